@@ -1,0 +1,177 @@
+/* Arenas: a list of blocks that grow geometrically up to BLOCK_MOST; large allocations get
+ * a block of their own, behind the current one, so that the current block goes on filling. */
+#include "ir/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/bug.h"
+
+#ifndef ARENA_BLOCK_FIRST /* a test build makes this tiny so that blocks change often */
+#define ARENA_BLOCK_FIRST 4096
+#endif
+#define ARENA_BLOCK_MOST (1 << 20)
+#define ARENA_ALIGN 16
+
+typedef struct Block {
+    struct Block *next;
+    size_t size; /* usable bytes behind the header */
+    size_t used;
+    size_t reserved; /* keeps the header a multiple of ARENA_ALIGN */
+} Block;
+
+struct Arena {
+    Block *current;
+    size_t next_size;
+    size_t bytes;
+};
+
+_Static_assert(sizeof(Block) % ARENA_ALIGN == 0, "block data must stay aligned");
+
+static unsigned char *block_data(Block *b)
+{
+    return (unsigned char *)(b + 1);
+}
+
+static Block *block_create(Arena *a, size_t size)
+{
+    if (size > SIZE_MAX - sizeof(Block))
+        escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", size);
+    Block *b = calloc(1, sizeof(Block) + size);
+    if (b == NULL)
+        escape_throw(ESCAPE_MEMORY, "out of memory: cannot allocate %zu bytes", size);
+    b->size = size;
+    a->bytes += sizeof(Block) + size;
+    return b;
+}
+
+Arena *arena_create(void)
+{
+    Arena *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        escape_throw(ESCAPE_MEMORY, "out of memory: cannot create an arena");
+    a->next_size = ARENA_BLOCK_FIRST;
+    return a;
+}
+
+static void blocks_free(Block *b)
+{
+    while (b != NULL) {
+        Block *next = b->next;
+        free(b);
+        b = next;
+    }
+}
+
+void arena_destroy(Arena *a)
+{
+    if (a == NULL)
+        return;
+    blocks_free(a->current);
+    free(a);
+}
+
+void arena_reset(Arena *a)
+{
+    Block *keep = a->current;
+    if (keep == NULL)
+        return;
+    blocks_free(keep->next);
+    keep->next = NULL;
+    memset(block_data(keep), 0, keep->used);
+    keep->used = 0;
+    a->bytes = sizeof(Block) + keep->size;
+}
+
+void *arena_alloc(Arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX - ARENA_ALIGN)
+        escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", bytes);
+    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    Block *b = a->current;
+    if (b == NULL || rounded > b->size - b->used) {
+        if (b != NULL && rounded > a->next_size / 4) {
+            Block *own = block_create(a, rounded);
+            own->used = rounded;
+            own->next = b->next;
+            b->next = own;
+            return block_data(own);
+        }
+        size_t size = rounded > a->next_size ? rounded : a->next_size;
+        b = block_create(a, size);
+        b->next = a->current;
+        a->current = b;
+        if (a->next_size < ARENA_BLOCK_MOST)
+            a->next_size *= 2;
+    }
+    void *p = block_data(b) + b->used;
+    b->used += rounded;
+    return p;
+}
+
+void *arena_array(Arena *a, size_t count, size_t size)
+{
+    if (size != 0 && count > SIZE_MAX / size)
+        escape_throw(ESCAPE_MEMORY, "an array of %zu elements is too large", count);
+    return arena_alloc(a, count * size);
+}
+
+void *arena_copy(Arena *a, const void *data, size_t bytes)
+{
+    void *p = arena_alloc(a, bytes);
+    if (bytes != 0)
+        memcpy(p, data, bytes);
+    return p;
+}
+
+char *arena_text(Arena *a, const char *data, size_t length)
+{
+    char *p = arena_alloc(a, length + 1);
+    if (length != 0)
+        memcpy(p, data, length);
+    return p;
+}
+
+char *arena_vprintf(Arena *a, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (n < 0)
+        escape_throw(ESCAPE_MEMORY, "a message cannot be formatted");
+    char *p = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, format, args);
+    return p;
+}
+
+char *arena_printf(Arena *a, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *p = arena_vprintf(a, format, args);
+    va_end(args);
+    return p;
+}
+
+size_t arena_bytes(const Arena *a)
+{
+    return a->bytes;
+}
+
+void *arena_grow(Arena *a, void *array, size_t *capacity, size_t needed, size_t size)
+{
+    if (needed <= *capacity)
+        return array;
+    size_t grown = *capacity < 8 ? 8 : *capacity * 2;
+    if (grown < needed)
+        grown = needed;
+    void *p = arena_array(a, grown, size);
+    if (*capacity != 0)
+        memcpy(p, array, *capacity * size);
+    *capacity = grown;
+    return p;
+}
