@@ -1,0 +1,151 @@
+# gxc: the compiler, its library, its runtime, the runner and the emulator.
+#
+#   make setup      install what is missing          make           build everything into build/
+#   make demo       set up, build, compile, run      make check     set up, build, test
+# Variables: CC CXX CFLAGS LDFLAGS, B=folder, SAN=address,undefined, WERROR=1 (also CI=1),
+# V=1 (show commands), LLVM_CONFIG=..., PREFIX= DESTDIR= (install), J=jobs (check), ARGS= (bench).
+
+VERSION     := 0.1.0
+B           ?= build$(if $(SAN),/san)
+PREFIX      ?= /usr/local
+LLVM_CONFIG ?= llvm-config-22
+J           ?= $(shell nproc 2>/dev/null || echo 2)
+CLANG_FORMAT ?= clang-format
+SHELL       := /bin/bash
+Q           := $(if $(V),,@)
+MAKEFLAGS   += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CFLAGS  ?= -O2 -g
+WERROR  ?= $(CI)
+STD     := -std=c17 -D_POSIX_C_SOURCE=200809L -ffp-contract=off -fvisibility=hidden -fPIC
+WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion \
+           -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wwrite-strings \
+           -Wcast-qual -Wpointer-arith -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough \
+           $(if $(filter-out 0,$(WERROR)),-Werror)
+INCLUDE := -I. -I$(B)/gen
+DEFINE  := -DGXC_VERSION='"$(VERSION)"'
+SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+LLD     := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+LINK     = $(CXX) $(CFLAGS) $(SANFLAG) $(LLD) -Wl,--gc-sections -Wl,--as-needed $(LDFLAGS)
+# A sanitised program brings its own start-up; others start faster without relocations.
+STATIC  := $(if $(SAN),,-no-pie -static-libstdc++ -static-libgcc)
+
+# --- sources -------------------------------------------------------------------------------
+GEN     := $(if $(wildcard frontend/hlo.y),hlo.tab) $(if $(wildcard frontend/hlo.l),hlo.lex)
+GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
+GXC_C   := $(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c codegen/*.c codegen/*/*.c) \
+           $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan*.c)
+RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c)
+GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number.c)
+EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number.c)
+UNIT_C  := $(wildcard tests/unit/*.c)
+obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
+
+UNIT    := $(UNIT_C:tests/unit/%.c=$(B)/tests/unit/%)
+ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a
+GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard frontend/gxc.c),$(B)/gxc))
+GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
+GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
+
+.PHONY: all setup demo check check-unit check-built install bench layers size format format-check \
+        clean gpu-bundle check-gpu bench-gpu
+all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
+
+# --- compiling -----------------------------------------------------------------------------
+COMPILE  = $(CC) $(STD) $(CFLAGS) $(SANFLAG) -ffunction-sections -fdata-sections $(INCLUDE) $(DEFINE) -MMD -MP
+# Objects are made again when their flags change.
+$(shell mkdir -p $(B)/gen/frontend; f='$(subst ','\'',$(COMPILE))'; \
+        [ "$$f" = "$$(cat $(B)/flags 2>/dev/null)" ] || printf '%s' "$$f" >$(B)/flags)
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	$(Q)$(COMPILE) $(WARN) $(EXTRA) -c $< -o $@
+$(B)/obj/%.o: %.S $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	$(Q)$(COMPILE) -c $< -o $@
+$(B)/obj/%.o: $(B)/gen/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	$(Q)$(COMPILE) -Wall -Wno-unused-function -c $< -o $@
+$(B)/gen/%.tab.c: %.y
+	$(Q)bison --header=$(B)/gen/$*.tab.h -Wall -Wno-yacc -o $@ $<
+$(B)/gen/%.lex.c: %.l
+	$(Q)flex --header-file=$(B)/gen/$*.lex.h -o $@ $<
+$(call obj,$(wildcard frontend/*.c) $(GEN_C)): | $(GEN_C)
+$(call obj,$(wildcard codegen/*.c codegen/*/*.c)): EXTRA = @$(B)/llvm.cflags
+$(call obj,$(wildcard codegen/*.c codegen/*/*.c)): $(B)/llvm.cflags
+
+$(B)/llvm.cflags $(B)/llvm.libs &:
+	@v=$$($(LLVM_CONFIG) --version) || { echo "gxc needs LLVM 22: run 'make setup', or set LLVM_CONFIG"; exit 1; }; \
+	 case $$v in 22.*) ;; *) echo "gxc needs LLVM 22; $(LLVM_CONFIG) is $$v"; exit 1;; esac
+	@echo "-isystem $$($(LLVM_CONFIG) --includedir)" >$(B)/llvm.cflags
+	@echo "-L$$($(LLVM_CONFIG) --libdir) $$($(LLVM_CONFIG) --link-static --libs core irreader \
+	  bitreader bitwriter linker passes nvptx x86 aarch64)" -lzstd -lz >$(B)/llvm.libs
+
+# --- libraries and programs ----------------------------------------------------------------
+LIBS := -ljansson -lmpfr -lgmp -lm -ldl -lpthread
+
+define archive
+@mkdir -p $(@D); rm -f $@
+$(Q)$(AR) rcs $@ $^
+endef
+$(B)/libgxc.a: $(call obj,$(GXC_C) $(GEN_C))
+	$(archive)
+$(B)/libgxrt.a: $(call obj,$(GXRT_C))
+	$(archive)
+$(B)/obj/libgxemu.a: $(call obj,$(EMU_C))
+	$(archive)
+
+SHARED = -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(SAN),,-Wl,-z,defs)
+$(B)/libgxc.so: $(call obj,$(GXC_C) $(GEN_C)) $(B)/llvm.libs
+	@echo "  link  $@"
+	$(Q)$(LINK) $(SHARED) -static-libstdc++ -static-libgcc -o $@ $(filter %.o,$^) @$(B)/llvm.libs $(LIBS)
+$(B)/gxc: $(call obj,frontend/gxc.c) $(B)/libgxc.a $(B)/llvm.libs
+	@echo "  link  $@"
+	$(Q)$(LINK) $(STATIC) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
+# The runtime links libc, libm, libpthread and libdl, nothing else.
+$(B)/libgxrt.so: $(call obj,$(GXRT_C))
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed $(SHARED) -o $@ $^ -lm -ldl -lpthread
+$(B)/libgxemu.so: $(call obj,$(EMU_C))
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed $(SHARED) -o $@ $^ -lm -ldl -lpthread
+$(B)/gxrun: $(call obj,$(RUN_C)) $(B)/libgxrt.a
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed -o $@ $^ -lm -ldl -lpthread
+
+# --- tests ---------------------------------------------------------------------------------
+# A unit test takes from the archives what it names, so few of them link LLVM.
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(ARCHIVES) $(B)/llvm.libs
+	@mkdir -p $(@D)
+	@echo "  link  $@"
+	$(Q)$(LINK) $(STATIC) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs -lcmocka $(LIBS)
+
+setup:
+	@LLVM_CONFIG=$(LLVM_CONFIG) .ci/setup $(B)
+check: setup
+	@+$(MAKE) --no-print-directory -j$(J) check-built
+check-built: all $(UNIT)
+	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
+check-unit: $(UNIT)
+	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
+layers:
+	@.ci/layers
+size:
+	@.ci/size
+FORMATTED = $(shell git ls-files '*.c' '*.h')
+format:
+	$(CLANG_FORMAT) -i $(FORMATTED)
+format-check:
+	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
+clean:
+	rm -rf $(B)
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
