@@ -1,0 +1,18 @@
+/* Shape inference and the rules of each opcode (sections 9 and 12 of the language). */
+#ifndef GXC_IR_INFER_H
+#define GXC_IR_INFER_H
+
+#include "ir/module.h"
+
+struct InferContext {
+    Intern *intern;
+    Arena *arena;         /* for results that are not shapes, and messages */
+    Diag *diag;           /* messages go to inst->span */
+    bool mixed_precision; /* operands of different float types are allowed */
+};
+
+/* The result shape by the opcode's row, NULL after a message. inst needs op, operands and
+ * attributes; inst->shape may be NULL where the opcode is inferable. */
+const Shape *infer_shape(InferContext *cx, const Instruction *inst);
+
+#endif

@@ -1,0 +1,182 @@
+/* The module: the one intermediate representation, whose text form is the input language.
+ *
+ * Ownership: everything lives in the module's arena. An instruction belongs to one
+ * computation; operands are instructions of the same computation. Instruction.id is its
+ * index in Computation.instructions, so a pass keeps facts in arrays of instruction_count.
+ * New instructions go to the end; removed ones leave a NULL until computation_compact.
+ * The order of Computation.instructions is the schedule of a scheduled module; otherwise it
+ * means nothing until computation_sort made it a topological order. There are no use lists:
+ * uses_compute makes one. Not thread-safe. */
+#ifndef GXC_IR_MODULE_H
+#define GXC_IR_MODULE_H
+
+#include "ir/attribute.h"
+#include "ir/diag.h"
+#include "ir/intern.h"
+#include "ir/literal.h"
+#include "ir/op.h"
+#include "ir/shape.h"
+
+typedef struct Module Module;
+
+struct Instruction {
+    uint32_t id;
+    OpCode op;
+    const char *name; /* unique in the module */
+    const Shape *shape;
+    Computation *parent;
+    uint32_t operand_count;
+    uint32_t control_count;
+    uint32_t attr_count;
+    Span span;              /* of the instruction's name in the source */
+    Instruction **operands; /* [operand_count] */
+    Instruction **control;  /* [control_count] control predecessors */
+    Attr *attrs;            /* [attr_count] ascending by AttrId */
+    const Literal *literal; /* OP_CONSTANT only */
+    int64_t parameter;      /* OP_PARAMETER: its number */
+};
+
+struct Computation {
+    const char *name; /* unique in the module */
+    Module *module;
+    uint32_t id; /* index in Module.computations */
+    Instruction **instructions;
+    uint32_t instruction_count; /* entries, NULLs of removed ones included */
+    size_t instruction_capacity;
+    Instruction *root;
+    uint32_t parameter_count;
+    Instruction **parameters;     /* [parameter_count] by number */
+    const char *execution_thread; /* "main" unless said otherwise */
+    bool is_fused;                /* called by a fusion */
+    bool is_async_wrapped;        /* made by async sugar: printed as sugar again */
+    Span span;
+};
+
+typedef struct DonorEntry {
+    int64_t parameter;
+    Ints index;
+} DonorEntry;
+
+typedef struct StackFrames StackFrames; /* ir/stack_frames.h */
+
+typedef struct ModuleConfig {
+    bool is_scheduled;
+    int64_t replica_count, num_partitions;
+    Aliasing input_output_alias; /* AliasEntry.operand = parameter number; sorted by output */
+    uint32_t donor_count;
+    const DonorEntry *donors; /* sorted */
+    bool alias_passthrough_params;
+    uint32_t entry_parameter_count;
+    const Shape *const *entry_parameters; /* entry_computation_layout */
+    const Shape *entry_result;
+    Ints propagate_to_parameters, propagate_to_output; /* count 0 = {false} */
+    const Dict *frontend_attributes;
+    Bytes origin_recovery_table, debug_attributes; /* text as printed, without the braces */
+    const StackFrames *stack_frames;               /* NULL if none */
+} ModuleConfig;
+
+struct Module {
+    Arena *arena;
+    Intern *intern;
+    const char *name;
+    Computation **computations; /* callees before callers; NULL for removed ones */
+    uint32_t computation_count;
+    size_t computation_capacity;
+    Computation *entry;
+    ModuleConfig config;
+    Diag *diag;         /* for messages about this module; positions refer to its source */
+    void *names;        /* the uniquifier's table (ir/module.c) */
+};
+
+/* -- making modules ---------------------------------------------------------------- */
+
+/* The module takes no ownership of arena or diag; both must outlive it. */
+Module *module_create(Arena *a, Diag *d, const char *name);
+Computation *module_add_computation(Module *m, const char *name); /* name is made unique */
+/* A name not yet used by an instruction (computation) of the module, by the rule of section
+ * 10.2 of the language: "x", "x.1", ... The name counts as used afterwards. */
+const char *module_unique_name(Module *m, const char *wanted);
+const char *module_unique_computation_name(Module *m, const char *wanted);
+
+/* Adds an instruction at the end; name NULL gives one from the opcode. Operands are copied.
+ * Attributes are added afterwards with inst_set. Parameters: use computation_add_parameter. */
+Instruction *computation_add(Computation *comp, OpCode op, const Shape *shape,
+                             uint32_t operand_count, Instruction *const *operands,
+                             const char *name);
+Instruction *computation_add_parameter(Computation *comp, int64_t number, const Shape *shape,
+                                       const char *name);
+Instruction *computation_add_constant(Computation *comp, const Literal *l, const char *name);
+Instruction *computation_add_scalar(Computation *comp, DType dtype, double value);
+/* Same opcode and attributes as `like`, new operands (in comp): keeps attributes, metadata
+ * and span; control edges are not copied. */
+Instruction *computation_add_like(Computation *comp, const Instruction *like,
+                                  const Shape *shape, uint32_t operand_count,
+                                  Instruction *const *operands);
+/* A copy of the whole computation under a new unique name, called computations shared. */
+Computation *computation_clone(Computation *comp, const char *name);
+
+/* -- changing modules --------------------------------------------------------------- */
+
+/* Marks for removal; it must have no users when the pass ends. */
+void computation_remove(Computation *comp, Instruction *inst);
+/* forward[id] != NULL: all uses of instruction id become uses of forward[id] (followed
+ * transitively), the root and control edges included. forward has instruction_count
+ * entries. The replaced instructions stay, for dead-code elimination to remove. */
+void computation_replace(Computation *comp, Instruction *const *forward);
+void computation_replace_one(Computation *comp, Instruction *from, Instruction *to); /* O(n) */
+void computation_compact(Computation *comp); /* drops NULLs, renumbers ids */
+void computation_sort(Computation *comp);    /* compacts; stable topological order, control too */
+void module_sort(Module *m); /* compacts computations, callees first; sorts each computation
+                                unless the module is scheduled */
+void module_remove_dead_computations(Module *m); /* those that the entry does not reach */
+/* A compact copy in a fresh arena, ids renumbered; the old one may be destroyed after. */
+Module *module_copy(const Module *m, Arena *a);
+
+/* -- asking ------------------------------------------------------------------------- */
+
+/* Users of each instruction of a computation, in order of id; a user that has the operand
+ * twice is listed twice. users of i: list[start[i]] .. list[start[i + 1] - 1]. */
+typedef struct Uses {
+    const uint32_t *start;
+    Instruction **list;
+} Uses;
+Uses uses_compute(const Computation *comp, Arena *scratch);
+
+/* Instructions in a topological order (operands and control predecessors first); the order
+ * of Computation.instructions where that is one already. *count = how many. */
+Instruction **computation_post_order(const Computation *comp, Arena *scratch, uint32_t *count);
+
+/* Called computations, in the order of the opcode's row (section 10.3). */
+uint32_t inst_called_count(const Instruction *inst);
+Computation *inst_called(const Instruction *inst, uint32_t i);
+void inst_set_called(Instruction *inst, uint32_t i, Computation *callee);
+/* Callers of each computation: how often a computation is called, by Computation.id. */
+uint32_t *module_call_counts(const Module *m, Arena *scratch);
+
+const Attr *inst_attr(const Instruction *inst, AttrId id); /* NULL if absent */
+void inst_set(Instruction *inst, Attr attr);                /* adds or replaces */
+void inst_unset(Instruction *inst, AttrId id);
+bool inst_has(const Instruction *inst, AttrId id);
+
+/* Typed access: the value, or what absence means (section 9's defaults: 0, false, {} or as
+ * documented in attrs.def). */
+int64_t inst_int(const Instruction *inst, AttrId id, int64_t absent);
+bool inst_bool(const Instruction *inst, AttrId id);
+double inst_float(const Instruction *inst, AttrId id, double absent);
+Ints inst_ints(const Instruction *inst, AttrId id);
+IntLists inst_int_lists(const Instruction *inst, AttrId id);
+Bytes inst_bytes(const Instruction *inst, AttrId id);
+const Window *inst_window(const Instruction *inst); /* absent: rank 0 */
+void inst_set_int(Instruction *inst, AttrId id, int64_t value);
+void inst_set_ints(Instruction *inst, AttrId id, const int64_t *data, uint32_t count);
+void inst_set_bytes(Instruction *inst, AttrId id, const char *data, size_t length);
+void inst_set_computation(Instruction *inst, AttrId id, Computation *callee);
+
+/* Same opcode, shape, attributes (metadata, origin, sharding, statistics aside) and called
+ * computations by pointer; operands are not compared. For CSE. */
+bool inst_same_operation(const Instruction *a, const Instruction *b);
+uint64_t inst_operation_hash(const Instruction *inst);
+
+bool inst_is_constant_scalar(const Instruction *inst, double value); /* also a broadcast of one */
+
+#endif
