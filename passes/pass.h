@@ -1,0 +1,33 @@
+/* What a pass is: a function from module to module, one row in pipeline.c.
+ *
+ * A pass returns true if it changed the module. It does not print, does not fail, has no
+ * options of its own (settings are in the context); bad input was stopped before, a broken
+ * invariant is bug(). */
+#ifndef GXC_PASSES_PASS_H
+#define GXC_PASSES_PASS_H
+
+#include "ir/analysis/target.h"
+#include "ir/module.h"
+#include "ir/verify.h"
+
+typedef struct PassSettings PassSettings; /* passes/settings.h: thresholds and switches */
+
+typedef struct PassContext {
+    Arena *scratch;             /* reset after each pass */
+    const Target *target;
+    const PassSettings *settings;
+    int opt_level;              /* 0, 1, 2 */
+} PassContext;
+
+typedef bool PassFn(Module *m, PassContext *cx);
+
+typedef struct Pass {
+    const char *name;
+    PassFn *function;
+    int least_level; /* the lowest -O at which it runs */
+    bool required;   /* runs at every level: the next stage relies on it */
+    Level yields;    /* level that holds after it */
+    const char *why; /* why it stands here */
+} Pass;
+
+#endif
