@@ -16,6 +16,7 @@ Q           := $(if $(V),,@)
 MAKEFLAGS   += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
+.SECONDARY:
 
 ifeq ($(origin CC),default)
 CC := gcc

@@ -1,0 +1,41 @@
+# How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %cc %inputs.
+# Features: gpu, cuda (ptxas and libdevice were found), emu, asan.
+import importlib.util
+import os
+import shutil
+
+import lit.formats
+
+build = lit_config.params.get("build") or os.path.join(os.path.dirname(__file__), "..", "build")
+build = os.path.abspath(build)
+root = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
+
+config.name = "gxc"
+config.test_format = lit.formats.ShTest(execute_external=True)
+config.suffixes = [".hlo", ".test"]
+config.excludes = ["unit", "Inputs", "inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(build, "tests", "lit")
+if importlib.util.find_spec("psutil"):  # lit cannot limit the time of a test without it
+    lit_config.maxIndividualTestTime = 300
+
+config.substitutions += [
+    ("%gxc", os.path.join(build, "gxc")),
+    ("%gxrun", os.path.join(build, "gxrun")),
+    ("%build", build),
+    ("%root", root),
+    ("%inputs", os.path.join(root, "tests", "inputs")),
+    ("%cc", os.environ.get("CC") or "gcc"),
+]
+for name in ("HOME", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+
+if shutil.which("nvidia-smi") or os.path.exists("/dev/nvidiactl"):
+    config.available_features.add("gpu")
+if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "ptxas")):
+    config.available_features.add("cuda")
+if os.path.exists(os.path.join(build, "libgxemu.so")):
+    config.available_features.add("emu")
+if "address" in (lit_config.params.get("san") or ""):
+    config.available_features.add("asan")
