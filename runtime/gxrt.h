@@ -1,0 +1,290 @@
+/* libgxrt: loads a program that gxc compiled and runs it on NVIDIA GPUs, or on emulated ones.
+ *
+ *     gxrt_program *program;  gxrt_session *session;
+ *     gxrt_program_open("prog.cubin", &program);            the file: immutable, needs no GPU
+ *     gxrt_session_create(program, NULL, &session);         the program on its devices
+ *     gxrt_execute(session, 1, &run);                       queued on run.stream; many times
+ *     gxrt_synchronize(session, 0);
+ *     gxrt_session_destroy(session);  gxrt_program_destroy(program);
+ *
+ * Every call returns a gxrt_status; gxrt_last_error() has the text for people. The library
+ * never prints, exits or aborts, and reads the environment only in
+ * gxrt_world_from_environment(). CUDA and its libraries are found when they are first
+ * needed; programs that use libgxrt link nothing of NVIDIA's.
+ *
+ * Every struct starts with struct_size = sizeof(that struct): set it, zero the rest, fill in
+ * what you need. Fields may be added at the end of a struct, so programs that were compiled
+ * against an older header go on working.
+ *
+ * Threads: programs may be shared by all threads. A session is used by one thread at a time;
+ * different sessions run beside each other. */
+#ifndef GXRT_H
+#define GXRT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GXRT_VERSION_MAJOR 0
+#define GXRT_VERSION_MINOR 1
+
+#if defined(__GNUC__)
+#define GXRT_API __attribute__((visibility("default")))
+#else
+#define GXRT_API
+#endif
+
+/* What the caller should do about it. */
+typedef enum gxrt_status {
+    GXRT_OK = 0,
+    GXRT_INVALID_ARGUMENT = 1, /* the call is wrong: fix the calling program; nothing was done */
+    GXRT_INVALID_FILE = 2,     /* missing, damaged or not made by gxc: compile or copy it again */
+    GXRT_UNSUPPORTED = 3,      /* the file needs a newer libgxrt, or a feature that it lacks: update it */
+    GXRT_MISSING_LIBRARY = 4,  /* the message names the library and how to get it: install it */
+    GXRT_WRONG_DEVICE = 5,     /* no such device, compiled for another GPU, or the driver is too
+                                  old: compile for the target named, or update the driver */
+    GXRT_OUT_OF_MEMORY = 6,    /* host or device: free some, or use a larger device; the session
+                                  is still good */
+    GXRT_DEVICE_FAILED = 7,    /* a kernel or a call failed on the device: destroy the session;
+                                  results are undefined */
+    GXRT_WORLD_FAILED = 8,     /* another rank is missing, late or different: end or restart all
+                                  ranks; destroy the session and the world */
+    GXRT_HOST_CALL_FAILED = 9  /* a function that the caller registered reported failure */
+} gxrt_status;
+
+/* A short name, such as "invalid argument". Never NULL. */
+GXRT_API const char *gxrt_status_name(gxrt_status status);
+
+/* Why the last call that failed on this thread failed: names the call, the command, the HLO
+ * instruction and what to do. Valid until the next failing call on this thread. Never NULL. */
+GXRT_API const char *gxrt_last_error(void);
+
+/* "0.1.0 ..." */
+GXRT_API const char *gxrt_version(void);
+
+/* --- program ----------------------------------------------------------------------------- */
+
+/* A compiled file: one or more variants (one for each GPU it was compiled for), its signature
+ * and its constants. Immutable; opening it validates all of it, and needs no GPU. */
+typedef struct gxrt_program gxrt_program;
+
+/* Maps the file. It must not change while the program is open. */
+GXRT_API gxrt_status gxrt_program_open(const char *path, gxrt_program **out);
+/* The same for a file in memory, which is not copied and must outlive the program. */
+GXRT_API gxrt_status gxrt_program_open_memory(const void *bytes, size_t size,
+                                              gxrt_program **out);
+/* NULL is fine. Sessions of the program must be destroyed before it. */
+GXRT_API void gxrt_program_destroy(gxrt_program *program);
+
+typedef struct gxrt_program_info {
+    size_t struct_size;
+    const char *module;       /* name of the HLO module */
+    const char *gxc_version;  /* the compiler that made it */
+    size_t argument_count;
+    size_t result_count;      /* leaves of the result */
+    uint32_t replicas;
+    uint32_t partitions;      /* it runs on replicas x partitions devices */
+    size_t variant_count;
+    uint8_t module_hash[16];  /* of the module that was compiled */
+    const char *hlo;          /* its text, if it was embedded, else NULL; not terminated */
+    size_t hlo_size;
+} gxrt_program_info;
+
+GXRT_API gxrt_status gxrt_program_get_info(const gxrt_program *program,
+                                           gxrt_program_info *info);
+
+/* One argument or result. Strings and arrays live as long as the program. */
+typedef struct gxrt_value_info {
+    size_t struct_size;
+    const char *name;              /* parameter name; results: place in the tuple, "0" or "1.2" */
+    const char *dtype;             /* HLO name: "f32", "bf16", "s4" */
+    uint32_t element_bits;         /* in the device buffer: pred 8; s4 4, packed, low half first */
+    uint32_t rank;
+    const int64_t *dims;           /* rank sizes */
+    const int64_t *minor_to_major; /* rank dimensions, the fastest varying one first */
+    uint64_t bytes;                /* of the device buffer: dense in that order */
+    uint64_t alignment;            /* least alignment of the device buffer */
+    int64_t alias;                 /* argument: the result that may (must) be written into its
+                                      buffer; result: that argument; -1 if none */
+    int must_alias;                /* 1: both have to be the same buffer */
+    int64_t size_of;               /* argument that carries the size of a bounded dimension:
+                                      the argument that has it, and the dimension; else -1 */
+    int64_t size_dimension;
+} gxrt_value_info;
+
+GXRT_API gxrt_status gxrt_program_get_argument(const gxrt_program *program, size_t index,
+                                               gxrt_value_info *info);
+GXRT_API gxrt_status gxrt_program_get_result(const gxrt_program *program, size_t index,
+                                             gxrt_value_info *info);
+
+typedef struct gxrt_variant_info {
+    size_t struct_size;
+    const char *target;       /* "sm_90a" */
+    const char *assembler;    /* kind and version */
+    uint32_t minimum_driver;  /* CUDA version: 12080 is 12.8 */
+    int has_emulator;         /* 1: also runs on the emulator */
+    uint64_t constant_bytes;
+    uint64_t temp_bytes;      /* device memory that a session takes besides the buffers */
+    uint64_t workspace_bytes; /* and for libraries */
+    uint64_t peak_bytes;      /* arguments + results - aliases + constants + temp */
+    size_t launch_count;      /* kernels and library calls, each counted once */
+    size_t copy_count;
+    size_t collective_count;
+    uint32_t host_syncs;      /* places where a run waits for the device */
+} gxrt_variant_info;
+
+GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
+                                              gxrt_variant_info *info);
+
+/* --- world ------------------------------------------------------------------------------- */
+
+/* The processes that run one program together. A program for R x P devices is run by ranks
+ * that have some of them each: rank r of W has devices [r N/W, (r + 1) N/W). */
+typedef struct gxrt_world gxrt_world;
+
+/* From the variables that torchrun, mpirun or srun set, or GXRT_RANK, GXRT_WORLD_SIZE and
+ * GXRT_STORE; one process if there are none. The only function that reads the environment. */
+GXRT_API gxrt_status gxrt_world_from_environment(gxrt_world **out);
+GXRT_API void gxrt_world_destroy(gxrt_world *world); /* NULL is fine */
+GXRT_API uint32_t gxrt_world_rank(const gxrt_world *world);
+GXRT_API uint32_t gxrt_world_size(const gxrt_world *world);
+
+/* --- session ----------------------------------------------------------------------------- */
+
+/* A program on its devices: modules, constants and temporary memory on each of them. One
+ * execution at a time. */
+typedef struct gxrt_session gxrt_session;
+
+/* Called for warnings and for what is worth knowing, by any thread. level: 0 information,
+ * 1 warning. */
+typedef void (*gxrt_log_function)(void *user, int level, const char *text);
+
+/* Device memory from the caller. allocate: 0 for success, *out aligned to `alignment`, on the
+ * device with that CUDA ordinal (`device`); called only while a session is created and
+ * destroyed. */
+typedef struct gxrt_allocator {
+    size_t struct_size;
+    void *user;
+    int (*allocate)(void *user, int device, size_t bytes, size_t alignment, void **out);
+    void (*release)(void *user, int device, void *pointer);
+} gxrt_allocator;
+
+/* A host function of the program (custom calls by name). `buffers` are the device addresses
+ * of its operands, then of its results; it queues its work on `stream` (a CUstream).
+ * 0 for success. */
+typedef int (*gxrt_host_function)(void *user, void *stream, size_t buffer_count,
+                                  void *const *buffers, const uint64_t *bytes);
+
+typedef struct gxrt_host_call {
+    size_t struct_size;
+    const char *name;
+    gxrt_host_function function;
+    void *user;
+} gxrt_host_call;
+
+typedef struct gxrt_session_options {
+    size_t struct_size;
+    const char *device;      /* "auto" (NULL): GPUs if there are any, else emulated ones;
+                                "cuda"; "emu"; "emu:sm_80": that variant on the emulator */
+    const int *devices;      /* CUDA ordinals of the local devices, in order of device number;
+                                NULL: 0, 1, 2, ... */
+    size_t device_count;     /* 0: as many as the program (and the world) needs */
+    const gxrt_world *world; /* NULL: this process runs all devices */
+    const gxrt_allocator *allocator;  /* NULL: cuMemAlloc */
+    const gxrt_host_call *host_calls; /* functions that the program may call */
+    size_t host_call_count;
+    gxrt_log_function log;   /* NULL: silence */
+    void *log_user;
+    const char *library_path; /* folder in which CUDA's libraries and libgxemu are looked for
+                                 first; NULL: beside the program, ../lib, then the system's */
+    int exact_emulated_devices; /* n > 0: the emulator has n devices, whatever GXEMU_DEVICES
+                                   says; 0: GXEMU_DEVICES, or else as many as are needed */
+    double timeout_seconds;  /* collectives: how long to wait for a late rank; 0: 40 */
+} gxrt_session_options;
+
+/* Chooses the variant, loads it on every device, uploads constants, allocates temporary
+ * memory. `options` may be NULL. */
+GXRT_API gxrt_status gxrt_session_create(const gxrt_program *program,
+                                         const gxrt_session_options *options,
+                                         gxrt_session **out);
+/* Waits for its devices and gives everything back; NULL is fine. */
+GXRT_API void gxrt_session_destroy(gxrt_session *session);
+
+typedef struct gxrt_session_info {
+    size_t struct_size;
+    const char *device_name; /* of the first device, "NVIDIA H100 ..." or "gxc emulator" */
+    int emulated;
+    size_t variant;          /* the variant that runs */
+    size_t device_count;     /* local devices */
+    uint32_t first_device;   /* number of the first: replica x partitions + partition */
+} gxrt_session_info;
+
+GXRT_API gxrt_status gxrt_session_get_info(const gxrt_session *session,
+                                           gxrt_session_info *info);
+
+/* A device buffer that the caller owns. dtype, rank and dims are checked if they are given. */
+typedef struct gxrt_buffer {
+    size_t struct_size;
+    void *data;          /* device address; may be NULL if bytes is 0 */
+    uint64_t bytes;      /* at least what the signature says */
+    const char *dtype;   /* HLO name, or NULL: not checked */
+    const int64_t *dims; /* `rank` sizes, or NULL: not checked */
+    uint32_t rank;
+} gxrt_buffer;
+
+/* What one device does in an execution. For an argument and a result that alias, pass the
+ * same buffer twice to donate it; pass two, and the argument is kept. */
+typedef struct gxrt_run {
+    size_t struct_size;
+    void *stream; /* a CUstream of the device's primary context; NULL: the default stream */
+    const gxrt_buffer *arguments;
+    size_t argument_count;
+    const gxrt_buffer *results;
+    size_t result_count;
+} gxrt_run;
+
+/* Checks everything, then queues one execution on every local device: run i is device
+ * first_device + i. n must be the session's device count. Returns when all is queued; the
+ * results are there when the stream has come to that point. Errors of kernels surface at a
+ * later call. Runs of the same session are in the order of the calls if they are on the same
+ * streams; else wait between them. n > 1 uses a thread of the library for each device. */
+GXRT_API gxrt_status gxrt_execute(gxrt_session *session, size_t n, const gxrt_run *runs);
+
+/* --- memory, for programs that have no CUDA of their own ---------------------------------- */
+
+/* `device` counts the session's local devices from 0. */
+GXRT_API gxrt_status gxrt_allocate(gxrt_session *session, size_t device, size_t bytes,
+                                   void **out);
+GXRT_API void gxrt_free(gxrt_session *session, size_t device, void *pointer);
+/* Both return when the copy is done; they wait for the default stream first. */
+GXRT_API gxrt_status gxrt_copy_to_device(gxrt_session *session, size_t device, void *to,
+                                         const void *from, size_t bytes);
+GXRT_API gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
+                                       const void *from, size_t bytes);
+/* Waits until the device has done all that was queued, and reports what failed. */
+GXRT_API gxrt_status gxrt_synchronize(gxrt_session *session, size_t device);
+
+/* --- profile ------------------------------------------------------------------------------ */
+
+typedef struct gxrt_event {
+    const char *name;    /* HLO instruction */
+    const char *kind;    /* "launch", "copy", "fill", "matmul", ... */
+    uint32_t device;     /* device number */
+    uint32_t stream;
+    double start_us;     /* since the start of the execution */
+    double duration_us;
+} gxrt_event;
+
+/* Runs once as gxrt_execute does, timing every command on its stream, waits for the end, and
+ * calls `event` for each command in order. Slower than an execution without. */
+GXRT_API gxrt_status gxrt_profile(gxrt_session *session, size_t n, const gxrt_run *runs,
+                                  void (*event)(void *user, const gxrt_event *event),
+                                  void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
