@@ -1,0 +1,552 @@
+/* The emitters' side of gx.*: kernels, and the functions that write calls to the pseudo
+ * functions. Each pseudo function is declared in the kernel's module when first used; what it
+ * becomes is decided later, in lower_nvptx.c and lower_emu.c. */
+#include "codegen/gx.h"
+
+#include <llvm-c/Analysis.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/bug.h"
+
+/* ---- types and constants ---- */
+
+LLVMTypeRef gx_int_type(Kernel *k, unsigned bits)
+{
+    return LLVMIntTypeInContext(k->context, bits);
+}
+
+LLVMValueRef gx_i32(Kernel *k, uint32_t value)
+{
+    return LLVMConstInt(LLVMInt32TypeInContext(k->context), value, 0);
+}
+
+LLVMValueRef gx_i64(Kernel *k, uint64_t value)
+{
+    return LLVMConstInt(LLVMInt64TypeInContext(k->context), value, 0);
+}
+
+static unsigned scalar_bits(LLVMTypeRef type)
+{
+    switch (LLVMGetTypeKind(type)) {
+    case LLVMIntegerTypeKind:
+        return LLVMGetIntTypeWidth(type);
+    case LLVMHalfTypeKind:
+    case LLVMBFloatTypeKind:
+        return 16;
+    case LLVMFloatTypeKind:
+        return 32;
+    case LLVMDoubleTypeKind:
+        return 64;
+    default:
+        return 0;
+    }
+}
+
+static unsigned type_bits(LLVMTypeRef type)
+{
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)
+        return LLVMGetVectorSize(type) * scalar_bits(LLVMGetElementType(type));
+    return scalar_bits(type);
+}
+
+unsigned gx_type_bytes(LLVMTypeRef type)
+{
+    LLVMTypeRef scalar = type;
+    unsigned lanes = 1;
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) {
+        lanes = LLVMGetVectorSize(type);
+        scalar = LLVMGetElementType(type);
+    }
+    unsigned bits = scalar_bits(scalar);
+    bool is_scalar_ok = bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    bool is_lanes_ok = lanes <= 32 && (lanes & (lanes - 1)) == 0;
+    if (!is_scalar_ok || !is_lanes_ok || bits / 8 * lanes > 32)
+        return 0;
+    return bits / 8 * lanes;
+}
+
+/* "v4f32", "bf16": as LLVM spells types in the names of its intrinsics. */
+static void type_name(LLVMTypeRef type, char *out, size_t size)
+{
+    char lanes[16] = "";
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) {
+        snprintf(lanes, sizeof lanes, "v%u", LLVMGetVectorSize(type));
+        type = LLVMGetElementType(type);
+    }
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    const char *letter = kind == LLVMIntegerTypeKind  ? "i"
+                         : kind == LLVMBFloatTypeKind ? "bf"
+                                                      : "f";
+    snprintf(out, size, "%s%s%u", lanes, letter, scalar_bits(type));
+}
+
+/* ---- kernels ---- */
+
+char *kernel_name(Arena *a, const char *text)
+{
+    char *name = arena_text(a, text, strlen(text));
+    for (char *p = name; *p; p++) {
+        bool is_letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
+        bool is_digit = *p >= '0' && *p <= '9' && p > name;
+        if (!is_letter && !is_digit && *p != '$')
+            *p = '_';
+    }
+    return name;
+}
+
+static LLVMTypeRef argument_type(Kernel *k, KernelArgKind kind)
+{
+    switch (kind) {
+    case KERNEL_POINTER:
+        return LLVMPointerTypeInContext(k->context, 1);
+    case KERNEL_I32:
+        return LLVMInt32TypeInContext(k->context);
+    case KERNEL_I64:
+        return LLVMInt64TypeInContext(k->context);
+    }
+    bug("kernel %s: argument of kind %d", k->name, (int)kind);
+}
+
+Kernel *kernel_create(Arena *a, LLVMContextRef context, const char *name,
+                      const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
+                      const uint32_t grid[3])
+{
+    Kernel *k = ARENA_NEW(a, Kernel);
+    k->arena = a;
+    k->name = arena_text(a, name, strlen(name));
+    k->context = context;
+    k->args = arena_copy(a, args, arg_count * sizeof *args);
+    k->arg_count = arg_count;
+    memcpy(k->block, block, sizeof k->block);
+    memcpy(k->grid, grid, sizeof k->grid);
+    k->at = k->name;
+    k->module = LLVMModuleCreateWithNameInContext(name, context);
+
+    LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, arg_count);
+    for (uint32_t i = 0; i < arg_count; i++)
+        types[i] = argument_type(k, args[i].kind);
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(context), types, arg_count, 0);
+    k->function = LLVMAddFunction(k->module, name, type);
+    k->builder = LLVMCreateBuilderInContext(context);
+    LLVMPositionBuilderAtEnd(k->builder, gx_block(k, "entry"));
+    return k;
+}
+
+void kernel_destroy(Kernel *k)
+{
+    if (!k)
+        return;
+    if (k->builder)
+        LLVMDisposeBuilder(k->builder);
+    if (k->module)
+        LLVMDisposeModule(k->module);
+    k->builder = NULL;
+    k->module = NULL;
+}
+
+void kernel_finish(Kernel *k)
+{
+    LLVMBuildRetVoid(k->builder);
+    char *message = NULL;
+    if (LLVMVerifyModule(k->module, LLVMReturnStatusAction, &message)) {
+        char *text = arena_printf(k->arena, "%s", message);
+        LLVMDisposeMessage(message);
+        bug("kernel %s: %s", k->name, text);
+    }
+    LLVMDisposeMessage(message);
+}
+
+/* Number of k->at in the site table. */
+static LLVMValueRef current_site(Kernel *k)
+{
+    for (size_t i = k->site_count; i > 0; i--)
+        if (k->sites[i - 1] == k->at)
+            return gx_i32(k, (uint32_t)(i - 1));
+    k->sites = arena_grow(k->arena, k->sites, &k->site_capacity, k->site_count + 1,
+                          sizeof *k->sites);
+    k->sites[k->site_count] = k->at;
+    return gx_i32(k, (uint32_t)k->site_count++);
+}
+
+/* Calls the pseudo function `name`, declared from the types of its arguments. With `typed` a
+ * suffix for that type is added to its name. */
+static LLVMValueRef call(Kernel *k, const char *name, LLVMTypeRef typed,
+                         LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+{
+    char full[64], suffix[24];
+    snprintf(full, sizeof full, "%s", name);
+    if (typed) {
+        type_name(typed, suffix, sizeof suffix);
+        snprintf(full, sizeof full, "%s.%s", name, suffix);
+    }
+    LLVMValueRef f = LLVMGetNamedFunction(k->module, full);
+    if (!f) {
+        LLVMTypeRef types[8];
+        for (unsigned i = 0; i < count; i++)
+            types[i] = LLVMTypeOf(args[i]);
+        f = LLVMAddFunction(k->module, full, LLVMFunctionType(result, types, count, 0));
+    }
+    return LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(f), f, args, count, "");
+}
+
+/* ---- who am I ---- */
+
+static LLVMValueRef index_of(Kernel *k, const char *what, const uint32_t bound[3],
+                             unsigned axis)
+{
+    if (axis > 2)
+        bug("kernel %s: axis %u", k->name, axis);
+    if (bound[axis] == 1)
+        return gx_i32(k, 0);
+    char name[16];
+    snprintf(name, sizeof name, "gx.%s.%c", what, 'x' + (int)axis);
+    return call(k, name, NULL, gx_int_type(k, 32), NULL, 0);
+}
+
+LLVMValueRef gx_tid(Kernel *k, unsigned axis)
+{
+    return index_of(k, "tid", k->block, axis);
+}
+
+LLVMValueRef gx_ctaid(Kernel *k, unsigned axis)
+{
+    return index_of(k, "ctaid", k->grid, axis);
+}
+
+LLVMValueRef gx_ntid(Kernel *k, unsigned axis)
+{
+    return gx_i32(k, k->block[axis]);
+}
+
+LLVMValueRef gx_nctaid(Kernel *k, unsigned axis)
+{
+    return gx_i32(k, k->grid[axis]);
+}
+
+LLVMValueRef gx_lane(Kernel *k)
+{
+    return call(k, "gx.lane", NULL, gx_int_type(k, 32), NULL, 0);
+}
+
+LLVMValueRef gx_immediate(Kernel *k, unsigned arg)
+{
+    if (arg >= k->arg_count || k->args[arg].kind == KERNEL_POINTER)
+        bug("kernel %s: argument %u is no immediate", k->name, arg);
+    return LLVMGetParam(k->function, arg);
+}
+
+/* ---- memory ---- */
+
+static LLVMValueRef as_offset(Kernel *k, LLVMValueRef offset)
+{
+    unsigned bits = scalar_bits(LLVMTypeOf(offset));
+    if (bits == 64)
+        return offset;
+    if (bits != 32)
+        bug("kernel %s: a byte offset of %u bits", k->name, bits);
+    LLVMValueRef wide = LLVMBuildZExt(k->builder, offset, gx_int_type(k, 64), "");
+    if (LLVMIsAZExtInst(wide))
+        LLVMSetNNeg(wide, 1);
+    return wide;
+}
+
+static void check_access(Kernel *k, unsigned arg, LLVMTypeRef type, unsigned align)
+{
+    if (arg != GX_SHARED && (arg >= k->arg_count || k->args[arg].kind != KERNEL_POINTER))
+        bug("kernel %s, %s: argument %u is no pointer", k->name, k->at, arg);
+    if (gx_type_bytes(type) == 0)
+        bug("kernel %s, %s: access of a type that no row takes", k->name, k->at);
+    if (align == 0 || (align & (align - 1)) != 0)
+        bug("kernel %s, %s: alignment %u", k->name, k->at, align);
+}
+
+LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef type,
+                     unsigned align)
+{
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
+                           current_site(k)};
+    return call(k, "gx.load", type, type, args, 4);
+}
+
+void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
+              unsigned align)
+{
+    LLVMTypeRef type = LLVMTypeOf(value);
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
+                           current_site(k)};
+    call(k, "gx.store", type, LLVMVoidTypeInContext(k->context), args, 5);
+}
+
+uint32_t gx_shared_alloc(Kernel *k, uint64_t bytes, unsigned align)
+{
+    if (align == 0 || (align & (align - 1)) != 0 || align > 1024)
+        bug("kernel %s: shared memory aligned to %u", k->name, align);
+    uint64_t at = (k->shared_bytes + align - 1) & ~(uint64_t)(align - 1);
+    if (bytes > UINT32_MAX || at + bytes > UINT32_MAX)
+        bug("kernel %s: more than 4 GiB of shared memory", k->name);
+    k->shared_bytes = at + bytes;
+    return (uint32_t)at;
+}
+
+static void check_atomic(Kernel *k, LLVMTypeRef type)
+{
+    unsigned bits = scalar_bits(type);
+    if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+        bug("kernel %s, %s: atomic of a type that no row takes", k->name, k->at);
+}
+
+LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset,
+                       LLVMValueRef value)
+{
+    static const char *const names[] = {
+        "gx.atomic.add",  "gx.atomic.min",  "gx.atomic.max",
+        "gx.atomic.umin", "gx.atomic.umax", "gx.atomic.and",
+        "gx.atomic.or",   "gx.atomic.xor",  "gx.atomic.exch",
+    };
+    LLVMTypeRef type = LLVMTypeOf(value);
+    check_atomic(k, type);
+    unsigned align = gx_type_bytes(type);
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
+                           current_site(k)};
+    return call(k, names[op], type, type, args, 5);
+}
+
+LLVMValueRef gx_atomic_cas(Kernel *k, unsigned arg, LLVMValueRef offset,
+                           LLVMValueRef expected, LLVMValueRef desired)
+{
+    LLVMTypeRef type = LLVMTypeOf(expected);
+    check_atomic(k, type);
+    if (LLVMGetTypeKind(type) != LLVMIntegerTypeKind)
+        bug("kernel %s, %s: compare-and-swap of a float", k->name, k->at);
+    unsigned align = gx_type_bytes(type);
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), expected,
+                           desired,        gx_i32(k, align),     current_site(k)};
+    return call(k, "gx.atomic.cas", type, type, args, 6);
+}
+
+/* ---- threads together ---- */
+
+void gx_barrier(Kernel *k)
+{
+    k->needs_fibres = true;
+    LLVMValueRef site = current_site(k);
+    call(k, "gx.barrier", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+}
+
+void gx_warp_sync(Kernel *k, uint32_t mask)
+{
+    k->needs_fibres = true;
+    LLVMValueRef args[] = {gx_i32(k, mask), current_site(k)};
+    call(k, "gx.warp.sync", NULL, LLVMVoidTypeInContext(k->context), args, 2);
+}
+
+static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
+                              LLVMValueRef operand, unsigned width)
+{
+    static const char *const names[] = {"gx.shfl.idx", "gx.shfl.up", "gx.shfl.down",
+                                        "gx.shfl.bfly"};
+    /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
+    uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
+                           current_site(k)};
+    return call(k, names[mode], NULL, gx_int_type(k, 32), args, 5);
+}
+
+/* Cuts the value into 32-bit words, the last one filled with zeros. */
+LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
+                     unsigned width)
+{
+    k->needs_fibres = true;
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef type = LLVMTypeOf(value), i32 = gx_int_type(k, 32);
+    unsigned bits = type_bits(type), words = (bits + 31) / 32;
+    if (bits == 0)
+        bug("kernel %s, %s: shuffle of a type that no row takes", k->name, k->at);
+    LLVMTypeRef exact = gx_int_type(k, bits), padded = gx_int_type(k, words * 32);
+    LLVMValueRef raw = LLVMBuildBitCast(b, value, exact, "");
+    raw = LLVMBuildZExt(b, raw, padded, "");
+    if (words == 1) {
+        raw = shfl_word(k, mode, raw, operand, width);
+    } else {
+        LLVMTypeRef vector = LLVMVectorType(i32, words);
+        LLVMValueRef in = LLVMBuildBitCast(b, raw, vector, ""),
+                     out = LLVMGetUndef(vector);
+        for (unsigned i = 0; i < words; i++) {
+            LLVMValueRef word = LLVMBuildExtractElement(b, in, gx_i32(k, i), "");
+            word = shfl_word(k, mode, word, operand, width);
+            out = LLVMBuildInsertElement(b, out, word, gx_i32(k, i), "");
+        }
+        raw = LLVMBuildBitCast(b, out, padded, "");
+    }
+    raw = LLVMBuildTrunc(b, raw, exact, "");
+    return LLVMBuildBitCast(b, raw, type, "");
+}
+
+LLVMValueRef gx_shfl_down(Kernel *k, LLVMValueRef value, unsigned distance)
+{
+    return gx_shfl(k, GX_SHFL_DOWN, value, gx_i32(k, distance), 32);
+}
+
+LLVMValueRef gx_shfl_bfly(Kernel *k, LLVMValueRef value, unsigned mask)
+{
+    return gx_shfl(k, GX_SHFL_BFLY, value, gx_i32(k, mask), 32);
+}
+
+static LLVMValueRef vote(Kernel *k, const char *name, LLVMValueRef predicate,
+                         unsigned bits)
+{
+    k->needs_fibres = true;
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), predicate, current_site(k)};
+    return call(k, name, NULL, gx_int_type(k, bits), args, 3);
+}
+
+LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef predicate)
+{
+    return vote(k, "gx.vote.ballot", predicate, 32);
+}
+
+LLVMValueRef gx_vote_any(Kernel *k, LLVMValueRef predicate)
+{
+    return vote(k, "gx.vote.any", predicate, 1);
+}
+
+LLVMValueRef gx_vote_all(Kernel *k, LLVMValueRef predicate)
+{
+    return vote(k, "gx.vote.all", predicate, 1);
+}
+
+/* ---- arithmetic ---- */
+
+LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
+{
+    char full[64];
+    snprintf(full, sizeof full, "__nv_%s", name);
+    return call(k, full, NULL, LLVMTypeOf(args[0]), args, count);
+}
+
+static LLVMValueRef intrinsic(Kernel *k, const char *name, LLVMTypeRef *overloads,
+                              unsigned overload_count, LLVMValueRef *args, unsigned count)
+{
+    char full[64];
+    snprintf(full, sizeof full, "llvm.%s", name);
+    unsigned id = LLVMLookupIntrinsicID(full, strlen(full));
+    if (id == 0)
+        bug("kernel %s: LLVM has no %s", k->name, full);
+    LLVMValueRef f =
+        LLVMGetIntrinsicDeclaration(k->module, id, overloads, overload_count);
+    return LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(f), f, args, count, "");
+}
+
+LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
+{
+    LLVMTypeRef type = LLVMTypeOf(args[0]);
+    return intrinsic(k, name, &type, 1, args, count);
+}
+
+LLVMValueRef gx_float_to_int(Kernel *k, LLVMValueRef value, LLVMTypeRef type,
+                             bool is_signed)
+{
+    LLVMTypeRef overloads[] = {type, LLVMTypeOf(value)};
+    return intrinsic(k, is_signed ? "fptosi.sat" : "fptoui.sat", overloads, 2, &value, 1);
+}
+
+LLVMValueRef gx_float_op(Kernel *k, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef v = LLVMBuildBinOp(k->builder, op, a, b, "");
+    if (k->contract && LLVMIsAInstruction(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+    return v;
+}
+
+/* ---- control flow ---- */
+
+LLVMBasicBlockRef gx_block(Kernel *k, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(k->context, k->function, name);
+}
+
+void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
+                   LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count)
+{
+    LLVMBuilderRef b = k->builder;
+    if (carried_count > sizeof loop->phi / sizeof *loop->phi)
+        bug("kernel %s: a loop with %u carried values", k->name, carried_count);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), body;
+    *loop = (GxLoop){.carried = carried, .carried_count = carried_count, .step = step};
+    loop->header = gx_block(k, "loop");
+    body = gx_block(k, "body");
+    loop->exit = gx_block(k, "done");
+    LLVMBuildBr(b, loop->header);
+    LLVMPositionBuilderAtEnd(b, loop->header);
+    loop->index = LLVMBuildPhi(b, LLVMTypeOf(start), "i");
+    LLVMAddIncoming(loop->index, &start, &before, 1);
+    for (unsigned i = 0; i < carried_count; i++) {
+        loop->phi[i] = LLVMBuildPhi(b, LLVMTypeOf(carried[i]), "");
+        LLVMAddIncoming(loop->phi[i], &carried[i], &before, 1);
+        carried[i] = loop->phi[i];
+    }
+    LLVMValueRef more = LLVMBuildICmp(b, LLVMIntSLT, loop->index, end, "");
+    LLVMBuildCondBr(b, more, body, loop->exit);
+    LLVMPositionBuilderAtEnd(b, body);
+}
+
+void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef index = LLVMBuildNSWAdd(b, loop->index, loop->step, "");
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
+    LLVMAddIncoming(loop->index, &index, &latch, 1);
+    for (unsigned i = 0; i < loop->carried_count; i++)
+        LLVMAddIncoming(loop->phi[i], &next[i], &latch, 1);
+    LLVMBuildBr(b, loop->header);
+    LLVMPositionBuilderAtEnd(b, loop->exit);
+    for (unsigned i = 0; i < loop->carried_count; i++)
+        loop->carried[i] = loop->phi[i];
+}
+
+void gx_if_begin(Kernel *k, GxIf *s, LLVMValueRef condition)
+{
+    LLVMBasicBlockRef then = gx_block(k, "then");
+    *s = (GxIf){.otherwise = gx_block(k, "else")};
+    LLVMBuildCondBr(k->builder, condition, then, s->otherwise);
+    LLVMPositionBuilderAtEnd(k->builder, then);
+}
+
+void gx_if_else(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count)
+{
+    if (count > sizeof s->yields / sizeof *s->yields)
+        bug("kernel %s: an if with %u values", k->name, count);
+    s->has_else = true;
+    s->then_end = LLVMGetInsertBlock(k->builder);
+    if (count)
+        memcpy(s->yields, yields, count * sizeof *yields);
+    s->end = gx_block(k, "end");
+    LLVMBuildBr(k->builder, s->end);
+    LLVMPositionBuilderAtEnd(k->builder, s->otherwise);
+}
+
+void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
+               LLVMValueRef *out)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b);
+    if (!s->has_else) {
+        if (count)
+            bug("kernel %s: an if that yields values has no else", k->name);
+        s->end = s->otherwise;
+    }
+    LLVMBuildBr(b, s->end);
+    LLVMPositionBuilderAtEnd(b, s->end);
+    for (unsigned i = 0; i < count; i++) {
+        out[i] = LLVMBuildPhi(b, LLVMTypeOf(yields[i]), "");
+        LLVMValueRef values[] = {s->yields[i], yields[i]};
+        LLVMBasicBlockRef blocks[] = {s->then_end, from};
+        LLVMAddIncoming(out[i], values, blocks, 2);
+    }
+}
