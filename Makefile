@@ -42,8 +42,8 @@ GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
 GXC_C   := $(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan*.c)
 RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c)
-GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number.c)
-EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number.c)
+GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c)
+EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
 UNIT_C  := $(wildcard tests/unit/*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 

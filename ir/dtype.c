@@ -5,7 +5,7 @@
 
 bool dtype_from_name(const char *name, size_t length, DType *out)
 {
-    for (int t = 0; t < DT_TUPLE; t++) {
+    for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
         const char *candidate = dtype_info[t].name;
         if (strncmp(candidate, name, length) == 0 && candidate[length] == 0) {
             *out = (DType)t;
@@ -17,7 +17,7 @@ bool dtype_from_name(const char *name, size_t length, DType *out)
 
 bool dtype_from_proto(int64_t proto, DType *out)
 {
-    for (int t = 0; t < DT_TUPLE; t++)
+    for (int t = DT_INVALID + 1; t < DT_TUPLE; t++)
         if (dtype_info[t].proto == proto && proto != 0) {
             *out = (DType)t;
             return true;

@@ -14,6 +14,11 @@ static inline const char *dtype_name(DType t)
     return dtype_info[t].name;
 }
 
+static inline size_t dtype_storage_bytes(DType t) /* of one element in a literal */
+{
+    return dtype_info[t].storage;
+}
+
 static inline bool dtype_is_float(DType t)
 {
     return dtype_info[t].class == DTC_FLOAT;
@@ -54,6 +59,7 @@ static inline bool dtype_is_sub_byte(DType t)
  * integers: wider, then signed. */
 DType dtype_higher_precision(DType a, DType b);
 
-DType dtype_complex_of(DType component); /* f32 -> c64, f64 -> c128, others: bug of the caller */
+DType dtype_complex_of(
+    DType component); /* f32 -> c64, f64 -> c128, others: bug of the caller */
 
 #endif

@@ -12,6 +12,7 @@ const DTypeInfo dtype_info[DT_COUNT] = {
     [DT_##id] = {name, DTC_##class, bits, storage, exponent, mantissa, bias, SPECIAL_##special, digits, text, proto},
 #include "ir/dtypes.def"
 #undef DTYPE
+    [DT_INVALID] = {"invalid", DTC_OTHER, 0, 0, 0, 0, 0, SPECIAL_NONE, 0, false, 0},
     [DT_TUPLE] = {"tuple", DTC_OTHER, 0, 0, 0, 0, 0, SPECIAL_NONE, 0, false, 13},
     [DT_BUFFER] = {"buffer", DTC_OTHER, 0, 0, 0, 0, 0, SPECIAL_NONE, 0, false, 0},
 };
@@ -147,7 +148,8 @@ static uint64_t encode(const DTypeInfo *f, double x, bool *overflow)
     if (exponent < least) {
         code = shift_round(sig, shift + (least - exponent));
     } else {
-        uint64_t rounded = shift_round(sig, shift); /* carries into the exponent by itself */
+        uint64_t rounded =
+            shift_round(sig, shift); /* carries into the exponent by itself */
         code = ((uint64_t)(exponent + f->bias - 1) << f->mantissa_bits) + rounded;
     }
     if (code > finite_limit(f)) {
@@ -197,7 +199,8 @@ uint64_t number_from_double(DType t, double value)
         return double_bits(value);
     if (t == DT_F32)
         return float_bits((float)value);
-    return dtype_info[t].class == DTC_FLOAT ? encode(&dtype_info[t], value, &overflow) : 0;
+    return dtype_info[t].class == DTC_FLOAT ? encode(&dtype_info[t], value, &overflow)
+                                            : 0;
 }
 
 uint64_t number_from_float(DType t, float value)
@@ -521,7 +524,8 @@ static void store_limit(DType t, void *element, bool lowest)
     } else if (f->class == DTC_FLOAT) {
         bool has_infinity = f->special == SPECIAL_IEEE;
         double finite = lowest ? number_min_finite(t) : number_max_finite(t);
-        double x = has_infinity ? (lowest ? -(double)INFINITY : (double)INFINITY) : finite;
+        double x =
+            has_infinity ? (lowest ? -(double)INFINITY : (double)INFINITY) : finite;
         number_store(t, element, number_from_double(t, x));
     } else if (f->class == DTC_SINT) {
         uint64_t top = (uint64_t)1 << (f->bits - 1);

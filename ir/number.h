@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 typedef enum {
+    DT_INVALID, /* no type; what zeroed memory holds */
 #define DTYPE(id, ...) DT_##id,
 #include "ir/dtypes.def"
 #undef DTYPE
@@ -58,7 +59,8 @@ typedef struct DTypeInfo {
     uint8_t proto;
 } DTypeInfo;
 
-extern const DTypeInfo dtype_info[DT_COUNT]; /* DT_TUPLE and DT_BUFFER: names, class OTHER */
+/* DT_INVALID, DT_TUPLE and DT_BUFFER have names and class OTHER. */
+extern const DTypeInfo dtype_info[DT_COUNT];
 
 /* One float. `bits` is the code in the low bits; other types are bug of the caller: 0. */
 uint64_t number_from_double(DType t, double value);
@@ -90,13 +92,15 @@ void number_convert(DType to, void *out, DType from, const void *in, size_t n);
 
 /* Single elements in the widest form. number_get_double of an integer rounds. */
 double number_get_double(DType t, const void *element); /* complex: the real part */
-int64_t number_get_int(DType t, const void *element);   /* as convert to s64, but u64 wraps */
+int64_t number_get_int(DType t,
+                       const void *element); /* as convert to s64, but u64 wraps */
 void number_set_double(DType t, void *element, double value);
 void number_set_int(DType t, void *element, int64_t value);
 void number_get_complex(DType t, const void *element, double out[2]);
 void number_set_complex(DType t, void *element, double re, double im);
 
-bool number_is_nan(DType t, const void *element); /* complex: either component; ints: false */
+bool number_is_nan(DType t,
+                   const void *element); /* complex: either component; ints: false */
 
 /* Values every type has; written in storage form. Lowest and highest are what max and min
  * reductions start from: infinities where the format has them. Complex: component-wise. */
@@ -114,11 +118,11 @@ typedef enum {
     NUMBER_OK,
     NUMBER_SYNTAX,      /* no number token of the language */
     NUMBER_NOT_INTEGER, /* a float where the type is an integer */
-    NUMBER_NOT_BOOL,    /* neither true, false nor an integer, for pred; or a bool elsewhere */
-    NUMBER_RANGE,       /* a finite number that the type cannot hold */
+    NUMBER_NOT_BOOL, /* neither true, false nor an integer, for pred; or a bool elsewhere */
+    NUMBER_RANGE,    /* a finite number that the type cannot hold */
     NUMBER_RANGE_DOUBLE, /* not even double can hold it */
-    NUMBER_NO_PAYLOAD,  /* the type's NaN takes no payload */
-    NUMBER_PAYLOAD      /* payload is 0 or too wide */
+    NUMBER_NO_PAYLOAD,   /* the type's NaN takes no payload */
+    NUMBER_PAYLOAD       /* payload is 0 or too wide */
 } NumberStatus;
 
 /* Reads one token (spec: INT, DEC, inf, -inf, nan, -nan with optional payload, true, false) as
@@ -126,12 +130,10 @@ typedef enum {
 NumberStatus number_parse(DType t, const char *text, size_t length, void *element);
 
 /* The diagnostic's sentence for a status, NUL-terminated; `capacity` 256 always suffices. */
-void number_status_text(NumberStatus st, DType t, const char *text, size_t length, char *out,
-                        size_t capacity);
+void number_status_text(NumberStatus st, DType t, const char *text, size_t length,
+                        char *out, size_t capacity);
 
-enum {
-    NUMBER_TEXT_MAX = 96
-}; /* bytes that number_print may write, NUL included */
+enum { NUMBER_TEXT_MAX = 96 }; /* bytes that number_print may write, NUL included */
 
 /* Prints an element, complex ones as "(re, im)"; pred as true/false if `words`, else 1/0.
  * Returns the length without the NUL. `out` has NUMBER_TEXT_MAX bytes. */
@@ -146,7 +148,8 @@ bool number_parse_double(const char *text, size_t length, double *out);
 
 /* --- Packing of 1-, 2- and 4-bit types: element 0 in the low bits of byte 0 --- */
 
-size_t number_packed_bytes(DType t, size_t n); /* device bytes of n elements of any type */
+size_t number_packed_bytes(DType t,
+                           size_t n); /* device bytes of n elements of any type */
 void number_pack(DType t, void *packed, const void *elements, size_t n);
 void number_unpack(DType t, void *elements, const void *packed, size_t n);
 

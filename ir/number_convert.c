@@ -5,16 +5,9 @@
 
 #include <string.h>
 
-enum {
-    BLOCK = 256
-};
+enum { BLOCK = 256 };
 
-typedef enum {
-    WIDE_FLOAT,
-    WIDE_DOUBLE,
-    WIDE_SIGNED,
-    WIDE_UNSIGNED
-} WideKind;
+typedef enum { WIDE_FLOAT, WIDE_DOUBLE, WIDE_SIGNED, WIDE_UNSIGNED } WideKind;
 
 typedef union {
     float f[BLOCK];
@@ -104,10 +97,10 @@ static void narrow_float(DType t, void *out, size_t n, const float *x)
     case DT_PRED:
         NARROW(uint8_t, x[i] != 0)
     case DT_S32:
-        NARROW(int32_t, x[i] >= 0x1p31f    ? INT32_MAX
-                        : x[i] < -0x1p31f  ? INT32_MIN
-                        : x[i] == x[i] ? (int32_t)x[i]
-                                           : 0)
+        NARROW(int32_t, x[i] >= 0x1p31f   ? INT32_MAX
+                        : x[i] < -0x1p31f ? INT32_MIN
+                        : x[i] == x[i]    ? (int32_t)x[i]
+                                          : 0)
     default:
         break;
     }

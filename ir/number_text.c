@@ -11,7 +11,8 @@
 /* --- Reading --- */
 
 enum {
-    DIGITS_KEPT = 800 /* 767 significant digits decide any double; one more stands for the rest */
+    DIGITS_KEPT =
+        800 /* 767 significant digits decide any double; one more stands for the rest */
 };
 
 /* digits[0..count) * 10^exponent, count <= DIGITS_KEPT, no leading zero. */
@@ -257,8 +258,8 @@ static void range_text(DType t, char *lowest, char *highest)
     number_print(t, &element, false, highest);
 }
 
-void number_status_text(NumberStatus st, DType t, const char *text, size_t length, char *out,
-                        size_t capacity)
+void number_status_text(NumberStatus st, DType t, const char *text, size_t length,
+                        char *out, size_t capacity)
 {
     char type[16], lowest[NUMBER_TEXT_MAX], highest[NUMBER_TEXT_MAX];
     int shown = length > 60 ? 60 : (int)length;
@@ -269,16 +270,17 @@ void number_status_text(NumberStatus st, DType t, const char *text, size_t lengt
         snprintf(out, capacity, "no error");
         break;
     case NUMBER_SYNTAX:
-        snprintf(out, capacity, "expects a value of type %s, but sees '%.*s%s'", type, shown,
-                 text, dots);
+        snprintf(out, capacity, "expects a value of type %s, but sees '%.*s%s'", type,
+                 shown, text, dots);
         break;
     case NUMBER_NOT_INTEGER:
         snprintf(out, capacity, "expects integer for primitive type: %s", type);
         break;
     case NUMBER_NOT_BOOL:
         snprintf(out, capacity,
-                 t == DT_PRED ? "expects 'true', 'false' or an integer for primitive type: %s"
-                              : "'true' and 'false' are no values of primitive type: %s",
+                 t == DT_PRED
+                     ? "expects 'true', 'false' or an integer for primitive type: %s"
+                     : "'true' and 'false' are no values of primitive type: %s",
                  type);
         break;
     case NUMBER_RANGE:
@@ -297,8 +299,9 @@ void number_status_text(NumberStatus st, DType t, const char *text, size_t lengt
         snprintf(out, capacity, "a NaN of primitive type %s has no payload", type);
         break;
     case NUMBER_PAYLOAD:
-        snprintf(out, capacity, "the payload of a NaN of primitive type %s has 1 to %d bits",
-                 type, dtype_info[t].mantissa_bits);
+        snprintf(out, capacity,
+                 "the payload of a NaN of primitive type %s has 1 to %d bits", type,
+                 dtype_info[t].mantissa_bits);
         break;
     }
 }
@@ -310,7 +313,8 @@ size_t number_print_double(double x, int digits, char *out)
 {
     if (isnan(x) || isinf(x)) {
         const char *word = isnan(x) ? "nan" : "inf";
-        return (size_t)snprintf(out, NUMBER_TEXT_MAX, "%s%s", signbit(x) ? "-" : "", word);
+        return (size_t)snprintf(out, NUMBER_TEXT_MAX, "%s%s", signbit(x) ? "-" : "",
+                                word);
     }
     char raw[64], figure[32];
     snprintf(raw, sizeof raw, "%.*e", digits - 1, x);
@@ -397,7 +401,8 @@ static size_t print_float(DType t, uint64_t bits, char *out)
     int digits = dtype_info[t].digits;
     if (digits == 0)
         digits = t == DT_F32 ? 6 : 15;
-    if (x > -100 && x < 100 && x == (double)(int)x && digits > 2) /* %.Ng of a small integer */
+    if (x > -100 && x < 100 && x == (double)(int)x &&
+        digits > 2) /* %.Ng of a small integer */
         return print_integer((uint64_t)fabs(x), signbit(x), out);
     size_t length = number_print_double(x, digits, out);
     if (dtype_info[t].digits == 0 && isfinite(x) && !reads_back(t, out, length, x))
