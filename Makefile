@@ -137,6 +137,34 @@ check-built: all $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
 check-unit: $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
+
+demo: setup
+	@+$(MAKE) --no-print-directory -j$(J) all
+	@B=$(B) examples/demo
+
+# --- installing ----------------------------------------------------------------------------
+D = $(DESTDIR)$(PREFIX)
+define pkgconfig # name, what it is, libraries, private libraries
+@printf 'prefix=%s\nName: %s\nDescription: %s\nVersion: $(VERSION)\nCflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib %s\nLibs.private: %s\n' \
+	'$(PREFIX)' $(1) '$(2)' '$(3)' '$(4)' >$(D)/lib/pkgconfig/$(1).pc
+endef
+# Archives are installed as one object in which only the public names are left.
+define public-archive
+@$(LD) -r --whole-archive $(B)/$(1).a -o $(B)/obj/$(1).o && objcopy --localize-hidden $(B)/obj/$(1).o
+@rm -f $(D)/lib/$(1).a; $(AR) rcs $(D)/lib/$(1).a $(B)/obj/$(1).o
+endef
+install: all
+	@install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1
+	install -m 755 $(B)/gxc $(B)/gxrun $(D)/bin
+	install -m 755 $(B)/libgxc.so $(B)/libgxrt.so $(B)/libgxemu.so $(D)/lib
+	install -m 644 frontend/gxc.h runtime/gxrt.h $(D)/include
+	install -m 644 docs/man/gxc.1 docs/man/gxrun.1 $(D)/share/man/man1
+	$(call public-archive,libgxrt)
+	$(call public-archive,libgxc)
+	$(call pkgconfig,gxrt,loads and runs programs compiled by gxc,-lgxrt,-lm -ldl -lpthread)
+	$(call pkgconfig,gxc,the gxc compiler as a library,-lgxc,$(shell sed 's/^-L//;s/^/-L/' $(B)/llvm.libs) $(LIBS) -lstdc++)
+	@[ ! -d $(B)/cuda ] || { install -d $(D)/lib/gxc; cp -rL $(B)/cuda $(D)/lib/gxc/; }
+
 layers:
 	@.ci/layers
 size:
