@@ -1,0 +1,93 @@
+/* Finds GPUs in the rows of targets.def. */
+#include "ir/analysis/target.h"
+
+#include <string.h>
+#include <strings.h> /* strcasecmp */
+
+static const GpuModel devices[] = {
+#define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \
+              sm_shared, threads, blocks)                                                \
+    {name, text, sm,           (variant)[0], sms,     lanes, mhz,                        \
+     gbs,  l2,   block_shared, sm_shared,    threads, blocks},
+#include "ir/analysis/targets.def"
+};
+enum { DEVICE_COUNT = sizeof devices / sizeof *devices };
+
+typedef struct Row {
+    const char *name, *model;
+    uint32_t sm;
+    char variant;
+    uint32_t ptx, cuda;
+} Row;
+
+static const Row rows[] = {
+#define TARGET(sm, variant, ptx, cuda, model)                                            \
+    {"sm_" #sm variant, model, sm, (variant)[0], ptx, cuda},
+#include "ir/analysis/targets.def"
+};
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
+static const GpuModel *find_device(const char *name)
+{
+    for (int i = 0; i < DEVICE_COUNT; i++)
+        if (strcasecmp(devices[i].name, name) == 0)
+            return &devices[i];
+    return NULL;
+}
+
+bool target_find(const char *name, Target *out)
+{
+    const GpuModel *device = find_device(name);
+    for (int i = 0; i < ROW_COUNT; i++) {
+        const Row *r = &rows[i];
+        bool is_it = device ? r->sm == device->sm && r->variant == device->variant
+                            : strcasecmp(r->name, name) == 0;
+        if (!is_it)
+            continue;
+        *out = (Target){r->name, r->sm,   r->variant,
+                        r->ptx,  r->cuda, device ? device : find_device(r->model)};
+        return true;
+    }
+    return false;
+}
+
+void target_list(FILE *out)
+{
+    for (int i = 0; i < ROW_COUNT; i++) {
+        const Row *r = &rows[i];
+        fprintf(out, "%-13s PTX %u.%u, CUDA %u.%u, costs of %s\n", r->name, r->ptx / 10,
+                r->ptx % 10, r->cuda / 10, r->cuda % 10, find_device(r->model)->text);
+    }
+    for (int i = 0; i < DEVICE_COUNT; i++) {
+        const GpuModel *d = &devices[i];
+        fprintf(out, "%-13s %s: sm_%u%.1s, %u multiprocessors, %u GB/s\n", d->name,
+                d->text, d->sm, &d->variant, d->multiprocessors, d->gigabytes_per_second);
+    }
+    fprintf(out, "%-13s the emulator, beside the GPU targets or alone (then sm_90a)\n",
+            "emu");
+}
+
+const char *target_names(void)
+{
+    return ""
+#define TARGET(sm, variant, ptx, cuda, model) "sm_" #sm variant ", "
+#include "ir/analysis/targets.def"
+#define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \
+              sm_shared, threads, blocks)                                                \
+    name ", "
+#include "ir/analysis/targets.def"
+           "emu";
+}
+
+uint32_t target_ptx_of_cuda(uint32_t cuda)
+{
+    if (cuda >= 130)
+        return 90 + cuda % 10;
+    if (cuda >= 127)
+        return cuda - 41; /* 12.7 … 12.9: 8.6 … 8.8 */
+    if (cuda >= 120)
+        return cuda >= 125 ? 85 : cuda - 40; /* 12.5 and 12.6: 8.5 */
+    if (cuda >= 110)
+        return cuda - 40; /* 11.0 … 11.8: 7.0 … 7.8 */
+    return 65;
+}

@@ -1,0 +1,55 @@
+/* The GPU that a program is compiled for: what its instruction set is, and what a cost model
+ * has to know about the machine. No LLVM here; the rows are in targets.def. */
+#ifndef GXC_IR_ANALYSIS_TARGET_H
+#define GXC_IR_ANALYSIS_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What every GPU of targets.def has in common. */
+enum {
+    TARGET_WARP = 32,
+    TARGET_BLOCK_THREADS = 1024,   /* at most */
+    TARGET_STATIC_SHARED = 49152,  /* shared memory that needs no opt-in */
+    TARGET_RESERVED_SHARED = 1024, /* of each block, taken from the multiprocessor's */
+    TARGET_REGISTERS = 65536,      /* of a multiprocessor */
+    TARGET_THREAD_REGISTERS = 255, /* at most */
+};
+
+typedef struct GpuModel {
+    const char *name, *text; /* "h100", "H100-SXM" */
+    uint32_t sm;             /* 90 */
+    char variant;            /* 'a', or 0 */
+    uint32_t multiprocessors;
+    uint32_t lanes; /* f32 operations a cycle and multiprocessor; a fma is one */
+    uint32_t mhz;   /* clock */
+    uint32_t gigabytes_per_second; /* device memory */
+    uint32_t l2_kib;
+    uint32_t block_shared; /* bytes of shared memory: of a block at most, opted in */
+    uint32_t multiprocessor_shared;                         /* bytes */
+    uint32_t multiprocessor_threads, multiprocessor_blocks; /* resident at most */
+} GpuModel;
+
+typedef struct Target {
+    const char *name;           /* "sm_90a": what assemblers and LLVM call it */
+    uint32_t sm;                /* 90 */
+    char variant;               /* 'a' this one only, 'f' its family, 0 */
+    uint32_t min_ptx, min_cuda; /* 8.0 is 80, 12.8 is 128 */
+    const GpuModel *device;
+} Target;
+
+/* By the name of a target ("sm_90a") or of a device ("h100"), in lower or upper case. False:
+ * there is none. `out` points into constant memory. */
+bool target_find(const char *name, Target *out);
+
+/* The rows of --list-targets: one a line, name first. */
+void target_list(FILE *out);
+
+/* The names of all targets and devices, for messages: "sm_75, sm_80, …, h100, …". */
+const char *target_names(void);
+
+/* Version of PTX that a CUDA toolkit's assembler takes: 13.0 (130) gives 90, 12.8 gives 87. */
+uint32_t target_ptx_of_cuda(uint32_t cuda);
+
+#endif
