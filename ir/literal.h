@@ -21,17 +21,21 @@ struct Literal {
 Literal *literal_create(Arena *a, const Shape *shape); /* all zero; tuples: recursively */
 Literal *literal_copy(Arena *a, const Literal *l);
 size_t literal_bytes(const Literal *l);                         /* of data; arrays only */
-bool literal_equal(const Literal *a, const Literal *b);         /* bits and shapes */
-bool literal_is_all(const Literal *l, double value);            /* every element equals value */
+/* Bits, types and sizes, not layouts; an elided one equals only itself. */
+bool literal_equal(const Literal *a, const Literal *b);
+/* Every element is exactly value: -0 is not 0, NaN is nothing. Tuples, elided: false. */
+bool literal_is_all(const Literal *l, double value);
 bool literal_has_elided(const Literal *l);
 
 /* Elements by logical row-major number. Integers are sign- or zero-extended. */
 int64_t literal_int(const Literal *l, int64_t index);
 double literal_double(const Literal *l, int64_t index);
 uint64_t literal_bits(const Literal *l, int64_t index); /* types up to 64 bits */
+void literal_complex(const Literal *l, int64_t index, double out[2]); /* complex types only */
 void literal_set_int(Literal *l, int64_t index, int64_t value);
 void literal_set_double(Literal *l, int64_t index, double value);
 void literal_set_bits(Literal *l, int64_t index, uint64_t bits);
+void literal_set_complex(Literal *l, int64_t index, double re, double im);
 
 /* Text in the printed form of the language, section 10.9, one line. */
 const char *literal_text(Arena *a, const Literal *l);

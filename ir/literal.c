@@ -1,0 +1,232 @@
+/* Literals: making, comparing, element access, and the printed form of the language. */
+#include "ir/literal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/bug.h"
+
+Literal *literal_create(Arena *a, const Shape *shape)
+{
+    Literal *l = ARENA_NEW(a, Literal);
+    l->shape = shape;
+    if (shape_is_tuple(shape)) {
+        l->elements = ARENA_ARRAY(a, Literal *, shape->rank);
+        for (uint32_t i = 0; i < shape->rank; i++)
+            l->elements[i] = literal_create(a, shape->elements[i]);
+    } else if (shape_is_array(shape)) {
+        l->count = shape_elements(shape);
+        l->data = arena_array(a, (size_t)l->count, dtype_storage_bytes(shape->dtype));
+    }
+    return l;
+}
+
+Literal *literal_copy(Arena *a, const Literal *l)
+{
+    Literal *copy = ARENA_NEW(a, Literal);
+    *copy = *l;
+    if (l->elements != NULL) {
+        copy->elements = ARENA_ARRAY(a, Literal *, l->shape->rank);
+        for (uint32_t i = 0; i < l->shape->rank; i++)
+            copy->elements[i] = literal_copy(a, l->elements[i]);
+    }
+    if (l->data != NULL)
+        copy->data = arena_copy(a, l->data, literal_bytes(l));
+    return copy;
+}
+
+size_t literal_bytes(const Literal *l)
+{
+    return (size_t)l->count * dtype_storage_bytes(l->shape->dtype);
+}
+
+bool literal_equal(const Literal *a, const Literal *b)
+{
+    if (a == b)
+        return true;
+    if (a->elided || b->elided || !shape_compatible(a->shape, b->shape))
+        return false;
+    if (shape_is_tuple(a->shape)) {
+        for (uint32_t i = 0; i < a->shape->rank; i++)
+            if (!literal_equal(a->elements[i], b->elements[i]))
+                return false;
+        return true;
+    }
+    return a->count == 0 || memcmp(a->data, b->data, literal_bytes(a)) == 0;
+}
+
+bool literal_is_all(const Literal *l, double value)
+{
+    if (!shape_is_array(l->shape) || l->elided)
+        return false;
+    DType t = l->shape->dtype;
+    char wanted[16] = {0};
+    number_set_double(t, wanted, value);
+    double held = number_get_double(t, wanted);
+    if (held != value) /* not representable, or NaN */
+        return false;
+    size_t size = dtype_storage_bytes(t);
+    const char *data = l->data;
+    for (int64_t i = 0; i < l->count; i++)
+        if (memcmp(data + (size_t)i * size, wanted, size) != 0)
+            return false;
+    return true;
+}
+
+bool literal_has_elided(const Literal *l)
+{
+    if (l->elided)
+        return true;
+    for (uint32_t i = 0; l->elements != NULL && i < l->shape->rank; i++)
+        if (literal_has_elided(l->elements[i]))
+            return true;
+    return false;
+}
+
+/* --- Elements --- */
+
+static void *element_at(const Literal *l, int64_t index)
+{
+    if (index < 0 || index >= l->count || l->data == NULL)
+        bug("literal element %lld of %lld", (long long)index, (long long)l->count);
+    return (char *)l->data + (size_t)index * dtype_storage_bytes(l->shape->dtype);
+}
+
+int64_t literal_int(const Literal *l, int64_t index)
+{
+    return number_get_int(l->shape->dtype, element_at(l, index));
+}
+
+double literal_double(const Literal *l, int64_t index)
+{
+    return number_get_double(l->shape->dtype, element_at(l, index));
+}
+
+uint64_t literal_bits(const Literal *l, int64_t index)
+{
+    return number_load(l->shape->dtype, element_at(l, index));
+}
+
+void literal_complex(const Literal *l, int64_t index, double out[2])
+{
+    number_get_complex(l->shape->dtype, element_at(l, index), out);
+}
+
+void literal_set_int(Literal *l, int64_t index, int64_t value)
+{
+    number_set_int(l->shape->dtype, element_at(l, index), value);
+}
+
+void literal_set_double(Literal *l, int64_t index, double value)
+{
+    number_set_double(l->shape->dtype, element_at(l, index), value);
+}
+
+void literal_set_bits(Literal *l, int64_t index, uint64_t bits)
+{
+    number_store(l->shape->dtype, element_at(l, index), bits);
+}
+
+void literal_set_complex(Literal *l, int64_t index, double re, double im)
+{
+    number_set_complex(l->shape->dtype, element_at(l, index), re, im);
+}
+
+/* --- Text --- */
+
+typedef struct {
+    Arena *arena;
+    char *data;
+    size_t length, capacity;
+} Text;
+
+static char *text_room(Text *t, size_t more)
+{
+    if (t->length + more + 1 > t->capacity)
+        t->data = arena_grow(t->arena, t->data, &t->capacity, t->length + more + 1, 1);
+    return t->data + t->length;
+}
+
+static void text_add(Text *t, const char *s)
+{
+    size_t length = strlen(s);
+    memcpy(text_room(t, length), s, length);
+    t->length += length;
+}
+
+static void print_element(Text *t, const Literal *l, int64_t index)
+{
+    char *to = text_room(t, NUMBER_TEXT_MAX);
+    t->length +=
+        number_print(l->shape->dtype, element_at(l, index), l->shape->rank == 0, to);
+}
+
+/* The last dimension: `{1, 2}` alone, `{ 1, 2 }` inside others, `{1}` and `{}` always tight. */
+static void print_row(Text *t, const Literal *l, int64_t first)
+{
+    int64_t size = l->shape->dims[l->shape->rank - 1];
+    bool spaced = l->shape->rank > 1 && size > 1;
+    text_add(t, spaced ? "{ " : "{");
+    for (int64_t i = 0; i < size; i++) {
+        if (i > 0)
+            text_add(t, ", ");
+        print_element(t, l, first + i);
+    }
+    text_add(t, spaced ? " }" : "}");
+}
+
+/* Level `depth` of the array, whose elements start at `first`; it is number `number` in its
+ * parent. Depth is limited by the rank. */
+static void print_level(Text *t, const Literal *l, uint32_t depth, int64_t number,
+                        int64_t first)
+{
+    const Shape *s = l->shape;
+    if (depth + 1 == s->rank) {
+        print_row(t, l, first);
+        return;
+    }
+    int64_t size = s->dims[depth], stride = 1;
+    for (uint32_t i = depth + 1; i < s->rank; i++)
+        stride *= s->dims[i];
+    text_add(t, "{");
+    if (s->rank > 3 && depth > 0) {
+        char *to = text_room(t, 64);
+        t->length += (size_t)snprintf(to, 64, " /*i%u=%lld*/", (unsigned)(depth - 1),
+                                      (long long)number);
+    }
+    text_add(t, size > 0 ? " " : "");
+    for (int64_t i = 0; i < size; i++) {
+        if (i > 0)
+            text_add(t, ", ");
+        print_level(t, l, depth + 1, i, first + i * stride);
+    }
+    text_add(t, size > 0 ? " }" : "}");
+}
+
+static void print_literal(Text *t, const Literal *l)
+{
+    if (l->elided) {
+        text_add(t, "{...}");
+    } else if (shape_is_tuple(l->shape)) {
+        text_add(t, l->shape->rank == 0 ? "(" : "( ");
+        for (uint32_t i = 0; i < l->shape->rank; i++) {
+            if (i > 0)
+                text_add(t, ", ");
+            print_literal(t, l->elements[i]);
+        }
+        text_add(t, l->shape->rank == 0 ? ")" : " )");
+    } else if (l->shape->rank == 0) {
+        print_element(t, l, 0);
+    } else {
+        print_level(t, l, 0, 0, 0);
+    }
+}
+
+const char *literal_text(Arena *a, const Literal *l)
+{
+    Text t = {.arena = a};
+    text_room(&t, 32);
+    print_literal(&t, l);
+    t.data[t.length] = 0;
+    return t.data;
+}
