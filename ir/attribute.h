@@ -202,14 +202,13 @@ typedef struct AttrInfo {
     AttrKind kind;
     bool shared;               /* every opcode may have it (section 8.4) */
     const char *const *names;  /* AK_ENUM, AK_ENUMS: spellings, NULL-terminated */
-    bool fold_case;            /* AK_ENUM(S): compared without case */
     const char *doc;
 } AttrInfo;
 
 extern const AttrInfo attr_info[ATTR_COUNT];
 
-/* The attribute with this spelling; ATTR_COUNT if there is none. */
-AttrId attr_find(const char *name, size_t length);
+/* The number of an enum's spelling; false if the attribute has no such value. */
+bool attr_enum_find(AttrId id, const char *text, size_t length, int64_t *out);
 
 bool attr_equal(const Attr *a, const Attr *b); /* spans ignored */
 uint64_t attr_hash(const Attr *a);

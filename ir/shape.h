@@ -15,6 +15,7 @@
 typedef struct Shape Shape;
 typedef struct Layout Layout;
 typedef struct Intern Intern;
+typedef struct Text Text; /* ir/text.h */
 
 #define DIM_UNBOUNDED INT64_MIN  /* the size of a dimension written `?` */
 #define TILE_COMBINE INT64_MIN   /* the entry `*` of a tile: combine with the next dimension */
@@ -92,5 +93,6 @@ bool shape_layouts_equal(const Shape *a, const Shape *b); /* minor_to_major only
 
 /* Text as the language writes it: f32[2,<=3]{1,0:T(8,128)}. */
 const char *shape_text(Arena *a, const Shape *s, bool layouts);
+void shape_print(Text *t, const Shape *s, bool layouts); /* appends it */
 
 #endif
