@@ -85,7 +85,7 @@ struct Module {
     Computation *entry;
     ModuleConfig config;
     Diag *diag;         /* for messages about this module; positions refer to its source */
-    void *names;        /* the uniquifier's table (ir/module.c) */
+    struct Names *instruction_names, *computation_names; /* in use (ir/names.h) */
 };
 
 /* -- making modules ---------------------------------------------------------------- */
@@ -98,13 +98,19 @@ Computation *module_add_computation(Module *m, const char *name); /* name is mad
 const char *module_unique_name(Module *m, const char *wanted);
 const char *module_unique_computation_name(Module *m, const char *wanted);
 
-/* Adds an instruction at the end; name NULL gives one from the opcode. Operands are copied.
- * Attributes are added afterwards with inst_set. Parameters: use computation_add_parameter. */
+/* Adds an instruction at the end. Operands are copied. computation_append leaves the name
+ * NULL (until the caller sets one): for the front end, which names all instructions at the end.
+ * computation_add: name NULL gives one from the opcode. */
+Instruction *computation_append(Computation *comp, OpCode op, const Shape *shape,
+                                uint32_t operand_count, Instruction *const *operands);
+/* Attributes are added afterwards with inst_set. Parameters: use computation_add_parameter. */
 Instruction *computation_add(Computation *comp, OpCode op, const Shape *shape,
                              uint32_t operand_count, Instruction *const *operands,
                              const char *name);
 Instruction *computation_add_parameter(Computation *comp, int64_t number, const Shape *shape,
                                        const char *name);
+/* For the front end: makes an OP_PARAMETER added by computation_append parameter `number`. */
+void computation_register_parameter(Computation *comp, Instruction *inst, int64_t number);
 Instruction *computation_add_constant(Computation *comp, const Literal *l, const char *name);
 Instruction *computation_add_scalar(Computation *comp, DType dtype, double value);
 /* Same opcode and attributes as `like`, new operands (in comp): keeps attributes, metadata

@@ -1,6 +1,7 @@
 /* The opcode table, made from ops.def; a row whose function is missing fails to link. */
 #include "ir/op.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define OP(id, name, arity, infer, eval, index, flags, attributes, doc) \
@@ -65,8 +66,9 @@ static uint32_t spelling_hash(const char *name, size_t length)
 }
 
 static uint16_t find_table[FIND_SLOTS]; /* opcode + 1; 0 = free */
+static pthread_once_t find_once = PTHREAD_ONCE_INIT;
 
-__attribute__((constructor)) static void find_fill(void)
+static void find_fill(void)
 {
     for (uint32_t op = 0; op < OP_COUNT; op++) {
         const char *name = op_info[op].name;
@@ -79,6 +81,7 @@ __attribute__((constructor)) static void find_fill(void)
 
 OpCode op_find(const char *name, size_t length)
 {
+    pthread_once(&find_once, find_fill);
     uint32_t at = spelling_hash(name, length) % FIND_SLOTS;
     for (; find_table[at] != 0; at = (at + 1) % FIND_SLOTS) {
         uint32_t op = find_table[at] - 1u;

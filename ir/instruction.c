@@ -1,0 +1,215 @@
+/* Attributes and called computations of instructions. See module.h. */
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "ir/bug.h"
+#include "ir/module.h"
+
+const Attr *inst_attr(const Instruction *inst, AttrId id)
+{
+    for (uint32_t i = 0; i < inst->attr_count; i++) {
+        if (inst->attrs[i].id == id)
+            return &inst->attrs[i];
+    }
+    return NULL;
+}
+
+bool inst_has(const Instruction *inst, AttrId id)
+{
+    return inst_attr(inst, id) != NULL;
+}
+
+void inst_set(Instruction *inst, Attr attr)
+{
+    uint32_t at = 0;
+    while (at < inst->attr_count && inst->attrs[at].id < attr.id)
+        at++;
+    if (at < inst->attr_count && inst->attrs[at].id == attr.id) {
+        inst->attrs[at] = attr;
+        return;
+    }
+    Attr *grown = ARENA_ARRAY(inst->parent->module->arena, Attr, (size_t)inst->attr_count + 1);
+    if (at != 0)
+        memcpy(grown, inst->attrs, at * sizeof *grown);
+    grown[at] = attr;
+    if (at != inst->attr_count)
+        memcpy(grown + at + 1, inst->attrs + at, (inst->attr_count - at) * sizeof *grown);
+    inst->attrs = grown;
+    inst->attr_count++;
+}
+
+void inst_unset(Instruction *inst, AttrId id)
+{
+    for (uint32_t i = 0; i < inst->attr_count; i++) {
+        if (inst->attrs[i].id == id) {
+            memmove(inst->attrs + i, inst->attrs + i + 1,
+                    (inst->attr_count - i - 1) * sizeof *inst->attrs);
+            inst->attr_count--;
+            return;
+        }
+    }
+}
+
+int64_t inst_int(const Instruction *inst, AttrId id, int64_t absent)
+{
+    const Attr *a = inst_attr(inst, id);
+    return a == NULL ? absent : a->i;
+}
+
+bool inst_bool(const Instruction *inst, AttrId id)
+{
+    return inst_int(inst, id, 0) != 0;
+}
+
+double inst_float(const Instruction *inst, AttrId id, double absent)
+{
+    const Attr *a = inst_attr(inst, id);
+    return a == NULL ? absent : a->f;
+}
+
+Ints inst_ints(const Instruction *inst, AttrId id)
+{
+    const Attr *a = inst_attr(inst, id);
+    return a == NULL ? (Ints){0} : a->ints;
+}
+
+IntLists inst_int_lists(const Instruction *inst, AttrId id)
+{
+    const Attr *a = inst_attr(inst, id);
+    return a == NULL ? (IntLists){0} : a->lists;
+}
+
+Bytes inst_bytes(const Instruction *inst, AttrId id)
+{
+    const Attr *a = inst_attr(inst, id);
+    return a == NULL ? (Bytes){.data = "", .length = 0} : a->bytes;
+}
+
+const Window *inst_window(const Instruction *inst)
+{
+    static const Window none = {0};
+    const Attr *a = inst_attr(inst, ATTR_WINDOW);
+    return a == NULL ? &none : a->window;
+}
+
+void inst_set_int(Instruction *inst, AttrId id, int64_t value)
+{
+    inst_set(inst, (Attr){.id = id, .i = value});
+}
+
+void inst_set_ints(Instruction *inst, AttrId id, const int64_t *data, uint32_t count)
+{
+    const int64_t *copy =
+        arena_copy(inst->parent->module->arena, data, count * sizeof *data);
+    inst_set(inst, (Attr){.id = id, .ints = {copy, count}});
+}
+
+void inst_set_bytes(Instruction *inst, AttrId id, const char *data, size_t length)
+{
+    const char *copy = arena_text(inst->parent->module->arena, data, length);
+    inst_set(inst, (Attr){.id = id, .bytes = {copy, length}});
+}
+
+void inst_set_computation(Instruction *inst, AttrId id, Computation *callee)
+{
+    Computation **data = ARENA_NEW(inst->parent->module->arena, Computation *);
+    *data = callee;
+    inst_set(inst, (Attr){.id = id, .computations = {data, 1}});
+}
+
+static bool holds_computations(const Attr *a)
+{
+    AttrKind kind = attr_info[a->id].kind;
+    return kind == AK_COMPUTATION || kind == AK_COMPUTATIONS;
+}
+
+uint32_t inst_called_count(const Instruction *inst)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < inst->attr_count; i++) {
+        if (holds_computations(&inst->attrs[i]))
+            n += inst->attrs[i].computations.count;
+    }
+    return n;
+}
+
+/* The i-th called computation's place. Attributes are sorted by AttrId, and attrs.def lists
+ * those that hold computations in the order in which they count as called. */
+static Computation **called_place(const Instruction *inst, uint32_t i)
+{
+    for (uint32_t k = 0; k < inst->attr_count; k++) {
+        const Attr *a = &inst->attrs[k];
+        if (!holds_computations(a))
+            continue;
+        if (i < a->computations.count)
+            return &a->computations.data[i];
+        i -= a->computations.count;
+    }
+    bug("instruction %s calls fewer computations", inst->name);
+}
+
+Computation *inst_called(const Instruction *inst, uint32_t i)
+{
+    return *called_place(inst, i);
+}
+
+void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
+{
+    /* copied instructions share attribute values: give this one its own list first */
+    for (uint32_t k = 0; k < inst->attr_count; k++) {
+        Attr *a = &inst->attrs[k];
+        if (holds_computations(a) && a->computations.count != 0)
+            a->computations.data = arena_copy(inst->parent->module->arena, a->computations.data,
+                                              a->computations.count * sizeof(Computation *));
+    }
+    *called_place(inst, i) = callee;
+}
+
+/* Attributes that say nothing about what is computed. */
+static bool is_annotation(AttrId id)
+{
+    return id == ATTR_METADATA || id == ATTR_ORIGIN || id == ATTR_STATISTICS;
+}
+
+bool inst_same_operation(const Instruction *a, const Instruction *b)
+{
+    if (a->op != b->op || a->shape != b->shape || a->parameter != b->parameter)
+        return false;
+    if ((a->literal != NULL) != (b->literal != NULL) ||
+        (a->literal != NULL && !literal_equal(a->literal, b->literal)))
+        return false;
+    uint32_t i = 0, k = 0;
+    for (;;) {
+        while (i < a->attr_count && is_annotation(a->attrs[i].id))
+            i++;
+        while (k < b->attr_count && is_annotation(b->attrs[k].id))
+            k++;
+        if (i == a->attr_count || k == b->attr_count)
+            return i == a->attr_count && k == b->attr_count;
+        if (!attr_equal(&a->attrs[i++], &b->attrs[k++]))
+            return false;
+    }
+}
+
+uint64_t inst_operation_hash(const Instruction *inst)
+{
+    uint64_t h = (uint64_t)inst->op * UINT64_C(0x9e3779b97f4a7c15);
+    h ^= (uint64_t)(uintptr_t)inst->shape + (uint64_t)inst->parameter;
+    if (inst->literal != NULL && inst->literal->data != NULL)
+        h ^= XXH3_64bits(inst->literal->data, literal_bytes(inst->literal));
+    for (uint32_t i = 0; i < inst->attr_count; i++) {
+        if (!is_annotation(inst->attrs[i].id))
+            h = (h ^ attr_hash(&inst->attrs[i])) * UINT64_C(0xff51afd7ed558ccd);
+    }
+    return h ^ (h >> 32);
+}
+
+bool inst_is_constant_scalar(const Instruction *inst, double value)
+{
+    while (inst->op == OP_BROADCAST)
+        inst = inst->operands[0];
+    return inst->op == OP_CONSTANT && shape_is_array(inst->shape) && inst->literal->count > 0 &&
+           literal_is_all(inst->literal, value);
+}

@@ -1,0 +1,285 @@
+/* Changing modules: replacement, removal, order. See module.h. */
+#include <string.h>
+
+#include "ir/bug.h"
+#include "ir/module.h"
+
+void computation_remove(Computation *comp, Instruction *inst)
+{
+    if (inst->parent != comp || comp->instructions[inst->id] != inst)
+        bug("removing %s from a computation it is not in", inst->name);
+    comp->instructions[inst->id] = NULL;
+}
+
+static Instruction *follow(Instruction *const *forward, uint32_t count, Instruction *inst)
+{
+    uint32_t steps = 0;
+    while (inst->id < count && forward[inst->id] != NULL) {
+        inst = forward[inst->id];
+        if (++steps > count)
+            bug("replacements of %s go in a circle", inst->name);
+    }
+    return inst;
+}
+
+void computation_replace(Computation *comp, Instruction *const *forward)
+{
+    uint32_t count = comp->instruction_count;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            inst->operands[k] = follow(forward, count, inst->operands[k]);
+        for (uint32_t k = 0; k < inst->control_count; k++)
+            inst->control[k] = follow(forward, count, inst->control[k]);
+    }
+    comp->root = follow(forward, count, comp->root);
+}
+
+void computation_replace_one(Computation *comp, Instruction *from, Instruction *to)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            if (inst->operands[k] == from)
+                inst->operands[k] = to;
+        }
+        for (uint32_t k = 0; k < inst->control_count; k++) {
+            if (inst->control[k] == from)
+                inst->control[k] = to;
+        }
+    }
+    if (comp->root == from)
+        comp->root = to;
+}
+
+void computation_compact(Computation *comp)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        inst->id = kept;
+        comp->instructions[kept++] = inst;
+    }
+    memset(comp->instructions + kept, 0,
+           (comp->instruction_count - kept) * sizeof *comp->instructions);
+    comp->instruction_count = kept;
+}
+
+/* -- order ------------------------------------------------------------------------- */
+
+static bool is_ordered(const Computation *comp)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            if (inst->operands[k]->id >= i)
+                return false;
+        }
+        for (uint32_t k = 0; k < inst->control_count; k++) {
+            if (inst->control[k]->id >= i)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Where a walk stands: an instruction and how many of its predecessors it has entered. */
+typedef struct Visit {
+    Instruction *inst;
+    uint32_t next;
+} Visit;
+
+/* Depth first from the instructions in list order, so that the list order decides among
+ * instructions that do not depend on each other. */
+static uint32_t walk(const Computation *comp, Arena *scratch, Instruction **out)
+{
+    uint32_t count = comp->instruction_count, emitted = 0;
+    unsigned char *state = ARENA_ARRAY(scratch, unsigned char, count); /* 1 open, 2 done */
+    Visit *stack = ARENA_ARRAY(scratch, Visit, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (comp->instructions[i] == NULL || state[i] != 0)
+            continue;
+        uint32_t depth = 0;
+        stack[depth++] = (Visit){comp->instructions[i], 0};
+        state[i] = 1;
+        while (depth != 0) {
+            Visit *top = &stack[depth - 1];
+            Instruction *inst = top->inst, *before;
+            if (top->next < inst->operand_count)
+                before = inst->operands[top->next++];
+            else if (top->next < inst->operand_count + inst->control_count)
+                before = inst->control[top->next++ - inst->operand_count];
+            else {
+                state[inst->id] = 2;
+                out[emitted++] = inst;
+                depth--;
+                continue;
+            }
+            if (state[before->id] == 1)
+                bug("instruction %s depends on itself", before->name);
+            if (state[before->id] == 0) {
+                state[before->id] = 1;
+                stack[depth++] = (Visit){before, 0};
+            }
+        }
+    }
+    return emitted;
+}
+
+Instruction **computation_post_order(const Computation *comp, Arena *scratch, uint32_t *count)
+{
+    Instruction **out = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+    if (!is_ordered(comp)) {
+        *count = walk(comp, scratch, out);
+        return out;
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        if (comp->instructions[i] != NULL)
+            out[n++] = comp->instructions[i];
+    }
+    *count = n;
+    return out;
+}
+
+void computation_sort(Computation *comp)
+{
+    if (!is_ordered(comp)) {
+        Arena *scratch = arena_create();
+        Instruction **order = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+        uint32_t n = walk(comp, scratch, order);
+        memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+        memcpy(comp->instructions, order, n * sizeof *order);
+        arena_destroy(scratch);
+    }
+    computation_compact(comp);
+}
+
+/* -- computations ------------------------------------------------------------------- */
+
+typedef struct CallVisit {
+    Computation *comp;
+    uint32_t instruction; /* next one to look at */
+    uint32_t called;      /* next computation that it calls */
+} CallVisit;
+
+/* The computations that `roots` reach, callees first. */
+static uint32_t walk_calls(Module *m, Computation **roots, uint32_t root_count,
+                           Computation **out)
+{
+    Arena *scratch = arena_create();
+    unsigned char *state = ARENA_ARRAY(scratch, unsigned char, m->computation_count);
+    CallVisit *stack = ARENA_ARRAY(scratch, CallVisit, (size_t)m->computation_count + 1);
+    uint32_t emitted = 0;
+    for (uint32_t r = 0; r < root_count; r++) {
+        if (roots[r] == NULL || state[roots[r]->id] != 0)
+            continue;
+        uint32_t depth = 0;
+        stack[depth++] = (CallVisit){roots[r], 0, 0};
+        state[roots[r]->id] = 1;
+        while (depth != 0) {
+            CallVisit *top = &stack[depth - 1];
+            if (top->instruction == top->comp->instruction_count) {
+                state[top->comp->id] = 2;
+                out[emitted++] = top->comp;
+                depth--;
+                continue;
+            }
+            Instruction *inst = top->comp->instructions[top->instruction];
+            if (inst == NULL || top->called == inst_called_count(inst)) {
+                top->instruction++;
+                top->called = 0;
+                continue;
+            }
+            Computation *callee = inst_called(inst, top->called++);
+            if (state[callee->id] == 1)
+                bug("computation %s calls itself", callee->name);
+            if (state[callee->id] == 0) {
+                state[callee->id] = 1;
+                stack[depth++] = (CallVisit){callee, 0, 0};
+            }
+        }
+    }
+    arena_destroy(scratch);
+    return emitted;
+}
+
+static void keep_reached(Module *m, Computation **roots, uint32_t root_count)
+{
+    Arena *scratch = arena_create();
+    Computation **order = ARENA_ARRAY(scratch, Computation *, m->computation_count);
+    uint32_t n = walk_calls(m, roots, root_count, order);
+    for (uint32_t i = 0; i < n; i++) {
+        order[i]->id = i;
+        m->computations[i] = order[i];
+    }
+    m->computation_count = n;
+    arena_destroy(scratch);
+}
+
+void module_remove_dead_computations(Module *m)
+{
+    keep_reached(m, &m->entry, 1);
+}
+
+void module_sort(Module *m)
+{
+    Arena *scratch = arena_create();
+    Computation **all = arena_copy(scratch, m->computations,
+                                   m->computation_count * sizeof *m->computations);
+    keep_reached(m, all, m->computation_count);
+    arena_destroy(scratch);
+    for (uint32_t i = 0; i < m->computation_count; i++) {
+        Computation *comp = m->computations[i];
+        if (m->config.is_scheduled && !comp->is_fused)
+            computation_compact(comp);
+        else
+            computation_sort(comp);
+    }
+}
+
+uint32_t *module_call_counts(const Module *m, Arena *scratch)
+{
+    uint32_t *counts = ARENA_ARRAY(scratch, uint32_t, m->computation_count);
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            uint32_t called = inst == NULL ? 0 : inst_called_count(inst);
+            for (uint32_t k = 0; k < called; k++)
+                counts[inst_called(inst, k)->id]++;
+        }
+    }
+    return counts;
+}
+
+/* -- users ------------------------------------------------------------------------- */
+
+Uses uses_compute(const Computation *comp, Arena *scratch)
+{
+    uint32_t count = comp->instruction_count;
+    uint32_t *start = ARENA_ARRAY(scratch, uint32_t, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++)
+            start[inst->operands[k]->id + 1]++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        start[i + 1] += start[i];
+    uint32_t *fill = arena_copy(scratch, start, count * sizeof *fill);
+    Instruction **list = ARENA_ARRAY(scratch, Instruction *, start[count]);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++)
+            list[fill[inst->operands[k]->id]++] = inst;
+    }
+    return (Uses){start, list};
+}
