@@ -25,7 +25,7 @@ Arena *arena_create(void);
 void arena_destroy(Arena *a); /* NULL is fine */
 void arena_reset(Arena *a);   /* forgets all allocations, keeps one block for reuse */
 
-void *arena_alloc(Arena *a, size_t bytes);              /* zeroed; bytes 0 gives a valid pointer */
+void *arena_alloc(Arena *a, size_t bytes); /* zeroed; bytes 0 gives a valid pointer */
 void *arena_array(Arena *a, size_t count, size_t size); /* zeroed; checks count * size */
 void *arena_copy(Arena *a, const void *data, size_t bytes);
 char *arena_text(Arena *a, const char *data, size_t length); /* copy, NUL added */

@@ -10,8 +10,10 @@
 #include "ir/bug.h"
 
 static const char *const ENUM_mode[] = {"cross_replica", "cross_partition",
-                                        "cross_replica_and_partition", "flattened_id", NULL};
-static const char *const ENUM_convolution_kind[] = {"unset", "fprop", "wgrad", "dgrad", NULL};
+                                        "cross_replica_and_partition", "flattened_id",
+                                        NULL};
+static const char *const ENUM_convolution_kind[] = {"unset", "fprop", "wgrad", "dgrad",
+                                                    NULL};
 static const char *const ENUM_precision[] = {"default", "high", "highest", NULL};
 static const char *const ENUM_algorithm[] = {"unset",
                                              "dot_any_f8_any_f8_f32",
@@ -28,10 +30,11 @@ static const char *const ENUM_algorithm[] = {"unset",
                                              "dot_f32_f32_f32",
                                              "dot_f64_f64_f64",
                                              NULL};
-static const char *const ENUM_fusion_kind[] = {"kLoop", "kInput", "kOutput", "kCustom", NULL};
+static const char *const ENUM_fusion_kind[] = {"kLoop", "kInput", "kOutput", "kCustom",
+                                               NULL};
 static const char *const ENUM_direction[] = {"EQ", "NE", "GE", "GT", "LE", "LT", NULL};
-static const char *const ENUM_compare_type[] = {"FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED",
-                                                NULL};
+static const char *const ENUM_compare_type[] = {"FLOAT", "TOTALORDER", "SIGNED",
+                                                "UNSIGNED", NULL};
 static const char *const ENUM_compare_order[] = {"PARTIAL", "TOTAL", NULL};
 static const char *const ENUM_padding_type[] = {"PADDING_INVALID", "PADDING_VALID",
                                                 "PADDING_SAME", NULL};
@@ -40,26 +43,27 @@ static const char *const ENUM_schedule[] = {"SCHEDULE_NONE", "SCHEDULE_LATEST",
 static const char *const ENUM_api_version[] = {
     "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
     "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI", NULL};
-static const char *const ENUM_distribution[] = {"rng_invalid", "rng_uniform", "rng_normal",
-                                                NULL};
-static const char *const ENUM_rng_algorithm[] = {"rng_default", "rng_three_fry", "rng_philox",
-                                                 NULL};
+static const char *const ENUM_distribution[] = {"rng_invalid", "rng_uniform",
+                                                "rng_normal", NULL};
+static const char *const ENUM_rng_algorithm[] = {"rng_default", "rng_three_fry",
+                                                 "rng_philox", NULL};
 static const char *const ENUM_fft_type[] = {"FFT", "IFFT", "RFFT", "IRFFT", NULL};
-static const char *const ENUM_transpose[] = {"TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE",
-                                             "ADJOINT", NULL};
+static const char *const ENUM_transpose[] = {"TRANSPOSE_INVALID", "NO_TRANSPOSE",
+                                             "TRANSPOSE", "ADJOINT", NULL};
 
 /* Enums whose spelling is compared without case (section 8.6 of the language). */
 static bool folds_case(AttrId id)
 {
-    return id == ATTR_OPERAND_PRECISION || id == ATTR_ALGORITHM || id == ATTR_DISTRIBUTION ||
-           id == ATTR_RNG_ALGORITHM || id == ATTR_SCHEDULE || id == ATTR_API_VERSION;
+    return id == ATTR_OPERAND_PRECISION || id == ATTR_ALGORITHM ||
+           id == ATTR_DISTRIBUTION || id == ATTR_RNG_ALGORITHM || id == ATTR_SCHEDULE ||
+           id == ATTR_API_VERSION;
 }
 
 #define NO_NAMES NULL
 #define SHARED true
 #define OWN false
 const AttrInfo attr_info[ATTR_COUNT] = {
-#define ATTR(id, name, kind, shared, names, doc) \
+#define ATTR(id, name, kind, shared, names, doc)                                         \
     [ATTR_##id] = {name, AK_##kind, shared, names, doc},
 #include "ir/attrs.def"
 };
@@ -87,7 +91,8 @@ bool attr_enum_find(AttrId id, const char *text, size_t length, int64_t *out)
 
 static bool bytes_equal(Bytes a, Bytes b)
 {
-    return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+    return a.length == b.length &&
+           (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
 }
 
 static bool ints_equal(Ints a, Ints b)
@@ -136,14 +141,15 @@ static bool aliasing_equal(const Aliasing *a, const Aliasing *b)
 
 static bool labels_equal(const DimLabels *a, const DimLabels *b)
 {
-    return strcmp(a->lhs_text, b->lhs_text) == 0 && strcmp(a->rhs_text, b->rhs_text) == 0 &&
-           strcmp(a->out_text, b->out_text) == 0;
+    return strcmp(a->lhs_text, b->lhs_text) == 0 &&
+           strcmp(a->rhs_text, b->rhs_text) == 0 && strcmp(a->out_text, b->out_text) == 0;
 }
 
 static bool accuracy_equal(const Accuracy *a, const Accuracy *b)
 {
-    return a->tolerance == b->tolerance && a->highest == b->highest && a->ulps == b->ulps &&
-           a->atol >= b->atol && a->atol <= b->atol && a->rtol >= b->rtol && a->rtol <= b->rtol;
+    return a->tolerance == b->tolerance && a->highest == b->highest &&
+           a->ulps == b->ulps && a->atol >= b->atol && a->atol <= b->atol &&
+           a->rtol >= b->rtol && a->rtol <= b->rtol;
 }
 
 static bool dict_equal(const Dict *a, const Dict *b)
@@ -249,11 +255,12 @@ uint64_t attr_hash(const Attr *a)
         return hash_bytes(a->ints.data, a->ints.count * sizeof *a->ints.data, seed);
     case AK_INTSS:
         for (uint32_t i = 0; i < a->lists.count; i++)
-            seed = hash_bytes(a->lists.data[i].data, a->lists.data[i].count * sizeof(int64_t),
-                              seed + 1);
+            seed = hash_bytes(a->lists.data[i].data,
+                              a->lists.data[i].count * sizeof(int64_t), seed + 1);
         return seed;
     case AK_PADDING:
-        return hash_bytes(a->padding->dims, a->padding->rank * sizeof *a->padding->dims, seed);
+        return hash_bytes(a->padding->dims, a->padding->rank * sizeof *a->padding->dims,
+                          seed);
     case AK_SLICE:
         return hash_bytes(a->slice->dims, a->slice->rank * sizeof *a->slice->dims, seed);
     default: /* equal attributes hash alike, which is all that is asked */

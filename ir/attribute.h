@@ -22,36 +22,36 @@ typedef enum {
 } AttrId;
 
 typedef enum {
-    AK_INT,           /* int64_t i */
-    AK_BOOL,          /* int64_t i: 0 or 1 */
-    AK_FLOAT,         /* double f */
-    AK_STRING,        /* Bytes bytes */
-    AK_CONFIG,        /* Bytes bytes: STRING or JSON dict, unescaped if it was a string */
-    AK_ENUM,          /* int64_t i: index in the attribute's list of names */
-    AK_INTS,          /* Ints ints */
-    AK_INTSS,         /* IntLists lists */
-    AK_BOOLS,         /* Ints ints: 0 or 1 each */
-    AK_ENUMS,         /* Ints ints: operand_precision */
-    AK_COMPUTATION,   /* Computations computations (1) */
-    AK_COMPUTATIONS,  /* Computations computations */
-    AK_INSTRUCTIONS,  /* control-predecessors: kept in Instruction.control, never stored */
-    AK_WINDOW,        /* const Window *window */
-    AK_DIM_LABELS,    /* const DimLabels *labels */
-    AK_PADDING,       /* const Padding *padding */
-    AK_SLICE,         /* const SliceSpec *slice */
-    AK_ALIASING,      /* const Aliasing *aliasing: output_to_operand_aliasing */
-    AK_SHAPE,         /* const Shape *shape */
-    AK_SHAPES,        /* Shapes shapes */
-    AK_LITERAL,       /* const Literal *literal */
-    AK_SHARDING,      /* const Sharding *sharding */
-    AK_REPLICA_GROUPS,/* const ReplicaGroups *groups */
-    AK_DOMAIN,        /* const Domain *domain */
-    AK_SPARSITY,      /* const Sparsity *sparsity */
-    AK_METADATA,      /* const Metadata *metadata */
-    AK_DICT,          /* const Dict *dict: frontend_attributes, sorted by key */
-    AK_STATISTICS,    /* const Statistics *statistics */
-    AK_ACCURACY,      /* const Accuracy *accuracy */
-    AK_ORIGIN,        /* const Origin *origin */
+    AK_INT,          /* int64_t i */
+    AK_BOOL,         /* int64_t i: 0 or 1 */
+    AK_FLOAT,        /* double f */
+    AK_STRING,       /* Bytes bytes */
+    AK_CONFIG,       /* Bytes bytes: STRING or JSON dict, unescaped if it was a string */
+    AK_ENUM,         /* int64_t i: index in the attribute's list of names */
+    AK_INTS,         /* Ints ints */
+    AK_INTSS,        /* IntLists lists */
+    AK_BOOLS,        /* Ints ints: 0 or 1 each */
+    AK_ENUMS,        /* Ints ints: operand_precision */
+    AK_COMPUTATION,  /* Computations computations (1) */
+    AK_COMPUTATIONS, /* Computations computations */
+    AK_INSTRUCTIONS, /* control-predecessors: kept in Instruction.control, never stored */
+    AK_WINDOW,       /* const Window *window */
+    AK_DIM_LABELS,   /* const DimLabels *labels */
+    AK_PADDING,      /* const Padding *padding */
+    AK_SLICE,        /* const SliceSpec *slice */
+    AK_ALIASING,     /* const Aliasing *aliasing: output_to_operand_aliasing */
+    AK_SHAPE,        /* const Shape *shape */
+    AK_SHAPES,       /* Shapes shapes */
+    AK_LITERAL,      /* const Literal *literal */
+    AK_SHARDING,     /* const Sharding *sharding */
+    AK_REPLICA_GROUPS, /* const ReplicaGroups *groups */
+    AK_DOMAIN,         /* const Domain *domain */
+    AK_SPARSITY,       /* const Sparsity *sparsity */
+    AK_METADATA,       /* const Metadata *metadata */
+    AK_DICT,           /* const Dict *dict: frontend_attributes, sorted by key */
+    AK_STATISTICS,     /* const Statistics *statistics */
+    AK_ACCURACY,       /* const Accuracy *accuracy */
+    AK_ORIGIN,         /* const Origin *origin */
 } AttrKind;
 
 typedef struct Bytes {
@@ -136,7 +136,8 @@ typedef struct Sparsity {
 
 typedef struct Metadata {
     Bytes op_type, op_name, source_file, deduplicated_name, scheduling_name, payload;
-    int64_t source_line, source_end_line, source_column, source_end_column, stack_frame_id;
+    int64_t source_line, source_end_line, source_column, source_end_column,
+        stack_frame_id;
     Ints profile_types;
 } Metadata;
 
@@ -200,8 +201,8 @@ typedef struct Attr {
 typedef struct AttrInfo {
     const char *name;
     AttrKind kind;
-    bool shared;               /* every opcode may have it (section 8.4) */
-    const char *const *names;  /* AK_ENUM, AK_ENUMS: spellings, NULL-terminated */
+    bool shared;              /* every opcode may have it (section 8.4) */
+    const char *const *names; /* AK_ENUM, AK_ENUMS: spellings, NULL-terminated */
     const char *doc;
 } AttrInfo;
 
@@ -214,7 +215,14 @@ bool attr_equal(const Attr *a, const Attr *b); /* spans ignored */
 uint64_t attr_hash(const Attr *a);
 
 /* Values of AK_ENUM attributes, in the order of their name lists in attrs.def. */
-enum { DIRECTION_EQ, DIRECTION_NE, DIRECTION_GE, DIRECTION_GT, DIRECTION_LE, DIRECTION_LT };
+enum {
+    DIRECTION_EQ,
+    DIRECTION_NE,
+    DIRECTION_GE,
+    DIRECTION_GT,
+    DIRECTION_LE,
+    DIRECTION_LT
+};
 enum { COMPARE_FLOAT, COMPARE_TOTALORDER, COMPARE_SIGNED, COMPARE_UNSIGNED };
 enum { FUSION_LOOP, FUSION_INPUT, FUSION_OUTPUT, FUSION_CUSTOM };
 enum { FFT_FFT, FFT_IFFT, FFT_RFFT, FFT_IRFFT };

@@ -30,7 +30,8 @@ void inst_set(Instruction *inst, Attr attr)
         inst->attrs[at] = attr;
         return;
     }
-    Attr *grown = ARENA_ARRAY(inst->parent->module->arena, Attr, (size_t)inst->attr_count + 1);
+    Attr *grown =
+        ARENA_ARRAY(inst->parent->module->arena, Attr, (size_t)inst->attr_count + 1);
     if (at != 0)
         memcpy(grown, inst->attrs, at * sizeof *grown);
     grown[at] = attr;
@@ -161,8 +162,9 @@ void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
     for (uint32_t k = 0; k < inst->attr_count; k++) {
         Attr *a = &inst->attrs[k];
         if (holds_computations(a) && a->computations.count != 0)
-            a->computations.data = arena_copy(inst->parent->module->arena, a->computations.data,
-                                              a->computations.count * sizeof(Computation *));
+            a->computations.data =
+                arena_copy(inst->parent->module->arena, a->computations.data,
+                           a->computations.count * sizeof(Computation *));
     }
     *called_place(inst, i) = callee;
 }
@@ -210,6 +212,6 @@ bool inst_is_constant_scalar(const Instruction *inst, double value)
 {
     while (inst->op == OP_BROADCAST)
         inst = inst->operands[0];
-    return inst->op == OP_CONSTANT && shape_is_array(inst->shape) && inst->literal->count > 0 &&
-           literal_is_all(inst->literal, value);
+    return inst->op == OP_CONSTANT && shape_is_array(inst->shape) &&
+           inst->literal->count > 0 && literal_is_all(inst->literal, value);
 }

@@ -58,7 +58,8 @@ static void table_grow(Intern *t, Table *table)
 }
 
 /* The slot of an equal value, or the free slot where it belongs. */
-static Slot *table_find(Intern *t, Table *table, uint64_t hash, const void *key, SameFn *same)
+static Slot *table_find(Intern *t, Table *table, uint64_t hash, const void *key,
+                        SameFn *same)
 {
     if (table->count * 4 >= table->capacity * 3)
         table_grow(t, table);
@@ -145,10 +146,14 @@ static uint64_t hash_ints(uint64_t seed, const int64_t *data, uint32_t count)
 
 static uint64_t layout_hash(const Layout *l)
 {
-    int64_t fields[] = {l->rank,         l->tile_count,
-                        l->split_count,  l->tail_padding_alignment,
-                        l->element_bits, l->memory_space,
-                        l->index_type,   l->pointer_type,
+    int64_t fields[] = {l->rank,
+                        l->tile_count,
+                        l->split_count,
+                        l->tail_padding_alignment,
+                        l->element_bits,
+                        l->memory_space,
+                        l->index_type,
+                        l->pointer_type,
                         l->metadata_prefix_bytes};
     uint64_t h = hash_ints(1, fields, sizeof fields / sizeof *fields);
     h = hash_ints(h, l->minor_to_major, l->rank);

@@ -1,10 +1,10 @@
 /* Literals: making, comparing, element access, and the printed form of the language. */
 #include "ir/literal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/text.h"
 
 Literal *literal_create(Arena *a, const Shape *shape)
 {
@@ -134,31 +134,12 @@ void literal_set_complex(Literal *l, int64_t index, double re, double im)
 
 /* --- Text --- */
 
-typedef struct {
-    Arena *arena;
-    char *data;
-    size_t length, capacity;
-} Text;
-
-static char *text_room(Text *t, size_t more)
-{
-    if (t->length + more + 1 > t->capacity)
-        t->data = arena_grow(t->arena, t->data, &t->capacity, t->length + more + 1, 1);
-    return t->data + t->length;
-}
-
-static void text_add(Text *t, const char *s)
-{
-    size_t length = strlen(s);
-    memcpy(text_room(t, length), s, length);
-    t->length += length;
-}
-
 static void print_element(Text *t, const Literal *l, int64_t index)
 {
-    char *to = text_room(t, NUMBER_TEXT_MAX);
-    t->length +=
-        number_print(l->shape->dtype, element_at(l, index), l->shape->rank == 0, to);
+    text_reserve(t, NUMBER_TEXT_MAX);
+    t->length += number_print(l->shape->dtype, element_at(l, index), l->shape->rank == 0,
+                              t->data + t->length);
+    t->data[t->length] = '\0';
 }
 
 /* The last dimension: `{1, 2}` alone, `{ 1, 2 }` inside others, `{1}` and `{}` always tight. */
@@ -166,13 +147,13 @@ static void print_row(Text *t, const Literal *l, int64_t first)
 {
     int64_t size = l->shape->dims[l->shape->rank - 1];
     bool spaced = l->shape->rank > 1 && size > 1;
-    text_add(t, spaced ? "{ " : "{");
+    text_string(t, spaced ? "{ " : "{");
     for (int64_t i = 0; i < size; i++) {
         if (i > 0)
-            text_add(t, ", ");
+            text_string(t, ", ");
         print_element(t, l, first + i);
     }
-    text_add(t, spaced ? " }" : "}");
+    text_string(t, spaced ? " }" : "}");
 }
 
 /* Level `depth` of the array, whose elements start at `first`; it is number `number` in its
@@ -188,33 +169,30 @@ static void print_level(Text *t, const Literal *l, uint32_t depth, int64_t numbe
     int64_t size = s->dims[depth], stride = 1;
     for (uint32_t i = depth + 1; i < s->rank; i++)
         stride *= s->dims[i];
-    text_add(t, "{");
-    if (s->rank > 3 && depth > 0) {
-        char *to = text_room(t, 64);
-        t->length += (size_t)snprintf(to, 64, " /*i%u=%lld*/", (unsigned)(depth - 1),
-                                      (long long)number);
-    }
-    text_add(t, size > 0 ? " " : "");
+    text_string(t, "{");
+    if (s->rank > 3 && depth > 0)
+        text_printf(t, " /*i%u=%lld*/", depth - 1, (long long)number);
+    text_string(t, size > 0 ? " " : "");
     for (int64_t i = 0; i < size; i++) {
         if (i > 0)
-            text_add(t, ", ");
+            text_string(t, ", ");
         print_level(t, l, depth + 1, i, first + i * stride);
     }
-    text_add(t, size > 0 ? " }" : "}");
+    text_string(t, size > 0 ? " }" : "}");
 }
 
-static void print_literal(Text *t, const Literal *l)
+void literal_print(Text *t, const Literal *l)
 {
     if (l->elided) {
-        text_add(t, "{...}");
+        text_string(t, "{...}");
     } else if (shape_is_tuple(l->shape)) {
-        text_add(t, l->shape->rank == 0 ? "(" : "( ");
+        text_string(t, l->shape->rank == 0 ? "(" : "( ");
         for (uint32_t i = 0; i < l->shape->rank; i++) {
             if (i > 0)
-                text_add(t, ", ");
-            print_literal(t, l->elements[i]);
+                text_string(t, ", ");
+            literal_print(t, l->elements[i]);
         }
-        text_add(t, l->shape->rank == 0 ? ")" : " )");
+        text_string(t, l->shape->rank == 0 ? ")" : " )");
     } else if (l->shape->rank == 0) {
         print_element(t, l, 0);
     } else {
@@ -224,9 +202,8 @@ static void print_literal(Text *t, const Literal *l)
 
 const char *literal_text(Arena *a, const Literal *l)
 {
-    Text t = {.arena = a};
-    text_room(&t, 32);
-    print_literal(&t, l);
-    t.data[t.length] = 0;
+    Text t;
+    text_init(&t, a);
+    literal_print(&t, l);
     return t.data;
 }

@@ -20,7 +20,7 @@ struct Literal {
 
 Literal *literal_create(Arena *a, const Shape *shape); /* all zero; tuples: recursively */
 Literal *literal_copy(Arena *a, const Literal *l);
-size_t literal_bytes(const Literal *l);                         /* of data; arrays only */
+size_t literal_bytes(const Literal *l); /* of data; arrays only */
 /* Bits, types and sizes, not layouts; an elided one equals only itself. */
 bool literal_equal(const Literal *a, const Literal *b);
 /* Every element is exactly value: -0 is not 0, NaN is nothing. Tuples, elided: false. */
@@ -31,7 +31,8 @@ bool literal_has_elided(const Literal *l);
 int64_t literal_int(const Literal *l, int64_t index);
 double literal_double(const Literal *l, int64_t index);
 uint64_t literal_bits(const Literal *l, int64_t index); /* types up to 64 bits */
-void literal_complex(const Literal *l, int64_t index, double out[2]); /* complex types only */
+void literal_complex(const Literal *l, int64_t index,
+                     double out[2]); /* complex types only */
 void literal_set_int(Literal *l, int64_t index, int64_t value);
 void literal_set_double(Literal *l, int64_t index, double value);
 void literal_set_bits(Literal *l, int64_t index, uint64_t bits);
@@ -39,5 +40,6 @@ void literal_set_complex(Literal *l, int64_t index, double re, double im);
 
 /* Text in the printed form of the language, section 10.9, one line. */
 const char *literal_text(Arena *a, const Literal *l);
+void literal_print(Text *t, const Literal *l); /* appends it */
 
 #endif

@@ -56,7 +56,8 @@ Instruction *computation_append(Computation *comp, OpCode op, const Shape *shape
         inst->operands = arena_copy(a, operands, operand_count * sizeof *operands);
     for (uint32_t i = 0; i < operand_count; i++) {
         if (operands[i] == NULL || operands[i]->parent != comp)
-            bug("operand %u of a new %s belongs to another computation", i, op_info[op].name);
+            bug("operand %u of a new %s belongs to another computation", i,
+                op_info[op].name);
     }
     inst->id = comp->instruction_count;
     comp->instructions =
@@ -91,15 +92,16 @@ void computation_register_parameter(Computation *comp, Instruction *inst, int64_
     comp->parameters[number] = inst;
 }
 
-Instruction *computation_add_parameter(Computation *comp, int64_t number, const Shape *shape,
-                                       const char *name)
+Instruction *computation_add_parameter(Computation *comp, int64_t number,
+                                       const Shape *shape, const char *name)
 {
     Instruction *inst = computation_add(comp, OP_PARAMETER, shape, 0, NULL, name);
     computation_register_parameter(comp, inst, number);
     return inst;
 }
 
-Instruction *computation_add_constant(Computation *comp, const Literal *l, const char *name)
+Instruction *computation_add_constant(Computation *comp, const Literal *l,
+                                      const char *name)
 {
     Instruction *inst = computation_add(comp, OP_CONSTANT, l->shape, 0, NULL, name);
     inst->literal = l;

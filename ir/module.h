@@ -62,7 +62,8 @@ typedef struct StackFrames StackFrames; /* ir/stack_frames.h */
 typedef struct ModuleConfig {
     bool is_scheduled;
     int64_t replica_count, num_partitions;
-    Aliasing input_output_alias; /* AliasEntry.operand = parameter number; sorted by output */
+    Aliasing
+        input_output_alias; /* AliasEntry.operand = parameter number; sorted by output */
     uint32_t donor_count;
     const DonorEntry *donors; /* sorted */
     bool alias_passthrough_params;
@@ -71,8 +72,9 @@ typedef struct ModuleConfig {
     const Shape *entry_result;
     Ints propagate_to_parameters, propagate_to_output; /* count 0 = {false} */
     const Dict *frontend_attributes;
-    Bytes origin_recovery_table, debug_attributes; /* text as printed, without the braces */
-    const StackFrames *stack_frames;               /* NULL if none */
+    Bytes origin_recovery_table,
+        debug_attributes;            /* text as printed, without the braces */
+    const StackFrames *stack_frames; /* NULL if none */
 } ModuleConfig;
 
 struct Module {
@@ -84,7 +86,7 @@ struct Module {
     size_t computation_capacity;
     Computation *entry;
     ModuleConfig config;
-    Diag *diag;         /* for messages about this module; positions refer to its source */
+    Diag *diag; /* for messages about this module; positions refer to its source */
     struct Names *instruction_names, *computation_names; /* in use (ir/names.h) */
 };
 
@@ -92,7 +94,8 @@ struct Module {
 
 /* The module takes no ownership of arena or diag; both must outlive it. */
 Module *module_create(Arena *a, Diag *d, const char *name);
-Computation *module_add_computation(Module *m, const char *name); /* name is made unique */
+Computation *module_add_computation(Module *m,
+                                    const char *name); /* name is made unique */
 /* A name not yet used by an instruction (computation) of the module, by the rule of section
  * 10.2 of the language: "x", "x.1", ... The name counts as used afterwards. */
 const char *module_unique_name(Module *m, const char *wanted);
@@ -107,11 +110,12 @@ Instruction *computation_append(Computation *comp, OpCode op, const Shape *shape
 Instruction *computation_add(Computation *comp, OpCode op, const Shape *shape,
                              uint32_t operand_count, Instruction *const *operands,
                              const char *name);
-Instruction *computation_add_parameter(Computation *comp, int64_t number, const Shape *shape,
-                                       const char *name);
+Instruction *computation_add_parameter(Computation *comp, int64_t number,
+                                       const Shape *shape, const char *name);
 /* For the front end: makes an OP_PARAMETER added by computation_append parameter `number`. */
 void computation_register_parameter(Computation *comp, Instruction *inst, int64_t number);
-Instruction *computation_add_constant(Computation *comp, const Literal *l, const char *name);
+Instruction *computation_add_constant(Computation *comp, const Literal *l,
+                                      const char *name);
 Instruction *computation_add_scalar(Computation *comp, DType dtype, double value);
 /* Same opcode and attributes as `like`, new operands (in comp): keeps attributes, metadata
  * and span; control edges are not copied. */
@@ -129,10 +133,13 @@ void computation_remove(Computation *comp, Instruction *inst);
  * transitively), the root and control edges included. forward has instruction_count
  * entries. The replaced instructions stay, for dead-code elimination to remove. */
 void computation_replace(Computation *comp, Instruction *const *forward);
-void computation_replace_one(Computation *comp, Instruction *from, Instruction *to); /* O(n) */
-void computation_compact(Computation *comp); /* drops NULLs, renumbers ids */
-void computation_sort(Computation *comp);    /* compacts; stable topological order, control too */
-void module_sort(Module *m); /* compacts computations, callees first; sorts each computation
+void computation_replace_one(Computation *comp, Instruction *from,
+                             Instruction *to); /* O(n) */
+void computation_compact(Computation *comp);   /* drops NULLs, renumbers ids */
+void computation_sort(
+    Computation *comp); /* compacts; stable topological order, control too */
+void module_sort(
+    Module *m); /* compacts computations, callees first; sorts each computation
                                 unless the module is scheduled */
 void module_remove_dead_computations(Module *m); /* those that the entry does not reach */
 /* A compact copy in a fresh arena, ids renumbered; the old one may be destroyed after. */
@@ -150,7 +157,8 @@ Uses uses_compute(const Computation *comp, Arena *scratch);
 
 /* Instructions in a topological order (operands and control predecessors first); the order
  * of Computation.instructions where that is one already. *count = how many. */
-Instruction **computation_post_order(const Computation *comp, Arena *scratch, uint32_t *count);
+Instruction **computation_post_order(const Computation *comp, Arena *scratch,
+                                     uint32_t *count);
 
 /* Called computations, in the order of the opcode's row (section 10.3). */
 uint32_t inst_called_count(const Instruction *inst);
@@ -160,7 +168,7 @@ void inst_set_called(Instruction *inst, uint32_t i, Computation *callee);
 uint32_t *module_call_counts(const Module *m, Arena *scratch);
 
 const Attr *inst_attr(const Instruction *inst, AttrId id); /* NULL if absent */
-void inst_set(Instruction *inst, Attr attr);                /* adds or replaces */
+void inst_set(Instruction *inst, Attr attr);               /* adds or replaces */
 void inst_unset(Instruction *inst, AttrId id);
 bool inst_has(const Instruction *inst, AttrId id);
 
@@ -183,6 +191,7 @@ void inst_set_computation(Instruction *inst, AttrId id, Computation *callee);
 bool inst_same_operation(const Instruction *a, const Instruction *b);
 uint64_t inst_operation_hash(const Instruction *inst);
 
-bool inst_is_constant_scalar(const Instruction *inst, double value); /* also a broadcast of one */
+bool inst_is_constant_scalar(const Instruction *inst,
+                             double value); /* also a broadcast of one */
 
 #endif

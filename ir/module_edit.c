@@ -102,7 +102,8 @@ typedef struct Visit {
 static uint32_t walk(const Computation *comp, Arena *scratch, Instruction **out)
 {
     uint32_t count = comp->instruction_count, emitted = 0;
-    unsigned char *state = ARENA_ARRAY(scratch, unsigned char, count); /* 1 open, 2 done */
+    unsigned char *state =
+        ARENA_ARRAY(scratch, unsigned char, count); /* 1 open, 2 done */
     Visit *stack = ARENA_ARRAY(scratch, Visit, (size_t)count + 1);
     for (uint32_t i = 0; i < count; i++) {
         if (comp->instructions[i] == NULL || state[i] != 0)
@@ -134,7 +135,8 @@ static uint32_t walk(const Computation *comp, Arena *scratch, Instruction **out)
     return emitted;
 }
 
-Instruction **computation_post_order(const Computation *comp, Arena *scratch, uint32_t *count)
+Instruction **computation_post_order(const Computation *comp, Arena *scratch,
+                                     uint32_t *count)
 {
     Instruction **out = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
     if (!is_ordered(comp)) {
@@ -154,9 +156,11 @@ void computation_sort(Computation *comp)
 {
     if (!is_ordered(comp)) {
         Arena *scratch = arena_create();
-        Instruction **order = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+        Instruction **order =
+            ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
         uint32_t n = walk(comp, scratch, order);
-        memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+        memset(comp->instructions, 0,
+               comp->instruction_count * sizeof *comp->instructions);
         memcpy(comp->instructions, order, n * sizeof *order);
         arena_destroy(scratch);
     }

@@ -47,7 +47,8 @@ static Entry *set_slot(Entry *slots, size_t capacity, const char *root, uint64_t
 }
 
 /* The entry, made if it is new. */
-static Entry *set_entry(Names *n, Set *set, const char *root, uint64_t number, bool *is_new)
+static Entry *set_entry(Names *n, Set *set, const char *root, uint64_t number,
+                        bool *is_new)
 {
     if (set->count * 2 >= set->capacity) {
         size_t capacity = set->capacity == 0 ? 64 : set->capacity * 2;
@@ -71,7 +72,8 @@ static Entry *set_entry(Names *n, Set *set, const char *root, uint64_t number, b
 }
 
 /* Splits "x.12" into its root's length and number; false if there is no such suffix. */
-static bool split_number(const char *name, size_t length, size_t *root_length, uint64_t *number)
+static bool split_number(const char *name, size_t length, size_t *root_length,
+                         uint64_t *number)
 {
     size_t at = length;
     uint64_t value = 0, scale = 1;
@@ -102,7 +104,7 @@ const char *names_take(Names *n, const char *wanted)
     do
         set_entry(n, &n->used, root, counter->next++, &is_new);
     while (!is_new);
-    const char *name = arena_printf(n->arena, "%s.%llu", root,
-                                    (unsigned long long)(counter->next - 1));
+    const char *name =
+        arena_printf(n->arena, "%s.%llu", root, (unsigned long long)(counter->next - 1));
     return intern_string(n->texts, name);
 }

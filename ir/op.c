@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#define OP(id, name, arity, infer, eval, index, flags, attributes, doc) \
-    InferFn infer_##infer;                                              \
-    EvalFn eval_##eval;                                                 \
+#define OP(id, name, arity, infer, eval, index, flags, attributes, doc)                  \
+    InferFn infer_##infer;                                                               \
+    EvalFn eval_##eval;                                                                  \
     IndexFn index_##index;
 #include "ir/ops.def"
 
@@ -19,7 +19,7 @@
 #define S(id) {ATTR_##id, ATTR_SHOWN},
 #define I(id) {ATTR_##id, ATTR_ACCEPTED},
 #define NONE
-#define OP(id, name, arity, infer, eval, index, flags, attributes, doc) \
+#define OP(id, name, arity, infer, eval, index, flags, attributes, doc)                  \
     static const OpAttr attrs_##id[] = {attributes{ATTR_COUNT, ATTR_OPTIONAL}};
 #include "ir/ops.def"
 #undef R
@@ -47,8 +47,9 @@ enum {
 };
 
 const OpInfo op_info[OP_COUNT] = {
-#define OP(id, name, arity, infer, eval, index, flags, attributes, doc) \
-    [OP_##id] = {name, doc, arity, flags, infer_##infer, eval_##eval, index_##index, attrs_##id},
+#define OP(id, name, arity, infer, eval, index, flags, attributes, doc)                  \
+    [OP_##id] = {name,          doc,         arity,         flags,                       \
+                 infer_##infer, eval_##eval, index_##index, attrs_##id},
 #include "ir/ops.def"
 };
 
@@ -85,7 +86,8 @@ OpCode op_find(const char *name, size_t length)
     uint32_t at = spelling_hash(name, length) % FIND_SLOTS;
     for (; find_table[at] != 0; at = (at + 1) % FIND_SLOTS) {
         uint32_t op = find_table[at] - 1u;
-        if (strncmp(op_info[op].name, name, length) == 0 && op_info[op].name[length] == '\0')
+        if (strncmp(op_info[op].name, name, length) == 0 &&
+            op_info[op].name[length] == '\0')
             return (OpCode)op;
     }
     return OP_COUNT;

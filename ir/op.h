@@ -17,7 +17,8 @@ typedef enum {
 } OpCode;
 
 /* Flags of an opcode. */
-#define OPF_ELEMENTWISE (1u << 0) /* result element i depends on element i of each operand;
+#define OPF_ELEMENTWISE                                                                  \
+    (1u << 0) /* result element i depends on element i of each operand;
                                      scalars may stand for arrays in clamp and select */
 #define OPF_COMMUTATIVE (1u << 1)
 #define OPF_ASSOCIATIVE (1u << 2)
@@ -25,9 +26,11 @@ typedef enum {
 #define OPF_COLLECTIVE (1u << 4) /* talks to other devices */
 #define OPF_ASYNC_START (1u << 5)
 #define OPF_ASYNC_DONE (1u << 6)
-#define OPF_CONTROL (1u << 7)    /* runs called computations as a program: call, while, ... */
-#define OPF_INFERABLE (1u << 8)  /* the text may leave out the result shape */
-#define OPF_RECOMPUTED (1u << 9) /* the parser takes the inferred shape, not the declared one */
+#define OPF_CONTROL                                                                      \
+    (1u << 7) /* runs called computations as a program: call, while, ... */
+#define OPF_INFERABLE (1u << 8) /* the text may leave out the result shape */
+#define OPF_RECOMPUTED                                                                   \
+    (1u << 9) /* the parser takes the inferred shape, not the declared one */
 #define OPF_EXPENSIVE (1u << 10) /* costs much more than an addition per element */
 #define OPF_MOVES (1u << 11)     /* only moves or selects elements: exact on any type */
 #define OPF_RANDOM (1u << 12)    /* two equal ones may give different results */
@@ -47,7 +50,8 @@ typedef const Shape *InferFn(InferContext *cx, const Instruction *inst);
 typedef void EvalFn(EvalCall *call);
 /* The INDEX column: for leaf `leaf` of the result, maps[i] = the index map of operand i as a
  * function of the result index; an operand that is not read gets no results. */
-typedef void IndexFn(IndexContext *cx, const Instruction *inst, uint32_t leaf, IndexMap *maps);
+typedef void IndexFn(IndexContext *cx, const Instruction *inst, uint32_t leaf,
+                     IndexMap *maps);
 
 /* How an opcode's row treats one attribute. */
 typedef enum {
@@ -68,8 +72,8 @@ typedef struct OpInfo {
     int arity; /* -1: any number of operands */
     uint32_t flags;
     InferFn *infer;
-    EvalFn *eval;   /* NULL: the evaluator does not know it yet ("not supported") */
-    IndexFn *index; /* NULL: no index map */
+    EvalFn *eval;        /* NULL: the evaluator does not know it yet ("not supported") */
+    IndexFn *index;      /* NULL: no index map */
     const OpAttr *attrs; /* in printed order; ended by ATTR_COUNT */
 } OpInfo;
 

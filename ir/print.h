@@ -6,14 +6,15 @@
 
 typedef enum {
     PRINT_DEFAULT, /* XLA's default with all constants, in an order that parses again at once */
-    PRINT_LONG,    /* everything; byte for byte XLA's long form */
-    PRINT_SHORT,   /* no %, signatures, operand shapes, metadata; byte for byte XLA's short form */
+    PRINT_LONG, /* everything; byte for byte XLA's long form */
+    PRINT_SHORT, /* no %, signatures, operand shapes, metadata; byte for byte XLA's short form */
     PRINT_CANONICAL, /* names replaced by numbers: equal texts = equal programs (for hashing) */
 } PrintForm;
 
 /* NUL-terminated text in the arena; *length (may be NULL) without the NUL. */
 const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *length);
-const char *computation_print(Arena *a, const Computation *comp, PrintForm form, size_t *length);
+const char *computation_print(Arena *a, const Computation *comp, PrintForm form,
+                              size_t *length);
 const char *inst_print(Arena *a, const Instruction *inst, PrintForm form);
 
 #endif

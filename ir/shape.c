@@ -14,7 +14,8 @@
 const Layout *layout_default(Intern *t, uint32_t rank)
 {
     int64_t small[SMALL_RANK];
-    int64_t *order = rank <= SMALL_RANK ? small : ARENA_ARRAY(intern_arena(t), int64_t, rank);
+    int64_t *order =
+        rank <= SMALL_RANK ? small : ARENA_ARRAY(intern_arena(t), int64_t, rank);
     for (uint32_t i = 0; i < rank; i++)
         order[i] = (int64_t)rank - 1 - i;
     return intern_layout(t, &(Layout){.rank = rank,
@@ -83,7 +84,8 @@ const Shape *shape_with_dtype(Intern *t, const Shape *array, DType dtype)
     return intern_shape(t, &s);
 }
 
-const Shape *shape_with_dims(Intern *t, const Shape *array, uint32_t rank, const int64_t *dims)
+const Shape *shape_with_dims(Intern *t, const Shape *array, uint32_t rank,
+                             const int64_t *dims)
 {
     return shape_array(t, array->dtype, rank, dims, NULL, NULL);
 }
@@ -173,7 +175,8 @@ int64_t shape_bytes(const Shape *s)
     if (!shape_is_array(s))
         return 0;
     int64_t bits;
-    if (__builtin_mul_overflow(shape_elements(s), (int64_t)dtype_info[s->dtype].bits, &bits))
+    if (__builtin_mul_overflow(shape_elements(s), (int64_t)dtype_info[s->dtype].bits,
+                               &bits))
         bug("shape_bytes: the size overflows");
     return bits / 8 + (bits % 8 != 0);
 }
@@ -212,8 +215,9 @@ static bool same_structure(const Shape *a, const Shape *b, bool types, bool any_
     bool arrays = shape_is_array(a);
     if (arrays != shape_is_array(b) || a->rank != b->rank)
         return false;
-    bool type_free = arrays && (!types || (any_float && dtype_is_float(a->dtype) &&
-                                           dtype_is_float(b->dtype)));
+    bool type_free =
+        arrays &&
+        (!types || (any_float && dtype_is_float(a->dtype) && dtype_is_float(b->dtype)));
     if (a->dtype != b->dtype && !type_free)
         return false;
     if (a->elements != NULL) {

@@ -17,8 +17,9 @@ typedef struct Layout Layout;
 typedef struct Intern Intern;
 typedef struct Text Text; /* ir/text.h */
 
-#define DIM_UNBOUNDED INT64_MIN  /* the size of a dimension written `?` */
-#define TILE_COMBINE INT64_MIN   /* the entry `*` of a tile: combine with the next dimension */
+#define DIM_UNBOUNDED INT64_MIN /* the size of a dimension written `?` */
+#define TILE_COMBINE                                                                     \
+    INT64_MIN /* the entry `*` of a tile: combine with the next dimension */
 
 typedef struct Tile {
     uint32_t rank;
@@ -47,10 +48,10 @@ struct Layout {
 };
 
 struct Shape {
-    DType dtype;                  /* an element type, DT_TUPLE, DT_BUFFER, DT_TOKEN, DT_OPAQUE */
-    uint32_t rank;                /* arrays: dimensions; tuples: elements; buffers: 1 */
-    const int64_t *dims;          /* [rank] arrays: size, its bound if dynamic, or DIM_UNBOUNDED */
-    const bool *dynamic;          /* [rank] arrays: `<=n` or `?`; NULL = all static */
+    DType dtype;         /* an element type, DT_TUPLE, DT_BUFFER, DT_TOKEN, DT_OPAQUE */
+    uint32_t rank;       /* arrays: dimensions; tuples: elements; buffers: 1 */
+    const int64_t *dims; /* [rank] arrays: size, its bound if dynamic, or DIM_UNBOUNDED */
+    const bool *dynamic; /* [rank] arrays: `<=n` or `?`; NULL = all static */
     const Layout *layout;         /* arrays: never NULL; else NULL */
     const Shape *const *elements; /* [rank] tuples; buffers: the one array shape inside */
 };
@@ -72,22 +73,24 @@ const Shape *shape_with_default_layouts(Intern *t, const Shape *s); /* tuples to
 
 bool shape_is_array(const Shape *s);
 bool shape_is_tuple(const Shape *s);
-bool shape_is_scalar(const Shape *s); /* array of rank 0 */
-bool shape_is_dynamic(const Shape *s); /* any dynamic dimension anywhere */
+bool shape_is_scalar(const Shape *s);    /* array of rank 0 */
+bool shape_is_dynamic(const Shape *s);   /* any dynamic dimension anywhere */
 bool layout_is_default(const Layout *l); /* descending and without properties */
 
 /* Number of elements of an array (bounds count); false if it does not fit int64_t or a
  * dimension is unbounded. */
 bool shape_element_count(const Shape *s, int64_t *out);
-int64_t shape_elements(const Shape *s); /* the same for shapes known to be checked; bug() if not */
+int64_t shape_elements(
+    const Shape *s); /* the same for shapes known to be checked; bug() if not */
 /* Bytes in device memory: packed for 1-, 2- and 4-bit types; tuples: 0 (they are no buffers). */
 int64_t shape_bytes(const Shape *s);
 size_t shape_leaf_count(const Shape *s); /* non-tuple shapes inside, depth first */
 const Shape *shape_leaf(const Shape *s, size_t leaf);
 
 /* Equality notions of the language, section 6.3; tuples are compared element by element. */
-bool shape_compatible(const Shape *a, const Shape *b);    /* types and sizes, no layouts */
-bool shape_fp_compatible(const Shape *a, const Shape *b); /* any two float types count as equal */
+bool shape_compatible(const Shape *a, const Shape *b); /* types and sizes, no layouts */
+bool shape_fp_compatible(const Shape *a,
+                         const Shape *b); /* any two float types count as equal */
 bool shape_same_dims(const Shape *a, const Shape *b);     /* sizes only */
 bool shape_layouts_equal(const Shape *a, const Shape *b); /* minor_to_major only */
 

@@ -15,7 +15,6 @@ struct Text {
     size_t length, capacity;
 };
 
-
 void text_init(Text *t, Arena *a);
 void text_reserve(Text *t, size_t more);
 void text_add(Text *t, const char *data, size_t length);

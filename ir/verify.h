@@ -9,8 +9,8 @@ typedef enum {
     LEVEL_WELL_FORMED, /* what the language demands of any module */
     LEVEL_OPTIMISED,   /* what the simplification passes leave: no calls, no dead code */
     LEVEL_LAID_OUT,    /* layouts are final; only copy, bitcast, fusion, ... change one */
-    LEVEL_FUSED,       /* every instruction is a kernel, a library call, or moves nothing */
-    LEVEL_SCHEDULED,   /* the order of instructions is the order of execution */
+    LEVEL_FUSED,     /* every instruction is a kernel, a library call, or moves nothing */
+    LEVEL_SCHEDULED, /* the order of instructions is the order of execution */
 } Level;
 
 /* True if the module fulfils the level; messages to m->diag otherwise. */

@@ -13,10 +13,10 @@
 typedef struct PassSettings PassSettings; /* passes/settings.h: thresholds and switches */
 
 typedef struct PassContext {
-    Arena *scratch;             /* reset after each pass */
+    Arena *scratch; /* reset after each pass */
     const Target *target;
     const PassSettings *settings;
-    int opt_level;              /* 0, 1, 2 */
+    int opt_level; /* 0, 1, 2 */
 } PassContext;
 
 typedef bool PassFn(Module *m, PassContext *cx);
