@@ -40,19 +40,27 @@ extern "C" {
 /* What the caller should do about it. */
 typedef enum gxrt_status {
     GXRT_OK = 0,
-    GXRT_INVALID_ARGUMENT = 1, /* the call is wrong: fix the calling program; nothing was done */
-    GXRT_INVALID_FILE = 2,     /* missing, damaged or not made by gxc: compile or copy it again */
-    GXRT_UNSUPPORTED = 3,      /* the file needs a newer libgxrt, or a feature that it lacks: update it */
-    GXRT_MISSING_LIBRARY = 4,  /* the message names the library and how to get it: install it */
-    GXRT_WRONG_DEVICE = 5,     /* no such device, compiled for another GPU, or the driver is too
+    GXRT_INVALID_ARGUMENT =
+        1, /* the call is wrong: fix the calling program; nothing was done */
+    GXRT_INVALID_FILE =
+        2, /* missing, damaged or not made by gxc: compile or copy it again */
+    GXRT_UNSUPPORTED =
+        3, /* the file needs a newer libgxrt, or a feature that it lacks: update it */
+    GXRT_MISSING_LIBRARY =
+        4, /* the message names the library and how to get it: install it */
+    GXRT_WRONG_DEVICE =
+        5, /* no such device, compiled for another GPU, or the driver is too
                                   old: compile for the target named, or update the driver */
-    GXRT_OUT_OF_MEMORY = 6,    /* host or device: free some, or use a larger device; the session
+    GXRT_OUT_OF_MEMORY =
+        6, /* host or device: free some, or use a larger device; the session
                                   is still good */
-    GXRT_DEVICE_FAILED = 7,    /* a kernel or a call failed on the device: destroy the session;
+    GXRT_DEVICE_FAILED =
+        7, /* a kernel or a call failed on the device: destroy the session;
                                   results are undefined */
-    GXRT_WORLD_FAILED = 8,     /* another rank is missing, late or different: end or restart all
+    GXRT_WORLD_FAILED =
+        8, /* another rank is missing, late or different: end or restart all
                                   ranks; destroy the session and the world */
-    GXRT_HOST_CALL_FAILED = 9  /* a function that the caller registered reported failure */
+    GXRT_HOST_CALL_FAILED = 9 /* a function that the caller registered reported failure */
 } gxrt_status;
 
 /* A short name, such as "invalid argument". Never NULL. */
@@ -81,15 +89,15 @@ GXRT_API void gxrt_program_destroy(gxrt_program *program);
 
 typedef struct gxrt_program_info {
     size_t struct_size;
-    const char *module;       /* name of the HLO module */
-    const char *gxc_version;  /* the compiler that made it */
+    const char *module;      /* name of the HLO module */
+    const char *gxc_version; /* the compiler that made it */
     size_t argument_count;
-    size_t result_count;      /* leaves of the result */
+    size_t result_count; /* leaves of the result */
     uint32_t replicas;
-    uint32_t partitions;      /* it runs on replicas x partitions devices */
+    uint32_t partitions; /* it runs on replicas x partitions devices */
     size_t variant_count;
-    uint8_t module_hash[16];  /* of the module that was compiled */
-    const char *hlo;          /* its text, if it was embedded, else NULL; not terminated */
+    uint8_t module_hash[16]; /* of the module that was compiled */
+    const char *hlo;         /* its text, if it was embedded, else NULL; not terminated */
     size_t hlo_size;
 } gxrt_program_info;
 
@@ -99,18 +107,19 @@ GXRT_API gxrt_status gxrt_program_get_info(const gxrt_program *program,
 /* One argument or result. Strings and arrays live as long as the program. */
 typedef struct gxrt_value_info {
     size_t struct_size;
-    const char *name;              /* parameter name; results: place in the tuple, "0" or "1.2" */
-    const char *dtype;             /* HLO name: "f32", "bf16", "s4" */
-    uint32_t element_bits;         /* in the device buffer: pred 8; s4 4, packed, low half first */
+    const char *name;  /* parameter name; results: place in the tuple, "0" or "1.2" */
+    const char *dtype; /* HLO name: "f32", "bf16", "s4" */
+    uint32_t
+        element_bits; /* in the device buffer: pred 8; s4 4, packed, low half first */
     uint32_t rank;
     const int64_t *dims;           /* rank sizes */
     const int64_t *minor_to_major; /* rank dimensions, the fastest varying one first */
     uint64_t bytes;                /* of the device buffer: dense in that order */
     uint64_t alignment;            /* least alignment of the device buffer */
-    int64_t alias;                 /* argument: the result that may (must) be written into its
+    int64_t alias;   /* argument: the result that may (must) be written into its
                                       buffer; result: that argument; -1 if none */
-    int must_alias;                /* 1: both have to be the same buffer */
-    int64_t size_of;               /* argument that carries the size of a bounded dimension:
+    int must_alias;  /* 1: both have to be the same buffer */
+    int64_t size_of; /* argument that carries the size of a bounded dimension:
                                       the argument that has it, and the dimension; else -1 */
     int64_t size_dimension;
 } gxrt_value_info;
@@ -122,10 +131,10 @@ GXRT_API gxrt_status gxrt_program_get_result(const gxrt_program *program, size_t
 
 typedef struct gxrt_variant_info {
     size_t struct_size;
-    const char *target;       /* "sm_90a" */
-    const char *assembler;    /* kind and version */
-    uint32_t minimum_driver;  /* CUDA version: 12080 is 12.8 */
-    int has_emulator;         /* 1: also runs on the emulator */
+    const char *target;      /* "sm_90a" */
+    const char *assembler;   /* kind and version */
+    uint32_t minimum_driver; /* CUDA version: 12080 is 12.8 */
+    int has_emulator;        /* 1: also runs on the emulator */
     uint64_t constant_bytes;
     uint64_t temp_bytes;      /* device memory that a session takes besides the buffers */
     uint64_t workspace_bytes; /* and for libraries */
@@ -133,7 +142,7 @@ typedef struct gxrt_variant_info {
     size_t launch_count;      /* kernels and library calls, each counted once */
     size_t copy_count;
     size_t collective_count;
-    uint32_t host_syncs;      /* places where a run waits for the device */
+    uint32_t host_syncs; /* places where a run waits for the device */
 } gxrt_variant_info;
 
 GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
@@ -187,22 +196,23 @@ typedef struct gxrt_host_call {
 
 typedef struct gxrt_session_options {
     size_t struct_size;
-    const char *device;      /* "auto" (NULL): GPUs if there are any, else emulated ones;
+    const char *device;  /* "auto" (NULL): GPUs if there are any, else emulated ones;
                                 "cuda"; "emu"; "emu:sm_80": that variant on the emulator */
-    const int *devices;      /* CUDA ordinals of the local devices, in order of device number;
+    const int *devices;  /* CUDA ordinals of the local devices, in order of device number;
                                 NULL: 0, 1, 2, ... */
-    size_t device_count;     /* 0: as many as the program (and the world) needs */
-    const gxrt_world *world; /* NULL: this process runs all devices */
+    size_t device_count; /* 0: as many as the program (and the world) needs */
+    const gxrt_world *world;          /* NULL: this process runs all devices */
     const gxrt_allocator *allocator;  /* NULL: cuMemAlloc */
     const gxrt_host_call *host_calls; /* functions that the program may call */
     size_t host_call_count;
-    gxrt_log_function log;   /* NULL: silence */
+    gxrt_log_function log; /* NULL: silence */
     void *log_user;
-    const char *library_path; /* folder in which CUDA's libraries and libgxemu are looked for
+    const char
+        *library_path; /* folder in which CUDA's libraries and libgxemu are looked for
                                  first; NULL: beside the program, ../lib, then the system's */
     int exact_emulated_devices; /* n > 0: the emulator has n devices, whatever GXEMU_DEVICES
                                    says; 0: GXEMU_DEVICES, or else as many as are needed */
-    double timeout_seconds;  /* collectives: how long to wait for a late rank; 0: 40 */
+    double timeout_seconds;     /* collectives: how long to wait for a late rank; 0: 40 */
 } gxrt_session_options;
 
 /* Chooses the variant, loads it on every device, uploads constants, allocates temporary
@@ -215,11 +225,12 @@ GXRT_API void gxrt_session_destroy(gxrt_session *session);
 
 typedef struct gxrt_session_info {
     size_t struct_size;
-    const char *device_name; /* of the first device, "NVIDIA H100 ..." or "gxc emulator" */
+    const char
+        *device_name; /* of the first device, "NVIDIA H100 ..." or "gxc emulator" */
     int emulated;
-    size_t variant;          /* the variant that runs */
-    size_t device_count;     /* local devices */
-    uint32_t first_device;   /* number of the first: replica x partitions + partition */
+    size_t variant;        /* the variant that runs */
+    size_t device_count;   /* local devices */
+    uint32_t first_device; /* number of the first: replica x partitions + partition */
 } gxrt_session_info;
 
 GXRT_API gxrt_status gxrt_session_get_info(const gxrt_session *session,
@@ -239,7 +250,8 @@ typedef struct gxrt_buffer {
  * same buffer twice to donate it; pass two, and the argument is kept. */
 typedef struct gxrt_run {
     size_t struct_size;
-    void *stream; /* a CUstream of the device's primary context; NULL: the default stream */
+    void *
+        stream; /* a CUstream of the device's primary context; NULL: the default stream */
     const gxrt_buffer *arguments;
     size_t argument_count;
     const gxrt_buffer *results;
@@ -270,11 +282,11 @@ GXRT_API gxrt_status gxrt_synchronize(gxrt_session *session, size_t device);
 /* --- profile ------------------------------------------------------------------------------ */
 
 typedef struct gxrt_event {
-    const char *name;    /* HLO instruction */
-    const char *kind;    /* "launch", "copy", "fill", "matmul", ... */
-    uint32_t device;     /* device number */
+    const char *name; /* HLO instruction */
+    const char *kind; /* "launch", "copy", "fill", "matmul", ... */
+    uint32_t device;  /* device number */
     uint32_t stream;
-    double start_us;     /* since the start of the execution */
+    double start_us; /* since the start of the execution */
     double duration_us;
 } gxrt_event;
 

@@ -24,7 +24,8 @@
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 1
 #define PLAN_MINOR 0
-#define PLAN_NONE UINT32_MAX       /* "no index" in every uint32 index */
+#define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
+#define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_CONSTANT_ALIGNMENT 256 /* of constants in .gxc.const and on the device */
 
 /* PLAN_SECTION(id, name, Record): the sections, in file order. `name` is the member of Plan,
@@ -52,8 +53,8 @@
 /* clang-format on */
 
 typedef struct PlanHeader {
-    char magic[8];        /* PLAN_MAGIC */
-    uint16_t major;       /* another one cannot be read */
+    char magic[8];  /* PLAN_MAGIC */
+    uint16_t major; /* another one cannot be read */
     uint16_t minor;
     uint32_t section_count;
     uint64_t total_bytes; /* of the whole plan */
@@ -61,36 +62,38 @@ typedef struct PlanHeader {
 } PlanHeader;
 
 typedef struct PlanSection {
-    uint32_t id;          /* PLAN_SECTION_x; an unknown id is skipped if `optional` */
+    uint32_t id; /* PLAN_SECTION_x; an unknown id is skipped if `optional` */
     uint32_t optional;
     uint32_t record_bytes;
     uint32_t reserved;
-    uint64_t offset;      /* from the start of the plan */
+    uint64_t offset; /* from the start of the plan */
     uint64_t bytes;
-    uint8_t hash[16];     /* XXH3-128 of the section's bytes */
+    uint8_t hash[16]; /* XXH3-128 of the section's bytes */
 } PlanSection;
 
 /* Facts about the whole plan: the INFO section holds exactly one. */
 typedef struct PlanInfo {
-    uint32_t module;           /* string: the module's name */
-    uint32_t target;           /* string: "sm_90a" */
-    uint32_t sm;               /* 90: compute capability x 10 of that target */
-    uint32_t suffix;           /* 0, 'a' (this GPU only) or 'f' (this family only) */
-    uint32_t gxc_version;      /* string */
-    uint32_t llvm_version;     /* string */
-    uint32_t assembler;        /* string: kind and version of the assembler */
-    uint32_t options;          /* string: the options that changed the result, as text */
-    uint32_t min_driver;       /* CUDA version of the oldest driver that loads the cubin: 12080 */
-    uint32_t min_cublaslt;     /* library versions as the libraries report them; 0: not used */
+    uint32_t module;       /* string: the module's name */
+    uint32_t target;       /* string: "sm_90a" */
+    uint32_t sm;           /* 90: compute capability x 10 of that target */
+    uint32_t suffix;       /* 0, 'a' (this GPU only) or 'f' (this family only) */
+    uint32_t gxc_version;  /* string */
+    uint32_t llvm_version; /* string */
+    uint32_t assembler;    /* string: kind and version of the assembler */
+    uint32_t options;      /* string: the options that changed the result, as text */
+    uint32_t
+        min_driver; /* CUDA version of the oldest driver that loads the cubin: 12080 */
+    uint32_t
+        min_cublaslt; /* library versions as the libraries report them; 0: not used */
     uint32_t min_cudnn;
     uint32_t min_nccl;
     uint32_t replicas;
     uint32_t partitions;
-    uint32_t signal_count;     /* slots that commands signal and wait for */
-    uint32_t async_count;      /* slots of async start and done */
-    uint32_t counter_count;    /* loop counters */
-    uint32_t host_syncs;       /* places where the host waits for the device */
-    uint32_t flags;            /* PLAN_ELIDED */
+    uint32_t signal_count;  /* slots that commands signal and wait for */
+    uint32_t async_count;   /* slots of async start and done */
+    uint32_t counter_count; /* loop counters */
+    uint32_t host_syncs;    /* places where the host waits for the device */
+    uint32_t flags;         /* PLAN_ELIDED */
     uint32_t reserved;
     uint64_t constant_bytes;   /* size of .gxc.const that this plan expects */
     uint8_t constant_hash[16]; /* XXH3-128 of .gxc.const; zero: not recorded */
@@ -103,23 +106,27 @@ typedef struct PlanInfo {
 enum { PLAN_ELIDED = 1 }; /* the text had a constant {...}: compiled, but must not run */
 
 /* One entry parameter or one leaf of the result. */
-typedef enum PlanAliasKind { PLAN_ALIAS_NONE, PLAN_ALIAS_MAY, PLAN_ALIAS_MUST } PlanAliasKind;
+typedef enum PlanAliasKind {
+    PLAN_ALIAS_NONE,
+    PLAN_ALIAS_MAY,
+    PLAN_ALIAS_MUST
+} PlanAliasKind;
 
 typedef struct PlanValue {
     uint32_t name;         /* string; results: "0", "1.2", the path in the result tuple */
     uint32_t dtype;        /* string: the HLO name, "bf16" */
     uint32_t element_bits; /* as stored on the device: pred is 8, s4 is 4 (packed) */
     uint32_t rank;
-    uint32_t dims;         /* numbers: `rank` sizes, then `rank` dimensions minor to major */
-    uint32_t slice;        /* where it lives: a whole allocation */
-    uint32_t alias;        /* argument: the result that is written into its buffer; result:
+    uint32_t dims;  /* numbers: `rank` sizes, then `rank` dimensions minor to major */
+    uint32_t slice; /* where it lives: a whole allocation */
+    uint32_t alias; /* argument: the result that is written into its buffer; result:
                               the argument whose buffer it takes; else PLAN_NONE */
-    uint32_t alias_kind;   /* PlanAliasKind, the same on both sides */
-    uint32_t donated;      /* argument: 1 if its contents may be overwritten without alias */
-    uint32_t size_of;      /* argument that carries a bounded dynamic size: the argument it */
+    uint32_t alias_kind; /* PlanAliasKind, the same on both sides */
+    uint32_t donated; /* argument: 1 if its contents may be overwritten without alias */
+    uint32_t size_of; /* argument that carries a bounded dynamic size: the argument it */
     uint32_t size_dimension; /* belongs to and the dimension; else PLAN_NONE and 0 */
     uint32_t reserved;
-    uint64_t bytes;        /* of the device buffer */
+    uint64_t bytes; /* of the device buffer */
 } PlanValue;
 
 /* One piece of device memory.
@@ -136,14 +143,14 @@ typedef enum PlanAllocationKind {
 } PlanAllocationKind;
 
 typedef struct PlanAllocation {
-    uint32_t kind;      /* PlanAllocationKind */
+    uint32_t kind; /* PlanAllocationKind */
     uint32_t index;
     uint32_t colour;    /* 0 device memory, 1 collective memory (ncclMemAlloc) */
     uint32_t alignment; /* power of two */
     uint64_t bytes;
-    uint64_t offset;    /* CONSTANT: in .gxc.const, PLAN_CONSTANT_ALIGNMENT-aligned */
-    uint32_t name;      /* string: constant's HLO name; "" otherwise */
-    uint32_t elided;    /* CONSTANT: 1 if the text had {...}; its bytes are zero */
+    uint64_t offset; /* CONSTANT: in .gxc.const, PLAN_CONSTANT_ALIGNMENT-aligned */
+    uint32_t name;   /* string: constant's HLO name; "" otherwise */
+    uint32_t elided; /* CONSTANT: 1 if the text had {...}; its bytes are zero */
 } PlanAllocation;
 
 /* One address term: clamp(counter x scale + bias, low, high) x stride. `counter` counts the
@@ -187,8 +194,9 @@ typedef struct PlanStream {
 typedef struct PlanTensorMap {
     uint32_t slice;
     uint32_t data_type;
-    uint32_t rank;        /* 1 ... 5 */
-    uint32_t numbers;     /* rank sizes, rank - 1 byte strides, rank box sizes, rank element strides */
+    uint32_t rank; /* 1 ... 5 */
+    uint32_t
+        numbers; /* rank sizes, rank - 1 byte strides, rank box sizes, rank element strides */
     uint32_t interleave;
     uint32_t swizzle;
     uint32_t l2_promotion;
@@ -196,22 +204,23 @@ typedef struct PlanTensorMap {
 } PlanTensorMap;
 
 enum { /* PlanKernel.flags */
-    PLAN_KERNEL_BARRIERS = 1,    /* has barriers or warp operations: the emulator runs fibres */
-    PLAN_KERNEL_COOPERATIVE = 2, /* the whole grid must be resident */
-    PLAN_KERNEL_DEPENDENT = 4,   /* programmatic dependent launch */
-    PLAN_KERNEL_FLAGS = 7
+       PLAN_KERNEL_BARRIERS =
+           1, /* has barriers or warp operations: the emulator runs fibres */
+       PLAN_KERNEL_COOPERATIVE = 2, /* the whole grid must be resident */
+       PLAN_KERNEL_DEPENDENT = 4,   /* programmatic dependent launch */
+       PLAN_KERNEL_FLAGS = 7
 };
 
 typedef struct PlanKernel {
-    uint32_t name;         /* string: symbol in the cubin and in the emulator object */
+    uint32_t name; /* string: symbol in the cubin and in the emulator object */
     uint32_t flags;
     uint32_t grid[3];
     uint32_t block[3];
-    uint32_t cluster[3];   /* 1, 1, 1: no cluster */
-    uint32_t shared_bytes; /* dynamic shared memory */
+    uint32_t cluster[3];          /* 1, 1, 1: no cluster */
+    uint32_t shared_bytes;        /* dynamic shared memory */
     uint32_t static_shared_bytes; /* for the emulator and the limit check */
-    uint32_t parameter_count; /* each launch has as many args */
-    uint32_t sites;        /* refs: for each access site the string of its HLO instruction */
+    uint32_t parameter_count;     /* each launch has as many args */
+    uint32_t sites; /* refs: for each access site the string of its HLO instruction */
     uint32_t site_count;
 } PlanKernel;
 
@@ -235,31 +244,32 @@ enum {
 };
 
 typedef struct PlanMatrix {
-    uint32_t type;        /* cudaDataType_t */
-    uint32_t transpose;   /* cublasOperation_t: 0 N, 1 T, 2 C */
+    uint32_t type;          /* cudaDataType_t */
+    uint32_t transpose;     /* cublasOperation_t: 0 N, 1 T, 2 C */
     uint64_t rows, columns; /* as stored, before transposition */
-    int64_t ld;           /* elements */
-    int64_t batch_stride; /* elements */
-    uint32_t scale_mode;  /* cublasLtMatmulMatrixScale_t */
-    uint32_t order;       /* cublasLtOrder_t: 0 column-major, 1 row-major */
+    int64_t ld;             /* elements */
+    int64_t batch_stride;   /* elements */
+    uint32_t scale_mode;    /* cublasLtMatmulMatrixScale_t */
+    uint32_t order;         /* cublasLtOrder_t: 0 column-major, 1 row-major */
 } PlanMatrix;
 
 typedef struct PlanMatmul {
     PlanMatrix a, b, c, d;
     uint32_t batch;
-    uint32_t compute;       /* cublasComputeType_t */
-    uint32_t scale_type;    /* cudaDataType_t of alpha and beta */
-    uint32_t epilogue;      /* cublasLtEpilogue_t */
-    uint32_t bias_type;     /* cudaDataType_t */
+    uint32_t compute;    /* cublasComputeType_t */
+    uint32_t scale_type; /* cudaDataType_t of alpha and beta */
+    uint32_t epilogue;   /* cublasLtEpilogue_t */
+    uint32_t bias_type;  /* cudaDataType_t */
     uint32_t aux_type;
     int64_t aux_ld;
     int64_t aux_batch_stride;
-    double alpha, beta;     /* converted to scale_type by the runtime */
+    double alpha, beta; /* converted to scale_type by the runtime */
     double alpha_imaginary, beta_imaginary;
     uint32_t fast_accumulation;
-    uint32_t alignment;     /* least alignment of all operands: 16 ... 256 */
+    uint32_t alignment;       /* least alignment of all operands: 16 ... 256 */
     uint64_t workspace_bytes; /* most that the heuristic may ask for */
-    uint32_t has_algorithm; /* 1: `algorithm` holds a cublasLtMatmulAlgo_t of min_cublaslt */
+    uint32_t
+        has_algorithm; /* 1: `algorithm` holds a cublasLtMatmulAlgo_t of min_cublaslt */
     uint32_t reserved;
     uint8_t algorithm[64];
 } PlanMatmul;
@@ -275,12 +285,13 @@ typedef enum PlanGroupMode {
 /* The devices that take part in one kind of group: every group is a communicator. Device
  * numbers are replica x partitions + partition; the groups are disjoint. */
 typedef struct PlanClique {
-    uint32_t name;          /* string, for messages */
-    uint32_t mode;          /* PlanGroupMode it came from, for messages */
-    uint32_t communication; /* 0 collectives, 1 send/receive: never share a communicator */
+    uint32_t name; /* string, for messages */
+    uint32_t mode; /* PlanGroupMode it came from, for messages */
+    uint32_t
+        communication; /* 0 collectives, 1 send/receive: never share a communicator */
     uint32_t group_count;
-    uint32_t groups;        /* numbers: for each group its size, then its device numbers */
-    uint32_t number_count;  /* numbers used by `groups` */
+    uint32_t groups;       /* numbers: for each group its size, then its device numbers */
+    uint32_t number_count; /* numbers used by `groups` */
 } PlanClique;
 
 typedef enum PlanCollectiveKind {
@@ -312,13 +323,13 @@ typedef enum PlanReduction {
 typedef struct PlanCollective {
     uint32_t kind;      /* PlanCollectiveKind */
     uint32_t reduction; /* PlanReduction */
-    uint32_t dtype;     /* string: HLO name; buffers of other types have their own in refs */
+    uint32_t dtype; /* string: HLO name; buffers of other types have their own in refs */
     uint32_t clique;
-    uint32_t pairs;     /* numbers: pair_count x (source, target) device numbers */
+    uint32_t pairs; /* numbers: pair_count x (source, target) device numbers */
     uint32_t pair_count;
-    uint32_t dtypes;    /* refs: a string for each buffer, or PLAN_NONE: all are `dtype` */
+    uint32_t dtypes; /* refs: a string for each buffer, or PLAN_NONE: all are `dtype` */
     uint32_t flags;
-    int64_t channel;    /* HLO's channel_id, 0 if none: for messages */
+    int64_t channel; /* HLO's channel_id, 0 if none: for messages */
 } PlanCollective;
 
 /* A while loop. Children of the command: condition_commands commands of the condition, then
@@ -354,12 +365,12 @@ typedef struct PlanArg {
 } PlanArg;
 
 typedef enum PlanCommandKind {
-    PLAN_LAUNCH,      /* index: kernel; args: its parameters in order */
-    PLAN_COPY,        /* args: destination (write), source (read), equal sizes */
-    PLAN_FILL,        /* args: destination (write), immediate; count: bytes of the pattern, 1 2 4 */
-    PLAN_MATMUL,      /* index: matmul; args: PLAN_MATMUL_x */
-    PLAN_COLLECTIVE,  /* index: collective */
-    PLAN_WHILE,       /* index: loop; args: predicate slice (read) unless the trip count is known */
+    PLAN_LAUNCH, /* index: kernel; args: its parameters in order */
+    PLAN_COPY,   /* args: destination (write), source (read), equal sizes */
+    PLAN_FILL, /* args: destination (write), immediate; count: bytes of the pattern, 1 2 4 */
+    PLAN_MATMUL,     /* index: matmul; args: PLAN_MATMUL_x */
+    PLAN_COLLECTIVE, /* index: collective */
+    PLAN_WHILE, /* index: loop; args: predicate slice (read) unless the trip count is known */
     PLAN_CONDITIONAL, /* args: selector slice: 1 byte (pred: true is branch 0) or 4 (s32: out of
                          range is the last branch); index, count: refs, commands of each branch */
     PLAN_CALL,        /* children run in order: a called computation kept together */
@@ -373,16 +384,16 @@ typedef enum PlanCommandKind {
  * on `stream`, after the signals it waits for; when done it signals. The slices that it reads
  * and writes are its args. */
 typedef struct PlanCommand {
-    uint16_t kind;      /* PlanCommandKind */
+    uint16_t kind; /* PlanCommandKind */
     uint16_t wait_count;
-    uint32_t subtree;   /* commands in the subtree, this one included: >= 1 */
-    uint32_t name;      /* string: the HLO instruction */
+    uint32_t subtree; /* commands in the subtree, this one included: >= 1 */
+    uint32_t name;    /* string: the HLO instruction */
     uint32_t stream;
-    uint32_t waits;     /* refs: signal slots, each signalled by an earlier command */
-    uint32_t signal;    /* slot, or PLAN_NONE */
-    uint32_t index;     /* see PlanCommandKind */
+    uint32_t waits;  /* refs: signal slots, each signalled by an earlier command */
+    uint32_t signal; /* slot, or PLAN_NONE */
+    uint32_t index;  /* see PlanCommandKind */
     uint32_t count;
-    uint32_t args;      /* first of arg_count */
+    uint32_t args; /* first of arg_count */
     uint32_t arg_count;
 } PlanCommand;
 
@@ -409,6 +420,14 @@ static inline const char *plan_text(const Plan *p, uint32_t string)
 {
     return p->strings + string;
 }
+
+/* A command with children has regions: condition and body, or branches, or one. Each is so
+ * many commands, one region behind the other. */
+uint32_t plan_region_count(const PlanCommand *c);
+uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region);
+
+const char *plan_command_name(uint32_t kind); /* "launch" */
+const char *plan_collective_name(uint32_t kind);
 
 /* Validates all of `bytes` (8-byte aligned) and points *out into it. Every access that code
  * makes by following the plan's indices is then in bounds, every slice lies in its
@@ -501,6 +520,7 @@ bool plan_elf_is(const void *file, size_t size); /* starts like such an ELF file
  * changes. Sections start at multiples of PLAN_CONSTANT_ALIGNMENT. The result is the
  * caller's to free. False, and *error says why, if `cubin` is no ELF or memory ran out. */
 bool plan_elf_append(const void *cubin, size_t size, const PlanElfSection *sections,
-                     size_t count, void **out_bytes, size_t *out_size, const char **error);
+                     size_t count, void **out_bytes, size_t *out_size,
+                     const char **error);
 
 #endif

@@ -8,15 +8,15 @@
 enum { GXEMU_BARRIERS = 1 }; /* the kernel has barriers or warp operations: run fibres */
 
 enum { /* kinds of parameters: what is in a parameter's 8-byte slot (emu_abi.def) */
-    GXEMU_IMMEDIATE, /* the value */
-    GXEMU_POINTER,   /* a device address */
-    GXEMU_TENSOR_MAP /* the host address of a CUtensorMap */
+       GXEMU_IMMEDIATE, /* the value */
+       GXEMU_POINTER,   /* a device address */
+       GXEMU_TENSOR_MAP /* the host address of a CUtensorMap */
 };
 
 /* A kernel of a module, as the plan describes it. The arrays are copied. */
 typedef struct GxemuKernel {
-    const char *name;         /* symbol in the object; name for cuModuleGetFunction */
-    uint32_t flags;           /* GXEMU_BARRIERS */
+    const char *name; /* symbol in the object; name for cuModuleGetFunction */
+    uint32_t flags;   /* GXEMU_BARRIERS */
     uint32_t parameter_count;
     uint32_t static_shared_bytes; /* dynamic shared memory lies behind these */
     uint32_t site_count;

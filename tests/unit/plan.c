@@ -1,0 +1,411 @@
+/* The plan: written, read back, printed; and refused when it is damaged in any place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/plan.h"
+
+static uint32_t add_value(PlanBuilder *b, bool result, const char *name, uint32_t alias)
+{
+    uint32_t index = result ? b->results_count : b->arguments_count;
+    PlanValue v = {.name = plan_string(b, name),
+                   .dtype = plan_string(b, "f32"),
+                   .element_bits = 32,
+                   .rank = 2,
+                   .dims = plan_add_numbers(b, (int64_t[]){4, 8, 1, 0}, 4),
+                   .alias = alias,
+                   .alias_kind = alias == PLAN_NONE ? PLAN_ALIAS_NONE : PLAN_ALIAS_MAY,
+                   .size_of = PLAN_NONE,
+                   .bytes = 128};
+    if (result && alias != PLAN_NONE) {
+        v.slice = b->arguments[alias].slice;
+        return plan_add_results(b, &v, 1);
+    }
+    PlanAllocation a = {.kind = result ? PLAN_RESULT : PLAN_ARGUMENT,
+                        .index = index,
+                        .alignment = 16,
+                        .bytes = 128};
+    v.slice = plan_add_slices(
+        b, &(PlanSlice){.allocation = plan_add_allocations(b, &a, 1), .bytes = 128}, 1);
+    return result ? plan_add_results(b, &v, 1) : plan_add_arguments(b, &v, 1);
+}
+
+static PlanArg slice_arg(uint32_t slice, uint16_t access)
+{
+    return (PlanArg){.tag = PLAN_ARG_SLICE, .access = access, .index = slice};
+}
+
+static uint32_t add_command(PlanBuilder *b, uint32_t kind, uint32_t index,
+                            const char *name, const PlanArg *args, uint32_t count)
+{
+    PlanCommand c = {.kind = (uint16_t)kind,
+                     .name = plan_string(b, name),
+                     .signal = PLAN_NONE,
+                     .index = index};
+    return plan_command(b, &c, args, count);
+}
+
+/* Two arguments (one donated to result 0), a second result, a loop with stacked layers, a
+ * conditional, a launch, a copy, a fill, a clique with an all-reduce. */
+static void build(PlanBuilder *b)
+{
+    plan_builder_init(b);
+    PlanInfo *info = &b->info[0];
+    info->module = plan_string(b, "jit_f");
+    info->target = plan_string(b, "sm_90a");
+    info->sm = 90;
+    info->suffix = 'a';
+    info->min_driver = 12080;
+    info->partitions = 2;
+    info->counter_count = 1;
+    info->signal_count = 1;
+    info->constant_bytes = 64;
+    add_value(b, false, "x", 0);
+    add_value(b, false, "y", PLAN_NONE);
+    add_value(b, true, "0", 0);
+    add_value(b, true, "1", PLAN_NONE);
+    PlanAllocation temp = {.kind = PLAN_TEMP, .alignment = 256, .bytes = 1024};
+    uint32_t t = plan_add_allocations(b, &temp, 1);
+    PlanAllocation constant = {.kind = PLAN_CONSTANT,
+                               .alignment = 256,
+                               .bytes = 64,
+                               .name = plan_string(b, "c.1")};
+    plan_add_allocations(b, &constant, 1);
+    PlanTerm term = {.scale = 1, .low = 0, .high = 6, .stride = 128};
+    PlanSlice layer = {.allocation = t,
+                       .terms = plan_add_terms(b, &term, 1),
+                       .term_count = 1,
+                       .offset = 128,
+                       .bytes = 128};
+    uint32_t stacked = plan_add_slices(b, &layer, 1);
+    uint32_t flag = plan_add_slices(b, &(PlanSlice){.allocation = t, .bytes = 1}, 1);
+    uint32_t site = plan_add_refs(b, (uint32_t[]){plan_string(b, "add.1")}, 1);
+    PlanKernel k = {.name = plan_string(b, "fusion_1"),
+                    .grid = {4, 1, 1},
+                    .block = {128, 1, 1},
+                    .cluster = {1, 1, 1},
+                    .parameter_count = 2,
+                    .sites = site,
+                    .site_count = 1};
+    plan_add_kernels(b, &k, 1);
+    PlanLoop loop = {.trip_count = 7, .body_commands = 1};
+    plan_add_loops(b, &loop, 1);
+    uint32_t w = add_command(b, PLAN_WHILE, 0, "while.1", NULL, 0);
+    PlanArg args[2] = {slice_arg(stacked, PLAN_READ),
+                       slice_arg(0, PLAN_READ | PLAN_WRITE)};
+    add_command(b, PLAN_LAUNCH, 0, "fusion.1", args, 2);
+    plan_close(b, w);
+    PlanArg selector = slice_arg(flag, PLAN_READ);
+    uint32_t branches = plan_add_refs(b, (uint32_t[]){1, 0}, 2);
+    PlanCommand c = {.kind = PLAN_CONDITIONAL,
+                     .name = plan_string(b, "conditional.1"),
+                     .signal = 0,
+                     .index = branches,
+                     .count = 2};
+    uint32_t conditional = plan_command(b, &c, &selector, 1);
+    PlanArg copy[2] = {slice_arg(2, PLAN_WRITE), slice_arg(1, PLAN_READ)};
+    add_command(b, PLAN_COPY, 0, "copy.1", copy, 2);
+    plan_close(b, conditional);
+    PlanArg fill[2] = {slice_arg(2, PLAN_WRITE), {.tag = PLAN_ARG_IMMEDIATE, .value = 0}};
+    PlanCommand f = {.kind = PLAN_FILL,
+                     .wait_count = 1,
+                     .waits = plan_add_refs(b, (uint32_t[]){0}, 1),
+                     .signal = PLAN_NONE,
+                     .count = 4};
+    plan_command(b, &f, fill, 2);
+    PlanClique clique = {.name = plan_string(b, "all"),
+                         .mode = PLAN_FLATTENED_ID,
+                         .group_count = 1,
+                         .groups = plan_add_numbers(b, (int64_t[]){2, 0, 1}, 3),
+                         .number_count = 3};
+    plan_add_cliques(b, &clique, 1);
+    PlanCollective all = {.kind = PLAN_ALL_REDUCE,
+                          .reduction = PLAN_REDUCE_SUM,
+                          .dtype = plan_string(b, "f32"),
+                          .dtypes = PLAN_NONE,
+                          .channel = 3};
+    plan_add_collectives(b, &all, 1);
+    PlanArg reduce[2] = {slice_arg(0, PLAN_READ), slice_arg(2, PLAN_WRITE)};
+    add_command(b, PLAN_COLLECTIVE, 0, "all-reduce.1", reduce, 2);
+}
+
+static void *bytes_of(PlanBuilder *b, size_t *size)
+{
+    void *bytes;
+    assert_true(plan_write(b, &bytes, size));
+    plan_builder_deinit(b);
+    return bytes;
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build(&b);
+    assert_int_equal(plan_string(&b, "jit_f"), b.info[0].module);
+    size_t size;
+    void *bytes = bytes_of(&b, &size);
+    Plan p;
+    char error[256] = "";
+    if (!plan_read(&p, bytes, size, error, sizeof error)) {
+        fail_msg("%s", error);
+    }
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    plan_print(&p, out);
+    fclose(out);
+    assert_non_null(strstr(text, "argument 0 x f32[4,8]{1,0} bytes=128 may-alias=0\n"));
+    assert_non_null(strstr(text, "while trip=7 counter=i0()  ; while.1\n body:\n"));
+    assert_non_null(strstr(text, "  launch fusion_1(r:a3[128+clamp(i0*1+0,0,6)*128,128], "
+                                 "rw:a0[0,128])  ; fusion.1\n"));
+    assert_non_null(strstr(text, "conditional(r:a3[0,1]) signal=0  ; conditional.1\n"));
+    assert_non_null(strstr(text, "fill pattern=4(w:a2[0,128], 0x0) wait=0\n"));
+    assert_non_null(strstr(text, "collective all-reduce sum f32 c0 channel=3("));
+    PlanCounts n = plan_counts(&p);
+    assert_int_equal(n.launches, 1);
+    assert_int_equal(n.copies, 2);
+    assert_int_equal(n.collectives, 1);
+    assert_int_equal(n.bytes_accessed, 7 * 3 * 128 + 256 + 128 + 256);
+    PlanSizes s = plan_sizes(&p);
+    assert_int_equal(s.peak, 256 + 256 - 128 + 64 + 1024);
+    free(text);
+    free(bytes);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build(&b);
+    size_t size;
+    unsigned char *bytes = bytes_of(&b, &size);
+    Plan p;
+    for (size_t n = 0; n < size;
+         n++) { /* a buffer of just that size, for the sanitizer */
+        unsigned char *cut = malloc(n + 1);
+        memcpy(cut, bytes, n);
+        char error[256] = "";
+        assert_false(plan_read(&p, cut, n, error, sizeof error));
+        assert_true(strlen(error) > 10);
+        free(cut);
+    }
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        char error[256] = "";
+        bool ok = plan_read(&p, bytes, size, error, sizeof error);
+        assert_true(ok || strlen(error) > 10); /* padding between sections may change */
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    free(bytes);
+}
+
+/* Wrong contents under right hashes: what a fuzzer that knows the format would write. Every
+ * 32-bit word of every section is set to values that overflow; nothing may crash. */
+static void test_wrong_contents(void **state)
+{
+    (void)state;
+    static const uint32_t values[] = {0,          1,          7,         0x7fffffff,
+                                      0x80000000, 0xfffffffe, 0xffffffff};
+    PlanBuilder b;
+    build(&b);
+    char *data[PLAN_SECTION_COUNT];
+    size_t size[PLAN_SECTION_COUNT];
+    size_t refused = 0;
+#define PLAN_SECTION(id, name, Record)                                                   \
+    data[PLAN_SECTION_##id] = (char *)b.name;                                            \
+    size[PLAN_SECTION_##id] = b.name##_count * sizeof(Record);
+    PLAN_SECTIONS(PLAN_SECTION)
+#undef PLAN_SECTION
+    for (int s = 0; s < PLAN_SECTION_COUNT; s++) {
+        for (size_t at = 0; at + 4 <= size[s]; at += 4) {
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+                uint32_t old;
+                memcpy(&old, data[s] + at, 4);
+                memcpy(data[s] + at, &values[v], 4);
+                void *bytes;
+                size_t total;
+                assert_true(plan_write(&b, &bytes, &total));
+                Plan p;
+                char error[256] = "";
+                if (plan_read(&p, bytes, total, error, sizeof error)) {
+                    FILE *out = fopen("/dev/null", "w");
+                    plan_print(&p, out);
+                    fclose(out);
+                    plan_counts(&p);
+                } else {
+                    assert_true(strlen(error) > 10);
+                    refused++;
+                }
+                free(bytes);
+                memcpy(data[s] + at, &old, 4);
+            }
+        }
+    }
+    assert_true(refused > 500);
+    plan_builder_deinit(&b);
+}
+
+static const char *refusal(PlanBuilder *b)
+{
+    static char error[256];
+    size_t size;
+    void *bytes = bytes_of(b, &size);
+    Plan p;
+    error[0] = 0;
+    assert_false(plan_read(&p, bytes, size, error, sizeof error));
+    free(bytes);
+    return error;
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build(&b);
+    b.commands[1].kind = 99;
+    assert_non_null(strstr(refusal(&b), "needs a newer libgxrt"));
+    build(&b);
+    b.args[0].tag = 77;
+    assert_non_null(strstr(refusal(&b), "needs a newer libgxrt"));
+    build(&b);
+    b.kernels[0].block[0] = 2048;
+    assert_non_null(
+        strstr(refusal(&b), "kernel fusion_1 of the plan is beyond the limits"));
+    build(&b);
+    b.terms[0].high = 7;
+    assert_non_null(strstr(refusal(&b), "leaves its allocation"));
+    build(&b);
+    b.results[0].alias = 1;
+    assert_non_null(strstr(refusal(&b), "alias that does not agree"));
+    build(&b);
+    b.commands[1].arg_count = 1;
+    assert_non_null(
+        strstr(refusal(&b), "command 1 (fusion.1) of the plan is damaged: a launch"));
+    build(&b);
+    b.args[1].index = 1; /* argument y is not donated */
+    assert_non_null(strstr(refusal(&b), "may not be written"));
+}
+
+static void test_depth(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build(&b);
+    uint32_t first = b.commands_count;
+    for (int i = 0; i < 100; i++) {
+        add_command(&b, PLAN_CALL, 0, "call", NULL, 0);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        plan_close(&b, first + i);
+    }
+    assert_non_null(strstr(refusal(&b), "nested more than 64 deep"));
+}
+
+static void test_elf(void **state)
+{
+    (void)state;
+    FILE *f = fopen("/proc/self/exe", "rb"); /* any ELF file will do */
+    size_t room = 1 << 20;
+    char *file = malloc(room);
+    size_t size = 0;
+    for (size_t n; (n = fread(file + size, 1, room - size, f)) > 0;) {
+        size += n;
+        if (size == room) {
+            file = realloc(file, room *= 2);
+        }
+    }
+    fclose(f);
+    PlanElfSection add[2] = {{".gxc.plan", "12345678", 8}, {".gxc.const", "abc", 3}};
+    void *out;
+    size_t out_size;
+    const char *error = NULL;
+    assert_true(plan_elf_append(file, size, add, 2, &out, &out_size, &error));
+    PlanElfSection found;
+    assert_true(plan_elf_find(out, out_size, ".gxc.plan", &found));
+    assert_int_equal(found.size, 8);
+    assert_memory_equal(found.bytes, "12345678", 8);
+    assert_int_equal(((const char *)found.bytes - (const char *)out) % 256, 0);
+    assert_true(plan_elf_find(out, out_size, ".gxc.const", &found));
+    assert_true(plan_elf_find(out, out_size, ".text", &found));
+    assert_false(plan_elf_find(out, out_size, ".gxc.plan.1", &found));
+    assert_false(plan_elf_find(file, size, ".gxc.plan", &found));
+    memcpy(out, file, 64); /* the original header gives the pristine file */
+    assert_memory_equal(out, file, size);
+    free(out);
+    assert_false(plan_elf_append("not an ELF file", 15, add, 2, &out, &out_size, &error));
+    assert_non_null(error);
+    free(file);
+}
+
+static void test_elf_damage(void **state)
+{
+    (void)state;
+    /* a header, one name table, one section, then .gxc.plan appended: all small */
+    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+    uint64_t shoff = 64;
+    memcpy(elf + 40, &shoff, 8);
+    elf[58] = 64; /* e_shentsize */
+    elf[60] = 2;  /* e_shnum */
+    elf[62] = 1;  /* e_shstrndx */
+    uint64_t names_at = 192;
+    uint64_t names_size = 1;
+    memcpy(elf + 128 + 24, &names_at, 8);
+    memcpy(elf + 128 + 32, &names_size, 8);
+    PlanElfSection add = {".gxc.plan", "12345678", 8};
+    PlanElfSection found;
+    void *out;
+    size_t size;
+    const char *error;
+    assert_true(plan_elf_append(elf, sizeof elf, &add, 1, &out, &size, &error));
+    assert_true(plan_elf_find(out, size, ".gxc.plan", &found));
+    for (size_t n = 0; n < size; n++) {
+        unsigned char *cut = malloc(n + 1);
+        memcpy(cut, out, n);
+        assert_false(plan_elf_find(cut, n, ".gxc.plan", &found));
+        free(cut);
+    }
+    unsigned char *bytes = out;
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        if (plan_elf_find(bytes, size, ".gxc.plan", &found)) {
+            assert_true((const unsigned char *)found.bytes + found.size <= bytes + size);
+        }
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    free(out);
+}
+
+static void test_million(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build(&b);
+    PlanArg args[2] = {slice_arg(1, PLAN_READ), slice_arg(0, PLAN_WRITE)};
+    for (int i = 0; i < 1000000; i++) {
+        add_command(&b, PLAN_LAUNCH, 0, "fusion.1", args, 2);
+    }
+    size_t size;
+    void *bytes = bytes_of(&b, &size);
+    Plan p;
+    char error[256];
+    assert_true(plan_read(&p, bytes, size, error, sizeof error));
+    assert_int_equal(plan_counts(&p).launches, 1000001);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_wrong_contents), cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_depth),          cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_elf_damage),     cmocka_unit_test(test_million),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
