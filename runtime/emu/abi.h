@@ -1,0 +1,38 @@
+/* The emulated kernel's view of its thread, and the functions it may call: emu_abi.def as C. */
+#ifndef GXC_RUNTIME_EMU_ABI_H
+#define GXC_RUNTIME_EMU_ABI_H
+
+#include <stdint.h>
+
+#define EMU_TYPE_u32 uint32_t
+#define EMU_TYPE_u64 uint64_t
+#define EMU_TYPE_ptr void *
+
+typedef struct gxemu_block {
+#define EMU_FIELD(name, type, count) EMU_ARRAY_##count(EMU_TYPE_##type, name);
+#define EMU_ARRAY_1(type, name) type name
+#define EMU_ARRAY_3(type, name) type name[3]
+#include "runtime/emu_abi.def"
+} gxemu_block;
+
+typedef void (*gxemu_kernel)(gxemu_block *block, const void *args);
+
+#define GXEMU_SHARED UINT32_MAX /* `argument` of an access to shared memory */
+
+enum { GXEMU_READ, GXEMU_WRITE, GXEMU_ATOMIC };
+enum { GXEMU_SHFL_IDX, GXEMU_SHFL_UP, GXEMU_SHFL_DOWN, GXEMU_SHFL_BFLY };
+enum { GXEMU_VOTE_BALLOT, GXEMU_VOTE_ANY, GXEMU_VOTE_ALL };
+
+/* The rows of EMU_FUNCTION; abi.c checks that none is missing. */
+void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+                 uint32_t site, uint32_t kind) __attribute__((noreturn));
+void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+                  uint32_t site, uint32_t kind);
+void gxemu_barrier(gxemu_block *b, uint32_t site);
+void gxemu_warp_sync(gxemu_block *b, uint32_t mask, uint32_t site);
+uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value,
+                    uint32_t operand, uint32_t clamp, uint32_t site);
+uint32_t gxemu_vote(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t predicate,
+                    uint32_t site);
+
+#endif

@@ -1,0 +1,129 @@
+/* Checked accesses of an emulated kernel: bounds, written state, races. */
+#include <inttypes.h>
+
+#include "runtime/emu/engine_parts.h"
+
+static const char *kind_verb(uint32_t kind)
+{
+    return kind == GXEMU_READ ? "reads" : kind == GXEMU_WRITE ? "writes" : "updates";
+}
+
+/* The host address that an access goes to, for the report. */
+static uint64_t access_address(const Engine *e, uint32_t argument, uint64_t offset)
+{
+    if (argument == GXEMU_SHARED)
+        return (uintptr_t)e->shared + offset;
+    return e->launch->args[argument] + offset;
+}
+
+static void describe_place(const Engine *e, uint32_t argument, uint64_t offset)
+{
+    if (argument == GXEMU_SHARED)
+        finding_add(e->finding, "byte %" PRId64 " of shared memory", (int64_t)offset);
+    else
+        finding_add(e->finding, "byte %" PRId64 " of argument %" PRIu32, (int64_t)offset,
+                    argument);
+    finding_add(e->finding, " (address 0x%" PRIx64 ")",
+                access_address(e, argument, offset));
+}
+
+void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+                 uint32_t site, uint32_t kind)
+{
+    Engine *e = engine_of(b);
+    finding_set(e->finding, FINDING_ADDRESS, "out of bounds: ");
+    engine_describe(e, thread_of(b), site);
+    if (argument != GXEMU_SHARED && argument >= e->launch->parameters) {
+        finding_add(e->finding, " uses argument %" PRIu32 ", but there are %" PRIu32,
+                    argument, e->launch->parameters);
+        engine_abort(e);
+    }
+    finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
+    describe_place(e, argument, offset);
+    uint64_t extent =
+        argument == GXEMU_SHARED ? e->launch->shared_bytes : e->launch->extents[argument];
+    finding_add(e->finding, ", which has %" PRIu64 " bytes", extent);
+    engine_abort(e);
+}
+
+static void report_unwritten(Engine *e, gxemu_block *b, uint32_t argument,
+                             uint64_t offset, uint32_t bytes, uint32_t site,
+                             uint64_t skipped)
+{
+    finding_set(e->finding, FINDING_UNINITIALISED, "uninitialised: ");
+    engine_describe(e, thread_of(b), site);
+    finding_add(e->finding, " reads %" PRIu32 " bytes at ", bytes);
+    describe_place(e, argument, offset);
+    finding_add(e->finding, ", but nobody wrote the byte at +%" PRIu64, skipped);
+    engine_abort(e);
+}
+
+static void report_race(Engine *e, gxemu_block *b, uint32_t argument, uint64_t offset,
+                        uint32_t bytes, uint32_t site, uint32_t kind,
+                        const RaceConflict *c)
+{
+    if (c->kind == RACE_NO_MEMORY) {
+        finding_set(e->finding, FINDING_MEMORY, "no memory for the race detector");
+        engine_abort(e);
+    }
+    finding_set(e->finding, FINDING_RACE, "race: ");
+    engine_describe(e, thread_of(b), site);
+    finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
+    describe_place(e, argument, offset);
+    finding_add(e->finding, ", which %s %s",
+                c->same_block ? "another thread of the block" : "another block",
+                c->kind == RACE_WITH_WRITE ? "wrote" : "read");
+    if (c->same_block)
+        finding_add(e->finding, " (thread %" PRIu32 ") with no barrier between",
+                    c->thread);
+    engine_abort(e);
+}
+
+static bool written_quick(const uint8_t *p, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (p[i] == 0)
+            return false;
+    return true;
+}
+
+void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+                  uint32_t site, uint32_t kind)
+{
+    Engine *e = engine_of(b);
+    const EngineLaunch *l = e->launch;
+    Shadow *shadow = &e->shared_shadow;
+    uint64_t serial = e->race.block_serial;
+    uint64_t at = offset;
+    uint64_t extent = l->shared_bytes;
+    if (argument != GXEMU_SHARED) {
+        if (argument >= l->parameters)
+            gxemu_fault(b, argument, offset, bytes, site, kind);
+        shadow = l->arguments[argument].shadow;
+        at += l->arguments[argument].offset;
+        serial = e->race.serial;
+        extent = l->extents[argument];
+    }
+    if (bytes > extent || offset > extent - bytes)
+        gxemu_fault(b, argument, offset, bytes, site, kind);
+    if (shadow == NULL)
+        return;
+    if (l->check_written) {
+        uint8_t *written = shadow->written;
+        if (kind != GXEMU_WRITE && written != NULL &&
+            !written_quick(written + at, bytes)) {
+            uint64_t first = at;
+            shadow_is_written(shadow, at, bytes, &first);
+            report_unwritten(e, b, argument, offset, bytes, site, first - at);
+        }
+        if (kind == GXEMU_WRITE)
+            shadow_set_written(shadow, at, bytes, true);
+    }
+    if (l->check_races && shadow->pages != NULL) {
+        RaceConflict conflict;
+        RaceKind found = race_access(shadow, &e->race, serial, thread_of(b)->index, at,
+                                     bytes, kind, &conflict);
+        if (found != RACE_NONE)
+            report_race(e, b, argument, offset, bytes, site, kind, &conflict);
+    }
+}

@@ -1,0 +1,256 @@
+/* The block scheduler. See engine.h.
+ *
+ * A fibre takes threads that have not started one after the other, so threads that never
+ * wait need one fibre and no switch. A thread that waits leaves its fibre to itself, and
+ * the next thread that can go on is resumed, or one that has not started gets a fresh
+ * fibre. When nobody can go on, the home stack decides: all done, or a deadlock. */
+#include "runtime/emu/engine_parts.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_key_t engine_key;
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+static void engine_destroy(void *p)
+{
+    Engine *e = p;
+    if (e == NULL)
+        return;
+    fibre_pool_deinit(&e->pool);
+    shadow_deinit(&e->shared_shadow);
+    free(e->shared);
+    free(e->threads);
+    free(e);
+}
+
+static void engine_key_create(void)
+{
+    pthread_key_create(&engine_key, engine_destroy);
+}
+
+static const char *site_name(const EngineLaunch *l, uint32_t site)
+{
+    if (l->sites == NULL || site >= l->site_count || l->sites[site] == NULL)
+        return "?";
+    return l->sites[site];
+}
+
+void engine_describe(const Engine *e, const Thread *t, uint32_t site)
+{
+    const EngineLaunch *l = e->launch;
+    finding_add(
+        e->finding,
+        "kernel %s, instruction %s (site %u), thread (%u,%u,%u) of block (%u,%u,%u)",
+        l->name, site_name(l, site), site, t->view.tid[0], t->view.tid[1], t->view.tid[2],
+        e->ctaid[0], e->ctaid[1], e->ctaid[2]);
+}
+
+void engine_abort(Engine *e)
+{
+    e->aborted = true;
+    fibre_switch(&e->pool, &e->home);
+    abort(); /* the home stack never comes back to an aborted block */
+}
+
+/* The fibre of the thread that goes on now, or home. */
+static Fibre *engine_next(Engine *e)
+{
+    if (e->ready_count != 0) {
+        Thread *t = &e->threads[e->ready[e->ready_head]];
+        e->ready_head = (e->ready_head + 1) % ENGINE_MOST_THREADS;
+        e->ready_count--;
+        return t->fibre;
+    }
+    if (e->next_thread < e->thread_count) {
+        Fibre *f = fibre_acquire(&e->pool);
+        if (f != NULL)
+            return f;
+        finding_set(e->finding, FINDING_MEMORY,
+                    "kernel %s: no memory for %u thread stacks", e->launch->name,
+                    e->thread_count);
+        e->aborted = true;
+    }
+    return &e->home;
+}
+
+void engine_wait(Engine *e)
+{
+    fibre_switch(&e->pool, engine_next(e));
+}
+
+void engine_ready(Engine *e, Thread *t)
+{
+    t->state = THREAD_RUNS;
+    e->ready[(e->ready_head + e->ready_count) % ENGINE_MOST_THREADS] = t->index;
+    e->ready_count++;
+}
+
+static void thread_run(Engine *e, Thread *t)
+{
+    t->fibre = e->pool.running;
+    t->state = THREAD_RUNS;
+    memcpy(t->view.ctaid, e->ctaid, sizeof e->ctaid);
+    e->launch->entry(&t->view, e->launch->args);
+    t->state = THREAD_ENDED;
+    e->live--;
+    sync_thread_ended(e, t);
+}
+
+static void engine_fibre(void *argument)
+{
+    Engine *e = argument;
+    for (;;) {
+        while (e->ready_count == 0 && e->next_thread < e->thread_count)
+            thread_run(e, &e->threads[e->next_thread++]);
+        Fibre *self = e->pool.running;
+        Fibre *next = engine_next(e);
+        fibre_release(&e->pool, self);
+        fibre_switch(&e->pool, next);
+    }
+}
+
+static Engine *engine_create(void)
+{
+    Engine *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return NULL;
+    e->threads = calloc(ENGINE_MOST_THREADS, sizeof *e->threads);
+    if (e->threads == NULL) {
+        free(e);
+        return NULL;
+    }
+    fibre_pool_init(&e->pool, &e->home, engine_fibre, e);
+    return e;
+}
+
+static Engine *engine_of_os_thread(void)
+{
+    pthread_once(&engine_once, engine_key_create);
+    Engine *e = pthread_getspecific(engine_key);
+    if (e != NULL)
+        return e;
+    e = engine_create();
+    if (e != NULL && pthread_setspecific(engine_key, e) != 0) {
+        engine_destroy(e);
+        return NULL;
+    }
+    return e;
+}
+
+/* Shared memory of the right size, and its shadow where a mode asks for it. */
+static bool shared_prepare(Engine *e, const EngineLaunch *l)
+{
+    uint64_t bytes = l->shared_bytes;
+    if (bytes > e->shared_capacity || e->shared == NULL) {
+        free(e->shared);
+        e->shared_capacity = 0;
+        uint64_t capacity = bytes < 4096 ? 4096 : (bytes + 4095) / 4096 * 4096;
+        e->shared = aligned_alloc(1024, capacity);
+        if (e->shared == NULL)
+            return false;
+        e->shared_capacity = capacity;
+    }
+    bool written = l->check_written, race = l->check_races;
+    bool fits = e->shared_shadow.bytes >= bytes &&
+                (!written || e->shared_shadow.written != NULL) &&
+                (!race || e->shared_shadow.pages != NULL);
+    if (fits)
+        return true;
+    shadow_deinit(&e->shared_shadow);
+    return shadow_init(&e->shared_shadow, e->shared_capacity, written, race);
+}
+
+static void views_prepare(Engine *e, const EngineLaunch *l)
+{
+    for (uint32_t i = 0; i < e->thread_count; i++) {
+        Thread *t = &e->threads[i];
+        uint64_t extents = (uintptr_t)l->extents;
+        t->index = i;
+        t->state = THREAD_RUNS;
+        t->view = (gxemu_block){
+            .tid = {i % l->block[0], i / l->block[0] % l->block[1],
+                    i / l->block[0] / l->block[1]},
+            .checks = l->check_written || l->check_races,
+            .lane = i % 32,
+            .shared = e->shared,
+            .shared_bytes = l->shared_bytes,
+            .extents = (void *)(uintptr_t)extents,
+            .engine = e,
+        };
+        memcpy(t->view.ntid, l->block, sizeof l->block);
+        memcpy(t->view.nctaid, l->grid, sizeof l->grid);
+    }
+}
+
+static void block_prepare(Engine *e)
+{
+    const EngineLaunch *l = e->launch;
+    e->next_thread = 0;
+    e->live = e->thread_count;
+    e->ready_head = e->ready_count = 0;
+    e->at_barrier = 0;
+    memset(e->warp_waiting, 0, sizeof e->warp_waiting);
+    if (l->shared_bytes != 0)
+        memset(e->shared, 0xff, l->shared_bytes);
+    if (l->check_written)
+        shadow_set_written(&e->shared_shadow, 0, l->shared_bytes, false);
+    if (l->check_races)
+        race_begin_block(&e->race);
+}
+
+static bool block_run(Engine *e)
+{
+    block_prepare(e);
+    Fibre *first = engine_next(e);
+    if (first != &e->home)
+        fibre_switch(&e->pool, first);
+    if (!e->aborted && e->live != 0)
+        sync_report_deadlock(e);
+    if (e->finding->kind == FINDING_NONE)
+        return true;
+    fibre_reset_all(&e->pool);
+    return false;
+}
+
+bool engine_run(const EngineLaunch *l, Finding *out)
+{
+    *out = (Finding){0};
+    uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+    if (l->block[1] > ENGINE_MOST_THREADS || l->block[2] > ENGINE_MOST_THREADS ||
+        threads == 0 || threads > ENGINE_MOST_THREADS ||
+        l->shared_bytes > ENGINE_MOST_SHARED) {
+        finding_set(
+            out, FINDING_INVALID,
+            "kernel %s: a block of %ux%ux%u threads with %llu bytes of shared memory "
+            "cannot be launched",
+            l->name, l->block[0], l->block[1], l->block[2],
+            (unsigned long long)l->shared_bytes);
+        return false;
+    }
+    Engine *e = engine_of_os_thread();
+    if (e == NULL || !shared_prepare(e, l)) {
+        finding_set(out, FINDING_MEMORY, "kernel %s: no memory to run it", l->name);
+        return false;
+    }
+    e->launch = l;
+    e->finding = out;
+    e->aborted = false;
+    e->thread_count = (uint32_t)threads;
+    views_prepare(e, l);
+    if (l->check_races)
+        race_begin_launch(&e->race);
+    for (uint32_t z = 0; z < l->grid[2]; z++) {
+        for (uint32_t y = 0; y < l->grid[1]; y++) {
+            for (uint32_t x = 0; x < l->grid[0]; x++) {
+                e->ctaid[0] = x;
+                e->ctaid[1] = y;
+                e->ctaid[2] = z;
+                if (!block_run(e))
+                    return false;
+            }
+        }
+    }
+    return true;
+}

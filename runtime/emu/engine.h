@@ -1,0 +1,41 @@
+/* Runs a launch of an emulated kernel on the calling OS thread: block by block, each GPU
+ * thread a fibre as soon as one has to wait, a plain loop over the threads as long as none
+ * does. The order is a function of the launch alone. */
+#ifndef GXC_RUNTIME_EMU_ENGINE_H
+#define GXC_RUNTIME_EMU_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/emu/abi.h"
+#include "runtime/emu/finding.h"
+#include "runtime/emu/shadow.h"
+
+enum { ENGINE_MOST_THREADS = 1024, ENGINE_MOST_SHARED = 256 * 1024 };
+
+/* One parameter of a launch. Immediates have shadow NULL. */
+typedef struct EngineArgument {
+    Shadow *shadow;  /* of the allocation, NULL: not tracked */
+    uint64_t offset; /* of the argument in its allocation */
+} EngineArgument;
+
+typedef struct EngineLaunch {
+    gxemu_kernel entry;
+    const char *name;
+    uint32_t parameters;
+    const uint64_t *args;    /* one 8-byte slot for each parameter */
+    const uint64_t *extents; /* bytes behind each pointer, 0 for immediates */
+    const EngineArgument *arguments;
+    const char *const *sites; /* HLO instruction of each access site; may be NULL */
+    uint32_t site_count;
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint64_t shared_bytes; /* static and dynamic */
+    bool check_written;    /* report bytes that nobody wrote */
+    bool check_races;
+} EngineLaunch;
+
+/* False: *out says what was found; the launch ended there. */
+bool engine_run(const EngineLaunch *launch, Finding *out);
+
+#endif

@@ -1,0 +1,406 @@
+/* One mapping holds everything: executable sections and the table of external addresses
+ * first, read-only data behind them. Nothing in it is writable once it is relocated, and an
+ * object with writable data is refused: blocks, streams and devices run side by side.
+ * See object.h. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "runtime/emu/object.h"
+
+#include <elf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/emu/object_parts.h"
+
+enum { OBJECT_MOST_BYTES = 1 << 30 };
+
+struct Object {
+    unsigned char *memory;
+    size_t bytes;
+    size_t name_count;
+    char *strings;
+    struct ObjectName {
+        const char *name; /* in strings */
+        uintptr_t address;
+    } * names; /* sorted */
+};
+
+void loader_fail(Loader *l, const char *format, ...)
+{
+    if (l->failed)
+        return;
+    l->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(l->reason, OBJECT_REASON_BYTES, format, args);
+    va_end(args);
+}
+
+static bool range_inside(const Loader *l, uint64_t offset, uint64_t bytes)
+{
+    return offset <= l->bytes && bytes <= l->bytes - offset;
+}
+
+static bool header_read(Loader *l)
+{
+    if (l->bytes < sizeof l->header) {
+        loader_fail(l, "it is too short for an ELF object");
+        return false;
+    }
+    memcpy(&l->header, l->data, sizeof l->header);
+    const Elf64_Ehdr *h = &l->header;
+    if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+        h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_type != ET_REL) {
+        loader_fail(l, "it is not a relocatable little-endian 64-bit ELF object");
+        return false;
+    }
+    if (h->e_machine != RELOCATE_MACHINE) {
+        loader_fail(l, "it is for machine %u, this one is %u", h->e_machine,
+                    (unsigned)RELOCATE_MACHINE);
+        return false;
+    }
+    if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum == 0 ||
+        !range_inside(l, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr))) {
+        loader_fail(l, "its section table lies outside");
+        return false;
+    }
+    return true;
+}
+
+static bool sections_read(Loader *l)
+{
+    size_t count = l->header.e_shnum;
+    l->section_count = count;
+    l->sections = calloc(count, sizeof *l->sections);
+    l->places = calloc(count, sizeof *l->places);
+    if (l->sections == NULL || l->places == NULL) {
+        loader_fail(l, "no memory");
+        return false;
+    }
+    memcpy(l->sections, l->data + l->header.e_shoff, count * sizeof *l->sections);
+    for (size_t i = 0; i < count; i++) {
+        const Elf64_Shdr *s = &l->sections[i];
+        if (s->sh_type != SHT_NOBITS && !range_inside(l, s->sh_offset, s->sh_size)) {
+            loader_fail(l, "its section %zu lies outside", i);
+            return false;
+        }
+        if (s->sh_addralign > 4096 || (s->sh_addralign & (s->sh_addralign - 1)) != 0) {
+            loader_fail(l, "its section %zu has a bad alignment", i);
+            return false;
+        }
+        if (s->sh_size > OBJECT_MOST_BYTES) {
+            loader_fail(l, "its section %zu is too large", i);
+            return false;
+        }
+        if (s->sh_type == SHT_SYMTAB) {
+            if (l->symbol_section != 0) {
+                loader_fail(l, "it has two symbol tables");
+                return false;
+            }
+            l->symbol_section = i;
+        }
+    }
+    return true;
+}
+
+/* A string of a string table, or NULL. */
+static const char *string_at(const Loader *l, size_t section, uint64_t offset)
+{
+    if (section == 0 || section >= l->section_count)
+        return NULL;
+    const Elf64_Shdr *s = &l->sections[section];
+    if (s->sh_type != SHT_STRTAB || offset >= s->sh_size)
+        return NULL;
+    const char *text = (const char *)l->data + s->sh_offset + offset;
+    return memchr(text, 0, s->sh_size - offset) != NULL ? text : NULL;
+}
+
+static const char *section_name(const Loader *l, size_t i)
+{
+    const char *name = string_at(l, l->header.e_shstrndx, l->sections[i].sh_name);
+    return name != NULL ? name : "?";
+}
+
+static bool symbols_read(Loader *l)
+{
+    if (l->symbol_section == 0) {
+        loader_fail(l, "it has no symbols");
+        return false;
+    }
+    const Elf64_Shdr *s = &l->sections[l->symbol_section];
+    if (s->sh_entsize != sizeof(Elf64_Sym) || s->sh_size % sizeof(Elf64_Sym) != 0) {
+        loader_fail(l, "its symbol table is damaged");
+        return false;
+    }
+    l->symbol_count = s->sh_size / sizeof(Elf64_Sym);
+    l->symbols = calloc(l->symbol_count + 1, sizeof *l->symbols);
+    l->stubs = calloc(l->symbol_count + 1, sizeof *l->stubs);
+    if (l->symbols == NULL || l->stubs == NULL) {
+        loader_fail(l, "no memory");
+        return false;
+    }
+    memcpy(l->symbols, l->data + s->sh_offset, s->sh_size);
+    return true;
+}
+
+const char *loader_symbol_name(const Loader *l, const Elf64_Sym *symbol)
+{
+    const char *name =
+        string_at(l, l->sections[l->symbol_section].sh_link, symbol->st_name);
+    return name != NULL ? name : "?";
+}
+
+/* Is this section part of the running program? Unwind tables are not: nothing unwinds. */
+static bool section_is_loaded(const Loader *l, size_t i)
+{
+    const Elf64_Shdr *s = &l->sections[i];
+    if ((s->sh_flags & SHF_ALLOC) == 0 || s->sh_size == 0)
+        return false;
+    if (strcmp(section_name(l, i), ".eh_frame") == 0)
+        return false;
+    return true;
+}
+
+static bool section_check(Loader *l, size_t i)
+{
+    const Elf64_Shdr *s = &l->sections[i];
+    const char *name = section_name(l, i);
+    if (s->sh_type != SHT_PROGBITS && s->sh_type != SHT_NOTE) {
+        loader_fail(l, "its section %.60s of type %u cannot be loaded", name, s->sh_type);
+        return false;
+    }
+    if ((s->sh_flags & SHF_TLS) != 0 ||
+        ((s->sh_flags & SHF_WRITE) != 0 && strncmp(name, ".data.rel.ro", 12) != 0)) {
+        loader_fail(l, "its section %.60s is writable; kernels keep no data of their own",
+                    name);
+        return false;
+    }
+    return true;
+}
+
+static bool sections_place_kind(Loader *l, bool executable, uint64_t *at)
+{
+    for (size_t i = 1; i < l->section_count; i++) {
+        const Elf64_Shdr *s = &l->sections[i];
+        if (!section_is_loaded(l, i) ||
+            ((s->sh_flags & SHF_EXECINSTR) != 0) != executable)
+            continue;
+        if (!section_check(l, i))
+            return false;
+        uint64_t align = s->sh_addralign == 0 ? 1 : s->sh_addralign;
+        *at = (*at + align - 1) & ~(align - 1);
+        l->places[i].offset = *at;
+        l->places[i].is_placed = true;
+        *at += s->sh_size;
+        if (*at > OBJECT_MOST_BYTES) {
+            loader_fail(l, "it is too large");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Fixes the offsets of all parts and copies the sections into fresh writable memory. */
+static bool sections_place(Loader *l)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t at = 0;
+    if (!sections_place_kind(l, true, &at))
+        return false;
+    at = (at + 15) & ~UINT64_C(15);
+    l->stub_offset = at;
+    at += l->symbol_count * RELOCATE_STUB_BYTES;
+    if (at > OBJECT_MOST_BYTES) {
+        loader_fail(l, "it has too many symbols");
+        return false;
+    }
+    l->stub_end = at;
+    at = (at + page - 1) & ~(page - 1);
+    l->code_bytes = at;
+    if (!sections_place_kind(l, false, &at))
+        return false;
+    l->memory_bytes = (at + page - 1) & ~(page - 1);
+    if (l->memory_bytes == 0)
+        l->memory_bytes = page;
+    void *memory = mmap(NULL, l->memory_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        loader_fail(l, "no memory");
+        return false;
+    }
+    l->memory = memory;
+    for (size_t i = 1; i < l->section_count; i++)
+        if (l->places[i].is_placed)
+            memcpy(l->memory + l->places[i].offset, l->data + l->sections[i].sh_offset,
+                   l->sections[i].sh_size);
+    return true;
+}
+
+bool loader_symbol_address(Loader *l, size_t index, uintptr_t *out)
+{
+    const Elf64_Sym *symbol = &l->symbols[index];
+    if (symbol->st_shndx == SHN_UNDEF) {
+        const char *name = loader_symbol_name(l, symbol);
+        *out = export_find(name);
+        if (*out == 0)
+            loader_fail(l, "it calls %.100s, which the emulator does not have", name);
+        return *out != 0;
+    }
+    size_t section = symbol->st_shndx;
+    if (section >= l->section_count || !l->places[section].is_placed ||
+        symbol->st_value > l->sections[section].sh_size) {
+        loader_fail(l, "its symbol %.100s lies outside", loader_symbol_name(l, symbol));
+        return false;
+    }
+    *out = (uintptr_t)l->memory + l->places[section].offset + symbol->st_value;
+    return true;
+}
+
+static bool section_relocate(Loader *l, size_t index)
+{
+    const Elf64_Shdr *s = &l->sections[index];
+    size_t target = s->sh_info;
+    if (target >= l->section_count || !l->places[target].is_placed)
+        return true; /* of debug information or unwind tables */
+    if (s->sh_entsize != sizeof(Elf64_Rela) || s->sh_link != l->symbol_section) {
+        loader_fail(l, "its relocations in section %zu are damaged", index);
+        return false;
+    }
+    for (uint64_t i = 0; i < s->sh_size / sizeof(Elf64_Rela); i++) {
+        Elf64_Rela r;
+        memcpy(&r, l->data + s->sh_offset + i * sizeof r, sizeof r);
+        size_t symbol = ELF64_R_SYM(r.r_info);
+        if (symbol >= l->symbol_count) {
+            loader_fail(l, "a relocation of section %zu names no symbol", index);
+            return false;
+        }
+        if (!relocate(l, target, &r, symbol))
+            return false;
+    }
+    return true;
+}
+
+static bool sections_relocate(Loader *l)
+{
+    for (size_t i = 1; i < l->section_count; i++) {
+        if (l->sections[i].sh_type == SHT_REL &&
+            l->sections[i].sh_info < l->section_count &&
+            l->places[l->sections[i].sh_info].is_placed) {
+            loader_fail(l, "its section %zu has relocations without addends", i);
+            return false;
+        }
+        if (l->sections[i].sh_type == SHT_RELA && !section_relocate(l, i))
+            return false;
+    }
+    return true;
+}
+
+static int name_compare(const void *a, const void *b)
+{
+    const struct ObjectName *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* Notes the functions that can be launched. */
+static bool names_collect(Loader *l, Object *o)
+{
+    size_t text = 0, count = 0;
+    for (size_t i = 1; i < l->symbol_count; i++) {
+        const Elf64_Sym *s = &l->symbols[i];
+        if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
+            s->st_shndx >= l->section_count || !l->places[s->st_shndx].is_placed ||
+            (l->sections[s->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+            continue;
+        count++;
+        text += strlen(loader_symbol_name(l, s)) + 1;
+    }
+    o->names = calloc(count + 1, sizeof *o->names);
+    o->strings = malloc(text + 1);
+    if (o->names == NULL || o->strings == NULL) {
+        loader_fail(l, "no memory");
+        return false;
+    }
+    char *at = o->strings;
+    for (size_t i = 1; i < l->symbol_count && o->name_count < count; i++) {
+        const Elf64_Sym *s = &l->symbols[i];
+        uintptr_t address;
+        if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
+            s->st_shndx >= l->section_count || !l->places[s->st_shndx].is_placed ||
+            (l->sections[s->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+            continue;
+        if (!loader_symbol_address(l, i, &address))
+            return false;
+        const char *name = loader_symbol_name(l, s);
+        size_t bytes = strlen(name) + 1;
+        memcpy(at, name, bytes);
+        o->names[o->name_count].name = at;
+        o->names[o->name_count++].address = address;
+        at += bytes;
+    }
+    qsort(o->names, o->name_count, sizeof *o->names, name_compare);
+    return true;
+}
+
+static bool memory_protect(Loader *l)
+{
+#if defined(__aarch64__)
+    __builtin___clear_cache((char *)l->memory, (char *)l->memory + l->code_bytes);
+#endif
+    if ((l->code_bytes != 0 &&
+         mprotect(l->memory, l->code_bytes, PROT_READ | PROT_EXEC) != 0) ||
+        (l->memory_bytes != l->code_bytes &&
+         mprotect(l->memory + l->code_bytes, l->memory_bytes - l->code_bytes,
+                  PROT_READ) != 0)) {
+        loader_fail(l, "its memory cannot be made executable");
+        return false;
+    }
+    return true;
+}
+
+Object *object_load(const void *data, size_t bytes, char reason[OBJECT_REASON_BYTES])
+{
+    Loader l = {.data = data, .bytes = bytes, .reason = reason};
+    Object *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        loader_fail(&l, "no memory");
+    bool done = o != NULL && header_read(&l) && sections_read(&l) && symbols_read(&l) &&
+                sections_place(&l) && sections_relocate(&l) && names_collect(&l, o) &&
+                memory_protect(&l);
+    free(l.sections);
+    free(l.places);
+    free(l.symbols);
+    free(l.stubs);
+    if (o != NULL) {
+        o->memory = l.memory;
+        o->bytes = l.memory_bytes;
+    }
+    if (!done) {
+        object_unload(o);
+        return NULL;
+    }
+    return o;
+}
+
+void object_unload(Object *o)
+{
+    if (o == NULL)
+        return;
+    if (o->memory != NULL)
+        munmap(o->memory, o->bytes);
+    free(o->names);
+    free(o->strings);
+    free(o);
+}
+
+gxemu_kernel object_kernel(const Object *o, const char *name)
+{
+    struct ObjectName key = {.name = name};
+    struct ObjectName *found =
+        o->name_count == 0
+            ? NULL
+            : bsearch(&key, o->names, o->name_count, sizeof *o->names, name_compare);
+    return found == NULL ? NULL : (gxemu_kernel)found->address;
+}

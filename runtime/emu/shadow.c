@@ -1,0 +1,315 @@
+/* The cells of the race detector and the written state. See shadow.h.
+ *
+ * A cell is two stamps, the writer's in the low half and the readers' in the high one. A
+ * stamp is (interval << 14 | flags | thread); 0 means nobody. When several threads read, or
+ * update atomically, the stamp names the last one and the flags tell about the others. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
+#include "runtime/emu/shadow.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/emu/abi.h"
+
+enum {
+    STAMP_THREAD = (1 << 10) - 1,
+    STAMP_MANY = 1 << 10,   /* other threads of the same warp in this interval, too */
+    STAMP_WARPS = 1 << 11,  /* other warps since the last barrier, too */
+    STAMP_BLOCKS = 1 << 12, /* other blocks, too */
+    STAMP_ATOMIC = 1 << 13, /* of a writer */
+    STAMP_SHIFT = 14,
+};
+#define STAMP_LAST ((UINT32_C(1) << (32 - STAMP_SHIFT)) - 1)
+
+static void *pages_map(uint64_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static uint64_t page_count(uint64_t bytes)
+{
+    return (bytes + SHADOW_PAGE_BYTES - 1) >> SHADOW_PAGE_SHIFT;
+}
+
+static uint64_t cells_bytes(uint64_t bytes)
+{
+    return page_count(bytes) * (SHADOW_PAGE_BYTES / 4) * sizeof(uint64_t);
+}
+
+bool shadow_init(Shadow *s, uint64_t bytes, bool written, bool race)
+{
+    *s = (Shadow){.bytes = bytes};
+    if (bytes == 0)
+        return true;
+    if (written && (s->written = pages_map(bytes)) == NULL)
+        return false;
+    if (!race)
+        return true;
+    s->cells = pages_map(cells_bytes(bytes));
+    s->pages = pages_map(page_count(bytes) * sizeof *s->pages);
+    if (s->cells == NULL || s->pages == NULL) {
+        shadow_deinit(s);
+        return false;
+    }
+    return true;
+}
+
+void shadow_deinit(Shadow *s)
+{
+    if (s->written != NULL)
+        munmap(s->written, s->bytes);
+    if (s->pages != NULL) {
+        for (uint64_t i = 0; i < page_count(s->bytes); i++)
+            if (s->pages[i].serial != 0 && s->pages[i].shift < 2)
+                free(s->pages[i].cells);
+        munmap(s->pages, page_count(s->bytes) * sizeof *s->pages);
+    }
+    if (s->cells != NULL)
+        munmap(s->cells, cells_bytes(s->bytes));
+    *s = (Shadow){0};
+}
+
+void shadow_set_written(Shadow *s, uint64_t offset, uint64_t bytes, bool written)
+{
+    if (s->written != NULL && bytes != 0)
+        memset(s->written + offset, written ? 0xff : 0, bytes);
+}
+
+void shadow_copy(Shadow *to, uint64_t to_offset, const Shadow *from, uint64_t from_offset,
+                 uint64_t bytes)
+{
+    if (to->written == NULL || bytes == 0)
+        return;
+    if (from->written == NULL)
+        memset(to->written + to_offset, 0xff, bytes);
+    else
+        memmove(to->written + to_offset, from->written + from_offset, bytes);
+}
+
+bool shadow_is_written(const Shadow *s, uint64_t offset, uint64_t bytes,
+                       uint64_t *out_first)
+{
+    if (s->written == NULL)
+        return true;
+    const uint8_t *p = s->written + offset;
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (p[i] == 0) {
+            *out_first = offset + i;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Serial numbers are unique in the process, so that cells never look like another launch's. */
+static uint64_t serials_take(uint64_t count)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t last;
+    pthread_mutex_lock(&lock);
+    uint64_t first = last + 1;
+    last += count;
+    pthread_mutex_unlock(&lock);
+    return first;
+}
+
+void race_begin_launch(Race *r)
+{
+    *r = (Race){.serial = serials_take(1)};
+}
+
+static uint32_t race_next(Race *r)
+{
+    if (r->counter == STAMP_LAST) {
+        /* Numbers are used up: what happened so far in this launch is forgotten. */
+        r->serial = serials_take(1);
+        r->block_serial = serials_take(1);
+        r->counter = 0;
+        r->block_first = 1;
+    }
+    return ++r->counter;
+}
+
+void race_begin_block(Race *r)
+{
+    r->block_serial = serials_take(1);
+    uint32_t first = race_next(r);
+    r->block_first = first;
+    r->barrier = first;
+    for (int i = 0; i < RACE_WARPS; i++)
+        r->warp[i] = first;
+}
+
+void race_barrier(Race *r)
+{
+    uint32_t first = race_next(r);
+    r->barrier = first;
+    for (int i = 0; i < RACE_WARPS; i++)
+        r->warp[i] = first;
+}
+
+void race_warp_sync(Race *r, uint32_t warp)
+{
+    uint32_t before = r->counter;
+    uint32_t next = race_next(r);
+    if (next < before) { /* forgotten: restart all warps */
+        r->barrier = next;
+        for (int i = 0; i < RACE_WARPS; i++)
+            r->warp[i] = next;
+    }
+    r->warp[warp] = next;
+}
+
+/* Is an access that left this stamp unordered with one that `thread` makes now? */
+static bool stamp_conflicts(const Race *r, uint32_t stamp, uint32_t thread)
+{
+    uint32_t interval = stamp >> STAMP_SHIFT;
+    uint32_t other = stamp & STAMP_THREAD;
+    if ((stamp & STAMP_BLOCKS) != 0 || interval < r->block_first)
+        return true;
+    if (interval < r->barrier)
+        return false;
+    if ((stamp & STAMP_WARPS) != 0 || other / 32 != thread / 32)
+        return true;
+    if (interval < r->warp[thread / 32])
+        return false;
+    return other != thread || (stamp & STAMP_MANY) != 0;
+}
+
+/* The stamp after `thread`, which has the stamp `own`, joined those that `stamp` tells of. */
+static uint32_t stamp_join(const Race *r, uint32_t stamp, uint32_t own, uint32_t thread)
+{
+    if (stamp == 0)
+        return own;
+    uint32_t interval = stamp >> STAMP_SHIFT;
+    uint32_t other = stamp & STAMP_THREAD;
+    if (interval < r->block_first)
+        return own | STAMP_BLOCKS;
+    uint32_t flags = stamp & STAMP_BLOCKS;
+    if (interval < r->barrier)
+        return own | flags;
+    flags |= stamp & STAMP_WARPS;
+    if (other / 32 != thread / 32)
+        return own | flags | STAMP_WARPS;
+    if (interval < r->warp[thread / 32])
+        return own | flags;
+    if (other != thread)
+        flags |= STAMP_MANY;
+    return own | flags | (stamp & STAMP_MANY);
+}
+
+/* Makes the cells of a page cover 1 << shift bytes each, keeping what they say. */
+static bool page_refine(ShadowPage *page, uint32_t shift)
+{
+    uint32_t count = SHADOW_PAGE_BYTES >> shift;
+    uint64_t *cells = malloc(count * sizeof *cells);
+    if (cells == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        cells[i] = page->cells[i >> (page->shift - shift)];
+    if (page->shift < 2)
+        free(page->cells);
+    page->cells = cells;
+    page->shift = shift;
+    return true;
+}
+
+static void page_renew(Shadow *s, uint64_t index, uint64_t serial)
+{
+    ShadowPage *page = &s->pages[index];
+    if (page->serial == 0) {
+        page->cells = s->cells + index * (SHADOW_PAGE_BYTES / 4);
+        page->shift = 2;
+    }
+    memset(page->cells, 0, ((size_t)SHADOW_PAGE_BYTES >> page->shift) * sizeof(uint64_t));
+    page->serial = serial;
+}
+
+static RaceKind cell_read(uint64_t *cell, const Race *r, uint32_t own, uint32_t thread)
+{
+    uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
+    if (writer != 0 && writer != own && stamp_conflicts(r, writer, thread))
+        return RACE_WITH_WRITE;
+    if (reader != own)
+        *cell = (uint64_t)stamp_join(r, reader, own, thread) << 32 | writer;
+    return RACE_NONE;
+}
+
+static RaceKind cell_write(uint64_t *cell, const Race *r, uint32_t own, uint32_t thread)
+{
+    uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
+    if (writer != 0 && writer != own && stamp_conflicts(r, writer, thread))
+        return RACE_WITH_WRITE;
+    if (reader != 0 && reader != own && stamp_conflicts(r, reader, thread))
+        return RACE_WITH_READ;
+    *cell = own;
+    return RACE_NONE;
+}
+
+static RaceKind cell_update(uint64_t *cell, const Race *r, uint32_t own, uint32_t thread)
+{
+    uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
+    if (writer != 0 && (writer & STAMP_ATOMIC) == 0 && stamp_conflicts(r, writer, thread))
+        return RACE_WITH_WRITE;
+    if (reader != 0 && reader != own && stamp_conflicts(r, reader, thread))
+        return RACE_WITH_READ;
+    uint32_t join =
+        (writer & STAMP_ATOMIC) != 0 ? stamp_join(r, writer, own, thread) : own;
+    *cell = (*cell >> 32) << 32 | join | STAMP_ATOMIC;
+    return RACE_NONE;
+}
+
+static RaceKind race_found(RaceKind kind, uint64_t cell, const Race *r, uint64_t offset,
+                           RaceConflict *out)
+{
+    uint32_t stamp = kind == RACE_WITH_WRITE ? (uint32_t)cell : (uint32_t)(cell >> 32);
+    *out = (RaceConflict){
+        .kind = kind,
+        .thread = stamp & STAMP_THREAD,
+        .same_block =
+            (stamp & STAMP_BLOCKS) == 0 && stamp >> STAMP_SHIFT >= r->block_first,
+        .offset = offset,
+    };
+    return kind;
+}
+
+RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
+                     uint64_t offset, uint32_t bytes, uint32_t kind, RaceConflict *out)
+{
+    uint32_t own = r->warp[thread / 32] << STAMP_SHIFT | thread;
+    uint64_t end = offset + bytes;
+    while (offset < end) {
+        uint64_t index = offset >> SHADOW_PAGE_SHIFT;
+        ShadowPage *page = &s->pages[index];
+        if (page->serial != serial)
+            page_renew(s, index, serial);
+        uint64_t base = index << SHADOW_PAGE_SHIFT;
+        uint64_t stop = base + SHADOW_PAGE_BYTES < end ? base + SHADOW_PAGE_BYTES : end;
+        uint32_t low = (uint32_t)(offset | stop);
+        if ((low & ((1U << page->shift) - 1)) != 0 &&
+            !page_refine(page, (low & 1) != 0 ? 0 : 1)) {
+            *out = (RaceConflict){.kind = RACE_NO_MEMORY, .offset = offset};
+            return RACE_NO_MEMORY;
+        }
+        uint32_t shift = page->shift;
+        uint64_t *cell = page->cells + ((offset - base) >> shift);
+        uint64_t *last = page->cells + ((stop - 1 - base) >> shift);
+        for (; cell <= last; cell++) {
+            RaceKind found = kind == GXEMU_READ    ? cell_read(cell, r, own, thread)
+                             : kind == GXEMU_WRITE ? cell_write(cell, r, own, thread)
+                                                   : cell_update(cell, r, own, thread);
+            if (found != RACE_NONE) {
+                uint64_t at = base + ((uint64_t)(cell - page->cells) << shift);
+                return race_found(found, *cell, r, at, out);
+            }
+        }
+        offset = stop;
+    }
+    return RACE_NONE;
+}

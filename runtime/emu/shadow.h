@@ -1,0 +1,83 @@
+/* What is known about the bytes of one piece of memory beside their values.
+ *
+ * Written state: one byte per byte, 0xff once something was written (GXEMU_SHADOW).
+ * Race state: one 8-byte cell per 4 bytes (per 2 or 1 where a kernel makes smaller
+ * accesses): who wrote last and who has read since (GXEMU_RACE). It is valid for one launch
+ * (for shared memory: one block); a page of another serial number is cleared when touched.
+ *
+ * Order. Every barrier interval of every block of a launch has a number, and so has every
+ * interval of a warp between two warp synchronisations; they only grow. Two accesses of one
+ * block are ordered if they are one thread's, or if a barrier of the block or of their
+ * common warp lies between them. Accesses of two blocks are never ordered. */
+#ifndef GXC_RUNTIME_EMU_SHADOW_H
+#define GXC_RUNTIME_EMU_SHADOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SHADOW_PAGE_SHIFT = 10,
+    SHADOW_PAGE_BYTES = 1 << SHADOW_PAGE_SHIFT,
+    RACE_WARPS = 32,
+};
+
+typedef struct ShadowPage {
+    uint64_t *cells;
+    uint64_t serial;
+    uint32_t shift; /* a cell covers 1 << shift bytes: 2, 1 or 0 */
+} ShadowPage;
+
+typedef struct Shadow {
+    uint64_t bytes;
+    uint8_t *written;  /* NULL: not tracked */
+    ShadowPage *pages; /* NULL: not tracked */
+    uint64_t *cells;   /* those of pages with shift 2 */
+} Shadow;
+
+/* Modes: what to track. False: no memory. */
+bool shadow_init(Shadow *s, uint64_t bytes, bool written, bool race);
+void shadow_deinit(Shadow *s);
+
+void shadow_set_written(Shadow *s, uint64_t offset, uint64_t bytes, bool written);
+/* Copies the written state; a side that does not track counts as written. */
+void shadow_copy(Shadow *to, uint64_t to_offset, const Shadow *from, uint64_t from_offset,
+                 uint64_t bytes);
+/* True if all bytes were written. Otherwise *out_first is the first one that was not. */
+bool shadow_is_written(const Shadow *s, uint64_t offset, uint64_t bytes,
+                       uint64_t *out_first);
+
+/* The intervals of the block that runs. */
+typedef struct Race {
+    uint64_t serial;       /* of the launch, for global memory */
+    uint64_t block_serial; /* of the block, for shared memory */
+    uint32_t counter;      /* the last number given out in this launch */
+    uint32_t block_first;  /* first interval of this block */
+    uint32_t barrier;      /* first interval after its last barrier */
+    uint32_t warp[RACE_WARPS];
+} Race;
+
+void race_begin_launch(Race *r);
+void race_begin_block(Race *r);
+void race_barrier(Race *r);
+void race_warp_sync(Race *r, uint32_t warp);
+
+typedef enum {
+    RACE_NONE,
+    RACE_WITH_WRITE,
+    RACE_WITH_READ,
+    RACE_NO_MEMORY, /* for finer cells */
+} RaceKind;
+
+typedef struct RaceConflict {
+    RaceKind kind;
+    uint32_t thread; /* the other one, linear in its block */
+    bool same_block;
+    uint64_t offset; /* first byte of the cell in conflict */
+} RaceConflict;
+
+/* Checks and notes an access of `thread` (linear in its block). kind: GXEMU_READ, … The
+ * range must lie in the shadow. `serial` is one of the two of `r`. */
+RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
+                     uint64_t offset, uint32_t bytes, uint32_t kind, RaceConflict *out);
+
+#endif
