@@ -1,0 +1,133 @@
+/* libgxc: the compiler as a library. HLO text or proto in; artefact bytes, text or
+ * diagnostics out.
+ *
+ * Thread rule: every function may be called from any thread at any time; a gxc_result must
+ * not be used by two threads at once. No call ever ends the process or prints: what went
+ * wrong - the user's mistake, a bug of the compiler, no memory, a fatal error inside LLVM -
+ * comes back as a status with text. Strings that a result hands out live as long as it does.
+ *
+ * Arrays that cross this interface are logical and row-major whatever the layouts in the
+ * program, in one storage unit per element: pred, 8-bit and narrower types one byte (narrow
+ * ones sign- or zero-extended), bf16 and f16 two bytes of raw bits, complex real then
+ * imaginary. These are the contents of the .npy files of gxrun. */
+#ifndef GXC_H
+#define GXC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GXC_API __attribute__((visibility("default")))
+#else
+#define GXC_API
+#endif
+
+#define GXC_VERSION "0.1.0"
+
+/* Also the exit codes of the program gxc. */
+typedef enum gxc_status {
+    GXC_OK = 0,
+    GXC_INVALID = 1,     /* the input is wrong: show the diagnostics, mend the input */
+    GXC_USAGE = 2,       /* an option is wrong: show the diagnostics */
+    GXC_BUG = 3,         /* the compiler is wrong: report it with the replay file */
+    GXC_UNSUPPORTED = 4, /* the input is right, the compiler cannot do it yet */
+} gxc_status;
+
+/* Zero means the default in every field; set struct_size to sizeof(gxc_options). */
+typedef struct gxc_options {
+    size_t struct_size;
+    const char *const
+        *targets; /* names of `gxc --list-targets`, and "emu"; default sm_90a, emu */
+    size_t target_count;
+    int opt_level; /* 0, 1 or 2; use opt_level_set to ask for 0 */
+    int opt_level_set;
+    const char *emit;  /* NULL the artefact; "hlo" "pb" "llvm" "ptx" "cubin" "plan" */
+    const char *print; /* form of hlo: NULL or "default", "long", "short" */
+    int verify_only;   /* parse and verify, make nothing */
+    int64_t replicas, partitions; /* replace the header's where not 0 */
+    int jobs; /* threads for kernels; 0: one a processor. Never changes the bytes */
+    const char
+        *passes;      /* comma-separated: only these; "none"; NULL the level's pipeline */
+    const char *skip; /* comma-separated: without these */
+    const char *print_after; /* a pass, or "all": its result goes to the diagnostics */
+    const char *dump_dir;    /* every stage as a numbered file in this folder */
+    const char *libraries;   /* "all" (default), "none", or a list of cublaslt, cudnn */
+    const char *assembler;   /* NULL: what is there; "nvjitlink" or "ptxas" */
+    const char *cuda;        /* folder of a CUDA toolkit or of its wheels */
+    const char *cache_dir;   /* keep compiled kernels there; NULL: no cache */
+    int embed_hlo;           /* put the text into the artefact */
+    int fp_contract_off;     /* never fuse a * b + c */
+    const char *const *settings; /* "name=value": the switches and thresholds of passes */
+    size_t setting_count;
+    const char
+        *replay_dir; /* where a bug's replay file goes; NULL: the working directory */
+    int timing;      /* time by stage goes to the diagnostics */
+    int colour;      /* diagnostics with terminal colours */
+    void (*progress)(void *user, const char *stage, size_t done, size_t of);
+    void *progress_user;
+} gxc_options;
+
+typedef struct gxc_array {
+    const char *dtype; /* HLO's name: "f32", "bf16", "s4", "pred" */
+    uint32_t rank;
+    const int64_t *dims;
+    const void *data;
+    size_t bytes; /* of data */
+} gxc_array;
+
+typedef struct gxc_result gxc_result;
+
+/* Compiles `size` bytes of HLO text or HloModuleProto. `name` is the input's name in
+ * diagnostics; NULL options are the defaults. *out is always set (destroy it), except to
+ * NULL when there is no memory for it (GXC_BUG). */
+GXC_API gxc_status gxc_compile(const char *name, const void *input, size_t size,
+                               const gxc_options *options, gxc_result **out);
+
+/* Runs the program on the reference evaluator. inputs[device * parameter_count + p] is
+ * parameter leaf p (tuples flattened) of device replica * partitions + partition;
+ * device_count must be replicas * partitions of the program (after options). */
+GXC_API gxc_status gxc_evaluate(const char *name, const void *input, size_t size,
+                                const gxc_options *options, size_t device_count,
+                                size_t parameter_count, const gxc_array *inputs,
+                                gxc_result **out);
+
+/* The signature only: parameters and results as arrays without data, for gxrun. */
+GXC_API gxc_status gxc_signature(const char *name, const void *input, size_t size,
+                                 const gxc_options *options, gxc_result **out);
+
+/* What the call made: artefact or text; NULL and 0 if nothing. */
+GXC_API const void *gxc_result_bytes(const gxc_result *r, size_t *size);
+/* Warnings and errors as text, "" if none. */
+GXC_API const char *gxc_result_diagnostics(const gxc_result *r);
+/* gxc --report: "text" or "json"; NULL for another form. "" unless something was compiled. */
+GXC_API const char *gxc_result_report(const gxc_result *r, const char *form);
+/* Number of leaves of the result (of parameters) of the program, and of devices. */
+GXC_API size_t gxc_result_output_count(const gxc_result *r);
+GXC_API size_t gxc_result_parameter_count(const gxc_result *r);
+GXC_API size_t gxc_result_device_count(const gxc_result *r);
+GXC_API int64_t gxc_result_partition_count(const gxc_result *r);
+/* Leaf i of device d; data is NULL after gxc_signature. */
+GXC_API gxc_array gxc_result_output(const gxc_result *r, size_t device, size_t i);
+/* Shape of parameter leaf i; data is NULL. */
+GXC_API gxc_array gxc_result_parameter(const gxc_result *r, size_t i);
+/* XXH3-128 of the canonical text of the input module, as an artefact records it. */
+GXC_API void gxc_result_module_hash(const gxc_result *r, uint8_t out[16]);
+GXC_API void gxc_result_destroy(gxc_result *r); /* NULL is fine */
+
+/* Lists as text, one a line: "passes" "ops" "targets" "unsupported" "settings" "version";
+ * constant memory or NULL for another word. */
+GXC_API const char *gxc_list(const char *what);
+/* What the op table says of an opcode, with an example that compiles; the caller frees it
+ * with gxc_free. NULL if there is no such opcode. */
+GXC_API char *gxc_explain(const char *opcode);
+GXC_API void gxc_free(void *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
