@@ -108,10 +108,11 @@ static LLVMTypeRef argument_type(Kernel *k, KernelArgKind kind)
     bug("kernel %s: argument of kind %d", k->name, (int)kind);
 }
 
-Kernel *kernel_create(Arena *a, LLVMContextRef context, const char *name,
+Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
                       const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
                       const uint32_t grid[3])
 {
+    LLVMContextRef context = LLVMGetModuleContext(module);
     Kernel *k = ARENA_NEW(a, Kernel);
     k->arena = a;
     k->name = arena_text(a, name, strlen(name));
@@ -121,7 +122,8 @@ Kernel *kernel_create(Arena *a, LLVMContextRef context, const char *name,
     memcpy(k->block, block, sizeof k->block);
     memcpy(k->grid, grid, sizeof k->grid);
     k->at = k->name;
-    k->module = LLVMModuleCreateWithNameInContext(name, context);
+    k->shared_align = 16;
+    k->module = module;
 
     LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, arg_count);
     for (uint32_t i = 0; i < arg_count; i++)
@@ -134,28 +136,18 @@ Kernel *kernel_create(Arena *a, LLVMContextRef context, const char *name,
     return k;
 }
 
-void kernel_destroy(Kernel *k)
-{
-    if (!k)
-        return;
-    if (k->builder)
-        LLVMDisposeBuilder(k->builder);
-    if (k->module)
-        LLVMDisposeModule(k->module);
-    k->builder = NULL;
-    k->module = NULL;
-}
-
 void kernel_finish(Kernel *k)
 {
     LLVMBuildRetVoid(k->builder);
+    LLVMDisposeBuilder(k->builder);
+    k->builder = NULL;
+    if (LLVMVerifyFunction(k->function, LLVMReturnStatusAction) == 0)
+        return;
     char *message = NULL;
-    if (LLVMVerifyModule(k->module, LLVMReturnStatusAction, &message)) {
-        char *text = arena_printf(k->arena, "%s", message);
-        LLVMDisposeMessage(message);
-        bug("kernel %s: %s", k->name, text);
-    }
+    LLVMVerifyModule(k->module, LLVMReturnStatusAction, &message);
+    char *text = arena_printf(k->arena, "%s", message);
     LLVMDisposeMessage(message);
+    bug("kernel %s: %s", k->name, text);
 }
 
 /* Number of k->at in the site table. */
@@ -289,6 +281,8 @@ uint32_t gx_shared_alloc(Kernel *k, uint64_t bytes, unsigned align)
     if (bytes > UINT32_MAX || at + bytes > UINT32_MAX)
         bug("kernel %s: more than 4 GiB of shared memory", k->name);
     k->shared_bytes = at + bytes;
+    if (k->shared_align < align)
+        k->shared_align = align;
     return (uint32_t)at;
 }
 

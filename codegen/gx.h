@@ -1,7 +1,7 @@
 /* What emitters write kernels with: ordinary LLVM IR through the LLVM-C builder, plus calls to
  * the pseudo functions of gx.def through the functions below.
  *
- * A kernel is written once, for no machine in particular. Its module holds one function whose
+ * A kernel is written once, for no machine in particular. It is a function whose
  * parameters are pointers (that only gx_load, gx_store and gx_atomic look through, by argument
  * number and byte offset) and immediates. The module is then cloned and lowered row by row of
  * gx.def, once for NVPTX and once for the host: the kernel that ships is the kernel that is
@@ -52,21 +52,21 @@ typedef struct Kernel {
     uint32_t block[3];     /* threads: x, y, z */
     uint32_t grid[3];      /* blocks */
     uint64_t shared_bytes; /* of a block; grown by gx_shared_alloc */
+    uint32_t shared_align;
     bool
-        needs_fibres; /* uses a barrier or a warp operation; kept up by the functions below */
-    const char *
-        at; /* HLO instruction whose code is being written; lives as long as the kernel */
-    bool contract;      /* a*b+c may become one fma (--fp-contract) */
+        needs_fibres; /* uses a barrier or a warp operation: kept up by the functions below */
+    bool contract;  /* a*b+c may become one fma (--fp-contract) */
+    const char *at; /* HLO instruction whose code is written now; outlives the kernel */
     const char **sites; /* site number -> HLO instruction */
     size_t site_count, site_capacity;
 } Kernel;
 
-/* A kernel with an empty entry block. Everything lives in `a`, except the LLVM objects, which
- * kernel_destroy gives back. `context` must not be used by another thread meanwhile. */
-Kernel *kernel_create(Arena *a, LLVMContextRef context, const char *name,
+/* A kernel with an empty entry block, a function of `module`: backend_module, shared by many
+ * kernels. Everything lives in `a`, except the builder, which kernel_finish gives back. The
+ * module's context must not be used by another thread meanwhile. */
+Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
                       const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
                       const uint32_t grid[3]);
-void kernel_destroy(Kernel *k); /* NULL is fine */
 
 /* `text` with every character that PTX takes no name with replaced by '_'. */
 char *kernel_name(Arena *a, const char *text);
@@ -186,7 +186,7 @@ void gx_if_else(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count);
 void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
                LLVMValueRef *out);
 
-/* Ends the function and checks the module; needed before lowering. */
+/* Ends the function and checks it; needed before lowering. */
 void kernel_finish(Kernel *k);
 
 #endif

@@ -1,0 +1,64 @@
+/* From gx.* operations to one back end's LLVM IR, row by row of gx.def.
+ *
+ * Both functions take a module whose functions include all of `kernels` (finished, of one
+ * context) and return a lowered copy that the caller disposes of; the module stays as it is.
+ * Calls to libdevice remain. An operation that the target lacks: ESCAPE_UNSUPPORTED. */
+#ifndef GXC_CODEGEN_LOWER_H
+#define GXC_CODEGEN_LOWER_H
+
+#include "codegen/gx.h"
+#include "ir/analysis/target.h"
+
+/* `ptx`: the version of PTX that will be written, 9.0 is 90. Shared memory becomes a static
+ * array up to 48 KiB, else dynamic shared memory that the launch provides. */
+LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
+                          const Target *target, uint32_t ptx);
+
+/* Functions and K.sites as runtime/emu_abi.def says. */
+LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t count);
+
+/* ---- for the two of them ---- */
+
+typedef struct GxCall {
+    LLVMValueRef call;
+    LLVMBuilderRef builder; /* stands before the call */
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMValueRef function;
+    const Kernel *kernel;
+    unsigned row; /* of gx.def */
+} GxCall;
+
+/* Rows of gx.def. */
+typedef enum {
+#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail) ROW_##id,
+#include "codegen/gx.def"
+    ROW_COUNT
+} GxRow;
+extern const char *const gx_row_names[ROW_COUNT];
+
+/* Calls `lower` for every call of a pseudo function in `function`; what it returns replaces the
+ * call. `user` is handed on. */
+void lower_calls(const Kernel *k, LLVMValueRef function,
+                 LLVMValueRef (*lower)(const GxCall *c, void *user), void *user);
+
+/* Operand i of the call; a constant's value. */
+LLVMValueRef gx_operand(const GxCall *c, unsigned i);
+uint64_t gx_constant(const GxCall *c, unsigned i);
+
+/* An index operation: the value is below this. */
+uint32_t gx_index_bound(const GxCall *c);
+/* LLVM's operation for an ATOMIC_ row (not CAS) on integers or floats. */
+LLVMAtomicRMWBinOp gx_atomic_op(const GxCall *c);
+
+/* Calls `intrinsic` (with its overloads) or a function by name with the given arguments. */
+LLVMValueRef lower_intrinsic(LLVMBuilderRef b, LLVMModuleRef m, const char *name,
+                             LLVMTypeRef *overloads, unsigned overload_count,
+                             LLVMValueRef *args, unsigned count);
+/* llvm.<name> overloaded on the type of args[0]. */
+LLVMValueRef lower_math(LLVMBuilderRef b, LLVMModuleRef m, const char *name,
+                        LLVMValueRef *args, unsigned count);
+
+void lower_function_attribute(LLVMValueRef f, const char *name);
+
+#endif
