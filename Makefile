@@ -165,6 +165,16 @@ install: all
 	$(call pkgconfig,gxc,the gxc compiler as a library,-lgxc,$(shell sed 's/^-L//;s/^/-L/' $(B)/llvm.libs) $(LIBS) -lstdc++)
 	@[ ! -d $(B)/cuda ] || { install -d $(D)/lib/gxc; cp -rL $(B)/cuda $(D)/lib/gxc/; }
 
+# --- on a GPU ------------------------------------------------------------------------------
+$(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed -o $@ $^ -lm -ldl -lpthread
+gpu-bundle: all $(B)/gpu-driver
+	python3 tests/gpu/bundle.py $(B) $(B)/gpu-bundle
+check-gpu bench-gpu: %-gpu:
+	@[ -e $(B)/gpu-bundle/driver ] || { echo "make gpu-bundle first: it needs no GPU"; exit 1; }
+	@$(B)/gpu-bundle/$*
+
 layers:
 	@.ci/layers
 size:

@@ -1,0 +1,152 @@
+"""Builds the bundle that tests and times gxc's kernels on a machine with a GPU and its driver.
+
+    bundle.py BUILD OUT        BUILD holds gxc, gxrun, libgxrt.so, gpu-driver; no GPU is needed
+
+Programs: the examples and the emitters' tests with random inputs and the reference evaluator's
+results; the cases of GXC_CASES (or ../shared/cases) with theirs, in two forms: our kernels
+only, and with library calls. The bundle's `check` and `bench` run it.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+TARGETS = os.environ.get("GPU_TARGETS", "sm_80 sm_90a sm_100 sm_120").split()
+LIMIT = 50 << 20
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SIZES = {"pred": 1, "c64": 8, "c128": 16}
+
+
+def storage(dtype):
+    if dtype in SIZES:
+        return SIZES[dtype]
+    return max(1, int(re.search(r"\d+", dtype).group()) // 8)
+
+
+def descr(dtype):
+    """numpy's name; types that numpy lacks are their bits."""
+    if dtype == "pred":
+        return "|b1"
+    kind, size = dtype[0], storage(dtype)
+    if dtype.startswith(("bf", "f8", "f4")):
+        kind = "u"
+    return ("|" if size == 1 else "<") + {"s": "i"}.get(kind, kind) + str(size)
+
+
+def random_array(dtype, count, source):
+    """Small integers, and floats in [-1, 1), as bytes."""
+    if dtype == "pred":
+        return bytes(source.randrange(2) for _ in range(count))
+    size = storage(dtype)
+    if dtype[0] in "su":
+        return b"".join(source.randrange(8).to_bytes(size, "little") for _ in range(count))
+    if dtype == "bf16":
+        return b"".join(struct.pack("<f", source.uniform(-1, 1))[2:] for _ in range(count))
+    if dtype.startswith(("f8", "f4")):
+        return bytes(source.randrange(8) for _ in range(count))
+    code = {"f16": "e", "f32": "f", "f64": "d", "c64": "f", "c128": "d"}[dtype]
+    count *= 2 if dtype[0] == "c" else 1
+    return struct.pack(f"<{count}{code}", *(source.uniform(-1, 1) for _ in range(count)))
+
+
+def write_npy(path, dtype, dims, data):
+    shape = "(" + "".join(f"{d}," for d in dims) + ")"
+    head = f"{{'descr': '{descr(dtype)}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+
+
+class Bundle:
+    def __init__(self, build, out):
+        self.build, self.out, self.manifest = build, out, []
+        shutil.rmtree(out, ignore_errors=True)
+        (out / "data").mkdir(parents=True)
+
+    def gxc(self, *arguments):
+        return subprocess.run([self.build / "gxc", *arguments], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+
+    def compile(self, hlo, name, *options):
+        """Every target in one file; returns its name in the bundle."""
+        cubin = f"data/{name}.cubin"
+        targets = [f"--target={t}" for t in TARGETS]
+        report = self.gxc(hlo, "-o", self.out / cubin, "--report=json", *targets, *options)
+        return cubin, json.loads(report)
+
+    def add_random(self, hlo, name):
+        """A program with inputs from a fixed seed and the evaluator's results."""
+        cubin, _ = self.compile(hlo, name, "--libraries=none")
+        text = self.gxc("--emit=hlo", "--passes=none", hlo)
+        layout = re.search(r"entry_computation_layout=\{\((.*)\)->(.*)\}", text.splitlines()[0])
+        shapes = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
+        parameters, results = (shapes.findall(part) for part in layout.groups())
+        self.manifest.append(f"program {name} {cubin}")
+        source, arguments = random.Random(1), []
+        for i, (dtype, dims) in enumerate(parameters):
+            dims = [int(d) for d in dims.split(",") if d]
+            count = 1
+            for d in dims:
+                count *= d
+            path = f"data/{name}.in{i}.npy"
+            write_npy(self.out / path, dtype, dims, random_array(dtype, count, source))
+            self.manifest.append(f"input {path}")
+            arguments.append(f"--input=@{self.out / path}")
+        for i in range(len(results)):
+            path = f"data/{name}.out{i}.npy"
+            self.manifest.append(f"output {path}")
+            arguments.append(f"--output=@{self.out / path}")
+        subprocess.run([self.build / "gxrun", hlo, "--device=ref", *arguments], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def add_case(self, folder):
+        case = json.loads((folder / "case.json").read_text())
+        if case["devices"] != 1:
+            return
+        for kind in ("in", "out"):
+            shutil.copytree(folder / kind, self.out / "data" / case["name"] / kind)
+        for form, libraries in (("kernels", "none"), ("libraries", "all")):
+            cubin, report = self.compile(folder / "prog.hlo", f"{case['name']}.{form}",
+                                         f"--libraries={libraries}")
+            data = f"data/{case['name']}"
+            self.manifest.append(f"program {case['name']}.{form} {cubin} {report['bytes_accessed']}")
+            self.manifest += [f"input {data}/in/{i}.npy" for i in range(len(case["params"]))]
+            self.manifest += [f"output {data}/out/{i}.npy {r['rtol']} {r['atol']}"
+                              for i, r in enumerate(case["results"])]
+
+    def write(self, name):
+        (self.out / name).write_text("\n".join(self.manifest) + "\n")
+        self.manifest = []
+
+
+def main():
+    build, out = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
+    bundle = Bundle(build, out)
+    for hlo in sorted((ROOT / "examples").glob("*/*.hlo")) + sorted((ROOT / "tests/emit").glob("*.hlo")):
+        bundle.add_random(hlo, hlo.stem)
+    cases = pathlib.Path(os.environ.get("GXC_CASES", ROOT.parent / "shared/cases"))
+    for folder in sorted(p.parent for p in cases.glob("*/case.json")):
+        bundle.add_case(folder)
+    bundle.write("manifest.txt")
+    # The copy comes first: the others are printed as a share of its rate.
+    for hlo in sorted((ROOT / "tests/gpu/inputs").glob("*.hlo"), key=lambda p: (p.stem != "copy", p.stem)):
+        cubin, report = bundle.compile(hlo, f"bench.{hlo.stem}", "--libraries=none")
+        bundle.manifest.append(f"program {hlo.stem} {cubin} {report['bytes_accessed']}")
+    bundle.write("bench.txt")
+    for name in ("gxrun", "libgxrt.so"):
+        shutil.copy2(build / name, out / name)
+    shutil.copy2(build / "gpu-driver", out / "driver")
+    shutil.copy2(ROOT / "tests/gpu/check", out / "check")
+    shutil.copy2(ROOT / "tests/gpu/bench", out / "bench")
+    size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
+    print(f"{out}: {size / (1 << 20):.1f} MB; on a machine with a GPU run check or bench there")
+    if size > LIMIT:
+        sys.exit(f"the bundle may not have more than {LIMIT >> 20} MB")
+
+
+if __name__ == "__main__":
+    main()
