@@ -165,6 +165,9 @@ install: all
 	$(call pkgconfig,gxc,the gxc compiler as a library,-lgxc,$(shell sed 's/^-L//;s/^/-L/' $(B)/llvm.libs) $(LIBS) -lstdc++)
 	@[ ! -d $(B)/cuda ] || { install -d $(D)/lib/gxc; cp -rL $(B)/cuda $(D)/lib/gxc/; }
 
+bench: all
+	@python3 tests/bench.py $(B) $(ARGS)
+
 # --- on a GPU ------------------------------------------------------------------------------
 $(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
 	@echo "  link  $@"
@@ -172,6 +175,7 @@ $(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
 gpu-bundle: all $(B)/gpu-driver
 	python3 tests/gpu/bundle.py $(B) $(B)/gpu-bundle
 check-gpu bench-gpu: %-gpu:
+	@[ -e /dev/nvidiactl ] || { echo "$@: no NVIDIA GPU in this machine, nothing was run"; exit 1; }
 	@[ -e $(B)/gpu-bundle/driver ] || { echo "make gpu-bundle first: it needs no GPU"; exit 1; }
 	@$(B)/gpu-bundle/$*
 
