@@ -1,0 +1,305 @@
+/* Shape rules of tuples, tokens, constants, calls, loops, branches, fusions and custom calls
+ * (sections 9.1 - 9.4 of the language). */
+#include "ir/infer_rules.h"
+
+#include <string.h>
+
+const Shape *infer_parameter(InferContext *cx, const Instruction *inst)
+{
+    if (inst->parameter < 0)
+        return infer_error(cx, inst, "parameter number %lld is negative",
+                           (long long)inst->parameter);
+    return infer_want_shape(cx, inst) ? inst->shape : NULL;
+}
+
+const Shape *infer_constant(InferContext *cx, const Instruction *inst)
+{
+    if (!inst->literal)
+        return infer_error(cx, inst, "has no value");
+    return inst->literal->shape;
+}
+
+const Shape *infer_tuple(InferContext *cx, const Instruction *inst)
+{
+    uint32_t n = inst->operand_count;
+    const Shape *r = inst->shape;
+    bool declared = r && shape_is_tuple(r) && r->rank == n;
+    for (uint32_t i = 0; declared && i < n; i++)
+        declared = r->elements[i] == operand(inst, i);
+    if (declared)
+        return r;
+    const Shape **shapes = ARENA_ARRAY(cx->arena, const Shape *, n);
+    for (uint32_t i = 0; i < n; i++)
+        shapes[i] = operand(inst, i);
+    return shape_tuple(cx->intern, n, shapes);
+}
+
+const Shape *infer_get_tuple_element(InferContext *cx, const Instruction *inst)
+{
+    const Shape *s = operand(inst, 0);
+    int64_t index = inst_int(inst, ATTR_INDEX, -1);
+    if (!shape_is_tuple(s))
+        return infer_error(cx, inst, "the operand must be a tuple, but is %s",
+                           infer_text(cx, s));
+    if (index < 0 || index >= s->rank)
+        return infer_error(cx, inst, "index=%lld is not an element of %s",
+                           (long long)index, infer_text(cx, s));
+    return s->elements[index];
+}
+
+static bool want_token(InferContext *cx, const Instruction *inst, uint32_t i)
+{
+    if (operand(inst, i)->dtype == DT_TOKEN)
+        return true;
+    infer_error(cx, inst, "operand %u must be token[], but is %s", i,
+                infer_text(cx, operand(inst, i)));
+    return false;
+}
+
+const Shape *infer_after_all(InferContext *cx, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        if (!want_token(cx, inst, i))
+            return NULL;
+    return shape_token(cx->intern);
+}
+
+const Shape *infer_add_dependency(InferContext *cx, const Instruction *inst)
+{
+    return want_token(cx, inst, 1) ? operand(inst, 0) : NULL;
+}
+
+const Shape *infer_device_id(InferContext *cx, const Instruction *inst)
+{
+    (void)inst;
+    return shape_scalar(cx->intern, DT_U32);
+}
+
+const Shape *infer_infeed(InferContext *cx, const Instruction *inst)
+{
+    if (!infer_want_shape(cx, inst) || !want_token(cx, inst, 0))
+        return NULL;
+    const Shape *r = inst->shape;
+    if (!shape_is_tuple(r) || r->rank != 2 || r->elements[1]->dtype != DT_TOKEN)
+        return infer_error(cx, inst, "must give (data, token[]), but is declared as %s",
+                           infer_text(cx, r));
+    return r;
+}
+
+const Shape *infer_outfeed(InferContext *cx, const Instruction *inst)
+{
+    const Attr *data = inst_attr(inst, ATTR_OUTFEED_SHAPE);
+    if (!want_token(cx, inst, 1))
+        return NULL;
+    if (data && !shape_compatible(data->shape, operand(inst, 0)))
+        return infer_error(cx, inst, "outfeed_shape=%s, but the operand is %s",
+                           infer_text(cx, data->shape), infer_text(cx, operand(inst, 0)));
+    return shape_token(cx->intern);
+}
+
+const Shape *infer_copy_start(InferContext *cx, const Instruction *inst)
+{
+    const Shape *s = operand(inst, 0);
+    const Shape *shapes[3] = {s, s, shape_scalar(cx->intern, DT_U32)};
+    return shape_tuple(cx->intern, 3, shapes);
+}
+
+const Shape *infer_copy_done(InferContext *cx, const Instruction *inst)
+{
+    const Shape *s = operand(inst, 0);
+    if (!shape_is_tuple(s) || s->rank < 2)
+        return infer_error(cx, inst, "the operand must be a copy-start, but is %s",
+                           infer_text(cx, s));
+    return s->elements[0];
+}
+
+/* -- called computations ------------------------------------------------------------- */
+
+static bool want_argument(InferContext *cx, const Instruction *inst,
+                          const Computation *comp, uint32_t parameter,
+                          const Shape *argument)
+{
+    const Shape *p = comp->parameters[parameter]->shape;
+    if (p == argument || shape_compatible(p, argument))
+        return true;
+    infer_error(cx, inst, "parameter %u of %s is %s, but is given %s", parameter,
+                comp->name, infer_text(cx, p), infer_text(cx, argument));
+    return false;
+}
+
+/* A composite names the operation that it stands for in its frontend attributes. */
+static bool is_named_composite(const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    bool named = false;
+    for (uint32_t i = 0; a && i < a->dict->count; i++) {
+        const DictEntry *e = &a->dict->entries[i];
+        if (strcmp(e->key, "composite.name") == 0)
+            named = e->value.length > 0;
+        if (strcmp(e->key, "composite.version") != 0)
+            continue;
+        for (size_t k = 0; k < e->value.length; k++)
+            if (e->value.data[k] < '0' || e->value.data[k] > '9')
+                return false;
+        if (e->value.length == 0)
+            return false;
+    }
+    return named;
+}
+
+const Shape *infer_call(InferContext *cx, const Instruction *inst)
+{
+    const Computation *comp = infer_callee(inst, ATTR_TO_APPLY);
+    if (!infer_want_parameters(cx, inst, comp, "the called computation",
+                               inst->operand_count))
+        return NULL;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        if (!want_argument(cx, inst, comp, i, operand(inst, i)))
+            return NULL;
+    if (inst_bool(inst, ATTR_IS_COMPOSITE) && !is_named_composite(inst))
+        return infer_error(cx, inst,
+                           "a composite needs frontend_attributes composite.name, and "
+                           "composite.version must be a number if present");
+    return infer_callee_result(comp);
+}
+
+const Shape *infer_while(InferContext *cx, const Instruction *inst)
+{
+    const Shape *s = operand(inst, 0);
+    const Computation *condition = infer_callee(inst, ATTR_CONDITION);
+    const Computation *body = infer_callee(inst, ATTR_BODY);
+    if (!infer_want_parameters(cx, inst, condition, "the condition", 1) ||
+        !infer_want_parameters(cx, inst, body, "the body", 1))
+        return NULL;
+    const Shape *goes_on = infer_callee_result(condition),
+                *next = infer_callee_result(body);
+    if (!shape_is_scalar(goes_on) || goes_on->dtype != DT_PRED)
+        return infer_error(cx, inst, "condition %s must give pred[], but gives %s",
+                           condition->name, infer_text(cx, goes_on));
+    if (!want_argument(cx, inst, condition, 0, s) || !want_argument(cx, inst, body, 0, s))
+        return NULL;
+    if (next != s && !shape_compatible(next, s))
+        return infer_error(cx, inst, "body %s must give %s, but gives %s", body->name,
+                           infer_text(cx, s), infer_text(cx, next));
+    return s;
+}
+
+const Shape *infer_conditional(InferContext *cx, const Instruction *inst)
+{
+    if (!infer_want_count(cx, inst, 1))
+        return NULL;
+    const Shape *index = operand(inst, 0);
+    uint32_t branches = inst_called_count(inst);
+    if (!shape_is_scalar(index) || (index->dtype != DT_PRED && index->dtype != DT_S32))
+        return infer_error(cx, inst,
+                           "the first operand must be pred[] or s32[], but is %s",
+                           infer_text(cx, index));
+    if (branches == 0 || (index->dtype == DT_PRED && branches != 2))
+        return infer_error(cx, inst, "has %u branches for an index of %s", branches,
+                           infer_text(cx, index));
+    if (inst->operand_count != branches + 1)
+        return infer_error(cx, inst,
+                           "expects an index and an operand for each of %u branches, "
+                           "but has %u operands",
+                           branches, inst->operand_count);
+    const Shape *first = NULL;
+    for (uint32_t i = 0; i < branches; i++) {
+        const Computation *comp = inst_called(inst, i);
+        if (!infer_want_parameters(cx, inst, comp, "branch", 1) ||
+            !want_argument(cx, inst, comp, 0, operand(inst, i + 1)))
+            return NULL;
+        const Shape *result = infer_callee_result(comp);
+        if (!first)
+            first = result;
+        else if (first != result && !shape_compatible(first, result))
+            return infer_error(cx, inst, "branch %s gives %s, but branch %s gives %s",
+                               inst_called(inst, 0)->name, infer_text(cx, first),
+                               comp->name, infer_text(cx, result));
+        if (shape_is_dynamic(result))
+            first = result;
+    }
+    return first;
+}
+
+/* -- aliasing ------------------------------------------------------------------------- */
+
+/* The part of a shape that an index path names; NULL if there is none. */
+static const Shape *shape_at(const Shape *s, Ints index)
+{
+    for (uint32_t i = 0; i < index.count; i++) {
+        if (!shape_is_tuple(s) || index.data[i] < 0 || index.data[i] >= s->rank)
+            return NULL;
+        s = s->elements[index.data[i]];
+    }
+    return s;
+}
+
+static const Shape *inside_buffer(const Shape *s)
+{
+    return s->dtype == DT_BUFFER ? s->elements[0] : s;
+}
+
+static bool want_aliasing(InferContext *cx, const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_OUTPUT_TO_OPERAND_ALIASING);
+    for (uint32_t i = 0; a && i < a->aliasing->count; i++) {
+        const AliasEntry *e = &a->aliasing->entries[i];
+        const Shape *out = shape_at(inst->shape, e->output), *in = NULL;
+        if (e->operand >= 0 && e->operand < inst->operand_count)
+            in = shape_at(operand(inst, (uint32_t)e->operand), e->input);
+        if (!out || !in) {
+            infer_error(
+                cx, inst,
+                "output_to_operand_aliasing: result %s and operand %lld %s do not exist",
+                infer_ints_text(cx, e->output), (long long)e->operand,
+                infer_ints_text(cx, e->input));
+            return false;
+        }
+        if (!shape_compatible(inside_buffer(out), inside_buffer(in))) {
+            infer_error(cx, inst, "output_to_operand_aliasing: result %s cannot share %s",
+                        infer_text(cx, out), infer_text(cx, in));
+            return false;
+        }
+    }
+    return true;
+}
+
+const Shape *infer_fusion(InferContext *cx, const Instruction *inst)
+{
+    const Computation *comp = infer_callee(inst, ATTR_CALLS);
+    if (!infer_want_shape(cx, inst))
+        return NULL;
+    if (!comp || !comp->root)
+        return infer_error(cx, inst, "has no fused computation");
+    if (comp->parameter_count > inst->operand_count)
+        return infer_error(cx, inst,
+                           "fused computation %s has %u parameters, but %u operands are "
+                           "given",
+                           comp->name, comp->parameter_count, inst->operand_count);
+    for (uint32_t i = 0; i < comp->parameter_count; i++)
+        if (!want_argument(cx, inst, comp, i, operand(inst, i)))
+            return NULL;
+    const Shape *result = infer_callee_result(comp);
+    if (!result || !shape_compatible(result, inst->shape))
+        return infer_error(cx, inst, "is %s, but fused computation %s gives %s",
+                           infer_text(cx, inst->shape), comp->name,
+                           result ? infer_text(cx, result) : "nothing");
+    return want_aliasing(cx, inst) ? inst->shape : NULL;
+}
+
+const Shape *infer_custom_call(InferContext *cx, const Instruction *inst)
+{
+    if (!infer_want_shape(cx, inst))
+        return NULL;
+    const Attr *layouts = inst_attr(inst, ATTR_OPERAND_LAYOUT_CONSTRAINTS);
+    if (layouts && layouts->shapes.count != inst->operand_count)
+        return infer_error(cx, inst, "has %u operand_layout_constraints for %u operands",
+                           layouts->shapes.count, inst->operand_count);
+    for (uint32_t i = 0; layouts && i < inst->operand_count; i++)
+        if (!shape_compatible(layouts->shapes.data[i], operand(inst, i)))
+            return infer_error(cx, inst,
+                               "operand_layout_constraints: %s for operand %u, %s",
+                               infer_text(cx, layouts->shapes.data[i]), i,
+                               infer_text(cx, operand(inst, i)));
+    return want_aliasing(cx, inst) ? inst->shape : NULL;
+}
