@@ -4,11 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define OP(id, name, arity, infer, eval, index, flags, attributes, doc)                  \
-    InferFn infer_##infer;                                                               \
-    EvalFn eval_##eval;                                                                  \
-    IndexFn index_##index;
-#include "ir/ops.def"
+#include "ir/op_functions.h"
 
 /* `none` in a column: the table holds NULL. */
 #define eval_none NULL
