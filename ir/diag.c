@@ -23,8 +23,8 @@ Diag *diag_create(Arena *a, const char *file, const char *text, size_t length)
     return d;
 }
 
-static void add(Diag *d, DiagKind kind, Span span, const char *prefix, const char *format,
-                va_list args)
+static GXC_FORMAT(5, 0) void add(Diag *d, DiagKind kind, Span span, const char *prefix,
+                                 const char *format, va_list args)
 {
     DiagMessage *message = ARENA_NEW(d->arena, DiagMessage);
     message->kind = kind;
