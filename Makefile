@@ -129,17 +129,19 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(ARCHIVES) $(B)/llvm.libs
 	@echo "  link  $@"
 	$(Q)$(LINK) $(STATIC) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs -lcmocka $(LIBS)
 
+# Recursive, in parallel unless the user said how.
+PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(J))
 setup:
 	@LLVM_CONFIG=$(LLVM_CONFIG) .ci/setup $(B)
 check: setup
-	@+$(MAKE) --no-print-directory -j$(J) check-built
+	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
 check-built: all $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
 check-unit: $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
 
 demo: setup
-	@+$(MAKE) --no-print-directory -j$(J) all
+	@+$(MAKE) --no-print-directory $(PARALLEL) all
 	@B=$(B) examples/demo
 
 # --- installing ----------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-# How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %cc %inputs.
+# How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs, and %cc,
+# which compiles and links a C program the way the libraries were built.
 # Features: gpu, cuda (ptxas and libdevice were found), emu, asan.
 import importlib.util
 import os
@@ -19,13 +20,15 @@ config.test_exec_root = os.path.join(build, "tests", "lit")
 if importlib.util.find_spec("psutil"):  # lit cannot limit the time of a test without it
     lit_config.maxIndividualTestTime = 300
 
+san = lit_config.params.get("san") or ""
+sanitize = f" -fsanitize={san}" if san else ""
 config.substitutions += [
     ("%gxc", os.path.join(build, "gxc")),
     ("%gxrun", os.path.join(build, "gxrun")),
     ("%build", build),
     ("%root", root),
     ("%inputs", os.path.join(root, "tests", "inputs")),
-    ("%cc", os.environ.get("CC") or "gcc"),
+    ("%cc", (os.environ.get("CC") or "gcc") + sanitize),
 ]
 for name in ("HOME", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES"):
     if name in os.environ:
@@ -37,5 +40,5 @@ if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "p
     config.available_features.add("cuda")
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")
-if "address" in (lit_config.params.get("san") or ""):
+if "address" in san:
     config.available_features.add("asan")
