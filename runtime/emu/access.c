@@ -79,6 +79,18 @@ static void report_race(Engine *e, gxemu_block *b, uint32_t argument, uint64_t o
     engine_abort(e);
 }
 
+static void report_read_only(Engine *e, gxemu_block *b, uint32_t argument,
+                             uint64_t offset, uint32_t bytes, uint32_t site,
+                             uint32_t kind)
+{
+    finding_set(e->finding, FINDING_ADDRESS, "write to an input: ");
+    engine_describe(e, thread_of(b), site);
+    finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
+    describe_place(e, argument, offset);
+    finding_add(e->finding, ", which the launch passes for reading only");
+    engine_abort(e);
+}
+
 static bool written_quick(const uint8_t *p, uint32_t bytes)
 {
     for (uint32_t i = 0; i < bytes; i++)
@@ -103,6 +115,8 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
         at += l->arguments[argument].offset;
         serial = e->race.serial;
         extent = l->extents[argument];
+        if (kind != GXEMU_READ && l->arguments[argument].is_read_only)
+            report_read_only(e, b, argument, offset, bytes, site, kind);
     }
     if (bytes > extent || offset > extent - bytes)
         gxemu_fault(b, argument, offset, bytes, site, kind);

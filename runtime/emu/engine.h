@@ -17,6 +17,7 @@ enum { ENGINE_MOST_THREADS = 1024, ENGINE_MOST_SHARED = 256 * 1024 };
 typedef struct EngineArgument {
     Shadow *shadow;  /* of the allocation, NULL: not tracked */
     uint64_t offset; /* of the argument in its allocation */
+    bool is_read_only;
 } EngineArgument;
 
 typedef struct EngineLaunch {

@@ -1,0 +1,132 @@
+/* See config.h. */
+#include "runtime/emu/config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static EmuConfig config;
+static pthread_once_t config_once = PTHREAD_ONCE_INIT;
+
+static void config_refuse(const char *name, const char *text, const char *expected)
+{
+    if (config.problem[0] == '\0')
+        snprintf(config.problem, sizeof config.problem, "%s=%.40s: expected %s", name,
+                 text, expected);
+}
+
+/* Reads the number at `text`, which must reach to the end. */
+static bool number_read(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 0);
+    if (end == text || *end != '\0' || errno != 0 || value < least || value > most)
+        return false;
+    *out = value;
+    return true;
+}
+
+static long long number_from(const char *name, long long least, long long most,
+                             long long otherwise)
+{
+    const char *text = getenv(name);
+    long long value = otherwise;
+    if (text != NULL && text[0] != '\0' && !number_read(text, least, most, &value)) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "a number from %lld to %lld", least, most);
+        config_refuse(name, text, expected);
+    }
+    return value;
+}
+
+static void arch_read(void)
+{
+    const char *text = getenv("GXEMU_ARCH");
+    long long number;
+    config.major = 9;
+    config.minor = 0;
+    if (text == NULL || text[0] == '\0')
+        return;
+    char digits[8] = "";
+    if (strncmp(text, "sm_", 3) == 0)
+        snprintf(digits, sizeof digits, "%s", text + 3);
+    size_t length = strlen(digits);
+    if (length > 0 && (digits[length - 1] == 'a' || digits[length - 1] == 'f'))
+        digits[length - 1] = '\0';
+    if (!number_read(digits, 70, 999, &number)) {
+        config_refuse("GXEMU_ARCH", text, "a target such as sm_90");
+        return;
+    }
+    config.major = (int)(number / 10);
+    config.minor = (int)(number % 10);
+}
+
+static void schedule_read(void)
+{
+    static const char *const names[] = {"eager", "threads", "lazy"};
+    const char *text = getenv("GXEMU_SCHEDULE");
+    if (text == NULL || text[0] == '\0')
+        return;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            config.schedule = (Schedule)i;
+            return;
+        }
+    }
+    config_refuse("GXEMU_SCHEDULE", text, "eager, threads or lazy");
+}
+
+static void failure_read(void)
+{
+    const char *text = getenv("GXEMU_FAIL_CALL");
+    long long number;
+    if (text == NULL || text[0] == '\0')
+        return;
+    const char *colon = strchr(text, ':');
+    if (colon != NULL)
+        snprintf(config.fail_name, sizeof config.fail_name, "%.*s", (int)(colon - text),
+                 text);
+    if (!number_read(colon != NULL ? colon + 1 : text, 1, LONG_MAX, &number)) {
+        config_refuse("GXEMU_FAIL_CALL", text,
+                      "a number, or the name of a function and a number");
+        return;
+    }
+    config.fail_call = (long)number;
+}
+
+/* Three quarters of what this machine has, at most what a large GPU has. */
+static uint64_t memory_default(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t most = UINT64_C(80) << 30;
+    uint64_t here =
+        pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 4 * 3 : most;
+    return here < most ? here : most;
+}
+
+static void config_read(void)
+{
+    const char *devices = getenv("GXEMU_DEVICES");
+    config.devices_given = devices != NULL && devices[0] != '\0';
+    config.devices = (int)number_from("GXEMU_DEVICES", 1, CONFIG_MOST_DEVICES, 1);
+    config.memory =
+        (uint64_t)number_from("GXEMU_MEMORY", 1, LLONG_MAX, (long long)memory_default());
+    config.driver_version = (int)number_from("GXEMU_DRIVER_VERSION", 0, INT_MAX, 13000);
+    config.shadow = number_from("GXEMU_SHADOW", 0, 1, 0) != 0;
+    config.race = number_from("GXEMU_RACE", 0, 1, 0) != 0;
+    config.delay = (uint32_t)number_from("GXEMU_DELAY", 0, 10000000, 0);
+    arch_read();
+    schedule_read();
+    failure_read();
+}
+
+EmuConfig *emu_config(void)
+{
+    pthread_once(&config_once, config_read);
+    return &config;
+}

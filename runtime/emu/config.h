@@ -1,0 +1,42 @@
+/* How the emulator behaves: read once from the environment. These are all the variables that
+ * it reads:
+ *
+ *   GXEMU_DEVICES=n          devices; 1 to 64
+ *   GXEMU_ARCH=sm_90         compute capability that the devices report
+ *   GXEMU_MEMORY=bytes       memory of each device
+ *   GXEMU_DRIVER_VERSION=n   as cuDriverGetVersion gives it, 13000
+ *   GXEMU_SHADOW=1           report bytes that nobody wrote and that are read
+ *   GXEMU_RACE=1             report conflicting accesses of two threads
+ *   GXEMU_SCHEDULE=eager     work runs when it is submitted, if nothing before it waits;
+ *                  threads   one thread per stream runs it;
+ *                  lazy      it runs when somebody waits for it, as late as possible
+ *   GXEMU_DELAY=us           microseconds before each operation of a stream
+ *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails */
+#ifndef GXC_RUNTIME_EMU_CONFIG_H
+#define GXC_RUNTIME_EMU_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CONFIG_MOST_DEVICES = 64 };
+
+typedef enum { SCHEDULE_EAGER, SCHEDULE_THREADS, SCHEDULE_LAZY } Schedule;
+
+typedef struct EmuConfig {
+    int devices;
+    bool devices_given; /* by GXEMU_DEVICES */
+    int major, minor;   /* compute capability */
+    uint64_t memory;
+    int driver_version;
+    bool shadow;
+    bool race;
+    Schedule schedule;
+    uint32_t delay;     /* microseconds */
+    long fail_call;     /* 0: none */
+    char fail_name[64]; /* empty: calls of all functions count */
+    char problem[200];  /* a variable that cannot be read: cuInit fails with this text */
+} EmuConfig;
+
+EmuConfig *emu_config(void);
+
+#endif
