@@ -1,0 +1,72 @@
+/* Elementwise opcodes: one row kernel over the whole array. */
+#include "ir/eval/elementwise.h"
+
+#include <string.h>
+
+#include "ir/eval/call.h"
+
+/* Operands of different float types are computed in the more precise one. */
+static DType common_type(const Instruction *inst, uint32_t first, uint32_t end)
+{
+    DType t = inst->operands[first]->shape->dtype;
+    for (uint32_t i = first + 1; i < end; i++)
+        if (inst->operands[i]->shape->dtype != t)
+            t = dtype_higher_precision(t, inst->operands[i]->shape->dtype);
+    return t;
+}
+
+bool elementwise_kernel(const Instruction *inst, bool exact, ElementwiseKernel *out)
+{
+    if (inst->operand_count == 0 || inst->operand_count > 3)
+        return false;
+    memset(out, 0, sizeof *out);
+    uint32_t first = inst->op == OP_SELECT ? 1 : 0;
+    uint32_t end = inst->op == OP_STOCHASTIC_CONVERT ? 1 : inst->operand_count;
+    DType in = common_type(inst, first, end);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        out->operand[i] = i >= first && i < end ? in : inst->operands[i]->shape->dtype;
+    ScalarKernel *k = &out->kernel;
+    if (!scalar_kernel(inst->op, in, inst->shape->dtype, exact, k))
+        return false;
+    k->direction = inst_int(inst, ATTR_DIRECTION, 0);
+    k->total_order = inst_int(inst, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER;
+    k->exponent_bits = inst_int(inst, ATTR_EXPONENT_BITS, 0);
+    k->mantissa_bits = inst_int(inst, ATTR_MANTISSA_BITS, 0);
+    return true;
+}
+
+void eval_elementwise(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    ElementwiseKernel e;
+    if (!elementwise_kernel(inst, call->eval->options.exact, &e)) {
+        if (inst->operand_count == 0)
+            eval_fail(call, "it has no operands");
+        eval_unsupported(call, "%s of %s to %s", op_info[inst->op].name,
+                         dtype_name(inst->operands[0]->shape->dtype),
+                         dtype_name(inst->shape->dtype));
+    }
+    Value *v = eval_result(call);
+    const void *in[3] = {0};
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Value *x = call->operands[i];
+        in[i] = x->data;
+        if (x->shape->dtype != e.operand[i]) {
+            void *converted =
+                eval_temp(call, (size_t)x->count, dtype_info[e.operand[i]].storage);
+            number_convert(e.operand[i], converted, x->shape->dtype, x->data,
+                           (size_t)x->count);
+            in[i] = converted;
+        }
+        if (x->count == 1 && v->count != 1)
+            e.kernel.single |= 1u << i;
+        else if (x->count != v->count)
+            eval_fail(call, "operand %u has %lld elements but the result has %lld", i,
+                      (long long)x->count, (long long)v->count);
+        if (x->sizes != NULL && x->shape->rank == v->shape->rank)
+            value_copy_sizes(v, x);
+    }
+    if (e.kernel.single != 0 && inst->op != OP_CLAMP && inst->op != OP_SELECT)
+        eval_fail(call, "operands have different sizes");
+    e.kernel.run(v->data, in, (size_t)v->count, &e.kernel);
+}
