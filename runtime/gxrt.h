@@ -122,6 +122,7 @@ typedef struct gxrt_value_info {
     int64_t size_of; /* argument that carries the size of a bounded dimension:
                                       the argument that has it, and the dimension; else -1 */
     int64_t size_dimension;
+    int donated; /* argument: 1 if a run may overwrite it though no result takes its buffer */
 } gxrt_value_info;
 
 GXRT_API gxrt_status gxrt_program_get_argument(const gxrt_program *program, size_t index,
@@ -157,6 +158,10 @@ typedef struct gxrt_world gxrt_world;
 /* From the variables that torchrun, mpirun or srun set, or GXRT_RANK, GXRT_WORLD_SIZE and
  * GXRT_STORE; one process if there are none. The only function that reads the environment. */
 GXRT_API gxrt_status gxrt_world_from_environment(gxrt_world **out);
+/* The same with the values given. `store` (a path or host:port that all ranks reach) may be
+ * NULL for programs without collectives between the processes. */
+GXRT_API gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
+                                       gxrt_world **out);
 GXRT_API void gxrt_world_destroy(gxrt_world *world); /* NULL is fine */
 GXRT_API uint32_t gxrt_world_rank(const gxrt_world *world);
 GXRT_API uint32_t gxrt_world_size(const gxrt_world *world);

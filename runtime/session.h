@@ -1,0 +1,135 @@
+/* A program on its devices. */
+#ifndef GXC_RUNTIME_SESSION_H
+#define GXC_RUNTIME_SESSION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "runtime/library.h"
+#include "runtime/program.h"
+#include "runtime/status.h"
+
+struct gxrt_world {
+    uint32_t rank;
+    uint32_t size;
+    char *store; /* NULL: none */
+};
+
+/* A cublasLtMatmul that is ready to be called. */
+typedef struct Matmul {
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c, d;
+    cublasLtMatmulAlgo_t algorithm;
+    unsigned char alpha[16]; /* in the scale type */
+    unsigned char beta[16];
+} Matmul;
+
+/* A tensor map as it was encoded for an address. */
+typedef struct TensorMap {
+    CUtensorMap map;
+    CUdeviceptr address; /* 0: not encoded yet */
+} TensorMap;
+
+/* What one execution records when it is timed. */
+typedef struct Timing {
+    uint32_t command;
+    uint32_t stream;
+    CUevent start, end;
+} Timing;
+
+/* One local device: everything that executions on it use. Only one thread at a time works on
+ * it: the caller's, or its own worker. */
+typedef struct Device {
+    gxrt_session *session;
+    uint32_t number; /* replica x partitions + partition */
+    int ordinal;     /* CUDA's */
+    CUdevice device;
+    CUcontext context; /* NULL: not retained */
+    CUmodule module;
+    CUfunction *functions;   /* by kernel */
+    CUdeviceptr *base;       /* by allocation; arguments and results: of this execution */
+    void **owned;            /* by allocation: what must be given back */
+    void *constants;         /* the block that holds .gxc.const, to be given back */
+    CUstream *streams;       /* by plan stream; [0] is the caller's of this execution */
+    CUevent *signals;        /* by slot */
+    uint32_t *signal_stream; /* by slot: the stream that gave it last */
+    CUevent *async;          /* two for each async slot: started, done */
+    uint32_t *async_stream;  /* by async slot: the stream of its commands */
+    CUevent fork;            /* the caller's stream at the start of an execution */
+    CUevent *joins;          /* by plan stream */
+    uint64_t *counters;
+    uint64_t *slots;                /* room for the parameters of any launch */
+    void **parameters;              /* pointers to the slots */
+    GxemuParameter *emu_parameters; /* emulator: what each may touch */
+    TensorMap *tensor_maps;
+    int32_t *flag; /* pinned: predicates and selectors that are read back */
+    cublasLtHandle_t cublaslt;
+    Matmul *matmuls;      /* by plan matmul */
+    CUdeviceptr *checked; /* addresses that passed the check: arguments, then results */
+    uint64_t *intervals;  /* room for the overlap check */
+
+    Timing *timings; /* only while profiling */
+    size_t timing_count, timing_capacity;
+    bool profiling;
+
+    const gxrt_run *run; /* this execution */
+    gxrt_status status;
+    char error[STATUS_TEXT];
+
+    pthread_t thread; /* its worker; runs where has_work is set */
+    pthread_cond_t wake;
+    bool has_thread, has_wake, has_work;
+} Device;
+
+struct gxrt_session {
+    const gxrt_program *program;
+    const Variant *variant;
+    const Plan *plan; /* the variant's */
+    const CudaApi *cuda;
+    const CublasltApi *cublaslt; /* NULL: not needed */
+    gxrt_session_options options;
+    char device_name[256];
+    Device *devices;
+    size_t device_count;
+    pthread_mutex_t mutex; /* guards has_work, busy and stop */
+    pthread_cond_t idle;
+    size_t busy; /* workers that have work */
+    bool stop, has_mutex, has_idle;
+    _Atomic bool failed; /* a device has failed: nothing more can run */
+};
+
+/* gxrt_session_create with the tables given: for tests, which pass their own. */
+gxrt_status session_create(const gxrt_program *program,
+                           const gxrt_session_options *options, const CudaApi *cuda,
+                           const CublasltApi *cublaslt, gxrt_session **out);
+
+/* The status of a CUDA call that failed: its name, CUDA's words, the emulator's report. */
+gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what);
+
+/* Makes the device's context current on this thread; leave undoes it. */
+gxrt_status device_enter(Device *d);
+void device_leave(Device *d);
+
+void session_log(const gxrt_session *session, int level, const char *format, ...)
+    GXRT_FORMAT(3, 4);
+
+/* memory.c: constants and temporary memory of one device. */
+gxrt_status memory_create(Device *d);
+void memory_destroy(Device *d);
+
+/* matmul.c: cuBLASLt. create makes all of the plan's products ready. */
+gxrt_status matmul_create(Device *d);
+void matmul_destroy(Device *d);
+gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream);
+
+/* check.c: the buffers of d->run, and which memory each allocation is in this execution. */
+gxrt_status check_run(Device *d);
+gxrt_status bind_run(Device *d);
+
+/* execute.c: queues d->run on d's streams. */
+gxrt_status execute_run(Device *d);
+
+/* Address of a slice of the plan, with the loop counters of this moment. */
+CUdeviceptr slice_address(const Device *d, uint32_t slice);
+
+#endif

@@ -1,0 +1,97 @@
+/* Who the ranks are. The one file of libgxrt that reads the environment. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session.h"
+
+/* The variables of each launcher, most explicit first. */
+static const struct {
+    const char *rank, *size, *launcher;
+} launchers[] = {
+    {"GXRT_RANK", "GXRT_WORLD_SIZE", "GXRT_RANK"},
+    {"RANK", "WORLD_SIZE", "torchrun"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
+    {"PMI_RANK", "PMI_SIZE", "mpirun"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "srun"},
+};
+
+static int read_number(const char *text, uint32_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    if (errno || *end || end == text || *text == '-' || n > UINT32_MAX) {
+        return 0;
+    }
+    *out = (uint32_t)n;
+    return 1;
+}
+
+gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
+                              gxrt_world **out)
+{
+    if (!out) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_world_create: NULL result");
+    }
+    *out = NULL;
+    if (rank >= size) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_world_create: rank %u of a world of %u ranks", rank,
+                          size);
+    }
+    gxrt_world *world = calloc(1, sizeof *world);
+    char *copy = store ? malloc(strlen(store) + 1) : NULL;
+    if (!world || (store && !copy)) {
+        free(world);
+        free(copy);
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_world_create: no memory");
+    }
+    if (copy) {
+        strcpy(copy, store);
+    }
+    *world = (gxrt_world){rank, size, copy};
+    *out = world;
+    return GXRT_OK;
+}
+
+gxrt_status gxrt_world_from_environment(gxrt_world **out)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const char *rank_text = getenv(launchers[i].rank);
+        const char *size_text = getenv(launchers[i].size);
+        if (!rank_text || !size_text) {
+            continue;
+        }
+        uint32_t rank;
+        uint32_t size;
+        if (!read_number(rank_text, &rank) || !read_number(size_text, &size)) {
+            return status_set(
+                GXRT_INVALID_ARGUMENT,
+                "gxrt_world_from_environment: %s=%s and %s=%s (set by %s) are "
+                "no numbers",
+                launchers[i].rank, rank_text, launchers[i].size, size_text,
+                launchers[i].launcher);
+        }
+        return gxrt_world_create(rank, size, getenv("GXRT_STORE"), out);
+    }
+    return gxrt_world_create(0, 1, NULL, out);
+}
+
+void gxrt_world_destroy(gxrt_world *world)
+{
+    if (world) {
+        free(world->store);
+        free(world);
+    }
+}
+
+uint32_t gxrt_world_rank(const gxrt_world *world)
+{
+    return world ? world->rank : 0;
+}
+
+uint32_t gxrt_world_size(const gxrt_world *world)
+{
+    return world ? world->size : 1;
+}
