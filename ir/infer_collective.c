@@ -246,30 +246,13 @@ static bool want_bound(InferContext *cx, const Instruction *inst, uint32_t begin
     return fits;
 }
 
-static bool want_callee(InferContext *cx, const Instruction *inst)
-{
-    const Computation *comp = infer_callee(inst, ATTR_CALLS);
-    const Shape *bound = inst->shape->elements[0];
-    if (!comp)
-        return true;
-    bool fits = comp->root && comp->parameter_count >= bound->rank;
-    for (uint32_t i = 0; fits && i < bound->rank; i++)
-        fits = shape_compatible(comp->parameters[i]->shape, bound->elements[i]);
-    if (fits && shape_compatible(infer_callee_result(comp), inst->shape->elements[1]))
-        return true;
-    infer_error(cx, inst, "computation %s, which gives %s, does not fit its shape, %s",
-                comp->name, comp->root ? infer_text(cx, comp->root->shape) : "nothing",
-                infer_text(cx, inst->shape));
-    return false;
-}
-
 const Shape *infer_async_start(InferContext *cx, const Instruction *inst)
 {
     if (!is_async_shape(inst->shape))
         return infer_error(cx, inst,
                            "must give ((operands), result, ...), but is declared as %s",
                            inst->shape ? infer_text(cx, inst->shape) : "nothing");
-    return want_bound(cx, inst, 0, 0) && want_callee(cx, inst) ? inst->shape : NULL;
+    return want_bound(cx, inst, 0, 0) ? inst->shape : NULL;
 }
 
 const Shape *infer_async_update(InferContext *cx, const Instruction *inst)
@@ -283,17 +266,17 @@ const Shape *infer_async_update(InferContext *cx, const Instruction *inst)
             "operand and result must be ((operands), result, ...), but are %s and "
             "%s",
             infer_text(cx, s), inst->shape ? infer_text(cx, inst->shape) : "none");
-    bool fits = shape_compatible(s->elements[1], inst->shape->elements[1]);
     const Shape *bound = s->elements[0], *now = inst->shape->elements[0];
+    bool fits = true;
     for (uint32_t i = 0; fits && i < bound->rank; i++)
         fits = i < now->rank && shape_compatible(bound->elements[i], now->elements[i]);
     if (!fits)
         return infer_error(cx, inst, "continues %s, but is declared as %s",
                            infer_text(cx, s), infer_text(cx, inst->shape));
-    return want_bound(cx, inst, 1, bound->rank) && want_callee(cx, inst) ? inst->shape
-                                                                         : NULL;
+    return want_bound(cx, inst, 1, bound->rank) ? inst->shape : NULL;
 }
 
+/* A result that is a tuple may be bound in parts: the verifier compares it with the root. */
 const Shape *infer_async_done(InferContext *cx, const Instruction *inst)
 {
     const Shape *s = operand(inst, 0);
@@ -301,7 +284,7 @@ const Shape *infer_async_done(InferContext *cx, const Instruction *inst)
         return infer_error(cx, inst,
                            "the operand must be ((operands), result, ...), but is %s",
                            infer_text(cx, s));
-    return s->elements[1];
+    return shape_is_tuple(s->elements[1]) && inst->shape ? inst->shape : s->elements[1];
 }
 
 /* -- send and recv ---------------------------------------------------------------------- */

@@ -5,9 +5,7 @@
 
 #include "ir/dtype.h"
 #include "ir/infer.h"
-
-#define OP(id, name, arity, infer, ...) InferFn infer_##infer;
-#include "ir/ops.def"
+#include "ir/op_functions.h"
 
 /* A message about inst: "add.3 (add): ..."; returns NULL, what a rule gives after an error. */
 const Shape *infer_error(InferContext *cx, const Instruction *inst, const char *format,

@@ -1,0 +1,87 @@
+/* What the verifier's levels above LEVEL_WELL_FORMED add: predicates that the stages of the
+ * compiler leave behind and later ones rely on. Each level includes those before it. */
+#include "ir/verify_rules.h"
+
+/* Optimised: nothing is called that could be inlined, nothing is left that nobody uses. */
+static void check_optimised(Verify *v, const Instruction *inst)
+{
+    if (inst->op == OP_CALL && inst->parent == v->m->entry)
+        verify_error(v, inst, "calls are inlined at this level");
+    if (inst->op == OP_MAP)
+        verify_error(v, inst, "map is expanded at this level");
+}
+
+/* Opcodes that may give a value another layout than their operand's. */
+static bool may_change_layout(const Instruction *inst)
+{
+    switch (inst->op) {
+    case OP_COPY:
+    case OP_COPY_START:
+    case OP_COPY_DONE:
+    case OP_BITCAST:
+    case OP_BITCAST_CONVERT:
+    case OP_RESHAPE:
+    case OP_TRANSPOSE:
+    case OP_BROADCAST:
+    case OP_IOTA:
+    case OP_RNG:
+    case OP_RNG_BIT_GENERATOR:
+    case OP_DOT:
+    case OP_CONVOLUTION:
+    case OP_GATHER:
+    case OP_CUSTOM_CALL:
+    case OP_FUSION:
+    case OP_CALL:
+    case OP_GET_TUPLE_ELEMENT:
+    case OP_SCAN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Laid out: operands have the layout of the result, but where an opcode exists to change
+ * it; types of less than a byte say so in their layout. */
+static void check_laid_out(Verify *v, const Instruction *inst)
+{
+    const Shape *r = inst->shape;
+    if (!shape_is_array(r) || may_change_layout(inst))
+        return;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Shape *s = inst->operands[i]->shape;
+        if (shape_is_array(s) && s->rank == r->rank && s->rank > 1 &&
+            !shape_layouts_equal(s, r) && op_is(inst->op, OPF_ELEMENTWISE)) {
+            verify_error(v, inst, "operand %u, %s, has not the layout of the result, %s",
+                         i, verify_text(v, s), verify_text(v, r));
+            return;
+        }
+    }
+}
+
+/* Fused: fused computations are called by fusions only and hold no control flow. */
+static void check_fused(Verify *v, const Instruction *inst)
+{
+    if (inst->parent->is_fused &&
+        op_is(inst->op, OPF_CONTROL | OPF_COLLECTIVE | OPF_EFFECT))
+        verify_error(v, inst, "cannot stand in a fusion");
+}
+
+void verify_level(Verify *v)
+{
+    for (uint32_t c = 0; c < v->m->computation_count; c++) {
+        const Computation *comp = v->m->computations[c];
+        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (!inst)
+                continue;
+            if (v->level >= LEVEL_OPTIMISED)
+                check_optimised(v, inst);
+            if (v->level >= LEVEL_LAID_OUT)
+                check_laid_out(v, inst);
+            if (v->level >= LEVEL_FUSED)
+                check_fused(v, inst);
+        }
+    }
+    if (v->level >= LEVEL_SCHEDULED && !v->m->config.is_scheduled)
+        diag_error(v->diag, v->m->entry->span, "the module is not scheduled");
+}

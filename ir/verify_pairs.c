@@ -1,0 +1,304 @@
+/* The verifier's rules about pairs (12.5 and 9.6 of the language): X-start and X-done, the
+ * chain of async-start, -update and -done, send and recv. */
+#include <string.h>
+
+#include "ir/verify_rules.h"
+
+typedef struct Pair {
+    OpCode start, done;
+} Pair;
+
+static const Pair pairs[] = {
+    {OP_ALL_GATHER_START, OP_ALL_GATHER_DONE},
+    {OP_ALL_REDUCE_START, OP_ALL_REDUCE_DONE},
+    {OP_COLLECTIVE_PERMUTE_START, OP_COLLECTIVE_PERMUTE_DONE},
+    {OP_COPY_START, OP_COPY_DONE},
+};
+enum { PAIR_COUNT = sizeof pairs / sizeof *pairs };
+
+static uint32_t user_count(Uses uses, const Instruction *inst)
+{
+    return uses.start[inst->id + 1] - uses.start[inst->id];
+}
+
+static const Instruction *sole_user(Uses uses, const Instruction *inst)
+{
+    return user_count(uses, inst) == 1 ? uses.list[uses.start[inst->id]] : NULL;
+}
+
+static void check_start(Verify *v, const Instruction *inst, Uses uses, OpCode done)
+{
+    const Instruction *user = sole_user(uses, inst);
+    if (!user || user->op != done)
+        verify_error(v, inst, "must have exactly one user, a %s, but has %u%s%s",
+                     op_info[done].name, user_count(uses, inst), user ? ", a " : "",
+                     user ? op_info[user->op].name : "");
+}
+
+static void check_done(Verify *v, const Instruction *inst, OpCode start)
+{
+    if (inst->operands[0]->op != start)
+        verify_error(v, inst, "its operand %s must be a %s, but is a %s",
+                     inst->operands[0]->name, op_info[start].name,
+                     op_info[inst->operands[0]->op].name);
+}
+
+/* -- async-start, async-update, async-done -------------------------------------------- */
+
+static bool continues(OpCode op)
+{
+    return op == OP_ASYNC_UPDATE || op == OP_ASYNC_DONE;
+}
+
+static void check_async_user(Verify *v, const Instruction *inst, Uses uses)
+{
+    const Instruction *user = sole_user(uses, inst);
+    if (!user || !continues(user->op) || user->operands[0] != inst)
+        verify_error(v, inst,
+                     "must have exactly one user, an async-update or async-done, but "
+                     "has %u%s%s",
+                     user_count(uses, inst), user ? ", a " : "",
+                     user ? op_info[user->op].name : "");
+}
+
+static const Computation *wrapped(const Instruction *start)
+{
+    const Attr *a = inst_attr(start, ATTR_CALLS);
+    return a && a->computations.count ? a->computations.data[0] : NULL;
+}
+
+static bool same_thread(const Instruction *a, const Instruction *b)
+{
+    Bytes x = inst_bytes(a, ATTR_ASYNC_EXECUTION_THREAD);
+    Bytes y = inst_bytes(b, ATTR_ASYNC_EXECUTION_THREAD);
+    const char *s = x.length ? x.data : "main", *t = y.length ? y.data : "main";
+    return strcmp(s, t) == 0;
+}
+
+/* `part` is `whole`, or a tuple of the first of its elements. */
+static bool is_prefix(const Shape *part, const Shape *whole)
+{
+    if (shape_compatible(part, whole))
+        return true;
+    if (!shape_is_tuple(part))
+        return false;
+    if (part->rank == 0)
+        return true;
+    if (!shape_is_tuple(whole) || part->rank > whole->rank)
+        return false;
+    for (uint32_t i = 0; i < part->rank; i++)
+        if (!shape_compatible(part->elements[i], whole->elements[i]))
+            return false;
+    return true;
+}
+
+/* The operands bound so far are the computation's first parameters. */
+static bool fits_parameters(const Shape *bound, const Computation *comp)
+{
+    if (bound->rank > comp->parameter_count)
+        return false;
+    for (uint32_t i = 0; i < bound->rank; i++)
+        if (!shape_compatible(bound->elements[i], comp->parameters[i]->shape))
+            return false;
+    return true;
+}
+
+static bool is_async_shape(const Shape *s)
+{
+    return shape_is_tuple(s) && s->rank >= 2 && shape_is_tuple(s->elements[0]);
+}
+
+static void check_link(Verify *v, const Instruction *inst, const Instruction *start)
+{
+    const Computation *comp = wrapped(start);
+    const Shape *s = inst->op == OP_ASYNC_DONE ? inst->operands[0]->shape : inst->shape;
+    if (!comp || !is_async_shape(s))
+        return; /* reported by the shape rules */
+    if (wrapped(inst) && wrapped(inst) != comp)
+        verify_error(v, inst, "calls %s, but %s calls %s", wrapped(inst)->name,
+                     start->name, comp->name);
+    if (inst_has(inst, ATTR_ASYNC_EXECUTION_THREAD) && !same_thread(inst, start))
+        verify_error(v, inst, "its execution thread is not that of %s", start->name);
+    const Shape *bound = s->elements[0], *result = comp->root->shape;
+    bool fits = fits_parameters(bound, comp);
+    if (inst->op == OP_ASYNC_DONE)
+        fits = fits && bound->rank == comp->parameter_count &&
+               shape_compatible(inst->shape, result);
+    else
+        fits = fits && is_prefix(s->elements[1], result);
+    if (!fits)
+        verify_error(v, inst,
+                     "%s does not fit computation %s, which has %u parameters and gives "
+                     "%s",
+                     verify_text(v, s), comp->name, comp->parameter_count,
+                     verify_text(v, result));
+}
+
+/* The async-start of a chain; `starts` remembers it for each instruction. */
+static const Instruction *chain_start(const Instruction *inst, const Instruction **starts)
+{
+    const Instruction *at = inst;
+    while (at->op != OP_ASYNC_START && !starts[at->id]) {
+        if (!continues(at->op) || at->operand_count == 0)
+            return NULL;
+        at = at->operands[0];
+    }
+    const Instruction *start = at->op == OP_ASYNC_START ? at : starts[at->id];
+    for (at = inst; at != start && !starts[at->id]; at = at->operands[0])
+        starts[at->id] = start;
+    return start;
+}
+
+/* -- send and recv ----------------------------------------------------------------------- */
+
+static const Instruction *transfer_of(const Instruction *done)
+{
+    const Instruction *from = done->operands[0];
+    return from->op == OP_GET_TUPLE_ELEMENT ? NULL : from;
+}
+
+static void check_transfer(Verify *v, const Instruction *inst, Uses uses)
+{
+    OpCode done = inst->op == OP_SEND ? OP_SEND_DONE : OP_RECV_DONE;
+    const Instruction *user = sole_user(uses, inst);
+    if (!user || (user->op != done && user->op != OP_TUPLE))
+        verify_error(v, inst,
+                     "must have exactly one user, a %s or a tuple, but has %u%s%s",
+                     op_info[done].name, user_count(uses, inst), user ? ", a " : "",
+                     user ? op_info[user->op].name : "");
+}
+
+static void check_transfer_done(Verify *v, const Instruction *inst)
+{
+    OpCode start = inst->op == OP_SEND_DONE ? OP_SEND : OP_RECV;
+    const Instruction *from = transfer_of(inst);
+    if (!from)
+        return;
+    if (from->op != start) {
+        verify_error(v, inst, "its operand %s must be a %s, but is a %s", from->name,
+                     op_info[start].name, op_info[from->op].name);
+        return;
+    }
+    if (inst_int(inst, ATTR_CHANNEL_ID, 0) != inst_int(from, ATTR_CHANNEL_ID, 0) ||
+        inst_bool(inst, ATTR_IS_HOST_TRANSFER) != inst_bool(from, ATTR_IS_HOST_TRANSFER))
+        verify_error(v, inst, "channel_id and is_host_transfer must be those of %s",
+                     from->name);
+}
+
+/* Host transfers of one kind that share a channel are the same transfer. */
+static void check_host_channel(Verify *v, const Instruction *inst)
+{
+    if (!inst_bool(inst, ATTR_IS_HOST_TRANSFER) || !inst_has(inst, ATTR_CHANNEL_ID))
+        return;
+    if ((v->channel_count + 1) * 2 > v->channel_size) {
+        size_t size = v->channel_size ? v->channel_size * 2 : 16;
+        const Instruction **table = ARENA_ARRAY(v->scratch, const Instruction *, size);
+        for (size_t i = 0; i < v->channel_size; i++) {
+            const Instruction *old = v->channels[i];
+            if (!old)
+                continue;
+            size_t at = (size_t)inst_int(old, ATTR_CHANNEL_ID, 0) & (size - 1);
+            while (table[at])
+                at = (at + 1) & (size - 1);
+            table[at] = old;
+        }
+        v->channels = table;
+        v->channel_size = size;
+    }
+    int64_t channel = inst_int(inst, ATTR_CHANNEL_ID, 0);
+    size_t at = (size_t)channel & (v->channel_size - 1);
+    for (; v->channels[at]; at = (at + 1) & (v->channel_size - 1)) {
+        const Instruction *other = v->channels[at];
+        if (inst_int(other, ATTR_CHANNEL_ID, 0) != channel || other->op != inst->op)
+            continue;
+        if (!shape_compatible(other->shape, inst->shape))
+            verify_error(v, inst,
+                         "shares host channel %lld with %s, but transfers %s, not %s",
+                         (long long)channel, other->name, verify_text(v, inst->shape),
+                         verify_text(v, other->shape));
+        return;
+    }
+    v->channels[at] = inst;
+    v->channel_count++;
+}
+
+static const Bytes *pairs_attribute(const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    for (uint32_t i = 0; a && i < a->dict->count; i++)
+        if (strcmp(a->dict->entries[i].key, "_xla_send_recv_source_target_pairs") == 0)
+            return &a->dict->entries[i].value;
+    return NULL;
+}
+
+/* In a schedule, what waits for a send or recv between devices must find its partner: the
+ * next recv (send) with the same devices. One that never comes is a deadlock. */
+static void check_partners(Verify *v, const Computation *comp)
+{
+    const Instruction *open = NULL; /* a transfer without its partner yet */
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (!inst || (inst->op != OP_SEND && inst->op != OP_RECV))
+            continue;
+        const Bytes *now = pairs_attribute(inst);
+        if (!now || inst_bool(inst, ATTR_IS_HOST_TRANSFER))
+            continue;
+        if (!open) {
+            open = inst;
+            continue;
+        }
+        const Bytes *then = pairs_attribute(open);
+        if (open->op == inst->op || now->length != then->length ||
+            memcmp(now->data, then->data, now->length) != 0) {
+            verify_error(v, inst,
+                         "deadlock: %s waits for a %s with the same "
+                         "_xla_send_recv_source_target_pairs",
+                         open->name,
+                         op_info[open->op == OP_SEND ? OP_RECV : OP_SEND].name);
+            return;
+        }
+        open = NULL;
+    }
+    if (open)
+        verify_error(v, open,
+                     "deadlock: no %s with the same _xla_send_recv_source_target_pairs",
+                     op_info[open->op == OP_SEND ? OP_RECV : OP_SEND].name);
+}
+
+void verify_pairs(Verify *v, const Computation *comp, Uses uses)
+{
+    const Instruction **starts =
+        ARENA_ARRAY(v->scratch, const Instruction *, comp->instruction_count);
+    bool transfers = false;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (!inst)
+            continue;
+        for (int k = 0; k < PAIR_COUNT; k++) {
+            if (inst->op == pairs[k].start)
+                check_start(v, inst, uses, pairs[k].done);
+            if (inst->op == pairs[k].done)
+                check_done(v, inst, pairs[k].start);
+        }
+        if (inst->op == OP_ASYNC_START || inst->op == OP_ASYNC_UPDATE)
+            check_async_user(v, inst, uses);
+        if (inst->op == OP_ASYNC_START)
+            check_link(v, inst, inst);
+        if (continues(inst->op)) {
+            const Instruction *start = chain_start(inst, starts);
+            if (start)
+                check_link(v, inst, start);
+            else
+                verify_error(v, inst, "does not continue an async-start");
+        }
+        if (inst->op == OP_SEND || inst->op == OP_RECV) {
+            transfers = true;
+            check_transfer(v, inst, uses);
+            check_host_channel(v, inst);
+        }
+        if (inst->op == OP_SEND_DONE || inst->op == OP_RECV_DONE)
+            check_transfer_done(v, inst);
+    }
+    if (transfers && v->m->config.is_scheduled)
+        check_partners(v, comp);
+}
