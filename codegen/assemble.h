@@ -1,0 +1,49 @@
+/* CUDA's parts that a compile needs: libdevice and an assembler, either nvJitLink in this
+ * process or ptxas in another. They are looked for in the folder of --cuda; else where the
+ * ptxas on PATH lies; else beside this library (cuda, ../cuda, ../lib/gxc/cuda). No fixed path
+ * and no variable besides PATH. */
+#ifndef GXC_CODEGEN_ASSEMBLE_H
+#define GXC_CODEGEN_ASSEMBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/analysis/target.h"
+#include "ir/arena.h"
+
+typedef enum { ASSEMBLER_ANY, ASSEMBLER_NVJITLINK, ASSEMBLER_PTXAS } AssemblerKind;
+
+typedef struct Cuda {
+    AssemblerKind kind;    /* the one that will be used; never ASSEMBLER_ANY */
+    const char *assembler; /* path of libnvJitLink.so or ptxas */
+    const char *libdevice; /* path of libdevice.10.bc */
+    const char *version;   /* "ptxas 13.0.88", "nvJitLink 13.0": for plan and --version */
+    uint32_t cuda, ptx;    /* of the assembler: 13.0 is 130; highest PTX: 9.0 is 90 */
+    void *library;         /* nvJitLink, loaded */
+} Cuda;
+
+/* `folder` is --cuda or NULL. False: *out_error says what was not found and where it was looked
+ * for. Texts live in `a`. The library stays loaded to the end of the process. */
+bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
+               const char **out_error);
+
+/* What the assembler's log says of one kernel. */
+typedef struct KernelUse {
+    const char *name;
+    uint32_t registers, stack, spill_stores, spill_loads; /* bytes, but for registers */
+} KernelUse;
+
+typedef struct Cubin {
+    const void *data;
+    size_t bytes;
+    const KernelUse *uses; /* in the order of the log */
+    size_t use_count;
+} Cubin;
+
+/* One call for all kernels of a program. The flags are fixed, as the assembler writes them into
+ * the cubin: the same text gives the same bytes. False: *out_error has the assembler's words. */
+bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
+              Cubin *out, const char **out_error);
+
+#endif

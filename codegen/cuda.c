@@ -1,0 +1,205 @@
+/* Finds CUDA's parts. A folder is one of a toolkit, of NVIDIA's wheels, or of the parts that
+ * `make setup` fetched: they differ in where the libraries are. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "codegen/assemble.h"
+
+static const char *const ptxas_places[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
+                                           "nvidia/cuda_nvcc/bin/ptxas", NULL};
+static const char *const libdevice_places[] = {
+    "nvvm/libdevice/libdevice.10.bc", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc",
+    "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc", NULL};
+static const char *const nvjitlink_places[] = {
+    "lib64/libnvJitLink.so.13",
+    "lib/libnvJitLink.so.13",
+    "targets/x86_64-linux/lib/libnvJitLink.so.13",
+    "targets/sbsa-linux/lib/libnvJitLink.so.13",
+    "nvidia/cu13/lib/libnvJitLink.so.13",
+    "lib64/libnvJitLink.so.12",
+    "lib/libnvJitLink.so.12",
+    "nvidia/nvjitlink/lib/libnvJitLink.so.12",
+    NULL,
+};
+
+/* The first of the places below `folder` that exists, or NULL. */
+static const char *find_in(Arena *a, const char *folder, const char *const *places)
+{
+    for (; *places; places++) {
+        const char *path = arena_printf(a, "%s/%s", folder, *places);
+        if (access(path, R_OK) == 0)
+            return path;
+    }
+    return NULL;
+}
+
+/* The folder two levels above the real file behind `path`: …/bin/ptxas gives …. NULL: none. */
+static const char *folder_above(Arena *a, const char *path, int levels)
+{
+    char *real = realpath(path, NULL);
+    if (!real)
+        return NULL;
+    char *folder = arena_text(a, real, strlen(real));
+    free(real);
+    for (; levels > 0; levels--) {
+        char *slash = strrchr(folder, '/');
+        if (!slash)
+            return NULL;
+        *slash = 0;
+    }
+    return folder;
+}
+
+/* Where the ptxas on PATH lies. */
+static const char *folder_of_path(Arena *a)
+{
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t length = strcspn(path, ":");
+        const char *file = arena_printf(a, "%.*s/ptxas", (int)length, path);
+        if (length > 0 && access(file, X_OK) == 0)
+            return folder_above(a, file, 2);
+        path += length + (path[length] == ':');
+    }
+    return NULL;
+}
+
+/* The folder of the file that this code is in: libgxc.so, or a program. */
+static const char *own_folder(Arena *a)
+{
+    static const char here;
+    Dl_info info;
+    if (dladdr(&here, &info) && info.dli_fname && strstr(info.dli_fname, ".so"))
+        return folder_above(a, info.dli_fname, 1);
+    return folder_above(a, "/proc/self/exe", 1);
+}
+
+/* ---- versions ---- */
+
+static bool version_of_nvjitlink(Arena *a, Cuda *out)
+{
+    int (*version)(unsigned *major, unsigned *minor);
+    unsigned major, minor;
+    out->library = dlopen(out->assembler, RTLD_NOW | RTLD_LOCAL);
+    void *p = out->library ? dlsym(out->library, "nvJitLinkVersion") : NULL;
+    memcpy(&version, &p, sizeof p);
+    if (!p || version(&major, &minor) != 0)
+        return false;
+    out->cuda = major * 10 + minor;
+    out->version = arena_printf(a, "nvJitLink %u.%u", major, minor);
+    return true;
+}
+
+extern char **environ;
+
+/* What `ptxas --version` prints; NULL if it does not run. */
+static const char *ask_ptxas(Arena *a, const char *path)
+{
+    FILE *f = tmpfile();
+    if (!f)
+        return NULL;
+    char name[] = "ptxas", option[] = "--version";
+    char *argv[] = {name, option, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fileno(f), 1);
+    pid_t pid;
+    int status = -1;
+    if (posix_spawn(&pid, path, &actions, NULL, argv, environ) == 0)
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+    posix_spawn_file_actions_destroy(&actions);
+    char *text = arena_alloc(a, 1024);
+    rewind(f);
+    size_t n = fread(text, 1, 1023, f);
+    fclose(f);
+    return status == 0 && n > 0 ? text : NULL;
+}
+
+static bool version_of_ptxas(Arena *a, Cuda *out)
+{
+    const char *text = ask_ptxas(a, out->assembler),
+               *v = text ? strstr(text, ", V") : NULL;
+    unsigned major, minor, patch;
+    if (!v || sscanf(v, ", V%u.%u.%u", &major, &minor, &patch) != 3)
+        return false;
+    out->cuda = major * 10 + minor;
+    out->version = arena_printf(a, "ptxas %u.%u.%u", major, minor, patch);
+    return true;
+}
+
+/* ---- finding ---- */
+
+/* ptxas is asked first where both will do: for one program it takes less processor time than
+ * loading nvJitLink does. */
+static bool take_assembler(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out)
+{
+    if (wanted != ASSEMBLER_NVJITLINK) {
+        out->kind = ASSEMBLER_PTXAS;
+        out->assembler = find_in(a, folder, ptxas_places);
+        if (out->assembler && version_of_ptxas(a, out))
+            return true;
+    }
+    if (wanted != ASSEMBLER_PTXAS) {
+        out->kind = ASSEMBLER_NVJITLINK;
+        out->assembler = find_in(a, folder, nvjitlink_places);
+        if (out->assembler && version_of_nvjitlink(a, out))
+            return true;
+    }
+    return false;
+}
+
+/* NULL when `folder` has everything, else what it lacks. */
+static const char *take_folder(Arena *a, const char *folder, AssemblerKind wanted,
+                               Cuda *out)
+{
+    out->libdevice = find_in(a, folder, libdevice_places);
+    if (!out->libdevice)
+        return "libdevice.10.bc";
+    if (!take_assembler(a, folder, wanted, out))
+        return wanted == ASSEMBLER_PTXAS       ? "ptxas"
+               : wanted == ASSEMBLER_NVJITLINK ? "libnvJitLink.so"
+                                               : "ptxas and libnvJitLink.so";
+    out->ptx = target_ptx_of_cuda(out->cuda);
+    return NULL;
+}
+
+bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
+               const char **out_error)
+{
+    *out = (Cuda){0};
+    if (folder) {
+        const char *lacks = take_folder(a, folder, wanted, out);
+        if (lacks)
+            *out_error = arena_printf(a, "no %s in %s (--cuda)", lacks, folder);
+        return lacks == NULL;
+    }
+    const char *own = own_folder(a), *folders[4] = {folder_of_path(a)}, *tried = "";
+    if (own) {
+        folders[1] = arena_printf(a, "%s/cuda", own);
+        folders[2] = arena_printf(a, "%s/../cuda", own);
+        folders[3] = arena_printf(a, "%s/../lib/gxc/cuda", own);
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!folders[i])
+            continue;
+        const char *lacks = take_folder(a, folders[i], wanted, out);
+        if (!lacks)
+            return true;
+        tried = arena_printf(a, "%s\n  no %s in %s", tried, lacks, folders[i]);
+    }
+    *out_error =
+        arena_printf(a,
+                     "no CUDA toolkit found: gxc needs its libdevice and ptxas or "
+                     "nvJitLink; put ptxas on PATH, give --cuda=DIR, or run `make "
+                     "setup`%s",
+                     tried);
+    return false;
+}

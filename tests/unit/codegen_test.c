@@ -1,0 +1,452 @@
+/* Kernels written by hand on gx.*: a copy, a block sum with shared memory, a barrier and
+ * shuffles, atomics of every kind, exp of libdevice; for several targets to PTX and cubin, and
+ * to the emulator's object. */
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codegen/assemble.h"
+#include "codegen/backend.h"
+#include "ir/bug.h"
+
+typedef struct Fixture {
+    Arena *arena;
+    Cuda cuda;
+    Backend *backend;
+    Kernel *kernels[8];
+    size_t count;
+} Fixture;
+
+static const uint32_t block[3] = {128, 1, 1}, grid[3] = {64, 1, 1};
+enum { ELEMENTS = 128 * 64 };
+
+static Kernel *start(Fixture *f, const char *name, uint64_t in_bytes, uint64_t out_bytes)
+{
+    const KernelArg args[] = {
+        {.align = 256, .bytes = in_bytes, .is_read_only = true, .is_noalias = true},
+        {.align = 256, .bytes = out_bytes, .is_noalias = true},
+        {.kind = KERNEL_I32},
+    };
+    Kernel *k =
+        kernel_create(f->arena, backend_module(f->backend), name, args, 3, block, grid);
+    f->kernels[f->count++] = k;
+    return k;
+}
+
+static LLVMValueRef global_id(Kernel *k)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef first = LLVMBuildNUWMul(b, gx_ctaid(k, 0), gx_ntid(k, 0), "");
+    return LLVMBuildNUWAdd(b, first, gx_tid(k, 0), "");
+}
+
+static LLVMValueRef scaled(Kernel *k, LLVMValueRef index, unsigned bytes)
+{
+    return LLVMBuildNUWMul(k->builder, index, gx_i32(k, bytes), "");
+}
+
+/* out[4i..] = exp(in[4i..]) + immediate */
+static void make_exp(Fixture *f)
+{
+    Kernel *k = start(f, "exp4", ELEMENTS * 16, ELEMENTS * 16);
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(k->context), f32x4 = LLVMVectorType(f32, 4);
+    LLVMValueRef offset = scaled(k, global_id(k), 16);
+    k->at = "exponential.1";
+    LLVMValueRef in = gx_load(k, 0, offset, f32x4, 16), out = LLVMGetUndef(f32x4);
+    LLVMValueRef add = LLVMBuildSIToFP(b, gx_immediate(k, 2), f32, "");
+    for (unsigned i = 0; i < 4; i++) {
+        LLVMValueRef x = LLVMBuildExtractElement(b, in, gx_i32(k, i), "");
+        LLVMValueRef y = gx_float_op(k, LLVMFAdd, gx_libdevice(k, "expf", &x, 1), add);
+        out = LLVMBuildInsertElement(b, out, y, gx_i32(k, i), "");
+    }
+    k->at = "add.2";
+    gx_store(k, 1, offset, out, 16);
+    kernel_finish(k);
+}
+
+static LLVMValueRef warp_sum(Kernel *k, LLVMValueRef v)
+{
+    for (unsigned distance = 16; distance > 0; distance /= 2)
+        v = gx_float_op(k, LLVMFAdd, v, gx_shfl_down(k, v, distance));
+    return v;
+}
+
+/* out[block] = sum of the block's 128 elements */
+static void make_block_sum(Fixture *f)
+{
+    Kernel *k = start(f, "block_sum", ELEMENTS * 4, 64 * 4);
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(k->context);
+    uint32_t room = gx_shared_alloc(k, 4 * 4, 4);
+    LLVMValueRef t = gx_tid(k, 0);
+    LLVMValueRef v = warp_sum(k, gx_load(k, 0, scaled(k, global_id(k), 4), f32, 4));
+    GxIf is_first;
+    LLVMValueRef lane = LLVMBuildAnd(b, t, gx_i32(k, 31), "");
+    gx_if_begin(k, &is_first, LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, 0), ""));
+    LLVMValueRef slot = scaled(k, LLVMBuildLShr(b, t, gx_i32(k, 5), ""), 4);
+    gx_store(k, GX_SHARED, LLVMBuildAdd(b, slot, gx_i32(k, room), ""), v, 4);
+    gx_if_end(k, &is_first, NULL, 0, NULL);
+    gx_barrier(k);
+    gx_if_begin(k, &is_first, LLVMBuildICmp(b, LLVMIntEQ, t, gx_i32(k, 0), ""));
+    LLVMValueRef sum = LLVMConstReal(f32, 0);
+    GxLoop loop;
+    gx_loop_begin(k, &loop, gx_i32(k, 0), gx_i32(k, 4), gx_i32(k, 1), &sum, 1);
+    LLVMValueRef at = LLVMBuildAdd(b, scaled(k, loop.index, 4), gx_i32(k, room), "");
+    LLVMValueRef next = gx_float_op(k, LLVMFAdd, sum, gx_load(k, GX_SHARED, at, f32, 4));
+    gx_loop_end(k, &loop, &next);
+    gx_store(k, 1, scaled(k, gx_ctaid(k, 0), 4), sum, 4);
+    gx_if_end(k, &is_first, NULL, 0, NULL);
+    kernel_finish(k);
+}
+
+/* Every atomic operation on every type that has it, in global and in shared memory. */
+static void make_atomics(Fixture *f)
+{
+    Kernel *k = start(f, "atomics", 64, 64);
+    uint32_t room = gx_shared_alloc(k, 64, 8);
+    LLVMTypeRef floats[] = {
+        LLVMHalfTypeInContext(k->context), LLVMBFloatTypeInContext(k->context),
+        LLVMFloatTypeInContext(k->context), LLVMDoubleTypeInContext(k->context)};
+    for (int space = 0; space < 2; space++) {
+        unsigned arg = space ? GX_SHARED : 1;
+        LLVMValueRef offset = gx_i32(k, space ? room : 0);
+        for (unsigned op = GX_ATOMIC_ADD; op <= GX_ATOMIC_EXCH; op++)
+            for (unsigned bits = 8; bits <= 64; bits *= 2)
+                gx_atomic(k, (GxAtomic)op, arg, offset,
+                          LLVMConstInt(gx_int_type(k, bits), 3, 0));
+        for (unsigned bits = 8; bits <= 64; bits *= 2) {
+            LLVMTypeRef type = gx_int_type(k, bits);
+            gx_atomic_cas(k, arg, offset, LLVMConstInt(type, 3, 0),
+                          LLVMConstInt(type, 4, 0));
+        }
+        for (int i = 0; i < 4; i++)
+            for (unsigned op = GX_ATOMIC_ADD; op <= GX_ATOMIC_MAX; op++)
+                gx_atomic(k, (GxAtomic)op, arg, offset, LLVMConstReal(floats[i], 2));
+    }
+    kernel_finish(k);
+}
+
+/* Accesses of every width, votes, and shuffles of odd types. */
+static void make_widths(Fixture *f)
+{
+    Kernel *k = start(f, "widths", 4096, 4096);
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef scalars[] = {gx_int_type(k, 8),
+                             gx_int_type(k, 16),
+                             gx_int_type(k, 32),
+                             gx_int_type(k, 64),
+                             LLVMHalfTypeInContext(k->context),
+                             LLVMBFloatTypeInContext(k->context),
+                             LLVMFloatTypeInContext(k->context),
+                             LLVMDoubleTypeInContext(k->context)};
+    LLVMValueRef zero = gx_i32(k, 0);
+    for (int i = 0; i < 8; i++) {
+        for (unsigned lanes = 1; lanes <= 16; lanes *= 2) {
+            LLVMTypeRef type =
+                lanes == 1 ? scalars[i] : LLVMVectorType(scalars[i], lanes);
+            unsigned bytes = gx_type_bytes(type);
+            if (bytes == 0)
+                continue;
+            LLVMValueRef v = gx_load(k, 0, zero, type, bytes);
+            v = gx_shfl_bfly(k, v, 1);
+            v = gx_shfl(k, GX_SHFL_IDX, v, zero, 32);
+            gx_store(k, 1, zero, gx_shfl(k, GX_SHFL_UP, v, gx_i32(k, 1), 16), bytes);
+        }
+    }
+    LLVMValueRef odd = LLVMBuildTrunc(b, gx_lane(k), gx_int_type(k, 1), "");
+    gx_store(k, 1, zero, gx_ballot(k, odd), 4);
+    LLVMValueRef both = LLVMBuildAnd(b, gx_vote_any(k, odd), gx_vote_all(k, odd), "");
+    gx_warp_sync(k, UINT32_MAX);
+    gx_store(k, 1, zero, LLVMBuildZExt(b, both, gx_int_type(k, 32), ""), 4);
+    kernel_finish(k);
+}
+
+static int set_up(void **state)
+{
+    Arena *a = arena_create();
+    Fixture *f = ARENA_NEW(a, Fixture);
+    const char *error = NULL;
+    f->arena = a;
+    if (!cuda_find(a, NULL, ASSEMBLER_ANY, &f->cuda, &error)) {
+        print_error("%s\n", error);
+        return 1;
+    }
+    f->backend = backend_create(a, f->cuda.libdevice, &error);
+    if (!f->backend)
+        return 1;
+    make_exp(f);
+    make_block_sum(f);
+    make_atomics(f);
+    make_widths(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    Fixture *f = *state;
+    backend_destroy(f->backend);
+    arena_destroy(f->arena);
+    return 0;
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p++)
+        n++;
+    return n;
+}
+
+static void every_target_assembles(void **state)
+{
+    Fixture *f = *state;
+    const char *names[] = {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        Target target;
+        Cubin cubin;
+        const char *error = NULL;
+        assert_true(target_find(names[i], &target));
+        const char *ptx =
+            backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
+        assert_int_equal(count_of(ptx, ".visible .entry"), f->count);
+        assert_int_equal(count_of(ptx, "__nv_"), 0);
+        assert_non_null(strstr(ptx, "ld.global.nc.v4.b32"));
+        if (!assemble(f->arena, &f->cuda, &target, ptx, &cubin, &error))
+            fail_msg("%s: %s", names[i], error);
+        assert_memory_equal(cubin.data, ELFMAG, SELFMAG);
+        assert_int_equal(cubin.use_count, f->count);
+        for (size_t j = 0; j < cubin.use_count; j++) {
+            assert_true(cubin.uses[j].registers > 0);
+            assert_int_equal(cubin.uses[j].spill_stores, 0);
+        }
+    }
+}
+
+static void both_assemblers_work_and_repeat(void **state)
+{
+    Fixture *f = *state;
+    Target target;
+    assert_true(target_find("h100", &target));
+    const char *ptx = backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
+    for (int kind = ASSEMBLER_NVJITLINK; kind <= ASSEMBLER_PTXAS; kind++) {
+        Cuda cuda;
+        Cubin first, second;
+        const char *error = NULL;
+        if (!cuda_find(f->arena, NULL, (AssemblerKind)kind, &cuda, &error))
+            continue;
+        assert_true(assemble(f->arena, &cuda, &target, ptx, &first, &error));
+        assert_true(assemble(f->arena, &cuda, &target, ptx, &second, &error));
+        assert_int_equal(first.bytes, second.bytes);
+        assert_memory_equal(first.data, second.data, first.bytes);
+        assert_int_equal(first.use_count, f->count);
+    }
+}
+
+static void a_bad_program_gives_the_assemblers_words(void **state)
+{
+    Fixture *f = *state;
+    Target target;
+    Cubin cubin;
+    const char *error = NULL;
+    assert_true(target_find("sm_80", &target));
+    assert_false(assemble(f->arena, &f->cuda, &target, "nonsense", &cubin, &error));
+    assert_non_null(strstr(error, "error"));
+}
+
+static void a_missing_toolkit_is_named(void **state)
+{
+    Fixture *f = *state;
+    Cuda cuda;
+    const char *error = NULL;
+    assert_false(cuda_find(f->arena, "/nonexistent", ASSEMBLER_ANY, &cuda, &error));
+    assert_string_equal(error, "no libdevice.10.bc in /nonexistent (--cuda)");
+}
+
+static Elf64_Shdr section(const unsigned char *object, size_t i)
+{
+    Elf64_Ehdr header;
+    Elf64_Shdr s;
+    memcpy(&header, object, sizeof header);
+    memcpy(&s, object + header.e_shoff + i * sizeof s, sizeof s);
+    return s;
+}
+
+static size_t section_count(const unsigned char *object)
+{
+    Elf64_Ehdr header;
+    memcpy(&header, object, sizeof header);
+    return header.e_shnum;
+}
+
+/* Calls visit for every symbol until it says true. */
+static bool any_symbol(const unsigned char *object,
+                       bool (*visit)(const char *name, const Elf64_Sym *symbol,
+                                     const void *user),
+                       const void *user)
+{
+    for (size_t i = 0; i < section_count(object); i++) {
+        Elf64_Shdr s = section(object, i);
+        if (s.sh_type != SHT_SYMTAB)
+            continue;
+        const char *names = (const char *)object + section(object, s.sh_link).sh_offset;
+        for (size_t at = sizeof(Elf64_Sym); at < s.sh_size; at += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol;
+            memcpy(&symbol, object + s.sh_offset + at, sizeof symbol);
+            if (visit(names + symbol.st_name, &symbol, user))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_defined_as(const char *name, const Elf64_Sym *symbol, const void *user)
+{
+    return symbol->st_shndx != SHN_UNDEF && strcmp(name, user) == 0;
+}
+
+static bool has_symbol(const unsigned char *object, const char *name)
+{
+    return any_symbol(object, is_defined_as, name);
+}
+
+static bool is_unknown(const char *name, const Elf64_Sym *symbol, const void *user)
+{
+    static const char *const known[] = {
+#define EMU_FUNCTION(name, result, parameters) #name,
+#define EMU_LIBRARY(name) #name,
+#include "runtime/emu_abi.def"
+    };
+    (void)user;
+    if (symbol->st_shndx != SHN_UNDEF)
+        return false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i]) == 0)
+            return false;
+    print_error("unknown function %s\n", name);
+    return true;
+}
+
+/* Undefined symbols are those of emu_abi.def; relocations are relative; no section is written. */
+static void assert_relocations_are_known(const unsigned char *object)
+{
+    assert_false(any_symbol(object, is_unknown, NULL));
+    for (size_t i = 0; i < section_count(object); i++) {
+        Elf64_Shdr s = section(object, i);
+        assert_false(s.sh_flags & SHF_WRITE);
+        if (s.sh_type != SHT_RELA)
+            continue;
+        for (size_t at = 0; at < s.sh_size; at += sizeof(Elf64_Rela)) {
+            Elf64_Rela r;
+            memcpy(&r, object + s.sh_offset + at, sizeof r);
+#if defined(__x86_64__)
+            unsigned type = ELF64_R_TYPE(r.r_info);
+            assert_true(type == R_X86_64_PC32 || type == R_X86_64_PLT32);
+#endif
+        }
+    }
+}
+
+static void the_host_object_has_every_kernel(void **state)
+{
+    Fixture *f = *state;
+    size_t bytes, again_bytes;
+    const unsigned char *object =
+        backend_host_object(f->backend, f->kernels, f->count, 90, &bytes);
+    const void *again =
+        backend_host_object(f->backend, f->kernels, f->count, 90, &again_bytes);
+    assert_int_equal(bytes, again_bytes);
+    assert_memory_equal(object, again, bytes);
+    assert_memory_equal(object, ELFMAG, SELFMAG);
+    for (size_t i = 0; i < f->count; i++) {
+        assert_true(has_symbol(object, f->kernels[i]->name));
+        assert_true(
+            has_symbol(object, arena_printf(f->arena, "%s.sites", f->kernels[i]->name)));
+    }
+    assert_relocations_are_known(object);
+}
+
+/* The functions that emitters call: all that libdevice's code uses has a row in device.def. */
+static void libdevice_runs_on_the_host(void **state)
+{
+    static const char *const names[] = {
+        "exp",  "expm1", "log",  "log1p", "sin",   "cos",    "tan",    "tanh",
+        "sinh", "cosh",  "asin", "acos",  "atan",  "asinh",  "acosh",  "atanh",
+        "sqrt", "rsqrt", "cbrt", "erf",   "erfc",  "lgamma", "tgamma", "round",
+        "rint", "exp2",  "log2", "log10", "erfinv"};
+    static const char *const binary_names[] = {"pow",       "atan2", "fmod",
+                                               "nextafter", "hypot", "remainder"};
+    Fixture *f = *state;
+    const char *error = NULL;
+    Backend *b = backend_create(f->arena, f->cuda.libdevice, &error);
+    const KernelArg arg = {.align = 16, .bytes = 64};
+    Kernel *k = kernel_create(f->arena, backend_module(b), "math", &arg, 1, block, grid);
+    LLVMTypeRef types[] = {LLVMFloatTypeInContext(k->context),
+                           LLVMDoubleTypeInContext(k->context)};
+    LLVMValueRef zero = gx_i32(k, 0);
+    for (int is_double = 0; is_double < 2; is_double++) {
+        LLVMValueRef x[2];
+        x[0] = x[1] = gx_load(k, 0, zero, types[is_double], 8);
+        const char *suffix = is_double ? "" : "f";
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            x[0] =
+                gx_libdevice(k, arena_printf(f->arena, "%s%s", names[i], suffix), x, 1);
+        for (size_t i = 0; i < sizeof binary_names / sizeof *binary_names; i++)
+            x[0] = gx_libdevice(
+                k, arena_printf(f->arena, "%s%s", binary_names[i], suffix), x, 2);
+        gx_store(k, 0, zero, x[0], 8);
+    }
+    kernel_finish(k);
+    size_t bytes;
+    assert_relocations_are_known(backend_host_object(b, &k, 1, 90, &bytes));
+    backend_destroy(b);
+}
+
+/* LLVM's fatal errors come back, and the next compile works. */
+static void a_fatal_error_is_an_escape(void **state)
+{
+    Fixture *f = *state;
+    const char *error = NULL;
+    Backend *b = backend_create(f->arena, f->cuda.libdevice, &error);
+    const KernelArg arg = {.align = 16, .bytes = 64};
+    Kernel *k = kernel_create(f->arena, backend_module(b), "bad", &arg, 1, block, grid);
+    /* elect.sync is of sm_90: "Cannot select" on sm_80 */
+    const char *name = "llvm.nvvm.elect.sync";
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef elect = LLVMGetIntrinsicDeclaration(k->module, id, NULL, 0);
+    LLVMValueRef mask = gx_i32(k, UINT32_MAX);
+    LLVMValueRef v =
+        LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(elect), elect, &mask, 1, "");
+    gx_store(k, 0, gx_i32(k, 0), LLVMBuildExtractValue(k->builder, v, 0, ""), 4);
+    kernel_finish(k);
+    Target target;
+    assert_true(target_find("sm_80", &target));
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        backend_ptx(b, &k, 1, &target, f->cuda.ptx);
+    escape_pop(&e);
+    assert_int_equal(e.kind, ESCAPE_BUG);
+    assert_non_null(strstr(e.message, "elect"));
+    assert_non_null(backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_target_assembles),
+        cmocka_unit_test(both_assemblers_work_and_repeat),
+        cmocka_unit_test(a_bad_program_gives_the_assemblers_words),
+        cmocka_unit_test(a_missing_toolkit_is_named),
+        cmocka_unit_test(the_host_object_has_every_kernel),
+        cmocka_unit_test(libdevice_runs_on_the_host),
+        cmocka_unit_test(a_fatal_error_is_an_escape),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
