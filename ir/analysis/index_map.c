@@ -404,29 +404,69 @@ bool ix_stride(const IndexExpr *e, IxKind kind, uint32_t number, int64_t *stride
     return false;
 }
 
-const IndexExpr *ix_substitute(IndexContext *cx, const IndexExpr *e, IxKind kind,
-                               uint32_t count, const IndexExpr *const *by)
+/* What becomes of a variable: NULL leaves it alone. */
+typedef const IndexExpr *ReplaceFn(const void *user, const IndexExpr *variable);
+
+static const IndexExpr *rewrite(IndexContext *cx, const IndexExpr *e, ReplaceFn *replace,
+                                const void *user)
 {
     switch (e->kind) {
     case IX_CONST:
         return e;
     case IX_DIM:
     case IX_SYMBOL:
-    case IX_RUNTIME:
-        return e->kind == kind && (uint64_t)e->value < count && by[e->value] != NULL
-                   ? by[e->value]
-                   : e;
+    case IX_RUNTIME: {
+        const IndexExpr *by = replace(user, e);
+        return by != NULL ? by : e;
+    }
     case IX_ADD:
-        return ix_add(cx, ix_substitute(cx, e->a, kind, count, by),
-                      ix_substitute(cx, e->b, kind, count, by));
+        return ix_add(cx, rewrite(cx, e->a, replace, user),
+                      rewrite(cx, e->b, replace, user));
     case IX_MUL:
-        return ix_mul(cx, ix_substitute(cx, e->a, kind, count, by), e->value);
+        return ix_mul(cx, rewrite(cx, e->a, replace, user), e->value);
     case IX_FLOORDIV:
-        return ix_floordiv(cx, ix_substitute(cx, e->a, kind, count, by), e->value);
+        return ix_floordiv(cx, rewrite(cx, e->a, replace, user), e->value);
     case IX_MOD:
-        return ix_mod(cx, ix_substitute(cx, e->a, kind, count, by), e->value);
+        return ix_mod(cx, rewrite(cx, e->a, replace, user), e->value);
     }
     bug("an index expression of kind %d", (int)e->kind);
+}
+
+typedef struct Numbered {
+    IxKind kind;
+    uint32_t first, count;
+    const IndexExpr *const *by;
+} Numbered;
+
+static const IndexExpr *replace_numbered(const void *user, const IndexExpr *variable)
+{
+    const Numbered *n = user;
+    uint64_t at = (uint64_t)variable->value - n->first;
+    return variable->kind == n->kind && at < n->count ? n->by[at] : NULL;
+}
+
+const IndexExpr *ix_substitute(IndexContext *cx, const IndexExpr *e, IxKind kind,
+                               uint32_t count, const IndexExpr *const *by)
+{
+    Numbered n = {kind, 0, count, by};
+    return count == 0 ? e : rewrite(cx, e, replace_numbered, &n);
+}
+
+const IndexExpr *ix_replace(IndexContext *cx, const IndexExpr *e, IxKind kind,
+                            uint32_t number, const IndexExpr *by)
+{
+    Numbered n = {kind, number, 1, &by};
+    return rewrite(cx, e, replace_numbered, &n);
+}
+
+int64_t ix_divisor(const IndexExpr *e)
+{
+    Sum s = {.count = 0};
+    sum_add(&s, e, 1);
+    int64_t g = s.constant;
+    for (uint32_t i = 0; i < s.count; i++)
+        g = gcd(g, s.terms[i].factor);
+    return g < 0 ? -g : g;
 }
 
 /* -- memory order ------------------------------------------------------------------------ */

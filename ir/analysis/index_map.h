@@ -20,13 +20,23 @@ typedef struct Range {
     int64_t lo, hi; /* inclusive; empty if lo > hi */
 } Range;
 
-typedef enum { IX_CONST, IX_DIM, IX_SYMBOL, IX_RUNTIME, IX_ADD, IX_MUL, IX_FLOORDIV, IX_MOD } IxKind;
+typedef enum {
+    IX_CONST,
+    IX_DIM,
+    IX_SYMBOL,
+    IX_RUNTIME,
+    IX_ADD,
+    IX_MUL,
+    IX_FLOORDIV,
+    IX_MOD
+} IxKind;
 
 typedef struct IndexExpr IndexExpr;
 struct IndexExpr {
     IxKind kind;
-    uint32_t id;     /* creation number in its context: a total order */
-    int64_t value;   /* CONST: value; DIM, SYMBOL, RUNTIME: number; MUL, FLOORDIV, MOD: constant */
+    uint32_t id; /* creation number in its context: a total order */
+    int64_t
+        value; /* CONST: value; DIM, SYMBOL, RUNTIME: number; MUL, FLOORDIV, MOD: constant */
     const IndexExpr *a, *b; /* ADD: both; MUL, FLOORDIV, MOD: a */
     Range range;
 };
@@ -37,9 +47,9 @@ typedef struct IndexConstraint {
 } IndexConstraint;
 
 typedef struct IndexRuntime {
-    const Instruction *source;      /* integer array that is read */
-    const IndexExpr *const *index;  /* [rank of source] where, over the same variables */
-    Range range;                    /* the value is clamped into it */
+    const Instruction *source;     /* integer array that is read */
+    const IndexExpr *const *index; /* [rank of source] where, over the same variables */
+    Range range;                   /* the value is clamped into it */
 } IndexRuntime;
 
 struct IndexMap {
@@ -49,8 +59,8 @@ struct IndexMap {
     const Range *symbols;
     uint32_t runtime_count;
     const IndexRuntime *runtimes;
-    uint32_t result_count;            /* rank of the operand */
-    const IndexExpr *const *results;  /* NULL: the operand is not read by an index map */
+    uint32_t result_count;           /* rank of the operand */
+    const IndexExpr *const *results; /* NULL: the operand is not read by an index map */
     uint32_t constraint_count;
     const IndexConstraint *constraints;
 };
@@ -64,8 +74,9 @@ const IndexExpr *ix_symbol(IndexContext *cx, uint32_t number, Range range);
 const IndexExpr *ix_runtime(IndexContext *cx, uint32_t number, Range range);
 const IndexExpr *ix_add(IndexContext *cx, const IndexExpr *a, const IndexExpr *b);
 const IndexExpr *ix_mul(IndexContext *cx, const IndexExpr *a, int64_t factor);
-const IndexExpr *ix_floordiv(IndexContext *cx, const IndexExpr *a, int64_t divisor); /* > 0 */
-const IndexExpr *ix_mod(IndexContext *cx, const IndexExpr *a, int64_t divisor);      /* > 0 */
+const IndexExpr *ix_floordiv(IndexContext *cx, const IndexExpr *a,
+                             int64_t divisor);                                  /* > 0 */
+const IndexExpr *ix_mod(IndexContext *cx, const IndexExpr *a, int64_t divisor); /* > 0 */
 
 /* The maps of all operands of inst for one leaf of its result: [operand_count], by the INDEX
  * column; NULL if the opcode has none. */
@@ -89,7 +100,12 @@ bool ix_stride(const IndexExpr *e, IxKind kind, uint32_t number, int64_t *stride
 bool ix_depends(const IndexExpr *e, IxKind kind, uint32_t number);
 const IndexExpr *ix_substitute(IndexContext *cx, const IndexExpr *e, IxKind kind,
                                uint32_t count, const IndexExpr *const *by);
-const char *ix_text(Arena *a, const IndexExpr *e);           /* (d0 floordiv 4) + s0 * 2 */
-const char *index_map_text(Arena *a, const IndexMap *map);   /* for tests and dumps */
+/* The expression with one variable replaced. */
+const IndexExpr *ix_replace(IndexContext *cx, const IndexExpr *e, IxKind kind,
+                            uint32_t number, const IndexExpr *by);
+/* The largest known divisor of all values (0 for the constant 0). */
+int64_t ix_divisor(const IndexExpr *e);
+const char *ix_text(Arena *a, const IndexExpr *e);         /* (d0 floordiv 4) + s0 * 2 */
+const char *index_map_text(Arena *a, const IndexMap *map); /* for tests and dumps */
 
 #endif

@@ -1,0 +1,497 @@
+/* The elemental core: elements of any instruction through its index maps. See emit.h. */
+#include <string.h>
+
+#include "codegen/emit/op_emit.h"
+#include "ir/bug.h"
+
+/* The kernel's variables and the lane are numbered above all variables of index maps, so that
+ * substituting a map's own variables never touches them. */
+#define VARIABLE_BASE (1u << 24)
+
+/* -- values that were computed already ---------------------------------------------------- */
+
+typedef struct MemoEntry {
+    const Instruction *inst; /* NULL: an index expression's code */
+    const IndexExpr *const *index;
+    uint32_t rank, lane;
+    LLVMValueRef *values;   /* [lanes] */
+    struct MemoEntry *next; /* in its bucket */
+    uint32_t bucket;
+} MemoEntry;
+
+#define MEMO_BUCKETS 1024
+
+typedef struct Memo {
+    MemoEntry *buckets[MEMO_BUCKETS];
+    MemoEntry **entries; /* in the order they were made */
+    size_t count, capacity;
+    size_t *scopes; /* entries when each open scope began */
+    size_t scope_count, scope_capacity;
+} Memo;
+
+static uint32_t memo_bucket(const Instruction *inst, uint32_t rank,
+                            const IndexExpr *const *index, uint32_t lane)
+{
+    uint64_t h =
+        (inst == NULL ? 7 : (uint64_t)inst->id + 11) * UINT64_C(0x9e3779b97f4a7c15);
+    h += lane;
+    for (uint32_t i = 0; i < rank; i++)
+        h = (h ^ index[i]->id) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint32_t)((h ^ (h >> 32)) % MEMO_BUCKETS);
+}
+
+static MemoEntry *memo_find(Emit *e, const Instruction *inst, uint32_t rank,
+                            const IndexExpr *const *index, uint32_t lane)
+{
+    MemoEntry *m = e->memo->buckets[memo_bucket(inst, rank, index, lane)];
+    for (; m != NULL; m = m->next) {
+        if (m->inst == inst && m->rank == rank && m->lane == lane &&
+            (rank == 0 || memcmp(m->index, index, rank * sizeof *index) == 0))
+            return m;
+    }
+    return NULL;
+}
+
+static void memo_add(Emit *e, const Instruction *inst, uint32_t rank,
+                     const IndexExpr *const *index, uint32_t lane,
+                     const LLVMValueRef *values, uint32_t count)
+{
+    Memo *memo = e->memo;
+    MemoEntry *m = ARENA_NEW(e->arena, MemoEntry);
+    m->inst = inst;
+    m->index = arena_copy(e->arena, index, rank * sizeof *index);
+    m->rank = rank;
+    m->lane = lane;
+    m->values = arena_copy(e->arena, values, count * sizeof *values);
+    m->bucket = memo_bucket(inst, rank, index, lane);
+    m->next = memo->buckets[m->bucket];
+    memo->buckets[m->bucket] = m;
+    memo->entries = arena_grow(e->arena, memo->entries, &memo->capacity, memo->count + 1,
+                               sizeof(MemoEntry *));
+    memo->entries[memo->count++] = m;
+}
+
+void emit_scope_begin(Emit *e)
+{
+    Memo *memo = e->memo;
+    memo->scopes = arena_grow(e->arena, memo->scopes, &memo->scope_capacity,
+                              memo->scope_count + 1, sizeof(size_t));
+    memo->scopes[memo->scope_count++] = memo->count;
+}
+
+void emit_scope_end(Emit *e)
+{
+    Memo *memo = e->memo;
+    size_t keep = memo->scopes[--memo->scope_count];
+    while (memo->count > keep) {
+        MemoEntry *m = memo->entries[--memo->count];
+        memo->buckets[m->bucket] = m->next;
+    }
+}
+
+/* -- variables and index code --------------------------------------------------------------- */
+
+Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_args,
+                 bool wide_index, uint32_t lanes)
+{
+    Emit *e = ARENA_NEW(k->arena, Emit);
+    e->k = k;
+    e->arena = k->arena;
+    e->ix = index_context_create(k->arena);
+    e->index_type = gx_int_type(k, wide_index ? 64 : 32);
+    e->lanes = lanes;
+    e->comp = comp;
+    e->parameter_args = parameter_args;
+    e->maps = ARENA_ARRAY(k->arena, IndexMap *, comp->instruction_count);
+    e->memo = ARENA_NEW(k->arena, Memo);
+    return e;
+}
+
+const IndexExpr *emit_variable(Emit *e, LLVMValueRef value, Range range)
+{
+    if (e->variable_count >= VARIABLE_BASE)
+        bug("a kernel has too many variables");
+    e->variables = arena_grow(e->arena, e->variables, &e->variable_capacity,
+                              e->variable_count + 1, sizeof *e->variables);
+    e->variables[e->variable_count] = value;
+    return ix_runtime(e->ix, VARIABLE_BASE + (uint32_t)e->variable_count++, range);
+}
+
+const IndexExpr *emit_lane(Emit *e)
+{
+    return ix_symbol(e->ix, VARIABLE_BASE, (Range){0, (int64_t)e->lanes - 1});
+}
+
+static bool depends_on_lane(const IndexExpr *x)
+{
+    return ix_depends(x, IX_SYMBOL, VARIABLE_BASE);
+}
+
+LLVMValueRef emit_index_constant(Emit *e, int64_t value)
+{
+    return LLVMConstInt(e->index_type, (uint64_t)value, 1);
+}
+
+static LLVMValueRef index_code(Emit *e, const IndexExpr *x, uint32_t lane)
+{
+    LLVMBuilderRef b = e->k->builder;
+    switch (x->kind) {
+    case IX_CONST:
+        return emit_index_constant(e, x->value);
+    case IX_SYMBOL:
+        if (x->value != VARIABLE_BASE)
+            bug("an index expression holds the free symbol s%lld", (long long)x->value);
+        return emit_index_constant(e, lane);
+    case IX_RUNTIME:
+        if (x->value < VARIABLE_BASE)
+            bug("an index expression holds the free variable r%lld", (long long)x->value);
+        return e->variables[x->value - VARIABLE_BASE];
+    case IX_DIM:
+        bug("an index expression holds the free dimension d%lld", (long long)x->value);
+    case IX_ADD:
+        return LLVMBuildNSWAdd(b, emit_index(e, x->a, lane), emit_index(e, x->b, lane),
+                               "");
+    case IX_MUL:
+        return LLVMBuildNSWMul(b, emit_index(e, x->a, lane),
+                               emit_index_constant(e, x->value), "");
+    case IX_FLOORDIV:
+    case IX_MOD: {
+        LLVMValueRef a = emit_index(e, x->a, lane), c = emit_index_constant(e, x->value);
+        bool mod = x->kind == IX_MOD;
+        if (x->a->range.lo >= 0)
+            return mod ? LLVMBuildURem(b, a, c, "") : LLVMBuildUDiv(b, a, c, "");
+        /* floor, not truncation, of a value that may be negative */
+        LLVMValueRef zero = emit_index_constant(e, 0);
+        LLVMValueRef r = LLVMBuildSRem(b, a, c, "");
+        LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, r, zero, "");
+        if (mod)
+            return LLVMBuildAdd(b, r, LLVMBuildSelect(b, negative, c, zero, ""), "");
+        LLVMValueRef q = LLVMBuildSDiv(b, a, c, "");
+        return LLVMBuildAdd(
+            b, q, LLVMBuildSelect(b, negative, emit_index_constant(e, -1), zero, ""), "");
+    }
+    }
+    bug("an index expression of kind %d", (int)x->kind);
+}
+
+LLVMValueRef emit_index(Emit *e, const IndexExpr *expr, uint32_t lane)
+{
+    if (!depends_on_lane(expr))
+        lane = 0;
+    MemoEntry *m = memo_find(e, NULL, 1, &expr, lane);
+    if (m != NULL)
+        return m->values[0];
+    LLVMValueRef v = index_code(e, expr, lane);
+    memo_add(e, NULL, 1, &expr, lane, &v, 1);
+    return v;
+}
+
+LLVMValueRef emit_in_range(Emit *e, const IndexExpr *expr, Range range, uint32_t lane)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef v = emit_index(e, expr, lane), ok = NULL;
+    if (expr->range.lo < range.lo)
+        ok = LLVMBuildICmp(b, LLVMIntSGE, v, emit_index_constant(e, range.lo), "");
+    if (expr->range.hi > range.hi) {
+        LLVMValueRef below =
+            LLVMBuildICmp(b, LLVMIntSLE, v, emit_index_constant(e, range.hi), "");
+        ok = ok == NULL ? below : LLVMBuildAnd(b, ok, below, "");
+    }
+    return ok != NULL ? ok : LLVMConstInt(gx_int_type(e->k, 1), 1, 0);
+}
+
+void emit_delinear(Emit *e, const Shape *shape, const IndexExpr *linear,
+                   const IndexExpr **index)
+{
+    index_delinear(e->ix, shape, linear, index);
+}
+
+/* -- maps --------------------------------------------------------------------------------- */
+
+static IndexMap *maps_of(Emit *e, const Instruction *inst)
+{
+    if (inst->parent != e->comp)
+        return index_maps(e->ix, inst, 0);
+    if (e->maps[inst->id] == NULL)
+        e->maps[inst->id] = index_maps(e->ix, inst, 0);
+    return e->maps[inst->id];
+}
+
+const IndexMap *emit_operand_map(Emit *e, const Instruction *inst, uint32_t operand)
+{
+    return &maps_of(e, inst)[operand];
+}
+
+bool emit_is_uniform(uint32_t rank, const IndexExpr *const *index)
+{
+    for (uint32_t i = 0; i < rank; i++) {
+        if (depends_on_lane(index[i]))
+            return false;
+    }
+    return true;
+}
+
+void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index, uint32_t lane,
+                  const IndexExpr **out)
+{
+    const IndexExpr *value = ix_const(e->ix, lane);
+    for (uint32_t i = 0; i < rank; i++)
+        out[i] = ix_replace(e->ix, index[i], IX_SYMBOL, VARIABLE_BASE, value);
+}
+
+/* A start index that a map reads at run time: the value, clamped into its range. */
+static const IndexExpr *bind_runtime(Emit *e, const IndexRuntime *r,
+                                     const IndexExpr *const *at)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef v[EMIT_MOST_LANES];
+    uint32_t lanes = e->lanes;
+    e->lanes = 1;
+    emit_element(e, r->source, at, v);
+    e->lanes = lanes;
+    DType t = r->source->shape->dtype;
+    LLVMTypeRef type = LLVMTypeOf(v[0]);
+    unsigned bits = LLVMGetIntTypeWidth(type);
+    /* clamp in the index's own type where that can hold the bound, else the bound cannot be
+     * exceeded; then to index_type */
+    int64_t hi = r->range.hi;
+    bool is_signed = dtype_is_signed(t);
+    LLVMValueRef zero = LLVMConstInt(type, 0, 0);
+    LLVMValueRef x = v[0];
+    if (is_signed)
+        x = gx_intrinsic(e->k, "smax", (LLVMValueRef[]){x, zero}, 2);
+    unsigned value_bits = is_signed ? bits - 1 : bits;
+    if (value_bits >= 63 || hi < (INT64_C(1) << value_bits) - 1) {
+        LLVMValueRef bound = LLVMConstInt(type, (uint64_t)hi, 0);
+        x = gx_intrinsic(e->k, is_signed ? "smin" : "umin", (LLVMValueRef[]){x, bound},
+                         2);
+    }
+    unsigned wanted = LLVMGetIntTypeWidth(e->index_type);
+    if (bits < wanted)
+        x = LLVMBuildZExt(b, x, e->index_type, "");
+    else if (bits > wanted)
+        x = LLVMBuildTrunc(b, x, e->index_type, "");
+    return emit_variable(e, x, r->range);
+}
+
+/* The map applied to an index: its runtimes bound, its symbols replaced by `symbols` (may be
+ * NULL if it has none). results: [map->result_count]; constraints the same way. */
+void emit_apply(Emit *e, const IndexMap *map, const IndexExpr *const *index,
+                const IndexExpr *const *symbols, const IndexExpr **results,
+                const IndexExpr **constraints)
+{
+    IndexContext *ix = e->ix;
+    const IndexExpr **runtimes =
+        ARENA_ARRAY(e->arena, const IndexExpr *, (size_t)map->runtime_count + 1);
+    for (uint32_t i = 0; i < map->runtime_count; i++) {
+        const IndexRuntime *r = &map->runtimes[i];
+        uint32_t rank = r->source->shape->rank;
+        const IndexExpr *at[EMIT_MOST_RANK];
+        for (uint32_t d = 0; d < rank; d++) {
+            at[d] = ix_substitute(ix, r->index[d], IX_DIM, map->dim_count, index);
+            at[d] = ix_substitute(ix, at[d], IX_SYMBOL, map->symbol_count, symbols);
+        }
+        runtimes[i] = bind_runtime(e, r, at);
+    }
+    uint32_t total =
+        map->result_count + (constraints != NULL ? map->constraint_count : 0);
+    for (uint32_t i = 0; i < total; i++) {
+        bool is_result = i < map->result_count;
+        const IndexExpr *x =
+            is_result ? map->results[i] : map->constraints[i - map->result_count].expr;
+        x = ix_substitute(ix, x, IX_SYMBOL, map->symbol_count, symbols);
+        x = ix_substitute(ix, x, IX_RUNTIME, map->runtime_count, runtimes);
+        x = ix_substitute(ix, x, IX_DIM, map->dim_count, index);
+        if (is_result)
+            results[i] = x;
+        else
+            constraints[i - map->result_count] = x;
+    }
+}
+
+/* -- elements ------------------------------------------------------------------------------- */
+
+static void splat(uint32_t lanes, LLVMValueRef *out)
+{
+    for (uint32_t v = 1; v < lanes; v++)
+        out[v] = out[0];
+}
+
+static void element_scalar(Emit *e, const Instruction *inst,
+                           const IndexExpr *const *index, LLVMValueRef *out)
+{
+    uint32_t n = inst->operand_count, lanes = e->lanes;
+    LLVMValueRef *values = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)n * lanes + 1);
+    const IndexMap *maps = maps_of(e, inst);
+    const IndexExpr *at[EMIT_MOST_RANK];
+    for (uint32_t i = 0; i < n; i++) {
+        emit_apply(e, &maps[i], index, NULL, at, NULL);
+        emit_element(e, inst->operands[i], at, values + (size_t)i * lanes);
+    }
+    for (uint32_t v = 0; v < lanes; v++) {
+        LLVMValueRef operands[8];
+        if (n > 8)
+            bug("%s has %u operands", inst->name, n);
+        for (uint32_t i = 0; i < n; i++)
+            operands[i] = values[(size_t)i * lanes + v];
+        e->k->at = inst->name;
+        out[v] = op_emit[inst->op].scalar(e->k, inst, operands);
+    }
+}
+
+/* gather and dynamic-slice may read another start for each lane; where starts do not depend
+ * on it, neighbours stay neighbours. */
+static bool runtimes_uniform(Emit *e, const IndexMap *map, const IndexExpr *const *index)
+{
+    for (uint32_t i = 0; i < map->runtime_count; i++) {
+        const IndexRuntime *r = &map->runtimes[i];
+        for (uint32_t d = 0; d < r->source->shape->rank; d++) {
+            const IndexExpr *x =
+                ix_substitute(e->ix, r->index[d], IX_DIM, map->dim_count, index);
+            if (depends_on_lane(x))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool element_move(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                         LLVMValueRef *out)
+{
+    const IndexMap *map = &maps_of(e, inst)[0];
+    if (map->results == NULL)
+        bug("%s (%s) has no index map", inst->name, op_info[inst->op].name);
+    if (e->lanes > 1 && !runtimes_uniform(e, map, index))
+        return false;
+    const IndexExpr *at[EMIT_MOST_RANK];
+    emit_apply(e, map, index, NULL, at, NULL);
+    emit_element(e, inst->operands[0], at, out);
+    return true;
+}
+
+/* One lane after the other. */
+static void element_by_lane(Emit *e, const Instruction *inst,
+                            const IndexExpr *const *index, LLVMValueRef *out)
+{
+    uint32_t lanes = e->lanes;
+    const IndexExpr *at[EMIT_MOST_RANK];
+    for (uint32_t v = 0; v < lanes; v++) {
+        emit_at_lane(e, inst->shape->rank, index, v, at);
+        e->lanes = 1;
+        emit_element(e, inst, at, &out[v]);
+        e->lanes = lanes;
+    }
+}
+
+static void element_constant(Emit *e, const Instruction *inst,
+                             const IndexExpr *const *index, LLVMValueRef *out)
+{
+    int64_t element = 0, stride = 1;
+    for (uint32_t i = inst->shape->rank; i-- > 0;) {
+        if (index[i]->kind != IX_CONST)
+            bug("constant %s of a fusion is no scalar", inst->name);
+        element += index[i]->value * stride;
+        stride *= inst->shape->dims[i];
+    }
+    out[0] = emit_constant(e->k, inst->shape->dtype, inst->literal, element);
+}
+
+void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                  LLVMValueRef *out)
+{
+    uint32_t rank = inst->shape->rank, lanes = e->lanes;
+    if (rank > EMIT_MOST_RANK)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s has rank %u; kernels handle up to %d",
+                     inst->name, rank, EMIT_MOST_RANK);
+    if (lanes > 1 && emit_is_uniform(rank, index)) {
+        e->lanes = 1;
+        emit_element(e, inst, index, out);
+        e->lanes = lanes;
+        splat(lanes, out);
+        return;
+    }
+    MemoEntry *m = memo_find(e, inst, rank, index, lanes);
+    if (m != NULL) {
+        memcpy(out, m->values, lanes * sizeof *out);
+        return;
+    }
+    const char *outer = e->k->at;
+    e->k->at = inst->name;
+    switch (op_emit[inst->op].kind) {
+    case EMIT_SCALAR:
+        element_scalar(e, inst, index, out);
+        break;
+    case EMIT_MOVE:
+        if (!element_move(e, inst, index, out))
+            element_by_lane(e, inst, index, out);
+        break;
+    case EMIT_CONSTANT:
+        if (lanes > 1)
+            element_by_lane(e, inst, index, out);
+        else
+            element_constant(e, inst, index, out);
+        break;
+    case EMIT_SELECT:
+    case EMIT_INDEX:
+    case EMIT_REDUCE:
+    case EMIT_CONTRACT:
+        if (lanes > 1)
+            element_by_lane(e, inst, index, out);
+        else
+            op_emit[inst->op].select(e, inst, index, out);
+        break;
+    case EMIT_NOTHING:
+        if (inst->op != OP_PARAMETER)
+            bug("%s has no value", inst->name);
+        emit_load(e, e->parameter_args[inst->parameter], inst->shape, index, out);
+        break;
+    case EMIT_ALIAS:
+        if (inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT)
+            bug("%s inside a fusion is no array", inst->name);
+        emit_element(e, inst->operands[0], index, out);
+        break;
+    default:
+        bug("%s (%s) cannot be emitted by element", inst->name, op_info[inst->op].name);
+    }
+    e->k->at = outer;
+    memo_add(e, inst, rank, index, lanes, out, lanes);
+}
+
+/* -- scalar computations ---------------------------------------------------------------------- */
+
+void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
+                      LLVMValueRef *out)
+{
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, e->arena, &count);
+    LLVMValueRef *values = ARENA_ARRAY(e->arena, LLVMValueRef, comp->instruction_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = order[i];
+        LLVMValueRef operands[8];
+        bool is_array = shape_is_array(inst->shape);
+        for (uint32_t k = 0; is_array && k < inst->operand_count && k < 8; k++)
+            operands[k] = values[inst->operands[k]->id];
+        const OpEmit *emit = &op_emit[inst->op];
+        if (inst->op == OP_PARAMETER)
+            values[inst->id] = args[inst->parameter];
+        else if (!is_array)
+            continue; /* a tuple: only the root */
+        else if (emit->kind == EMIT_CONSTANT)
+            values[inst->id] = emit_constant(e->k, inst->shape->dtype, inst->literal, 0);
+        else if (emit->kind == EMIT_SCALAR)
+            values[inst->id] = emit->scalar(e->k, inst, operands);
+        else if (emit->kind == EMIT_MOVE && shape_elements(inst->shape) == 1 &&
+                 inst->operands[0]->shape->dtype == inst->shape->dtype)
+            values[inst->id] = operands[0];
+        else
+            escape_throw(ESCAPE_UNSUPPORTED, "%s (%s) in the scalar computation %s",
+                         inst->name, op_info[inst->op].name, comp->name);
+    }
+    const Instruction *root = comp->root;
+    if (root->op != OP_TUPLE) {
+        out[0] = values[root->id];
+        return;
+    }
+    for (uint32_t i = 0; i < root->operand_count; i++)
+        out[i] = values[root->operands[i]->id];
+}

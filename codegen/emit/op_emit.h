@@ -1,0 +1,39 @@
+/* The EMIT column of ops.def: what kind of code an opcode becomes inside a kernel. */
+#ifndef GXC_CODEGEN_EMIT_OP_EMIT_H
+#define GXC_CODEGEN_EMIT_OP_EMIT_H
+
+#include "codegen/emit/emit.h"
+
+typedef enum {
+    EMIT_NOTHING, /* parameter, after-all */
+    EMIT_SCALAR,  /* a function of one element of each operand */
+    EMIT_MOVE,    /* the operand's element at the mapped index */
+    EMIT_SELECT,  /* one of the operands' elements, by the maps' constraints */
+    EMIT_INDEX,   /* a function of the index: iota */
+    EMIT_CONSTANT,
+    EMIT_ALIAS,    /* no code: tuples, barriers */
+    EMIT_REDUCE,   /* combines over the maps' symbols with a computation */
+    EMIT_CONTRACT, /* sums products over the maps' symbols */
+    EMIT_KERNEL,   /* has a kernel of its own kind only */
+    EMIT_CONTROL,  /* a command of the plan */
+    EMIT_COLLECTIVE,
+    EMIT_ASYNC,
+    EMIT_CUSTOM,
+    EMIT_FUSION,
+    EMIT_DEVICE_ID,   /* an argument of the kernel */
+    EMIT_EXPAND,      /* a pass writes it as simpler operations */
+    EMIT_UNSUPPORTED, /* not supported in kernels yet */
+} EmitKind;
+
+typedef void SelectFn(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                      LLVMValueRef *out);
+
+typedef struct OpEmit {
+    EmitKind kind;
+    ScalarFn *scalar;
+    SelectFn *select; /* also for the reduce, contract and index kinds */
+} OpEmit;
+
+extern const OpEmit op_emit[OP_COUNT];
+
+#endif
