@@ -309,6 +309,17 @@ void emit_apply(Emit *e, const IndexMap *map, const IndexExpr *const *index,
     }
 }
 
+LLVMValueRef emit_constraints_hold(Emit *e, const IndexMap *map,
+                                   const IndexExpr *const *constraints)
+{
+    LLVMValueRef ok = NULL;
+    for (uint32_t i = 0; i < map->constraint_count; i++) {
+        LLVMValueRef c = emit_in_range(e, constraints[i], map->constraints[i].range, 0);
+        ok = ok == NULL ? c : LLVMBuildAnd(e->k->builder, ok, c, "");
+    }
+    return ok;
+}
+
 /* -- elements ------------------------------------------------------------------------------- */
 
 static void splat(uint32_t lanes, LLVMValueRef *out)

@@ -63,6 +63,9 @@ const IndexMap *emit_operand_map(Emit *e, const Instruction *inst, uint32_t oper
 void emit_apply(Emit *e, const IndexMap *map, const IndexExpr *const *index,
                 const IndexExpr *const *symbols, const IndexExpr **results,
                 const IndexExpr **constraints);
+/* All of a map's constraints hold, where emit_apply put them: i1, or NULL if it has none. */
+LLVMValueRef emit_constraints_hold(Emit *e, const IndexMap *map,
+                                   const IndexExpr *const *constraints);
 bool emit_is_uniform(uint32_t rank, const IndexExpr *const *index); /* no lane in it */
 void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index, uint32_t lane,
                   const IndexExpr **out);

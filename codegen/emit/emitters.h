@@ -1,0 +1,40 @@
+/* Emitters: each makes one kind of kernel from a fusion. Which one a fusion gets is decided by
+ * the fusion pass and stands in the fusion's backend_config; ir/analysis/emitter.h names the
+ * kinds and says what is legal. Codegen carries it out and decides nothing again. */
+#ifndef GXC_CODEGEN_EMIT_EMITTERS_H
+#define GXC_CODEGEN_EMIT_EMITTERS_H
+
+#include "codegen/emit/emit.h"
+#include "ir/analysis/target.h"
+
+/* What an emitter is given. Kernel arguments: the fused computation's parameters by number,
+ * then the leaves of its result, then `scratch_count` buffers that the emitter asked for. */
+typedef struct EmitterInput {
+    Arena *arena;
+    LLVMContextRef context;
+    const Target *target;
+    const Instruction *fusion;
+    const char *name;      /* of the kernel */
+    const KernelArg *args; /* [arg_count] */
+    uint32_t arg_count;
+    bool contract; /* a * b + c may become fma */
+} EmitterInput;
+
+typedef Kernel *EmitterFn(const EmitterInput *in);
+
+EmitterFn emitter_loop;
+
+/* -- what emitters share -------------------------------------------------------------- */
+
+/* The fused computation's results: its root, or the operands of a root tuple. */
+uint32_t fusion_result_count(const Instruction *fusion);
+const Instruction *fusion_result(const Instruction *fusion, uint32_t i);
+/* The kernel argument of result i. */
+uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
+/* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
+const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp);
+/* Whether byte offsets of all arrays of the fused computation fit 31 bits. */
+bool fusion_fits_32_bits(const Computation *comp);
+Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes);
+
+#endif

@@ -1,0 +1,102 @@
+/* Elements that come from one of several operands, by the constraints of the index maps:
+ * concatenate, pad, dynamic-update-slice; and iota, which is its own index. One lane. */
+#include "codegen/emit/op_emit.h"
+#include "ir/bug.h"
+
+SelectFn select_concatenate, select_pad, select_dynamic_update_slice, select_iota;
+
+/* condition ? operand `inside` at `at` : otherwise(...), evaluating one side only. */
+static void select_constant_side(Emit *e, LLVMValueRef condition,
+                                 const Instruction *inside, const IndexExpr *const *at,
+                                 const Instruction *outside,
+                                 const IndexExpr *const *outside_at, LLVMValueRef *out)
+{
+    if (condition == NULL) {
+        emit_element(e, inside, at, out);
+        return;
+    }
+    GxIf branch;
+    LLVMValueRef v[1];
+    gx_if_begin(e->k, &branch, condition);
+    emit_scope_begin(e);
+    emit_element(e, inside, at, v);
+    emit_scope_end(e);
+    gx_if_else(e->k, &branch, v, 1);
+    emit_scope_begin(e);
+    emit_element(e, outside, outside_at, v);
+    emit_scope_end(e);
+    gx_if_end(e->k, &branch, v, 1, out);
+}
+
+void select_pad(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                LLVMValueRef *out)
+{
+    const IndexMap *map = emit_operand_map(e, inst, 0);
+    const IndexExpr *at[EMIT_MOST_RANK], *constraints[2 * EMIT_MOST_RANK];
+    emit_apply(e, map, index, NULL, at, constraints);
+    select_constant_side(e, emit_constraints_hold(e, map, constraints), inst->operands[0],
+                         at, inst->operands[1], NULL, out);
+}
+
+void select_dynamic_update_slice(Emit *e, const Instruction *inst,
+                                 const IndexExpr *const *index, LLVMValueRef *out)
+{
+    const IndexMap *map = emit_operand_map(e, inst, 1);
+    const IndexExpr *at[EMIT_MOST_RANK], *constraints[2 * EMIT_MOST_RANK];
+    emit_apply(e, map, index, NULL, at, constraints);
+    select_constant_side(e, emit_constraints_hold(e, map, constraints), inst->operands[1],
+                         at, inst->operands[0], index, out);
+}
+
+/* A chain of branches, each asking whether the index still lies in this operand. */
+static void concatenate_from(Emit *e, const Instruction *inst, uint32_t operand,
+                             const IndexExpr *const *index, LLVMValueRef *out)
+{
+    const IndexMap *map = emit_operand_map(e, inst, operand);
+    const IndexExpr *at[EMIT_MOST_RANK], *constraints[EMIT_MOST_RANK];
+    emit_apply(e, map, index, NULL, at, constraints);
+    const Instruction *source = inst->operands[operand];
+    LLVMValueRef ok = NULL;
+    /* the chain has ruled out the operands before: only the upper bound is left to ask */
+    bool last = true;
+    for (uint32_t k = operand + 1; k < inst->operand_count; k++)
+        last &= shape_elements(inst->operands[k]->shape) == 0;
+    if (shape_elements(source->shape) == 0 && !last) {
+        concatenate_from(e, inst, operand + 1, index, out);
+        return;
+    }
+    if (!last && map->constraint_count != 0)
+        ok = emit_in_range(
+            e, constraints[0],
+            (Range){constraints[0]->range.lo, map->constraints[0].range.hi}, 0);
+    if (ok == NULL) {
+        emit_element(e, source, at, out);
+        return;
+    }
+    GxIf branch;
+    LLVMValueRef v[1];
+    gx_if_begin(e->k, &branch, ok);
+    emit_scope_begin(e);
+    emit_element(e, source, at, v);
+    emit_scope_end(e);
+    gx_if_else(e->k, &branch, v, 1);
+    emit_scope_begin(e);
+    concatenate_from(e, inst, operand + 1, index, v);
+    emit_scope_end(e);
+    gx_if_end(e->k, &branch, v, 1, out);
+}
+
+void select_concatenate(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                        LLVMValueRef *out)
+{
+    concatenate_from(e, inst, 0, index, out);
+}
+
+void select_iota(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                 LLVMValueRef *out)
+{
+    int64_t along = inst_int(inst, ATTR_IOTA_DIMENSION, 0);
+    LLVMValueRef v = emit_index(e, index[along], 0);
+    DType from = LLVMGetIntTypeWidth(e->index_type) == 64 ? DT_S64 : DT_S32;
+    out[0] = scalar_convert_value(e->k, v, from, inst->shape->dtype);
+}
