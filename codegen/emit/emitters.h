@@ -11,7 +11,7 @@
  * then the leaves of its result, then `scratch_count` buffers that the emitter asked for. */
 typedef struct EmitterInput {
     Arena *arena;
-    LLVMContextRef context;
+    LLVMModuleRef module;    /* kernels share one */
     const Target *target;
     const Instruction *fusion;
     const char *name;      /* of the kernel */

@@ -136,7 +136,7 @@ Kernel *emitter_loop(const EmitterInput *in)
         escape_throw(ESCAPE_UNSUPPORTED,
                      "%s has %lld elements; kernels handle up to 2^38", in->fusion->name,
                      (long long)elements);
-    Kernel *k = kernel_create(in->arena, in->context, in->name, in->args, in->arg_count,
+    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
                               (uint32_t[3]){per_block, 1, 1},
                               (uint32_t[3]){(uint32_t)blocks, 1, 1});
     Emit *e = emitter_begin(in, k, lanes);
