@@ -14,8 +14,8 @@
 
 /* -- failures ----------------------------------------------------------------------- */
 
-static void describe(const EvalCall *call, const char *format, va_list args, char *out,
-                     size_t size)
+static GXC_FORMAT(2, 0) void describe(const EvalCall *call, const char *format,
+                                      va_list args, char *out, size_t size)
 {
     int n = snprintf(out, size, "%%%s = %s: ", call->inst->name,
                      op_info[call->inst->op].name);
