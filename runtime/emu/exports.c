@@ -5,45 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/number.h"
 #include "runtime/emu/object.h"
 
 typedef union FloatBits {
     float value;
     uint32_t bits;
-    uint16_t low[2];
 } FloatBits;
-
-/* Rounds to nearest even into a format of `exponent` and `mantissa` bits with infinities. */
-static uint16_t round_double(double value, int exponent, int mantissa)
-{
-    union {
-        double value;
-        uint64_t bits;
-    } u = {value};
-    uint16_t sign = (uint16_t)(u.bits >> 63 << (exponent + mantissa));
-    uint16_t infinity = (uint16_t)(((1 << exponent) - 1) << mantissa);
-    uint64_t magnitude = u.bits & ~(UINT64_C(1) << 63);
-    if (magnitude > UINT64_C(0x7ff) << 52)
-        return (uint16_t)(sign | infinity | 1 << (mantissa - 1) |
-                          (int)(magnitude >> (52 - mantissa) & ((1U << mantissa) - 1)));
-    if (magnitude == UINT64_C(0x7ff) << 52)
-        return sign | infinity;
-    int bias = (1 << (exponent - 1)) - 1;
-    int power = (int)(magnitude >> 52) - 1023 + bias; /* the biased exponent */
-    uint64_t digits = magnitude & ((UINT64_C(1) << 52) - 1);
-    if (magnitude >> 52 != 0)
-        digits |= UINT64_C(1) << 52;
-    int drop = 52 - mantissa + (power < 1 ? 1 - power : 0);
-    if (drop > 60)
-        return sign;
-    uint64_t kept = digits >> drop, rest = digits & ((UINT64_C(1) << drop) - 1);
-    uint64_t half = UINT64_C(1) << (drop - 1);
-    if (rest > half || (rest == half && (kept & 1) != 0))
-        kept++;
-    /* The implicit bit of a normal number adds 1 to the exponent field. */
-    uint64_t result = kept + (power < 1 ? 0 : (uint64_t)(power - 1) << mantissa);
-    return result >= infinity ? sign | infinity : (uint16_t)(sign | result);
-}
 
 static float low_bits(uint16_t bits)
 {
@@ -53,37 +21,28 @@ static float low_bits(uint16_t bits)
 
 static float trunc_sf_bf(float x)
 {
-    return low_bits(round_double((double)x, 8, 7));
+    return low_bits((uint16_t)number_from_float(DT_BF16, x));
 }
 
 static float trunc_df_bf(double x)
 {
-    return low_bits(round_double(x, 8, 7));
+    return low_bits((uint16_t)number_from_double(DT_BF16, x));
 }
 
 static float trunc_sf_hf(float x)
 {
-    return low_bits(round_double((double)x, 5, 10));
+    return low_bits((uint16_t)number_from_float(DT_F16, x));
 }
 
 static float trunc_df_hf(double x)
 {
-    return low_bits(round_double(x, 5, 10));
+    return low_bits((uint16_t)number_from_double(DT_F16, x));
 }
 
 static float extend_hf_sf(float x)
 {
     FloatBits u = {x};
-    uint32_t half = u.bits & 0xffff;
-    uint32_t sign = (half & 0x8000) << 16, magnitude = half & 0x7fff;
-    if (magnitude >= 0x7c00) {
-        u.bits = sign | 0x7f800000 | (magnitude & 0x3ff) << 13;
-        return u.value;
-    }
-    float value = magnitude < 0x400 ? ldexpf((float)magnitude, -24)
-                                    : ldexpf((float)(0x400 | (magnitude & 0x3ff)),
-                                             (int)(magnitude >> 10) - 25);
-    return sign != 0 ? -value : value;
+    return number_f16_to_float((uint16_t)u.bits);
 }
 
 static double extend_hf_df(float x)
@@ -129,12 +88,13 @@ static WideUnsigned remainder_wide_unsigned(WideUnsigned a, WideUnsigned b)
 #define LIBM_BOTH(X)                                                                     \
     X(acos)                                                                              \
     X(acosh)                                                                             \
-    X(asin) X(asinh) X(atan) X(atan2) X(atanh) X(cbrt) X(ceil) X(copysign) X(cos)        \
-        X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1) X(fabs) X(floor) X(fma) X(fmax)   \
-            X(fmin) X(fmod) X(frexp) X(hypot) X(ldexp) X(lgamma) X(log) X(log10)         \
-                X(log1p) X(log2) X(lrint) X(llrint) X(modf) X(nearbyint) X(pow)          \
-                    X(remainder) X(rint) X(round) X(scalbn) X(sin) X(sinh) X(sqrt)       \
-                        X(tan) X(tanh) X(tgamma) X(trunc)
+    X(asin)                                                                              \
+    X(asinh) X(atan) X(atan2) X(atanh) X(cbrt) X(ceil) X(copysign) X(cos) X(cosh) X(erf) \
+        X(erfc) X(exp) X(exp2) X(expm1) X(fabs) X(floor) X(fma) X(fmax) X(fmin) X(fmod)  \
+            X(frexp) X(hypot) X(ldexp) X(lgamma) X(log) X(log10) X(log1p) X(log2)        \
+                X(lrint) X(llrint) X(modf) X(nearbyint) X(pow) X(remainder) X(rint)      \
+                    X(round) X(scalbn) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma)   \
+                        X(trunc)
 
 static uintptr_t libm_find(const char *name)
 {

@@ -1,0 +1,521 @@
+/* The functions of cublaslt.def: descriptors, and matmuls that are operations of a stream. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/emu/allocation.h"
+#include "runtime/emu/context.h"
+#include "runtime/emu/matmul.h"
+#include "runtime/emu/queue.h"
+
+#pragma GCC visibility push(default)
+#define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;
+#define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
+#include "runtime/cublaslt.def"
+#pragma GCC visibility pop
+
+enum {
+    LT_SUCCESS = 0,
+    LT_ALLOC_FAILED = 3,
+    LT_INVALID_VALUE = 7,
+    LT_EXECUTION_FAILED = 13,
+    LT_NOT_SUPPORTED = 15,
+    LT_VERSION = 130100,
+    LT_EPILOGUE_AUX = 128, /* a flag: also store what the activation is applied to */
+};
+
+struct cublasLtContext {
+    int unused;
+};
+
+struct cublasLtMatmulDescOpaque {
+    int32_t compute, scale_type;
+    int32_t transpose_a, transpose_b;
+    uint32_t epilogue;
+    const void *bias;
+    void *aux;
+    int64_t aux_ld, aux_batch_stride;
+    const void *scale[4]; /* A, B, C, D */
+    void *amax_d;
+    int32_t aux_type, bias_type; /* -1: as D */
+    int8_t fast_accumulation;
+    int32_t scale_mode[4];
+};
+
+struct cublasLtMatrixLayoutOpaque {
+    uint32_t type;
+    int32_t order;
+    uint64_t rows, columns;
+    int64_t ld;
+    int32_t batches;
+    int64_t batch_stride;
+};
+
+struct cublasLtMatmulPreferenceOpaque {
+    uint64_t workspace;
+    uint32_t alignment[4];
+};
+
+typedef struct Attribute {
+    int id;
+    size_t offset, bytes;
+} Attribute;
+
+#define DESC(id, member)                                                                 \
+    {                                                                                    \
+        CUBLASLT_MATMUL_DESC_##id, offsetof(struct cublasLtMatmulDescOpaque, member),    \
+            sizeof(((struct cublasLtMatmulDescOpaque *)0)->member)                       \
+    }
+#define LAYOUT(id, member)                                                               \
+    {                                                                                    \
+        CUBLASLT_MATRIX_LAYOUT_##id,                                                     \
+            offsetof(struct cublasLtMatrixLayoutOpaque, member),                         \
+            sizeof(((struct cublasLtMatrixLayoutOpaque *)0)->member)                     \
+    }
+#define PREFERENCE(id, member)                                                           \
+    {                                                                                    \
+        CUBLASLT_MATMUL_PREF_##id,                                                       \
+            offsetof(struct cublasLtMatmulPreferenceOpaque, member),                     \
+            sizeof(((struct cublasLtMatmulPreferenceOpaque *)0)->member)                 \
+    }
+
+static const Attribute desc_attributes[] = {
+    DESC(TRANSA, transpose_a),
+    DESC(TRANSB, transpose_b),
+    DESC(EPILOGUE, epilogue),
+    DESC(BIAS_POINTER, bias),
+    DESC(EPILOGUE_AUX_POINTER, aux),
+    DESC(EPILOGUE_AUX_LD, aux_ld),
+    DESC(EPILOGUE_AUX_BATCH_STRIDE, aux_batch_stride),
+    DESC(A_SCALE_POINTER, scale[0]),
+    DESC(B_SCALE_POINTER, scale[1]),
+    DESC(C_SCALE_POINTER, scale[2]),
+    DESC(D_SCALE_POINTER, scale[3]),
+    DESC(AMAX_D_POINTER, amax_d),
+    DESC(EPILOGUE_AUX_DATA_TYPE, aux_type),
+    DESC(BIAS_DATA_TYPE, bias_type),
+    DESC(FAST_ACCUM, fast_accumulation),
+    DESC(A_SCALE_MODE, scale_mode[0]),
+    DESC(B_SCALE_MODE, scale_mode[1]),
+    DESC(C_SCALE_MODE, scale_mode[2]),
+    DESC(D_SCALE_MODE, scale_mode[3]),
+    {0},
+};
+
+static const Attribute layout_attributes[] = {
+    LAYOUT(TYPE, type),
+    LAYOUT(ORDER, order),
+    LAYOUT(ROWS, rows),
+    LAYOUT(COLS, columns),
+    LAYOUT(LD, ld),
+    LAYOUT(BATCH_COUNT, batches),
+    LAYOUT(STRIDED_BATCH_OFFSET, batch_stride),
+    {0},
+};
+
+static const Attribute preference_attributes[] = {
+    PREFERENCE(MAX_WORKSPACE_BYTES, workspace),
+    PREFERENCE(MIN_ALIGNMENT_A_BYTES, alignment[0]),
+    PREFERENCE(MIN_ALIGNMENT_B_BYTES, alignment[1]),
+    PREFERENCE(MIN_ALIGNMENT_C_BYTES, alignment[2]),
+    PREFERENCE(MIN_ALIGNMENT_D_BYTES, alignment[3]),
+    {0},
+};
+
+static cublasStatus_t refuse(cublasStatus_t status, const char *text)
+{
+    emu_refuse(CUDA_ERROR_INVALID_VALUE, "cublasLt: %s", text);
+    return status;
+}
+
+static cublasStatus_t attribute_set(const Attribute *table, void *object, int id,
+                                    const void *value, size_t bytes)
+{
+    if (object == NULL || value == NULL)
+        return refuse(LT_INVALID_VALUE, "an argument is NULL");
+    for (const Attribute *a = table; a->bytes != 0; a++) {
+        if (a->id != id)
+            continue;
+        if (a->bytes != bytes)
+            return refuse(LT_INVALID_VALUE, "an attribute has the wrong size");
+        memcpy((unsigned char *)object + a->offset, value, bytes);
+        return LT_SUCCESS;
+    }
+    return refuse(LT_NOT_SUPPORTED, "the emulator does not know this attribute");
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return LT_VERSION;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
+{
+    CUcontext c;
+    if (emu_enter("cublasLtCreate", &c) != CUDA_SUCCESS)
+        return LT_EXECUTION_FAILED;
+    *out = calloc(1, sizeof **out);
+    return *out != NULL ? LT_SUCCESS : LT_ALLOC_FAILED;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    free(handle);
+    return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, int compute_type,
+                                        int scale_type)
+{
+    cublasLtMatmulDesc_t d = calloc(1, sizeof *d);
+    if (out != NULL)
+        *out = d;
+    if (d == NULL || out == NULL) {
+        free(d);
+        return LT_ALLOC_FAILED;
+    }
+    d->compute = compute_type;
+    d->scale_type = scale_type;
+    d->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    d->aux_type = d->bias_type = -1;
+    return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    free(desc);
+    return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int attribute,
+                                              const void *value, size_t bytes)
+{
+    return attribute_set(desc_attributes, desc, attribute, value, bytes);
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, int type,
+                                          uint64_t rows, uint64_t columns, int64_t ld)
+{
+    cublasLtMatrixLayout_t l = calloc(1, sizeof *l);
+    if (out != NULL)
+        *out = l;
+    if (l == NULL || out == NULL) {
+        free(l);
+        return LT_ALLOC_FAILED;
+    }
+    *l = (struct cublasLtMatrixLayoutOpaque){
+        .type = (uint32_t)type, .rows = rows, .columns = columns, .ld = ld, .batches = 1};
+    return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    free(layout);
+    return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                int attribute, const void *value,
+                                                size_t bytes)
+{
+    return attribute_set(layout_attributes, layout, attribute, value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+    *out = calloc(1, sizeof **out);
+    return *out != NULL ? LT_SUCCESS : LT_ALLOC_FAILED;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    free(preference);
+    return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    int attribute, const void *value,
+                                                    size_t bytes)
+{
+    return attribute_set(preference_attributes, preference, attribute, value, bytes);
+}
+
+static DType type_find(uint32_t type)
+{
+    switch (type) {
+    case CUDA_R_32F:
+        return DT_F32;
+    case CUDA_R_64F:
+        return DT_F64;
+    case CUDA_R_16F:
+        return DT_F16;
+    case CUDA_R_16BF:
+        return DT_BF16;
+    case CUDA_R_8I:
+        return DT_S8;
+    case CUDA_R_8U:
+        return DT_U8;
+    case CUDA_R_32I:
+        return DT_S32;
+    case CUDA_R_8F_E4M3:
+        return DT_F8E4M3FN;
+    case CUDA_R_8F_E5M2:
+        return DT_F8E5M2;
+    default:
+        return DT_INVALID;
+    }
+}
+
+static bool matrix_set(MatmulMatrix *x, cublasLtMatrixLayout_t l, int transpose)
+{
+    *x = (MatmulMatrix){.type = type_find(l->type),
+                        .is_row_major = l->order == 1,
+                        .is_transposed = transpose != 0,
+                        .rows = l->rows,
+                        .columns = l->columns,
+                        .ld = l->ld,
+                        .batch_stride = l->batch_stride};
+    uint64_t least = x->is_row_major ? x->columns : x->rows;
+    return x->type != DT_INVALID && (l->order == 0 || l->order == 1) && l->batches >= 1 &&
+           transpose >= 0 && transpose <= 2 && l->ld >= 0 && (uint64_t)l->ld >= least &&
+           l->rows < UINT64_C(1) << 40 && l->columns < UINT64_C(1) << 40;
+}
+
+static uint64_t op_rows(const MatmulMatrix *x)
+{
+    return x->is_transposed ? x->columns : x->rows;
+}
+
+static uint64_t op_columns(const MatmulMatrix *x)
+{
+    return x->is_transposed ? x->rows : x->columns;
+}
+
+/* Fills everything but the addresses; checks that the emulator can do it. */
+static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
+                                      cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                      cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d)
+{
+    if (desc == NULL || a == NULL || b == NULL || d == NULL)
+        return refuse(LT_INVALID_VALUE, "a descriptor is NULL");
+    *m = (Matmul){.scale_d = 1, .batches = (uint64_t)d->batches};
+    if (c == NULL)
+        c = d;
+    if (!matrix_set(&m->a, a, desc->transpose_a) ||
+        !matrix_set(&m->b, b, desc->transpose_b) || !matrix_set(&m->c, c, 0) ||
+        !matrix_set(&m->d, d, 0))
+        return refuse(LT_NOT_SUPPORTED,
+                      "the emulator cannot do a matrix like this: complex "
+                      "and 4-bit types, tiled orders");
+    if (op_rows(&m->a) != d->rows || op_columns(&m->b) != d->columns ||
+        op_columns(&m->a) != op_rows(&m->b) || c->rows != d->rows ||
+        c->columns != d->columns || a->batches != d->batches ||
+        b->batches != d->batches || c->batches != d->batches)
+        return refuse(LT_INVALID_VALUE, "the matrices do not fit each other");
+    for (int i = 0; i < 4; i++)
+        if (desc->scale_mode[i] != 0)
+            return refuse(LT_NOT_SUPPORTED, "the emulator has no block scaling");
+    uint32_t e = desc->epilogue & ~(uint32_t)LT_EPILOGUE_AUX;
+    bool has_aux = (desc->epilogue & LT_EPILOGUE_AUX) != 0;
+    m->has_relu = e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_RELU_BIAS;
+    m->has_gelu = e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS;
+    bool has_bias = (e & CUBLASLT_EPILOGUE_BIAS) != 0;
+    if ((e != CUBLASLT_EPILOGUE_DEFAULT && e != CUBLASLT_EPILOGUE_BIAS && !m->has_relu &&
+         !m->has_gelu) ||
+        (has_aux && !m->has_gelu))
+        return refuse(LT_NOT_SUPPORTED, "the emulator does not have this epilogue");
+    m->bias_type = desc->bias_type < 0 ? m->d.type : type_find((uint32_t)desc->bias_type);
+    m->aux_type = desc->aux_type < 0 ? m->d.type : type_find((uint32_t)desc->aux_type);
+    m->aux_ld = desc->aux_ld;
+    m->aux_batch_stride = desc->aux_batch_stride;
+    if (m->bias_type == DT_INVALID || m->aux_type == DT_INVALID)
+        return refuse(LT_NOT_SUPPORTED, "the emulator does not have this type of bias");
+    m->bias = has_bias ? desc->bias : NULL;
+    m->aux = has_aux ? desc->aux : NULL;
+    if ((has_bias && desc->bias == NULL) || (has_aux && desc->aux == NULL))
+        return refuse(LT_INVALID_VALUE, "the epilogue's pointer is NULL");
+    return LT_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                               cublasLtMatmulPreference_t preference, int requested,
+                               cublasLtMatmulHeuristicResult_t *results, int *returned)
+{
+    Matmul m;
+    (void)preference;
+    if (handle == NULL || returned == NULL || requested < 1 || results == NULL)
+        return refuse(LT_INVALID_VALUE, "an argument is NULL");
+    *returned = 0;
+    /* Pointers of the epilogue need not be known yet. */
+    struct cublasLtMatmulDescOpaque known = {0};
+    if (desc != NULL)
+        known = *desc;
+    known.bias = known.aux = &m;
+    cublasStatus_t status = matmul_describe(&m, desc == NULL ? NULL : &known, a, b, c, d);
+    if (status != LT_SUCCESS)
+        return status;
+    results[0] = (cublasLtMatmulHeuristicResult_t){.wavesCount = 1.0F};
+    *returned = 1;
+    return LT_SUCCESS;
+}
+
+typedef struct MatmulOperation {
+    Operation operation;
+    Matmul matmul;
+    const float *scale[4]; /* device memory or NULL */
+    CUcontext context;
+} MatmulOperation;
+
+/* The bytes of one matrix of a batch, counted from its first element. */
+static uint64_t matrix_bytes(const MatmulMatrix *x)
+{
+    if (x->rows == 0 || x->columns == 0)
+        return 0;
+    return ((uint64_t)matrix_index(x, x->rows - 1, x->columns - 1) + 1) *
+           dtype_info[x->type].storage;
+}
+
+/* Checks that the bytes lie in device memory; reads need all of them written. */
+static bool range_check(const void *p, uint64_t bytes, bool is_read, const char *what,
+                        Finding *out)
+{
+    char text[80];
+    uint64_t first;
+    snprintf(text, sizeof text, "cublasLtMatmul, %s", what);
+    Allocation *a = allocation_find((uintptr_t)p, bytes, text, out);
+    if (a == NULL)
+        return false;
+    uint64_t offset = (uintptr_t)p - a->base;
+    if (is_read && !shadow_is_written(&a->shadow, offset, bytes, &first)) {
+        finding_set(out, FINDING_UNINITIALISED,
+                    "uninitialised: %s: byte %" PRIu64 " (address 0x%" PRIx64
+                    ") was never written",
+                    text, first - offset, a->base + first);
+        return false;
+    }
+    if (!is_read)
+        shadow_set_written(&a->shadow, offset, bytes, true);
+    return true;
+}
+
+/* Lines (columns or rows, as they are stored) of all batches. */
+static bool matrix_check(const MatmulMatrix *x, uint64_t batches, bool is_read,
+                         const char *what, Finding *out)
+{
+    uint64_t storage = dtype_info[x->type].storage;
+    uint64_t lines = x->is_row_major ? x->rows : x->columns;
+    uint64_t length = (x->is_row_major ? x->columns : x->rows) * storage;
+    if (matrix_bytes(x) == 0)
+        return true;
+    for (uint64_t batch = 0; batch < batches; batch++) {
+        const unsigned char *start =
+            x->data + x->batch_stride * (int64_t)batch * (int64_t)storage;
+        for (uint64_t i = 0; i < lines; i++)
+            if (!range_check(start + i * (uint64_t)x->ld * storage, length, is_read, what,
+                             out))
+                return false;
+    }
+    return true;
+}
+
+static bool matmul_check(MatmulOperation *op, Finding *out)
+{
+    Matmul *m = &op->matmul;
+    static const char *const names[] = {"scale of A", "scale of B", "scale of C",
+                                        "scale of D"};
+    for (int i = 0; i < 4; i++)
+        if (op->scale[i] != NULL && !range_check(op->scale[i], 4, true, names[i], out))
+            return false;
+    if (!matrix_check(&m->a, m->batches, true, "A", out) ||
+        !matrix_check(&m->b, m->batches, true, "B", out))
+        return false;
+    if (m->beta != 0 && !matrix_check(&m->c, m->batches, true, "C", out))
+        return false;
+    if (m->bias != NULL &&
+        !range_check(m->bias, m->d.rows * dtype_info[m->bias_type].storage, true, "bias",
+                     out))
+        return false;
+    if (m->amax != NULL && !range_check(m->amax, 4, false, "greatest value of D", out))
+        return false;
+    MatmulMatrix aux = m->d;
+    aux.type = m->aux_type;
+    aux.data = m->aux;
+    aux.ld = m->aux_ld;
+    aux.is_row_major = false;
+    aux.batch_stride = m->aux_batch_stride;
+    if (m->aux != NULL && !matrix_check(&aux, m->batches, false, "auxiliary output", out))
+        return false;
+    return matrix_check(&m->d, m->batches, false, "D", out);
+}
+
+static bool operation_run(Operation *operation, Finding *out)
+{
+    MatmulOperation *op = (MatmulOperation *)(void *)operation;
+    Matmul *m = &op->matmul;
+    if (!matmul_check(op, out))
+        return false;
+    double scale[4] = {1, 1, 1, 1};
+    for (int i = 0; i < 4; i++)
+        if (op->scale[i] != NULL)
+            scale[i] = (double)*op->scale[i];
+    m->alpha *= scale[0] * scale[1];
+    m->beta *= scale[2];
+    m->scale_d = scale[3];
+    if (!matmul_run(m))
+        finding_set(out, FINDING_MEMORY, "cublasLtMatmul: no memory");
+    return out->kind == FINDING_NONE;
+}
+
+static double factor_get(int32_t scale_type, const void *factor)
+{
+    DType t = type_find((uint32_t)scale_type);
+    if (factor == NULL)
+        return 0;
+    return number_get_double(t == DT_INVALID ? DT_F32 : t, factor);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                              const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace,
+                              size_t workspace_bytes, CUstream stream)
+{
+    CUcontext context;
+    Matmul m;
+    (void)algorithm;
+    (void)workspace;
+    (void)workspace_bytes;
+    if (emu_enter("cublasLtMatmul", &context) != CUDA_SUCCESS)
+        return LT_EXECUTION_FAILED;
+    if (handle == NULL || alpha == NULL)
+        return refuse(LT_INVALID_VALUE, "an argument is NULL");
+    cublasStatus_t status =
+        matmul_describe(&m, desc, a_layout, b_layout, c_layout, d_layout);
+    if (status != LT_SUCCESS)
+        return status;
+    MatmulOperation *op = calloc(1, sizeof *op);
+    if (op == NULL)
+        return LT_ALLOC_FAILED;
+    m.alpha = factor_get(desc->scale_type, alpha);
+    m.beta = factor_get(desc->scale_type, beta);
+    m.a.data = (unsigned char *)(uintptr_t)a;
+    m.b.data = (unsigned char *)(uintptr_t)b;
+    m.c.data = (unsigned char *)(uintptr_t)(c != NULL ? c : d);
+    m.d.data = d;
+    m.amax = desc->amax_d;
+    op->matmul = m;
+    op->context = context;
+    for (int i = 0; i < 4; i++)
+        op->scale[i] = desc->scale[i];
+    op->operation.run = operation_run;
+    return queue_submit(context, stream, &op->operation) == CUDA_SUCCESS
+               ? LT_SUCCESS
+               : LT_EXECUTION_FAILED;
+}

@@ -1,0 +1,198 @@
+/* Operands are converted into panels (ROWS rows of A, COLUMNS columns of B, k innermost but
+ * one, zeros behind the edge), which one small kernel multiplies. See matmul.h. */
+#include "runtime/emu/matmul.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 4, COLUMNS = 8 };
+
+int64_t matrix_index(const MatmulMatrix *x, uint64_t row, uint64_t column)
+{
+    int64_t r = (int64_t)row, c = (int64_t)column;
+    return x->is_row_major ? r * x->ld + c : r + c * x->ld;
+}
+
+static double element_get(DType t, const unsigned char *p)
+{
+    switch (t) {
+    case DT_F32: {
+        float value;
+        memcpy(&value, p, 4);
+        return (double)value;
+    }
+    case DT_BF16:
+    case DT_F16: {
+        uint16_t bits;
+        memcpy(&bits, p, 2);
+        return (double)(t == DT_BF16 ? number_bf16_to_float(bits)
+                                     : number_f16_to_float(bits));
+    }
+    default:
+        return number_get_double(t, p);
+    }
+}
+
+/* 8-bit floats saturate, as the library's outputs do. */
+static void element_set(DType t, unsigned char *p, double value)
+{
+    if (dtype_info[t].class == DTC_SINT || dtype_info[t].class == DTC_UINT) {
+        number_store(t, p, number_saturate(t, rint(value)));
+        return;
+    }
+    double most = dtype_info[t].bits == 8 ? number_max_finite(t) : 0;
+    if (most != 0 && fabs(value) > most)
+        value = copysign(most, value);
+    if (t == DT_F64)
+        memcpy(p, &value, 8);
+    else
+        number_store(t, p, number_from_float(t, (float)value));
+}
+
+static void kernel_f32(const float *a, const float *b, uint64_t k,
+                       float out[ROWS][COLUMNS])
+{
+    float sum[ROWS][COLUMNS] = {{0}};
+    for (uint64_t i = 0; i < k; i++, a += ROWS, b += COLUMNS)
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLUMNS; c++)
+                sum[r][c] += a[r] * b[c];
+    memcpy(out, sum, sizeof sum);
+}
+
+static void kernel_f64(const double *a, const double *b, uint64_t k,
+                       double out[ROWS][COLUMNS])
+{
+    double sum[ROWS][COLUMNS] = {{0}};
+    for (uint64_t i = 0; i < k; i++, a += ROWS, b += COLUMNS)
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLUMNS; c++)
+                sum[r][c] += a[r] * b[c];
+    memcpy(out, sum, sizeof sum);
+}
+
+/* Panels of an operand: `width` lines (rows of op(A), columns of op(B)) side by side for each
+ * k. `lines_are_rows`: whether a line is a row of the stored matrix. */
+typedef struct Panels {
+    bool is_double;
+    uint64_t width, lines, k;
+    void *data;
+} Panels;
+
+static void panel_set(const Panels *p, uint64_t line, uint64_t k, double value)
+{
+    uint64_t at = (line / p->width * p->k + k) * p->width + line % p->width;
+    if (p->is_double)
+        ((double *)p->data)[at] = value;
+    else
+        ((float *)p->data)[at] = (float)value;
+}
+
+static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
+                        const unsigned char *data)
+{
+    size_t bytes = dtype_info[x->type].storage;
+    for (uint64_t line = 0; line < p->lines; line++) {
+        for (uint64_t k = 0; k < p->k; k++) {
+            int64_t at =
+                lines_are_rows ? matrix_index(x, line, k) : matrix_index(x, k, line);
+            panel_set(p, line, k, element_get(x->type, data + at * (int64_t)bytes));
+        }
+    }
+}
+
+static bool panels_init(Panels *p, bool is_double, uint64_t width, uint64_t lines,
+                        uint64_t k)
+{
+    *p = (Panels){.is_double = is_double, .width = width, .lines = lines, .k = k};
+    uint64_t padded = (lines + width - 1) / width * width;
+    size_t each = is_double ? 8 : 4;
+    if (k != 0 && padded > SIZE_MAX / each / k)
+        return false;
+    p->data = calloc(padded * k + 1, each);
+    return p->data != NULL;
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static int64_t batch_offset(const MatmulMatrix *x, uint64_t batch)
+{
+    return x->batch_stride * (int64_t)batch * dtype_info[x->type].storage;
+}
+
+/* Finishes and stores one element of D. */
+static void element_finish(const Matmul *m, uint64_t batch, uint64_t row, uint64_t column,
+                           double sum)
+{
+    double value = m->alpha * sum;
+    if (m->c.data != NULL && m->beta != 0) {
+        int64_t at = matrix_index(&m->c, row, column) * dtype_info[m->c.type].storage;
+        value +=
+            m->beta * element_get(m->c.type, m->c.data + batch_offset(&m->c, batch) + at);
+    }
+    if (m->bias != NULL)
+        value +=
+            element_get(m->bias_type, m->bias + row * dtype_info[m->bias_type].storage);
+    if (m->aux != NULL) {
+        int64_t at = m->aux_batch_stride * (int64_t)batch + (int64_t)row +
+                     (int64_t)column * m->aux_ld;
+        element_set(m->aux_type, m->aux + at * dtype_info[m->aux_type].storage, value);
+    }
+    if (m->has_relu)
+        value = value < 0 ? 0 : value;
+    if (m->has_gelu)
+        value = gelu(value);
+    if (m->amax != NULL && fabs(value) > (double)*m->amax)
+        *m->amax = (float)fabs(value);
+    int64_t at = matrix_index(&m->d, row, column) * dtype_info[m->d.type].storage;
+    element_set(m->d.type, m->d.data + batch_offset(&m->d, batch) + at,
+                value * m->scale_d);
+}
+
+static void tile_run(const Matmul *m, uint64_t batch, const Panels *a, const Panels *b,
+                     uint64_t row, uint64_t column)
+{
+    float narrow[ROWS][COLUMNS];
+    double wide[ROWS][COLUMNS];
+    uint64_t a_at = row * a->k, b_at = column * b->k;
+    if (a->is_double)
+        kernel_f64((double *)a->data + a_at, (double *)b->data + b_at, a->k, wide);
+    else
+        kernel_f32((float *)a->data + a_at, (float *)b->data + b_at, a->k, narrow);
+    for (uint64_t r = 0; r < ROWS && row + r < m->d.rows; r++)
+        for (uint64_t c = 0; c < COLUMNS && column + c < m->d.columns; c++)
+            element_finish(m, batch, row + r, column + c,
+                           a->is_double ? wide[r][c] : (double)narrow[r][c]);
+}
+
+bool matmul_run(const Matmul *m)
+{
+    DTypeClass class = dtype_info[m->a.type].class;
+    bool is_double = m->a.type == DT_F64 || class == DTC_SINT || class == DTC_UINT;
+    uint64_t k = m->a.is_transposed ? m->a.rows : m->a.columns;
+    Panels a, b;
+    if (!panels_init(&a, is_double, ROWS, m->d.rows, k))
+        return false;
+    if (!panels_init(&b, is_double, COLUMNS, m->d.columns, k)) {
+        free(a.data);
+        return false;
+    }
+    if (m->amax != NULL)
+        *m->amax = 0;
+    for (uint64_t batch = 0; batch < m->batches; batch++) {
+        panels_fill(&a, &m->a, !m->a.is_transposed,
+                    m->a.data + batch_offset(&m->a, batch));
+        panels_fill(&b, &m->b, m->b.is_transposed,
+                    m->b.data + batch_offset(&m->b, batch));
+        for (uint64_t row = 0; row < m->d.rows; row += ROWS)
+            for (uint64_t column = 0; column < m->d.columns; column += COLUMNS)
+                tile_run(m, batch, &a, &b, row, column);
+    }
+    free(a.data);
+    free(b.data);
+    return true;
+}

@@ -1,0 +1,42 @@
+/* Matrix products on the CPU, as cublasLtMatmul defines them:
+ *   D = scale_d * epilogue(alpha * scale_a * scale_b * op(A) op(B) + beta * scale_c * C + bias)
+ * Sums run over k upwards, in f64 for f64 and integer results, else in f32. */
+#ifndef GXC_RUNTIME_EMU_MATMUL_H
+#define GXC_RUNTIME_EMU_MATMUL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/number.h"
+
+typedef struct MatmulMatrix {
+    DType type;
+    bool is_row_major;
+    bool is_transposed; /* of op(): A and B only */
+    uint64_t rows, columns;
+    int64_t ld;
+    int64_t batch_stride; /* elements */
+    unsigned char *data;
+} MatmulMatrix;
+
+typedef struct Matmul {
+    MatmulMatrix a, b, c, d; /* c.data NULL: beta is 0 */
+    uint64_t batches;
+    double alpha, beta; /* scales of A, B and C included */
+    double scale_d;
+    bool has_relu, has_gelu;
+    DType bias_type;
+    const unsigned char *bias; /* one for each row of D, or NULL */
+    DType aux_type;
+    unsigned char *aux; /* column-major, gets what GELU is applied to; or NULL */
+    int64_t aux_ld, aux_batch_stride;
+    float *amax; /* gets the greatest |D| before scale_d, or NULL */
+} Matmul;
+
+/* Element index of (row, column) in one matrix of a batch. */
+int64_t matrix_index(const MatmulMatrix *x, uint64_t row, uint64_t column);
+
+/* False: no memory. */
+bool matmul_run(const Matmul *m);
+
+#endif
