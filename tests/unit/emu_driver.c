@@ -1,0 +1,385 @@
+/* The emulator through the functions of cuda.def, with kernels that LLVM compiles here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+
+#include "runtime/emu/config.h"
+#include "runtime/emu/gxemu.h"
+#include "runtime/emu/object.h"
+
+enum { COUNT = 1024, THREADS = 128 };
+
+/* extents and args are arrays of 8-byte slots. add_one: argument 1 = argument 0 + 1, with the
+ * bounds check that codegen writes; a table in read-only data and calls of libm and of the
+ * run-time library make relocations of every kind. */
+static const char ir[] =
+    "@table = private unnamed_addr constant [4 x float] [float 1.0, float 2.0, float "
+    "3.0, "
+    "float 4.0]\n"
+    "@fns = private unnamed_addr constant [2 x ptr] [ptr @one, ptr @two]\n"
+    "declare void @gxemu_fault(ptr, i32, i64, i32, i32, i32) noreturn\n"
+    "declare void @gxemu_access(ptr, i32, i64, i32, i32, i32)\n"
+    "declare float @fmaf(float, float, float)\n"
+    "declare i32 @gxemu_vote(ptr, i32, i32, i32, i32)\n"
+    "define internal float @one(float %x) noinline { ret float %x }\n"
+    "define internal float @two(float %x) noinline { %r = fmul float %x, 2.0\n ret float "
+    "%r }\n"
+    "define internal void @check(ptr %b, i32 %arg, i64 %off, i32 %kind) noinline {\n"
+    "  %ep = getelementptr i8, ptr %b, i64 72\n"
+    "  %e = load ptr, ptr %ep\n"
+    "  %slot = getelementptr i64, ptr %e, i32 %arg\n"
+    "  %extent = load i64, ptr %slot\n"
+    "  %end = add i64 %off, 4\n"
+    "  %bad = icmp ugt i64 %end, %extent\n"
+    "  br i1 %bad, label %fault, label %fine\n"
+    "fault:\n"
+    "  call void @gxemu_fault(ptr %b, i32 %arg, i64 %off, i32 4, i32 %arg, i32 %kind)\n"
+    "  unreachable\n"
+    "fine:\n"
+    "  %cp = getelementptr i8, ptr %b, i64 48\n"
+    "  %c = load i32, ptr %cp\n"
+    "  %on = icmp ne i32 %c, 0\n"
+    "  br i1 %on, label %report, label %done\n"
+    "report:\n"
+    "  call void @gxemu_access(ptr %b, i32 %arg, i64 %off, i32 4, i32 %arg, i32 %kind)\n"
+    "  br label %done\n"
+    "done:\n"
+    "  ret void\n"
+    "}\n"
+    "define void @add_one(ptr %b, ptr %args) {\n"
+    "  %tid = load i32, ptr %b\n"
+    "  %cta_p = getelementptr i8, ptr %b, i64 24\n"
+    "  %cta = load i32, ptr %cta_p\n"
+    "  %base = mul i32 %cta, 128\n"
+    "  %i = add i32 %base, %tid\n"
+    "  %w = zext i32 %i to i64\n"
+    "  %off = mul i64 %w, 4\n"
+    "  call void @check(ptr %b, i32 0, i64 %off, i32 0)\n"
+    "  call void @check(ptr %b, i32 1, i64 %off, i32 1)\n"
+    "  %in = load ptr, ptr %args\n"
+    "  %out_p = getelementptr ptr, ptr %args, i64 1\n"
+    "  %out = load ptr, ptr %out_p\n"
+    "  %src = getelementptr i8, ptr %in, i64 %off\n"
+    "  %dst = getelementptr i8, ptr %out, i64 %off\n"
+    "  %x = load float, ptr %src\n"
+    "  %k = and i32 %i, 3\n"
+    "  %tp = getelementptr float, ptr @table, i32 %k\n"
+    "  %t = load float, ptr %tp\n"
+    "  %d = fdiv float %t, %t\n"
+    "  %fp = getelementptr ptr, ptr @fns, i64 0\n"
+    "  %f = load volatile ptr, ptr %fp\n"
+    "  %y = call float %f(float %d)\n"
+    "  %h = fptrunc float %y to half\n"
+    "  %g = fpext half %h to float\n"
+    "  %bf = fptrunc float %g to bfloat\n"
+    "  %bg = fpext bfloat %bf to float\n"
+    "  %r = call float @fmaf(float %x, float 1.0, float %bg)\n"
+    "  store float %r, ptr %dst\n"
+    "  ret void\n"
+    "}\n"
+    "define void @calls_strange(ptr %b, ptr %args) {\n"
+    "  ret void\n"
+    "}\n";
+
+static LLVMMemoryBufferRef compile(const char *text)
+{
+    char *error = NULL;
+    LLVMModuleRef m = NULL;
+    LLVMTargetRef target = NULL;
+    LLVMMemoryBufferRef out = NULL;
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    LLVMContextRef cx = LLVMContextCreate();
+    LLVMMemoryBufferRef in =
+        LLVMCreateMemoryBufferWithMemoryRange(text, strlen(text), "k", 1);
+    if (LLVMParseIRInContext(cx, in, &m, &error))
+        fail_msg("%s", error);
+    char *triple = LLVMGetDefaultTargetTriple();
+    assert_false(LLVMGetTargetFromTriple(triple, &target, &error));
+    LLVMTargetMachineRef tm =
+        LLVMCreateTargetMachine(target, triple, "", "", LLVMCodeGenLevelDefault,
+                                LLVMRelocPIC, LLVMCodeModelSmall);
+    if (LLVMTargetMachineEmitToMemoryBuffer(tm, m, LLVMObjectFile, &error, &out))
+        fail_msg("%s", error);
+    LLVMDisposeMessage(triple);
+    LLVMDisposeTargetMachine(tm);
+    LLVMDisposeModule(m);
+    LLVMContextDispose(cx);
+    return out;
+}
+
+static char *last_error(void)
+{
+    static char text[2000];
+    assert_int_equal(gxemuGetLastError(text, sizeof text), CUDA_SUCCESS);
+    return text;
+}
+
+static void expect(CUresult actual, CUresult wanted, const char *words)
+{
+    if (actual != wanted)
+        fail_msg("%d instead of %d: %s", actual, wanted, last_error());
+    if (strstr(last_error(), words) == NULL)
+        fail_msg("'%s' lacks '%s'", last_error(), words);
+}
+
+static void ok(CUresult r)
+{
+    expect(r, CUDA_SUCCESS, "");
+}
+
+typedef struct Fixture {
+    CUcontext context;
+    CUmodule module;
+    CUfunction add_one;
+    CUstream stream;
+    CUdeviceptr in, out;
+    float values[COUNT];
+    GxemuParameter parameters[2];
+    GxemuLaunch launch;
+} Fixture;
+
+static int setup(void **state)
+{
+    static const char *const sites[] = {"param.1", "add.2"};
+    static const GxemuKernel kernel = {
+        .name = "add_one", .parameter_count = 2, .site_count = 2, .sites = sites};
+    Fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    *emu_config() = (EmuConfig){.devices = 2,
+                                .major = 9,
+                                .memory = 1 << 24,
+                                .driver_version = 13000,
+                                .shadow = true};
+    ok(cuInit(0));
+    ok(cuDevicePrimaryCtxRetain(&f->context, 0));
+    ok(cuCtxPushCurrent_v2(f->context));
+    LLVMMemoryBufferRef object = compile(ir);
+    ok(gxemuModuleLoad(&f->module, LLVMGetBufferStart(object), LLVMGetBufferSize(object),
+                       &kernel, 1));
+    LLVMDisposeMemoryBuffer(object);
+    ok(cuModuleGetFunction(&f->add_one, f->module, "add_one"));
+    ok(cuStreamCreateWithPriority(&f->stream, CU_STREAM_NON_BLOCKING, 0));
+    ok(cuMemAlloc_v2(&f->in, sizeof f->values));
+    ok(cuMemAlloc_v2(&f->out, sizeof f->values));
+    for (int i = 0; i < COUNT; i++)
+        f->values[i] = (float)i;
+    f->parameters[0] = (GxemuParameter){GXEMU_POINTER, 1, sizeof f->values};
+    f->parameters[1] = (GxemuParameter){GXEMU_POINTER, 2, sizeof f->values};
+    f->launch = (GxemuLaunch){"fusion.7", f->parameters, 2};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    Fixture *f = *state;
+    CUresult failed = cuModuleUnload(f->module);
+    assert_int_equal(cuMemFree_v2(f->in), failed);
+    assert_int_equal(cuMemFree_v2(f->out), failed);
+    assert_int_equal(cuStreamDestroy_v2(f->stream), failed);
+    ok(cuCtxPopCurrent_v2(NULL));
+    ok(cuDevicePrimaryCtxRelease_v2(0));
+    free(f);
+    return 0;
+}
+
+static CUresult launch(Fixture *f, CUdeviceptr in, CUdeviceptr out)
+{
+    void *slots[] = {&in, &out};
+    CUlaunchConfig config = {.gridDimX = COUNT / THREADS,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = THREADS,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = f->stream};
+    return gxemuLaunchKernel(&config, f->add_one, slots, &f->launch);
+}
+
+/* Every function of the tables, so that a missing one is a link error. */
+static void test_tables(void **state)
+{
+    (void)state;
+    void (*functions[])(void) = {
+#define CUDA_FUNCTION(name, symbol, parameters) (void (*)(void)) symbol,
+#define EMU_API_FUNCTION(name, symbol, parameters) (void (*)(void)) symbol,
+#include "runtime/cuda.def"
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        assert_true(functions[i] != NULL);
+}
+
+static void run_once(Fixture *f)
+{
+    float result[COUNT];
+    ok(cuMemcpyHtoDAsync_v2(f->in, f->values, sizeof f->values, f->stream));
+    ok(launch(f, f->in, f->out));
+    ok(cuMemcpyDtoHAsync_v2(result, f->out, sizeof result, f->stream));
+    ok(cuStreamSynchronize(f->stream));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(result[i] == f->values[i] + 1.0F);
+}
+
+static void test_run(void **state)
+{
+    for (int schedule = 0; schedule < 3; schedule++) {
+        emu_config()->schedule = (Schedule)schedule;
+        for (int checks = 0; checks < 2; checks++) {
+            emu_config()->race = checks != 0;
+            run_once(*state);
+        }
+    }
+}
+
+static void test_slice(void **state)
+{
+    Fixture *f = *state;
+    ok(cuMemcpyHtoDAsync_v2(f->in, f->values, sizeof f->values, f->stream));
+    f->parameters[1].bytes = 4000;
+    expect(
+        launch(f, f->in, f->out), CUDA_ERROR_ILLEGAL_ADDRESS,
+        "kernel fusion.7, instruction add.2 (site 1), thread (104,0,0) of block (7,0,0) "
+        "writes 4 bytes at byte 4000 of argument 1");
+    expect(cuStreamSynchronize(f->stream), CUDA_ERROR_ILLEGAL_ADDRESS, "byte 4000");
+}
+
+static void test_unwritten(void **state)
+{
+    Fixture *f = *state;
+    ok(cuMemsetD8Async(f->in, 0, 1000, f->stream));
+    expect(launch(f, f->in, f->out), CUDA_ERROR_ASSERT,
+           "thread (122,0,0) of block (1,0,0) reads 4 bytes at byte 1000 of argument 0");
+}
+
+static void test_read_only(void **state)
+{
+    Fixture *f = *state;
+    ok(cuMemsetD8Async(f->in, 0, sizeof f->values, f->stream));
+    f->parameters[1].access = 1;
+    expect(launch(f, f->in, f->out), CUDA_ERROR_ILLEGAL_ADDRESS, "write to an input");
+}
+
+static void test_bad_pointers(void **state)
+{
+    Fixture *f = *state;
+    CUdeviceptr dead;
+    ok(cuMemAlloc_v2(&dead, sizeof f->values));
+    ok(cuMemFree_v2(dead));
+    expect(cuMemFree_v2(dead), CUDA_ERROR_INVALID_VALUE, "freed twice");
+    expect(launch(f, dead, f->out), CUDA_ERROR_ILLEGAL_ADDRESS, "which was freed");
+    expect(launch(f, f->in, 64), CUDA_ERROR_ILLEGAL_ADDRESS,
+           "not the memory of any device");
+    expect(launch(f, f->in + 4, f->out), CUDA_ERROR_ILLEGAL_ADDRESS,
+           "which has 4096 bytes");
+    expect(cuMemAlloc_v2(&dead, 1 << 25), CUDA_ERROR_OUT_OF_MEMORY, "do not fit");
+}
+
+/* Without the wait, the lazy schedule reads before the copy that another stream has to make. */
+static void test_missing_wait(void **state)
+{
+    Fixture *f = *state;
+    emu_config()->schedule = SCHEDULE_LAZY;
+    for (int waits = 1; waits >= 0; waits--) {
+        CUstream other;
+        CUevent event;
+        float result[COUNT];
+        ok(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
+        ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        ok(gxemuMemUndefine(f->in, sizeof f->values, f->stream));
+        ok(cuStreamSynchronize(f->stream));
+        ok(cuMemcpyHtoDAsync_v2(f->in, f->values, sizeof f->values, other));
+        ok(cuEventRecord(event, other));
+        if (waits)
+            ok(cuStreamWaitEvent(f->stream, event, 0));
+        ok(launch(f, f->in, f->out));
+        CUresult r = cuMemcpyDtoHAsync_v2(result, f->out, sizeof result, f->stream);
+        if (waits)
+            ok(r);
+        else
+            expect(r, CUDA_ERROR_ASSERT, "uninitialised");
+        cuStreamDestroy_v2(other);
+        cuEventDestroy_v2(event);
+    }
+}
+
+static void test_failing_call(void **state)
+{
+    Fixture *f = *state;
+    CUdeviceptr p;
+    emu_config()->fail_call = 2;
+    snprintf(emu_config()->fail_name, sizeof emu_config()->fail_name, "cuMemAlloc_v2");
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(cuMemFree_v2(p));
+    expect(cuMemAlloc_v2(&p, 4), CUDA_ERROR_OUT_OF_MEMORY, "GXEMU_FAIL_CALL");
+    run_once(f);
+}
+
+/* Every truncation and many flipped bits: refused or loaded, never a crash. */
+static void test_damaged(void **state)
+{
+    (void)state;
+    char reason[OBJECT_REASON_BYTES];
+    LLVMMemoryBufferRef object = compile(ir);
+    size_t bytes = LLVMGetBufferSize(object);
+    unsigned char *copy = malloc(bytes);
+    assert_non_null(copy);
+    for (size_t n = 0; n < bytes; n += 7) {
+        memcpy(copy, LLVMGetBufferStart(object), n);
+        object_unload(object_load(copy, n, reason));
+    }
+    for (size_t bit = 0; bit < bytes * 8; bit += 3) {
+        memcpy(copy, LLVMGetBufferStart(object), bytes);
+        copy[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        object_unload(object_load(copy, bytes, reason));
+    }
+    free(copy);
+    LLVMDisposeMemoryBuffer(object);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *reason;
+    } cases[] = {
+        {"declare void @system(ptr)\n"
+         "define void @k(ptr %b) { call void @system(ptr %b)\n ret void }\n",
+         "it calls system, which the emulator does not have"},
+        {"@counter = global i32 7\n"
+         "define void @k(ptr %b) { store i32 1, ptr @counter\n ret void }\n",
+         "is writable; kernels keep no data of their own"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char reason[OBJECT_REASON_BYTES] = "";
+        LLVMMemoryBufferRef object = compile(cases[i].text);
+        assert_null(
+            object_load(LLVMGetBufferStart(object), LLVMGetBufferSize(object), reason));
+        if (strstr(reason, cases[i].reason) == NULL)
+            fail_msg("'%s' lacks '%s'", reason, cases[i].reason);
+        LLVMDisposeMemoryBuffer(object);
+    }
+}
+
+int main(void)
+{
+#define DRIVER_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables),  DRIVER_TEST(test_run),
+        DRIVER_TEST(test_slice),        DRIVER_TEST(test_unwritten),
+        DRIVER_TEST(test_read_only),    DRIVER_TEST(test_bad_pointers),
+        DRIVER_TEST(test_missing_wait), DRIVER_TEST(test_failing_call),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
