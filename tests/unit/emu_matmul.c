@@ -1,0 +1,225 @@
+/* cuBLASLt's matmul on the emulator against sums written out here: types, orders, transposes,
+ * batches, epilogues, scales. Values are small integers, so that every sum is exact. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/number.h"
+#include "runtime/emu/gxemu.h"
+
+#define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;
+#define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
+#include "runtime/cublaslt.def"
+
+enum { M = 5, N = 9, K = 7, BATCHES = 2, ELEMENTS = 1024 };
+
+typedef struct Case {
+    int type, out_type, compute;
+    int transpose_a, transpose_b;
+    int row_major; /* all matrices */
+    uint32_t epilogue;
+    double alpha, beta;
+    float scale_a; /* 0: none */
+} Case;
+
+static const Case cases[] = {
+    {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0, 0, 0, 1, 1, 0, 0},
+    {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1, 0, 0, 1, 2, 3, 0},
+    {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 0, 1, 0, 1, -1, 1, 0},
+    {CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, 1, 1, 0, CUBLASLT_EPILOGUE_BIAS, 1, 0,
+     0},
+    {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0, 0, 1, CUBLASLT_EPILOGUE_RELU, 1, 1,
+     0},
+    {CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, 0, 1, 1, CUBLASLT_EPILOGUE_RELU_BIAS,
+     1, 0, 0},
+    {CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1, 0, 0, 1, 1, 0, 0.5F},
+    {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 1, 0, 0, 1, 1, 0, 0},
+    {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0, 0, 0, CUBLASLT_EPILOGUE_GELU, 0.125,
+     0, 0},
+};
+
+static DType type_of(int type)
+{
+    switch (type) {
+    case CUDA_R_64F:
+        return DT_F64;
+    case CUDA_R_16F:
+        return DT_F16;
+    case CUDA_R_16BF:
+        return DT_BF16;
+    case CUDA_R_8F_E4M3:
+        return DT_F8E4M3FN;
+    case CUDA_R_8I:
+        return DT_S8;
+    case CUDA_R_32I:
+        return DT_S32;
+    default:
+        return DT_F32;
+    }
+}
+
+typedef struct Matrix {
+    int type;
+    uint64_t rows, columns, ld, stride;
+    int row_major;
+    double values[ELEMENTS];
+    CUdeviceptr memory;
+    cublasLtMatrixLayout_t layout;
+} Matrix;
+
+static double *at(Matrix *x, uint64_t batch, uint64_t row, uint64_t column)
+{
+    uint64_t inside = x->row_major ? row * x->ld + column : row + column * x->ld;
+    return &x->values[batch * x->stride + inside];
+}
+
+static void check(int status)
+{
+    char text[2000];
+    gxemuGetLastError(text, sizeof text);
+    if (status != 0)
+        fail_msg("status %d: %s", status, text);
+}
+
+static void matrix_init(Matrix *x, int type, int row_major, uint64_t rows,
+                        uint64_t columns, int seed)
+{
+    unsigned char bytes[ELEMENTS * 8];
+    size_t each = dtype_info[type_of(type)].storage;
+    int32_t batches = BATCHES, order = row_major;
+    *x = (Matrix){.type = type, .rows = rows, .columns = columns, .row_major = row_major};
+    x->ld = (row_major ? columns : rows) + 3;
+    x->stride = x->ld * (row_major ? rows : columns) + 5;
+    for (int i = 0; i < ELEMENTS; i++) {
+        x->values[i] = (double)((i * 37 + seed) % 7 - 3);
+        number_set_double(type_of(type), bytes + (size_t)i * each, x->values[i]);
+    }
+    check(cuMemAlloc_v2(&x->memory, ELEMENTS * each));
+    check(cuMemcpyHtoDAsync_v2(x->memory, bytes, ELEMENTS * each, NULL));
+    check(cublasLtMatrixLayoutCreate(&x->layout, type, rows, columns, (int64_t)x->ld));
+    check(cublasLtMatrixLayoutSetAttribute(x->layout, CUBLASLT_MATRIX_LAYOUT_ORDER,
+                                           &order, 4));
+    check(cublasLtMatrixLayoutSetAttribute(x->layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                           &batches, 4));
+    check(cublasLtMatrixLayoutSetAttribute(
+        x->layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &x->stride, 8));
+}
+
+static void matrix_deinit(Matrix *x)
+{
+    check(cuMemFree_v2(x->memory));
+    check(cublasLtMatrixLayoutDestroy(x->layout));
+}
+
+static double expected_at(const Case *c, Matrix *a, Matrix *b, Matrix *d, Matrix *bias,
+                          uint64_t batch, uint64_t row, uint64_t column)
+{
+    double sum = 0;
+    for (uint64_t k = 0; k < K; k++)
+        sum += (c->transpose_a ? *at(a, batch, k, row) : *at(a, batch, row, k)) *
+               (c->transpose_b ? *at(b, batch, column, k) : *at(b, batch, k, column));
+    double value = c->alpha * sum * (c->scale_a != 0 ? (double)c->scale_a : 1) +
+                   c->beta * *at(d, batch, row, column);
+    if ((c->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0)
+        value += bias->values[row];
+    if ((c->epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && value < 0)
+        value = 0;
+    if (c->epilogue == CUBLASLT_EPILOGUE_GELU)
+        value =
+            0.5 * value *
+            (1 + tanh(0.7978845608028654 * (value + 0.044715 * value * value * value)));
+    return value;
+}
+
+static void run_case(cublasLtHandle_t handle, const Case *c)
+{
+    static Matrix a, b, d, bias;
+    static unsigned char bytes[ELEMENTS * 8];
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t result;
+    CUdeviceptr scale;
+    int returned = 0;
+    int scale_type =
+        c->out_type == CUDA_R_64F || c->out_type == CUDA_R_32I ? c->out_type : CUDA_R_32F;
+    unsigned char alpha[8], beta[8];
+    number_set_double(type_of(scale_type), alpha, c->alpha);
+    number_set_double(type_of(scale_type), beta, c->beta);
+    matrix_init(&a, c->type, c->row_major, c->transpose_a ? K : M, c->transpose_a ? M : K,
+                1);
+    matrix_init(&b, c->type, c->row_major, c->transpose_b ? N : K, c->transpose_b ? K : N,
+                2);
+    matrix_init(&d, c->out_type, c->row_major, M, N, 4);
+    matrix_init(&bias, c->out_type, 0, M, 1, 5);
+    check(cublasLtMatmulDescCreate(&desc, c->compute, scale_type));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA,
+                                         &c->transpose_a, 4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB,
+                                         &c->transpose_b, 4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                         &c->epilogue, 4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                         &bias.memory, 8));
+    check(cuMemAlloc_v2(&scale, 4));
+    if (c->scale_a != 0) {
+        check(cuMemcpyHtoDAsync_v2(scale, &c->scale_a, 4, NULL));
+        check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                             &scale, 8));
+    }
+    check(cublasLtMatmulPreferenceCreate(&preference));
+    check(cublasLtMatmulAlgoGetHeuristic(handle, desc, a.layout, b.layout, d.layout,
+                                         d.layout, preference, 1, &result, &returned));
+    assert_int_equal(returned, 1);
+    void *pa = (void *)(uintptr_t)a.memory, *pb = (void *)(uintptr_t)b.memory;
+    void *pd = (void *)(uintptr_t)d.memory;
+    check(cublasLtMatmul(handle, desc, alpha, pa, a.layout, pb, b.layout, beta, pd,
+                         d.layout, pd, d.layout, &result.algo, NULL, 0, NULL));
+    size_t each = dtype_info[type_of(c->out_type)].storage;
+    check(cuMemcpyDtoHAsync_v2(bytes, d.memory, ELEMENTS * each, NULL));
+    for (uint64_t batch = 0; batch < BATCHES; batch++) {
+        for (uint64_t row = 0; row < M; row++) {
+            for (uint64_t column = 0; column < N; column++) {
+                size_t i = (size_t)(at(&d, batch, row, column) - d.values);
+                double actual = number_get_double(type_of(c->out_type), bytes + i * each);
+                double wanted = expected_at(c, &a, &b, &d, &bias, batch, row, column);
+                if (fabs(actual - wanted) > 1e-6)
+                    fail_msg("case %zu, %d %d %d: %g, not %g", (size_t)(c - cases),
+                             (int)batch, (int)row, (int)column, actual, wanted);
+            }
+        }
+    }
+    check(cuMemFree_v2(scale));
+    check(cublasLtMatmulPreferenceDestroy(preference));
+    check(cublasLtMatmulDescDestroy(desc));
+    matrix_deinit(&a);
+    matrix_deinit(&b);
+    matrix_deinit(&d);
+    matrix_deinit(&bias);
+}
+
+static void test_matmul(void **state)
+{
+    (void)state;
+    cublasLtHandle_t handle;
+    CUcontext context;
+    check(cuInit(0));
+    check(cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuCtxPushCurrent_v2(context));
+    check(cublasLtCreate(&handle));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        run_case(handle, &cases[i]);
+    check(cublasLtDestroy(handle));
+    check(cuDevicePrimaryCtxRelease_v2(0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
