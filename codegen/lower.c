@@ -24,6 +24,32 @@ static unsigned find_row(const char *name)
     bug("no row of gx.def is named %s", name);
 }
 
+static bool is_kernel(const char *name, Kernel *const *kernels, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(kernels[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count)
+{
+    LLVMModuleRef m = LLVMCloneModule(module);
+    size_t functions = 0, length;
+    LLVMValueRef f, next;
+    for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        functions += !LLVMIsDeclaration(f);
+    if (functions == count)
+        return m;
+    for (f = LLVMGetFirstFunction(m); f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (!LLVMIsDeclaration(f) &&
+            !is_kernel(LLVMGetValueName2(f, &length), kernels, count))
+            LLVMDeleteFunction(f);
+    }
+    return m;
+}
+
 /* Name of the pseudo function that `inst` calls, or NULL. */
 static const char *pseudo_name(LLVMValueRef inst)
 {

@@ -1,7 +1,7 @@
 /* From gx.* operations to one back end's LLVM IR, row by row of gx.def.
  *
  * Both functions take a module whose functions include all of `kernels` (finished, of one
- * context) and return a lowered copy that the caller disposes of; the module stays as it is.
+ * context) and return a lowered copy of them that the caller disposes of; the module stays.
  * Calls to libdevice remain. An operation that the target lacks: ESCAPE_UNSUPPORTED. */
 #ifndef GXC_CODEGEN_LOWER_H
 #define GXC_CODEGEN_LOWER_H
@@ -36,6 +36,9 @@ typedef enum {
     ROW_COUNT
 } GxRow;
 extern const char *const gx_row_names[ROW_COUNT];
+
+/* A copy of the module with no other functions than these kernels. */
+LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count);
 
 /* Calls `lower` for every call of a pseudo function in `function`; what it returns replaces the
  * call. `user` is handed on. */

@@ -413,7 +413,7 @@ static void add_sites(State *s, const Kernel *k)
 LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t count)
 {
     State s = {.context = LLVMGetModuleContext(module),
-               .module = LLVMCloneModule(module)};
+               .module = lower_clone(module, kernels, count)};
     make_types(&s);
     s.builder = LLVMCreateBuilderInContext(s.context);
     for (size_t i = 0; i < count; i++) {

@@ -187,7 +187,7 @@ static LLVMValueRef shared_array(const Kernel *k, LLVMModuleRef m)
 LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
                           const Target *target, uint32_t ptx)
 {
-    LLVMModuleRef m = LLVMCloneModule(module);
+    LLVMModuleRef m = lower_clone(module, kernels, count);
     for (size_t i = 0; i < count; i++) {
         const Kernel *k = kernels[i];
         LLVMValueRef f = LLVMGetNamedFunction(m, k->name);

@@ -1,0 +1,340 @@
+/* Kernels written by hand on gx.*, compiled for the host and run by the emulator's engine:
+ * block sums with shared memory, shuffles and barriers, votes, atomics, functions of libdevice
+ * against the C library, and what an access out of bounds is told as. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codegen/assemble.h"
+#include "codegen/backend.h"
+#include "runtime/emu/engine.h"
+#include "runtime/emu/object.h"
+
+enum { THREADS = 128, BLOCKS = 8, ELEMENTS = THREADS * BLOCKS };
+
+typedef struct Fixture {
+    Arena *arena;
+    Cuda cuda;
+    Backend *backend;
+    Kernel *kernel;
+    LLVMTypeRef f32, f64;
+} Fixture;
+
+static int set_up(void **state)
+{
+    Arena *a = arena_create();
+    Fixture *f = ARENA_NEW(a, Fixture);
+    const char *error = NULL;
+    f->arena = a;
+    if (!cuda_find(a, NULL, ASSEMBLER_ANY, &f->cuda, &error)) {
+        print_error("%s\n", error);
+        return 1;
+    }
+    f->backend = backend_create(a, f->cuda.libdevice, &error);
+    *state = f;
+    return f->backend == NULL;
+}
+
+static int tear_down(void **state)
+{
+    Fixture *f = *state;
+    backend_destroy(f->backend);
+    arena_destroy(f->arena);
+    return 0;
+}
+
+/* A kernel of two pointers, in and out, of `bytes` each, and an i32. */
+static Kernel *start(Fixture *f, const char *name, uint64_t bytes)
+{
+    static const uint32_t block[3] = {THREADS, 1, 1}, grid[3] = {BLOCKS, 1, 1};
+    const KernelArg args[] = {{.align = 16, .bytes = bytes, .is_read_only = true},
+                              {.align = 16, .bytes = bytes},
+                              {.kind = KERNEL_I32}};
+    Kernel *k =
+        kernel_create(f->arena, backend_module(f->backend), name, args, 3, block, grid);
+    f->kernel = k;
+    f->f32 = LLVMFloatTypeInContext(k->context);
+    f->f64 = LLVMDoubleTypeInContext(k->context);
+    return k;
+}
+
+/* Byte offset of this thread's element. */
+static LLVMValueRef element(Kernel *k, unsigned bytes)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef first = LLVMBuildNUWMul(b, gx_ctaid(k, 0), gx_ntid(k, 0), "");
+    LLVMValueRef index = LLVMBuildNUWAdd(b, first, gx_tid(k, 0), "");
+    return LLVMBuildNUWMul(b, index, gx_i32(k, bytes), "");
+}
+
+static bool run(Fixture *f, void *in, void *out, uint64_t bytes, uint32_t immediate,
+                Finding *finding)
+{
+    Kernel *k = f->kernel;
+    char reason[OBJECT_REASON_BYTES];
+    size_t size;
+    kernel_finish(k);
+    const void *data = backend_host_object(f->backend, &k, 1, 90, &size);
+    Object *object = object_load(data, size, reason);
+    if (!object)
+        fail_msg("%s", reason);
+    const uint64_t args[] = {(uintptr_t)in, (uintptr_t)out, immediate};
+    const uint64_t extents[] = {bytes, bytes, 0};
+    const EngineArgument arguments[3] = {{0}};
+    EngineLaunch launch = {.entry = object_kernel(object, k->name),
+                           .name = k->name,
+                           .parameters = 3,
+                           .args = args,
+                           .extents = extents,
+                           .arguments = arguments,
+                           .sites = k->sites,
+                           .site_count = (uint32_t)k->site_count,
+                           .shared_bytes = k->shared_bytes};
+    memcpy(launch.grid, k->grid, sizeof launch.grid);
+    memcpy(launch.block, k->block, sizeof launch.block);
+    assert_non_null(launch.entry);
+    bool is_good = engine_run(&launch, finding);
+    object_unload(object);
+    return is_good;
+}
+
+/* ---- math ---- */
+
+static double ulps(double got, double want, bool is_double)
+{
+    if (got == want || (isnan(got) && isnan(want)))
+        return 0;
+    int exponent;
+    frexp(want, &exponent);
+    int least = is_double ? -1021 : -125;
+    double ulp = ldexp(1, (exponent < least ? least : exponent) - (is_double ? 53 : 24));
+    return fabs(got - want) / ulp;
+}
+
+typedef struct Function {
+    const char *name;
+    double (*want)(double);
+    double low, high;         /* of the arguments */
+    double most, most_double; /* allowed error, in ulps */
+} Function;
+
+static const Function functions[] = {
+    {"exp", exp, -87, 88, 2, 1},     {"log", log, 1e-30, 1e30, 1, 1},
+    {"sin", sin, -1e5, 1e5, 2, 2},   {"cos", cos, -1e5, 1e5, 2, 2},
+    {"tanh", tanh, -12, 12, 2, 2},   {"erf", erf, -5, 5, 2, 2},
+    {"sinh", sinh, -80, 80, 3, 2},   {"cosh", cosh, -80, 80, 3, 2},
+    {"expm1", expm1, -20, 80, 2, 1}, {"log1p", log1p, -0.99, 1e6, 2, 1},
+    {"tan", tan, -1e3, 1e3, 4, 2},   {"atan", atan, -1e6, 1e6, 2, 2},
+    {"cbrt", cbrt, -1e9, 1e9, 2, 2}, {"round", round, -1e3, 1e3, 0, 0},
+    {"sqrt", sqrt, 0, 1e30, 0, 0},   {"exp2", exp2, -120, 120, 2, 1},
+};
+
+static void check_function(Fixture *f, const Function *fn, bool is_double)
+{
+    unsigned bytes = is_double ? 8 : 4;
+    const char *suffix = is_double ? "" : "f";
+    Kernel *k =
+        start(f, arena_printf(f->arena, "k_%s%s", fn->name, suffix), ELEMENTS * bytes);
+    LLVMTypeRef type = is_double ? f->f64 : f->f32;
+    LLVMValueRef offset = element(k, bytes), x = gx_load(k, 0, offset, type, bytes);
+    x = gx_libdevice(k, arena_printf(f->arena, "%s%s", fn->name, suffix), &x, 1);
+    gx_store(k, 1, offset, x, bytes);
+
+    float in[ELEMENTS], out[ELEMENTS];
+    double in_double[ELEMENTS], out_double[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        double value = fn->low + (fn->high - fn->low) * i / (ELEMENTS - 1);
+        in[i] = (float)value;
+        in_double[i] = is_double ? value : (double)in[i];
+    }
+    Finding finding;
+    bool is_good = is_double
+                       ? run(f, in_double, out_double, sizeof in_double, 0, &finding)
+                       : run(f, in, out, sizeof in, 0, &finding);
+    assert_true(is_good);
+    for (int i = 0; i < ELEMENTS; i++) {
+        double got = is_double ? out_double[i] : (double)out[i];
+        double want = fn->want(in_double[i]);
+        double error = ulps(got, want, is_double);
+        if (!(error <= (is_double ? fn->most_double : fn->most) + 0.5))
+            fail_msg("%s%s(%.9g) = %.17g, not %.17g (%.2f ulp)", fn->name, suffix,
+                     in_double[i], got, want, error);
+    }
+}
+
+static void math_agrees_with_the_c_library(void **state)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        check_function(*state, &functions[i], false);
+        check_function(*state, &functions[i], true);
+    }
+}
+
+/* ---- threads together ---- */
+
+static LLVMValueRef warp_sum(Kernel *k, LLVMValueRef v)
+{
+    for (unsigned distance = 16; distance > 0; distance /= 2)
+        v = gx_float_op(k, LLVMFAdd, v, gx_shfl_down(k, v, distance));
+    return v;
+}
+
+static void blocks_are_summed(void **state)
+{
+    Fixture *f = *state;
+    Kernel *k = start(f, "block_sum", ELEMENTS * 8);
+    LLVMBuilderRef b = k->builder;
+    uint32_t room = gx_shared_alloc(k, 4 * 8, 8);
+    LLVMValueRef t = gx_tid(k, 0),
+                 sum = warp_sum(k, gx_load(k, 0, element(k, 8), f->f64, 8));
+    GxIf is_first;
+    LLVMValueRef lane = LLVMBuildAnd(b, t, gx_i32(k, 31), "");
+    gx_if_begin(k, &is_first, LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, 0), ""));
+    LLVMValueRef slot =
+        LLVMBuildMul(b, LLVMBuildLShr(b, t, gx_i32(k, 5), ""), gx_i32(k, 8), "");
+    gx_store(k, GX_SHARED, LLVMBuildAdd(b, slot, gx_i32(k, room), ""), sum, 8);
+    gx_if_end(k, &is_first, NULL, 0, NULL);
+    gx_barrier(k);
+    gx_if_begin(k, &is_first, LLVMBuildICmp(b, LLVMIntEQ, t, gx_i32(k, 0), ""));
+    GxLoop loop;
+    sum = LLVMConstReal(f->f64, 0);
+    gx_loop_begin(k, &loop, gx_i32(k, 0), gx_i32(k, 4), gx_i32(k, 1), &sum, 1);
+    LLVMValueRef at = LLVMBuildMul(b, loop.index, gx_i32(k, 8), "");
+    at = LLVMBuildAdd(b, at, gx_i32(k, room), "");
+    LLVMValueRef next =
+        gx_float_op(k, LLVMFAdd, sum, gx_load(k, GX_SHARED, at, f->f64, 8));
+    gx_loop_end(k, &loop, &next);
+    gx_store(k, 1, LLVMBuildMul(b, gx_ctaid(k, 0), gx_i32(k, 8), ""), sum, 8);
+    gx_if_end(k, &is_first, NULL, 0, NULL);
+
+    double in[ELEMENTS], out[ELEMENTS] = {0};
+    for (int i = 0; i < ELEMENTS; i++)
+        in[i] = i;
+    Finding finding;
+    assert_true(run(f, in, out, sizeof in, 0, &finding));
+    for (int block = 0; block < BLOCKS; block++) {
+        double want = 0;
+        for (int i = 0; i < THREADS; i++)
+            want += in[block * THREADS + i];
+        assert_true(out[block] == want);
+    }
+}
+
+/* All four shuffles, of two bytes in groups of eight lanes, and a ballot. */
+static void shuffles_move_every_type(void **state)
+{
+    Fixture *f = *state;
+    Kernel *k = start(f, "shuffles", ELEMENTS * 16);
+    LLVMTypeRef type = LLVMVectorType(gx_int_type(k, 8), 2);
+    LLVMValueRef offset = element(k, 16), v = gx_load(k, 0, offset, type, 2);
+    LLVMValueRef three = gx_i32(k, 3), at = offset;
+    LLVMValueRef results[] = {
+        gx_shfl(k, GX_SHFL_IDX, v, three, 8), gx_shfl(k, GX_SHFL_UP, v, three, 8),
+        gx_shfl(k, GX_SHFL_DOWN, v, three, 8), gx_shfl(k, GX_SHFL_BFLY, v, three, 8)};
+    for (int i = 0; i < 4; i++) {
+        gx_store(k, 1, at, results[i], 2);
+        at = LLVMBuildAdd(k->builder, at, gx_i32(k, 2), "");
+    }
+    LLVMValueRef odd = LLVMBuildTrunc(k->builder, gx_lane(k), gx_int_type(k, 1), "");
+    gx_store(k, 1, at, gx_ballot(k, odd), 4);
+
+    static uint8_t in[ELEMENTS * 16], out[ELEMENTS * 16];
+    for (int i = 0; i < ELEMENTS; i++) {
+        in[i * 16] = (uint8_t)i;
+        in[i * 16 + 1] = (uint8_t)(i >> 8);
+    }
+    Finding finding;
+    assert_true(run(f, in, out, sizeof in, 0, &finding));
+    for (int i = 0; i < ELEMENTS; i++) {
+        int group = i & ~7, l = i & 7;
+        int want[] = {group + 3, l >= 3 ? i - 3 : i, l + 3 < 8 ? i + 3 : i,
+                      group + (l ^ 3)};
+        for (int j = 0; j < 4; j++) {
+            int got = out[i * 16 + 2 * j] | out[i * 16 + 2 * j + 1] << 8;
+            assert_int_equal(got, want[j]);
+        }
+        uint32_t ballot;
+        memcpy(&ballot, out + i * 16 + 8, 4);
+        assert_int_equal(ballot, 0xaaaaaaaa);
+    }
+}
+
+static void atomics_lose_nothing(void **state)
+{
+    Fixture *f = *state;
+    Kernel *k = start(f, "atomics", 64);
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef half = LLVMHalfTypeInContext(k->context);
+    LLVMTypeRef bfloat = LLVMBFloatTypeInContext(k->context);
+    LLVMValueRef t = gx_tid(k, 0), value = LLVMBuildSIToFP(b, t, f->f32, "");
+    gx_atomic(k, GX_ATOMIC_ADD, 1, gx_i32(k, 0), gx_i32(k, 1));
+    gx_atomic(k, GX_ATOMIC_ADD, 1, gx_i32(k, 4), LLVMConstReal(f->f32, 1));
+    gx_atomic(k, GX_ATOMIC_MAX, 1, gx_i32(k, 8), value);
+    gx_atomic(k, GX_ATOMIC_MIN, 1, gx_i32(k, 12), LLVMBuildFNeg(b, value, ""));
+    gx_atomic(k, GX_ATOMIC_ADD, 1, gx_i32(k, 16), LLVMConstReal(half, 1));
+    gx_atomic(k, GX_ATOMIC_ADD, 1, gx_i32(k, 18), LLVMConstReal(bfloat, 0.25));
+    gx_atomic(k, GX_ATOMIC_UMAX, 1, gx_i32(k, 20),
+              LLVMBuildTrunc(b, t, gx_int_type(k, 8), ""));
+    gx_atomic(k, GX_ATOMIC_ADD, 1, gx_i32(k, 24), LLVMConstReal(f->f64, 0.5));
+    float zeros[16] = {0}, out[16] = {0};
+    Finding finding;
+    assert_true(run(f, zeros, out, 64, 0, &finding));
+    uint32_t words[16];
+    memcpy(words, out, sizeof words);
+    double sum;
+    memcpy(&sum, words + 6, sizeof sum);
+    assert_int_equal(words[0], ELEMENTS);
+    assert_true(out[1] == ELEMENTS && out[2] == THREADS - 1 && out[3] == -(THREADS - 1));
+    assert_int_equal(words[4] & 0xffff, 0x6400); /* 1024 as half */
+    assert_int_equal(words[4] >> 16, 0x4280); /* 64: bfloat has 8 bits, 64 + 0.25 is 64 */
+    assert_int_equal(words[5], THREADS - 1);
+    assert_true(sum == ELEMENTS * 0.5);
+}
+
+/* ---- mistakes ---- */
+
+static void an_access_out_of_bounds_names_its_instruction(void **state)
+{
+    Fixture *f = *state;
+    Kernel *k = start(f, "outside", 4096);
+    LLVMValueRef offset = element(k, 4);
+    k->at = "add.7";
+    LLVMValueRef v = gx_load(k, 0, offset, f->f32, 4);
+    k->at = "dynamic-update-slice.9";
+    gx_store(k, 1, LLVMBuildAdd(k->builder, offset, gx_immediate(k, 2), ""), v, 4);
+    float in[1024] = {0}, out[1024];
+    Finding finding;
+    assert_false(run(f, in, out, 4096, 4, &finding));
+    assert_non_null(strstr(finding.text, "dynamic-update-slice.9"));
+}
+
+static void a_misaligned_access_is_found(void **state)
+{
+    Fixture *f = *state;
+    Kernel *k = start(f, "misaligned", 8192);
+    LLVMTypeRef pair = LLVMVectorType(f->f32, 2);
+    k->at = "bitcast.3";
+    gx_store(k, 1, gx_immediate(k, 2), gx_load(k, 0, gx_i32(k, 0), pair, 8), 8);
+    static double in[1024], out[1024];
+    Finding finding;
+    assert_false(run(f, in, out, 8192, 4, &finding));
+    assert_non_null(strstr(finding.text, "bitcast.3"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(math_agrees_with_the_c_library),
+        cmocka_unit_test(blocks_are_summed),
+        cmocka_unit_test(shuffles_move_every_type),
+        cmocka_unit_test(atomics_lose_nothing),
+        cmocka_unit_test(an_access_out_of_bounds_names_its_instruction),
+        cmocka_unit_test(a_misaligned_access_is_found),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
