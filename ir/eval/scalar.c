@@ -120,7 +120,7 @@ SELECT(uint32_t)
 SELECT(uint64_t)
 SELECT(Pair)
 
-static ScalarFn *choose_select(DType t)
+static ElementsFn *choose_select(DType t)
 {
     switch (dtype_storage_bytes(t)) {
     case 1:
@@ -277,12 +277,12 @@ static bool result_type_fits(OpCode op, DType in, DType out)
     }
 }
 
-static ScalarFn *choose_small_int(OpCode op, DType in)
+static ElementsFn *choose_small_int(OpCode op, DType in)
 {
     bool is_signed = dtype_is_signed(in);
     bool zero_extend =
         op == OP_SHIFT_RIGHT_LOGICAL || op == OP_POPCNT || op == OP_COUNT_LEADING_ZEROS;
-    return scalar_int(op, is_signed && !zero_extend ? DT_S8 : DT_U8);
+    return rows_int(op, is_signed && !zero_extend ? DT_S8 : DT_U8);
 }
 
 /* The four opcodes that go from any type to any other; false: not one of them. */
@@ -321,9 +321,9 @@ static void choose_float(OpCode op, DType in, bool exact, ScalarKernel *k)
         k->run = dtype_info[in].special == SPECIAL_IEEE ? reduce_precision : NULL;
         return;
     }
-    ScalarFn *fn = exact ? scalar_exact(op, wide) : NULL;
+    ElementsFn *fn = exact ? rows_exact(op, wide) : NULL;
     if (fn == NULL)
-        fn = scalar_float(op, wide);
+        fn = rows_float(op, wide);
     k->run = small && fn != NULL ? through_f32 : fn;
     k->inner = small ? fn : NULL;
 }
@@ -331,7 +331,7 @@ static void choose_float(OpCode op, DType in, bool exact, ScalarKernel *k)
 static void choose_int(OpCode op, DType in, ScalarKernel *k)
 {
     if (dtype_info[in].bits >= 8) {
-        k->run = scalar_int(op, in);
+        k->run = rows_int(op, in);
     } else if (op == OP_MULHI || op == OP_SHIFT_RIGHT_ARITHMETIC) {
         k->run = narrow_shift_or_high;
     } else {
@@ -351,10 +351,10 @@ static void choose_complex(OpCode op, DType in, bool exact, ScalarKernel *k)
     case OP_REAL:
     case OP_IMAG:
     case OP_COMPARE:
-        k->run = scalar_complex(op, in);
+        k->run = rows_complex(op, in);
         break;
     default:
-        k->run = exact ? scalar_exact(op, in) : scalar_complex(op, in);
+        k->run = exact ? rows_exact(op, in) : rows_complex(op, in);
     }
 }
 
@@ -384,7 +384,7 @@ bool scalar_kernel(OpCode op, DType in, DType out, bool exact, ScalarKernel *k)
         choose_int(op, in, k);
         break;
     case DTC_PRED:
-        k->run = scalar_pred(op);
+        k->run = rows_pred(op);
         break;
     case DTC_COMPLEX:
         choose_complex(op, in, exact, k);

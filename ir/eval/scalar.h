@@ -15,10 +15,11 @@
 typedef struct ScalarKernel ScalarKernel;
 
 /* Operands and result may not overlap. n may be 0. */
-typedef void ScalarFn(void *out, const void *const *in, size_t n, const ScalarKernel *k);
+typedef void ElementsFn(void *out, const void *const *in, size_t n,
+                        const ScalarKernel *k);
 
 struct ScalarKernel {
-    ScalarFn *run; /* k.run(out, in, n, &k) */
+    ElementsFn *run; /* k.run(out, in, n, &k) */
     OpCode op;
     DType in, out; /* see scalar_kernel */
     uint32_t arity;
@@ -30,7 +31,8 @@ struct ScalarKernel {
     uint32_t
         single; /* clamp, select: bit i = operand i is one element that stands for all */
     /* Private. */
-    ScalarFn *inner; /* what works on the wider type that the elements are computed in */
+    ElementsFn
+        *inner; /* what works on the wider type that the elements are computed in */
 };
 
 /* The kernel of an opcode with operands of type `in` and a result of type `out`. `in` is

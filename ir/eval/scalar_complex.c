@@ -199,7 +199,7 @@ static void apply2(void *out, const void *const *in, size_t n, const ScalarKerne
     }
 }
 
-ScalarFn *scalar_complex(OpCode op, DType t)
+ElementsFn *rows_complex(OpCode op, DType t)
 {
     if (t != DT_C64 && t != DT_C128)
         return NULL;

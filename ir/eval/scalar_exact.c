@@ -99,7 +99,7 @@ static void apply_abs(void *out, const void *const *in, size_t n, const ScalarKe
     mpfr_free_cache();
 }
 
-ScalarFn *scalar_exact(OpCode op, DType t)
+ElementsFn *rows_exact(OpCode op, DType t)
 {
     if (op == OP_ABS && (t == DT_C64 || t == DT_C128))
         return apply_abs;

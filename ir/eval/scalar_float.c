@@ -197,7 +197,7 @@ KERNELS(float, f32)
 KERNELS(double, f64)
 
 #define TABLE(id)                                                                        \
-    static ScalarFn *const table_##id[OP_COUNT] = {                                      \
+    static ElementsFn *const table_##id[OP_COUNT] = {                                    \
         [OP_ADD] = add_##id,                                                             \
         [OP_SUBTRACT] = subtract_##id,                                                   \
         [OP_MULTIPLY] = multiply_##id,                                                   \
@@ -242,7 +242,7 @@ KERNELS(double, f64)
 TABLE(f32)
 TABLE(f64)
 
-ScalarFn *scalar_float(OpCode op, DType t)
+ElementsFn *rows_float(OpCode op, DType t)
 {
     return t == DT_F32 ? table_f32[op] : t == DT_F64 ? table_f64[op] : NULL;
 }

@@ -167,7 +167,7 @@ static uint64_t sign_shift(uint64_t x, uint64_t y, unsigned width)
 }
 
 #define TABLE(id)                                                                        \
-    static ScalarFn *const table_##id[OP_COUNT] = {                                      \
+    static ElementsFn *const table_##id[OP_COUNT] = {                                    \
         [OP_ADD] = add_##id,                                                             \
         [OP_SUBTRACT] = subtract_##id,                                                   \
         [OP_MULTIPLY] = multiply_##id,                                                   \
@@ -238,7 +238,7 @@ TABLE(u64)
 #undef U
 #undef W
 
-ScalarFn *scalar_int(OpCode op, DType t)
+ElementsFn *rows_int(OpCode op, DType t)
 {
     switch (t) {
     case DT_S8:
@@ -272,7 +272,7 @@ static void not_pred(void *out, const void *const *in, size_t n, const ScalarKer
         r[i] = a[i] == 0;
 }
 
-ScalarFn *scalar_pred(OpCode op)
+ElementsFn *rows_pred(OpCode op)
 {
     switch (op) {
     case OP_ADD:

@@ -5,11 +5,11 @@
 
 #include "ir/eval/scalar.h"
 
-ScalarFn *scalar_int(OpCode op, DType t);   /* 8 to 64 bits; results of type t, or pred */
-ScalarFn *scalar_pred(OpCode op);           /* operands and result pred */
-ScalarFn *scalar_float(OpCode op, DType t); /* f32, f64; is-finite, compare: pred */
-ScalarFn *scalar_complex(OpCode op,
+ElementsFn *rows_int(OpCode op, DType t);   /* 8 to 64 bits; results of type t, or pred */
+ElementsFn *rows_pred(OpCode op);           /* operands and result pred */
+ElementsFn *rows_float(OpCode op, DType t); /* f32, f64; is-finite, compare: pred */
+ElementsFn *rows_complex(OpCode op,
                          DType t); /* c64, c128; abs, real, imag: the component */
-ScalarFn *scalar_exact(OpCode op, DType t); /* f32, f64, by MPFR; abs of c64, c128 */
+ElementsFn *rows_exact(OpCode op, DType t); /* f32, f64, by MPFR; abs of c64, c128 */
 
 #endif
