@@ -1,0 +1,206 @@
+/* Common subexpressions: of equal instructions on equal operands one stays; of equal scalar
+ * computations (reducers, comparators) too, so that reductions which call them become equal.
+ *
+ *   a = f32[] add(x, y)
+ *   b = f32[] add(y, x)
+ *   c = f32[] multiply(a, b)      =>      c = f32[] multiply(a, a)
+ *
+ * Needs: nothing. Keeps: order. Breaks: nothing; pass_dce removes what is left over.
+ * One sweep in topological order with a hash table. The first occurrence stays. Effects, random
+ * numbers, collectives, control flow and boundaries are left alone. */
+#include <string.h>
+
+#include "passes/simplify/simplify.h"
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static bool is_candidate(const Instruction *inst)
+{
+    if (op_is(inst->op, OPF_EFFECT | OPF_RANDOM | OPF_COLLECTIVE | OPF_CONTROL |
+                            OPF_BOUNDARY | OPF_ASYNC_START | OPF_ASYNC_DONE))
+        return false;
+    return inst->op != OP_PARAMETER && inst->op != OP_FUSION &&
+           inst->op != OP_ASYNC_UPDATE && inst->op != OP_COPY && inst->control_count == 0;
+}
+
+static bool swaps(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_COMMUTATIVE) && inst->operand_count == 2;
+}
+
+static uint64_t hash_of(const Instruction *inst)
+{
+    uint64_t h = inst_operation_hash(inst);
+    if (swaps(inst)) {
+        uint64_t a = inst->operands[0]->id, b = inst->operands[1]->id;
+        return mix(mix(h, a < b ? a : b), a < b ? b : a);
+    }
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        h = mix(h, inst->operands[i]->id);
+    return h;
+}
+
+static bool same_value(const Instruction *a, const Instruction *b)
+{
+    if (a->operand_count != b->operand_count || !inst_same_operation(a, b))
+        return false;
+    bool same = true;
+    for (uint32_t i = 0; same && i < a->operand_count; i++)
+        same = a->operands[i] == b->operands[i];
+    if (!same && swaps(a))
+        same = a->operands[0] == b->operands[1] && a->operands[1] == b->operands[0];
+    return same;
+}
+
+typedef struct Slot {
+    Instruction *inst;
+    uint64_t hash;
+} Slot;
+
+static bool merge_instructions(Computation *comp, Arena *scratch)
+{
+    uint32_t n;
+    Instruction **order = computation_post_order(comp, scratch, &n);
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+    size_t size = 16;
+    while (size < (size_t)n * 2)
+        size *= 2;
+    Slot *table = ARENA_ARRAY(scratch, Slot, size);
+    bool changed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = order[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            if (forward[inst->operands[k]->id])
+                inst->operands[k] = forward[inst->operands[k]->id];
+        if (!is_candidate(inst))
+            continue;
+        uint64_t hash = hash_of(inst);
+        size_t at = hash & (size - 1);
+        while (table[at].inst &&
+               (table[at].hash != hash || !same_value(table[at].inst, inst)))
+            at = (at + 1) & (size - 1);
+        if (table[at].inst) {
+            forward[inst->id] = table[at].inst;
+            changed = true;
+        } else {
+            table[at] = (Slot){inst, hash};
+        }
+    }
+    if (changed)
+        computation_replace(comp, forward);
+    return changed;
+}
+
+/* -- computations ------------------------------------------------------------------------ */
+
+/* Computations that are only applied to scalars by reduce, sort, scatter, ... */
+static bool applies_scalars(const Instruction *inst)
+{
+    return inst_called_count(inst) > 0 &&
+           !op_is(inst->op,
+                  OPF_CONTROL | OPF_ASYNC_START | OPF_ASYNC_DONE | OPF_BOUNDARY) &&
+           inst->op != OP_FUSION && inst->op != OP_ASYNC_UPDATE;
+}
+
+static bool same_computation(const Computation *a, const Computation *b)
+{
+    if (a->instruction_count != b->instruction_count ||
+        a->parameter_count != b->parameter_count || !a->root || !b->root ||
+        a->root->id != b->root->id)
+        return false;
+    for (uint32_t i = 0; i < a->instruction_count; i++) {
+        const Instruction *x = a->instructions[i], *y = b->instructions[i];
+        if (!x || !y || x->operand_count != y->operand_count || x->control_count ||
+            y->control_count || !inst_same_operation(x, y))
+            return false;
+        for (uint32_t k = 0; k < x->operand_count; k++)
+            if (x->operands[k]->id != y->operands[k]->id)
+                return false;
+    }
+    return true;
+}
+
+static uint64_t computation_hash(const Computation *comp)
+{
+    uint64_t h = comp->instruction_count;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (!inst)
+            continue;
+        h = mix(h, inst_operation_hash(inst));
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            h = mix(h, inst->operands[k]->id);
+    }
+    return mix(h, comp->root->id);
+}
+
+/* By Computation.id: the first computation that is equal to it. */
+static Computation **canonical_computations(const Module *m, Arena *scratch)
+{
+    uint32_t n = m->computation_count;
+    Computation **first = ARENA_ARRAY(scratch, Computation *, n);
+    bool *applied = ARENA_ARRAY(scratch, bool, n);
+    for (uint32_t c = 0; c < n; c++)
+        for (uint32_t i = 0;
+             m->computations[c] && i < m->computations[c]->instruction_count; i++) {
+            const Instruction *inst = m->computations[c]->instructions[i];
+            if (inst && applies_scalars(inst))
+                for (uint32_t k = 0; k < inst_called_count(inst); k++)
+                    applied[inst_called(inst, k)->id] = true;
+        }
+    size_t size = 16;
+    while (size < (size_t)n * 2)
+        size *= 2;
+    Computation **table = ARENA_ARRAY(scratch, Computation *, size);
+    for (uint32_t c = 0; c < n; c++) {
+        Computation *comp = m->computations[c];
+        first[c] = comp;
+        if (!comp || !applied[c])
+            continue;
+        size_t at = computation_hash(comp) & (size - 1);
+        while (table[at] && !same_computation(table[at], comp))
+            at = (at + 1) & (size - 1);
+        if (table[at])
+            first[c] = table[at];
+        else
+            table[at] = comp;
+    }
+    return first;
+}
+
+static bool merge_computations(Module *m, Arena *scratch)
+{
+    Computation **first = canonical_computations(m, scratch);
+    bool changed = false;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            if (!inst || !applies_scalars(inst))
+                continue;
+            for (uint32_t k = 0; k < inst_called_count(inst); k++) {
+                Computation *callee = inst_called(inst, k);
+                if (first[callee->id] == callee)
+                    continue;
+                inst_set_called(inst, k, first[callee->id]);
+                changed = true;
+            }
+        }
+    }
+    return changed;
+}
+
+bool pass_cse(Module *m, PassContext *cx)
+{
+    bool changed = merge_computations(m, cx->scratch);
+    for (uint32_t c = 0; c < m->computation_count; c++)
+        if (m->computations[c])
+            changed |= merge_instructions(m->computations[c], cx->scratch);
+    if (changed)
+        pass_dce(m, cx);
+    return changed;
+}

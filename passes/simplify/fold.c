@@ -1,0 +1,88 @@
+/* Constant folding: an instruction whose operands are constants becomes a constant, by the
+ * reference evaluator.
+ *
+ *   a = s32[] constant(2)
+ *   b = s32[] constant(3)
+ *   c = s32[] add(a, b)      =>      c = s32[] constant(5)
+ *
+ * Needs: nothing. Keeps: order. Breaks: nothing; pass_dce removes what is left over.
+ * Never makes a program larger: the result has no more elements than the operands together,
+ * or FOLD_SMALL. One sweep in topological order. */
+#include "ir/eval/eval.h"
+#include "passes/simplify/simplify.h"
+
+enum {
+    FOLD_SMALL = 16, /* elements of a result that may be larger than its operands */
+    FOLD_ELEMENTS = 1 << 20, /* of any value on the way */
+    FOLD_STEPS = 100000      /* instructions run, those of called computations included */
+};
+
+static bool is_foldable(const Instruction *inst)
+{
+    if (inst->operand_count == 0 || !shape_is_array(inst->shape) ||
+        inst->shape->dynamic || inst->control_count > 0)
+        return false;
+    if (op_is(inst->op,
+              OPF_EFFECT | OPF_COLLECTIVE | OPF_CONTROL | OPF_BOUNDARY | OPF_RANDOM))
+        return false;
+    int64_t inputs = 0, outputs;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Instruction *operand = inst->operands[i];
+        if (operand->op != OP_CONSTANT || !operand->literal ||
+            !shape_is_array(operand->shape) || literal_has_elided(operand->literal))
+            return false;
+        inputs += operand->literal->count;
+    }
+    return shape_element_count(inst->shape, &outputs) &&
+           (outputs <= FOLD_SMALL || outputs <= inputs) && outputs <= FOLD_ELEMENTS;
+}
+
+static Instruction *fold(Instruction *inst)
+{
+    Module *m = inst->parent->module;
+    const Literal *value = evaluate_constant(m->arena, inst, FOLD_ELEMENTS, FOLD_STEPS);
+    if (!value || !shape_compatible(value->shape, inst->shape))
+        return NULL;
+    Literal *l = arena_copy(m->arena, value, sizeof *value);
+    l->shape = inst->shape;
+    return computation_add_constant(inst->parent, l, NULL);
+}
+
+static bool fold_constants(Computation *comp, Arena *scratch)
+{
+    uint32_t n;
+    Instruction **order = computation_post_order(comp, scratch, &n);
+    uint32_t old_count = comp->instruction_count;
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)old_count * 2);
+    bool changed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = order[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            if (inst->operands[k]->id < old_count && forward[inst->operands[k]->id])
+                inst->operands[k] = forward[inst->operands[k]->id];
+        Instruction *constant = is_foldable(inst) ? fold(inst) : NULL;
+        if (constant) {
+            forward[inst->id] = constant;
+            changed = true;
+        }
+    }
+    if (changed) {
+        computation_replace(comp, forward);
+        if (!comp->module->config.is_scheduled)
+            computation_sort(comp);
+    }
+    return changed;
+}
+
+bool pass_fold(Module *m, PassContext *cx)
+{
+    bool changed = false;
+    if (m->config.is_scheduled)
+        return false;
+    for (uint32_t c = 0; c < m->computation_count; c++)
+        if (m->computations[c] && !m->computations[c]->is_fused)
+            changed |= fold_constants(m->computations[c], cx->scratch);
+    if (changed)
+        pass_dce(m, cx);
+    return changed;
+}

@@ -1,0 +1,176 @@
+/* Inlining: the body of a called computation takes the place of the call; of a map, applied to
+ * arrays instead of scalars.
+ *
+ *   c = f32[] call(a, b), to_apply=f          c = f32[] add(a, b)
+ *   m = f32[8] map(x, y), to_apply=f    =>    m = f32[8] add(x, y)
+ *
+ * Needs: nothing. Keeps: the order of a scheduled module. Breaks: nothing.
+ * Callees come before callers, so one sweep leaves no call. A call stays where its frontend
+ * attribute inlineable="false" says so, where the callee runs on another thread, or where
+ * the module would grow beyond INLINE_LIMIT. */
+#include <string.h>
+
+#include "passes/simplify/simplify.h"
+
+enum { INLINE_LIMIT = 4000000 }; /* instructions of a module */
+
+static bool may_inline(const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    for (uint32_t i = 0; a && i < a->dict->count; i++) {
+        const DictEntry *e = &a->dict->entries[i];
+        if (strcmp(e->key, "inlineable") == 0 && (strcmp(e->value.data, "false") == 0 ||
+                                                  strcmp(e->value.data, "xla_late") == 0))
+            return false;
+    }
+    const Computation *callee = inst_called(inst, 0);
+    return strcmp(callee->execution_thread, inst->parent->execution_thread) == 0;
+}
+
+/* Scalar instructions that have a meaning on arrays, element by element. */
+static bool is_mappable(const Computation *callee)
+{
+    for (uint32_t i = 0; i < callee->instruction_count; i++) {
+        const Instruction *inst = callee->instructions[i];
+        if (!inst)
+            continue;
+        bool known = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_PARAMETER ||
+                     inst->op == OP_CONSTANT;
+        if (!known || !shape_is_scalar(inst->shape) || inst->control_count > 0)
+            return false;
+    }
+    return true;
+}
+
+typedef struct Inliner {
+    Computation *comp;
+    Arena *scratch;
+    Instruction **order; /* the new list of instructions */
+    size_t count, capacity;
+    Instruction **forward; /* by id of the instructions before this pass */
+} Inliner;
+
+static void emit(Inliner *cx, Instruction *inst)
+{
+    cx->order = arena_grow(cx->scratch, cx->order, &cx->capacity, cx->count + 1,
+                           sizeof *cx->order);
+    cx->order[cx->count++] = inst;
+}
+
+static Instruction *follow(const Inliner *cx, Instruction *inst, uint32_t old_count)
+{
+    while (inst->id < old_count && cx->forward[inst->id])
+        inst = cx->forward[inst->id];
+    return inst;
+}
+
+/* Dimensions of the map: a constant in it becomes a broadcast of one. */
+static Instruction *spread(Inliner *cx, const Instruction *map, Instruction *scalar)
+{
+    const Shape *s =
+        shape_with_dtype(map->parent->module->intern, map->shape, scalar->shape->dtype);
+    if (s == scalar->shape)
+        return scalar;
+    Instruction *b = computation_add(cx->comp, OP_BROADCAST, s, 1, &scalar, NULL);
+    inst_set_ints(b, ATTR_DIMENSIONS, NULL, 0);
+    emit(cx, b);
+    return b;
+}
+
+static void copy_controls(Inliner *cx, Instruction *to, const Instruction *from,
+                          Instruction *const *made, const Instruction *call)
+{
+    uint32_t n = from->control_count + call->control_count;
+    if (n == 0)
+        return;
+    to->control = ARENA_ARRAY(cx->comp->module->arena, Instruction *, n);
+    for (uint32_t i = 0; i < from->control_count; i++)
+        to->control[i] = made[from->control[i]->id];
+    for (uint32_t i = 0; i < call->control_count; i++)
+        to->control[from->control_count + i] = call->control[i];
+    to->control_count = n;
+}
+
+/* The callee's instructions, in its order, with the call's operands for its parameters. */
+static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
+{
+    Computation *callee = inst_called(call, 0);
+    bool map = call->op == OP_MAP;
+    uint32_t n;
+    Instruction **order = computation_post_order(callee, cx->scratch, &n);
+    Instruction **made =
+        ARENA_ARRAY(cx->scratch, Instruction *, callee->instruction_count);
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *from = order[i];
+        if (from->op == OP_PARAMETER) {
+            made[from->id] = follow(cx, call->operands[from->parameter], old_count);
+            continue;
+        }
+        Instruction **operands =
+            ARENA_ARRAY(cx->scratch, Instruction *, from->operand_count);
+        for (uint32_t k = 0; k < from->operand_count; k++)
+            operands[k] = made[from->operands[k]->id];
+        const Shape *shape = from->shape;
+        if (map && from->op != OP_CONSTANT)
+            shape =
+                shape_with_dtype(call->parent->module->intern, call->shape, shape->dtype);
+        Instruction *to =
+            computation_add_like(cx->comp, from, shape, from->operand_count, operands);
+        emit(cx, to);
+        copy_controls(cx, to, from, made, call);
+        made[from->id] = map && from->op == OP_CONSTANT ? spread(cx, call, to) : to;
+    }
+    return made[callee->root->id];
+}
+
+static bool is_inlined(const Instruction *inst)
+{
+    if (inst->op == OP_CALL)
+        return may_inline(inst);
+    return inst->op == OP_MAP && is_mappable(inst_called(inst, 0));
+}
+
+static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
+{
+    uint32_t old_count = comp->instruction_count;
+    bool any = false;
+    for (uint32_t i = 0; i < old_count && !any; i++)
+        any = comp->instructions[i] && is_inlined(comp->instructions[i]);
+    if (!any)
+        return false;
+    Inliner cx = {.comp = comp, .scratch = scratch};
+    cx.forward = ARENA_ARRAY(scratch, Instruction *, old_count);
+    uint32_t n;
+    Instruction **order = computation_post_order(comp, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = order[i];
+        if (is_inlined(inst) &&
+            *total + inst_called(inst, 0)->instruction_count < INLINE_LIMIT) {
+            *total += inst_called(inst, 0)->instruction_count;
+            cx.forward[inst->id] = splice(&cx, inst, old_count);
+        } else {
+            emit(&cx, inst);
+        }
+    }
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+    memcpy(forward, cx.forward, old_count * sizeof *forward);
+    computation_replace(comp, forward);
+    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+    memcpy(comp->instructions, cx.order, cx.count * sizeof *cx.order);
+    computation_compact(comp);
+    return true;
+}
+
+bool pass_inline(Module *m, PassContext *cx)
+{
+    bool changed = false;
+    size_t total = 0;
+    for (uint32_t c = 0; c < m->computation_count; c++)
+        total += m->computations[c] ? m->computations[c]->instruction_count : 0;
+    for (uint32_t c = 0; c < m->computation_count; c++)
+        if (m->computations[c])
+            changed |= inline_calls(m->computations[c], cx->scratch, &total);
+    if (changed)
+        module_remove_dead_computations(m);
+    return changed;
+}

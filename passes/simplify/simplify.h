@@ -1,0 +1,22 @@
+/* The simplification passes: what makes a module smaller without knowing the target. */
+#ifndef GXC_PASSES_SIMPLIFY_SIMPLIFY_H
+#define GXC_PASSES_SIMPLIFY_SIMPLIFY_H
+
+#include "passes/pass.h"
+
+PassFn pass_inline;   /* calls and maps */
+PassFn pass_dce;      /* unused instructions and computations */
+PassFn pass_cse;      /* equal instructions, equal computations */
+PassFn pass_fold;     /* constant operands */
+PassFn pass_algebra;  /* rules over a few instructions (rewrite.h) */
+PassFn pass_expand;   /* composed operations: batch-norm, topk, ... */
+PassFn pass_loops;    /* while: trip counts, dead and invariant values */
+PassFn pass_hoist;    /* while: invariant code moves out */
+PassFn pass_simplify; /* all of the above to a fixpoint */
+
+/* True if the instruction's value is all that matters of it: without users it may go. */
+bool simplify_is_pure(const Instruction *inst, const bool *has_effect);
+/* By Computation.id: it, or what it calls, has effects. */
+bool *simplify_effects(const Module *m, Arena *scratch);
+
+#endif
