@@ -217,7 +217,10 @@ typedef struct gxrt_session_options {
                                  first; NULL: beside the program, ../lib, then the system's */
     int exact_emulated_devices; /* n > 0: the emulator has n devices, whatever GXEMU_DEVICES
                                    says; 0: GXEMU_DEVICES, or else as many as are needed */
-    double timeout_seconds;     /* collectives: how long to wait for a late rank; 0: 40 */
+    uint32_t
+        replicas; /* n > 0: run a program that was compiled for one device, and has no
+                          collectives, as n replicas; 0: as it was compiled */
+    double timeout_seconds; /* collectives: how long to wait for a late rank; 0: 40 */
 } gxrt_session_options;
 
 /* Chooses the variant, loads it on every device, uploads constants, allocates temporary

@@ -150,6 +150,14 @@ static gxrt_status count_devices(const gxrt_session *s, size_t *out_count,
 {
     const PlanInfo *info = s->program->variants[0].plan.info;
     uint64_t all = (uint64_t)info->replicas * info->partitions;
+    if (s->options.replicas && s->options.replicas != info->replicas && all != 1) {
+        return status_set(
+            GXRT_INVALID_ARGUMENT,
+            "the program was compiled for %u replicas x %u partitions, not for "
+            "%u replicas: compile it with gxc --replicas=%u",
+            info->replicas, info->partitions, s->options.replicas, s->options.replicas);
+    }
+    all = all == 1 && s->options.replicas ? s->options.replicas : all;
     const gxrt_world *world = s->options.world;
     uint64_t ranks = world ? world->size : 1;
     uint64_t rank = world ? world->rank : 0;
