@@ -1,0 +1,139 @@
+/* cholesky and triangular-solve, in complex f64 whatever the type. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/eval/call.h"
+
+typedef struct Complex {
+    double re, im;
+} Complex;
+
+static Complex sub_product(Complex s, Complex a, Complex b) /* s - a b */
+{
+    return (Complex){s.re - (a.re * b.re - a.im * b.im),
+                     s.im - (a.re * b.im + a.im * b.re)};
+}
+
+static Complex conjugate(Complex a)
+{
+    return (Complex){a.re, -a.im};
+}
+
+static Complex divide(Complex a, Complex b)
+{
+    if (b.im == 0)
+        return (Complex){a.re / b.re, a.im / b.re};
+    double d = b.re * b.re + b.im * b.im;
+    return (Complex){(a.re * b.re + a.im * b.im) / d, (a.im * b.re - a.re * b.im) / d};
+}
+
+static Complex *as_complex(EvalCall *call, const Value *x)
+{
+    Complex *out = eval_temp(call, (size_t)x->count, sizeof *out);
+    number_convert(DT_C128, out, x->shape->dtype, x->data, (size_t)x->count);
+    return out;
+}
+
+/* a = l l^H from the lower triangle; NaN where a is not positive definite. */
+static void cholesky_lower(Complex *a, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        Complex d = a[j * n + j];
+        for (int64_t k = 0; k < j; k++)
+            d = sub_product(d, a[j * n + k], conjugate(a[j * n + k]));
+        double pivot = d.re > 0 ? sqrt(d.re) : NAN;
+        a[j * n + j] = (Complex){pivot, 0};
+        for (int64_t i = j + 1; i < n; i++) {
+            Complex s = a[i * n + j];
+            for (int64_t k = 0; k < j; k++)
+                s = sub_product(s, a[i * n + k], conjugate(a[j * n + k]));
+            a[i * n + j] = (Complex){s.re / pivot, s.im / pivot};
+            a[j * n + i] = (Complex){0, 0};
+        }
+    }
+}
+
+static void conjugate_transpose(Complex *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            Complex t = conjugate(a[i * n + j]);
+            a[i * n + j] = conjugate(a[j * n + i]);
+            a[j * n + i] = t;
+        }
+}
+
+void eval_cholesky(EvalCall *call)
+{
+    const Value *x = call->operands[0];
+    Value *v = eval_result(call);
+    bool lower = inst_bool(call->inst, ATTR_LOWER);
+    int64_t n = x->shape->dims[x->shape->rank - 1];
+    Complex *a = as_complex(call, x);
+    for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
+        Complex *one = a + m * n * n;
+        if (!lower)
+            conjugate_transpose(one, n);
+        cholesky_lower(one, n);
+        if (!lower)
+            conjugate_transpose(one, n);
+    }
+    number_convert(v->shape->dtype, v->data, DT_C128, a, (size_t)v->count);
+}
+
+/* How the triangle is read: element (i, j) of op(a). */
+typedef struct Triangle {
+    const Complex *a;
+    int64_t n;
+    bool transposed, conjugated, unit;
+} Triangle;
+
+static Complex triangle_at(const Triangle *t, int64_t i, int64_t j)
+{
+    if (t->unit && i == j)
+        return (Complex){1, 0};
+    Complex x = t->transposed ? t->a[j * t->n + i] : t->a[i * t->n + j];
+    return t->conjugated ? conjugate(x) : x;
+}
+
+/* Solves t x = b for one vector with elements `stride` apart. */
+static void solve(const Triangle *t, bool lower, Complex *b, int64_t stride)
+{
+    for (int64_t s = 0; s < t->n; s++) {
+        int64_t i = lower ? s : t->n - 1 - s;
+        Complex x = b[i * stride];
+        for (int64_t k = 0; k < s; k++) {
+            int64_t j = lower ? k : t->n - 1 - k;
+            x = sub_product(x, triangle_at(t, i, j), b[j * stride]);
+        }
+        b[i * stride] = divide(x, triangle_at(t, i, i));
+    }
+}
+
+void eval_triangular_solve(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    const Value *x = call->operands[0], *y = call->operands[1];
+    Value *v = eval_result(call);
+    int64_t op = inst_int(inst, ATTR_TRANSPOSE_A, TRANSPOSE_NO);
+    bool left = inst_bool(inst, ATTR_LEFT_SIDE), lower = inst_bool(inst, ATTR_LOWER);
+    int64_t n = x->shape->dims[x->shape->rank - 1];
+    int64_t rows = y->shape->dims[y->shape->rank - 2],
+            columns = y->shape->dims[y->shape->rank - 1];
+    const Complex *a = as_complex(call, x);
+    Complex *b = as_complex(call, y);
+    bool transposed = op == TRANSPOSE_YES || op == TRANSPOSE_ADJOINT;
+    /* x op(a) = b is op(a)^T x^T = b^T: rows of b are the vectors. */
+    Triangle t = {.n = n,
+                  .transposed = transposed != !left,
+                  .conjugated = op == TRANSPOSE_ADJOINT,
+                  .unit = inst_bool(inst, ATTR_UNIT_DIAGONAL)};
+    bool forward = lower != t.transposed;
+    for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
+        t.a = a + m * n * n;
+        Complex *one = b + m * rows * columns;
+        for (int64_t i = 0; i < (left ? columns : rows); i++)
+            solve(&t, forward, left ? one + i : one + i * columns, left ? columns : 1);
+    }
+    number_convert(v->shape->dtype, v->data, DT_C128, b, (size_t)v->count);
+}

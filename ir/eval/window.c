@@ -1,0 +1,208 @@
+/* reduce-window and select-and-scatter: all windows at once, one place of the window after
+ * the other, so that a reducer runs over many independent elements. */
+#include "ir/eval/window.h"
+
+#include <string.h>
+
+#include "ir/eval/fold.h"
+#include "ir/eval/strided.h"
+
+WindowRange window_range(const WindowDim *w, int64_t in, int64_t out, int64_t place)
+{
+    WindowRange r = {.step = 1};
+    int64_t base = place * w->window_dilation - w->pad_low; /* of window 0 */
+    int64_t span = in == 0 ? 0 : (in - 1) * w->base_dilation + 1;
+    r.first = base >= 0 ? 0 : (-base + w->stride - 1) / w->stride;
+    while (r.first < out && (r.first * w->stride + base) % w->base_dilation != 0 &&
+           r.step <= w->base_dilation) {
+        r.first++;
+        r.step++;
+    }
+    int64_t at = r.first * w->stride + base;
+    if (r.first >= out || at >= span || at % w->base_dilation != 0)
+        return (WindowRange){.step = 1};
+    r.step = 1;
+    while (r.step * w->stride % w->base_dilation != 0)
+        r.step++;
+    int64_t last = (span - 1 - base) / w->stride;
+    last = last > out - 1 ? out - 1 : last;
+    r.count = (last - r.first) / r.step + 1;
+    r.in_first = at / w->base_dilation;
+    r.in_step = r.step * w->stride / w->base_dilation;
+    return r;
+}
+
+/* A window over all dimensions of an array. */
+typedef struct Slide {
+    uint32_t rank;
+    WindowDim dims[EVAL_RANK_MAX];
+    int64_t sizes[EVAL_RANK_MAX]; /* of the window */
+    int64_t in[EVAL_RANK_MAX], out[EVAL_RANK_MAX];
+    int64_t in_strides[EVAL_RANK_MAX], out_strides[EVAL_RANK_MAX];
+} Slide;
+
+/* The block of windows that have an element at one place. */
+typedef struct Block {
+    int64_t dims[EVAL_RANK_MAX], count;
+    int64_t in, in_strides[EVAL_RANK_MAX];
+    int64_t out, out_strides[EVAL_RANK_MAX];
+} Block;
+
+static void slide_make(EvalCall *call, Slide *s, const Shape *in, const Shape *out)
+{
+    const Window *w = inst_window(call->inst);
+    if (in->rank > EVAL_RANK_MAX)
+        eval_unsupported(call, "arrays of more than %d dimensions", EVAL_RANK_MAX);
+    s->rank = in->rank;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        s->dims[d] =
+            d < w->rank
+                ? w->dims[d]
+                : (WindowDim){
+                      .size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+        s->sizes[d] = s->dims[d].size;
+        s->in[d] = in->dims[d];
+        s->out[d] = out->dims[d];
+    }
+    strides_row_major(s->rank, s->in, s->in_strides);
+    strides_row_major(s->rank, s->out, s->out_strides);
+}
+
+static bool slide_block(const Slide *s, const int64_t *place, Block *b)
+{
+    b->count = 1;
+    b->in = b->out = 0;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        WindowRange r = window_range(&s->dims[d], s->in[d], s->out[d], place[d]);
+        b->dims[d] = r.count;
+        b->count *= r.count;
+        b->in += r.in_first * s->in_strides[d];
+        b->out += r.first * s->out_strides[d];
+        b->in_strides[d] = r.in_step * s->in_strides[d];
+        b->out_strides[d] = r.step * s->out_strides[d];
+    }
+    return b->count > 0;
+}
+
+/* -- reduce-window -------------------------------------------------------------------- */
+
+void eval_reduce_window(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    uint32_t count = inst->operand_count / 2;
+    Value *v = eval_result(call);
+    Value **results = v->shape->dtype == DT_TUPLE ? v->elements : &v;
+    Slide *s = ARENA_NEW(call->scratch, Slide);
+    slide_make(call, s, call->operands[0]->shape, results[0]->shape);
+    Fold f;
+    fold_init(&f, call, inst_called(inst, 0), count);
+    size_t n = (size_t)results[0]->count;
+    char **acc = ARENA_ARRAY(call->scratch, char *, count);
+    const char **x = ARENA_ARRAY(call->scratch, const char *, count);
+    void **some = ARENA_ARRAY(call->scratch, void *, count);
+    void **row = ARENA_ARRAY(call->scratch, void *, count);
+    const void **next = ARENA_ARRAY(call->scratch, const void *, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const Value *in = call->operands[i], *init = call->operands[count + i];
+        size_t size = dtype_info[f.types[i]].storage;
+        x[i] = fold_input(&f, i, in->shape->dtype, in->data, (size_t)in->count);
+        acc[i] = eval_temp(call, n, size);
+        some[i] = eval_temp(call, n, size);
+        next[i] = row[i] = eval_temp(call, n, size);
+        strided_fill(size, acc[i], fold_input(&f, i, init->shape->dtype, init->data, 1),
+                     (int64_t)n);
+    }
+    int64_t place[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
+    Block b;
+    do {
+        if (!slide_block(s, place, &b))
+            continue;
+        strides_row_major(s->rank, b.dims, dense);
+        for (uint32_t i = 0; i < count; i++) {
+            size_t size = dtype_info[f.types[i]].storage;
+            strided_copy(size, s->rank, b.dims, some[i], dense,
+                         acc[i] + b.out * (int64_t)size, b.out_strides);
+            strided_copy(size, s->rank, b.dims, row[i], dense,
+                         x[i] + b.in * (int64_t)size, b.in_strides);
+        }
+        fold_run(&f, (size_t)b.count, some, next);
+        for (uint32_t i = 0; i < count; i++) {
+            size_t size = dtype_info[f.types[i]].storage;
+            strided_copy(size, s->rank, b.dims, acc[i] + b.out * (int64_t)size,
+                         b.out_strides, some[i], dense);
+        }
+    } while (index_next(s->rank, s->sizes, place));
+    for (uint32_t i = 0; i < count; i++)
+        fold_output(&f, i, results[i]->shape->dtype, results[i]->data, acc[i], n);
+}
+
+/* -- select-and-scatter ----------------------------------------------------------------- */
+
+/* For each window the number of the operand's element that it selects; -1: it has none. The
+ * first element is taken, and replaced by a later one x where select(taken, x) is false. */
+static int64_t *select_elements(EvalCall *call, const Slide *s, const Value *x,
+                                int64_t windows)
+{
+    Apply *select =
+        apply_of(call, inst_attr(call->inst, ATTR_SELECT)->computations.data[0]);
+    size_t size = value_element_bytes(x), n = (size_t)windows;
+    int64_t *taken = eval_temp(call, n, sizeof *taken),
+            *numbers = eval_temp(call, (size_t)x->count, 8);
+    int64_t *old = eval_temp(call, n, sizeof *old),
+            *new = eval_temp(call, n, sizeof *new);
+    char *left = eval_temp(call, n, size), *right = eval_temp(call, n, size);
+    uint8_t *keep = eval_temp(call, n, 1);
+    for (size_t i = 0; i < n; i++)
+        taken[i] = -1;
+    for (int64_t i = 0; i < x->count; i++)
+        numbers[i] = i;
+    int64_t place[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
+    Block b;
+    do {
+        if (!slide_block(s, place, &b))
+            continue;
+        strides_row_major(s->rank, b.dims, dense);
+        strided_copy(8, s->rank, b.dims, old, dense, taken + b.out, b.out_strides);
+        strided_copy(8, s->rank, b.dims, new, dense, numbers + b.in, b.in_strides);
+        for (int64_t i = 0; i < b.count; i++) {
+            const char *data = x->data;
+            memcpy(left + i * (int64_t)size,
+                   data + (old[i] < 0 ? new[i] : old[i]) * (int64_t)size, size);
+            memcpy(right + i * (int64_t)size, data + new[i] * (int64_t)size, size);
+        }
+        const void *in[2] = {left, right};
+        void *out[1] = {keep};
+        apply_run(call, select, (size_t)b.count, in, out);
+        for (int64_t i = 0; i < b.count; i++)
+            if (old[i] < 0 || !keep[i])
+                old[i] = new[i];
+        strided_copy(8, s->rank, b.dims, taken + b.out, b.out_strides, old, dense);
+    } while (index_next(s->rank, s->sizes, place));
+    return taken;
+}
+
+void eval_select_and_scatter(EvalCall *call)
+{
+    const Value *x = call->operands[0], *source = call->operands[1],
+                *init = call->operands[2];
+    Slide *s = ARENA_NEW(call->scratch, Slide);
+    slide_make(call, s, x->shape, source->shape);
+    int64_t *taken = select_elements(call, s, x, source->count);
+    Fold f;
+    fold_init(&f, call, inst_attr(call->inst, ATTR_SCATTER)->computations.data[0], 1);
+    size_t size = dtype_info[f.types[0]].storage;
+    Value *v = eval_result(call);
+    char *acc = eval_temp(call, (size_t)v->count, size);
+    strided_fill(size, acc, fold_input(&f, 0, init->shape->dtype, init->data, 1),
+                 v->count);
+    const char *from =
+        fold_input(&f, 0, source->shape->dtype, source->data, (size_t)source->count);
+    for (int64_t i = 0; i < source->count; i++) {
+        if (taken[i] < 0)
+            continue;
+        void *at[1] = {acc + taken[i] * (int64_t)size};
+        const void *in[1] = {from + i * (int64_t)size};
+        fold_run(&f, 1, at, in);
+    }
+    fold_output(&f, 0, v->shape->dtype, v->data, acc, (size_t)v->count);
+}
