@@ -114,6 +114,18 @@ static bool is_elf(const Bytes *b)
     return b->size >= 4 && memcmp(b->data, "\177ELF", 4) == 0;
 }
 
+/* Compiled programs are mapped, not read: they may hold gigabytes of constants. */
+static bool is_elf_file(const char *path)
+{
+    char start[4] = {0};
+    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "rb");
+    bool elf = file && fread(start, 1, 4, file) == 4 && memcmp(start, "\177ELF", 4) == 0;
+    if (file) {
+        fclose(file);
+    }
+    return elf;
+}
+
 /* What is run: a compiled program, or HLO, or both. */
 typedef struct Subject {
     Bytes file;            /* the program as given */
@@ -172,10 +184,11 @@ static int subject_open(const Options *o, Subject *s)
 {
     char error[512];
     bool ref = strcmp(o->device, "ref") == 0;
-    if (!read_file(o->program, &s->file, error, sizeof error)) {
+    bool elf = is_elf_file(o->program);
+    if (!elf && !read_file(o->program, &s->file, error, sizeof error)) {
         return complain(EXIT_WRONG, "%s", error);
     }
-    if (is_elf(&s->file)) {
+    if (elf || is_elf(&s->file)) {
         int code = open_artefact(o, s);
         code = code == EXIT_DONE ? find_hlo(o, s) : code;
         if (code == EXIT_DONE && !s->hlo.data && (ref || o->compare_ref)) {
@@ -193,9 +206,7 @@ static int subject_open(const Options *o, Subject *s)
     if (ref) {
         return EXIT_DONE;
     }
-    Options with =
-        *o; /* a module for one device is compiled for one and run as replicas */
-    int code = compiler_compile(&with, o->program, &s->file, &s->made);
+    int code = compiler_compile(o, o->program, &s->file, &s->made);
     return code == EXIT_DONE ? open_artefact(o, s) : code;
 }
 

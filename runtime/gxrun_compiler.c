@@ -196,6 +196,13 @@ int compiler_compile(const Options *o, const char *path, const Bytes *hlo, Bytes
         options.targets = targets;
         options.target_count = o->device[3] ? 2 : 1;
     }
+    if (code == EXIT_DONE && o->devices) {
+        gxc_result *signature = NULL;
+        code = with_devices(&c, o, path, hlo, &options, &signature);
+        if (code == EXIT_DONE) {
+            c.gxc_result_destroy(signature);
+        }
+    }
     if (code == EXIT_DONE) {
         code = finish(&c, c.gxc_compile(path, hlo->data, hlo->size, &options, &result),
                       &result);

@@ -1,0 +1,142 @@
+/* .npy files: written and read back in every type; each way of being wrong has its message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/npy.c" /* part of the program gxrun, so in no library */
+
+#include <cmocka.h>
+
+static char path[256];
+static char error[1024];
+
+static void write_text(const char *header, size_t header_bytes, const void *data,
+                       size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+    start[8] = (unsigned char)(header_bytes & 0xff);
+    start[9] = (unsigned char)(header_bytes >> 8);
+    fwrite(start, 1, 10, file);
+    fwrite(header, 1, header_bytes, file);
+    fwrite(data, 1, bytes, file);
+    fclose(file);
+}
+
+static void refused(const char *header, const void *data, size_t bytes, DType t,
+                    uint32_t rank, const int64_t *dims, const char *want)
+{
+    void *out = &path;
+    write_text(header, strlen(header), data, bytes);
+    assert_false(npy_read(path, t, rank, dims, &out, error, sizeof error));
+    assert_null(out);
+    if (!strstr(error, want))
+        fail_msg("%s", error);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    const int64_t dims[3] = {2, 1, 3};
+    for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
+        unsigned char data[6 * 16] = {t != DT_S1, 0, t != DT_S1};
+        void *out = NULL;
+        size_t bytes = 6 * (size_t)dtype_info[t].storage;
+        if (bytes == 0)
+            continue;
+        for (uint32_t rank = 0; rank <= 3; rank += 3) {
+            assert_true(npy_write(path, (DType)t, rank, dims, data, error, sizeof error));
+            if (!npy_read(path, (DType)t, rank, dims, &out, error, sizeof error))
+                fail_msg("%s: %s", dtype_info[t].name, error);
+            assert_memory_equal(out, data, rank ? bytes : dtype_info[t].storage);
+            free(out);
+        }
+    }
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    const int64_t dims[2] = {2, 2};
+    const float data[4] = {1, 2, 3, 4};
+    const char good[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
+    void *out;
+    write_text(good, sizeof good - 1, data, 16);
+    assert_true(npy_read(path, DT_F32, 2, dims, &out, error, sizeof error));
+    free(out);
+    refused(good, data, 15, DT_F32, 2, dims, "cut off: 15 bytes of 16");
+    refused(good, data, 16, DT_F64, 2, dims, "holds f4, the program wants f64");
+    refused(good, data, 16, DT_BF16, 2, dims, "wants bf16: an array of u2 (raw bits)");
+    refused(good, data, 16, DT_F32, 1, dims, "shape (2, 2), the program wants (2,)");
+    refused("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", data, 16,
+            DT_F32, 2, dims, "Fortran order");
+    refused("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }", data, 16,
+            DT_F32, 2, dims, "big-endian");
+    refused("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 2), }", data,
+            16, DT_F32, 2, dims, "header of the .npy file is damaged");
+    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -2), }", data, 16,
+            DT_F32, 2, dims, "damaged");
+    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2", data, 16, DT_F32,
+            2, dims, "damaged");
+    refused("", data, 16, DT_F32, 2, dims, "damaged");
+    const signed char narrow[4] = {7, -8, 8, 0};
+    refused("{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2), }", narrow, 4,
+            DT_S4, 2, dims, "element 2 is 8: no value of s4");
+    FILE *file = fopen(path, "wb");
+    fputs("HloModule m", file);
+    fclose(file);
+    assert_false(npy_read(path, DT_F32, 2, dims, &out, error, sizeof error));
+    assert_non_null(strstr(error, "not a .npy file"));
+    assert_false(npy_read("/nonexistent", DT_F32, 2, dims, &out, error, sizeof error));
+    assert_non_null(strstr(error, "No such file"));
+    assert_false(npy_write("/nonexistent/x", DT_F32, 2, dims, data, error, sizeof error));
+    assert_non_null(strstr(error, "cannot be written"));
+}
+
+static void test_truncation(void **state)
+{
+    (void)state;
+    const int64_t dims[1] = {4};
+    const float data[4] = {1, 2, 3, 4};
+    char bytes[256];
+    void *out;
+    assert_true(npy_write(path, DT_F32, 1, dims, data, error, sizeof error));
+    FILE *file = fopen(path, "rb");
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_int_equal((size - 16) % 64, 0);
+    for (size_t n = 0; n < size; n++) {
+        file = fopen(path, "wb");
+        fwrite(bytes, 1, n, file);
+        fclose(file);
+        assert_false(npy_read(path, DT_F32, 1, dims, &out, error, sizeof error));
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/gxc-npy-test-%ld.npy", (long)getpid());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return remove(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_truncation),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
