@@ -44,6 +44,23 @@ static long long number_from(const char *name, long long least, long long most,
     return value;
 }
 
+/* Reads "first:second", or only "second" where both are not required. */
+static void pair_read(const char *name, bool both, long long most, long long *first,
+                      long long *second)
+{
+    const char *text = getenv(name);
+    char head[24];
+    if (text == NULL || text[0] == '\0')
+        return;
+    const char *colon = strchr(text, ':');
+    snprintf(head, sizeof head, "%.*s", colon == NULL ? 0 : (int)(colon - text), text);
+    if ((colon == NULL && both) ||
+        (colon != NULL && !number_read(head, 0, INT_MAX, first)) ||
+        !number_read(colon == NULL ? text : colon + 1, 0, most, second))
+        config_refuse(name, text,
+                      both ? "two numbers, as 1:20" : "a number, or two as 1:20");
+}
+
 static void arch_read(void)
 {
     const char *text = getenv("GXEMU_ARCH");
@@ -119,7 +136,19 @@ static void config_read(void)
     config.driver_version = (int)number_from("GXEMU_DRIVER_VERSION", 0, INT_MAX, 13000);
     config.shadow = number_from("GXEMU_SHADOW", 0, 1, 0) != 0;
     config.race = number_from("GXEMU_RACE", 0, 1, 0) != 0;
-    config.delay = (uint32_t)number_from("GXEMU_DELAY", 0, 10000000, 0);
+    config.nccl_version = (int)number_from("GXEMU_NCCL_VERSION", 0, INT_MAX, 22707);
+    long long first = 0, second = 0;
+    pair_read("GXEMU_DELAY", false, 10000000, &first, &second);
+    config.delay_seed = (uint32_t)first;
+    config.delay = (uint32_t)second;
+    first = second = 0;
+    pair_read("GXEMU_LOSE_RANK", true, LLONG_MAX, &first, &second);
+    config.lose_rank = (int)first;
+    config.lose_call = (uint64_t)second;
+    first = second = 0;
+    pair_read("GXEMU_DELAY_RANK", true, 10000000, &first, &second);
+    config.delay_rank = (int)first;
+    config.delay_rank_time = (uint32_t)second;
     arch_read();
     schedule_read();
     failure_read();

@@ -10,8 +10,12 @@
  *   GXEMU_SCHEDULE=eager     work runs when it is submitted, if nothing before it waits;
  *                  threads   one thread per stream runs it;
  *                  lazy      it runs when somebody waits for it, as late as possible
- *   GXEMU_DELAY=us           microseconds before each operation of a stream
- *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails */
+ *   GXEMU_DELAY=[seed:]us    microseconds before each operation of a stream; with a seed,
+ *                            a random number up to that
+ *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails
+ *   GXEMU_NCCL_VERSION=n     as ncclGetVersion gives it, 22707
+ *   GXEMU_LOSE_RANK=r:k      rank r of a world never does its k-th call of a communicator
+ *   GXEMU_DELAY_RANK=r:us    microseconds before each collective of rank r */
 #ifndef GXC_RUNTIME_EMU_CONFIG_H
 #define GXC_RUNTIME_EMU_CONFIG_H
 
@@ -31,10 +35,16 @@ typedef struct EmuConfig {
     bool shadow;
     bool race;
     Schedule schedule;
-    uint32_t delay;     /* microseconds */
-    long fail_call;     /* 0: none */
-    char fail_name[64]; /* empty: calls of all functions count */
-    char problem[200];  /* a variable that cannot be read: cuInit fails with this text */
+    uint32_t delay;      /* microseconds */
+    uint32_t delay_seed; /* not 0: `delay` is the most of random delays */
+    int nccl_version;
+    int lose_rank;
+    uint64_t lose_call; /* 0: none is lost */
+    int delay_rank;
+    uint32_t delay_rank_time; /* microseconds */
+    long fail_call;           /* 0: none */
+    char fail_name[64];       /* empty: calls of all functions count */
+    char problem[200]; /* a variable that cannot be read: cuInit fails with this text */
 } EmuConfig;
 
 EmuConfig *emu_config(void);

@@ -16,9 +16,11 @@ typedef enum {
     FINDING_INVALID,  /* a call with wrong arguments */
 } FindingKind;
 
+enum { FINDING_TEXT_BYTES = 2000 };
+
 typedef struct Finding {
     FindingKind kind;
-    char text[2000];
+    char text[FINDING_TEXT_BYTES];
 } Finding;
 
 #define FINDING_FORMAT(f, a) __attribute__((format(printf, f, a)))

@@ -2,7 +2,8 @@
  *
  * Schedules: eager runs an operation on the caller's thread when nothing before it is left;
  * whatever then has to wait goes to the stream's thread. lazy never runs anything before
- * somebody waits for it, and then only what that one needs: a missing wait shows. */
+ * somebody waits for it, and then only what that one needs: a missing wait shows. What waits
+ * for other devices is asked for at once, by the stream's thread. */
 #include "runtime/emu/queue.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct CUstream_st {
     bool is_blocking; /* ordered with the legacy default stream */
     bool has_thread;
     pthread_t thread;
+    uint64_t demanded; /* lazy: the thread runs everything up to this operation */
 };
 
 struct CUevent_st {
@@ -79,10 +81,21 @@ static bool head_is_ready(CUstream s)
     return !event_waits(s->head) && legacy_waits_for(s) == NULL;
 }
 
+/* Microseconds to wait before the next operation. */
+static uint32_t operation_delay(void)
+{
+    static uint64_t state;
+    const EmuConfig *c = emu_config();
+    if (c->delay_seed == 0 || c->delay == 0)
+        return c->delay;
+    state = (state + c->delay_seed) * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t)(state >> 33) % c->delay;
+}
+
 static void operation_run(CUstream s, Operation *op)
 {
     CUcontext c = s->context;
-    uint32_t delay = emu_config()->delay;
+    uint32_t delay = operation_delay();
     Finding finding = {0};
     pthread_mutex_unlock(&emu_lock);
     if (delay != 0) {
@@ -117,12 +130,17 @@ static void head_run(CUstream s)
     pthread_cond_broadcast(&emu_changed);
 }
 
+static void lazy_run(CUstream s, uint64_t last);
+
 static void *queue_thread(void *argument)
 {
     CUstream s = argument;
+    bool is_lazy = emu_config()->schedule == SCHEDULE_LAZY;
     pthread_mutex_lock(&emu_lock);
     for (;;) {
-        if (head_is_ready(s))
+        if (is_lazy && s->head != NULL && s->head->sequence <= s->demanded)
+            lazy_run(s, s->demanded);
+        else if (!is_lazy && head_is_ready(s))
             head_run(s);
         else if (s->is_closing && s->head == NULL)
             break;
@@ -209,8 +227,9 @@ static CUresult submit_locked(CUcontext c, CUstream handle, Operation *op)
     else
         s->tail->next = op;
     s->tail = op;
-    if (schedule == SCHEDULE_LAZY)
+    if (schedule == SCHEDULE_LAZY && !op->may_block)
         return CUDA_SUCCESS;
+    s->demanded = op->sequence;
     if (schedule == SCHEDULE_EAGER && is_alone && !op->may_block && head_is_ready(s)) {
         head_run(s);
         return c->failed;
