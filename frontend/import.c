@@ -1,0 +1,77 @@
+/* The end of reading a module: the order of the computations, unique names (section 10.2), the
+ * entry, and what the header left out. */
+#include "frontend/hlo.tab.h"
+#include "frontend/parser.h"
+#include "ir/stack_frames.h"
+
+static void name_all(Parser *p)
+{
+    Module *m = p->m;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        Computation *comp = m->computations[c];
+        comp->name = module_unique_computation_name(m, comp->name);
+        for (uint32_t i = 0; i < comp->instruction_count; i++)
+            comp->instructions[i]->name = module_unique_name(m, comp->instructions[i]->name);
+    }
+}
+
+static void order_all(Parser *p)
+{
+    Module *m = p->m;
+    m->computation_count = (uint32_t)p->finished.count;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        m->computations[c] = p->finished.data[c];
+        m->computations[c]->id = c;
+    }
+}
+
+static void default_layout(Parser *p)
+{
+    ModuleConfig *config = &p->m->config;
+    const Computation *entry = p->m->entry;
+    if (p->has_config_layout)
+        return;
+    const Shape **parameters = ARENA_ARRAY(p->arena, const Shape *, entry->parameter_count);
+    for (uint32_t i = 0; i < entry->parameter_count; i++)
+        parameters[i] = entry->parameters[i]->shape;
+    config->entry_parameter_count = entry->parameter_count;
+    config->entry_parameters = parameters;
+    config->entry_result = entry->root->shape;
+}
+
+/* Every aliased output exists in the result. */
+static void check_aliases(Parser *p)
+{
+    const Aliasing *aliasing = &p->m->config.input_output_alias;
+    for (uint32_t i = 0; i < aliasing->count; i++) {
+        const Shape *s = p->m->entry->root->shape;
+        Ints index = aliasing->entries[i].output;
+        for (uint32_t k = 0; k < index.count && s != NULL; k++) {
+            bool inside = shape_is_tuple(s) && index.data[k] >= 0 && index.data[k] < s->rank;
+            s = inside ? s->elements[index.data[k]] : NULL;
+        }
+        if (s == NULL)
+            diag_error(p->diag, p->alias_span,
+                       "input_output_alias names an output that the result, %s, does not have",
+                       shape_text(p->scratch, p->m->entry->root->shape, false));
+    }
+}
+
+void import_finish(Parser *p)
+{
+    Module *m = p->m;
+    if (p->finished.count == 0) {
+        diag_error(p->diag, (Span){(uint32_t)p->length, (uint32_t)p->length},
+                   "a module has at least one computation");
+        return;
+    }
+    order_all(p);
+    m->entry = p->entry != NULL ? p->entry : m->computations[m->computation_count - 1];
+    if (p->is_headerless)
+        m->name = intern_string(p->intern, arena_printf(p->arena, "module_%s", m->entry->name));
+    m->config.is_scheduled = m->config.is_scheduled || p->is_single;
+    name_all(p);
+    default_layout(p);
+    check_aliases(p);
+    stack_frames_compact(m, p->scratch);
+}

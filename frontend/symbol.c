@@ -1,0 +1,100 @@
+/* Names of the source: one hash table for all scopes. A nested computation hides what it
+ * defines again; leaving it (build_computation_end) restores that. */
+#include "frontend/parser.h"
+#include "ir/dtype.h"
+
+static bool is_illegal(const char *text, size_t length)
+{
+    DType dtype;
+    if (length >= 2 && text[0] == '_' && text[1] == '_')
+        return strncmp(text, "__xla_", 6) != 0;
+    return dtype_from_name(text, length, &dtype);
+}
+
+static void grow(Parser *p)
+{
+    size_t count = p->bucket_count == 0 ? 1024 : p->bucket_count * 4;
+    Symbol **buckets = ARENA_ARRAY(p->scratch, Symbol *, count);
+    for (size_t i = 0; i < p->bucket_count; i++) {
+        Symbol *next;
+        for (Symbol *s = p->buckets[i]; s != NULL; s = next) {
+            next = s->next;
+            s->next = buckets[s->hash & (count - 1)];
+            buckets[s->hash & (count - 1)] = s;
+        }
+    }
+    p->buckets = buckets;
+    p->bucket_count = count;
+}
+
+Symbol *symbol_get(Parser *p, const char *text, size_t length)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    hash ^= hash >> 15;
+    if (p->bucket_count != 0) {
+        Symbol *s = p->buckets[hash & (p->bucket_count - 1)];
+        for (; s != NULL; s = s->next) {
+            if (s->hash == hash && s->length == length && memcmp(s->text, text, length) == 0)
+                return s;
+        }
+    }
+    if (p->symbol_count >= p->bucket_count)
+        grow(p);
+    Symbol *s = ARENA_NEW(p->scratch, Symbol);
+    s->text = arena_text(p->arena, text, length);
+    s->length = (uint32_t)length;
+    s->hash = hash;
+    s->illegal = is_illegal(s->text, length);
+    s->next = p->buckets[hash & (p->bucket_count - 1)];
+    p->buckets[hash & (p->bucket_count - 1)] = s;
+    p->symbol_count++;
+    return s;
+}
+
+const char *name_text(const Parser *p, Span name, size_t *length)
+{
+    const char *text = p->text + name.begin;
+    *length = name.end - name.begin;
+    if (text[0] == '%') {
+        text++;
+        *length -= 1;
+    } else if (*length != 0 && text[*length - 1] == ':') {
+        *length -= 1;
+    }
+    return text;
+}
+
+Symbol *symbol_named(Parser *p, Span name)
+{
+    size_t length;
+    const char *text = name_text(p, name, &length);
+    return symbol_get(p, text, length);
+}
+
+Instruction *symbol_instruction(Parser *p, const Symbol *s, bool *known)
+{
+    *known = s->scope == scope_top(p)->serial;
+    return *known ? s->inst : NULL;
+}
+
+void symbol_bind(Parser *p, Symbol *s, Instruction *inst, Span span)
+{
+    Scope *scope = scope_top(p);
+    if (p->scopes.count > 1 && s->scope != 0 && s->scope != scope->serial) {
+        Hidden hidden = {s, s->scope, s->span, s->inst};
+        STACK_PUSH(p, p->hidden, hidden);
+    }
+    s->scope = scope->serial;
+    s->inst = inst;
+    s->span = span;
+}
+
+Computation *symbol_computation(Parser *p, Span name)
+{
+    Symbol *s = symbol_named(p, name);
+    if (!s->has_computation && !p->lost_computation)
+        diag_error(p->diag, name, "computation does not exist: %s", s->text);
+    return s->comp;
+}

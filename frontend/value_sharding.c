@@ -1,0 +1,543 @@
+/* Values that name devices: shardings, replica groups, meshes (section 8.6). */
+#include <stdlib.h>
+
+#include "frontend/hlo.tab.h"
+#include "frontend/parser.h"
+#include "ir/replica_groups.h"
+#include "ir/sharding.h"
+
+#define DEVICES_MAX (INT64_C(1) << 24)
+
+static bool says(Parser *p, Token t, const char *message)
+{
+    if (t.kind != TOK_BAD)
+        diag_error(p->diag, t.span, "%s", message);
+    return false;
+}
+
+/* [a,b,...] */
+static bool bracket_ints(Parser *p, Ints *out)
+{
+    size_t mark = p->ints.count;
+    if (!expect(p, '[', NULL))
+        return false;
+    if (!accept(p, ']', NULL)) {
+        do {
+            int64_t value;
+            if (!expect_int(p, &value))
+                return false;
+            STACK_PUSH(p, p->ints, value);
+        } while (accept(p, ',', NULL));
+        if (!expect(p, ']', NULL))
+            return false;
+    }
+    *out = ints_take(p, mark);
+    return true;
+}
+
+/* [d0,d1,...]T(p0,p1,...): sizes positive, T there if there is more than one. */
+static bool parse_iota(Parser *p, Iota *out)
+{
+    Token at = peek(p);
+    Ints dims;
+    if (!bracket_ints(p, &dims))
+        return false;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (dims.data[i] <= 0 || dims.data[i] > DEVICES_MAX / count)
+            return says(p, at, "the sizes of an iota list are positive and not too many");
+        count *= dims.data[i];
+    }
+    int64_t *order = ARENA_ARRAY(p->arena, int64_t, dims.count + 1u);
+    bool *seen = ARENA_ARRAY(p->scratch, bool, dims.count + 1u);
+    if (dims.count == 0)
+        return says(p, at, "an iota list needs a size");
+    if (accept_word(p, "T")) {
+        if (!expect(p, '(', NULL))
+            return false;
+        for (uint32_t i = 0; i < dims.count; i++) {
+            if ((i != 0 && !expect(p, ',', NULL)) || !expect_int(p, &order[i]))
+                return false;
+            if (order[i] < 0 || order[i] >= dims.count || seen[order[i]])
+                return says(p, at, "T(...) of an iota list is no permutation of its dimensions");
+            seen[order[i]] = true;
+        }
+        if (!expect(p, ')', NULL))
+            return false;
+    } else if (dims.count > 1) {
+        return says(p, peek(p), "expects T(...) behind an iota list of several dimensions");
+    }
+    *out = iota_canonical(p->arena, (Iota){dims.count, dims.data, order});
+    return true;
+}
+
+/* -- meshes ---------------------------------------------------------------------------- */
+
+/* device_ids=(0,2,1,3) or device_ids=([4,2]T(1,0)); the name is read. */
+static bool parse_device_ids(Parser *p, Mesh *mesh)
+{
+    Token at = peek(p);
+    size_t mark = p->ints.count;
+    if (!expect(p, '(', NULL))
+        return false;
+    int64_t count = 0;
+    if (peek(p).kind == '[') {
+        if (!parse_iota(p, &mesh->iota))
+            return false;
+        count = iota_count(mesh->iota);
+        if (mesh->iota.rank == 1)
+            mesh->iota = (Iota){0};
+    } else {
+        do {
+            int64_t id;
+            if (!expect_int(p, &id))
+                return false;
+            STACK_PUSH(p, p->ints, id);
+        } while (accept(p, ',', NULL));
+        mesh->devices = ints_take(p, mark);
+        count = mesh->devices.count;
+    }
+    if (count != mesh_device_count(mesh))
+        return says(p, at, "the number of device_ids is not the product of the mesh's axes");
+    return expect(p, ')', NULL);
+}
+
+static bool parse_mesh_axes(Parser *p, Mesh *mesh, Token *device_ids)
+{
+    STACK(MeshAxis) axes = {0};
+    int64_t count = 1;
+    device_ids->kind = 0;
+    while (peek(p).kind == TOK_STRING) {
+        Bytes name;
+        MeshAxis axis;
+        Token at = peek(p);
+        if (!expect_string(p, &name) || !expect(p, '=', NULL) || !expect_int(p, &axis.size))
+            return false;
+        axis.name = name.data;
+        if (axis.size <= 0 || axis.size > DEVICES_MAX / count)
+            return says(p, at, "the size of a mesh axis is positive and not too large");
+        count *= axis.size;
+        for (size_t i = 0; i < axes.count; i++) {
+            if (strcmp(axes.data[i].name, axis.name) == 0)
+                return says(p, at, "a mesh has each axis once");
+        }
+        STACK_PUSH(p, axes, axis);
+        if (!accept(p, ',', NULL))
+            break;
+    }
+    if (peek(p).kind == TOK_ATTR)
+        *device_ids = take(p);
+    mesh->axis_count = (uint32_t)axes.count;
+    mesh->axes = arena_copy(p->arena, axes.data, axes.count * sizeof *axes.data);
+    return true;
+}
+
+/* mesh['x'=2,'y'=4, device_ids=(...)] or maximal_mesh[device_id=3] */
+static bool parse_mesh(Parser *p, const Mesh **out)
+{
+    Mesh *mesh = ARENA_NEW(p->arena, Mesh);
+    Token t = take(p), ids;
+    mesh->is_maximal = token_is(p, t, "maximal_mesh");
+    *out = mesh;
+    if (!mesh->is_maximal && !token_is(p, t, "mesh"))
+        return says(p, t, "expects mesh[...] or maximal_mesh[...]");
+    if (!expect(p, '[', NULL))
+        return false;
+    if (mesh->is_maximal) {
+        t = take(p);
+        if (t.kind != TOK_ATTR || !token_is(p, t, "device_id"))
+            return says(p, t, "expects device_id=");
+        return expect_int(p, &mesh->device) && expect(p, ']', NULL);
+    }
+    if (!parse_mesh_axes(p, mesh, &ids))
+        return false;
+    if (ids.kind == TOK_ATTR) {
+        if (!token_is(p, ids, "device_ids"))
+            return says(p, ids, "expects device_ids=");
+        if (!parse_device_ids(p, mesh))
+            return false;
+    }
+    return expect(p, ']', NULL);
+}
+
+/* 'name', 'name':(pre)size, or the axis by its quoted number */
+static bool parse_axis_ref(Parser *p, const Mesh *mesh, AxisRef *out)
+{
+    Token at = peek(p);
+    Bytes name;
+    if (!expect_string(p, &name))
+        return false;
+    *out = (AxisRef){.axis = mesh->axis_count};
+    for (uint32_t i = 0; i < mesh->axis_count; i++) {
+        if (strcmp(mesh->axes[i].name, name.data) == 0)
+            out->axis = i;
+    }
+    if (out->axis == mesh->axis_count && name.length != 0 &&
+        strspn(name.data, "0123456789") == name.length && name.length < 10)
+        out->axis = (uint32_t)strtoul(name.data, NULL, 10);
+    if (out->axis >= mesh->axis_count)
+        return says(p, at, "the mesh has no such axis");
+    if (!accept(p, ':', NULL))
+        return true;
+    if (!expect(p, '(', NULL) || !expect_int(p, &out->pre) || !expect(p, ')', NULL) ||
+        !expect_int(p, &out->size))
+        return false;
+    int64_t size = mesh->axes[out->axis].size;
+    if (out->pre < 1 || out->size < 1 || size % out->pre != 0 ||
+        size / out->pre % out->size != 0)
+        return says(p, at, "(pre)size does not divide the axis");
+    return true;
+}
+
+/* { ref, ref, ... [?] }; open NULL: no `?` allowed */
+static bool parse_axis_refs(Parser *p, const Mesh *mesh, AxisRefs *out, bool *open)
+{
+    STACK(AxisRef) refs = {0};
+    if (!expect(p, '{', NULL))
+        return false;
+    if (peek(p).kind != '}') {
+        do {
+            if (open != NULL && accept(p, '?', NULL)) {
+                *open = true;
+                break;
+            }
+            AxisRef ref;
+            if (!parse_axis_ref(p, mesh, &ref))
+                return false;
+            STACK_PUSH(p, refs, ref);
+        } while (accept(p, ',', NULL));
+    }
+    out->count = (uint32_t)refs.count;
+    out->data = arena_copy(p->arena, refs.data, refs.count * sizeof *refs.data);
+    return expect(p, '}', NULL);
+}
+
+/* -- replica groups -------------------------------------------------------------------- */
+
+static bool groups_lists(Parser *p, ReplicaGroups *g)
+{
+    STACK(Ints) lists = {0};
+    if (!expect(p, '{', NULL))
+        return false;
+    if (peek(p).kind != '}') {
+        do {
+            Ints ints;
+            if (!expect_ints(p, &ints))
+                return false;
+            STACK_PUSH(p, lists, ints);
+        } while (accept(p, ',', NULL));
+    }
+    g->lists.count = (uint32_t)lists.count;
+    g->lists.data = arena_copy(p->arena, lists.data, lists.count * sizeof *lists.data);
+    return expect(p, '}', NULL);
+}
+
+static bool groups_iota(Parser *p, ReplicaGroups *g)
+{
+    Token at = peek(p);
+    Ints shape;
+    g->form = GROUPS_IOTA;
+    if (!bracket_ints(p, &shape) || !expect(p, TOK_LEQ, NULL) || !parse_iota(p, &g->iota))
+        return false;
+    if (shape.count != 2)
+        return says(p, at, "expects two sizes: groups and devices of a group");
+    g->count = shape.data[0];
+    g->size = shape.data[1];
+    if (g->count <= 0 || g->size <= 0 || g->count > DEVICES_MAX || g->size > DEVICES_MAX ||
+        g->count * g->size != iota_count(g->iota))
+        return says(p, at, "groups times devices is not the number of devices on the right");
+    return true;
+}
+
+bool value_replica_groups(Parser *p, const ReplicaGroups **out)
+{
+    ReplicaGroups *g = ARENA_NEW(p->arena, ReplicaGroups);
+    *out = g;
+    Token t = peek(p);
+    if (t.kind == '{')
+        return groups_lists(p, g);
+    if (t.kind == '[')
+        return groups_iota(p, g);
+    g->form = GROUPS_MESH;
+    return parse_mesh(p, &g->mesh) && parse_axis_refs(p, g->mesh, &g->axes, NULL);
+}
+
+/* -- shardings -------------------------------------------------------------------------- */
+
+static bool parse_subgroups(Parser *p, Sharding *s)
+{
+    static const char *const names[] = {"manual", "unreduced", "replicated", "maximal"};
+    STACK(Subgroup) kinds = {0};
+    if (!expect(p, '{', NULL))
+        return false;
+    if (peek(p).kind != '}') {
+        do {
+            Token t = take(p);
+            int kind = 0;
+            while (kind < 4 && !token_is(p, t, names[kind]))
+                kind++;
+            if (kind == 4)
+                return says(p, t, "expects manual, replicated, unreduced or maximal");
+            STACK_PUSH(p, kinds, (Subgroup)kind);
+        } while (accept(p, ',', NULL));
+    }
+    s->subgroup_count = (uint32_t)kinds.count;
+    s->subgroups = arena_copy(p->arena, kinds.data, kinds.count * sizeof *kinds.data);
+    return expect(p, '}', NULL);
+}
+
+/* [2,4]<=[8] or [2,2]0,1,2,3; `devices=` is read */
+static bool parse_tiles(Parser *p, Sharding *s)
+{
+    Token at = peek(p);
+    Ints dims;
+    s->kind = SHARDING_TILED;
+    if (!bracket_ints(p, &dims))
+        return false;
+    s->rank = dims.count;
+    s->dims = dims.data;
+    int64_t count = 1, given;
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (dims.data[i] <= 0 || dims.data[i] > DEVICES_MAX / count)
+            return says(p, at, "the tiling's sizes are positive and not too large");
+        count *= dims.data[i];
+    }
+    if (accept(p, TOK_LEQ, NULL)) {
+        if (!parse_iota(p, &s->iota))
+            return false;
+        given = iota_count(s->iota);
+    } else {
+        size_t mark = p->ints.count;
+        do {
+            int64_t id;
+            if (!expect_int(p, &id))
+                return false;
+            STACK_PUSH(p, p->ints, id);
+        } while (accept(p, ',', NULL));
+        s->devices = ints_take(p, mark);
+        given = s->devices.count;
+        if (given == 1)
+            return says(p, at, "a tiling on one device is written {maximal device=N}");
+    }
+    if (given != count)
+        return says(p, at, "the number of devices is not the product of the tiling's sizes");
+    return true;
+}
+
+static bool parse_sharding_metadata(Parser *p, Sharding *s)
+{
+    STACK(const Metadata *) all = {0};
+    const Metadata *m;
+    Token open = peek(p);
+    if (open.kind != '{')
+        return expect(p, '{', NULL);
+    take(p);
+    bool several = peek(p).kind == '{';
+    if (!several) {
+        put_back(p, open);
+        if (!value_metadata(p, &m))
+            return false;
+        STACK_PUSH(p, all, m);
+    } else {
+        do {
+            if (!value_metadata(p, &m))
+                return false;
+            STACK_PUSH(p, all, m);
+        } while (accept(p, ',', NULL));
+        if (!expect(p, '}', NULL))
+            return false;
+    }
+    s->metadata_count = (uint32_t)all.count;
+    s->metadata = arena_copy(p->arena, all.data, all.count * sizeof *all.data);
+    return true;
+}
+
+static bool parse_dim_shardings(Parser *p, Sharding *s)
+{
+    STACK(DimSharding) dims = {0};
+    s->has_dims = true;
+    if (!expect(p, '[', NULL))
+        return false;
+    if (peek(p).kind != ']') {
+        do {
+            DimSharding dim = {0};
+            if (!parse_axis_refs(p, s->mesh, &dim.axes, &dim.is_open))
+                return false;
+            STACK_PUSH(p, dims, dim);
+        } while (accept(p, ',', NULL));
+    }
+    s->dim_count = (uint32_t)dims.count;
+    s->dim_shardings = arena_copy(p->arena, dims.data, dims.count * sizeof *dims.data);
+    return expect(p, ']', NULL);
+}
+
+static bool parse_reduction(Parser *p, Reduction *out)
+{
+    static const char *const names[] = {"", "sum", "max", "min"};
+    Token t = peek(p);
+    for (int r = REDUCTION_SUM; t.kind == TOK_IDENT && r <= REDUCTION_MIN; r++) {
+        if (token_is(p, t, names[r])) {
+            take(p);
+            *out = (Reduction)r;
+            return true;
+        }
+    }
+    return t.kind == '{' || says(p, t, "expects sum, max, min or '{'");
+}
+
+/* name=value of a named sharding */
+static bool named_item(Parser *p, Sharding *s, Token t)
+{
+    if (token_is(p, t, "replicated"))
+        return parse_axis_refs(p, s->mesh, &s->replicated, NULL);
+    if (token_is(p, t, "manual"))
+        return parse_axis_refs(p, s->mesh, &s->manual, NULL);
+    if (token_is(p, t, "unreduced")) {
+        if (!parse_reduction(p, &s->reduction))
+            return false;
+        if (peek(p).kind != '{') {
+            s->whole_unreduced = true;
+            return true;
+        }
+        return parse_axis_refs(p, s->mesh, &s->unreduced, NULL);
+    }
+    if (token_is(p, t, "metadata"))
+        return parse_sharding_metadata(p, s);
+    if (token_is(p, t, "device_ids")) {
+        Mesh *mesh = arena_copy(p->arena, s->mesh, sizeof *mesh);
+        s->mesh = mesh;
+        return parse_device_ids(p, mesh);
+    }
+    return says(p, t, "expects replicated, unreduced, manual, device_ids or metadata");
+}
+
+static bool parse_named(Parser *p, Sharding *s)
+{
+    s->kind = SHARDING_NAMED;
+    if (!parse_mesh(p, &s->mesh))
+        return false;
+    while (peek(p).kind != '}') {
+        accept(p, ',', NULL);
+        Token t = peek(p);
+        if (t.kind == '[') {
+            if (!parse_dim_shardings(p, s))
+                return false;
+        } else if (accept_word(p, "replicated")) {
+            s->whole_replicated = true;
+        } else if (accept_word(p, "manual")) {
+            s->whole_manual = true;
+        } else if (accept_word(p, "unreduced")) {
+            s->whole_unreduced = true;
+        } else if (accept_word(p, "shard_as")) {
+            if (!expect_int(p, &s->shard_as))
+                return false;
+        } else if (accept_word(p, "shard_like")) {
+            if (!expect_int(p, &s->shard_like))
+                return false;
+        } else if (t.kind != TOK_ATTR) {
+            return says(p, t, "expects the dimensions of a named sharding");
+        } else {
+            take(p);
+            if (!named_item(p, s, t))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The first word of a sharding that is not named. */
+static bool parse_kind(Parser *p, Sharding *s, Token t)
+{
+    if (t.kind == TOK_ATTR && token_is(p, t, "devices"))
+        return parse_tiles(p, s);
+    if (token_is(p, t, "replicated")) {
+        s->kind = SHARDING_REPLICATED;
+    } else if (token_is(p, t, "manual")) {
+        s->kind = SHARDING_MANUAL;
+    } else if (token_is(p, t, "unknown")) {
+        s->kind = SHARDING_UNKNOWN;
+    } else if (token_is(p, t, "unreduced")) {
+        s->kind = SHARDING_UNREDUCED;
+    } else if (token_is(p, t, "maximal")) {
+        s->kind = SHARDING_MAXIMAL;
+        t = take(p);
+        if (t.kind != TOK_ATTR || !token_is(p, t, "device"))
+            return says(p, t, "expects device=");
+        return expect_int(p, &s->device);
+    } else {
+        return says(p, t,
+                    "expects a sharding: replicated, manual, unknown, unreduced, maximal, "
+                    "devices=[...] or mesh[...]");
+    }
+    return true;
+}
+
+static bool parse_suffixes(Parser *p, Sharding *s)
+{
+    while (peek(p).kind != '}') {
+        Token t = take(p);
+        bool right = true;
+        if (token_is(p, t, "last_tile_dim_replicate"))
+            s->replicate_last = true;
+        else if (t.kind == TOK_ATTR && token_is(p, t, "last_tile_dims"))
+            right = parse_subgroups(p, s);
+        else if (token_is(p, t, "shard_as"))
+            right = expect_int(p, &s->shard_as);
+        else if (token_is(p, t, "shard_like"))
+            right = expect_int(p, &s->shard_like);
+        else if (t.kind == TOK_ATTR && token_is(p, t, "metadata"))
+            right = parse_sharding_metadata(p, s);
+        else
+            right = says(p, t, "unexpected text in a sharding");
+        if (!right)
+            return false;
+    }
+    return true;
+}
+
+/* Behind the `{`, up to and with the `}`. */
+static bool parse_single(Parser *p, Token first, const Sharding **out)
+{
+    Sharding *s = ARENA_NEW(p->arena, Sharding);
+    s->shard_as = s->shard_like = -1;
+    if (token_is(p, first, "mesh") || token_is(p, first, "maximal_mesh")) {
+        put_back(p, first);
+        if (!parse_named(p, s))
+            return false;
+    } else if (!parse_kind(p, s, first) || !parse_suffixes(p, s)) {
+        return false;
+    }
+    if (s->kind == SHARDING_TILED && s->subgroup_count + s->replicate_last > s->rank)
+        return says(p, first, "the tiling has fewer dimensions than subgroups");
+    *out = sharding_normal(p->arena, s);
+    return expect(p, '}', NULL);
+}
+
+bool value_sharding(Parser *p, const Sharding **out)
+{
+    STACK(const Sharding *) elements = {0};
+    if (!expect(p, '{', NULL))
+        return false;
+    Token t = take(p);
+    if (t.kind != '{' && t.kind != '}')
+        return parse_single(p, t, out);
+    while (t.kind == '{') {
+        const Sharding *element;
+        if (!parse_single(p, take(p), &element))
+            return false;
+        STACK_PUSH(p, elements, element);
+        t = take(p);
+        if (t.kind == ',')
+            t = take(p);
+    }
+    if (t.kind != '}')
+        return says(p, t, "expects '{' or '}' in the sharding of a tuple");
+    Sharding *tuple = ARENA_NEW(p->arena, Sharding);
+    tuple->kind = SHARDING_TUPLE;
+    tuple->shard_as = tuple->shard_like = -1;
+    tuple->element_count = (uint32_t)elements.count;
+    tuple->elements =
+        arena_copy(p->arena, elements.data, elements.count * sizeof *elements.data);
+    *out = tuple;
+    return true;
+}
