@@ -110,8 +110,10 @@ void build_computation_begin(Parser *p, bool is_entry, Span name, bool nested)
         scope.symbol = symbol_named(p, name);
         scope.comp->name = sanitised(p, scope.symbol->text, scope.symbol->length);
         if (scope.symbol->has_computation) {
-            diag_error(p->diag, name, "computation already exists: %s", scope.symbol->text);
-            diag_note(p->diag, scope.symbol->comp_span, "computation previously defined here");
+            diag_error(p->diag, name, "computation already exists: %s",
+                       scope.symbol->text);
+            diag_note(p->diag, scope.symbol->comp_span,
+                      "computation previously defined here");
         }
     }
     if (is_entry && p->entry != NULL) {
@@ -157,10 +159,11 @@ static bool take_parameters(Parser *p, Scope *scope)
     for (size_t i = 0; i < count; i++) {
         int64_t number = from[i]->parameter;
         if (number >= (int64_t)count) {
-            diag_error(p->diag, from[i]->span,
-                       "parameter number %lld of a computation with %zu parameters: the numbers "
-                       "are 0 to %zu",
-                       (long long)number, count, count - 1);
+            diag_error(
+                p->diag, from[i]->span,
+                "parameter number %lld of a computation with %zu parameters: the numbers "
+                "are 0 to %zu",
+                (long long)number, count, count - 1);
             right = false;
         } else if (comp->parameters[number] != NULL) {
             diag_error(p->diag, from[i]->span, "parameter number %lld is defined twice",
@@ -206,8 +209,9 @@ Computation *build_computation_end(Parser *p, Span close)
     Scope *scope = scope_top(p);
     Computation *comp = scope->comp;
     if (!scope->broken && comp->instruction_count != 0) {
-        comp->root = scope->root != NULL ? scope->root
-                                         : comp->instructions[comp->instruction_count - 1];
+        comp->root = scope->root != NULL
+                         ? scope->root
+                         : comp->instructions[comp->instruction_count - 1];
         scope->broken = !take_parameters(p, scope) || !result_matches(p, scope);
     } else if (!scope->broken) {
         diag_error(p->diag, close, "a computation has at least one instruction");
@@ -258,7 +262,8 @@ static bool begins(const Diag *d, size_t at, const char *word)
 static bool is_other_input(Diag *d)
 {
     size_t at = 0;
-    while (at < d->length && strchr(" \t\r\n", d->text[at]) != NULL && d->text[at] != '\0')
+    while (at < d->length && strchr(" \t\r\n", d->text[at]) != NULL &&
+           d->text[at] != '\0')
         at++;
     Span here = {(uint32_t)at, (uint32_t)(at < d->length ? at + 1 : at)};
     if (d->length > UINT32_MAX - 8) {
@@ -267,15 +272,17 @@ static bool is_other_input(Diag *d)
         diag_error(d, (Span){0}, "the input is empty: expects an HLO module");
     } else if (begins(d, at, "ML\xefR")) {
         diag_error(d, here,
-               "this is MLIR bytecode, not HLO text; JAX prints HLO text with "
-               "jitted.lower(...).compiler_ir(dialect='hlo').as_hlo_text()");
+                   "this is MLIR bytecode, not HLO text; JAX prints HLO text with "
+                   "jitted.lower(...).compiler_ir(dialect='hlo').as_hlo_text()");
     } else if (begins(d, at, "module @") || begins(d, at, "module {") ||
                begins(d, at, "module attributes") || begins(d, at, "func.func") ||
                begins(d, at, "#loc") || begins(d, at, "builtin.module")) {
         diag_error(d, here,
-               "this is MLIR (StableHLO), not HLO text; JAX prints HLO text with "
-               "jitted.lower(...).compiler_ir(dialect='hlo').as_hlo_text()");
-    } else if (begins(d, at, "\x7f" "ELF")) {
+                   "this is MLIR (StableHLO), not HLO text; JAX prints HLO text with "
+                   "jitted.lower(...).compiler_ir(dialect='hlo').as_hlo_text()");
+    } else if (begins(d, at,
+                      "\x7f"
+                      "ELF")) {
         diag_error(d, here, "this is an ELF file (a compiled program?), not HLO text");
     } else {
         return false;
@@ -289,7 +296,8 @@ Module *hlo_parse(Arena *a, Diag *d)
         return NULL;
     Arena *scratch = arena_create();
     Parser *p = ARENA_NEW(scratch, Parser);
-    *p = (Parser){.arena = a, .scratch = scratch, .diag = d, .text = d->text, .length = d->length};
+    *p = (Parser){
+        .arena = a, .scratch = scratch, .diag = d, .text = d->text, .length = d->length};
     p->m = module_create(a, d, "_");
     p->intern = p->m->intern;
     size_t errors = d->error_count;

@@ -18,7 +18,8 @@ static bool is_of_outer(AttrId id)
 /* ((operands...), result, contexts...) */
 static bool is_async_shape(const Shape *s)
 {
-    return s != NULL && shape_is_tuple(s) && s->rank >= 2 && shape_is_tuple(s->elements[0]);
+    return s != NULL && shape_is_tuple(s) && s->rank >= 2 &&
+           shape_is_tuple(s->elements[0]);
 }
 
 static uint32_t split_attributes(Parser *p, const Pending *at, bool outer, Attr *out)
@@ -33,7 +34,8 @@ static uint32_t split_attributes(Parser *p, const Pending *at, bool outer, Attr 
 }
 
 /* The computation around the wrapped operation; NULL after a message. */
-static Computation *wrap(Parser *p, const Pending *at, const Shape *shape, const char *thread)
+static Computation *wrap(Parser *p, const Pending *at, const Shape *shape,
+                         const char *thread)
 {
     const Shape *inputs = shape->elements[0];
     Attr *attrs = ARENA_ARRAY(p->scratch, Attr, p->attrs.count - at->attr_mark + 1);
@@ -47,7 +49,8 @@ static Computation *wrap(Parser *p, const Pending *at, const Shape *shape, const
     comp->is_async_wrapped = true;
     Instruction **operands = ARENA_ARRAY(p->scratch, Instruction *, inputs->rank + 1u);
     for (uint32_t i = 0; i < inputs->rank; i++) {
-        operands[i] = computation_append(comp, OP_PARAMETER, inputs->elements[i], 0, NULL);
+        operands[i] =
+            computation_append(comp, OP_PARAMETER, inputs->elements[i], 0, NULL);
         operands[i]->name = "async_param";
         operands[i]->span = span;
         operands[i]->parameter = i;
@@ -55,8 +58,8 @@ static Computation *wrap(Parser *p, const Pending *at, const Shape *shape, const
     }
     call.shape = shape->elements[1];
     call.sugar = SUGAR_NONE;
-    Instruction *root = build_instruction(p, &call, inputs->rank, operands, attr_count, attrs,
-                                          span, attrs_span);
+    Instruction *root = build_instruction(p, &call, inputs->rank, operands, attr_count,
+                                          attrs, span, attrs_span);
     if (root != NULL)
         root->name = "async_op";
     else
@@ -92,7 +95,8 @@ static Instruction *build_start(Parser *p, Pending *at, Instruction **operands)
     *callee = comp;
     attrs[count++] = (Attr){.id = ATTR_CALLS, .computations = {callee, 1}};
     call.op = OP_ASYNC_START;
-    return build_instruction(p, &call, operand_count, kept, count, attrs, span, attrs_span);
+    return build_instruction(p, &call, operand_count, kept, count, attrs, span,
+                             attrs_span);
 }
 
 static const Instruction *start_of(const Instruction *inst)
@@ -108,15 +112,16 @@ static Instruction *build_follower(Parser *p, Pending *at, Instruction **operand
     const char *name = op_info[call.op].name;
     const Instruction *start = at->operand_count != 0 ? start_of(operands[0]) : NULL;
     if (start == NULL) {
-        diag_error(p->diag, call.op_span,
-                   "%s-%s expects the result of %s-start or %s-update as its first operand", name,
-                   call.sugar == SUGAR_DONE ? "done" : "update", name, name);
+        diag_error(
+            p->diag, call.op_span,
+            "%s-%s expects the result of %s-start or %s-update as its first operand",
+            name, call.sugar == SUGAR_DONE ? "done" : "update", name, name);
         return NULL;
     }
     const Computation *comp = inst_called(start, 0);
     if (comp->root == NULL || comp->root->op != call.op) {
-        diag_error(p->diag, call.op_span, "%s-%s belongs to %s-start, but %s starts a %s", name,
-                   call.sugar == SUGAR_DONE ? "done" : "update", name, start->name,
+        diag_error(p->diag, call.op_span, "%s-%s belongs to %s-start, but %s starts a %s",
+                   name, call.sugar == SUGAR_DONE ? "done" : "update", name, start->name,
                    comp->root == NULL ? "computation" : op_info[comp->root->op].name);
         diag_note(p->diag, start->span, "%s is defined here", start->name);
         return NULL;
@@ -124,8 +129,8 @@ static Instruction *build_follower(Parser *p, Pending *at, Instruction **operand
     Attr *attrs = ARENA_ARRAY(p->scratch, Attr, p->attrs.count - at->attr_mark + 1);
     uint32_t count = split_attributes(p, at, true, attrs);
     call.op = call.sugar == SUGAR_DONE ? OP_ASYNC_DONE : OP_ASYNC_UPDATE;
-    return build_instruction(p, &call, at->operand_count, operands, count, attrs, at->span,
-                             at->attrs_span);
+    return build_instruction(p, &call, at->operand_count, operands, count, attrs,
+                             at->span, at->attrs_span);
 }
 
 Instruction *build_async(Parser *p, Pending *at, Instruction **operands)
@@ -138,11 +143,13 @@ Instruction *build_async(Parser *p, Pending *at, Instruction **operands)
  * kept: the start says it. */
 bool build_async_rules(Parser *p, Instruction *inst)
 {
-    const Instruction *start = inst->operand_count != 0 ? start_of(inst->operands[0]) : NULL;
+    const Instruction *start =
+        inst->operand_count != 0 ? start_of(inst->operands[0]) : NULL;
     if (start == NULL) {
-        diag_error(p->diag, inst->span,
-                   "%s expects the result of async-start or async-update as its first operand",
-                   op_info[inst->op].name);
+        diag_error(
+            p->diag, inst->span,
+            "%s expects the result of async-start or async-update as its first operand",
+            op_info[inst->op].name);
         return false;
     }
     const Attr *calls = inst_attr(inst, ATTR_CALLS);

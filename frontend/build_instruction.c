@@ -11,8 +11,9 @@ static void check_name(Parser *p, Pending *at)
     Symbol *s = at->symbol;
     if (s->illegal) {
         bool type = s->text[0] != '_';
-        diag_error(p->diag, at->span, "illegal instruction name: %s; suggest renaming to: %s%s%s",
-                   s->text, type ? "" : "a_", s->text, type ? "_" : "");
+        diag_error(p->diag, at->span,
+                   "illegal instruction name: %s; suggest renaming to: %s%s%s", s->text,
+                   type ? "" : "a_", s->text, type ? "_" : "");
         at->broken = true;
     }
     if (s->scope == scope_top(p)->serial) {
@@ -48,9 +49,8 @@ bool build_instruction_begin(Parser *p, bool is_root, Span name)
 /* Sugar of asynchronous operations: `x-start`, `x-update`, `x-done` (section 9.6). */
 static OpCode find_sugar(const char *text, size_t length, Sugar *sugar)
 {
-    static const char *const endings[] = {[SUGAR_START] = "-start",
-                                          [SUGAR_UPDATE] = "-update",
-                                          [SUGAR_DONE] = "-done"};
+    static const char *const endings[] = {
+        [SUGAR_START] = "-start", [SUGAR_UPDATE] = "-update", [SUGAR_DONE] = "-done"};
     for (Sugar s = SUGAR_START; s <= SUGAR_DONE; s++) {
         size_t ending = strlen(endings[s]);
         if (length > ending && memcmp(text + length - ending, endings[s], ending) == 0) {
@@ -70,7 +70,8 @@ bool build_call_begin(Parser *p, const Shape *shape, Span op, Span open)
     if (call.op == OP_COUNT)
         call.op = find_sugar(text, length, &call.sugar);
     if (call.op == OP_COUNT) {
-        diag_error(p->diag, op, "expects opcode but sees: %.*s, error: Unknown opcode: %.*s",
+        diag_error(p->diag, op,
+                   "expects opcode but sees: %.*s, error: Unknown opcode: %.*s",
                    (int)length, text, (int)length, text);
         return build_lost(p);
     }
@@ -116,8 +117,8 @@ bool build_path(Parser *p, Span index)
 }
 
 /* `%t#1#0`: the element, through get-tuple-elements that are made once per computation. */
-static Instruction *follow_path(Parser *p, const Symbol *base, Instruction *inst, Span span,
-                                const int64_t *path, size_t length)
+static Instruction *follow_path(Parser *p, const Symbol *base, Instruction *inst,
+                                Span span, const int64_t *path, size_t length)
 {
     const char *key = base->text, *name = base->text;
     for (size_t i = 0; i < length; i++) {
@@ -145,23 +146,26 @@ static Instruction *follow_path(Parser *p, const Symbol *base, Instruction *inst
     return inst;
 }
 
-static void check_operand_shape(Parser *p, const Shape *declared, Span span, Instruction **inst)
+static void check_operand_shape(Parser *p, const Shape *declared, Span span,
+                                Instruction **inst)
 {
     if (declared == NULL || *inst == NULL || declared == (*inst)->shape ||
         shape_compatible(declared, (*inst)->shape))
         return;
-    diag_error(p->diag, span,
-               "The declared operand shape %s is not compatible with the shape of the operand "
-               "instruction %s.",
-               shape_text(p->scratch, declared, true),
-               shape_text(p->scratch, (*inst)->shape, true));
+    diag_error(
+        p->diag, span,
+        "The declared operand shape %s is not compatible with the shape of the operand "
+        "instruction %s.",
+        shape_text(p->scratch, declared, true),
+        shape_text(p->scratch, (*inst)->shape, true));
     if ((*inst)->span.end != 0)
         diag_note(p->diag, (*inst)->span, "%s is defined here", (*inst)->name);
     *inst = NULL;
 }
 
 /* A single instruction's operand that was not seen before becomes a parameter. */
-static Instruction *make_parameter(Parser *p, const Shape *shape, Span span, Symbol *symbol)
+static Instruction *make_parameter(Parser *p, const Shape *shape, Span span,
+                                   Symbol *symbol)
 {
     Scope *scope = scope_top(p);
     if (shape == NULL) {
@@ -179,8 +183,8 @@ static Instruction *make_parameter(Parser *p, const Shape *shape, Span span, Sym
     return inst;
 }
 
-void build_operand(Parser *p, const Shape *shape, Span shape_span, Span name, bool has_name,
-                   size_t path)
+void build_operand(Parser *p, const Shape *shape, Span shape_span, Span name,
+                   bool has_name, size_t path)
 {
     Instruction *inst = NULL;
     bool known = false;
@@ -222,7 +226,8 @@ void build_nested(Parser *p, size_t operand_count)
     Instruction *inst = NULL;
     if (pop_operands(p, operand_count) && !call.broken) {
         if (call.sugar != SUGAR_NONE)
-            diag_error(p->diag, call.op_span, "an asynchronous operation cannot be nested");
+            diag_error(p->diag, call.op_span,
+                       "an asynchronous operation cannot be nested");
         else
             inst = build_instruction(p, &call, (uint32_t)operand_count,
                                      p->operands.data + p->operands.count, 0, NULL,
@@ -256,10 +261,11 @@ static void report_unexpected(Parser *p, OpCode op, Token name)
         if (n > 0 && (size_t)n < sizeof allowed - at)
             at += (size_t)n;
     }
-    diag_error(p->diag, name.span,
-               "unexpected attribute \"%.*s\". Allowed attributes: %s%sand those of every "
-               "instruction",
-               (int)length, text, allowed, at == 0 ? "" : ", ");
+    diag_error(
+        p->diag, name.span,
+        "unexpected attribute \"%.*s\". Allowed attributes: %s%sand those of every "
+        "instruction",
+        (int)length, text, allowed, at == 0 ? "" : ", ");
 }
 
 /* The row of an attribute of the pending call; a start by sugar has those of the wrapped
@@ -381,12 +387,10 @@ void build_instruction_end(Parser *p)
     if (right && at->call.sugar != SUGAR_NONE) {
         inst = build_async(p, at, p->operands.data + p->operands.count);
     } else if (right) {
-        inst = build_instruction(p, &at->call, at->operand_count,
-                                 p->operands.data + p->operands.count,
-                                 (uint32_t)(p->attrs.count - at->attr_mark),
-                                 p->attrs.data + at->attr_mark,
-                                 at->symbol != NULL ? at->span : at->call.op_span,
-                                 at->attrs_span);
+        inst = build_instruction(
+            p, &at->call, at->operand_count, p->operands.data + p->operands.count,
+            (uint32_t)(p->attrs.count - at->attr_mark), p->attrs.data + at->attr_mark,
+            at->symbol != NULL ? at->span : at->call.op_span, at->attrs_span);
     }
     if (inst != NULL) {
         inst->name = at->symbol != NULL ? at->symbol->text : "_";

@@ -20,8 +20,8 @@ static bool check_arity(Parser *p, const Call *call, uint32_t operand_count)
     int arity = op_info[call->op].arity;
     if (arity < 0 || (uint32_t)arity == operand_count)
         return true;
-    diag_error(p->diag, call->open_span, "expects %d operands, but has %u operands", arity,
-               operand_count);
+    diag_error(p->diag, call->open_span, "expects %d operands, but has %u operands",
+               arity, operand_count);
     return false;
 }
 
@@ -38,7 +38,8 @@ static bool check_required(Parser *p, const Instruction *inst, Span attrs_span)
 }
 
 /* The attributes in ascending order, those that are only read left out. */
-static void set_attributes(Parser *p, Instruction *inst, uint32_t count, const Attr *attrs)
+static void set_attributes(Parser *p, Instruction *inst, uint32_t count,
+                           const Attr *attrs)
 {
     if (count == 0)
         return;
@@ -59,7 +60,8 @@ static void spread_sharding(Parser *p, Instruction *inst)
     if (a == NULL || inst->shape == NULL || !shape_is_tuple(inst->shape))
         return;
     Attr spread = *a;
-    spread.sharding = sharding_for_leaves(p->arena, a->sharding, shape_leaf_count(inst->shape));
+    spread.sharding =
+        sharding_for_leaves(p->arena, a->sharding, shape_leaf_count(inst->shape));
     inst_set(inst, spread);
 }
 
@@ -131,7 +133,8 @@ static bool is_default(const Instruction *inst, const Attr *a)
     case ATTR_INFERRED_DIMENSION:
         return a->i == -1;
     case ATTR_TYPE:
-        return shape_is_array(inst->operands[0]->shape) && a->i == default_compare_type(inst);
+        return shape_is_array(inst->operands[0]->shape) &&
+               a->i == default_compare_type(inst);
     case ATTR_OPERAND_PRECISION:
         return all_zero(a->ints);
     case ATTR_WINDOW:
@@ -182,15 +185,17 @@ static bool is_default(const Instruction *inst, const Attr *a)
 static bool check_conditional(Parser *p, Instruction *inst, Span attrs_span)
 {
     if (inst->operand_count == 0) {
-        diag_error(p->diag, inst->span, "conditional has no operands: expects the index first");
+        diag_error(p->diag, inst->span,
+                   "conditional has no operands: expects the index first");
         return false;
     }
     const Shape *index = inst->operands[0]->shape;
     if (!shape_is_scalar(index) || (index->dtype != DT_PRED && index->dtype != DT_S32)) {
-        diag_error(p->diag, inst->span,
-                   "the first operand of a conditional must be a scalar of type pred or s32, "
-                   "but is %s",
-                   shape_text(p->scratch, index, false));
+        diag_error(
+            p->diag, inst->span,
+            "the first operand of a conditional must be a scalar of type pred or s32, "
+            "but is %s",
+            shape_text(p->scratch, index, false));
         return false;
     }
     static const AttrId by_pred[] = {ATTR_TRUE_COMPUTATION, ATTR_FALSE_COMPUTATION};
@@ -207,7 +212,8 @@ static bool check_conditional(Parser *p, Instruction *inst, Span attrs_span)
     for (size_t i = 0; i < (pred ? 1 : 2); i++) {
         const Attr *a = inst_attr(inst, pred ? by_number[i] : by_pred[i]);
         if (a != NULL) {
-            diag_error(p->diag, a->span, "unexpected attribute \"%s\": the index is of type %s",
+            diag_error(p->diag, a->span,
+                       "unexpected attribute \"%s\": the index is of type %s",
                        attr_info[a->id].name, dtype_name(index->dtype));
             return false;
         }
@@ -229,11 +235,12 @@ static bool check_constraints(Parser *p, const Instruction *inst)
     }
     for (uint32_t i = 0; i < a->shapes.count; i++) {
         if (!shape_compatible(a->shapes.data[i], inst->operands[i]->shape)) {
-            diag_error(p->diag, a->span,
-                       "operand layout constraint %u, %s, is not compatible with the operand's "
-                       "shape %s",
-                       i, shape_text(p->scratch, a->shapes.data[i], true),
-                       shape_text(p->scratch, inst->operands[i]->shape, true));
+            diag_error(
+                p->diag, a->span,
+                "operand layout constraint %u, %s, is not compatible with the operand's "
+                "shape %s",
+                i, shape_text(p->scratch, a->shapes.data[i], true),
+                shape_text(p->scratch, inst->operands[i]->shape, true));
             return false;
         }
     }
@@ -260,9 +267,10 @@ static bool check_replication(Parser *p, const Instruction *inst)
     size_t leaves = shape_leaf_count(inst->shape);
     if (leaves == a->ints.count)
         return true;
-    diag_error(p->diag, a->span,
-               "parameter has %zu leaf buffers, but parameter_replication has %u elements.",
-               leaves, a->ints.count);
+    diag_error(
+        p->diag, a->span,
+        "parameter has %zu leaf buffers, but parameter_replication has %u elements.",
+        leaves, a->ints.count);
     return false;
 }
 
@@ -283,8 +291,10 @@ static bool rules_of_opcode(Parser *p, Instruction *inst, Span attrs_span)
         inst_called(inst, 0)->is_fused = true;
         return true;
     case OP_BROADCAST:
-        if (!inst_has(inst, ATTR_DIMENSIONS) && !shape_is_scalar(inst->operands[0]->shape)) {
-            diag_error(p->diag, attrs_span, "attribute dimensions is expected but not seen");
+        if (!inst_has(inst, ATTR_DIMENSIONS) &&
+            !shape_is_scalar(inst->operands[0]->shape)) {
+            diag_error(p->diag, attrs_span,
+                       "attribute dimensions is expected but not seen");
             return false;
         }
         return true;
@@ -292,9 +302,10 @@ static bool rules_of_opcode(Parser *p, Instruction *inst, Span attrs_span)
     case OP_ASYNC_DONE:
         return build_async_rules(p, inst);
     case OP_TUPLE:
-        if (inst->shape != NULL && (!shape_is_tuple(inst->shape) ||
-                                    inst->shape->rank != inst->operand_count)) {
-            diag_error(p->diag, inst->span, "a tuple of %u operands does not have shape %s",
+        if (inst->shape != NULL &&
+            (!shape_is_tuple(inst->shape) || inst->shape->rank != inst->operand_count)) {
+            diag_error(p->diag, inst->span,
+                       "a tuple of %u operands does not have shape %s",
                        inst->operand_count, shape_text(p->scratch, inst->shape, false));
             return false;
         }

@@ -47,7 +47,8 @@ static bool origin_tree(Parser *p, const Origin **out)
     }
     leave(p);
     o->count = (uint32_t)elements.count;
-    o->elements = arena_copy(p->arena, elements.data, elements.count * sizeof *elements.data);
+    o->elements =
+        arena_copy(p->arena, elements.data, elements.count * sizeof *elements.data);
     return expect(p, ')', NULL);
 }
 
@@ -103,7 +104,8 @@ bool header_origin_table(Parser *p, Bytes *out)
         if (accept(p, ',', NULL) && peek(p).kind == TOK_STRING) {
             Token module = take(p);
             text_string(&t, ",\n  ");
-            text_add(&t, p->text + module.span.begin, module.span.end - module.span.begin);
+            text_add(&t, p->text + module.span.begin,
+                     module.span.end - module.span.begin);
             accept(p, ',', NULL);
         }
         text_char(&t, '\n');
@@ -126,9 +128,10 @@ static bool debug_item(Parser *p, Text *t, bool first)
     else if (token_is(p, name, "partitioned"))
         right = value.kind == TOK_TRUE || value.kind == TOK_FALSE;
     if (!right) {
-        diag_error(p->diag, value.span,
-                   "expects log_mode=default or fusion_debugger, callback_id=INT, op_id=INT or "
-                   "partitioned=true or false");
+        diag_error(
+            p->diag, value.span,
+            "expects log_mode=default or fusion_debugger, callback_id=INT, op_id=INT or "
+            "partitioned=true or false");
         return false;
     }
     size_t length;
@@ -199,7 +202,8 @@ static int compare_indices(Ints a, Ints b)
 
 static int compare_aliases(const void *a, const void *b)
 {
-    return compare_indices(((const AliasEntry *)a)->output, ((const AliasEntry *)b)->output);
+    return compare_indices(((const AliasEntry *)a)->output,
+                           ((const AliasEntry *)b)->output);
 }
 
 static int compare_donors(const void *a, const void *b)
@@ -320,12 +324,15 @@ bool header_value(Parser *p)
         for (int i = 0; i < H_COUNT; i++)
             allowed = arena_printf(p->scratch, "%s%s%s", allowed, i == 0 ? "" : ", ",
                                    header_names[i]);
-        diag_error(p->diag, name.span, "unexpected attribute \"%.*s\". Allowed attributes: %s",
-                   (int)(name.span.end - name.span.begin - 1), p->text + name.span.begin, allowed);
+        diag_error(p->diag, name.span,
+                   "unexpected attribute \"%.*s\". Allowed attributes: %s",
+                   (int)(name.span.end - name.span.begin - 1), p->text + name.span.begin,
+                   allowed);
         return false;
     }
     if ((p->header_seen >> which & 1) != 0) {
-        diag_error(p->diag, name.span, "attribute %s already exists", header_names[which]);
+        diag_error(p->diag, name.span, "attribute %s already exists",
+                   header_names[which]);
         return false;
     }
     p->header_seen |= UINT64_C(1) << which;
@@ -397,7 +404,8 @@ static bool parse_row(Parser *p, const char *const *names, int count, int64_t *v
     }
     for (int i = 0; i < count; i++) {
         if ((seen >> i & 1) == 0) {
-            diag_error(p->diag, open.span, "attribute %s is expected but not seen", names[i]);
+            diag_error(p->diag, open.span, "attribute %s is expected but not seen",
+                       names[i]);
             return false;
         }
     }

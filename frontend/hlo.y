@@ -19,6 +19,7 @@
 int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p); /* token.c */
 }
 %code {
+#include <stdio.h>
 #define YYMAXDEPTH (PARSE_DEPTH * 8)
 #define YYLLOC_DEFAULT(whole, part, n)                                                       \
     ((whole) = (n) != 0 ? (Span){YYRHSLOC(part, 1).begin, YYRHSLOC(part, n).end}             \

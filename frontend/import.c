@@ -11,7 +11,8 @@ static void name_all(Parser *p)
         Computation *comp = m->computations[c];
         comp->name = module_unique_computation_name(m, comp->name);
         for (uint32_t i = 0; i < comp->instruction_count; i++)
-            comp->instructions[i]->name = module_unique_name(m, comp->instructions[i]->name);
+            comp->instructions[i]->name =
+                module_unique_name(m, comp->instructions[i]->name);
     }
 }
 
@@ -31,7 +32,8 @@ static void default_layout(Parser *p)
     const Computation *entry = p->m->entry;
     if (p->has_config_layout)
         return;
-    const Shape **parameters = ARENA_ARRAY(p->arena, const Shape *, entry->parameter_count);
+    const Shape **parameters =
+        ARENA_ARRAY(p->arena, const Shape *, entry->parameter_count);
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         parameters[i] = entry->parameters[i]->shape;
     config->entry_parameter_count = entry->parameter_count;
@@ -47,13 +49,15 @@ static void check_aliases(Parser *p)
         const Shape *s = p->m->entry->root->shape;
         Ints index = aliasing->entries[i].output;
         for (uint32_t k = 0; k < index.count && s != NULL; k++) {
-            bool inside = shape_is_tuple(s) && index.data[k] >= 0 && index.data[k] < s->rank;
+            bool inside =
+                shape_is_tuple(s) && index.data[k] >= 0 && index.data[k] < s->rank;
             s = inside ? s->elements[index.data[k]] : NULL;
         }
         if (s == NULL)
-            diag_error(p->diag, p->alias_span,
-                       "input_output_alias names an output that the result, %s, does not have",
-                       shape_text(p->scratch, p->m->entry->root->shape, false));
+            diag_error(
+                p->diag, p->alias_span,
+                "input_output_alias names an output that the result, %s, does not have",
+                shape_text(p->scratch, p->m->entry->root->shape, false));
     }
 }
 
@@ -68,7 +72,8 @@ void import_finish(Parser *p)
     order_all(p);
     m->entry = p->entry != NULL ? p->entry : m->computations[m->computation_count - 1];
     if (p->is_headerless)
-        m->name = intern_string(p->intern, arena_printf(p->arena, "module_%s", m->entry->name));
+        m->name =
+            intern_string(p->intern, arena_printf(p->arena, "module_%s", m->entry->name));
     m->config.is_scheduled = m->config.is_scheduled || p->is_single;
     name_all(p);
     default_layout(p);

@@ -20,9 +20,8 @@ static bool fail(Cursor *c, const char *at, size_t length, const char *message)
 
 static bool expects(Cursor *c, const char *what)
 {
-    const char *seen = c->s < c->end
-                           ? arena_printf(c->p->scratch, "'%.1s'", c->s)
-                           : "the end of the text";
+    const char *seen = c->s < c->end ? arena_printf(c->p->scratch, "'%.1s'", c->s)
+                                     : "the end of the text";
     return fail(c, c->s, c->s < c->end,
                 arena_printf(c->p->scratch, "expects %s, but sees %s", what, seen));
 }
@@ -31,7 +30,8 @@ static bool expects(Cursor *c, const char *what)
 static bool skip_space(Cursor *c)
 {
     for (;;) {
-        while (c->s < c->end && (*c->s == ' ' || *c->s == '\n' || *c->s == '\t' || *c->s == '\r'))
+        while (c->s < c->end &&
+               (*c->s == ' ' || *c->s == '\n' || *c->s == '\t' || *c->s == '\r'))
             c->s++;
         if (c->end - c->s < 2 || c->s[0] != '/')
             return true;
@@ -82,7 +82,8 @@ static bool parse_number(Cursor *c, DType dtype, void *out)
         c->s++;
     if (c->s == from)
         return expects(c, dtype == DT_PRED ? "true, false or an integer" : "a number");
-    if (c->s[-1] == 'n' && c->end - c->s > 3 && memcmp(c->s, "(0x", 3) == 0) { /* a payload */
+    if (c->s[-1] == 'n' && c->end - c->s > 3 &&
+        memcmp(c->s, "(0x", 3) == 0) { /* a payload */
         const char *close = memchr(c->s, ')', (size_t)(c->end - c->s));
         if (close != NULL)
             c->s = close + 1;
@@ -116,13 +117,14 @@ static const char *place_text(Cursor *c, const int64_t *seen, uint32_t depth)
     return arena_printf(c->p->scratch, "%s]", text);
 }
 
-static bool wrong_count(Cursor *c, const char *at, const Shape *shape, const int64_t *seen,
-                        uint32_t depth)
+static bool wrong_count(Cursor *c, const char *at, const Shape *shape,
+                        const int64_t *seen, uint32_t depth)
 {
     return fail(c, at, 1,
                 arena_printf(c->p->scratch,
                              "expects %lld elements in the %sth element, but sees %s%lld",
-                             (long long)shape->dims[depth - 1], place_text(c, seen, depth),
+                             (long long)shape->dims[depth - 1],
+                             place_text(c, seen, depth),
                              seen[depth - 1] > shape->dims[depth - 1] ? "at least " : "",
                              (long long)seen[depth - 1]));
 }
@@ -152,10 +154,11 @@ static bool parse_nested(Cursor *c, const Shape *shape, int64_t count, Literal *
         const char *here = c->s;
         if (next == '{') {
             if (depth == rank)
-                return fail(c, here, 1,
-                            arena_printf(c->p->scratch,
-                                         "expects nested array in rank %u, but sees larger",
-                                         rank));
+                return fail(
+                    c, here, 1,
+                    arena_printf(c->p->scratch,
+                                 "expects nested array in rank %u, but sees larger",
+                                 rank));
             c->s++;
             seen[depth++] = 0;
         } else if (next == '}') {
@@ -176,8 +179,8 @@ static bool parse_nested(Cursor *c, const Shape *shape, int64_t count, Literal *
             if (depth != rank)
                 return fail(c, here, 1,
                             arena_printf(c->p->scratch,
-                                         "expects nested array in rank %u, but sees %u", rank,
-                                         depth));
+                                         "expects nested array in rank %u, but sees %u",
+                                         rank, depth));
             if (++seen[depth - 1] > shape->dims[depth - 1] || at >= count)
                 return wrong_count(c, here, shape, seen, depth);
             if (data == NULL) {

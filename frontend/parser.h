@@ -22,13 +22,13 @@ typedef struct Symbol {
     const char *text; /* NUL-terminated */
     uint32_t length;
     uint32_t hash;
-    uint32_t scope;    /* serial of the scope in which `inst` is bound; 0 = none */
-    bool illegal;      /* not allowed as the name of an instruction */
+    uint32_t scope; /* serial of the scope in which `inst` is bound; 0 = none */
+    bool illegal;   /* not allowed as the name of an instruction */
     bool has_computation;
-    Span span;         /* where the instruction was defined */
+    Span span; /* where the instruction was defined */
     Span comp_span;
-    Instruction *inst; /* NULL although bound: its definition was wrong */
-    Computation *comp; /* NULL although has_computation: likewise */
+    Instruction *inst;   /* NULL although bound: its definition was wrong */
+    Computation *comp;   /* NULL although has_computation: likewise */
     struct Symbol *next; /* in the hash chain */
 } Symbol;
 
@@ -45,10 +45,10 @@ typedef struct Scope {
     Computation *comp;
     uint32_t serial;
     bool is_entry;
-    bool in_body;         /* behind its '{' */
-    uint32_t depth;       /* of brackets there */
-    bool broken;          /* an instruction was lost: do not complain about unknown names */
-    Symbol *symbol;       /* of the computation's name; NULL: nested */
+    bool in_body;   /* behind its '{' */
+    uint32_t depth; /* of brackets there */
+    bool broken;    /* an instruction was lost: do not complain about unknown names */
+    Symbol *symbol; /* of the computation's name; NULL: nested */
     Instruction *root;
     Span root_span;
     const Shape *declared_result;
@@ -62,8 +62,8 @@ typedef enum { SUGAR_NONE, SUGAR_START, SUGAR_UPDATE, SUGAR_DONE } Sugar;
 
 /* `shape opcode(operands)` that is being read. */
 typedef struct Call {
-    OpCode op;        /* OP_COUNT: unknown, reported */
-    Sugar sugar;      /* op is the wrapped opcode */
+    OpCode op;          /* OP_COUNT: unknown, reported */
+    Sugar sugar;        /* op is the wrapped opcode */
     const Shape *shape; /* NULL: not written */
     Span op_span, open_span;
     const Literal *literal;
@@ -80,8 +80,8 @@ typedef struct Pending {
     Call call;
     uint32_t operand_count;
     size_t attr_mark, control_mark;
-    Span attrs_span;           /* where the attribute list starts */
-    Attr attr;                 /* the attribute that is being read */
+    Span attrs_span; /* where the attribute list starts */
+    Attr attr;       /* the attribute that is being read */
     size_t callee_mark, shape_mark;
 } Pending;
 
@@ -102,15 +102,15 @@ typedef struct Token {
 } Token;
 
 /* A growable array in the scratch arena. */
-#define STACK(T)           \
-    struct {               \
-        T *data;           \
-        size_t count;      \
-        size_t capacity;   \
+#define STACK(T)                                                                         \
+    struct {                                                                             \
+        T *data;                                                                         \
+        size_t count;                                                                    \
+        size_t capacity;                                                                 \
     }
-#define STACK_PUSH(p, stack, value)                                                          \
-    ((stack).data = arena_grow((p)->scratch, (stack).data, &(stack).capacity,                \
-                               (stack).count + 1, sizeof *(stack).data),                     \
+#define STACK_PUSH(p, stack, value)                                                      \
+    ((stack).data = arena_grow((p)->scratch, (stack).data, &(stack).capacity,            \
+                               (stack).count + 1, sizeof *(stack).data),                 \
      (stack).data[(stack).count++] = (value))
 
 struct Parser {
@@ -128,8 +128,8 @@ struct Parser {
     Want want;
     Token ahead[4]; /* raw tokens that were put back, last first */
     unsigned ahead_count;
-    size_t end;  /* of the last raw token taken */
-    Span last;   /* the last token given to the grammar */
+    size_t end; /* of the last raw token taken */
+    Span last;  /* the last token given to the grammar */
     uint32_t depth;
     Span header_name; /* of the header attribute that is being read */
     uint64_t header_seen;
@@ -167,35 +167,37 @@ struct Parser {
 /* -- hlo.l ---------------------------------------------------------------------------- */
 void lexer_open(Parser *p);
 void lexer_close(Parser *p);
-Token lexer_next(Parser *p);                /* raw; kind TOK_BAD after a message */
-void lexer_seek(Parser *p, size_t offset);  /* goes on reading there */
+Token lexer_next(Parser *p);               /* raw; kind TOK_BAD after a message */
+void lexer_seek(Parser *p, size_t offset); /* goes on reading there */
 
 /* -- token.c: the filter, and helpers for those who read raw tokens -------------------- */
-Token take(Parser *p);          /* the next raw token */
-Token peek(Parser *p);          /* the same, and leaves it */
+Token take(Parser *p); /* the next raw token */
+Token peek(Parser *p); /* the same, and leaves it */
 void put_back(Parser *p, Token t);
 bool accept(Parser *p, int kind, Token *out);
 bool accept_word(Parser *p, const char *word); /* an identifier that spells so */
-bool expect(Parser *p, int kind, Token *out);  /* out may be NULL; false after a message */
+bool expect(Parser *p, int kind, Token *out); /* out may be NULL; false after a message */
 bool expect_int(Parser *p, int64_t *out);
 bool expect_number(Parser *p, double *out); /* integer, float, inf, nan */
 bool expect_bool(Parser *p, bool *out);
 bool expect_string(Parser *p, Bytes *out); /* unescaped, in the module's arena */
 bool expect_json(Parser *p, Bytes *out);   /* raw, with its braces */
 bool expect_ints(Parser *p, Ints *out);    /* { i, ... } */
-const char *token_text(const Parser *p, Token t, size_t *length); /* without % : = quotes */
+const char *token_text(const Parser *p, Token t,
+                       size_t *length); /* without % : = quotes */
 bool token_is(const Parser *p, Token t, const char *word);
 bool token_int(Parser *p, Token t, int64_t *out);
 bool enter(Parser *p, Span at); /* one level deeper; false after a message */
 void leave(Parser *p);
 bool parse_array_shape(Parser *p, Token first, const Shape **out);
 const char *token_kind_name(int kind);
-Ints ints_take(Parser *p, size_t mark); /* ints above the mark, moved to the module's arena */
+Ints ints_take(Parser *p,
+               size_t mark); /* ints above the mark, moved to the module's arena */
 
 /* -- value*.c: values of attributes ----------------------------------------------------- */
-bool value_parse(Parser *p, Pending *at);     /* into at->attr */
-bool header_value(Parser *p);                 /* of the header attribute header_name */
-bool table_parse(Parser *p, Token keyword);   /* FileNames ... StackFrames */
+bool value_parse(Parser *p, Pending *at);   /* into at->attr */
+bool header_value(Parser *p);               /* of the header attribute header_name */
+bool table_parse(Parser *p, Token keyword); /* FileNames ... StackFrames */
 bool value_dict(Parser *p, const Dict **out);
 bool value_aliasing(Parser *p, bool header, Aliasing *out);
 bool value_sharding(Parser *p, const Sharding **out);
@@ -208,7 +210,8 @@ bool header_debug_attributes(Parser *p, Bytes *out);
 /* -- literal.c -------------------------------------------------------------------------- */
 /* Reads a literal of this shape from the source at `offset`, which it moves behind it. */
 bool literal_parse(Parser *p, const Shape *shape, size_t *offset, const Literal **out);
-bool literal_parse_typed(Parser *p, const Literal **out); /* shapes are written before arrays */
+bool literal_parse_typed(Parser *p,
+                         const Literal **out); /* shapes are written before arrays */
 
 /* -- symbol.c --------------------------------------------------------------------------- */
 Symbol *symbol_get(Parser *p, const char *text, size_t length);
@@ -238,8 +241,8 @@ bool build_instruction_begin(Parser *p, bool is_root, Span name);
 bool build_call_begin(Parser *p, const Shape *shape, Span op, Span open);
 void build_argument_int(Parser *p, Span value);
 bool build_path(Parser *p, Span index);
-void build_operand(Parser *p, const Shape *shape, Span shape_span, Span name, bool has_name,
-                   size_t path);
+void build_operand(Parser *p, const Shape *shape, Span shape_span, Span name,
+                   bool has_name, size_t path);
 void build_nested(Parser *p, size_t operand_count);
 void build_attributes_begin(Parser *p, size_t operand_count, Span at);
 bool build_attribute_begin(Parser *p, Span name);

@@ -36,7 +36,8 @@ Symbol *symbol_get(Parser *p, const char *text, size_t length)
     if (p->bucket_count != 0) {
         Symbol *s = p->buckets[hash & (p->bucket_count - 1)];
         for (; s != NULL; s = s->next) {
-            if (s->hash == hash && s->length == length && memcmp(s->text, text, length) == 0)
+            if (s->hash == hash && s->length == length &&
+                memcmp(s->text, text, length) == 0)
                 return s;
         }
     }

@@ -142,7 +142,8 @@ bool token_int(Parser *p, Token t, int64_t *out)
     if (negative && value > (uint64_t)INT64_MAX + 1)
         fits = false;
     if (!fits)
-        diag_error(p->diag, t.span, "integer %.*s does not fit in 64 bits", (int)length, text);
+        diag_error(p->diag, t.span, "integer %.*s does not fit in 64 bits", (int)length,
+                   text);
     *out = (int64_t)(negative ? 0 - value : value);
     return fits;
 }
@@ -202,7 +203,8 @@ Ints ints_take(Parser *p, size_t mark)
 {
     Ints ints = {.count = (uint32_t)(p->ints.count - mark)};
     if (ints.count != 0)
-        ints.data = arena_copy(p->arena, p->ints.data + mark, ints.count * sizeof(int64_t));
+        ints.data =
+            arena_copy(p->arena, p->ints.data + mark, ints.count * sizeof(int64_t));
     p->ints.count = mark;
     return ints;
 }
@@ -401,7 +403,8 @@ static bool layout_type(Parser *p, int letter, DType *out)
     t = take(p);
     size_t length;
     const char *text = token_text(p, t, &length);
-    if (t.kind != TOK_PRIM || !dtype_from_name(text, length, out) || !dtype_is_unsigned(*out)) {
+    if (t.kind != TOK_PRIM || !dtype_from_name(text, length, out) ||
+        !dtype_is_unsigned(*out)) {
         unexpected(p, t, "an unsigned integer type");
         return false;
     }
@@ -479,7 +482,8 @@ static bool layout_properties(Parser *p, Layout *l)
         return false;
     if (!layout_number(p, "L", &l->tail_padding_alignment) ||
         !layout_type(p, '#', &l->index_type) || !layout_type(p, '*', &l->pointer_type) ||
-        !layout_number(p, "E", &l->element_bits) || !layout_number(p, "S", &l->memory_space))
+        !layout_number(p, "E", &l->element_bits) ||
+        !layout_number(p, "S", &l->memory_space))
         return false;
     if (accept_word(p, "SC") && !layout_splits(p, l))
         return false;
@@ -535,8 +539,8 @@ static bool layout_parse(Parser *p, uint32_t rank, const Layout **out)
         return false;
     Span span = {open.span.begin, close.span.end};
     if (l.rank != rank)
-        diag_error(p->diag, span, "Dimensions size is %u, but minor to major size is %u.", rank,
-                   l.rank);
+        diag_error(p->diag, span, "Dimensions size is %u, but minor to major size is %u.",
+                   rank, l.rank);
     else if (!fits)
         diag_error(p->diag, span, "a layout lists each dimension from 0 to %u once",
                    rank - 1);
@@ -618,7 +622,8 @@ static bool dims_parse(Parser *p, uint32_t *rank, int64_t **dims, bool **dynamic
                 if (!expect_int(p, &size))
                     return false;
                 if (size < 0) {
-                    diag_error(p->diag, t.span, "the size of a dimension is not negative");
+                    diag_error(p->diag, t.span,
+                               "the size of a dimension is not negative");
                     return false;
                 }
             }
@@ -655,8 +660,8 @@ static bool array_from_tokens(Parser *p, Token prim, const Shape **out)
         return false;
     if (!dtype_is_array(dtype)) {
         if (rank != 0)
-            diag_error(p->diag, prim.span, "%s has no dimensions: %s[]", dtype_name(dtype),
-                       dtype_name(dtype));
+            diag_error(p->diag, prim.span, "%s has no dimensions: %s[]",
+                       dtype_name(dtype), dtype_name(dtype));
         *out = dtype == DT_TOKEN ? shape_token(p->intern) : shape_opaque(p->intern);
         return rank == 0;
     }
@@ -734,6 +739,8 @@ static bool starts_instruction(const char *s, const char *end)
 static bool starts_computation(const char *s, const char *end)
 {
     s = skip_blanks(s, end);
+    if (s == end)
+        return false;
     const char *newline = memchr(s, '\n', (size_t)(end - s));
     const char *last = newline != NULL ? newline : end;
     while (last > s && (last[-1] == ' ' || last[-1] == '\r' || last[-1] == '\t'))
@@ -751,7 +758,8 @@ static Token resync(Parser *p, size_t at)
     const char *line = s;
     while (line > p->text && line[-1] != '\n')
         line--;
-    const Scope *scope = p->scopes.count != 0 ? &p->scopes.data[p->scopes.count - 1] : NULL;
+    const Scope *scope =
+        p->scopes.count != 0 ? &p->scopes.data[p->scopes.count - 1] : NULL;
     bool inside = scope != NULL && scope->in_body;
     bool busy = inside && p->pending.count == p->scopes.count;
     bool first_on_line = skip_blanks(line, end) >= s;
@@ -795,7 +803,8 @@ static Token start_token(Parser *p)
         return start;
     }
     p->is_single = true;
-    start.kind = first.kind == TOK_ROOT || second.kind == '=' ? TOK_START_NAMED : TOK_START_SINGLE;
+    start.kind =
+        first.kind == TOK_ROOT || second.kind == '=' ? TOK_START_NAMED : TOK_START_SINGLE;
     return start;
 }
 

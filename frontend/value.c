@@ -9,8 +9,8 @@ static void unexpected_name(Parser *p, Token t, const char *what, const char *al
 {
     size_t length;
     const char *text = token_text(p, t, &length);
-    diag_error(p->diag, t.span, "unexpected %s '%.*s'; expects %s", what, (int)length, text,
-               allowed);
+    diag_error(p->diag, t.span, "unexpected %s '%.*s'; expects %s", what, (int)length,
+               text, allowed);
 }
 
 static const char *enum_names(Parser *p, AttrId id)
@@ -34,7 +34,8 @@ static bool parse_enum(Parser *p, AttrId id, int64_t *out)
 }
 
 /* { item, item, ... } with items that parse_item puts on the ints stack. */
-static bool parse_items(Parser *p, AttrId id, bool (*item)(Parser *p, AttrId id), Ints *out)
+static bool parse_items(Parser *p, AttrId id, bool (*item)(Parser *p, AttrId id),
+                        Ints *out)
 {
     size_t mark = p->ints.count;
     if (!expect(p, '{', NULL))
@@ -213,8 +214,10 @@ static bool window_item(Parser *p, int which, uint32_t *rank)
 {
     Token t = take(p);
     uint32_t columns;
-    bool fits = which == W_PAD ? t.kind == TOK_PAD : t.kind == TOK_INT || t.kind == TOK_DXD;
-    if (fits && split_numbers(p, t, rank, &columns) && columns == (which == W_PAD ? 2u : 1u))
+    bool fits =
+        which == W_PAD ? t.kind == TOK_PAD : t.kind == TOK_INT || t.kind == TOK_DXD;
+    if (fits && split_numbers(p, t, rank, &columns) &&
+        columns == (which == W_PAD ? 2u : 1u))
         return true;
     if (t.kind != TOK_BAD)
         diag_error(p->diag, t.span, "expects %s for %s of a window",
@@ -262,7 +265,8 @@ static bool parse_window(Parser *p, const Window **out)
         if (!seen[which])
             continue;
         if (ranks[which] != rank) {
-            diag_error(p->diag, open.span, "%s of the window has %u dimensions, size has %u",
+            diag_error(p->diag, open.span,
+                       "%s of the window has %u dimensions, size has %u",
                        window_names[which], ranks[which], rank);
             return false;
         }
@@ -333,13 +337,17 @@ static bool parse_labels(Parser *p, const DimLabels **out)
     l->rhs_spatial = spatial + n;
     l->out_spatial = spatial + 2 * n;
     bool fits = spatial_count(l->rhs_text) == n && spatial_count(l->out_text) == n;
-    fits = fits && label_part(p, l->lhs_text, "bf", &l->lhs_batch, &l->lhs_feature, n, spatial) &&
-           label_part(p, l->rhs_text, "io", &l->rhs_input, &l->rhs_output, n, spatial + n) &&
-           label_part(p, l->out_text, "bf", &l->out_batch, &l->out_feature, n, spatial + 2 * n);
+    fits =
+        fits &&
+        label_part(p, l->lhs_text, "bf", &l->lhs_batch, &l->lhs_feature, n, spatial) &&
+        label_part(p, l->rhs_text, "io", &l->rhs_input, &l->rhs_output, n, spatial + n) &&
+        label_part(p, l->out_text, "bf", &l->out_batch, &l->out_feature, n,
+                   spatial + 2 * n);
     if (!fits)
-        diag_error(p->diag, t.span,
-                   "dimension labels need b and f (i and o in the middle) and each spatial "
-                   "dimension once in all three parts");
+        diag_error(
+            p->diag, t.span,
+            "dimension labels need b and f (i and o in the middle) and each spatial "
+            "dimension once in all three parts");
     *out = l;
     return fits;
 }
@@ -352,8 +360,8 @@ static bool parse_slice(Parser *p, const SliceSpec **out)
     if (!accept(p, '}', NULL)) {
         do {
             SliceDim dim = {.stride = 1};
-            if (!expect(p, '[', NULL) || !expect_int(p, &dim.start) || !expect(p, ':', NULL) ||
-                !expect_int(p, &dim.limit))
+            if (!expect(p, '[', NULL) || !expect_int(p, &dim.start) ||
+                !expect(p, ':', NULL) || !expect_int(p, &dim.limit))
                 return false;
             if (accept(p, ':', NULL) && !expect_int(p, &dim.stride))
                 return false;
@@ -380,8 +388,9 @@ bool value_aliasing(Parser *p, bool header, Aliasing *out)
     while (peek(p).kind == '{') {
         AliasEntry e = {0};
         Token t = peek(p);
-        if (!expect_ints(p, &e.output) || !expect(p, ':', NULL) || !expect(p, '(', NULL) ||
-            !expect_int(p, &e.operand) || !expect(p, ',', NULL) || !expect_ints(p, &e.input))
+        if (!expect_ints(p, &e.output) || !expect(p, ':', NULL) ||
+            !expect(p, '(', NULL) || !expect_int(p, &e.operand) ||
+            !expect(p, ',', NULL) || !expect_ints(p, &e.input))
             return false;
         if (header && accept(p, ',', NULL)) {
             t = take(p);
@@ -398,7 +407,8 @@ bool value_aliasing(Parser *p, bool header, Aliasing *out)
             break;
     }
     out->count = (uint32_t)entries.count;
-    out->entries = arena_copy(p->arena, entries.data, entries.count * sizeof *entries.data);
+    out->entries =
+        arena_copy(p->arena, entries.data, entries.count * sizeof *entries.data);
     return expect(p, '}', NULL);
 }
 
@@ -436,7 +446,8 @@ static bool parse_domain(Parser *p, const Domain **out)
         accept(p, ',', NULL);
     }
     if (domain->entry == NULL || domain->exit == NULL) {
-        diag_error(p->diag, pending_top(p)->attr.span, "a domain has an entry and an exit");
+        diag_error(p->diag, pending_top(p)->attr.span,
+                   "a domain has an entry and an exit");
         return false;
     }
     *out = domain;
@@ -533,7 +544,8 @@ bool value_dict(Parser *p, const Dict **out)
         qsort(entries.data, entries.count, sizeof *entries.data, compare_keys);
     Dict *dict = ARENA_NEW(p->arena, Dict);
     dict->count = (uint32_t)entries.count;
-    dict->entries = arena_copy(p->arena, entries.data, entries.count * sizeof *entries.data);
+    dict->entries =
+        arena_copy(p->arena, entries.data, entries.count * sizeof *entries.data);
     *out = dict;
     return true;
 }
@@ -670,7 +682,8 @@ bool value_metadata(Parser *p, const Metadata **out)
             if (!expect_ints(p, &m->profile_types))
                 return false;
         } else if (!found) {
-            unexpected_name(p, t, "metadata", "op_type, op_name, source_file, source_line, ...");
+            unexpected_name(p, t, "metadata",
+                            "op_type, op_name, source_file, source_line, ...");
             return false;
         }
         accept(p, ',', NULL);
@@ -710,7 +723,8 @@ bool value_parse(Parser *p, Pending *at)
     case AK_STRING:
         return expect_string(p, &a->bytes);
     case AK_CONFIG:
-        return peek(p).kind == '{' ? expect_json(p, &a->bytes) : expect_string(p, &a->bytes);
+        return peek(p).kind == '{' ? expect_json(p, &a->bytes)
+                                   : expect_string(p, &a->bytes);
     case AK_ENUM:
         return parse_enum(p, a->id, &a->i);
     case AK_INTS:

@@ -59,13 +59,15 @@ static bool parse_iota(Parser *p, Iota *out)
             if ((i != 0 && !expect(p, ',', NULL)) || !expect_int(p, &order[i]))
                 return false;
             if (order[i] < 0 || order[i] >= dims.count || seen[order[i]])
-                return says(p, at, "T(...) of an iota list is no permutation of its dimensions");
+                return says(p, at,
+                            "T(...) of an iota list is no permutation of its dimensions");
             seen[order[i]] = true;
         }
         if (!expect(p, ')', NULL))
             return false;
     } else if (dims.count > 1) {
-        return says(p, peek(p), "expects T(...) behind an iota list of several dimensions");
+        return says(p, peek(p),
+                    "expects T(...) behind an iota list of several dimensions");
     }
     *out = iota_canonical(p->arena, (Iota){dims.count, dims.data, order});
     return true;
@@ -98,7 +100,8 @@ static bool parse_device_ids(Parser *p, Mesh *mesh)
         count = mesh->devices.count;
     }
     if (count != mesh_device_count(mesh))
-        return says(p, at, "the number of device_ids is not the product of the mesh's axes");
+        return says(p, at,
+                    "the number of device_ids is not the product of the mesh's axes");
     return expect(p, ')', NULL);
 }
 
@@ -111,7 +114,8 @@ static bool parse_mesh_axes(Parser *p, Mesh *mesh, Token *device_ids)
         Bytes name;
         MeshAxis axis;
         Token at = peek(p);
-        if (!expect_string(p, &name) || !expect(p, '=', NULL) || !expect_int(p, &axis.size))
+        if (!expect_string(p, &name) || !expect(p, '=', NULL) ||
+            !expect_int(p, &axis.size))
             return false;
         axis.name = name.data;
         if (axis.size <= 0 || axis.size > DEVICES_MAX / count)
@@ -243,9 +247,10 @@ static bool groups_iota(Parser *p, ReplicaGroups *g)
         return says(p, at, "expects two sizes: groups and devices of a group");
     g->count = shape.data[0];
     g->size = shape.data[1];
-    if (g->count <= 0 || g->size <= 0 || g->count > DEVICES_MAX || g->size > DEVICES_MAX ||
-        g->count * g->size != iota_count(g->iota))
-        return says(p, at, "groups times devices is not the number of devices on the right");
+    if (g->count <= 0 || g->size <= 0 || g->count > DEVICES_MAX ||
+        g->size > DEVICES_MAX || g->count * g->size != iota_count(g->iota))
+        return says(p, at,
+                    "groups times devices is not the number of devices on the right");
     return true;
 }
 
@@ -320,7 +325,8 @@ static bool parse_tiles(Parser *p, Sharding *s)
             return says(p, at, "a tiling on one device is written {maximal device=N}");
     }
     if (given != count)
-        return says(p, at, "the number of devices is not the product of the tiling's sizes");
+        return says(p, at,
+                    "the number of devices is not the product of the tiling's sizes");
     return true;
 }
 
@@ -465,9 +471,10 @@ static bool parse_kind(Parser *p, Sharding *s, Token t)
             return says(p, t, "expects device=");
         return expect_int(p, &s->device);
     } else {
-        return says(p, t,
-                    "expects a sharding: replicated, manual, unknown, unreduced, maximal, "
-                    "devices=[...] or mesh[...]");
+        return says(
+            p, t,
+            "expects a sharding: replicated, manual, unknown, unreduced, maximal, "
+            "devices=[...] or mesh[...]");
     }
     return true;
 }

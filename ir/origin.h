@@ -6,7 +6,12 @@
 #include "ir/attribute.h"
 #include "ir/text.h"
 
-typedef enum { ORIGIN_EMPTY, ORIGIN_LEAF, ORIGIN_TUPLE, ORIGIN_SYNTHETIC_CALL } OriginKind;
+typedef enum {
+    ORIGIN_EMPTY,
+    ORIGIN_LEAF,
+    ORIGIN_TUPLE,
+    ORIGIN_SYNTHETIC_CALL
+} OriginKind;
 
 struct Origin {
     OriginKind kind;

@@ -25,10 +25,12 @@ Iota iota_canonical(Arena *a, Iota iota)
     uint32_t n = iota.rank;
     int64_t *dims = ARENA_ARRAY(a, int64_t, n + 1u);
     int64_t *order = ARENA_ARRAY(a, int64_t, n + 1u);
-    int64_t *merged = ARENA_ARRAY(a, int64_t, n + 1u); /* new number of a dimension, or -1 */
-    bool *joins = ARENA_ARRAY(a, bool, n + 1u);        /* dimension d continues the one before */
+    int64_t *merged =
+        ARENA_ARRAY(a, int64_t, n + 1u);        /* new number of a dimension, or -1 */
+    bool *joins = ARENA_ARRAY(a, bool, n + 1u); /* dimension d continues the one before */
     int64_t before = -2;
-    for (uint32_t i = 0; i < n; i++) { /* before: the last dimension in the order, 1s skipped */
+    for (uint32_t i = 0; i < n;
+         i++) { /* before: the last dimension in the order, 1s skipped */
         int64_t d = iota.order[i];
         if (iota.dims[d] == 1)
             continue;
@@ -84,7 +86,8 @@ int64_t *iota_expand(Arena *a, Iota iota)
 {
     int64_t count = iota_count(iota);
     int64_t *out = ARENA_ARRAY(a, int64_t, (size_t)count);
-    int64_t *stride = ARENA_ARRAY(a, int64_t, iota.rank + 1u); /* of each transposed dimension */
+    int64_t *stride =
+        ARENA_ARRAY(a, int64_t, iota.rank + 1u); /* of each transposed dimension */
     int64_t *index = ARENA_ARRAY(a, int64_t, iota.rank + 1u);
     for (uint32_t i = 0; i < iota.rank; i++) {
         stride[i] = 1;
@@ -234,7 +237,8 @@ static IntLists mesh_lists(Arena *a, const ReplicaGroups *g)
                          : mesh->iota.rank != 0   ? iota_expand(a, mesh->iota)
                                                   : NULL;
     int64_t *data = ARENA_ARRAY(a, int64_t, (size_t)all);
-    int64_t *group_of = ARENA_ARRAY(a, int64_t, (size_t)all); /* of a group's first device */
+    int64_t *group_of =
+        ARENA_ARRAY(a, int64_t, (size_t)all); /* of a group's first device */
     int64_t groups = 0;
     for (int64_t d = 0; d < all; d++) {
         int64_t first = d, at = 0;

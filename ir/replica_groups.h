@@ -56,11 +56,11 @@ typedef enum { GROUPS_LISTS, GROUPS_IOTA, GROUPS_MESH } GroupsForm;
 
 struct ReplicaGroups {
     GroupsForm form;
-    IntLists lists;       /* GROUPS_LISTS; count 0 = one group of all devices */
-    int64_t count, size;  /* GROUPS_IOTA: so many groups of so many devices */
-    Iota iota;            /* GROUPS_IOTA */
-    const Mesh *mesh;     /* GROUPS_MESH */
-    AxisRefs axes;        /* GROUPS_MESH: a group varies over these */
+    IntLists lists;      /* GROUPS_LISTS; count 0 = one group of all devices */
+    int64_t count, size; /* GROUPS_IOTA: so many groups of so many devices */
+    Iota iota;           /* GROUPS_IOTA */
+    const Mesh *mesh;    /* GROUPS_MESH */
+    AxisRefs axes;       /* GROUPS_MESH: a group varies over these */
 };
 
 /* The groups as lists, in order; made in `a` unless the form is lists already. */

@@ -16,18 +16,22 @@ static bool tiled_equal(const Sharding *a, const Sharding *b)
     return a->rank == b->rank && longs_equal(a->dims, b->dims, a->rank) &&
            iota_equal(a->iota, b->iota) && a->devices.count == b->devices.count &&
            longs_equal(a->devices.data, b->devices.data, a->devices.count) &&
-           a->replicate_last == b->replicate_last && a->subgroup_count == b->subgroup_count &&
+           a->replicate_last == b->replicate_last &&
+           a->subgroup_count == b->subgroup_count &&
            (a->subgroup_count == 0 ||
-            memcmp(a->subgroups, b->subgroups, a->subgroup_count * sizeof *a->subgroups) == 0);
+            memcmp(a->subgroups, b->subgroups,
+                   a->subgroup_count * sizeof *a->subgroups) == 0);
 }
 
 static bool named_equal(const Sharding *a, const Sharding *b)
 {
     if (!mesh_equal(a->mesh, b->mesh) || a->has_dims != b->has_dims ||
-        a->whole_replicated != b->whole_replicated || a->whole_manual != b->whole_manual ||
-        a->whole_unreduced != b->whole_unreduced || a->dim_count != b->dim_count ||
-        a->reduction != b->reduction || !axis_refs_equal(a->replicated, b->replicated) ||
-        !axis_refs_equal(a->unreduced, b->unreduced) || !axis_refs_equal(a->manual, b->manual))
+        a->whole_replicated != b->whole_replicated ||
+        a->whole_manual != b->whole_manual || a->whole_unreduced != b->whole_unreduced ||
+        a->dim_count != b->dim_count || a->reduction != b->reduction ||
+        !axis_refs_equal(a->replicated, b->replicated) ||
+        !axis_refs_equal(a->unreduced, b->unreduced) ||
+        !axis_refs_equal(a->manual, b->manual))
         return false;
     for (uint32_t i = 0; i < a->dim_count; i++) {
         if (a->dim_shardings[i].is_open != b->dim_shardings[i].is_open ||
@@ -41,7 +45,8 @@ bool sharding_equal(const Sharding *a, const Sharding *b)
 {
     if (a == b)
         return true;
-    if (a->kind != b->kind || a->shard_as != b->shard_as || a->shard_like != b->shard_like)
+    if (a->kind != b->kind || a->shard_as != b->shard_as ||
+        a->shard_like != b->shard_like)
         return false;
     if (a->kind == SHARDING_MAXIMAL)
         return a->device == b->device;
@@ -134,7 +139,8 @@ static void merge_subgroups(Arena *a, Sharding *s)
         order[i] = i;
     for (uint32_t i = 1; i < n; i++) { /* stable insertion by kind */
         uint32_t moved = order[first + i], k = i;
-        for (; k > 0 && s->subgroups[order[first + k - 1] - first] > s->subgroups[moved - first];
+        for (; k > 0 &&
+               s->subgroups[order[first + k - 1] - first] > s->subgroups[moved - first];
              k--)
             order[first + k] = order[first + k - 1];
         order[first + k] = moved;

@@ -37,9 +37,9 @@ struct Sharding {
     /* TILED: `rank` dimensions, the last subgroup_count of them are subgroups */
     uint32_t rank;
     const int64_t *dims;
-    Iota iota;    /* rank 0: see devices */
-    Ints devices; /* row-major */
-    bool replicate_last; /* last_tile_dim_replicate */
+    Iota iota;               /* rank 0: see devices */
+    Ints devices;            /* row-major */
+    bool replicate_last;     /* last_tile_dim_replicate */
     uint32_t subgroup_count; /* last_tile_dims; 0 with replicate_last */
     const Subgroup *subgroups;
     /* NAMED */

@@ -14,8 +14,8 @@ typedef struct Renumber {
     uint32_t *path; /* frames from the one asked for to the outermost */
 } Renumber;
 
-static uint32_t keep_text(uint32_t *map, int64_t id, uint32_t count, const Bytes *old, Bytes *new,
-                          uint32_t *new_count)
+static uint32_t keep_text(uint32_t *map, int64_t id, uint32_t count, const Bytes *old,
+                          Bytes *new, uint32_t *new_count)
 {
     if (id < 1 || id > count)
         return 0;
@@ -34,9 +34,9 @@ static uint32_t keep_location(Renumber *r, int64_t id)
         FileLocation place = r->old->locations[id - 1];
         place.file = keep_text(r->files, place.file, r->old->file_count, r->old->files,
                                r->new_files, &r->new->file_count);
-        place.function = keep_text(r->functions, place.function, r->old->function_count,
-                                   r->old->functions, r->new_functions,
-                                   &r->new->function_count);
+        place.function =
+            keep_text(r->functions, place.function, r->old->function_count,
+                      r->old->functions, r->new_functions, &r->new->function_count);
         r->new_locations[r->new->location_count++] = place;
         r->locations[id] = r->new->location_count;
     }
@@ -84,7 +84,8 @@ static void renumber_instruction(Renumber *r, Instruction *inst)
 void stack_frames_compact(Module *m, Arena *scratch)
 {
     static const StackFrames none = {0};
-    const StackFrames *old = m->config.stack_frames != NULL ? m->config.stack_frames : &none;
+    const StackFrames *old =
+        m->config.stack_frames != NULL ? m->config.stack_frames : &none;
     StackFrames *new = ARENA_NEW(m->arena, StackFrames);
     Renumber r = {.arena = m->arena,
                   .old = old,
@@ -95,7 +96,8 @@ void stack_frames_compact(Module *m, Arena *scratch)
                   .frames = ARENA_ARRAY(scratch, uint32_t, old->frame_count + 1u),
                   .new_files = ARENA_ARRAY(m->arena, Bytes, old->file_count),
                   .new_functions = ARENA_ARRAY(m->arena, Bytes, old->function_count),
-                  .new_locations = ARENA_ARRAY(m->arena, FileLocation, old->location_count),
+                  .new_locations =
+                      ARENA_ARRAY(m->arena, FileLocation, old->location_count),
                   .new_frames = ARENA_ARRAY(m->arena, StackFrame, old->frame_count),
                   .path = ARENA_ARRAY(scratch, uint32_t, old->frame_count + 1u)};
     new->files = r.new_files;
@@ -134,7 +136,8 @@ void stack_frames_print(Text *t, const StackFrames *f)
                     "%u {file_name_id=%lld function_name_id=%lld line=%lld end_line=%lld "
                     "column=%lld end_column=%lld}\n",
                     i + 1, (long long)l->file, (long long)l->function, (long long)l->line,
-                    (long long)l->end_line, (long long)l->column, (long long)l->end_column);
+                    (long long)l->end_line, (long long)l->column,
+                    (long long)l->end_column);
     }
     text_string(t, "\nStackFrames\n");
     for (uint32_t i = 0; i < f->frame_count; i++)
