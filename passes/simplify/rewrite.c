@@ -1,0 +1,357 @@
+/* The rewrite driver. See rewrite.h. */
+#include "passes/simplify/rewrite.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+
+/* -- making instructions ------------------------------------------------------------- */
+
+static Instruction *annotate(Rewriter *r, Instruction *inst)
+{
+    if (!r->at || inst_has(inst, ATTR_METADATA))
+        return inst;
+    inst->span = r->at->span;
+    const Attr *metadata = inst_attr(r->at, ATTR_METADATA);
+    if (metadata)
+        inst_set(inst, *metadata);
+    return inst;
+}
+
+Instruction *rw_add(Rewriter *r, OpCode op, const Shape *shape, uint32_t operand_count,
+                    Instruction *const *operands)
+{
+    return annotate(r,
+                    computation_add(r->comp, op, shape, operand_count, operands, NULL));
+}
+
+Instruction *rw_unary(Rewriter *r, OpCode op, const Shape *shape, Instruction *a)
+{
+    return rw_add(r, op, shape, 1, &a);
+}
+
+Instruction *rw_binary(Rewriter *r, OpCode op, const Shape *shape, Instruction *a,
+                       Instruction *b)
+{
+    Instruction *operands[2] = {a, b};
+    return rw_add(r, op, shape, 2, operands);
+}
+
+Instruction *rw_like(Rewriter *r, const Instruction *inst, const Shape *shape,
+                     uint32_t operand_count, Instruction *const *operands)
+{
+    return annotate(r,
+                    computation_add_like(r->comp, inst, shape, operand_count, operands));
+}
+
+Instruction *rw_constant(Rewriter *r, const Literal *l)
+{
+    return annotate(r, computation_add_constant(r->comp, l, NULL));
+}
+
+Instruction *rw_broadcast(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
+                          const int64_t *dims)
+{
+    if (a->shape == shape)
+        return a;
+    Instruction *b = rw_unary(r, OP_BROADCAST, shape, a);
+    inst_set_ints(b, ATTR_DIMENSIONS, dims, count);
+    return b;
+}
+
+static Instruction *splat(Rewriter *r, const Shape *shape, Literal *scalar)
+{
+    return rw_broadcast(r, shape, rw_constant(r, scalar), 0, NULL);
+}
+
+Instruction *rw_splat(Rewriter *r, const Shape *shape, double value)
+{
+    Literal *l = literal_create(r->m->arena, shape_scalar(r->m->intern, shape->dtype));
+    literal_set_double(l, 0, value);
+    return splat(r, shape, l);
+}
+
+Instruction *rw_splat_int(Rewriter *r, const Shape *shape, int64_t value)
+{
+    Literal *l = literal_create(r->m->arena, shape_scalar(r->m->intern, shape->dtype));
+    literal_set_int(l, 0, value);
+    return splat(r, shape, l);
+}
+
+Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a)
+{
+    return a->shape == shape ? a : rw_unary(r, OP_RESHAPE, shape, a);
+}
+
+Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
+                          const int64_t *dims)
+{
+    Instruction *t = rw_unary(r, OP_TRANSPOSE, shape, a);
+    inst_set_ints(t, ATTR_DIMENSIONS, dims, a->shape->rank);
+    return t;
+}
+
+Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
+                      const SliceDim *dims)
+{
+    Instruction *s = rw_unary(r, OP_SLICE, shape, a);
+    SliceSpec *spec = ARENA_NEW(r->m->arena, SliceSpec);
+    spec->rank = a->shape->rank;
+    spec->dims = arena_copy(r->m->arena, dims, a->shape->rank * sizeof *dims);
+    inst_set(s, (Attr){.id = ATTR_SLICE, .slice = spec});
+    return s;
+}
+
+Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a)
+{
+    return a->shape->dtype == shape->dtype ? a : rw_unary(r, OP_CONVERT, shape, a);
+}
+
+const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *dims)
+{
+    return shape_array(r->m->intern, dtype, rank, dims, NULL, NULL);
+}
+
+/* -- asking ----------------------------------------------------------------------------- */
+
+bool rw_sole_use(const Rewriter *r, const Instruction *inst)
+{
+    return inst->id < r->counted && r->use_count[inst->id] == 1;
+}
+
+Instruction *rw_as(const Instruction *like, Instruction *inst)
+{
+    return inst->shape == like->shape ? inst : NULL;
+}
+
+const Literal *rw_splat_of(const Instruction *inst)
+{
+    if (inst->op == OP_BROADCAST)
+        inst = inst->operands[0];
+    if (inst->op != OP_CONSTANT || !inst->literal || inst->literal->elided ||
+        !shape_is_scalar(inst->shape))
+        return NULL;
+    return inst->literal;
+}
+
+bool rw_is_splat(const Instruction *inst, double value)
+{
+    const Literal *l = rw_splat_of(inst);
+    return l && literal_is_all(l, value);
+}
+
+bool rw_is_static(const Shape *s)
+{
+    return shape_is_array(s) && !s->dynamic;
+}
+
+bool rw_is_zero_size(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dims[i] == 0)
+            return true;
+    return false;
+}
+
+bool rw_same_but_ones(const Shape *a, const Shape *b)
+{
+    uint32_t i = 0, k = 0;
+    for (;;) {
+        while (i < a->rank && a->dims[i] == 1)
+            i++;
+        while (k < b->rank && b->dims[k] == 1)
+            k++;
+        if (i == a->rank || k == b->rank)
+            return i == a->rank && k == b->rank;
+        if (a->dims[i++] != b->dims[k++])
+            return false;
+    }
+}
+
+OpCode rw_reducer_op(const Computation *comp)
+{
+    const Instruction *root = comp->root;
+    if (comp->parameter_count != 2 || root->operand_count != 2 ||
+        !op_is(root->op, OPF_ELEMENTWISE))
+        return OP_COUNT;
+    const Instruction *a = root->operands[0], *b = root->operands[1];
+    const Instruction *x = comp->parameters[0], *y = comp->parameters[1];
+    if (a == x && b == y)
+        return root->op;
+    return a == y && b == x && op_is(root->op, OPF_COMMUTATIVE) ? root->op : OP_COUNT;
+}
+
+/* -- the driver --------------------------------------------------------------------------- */
+
+typedef struct Tables {
+    const Rule **by_op[OP_COUNT]; /* the rules of an opcode; ended by NULL */
+} Tables;
+
+static uint32_t rules_of(OpCode op, const Rule *const *tables, size_t table_count,
+                         const Rule **out)
+{
+    uint32_t n = 0;
+    for (size_t t = 0; t < table_count; t++)
+        for (const Rule *rule = tables[t]; rule->apply; rule++)
+            if (rule->op == op || rule->op == OP_COUNT) {
+                if (out)
+                    out[n] = rule;
+                n++;
+            }
+    return n;
+}
+
+static Tables *tables_create(Arena *a, const Rule *const *tables, size_t table_count)
+{
+    Tables *all = ARENA_NEW(a, Tables);
+    for (int op = 0; op < OP_COUNT; op++) {
+        uint32_t n = rules_of((OpCode)op, tables, table_count, NULL);
+        all->by_op[op] = ARENA_ARRAY(a, const Rule *, (size_t)n + 1);
+        rules_of((OpCode)op, tables, table_count, all->by_op[op]);
+    }
+    return all;
+}
+
+typedef struct Sweep {
+    Rewriter r;
+    const Tables *tables;
+    Instruction **forward; /* by id */
+    size_t forward_capacity;
+    uint64_t budget;
+    const Rule *last[10]; /* the rules used last, for the message at the cap */
+    uint32_t used;
+} Sweep;
+
+static void forward_to(Sweep *s, const Instruction *from, Instruction *to)
+{
+    s->forward = arena_grow(s->r.scratch, s->forward, &s->forward_capacity,
+                            s->r.comp->instruction_count, sizeof *s->forward);
+    s->forward[from->id] = to;
+}
+
+static Instruction *resolve(const Sweep *s, Instruction *inst)
+{
+    while (inst->id < s->forward_capacity && s->forward[inst->id])
+        inst = s->forward[inst->id];
+    return inst;
+}
+
+static void count_rewrite(Sweep *s, const Rule *rule)
+{
+    s->last[s->used++ % 10] = rule;
+    if (s->budget-- > 0)
+        return;
+    const char *text = "";
+    for (uint32_t i = s->used; i < s->used + 10; i++)
+        if (s->last[i % 10])
+            text = arena_printf(s->r.scratch, "%s %s", text, s->last[i % 10]->name);
+    bug("rewriting computation %s does not end; last rules:%s", s->r.comp->name, text);
+}
+
+static Instruction *rewrite_once(Sweep *s, Instruction *inst)
+{
+    s->r.at = inst;
+    for (const Rule *const *rule = s->tables->by_op[inst->op]; *rule; rule++) {
+        Instruction *by = (*rule)->apply(&s->r, inst);
+        if (!by)
+            continue;
+        if (by->shape != inst->shape)
+            bug("rule %s gives %s for %s", (*rule)->name, by->name, inst->name);
+        count_rewrite(s, *rule);
+        return by;
+    }
+    return NULL;
+}
+
+static bool is_offered(const Instruction *inst)
+{
+    return inst->control_count == 0 && inst->op != OP_PARAMETER &&
+           !op_is(inst->op, OPF_EFFECT);
+}
+
+static bool sweep(Sweep *s)
+{
+    Computation *comp = s->r.comp;
+    Arena *a = s->r.scratch;
+    uint32_t n;
+    Instruction **order = computation_post_order(comp, a, &n);
+    uint32_t *use_count = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < order[i]->operand_count; k++)
+            use_count[order[i]->operands[k]->id]++;
+    use_count[comp->root->id]++;
+    s->r.use_count = use_count;
+    s->r.counted = comp->instruction_count;
+    s->forward = ARENA_ARRAY(a, Instruction *, comp->instruction_count);
+    s->forward_capacity = comp->instruction_count;
+    bool changed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = order[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            inst->operands[k] = resolve(s, inst->operands[k]);
+        while (is_offered(inst)) {
+            Instruction *by = rewrite_once(s, inst);
+            if (!by)
+                break;
+            changed = true;
+            forward_to(s, inst, by);
+            if (by->id < s->r.counted)
+                break; /* looked at before */
+            inst = by;
+        }
+    }
+    if (changed) {
+        s->forward = arena_grow(a, s->forward, &s->forward_capacity,
+                                comp->instruction_count, sizeof *s->forward);
+        computation_replace(comp, s->forward);
+    }
+    return changed;
+}
+
+/* Without the instructions that nobody uses any more, in topological order. */
+static void tidy(Computation *comp, Arena *scratch)
+{
+    uint32_t n;
+    Instruction **order = computation_post_order(comp, scratch, &n);
+    bool *live = ARENA_ARRAY(scratch, bool, comp->instruction_count);
+    live[comp->root->id] = true;
+    for (uint32_t i = n; i-- > 0;) {
+        Instruction *inst = order[i];
+        live[inst->id] |= inst->op == OP_PARAMETER ||
+                          op_is(inst->op, OPF_EFFECT | OPF_CONTROL) ||
+                          inst_has(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT) ||
+                          op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
+        if (!live[inst->id])
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            live[inst->operands[k]->id] = true;
+        for (uint32_t k = 0; k < inst->control_count; k++)
+            live[inst->control[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!live[order[i]->id])
+            computation_remove(comp, order[i]);
+    computation_sort(comp);
+}
+
+bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
+                    size_t table_count)
+{
+    if (m->config.is_scheduled)
+        return false;
+    const Tables *all = tables_create(cx->scratch, tables, table_count);
+    bool changed = false;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        Computation *comp = m->computations[c];
+        if (!comp || comp->is_fused)
+            continue;
+        Sweep s = {.tables = all,
+                   .budget = (uint64_t)comp->instruction_count * REWRITE_CAP + 1000};
+        s.r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch};
+        while (sweep(&s)) {
+            changed = true;
+            tidy(comp, cx->scratch);
+        }
+    }
+    return changed;
+}

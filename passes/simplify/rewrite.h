@@ -1,0 +1,84 @@
+/* The rewrite driver: rules that look at an instruction and its near operands and give what
+ * may stand in its place.
+ *
+ * A rule returns the replacement - an operand of the instruction, or new instructions made
+ * with the rw_ functions - or NULL. The replacement has the same shape, layout included. Each
+ * rule lowers the measure (instructions that are not free, then elements, then operands not
+ * yet in normal form); the driver stops with bug() if a computation is rewritten more than
+ * REWRITE_CAP times as often as it has instructions. Rules leave instructions with control
+ * edges, effects and fused computations alone: the driver does not offer those. */
+#ifndef GXC_PASSES_SIMPLIFY_REWRITE_H
+#define GXC_PASSES_SIMPLIFY_REWRITE_H
+
+#include "passes/pass.h"
+
+enum { REWRITE_CAP = 10 };
+
+typedef struct Rewriter {
+    Module *m;
+    Computation *comp;
+    Arena *scratch;
+    Instruction *at;           /* the instruction that is being rewritten */
+    const uint32_t *use_count; /* by id, of the instructions before the sweep */
+    uint32_t counted;          /* how many those are */
+} Rewriter;
+
+typedef Instruction *RuleFn(Rewriter *r, Instruction *inst);
+
+typedef struct Rule {
+    OpCode op; /* OP_COUNT: offered every opcode */
+    const char *name;
+    RuleFn *apply;
+} Rule;
+
+/* The rules by family, each ended by a row without function. */
+extern const Rule rules_arithmetic[], rules_logic[], rules_move[], rules_slice[],
+    rules_tuple[], rules_reduce[], rules_contract[], rules_control[];
+
+/* Applies the tables until nothing changes. */
+bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
+                    size_t table_count);
+
+/* -- for rules ----------------------------------------------------------------------- */
+
+/* A new instruction; it gets the metadata of the instruction that is rewritten. */
+Instruction *rw_add(Rewriter *r, OpCode op, const Shape *shape, uint32_t operand_count,
+                    Instruction *const *operands);
+Instruction *rw_unary(Rewriter *r, OpCode op, const Shape *shape, Instruction *a);
+Instruction *rw_binary(Rewriter *r, OpCode op, const Shape *shape, Instruction *a,
+                       Instruction *b);
+/* Attributes of inst, other operands and shape. */
+Instruction *rw_like(Rewriter *r, const Instruction *inst, const Shape *shape,
+                     uint32_t operand_count, Instruction *const *operands);
+/* A constant of the shape with every element `value`: a scalar, or a broadcast of one. */
+Instruction *rw_splat(Rewriter *r, const Shape *shape, double value);
+Instruction *rw_splat_int(Rewriter *r, const Shape *shape, int64_t value);
+Instruction *rw_constant(Rewriter *r, const Literal *l);
+Instruction *rw_broadcast(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
+                          const int64_t *dims);
+/* a itself if it has the shape already. Equal element counts. */
+Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a);
+Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
+                          const int64_t *dims);
+Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
+                      const SliceDim *dims);
+Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
+/* Static array of the element type and sizes with default layout. */
+const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *dims);
+
+/* No other instruction of the computation uses it, as of the start of the sweep. */
+bool rw_sole_use(const Rewriter *r, const Instruction *inst);
+/* inst, or NULL if it has not the shape of the instruction that is rewritten. */
+Instruction *rw_as(const Instruction *like, Instruction *inst);
+
+/* The scalar constant that the value is everywhere: of a constant or of a broadcast of one. */
+const Literal *rw_splat_of(const Instruction *inst);
+bool rw_is_splat(const Instruction *inst, double value); /* exactly: -0 is not 0 */
+bool rw_is_static(const Shape *s);                       /* array, no dynamic dimension */
+bool rw_is_zero_size(const Shape *s);
+/* Dimensions of size 1 aside, both have the same sizes in the same order. */
+bool rw_same_but_ones(const Shape *a, const Shape *b);
+/* An operation on parameters 0 and 1 of a reducer and nothing else; OP_COUNT if it is more. */
+OpCode rw_reducer_op(const Computation *comp);
+
+#endif

@@ -1,0 +1,152 @@
+/* Rules of dot.
+ *
+ * Measure: number of operations, then their weight (dot > multiply). */
+#include <string.h>
+
+#include "passes/simplify/rewrite.h"
+
+static bool contains(Ints v, int64_t x)
+{
+    for (uint32_t i = 0; i < v.count; i++)
+        if (v.data[i] == x)
+            return true;
+    return false;
+}
+
+static int64_t contracted(const Instruction *dot)
+{
+    Ints dims = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
+    int64_t n = 1;
+    for (uint32_t i = 0; i < dims.count; i++)
+        n *= dot->operands[0]->shape->dims[dims.data[i]];
+    return n;
+}
+
+static bool is_static_dot(const Instruction *inst)
+{
+    return inst->operand_count == 2 && rw_is_static(inst->shape) &&
+           rw_is_static(inst->operands[0]->shape) &&
+           rw_is_static(inst->operands[1]->shape);
+}
+
+/* dot over nothing -> zeros */
+static Instruction *dot_empty(Rewriter *r, Instruction *inst)
+{
+    if (!is_static_dot(inst) || contracted(inst) != 0)
+        return NULL;
+    return rw_splat(r, inst->shape, 0.0);
+}
+
+/* One side of a dot over one element, spread over the result: its batch dimensions, then its
+ * free ones from result dimension `at` on. */
+static Instruction *spread(Rewriter *r, const Instruction *dot, Instruction *x,
+                           Ints batch, Ints contracting, int64_t at)
+{
+    const Shape *s = x->shape;
+    uint32_t rank = s->rank - contracting.count, n = 0;
+    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (contains(contracting, i))
+            continue;
+        sizes[n] = s->dims[i];
+        place[n] = -1;
+        for (uint32_t b = 0; b < batch.count; b++)
+            if (batch.data[b] == i)
+                place[n] = b;
+        if (place[n] < 0)
+            place[n] = at++;
+        n++;
+    }
+    if (contracting.count > 0)
+        x = rw_reshape(r, rw_shape(r, s->dtype, rank, sizes), x);
+    if (x->shape->dtype != dot->shape->dtype)
+        x = rw_convert(r, shape_with_dtype(r->m->intern, x->shape, dot->shape->dtype), x);
+    for (uint32_t i = 1; i < rank; i++)
+        if (place[i] < place[i - 1])
+            return NULL; /* a transpose: leave it to the dot */
+    return rw_broadcast(r, dot->shape, x, rank, place);
+}
+
+/* dot over one element -> multiply of broadcasts: one product, rounded once */
+static Instruction *dot_one(Rewriter *r, Instruction *inst)
+{
+    if (!is_static_dot(inst) || contracted(inst) != 1 ||
+        inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET) != ALGORITHM_UNSET ||
+        dtype_is_complex(inst->shape->dtype) || inst->shape->dtype == DT_PRED)
+        return NULL;
+    DType t = inst->shape->dtype;
+    for (uint32_t i = 0; i < 2; i++) {
+        DType u = inst->operands[i]->shape->dtype;
+        bool wider = dtype_is_float(t) ? dtype_is_float(u) : dtype_is_integer(u);
+        if (!wider || dtype_info[u].bits > dtype_info[t].bits)
+            return NULL;
+        if (dtype_is_float(t) && dtype_info[u].bits < 16)
+            return NULL;
+        if (dtype_info[u].bits == dtype_info[t].bits && u != t)
+            return NULL;
+    }
+    Ints lb = inst_ints(inst, ATTR_LHS_BATCH_DIMS),
+         rb = inst_ints(inst, ATTR_RHS_BATCH_DIMS);
+    Ints lc = inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS);
+    Ints rc = inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS);
+    int64_t lhs_free = (int64_t)inst->operands[0]->shape->rank - lb.count - lc.count;
+    Instruction *a = spread(r, inst, inst->operands[0], lb, lc, lb.count);
+    Instruction *b = spread(r, inst, inst->operands[1], rb, rc, lb.count + lhs_free);
+    return a && b ? rw_binary(r, OP_MULTIPLY, inst->shape, a, b) : NULL;
+}
+
+static bool has_one_kept_order(Ints p, Ints batch, Ints contracting)
+{
+    int64_t last = -1;
+    for (uint32_t i = 0; i < p.count; i++) {
+        if (contains(batch, i) || contains(contracting, i))
+            continue;
+        if (p.data[i] < last)
+            return false;
+        last = p.data[i];
+    }
+    return true;
+}
+
+static void set_through(Rewriter *r, Instruction *dot, AttrId id, Ints dims, Ints p)
+{
+    int64_t *to = ARENA_ARRAY(r->scratch, int64_t, dims.count);
+    for (uint32_t i = 0; i < dims.count; i++)
+        to[i] = p.data[dims.data[i]];
+    if (inst_has(dot, id))
+        inst_set_ints(dot, id, to, dims.count);
+}
+
+/* dot(transpose(x), y) -> dot(x, y) by other dimension numbers, where the free dimensions of
+ * x keep their order */
+static Instruction *dot_transpose(Rewriter *r, Instruction *inst)
+{
+    static const AttrId batch_id[2] = {ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS};
+    static const AttrId contracting_id[2] = {ATTR_LHS_CONTRACTING_DIMS,
+                                             ATTR_RHS_CONTRACTING_DIMS};
+    for (uint32_t side = 0; side < 2 && inst->operand_count == 2; side++) {
+        Instruction *t = inst->operands[side];
+        if (t->op != OP_TRANSPOSE)
+            continue;
+        Ints p = inst_ints(t, ATTR_DIMENSIONS);
+        Ints batch = inst_ints(inst, batch_id[side]);
+        Ints contracting = inst_ints(inst, contracting_id[side]);
+        if (!has_one_kept_order(p, batch, contracting))
+            continue;
+        Instruction *operands[2] = {inst->operands[0], inst->operands[1]};
+        operands[side] = t->operands[0];
+        Instruction *by = rw_like(r, inst, inst->shape, 2, operands);
+        set_through(r, by, batch_id[side], batch, p);
+        set_through(r, by, contracting_id[side], contracting, p);
+        return by;
+    }
+    return NULL;
+}
+
+const Rule rules_contract[] = {
+    {OP_DOT, "dot_empty", dot_empty},
+    {OP_DOT, "dot_one", dot_one},
+    {OP_DOT, "dot_transpose", dot_transpose},
+    {0},
+};
