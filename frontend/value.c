@@ -118,11 +118,13 @@ static bool parse_controls(Parser *p)
 
 /* -- sizes, windows, padding ------------------------------------------------------------- */
 
-/* The numbers of a token such as 2x3 or 0_1x-2_3, on the ints stack; *columns per dimension. */
-static bool split_numbers(Parser *p, Token t, uint32_t *rank, uint32_t *columns)
+/* The numbers of a token such as 2x3 or 0_1x-2_3_1, on the ints stack: `width` of them per
+ * dimension, the missing ones 0. *columns is how many the longest has. */
+static bool split_numbers(Parser *p, Token t, uint32_t width, uint32_t *rank,
+                          uint32_t *columns)
 {
     const char *s = p->text + t.span.begin, *end = p->text + t.span.end;
-    uint32_t column = 1;
+    uint32_t column = 0;
     *rank = 1;
     *columns = 0;
     while (s < end) {
@@ -134,19 +136,12 @@ static bool split_numbers(Parser *p, Token t, uint32_t *rank, uint32_t *columns)
         if (!token_int(p, part, &value))
             return false;
         STACK_PUSH(p, p->ints, value);
-        if (s < end && *s == '_') {
-            column++;
-        } else {
-            if (*rank > 1 && column != *columns) { /* 0_0_0x1_1: the missing one is 0 */
-                if (column != 2 || *columns != 3) {
-                    diag_error(p->diag, t.span, "all dimensions need the same form");
-                    return false;
-                }
+        column++;
+        *columns = column > *columns ? column : *columns;
+        if (s == end || *s == 'x') {
+            for (; column < width; column++)
                 STACK_PUSH(p, p->ints, 0);
-            }
-            if (*rank == 1)
-                *columns = column;
-            column = 1;
+            column = 0;
             *rank += s < end;
         }
         s++;
@@ -163,13 +158,13 @@ static bool parse_padding(Parser *p, const Padding **out)
         Bytes text;
         if (!expect_string(p, &text))
             return false;
-    } else if (!expect(p, TOK_PAD, &t) || !split_numbers(p, t, &rank, &columns)) {
+    } else if (!expect(p, TOK_PAD, &t) || !split_numbers(p, t, 3, &rank, &columns)) {
         return false;
     }
     PaddingDim *dims = ARENA_ARRAY(p->arena, PaddingDim, rank);
     for (uint32_t i = 0; i < rank; i++) {
-        const int64_t *from = p->ints.data + mark + (size_t)i * columns;
-        dims[i] = (PaddingDim){from[0], from[1], columns == 3 ? from[2] : 0};
+        const int64_t *from = p->ints.data + mark + 3 * (size_t)i;
+        dims[i] = (PaddingDim){from[0], from[1], from[2]};
     }
     p->ints.count = mark;
     Padding *padding = ARENA_NEW(p->arena, Padding);
@@ -216,8 +211,8 @@ static bool window_item(Parser *p, int which, uint32_t *rank)
     uint32_t columns;
     bool fits =
         which == W_PAD ? t.kind == TOK_PAD : t.kind == TOK_INT || t.kind == TOK_DXD;
-    if (fits && split_numbers(p, t, rank, &columns) &&
-        columns == (which == W_PAD ? 2u : 1u))
+    uint32_t width = which == W_PAD ? 2 : 1;
+    if (fits && split_numbers(p, t, width, rank, &columns) && columns == width)
         return true;
     if (t.kind != TOK_BAD)
         diag_error(p->diag, t.span, "expects %s for %s of a window",
@@ -467,7 +462,8 @@ static bool sparsity_side(Parser *p, SparsitySide *side)
             Token sizes;
             uint32_t rank, columns;
             size_t mark = p->ints.count;
-            if (!expect(p, TOK_DXD, &sizes) || !split_numbers(p, sizes, &rank, &columns))
+            if (!expect(p, TOK_DXD, &sizes) ||
+                !split_numbers(p, sizes, 1, &rank, &columns) || rank != 2)
                 return false;
             side->n = p->ints.data[mark];
             side->m = p->ints.data[mark + 1];
@@ -615,8 +611,8 @@ static bool parse_accuracy(Parser *p, const Accuracy **out)
             return false;
     } else if (token_is(p, t, "mode")) {
         t = take(p);
-        a->highest = token_is(p, t, "highest");
-        if (!a->highest && !token_is(p, t, "default")) {
+        a->highest = token_is(p, t, "highest") || token_is(p, t, "HIGHEST");
+        if (!a->highest && !token_is(p, t, "default") && !token_is(p, t, "DEFAULT")) {
             unexpected_name(p, t, "mode", "default or highest");
             return false;
         }

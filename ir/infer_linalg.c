@@ -146,6 +146,8 @@ const Shape *infer_batch_norm_grad(InferContext *cx, const Instruction *inst)
 
 const Shape *infer_rng(InferContext *cx, const Instruction *inst)
 {
+    if (inst->operand_count < 2)
+        return infer_error(cx, inst, "expects two operands, but has %u", inst->operand_count);
     if (!infer_want_arrays(cx, inst, 0, 2) || !infer_want_array_shape(cx, inst))
         return NULL;
     const Shape *a = operand(inst, 0), *b = operand(inst, 1), *r = inst->shape;

@@ -199,6 +199,8 @@ static NumberStatus parse_integer(DType t, const char *text, size_t length, void
         limit = negative ? top : top - 1;
     } else {
         limit = negative ? 0 : ~(uint64_t)0 >> (64 - info->bits);
+        if (negative && info->bits == 64) /* the pattern is what counts, and it fits */
+            limit = (uint64_t)1 << 63;
     }
     if (magnitude > limit)
         return NUMBER_RANGE;
