@@ -1,0 +1,580 @@
+/* Collectives: devices of a group meet at an instruction; the last one to come makes the
+ * results of all. A collective-permute waits for its source only. Started collectives run
+ * where they start. */
+#include "ir/eval/collective.h"
+
+#include <string.h>
+
+#include "ir/eval/fold.h"
+#include "ir/eval/run.h"
+#include "ir/eval/strided.h"
+#include "ir/replica_groups.h"
+
+/* -- groups ------------------------------------------------------------------------- */
+
+typedef enum { BY_REPLICA, BY_PARTITION, BY_BOTH, BY_DEVICE } GroupMode;
+
+static GroupMode group_mode(const Instruction *inst)
+{
+    bool channel = inst_has(inst, ATTR_CHANNEL_ID);
+    if (op_attr(inst->op, "use_global_device_ids", 21) == NULL)
+        return channel ? BY_PARTITION : BY_REPLICA;
+    if (!channel)
+        return BY_REPLICA;
+    return inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS) ? BY_DEVICE : BY_BOTH;
+}
+
+/* The devices that meet with this one, in the order of the group. */
+typedef struct Members {
+    uint32_t count;
+    uint32_t *ids;
+    uint32_t own; /* position of this device */
+} Members;
+
+static IntLists group_lists(EvalCall *call)
+{
+    const Attr *attr = inst_attr(call->inst, ATTR_REPLICA_GROUPS);
+    if (attr == NULL)
+        return (IntLists){NULL, 0};
+    IntLists *lists = pointer_map_get(&call->eval->groups, attr->groups);
+    if (lists == NULL) {
+        lists = ARENA_NEW(call->eval->arena, IntLists);
+        *lists = replica_groups_lists(call->eval->arena, attr->groups);
+        pointer_map_set(&call->eval->groups, call->eval->arena, attr->groups, lists);
+    }
+    return *lists;
+}
+
+static bool find_group(IntLists lists, int64_t id, Ints *out)
+{
+    for (uint32_t g = 0; g < lists.count; g++)
+        for (uint32_t i = 0; i < lists.data[g].count; i++)
+            if (lists.data[g].data[i] == id) {
+                *out = lists.data[g];
+                return true;
+            }
+    return false;
+}
+
+static void member_add(Members *m, const Eval *eval, int64_t id, const EvalCall *call)
+{
+    if (id < 0 || id >= eval->device_count)
+        eval_fail(call, "device %lld of its group is not one of %u devices", (long long)id,
+                  eval->device_count);
+    if (id == call->device->id)
+        m->own = m->count;
+    m->ids[m->count++] = (uint32_t)id;
+}
+
+static Members group_members(EvalCall *call)
+{
+    const Eval *eval = call->eval;
+    int64_t replica = call->device->replica, partition = call->device->partition;
+    int64_t r = eval->replicas, p = eval->partitions;
+    GroupMode mode = group_mode(call->inst);
+    IntLists lists = group_lists(call);
+    int64_t own = mode == BY_PARTITION ? partition : mode == BY_DEVICE ? call->device->id : replica;
+    int64_t all = mode == BY_PARTITION ? p : mode == BY_DEVICE ? r * p : r;
+    Ints group = {NULL, 0};
+    if (lists.count > 0 && !find_group(lists, own, &group))
+        eval_fail(call, "device %u is in none of its groups", call->device->id);
+    uint32_t n = lists.count > 0 ? group.count : (uint32_t)all;
+    Members m = {.ids = ARENA_ARRAY(call->scratch, uint32_t, n * (size_t)p)};
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t id = lists.count > 0 ? group.data[i] : i;
+        if (mode == BY_REPLICA)
+            member_add(&m, eval, id * p + partition, call);
+        else if (mode == BY_PARTITION)
+            member_add(&m, eval, replica * p + id, call);
+        else if (mode == BY_DEVICE)
+            member_add(&m, eval, id, call);
+        else
+            for (int64_t k = 0; k < p; k++)
+                member_add(&m, eval, id * p + k, call);
+    }
+    return m;
+}
+
+/* -- meetings ----------------------------------------------------------------------- */
+
+typedef struct Meeting {
+    struct Meeting *next;
+    const Instruction *inst;
+    uint32_t count, arrived, left;
+    uint32_t *ids;
+    Value ***operands; /* [count][operand_count] retained; NULL: has not come */
+    Value **results;   /* [count] */
+} Meeting;
+
+/* A value on its way from one device to another. */
+typedef struct Message {
+    struct Message *next;
+    const void *key; /* the instruction, or the channel */
+    uint32_t source, target;
+    uint32_t count;
+    Value **values;
+} Message;
+
+struct CollectiveState {
+    Meeting *meetings;
+    Message *messages, **messages_end;
+    Meeting **waiting; /* [device_count] */
+};
+
+CollectiveState *collective_state_create(Eval *eval)
+{
+    CollectiveState *c = ARENA_NEW(eval->arena, CollectiveState);
+    c->messages_end = &c->messages;
+    c->waiting = ARENA_ARRAY(eval->arena, Meeting *, eval->device_count);
+    return c;
+}
+
+static Meeting *meeting_find(CollectiveState *c, const Instruction *inst, const Members *m)
+{
+    for (Meeting *x = c->meetings; x != NULL; x = x->next)
+        if (x->inst == inst && x->ids[0] == m->ids[0] && x->operands[m->own] == NULL)
+            return x;
+    return NULL;
+}
+
+static Meeting *meeting_create(EvalCall *call, const Members *m)
+{
+    Arena *a = call->eval->arena;
+    Meeting *x = ARENA_NEW(a, Meeting);
+    x->inst = call->inst;
+    x->count = x->left = m->count;
+    x->ids = arena_copy(a, m->ids, m->count * sizeof *m->ids);
+    x->operands = ARENA_ARRAY(a, Value **, m->count);
+    x->results = ARENA_ARRAY(a, Value *, m->count);
+    x->next = call->eval->collectives->meetings;
+    call->eval->collectives->meetings = x;
+    return x;
+}
+
+static void meeting_remove(CollectiveState *c, const Meeting *x)
+{
+    for (Meeting **at = &c->meetings; *at != NULL; at = &(*at)->next)
+        if (*at == x) {
+            *at = x->next;
+            return;
+        }
+}
+
+/* -- what a meeting gives ----------------------------------------------------------- */
+
+/* Result k of the operation proper: of a start, inside the tuple of its shape. */
+static const Shape *result_shape(const Instruction *inst, uint32_t k)
+{
+    const Shape *s = inst->shape;
+    if (inst->op == OP_ALL_GATHER_START || inst->op == OP_COLLECTIVE_PERMUTE_START)
+        s = s->elements[1];
+    return s->dtype == DT_TUPLE ? s->elements[k] : s;
+}
+
+/* The value of the instruction, from the results proper; takes them over. */
+static Value *packed(EvalCall *call, Value *const *operands, Value *const *parts)
+{
+    const Instruction *inst = call->inst;
+    const Shape *s = inst->shape;
+    ValueHeap *heap = &call->eval->heap;
+    if (inst->op != OP_ALL_GATHER_START && inst->op != OP_COLLECTIVE_PERMUTE_START) {
+        if (s->dtype != DT_TUPLE)
+            return parts[0];
+        Value *v = value_tuple(heap, s);
+        memcpy(v->elements, parts, s->rank * sizeof *parts);
+        return v;
+    }
+    Value *v = value_tuple(heap, s);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (s->elements[i]->dtype != DT_TUPLE) {
+            v->elements[i] = i == 0 ? value_retain(operands[0]) : parts[0];
+            continue;
+        }
+        v->elements[i] = value_tuple(heap, s->elements[i]);
+        for (uint32_t k = 0; k < s->elements[i]->rank; k++)
+            v->elements[i]->elements[k] = i == 0 ? value_retain(operands[k]) : parts[k];
+    }
+    for (uint32_t i = 2; i < s->rank; i++)
+        v->elements[i] = value_zero(heap, s->elements[i]);
+    return v;
+}
+
+/* Operand k of all members folded in the order of the group, in the fold's type. */
+static void *reduced(EvalCall *call, const Meeting *x, Fold *f, uint32_t k)
+{
+    const Value *first = x->operands[0][k];
+    size_t n = (size_t)first->count, size = dtype_info[f->types[0]].storage;
+    void *acc = eval_temp(call, n, size);
+    number_convert(f->types[0], acc, first->shape->dtype, first->data, n);
+    for (uint32_t i = 1; i < x->count; i++) {
+        const Value *other = x->operands[i][k];
+        void *const to[1] = {acc};
+        const void *const in[1] = {fold_input(f, 0, other->shape->dtype, other->data, n)};
+        fold_run(f, n, to, in);
+    }
+    return acc;
+}
+
+static Value *all_reduce(EvalCall *call, const Meeting *x, uint32_t k)
+{
+    Fold f;
+    fold_init(&f, call, inst_called(x->inst, 0), 1);
+    Value *v = eval_array(call, result_shape(x->inst, k));
+    fold_output(&f, 0, v->shape->dtype, v->data, reduced(call, x, &f, k), (size_t)v->count);
+    value_copy_sizes(v, x->operands[0][k]);
+    return v;
+}
+
+/* Part `part` of `parts` equal ones of dimension d of an array, to or from one of its own. */
+static void copy_part(const Shape *whole, char *array, uint32_t parts, uint32_t part, int64_t d,
+                      char *piece, bool out)
+{
+    int64_t dims[EVAL_RANK_MAX], strides[EVAL_RANK_MAX], dense[EVAL_RANK_MAX];
+    size_t size = dtype_info[whole->dtype].storage;
+    strides_row_major(whole->rank, whole->dims, strides);
+    memcpy(dims, whole->dims, whole->rank * sizeof *dims);
+    dims[d] /= parts;
+    strides_row_major(whole->rank, dims, dense);
+    array += part * dims[d] * strides[d] * (int64_t)size;
+    if (out)
+        strided_copy(size, whole->rank, dims, array, strides, piece, dense);
+    else
+        strided_copy(size, whole->rank, dims, piece, dense, array, strides);
+}
+
+static int64_t split_dim(EvalCall *call, const Shape *s, uint32_t parts)
+{
+    Ints dims = inst_ints(call->inst, ATTR_DIMENSIONS);
+    if (dims.count != 1 || dims.data[0] >= s->rank || s->rank > EVAL_RANK_MAX ||
+        s->dims[dims.data[0]] % parts != 0)
+        eval_fail(call, "%s cannot be split among %u devices",
+                  shape_text(call->scratch, s, false), parts);
+    return dims.data[0];
+}
+
+static Value *reduce_scatter(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own)
+{
+    Fold f;
+    fold_init(&f, call, inst_called(x->inst, 0), 1);
+    const Shape *s = x->operands[0][k]->shape;
+    int64_t d = split_dim(call, s, x->count);
+    void *sum = reduced(call, x, &f, k);
+    Value *v = eval_array(call, result_shape(x->inst, k));
+    const Shape *wide = shape_with_dtype(eval_intern(call), s, f.types[0]);
+    char *piece = eval_temp(call, (size_t)v->count, dtype_info[f.types[0]].storage);
+    copy_part(wide, sum, x->count, own, d, piece, false);
+    fold_output(&f, 0, v->shape->dtype, v->data, piece, (size_t)v->count);
+    return v;
+}
+
+static Value *all_gather(EvalCall *call, const Meeting *x, uint32_t k)
+{
+    Value *v = eval_array(call, result_shape(x->inst, k));
+    int64_t d = split_dim(call, v->shape, x->count);
+    for (uint32_t i = 0; i < x->count; i++) {
+        if (x->operands[i][k]->count * x->count != v->count)
+            eval_fail(call, "a group of %u devices does not fit its shape", x->count);
+        copy_part(v->shape, v->data, x->count, i, d, x->operands[i][k]->data, true);
+    }
+    return v;
+}
+
+/* With a dimension: part `own` of all members' operand, side by side. Without: operand `own`
+ * of member k. */
+static Value *all_to_all(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own)
+{
+    if (!inst_has(x->inst, ATTR_DIMENSIONS)) {
+        if (x->inst->operand_count != x->count)
+            eval_fail(call, "%u operands for a group of %u devices", x->inst->operand_count,
+                      x->count);
+        return value_retain(x->operands[k][own]);
+    }
+    Value *v = eval_array(call, result_shape(x->inst, k));
+    int64_t d = split_dim(call, v->shape, x->count);
+    char *piece = eval_temp(call, (size_t)v->count / x->count, value_element_bytes(v));
+    for (uint32_t i = 0; i < x->count; i++) {
+        copy_part(v->shape, x->operands[i][k]->data, x->count, own, d, piece, false);
+        copy_part(v->shape, v->data, x->count, i, d, piece, true);
+    }
+    return v;
+}
+
+enum { RAGGED_INPUT, RAGGED_OUTPUT, RAGGED_FROM, RAGGED_SIZE, RAGGED_TO };
+
+/* Each member sends rows [from, from + size) of its input to row `to` of member own's output;
+ * the entries of the last four operands are so many for each receiver. */
+static Value *ragged_all_to_all(EvalCall *call, const Meeting *x, uint32_t own)
+{
+    Value *v = eval_array(call, x->inst->shape);
+    memcpy(v->data, x->operands[own][RAGGED_OUTPUT]->data, v->bytes);
+    if (v->shape->rank == 0 || v->count == 0)
+        return v;
+    int64_t row = v->count / v->shape->dims[0], rows = v->shape->dims[0];
+    size_t bytes = (size_t)row * value_element_bytes(v);
+    for (uint32_t i = 0; i < x->count; i++) {
+        Value **in = x->operands[i];
+        int64_t each = in[RAGGED_FROM]->count / x->count;
+        int64_t in_rows = in[RAGGED_INPUT]->shape->dims[0];
+        for (int64_t e = own * each; e < (own + 1) * each; e++) {
+            int64_t from = value_int(in[RAGGED_FROM], e), n = value_int(in[RAGGED_SIZE], e);
+            int64_t to = value_int(in[RAGGED_TO], e);
+            if (n < 0 || from < 0 || to < 0 || from > in_rows - n || to > rows - n)
+                eval_fail(call, "rows %lld to %lld + %lld of device %u do not lie inside",
+                          (long long)from, (long long)to, (long long)n, x->ids[i]);
+            memcpy((char *)v->data + (size_t)to * bytes,
+                   (const char *)in[RAGGED_INPUT]->data + (size_t)from * bytes,
+                   (size_t)n * bytes);
+        }
+    }
+    return v;
+}
+
+/* Result k for one member; those that are equal for all are shared. */
+static Value *member_result(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own,
+                            Value **shared)
+{
+    switch (x->inst->op) {
+    case OP_ALL_REDUCE:
+    case OP_ALL_REDUCE_START:
+        if (*shared == NULL)
+            *shared = all_reduce(call, x, k);
+        return value_retain(*shared);
+    case OP_ALL_GATHER:
+    case OP_ALL_GATHER_START:
+        if (*shared == NULL)
+            *shared = all_gather(call, x, k);
+        return value_retain(*shared);
+    case OP_REDUCE_SCATTER:
+        return reduce_scatter(call, x, k, own);
+    case OP_ALL_TO_ALL:
+        return all_to_all(call, x, k, own);
+    case OP_RAGGED_ALL_TO_ALL:
+        return ragged_all_to_all(call, x, own);
+    default:
+        return value_retain(x->operands[0][k]); /* collective-broadcast */
+    }
+}
+
+static void meeting_complete(EvalCall *call, Meeting *x)
+{
+    uint32_t results = x->inst->operand_count;
+    if (x->inst->op == OP_RAGGED_ALL_TO_ALL)
+        results = 1;
+    Value ***parts = ARENA_ARRAY(call->scratch, Value **, x->count);
+    for (uint32_t i = 0; i < x->count; i++)
+        parts[i] = ARENA_ARRAY(call->scratch, Value *, results);
+    for (uint32_t k = 0; k < results; k++) {
+        Value *shared = NULL;
+        struct Temp *mark = value_heap_mark(&call->eval->heap);
+        for (uint32_t i = 0; i < x->count; i++)
+            parts[i][k] = member_result(call, x, k, i, &shared);
+        value_heap_release(&call->eval->heap, mark);
+        value_release(shared);
+    }
+    for (uint32_t i = 0; i < x->count; i++)
+        x->results[i] = packed(call, x->operands[i], parts[i]);
+    for (uint32_t i = 0; i < x->count; i++)
+        for (uint32_t k = 0; k < x->inst->operand_count; k++)
+            value_release(x->operands[i][k]);
+}
+
+static void meet(EvalCall *call)
+{
+    CollectiveState *c = call->eval->collectives;
+    Meeting *x = c->waiting[call->device->id];
+    if (x == NULL) {
+        Members m = group_members(call);
+        x = meeting_find(c, call->inst, &m);
+        if (x == NULL)
+            x = meeting_create(call, &m);
+        uint32_t n = call->inst->operand_count;
+        x->operands[m.own] = ARENA_ARRAY(call->eval->arena, Value *, n + 1);
+        for (uint32_t k = 0; k < n; k++)
+            x->operands[m.own][k] = value_retain(call->operands[k]);
+        c->waiting[call->device->id] = x;
+        if (++x->arrived == x->count)
+            meeting_complete(call, x);
+        call->phase = 1;
+    }
+    if (x->arrived < x->count) {
+        call->parked = true;
+        return;
+    }
+    for (uint32_t i = 0; i < x->count; i++) {
+        if (x->ids[i] != call->device->id)
+            continue;
+        call->result = x->results[i];
+        c->waiting[call->device->id] = NULL;
+        if (--x->left == 0)
+            meeting_remove(c, x);
+    }
+}
+
+/* -- from device to device ---------------------------------------------------------- */
+
+static void message_send(EvalCall *call, const void *key, uint32_t target, uint32_t count,
+                         Value *const *values)
+{
+    CollectiveState *c = call->eval->collectives;
+    Message *m = ARENA_NEW(call->eval->arena, Message);
+    *m = (Message){.key = key, .source = call->device->id, .target = target, .count = count};
+    m->values = ARENA_ARRAY(call->eval->arena, Value *, count);
+    for (uint32_t k = 0; k < count; k++)
+        m->values[k] = value_retain(values[k]);
+    *c->messages_end = m;
+    c->messages_end = &m->next;
+}
+
+/* The oldest message for this device, taken out of the queue; NULL if there is none. */
+static Message *message_take(EvalCall *call, const void *key)
+{
+    CollectiveState *c = call->eval->collectives;
+    for (Message **at = &c->messages; *at != NULL; at = &(*at)->next) {
+        Message *m = *at;
+        if (m->key != key || m->target != call->device->id)
+            continue;
+        *at = m->next;
+        if (m->next == NULL)
+            c->messages_end = at;
+        return m;
+    }
+    return NULL;
+}
+
+/* This device's partner in pairs of ids: whom it sends to, or (source) hears from; -1: nobody. */
+static int64_t partner(const EvalCall *call, IntLists pairs, bool by_partition, bool source)
+{
+    const Device *d = call->device;
+    int64_t own = by_partition ? d->partition : d->replica, p = call->eval->partitions;
+    for (uint32_t i = 0; i < pairs.count; i++) {
+        if (pairs.data[i].count != 2 || pairs.data[i].data[source ? 1 : 0] != own)
+            continue;
+        int64_t other = pairs.data[i].data[source ? 0 : 1];
+        if (other < 0 || other >= (by_partition ? p : call->eval->replicas))
+            eval_fail(call, "there is no device %lld", (long long)other);
+        return by_partition ? d->replica * p + other : other * p + d->partition;
+    }
+    return -1;
+}
+
+static void permute(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    if (inst_has(inst, ATTR_PERMUTE_SLICE_SIZES))
+        eval_unsupported(call, "the in-place form of collective-permute");
+    IntLists pairs = inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS);
+    bool by_partition = group_mode(inst) == BY_PARTITION;
+    if (call->phase == 0) {
+        int64_t target = partner(call, pairs, by_partition, false);
+        if (target >= 0)
+            message_send(call, inst, (uint32_t)target, inst->operand_count, call->operands);
+        call->phase = 1;
+    }
+    Value **parts = ARENA_ARRAY(call->scratch, Value *, inst->operand_count);
+    if (partner(call, pairs, by_partition, true) < 0) {
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            parts[k] = value_zero(&call->eval->heap, call->operands[k]->shape);
+    } else {
+        Message *m = message_take(call, inst);
+        if (m == NULL) {
+            call->parked = true;
+            return;
+        }
+        memcpy(parts, m->values, m->count * sizeof *parts);
+    }
+    call->result = packed(call, call->operands, parts);
+}
+
+void eval_collective(EvalCall *call)
+{
+    if (inst_bool(call->inst, ATTR_HAS_DYNAMIC_ROOT))
+        eval_unsupported(call, "a broadcast whose root is computed");
+    if (call->inst->op == OP_COLLECTIVE_PERMUTE ||
+        call->inst->op == OP_COLLECTIVE_PERMUTE_START)
+        permute(call);
+    else
+        meet(call);
+}
+
+void eval_collective_done(EvalCall *call)
+{
+    Value *v = call->operands[0];
+    call->result = value_retain(call->inst->op == OP_ALL_REDUCE_DONE ? v : v->elements[1]);
+}
+
+/* -- send and recv ------------------------------------------------------------------ */
+
+/* {{0,1},{1,2}} of the frontend attribute that says who sends to whom. */
+static IntLists send_pairs(EvalCall *call, const Instruction *inst)
+{
+    const Attr *attr = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    const char *text = NULL;
+    for (uint32_t i = 0; attr != NULL && i < attr->dict->count; i++)
+        if (strcmp(attr->dict->entries[i].key, "_xla_send_recv_source_target_pairs") == 0)
+            text = attr->dict->entries[i].value.data;
+    if (text == NULL || inst_bool(inst, ATTR_IS_HOST_TRANSFER))
+        eval_unsupported(call, "transfers to or from the host, or without source-target pairs");
+    Ints *pairs = ARENA_ARRAY(call->scratch, Ints, strlen(text));
+    int64_t *numbers = ARENA_ARRAY(call->scratch, int64_t, strlen(text) + 1);
+    uint32_t n = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9')
+            continue;
+        for (; *c >= '0' && *c <= '9'; c++)
+            numbers[n] = 10 * numbers[n] + (*c - '0');
+        c--;
+        if (++n % 2 == 0)
+            pairs[n / 2 - 1] = (Ints){numbers + n - 2, 2};
+    }
+    return (IntLists){pairs, n / 2};
+}
+
+/* Channels are keys like instructions are: an address of their own each. */
+static const void *channel_key(EvalCall *call, const Instruction *inst)
+{
+    int64_t channel = inst_int(inst, ATTR_CHANNEL_ID, 0);
+    const char *name = arena_printf(call->scratch, "channel %lld", (long long)channel);
+    return intern_string(eval_intern(call), name);
+}
+
+static void send(EvalCall *call)
+{
+    int64_t target = partner(call, send_pairs(call, call->inst), call->eval->partitions > 1, false);
+    if (target >= 0)
+        message_send(call, channel_key(call, call->inst), (uint32_t)target, 1, call->operands);
+    Value *v = value_zero(&call->eval->heap, call->inst->shape);
+    value_release(v->elements[0]);
+    v->elements[0] = value_retain(call->operands[0]);
+    call->result = v;
+}
+
+static void recv_done(EvalCall *call)
+{
+    const Instruction *recv = call->inst->operands[0];
+    Value *data = value_retain(call->operands[0]->elements[0]);
+    if (partner(call, send_pairs(call, recv), call->eval->partitions > 1, true) >= 0) {
+        Message *m = message_take(call, channel_key(call, recv));
+        value_release(data);
+        if (m == NULL) {
+            call->parked = true;
+            return;
+        }
+        data = m->values[0];
+    }
+    Value *v = value_tuple(&call->eval->heap, call->inst->shape);
+    v->elements[0] = data;
+    v->elements[1] = value_token(&call->eval->heap, call->inst->shape->elements[1]);
+    call->result = v;
+}
+
+void eval_send_recv(EvalCall *call)
+{
+    if (call->inst->op == OP_SEND)
+        send(call);
+    else if (call->inst->op == OP_RECV_DONE && call->inst->operands[0]->op == OP_RECV)
+        recv_done(call);
+    else if (call->inst->op == OP_RECV_DONE)
+        eval_unsupported(call, "a recv that is not its operand itself");
+    else
+        call->result = value_zero(&call->eval->heap, call->inst->shape);
+}
