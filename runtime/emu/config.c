@@ -134,6 +134,8 @@ static void config_read(void)
     config.memory =
         (uint64_t)number_from("GXEMU_MEMORY", 1, LLONG_MAX, (long long)memory_default());
     config.driver_version = (int)number_from("GXEMU_DRIVER_VERSION", 0, INT_MAX, 13000);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    config.workers = (int)number_from("GXEMU_WORKERS", 1, 256, cores > 1 ? cores : 1);
     config.shadow = number_from("GXEMU_SHADOW", 0, 1, 0) != 0;
     config.race = number_from("GXEMU_RACE", 0, 1, 0) != 0;
     config.nccl_version = (int)number_from("GXEMU_NCCL_VERSION", 0, INT_MAX, 22707);

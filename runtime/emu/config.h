@@ -10,6 +10,7 @@
  *   GXEMU_SCHEDULE=eager     work runs when it is submitted, if nothing before it waits;
  *                  threads   one thread per stream runs it;
  *                  lazy      it runs when somebody waits for it, as late as possible
+ *   GXEMU_WORKERS=n          OS threads that share the blocks of a launch; all cores
  *   GXEMU_DELAY=[seed:]us    microseconds before each operation of a stream; with a seed,
  *                            a random number up to that
  *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails
@@ -35,6 +36,7 @@ typedef struct EmuConfig {
     bool shadow;
     bool race;
     Schedule schedule;
+    int workers;
     uint32_t delay;      /* microseconds */
     uint32_t delay_seed; /* not 0: `delay` is the most of random delays */
     int nccl_version;

@@ -7,8 +7,13 @@
 #include "runtime/emu/engine_parts.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "runtime/emu/workers.h"
+
+enum { ENGINE_PARALLEL_THREADS = 16384 }; /* fewer GPU threads run on one OS thread */
 
 static pthread_key_t engine_key;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
@@ -214,6 +219,62 @@ static bool block_run(Engine *e)
     return false;
 }
 
+/* A launch under way, on one OS thread or on several. */
+typedef struct Run {
+    const EngineLaunch *launch;
+    uint64_t blocks;
+    atomic_uint_least64_t next; /* block to be run */
+    pthread_mutex_t lock;
+    uint64_t failed; /* the first block with a finding; `blocks`: none */
+    Finding *out;    /* its finding */
+} Run;
+
+static void run_fail(Run *r, uint64_t block, const Finding *f)
+{
+    pthread_mutex_lock(&r->lock);
+    if (block < r->failed) {
+        r->failed = block;
+        *r->out = *f;
+    }
+    pthread_mutex_unlock(&r->lock);
+    atomic_store(&r->next, r->blocks); /* blocks before this one have been taken */
+}
+
+static bool engine_prepare(Engine *e, const EngineLaunch *l, Finding *finding)
+{
+    if (e == NULL || !shared_prepare(e, l)) {
+        finding_set(finding, FINDING_MEMORY, "kernel %s: no memory to run it", l->name);
+        return false;
+    }
+    e->launch = l;
+    e->finding = finding;
+    e->aborted = false;
+    e->thread_count = l->block[0] * l->block[1] * l->block[2];
+    views_prepare(e, l);
+    if (l->check_races)
+        race_begin_launch(&e->race);
+    return true;
+}
+
+/* Runs blocks until none is left. */
+static void run_work(void *argument)
+{
+    Run *r = argument;
+    const EngineLaunch *l = r->launch;
+    Engine *e = engine_of_os_thread();
+    Finding finding = {0};
+    uint64_t block = 0;
+    bool done = engine_prepare(e, l, &finding);
+    while (done && (block = atomic_fetch_add(&r->next, 1)) < r->blocks) {
+        e->ctaid[0] = (uint32_t)(block % l->grid[0]);
+        e->ctaid[1] = (uint32_t)(block / l->grid[0] % l->grid[1]);
+        e->ctaid[2] = (uint32_t)(block / l->grid[0] / l->grid[1]);
+        done = block_run(e);
+    }
+    if (!done)
+        run_fail(r, block, &finding);
+}
+
 bool engine_run(const EngineLaunch *l, Finding *out)
 {
     *out = (Finding){0};
@@ -229,28 +290,15 @@ bool engine_run(const EngineLaunch *l, Finding *out)
             (unsigned long long)l->shared_bytes);
         return false;
     }
-    Engine *e = engine_of_os_thread();
-    if (e == NULL || !shared_prepare(e, l)) {
-        finding_set(out, FINDING_MEMORY, "kernel %s: no memory to run it", l->name);
-        return false;
-    }
-    e->launch = l;
-    e->finding = out;
-    e->aborted = false;
-    e->thread_count = (uint32_t)threads;
-    views_prepare(e, l);
-    if (l->check_races)
-        race_begin_launch(&e->race);
-    for (uint32_t z = 0; z < l->grid[2]; z++) {
-        for (uint32_t y = 0; y < l->grid[1]; y++) {
-            for (uint32_t x = 0; x < l->grid[0]; x++) {
-                e->ctaid[0] = x;
-                e->ctaid[1] = y;
-                e->ctaid[2] = z;
-                if (!block_run(e))
-                    return false;
-            }
-        }
-    }
-    return true;
+    Run r = {.launch = l, .out = out};
+    r.blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    r.failed = r.blocks;
+    pthread_mutex_init(&r.lock, NULL);
+    /* The race detector's numbers are for blocks one after the other. */
+    if (l->check_races || r.blocks < 2 || r.blocks * threads < ENGINE_PARALLEL_THREADS)
+        run_work(&r);
+    else
+        workers_run(run_work, &r);
+    pthread_mutex_destroy(&r.lock);
+    return out->kind == FINDING_NONE;
 }

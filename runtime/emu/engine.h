@@ -1,6 +1,7 @@
-/* Runs a launch of an emulated kernel on the calling OS thread: block by block, each GPU
- * thread a fibre as soon as one has to wait, a plain loop over the threads as long as none
- * does. The order is a function of the launch alone. */
+/* Runs a launch of an emulated kernel: block by block, each GPU thread a fibre as soon as one
+ * has to wait, a plain loop over the threads as long as none does. Large launches spread
+ * their blocks over the machine's cores. Within a block the order is a function of the launch
+ * alone, and of several blocks with a finding the first one is reported. */
 #ifndef GXC_RUNTIME_EMU_ENGINE_H
 #define GXC_RUNTIME_EMU_ENGINE_H
 

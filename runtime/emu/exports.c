@@ -91,11 +91,12 @@ static WideUnsigned remainder_wide_unsigned(WideUnsigned a, WideUnsigned b)
     X(asin)                                                                              \
     X(asinh)                                                                             \
     X(atan)                                                                              \
-    X(atan2) X(atanh) X(cbrt) X(ceil) X(copysign) X(cos) X(cosh) X(erf) X(erfc) X(exp)   \
-        X(exp2) X(expm1) X(fabs) X(floor) X(fma) X(fmax) X(fmin) X(fmod) X(frexp)        \
-            X(hypot) X(ldexp) X(lgamma) X(log) X(log10) X(log1p) X(log2) X(lrint)        \
-                X(llrint) X(modf) X(nearbyint) X(pow) X(remainder) X(rint) X(round)      \
-                    X(scalbn) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
+    X(atan2)                                                                             \
+    X(atanh) X(cbrt) X(ceil) X(copysign) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2)    \
+        X(expm1) X(fabs) X(floor) X(fma) X(fmax) X(fmin) X(fmod) X(frexp) X(hypot)       \
+            X(ldexp) X(lgamma) X(log) X(log10) X(log1p) X(log2) X(lrint) X(llrint)       \
+                X(modf) X(nearbyint) X(pow) X(remainder) X(rint) X(round) X(scalbn)      \
+                    X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
 
 static uintptr_t libm_find(const char *name)
 {

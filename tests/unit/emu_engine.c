@@ -4,11 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "runtime/emu/config.h"
 #include "runtime/emu/engine.h"
 
 enum { THREADS = 256, SITE_READ = 0, SITE_WRITE = 1, SITE_BARRIER = 2, SITE_SHUFFLE = 3 };
@@ -292,6 +295,27 @@ static void test_uninitialised(void **state)
     fixture_deinit(&f);
 }
 
+/* Many blocks run side by side; the first one with a finding is named all the same. */
+static void test_parallel(void **state)
+{
+    (void)state;
+    Fixture f;
+    Finding finding;
+    fixture_init(&f, kernel_add_one, 200 * THREADS, 200, true);
+    f.launch.check_races = false;
+    emu_config()->workers = 3;
+    for (int i = 0; i < 20; i++)
+        assert_true(engine_run(&f.launch, &finding));
+    for (uint64_t i = 0; i < f.count; i++)
+        assert_true(f.out[i] == f.in[i] + 1.0F);
+    f.extents[0] = 70 * THREADS * 4 + 12;
+    for (int i = 0; i < 20; i++) {
+        assert_false(engine_run(&f.launch, &finding));
+        assert_non_null(strstr(finding.text, "thread (3,0,0) of block (70,0,0)"));
+    }
+    fixture_deinit(&f);
+}
+
 static void test_bounds(void **state)
 {
     (void)state;
@@ -312,13 +336,40 @@ static void test_sync(void **state)
     test_sum(state); /* the fibres of aborted blocks work again */
 }
 
-int main(void)
+/* `emu_engine --bench`: a reduction over 10^7 elements, checked accesses per second. */
+static int bench(void)
 {
+    for (int modes = 0; modes < 4; modes++) {
+        Fixture f;
+        Finding finding;
+        struct timespec start, end;
+        fixture_init(&f, kernel_sum, 10000000, 512, true);
+        emu_config()->workers = 1;
+        f.launch.check_written = (modes & 1) != 0;
+        f.launch.check_races = (modes & 2) != 0;
+        engine_run(&f.launch, &finding); /* touches all memory once */
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        assert_true(engine_run(&f.launch, &finding));
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        double seconds = (double)(end.tv_sec - start.tv_sec) +
+                         (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+        printf("emulated reduction, shadow %d, race %d: %.1f M accesses/s\n", modes & 1,
+               modes >> 1, 10 / seconds);
+        fixture_deinit(&f);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--bench") == 0)
+        return bench();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),  cmocka_unit_test(test_sum),
         cmocka_unit_test(test_vote),   cmocka_unit_test(test_no_false_race),
         cmocka_unit_test(test_race),   cmocka_unit_test(test_uninitialised),
-        cmocka_unit_test(test_bounds), cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_bounds), cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_sync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
