@@ -167,7 +167,7 @@ install: all
 	$(call pkgconfig,gxc,the gxc compiler as a library,-lgxc,$(shell sed 's/^-L//;s/^/-L/' $(B)/llvm.libs) $(LIBS) -lstdc++)
 	@[ ! -d $(B)/cuda ] || { install -d $(D)/lib/gxc; cp -rL $(B)/cuda $(D)/lib/gxc/; }
 
-bench: all
+bench: all $(B)/tests/unit/emu_engine
 	@python3 tests/bench.py $(B) $(ARGS)
 
 # --- on a GPU ------------------------------------------------------------------------------

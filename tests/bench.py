@@ -89,6 +89,11 @@ def front_table(gxc, repeat, folder):
               f"{size / 1e6 / max(1e-9, seconds - start):5.0f} MB/s, {memory:.0f} MB of memory")
 
 
+def emulator_table(build):
+    print("\nEmulator: checked accesses, fibres with barriers and shuffles", flush=True)
+    subprocess.run([build / "tests/unit/emu_engine", "--bench"], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
@@ -99,6 +104,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         compile_table(gxc, gxrun, options.repeat, options.only, pathlib.Path(folder))
         front_table(gxc, options.repeat, pathlib.Path(folder))
+    emulator_table(options.build)
 
 
 if __name__ == "__main__":
