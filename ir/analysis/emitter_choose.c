@@ -1,0 +1,227 @@
+/* Which emitters can make a fusion, and which is best. See emitter.h. */
+#include <string.h>
+
+#include "ir/analysis/emitter.h"
+#include "ir/analysis/reduction.h"
+
+/* Opcodes whose elements can be computed one by one, by the EMIT column. */
+enum {
+    ELEMENT_scalar = 1,
+    ELEMENT_move = 1,
+    ELEMENT_select = 1,
+    ELEMENT_index = 1,
+    ELEMENT_constant = 1,
+    ELEMENT_reduce = 1,
+    ELEMENT_contract = 1,
+    ELEMENT_nothing = 1,
+    ELEMENT_alias = 1,
+    ELEMENT_kernel = 0,
+    ELEMENT_control = 0,
+    ELEMENT_collective = 0,
+    ELEMENT_async = 0,
+    ELEMENT_custom = 0,
+    ELEMENT_fusion = 0,
+    ELEMENT_device_id = 0,
+    ELEMENT_expand = 0,
+    ELEMENT_unsupported = 0,
+};
+
+static const bool by_element[OP_COUNT] = {
+#define OP(id, ...) [OP_##id] =
+#define EMIT(kind, function) ELEMENT_##kind,
+#include "ir/ops.def"
+};
+
+bool emitter_by_element(OpCode op)
+{
+    return by_element[op];
+}
+
+/* Every instruction but `hero` (may be NULL) is computed by element, and no value inside is a tuple but
+ * for results and what has several of them. */
+static const char *body_illegal(const Instruction *fusion, const Instruction *hero)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst == hero)
+            continue;
+        if (!by_element[inst->op])
+            return "an operation inside has no elements";
+        if (shape_is_array(inst->shape))
+            continue;
+        bool is_tuple = inst->op == OP_TUPLE && inst == comp->root;
+        bool has_several = inst->op == OP_REDUCE || inst->op == OP_REDUCE_WINDOW;
+        if (!is_tuple && !has_several)
+            return "a value inside is no array";
+    }
+    return NULL;
+}
+
+static const char *loop_illegal(const Instruction *fusion)
+{
+    const char *reason = body_illegal(fusion, NULL);
+    uint32_t count = emitter_result_count(fusion);
+    if (reason != NULL)
+        return reason;
+    for (uint32_t i = 0; i < count; i++) {
+        if (shape_elements(emitter_result(fusion, i).shape) !=
+            shape_elements(emitter_result(fusion, 0).shape))
+            return "the results differ in size";
+    }
+    return count == 0 ? "there is no result" : NULL;
+}
+
+/* -- operations with a kernel of their own ------------------------------------------------------- */
+
+static bool depends(const Instruction *inst, const Instruction *on)
+{
+    if (inst == on)
+        return true;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (depends(inst->operands[i], on))
+            return true;
+    }
+    return false;
+}
+
+/* The one instruction `op`, whose leaves are the results, all of them in order. */
+static const char *hero_root_illegal(const Instruction *fusion, OpCode op)
+{
+    const Instruction *hero = emitter_hero(fusion, op);
+    if (hero == NULL)
+        return "it needs exactly one such operation";
+    uint32_t count = emitter_result_count(fusion);
+    if (count != shape_leaf_count(hero->shape))
+        return "the results are not those of the operation";
+    for (uint32_t i = 0; i < count; i++) {
+        FusionResult r = emitter_result(fusion, i);
+        if (r.inst != hero || r.inst_leaf != i)
+            return "the results are not those of the operation";
+    }
+    return body_illegal(fusion, hero);
+}
+
+/* The parameter that a value is, under another shape of the same bytes at most. */
+static const Instruction *behind_bitcasts(const Instruction *inst)
+{
+    while (inst->op == OP_BITCAST)
+        inst = inst->operands[0];
+    return inst;
+}
+
+static const char *scatter_illegal(const Instruction *fusion)
+{
+    const char *reason = hero_root_illegal(fusion, OP_SCATTER);
+    if (reason != NULL)
+        return reason;
+    const Instruction *hero = emitter_hero(fusion, OP_SCATTER);
+    uint32_t count = hero->operand_count / 2;
+    for (uint32_t i = 0; i < count; i++) {
+        if (behind_bitcasts(hero->operands[i])->op != OP_PARAMETER)
+            return "an array scattered into is no operand of the fusion";
+    }
+    return NULL;
+}
+
+/* Results that are dynamic-update-slices of operands of the fusion, one in each, with updates that
+ * do not read what other elements of the slice replace. */
+static const Instruction *update_of(const Instruction *fusion, uint32_t leaf)
+{
+    const Instruction *inst = behind_bitcasts(emitter_result(fusion, leaf).inst);
+    return inst->op == OP_DYNAMIC_UPDATE_SLICE ? inst : NULL;
+}
+
+static const char *update_slice_illegal(const Instruction *fusion)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    uint32_t count = emitter_result_count(fusion);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *update = update_of(fusion, i);
+        if (update == NULL)
+            return "a result is no dynamic-update-slice";
+        const Instruction *base = behind_bitcasts(update->operands[0]);
+        if (base->op != OP_PARAMETER)
+            return "what is updated is no operand of the fusion";
+        if (shape_elements(update->operands[1]->shape) !=
+            shape_elements(update_of(fusion, 0)->operands[1]->shape))
+            return "the updates differ in size";
+        /* Another thread may have replaced what is read. */
+        for (uint32_t k = 0; k < comp->instruction_count; k++) {
+            const Instruction *user = comp->instructions[k];
+            for (uint32_t o = 0; user != NULL && o < user->operand_count; o++) {
+                bool is_own = user->op == OP_BITCAST || (user == update && o == 0);
+                if (behind_bitcasts(user->operands[o]) == base && !is_own)
+                    return "what is updated is also read";
+            }
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (behind_bitcasts(update_of(fusion, k)->operands[0]) == base)
+                return "two updates of one operand";
+        }
+        for (uint32_t o = 1; o < update->operand_count; o++) {
+            for (uint32_t k = 0; k < count; k++) {
+                if (depends(update->operands[o], update_of(fusion, k)))
+                    return "an update depends on another";
+            }
+        }
+    }
+    const char *reason = body_illegal(fusion, NULL);
+    return reason != NULL || count != 0 ? reason : "there is no result";
+}
+
+/* -- all together -------------------------------------------------------------------------------- */
+
+const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
+{
+    switch (kind) {
+    case EMITTER_LOOP:
+        return loop_illegal(fusion);
+    case EMITTER_ROW_REDUCTION:
+    case EMITTER_COLUMN_REDUCTION: {
+        const char *reason = body_illegal(fusion, NULL);
+        return reason != NULL
+                   ? reason
+                   : reduction_illegal(fusion, kind == EMITTER_COLUMN_REDUCTION);
+    }
+    case EMITTER_UPDATE_SLICE:
+        return update_slice_illegal(fusion);
+    case EMITTER_SCATTER:
+        return scatter_illegal(fusion);
+    case EMITTER_SORT:
+        return hero_root_illegal(fusion, OP_SORT);
+    case EMITTER_SELECT_AND_SCATTER:
+        return hero_root_illegal(fusion, OP_SELECT_AND_SCATTER);
+    case EMITTER_RNG:
+        return hero_root_illegal(fusion, OP_RNG_BIT_GENERATOR);
+    case EMITTER_COUNT:
+        break;
+    }
+    return "there is no such emitter";
+}
+
+EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
+{
+    (void)target;
+    static const EmitterKind own[] = {EMITTER_SCATTER, EMITTER_SORT,
+                                      EMITTER_SELECT_AND_SCATTER, EMITTER_RNG,
+                                      EMITTER_UPDATE_SLICE};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (emitter_illegal(fusion, own[i]) == NULL)
+            return own[i];
+    }
+    EmitterKind reduction = reduction_choose(fusion);
+    if (reduction != EMITTER_COUNT && emitter_illegal(fusion, reduction) == NULL)
+        return reduction;
+    return loop_illegal(fusion) == NULL ? EMITTER_LOOP : EMITTER_COUNT;
+}
+
+int64_t emitter_in_place(const Instruction *fusion, EmitterKind kind, uint32_t leaf)
+{
+    const Instruction *base = NULL;
+    if (kind == EMITTER_SCATTER)
+        base = emitter_hero(fusion, OP_SCATTER)->operands[leaf];
+    else if (kind == EMITTER_UPDATE_SLICE)
+        base = update_of(fusion, leaf)->operands[0];
+    return base == NULL ? -1 : behind_bitcasts(base)->parameter;
+}
