@@ -22,6 +22,8 @@ enum {
     LT_EXECUTION_FAILED = 13,
     LT_NOT_SUPPORTED = 15,
     LT_VERSION = 130100,
+    LT_SCALE_VEC16_UE4M3 = 1, /* of cublasLtMatmulMatrixScale_t */
+    LT_SCALE_VEC32_UE8M0 = 2,
     LT_EPILOGUE_AUX = 128, /* a flag: also store what the activation is applied to */
 };
 
@@ -262,6 +264,8 @@ static DType type_find(uint32_t type)
         return DT_F8E4M3FN;
     case CUDA_R_8F_E5M2:
         return DT_F8E5M2;
+    case CUDA_R_4F_E2M1:
+        return DT_F4E2M1FN;
     default:
         return DT_INVALID;
     }
@@ -292,6 +296,20 @@ static uint64_t op_columns(const MatmulMatrix *x)
     return x->is_transposed ? x->rows : x->columns;
 }
 
+/* The library's rules for block scales: k contiguous, 8-bit floats by 32 with e8m0, e2m1 by 16
+ * with e4m3. */
+static bool scales_set(MatmulMatrix *x, int32_t mode, const void *data)
+{
+    bool is_byte = x->type == DT_F8E4M3FN || x->type == DT_F8E5M2;
+    if (mode == 0)
+        return x->type != DT_F4E2M1FN;
+    if (mode == LT_SCALE_VEC32_UE8M0 && is_byte)
+        x->scales = (MatmulScales){data, DT_F8E8M0FNU, 32};
+    else if (mode == LT_SCALE_VEC16_UE4M3 && x->type == DT_F4E2M1FN)
+        x->scales = (MatmulScales){data, DT_F8E4M3FN, 16};
+    return x->scales.block != 0;
+}
+
 /* Fills everything but the addresses; checks that the emulator can do it. */
 static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -313,9 +331,14 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
         c->columns != d->columns || a->batches != d->batches ||
         b->batches != d->batches || c->batches != d->batches)
         return refuse(LT_INVALID_VALUE, "the matrices do not fit each other");
-    for (int i = 0; i < 4; i++)
-        if (desc->scale_mode[i] != 0)
-            return refuse(LT_NOT_SUPPORTED, "the emulator has no block scaling");
+    if (desc->scale_mode[2] != 0 || desc->scale_mode[3] != 0 ||
+        m->d.type == DT_F4E2M1FN ||
+        !scales_set(&m->a, desc->scale_mode[0], desc->scale[0]) ||
+        !scales_set(&m->b, desc->scale_mode[1], desc->scale[1]))
+        return refuse(
+            LT_NOT_SUPPORTED,
+            "the emulator scales blocks of A and B along k only: 32 values of 8 bits "
+            "by e8m0, or 16 values of 4 bits by e4m3");
     uint32_t e = desc->epilogue & ~(uint32_t)LT_EPILOGUE_AUX;
     bool has_aux = (desc->epilogue & LT_EPILOGUE_AUX) != 0;
     m->has_relu = e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_RELU_BIAS;
@@ -375,8 +398,8 @@ static uint64_t matrix_bytes(const MatmulMatrix *x)
 {
     if (x->rows == 0 || x->columns == 0)
         return 0;
-    return ((uint64_t)matrix_index(x, x->rows - 1, x->columns - 1) + 1) *
-           dtype_info[x->type].storage;
+    uint64_t last = (uint64_t)matrix_index(x, x->rows - 1, x->columns - 1);
+    return matrix_elements_bytes(x->type, last + 1);
 }
 
 /* Checks that the bytes lie in device memory; reads need all of them written. */
@@ -406,20 +429,31 @@ static bool range_check(const void *p, uint64_t bytes, bool is_read, const char 
 static bool matrix_check(const MatmulMatrix *x, uint64_t batches, bool is_read,
                          const char *what, Finding *out)
 {
-    uint64_t storage = dtype_info[x->type].storage;
     uint64_t lines = x->is_row_major ? x->rows : x->columns;
-    uint64_t length = (x->is_row_major ? x->columns : x->rows) * storage;
+    uint64_t length = x->is_row_major ? x->columns : x->rows;
     if (matrix_bytes(x) == 0)
         return true;
     for (uint64_t batch = 0; batch < batches; batch++) {
-        const unsigned char *start =
-            x->data + x->batch_stride * (int64_t)batch * (int64_t)storage;
-        for (uint64_t i = 0; i < lines; i++)
-            if (!range_check(start + i * (uint64_t)x->ld * storage, length, is_read, what,
-                             out))
+        for (uint64_t i = 0; i < lines; i++) {
+            uint64_t first = (uint64_t)x->batch_stride * batch + i * (uint64_t)x->ld;
+            uint64_t start = first * dtype_info[x->type].bits / 8;
+            uint64_t end = matrix_elements_bytes(x->type, first + length);
+            if (!range_check(x->data + start, end - start, is_read, what, out))
                 return false;
+        }
     }
     return true;
+}
+
+/* The scales of all batches, padding included. */
+static bool scales_check(const MatmulMatrix *x, uint64_t batches, uint64_t lines,
+                         uint64_t k, const char *what, Finding *out)
+{
+    if (x->scales.data == NULL)
+        return true;
+    uint64_t scales = (k + x->scales.block - 1) / x->scales.block;
+    return range_check(x->scales.data, matmul_scales_bytes(lines, scales) * batches, true,
+                       what, out);
 }
 
 static bool matmul_check(MatmulOperation *op, Finding *out)
@@ -432,6 +466,10 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
             return false;
     if (!matrix_check(&m->a, m->batches, true, "A", out) ||
         !matrix_check(&m->b, m->batches, true, "B", out))
+        return false;
+    uint64_t k = op_columns(&m->a);
+    if (!scales_check(&m->a, m->batches, m->d.rows, k, "scales of A", out) ||
+        !scales_check(&m->b, m->batches, m->d.columns, k, "scales of B", out))
         return false;
     if (m->beta != 0 && !matrix_check(&m->c, m->batches, true, "C", out))
         return false;
@@ -500,6 +538,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         matmul_describe(&m, desc, a_layout, b_layout, c_layout, d_layout);
     if (status != LT_SUCCESS)
         return status;
+    if ((m.a.scales.block != 0 && m.a.scales.data == NULL) ||
+        (m.b.scales.block != 0 && m.b.scales.data == NULL))
+        return refuse(LT_INVALID_VALUE, "the pointer to block scales is NULL");
     MatmulOperation *op = calloc(1, sizeof *op);
     if (op == NULL)
         return LT_ALLOC_FAILED;
@@ -513,7 +554,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     op->matmul = m;
     op->context = context;
     for (int i = 0; i < 4; i++)
-        op->scale[i] = desc->scale[i];
+        op->scale[i] = desc->scale_mode[i] == 0 ? desc->scale[i] : NULL;
     op->operation.run = operation_run;
     return queue_submit(context, stream, &op->operation) == CUDA_SUCCESS
                ? LT_SUCCESS

@@ -14,6 +14,25 @@ int64_t matrix_index(const MatmulMatrix *x, uint64_t row, uint64_t column)
     return x->is_row_major ? r * x->ld + c : r + c * x->ld;
 }
 
+uint64_t matrix_elements_bytes(DType t, uint64_t n)
+{
+    return dtype_info[t].bits < 8 ? (n * dtype_info[t].bits + 7) / 8
+                                  : n * dtype_info[t].storage;
+}
+
+uint64_t matmul_scales_bytes(uint64_t lines, uint64_t scales)
+{
+    return (lines + 127) / 128 * 128 * ((scales + 3) / 4 * 4);
+}
+
+uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t batch,
+                            uint64_t line, uint64_t scale)
+{
+    uint64_t tile = line / 128 * ((scales + 3) / 4) + scale / 4;
+    return matmul_scales_bytes(lines, scales) * batch + tile * 512 + line % 32 * 16 +
+           line % 128 / 32 * 4 + scale % 4;
+}
+
 static double element_get(DType t, const unsigned char *p)
 {
     switch (t) {
@@ -72,6 +91,11 @@ static void kernel_f64(const double *a, const double *b, uint64_t k,
     memcpy(out, sum, sizeof sum);
 }
 
+static int64_t batch_offset(const MatmulMatrix *x, uint64_t batch)
+{
+    return x->batch_stride * (int64_t)batch * dtype_info[x->type].bits / 8;
+}
+
 /* Panels of an operand: `width` lines (rows of op(A), columns of op(B)) side by side for each
  * k. `lines_are_rows`: whether a line is a row of the stored matrix. */
 typedef struct Panels {
@@ -89,15 +113,33 @@ static void panel_set(const Panels *p, uint64_t line, uint64_t k, double value)
         ((float *)p->data)[at] = (float)value;
 }
 
-static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
-                        const unsigned char *data)
+/* Element `at` of a matrix that starts at `data`. */
+static double matrix_get(DType t, const unsigned char *data, int64_t at)
 {
-    size_t bytes = dtype_info[x->type].storage;
+    if (dtype_info[t].bits != 4)
+        return element_get(t, data + at * dtype_info[t].storage);
+    unsigned char code = (unsigned char)(data[at / 2] >> at % 2 * 4 & 15);
+    return number_get_double(t, &code);
+}
+
+static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
+                        uint64_t batch)
+{
+    const unsigned char *data = x->data + batch_offset(x, batch);
+    const MatmulScales *scales = &x->scales;
+    uint64_t blocks =
+        scales->data == NULL ? 0 : (p->k + scales->block - 1) / scales->block;
     for (uint64_t line = 0; line < p->lines; line++) {
+        double scale = 1;
         for (uint64_t k = 0; k < p->k; k++) {
             int64_t at =
                 lines_are_rows ? matrix_index(x, line, k) : matrix_index(x, k, line);
-            panel_set(p, line, k, element_get(x->type, data + at * (int64_t)bytes));
+            if (scales->data != NULL && k % scales->block == 0)
+                scale = number_get_double(
+                    scales->type,
+                    scales->data + matmul_scale_index(p->lines, blocks, batch, line,
+                                                      k / scales->block));
+            panel_set(p, line, k, scale * matrix_get(x->type, data, at));
         }
     }
 }
@@ -117,11 +159,6 @@ static bool panels_init(Panels *p, bool is_double, uint64_t width, uint64_t line
 static double gelu(double x)
 {
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-
-static int64_t batch_offset(const MatmulMatrix *x, uint64_t batch)
-{
-    return x->batch_stride * (int64_t)batch * dtype_info[x->type].storage;
 }
 
 /* Finishes and stores one element of D. */
@@ -184,10 +221,8 @@ bool matmul_run(const Matmul *m)
     if (m->amax != NULL)
         *m->amax = 0;
     for (uint64_t batch = 0; batch < m->batches; batch++) {
-        panels_fill(&a, &m->a, !m->a.is_transposed,
-                    m->a.data + batch_offset(&m->a, batch));
-        panels_fill(&b, &m->b, m->b.is_transposed,
-                    m->b.data + batch_offset(&m->b, batch));
+        panels_fill(&a, &m->a, !m->a.is_transposed, batch);
+        panels_fill(&b, &m->b, m->b.is_transposed, batch);
         for (uint64_t row = 0; row < m->d.rows; row += ROWS)
             for (uint64_t column = 0; column < m->d.columns; column += COLUMNS)
                 tile_run(m, batch, &a, &b, row, column);

@@ -9,6 +9,14 @@
 
 #include "ir/number.h"
 
+/* One scale for `block` values along k, in the order that tensor cores read: tiles of 128 rows
+ * and 4 scales. */
+typedef struct MatmulScales {
+    const unsigned char *data; /* NULL: none */
+    DType type;
+    uint32_t block;
+} MatmulScales;
+
 typedef struct MatmulMatrix {
     DType type;
     bool is_row_major;
@@ -16,7 +24,9 @@ typedef struct MatmulMatrix {
     uint64_t rows, columns;
     int64_t ld;
     int64_t batch_stride; /* elements */
-    unsigned char *data;
+    unsigned char
+        *data; /* 4-bit types: two elements in a byte, the first in the low bits */
+    MatmulScales scales; /* A and B only */
 } MatmulMatrix;
 
 typedef struct Matmul {
@@ -32,6 +42,14 @@ typedef struct Matmul {
     int64_t aux_ld, aux_batch_stride;
     float *amax; /* gets the greatest |D| before scale_d, or NULL */
 } Matmul;
+
+/* Bytes of n elements in device memory. */
+uint64_t matrix_elements_bytes(DType t, uint64_t n);
+/* Where the scale of (line, k) lies; lines are rows of op(A) or columns of op(B). */
+uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t batch,
+                            uint64_t line, uint64_t scale);
+/* Bytes of the scales of one batch: lines are padded to 128, scales of a line to 4. */
+uint64_t matmul_scales_bytes(uint64_t lines, uint64_t scales);
 
 /* Element index of (row, column) in one matrix of a batch. */
 int64_t matrix_index(const MatmulMatrix *x, uint64_t row, uint64_t column);

@@ -218,8 +218,121 @@ static void test_matmul(void **state)
     check(cuDevicePrimaryCtxRelease_v2(0));
 }
 
+enum { SCALED_M = 130, SCALED_N = 3, SCALED_K = 160 };
+
+static CUdeviceptr upload(const void *bytes, size_t count)
+{
+    CUdeviceptr p;
+    check(cuMemAlloc_v2(&p, count));
+    check(cuMemcpyHtoDAsync_v2(p, bytes, count, NULL));
+    return p;
+}
+
+/* Scales of `lines` rows in the order of tensor cores, written as the library documents it:
+ * tiles of 128 x 4, in a tile 32 rows of 16 bytes, in those 4 groups of rows. */
+static void scales_place(unsigned char *out, const unsigned char *scales, size_t lines,
+                         size_t count)
+{
+    size_t tiles = (count + 3) / 4;
+    for (size_t line = 0; line < lines; line++)
+        for (size_t i = 0; i < count; i++)
+            out[(line / 128 * tiles + i / 4) * 512 + line % 32 * 16 +
+                line % 128 / 32 * 4 + i % 4] = scales[line * count + i];
+}
+
+/* D = A^T B with block scales; A and B hold one code per byte here. */
+static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t block,
+                       DType t, DType scale_type)
+{
+    static unsigned char a[SCALED_M * SCALED_K], b[SCALED_N * SCALED_K];
+    static unsigned char packed[SCALED_M * SCALED_K], sa[SCALED_M * 16],
+        sb[SCALED_N * 16];
+    static unsigned char placed[2 * 3 * 512];
+    static float d[SCALED_M * SCALED_N];
+    size_t scales = SCALED_K / block, each = t == DT_F4E2M1FN ? 2 : 1;
+    CUdeviceptr memory[5];
+    for (size_t i = 0; i < sizeof a; i++)
+        a[i] = (unsigned char)number_from_double(t, (double)(i * 7 % 9) - 4);
+    for (size_t i = 0; i < sizeof b; i++)
+        b[i] = (unsigned char)number_from_double(t, (double)(i * 5 % 7) - 3);
+    for (size_t i = 0; i < SCALED_M * scales; i++)
+        sa[i] = (unsigned char)number_from_double(scale_type, i % 3 == 0 ? 0.5 : 2);
+    for (size_t i = 0; i < SCALED_N * scales; i++)
+        sb[i] = (unsigned char)number_from_double(scale_type, i % 2 == 0 ? 4 : 1);
+    for (int side = 0; side < 2; side++) {
+        const unsigned char *codes = side == 0 ? a : b;
+        size_t count = (side == 0 ? sizeof a : sizeof b) / each;
+        for (size_t i = 0; i < count; i++)
+            packed[i] = each == 1 ? codes[i]
+                                  : (unsigned char)(codes[2 * i] | codes[2 * i + 1] << 4);
+        memory[side] = upload(packed, count);
+        memset(placed, 0, sizeof placed);
+        scales_place(placed, side == 0 ? sa : sb, side == 0 ? SCALED_M : SCALED_N,
+                     scales);
+        memory[2 + side] = upload(placed, sizeof placed);
+    }
+    memory[4] = upload(d, sizeof d);
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t la, lb, ld;
+    int32_t transpose = 1;
+    float alpha = 1, beta = 0;
+    check(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    check(
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, 4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode,
+                                         4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode,
+                                         4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                         &memory[2], 8));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+                                         &memory[3], 8));
+    check(cublasLtMatrixLayoutCreate(&la, type, SCALED_K, SCALED_M, SCALED_K));
+    check(cublasLtMatrixLayoutCreate(&lb, type, SCALED_K, SCALED_N, SCALED_K));
+    check(cublasLtMatrixLayoutCreate(&ld, CUDA_R_32F, SCALED_M, SCALED_N, SCALED_M));
+    void *p[5];
+    for (int i = 0; i < 5; i++)
+        p[i] = (void *)(uintptr_t)memory[i];
+    check(cublasLtMatmul(handle, desc, &alpha, p[0], la, p[1], lb, &beta, p[4], ld, p[4],
+                         ld, NULL, NULL, 0, NULL));
+    check(cuMemcpyDtoHAsync_v2(d, memory[4], sizeof d, NULL));
+    for (size_t m = 0; m < SCALED_M; m++) {
+        for (size_t n = 0; n < SCALED_N; n++) {
+            double sum = 0;
+            for (size_t k = 0; k < SCALED_K; k++)
+                sum += number_to_double(t, a[m * SCALED_K + k]) *
+                       number_to_double(t, b[n * SCALED_K + k]) *
+                       number_to_double(scale_type, sa[m * scales + k / block]) *
+                       number_to_double(scale_type, sb[n * scales + k / block]);
+            assert_true((double)d[m + n * SCALED_M] == sum);
+        }
+    }
+    for (int i = 0; i < 5; i++)
+        check(cuMemFree_v2(memory[i]));
+    check(cublasLtMatrixLayoutDestroy(la));
+    check(cublasLtMatrixLayoutDestroy(lb));
+    check(cublasLtMatrixLayoutDestroy(ld));
+    check(cublasLtMatmulDescDestroy(desc));
+}
+
+static void test_block_scales(void **state)
+{
+    (void)state;
+    cublasLtHandle_t handle;
+    CUcontext context;
+    check(cuInit(0));
+    check(cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuCtxPushCurrent_v2(context));
+    check(cublasLtCreate(&handle));
+    run_scaled(handle, CUDA_R_8F_E4M3, 2, 32, DT_F8E4M3FN, DT_F8E8M0FNU);
+    run_scaled(handle, CUDA_R_4F_E2M1, 1, 16, DT_F4E2M1FN, DT_F8E4M3FN);
+    check(cublasLtDestroy(handle));
+    check(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul),
+                                       cmocka_unit_test(test_block_scales)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
