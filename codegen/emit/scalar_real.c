@@ -168,6 +168,11 @@ static LLVMValueRef total_key(Kernel *k, LLVMValueRef x, DType t)
     LLVMValueRef key = LLVMBuildXor(b, bits, LLVMBuildLShr(b, signs, one, ""), "");
     if (f->special == SPECIAL_FNUZ)
         key = choose(k, i_compare(k, LLVMIntEQ, bits, lowest), lowest, key);
+    if (f->special == SPECIAL_IEEE && f->bits == 8) { /* their NaNs have no payload */
+        int64_t nan = (INT64_C(0x7f) >> f->mantissa_bits << f->mantissa_bits) + 1;
+        key = f_intrinsic2(k, "smin", key, i_number(key, nan));
+        key = f_intrinsic2(k, "smax", key, i_number(key, -1 - nan));
+    }
     return key;
 }
 
@@ -218,7 +223,7 @@ LLVMValueRef real_same(const ScalarCall *c)
 
 LLVMValueRef real_zero(const ScalarCall *c)
 {
-    return f_number(c->x[0], 0);
+    return LLVMConstNull(emit_type(c->k, c->inst->shape->dtype));
 }
 
 LLVMValueRef real_complex(const ScalarCall *c)
