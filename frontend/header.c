@@ -4,7 +4,7 @@
 #include "frontend/hlo.tab.h"
 #include "frontend/parser.h"
 #include "ir/origin.h"
-#include "ir/sharding.h"
+#include "ir/print_value.h"
 #include "ir/stack_frames.h"
 
 /* -- origins --------------------------------------------------------------------------- */

@@ -211,6 +211,8 @@ extern const AttrInfo attr_info[ATTR_COUNT];
 /* The number of an enum's spelling; false if the attribute has no such value. */
 bool attr_enum_find(AttrId id, const char *text, size_t length, int64_t *out);
 
+/* The value is what absence means: parsers leave it out, the printer does not show it. */
+bool attr_is_default(const Instruction *inst, const Attr *a);
 bool attr_equal(const Attr *a, const Attr *b); /* spans ignored */
 uint64_t attr_hash(const Attr *a);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/sharding.h"
+#include "ir/print_value.h"
 
 bool origin_equal(const Origin *a, const Origin *b)
 {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/print_value.h"
+
 /* -- equality ------------------------------------------------------------------------ */
 
 static bool longs_equal(const int64_t *a, const int64_t *b, uint32_t n)
@@ -216,80 +218,6 @@ const Sharding *sharding_normal(Arena *a, Sharding *s)
 }
 
 /* -- printing ------------------------------------------------------------------------ */
-
-void escaped_print(Text *t, Bytes bytes)
-{
-    text_char(t, '"');
-    for (size_t i = 0; i < bytes.length; i++) {
-        unsigned char c = (unsigned char)bytes.data[i];
-        size_t plain = i;
-        while (plain < bytes.length && (unsigned char)bytes.data[plain] >= 0x20 &&
-               (unsigned char)bytes.data[plain] < 0x7f && bytes.data[plain] != '"' &&
-               bytes.data[plain] != '\'' && bytes.data[plain] != '\\')
-            plain++;
-        if (plain > i) {
-            text_add(t, bytes.data + i, plain - i);
-            i = plain - 1;
-            continue;
-        }
-        static const char special[] = "\n\r\t\"'\\", letters[] = "nrt\"'\\";
-        const char *found = c != '\0' ? strchr(special, c) : NULL;
-        text_char(t, '\\');
-        if (found != NULL)
-            text_char(t, letters[found - special]);
-        else
-            text_printf(t, "%03o", c);
-    }
-    text_char(t, '"');
-}
-
-static void print_string(Text *t, const char *name, Bytes bytes, bool *first)
-{
-    if (bytes.length == 0)
-        return;
-    text_string(t, *first ? "" : " ");
-    text_string(t, name);
-    text_char(t, '=');
-    escaped_print(t, bytes);
-    *first = false;
-}
-
-static void print_number(Text *t, const char *name, int64_t value, bool *first)
-{
-    if (value == 0)
-        return;
-    text_string(t, *first ? "" : " ");
-    text_string(t, name);
-    text_char(t, '=');
-    text_int(t, value);
-    *first = false;
-}
-
-void metadata_print(Text *t, const Metadata *m)
-{
-    bool first = true;
-    print_string(t, "op_type", m->op_type, &first);
-    print_string(t, "op_name", m->op_name, &first);
-    print_string(t, "source_file", m->source_file, &first);
-    print_number(t, "source_line", m->source_line, &first);
-    print_number(t, "source_end_line", m->source_end_line, &first);
-    print_number(t, "source_column", m->source_column, &first);
-    print_number(t, "source_end_column", m->source_end_column, &first);
-    if (m->profile_types.count != 0) {
-        text_string(t, first ? "profile_type={" : " profile_type={");
-        for (uint32_t i = 0; i < m->profile_types.count; i++) {
-            if (i != 0)
-                text_char(t, ',');
-            text_int(t, m->profile_types.data[i]);
-        }
-        text_char(t, '}');
-        first = false;
-    }
-    print_string(t, "deduplicated_name", m->deduplicated_name, &first);
-    print_string(t, "scheduling_name", m->scheduling_name, &first);
-    print_number(t, "stack_frame_id", m->stack_frame_id, &first);
-    print_string(t, "metadata_payload", m->payload, &first);
-}
 
 static void print_sharding_metadata(Text *t, const Sharding *s, const char *before)
 {

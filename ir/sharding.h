@@ -68,8 +68,4 @@ const Sharding *sharding_normal(Arena *a, Sharding *s);
 void sharding_print(Text *t, const Sharding *s, bool metadata);
 int64_t sharding_device_count(const Sharding *s); /* of the tiling or mesh; 0 = any */
 
-/* `op_type="" source_line=1 ...`: in braces behind metadata= of instructions and shardings. */
-void metadata_print(Text *t, const Metadata *m);
-void escaped_print(Text *t, Bytes bytes); /* with its quotes */
-
 #endif

@@ -1,7 +1,7 @@
 /* Stack frames. See stack_frames.h. */
 #include "ir/stack_frames.h"
 
-#include "ir/sharding.h"
+#include "ir/print_value.h"
 
 typedef struct Renumber {
     Arena *arena;

@@ -1,0 +1,258 @@
+/* In which order computations and instructions are printed (sections 10.3 and 10.4). */
+#include "ir/bug.h"
+#include "ir/printer.h"
+
+/* -- sugar ------------------------------------------------------------------------------ */
+
+static const Instruction *start_of(const Instruction *inst)
+{
+    while ((inst->op == OP_ASYNC_UPDATE || inst->op == OP_ASYNC_DONE) &&
+           inst->operand_count != 0)
+        inst = inst->operands[0];
+    return inst->op == OP_ASYNC_START ? inst : NULL;
+}
+
+/* `x-start` must not be an opcode by itself, and x must take the parameters as they come. */
+static bool is_one_operation(const Computation *comp)
+{
+    const Instruction *root = comp->root;
+    if (root == NULL || root->op == OP_PARAMETER || root->op == OP_CONSTANT ||
+        root->operand_count != comp->parameter_count)
+        return false;
+    for (uint32_t i = 0; i < root->operand_count; i++) {
+        if (root->operands[i] != comp->parameters[i])
+            return false;
+    }
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++)
+        live += comp->instructions[i] != NULL;
+    if (live != comp->parameter_count + 1)
+        return false;
+    return root->op != OP_ALL_GATHER && root->op != OP_ALL_REDUCE &&
+           root->op != OP_COPY && root->op != OP_COLLECTIVE_PERMUTE &&
+           root->op != OP_SEND && root->op != OP_RECV;
+}
+
+const Instruction *print_sugar(const Instruction *inst)
+{
+    if (inst->op != OP_ASYNC_START && inst->op != OP_ASYNC_UPDATE &&
+        inst->op != OP_ASYNC_DONE)
+        return NULL;
+    const Instruction *start = start_of(inst);
+    if (start == NULL)
+        return NULL;
+    const Computation *comp = inst_called(start, 0);
+    return is_one_operation(comp) ? comp->root : NULL;
+}
+
+/* -- instructions ------------------------------------------------------------------------- */
+
+typedef struct Walk {
+    Instruction **order;
+    uint32_t count;
+    uint8_t *state; /* 0 unseen, 1 on the way, 2 done */
+    Instruction **stack;
+    size_t depth, capacity;
+    Arena *scratch;
+} Walk;
+
+static void push(Walk *w, Instruction *inst)
+{
+    if (w->state[inst->id] == 2)
+        return;
+    w->stack =
+        arena_grow(w->scratch, w->stack, &w->capacity, w->depth + 1, sizeof *w->stack);
+    w->stack[w->depth++] = inst;
+}
+
+/* Depth first from one instruction without users: control predecessors, the last one first,
+ * then operands, the first one first. */
+static void walk_from(Walk *w, Instruction *from)
+{
+    push(w, from);
+    while (w->depth != 0) {
+        Instruction *inst = w->stack[w->depth - 1];
+        if (w->state[inst->id] != 0) {
+            w->depth--;
+            if (w->state[inst->id] == 1) {
+                w->state[inst->id] = 2;
+                w->order[w->count++] = inst;
+            }
+            continue;
+        }
+        w->state[inst->id] = 1;
+        for (uint32_t i = inst->operand_count; i-- > 0;)
+            push(w, inst->operands[i]);
+        for (uint32_t i = 0; i < inst->control_count; i++)
+            push(w, inst->control[i]);
+    }
+}
+
+Instruction **print_instruction_order(Printer *p, const Computation *comp,
+                                      uint32_t *count)
+{
+    uint32_t n = comp->instruction_count;
+    Walk w = {.order = ARENA_ARRAY(p->scratch, Instruction *, n),
+              .state = ARENA_ARRAY(p->scratch, uint8_t, n),
+              .scratch = p->scratch};
+    bool scheduled = comp->module->config.is_scheduled && !comp->is_fused;
+    bool *used = scheduled ? NULL : ARENA_ARRAY(p->scratch, bool, n);
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        if (scheduled)
+            w.order[w.count++] = inst;
+        for (uint32_t k = 0; !scheduled && k < inst->operand_count; k++)
+            used[inst->operands[k]->id] = true;
+    }
+    for (uint32_t i = 0; !scheduled && i < n; i++) {
+        if (comp->instructions[i] != NULL && !used[i])
+            walk_from(&w, comp->instructions[i]);
+    }
+    *count = w.count;
+    return w.order;
+}
+
+/* -- computations --------------------------------------------------------------------------- */
+
+/* Called computations in the order in which they count: of a while the body comes first. */
+static uint32_t called_in_order(const Instruction *inst, uint32_t i, uint32_t count)
+{
+    return inst->op == OP_WHILE ? count - 1 - i : i;
+}
+
+typedef struct Visit {
+    const Computation *comp;
+    Instruction **order;
+    uint32_t count, at; /* next instruction */
+    uint32_t callee;    /* next called computation of it */
+} Visit;
+
+typedef struct Tour {
+    Printer *p;
+    const Computation **order;
+    uint32_t count;
+    bool *seen;
+    Visit *stack;
+    size_t depth, capacity;
+    bool list_order; /* XLA's: instructions as they were added, marked when queued */
+} Tour;
+
+static void enter(Tour *tour, const Computation *comp)
+{
+    Visit v = {
+        .comp = comp, .order = comp->instructions, .count = comp->instruction_count};
+    if (!tour->list_order)
+        v.order = print_instruction_order(tour->p, comp, &v.count);
+    tour->stack = arena_grow(tour->p->scratch, tour->stack, &tour->capacity,
+                             tour->depth + 1, sizeof *tour->stack);
+    tour->stack[tour->depth++] = v;
+}
+
+static void leave(Tour *tour)
+{
+    tour->order[tour->count++] = tour->stack[--tour->depth].comp;
+}
+
+/* A true post-order: a computation is marked when it is entered. */
+static void tour_exact(Tour *tour, const Computation *root)
+{
+    tour->seen[root->id] = true;
+    enter(tour, root);
+    while (tour->depth != 0) {
+        Visit *v = &tour->stack[tour->depth - 1];
+        if (v->at == v->count) {
+            leave(tour);
+            continue;
+        }
+        const Instruction *inst = v->order[v->at];
+        uint32_t callees = inst == NULL ? 0 : inst_called_count(inst);
+        if (v->callee == callees) {
+            v->at++;
+            v->callee = 0;
+            continue;
+        }
+        const Computation *callee =
+            inst_called(inst, called_in_order(inst, v->callee++, callees));
+        if (!tour->seen[callee->id]) {
+            tour->seen[callee->id] = true;
+            enter(tour, callee);
+        }
+    }
+}
+
+/* XLA's order: the callees of an instruction are marked when they are queued, which can put a
+ * computation before one that it calls. */
+static void queue_callees(Tour *tour, const Instruction *inst)
+{
+    uint32_t callees = inst == NULL ? 0 : inst_called_count(inst);
+    for (uint32_t i = callees; i-- > 0;) {
+        const Computation *callee = inst_called(inst, called_in_order(inst, i, callees));
+        if (!tour->seen[callee->id]) {
+            tour->seen[callee->id] = true;
+            enter(tour, callee);
+        }
+    }
+}
+
+static void tour_queued(Tour *tour, const Computation *root)
+{
+    tour->seen[root->id] = true;
+    for (uint32_t i = 0; i < root->instruction_count; i++) {
+        queue_callees(tour, root->instructions[i]);
+        while (tour->depth != 0) {
+            Visit *v = &tour->stack[tour->depth - 1];
+            if (v->at == v->count)
+                leave(tour);
+            else
+                queue_callees(tour, v->order[v->at++]);
+        }
+    }
+    tour->order[tour->count++] = root;
+}
+
+/* Computations that are printed as part of the instruction that starts them. */
+static bool *hidden_computations(Printer *p, const Module *m)
+{
+    bool *hidden = ARENA_ARRAY(p->scratch, bool, m->computation_count);
+    uint32_t *calls = module_call_counts(m, p->scratch);
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL || inst->op != OP_ASYNC_START || print_sugar(inst) == NULL)
+                continue;
+            uint32_t id = inst_called(inst, 0)->id;
+            hidden[id] = calls[id] == 1;
+        }
+    }
+    return hidden;
+}
+
+const Computation **print_computation_order(Printer *p, const Module *m, uint32_t *count)
+{
+    Tour tour = {.p = p,
+                 .order =
+                     ARENA_ARRAY(p->scratch, const Computation *, m->computation_count),
+                 .seen = ARENA_ARRAY(p->scratch, bool, m->computation_count),
+                 .list_order = p->form == PRINT_LONG || p->form == PRINT_SHORT};
+    const uint32_t *calls = module_call_counts(m, p->scratch);
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        if (comp == NULL || calls[c] != 0)
+            continue;
+        if (tour.list_order)
+            tour_queued(&tour, comp);
+        else
+            tour_exact(&tour, comp);
+    }
+    const bool *hidden = hidden_computations(p, m);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < tour.count; i++) {
+        if (!hidden[tour.order[i]->id])
+            tour.order[kept++] = tour.order[i];
+    }
+    *count = kept;
+    return tour.order;
+}
