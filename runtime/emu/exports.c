@@ -85,18 +85,14 @@ static WideUnsigned remainder_wide_unsigned(WideUnsigned a, WideUnsigned b)
     return a % b;
 }
 
+/* clang-format off */
 #define LIBM_BOTH(X)                                                                     \
-    X(acos)                                                                              \
-    X(acosh)                                                                             \
-    X(asin)                                                                              \
-    X(asinh)                                                                             \
-    X(atan)                                                                              \
-    X(atan2)                                                                             \
-    X(atanh) X(cbrt) X(ceil) X(copysign) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2)    \
-        X(expm1) X(fabs) X(floor) X(fma) X(fmax) X(fmin) X(fmod) X(frexp) X(hypot)       \
-            X(ldexp) X(lgamma) X(log) X(log10) X(log1p) X(log2) X(lrint) X(llrint)       \
-                X(modf) X(nearbyint) X(pow) X(remainder) X(rint) X(round) X(scalbn)      \
-                    X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
+    X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atan2) X(atanh) X(cbrt) X(ceil)          \
+    X(copysign) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1) X(fabs) X(floor)   \
+    X(fma) X(fmax) X(fmin) X(fmod) X(frexp) X(hypot) X(ldexp) X(lgamma) X(log) X(log10)  \
+    X(log1p) X(log2) X(lrint) X(llrint) X(modf) X(nearbyint) X(pow) X(remainder) X(rint) \
+    X(round) X(scalbn) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(tgamma) X(trunc)
+/* clang-format on */
 
 static uintptr_t libm_find(const char *name)
 {
@@ -110,28 +106,40 @@ static uintptr_t libm_find(const char *name)
     return 0;
 }
 
+#define FUNCTION(f) ((void (*)(void))(f))
+
+typedef struct Export {
+    const char *name;
+    void (*function)(void);
+} Export;
+
+static const Export exports[] = {
+#define EMU_FUNCTION(name, result, parameters) {#name, FUNCTION(name)},
+#include "runtime/emu_abi.def"
+    {"memcpy", FUNCTION(memcpy)},
+    {"memmove", FUNCTION(memmove)},
+    {"memset", FUNCTION(memset)},
+    {"memcmp", FUNCTION(memcmp)},
+    {"roundeven", FUNCTION(rint)}, /* the rounding mode is to nearest even */
+    {"roundevenf", FUNCTION(rintf)},
+    {"__truncsfbf2", FUNCTION(trunc_sf_bf)},
+    {"__truncdfbf2", FUNCTION(trunc_df_bf)},
+    {"__extendbfsf2", FUNCTION(extend_bf_sf)},
+    {"__truncsfhf2", FUNCTION(trunc_sf_hf)},
+    {"__truncdfhf2", FUNCTION(trunc_df_hf)},
+    {"__extendhfsf2", FUNCTION(extend_hf_sf)},
+    {"__extendhfdf2", FUNCTION(extend_hf_df)},
+    {"__divti3", FUNCTION(divide_wide)},
+    {"__modti3", FUNCTION(remainder_wide)},
+    {"__multi3", FUNCTION(multiply_wide)},
+    {"__udivti3", FUNCTION(divide_wide_unsigned)},
+    {"__umodti3", FUNCTION(remainder_wide_unsigned)},
+};
+
 uintptr_t export_find(const char *name)
 {
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } table[] = {
-#define ROW(name, function) {name, (void (*)(void))(function)},
-#define EMU_FUNCTION(name, result, parameters) ROW(#name, name)
-#include "runtime/emu_abi.def"
-        ROW("memcpy", memcpy) ROW("memmove", memmove) ROW("memset", memset)
-            ROW("memcmp", memcmp) ROW("__truncsfbf2", trunc_sf_bf) ROW("__truncdfbf2",
-                                                                       trunc_df_bf)
-                ROW("__extendbfsf2", extend_bf_sf) ROW("__truncsfhf2", trunc_sf_hf)
-                    ROW("__truncdfhf2", trunc_df_hf) ROW("__extendhfsf2", extend_hf_sf)
-                        ROW("__extendhfdf2", extend_hf_df) ROW("__divti3", divide_wide)
-                            ROW("__modti3", remainder_wide) ROW("__multi3", multiply_wide)
-                                ROW("__udivti3", divide_wide_unsigned)
-                                    ROW("__umodti3", remainder_wide_unsigned)
-#undef ROW
-    };
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (strcmp(name, table[i].name) == 0)
-            return (uintptr_t)table[i].function;
+    for (size_t i = 0; i < sizeof exports / sizeof exports[0]; i++)
+        if (strcmp(name, exports[i].name) == 0)
+            return (uintptr_t)exports[i].function;
     return libm_find(name);
 }
