@@ -59,8 +59,8 @@ static bool find_group(IntLists lists, int64_t id, Ints *out)
 static void member_add(Members *m, const Eval *eval, int64_t id, const EvalCall *call)
 {
     if (id < 0 || id >= eval->device_count)
-        eval_fail(call, "device %lld of its group is not one of %u devices", (long long)id,
-                  eval->device_count);
+        eval_fail(call, "device %lld of its group is not one of %u devices",
+                  (long long)id, eval->device_count);
     if (id == call->device->id)
         m->own = m->count;
     m->ids[m->count++] = (uint32_t)id;
@@ -73,7 +73,9 @@ static Members group_members(EvalCall *call)
     int64_t r = eval->replicas, p = eval->partitions;
     GroupMode mode = group_mode(call->inst);
     IntLists lists = group_lists(call);
-    int64_t own = mode == BY_PARTITION ? partition : mode == BY_DEVICE ? call->device->id : replica;
+    int64_t own = mode == BY_PARTITION ? partition
+                  : mode == BY_DEVICE  ? call->device->id
+                                       : replica;
     int64_t all = mode == BY_PARTITION ? p : mode == BY_DEVICE ? r * p : r;
     Ints group = {NULL, 0};
     if (lists.count > 0 && !find_group(lists, own, &group))
@@ -129,7 +131,8 @@ CollectiveState *collective_state_create(Eval *eval)
     return c;
 }
 
-static Meeting *meeting_find(CollectiveState *c, const Instruction *inst, const Members *m)
+static Meeting *meeting_find(CollectiveState *c, const Instruction *inst,
+                             const Members *m)
 {
     for (Meeting *x = c->meetings; x != NULL; x = x->next)
         if (x->inst == inst && x->ids[0] == m->ids[0] && x->operands[m->own] == NULL)
@@ -162,11 +165,21 @@ static void meeting_remove(CollectiveState *c, const Meeting *x)
 
 /* -- what a meeting gives ----------------------------------------------------------- */
 
+/* A start whose shape is (operands, results, ...). The results alone are allowed as well. */
+static bool holds_operands(const Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    if (inst->op != OP_ALL_GATHER_START && inst->op != OP_COLLECTIVE_PERMUTE_START)
+        return false;
+    return s->dtype == DT_TUPLE && s->rank >= 2 &&
+           (inst->operand_count == 1 || s->elements[0]->dtype == DT_TUPLE);
+}
+
 /* Result k of the operation proper: of a start, inside the tuple of its shape. */
 static const Shape *result_shape(const Instruction *inst, uint32_t k)
 {
     const Shape *s = inst->shape;
-    if (inst->op == OP_ALL_GATHER_START || inst->op == OP_COLLECTIVE_PERMUTE_START)
+    if (holds_operands(inst))
         s = s->elements[1];
     return s->dtype == DT_TUPLE ? s->elements[k] : s;
 }
@@ -177,7 +190,7 @@ static Value *packed(EvalCall *call, Value *const *operands, Value *const *parts
     const Instruction *inst = call->inst;
     const Shape *s = inst->shape;
     ValueHeap *heap = &call->eval->heap;
-    if (inst->op != OP_ALL_GATHER_START && inst->op != OP_COLLECTIVE_PERMUTE_START) {
+    if (!holds_operands(inst)) {
         if (s->dtype != DT_TUPLE)
             return parts[0];
         Value *v = value_tuple(heap, s);
@@ -220,14 +233,15 @@ static Value *all_reduce(EvalCall *call, const Meeting *x, uint32_t k)
     Fold f;
     fold_init(&f, call, inst_called(x->inst, 0), 1);
     Value *v = eval_array(call, result_shape(x->inst, k));
-    fold_output(&f, 0, v->shape->dtype, v->data, reduced(call, x, &f, k), (size_t)v->count);
+    fold_output(&f, 0, v->shape->dtype, v->data, reduced(call, x, &f, k),
+                (size_t)v->count);
     value_copy_sizes(v, x->operands[0][k]);
     return v;
 }
 
 /* Part `part` of `parts` equal ones of dimension d of an array, to or from one of its own. */
-static void copy_part(const Shape *whole, char *array, uint32_t parts, uint32_t part, int64_t d,
-                      char *piece, bool out)
+static void copy_part(const Shape *whole, char *array, uint32_t parts, uint32_t part,
+                      int64_t d, char *piece, bool out)
 {
     int64_t dims[EVAL_RANK_MAX], strides[EVAL_RANK_MAX], dense[EVAL_RANK_MAX];
     size_t size = dtype_info[whole->dtype].storage;
@@ -285,8 +299,8 @@ static Value *all_to_all(EvalCall *call, const Meeting *x, uint32_t k, uint32_t 
 {
     if (!inst_has(x->inst, ATTR_DIMENSIONS)) {
         if (x->inst->operand_count != x->count)
-            eval_fail(call, "%u operands for a group of %u devices", x->inst->operand_count,
-                      x->count);
+            eval_fail(call, "%u operands for a group of %u devices",
+                      x->inst->operand_count, x->count);
         return value_retain(x->operands[k][own]);
     }
     Value *v = eval_array(call, result_shape(x->inst, k));
@@ -316,7 +330,8 @@ static Value *ragged_all_to_all(EvalCall *call, const Meeting *x, uint32_t own)
         int64_t each = in[RAGGED_FROM]->count / x->count;
         int64_t in_rows = in[RAGGED_INPUT]->shape->dims[0];
         for (int64_t e = own * each; e < (own + 1) * each; e++) {
-            int64_t from = value_int(in[RAGGED_FROM], e), n = value_int(in[RAGGED_SIZE], e);
+            int64_t from = value_int(in[RAGGED_FROM], e),
+                    n = value_int(in[RAGGED_SIZE], e);
             int64_t to = value_int(in[RAGGED_TO], e);
             if (n < 0 || from < 0 || to < 0 || from > in_rows - n || to > rows - n)
                 eval_fail(call, "rows %lld to %lld + %lld of device %u do not lie inside",
@@ -417,7 +432,8 @@ static void message_send(EvalCall *call, const void *key, uint32_t target, uint3
 {
     CollectiveState *c = call->eval->collectives;
     Message *m = ARENA_NEW(call->eval->arena, Message);
-    *m = (Message){.key = key, .source = call->device->id, .target = target, .count = count};
+    *m = (Message){
+        .key = key, .source = call->device->id, .target = target, .count = count};
     m->values = ARENA_ARRAY(call->eval->arena, Value *, count);
     for (uint32_t k = 0; k < count; k++)
         m->values[k] = value_retain(values[k]);
@@ -442,7 +458,8 @@ static Message *message_take(EvalCall *call, const void *key)
 }
 
 /* This device's partner in pairs of ids: whom it sends to, or (source) hears from; -1: nobody. */
-static int64_t partner(const EvalCall *call, IntLists pairs, bool by_partition, bool source)
+static int64_t partner(const EvalCall *call, IntLists pairs, bool by_partition,
+                       bool source)
 {
     const Device *d = call->device;
     int64_t own = by_partition ? d->partition : d->replica, p = call->eval->partitions;
@@ -467,7 +484,8 @@ static void permute(EvalCall *call)
     if (call->phase == 0) {
         int64_t target = partner(call, pairs, by_partition, false);
         if (target >= 0)
-            message_send(call, inst, (uint32_t)target, inst->operand_count, call->operands);
+            message_send(call, inst, (uint32_t)target, inst->operand_count,
+                         call->operands);
         call->phase = 1;
     }
     Value **parts = ARENA_ARRAY(call->scratch, Value *, inst->operand_count);
@@ -499,7 +517,10 @@ void eval_collective(EvalCall *call)
 void eval_collective_done(EvalCall *call)
 {
     Value *v = call->operands[0];
-    call->result = value_retain(call->inst->op == OP_ALL_REDUCE_DONE ? v : v->elements[1]);
+    const Instruction *start = call->inst->operands[0];
+    bool all = start->op == OP_ALL_REDUCE_START ||
+               (op_is(start->op, OPF_COLLECTIVE) && !holds_operands(start));
+    call->result = value_retain(all ? v : v->elements[1]);
 }
 
 /* -- send and recv ------------------------------------------------------------------ */
@@ -513,7 +534,8 @@ static IntLists send_pairs(EvalCall *call, const Instruction *inst)
         if (strcmp(attr->dict->entries[i].key, "_xla_send_recv_source_target_pairs") == 0)
             text = attr->dict->entries[i].value.data;
     if (text == NULL || inst_bool(inst, ATTR_IS_HOST_TRANSFER))
-        eval_unsupported(call, "transfers to or from the host, or without source-target pairs");
+        eval_unsupported(call,
+                         "transfers to or from the host, or without source-target pairs");
     Ints *pairs = ARENA_ARRAY(call->scratch, Ints, strlen(text));
     int64_t *numbers = ARENA_ARRAY(call->scratch, int64_t, strlen(text) + 1);
     uint32_t n = 0;
@@ -539,9 +561,11 @@ static const void *channel_key(EvalCall *call, const Instruction *inst)
 
 static void send(EvalCall *call)
 {
-    int64_t target = partner(call, send_pairs(call, call->inst), call->eval->partitions > 1, false);
+    int64_t target =
+        partner(call, send_pairs(call, call->inst), call->eval->partitions > 1, false);
     if (target >= 0)
-        message_send(call, channel_key(call, call->inst), (uint32_t)target, 1, call->operands);
+        message_send(call, channel_key(call, call->inst), (uint32_t)target, 1,
+                     call->operands);
     Value *v = value_zero(&call->eval->heap, call->inst->shape);
     value_release(v->elements[0]);
     v->elements[0] = value_retain(call->operands[0]);

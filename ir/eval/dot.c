@@ -196,10 +196,10 @@ void eval_scaled_dot(EvalCall *call)
  * The ragged dimension of the left side is cut into groups. Where it is
  *   free: group i is multiplied by matrix i of the right side,
  *   contracted: each group gives a result of its own,
- *   batch: groups only say which batch elements are there at all.
+ *   batch: groups say nothing, it is a dot.
  * Sizes may depend on earlier dimensions, then each index of those is a problem of its own. */
 
-typedef enum { RAGGED_FREE, RAGGED_SUMMED, RAGGED_BATCH } RaggedMode;
+typedef enum { RAGGED_FREE, RAGGED_SUMMED } RaggedMode;
 
 typedef struct Ragged {
     const Instruction *inst;
@@ -337,12 +337,14 @@ void eval_ragged_dot(EvalCall *call)
     g->rhs_batch = inst_ints(inst, ATTR_RHS_BATCH_DIMS);
     g->rhs_sum = inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS);
     g->rhs_group = inst_ints(inst, ATTR_RHS_GROUP_DIMS);
-    g->mode = contains(g->lhs_batch, g->dim) ? RAGGED_BATCH
-              : contains(g->lhs_sum, g->dim) ? RAGGED_SUMMED
-                                             : RAGGED_FREE;
+    g->mode = contains(g->lhs_sum, g->dim) ? RAGGED_SUMMED : RAGGED_FREE;
     DType t = gemm_type(x->shape->dtype, y->shape->dtype, inst->shape->dtype);
     view_make(call, &g->lhs, x->shape->dtype, x->data, x->shape);
     view_make(call, &g->rhs, y->shape->dtype, y->data, y->shape);
+    if (contains(g->lhs_batch, g->dim)) {
+        dot_views(call, &g->lhs, &g->rhs);
+        return;
+    }
     ragged_prefix(call, g, sizes->shape);
     Value *sums = value_zero(&call->eval->heap,
                              shape_with_dtype(eval_intern(call), inst->shape, t));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/eval/call.h"
+#include "ir/eval/strided.h"
 
 /* Operands of different float types are computed in the more precise one. */
 static DType common_type(const Instruction *inst, uint32_t first, uint32_t end)
@@ -35,6 +36,42 @@ bool elementwise_kernel(const Instruction *inst, bool exact, ElementwiseKernel *
     return true;
 }
 
+/* Run-time sizes of the result: where operands differ, size 1 stands for all sizes. */
+static void join_sizes(EvalCall *call, Value *v)
+{
+    for (uint32_t i = 0; i < call->inst->operand_count; i++) {
+        const Value *x = call->operands[i];
+        for (uint32_t d = 0;
+             x->sizes != NULL && x->count == v->count && d < v->shape->rank; d++)
+            if (x->sizes[d] < x->shape->dims[d] &&
+                (v->sizes == NULL || value_size(v, d) == v->shape->dims[d] ||
+                 value_size(v, d) == 1))
+                value_set_size(v, d, x->sizes[d]);
+    }
+}
+
+/* The operand's data, its only element of a dynamic dimension repeated where the result has
+ * more. */
+static const void *stretched(EvalCall *call, const Value *x, const Value *v)
+{
+    int64_t from[EVAL_RANK_MAX], to[EVAL_RANK_MAX];
+    bool stretch = false;
+    if (x->sizes == NULL || x->shape->rank > EVAL_RANK_MAX || x->count != v->count)
+        return x->data;
+    strides_row_major(x->shape->rank, x->shape->dims, to);
+    for (uint32_t d = 0; d < x->shape->rank; d++) {
+        bool one = x->sizes[d] == 1 && value_size(v, d) > 1;
+        from[d] = one ? 0 : to[d];
+        stretch = stretch || one;
+    }
+    if (!stretch)
+        return x->data;
+    void *out = eval_temp(call, (size_t)x->count, value_element_bytes(x));
+    strided_copy(value_element_bytes(x), x->shape->rank, x->shape->dims, out, to, x->data,
+                 from);
+    return out;
+}
+
 void eval_elementwise(EvalCall *call)
 {
     const Instruction *inst = call->inst;
@@ -48,13 +85,14 @@ void eval_elementwise(EvalCall *call)
     }
     Value *v = eval_result(call);
     const void *in[3] = {0};
+    join_sizes(call, v);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Value *x = call->operands[i];
-        in[i] = x->data;
+        in[i] = stretched(call, x, v);
         if (x->shape->dtype != e.operand[i]) {
             void *converted =
                 eval_temp(call, (size_t)x->count, dtype_info[e.operand[i]].storage);
-            number_convert(e.operand[i], converted, x->shape->dtype, x->data,
+            number_convert(e.operand[i], converted, x->shape->dtype, in[i],
                            (size_t)x->count);
             in[i] = converted;
         }
@@ -63,8 +101,6 @@ void eval_elementwise(EvalCall *call)
         else if (x->count != v->count)
             eval_fail(call, "operand %u has %lld elements but the result has %lld", i,
                       (long long)x->count, (long long)v->count);
-        if (x->sizes != NULL && x->shape->rank == v->shape->rank)
-            value_copy_sizes(v, x);
     }
     if (e.kernel.single != 0 && inst->op != OP_CLAMP && inst->op != OP_SELECT)
         eval_fail(call, "operands have different sizes");

@@ -133,6 +133,33 @@ static bool is_empty(uint32_t rank, const int64_t *dims)
     return false;
 }
 
+/* Run-time sizes of the result: those of the indices, and of operand dimensions taken whole. */
+static void gather_sizes(EvalCall *call, Value *v)
+{
+    const Instruction *inst = call->inst;
+    const Value *x = call->operands[0], *indices = call->operands[1];
+    Ints offset = inst_ints(inst, ATTR_OFFSET_DIMS),
+         sizes = inst_ints(inst, ATTR_SLICE_SIZES);
+    Ints collapsed = inst_ints(inst, ATTR_COLLAPSED_SLICE_DIMS);
+    Ints batch = inst_ints(inst, ATTR_OPERAND_BATCHING_DIMS);
+    uint32_t d = 0, window = 0;
+    for (uint32_t k = 0; indices->sizes != NULL && k < v->shape->rank; k++) {
+        if (contains(offset, k, NULL))
+            continue;
+        d += d == inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0);
+        if (d < indices->shape->rank)
+            value_set_size(v, k, indices->sizes[d]);
+        d++;
+    }
+    for (d = 0; x->sizes != NULL && d < x->shape->rank; d++) {
+        if (contains(collapsed, d, NULL) || contains(batch, d, NULL))
+            continue;
+        if (sizes.data[d] == x->shape->dims[d])
+            value_set_size(v, (uint32_t)offset.data[window], x->sizes[d]);
+        window++;
+    }
+}
+
 void eval_gather(EvalCall *call)
 {
     static const WalkNames names = {ATTR_OFFSET_DIMS, ATTR_COLLAPSED_SLICE_DIMS,
@@ -162,17 +189,7 @@ void eval_gather(EvalCall *call)
             strided_copy(size, w.window_rank, w.window_dims, out, w.window_other_strides,
                          in, w.window_operand_strides);
     } while (index_next(w.batch_rank, w.batch_dims, batch));
-    /* A dynamic number of index vectors gives as many windows. */
-    for (uint32_t k = 0, d = 0; call->operands[1]->sizes != NULL && k < v->shape->rank;
-         k++) {
-        if (contains(inst_ints(call->inst, ATTR_OFFSET_DIMS), k, NULL))
-            continue;
-        if (d == inst_int(call->inst, ATTR_INDEX_VECTOR_DIM, 0))
-            d++;
-        if (d < call->operands[1]->shape->rank)
-            value_set_size(v, k, call->operands[1]->sizes[d]);
-        d++;
-    }
+    gather_sizes(call, v);
 }
 
 /* -- scatter ------------------------------------------------------------------------ */

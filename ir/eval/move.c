@@ -245,6 +245,8 @@ void eval_iota(EvalCall *call)
     check_rank(call);
     Value *v = eval_result(call);
     int64_t d = inst_int(call->inst, ATTR_IOTA_DIMENSION, 0), n = v->shape->dims[d];
+    if (v->count == 0)
+        return;
     int64_t *counts = eval_temp(call, (size_t)n, sizeof *counts);
     for (int64_t i = 0; i < n; i++)
         counts[i] = i;

@@ -8,12 +8,40 @@
 
 /* -- plans -------------------------------------------------------------------------- */
 
+/* What must run though nothing that the root needs depends on it. */
+static bool has_effect(const Instruction *inst)
+{
+    return op_is(inst->op,
+                 OPF_EFFECT | OPF_COLLECTIVE | OPF_ASYNC_START | OPF_ASYNC_DONE) ||
+           inst->op == OP_CUSTOM_CALL;
+}
+
+/* Drops what is not needed for the root or an effect; order is topological. */
+static uint32_t drop_dead(const Computation *comp, Instruction **order, uint32_t n,
+                          Arena *scratch)
+{
+    bool *needed = ARENA_ARRAY(scratch, bool, comp->instruction_count);
+    uint32_t kept = 0;
+    needed[comp->root->id] = true;
+    for (uint32_t i = n; i-- > 0;) {
+        const Instruction *inst = order[i];
+        needed[inst->id] = needed[inst->id] || has_effect(inst);
+        for (uint32_t k = 0; needed[inst->id] && k < inst->operand_count; k++)
+            needed[inst->operands[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (needed[order[i]->id])
+            order[kept++] = order[i];
+    return kept;
+}
+
 /* Elements of parameters are taken out first, so that the tuple dies early and a loop can
  * update its arrays in place. */
 static void plan_order(Plan *plan, Arena *arena, Arena *scratch)
 {
     uint32_t n = 0;
     Instruction **order = computation_post_order(plan->comp, scratch, &n);
+    n = drop_dead(plan->comp, order, n, scratch);
     plan->count = n;
     plan->order = ARENA_ARRAY(arena, Instruction *, n);
     uint32_t at = 0;
