@@ -1,0 +1,57 @@
+/* From a scheduled module to kernels and plan. See codegen.c. */
+#ifndef GXC_CODEGEN_CODEGEN_H
+#define GXC_CODEGEN_CODEGEN_H
+
+#include "codegen/assemble.h"
+#include "ir/analysis/target.h"
+#include "ir/module.h"
+
+enum { LIBRARY_CUBLASLT = 1, LIBRARY_CUDNN = 2, LIBRARY_ALL = 3 };
+
+typedef enum {
+    STAGE_ARTEFACT,
+    STAGE_LLVM,  /* the kernels in gx.* form, text */
+    STAGE_PTX,   /* text */
+    STAGE_CUBIN, /* the cubin alone */
+    STAGE_PLAN,  /* the plan as text */
+} CodegenStage;
+
+typedef struct CodegenOptions {
+    Cuda cuda;               /* found by cuda_find */
+    const char *cuda_error;  /* why it was not found: an error only once something needs it */
+    bool emu;                /* add the host object */
+    bool contract;           /* a * b + c may become fma */
+    uint32_t jobs;
+    CodegenStage stage;
+    const char *options_text; /* for the plan's record */
+    const char *gxc_version;
+    uint8_t module_hash[16];
+    const char *hlo;          /* text to embed, or NULL */
+    size_t hlo_length;
+} CodegenOptions;
+
+/* Numbers of one variant, for the report. */
+typedef struct CodegenReport {
+    const char *target;
+    uint64_t launches, copies, collectives, host_calls, host_syncs, distinct_kernels;
+    uint64_t bytes_accessed, argument_bytes, result_bytes, aliased_bytes, constant_bytes;
+    uint64_t temp_bytes, workspace_bytes, peak_bytes;
+    uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
+    uint64_t vector_bytes, plain_bytes; /* of contiguous accesses: in 16-byte ones, in all */
+    double llvm_seconds, assembler_seconds, plan_seconds, emu_seconds; /* processor time */
+} CodegenReport;
+
+typedef struct Codegen Codegen;
+
+/* One Codegen makes one artefact; variants are added in order. All memory is in `a`. */
+Codegen *codegen_create(Arena *a, const CodegenOptions *options);
+/* Compiles a module at LEVEL_SCHEDULED for a target. False after messages to m->diag. */
+bool codegen_add_variant(Codegen *cg, Module *m, const Target *target);
+/* The bytes that the stage asks for; false after messages to `d`. */
+bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size);
+/* Numbers of variant i; NULL if there are fewer. */
+const CodegenReport *codegen_report(const Codegen *cg, size_t i);
+/* Gives back what is not in the arena (LLVM's objects). NULL is fine. */
+void codegen_destroy(Codegen *cg);
+
+#endif

@@ -1,0 +1,542 @@
+/* The compiler as a library: gxc_compile, gxc_evaluate, gxc_signature. Sets up arena,
+ * diagnostics and the escape that every early end of a compile returns to. See gxc.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codegen/codegen.h"
+#include "frontend/parse.h"
+#include "frontend/report.h"
+#include "frontend/result.h"
+#include "ir/bug.h"
+#include "ir/print.h"
+#include "passes/pipeline.h"
+#include "passes/settings.h"
+
+/* One call: what was asked, and what there is so far. */
+typedef struct Compile {
+    Arena *arena, *scratch;
+    Diag *diag;
+    const char *name;
+    const char *input;
+    size_t size;
+    gxc_options options;
+    gxc_result *result;
+    gxc_status status; /* why it ended early */
+    PipelineOptions pipeline;
+    PassSettings settings;
+    Target *targets;
+    size_t target_count;
+    bool emu;
+    Codegen *codegen;
+    size_t device_count, parameter_count; /* gxc_evaluate */
+    const gxc_array *inputs;
+    StageTimes times;
+} Compile;
+
+typedef void CompileFn(Compile *c);
+
+static void usage_error(Compile *c, const char *format, ...) GXC_FORMAT(2, 3);
+static void usage_error(Compile *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    diag_error(c->diag, (Span){0, 0}, "%s", arena_vprintf(c->arena, format, args));
+    va_end(args);
+    c->status = GXC_USAGE;
+}
+
+static bool has_failed(const Compile *c)
+{
+    return c->status != GXC_OK || c->diag->error_count != 0;
+}
+
+/* -- options ---------------------------------------------------------------------------------- */
+
+static void check_targets(Compile *c)
+{
+    const gxc_options *o = &c->options;
+    c->targets = ARENA_ARRAY(c->arena, Target, o->target_count + 1);
+    c->emu = o->target_count == 0;
+    for (size_t i = 0; i < o->target_count; i++) {
+        Target t;
+        if (strcmp(o->targets[i], "emu") == 0)
+            c->emu = true;
+        else if (!target_find(o->targets[i], &t))
+            usage_error(c, "unknown target \"%s\"; targets are %s, emu", o->targets[i],
+                        target_names());
+        else
+            c->targets[c->target_count++] = t;
+    }
+    if (c->target_count == 0 && target_find("sm_90a", &c->targets[0]))
+        c->target_count = 1;
+}
+
+static void check_options(Compile *c)
+{
+    const gxc_options *o = &c->options;
+    check_targets(c);
+    settings_init(&c->settings);
+    c->settings.level = o->opt_level_set ? o->opt_level : 1;
+    for (size_t i = 0; i < o->setting_count; i++) {
+        SettingStatus st = settings_set(&c->settings, o->settings[i]);
+        if (st == SETTING_UNKNOWN)
+            usage_error(c, "unknown setting \"%s\"; gxc --list-settings names them",
+                        o->settings[i]);
+        else if (st == SETTING_BAD_VALUE)
+            usage_error(c, "setting \"%s\" has no value that it takes", o->settings[i]);
+    }
+    const char *lists[] = {o->passes, o->skip,
+                           o->print_after != NULL && strcmp(o->print_after, "all") != 0
+                               ? o->print_after
+                               : NULL};
+    for (size_t i = 0; i < 3; i++) {
+        const char *unknown = pipeline_unknown_name(lists[i]);
+        if (unknown != NULL)
+            usage_error(c, "unknown pass \"%.*s\"; gxc --list-passes names them",
+                        (int)strcspn(unknown, ","), unknown);
+    }
+    if (c->settings.level < 0 || c->settings.level > 2)
+        usage_error(c, "optimisation level %lld; levels are 0, 1, 2",
+                    (long long)c->settings.level);
+    if (o->replicas < 0 || o->partitions < 0)
+        usage_error(c, "replica and partition counts must be positive");
+}
+
+/* -- stages ------------------------------------------------------------------------------------ */
+
+static void progress(const Compile *c, const char *stage, size_t done, size_t of)
+{
+    if (c->options.progress != NULL)
+        c->options.progress(c->options.progress_user, stage, done, of);
+}
+
+/* Text to verified module; NULL after messages. */
+static Module *read_module(Compile *c)
+{
+    progress(c, "parse", 0, 1);
+    stage_begin(&c->times, "parse");
+    Module *m = hlo_parse(c->arena, c->diag);
+    if (m == NULL)
+        return NULL;
+    stage_begin(&c->times, "verify");
+    if (!module_verify(m, LEVEL_WELL_FORMED, c->scratch))
+        return NULL;
+    arena_reset(c->scratch);
+    if (c->options.replicas != 0)
+        m->config.replica_count = c->options.replicas;
+    if (c->options.partitions != 0)
+        m->config.num_partitions = c->options.partitions;
+    return m;
+}
+
+static void write_dump(Compile *c, const char *name, const char *text, size_t length)
+{
+    char *path = arena_printf(c->arena, "%s/%s", c->options.dump_dir, name);
+    FILE *f = fopen(path, "wb");
+    bool ok = f != NULL && fwrite(text, 1, length, f) == length;
+    ok &= f != NULL && fclose(f) == 0;
+    if (!ok)
+        diag_error(c->diag, (Span){0, 0}, "cannot write %s: %s", path, strerror(errno));
+}
+
+static void after_pass(void *user, unsigned number, const char *pass, bool changed,
+                       const Module *m)
+{
+    Compile *c = user;
+    const gxc_options *o = &c->options;
+    progress(c, pass, number, 0);
+    bool print = o->print_after != NULL && (strcmp(o->print_after, "all") == 0 ||
+                                            strcmp(o->print_after, pass) == 0);
+    if (!print && (o->dump_dir == NULL || !changed))
+        return;
+    size_t length;
+    const char *text = module_print(c->arena, m, PRINT_DEFAULT, &length);
+    if (print)
+        diag_note(c->diag, (Span){0, 0}, "after %s%s:\n%s", pass,
+                  changed ? "" : " (no change)", text);
+    if (o->dump_dir != NULL)
+        write_dump(c, arena_printf(c->arena, "%03u-%s.hlo", number, pass), text, length);
+}
+
+static bool run_passes(Compile *c, Module *m, const Target *target)
+{
+    const gxc_options *o = &c->options;
+    PassContext cx = {.scratch = c->scratch,
+                      .target = target,
+                      .settings = &c->settings,
+                      .opt_level = (int)c->settings.level};
+    c->pipeline =
+        (PipelineOptions){.only = o->passes,
+                          .skip = o->skip,
+                          .verify_each = o->print_after != NULL || o->dump_dir != NULL,
+                          .after = after_pass,
+                          .user = c};
+    stage_begin(&c->times, "passes");
+    return pipeline_run(m, &cx, &c->pipeline);
+}
+
+static void hash_module(Compile *c, const Module *m)
+{
+    size_t length;
+    const char *text = module_print(c->arena, m, PRINT_CANONICAL, &length);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, length));
+    memcpy(c->result->module_hash, canonical.digest, 16);
+}
+
+static void emit_hlo(Compile *c, const Module *m)
+{
+    const char *form = c->options.print;
+    PrintForm print = PRINT_DEFAULT;
+    if (form != NULL && strcmp(form, "long") == 0)
+        print = PRINT_LONG;
+    else if (form != NULL && strcmp(form, "short") == 0)
+        print = PRINT_SHORT;
+    else if (form != NULL && strcmp(form, "default") != 0)
+        usage_error(c, "unknown print form \"%s\"; forms are default, long, short", form);
+    stage_begin(&c->times, "print");
+    c->result->bytes = module_print(c->arena, m, print, &c->result->size);
+}
+
+static bool find_stage(Compile *c, CodegenStage *out)
+{
+    static const struct {
+        const char *name;
+        CodegenStage stage;
+    } stages[] = {{"llvm", STAGE_LLVM},
+                  {"ptx", STAGE_PTX},
+                  {"cubin", STAGE_CUBIN},
+                  {"plan", STAGE_PLAN}};
+    *out = STAGE_ARTEFACT;
+    if (c->options.emit == NULL)
+        return true;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        if (strcmp(c->options.emit, stages[i].name) == 0) {
+            *out = stages[i].stage;
+            return true;
+        }
+    }
+    usage_error(c,
+                "unknown --emit form \"%s\"; forms are hlo, pb, llvm, ptx, cubin, plan",
+                c->options.emit);
+    return false;
+}
+
+static bool codegen_options(Compile *c, CodegenOptions *o)
+{
+    const gxc_options *given = &c->options;
+    char settings[1024];
+    settings_text(&c->settings, settings, sizeof settings);
+    *o = (CodegenOptions){
+        .emu = c->emu,
+        .contract = !given->fp_contract_off,
+        .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
+        .options_text =
+            arena_printf(c->arena, "-O%lld%s%s", (long long)c->settings.level,
+                         given->fp_contract_off ? " --fp-contract=off" : "", settings),
+        .gxc_version = GXC_VERSION,
+        .hlo = given->embed_hlo ? c->input : NULL,
+        .hlo_length = c->size};
+    memcpy(o->module_hash, c->result->module_hash, sizeof o->module_hash);
+    AssemblerKind kind = ASSEMBLER_ANY;
+    if (given->assembler != NULL && strcmp(given->assembler, "nvjitlink") == 0)
+        kind = ASSEMBLER_NVJITLINK;
+    else if (given->assembler != NULL && strcmp(given->assembler, "ptxas") == 0)
+        kind = ASSEMBLER_PTXAS;
+    else if (given->assembler != NULL)
+        usage_error(c, "unknown assembler \"%s\"; assemblers are nvjitlink, ptxas",
+                    given->assembler);
+    if (!cuda_find(c->arena, given->cuda, kind, &o->cuda, &o->cuda_error) &&
+        o->cuda_error == NULL)
+        o->cuda_error = "CUDA's parts were not found";
+    return find_stage(c, &o->stage) && !has_failed(c);
+}
+
+/* -- the calls ----------------------------------------------------------------------------------- */
+
+static void compile_variants(Compile *c, Module *first)
+{
+    CodegenOptions o;
+    hash_module(c, first);
+    if (!codegen_options(c, &o))
+        return;
+    c->codegen = codegen_create(c->arena, &o);
+    for (size_t i = 0; i < c->target_count; i++) {
+        /* passes change the module in place: further variants start from the text again */
+        Module *m = i == 0 ? first : read_module(c);
+        if (m == NULL || !run_passes(c, m, &c->targets[i]))
+            return;
+        stage_begin(&c->times, "codegen");
+        if (!codegen_add_variant(c->codegen, m, &c->targets[i]) || has_failed(c))
+            return;
+    }
+    stage_begin(&c->times, "artefact");
+    codegen_finish(c->codegen, c->diag, &c->result->bytes, &c->result->size);
+    stage_end(&c->times);
+    report_make(c->result, c->codegen, &c->times);
+}
+
+static void do_compile(Compile *c)
+{
+    const gxc_options *o = &c->options;
+    Module *m = read_module(c);
+    if (m == NULL || o->verify_only)
+        return;
+    result_set_signature(c->result, m, &(EvalOptions){0});
+    if (o->emit != NULL && strcmp(o->emit, "hlo") == 0) {
+        if (run_passes(c, m, &c->targets[0]))
+            emit_hlo(c, m);
+        return;
+    }
+    if (o->emit != NULL && strcmp(o->emit, "pb") == 0) {
+        diag_unsupported(c->diag, (Span){0, 0}, "writing HloModuleProto (--emit=pb)");
+        return;
+    }
+    compile_variants(c, m);
+}
+
+static void do_signature(Compile *c)
+{
+    Module *m = read_module(c);
+    if (m == NULL)
+        return;
+    EvalOptions grid = {.replicas = c->options.replicas,
+                        .partitions = c->options.partitions};
+    result_set_signature(c->result, m, &grid);
+    hash_module(c, m);
+}
+
+/* The argument literal of a parameter from consecutive leaves; NULL after a message. */
+static Literal *argument_literal(Compile *c, const Shape *s, const gxc_array **next)
+{
+    if (shape_is_tuple(s)) {
+        Literal *l = literal_create(c->arena, s);
+        for (uint32_t i = 0; i < s->rank; i++) {
+            l->elements[i] = argument_literal(c, s->elements[i], next);
+            if (l->elements[i] == NULL)
+                return NULL;
+        }
+        return l;
+    }
+    const gxc_array *a = (*next)++;
+    Literal *l = literal_create(c->arena, s);
+    bool fits = strcmp(a->dtype, dtype_name(s->dtype)) == 0 && a->rank == s->rank &&
+                a->bytes == literal_bytes(l);
+    for (uint32_t i = 0; fits && i < s->rank; i++)
+        fits = a->dims[i] == s->dims[i];
+    if (!fits) {
+        diag_error(c->diag, (Span){0, 0},
+                   "an input is %s with %zu bytes, the parameter is %s", a->dtype,
+                   a->bytes, shape_text(c->arena, s, false));
+        return NULL;
+    }
+    if (a->bytes != 0)
+        memcpy(l->data, a->data, a->bytes);
+    return l;
+}
+
+static bool bind_arguments(Compile *c, const Module *m, EvalDevice *devices)
+{
+    const gxc_result *r = c->result;
+    if (c->device_count != r->device_count || c->parameter_count != r->parameter_count) {
+        diag_error(
+            c->diag, (Span){0, 0},
+            "inputs are for %zu devices and %zu parameters, the program has %zu and %zu",
+            c->device_count, c->parameter_count, r->device_count, r->parameter_count);
+        return false;
+    }
+    const gxc_array *next = c->inputs;
+    uint32_t count = m->entry->parameter_count;
+    for (size_t d = 0; d < c->device_count; d++) {
+        const Literal **arguments =
+            ARENA_ARRAY(c->arena, const Literal *, (size_t)count + 1);
+        for (uint32_t p = 0; p < count; p++) {
+            arguments[p] = argument_literal(c, m->entry->parameters[p]->shape, &next);
+            if (arguments[p] == NULL)
+                return false;
+        }
+        devices[d] = (EvalDevice){.argument_count = count, .arguments = arguments};
+    }
+    return true;
+}
+
+static size_t add_output(gxc_array *out, const Literal *l)
+{
+    if (shape_is_tuple(l->shape)) {
+        size_t n = 0;
+        for (uint32_t i = 0; i < l->shape->rank; i++)
+            n += add_output(out + n, l->elements[i]);
+        return n;
+    }
+    *out = (gxc_array){.dtype = dtype_name(l->shape->dtype),
+                       .rank = l->shape->rank,
+                       .dims = l->shape->dims,
+                       .data = l->data,
+                       .bytes = shape_is_array(l->shape) ? literal_bytes(l) : 0};
+    return 1;
+}
+
+static void do_evaluate(Compile *c)
+{
+    Module *m = read_module(c);
+    if (m == NULL)
+        return;
+    gxc_result *r = c->result;
+    EvalOptions options = {.replicas = c->options.replicas,
+                           .partitions = c->options.partitions};
+    result_set_signature(r, m, &options);
+    hash_module(c, m);
+    EvalDevice *devices = ARENA_ARRAY(c->arena, EvalDevice, c->device_count + 1);
+    if (!bind_arguments(c, m, devices))
+        return;
+    const char *error = NULL;
+    stage_begin(&c->times, "evaluate");
+    EvalStatus st = module_evaluate(m, &options, (uint32_t)c->device_count, devices,
+                                    c->arena, &error);
+    if (st == EVAL_UNSUPPORTED)
+        diag_unsupported(c->diag, (Span){0, 0}, "%s", error);
+    else if (st != EVAL_OK)
+        diag_error(c->diag, (Span){0, 0}, "%s", error);
+    if (st != EVAL_OK)
+        return;
+    r->outputs = ARENA_ARRAY(c->arena, gxc_array, r->output_count * c->device_count + 1);
+    for (size_t d = 0; d < c->device_count; d++)
+        add_output(r->outputs + d * r->output_count, devices[d].result);
+    r->evaluated = true;
+}
+
+/* -- entry and early ends ---------------------------------------------------------------------------- */
+
+/* Keeps the input for whoever looks into a bug; the name is made from the input. */
+static const char *write_replay(Compile *c, const char *message)
+{
+    uint64_t hash = XXH3_64bits(c->input, c->size);
+    const char *dir = c->options.replay_dir != NULL ? c->options.replay_dir : ".";
+    const char *path = arena_printf(c->arena, "%s/gxc-replay-%016llx.hlo", dir,
+                                    (unsigned long long)hash);
+    FILE *f = fopen(path, "wb");
+    if (f == NULL)
+        return NULL;
+    const char *pass = c->pipeline.current != NULL ? c->pipeline.current : "none";
+    fprintf(f, "// bug in gxc %s, in pass %s: %s\n// replay: gxc -O%lld %s\n",
+            GXC_VERSION, pass, message, (long long)c->settings.level, path);
+    bool ok = fwrite(c->input, 1, c->size, f) == c->size;
+    return fclose(f) == 0 && ok ? path : NULL;
+}
+
+static void finish_escape(Compile *c, const Escape *e)
+{
+    if (e->kind == ESCAPE_UNSUPPORTED) {
+        diag_unsupported(c->diag, (Span){0, 0}, "%s", e->message);
+        return;
+    }
+    c->status = GXC_BUG;
+    if (e->kind == ESCAPE_MEMORY) {
+        diag_error(c->diag, (Span){0, 0}, "%s", e->message);
+        return;
+    }
+    const char *replay = write_replay(c, e->message);
+    diag_error(c->diag, (Span){0, 0}, "internal error in %s: %s",
+               c->pipeline.current != NULL ? c->pipeline.current : "gxc", e->message);
+    diag_note(c->diag, (Span){0, 0}, "this is a bug of gxc; please report it%s%s",
+              replay != NULL ? " with " : "", replay != NULL ? replay : "");
+}
+
+static gxc_status status_of(const Compile *c)
+{
+    if (c->status != GXC_OK)
+        return c->status;
+    if (c->diag->error_count == 0)
+        return GXC_OK;
+    return c->diag->unsupported_count == c->diag->error_count ? GXC_UNSUPPORTED
+                                                              : GXC_INVALID;
+}
+
+static gxc_status run(const char *name, const void *input, size_t size,
+                      const gxc_options *options, CompileFn *work, Compile *c,
+                      gxc_result **out)
+{
+    *out = NULL;
+    Escape setup;
+    escape_push(&setup);
+    if (setjmp(setup.target) == 0) {
+        c->arena = arena_create();
+        c->scratch = arena_create();
+        c->result = ARENA_NEW(c->arena, gxc_result);
+        c->result->arena = c->arena;
+        c->name = name;
+        c->input = input;
+        c->size = size;
+        if (options != NULL)
+            memcpy(&c->options, options,
+                   options->struct_size < sizeof c->options ? options->struct_size
+                                                            : sizeof c->options);
+        c->diag = diag_create(c->arena, name, input, size);
+        Escape e;
+        escape_push(&e);
+        if (setjmp(e.target) == 0) {
+            check_options(c);
+            if (!has_failed(c))
+                work(c);
+        }
+        escape_pop(&e);
+        if (e.kind != ESCAPE_NONE)
+            finish_escape(c, &e);
+        stage_end(&c->times);
+        if (c->options.timing)
+            stage_notes(&c->times, c->diag);
+        c->result->diagnostics = diag_render(c->diag, c->options.colour != 0);
+        *out = c->result;
+    } else {
+        c->status = GXC_BUG;
+    }
+    escape_pop(&setup);
+    arena_destroy(c->scratch);
+    codegen_destroy(c->codegen);
+    if (*out == NULL) {
+        arena_destroy(c->arena);
+        return GXC_BUG;
+    }
+    gxc_status st = status_of(c);
+    if (st != GXC_OK) { /* nothing half made leaves the library */
+        c->result->bytes = NULL;
+        c->result->size = 0;
+    }
+    return st;
+}
+
+gxc_status gxc_compile(const char *name, const void *input, size_t size,
+                       const gxc_options *options, gxc_result **out)
+{
+    Compile c = {.status = GXC_OK};
+    return run(name, input, size, options, do_compile, &c, out);
+}
+
+gxc_status gxc_signature(const char *name, const void *input, size_t size,
+                         const gxc_options *options, gxc_result **out)
+{
+    Compile c = {.status = GXC_OK};
+    return run(name, input, size, options, do_signature, &c, out);
+}
+
+gxc_status gxc_evaluate(const char *name, const void *input, size_t size,
+                        const gxc_options *options, size_t device_count,
+                        size_t parameter_count, const gxc_array *inputs, gxc_result **out)
+{
+    Compile c = {.status = GXC_OK,
+                 .device_count = device_count,
+                 .parameter_count = parameter_count,
+                 .inputs = inputs};
+    return run(name, input, size, options, do_evaluate, &c, out);
+}
+
+void gxc_result_destroy(gxc_result *r)
+{
+    if (r != NULL)
+        arena_destroy(r->arena);
+}

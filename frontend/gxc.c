@@ -1,0 +1,431 @@
+/* The program gxc: options, files, exit codes. The compiler itself is libgxc (gxc.h). */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "frontend/gxc.h"
+
+const char *argp_program_version = "gxc " GXC_VERSION;
+
+enum {
+    KEY_TARGET = 256,
+    KEY_EMIT,
+    KEY_VERIFY,
+    KEY_PRINT,
+    KEY_REPLICAS,
+    KEY_PARTITIONS,
+    KEY_JOBS,
+    KEY_PASSES,
+    KEY_SKIP,
+    KEY_PRINT_AFTER,
+    KEY_DUMP_DIR,
+    KEY_LIST,
+    KEY_EXPLAIN,
+    KEY_REPORT,
+    KEY_TIMING,
+    KEY_LIBRARIES,
+    KEY_ASSEMBLER,
+    KEY_CUDA,
+    KEY_CACHE_DIR,
+    KEY_EMBED_HLO,
+    KEY_FP_CONTRACT,
+    KEY_SET,
+    KEY_LIST_PASSES,
+    KEY_LIST_OPS,
+    KEY_LIST_TARGETS,
+    KEY_LIST_UNSUPPORTED,
+    KEY_LIST_SETTINGS,
+};
+
+static const struct argp_option rows[] = {
+    {"output", 'o', "FILE", 0, "Write to FILE (- is standard output)", 0},
+    {"target", KEY_TARGET, "T", 0, "GPU (sm_90a, h100) or emu; may be repeated", 0},
+    {NULL, 'O', "LEVEL", 0, "Optimisation: 0, 1 (default), 2", 0},
+    {"emit", KEY_EMIT, "FORM", 0,
+     "hlo, pb, llvm, ptx, cubin or plan instead of the artefact", 0},
+    {"print", KEY_PRINT, "FORM", 0, "Form of hlo: default, long, short", 0},
+    {"verify", KEY_VERIFY, NULL, 0, "Parse and verify only", 0},
+    {"replicas", KEY_REPLICAS, "N", 0, "Replace the header's replica_count", 0},
+    {"partitions", KEY_PARTITIONS, "N", 0, "Replace the header's num_partitions", 0},
+    {"jobs", KEY_JOBS, "N", 0, "Threads; never changes the result", 0},
+    {"passes", KEY_PASSES, "A,B", 0, "Run only these passes (none: none)", 0},
+    {"skip", KEY_SKIP, "A,B", 0, "Leave these passes out", 0},
+    {"print-after", KEY_PRINT_AFTER, "PASS", 0, "Show the module after a pass, or all",
+     0},
+    {"dump-dir", KEY_DUMP_DIR, "DIR", 0, "Write every stage into DIR", 0},
+    {"set", KEY_SET, "NAME=VALUE", 0, "A switch or threshold of --list-settings", 0},
+    {"report", KEY_REPORT, "FORM", OPTION_ARG_OPTIONAL,
+     "Numbers on standard output: text, json", 0},
+    {"timing", KEY_TIMING, NULL, 0, "Time by stage on standard error", 0},
+    {NULL, 'v', NULL, 0, "Say what is done", 0},
+    {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
+    {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
+    {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
+    {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
+    {"embed-hlo", KEY_EMBED_HLO, NULL, 0, "Put the text into the artefact", 0},
+    {"fp-contract", KEY_FP_CONTRACT, "off", 0, "Never fuse a*b+c", 0},
+    {"list-passes", KEY_LIST_PASSES, NULL, 0, "List and exit; so do the next four", 0},
+    {"list-ops", KEY_LIST_OPS, NULL, 0, "Opcodes", 0},
+    {"list-targets", KEY_LIST_TARGETS, NULL, 0, "Targets", 0},
+    {"list-settings", KEY_LIST_SETTINGS, NULL, 0, "Settings of passes", 0},
+    {"list-unsupported", KEY_LIST_UNSUPPORTED, NULL, 0, "What gxc cannot do yet", 0},
+    {"explain", KEY_EXPLAIN, "OPCODE", 0, "What an opcode means", 0},
+    {0},
+};
+
+typedef struct Request {
+    gxc_options options;
+    const char *input, *output, *report, *list, *explain;
+    bool verbose;
+    const char **targets, **settings;
+} Request;
+
+static long parse_count(struct argp_state *state, const char *text, long least)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < least || value > 1 << 20)
+        argp_error(state, "\"%s\" is no number from %ld to %d", text, least, 1 << 20);
+    return value;
+}
+
+static const char **append(const char **list, size_t *count, const char *value)
+{
+    const char **grown = realloc((void *)list, (*count + 1) * sizeof *list);
+    if (grown == NULL) {
+        fputs("gxc: out of memory\n", stderr);
+        exit(GXC_BUG);
+    }
+    grown[(*count)++] = value;
+    return grown;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    Request *r = state->input;
+    gxc_options *o = &r->options;
+    switch (key) {
+    case 'o':
+        r->output = arg;
+        break;
+    case 'O':
+        o->opt_level = (int)parse_count(state, arg, 0);
+        o->opt_level_set = 1;
+        break;
+    case 'v':
+        r->verbose = true;
+        break;
+    case KEY_TARGET:
+        r->targets = append(r->targets, &o->target_count, arg);
+        break;
+    case KEY_EMIT:
+        o->emit = arg;
+        break;
+    case KEY_PRINT:
+        o->print = arg;
+        break;
+    case KEY_VERIFY:
+        o->verify_only = 1;
+        break;
+    case KEY_REPLICAS:
+        o->replicas = parse_count(state, arg, 1);
+        break;
+    case KEY_PARTITIONS:
+        o->partitions = parse_count(state, arg, 1);
+        break;
+    case KEY_JOBS:
+        o->jobs = (int)parse_count(state, arg, 1);
+        break;
+    case KEY_PASSES:
+        o->passes = arg;
+        break;
+    case KEY_SKIP:
+        o->skip = arg;
+        break;
+    case KEY_PRINT_AFTER:
+        o->print_after = arg;
+        break;
+    case KEY_DUMP_DIR:
+        o->dump_dir = arg;
+        break;
+    case KEY_SET:
+        r->settings = append(r->settings, &o->setting_count, arg);
+        break;
+    case KEY_REPORT:
+        r->report = arg != NULL ? arg : "text";
+        if (strcmp(r->report, "text") != 0 && strcmp(r->report, "json") != 0)
+            argp_error(state, "--report takes text or json, not \"%s\"", arg);
+        break;
+    case KEY_TIMING:
+        o->timing = 1;
+        break;
+    case KEY_LIBRARIES:
+        o->libraries = arg;
+        break;
+    case KEY_ASSEMBLER:
+        o->assembler = arg;
+        break;
+    case KEY_CUDA:
+        o->cuda = arg;
+        break;
+    case KEY_CACHE_DIR:
+        o->cache_dir = arg;
+        break;
+    case KEY_EMBED_HLO:
+        o->embed_hlo = 1;
+        break;
+    case KEY_FP_CONTRACT:
+        if (strcmp(arg, "off") != 0 && strcmp(arg, "on") != 0)
+            argp_error(state, "--fp-contract takes on or off, not \"%s\"", arg);
+        o->fp_contract_off = strcmp(arg, "off") == 0;
+        break;
+    case KEY_LIST_PASSES:
+        r->list = "passes";
+        break;
+    case KEY_LIST_OPS:
+        r->list = "ops";
+        break;
+    case KEY_LIST_TARGETS:
+        r->list = "targets";
+        break;
+    case KEY_LIST_SETTINGS:
+        r->list = "settings";
+        break;
+    case KEY_LIST_UNSUPPORTED:
+        r->list = "unsupported";
+        break;
+    case KEY_EXPLAIN:
+        r->explain = arg;
+        break;
+    case ARGP_KEY_ARG:
+        if (r->input != NULL)
+            argp_error(state, "one input only; found %s and %s", r->input, arg);
+        r->input = arg;
+        break;
+    case ARGP_KEY_END:
+        if (r->input == NULL && r->list == NULL && r->explain == NULL)
+            argp_error(state, "no input file");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+/* The whole file; NULL after a message. An input is read by size where it has one. */
+static char *read_all(const char *name, size_t *size)
+{
+    bool standard = strcmp(name, "-") == 0;
+    FILE *f = standard ? stdin : fopen(name, "rb");
+    struct stat st;
+    if (f == NULL || (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode))) {
+        fprintf(stderr, "gxc: cannot read %s: %s\n", name,
+                f == NULL ? strerror(errno) : "it is a folder");
+        if (f != NULL && !standard)
+            fclose(f);
+        return NULL;
+    }
+    size_t capacity = st.st_size > 0 ? (size_t)st.st_size + 1 : 1 << 16, length = 0;
+    char *data = malloc(capacity);
+    while (data != NULL) {
+        length += fread(data + length, 1, capacity - length, f);
+        if (length < capacity)
+            break;
+        char *grown = capacity > SIZE_MAX / 2 ? NULL : realloc(data, capacity * 2);
+        if (grown == NULL)
+            free(data);
+        data = grown;
+        capacity *= 2;
+    }
+    bool failed = ferror(f) != 0;
+    if (!standard)
+        fclose(f);
+    if (data == NULL || failed) {
+        fprintf(stderr, "gxc: cannot read %s: %s\n", name,
+                failed ? strerror(errno) : "out of memory");
+        free(data);
+        return NULL;
+    }
+    *size = length;
+    return data;
+}
+
+static bool write_all(int fd, const char *data, size_t size)
+{
+    while (size != 0) {
+        ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* To a temporary name beside the target, then renamed: no half-written file is left. */
+static bool write_file(const char *name, const void *data, size_t size)
+{
+    if (strcmp(name, "-") == 0) {
+        if (write_all(STDOUT_FILENO, data, size))
+            return true;
+        fprintf(stderr, "gxc: cannot write to standard output: %s\n", strerror(errno));
+        return false;
+    }
+    struct stat st;
+    bool special = stat(name, &st) == 0 && !S_ISREG(st.st_mode); /* /dev/null, a pipe */
+    char *temporary = malloc(strlen(name) + 32);
+    if (temporary == NULL)
+        return false;
+    if (special)
+        strcpy(temporary, name);
+    else
+        sprintf(temporary, "%s.tmp%ld", name, (long)getpid());
+    int fd = open(temporary, special ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL, 0666);
+    bool ok = fd >= 0 && write_all(fd, data, size);
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && ok) {
+        ok = false;
+        error = errno;
+    }
+    if (ok && !special && rename(temporary, name) != 0) {
+        ok = false;
+        error = errno;
+    }
+    if (!ok) {
+        fprintf(stderr, "gxc: cannot write %s: %s\n", name, strerror(error));
+        if (fd >= 0 && !special)
+            unlink(temporary);
+    }
+    free(temporary);
+    return ok;
+}
+
+static char *default_output(const char *input)
+{
+    const char *base = strcmp(input, "-") == 0 ? "out" : input;
+    size_t length = strlen(base);
+    const char *dot = strrchr(base, '.'), *slash = strrchr(base, '/');
+    if (dot != NULL && dot != base && (slash == NULL || dot > slash + 1))
+        length = (size_t)(dot - base);
+    char *name = malloc(length + sizeof ".cubin");
+    if (name != NULL) {
+        memcpy(name, base, length);
+        strcpy(name + length, ".cubin");
+    }
+    return name;
+}
+
+static void show_progress(void *user, const char *stage, size_t done, size_t of)
+{
+    (void)user;
+    if (of > 1)
+        fprintf(stderr, "\r\033[Kgxc: %s %zu/%zu", stage, done, of);
+    else
+        fprintf(stderr, "\r\033[Kgxc: %s", stage);
+}
+
+static int write_list(const Request *r)
+{
+    if (r->list != NULL) {
+        const char *text = gxc_list(r->list);
+        return text != NULL && write_file("-", text, strlen(text)) ? 0 : GXC_INVALID;
+    }
+    char *text = gxc_explain(r->explain);
+    if (text == NULL) {
+        fprintf(stderr, "gxc: unknown opcode \"%s\"; gxc --list-ops names them\n",
+                r->explain);
+        return GXC_USAGE;
+    }
+    bool ok = write_file("-", text, strlen(text));
+    gxc_free(text);
+    return ok ? 0 : GXC_INVALID;
+}
+
+static bool writes_text(const gxc_options *o)
+{
+    return o->emit != NULL && strcmp(o->emit, "cubin") != 0 && strcmp(o->emit, "pb") != 0;
+}
+
+static int compile(const Request *r)
+{
+    size_t size = 0;
+    char *input = read_all(r->input, &size);
+    if (input == NULL)
+        return GXC_INVALID;
+    gxc_options o = r->options;
+    o.struct_size = sizeof o;
+    o.targets = r->targets;
+    o.settings = r->settings;
+    o.colour = isatty(STDERR_FILENO);
+    if (r->verbose || (isatty(STDERR_FILENO) && !writes_text(&o) && !o.verify_only))
+        o.progress = show_progress;
+    gxc_result *result;
+    gxc_status st = gxc_compile(strcmp(r->input, "-") == 0 ? "<stdin>" : r->input, input,
+                                size, &o, &result);
+    if (o.progress != NULL)
+        fputs("\r\033[K", stderr);
+    if (result == NULL) {
+        fputs("gxc: out of memory\n", stderr);
+        free(input);
+        return st;
+    }
+    fputs(gxc_result_diagnostics(result), stderr);
+    size_t bytes = 0;
+    const void *data = gxc_result_bytes(result, &bytes);
+    if (st == GXC_OK && data != NULL) {
+        char *name = NULL;
+        const char *output = r->output;
+        if (output == NULL)
+            output = writes_text(&o) ? "-" : (name = default_output(r->input));
+        if (output == NULL || !write_file(output, data, bytes))
+            st = GXC_INVALID;
+        else if (o.target_count == 0 && o.emit == NULL && r->report == NULL)
+            fprintf(stderr, "gxc: wrote %s for sm_90a and the emulator\n", output);
+        free(name);
+    }
+    if (st == GXC_OK && r->report != NULL) {
+        const char *text = gxc_result_report(result, r->report);
+        if (!write_file("-", text, strlen(text)))
+            st = GXC_INVALID;
+    }
+    gxc_result_destroy(result);
+    free(input);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = rows,
+        .parser = parse_option,
+        .args_doc = "PROG.hlo|PROG.pb|-",
+        .doc =
+            "Compiles HLO ahead of time into one file with GPU kernels and the plan to "
+            "run "
+            "them.\vExit: 0 done, 1 the input is wrong, 2 usage, 3 a bug of gxc, 4 not "
+            "supported yet.",
+    };
+    argp_err_exit_status = GXC_USAGE;
+    Request r = {0};
+    error_t e = argp_parse(&argp, argc, argv, 0, NULL, &r);
+    if (e != 0)
+        return GXC_USAGE;
+    if (r.report != NULL && writes_text(&r.options) && r.output == NULL) {
+        fputs("gxc: --report and --emit both write to standard output; give -o FILE\n",
+              stderr);
+        return GXC_USAGE;
+    }
+    int status = r.list != NULL || r.explain != NULL ? write_list(&r) : compile(&r);
+    free((void *)r.targets);
+    free((void *)r.settings);
+    return status;
+}

@@ -1,0 +1,133 @@
+/* gxc_list and gxc_explain: what the tables say, as text. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/emit/op_emit.h"
+#include "frontend/gxc.h"
+#include "ir/analysis/target.h"
+#include "passes/pipeline.h"
+#include "passes/settings.h"
+
+static void list_passes(FILE *f)
+{
+    const Pass *p;
+    for (size_t i = 0; (p = pipeline_row(i)) != NULL; i++)
+        fprintf(f, "%-28s %s%s\n", p->name,
+                p->required ? ""
+                            : (const char *[]){"", "-O1 ", "-O2 "}[p->least_level % 3],
+                p->why);
+}
+
+static void list_ops(FILE *f)
+{
+    for (int op = 0; op < OP_COUNT; op++)
+        fprintf(f, "%-28s %s\n", op_info[op].name, op_info[op].doc);
+}
+
+static void list_settings(FILE *f)
+{
+    const char *name, *doc;
+    int64_t value;
+    for (size_t i = 0; settings_row(i, &name, &value, &doc); i++)
+        fprintf(f, "%-40s %12lld  %s\n", name, (long long)value, doc);
+}
+
+/* What is missing shows in the tables themselves: no evaluator, or a kind that codegen turns
+ * away. */
+static void list_unsupported(FILE *f)
+{
+    for (int op = 0; op < OP_COUNT; op++) {
+        if (op_info[op].eval == NULL)
+            fprintf(f, "%-28s the evaluator does not know it\n", op_info[op].name);
+        if (op_emit[op].kind == EMIT_UNSUPPORTED)
+            fprintf(f, "%-28s no kernel for it yet\n", op_info[op].name);
+    }
+    for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
+        if (dtype_info[t].text_only)
+            fprintf(f, "%-28s text only: no kernel takes this type\n",
+                    dtype_info[t].name);
+    }
+    fprintf(f, "%-28s HloModuleProto is neither read nor written yet\n",
+            "--emit=pb, prog.pb");
+}
+
+static const struct {
+    const char *what;
+    void (*write)(FILE *f);
+} lists[] = {{"passes", list_passes},
+             {"ops", list_ops},
+             {"settings", list_settings},
+             {"unsupported", list_unsupported},
+             {"targets", target_list}};
+#define LIST_COUNT (sizeof lists / sizeof *lists)
+
+static char *texts[LIST_COUNT];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_texts(void)
+{
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        size_t size;
+        FILE *f = open_memstream(&texts[i], &size);
+        if (f == NULL)
+            continue;
+        lists[i].write(f);
+        fclose(f);
+    }
+}
+
+const char *gxc_list(const char *what)
+{
+    pthread_once(&once, make_texts);
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        if (strcmp(lists[i].what, what) == 0)
+            return texts[i];
+    }
+    return NULL;
+}
+
+static void explain_attribute(FILE *f, const OpAttr *a)
+{
+    static const char *const rules[] = {[ATTR_REQUIRED] = "required",
+                                        [ATTR_OPTIONAL] = "optional",
+                                        [ATTR_SHOWN] = "optional",
+                                        [ATTR_ACCEPTED] = "accepted and dropped"};
+    const AttrInfo *info = &attr_info[a->id];
+    fprintf(f, "  %-30s %-10s %s\n", info->name, rules[a->rule], info->doc);
+    for (size_t i = 0; info->names != NULL && info->names[i] != NULL; i++)
+        fprintf(f, "%s%s", i == 0 ? "      one of " : ", ", info->names[i]);
+    if (info->names != NULL)
+        fputc('\n', f);
+}
+
+char *gxc_explain(const char *opcode)
+{
+    OpCode op = op_find(opcode, strlen(opcode));
+    char *text = NULL;
+    size_t size;
+    FILE *f = op == OP_COUNT ? NULL : open_memstream(&text, &size);
+    if (f == NULL)
+        return NULL;
+    const OpInfo *info = &op_info[op];
+    fprintf(f, "%s: %s\n", info->name, info->doc);
+    if (info->arity >= 0)
+        fprintf(f, "operands: %d\n", info->arity);
+    else
+        fprintf(f, "operands: any number\n");
+    fprintf(f, "result shape: %s\n",
+            op_is(op, OPF_INFERABLE | OPF_RECOMPUTED) ? "may be left out"
+                                                      : "must be written");
+    if (info->attrs[0].id != ATTR_COUNT)
+        fprintf(f, "attributes:\n");
+    for (const OpAttr *a = info->attrs; a->id != ATTR_COUNT; a++)
+        explain_attribute(f, a);
+    fclose(f);
+    return text;
+}
+
+void gxc_free(void *p)
+{
+    free(p);
+}

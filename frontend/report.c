@@ -1,0 +1,119 @@
+/* See report.h. */
+#include "frontend/report.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ir/text.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void stage_end(StageTimes *t)
+{
+    if (t->open)
+        t->stages[t->count - 1].seconds += now() - t->began;
+    t->open = false;
+}
+
+void stage_begin(StageTimes *t, const char *name)
+{
+    stage_end(t);
+    if (t->count < STAGES_MOST) {
+        t->stages[t->count].name = name;
+        t->stages[t->count].seconds = 0;
+        t->count++;
+    }
+    t->open = true;
+    t->began = now();
+}
+
+void stage_notes(const StageTimes *t, Diag *d)
+{
+    for (size_t i = 0; i < t->count; i++)
+        diag_note(d, (Span){0, 0}, "%-10s %8.1f ms", t->stages[i].name,
+                  t->stages[i].seconds * 1e3);
+}
+
+typedef struct Figure {
+    const char *key, *text;
+    uint64_t value;
+} Figure;
+
+static size_t figures(const CodegenReport *r, Figure *out)
+{
+    const Figure rows[] = {
+        {"launches", "launches (kernels and library calls)", r->launches},
+        {"copies", "copies and fills", r->copies},
+        {"collectives", "collectives", r->collectives},
+        {"host_calls", "host calls", r->host_calls},
+        {"host_syncs", "waits for the device", r->host_syncs},
+        {"distinct_kernels", "distinct kernels", r->distinct_kernels},
+        {"bytes_accessed", "bytes accessed", r->bytes_accessed},
+        {"argument_bytes", "argument bytes", r->argument_bytes},
+        {"result_bytes", "result bytes", r->result_bytes},
+        {"aliased_bytes", "aliased bytes", r->aliased_bytes},
+        {"constant_bytes", "constant bytes", r->constant_bytes},
+        {"temp_bytes", "temporary bytes", r->temp_bytes},
+        {"workspace_bytes", "library workspace bytes", r->workspace_bytes},
+        {"peak_bytes", "peak bytes", r->peak_bytes},
+        {"registers_most", "registers of the largest kernel", r->registers_most},
+        {"spill_bytes", "spilled bytes", r->spill_bytes},
+        {"vector_bytes", "contiguous bytes in 16-byte accesses", r->vector_bytes},
+        {"contiguous_bytes", "contiguous bytes", r->plain_bytes},
+        {"cubin_bytes", "cubin bytes", r->cubin_bytes},
+        {"emulator_bytes", "emulator object bytes", r->emu_bytes},
+    };
+    memcpy(out, rows, sizeof rows);
+    return sizeof rows / sizeof *rows;
+}
+
+static json_t *report_json(const CodegenReport *r, const StageTimes *times)
+{
+    Figure rows[32];
+    size_t n = figures(r, rows);
+    json_t *root = json_object(), *stages = json_object();
+    json_object_set_new(root, "target", json_string(r->target));
+    for (size_t i = 0; i < n; i++)
+        json_object_set_new(root, rows[i].key, json_integer((json_int_t)rows[i].value));
+    for (size_t i = 0; i < times->count; i++)
+        json_object_set_new(stages, times->stages[i].name,
+                            json_real(times->stages[i].seconds));
+    json_object_set_new(stages, "llvm", json_real(r->llvm_seconds));
+    json_object_set_new(stages, "assembler", json_real(r->assembler_seconds));
+    json_object_set_new(stages, "emulator", json_real(r->emu_seconds));
+    json_object_set_new(root, "seconds", stages);
+    return root;
+}
+
+void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times)
+{
+    Text t;
+    text_init(&t, result->arena);
+    const CodegenReport *r;
+    for (size_t v = 0; (r = codegen_report(cg, v)) != NULL; v++) {
+        Figure rows[32];
+        size_t n = figures(r, rows);
+        text_printf(&t, "%s\n", r->target);
+        for (size_t i = 0; i < n; i++)
+            text_printf(&t, "  %-38s %12llu\n", rows[i].text,
+                        (unsigned long long)rows[i].value);
+    }
+    result->report_text = t.data;
+    r = codegen_report(cg, 0);
+    if (r == NULL)
+        return;
+    json_t *root = report_json(r, times);
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    json_decref(root);
+    if (text == NULL)
+        return;
+    result->report_json = arena_text(result->arena, text, strlen(text));
+    free(text);
+}

@@ -1,0 +1,28 @@
+/* Reports: time by stage, and the numbers of a compile as text and as JSON. */
+#ifndef GXC_FRONTEND_REPORT_H
+#define GXC_FRONTEND_REPORT_H
+
+#include "codegen/codegen.h"
+#include "frontend/result.h"
+
+#define STAGES_MOST 32
+
+typedef struct StageTimes {
+    struct {
+        const char *name;
+        double seconds; /* processor time of the process */
+    } stages[STAGES_MOST];
+    size_t count;
+    double began; /* of the open stage */
+    bool open;
+} StageTimes;
+
+/* Ends the open stage and begins another; a name that was there before goes on adding. */
+void stage_begin(StageTimes *t, const char *name);
+void stage_end(StageTimes *t);
+void stage_notes(const StageTimes *t, Diag *d); /* --timing */
+
+/* Sets report_text and report_json. */
+void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times);
+
+#endif

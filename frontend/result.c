@@ -1,0 +1,97 @@
+/* See result.h. */
+#include "frontend/result.h"
+
+static gxc_array array_of(Arena *a, const Shape *s)
+{
+    return (gxc_array){.dtype = dtype_name(s->dtype),
+                       .rank = s->rank,
+                       .dims = arena_copy(a, s->dims, s->rank * sizeof *s->dims)};
+}
+
+static size_t add_leaves(Arena *a, const Shape *s, gxc_array *out)
+{
+    size_t n = shape_leaf_count(s);
+    for (size_t i = 0; i < n && out != NULL; i++) {
+        const Shape *leaf = shape_leaf(s, i);
+        out[i] = array_of(a, leaf);
+    }
+    return n;
+}
+
+void result_set_signature(gxc_result *r, const Module *m, const EvalOptions *grid)
+{
+    const Computation *entry = m->entry;
+    size_t n = 0;
+    for (uint32_t i = 0; i < entry->parameter_count; i++)
+        n += shape_leaf_count(entry->parameters[i]->shape);
+    r->parameters = ARENA_ARRAY(r->arena, gxc_array, n + 1);
+    r->parameter_count = n;
+    n = 0;
+    for (uint32_t i = 0; i < entry->parameter_count; i++)
+        n += add_leaves(r->arena, entry->parameters[i]->shape, r->parameters + n);
+    r->output_count = shape_leaf_count(entry->root->shape);
+    r->outputs = ARENA_ARRAY(r->arena, gxc_array, r->output_count + 1);
+    add_leaves(r->arena, entry->root->shape, r->outputs);
+    r->device_count = (size_t)eval_device_count(m, grid);
+    r->partition_count =
+        grid->partitions != 0 ? grid->partitions : m->config.num_partitions;
+}
+
+const void *gxc_result_bytes(const gxc_result *r, size_t *size)
+{
+    if (size != NULL)
+        *size = r->size;
+    return r->bytes;
+}
+
+const char *gxc_result_diagnostics(const gxc_result *r)
+{
+    return r->diagnostics != NULL ? r->diagnostics : "";
+}
+
+const char *gxc_result_report(const gxc_result *r, const char *form)
+{
+    if (form[0] == 't')
+        return r->report_text != NULL ? r->report_text : "";
+    if (form[0] == 'j')
+        return r->report_json != NULL ? r->report_json : "";
+    return NULL;
+}
+
+size_t gxc_result_output_count(const gxc_result *r)
+{
+    return r->output_count;
+}
+
+size_t gxc_result_parameter_count(const gxc_result *r)
+{
+    return r->parameter_count;
+}
+
+size_t gxc_result_device_count(const gxc_result *r)
+{
+    return r->device_count;
+}
+
+int64_t gxc_result_partition_count(const gxc_result *r)
+{
+    return r->partition_count;
+}
+
+gxc_array gxc_result_output(const gxc_result *r, size_t device, size_t i)
+{
+    if (i >= r->output_count || device >= r->device_count)
+        return (gxc_array){0};
+    return r->outputs[r->evaluated ? device * r->output_count + i : i];
+}
+
+gxc_array gxc_result_parameter(const gxc_result *r, size_t i)
+{
+    return i < r->parameter_count ? r->parameters[i] : (gxc_array){0};
+}
+
+void gxc_result_module_hash(const gxc_result *r, uint8_t out[16])
+{
+    for (int i = 0; i < 16; i++)
+        out[i] = r->module_hash[i];
+}

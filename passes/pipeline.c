@@ -1,0 +1,112 @@
+/* The pipeline: which passes run, in which order, and why there.
+ *
+ * Order facts that must not be broken by moving rows stand in order[] with their reason; they
+ * are checked whenever the pipeline runs. */
+#include "passes/pipeline.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+
+static const Pass pipeline[] = {
+    {NULL, NULL, 0, false, LEVEL_WELL_FORMED, NULL},
+};
+
+typedef struct OrderFact {
+    const char *first, *then, *why;
+} OrderFact;
+
+static const OrderFact order[] = {
+    {NULL, NULL, NULL},
+};
+
+const Pass *pipeline_row(size_t i)
+{
+    size_t n = 0;
+    while (n <= i && pipeline[n].name != NULL)
+        n++;
+    return n > i ? &pipeline[i] : NULL;
+}
+
+static size_t row_of(const char *name)
+{
+    for (size_t i = 0; pipeline[i].name != NULL; i++) {
+        if (strcmp(pipeline[i].name, name) == 0)
+            return i;
+    }
+    bug("order fact about %s, which is no pass", name);
+}
+
+static void check_order(void)
+{
+    for (size_t i = 0; order[i].first != NULL; i++) {
+        if (row_of(order[i].first) >= row_of(order[i].then))
+            bug("pass %s must stand before %s: %s", order[i].first, order[i].then,
+                order[i].why);
+    }
+}
+
+static bool list_has(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+        if (*at == '\0')
+            break;
+    }
+    return false;
+}
+
+const char *pipeline_unknown_name(const char *list)
+{
+    if (list == NULL || strcmp(list, "none") == 0)
+        return NULL;
+    for (const char *at = list; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        bool known = length == 0;
+        for (size_t i = 0; pipeline[i].name != NULL && !known; i++)
+            known = strlen(pipeline[i].name) == length &&
+                    strncmp(pipeline[i].name, at, length) == 0;
+        if (!known)
+            return at;
+        at += length + (at[length] == ',');
+    }
+    return NULL;
+}
+
+static bool is_wanted(const Pass *p, const PassContext *cx, const PipelineOptions *o)
+{
+    if (o->only != NULL)
+        return list_has(o->only, p->name);
+    if (o->skip != NULL && list_has(o->skip, p->name))
+        return false;
+    return p->required || cx->opt_level >= p->least_level;
+}
+
+bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
+{
+    check_order();
+    unsigned number = 0;
+    for (size_t i = 0; pipeline[i].name != NULL; i++) {
+        const Pass *p = &pipeline[i];
+        if (!is_wanted(p, cx, options))
+            continue;
+        options->current = p->name;
+        bool changed = p->function(m, cx);
+        arena_reset(cx->scratch);
+        if (options->after != NULL)
+            options->after(options->user, ++number, p->name, changed, m);
+        bool level_changes =
+            pipeline[i + 1].name != NULL && pipeline[i + 1].yields != p->yields;
+        Level level = options->only != NULL ? LEVEL_WELL_FORMED : p->yields;
+        if ((options->verify_each && changed) || level_changes) {
+            if (!module_verify(m, level, cx->scratch))
+                return false;
+            arena_reset(cx->scratch);
+        }
+    }
+    options->current = NULL;
+    return true;
+}

@@ -1,0 +1,27 @@
+/* Switches and thresholds of passes. See settings.def. */
+#ifndef GXC_PASSES_SETTINGS_H
+#define GXC_PASSES_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "passes/pass.h"
+
+struct PassSettings {
+#define SETTING(field, name, value, least, most, doc) int64_t field;
+#include "passes/settings.def"
+    int64_t level; /* of optimisation, for passes that do more at -O2 */
+};
+
+typedef enum { SETTING_OK, SETTING_UNKNOWN, SETTING_BAD_VALUE } SettingStatus;
+
+void settings_init(PassSettings *s);
+/* "option-name=value"; value: an integer, or true, false. */
+SettingStatus settings_set(PassSettings *s, const char *text);
+/* Row i of the table; false if there are fewer. */
+bool settings_row(size_t i, const char **name, int64_t *value, const char **doc);
+/* All values as "name=value ...", for the plan's record of options. */
+size_t settings_text(const PassSettings *s, char *out, size_t size);
+
+#endif
