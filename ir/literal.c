@@ -207,3 +207,49 @@ const char *literal_text(Arena *a, const Literal *l)
     literal_print(&t, l);
     return t.data;
 }
+
+/* -- device memory ------------------------------------------------------------------- */
+
+/* Copies elements in physical order; `logical` walks the literal by the layout's strides. */
+static void copy_physical(const Literal *l, const Shape *shape, unsigned char *out)
+{
+    uint32_t rank = shape->rank;
+    size_t bytes = dtype_storage_bytes(shape->dtype);
+    const unsigned char *data = l->data;
+    Arena *scratch = arena_create();
+    int64_t *stride = ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1); /* logical, by dimension */
+    int64_t *at = ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1);
+    int64_t step = 1;
+    for (uint32_t d = rank; d-- > 0;) {
+        stride[d] = step;
+        step *= shape->dims[d];
+    }
+    int64_t logical = 0;
+    for (int64_t i = 0; i < l->count; i++) {
+        memcpy(out + (size_t)i * bytes, data + (size_t)logical * bytes, bytes);
+        for (uint32_t k = 0; k < rank; k++) {
+            int64_t d = shape->layout->minor_to_major[k];
+            logical += stride[d];
+            if (++at[d] < shape->dims[d])
+                break;
+            logical -= stride[d] * shape->dims[d];
+            at[d] = 0;
+        }
+    }
+    arena_destroy(scratch);
+}
+
+void literal_to_device(const Literal *l, const Shape *shape, void *out)
+{
+    if (l->count == 0)
+        return;
+    if (!dtype_is_sub_byte(shape->dtype)) {
+        copy_physical(l, shape, out);
+        return;
+    }
+    Arena *scratch = arena_create();
+    unsigned char *ordered = ARENA_ARRAY(scratch, unsigned char, (size_t)l->count);
+    copy_physical(l, shape, ordered);
+    number_pack(shape->dtype, out, ordered, (size_t)l->count);
+    arena_destroy(scratch);
+}

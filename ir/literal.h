@@ -38,6 +38,10 @@ void literal_set_double(Literal *l, int64_t index, double value);
 void literal_set_bits(Literal *l, int64_t index, uint64_t bits);
 void literal_set_complex(Literal *l, int64_t index, double re, double im);
 
+/* The bytes that device memory holds for the literal in an array of this shape: elements in
+ * the order of the shape's layout, types below a byte packed. out: shape_bytes(shape). */
+void literal_to_device(const Literal *l, const Shape *shape, void *out);
+
 /* Text in the printed form of the language, section 10.9, one line. */
 const char *literal_text(Arena *a, const Literal *l);
 void literal_print(Text *t, const Literal *l); /* appends it */

@@ -265,6 +265,24 @@ uint32_t *module_call_counts(const Module *m, Arena *scratch)
     return counts;
 }
 
+bool *module_programs(const Module *m, Arena *scratch)
+{
+    bool *is_program = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
+    is_program[m->entry->id] = true;
+    for (uint32_t c = m->computation_count; c-- > 0;) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; is_program[c] && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL || !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
+                continue;
+            for (uint32_t k = 0; !op_is(inst->op, OPF_COLLECTIVE) && k < inst_called_count(inst);
+                 k++)
+                is_program[inst_called(inst, k)->id] = true;
+        }
+    }
+    return is_program;
+}
+
 /* -- users ------------------------------------------------------------------------- */
 
 Uses uses_compute(const Computation *comp, Arena *scratch)

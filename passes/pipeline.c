@@ -7,16 +7,30 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "passes/fusion/fusion.h"
+#include "passes/schedule/schedule.h"
+#include "passes/simplify/simplify.h"
 
+/* clang-format off */
 static const Pass pipeline[] = {
+    {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
+    {"fold",           pass_fold,           1, false, LEVEL_WELL_FORMED, "constants decide what the rules below may do"},
+    {"algebra",        pass_algebra,        1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
+    {"cse",            pass_cse,            1, false, LEVEL_WELL_FORMED, "equal values are computed once"},
+    {"dce",            pass_dce,            0, true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
+    {"wrap",           pass_wrap,           0, true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
+    {"schedule",       pass_schedule,       0, true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
+    {"copy-insertion", pass_copy_insertion, 0, true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
     {NULL, NULL, 0, false, LEVEL_WELL_FORMED, NULL},
 };
+/* clang-format on */
 
 typedef struct OrderFact {
     const char *first, *then, *why;
 } OrderFact;
 
 static const OrderFact order[] = {
+    {"schedule", "copy-insertion", "whether a value is still live depends on the order"},
     {NULL, NULL, NULL},
 };
 

@@ -1,0 +1,290 @@
+/* From scheduled modules to one artefact: a variant for each target, their constants pooled,
+ * the first cubin as the host file with the sections behind it. See codegen.h. */
+#include "codegen/codegen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codegen/variant.h"
+#include "ir/bug.h"
+
+struct Codegen {
+    Arena *arena;
+    CodegenOptions options;
+    ConstantPool pool;
+    Variant **variants;
+    size_t count, capacity;
+};
+
+/* -- constants ------------------------------------------------------------------------------- */
+
+uint64_t constant_pool_add(ConstantPool *p, const void *data, size_t bytes)
+{
+    uint64_t hash = XXH3_64bits(data, bytes);
+    for (size_t i = 0; i < p->entry_count; i++) {
+        if (p->entries[i].hash == hash && p->entries[i].bytes == bytes &&
+            memcmp(p->data + p->entries[i].offset, data, bytes) == 0)
+            return p->entries[i].offset;
+    }
+    size_t at = (p->size + PLAN_CONSTANT_ALIGNMENT - 1) / PLAN_CONSTANT_ALIGNMENT *
+                PLAN_CONSTANT_ALIGNMENT;
+    p->data = arena_grow(p->arena, p->data, &p->capacity, at + bytes, 1);
+    if (bytes != 0)
+        memcpy(p->data + at, data, bytes);
+    p->size = at + bytes;
+    p->entries = arena_grow(p->arena, p->entries, &p->entry_capacity, p->entry_count + 1,
+                            sizeof *p->entries);
+    p->entries[p->entry_count++] = (struct PoolEntry){hash, at, bytes};
+    return at;
+}
+
+/* -- variants -------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+Codegen *codegen_create(Arena *a, const CodegenOptions *options)
+{
+    Codegen *cg = ARENA_NEW(a, Codegen);
+    cg->arena = a;
+    cg->options = *options;
+    cg->pool.arena = a;
+    return cg;
+}
+
+static void fill_info(Variant *v)
+{
+    PlanBuilder *b = &v->plan;
+    PlanInfo *info = &b->info[0];
+    const CodegenOptions *o = v->options;
+    const Module *m = v->module;
+    info->module = plan_string(b, m->name);
+    info->target = plan_string(b, v->target->name);
+    info->sm = v->target->sm;
+    info->suffix = (uint32_t)v->target->variant;
+    info->gxc_version = plan_string(b, o->gxc_version);
+    info->llvm_version = plan_string(b, backend_llvm_version());
+    info->assembler = plan_string(b, o->cuda.version);
+    info->options = plan_string(b, o->options_text);
+    info->min_driver = o->cuda.cuda / 10 * 1000;
+    info->replicas = (uint32_t)m->config.replica_count;
+    info->partitions = (uint32_t)m->config.num_partitions;
+    memcpy(info->module_hash, o->module_hash, sizeof info->module_hash);
+}
+
+static bool assemble_kernels(Variant *v)
+{
+    Diag *d = v->module->diag;
+    const CodegenOptions *o = v->options;
+    Kernel **kernels = ARENA_ARRAY(v->arena, Kernel *, v->kernel_count + 1);
+    for (size_t i = 0; i < v->kernel_count; i++)
+        kernels[i] = v->kernels[i].kernel;
+    double t0 = now();
+    const char *ptx =
+        backend_ptx(v->backend, kernels, v->kernel_count, v->target, o->cuda.ptx);
+    double t1 = now();
+    v->report.llvm_seconds = t1 - t0;
+    if (o->stage == STAGE_PTX) {
+        v->cubin.data = ptx;
+        v->cubin.bytes = strlen(ptx);
+        return true;
+    }
+    const char *error = NULL;
+    if (!assemble(v->arena, &o->cuda, v->target, ptx, &v->cubin, &error)) {
+        diag_error(d, (Span){0, 0}, "%s", error);
+        return false;
+    }
+    double t2 = now();
+    v->report.assembler_seconds = t2 - t1;
+    if (o->emu)
+        v->emu = backend_host_object(v->backend, kernels, v->kernel_count, v->target->sm,
+                                     &v->emu_bytes);
+    v->report.emu_seconds = now() - t2;
+    return true;
+}
+
+static void fill_report(Variant *v)
+{
+    CodegenReport *r = &v->report;
+    for (size_t i = 0; i < v->cubin.use_count; i++) {
+        const KernelUse *u = &v->cubin.uses[i];
+        r->spill_bytes += u->spill_stores + u->spill_loads;
+        if (u->registers > r->registers_most)
+            r->registers_most = u->registers;
+    }
+    r->target = v->target->name;
+    r->distinct_kernels = v->kernel_count;
+    r->host_syncs = v->plan.info[0].host_syncs;
+    r->cubin_bytes = v->cubin.bytes;
+    r->emu_bytes = v->emu_bytes;
+}
+
+bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
+{
+    Diag *d = m->diag;
+    if (cg->options.cuda_error != NULL) {
+        diag_error(d, (Span){0, 0}, "%s", cg->options.cuda_error);
+        return false;
+    }
+    Variant *v = ARENA_NEW(cg->arena, Variant);
+    v->arena = cg->arena;
+    v->options = &cg->options;
+    v->target = target;
+    v->module = m;
+    v->pool = &cg->pool;
+    cg->variants =
+        arena_grow(cg->arena, cg->variants, &cg->capacity, cg->count + 1, sizeof *cg->variants);
+    cg->variants[cg->count++] = v;
+    plan_builder_init(&v->plan);
+    const char *error = NULL;
+    v->backend = backend_create(cg->arena, cg->options.cuda.libdevice, &error);
+    if (v->backend == NULL) {
+        diag_error(d, (Span){0, 0}, "%s", error);
+        return false;
+    }
+    double t0 = now();
+    v->aliases = alias_sets_create(m, cg->arena);
+    v->buffers = buffers_assign(m, v->aliases, cg->arena);
+    Arena *scratch = arena_create();
+    buffers_check(v->buffers, scratch);
+    arena_destroy(scratch);
+    if (!variant_make_commands(v))
+        return false;
+    v->report.plan_seconds = now() - t0;
+    fill_info(v);
+    if (cg->options.stage == STAGE_LLVM) {
+        v->cubin.data = backend_text(v->backend);
+        v->cubin.bytes = strlen(v->cubin.data);
+        return true;
+    }
+    if (cg->options.stage != STAGE_PLAN && !assemble_kernels(v))
+        return false;
+    fill_report(v);
+    return true;
+}
+
+/* -- the file ---------------------------------------------------------------------------------- */
+
+/* The plan's bytes, read back: what a reader would refuse is a bug of ours. */
+static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out, size_t *out_size)
+{
+    Variant *v = cg->variants[i];
+    PlanInfo *info = &v->plan.info[0];
+    info->constant_bytes = cg->pool.size;
+    plan_hash(cg->pool.data, cg->pool.size, info->constant_hash);
+    if (cg->options.stage != STAGE_PLAN) {
+        info->cubin_bytes = v->cubin.bytes;
+        if (i == 0 && v->cubin.bytes >= sizeof info->elf_header)
+            memcpy(info->elf_header, v->cubin.data, sizeof info->elf_header);
+    }
+    void *bytes;
+    size_t size;
+    if (!plan_write(&v->plan, &bytes, &size))
+        escape_throw(ESCAPE_MEMORY, "out of memory while the plan was written");
+    *out = arena_copy(cg->arena, bytes, size);
+    *out_size = size;
+    free(bytes);
+    char error[512];
+    if (!plan_read(plan, *out, *out_size, error, sizeof error))
+        bug("the plan is not well formed: %s", error);
+    PlanCounts counts = plan_counts(plan);
+    PlanSizes sizes = plan_sizes(plan);
+    CodegenReport *r = &v->report;
+    r->launches = counts.launches;
+    r->copies = counts.copies;
+    r->collectives = counts.collectives;
+    r->host_calls = counts.host_calls;
+    r->bytes_accessed = counts.bytes_accessed;
+    r->argument_bytes = sizes.arguments;
+    r->result_bytes = sizes.results;
+    r->aliased_bytes = sizes.aliased;
+    r->constant_bytes = sizes.constants;
+    r->temp_bytes = sizes.temp;
+    r->workspace_bytes = sizes.workspace;
+    r->peak_bytes = sizes.peak;
+}
+
+static void print_plan(Codegen *cg, const Plan *plan, const void **out, size_t *out_size)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, out_size);
+    if (f == NULL)
+        escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
+    plan_print(plan, f);
+    fclose(f);
+    *out = arena_text(cg->arena, text, *out_size);
+    free(text);
+}
+
+static const char *section_name(Codegen *cg, const char *name, size_t variant)
+{
+    return variant == 0 ? name : arena_printf(cg->arena, "%s.%zu", name, variant);
+}
+
+bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
+{
+    const CodegenOptions *o = &cg->options;
+    const Variant *first = cg->variants[0];
+    if (o->stage == STAGE_LLVM || o->stage == STAGE_PTX || o->stage == STAGE_CUBIN) {
+        *out = first->cubin.data;
+        *out_size = first->cubin.bytes;
+        return true;
+    }
+    PlanElfSection *sections = ARENA_ARRAY(cg->arena, PlanElfSection, cg->count * 3 + 2);
+    size_t n = 0;
+    for (size_t i = 0; i < cg->count; i++) {
+        const Variant *v = cg->variants[i];
+        Plan plan;
+        const void *bytes;
+        size_t size;
+        write_plan(cg, i, &plan, &bytes, &size);
+        if (o->stage == STAGE_PLAN) {
+            print_plan(cg, &plan, out, out_size);
+            return true;
+        }
+        sections[n++] = (PlanElfSection){section_name(cg, PLAN_ELF_PLAN, i), bytes, size};
+        if (i != 0)
+            sections[n++] = (PlanElfSection){section_name(cg, PLAN_ELF_CUBIN, i), v->cubin.data,
+                                             v->cubin.bytes};
+        if (v->emu != NULL)
+            sections[n++] =
+                (PlanElfSection){section_name(cg, PLAN_ELF_EMU, i), v->emu, v->emu_bytes};
+    }
+    sections[n++] = (PlanElfSection){PLAN_ELF_CONST, cg->pool.data, cg->pool.size};
+    if (o->hlo != NULL)
+        sections[n++] = (PlanElfSection){PLAN_ELF_HLO, o->hlo, o->hlo_length};
+    void *file;
+    const char *error = NULL;
+    if (!plan_elf_append(first->cubin.data, first->cubin.bytes, sections, n, &file, out_size,
+                         &error)) {
+        diag_error(d, (Span){0, 0}, "cannot make the artefact: %s", error);
+        return false;
+    }
+    *out = arena_copy(cg->arena, file, *out_size);
+    free(file);
+    return true;
+}
+
+const CodegenReport *codegen_report(const Codegen *cg, size_t i)
+{
+    return i < cg->count ? &cg->variants[i]->report : NULL;
+}
+
+void codegen_destroy(Codegen *cg)
+{
+    if (cg == NULL)
+        return;
+    for (size_t i = 0; i < cg->count; i++) {
+        backend_destroy(cg->variants[i]->backend);
+        plan_builder_deinit(&cg->variants[i]->plan);
+    }
+}

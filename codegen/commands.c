@@ -1,0 +1,380 @@
+/* The command tree: one walk over the schedule; every fusion becomes a launch, loops and
+ * branches become commands with children. See runtime/plan.h for the records. */
+#include <string.h>
+
+#include "codegen/variant.h"
+#include "ir/analysis/loop.h"
+#include "ir/bug.h"
+
+#define NESTING_MOST 64 /* of loops and branches, as libgxrt allows */
+
+/* -- memory ------------------------------------------------------------------------------- */
+
+static uint32_t add_allocation(Variant *v, const Buffer *b)
+{
+    PlanAllocation p = {.index = b->index, .bytes = b->bytes, .alignment = 16};
+    switch (b->kind) {
+    case BUFFER_ARGUMENT:
+        p.kind = PLAN_ARGUMENT;
+        break;
+    case BUFFER_RESULT:
+        p.kind = PLAN_RESULT;
+        break;
+    case BUFFER_CONSTANT: {
+        const Literal *l = b->constant->literal;
+        unsigned char *packed = ARENA_ARRAY(v->arena, unsigned char, b->bytes + 1);
+        if (l->elided) {
+            p.elided = 1;
+            v->plan.info[0].flags |= PLAN_ELIDED;
+        } else {
+            literal_to_device(l, b->constant->shape, packed);
+        }
+        p.kind = PLAN_CONSTANT;
+        p.alignment = PLAN_CONSTANT_ALIGNMENT;
+        p.offset = constant_pool_add(v->pool, packed, b->bytes);
+        p.name = plan_string(&v->plan, b->constant->name);
+        break;
+    }
+    case BUFFER_TEMP:
+    case BUFFER_NONE:
+        p.kind = PLAN_TEMP;
+        p.index = 0;
+        p.bytes = v->buffers->temp_bytes;
+        p.alignment = 256;
+        break;
+    }
+    return plan_add_allocations(&v->plan, &p, 1);
+}
+
+static uint32_t slice_of_set(Variant *v, uint32_t set)
+{
+    if (v->slices[set] != PLAN_NONE)
+        return v->slices[set];
+    const Buffer *b = &v->buffers->sets[set];
+    PlanSlice s = {.bytes = b->bytes};
+    if (b->kind == BUFFER_TEMP || b->kind == BUFFER_NONE) {
+        if (v->temp_allocation == PLAN_NONE)
+            v->temp_allocation = add_allocation(v, b);
+        s.allocation = v->temp_allocation;
+        s.offset = b->offset;
+    } else {
+        s.allocation = add_allocation(v, b);
+    }
+    v->slices[set] = plan_add_slices(&v->plan, &s, 1);
+    return v->slices[set];
+}
+
+uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
+{
+    return slice_of_set(v, alias_set(v->aliases, inst, leaf));
+}
+
+static PlanArg slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint16_t access)
+{
+    return (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
+}
+
+/* -- signature ------------------------------------------------------------------------------ */
+
+static PlanValue plan_value(Variant *v, const char *name, const Shape *s, uint32_t set)
+{
+    PlanValue p = {.name = plan_string(&v->plan, name),
+                   .dtype = plan_string(&v->plan, dtype_name(s->dtype)),
+                   .element_bits = dtype_info[s->dtype].bits,
+                   .rank = s->rank,
+                   .alias = PLAN_NONE,
+                   .size_of = PLAN_NONE,
+                   .bytes = (uint64_t)shape_bytes(s)};
+    p.dims = plan_add_numbers(&v->plan, s->dims, s->rank);
+    plan_add_numbers(&v->plan, s->layout->minor_to_major, s->rank);
+    p.slice = slice_of_set(v, set);
+    return p;
+}
+
+static const char *leaf_path(Arena *a, const Shape *s, size_t leaf)
+{
+    const char *path = "";
+    while (shape_is_tuple(s)) {
+        uint32_t i = 0;
+        size_t n;
+        for (; (n = shape_leaf_count(s->elements[i])) <= leaf; i++)
+            leaf -= n;
+        path = arena_printf(a, "%s%s%u", path, *path == '\0' ? "" : ".", i);
+        s = s->elements[i];
+    }
+    return *path == '\0' ? "0" : path;
+}
+
+/* Argument number of a parameter's first leaf. */
+static uint32_t first_argument(const Computation *entry, int64_t parameter)
+{
+    size_t n = 0;
+    for (int64_t i = 0; i < parameter; i++)
+        n += shape_leaf_count(entry->parameters[i]->shape);
+    return (uint32_t)n;
+}
+
+static void add_aliases(Variant *v)
+{
+    const Module *m = v->module;
+    const Computation *entry = m->entry;
+    const Aliasing *aliasing = &m->config.input_output_alias;
+    for (uint32_t i = 0; i < aliasing->count; i++) {
+        const AliasEntry *e = &aliasing->entries[i];
+        const Shape *parameter = entry->parameters[e->operand]->shape;
+        uint32_t argument = first_argument(entry, e->operand) + (uint32_t)alias_index_leaf(parameter, e->input);
+        uint32_t result = (uint32_t)alias_index_leaf(entry->root->shape, e->output);
+        if (v->buffers->argument_sets[argument] != v->buffers->result_sets[result])
+            continue; /* copy insertion could not make them one */
+        uint32_t kind = e->must ? PLAN_ALIAS_MUST : PLAN_ALIAS_MAY;
+        v->plan.arguments[argument].alias = result;
+        v->plan.arguments[argument].alias_kind = kind;
+        v->plan.results[result].alias = argument;
+        v->plan.results[result].alias_kind = kind;
+    }
+    for (uint32_t i = 0; i < m->config.donor_count; i++) {
+        const DonorEntry *d = &m->config.donors[i];
+        const Shape *parameter = entry->parameters[d->parameter]->shape;
+        uint32_t argument = first_argument(entry, d->parameter) + (uint32_t)alias_index_leaf(parameter, d->index);
+        v->plan.arguments[argument].donated = 1;
+    }
+}
+
+static bool add_signature(Variant *v)
+{
+    const Computation *entry = v->module->entry;
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < entry->parameter_count; p++) {
+        const Instruction *inst = entry->parameters[p];
+        size_t leaves = shape_leaf_count(inst->shape);
+        for (size_t leaf = 0; leaf < leaves; leaf++) {
+            const Shape *s = shape_leaf(inst->shape, leaf);
+            if (!shape_is_array(s)) {
+                diag_unsupported(v->module->diag, inst->span, "entry parameter of shape %s",
+                                 shape_text(v->arena, s, false));
+                return false;
+            }
+            const char *name = leaves == 1 ? inst->name
+                                           : arena_printf(v->arena, "%s.%s", inst->name,
+                                                          leaf_path(v->arena, inst->shape, leaf));
+            PlanValue value = plan_value(v, name, s, v->buffers->argument_sets[n++]);
+            plan_add_arguments(&v->plan, &value, 1);
+        }
+    }
+    for (uint32_t leaf = 0; leaf < v->buffers->result_count; leaf++) {
+        const Shape *s = shape_leaf(entry->root->shape, leaf);
+        if (!shape_is_array(s)) {
+            diag_unsupported(v->module->diag, entry->root->span, "result of shape %s",
+                             shape_text(v->arena, s, false));
+            return false;
+        }
+        PlanValue value = plan_value(v, leaf_path(v->arena, entry->root->shape, leaf), s,
+                                     v->buffers->result_sets[leaf]);
+        plan_add_results(&v->plan, &value, 1);
+    }
+    add_aliases(v);
+    return true;
+}
+
+/* -- commands --------------------------------------------------------------------------------- */
+
+static uint32_t command(Variant *v, PlanCommandKind kind, const Instruction *inst,
+                        uint32_t index, const PlanArg *args, uint32_t arg_count)
+{
+    PlanCommand c = {.kind = (uint16_t)kind,
+                     .name = plan_string(&v->plan, inst->name),
+                     .signal = PLAN_NONE,
+                     .index = index};
+    return plan_command(&v->plan, &c, args, arg_count);
+}
+
+/* Bytes of parameter p that a fusion reads: all of it, unless everything that reads it takes
+ * slices. */
+static uint64_t bytes_read(Variant *v, const Instruction *fusion, uint32_t p)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    const Instruction *parameter = comp->parameters[p];
+    Uses uses = uses_compute(comp, v->arena);
+    uint64_t whole = (uint64_t)shape_bytes(parameter->shape), sum = 0;
+    for (uint32_t i = uses.start[parameter->id]; i < uses.start[parameter->id + 1]; i++) {
+        const Instruction *user = uses.list[i];
+        bool slices = (user->op == OP_DYNAMIC_SLICE || user->op == OP_GATHER ||
+                       user->op == OP_SLICE) &&
+                      user->operands[0] == parameter;
+        bool updates = user->op == OP_DYNAMIC_UPDATE_SLICE && user->operands[0] == parameter &&
+                       user == comp->root;
+        if (slices)
+            sum += (uint64_t)shape_bytes(user->shape);
+        else if (!updates)
+            return whole;
+    }
+    return sum < whole ? sum : whole;
+}
+
+/* Bytes of result leaf r that a fusion writes: an in-place update writes its slice only. */
+static uint64_t bytes_written(const Variant *v, const Instruction *fusion, uint32_t r)
+{
+    const Instruction *root = inst_called(fusion, 0)->root;
+    if (root->op == OP_TUPLE)
+        root = root->operands[r];
+    uint64_t whole = (uint64_t)shape_bytes(root->shape);
+    const Instruction *target = root->op == OP_DYNAMIC_UPDATE_SLICE ? root->operands[0] : NULL;
+    if (target == NULL || target->op != OP_PARAMETER)
+        return whole;
+    const Instruction *operand = fusion->operands[target->parameter];
+    bool in_place = alias_set(v->aliases, operand, 0) == alias_set(v->aliases, fusion, r);
+    return in_place ? (uint64_t)shape_bytes(root->operands[1]->shape) : whole;
+}
+
+static void add_launch(Variant *v, const Instruction *fusion)
+{
+    uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
+    bool empty = true;
+    for (uint32_t r = 0; r < results; r++)
+        empty &= shape_elements(shape_leaf(fusion->shape, r)) == 0;
+    if (empty)
+        return;
+    uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
+    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results);
+    for (uint32_t i = 0; i < n; i++) {
+        args[i] = slice_arg(v, fusion->operands[i], 0, PLAN_READ);
+        uint64_t read = bytes_read(v, fusion, i);
+        if (read != (uint64_t)shape_bytes(fusion->operands[i]->shape))
+            args[i].value = read == 0 ? 1 : read;
+    }
+    for (uint32_t r = 0; r < results; r++) {
+        args[n + r] = slice_arg(v, fusion, r, PLAN_WRITE);
+        uint64_t written = bytes_written(v, fusion, r);
+        if (written != (uint64_t)shape_bytes(shape_leaf(fusion->shape, r)))
+            args[n + r].value = written;
+    }
+    command(v, PLAN_LAUNCH, fusion, kernel, args, n + results);
+}
+
+static void add_copy(Variant *v, const Instruction *inst)
+{
+    size_t leaves = shape_leaf_count(inst->shape);
+    for (size_t leaf = 0; leaf < leaves; leaf++) {
+        const Shape *s = shape_leaf(inst->shape, leaf);
+        if (!shape_is_array(s) || shape_bytes(s) == 0)
+            continue;
+        PlanArg args[2] = {slice_arg(v, inst, leaf, PLAN_WRITE),
+                           slice_arg(v, inst->operands[0], leaf, PLAN_READ)};
+        command(v, PLAN_COPY, inst, 0, args, 2);
+    }
+}
+
+static bool add_computation(Variant *v, const Computation *comp);
+
+static bool add_while(Variant *v, const Instruction *inst)
+{
+    const Computation *condition = inst_called(inst, 0), *body = inst_called(inst, 1);
+    PlanLoop loop = {.trip_count = loop_known_trip_count(inst), .counter = PLAN_NONE};
+    bool known = loop.trip_count >= 0;
+    PlanArg predicate = {.tag = PLAN_ARG_NONE};
+    if (!known) {
+        predicate = slice_arg(v, condition->root, 0, PLAN_READ);
+        v->plan.info[0].host_syncs++;
+    }
+    uint32_t index = plan_add_loops(&v->plan, &loop, 1);
+    uint32_t c = command(v, PLAN_WHILE, inst, index, &predicate, known ? 0 : 1);
+    uint32_t first = v->plan.commands_count;
+    if (!known && !add_computation(v, condition))
+        return false;
+    v->plan.loops[index].condition_commands = v->plan.commands_count - first;
+    first = v->plan.commands_count;
+    if (!add_computation(v, body))
+        return false;
+    v->plan.loops[index].body_commands = v->plan.commands_count - first;
+    plan_close(&v->plan, c);
+    return true;
+}
+
+static bool add_conditional(Variant *v, const Instruction *inst)
+{
+    uint32_t n = inst_called_count(inst);
+    PlanArg selector = slice_arg(v, inst->operands[0], 0, PLAN_READ);
+    uint32_t c = command(v, PLAN_CONDITIONAL, inst, 0, &selector, 1);
+    v->plan.info[0].host_syncs++;
+    uint32_t *counts = ARENA_ARRAY(v->arena, uint32_t, (size_t)n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t first = v->plan.commands_count;
+        if (!add_computation(v, inst_called(inst, i)))
+            return false;
+        counts[i] = v->plan.commands_count - first;
+    }
+    uint32_t refs = plan_add_refs(&v->plan, counts, n);
+    v->plan.commands[c].index = refs;
+    v->plan.commands[c].count = n;
+    plan_close(&v->plan, c);
+    return true;
+}
+
+static void add_device_id(Variant *v, const Instruction *inst)
+{
+    PlanArg args[2] = {slice_arg(v, inst, 0, PLAN_WRITE),
+                       {.tag = inst->op == OP_PARTITION_ID ? PLAN_ARG_PARTITION
+                                                           : PLAN_ARG_REPLICA}};
+    uint32_t c = command(v, PLAN_FILL, inst, 0, args, 2);
+    v->plan.commands[c].count = 4;
+}
+
+static bool add_instruction(Variant *v, const Instruction *inst)
+{
+    Diag *d = v->module->diag;
+    if (op_is(inst->op, OPF_COLLECTIVE)) {
+        diag_unsupported(d, inst->span, "%s: collectives", op_info[inst->op].name);
+        return false;
+    }
+    switch (inst->op) {
+    case OP_FUSION:
+        add_launch(v, inst);
+        return true;
+    case OP_COPY:
+        add_copy(v, inst);
+        return true;
+    case OP_WHILE:
+        return add_while(v, inst);
+    case OP_CONDITIONAL:
+        return add_conditional(v, inst);
+    case OP_CALL:
+        return add_computation(v, inst_called(inst, 0));
+    case OP_PARTITION_ID:
+    case OP_REPLICA_ID:
+        add_device_id(v, inst);
+        return true;
+    case OP_PARAMETER:
+    case OP_CONSTANT:
+    case OP_AFTER_ALL:
+        return true;
+    default:
+        if (!alias_defines(inst))
+            return true;
+        diag_unsupported(d, inst->span, "%s in compiled programs", op_info[inst->op].name);
+        return false;
+    }
+}
+
+static bool add_computation(Variant *v, const Computation *comp)
+{
+    if (++v->nesting > NESTING_MOST) {
+        diag_unsupported(v->module->diag, comp->span, "loops and branches nested more than %d deep",
+                         NESTING_MOST);
+        return false;
+    }
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        if (comp->instructions[i] != NULL && !add_instruction(v, comp->instructions[i]))
+            return false;
+    }
+    v->nesting--;
+    return true;
+}
+
+bool variant_make_commands(Variant *v)
+{
+    v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
+    memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
+    v->temp_allocation = PLAN_NONE;
+    return add_signature(v) && add_computation(v, v->module->entry);
+}

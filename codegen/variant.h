@@ -1,0 +1,64 @@
+/* One variant in the making: the plan of a module for one GPU target, and its kernels. */
+#ifndef GXC_CODEGEN_VARIANT_H
+#define GXC_CODEGEN_VARIANT_H
+
+#include "codegen/backend.h"
+#include "codegen/buffers.h"
+#include "codegen/codegen.h"
+#include "runtime/plan.h"
+
+/* Contents of .gxc.const: constants of all variants, equal ones once. */
+typedef struct ConstantPool {
+    Arena *arena;
+    unsigned char *data;
+    size_t size, capacity;
+    struct PoolEntry {
+        uint64_t hash, offset, bytes;
+    } *entries;
+    size_t entry_count, entry_capacity;
+} ConstantPool;
+
+/* Offset of these bytes in the pool; added if they are new. */
+uint64_t constant_pool_add(ConstantPool *p, const void *data, size_t bytes);
+
+/* A kernel of the program and what it was made from. */
+typedef struct KernelEntry {
+    const char *key; /* canonical text of computation, emitter, argument classes */
+    size_t key_length;
+    Kernel *kernel;
+    uint32_t plan_index; /* in PlanBuilder.kernels */
+} KernelEntry;
+
+typedef struct Variant {
+    Arena *arena;
+    const CodegenOptions *options;
+    const Target *target;
+    Module *module;
+    ConstantPool *pool;
+    Backend *backend;
+    AliasSets *aliases;
+    Buffers *buffers;
+    PlanBuilder plan;
+    uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
+    uint32_t temp_allocation;
+    KernelEntry *kernels;
+    size_t kernel_count, kernel_capacity;
+    uint32_t *kernel_table; /* hash table of kernel numbers + 1 */
+    size_t kernel_slots;
+    uint32_t nesting;
+    Cubin cubin;
+    const void *emu;
+    size_t emu_bytes;
+    CodegenReport report;
+} Variant;
+
+/* The slice of a leaf's set; made on first use. */
+uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
+
+/* Signature, allocations, command tree and kernels. False after messages. */
+bool variant_make_commands(Variant *v);
+
+/* The kernel of a fusion: an equal one that exists, or a new one. Index in plan.kernels. */
+uint32_t variant_kernel(Variant *v, const Instruction *fusion);
+
+#endif

@@ -1,0 +1,441 @@
+/* Puts copies where values that must share one buffer (ir/analysis/alias.h) would otherwise
+ * live at the same time, and says where operations work in place.
+ *
+ *   body (p) { x = p#0  y = f(x)  z = g(x)  ROOT (y, z) }      y must lie where x lies
+ *   ->  z needs x after y was made: ROOT (copy(y), z)
+ *
+ * A value is named by its source: the instruction and leaf that made it, seen through tuples,
+ * bitcasts and loop leaves that the body hands on unchanged. Rules, each local to one
+ * computation with its order fixed:
+ *   in place     the operand that an emitter updates is dead afterwards and ours, else copied;
+ *   while        an initial value is ours and dies there, else copied; a leaf that the body
+ *                hands on unchanged needs nothing;
+ *   loop body    the next value of a leaf is made after the last use of the present one - or
+ *                by an operation that may write where it reads -, else copied;
+ *   branch, call the result is a value of its own, else copied;
+ *   entry        the same, and a result aliased to a parameter follows the rule of loop bodies.
+ *
+ * Needs: scheduled. Keeps: the order. Ends: two sweeps over each computation. */
+#include <string.h>
+
+#include "ir/analysis/alias.h"
+#include "ir/analysis/emitter.h"
+#include "ir/bug.h"
+#include "passes/schedule/schedule.h"
+
+typedef struct Source {
+    Instruction *inst;
+    size_t leaf;
+} Source;
+
+typedef struct CopyInsertion {
+    Module *m;
+    Arena *scratch;
+    Computation *comp;
+    /* of the computation at hand, by instruction id: */
+    uint32_t *place; /* number of leaf 0 */
+    uint32_t place_count;
+    uint32_t *last_use; /* [place_count] id of the last user, by source; UINT32_MAX: the root */
+    bool *chain;        /* [place_count] parameter leaf whose next value is made in place of it */
+    Instruction **order; /* the computation with copies in their places */
+    size_t order_count, order_capacity;
+    bool changed;
+} CopyInsertion;
+
+/* -- sources ------------------------------------------------------------------------------- */
+
+static bool hands_on(const Instruction *loop, size_t leaf);
+
+static Source source_of(Instruction *inst, size_t leaf)
+{
+    for (;;) {
+        switch (inst->op) {
+        case OP_TUPLE: {
+            uint32_t i = 0;
+            size_t n;
+            for (; (n = shape_leaf_count(inst->operands[i]->shape)) <= leaf; i++)
+                leaf -= n;
+            inst = inst->operands[i];
+            break;
+        }
+        case OP_GET_TUPLE_ELEMENT:
+            leaf += alias_element_leaf(inst->operands[0]->shape,
+                                       (uint32_t)inst_int(inst, ATTR_INDEX, 0));
+            inst = inst->operands[0];
+            break;
+        case OP_BITCAST:
+        case OP_OPT_BARRIER:
+        case OP_DOMAIN:
+        case OP_ADD_DEPENDENCY:
+            inst = inst->operands[0];
+            break;
+        case OP_WHILE:
+            if (!hands_on(inst, leaf))
+                return (Source){inst, leaf};
+            inst = inst->operands[0];
+            break;
+        default:
+            return (Source){inst, leaf};
+        }
+    }
+}
+
+/* The body of the loop gives this leaf back as it got it. */
+static bool hands_on(const Instruction *loop, size_t leaf)
+{
+    const Computation *body = inst_called(loop, 1);
+    Source s = source_of(body->root, leaf);
+    return s.inst == body->parameters[0] && s.leaf == leaf;
+}
+
+static uint32_t place_of(const CopyInsertion *ci, Source s)
+{
+    return ci->place[s.inst->id] + (uint32_t)s.leaf;
+}
+
+static bool is_made_here(Source s)
+{
+    return s.inst->op != OP_PARAMETER && s.inst->op != OP_CONSTANT;
+}
+
+/* -- the computation at hand ------------------------------------------------------------------ */
+
+static void note_use(CopyInsertion *ci, Instruction *operand, uint32_t user)
+{
+    for (size_t leaf = 0; leaf < shape_leaf_count(operand->shape); leaf++)
+        ci->last_use[place_of(ci, source_of(operand, leaf))] = user;
+}
+
+/* Ids are positions: the computation is compact and in its order. */
+static void number_places(CopyInsertion *ci)
+{
+    const Computation *comp = ci->comp;
+    uint32_t count = comp->instruction_count;
+    ci->place = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)count + 1);
+    ci->place_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        ci->place[i] = ci->place_count;
+        ci->place_count += (uint32_t)shape_leaf_count(comp->instructions[i]->shape);
+    }
+    ci->last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
+    ci->chain = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL))
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            note_use(ci, inst->operands[k], i);
+    }
+    note_use(ci, comp->root, UINT32_MAX);
+}
+
+static void append(CopyInsertion *ci, Instruction *inst)
+{
+    ci->order = arena_grow(ci->scratch, ci->order, &ci->order_capacity, ci->order_count + 1,
+                           sizeof *ci->order);
+    ci->order[ci->order_count++] = inst;
+}
+
+static Instruction *add_copy(CopyInsertion *ci, Instruction *of)
+{
+    Instruction *copy = computation_add(ci->comp, OP_COPY, of->shape, 1, &of, "copy");
+    copy->span = of->span;
+    append(ci, copy);
+    ci->changed = true;
+    return copy;
+}
+
+/* The array that is leaf `leaf` of a value, through get-tuple-elements added as needed. */
+static Instruction *leaf_value(CopyInsertion *ci, Instruction *value, size_t leaf)
+{
+    while (shape_is_tuple(value->shape)) {
+        uint32_t i = 0;
+        size_t n;
+        for (; (n = shape_leaf_count(value->shape->elements[i])) <= leaf; i++)
+            leaf -= n;
+        if (value->op == OP_TUPLE) {
+            value = value->operands[i];
+            continue;
+        }
+        Instruction *element = computation_add(ci->comp, OP_GET_TUPLE_ELEMENT,
+                                               value->shape->elements[i], 1, &value, NULL);
+        inst_set_int(element, ATTR_INDEX, i);
+        append(ci, element);
+        value = element;
+    }
+    return value;
+}
+
+static Instruction *make_tuple(CopyInsertion *ci, const Shape *shape, Instruction **leaves,
+                               size_t *next)
+{
+    if (!shape_is_tuple(shape))
+        return leaves[(*next)++];
+    Instruction **operands = ARENA_ARRAY(ci->scratch, Instruction *, (size_t)shape->rank + 1);
+    for (uint32_t i = 0; i < shape->rank; i++)
+        operands[i] = make_tuple(ci, shape->elements[i], leaves, next);
+    Instruction *tuple =
+        computation_add(ci->comp, OP_TUPLE, shape, shape->rank, operands, NULL);
+    append(ci, tuple);
+    return tuple;
+}
+
+/* The value with copies in the leaves that are marked; itself if none is. */
+static Instruction *with_copies(CopyInsertion *ci, Instruction *value, const bool *copied)
+{
+    size_t n = shape_leaf_count(value->shape), marked = 0, next = 0;
+    for (size_t i = 0; i < n; i++)
+        marked += copied[i];
+    if (marked == 0)
+        return value;
+    Instruction **leaves = ARENA_ARRAY(ci->scratch, Instruction *, n);
+    for (size_t i = 0; i < n; i++) {
+        leaves[i] = leaf_value(ci, value, i);
+        if (copied[i])
+            leaves[i] = add_copy(ci, leaves[i]);
+    }
+    return make_tuple(ci, value->shape, leaves, &next);
+}
+
+/* -- rules -------------------------------------------------------------------------------------- */
+
+/* Follows in-place updates backwards: where the buffer of this value began. */
+static Source origin_of(Source s)
+{
+    for (;;) {
+        if (s.inst->op != OP_FUSION)
+            return s;
+        EmitterKind kind = emitter_of(s.inst);
+        int64_t operand =
+            kind == EMITTER_COUNT ? -1 : emitter_in_place(s.inst, kind, (uint32_t)s.leaf);
+        if (operand < 0)
+            return s;
+        s = source_of(s.inst->operands[operand], 0);
+    }
+}
+
+/* All users of the fused parameter are elementwise, down to this result: the kernel reads an
+ * element of it before it writes the same element of the result. */
+static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf, Source operand)
+{
+    if (fusion->op != OP_FUSION || emitter_of(fusion) != EMITTER_LOOP)
+        return false;
+    const Computation *comp = inst_called(fusion, 0);
+    const Shape *result = shape_leaf(fusion->shape, leaf);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        bool plain = inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || inst->op == OP_TUPLE ||
+                     inst->op == OP_COPY ||
+                     (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP) ||
+                     (inst->op == OP_BROADCAST && inst->operands[0]->shape->rank == 0 &&
+                      inst->operands[0]->op == OP_CONSTANT);
+        if (!plain)
+            return false;
+        if (inst->op != OP_TUPLE && inst->op != OP_CONSTANT && inst->shape->rank != 0 &&
+            !shape_layouts_equal(inst->shape, result))
+            return false;
+    }
+    for (uint32_t i = 0; i < fusion->operand_count; i++) {
+        Source s = source_of(fusion->operands[i], 0);
+        if (s.inst == operand.inst && s.leaf == operand.leaf &&
+            !shape_same_dims(comp->parameters[i]->shape, result))
+            return false;
+    }
+    return dtype_info[result->dtype].bits >= 8;
+}
+
+/* Leaf `leaf` of the root may lie in the buffer of the value `present` (a parameter's leaf):
+ * the next value is made after the last use of the present one. */
+static bool follows(CopyInsertion *ci, Source next, Source present)
+{
+    if (next.inst == present.inst && next.leaf == present.leaf)
+        return true;
+    if (!is_made_here(next))
+        return false;
+    Source origin = origin_of(next);
+    if (origin.inst == present.inst && origin.leaf == present.leaf)
+        return true;
+    if (origin.inst->op == OP_PARAMETER)
+        return false;
+    uint32_t last = ci->last_use[place_of(ci, present)];
+    /* what was made in place began where its first value was made */
+    uint32_t made = origin.inst->id;
+    if (last < made)
+        return true;
+    return last == made && may_write_where_it_reads(origin.inst, origin.leaf, present);
+}
+
+static void set_in_place(Instruction *fusion, uint32_t leaf, uint32_t operand)
+{
+    Arena *a = fusion->parent->module->arena;
+    const Attr *attr = inst_attr(fusion, ATTR_OUTPUT_TO_OPERAND_ALIASING);
+    uint32_t n = attr != NULL ? attr->aliasing->count : 0;
+    AliasEntry *entries = ARENA_ARRAY(a, AliasEntry, (size_t)n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        entries[i] = attr->aliasing->entries[i];
+    int64_t *index = ARENA_NEW(a, int64_t);
+    *index = leaf;
+    bool tuple = shape_is_tuple(fusion->shape);
+    entries[n] = (AliasEntry){.output = {index, tuple ? 1 : 0}, .operand = operand};
+    Aliasing *aliasing = ARENA_NEW(a, Aliasing);
+    *aliasing = (Aliasing){n + 1, entries};
+    inst_set(fusion, (Attr){.id = ATTR_OUTPUT_TO_OPERAND_ALIASING, .aliasing = aliasing});
+}
+
+static void visit_in_place(CopyInsertion *ci, Instruction *fusion)
+{
+    EmitterKind kind = emitter_of(fusion);
+    if (kind == EMITTER_COUNT || inst_has(fusion, ATTR_OUTPUT_TO_OPERAND_ALIASING))
+        return;
+    uint32_t leaves = (uint32_t)shape_leaf_count(fusion->shape);
+    for (uint32_t leaf = 0; leaf < leaves; leaf++) {
+        int64_t operand = emitter_in_place(fusion, kind, leaf);
+        if (operand < 0)
+            continue;
+        Source s = source_of(fusion->operands[operand], 0);
+        bool ours = is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
+        bool dead = ci->last_use[place_of(ci, s)] == fusion->id;
+        for (uint32_t i = 0; i < fusion->operand_count; i++) {
+            Source other = source_of(fusion->operands[i], 0);
+            dead &= i == operand || other.inst != s.inst || other.leaf != s.leaf;
+        }
+        if (!ours || !dead)
+            fusion->operands[operand] = add_copy(ci, fusion->operands[operand]);
+        set_in_place(fusion, leaf, (uint32_t)operand);
+    }
+}
+
+static void visit_while(CopyInsertion *ci, Instruction *loop)
+{
+    Instruction *init = loop->operands[0];
+    size_t n = shape_leaf_count(init->shape);
+    bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        if (hands_on(loop, i) || !shape_is_array(shape_leaf(init->shape, i)))
+            continue;
+        Source s = source_of(init, i);
+        copied[i] = !is_made_here(s) || ci->last_use[place_of(ci, s)] != loop->id;
+        for (size_t k = 0; k < n && !copied[i]; k++) {
+            Source other = source_of(init, k);
+            copied[i] = k != i && other.inst == s.inst && other.leaf == s.leaf;
+        }
+    }
+    loop->operands[0] = with_copies(ci, init, copied);
+}
+
+/* The parameter's leaf whose buffer leaf `leaf` of the root must take; false: none. */
+static bool present_value(const CopyInsertion *ci, bool is_body, size_t leaf, Source *out)
+{
+    const Computation *comp = ci->comp;
+    if (is_body) {
+        *out = (Source){comp->parameters[0], leaf};
+        return true;
+    }
+    if (comp != ci->m->entry)
+        return false;
+    const Aliasing *aliasing = &ci->m->config.input_output_alias;
+    for (uint32_t i = 0; i < aliasing->count; i++) {
+        const AliasEntry *e = &aliasing->entries[i];
+        if (alias_index_leaf(comp->root->shape, e->output) != leaf)
+            continue;
+        Instruction *parameter = comp->parameters[e->operand];
+        *out = (Source){parameter, alias_index_leaf(parameter->shape, e->input)};
+        return true;
+    }
+    return false;
+}
+
+static void visit_root(CopyInsertion *ci, bool is_body)
+{
+    Instruction *root = ci->comp->root;
+    size_t n = shape_leaf_count(root->shape);
+    bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
+    bool *taken = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
+    for (size_t i = 0; i < n; i++) {
+        if (!shape_is_array(shape_leaf(root->shape, i)))
+            continue;
+        Source s = source_of(root, i), present;
+        Source origin = origin_of(s);
+        if (present_value(ci, is_body, i, &present))
+            copied[i] = !follows(ci, s, present);
+        else
+            copied[i] = !is_made_here(s) || origin.inst->op == OP_PARAMETER;
+        /* one buffer cannot be two results */
+        copied[i] |= taken[place_of(ci, origin)];
+        if (!copied[i])
+            taken[place_of(ci, origin)] = true;
+    }
+    ci->comp->root = with_copies(ci, root, copied);
+}
+
+/* Which parameter leaves of a loop body are updated in place, step after step. */
+static void find_chains(CopyInsertion *ci, bool is_body)
+{
+    for (size_t i = 0; i < shape_leaf_count(ci->comp->root->shape); i++) {
+        Source present;
+        if (!present_value(ci, is_body, i, &present))
+            continue;
+        Source origin = origin_of(source_of(ci->comp->root, i));
+        if (origin.inst == present.inst && origin.leaf == present.leaf)
+            ci->chain[place_of(ci, present)] = true;
+    }
+}
+
+static void take_order(CopyInsertion *ci)
+{
+    Computation *comp = ci->comp;
+    uint32_t n = (uint32_t)ci->order_count;
+    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+    memcpy(comp->instructions, ci->order, n * sizeof *ci->order);
+    comp->instruction_count = n;
+    computation_compact(comp);
+    ci->order = NULL;
+    ci->order_count = ci->order_capacity = 0;
+}
+
+static void visit_computation(CopyInsertion *ci, bool is_body)
+{
+    Computation *comp = ci->comp;
+    computation_compact(comp);
+    number_places(ci);
+    find_chains(ci, is_body);
+    uint32_t count = comp->instruction_count;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst->op == OP_FUSION)
+            visit_in_place(ci, inst);
+        else if (inst->op == OP_WHILE)
+            visit_while(ci, inst);
+        append(ci, inst);
+    }
+    take_order(ci);
+    number_places(ci);
+    for (uint32_t i = 0; i < comp->instruction_count; i++)
+        append(ci, comp->instructions[i]);
+    visit_root(ci, is_body);
+    take_order(ci);
+}
+
+bool pass_copy_insertion(Module *m, PassContext *cx)
+{
+    CopyInsertion ci = {.m = m, .scratch = cx->scratch};
+    const bool *is_program = module_programs(m, cx->scratch);
+    bool *is_body = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
+    bool *is_condition = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL || inst->op != OP_WHILE)
+                continue;
+            is_condition[inst_called(inst, 0)->id] = true;
+            is_body[inst_called(inst, 1)->id] = true;
+        }
+    }
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        ci.comp = m->computations[c];
+        if (is_program[c] && !is_condition[c])
+            visit_computation(&ci, is_body[c]);
+    }
+    return ci.changed;
+}
