@@ -43,6 +43,9 @@ typedef struct CodegenReport {
 
 typedef struct Codegen Codegen;
 
+/* No kernel can be made for this opcode: its row says so. */
+bool codegen_lacks(OpCode op);
+
 /* One Codegen makes one artefact; variants are added in order. All memory is in `a`. */
 Codegen *codegen_create(Arena *a, const CodegenOptions *options);
 /* Compiles a module at LEVEL_SCHEDULED for a target. False after messages to m->diag. */

@@ -160,7 +160,10 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
                        .arg_count = f.count,
                        .contract = v->options->contract};
     KernelEntry e = {.key = key, .key_length = length};
-    e.kernel = emitter_function(emitter_of(fusion))(&in);
+    EmitterFn *emitter = emitter_function(emitter_of(fusion));
+    if (emitter == NULL)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s: no emitter for its kind of kernel yet", fusion->name);
+    e.kernel = emitter(&in);
     e.plan_index = add_plan_kernel(v, e.kernel);
     v->kernels = arena_grow(v->arena, v->kernels, &v->kernel_capacity, v->kernel_count + 1,
                             sizeof *v->kernels);

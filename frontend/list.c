@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/emit/op_emit.h"
+#include "codegen/codegen.h"
 #include "frontend/gxc.h"
 #include "ir/analysis/target.h"
 #include "passes/pipeline.h"
@@ -41,7 +41,7 @@ static void list_unsupported(FILE *f)
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_info[op].eval == NULL)
             fprintf(f, "%-28s the evaluator does not know it\n", op_info[op].name);
-        if (op_emit[op].kind == EMIT_UNSUPPORTED)
+        if (codegen_lacks((OpCode)op))
             fprintf(f, "%-28s no kernel for it yet\n", op_info[op].name);
     }
     for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {

@@ -5,7 +5,7 @@
 #define GXC_CODEGEN_EMIT_EMITTERS_H
 
 #include "codegen/emit/emit.h"
-#include "ir/analysis/target.h"
+#include "ir/analysis/emitter.h"
 
 /* What an emitter is given. Kernel arguments: the fused computation's parameters by number,
  * then the leaves of its result, then `scratch_count` buffers that the emitter asked for. */
@@ -23,6 +23,9 @@ typedef struct EmitterInput {
 typedef Kernel *EmitterFn(const EmitterInput *in);
 
 EmitterFn emitter_loop;
+
+/* The emitter of a kind; NULL if codegen has none yet. */
+EmitterFn *emitter_function(EmitterKind kind);
 
 /* -- what emitters share -------------------------------------------------------------- */
 

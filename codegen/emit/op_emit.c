@@ -1,6 +1,8 @@
 /* See op_emit.h. */
 #include "codegen/emit/op_emit.h"
 
+#include "codegen/codegen.h"
+
 #define OP(id, ...)
 #define EMIT(kind, function) EMIT_DECLARE_##kind(function)
 #define EMIT_DECLARE_scalar(f) ScalarFn scalar_##f;
@@ -100,3 +102,8 @@ const OpEmit op_emit[OP_COUNT] = {
 #define EMIT(kind, function) EMIT_ROW_##kind(function),
 #include "ir/ops.def"
 };
+
+bool codegen_lacks(OpCode op)
+{
+    return op_emit[op].kind == EMIT_UNSUPPORTED;
+}
