@@ -150,7 +150,7 @@ static bool is_declared(const Instruction *inst, DType dtype, uint32_t rank,
 const Shape *infer_array(InferContext *cx, const Instruction *inst, DType dtype,
                          uint32_t rank, const int64_t *dims, const bool *dynamic)
 {
-    int64_t count = 16; /* the bytes of the largest element type */
+    int64_t count = (dtype_info[dtype].bits + 7) / 8; /* bytes */
     bool fits = true, empty = false, unbounded = false;
     for (uint32_t i = 0; i < rank; i++) {
         if (dims[i] == DIM_UNBOUNDED) {

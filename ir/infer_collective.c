@@ -252,7 +252,8 @@ const Shape *infer_async_start(InferContext *cx, const Instruction *inst)
         return infer_error(cx, inst,
                            "must give ((operands), result, ...), but is declared as %s",
                            inst->shape ? infer_text(cx, inst->shape) : "nothing");
-    return want_bound(cx, inst, 0, 0) ? inst->shape : NULL;
+    return want_bound(cx, inst, 0, 0) && infer_want_aliasing(cx, inst) ? inst->shape
+                                                                       : NULL;
 }
 
 const Shape *infer_async_update(InferContext *cx, const Instruction *inst)

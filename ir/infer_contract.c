@@ -252,12 +252,6 @@ static bool want_convolution(InferContext *cx, const Instruction *inst,
             spatial, window_rank, infer_text(cx, a), infer_text(cx, b));
         return false;
     }
-    if (!infer_same_type(a->dtype, b->dtype) && a->dtype != b->dtype &&
-        !(dtype_is_integer(a->dtype) && dtype_is_integer(b->dtype))) {
-        infer_error(cx, inst, "element types of the operands differ: %s and %s",
-                    infer_text(cx, a), infer_text(cx, b));
-        return false;
-    }
     int64_t features = inst_int(inst, ATTR_FEATURE_GROUP_COUNT, 1);
     int64_t batches = inst_int(inst, ATTR_BATCH_GROUP_COUNT, 1);
     if (features < 1 || batches < 1 || (features > 1 && batches > 1)) {
@@ -272,8 +266,17 @@ static bool want_convolution(InferContext *cx, const Instruction *inst,
                        l->out_spatial, spatial);
 }
 
+/* A sparse operand is the tuple of its values and their places: the declared shape holds. */
+static bool is_sparse(const Instruction *inst)
+{
+    return inst_has(inst, ATTR_SPARSITY_CONFIG) && inst->shape &&
+           (shape_is_tuple(operand(inst, 0)) || shape_is_tuple(operand(inst, 1)));
+}
+
 const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
 {
+    if (is_sparse(inst))
+        return inst->shape;
     if (!infer_want_arrays(cx, inst, 0, 2))
         return NULL;
     const DimLabels *l = inst_attr(inst, ATTR_DIM_LABELS)->labels;

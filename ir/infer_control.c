@@ -238,14 +238,35 @@ static const Shape *inside_buffer(const Shape *s)
     return s->dtype == DT_BUFFER ? s->elements[0] : s;
 }
 
-static bool want_aliasing(InferContext *cx, const Instruction *inst)
+/* Where a result or operand of an async-start is bound only later, its computation knows. */
+static const Shape *aliased_result(const Instruction *inst, Ints index)
+{
+    const Computation *comp = infer_callee(inst, ATTR_CALLS);
+    if (inst->op == OP_ASYNC_START && comp && comp->root && index.count > 0 &&
+        index.data[0] == 1)
+        return shape_at(comp->root->shape, (Ints){index.data + 1, index.count - 1});
+    return shape_at(inst->shape, index);
+}
+
+static const Shape *aliased_operand(const Instruction *inst, int64_t number, Ints index)
+{
+    const Computation *comp = infer_callee(inst, ATTR_CALLS);
+    if (number < 0)
+        return NULL;
+    if (number < inst->operand_count)
+        return shape_at(operand(inst, (uint32_t)number), index);
+    if (inst->op == OP_ASYNC_START && comp && number < comp->parameter_count)
+        return shape_at(comp->parameters[number]->shape, index);
+    return NULL;
+}
+
+bool infer_want_aliasing(InferContext *cx, const Instruction *inst)
 {
     const Attr *a = inst_attr(inst, ATTR_OUTPUT_TO_OPERAND_ALIASING);
     for (uint32_t i = 0; a && i < a->aliasing->count; i++) {
         const AliasEntry *e = &a->aliasing->entries[i];
-        const Shape *out = shape_at(inst->shape, e->output), *in = NULL;
-        if (e->operand >= 0 && e->operand < inst->operand_count)
-            in = shape_at(operand(inst, (uint32_t)e->operand), e->input);
+        const Shape *out = aliased_result(inst, e->output);
+        const Shape *in = aliased_operand(inst, e->operand, e->input);
         if (!out || !in) {
             infer_error(
                 cx, inst,
@@ -254,9 +275,13 @@ static bool want_aliasing(InferContext *cx, const Instruction *inst)
                 infer_ints_text(cx, e->input));
             return false;
         }
-        if (!shape_compatible(inside_buffer(out), inside_buffer(in))) {
+        out = inside_buffer(out);
+        in = inside_buffer(in);
+        bool same_layout = inst->op != OP_ASYNC_START || shape_layouts_equal(out, in);
+        if (!shape_compatible(out, in) || !same_layout) {
             infer_error(cx, inst, "output_to_operand_aliasing: result %s cannot share %s",
-                        infer_text(cx, out), infer_text(cx, in));
+                        shape_text(cx->arena, out, true),
+                        shape_text(cx->arena, in, true));
             return false;
         }
     }
@@ -283,7 +308,7 @@ const Shape *infer_fusion(InferContext *cx, const Instruction *inst)
         return infer_error(cx, inst, "is %s, but fused computation %s gives %s",
                            infer_text(cx, inst->shape), comp->name,
                            result ? infer_text(cx, result) : "nothing");
-    return want_aliasing(cx, inst) ? inst->shape : NULL;
+    return infer_want_aliasing(cx, inst) ? inst->shape : NULL;
 }
 
 const Shape *infer_custom_call(InferContext *cx, const Instruction *inst)
@@ -300,5 +325,5 @@ const Shape *infer_custom_call(InferContext *cx, const Instruction *inst)
                                "operand_layout_constraints: %s for operand %u, %s",
                                infer_text(cx, layouts->shapes.data[i]), i,
                                infer_text(cx, operand(inst, i)));
-    return want_aliasing(cx, inst) ? inst->shape : NULL;
+    return infer_want_aliasing(cx, inst) ? inst->shape : NULL;
 }

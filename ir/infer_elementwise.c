@@ -272,7 +272,7 @@ const Shape *infer_clamp(InferContext *cx, const Instruction *inst)
 const Shape *infer_stochastic_convert(InferContext *cx, const Instruction *inst)
 {
     if (!want_type(cx, inst, 0, dtype_is_float, "floating") ||
-        !want_type(cx, inst, 1, dtype_is_unsigned, "an unsigned integer") ||
+        !want_type(cx, inst, 1, dtype_is_integer, "integral") ||
         !infer_want_array_shape(cx, inst))
         return NULL;
     const Shape *x = operand(inst, 0), *random = operand(inst, 1);

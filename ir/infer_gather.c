@@ -45,7 +45,7 @@ static bool want_index_vector(InferContext *cx, const Instruction *inst,
 /* Batching dimensions pair dimensions of the operand with dimensions of the indices. */
 static bool want_batching(InferContext *cx, const Instruction *inst, const Shape *s,
                           const Shape *indices, int64_t vector_dim, AttrId of_operand,
-                          AttrId of_indices, Ints collapsed, Ints map)
+                          AttrId of_indices, Ints collapsed)
 {
     Ints a = inst_ints(inst, of_operand), b = inst_ints(inst, of_indices);
     const char *a_name = attr_info[of_operand].name, *b_name = attr_info[of_indices].name;
@@ -58,9 +58,9 @@ static bool want_batching(InferContext *cx, const Instruction *inst, const Shape
         return false;
     }
     for (uint32_t i = 0; i < a.count; i++) {
-        if (contains(collapsed, a.data[i]) || contains(map, a.data[i])) {
+        if (contains(collapsed, a.data[i])) {
             infer_error(cx, inst,
-                        "dimension %lld of %s is a batching dimension and used otherwise",
+                        "dimension %lld of %s is batching and collapsed dimension",
                         (long long)a.data[i], infer_text(cx, s));
             return false;
         }
@@ -122,7 +122,7 @@ const Shape *infer_gather(InferContext *cx, const Instruction *inst)
                            s->rank) ||
         !infer_want_dims(cx, inst, "collapsed_slice_dims", collapsed, s->rank, true) ||
         !want_batching(cx, inst, s, indices, vector_dim, ATTR_OPERAND_BATCHING_DIMS,
-                       ATTR_START_INDICES_BATCHING_DIMS, collapsed, map))
+                       ATTR_START_INDICES_BATCHING_DIMS, collapsed))
         return NULL;
     uint32_t rank = (uint32_t)(expanded_rank(indices, vector_dim) - 1) + offset.count;
     if (!infer_want_dims(cx, inst, "offset_dims", offset, rank, true) ||
@@ -209,7 +209,7 @@ static bool want_scatter_dims(InferContext *cx, const Instruction *inst, const S
                            "scatter_dims_to_operand_dims", s->rank) ||
         !infer_want_dims(cx, inst, "inserted_window_dims", inserted, s->rank, true) ||
         !want_batching(cx, inst, s, indices, vector_dim, ATTR_INPUT_BATCHING_DIMS,
-                       ATTR_SCATTER_INDICES_BATCHING_DIMS, inserted, map) ||
+                       ATTR_SCATTER_INDICES_BATCHING_DIMS, inserted) ||
         !infer_want_dims(cx, inst, "update_window_dims", window,
                          expanded_rank(indices, vector_dim) - 1 + window.count, true))
         return false;

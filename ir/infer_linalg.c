@@ -69,7 +69,9 @@ const Shape *infer_fft(InferContext *cx, const Instruction *inst)
         bool last = i + 1 == length.count;
         int64_t n = length.data[i];
         int64_t wanted = last && type == FFT_IRFFT && n > 0 ? n / 2 + 1 : n;
-        if (n < 0 || !infer_same_size(s->dims[d], wanted))
+        bool fixed =
+            type == FFT_RFFT || type == FFT_IRFFT; /* else the operand's size counts */
+        if (n < 0 || (fixed && !infer_same_size(s->dims[d], wanted)))
             return infer_error(cx, inst, "fft_length=%s does not fit dimension %u of %s",
                                infer_ints_text(cx, length), d, infer_text(cx, s));
         if (last && type == FFT_RFFT)
@@ -146,9 +148,8 @@ const Shape *infer_batch_norm_grad(InferContext *cx, const Instruction *inst)
 
 const Shape *infer_rng(InferContext *cx, const Instruction *inst)
 {
-    if (inst->operand_count < 2)
-        return infer_error(cx, inst, "expects two operands, but has %u", inst->operand_count);
-    if (!infer_want_arrays(cx, inst, 0, 2) || !infer_want_array_shape(cx, inst))
+    if (!infer_want_count(cx, inst, 2) || !infer_want_arrays(cx, inst, 0, 2) ||
+        !infer_want_array_shape(cx, inst))
         return NULL;
     const Shape *a = operand(inst, 0), *b = operand(inst, 1), *r = inst->shape;
     if (a->rank != 0 || b->rank != 0 || a->dtype != b->dtype || a->dtype != r->dtype)

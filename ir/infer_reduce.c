@@ -10,11 +10,15 @@ static const Shape *result_element(const Shape *result, uint32_t count, uint32_t
     return shape_is_tuple(result) && result->rank == count ? result->elements[i] : NULL;
 }
 
-static bool is_scalar_of(InferContext *cx, const Shape *s, DType dtype)
+/* A scalar of the element type; other float types only where precision may be mixed, and
+ * not in what reduce and map apply. */
+static bool is_scalar_of(InferContext *cx, const Instruction *inst, const Shape *s,
+                         DType dtype)
 {
     if (!shape_is_scalar(s))
         return false;
-    return s->dtype == dtype || (cx->mixed_precision && infer_same_type(s->dtype, dtype));
+    bool exact = !cx->mixed_precision || inst->op == OP_REDUCE || inst->op == OP_MAP;
+    return s->dtype == dtype || (!exact && infer_same_type(s->dtype, dtype));
 }
 
 const Shape *infer_reducer(InferContext *cx, const Instruction *inst,
@@ -24,6 +28,9 @@ const Shape *infer_reducer(InferContext *cx, const Instruction *inst,
     if (!infer_want_parameters(cx, inst, comp, "the reducer", 2 * k))
         return NULL;
     const Shape *result = infer_callee_result(comp);
+    const Shape *given = result;
+    if (k == 1)
+        result = result_element(result, 1, 0);
     if (k > 1 && (!shape_is_tuple(result) || result->rank != k))
         return infer_error(cx, inst,
                            "reducer %s must give a tuple of %u scalars, but gives %s",
@@ -43,12 +50,12 @@ const Shape *infer_reducer(InferContext *cx, const Instruction *inst,
             return infer_error(
                 cx, inst, "result %u of reducer %s is %s, but the initial value is of %s",
                 i, comp->name, infer_text(cx, r), dtype_name(accumulator));
-        if (!is_scalar_of(cx, b, input) || !infer_same_type(r->dtype, b->dtype))
+        if (!is_scalar_of(cx, inst, b, input) || !infer_same_type(r->dtype, b->dtype))
             return infer_error(
                 cx, inst, "parameter %u of reducer %s is %s, but input %u is of %s",
                 k + i, comp->name, infer_text(cx, b), i, dtype_name(input));
     }
-    return result;
+    return given;
 }
 
 /* Inputs 0 .. k-1 of equal sizes, then k scalar initial values; 0 after a message. */
@@ -106,7 +113,7 @@ const Shape *infer_reduce(InferContext *cx, const Instruction *inst)
             dynamic[rank] = s->dynamic[i];
         sizes[rank++] = s->dims[i];
     }
-    if (k == 1)
+    if (!shape_is_tuple(result))
         return infer_array(cx, inst, result->dtype, rank, sizes, dynamic);
     const Shape **shapes = ARENA_ARRAY(cx->arena, const Shape *, k);
     for (uint32_t i = 0; i < k; i++)
@@ -201,12 +208,12 @@ const Shape *infer_select_and_scatter(InferContext *cx, const Instruction *inst)
     const Computation *select = infer_callee(inst, ATTR_SELECT);
     if (!infer_want_parameters(cx, inst, select, "the selector", 2))
         return NULL;
-    const Shape *chosen = infer_callee_result(select);
+    const Shape *chosen = result_element(infer_callee_result(select), 1, 0);
     if (!shape_is_scalar(chosen) || chosen->dtype != DT_PRED)
         return infer_error(cx, inst, "selector %s must give pred[], but gives %s",
                            select->name, infer_text(cx, chosen));
     for (uint32_t i = 0; i < 2; i++)
-        if (!is_scalar_of(cx, select->parameters[i]->shape, s->dtype))
+        if (!is_scalar_of(cx, inst, select->parameters[i]->shape, s->dtype))
             return infer_error(
                 cx, inst, "parameter %u of selector %s is %s, but the operand is %s", i,
                 select->name, infer_text(cx, select->parameters[i]->shape),
@@ -240,7 +247,7 @@ const Shape *infer_sort(InferContext *cx, const Instruction *inst)
     const Computation *comp = infer_callee(inst, ATTR_TO_APPLY);
     if (!infer_want_parameters(cx, inst, comp, "the comparator", 2 * k))
         return NULL;
-    const Shape *result = infer_callee_result(comp);
+    const Shape *result = result_element(infer_callee_result(comp), 1, 0);
     if (!shape_is_scalar(result) || result->dtype != DT_PRED)
         return infer_error(cx, inst, "comparator %s must give pred[], but gives %s",
                            comp->name, infer_text(cx, result));
@@ -251,7 +258,7 @@ const Shape *infer_sort(InferContext *cx, const Instruction *inst)
                                "operands must have equal sizes, but are %s and %s",
                                infer_text(cx, operand(inst, 0)), infer_text(cx, s));
         for (uint32_t j = 2 * i; j < 2 * i + 2; j++)
-            if (!is_scalar_of(cx, comp->parameters[j]->shape, s->dtype))
+            if (!is_scalar_of(cx, inst, comp->parameters[j]->shape, s->dtype))
                 return infer_error(
                     cx, inst, "parameter %u of comparator %s is %s, but operand %u is %s",
                     j, comp->name, infer_text(cx, comp->parameters[j]->shape), i,
@@ -288,7 +295,7 @@ const Shape *infer_map(InferContext *cx, const Instruction *inst)
         return NULL;
     const Shape *s = operand(inst, 0), *result = infer_callee_result(comp);
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
-    bool all = dims.count == s->rank || !inst_has(inst, ATTR_DIMENSIONS);
+    bool all = dims.count == s->rank || dims.count == 0;
     for (uint32_t i = 0; all && i < dims.count; i++)
         all = dims.data[i] == i;
     if (!all)
@@ -304,7 +311,7 @@ const Shape *infer_map(InferContext *cx, const Instruction *inst)
             return infer_error(cx, inst,
                                "operands must have equal sizes, but are %s and %s",
                                infer_text(cx, s), infer_text(cx, operand(inst, i)));
-        if (!is_scalar_of(cx, comp->parameters[i]->shape, operand(inst, i)->dtype))
+        if (!is_scalar_of(cx, inst, comp->parameters[i]->shape, operand(inst, i)->dtype))
             return infer_error(
                 cx, inst,
                 "parameter %u of the mapped function %s is %s, but operand %u is "

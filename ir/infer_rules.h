@@ -66,6 +66,8 @@ static inline Computation *infer_callee(const Instruction *inst, AttrId id)
     const Attr *a = inst_attr(inst, id);
     return a && a->computations.count ? a->computations.data[0] : NULL;
 }
+/* output_to_operand_aliasing names parts of equal shape. */
+bool infer_want_aliasing(InferContext *cx, const Instruction *inst);
 const Shape *infer_callee_result(const Computation *comp); /* shape of the root */
 /* The computation has `count` parameters. */
 bool infer_want_parameters(InferContext *cx, const Instruction *inst,

@@ -296,6 +296,8 @@ static void check_threads(Verify *v, const Instruction *inst)
     for (uint32_t i = 0; i < calls; i++) {
         const Computation *callee = inst_called(inst, i);
         if (callee->execution_thread == thread || !callee->execution_thread || !thread ||
+            strcmp(callee->execution_thread, "main") == 0 ||
+            inst->parent->is_async_wrapped ||
             strcmp(callee->execution_thread, thread) == 0)
             continue;
         verify_error(v, inst, "computation %s is of execution thread \"%s\", not \"%s\"",
@@ -323,6 +325,8 @@ static void check_sole_caller(Verify *v, const Instruction *inst)
  * an exception. */
 static void check_async_body(Verify *v, const Computation *comp)
 {
+    if (v->level == LEVEL_WELL_FORMED)
+        return;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (!inst || inst == comp->root || inst->op == OP_PARAMETER ||
@@ -349,8 +353,8 @@ static void check_fused(Verify *v, const Computation *comp, Uses uses)
         if (inst == comp->root && used)
             verify_error(v, inst, "is the root of fused computation %s, but has users",
                          comp->name);
-        if (inst != comp->root && !used && inst->op != OP_PARAMETER &&
-            !op_is(inst->op, OPF_EFFECT) &&
+        if (v->level > LEVEL_WELL_FORMED && inst != comp->root && !used &&
+            inst->op != OP_PARAMETER && !op_is(inst->op, OPF_EFFECT) &&
             !inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
             verify_error(v, inst, "has no users in fused computation %s", comp->name);
     }
@@ -401,6 +405,7 @@ bool module_verify(Module *m, Level level, Arena *scratch)
     for (uint32_t c = m->computation_count; c-- > 0;) /* callers first */
         if (m->computations[c])
             check_computation(&v, m->computations[c]);
+    verify_transfers(&v);
     verify_header(&v);
     if (level > LEVEL_WELL_FORMED && m->diag->error_count == before)
         verify_level(&v);

@@ -1,4 +1,5 @@
 /* The verifier's rules about which devices talk to each other (9.5 of the language). */
+#include "ir/replica_groups.h"
 #include "ir/verify_rules.h"
 
 static bool is_all_reduce(OpCode op)
@@ -18,6 +19,122 @@ static void check_all_reduce(Verify *v, const Instruction *inst)
         inst_bool(inst, ATTR_CONSTRAIN_LAYOUT))
         verify_error(v, inst, "one of it and %s has constrain_layout, one has not",
                      v->all_reduce->name);
+}
+
+static bool has_global_ids_attribute(OpCode op)
+{
+    for (const OpAttr *a = op_info[op].attrs; a->id != ATTR_COUNT; a++)
+        if (a->id == ATTR_USE_GLOBAL_DEVICE_IDS)
+            return true;
+    return false;
+}
+
+/* How many devices the numbers in the groups count; 0: not known from the header. */
+static int64_t group_devices(Verify *v, const Instruction *inst)
+{
+    const ModuleConfig *config = &v->m->config;
+    int64_t replicas = config->replica_count, partitions = config->num_partitions;
+    if (!inst_has(inst, ATTR_CHANNEL_ID))
+        return replicas > 1 ? replicas : 0;
+    if (!has_global_ids_attribute(inst->op))
+        return partitions > 1 ? partitions : 0;
+    if (!inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
+        return replicas > 1 ? replicas : 0;
+    return replicas * partitions > 1 ? replicas * partitions : 0;
+}
+
+/* Every device is in exactly one group; groups are of one size but for all-reduce. */
+static void check_lists(Verify *v, const Instruction *inst, IntLists groups)
+{
+    int64_t total = 0, devices = group_devices(v, inst);
+    bool even = true;
+    for (uint32_t i = 0; i < groups.count; i++) {
+        total += groups.data[i].count;
+        even &= groups.data[i].count == groups.data[0].count;
+        if (groups.data[i].count == 0) {
+            verify_error(v, inst, "replica_groups: a group is empty");
+            return;
+        }
+    }
+    bool *seen = ARENA_ARRAY(v->scratch, bool, (size_t)total);
+    for (uint32_t i = 0; i < groups.count; i++)
+        for (uint32_t k = 0; k < groups.data[i].count; k++) {
+            int64_t id = groups.data[i].data[k];
+            if (id < 0 || id >= total || seen[id]) {
+                verify_error(
+                    v, inst,
+                    "replica_groups: device %lld is %s; the groups must hold 0 to %lld, "
+                    "each once",
+                    (long long)id, id >= 0 && id < total ? "repeated" : "out of range",
+                    (long long)total - 1);
+                return;
+            }
+            seen[id] = true;
+        }
+    if (v->level > LEVEL_WELL_FORMED && devices && total != devices)
+        verify_error(v, inst, "replica_groups hold %lld devices, but there are %lld",
+                     (long long)total, (long long)devices);
+    bool strict = v->level > LEVEL_WELL_FORMED || inst->op == OP_REDUCE_SCATTER;
+    if (strict && !even && !is_all_reduce(inst->op))
+        verify_error(v, inst, "replica_groups must be of one size");
+}
+
+/* Gathered (scattered) dimension = shard times group size. */
+static void check_shards(Verify *v, const Instruction *inst, int64_t size)
+{
+    bool gathers = inst->op != OP_REDUCE_SCATTER;
+    const Shape *r =
+        inst->op == OP_ALL_GATHER_START ? inst->shape->elements[1] : inst->shape;
+    const Shape *s = inst->operands[0]->shape;
+    if (shape_is_tuple(r))
+        r = r->elements[0];
+    int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
+    int64_t shard = (gathers ? s : r)->dims[d], whole = (gathers ? r : s)->dims[d];
+    int64_t parts = 1; /* in this mode a group takes in all partitions of its replicas */
+    if (inst_has(inst, ATTR_CHANNEL_ID) && !inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
+        parts =
+            shard > 0 && v->m->config.num_partitions == 1 && whole % (shard * size) == 0
+                ? whole / (shard * size)
+                : v->m->config.num_partitions;
+    if (size * parts > 1 && size > 1 && shard >= 0 && whole >= 0 &&
+        shard * size * parts != whole)
+        verify_error(v, inst, "%s and %s do not fit groups of %lld devices",
+                     verify_text(v, s), verify_text(v, r), (long long)size);
+}
+
+static void check_groups(Verify *v, const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_REPLICA_GROUPS);
+    const ReplicaGroups *g = a ? a->groups : NULL;
+    if (inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS) && inst_has(inst, ATTR_CHANNEL_ID) &&
+        (!g || replica_groups_count(g) == 0)) {
+        verify_error(v, inst,
+                     "with use_global_device_ids=true replica_groups must not be empty");
+        return;
+    }
+    if (!g || replica_groups_count(g) == 0)
+        return;
+    int64_t size = g->size;
+    if (g->form == GROUPS_LISTS) {
+        check_lists(v, inst, g->lists);
+        size = g->lists.data[0].count;
+    } else if (g->form == GROUPS_MESH) {
+        IntLists lists = replica_groups_lists(v->scratch, g);
+        size = lists.count ? lists.data[0].count : 0;
+    }
+    bool shards = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START;
+    if (inst->op == OP_REDUCE_SCATTER || (shards && v->level > LEVEL_WELL_FORMED))
+        check_shards(v, inst, size);
+    if (inst->op == OP_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS) &&
+        inst->operand_count != size)
+        verify_error(v, inst, "has %u operands for groups of %lld devices",
+                     inst->operand_count, (long long)size);
+    if (inst->op == OP_ALL_TO_ALL && inst_has(inst, ATTR_DIMENSIONS)) {
+        int64_t n = inst->shape->dims[inst_ints(inst, ATTR_DIMENSIONS).data[0]];
+        if (size > 0 && n % size != 0)
+            verify_error(v, inst, "groups of %lld devices do not divide %s",
+                         (long long)size, verify_text(v, inst->shape));
+    }
 }
 
 /* All the chunks are of one layout: they are exchanged as bytes. */
@@ -116,6 +233,7 @@ void verify_collective(Verify *v, const Instruction *inst)
         check_all_reduce(v, inst);
     if (inst->op == OP_ALL_TO_ALL)
         check_all_to_all(v, inst);
+    check_groups(v, inst);
     if (inst_has(inst, ATTR_SOURCE_TARGET_PAIRS)) {
         if (inst_has(inst, ATTR_PERMUTE_SLICE_SIZES))
             check_in_place(v, inst);

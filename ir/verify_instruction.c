@@ -33,8 +33,25 @@ static bool is_exact(OpCode op)
     }
 }
 
+/* The operation inside async sugar gets its operands from later updates too. */
+static bool is_bound_late(const Instruction *inst)
+{
+    if (!inst->parent->is_async_wrapped || inst != inst->parent->root)
+        return false;
+    if (shape_is_tuple(inst->shape) && inst->shape->rank == 0)
+        return true;
+    uint32_t wanted = inst->op == OP_CALL || inst->op == OP_FUSION
+                          ? inst_called(inst, 0)->parameter_count
+                      : inst->op == OP_DOT ? 2
+                                           : 0;
+    return inst->operand_count < wanted ||
+           (int64_t)inst->operand_count < op_info[inst->op].arity;
+}
+
 static void check_shape(Verify *v, const Instruction *inst)
 {
+    if (is_bound_late(inst))
+        return;
     const Shape *inferred = infer_shape(&v->infer, inst);
     if (!inferred || inferred == inst->shape)
         return;
@@ -164,10 +181,23 @@ static void check_bitcast(Verify *v, const Instruction *inst)
     if (is_host(from) != is_host(to))
         verify_error(v, inst, "cannot turn %s into %s: they lie in different memories",
                      verify_text(v, from), verify_text(v, to));
-    if (from->layout->tile_count == 0 && to->layout->tile_count == 0 &&
-        shape_bytes(from) != shape_bytes(to))
+    if (v->level > LEVEL_WELL_FORMED && from->layout->tile_count == 0 &&
+        to->layout->tile_count == 0 && shape_bytes(from) != shape_bytes(to))
         verify_error(v, inst, "cannot turn %s into %s: they have different sizes",
                      verify_text(v, from), verify_text(v, to));
+}
+
+/* copy-start may change the memory, not the order of dimensions. */
+static void check_copy_start(Verify *v, const Instruction *inst)
+{
+    const Shape *from = inst->operands[0]->shape;
+    for (uint32_t i = 0; i < 2 && shape_is_array(from); i++)
+        if (!shape_layouts_equal(from, inst->shape->elements[i])) {
+            verify_error(v, inst, "must not change the layout of %s: element %u is %s",
+                         verify_text(v, from), i,
+                         verify_text(v, inst->shape->elements[i]));
+            return;
+        }
 }
 
 void verify_instruction(Verify *v, const Instruction *inst)
@@ -181,7 +211,12 @@ void verify_instruction(Verify *v, const Instruction *inst)
         check_elementwise(v, inst);
     if (op_is(inst->op, OPF_COLLECTIVE))
         verify_collective(v, inst);
+    if (inst->op == OP_WHILE || inst_has(inst, ATTR_SHARDING))
+        verify_sharding(v, inst);
     switch (inst->op) {
+    case OP_COPY_START:
+        check_copy_start(v, inst);
+        break;
     case OP_COPY:
         check_copy(v, inst);
         break;

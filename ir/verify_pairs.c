@@ -1,5 +1,6 @@
 /* The verifier's rules about pairs (12.5 and 9.6 of the language): X-start and X-done, the
  * chain of async-start, -update and -done, send and recv. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/verify_rules.h"
@@ -119,6 +120,8 @@ static void check_link(Verify *v, const Instruction *inst, const Instruction *st
                      start->name, comp->name);
     if (inst_has(inst, ATTR_ASYNC_EXECUTION_THREAD) && !same_thread(inst, start))
         verify_error(v, inst, "its execution thread is not that of %s", start->name);
+    if (comp->is_async_wrapped)
+        return; /* made of the sugar, which may bind operands late */
     const Shape *bound = s->elements[0], *result = comp->root->shape;
     bool fits = fits_parameters(bound, comp);
     if (inst->op == OP_ASYNC_DONE)
@@ -231,45 +234,92 @@ static const Bytes *pairs_attribute(const Instruction *inst)
     return NULL;
 }
 
-/* In a schedule, what waits for a send or recv between devices must find its partner: the
- * next recv (send) with the same devices. One that never comes is a deadlock. */
-static void check_partners(Verify *v, const Computation *comp)
+/* "{{0,1},{1,2}}": no device sends twice or receives twice. */
+static void check_source_targets(Verify *v, const Instruction *inst, Bytes text)
 {
-    const Instruction *open = NULL; /* a transfer without its partner yet */
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst || (inst->op != OP_SEND && inst->op != OP_RECV))
-            continue;
-        const Bytes *now = pairs_attribute(inst);
-        if (!now || inst_bool(inst, ATTR_IS_HOST_TRANSFER))
-            continue;
-        if (!open) {
-            open = inst;
+    int64_t seen[2][64];
+    uint32_t count[2] = {0, 0}, side = 0;
+    for (size_t i = 0; i < text.length;) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            i++;
             continue;
         }
-        const Bytes *then = pairs_attribute(open);
-        if (open->op == inst->op || now->length != then->length ||
-            memcmp(now->data, then->data, now->length) != 0) {
-            verify_error(v, inst,
-                         "deadlock: %s waits for a %s with the same "
+        int64_t id = 0;
+        for (; i < text.length && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+            id = id > INT32_MAX ? id : id * 10 + (text.data[i] - '0');
+        for (uint32_t k = 0; k < count[side]; k++)
+            if (seen[side][k] == id) {
+                verify_error(v, inst, "%s: device %lld is %s twice",
+                             "_xla_send_recv_source_target_pairs", (long long)id,
+                             side == 0 ? "source" : "target");
+                return;
+            }
+        if (count[side] == 64)
+            return;
+        seen[side][count[side]++] = id;
+        side = !side;
+    }
+}
+
+static void note_transfer(Verify *v, const Instruction *inst)
+{
+    const Bytes *text = pairs_attribute(inst);
+    if (!text || inst_bool(inst, ATTR_IS_HOST_TRANSFER) ||
+        !inst_has(inst, ATTR_CHANNEL_ID))
+        return;
+    check_source_targets(v, inst, *text);
+    v->transfers = arena_grow(v->scratch, v->transfers, &v->transfer_capacity,
+                              v->transfer_count + 1, sizeof *v->transfers);
+    v->transfers[v->transfer_count++] = inst;
+}
+
+static int by_pairs(const void *a, const void *b)
+{
+    const Instruction *x = *(const Instruction *const *)a,
+                      *y = *(const Instruction *const *)b;
+    const Bytes *s = pairs_attribute(x), *t = pairs_attribute(y);
+    size_t least = s->length < t->length ? s->length : t->length;
+    int order = memcmp(s->data, t->data, least);
+    if (order == 0 && s->length != t->length)
+        order = s->length < t->length ? -1 : 1;
+    if (order == 0 && x->op != y->op)
+        order = x->op < y->op ? -1 : 1;
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static bool same_pairs(const Instruction *a, const Instruction *b)
+{
+    const Bytes *s = pairs_attribute(a), *t = pairs_attribute(b);
+    return s->length == t->length && memcmp(s->data, t->data, s->length) == 0;
+}
+
+/* In a scheduled module every send has its recv, with the same devices, and the other way
+ * round: whatever waits for one that never comes is a deadlock. */
+void verify_transfers(Verify *v)
+{
+    if (!v->m->config.is_scheduled)
+        return;
+    qsort(v->transfers, v->transfer_count, sizeof *v->transfers, by_pairs);
+    for (size_t i = 0; i < v->transfer_count;) {
+        size_t end = i, sends = 0;
+        for (; end < v->transfer_count && same_pairs(v->transfers[i], v->transfers[end]);
+             end++)
+            sends += v->transfers[end]->op == OP_SEND;
+        if (sends * 2 != end - i) {
+            verify_error(v, v->transfers[i],
+                         "deadlock: %zu sends and %zu recvs have its "
                          "_xla_send_recv_source_target_pairs",
-                         open->name,
-                         op_info[open->op == OP_SEND ? OP_RECV : OP_SEND].name);
+                         sends, end - i - sends);
             return;
         }
-        open = NULL;
+        i = end;
     }
-    if (open)
-        verify_error(v, open,
-                     "deadlock: no %s with the same _xla_send_recv_source_target_pairs",
-                     op_info[open->op == OP_SEND ? OP_RECV : OP_SEND].name);
 }
 
 void verify_pairs(Verify *v, const Computation *comp, Uses uses)
 {
     const Instruction **starts =
         ARENA_ARRAY(v->scratch, const Instruction *, comp->instruction_count);
-    bool transfers = false;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (!inst)
@@ -292,13 +342,11 @@ void verify_pairs(Verify *v, const Computation *comp, Uses uses)
                 verify_error(v, inst, "does not continue an async-start");
         }
         if (inst->op == OP_SEND || inst->op == OP_RECV) {
-            transfers = true;
+            note_transfer(v, inst);
             check_transfer(v, inst, uses);
             check_host_channel(v, inst);
         }
         if (inst->op == OP_SEND_DONE || inst->op == OP_RECV_DONE)
             check_transfer_done(v, inst);
     }
-    if (transfers && v->m->config.is_scheduled)
-        check_partners(v, comp);
 }

@@ -19,6 +19,8 @@ typedef struct Verify {
         *all_reduce; /* the first one: constrain_layout must be the same in all */
     const Instruction **channels; /* host transfers by channel: a hash table */
     size_t channel_size, channel_count;
+    const Instruction **transfers; /* sends and recvs between devices */
+    size_t transfer_count, transfer_capacity;
 } Verify;
 
 void verify_error(Verify *v, const Instruction *inst, const char *format, ...)
@@ -35,6 +37,10 @@ void verify_instruction(Verify *v, const Instruction *inst);
 void verify_collective(Verify *v, const Instruction *inst);
 /* Starts and dones, sends and recvs. */
 void verify_pairs(Verify *v, const Computation *comp, Uses uses);
+/* The sends and recvs that verify_pairs saw belong together. */
+void verify_transfers(Verify *v);
+/* Shardings fit shapes, and those of a loop each other. */
+void verify_sharding(Verify *v, const Instruction *inst);
 /* The flow of b(...) values. */
 void verify_buffers(Verify *v, const Computation *comp, Uses uses);
 /* A custom call's rules about buffers and known targets. */

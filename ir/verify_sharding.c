@@ -1,0 +1,89 @@
+/* The verifier's rules about shardings (12.2, 12.4 of the language): a tiling has the rank of
+ * the array, names each device once; values that a loop carries keep their sharding. */
+#include "ir/sharding.h"
+
+#include "ir/verify_rules.h"
+
+static const Sharding *sharding_of(const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_SHARDING);
+    return a ? a->sharding : NULL;
+}
+
+static void check_devices(Verify *v, const Instruction *inst, Ints devices)
+{
+    int64_t most = -1;
+    for (uint32_t i = 0; i < devices.count; i++)
+        if (devices.data[i] > most)
+            most = devices.data[i];
+    if (most < 0 || most > (int64_t)1 << 24)
+        return;
+    bool *seen = ARENA_ARRAY(v->scratch, bool, (size_t)most + 1);
+    for (uint32_t i = 0; i < devices.count; i++) {
+        int64_t id = devices.data[i];
+        if (id < 0 || seen[id]) {
+            verify_error(v, inst, "sharding: device %lld %s", (long long)id,
+                         id < 0 ? "does not exist" : "occurs twice");
+            return;
+        }
+        seen[id] = true;
+    }
+}
+
+static void check_tiling(Verify *v, const Instruction *inst, const Sharding *sharding,
+                         const Shape *s)
+{
+    uint32_t subgroups = sharding->subgroup_count + (sharding->replicate_last ? 1 : 0);
+    if (sharding->kind != SHARDING_TILED || !shape_is_array(s))
+        return;
+    if (sharding->rank != s->rank + subgroups) {
+        verify_error(v, inst, "sharding: a tiling of %u dimensions for %s",
+                     sharding->rank - subgroups, verify_text(v, s));
+        return;
+    }
+    check_devices(v, inst, sharding->devices);
+}
+
+static void check_fit(Verify *v, const Instruction *inst, const Sharding *sharding)
+{
+    const Shape *s = inst->shape;
+    if (sharding->kind != SHARDING_TUPLE) {
+        check_tiling(v, inst, sharding, s);
+        return;
+    }
+    size_t leaves = shape_leaf_count(s);
+    if (!shape_is_tuple(s) || sharding->element_count != leaves) {
+        if (inst->op == OP_OUTFEED)
+            return; /* its sharding is that of what it sends, and of the token */
+        if (!shape_is_tuple(s) || leaves > 0 || sharding->element_count > 1)
+            verify_error(v, inst, "sharding: %u elements for %s", sharding->element_count,
+                         verify_text(v, s));
+        return;
+    }
+    for (uint32_t i = 0; i < leaves && i < 4096; i++)
+        check_tiling(v, inst, sharding->elements[i], shape_leaf(s, i));
+}
+
+static void check_same(Verify *v, const Instruction *inst, const Instruction *a,
+                       const Instruction *b)
+{
+    const Sharding *x = sharding_of(a), *y = sharding_of(b);
+    if (x && y && !sharding_equal(x, y))
+        verify_error(v, inst,
+                     "the loop's values are sharded in different ways by %s and %s",
+                     a->name, b->name);
+}
+
+void verify_sharding(Verify *v, const Instruction *inst)
+{
+    const Sharding *sharding = sharding_of(inst);
+    if (sharding)
+        check_fit(v, inst, sharding);
+    if (inst->op != OP_WHILE)
+        return;
+    const Computation *condition = inst_attr(inst, ATTR_CONDITION)->computations.data[0];
+    const Computation *body = inst_attr(inst, ATTR_BODY)->computations.data[0];
+    check_same(v, inst, condition->parameters[0], body->parameters[0]);
+    check_same(v, inst, body->parameters[0], body->root);
+    check_same(v, inst, inst, body->root);
+}
