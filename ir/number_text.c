@@ -160,6 +160,9 @@ static NumberStatus parse_float(DType t, const char *text, size_t length, void *
             return NUMBER_RANGE_DOUBLE;
         if (!number_fits(t, x))
             return NUMBER_RANGE;
+        /* 5.9e-39 is how 2^-127 prints: text must come back to it */
+        if (dtype_info[t].special == SPECIAL_E8M0 && x > 0x1p-127 && x < 0x1.8p-127)
+            x = 0x1p-127;
     }
     number_store(t, element, number_from_double(t, x));
     return NUMBER_OK;

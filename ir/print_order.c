@@ -33,7 +33,17 @@ static bool is_one_operation(const Computation *comp)
            root->op != OP_SEND && root->op != OP_RECV;
 }
 
-const Instruction *print_sugar(const Instruction *inst)
+/* The start gives all operands of the operation: the sugar of one that leaves some to an update
+ * does not say what they are. */
+static bool is_fully_bound(const Instruction *start, const Computation *comp)
+{
+    const Shape *s = start->shape;
+    return start->operand_count == comp->parameter_count && shape_is_tuple(s) && s->rank >= 2 &&
+           shape_is_tuple(s->elements[0]) && s->elements[0]->rank == comp->parameter_count &&
+           shape_compatible(s->elements[1], comp->root->shape);
+}
+
+const Instruction *print_sugar(const Instruction *inst, PrintForm form)
 {
     if (inst->op != OP_ASYNC_START && inst->op != OP_ASYNC_UPDATE &&
         inst->op != OP_ASYNC_DONE)
@@ -42,7 +52,10 @@ const Instruction *print_sugar(const Instruction *inst)
     if (start == NULL)
         return NULL;
     const Computation *comp = inst_called(start, 0);
-    return is_one_operation(comp) ? comp->root : NULL;
+    if (!is_one_operation(comp))
+        return NULL;
+    bool as_xla = form == PRINT_LONG || form == PRINT_SHORT;
+    return as_xla || is_fully_bound(start, comp) ? comp->root : NULL;
 }
 
 /* -- instructions ------------------------------------------------------------------------- */
@@ -221,7 +234,7 @@ static bool *hidden_computations(Printer *p, const Module *m)
         const Computation *comp = m->computations[c];
         for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
             const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_ASYNC_START || print_sugar(inst) == NULL)
+            if (inst == NULL || inst->op != OP_ASYNC_START || print_sugar(inst, p->form) == NULL)
                 continue;
             uint32_t id = inst_called(inst, 0)->id;
             hidden[id] = calls[id] == 1;

@@ -24,7 +24,7 @@ typedef struct Printer {
 
 /* The wrapped operation of an asynchronous instruction that can be printed as sugar
  * (`x-start`), and NULL where it cannot. */
-const Instruction *print_sugar(const Instruction *inst);
+const Instruction *print_sugar(const Instruction *inst, PrintForm form);
 
 /* Computations in printed order, those that sugar hides left out. */
 const Computation **print_computation_order(Printer *p, const Module *m, uint32_t *count);
