@@ -169,7 +169,7 @@ static void meeting_remove(CollectiveState *c, const Meeting *x)
 static bool holds_operands(const Instruction *inst)
 {
     const Shape *s = inst->shape;
-    if (inst->op != OP_ALL_GATHER_START && inst->op != OP_COLLECTIVE_PERMUTE_START)
+    if (!op_is(inst->op, OPF_ASYNC_START))
         return false;
     return s->dtype == DT_TUPLE && s->rank >= 2 &&
            (inst->operand_count == 1 || s->elements[0]->dtype == DT_TUPLE);
@@ -518,8 +518,7 @@ void eval_collective_done(EvalCall *call)
 {
     Value *v = call->operands[0];
     const Instruction *start = call->inst->operands[0];
-    bool all = start->op == OP_ALL_REDUCE_START ||
-               (op_is(start->op, OPF_COLLECTIVE) && !holds_operands(start));
+    bool all = op_is(start->op, OPF_COLLECTIVE) && !holds_operands(start);
     call->result = value_retain(all ? v : v->elements[1]);
 }
 
