@@ -1,5 +1,6 @@
 /* Checked accesses of an emulated kernel: bounds, written state, races. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "runtime/emu/engine_parts.h"
 
@@ -91,12 +92,41 @@ static void report_read_only(Engine *e, gxemu_block *b, uint32_t argument,
     engine_abort(e);
 }
 
-static bool written_quick(const uint8_t *p, uint32_t bytes)
+/* Are all bytes of a written state set? They are 0 or 0xff. */
+static inline bool written_all(const uint8_t *p, uint32_t bytes)
 {
-    for (uint32_t i = 0; i < bytes; i++)
+    uint32_t i = 0;
+    uint64_t word;
+    for (; bytes - i >= 8; i += 8) {
+        memcpy(&word, p + i, 8);
+        if (word != UINT64_MAX)
+            return false;
+    }
+    if ((bytes & 4) != 0) {
+        uint32_t half;
+        memcpy(&half, p + i, 4);
+        if (half != UINT32_MAX)
+            return false;
+        i += 4;
+    }
+    for (; i < bytes; i++)
         if (p[i] == 0)
             return false;
     return true;
+}
+
+static inline void written_set(uint8_t *p, uint32_t bytes)
+{
+    static const uint64_t ones = UINT64_MAX;
+    uint32_t i = 0;
+    for (; bytes - i >= 8; i += 8)
+        memcpy(p + i, &ones, 8);
+    if ((bytes & 4) != 0) {
+        memcpy(p + i, &ones, 4);
+        i += 4;
+    }
+    for (; i < bytes; i++)
+        p[i] = 0xff;
 }
 
 void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
@@ -122,16 +152,15 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
         gxemu_fault(b, argument, offset, bytes, site, kind);
     if (shadow == NULL)
         return;
-    if (l->check_written) {
-        uint8_t *written = shadow->written;
-        if (kind != GXEMU_WRITE && written != NULL &&
-            !written_quick(written + at, bytes)) {
+    uint8_t *written = shadow->written;
+    if (l->check_written && written != NULL) {
+        if (kind == GXEMU_WRITE) {
+            written_set(written + at, bytes);
+        } else if (!written_all(written + at, bytes)) {
             uint64_t first = at;
             shadow_is_written(shadow, at, bytes, &first);
             report_unwritten(e, b, argument, offset, bytes, site, first - at);
         }
-        if (kind == GXEMU_WRITE)
-            shadow_set_written(shadow, at, bytes, true);
     }
     if (l->check_races && shadow->pages != NULL) {
         RaceConflict conflict;

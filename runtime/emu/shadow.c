@@ -231,7 +231,8 @@ static void page_renew(Shadow *s, uint64_t index, uint64_t serial)
     page->serial = serial;
 }
 
-static RaceKind cell_read(uint64_t *cell, const Race *r, uint32_t own, uint32_t thread)
+static inline RaceKind cell_read(uint64_t *cell, const Race *r, uint32_t own,
+                                 uint32_t thread)
 {
     uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
     if (writer != 0 && writer != own && stamp_conflicts(r, writer, thread))
@@ -241,7 +242,8 @@ static RaceKind cell_read(uint64_t *cell, const Race *r, uint32_t own, uint32_t 
     return RACE_NONE;
 }
 
-static RaceKind cell_write(uint64_t *cell, const Race *r, uint32_t own, uint32_t thread)
+static inline RaceKind cell_write(uint64_t *cell, const Race *r, uint32_t own,
+                                  uint32_t thread)
 {
     uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
     if (writer != 0 && writer != own && stamp_conflicts(r, writer, thread))
@@ -252,7 +254,8 @@ static RaceKind cell_write(uint64_t *cell, const Race *r, uint32_t own, uint32_t
     return RACE_NONE;
 }
 
-static RaceKind cell_update(uint64_t *cell, const Race *r, uint32_t own, uint32_t thread)
+static inline RaceKind cell_update(uint64_t *cell, const Race *r, uint32_t own,
+                                   uint32_t thread)
 {
     uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
     if (writer != 0 && (writer & STAMP_ATOMIC) == 0 && stamp_conflicts(r, writer, thread))
@@ -300,14 +303,21 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
         uint32_t shift = page->shift;
         uint64_t *cell = page->cells + ((offset - base) >> shift);
         uint64_t *last = page->cells + ((stop - 1 - base) >> shift);
-        for (; cell <= last; cell++) {
-            RaceKind found = kind == GXEMU_READ    ? cell_read(cell, r, own, thread)
-                             : kind == GXEMU_WRITE ? cell_write(cell, r, own, thread)
-                                                   : cell_update(cell, r, own, thread);
-            if (found != RACE_NONE) {
-                uint64_t at = base + ((uint64_t)(cell - page->cells) << shift);
-                return race_found(found, *cell, r, at, out);
-            }
+        RaceKind found = RACE_NONE;
+        if (kind == GXEMU_READ)
+            while (cell <= last && (found = cell_read(cell, r, own, thread)) == RACE_NONE)
+                cell++;
+        else if (kind == GXEMU_WRITE)
+            while (cell <= last &&
+                   (found = cell_write(cell, r, own, thread)) == RACE_NONE)
+                cell++;
+        else
+            while (cell <= last &&
+                   (found = cell_update(cell, r, own, thread)) == RACE_NONE)
+                cell++;
+        if (found != RACE_NONE) {
+            uint64_t cell_offset = base + ((uint64_t)(cell - page->cells) << shift);
+            return race_found(found, *cell, r, cell_offset, out);
         }
         offset = stop;
     }
