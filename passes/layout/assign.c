@@ -1,0 +1,195 @@
+/* Layout assignment: every array inside the program is row-major; entry parameters and results
+ * keep the layouts that the header gives them, and kernels - which read and write any layout by
+ * index maps - convert at the border.
+ *
+ *   ENTRY (p: f32[2,3]{0,1}) { ROOT n = f32[2,3]{0,1} negate(p) }
+ *   ->  c = f32[2,3]{1,0} copy(p)  n = f32[2,3]{1,0} negate(c)  ROOT r = f32[2,3]{0,1} copy(n)
+ *
+ * A bitcast between other layouts says by them what moves: it becomes the transposes and the
+ * reshape that it stands for. Types below a byte are marked packed, :E(n).
+ *
+ * Needs: well formed. Keeps: values. Yields: laid out. Ends: one sweep. */
+#include <string.h>
+
+#include "passes/layout/layout.h"
+
+/* The layout that an array has inside the program. */
+static const Shape *plain_shape(Intern *t, const Shape *s)
+{
+    if (shape_is_array(s)) {
+        Layout l = *layout_default(t, s->rank);
+        if (dtype_is_sub_byte(s->dtype))
+            l.element_bits = dtype_info[s->dtype].bits;
+        l.memory_space = s->layout->memory_space;
+        return shape_with_layout(t, s, intern_layout(t, &l));
+    }
+    if (s->elements == NULL)
+        return s;
+    const Shape **elements =
+        ARENA_ARRAY(intern_arena(t), const Shape *, (size_t)s->rank + 1);
+    for (uint32_t i = 0; i < s->rank; i++)
+        elements[i] = plain_shape(t, s->elements[i]);
+    return shape_is_tuple(s) ? shape_tuple(t, s->rank, elements)
+                             : shape_buffer(t, elements[0]);
+}
+
+static const Shape *dims_permuted(Intern *t, const Shape *s, const int64_t *order)
+{
+    int64_t *dims = ARENA_ARRAY(intern_arena(t), int64_t, (size_t)s->rank + 1);
+    for (uint32_t i = 0; i < s->rank; i++)
+        dims[i] = s->dims[order[i]];
+    return plain_shape(t, shape_with_dims(t, s, s->rank, dims));
+}
+
+/* Dimensions from major to minor. */
+static int64_t *major_to_minor(Arena *a, const Shape *s)
+{
+    int64_t *order = ARENA_ARRAY(a, int64_t, (size_t)s->rank + 1);
+    for (uint32_t i = 0; i < s->rank; i++)
+        order[i] = s->layout->minor_to_major[s->rank - 1 - i];
+    return order;
+}
+
+static bool is_row_major(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
+            return false;
+    }
+    return true;
+}
+
+static Instruction *add_transpose(Instruction *x, const int64_t *order,
+                                  const Shape *shape)
+{
+    Instruction *t = computation_add(x->parent, OP_TRANSPOSE, shape, 1, &x, NULL);
+    inst_set_ints(t, ATTR_DIMENSIONS, order, shape->rank);
+    return t;
+}
+
+/* bitcast: f32[a,b]{0,1} -> f32[c,d]{0,1}. Into memory order, another shape, out again. */
+static Instruction *expand_bitcast(Instruction *inst, const Shape *from, const Shape *to)
+{
+    Module *m = inst->parent->module;
+    Intern *t = m->intern;
+    Instruction *x = inst->operands[0];
+    int64_t *order = major_to_minor(m->arena, from);
+    if (!is_row_major(from))
+        x = add_transpose(x, order, dims_permuted(t, from, order));
+    order = major_to_minor(m->arena, to);
+    const Shape *memory = dims_permuted(t, to, order);
+    x = computation_add(inst->parent, OP_RESHAPE, memory, 1, &x, inst->name);
+    if (is_row_major(to))
+        return x;
+    int64_t *inverse = ARENA_ARRAY(m->arena, int64_t, (size_t)to->rank + 1);
+    for (uint32_t i = 0; i < to->rank; i++)
+        inverse[order[i]] = i;
+    return add_transpose(x, inverse, plain_shape(t, to));
+}
+
+/* The value with every array in the layout of `wanted`. */
+static Instruction *in_layout(Instruction *value, const Shape *wanted)
+{
+    Computation *comp = value->parent;
+    if (value->shape == wanted || !shape_compatible(value->shape, wanted))
+        return value;
+    if (shape_is_array(wanted))
+        return computation_add(comp, OP_COPY, wanted, 1, &value, NULL);
+    if (!shape_is_tuple(wanted))
+        return value;
+    Arena *a = comp->module->arena;
+    Instruction **elements = ARENA_ARRAY(a, Instruction *, (size_t)wanted->rank + 1);
+    for (uint32_t i = 0; i < wanted->rank; i++) {
+        Instruction *element = value;
+        if (value->op == OP_TUPLE) {
+            element = value->operands[i];
+        } else {
+            element = computation_add(comp, OP_GET_TUPLE_ELEMENT,
+                                      value->shape->elements[i], 1, &value, NULL);
+            inst_set_int(element, ATTR_INDEX, i);
+        }
+        elements[i] = in_layout(element, wanted->elements[i]);
+    }
+    return computation_add(comp, OP_TUPLE, wanted, wanted->rank, elements, NULL);
+}
+
+static bool lay_out(Computation *comp, Arena *scratch)
+{
+    Module *m = comp->module;
+    Intern *t = m->intern;
+    bool is_entry = comp == m->entry, changed = false;
+    const Shape *result = is_entry ? comp->root->shape : NULL;
+    if (is_entry && m->config.entry_result != NULL)
+        result = m->config.entry_result;
+    uint32_t count = comp->instruction_count;
+    const Shape **old = ARENA_ARRAY(scratch, const Shape *, (size_t)count + 1);
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)count * 8 + 8);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        old[i] = inst->shape;
+        const Shape *wanted = plain_shape(t, inst->shape);
+        if (is_entry && inst->op == OP_PARAMETER) {
+            Instruction *plain = in_layout(inst, wanted);
+            forward[i] = plain != inst ? plain : NULL;
+            changed |= plain != inst;
+            continue;
+        }
+        changed |= inst->shape != wanted;
+        inst->shape = wanted;
+        if (inst->op == OP_CONSTANT && inst->literal->shape != wanted) {
+            Literal *l = arena_copy(m->arena, inst->literal, sizeof *l);
+            l->shape = wanted;
+            inst->literal = l;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst->op != OP_BITCAST || !shape_is_array(inst->shape))
+            continue;
+        const Shape *from = old[inst->operands[0]->id];
+        if (from->dtype == old[i]->dtype &&
+            (!is_row_major(from) || !is_row_major(old[i]))) {
+            forward[i] = expand_bitcast(inst, from, old[i]);
+            changed = true;
+        }
+    }
+    /* everyone but the conversion of a parameter itself reads the converted value */
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
+            uint32_t id = inst->operands[k]->id;
+            if (id < count && forward[id] != NULL)
+                inst->operands[k] = forward[id];
+        }
+    }
+    for (uint32_t i = count; i < comp->instruction_count;
+         i++) { /* expansions of bitcasts */
+        Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            uint32_t id = inst->operands[k]->id;
+            if (id < count && forward[id] != NULL &&
+                comp->instructions[id]->op == OP_BITCAST)
+                inst->operands[k] = forward[id];
+        }
+    }
+    if (comp->root->id < count && forward[comp->root->id] != NULL)
+        comp->root = forward[comp->root->id];
+    if (result != NULL) {
+        Instruction *root = in_layout(comp->root, result);
+        changed |= root != comp->root;
+        comp->root = root;
+    }
+    return changed;
+}
+
+bool pass_layout(Module *m, PassContext *cx)
+{
+    bool changed = false;
+    for (uint32_t c = 0; c < m->computation_count; c++)
+        changed |= lay_out(m->computations[c], cx->scratch);
+    if (changed)
+        module_sort(m);
+    return changed;
+}
