@@ -2,6 +2,7 @@
  * nested loops over the symbols of their index maps. One lane. Whoever needs these fast has an
  * emitter of its own; this is the form that fits anywhere. */
 #include "codegen/emit/op_emit.h"
+#include "codegen/emit/reducer.h"
 #include "ir/bug.h"
 
 SelectFn select_reduce, select_reduce_window, select_dot, select_convolution;
@@ -49,21 +50,17 @@ static void nest_end(Emit *e, Nest *n, const IndexMap *map, LLVMValueRef *carrie
     }
 }
 
-/* All leaves of a (variadic) reduce or reduce-window at one index. A place outside the
- * operand (window padding) counts as the initial value: it is left out. */
-static void combine_all(Emit *e, const Instruction *inst, const IndexExpr *const *index,
-                        LLVMValueRef *out)
+/* A place outside the operand (window padding) counts as the initial value: it is left out. */
+void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                      LLVMValueRef *out)
 {
-    uint32_t half = inst->operand_count / 2;
-    if (half > 15)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s reduces %u arrays at once", inst->name,
-                     half);
-    LLVMValueRef carried[EMIT_MOST_LEAVES];
-    for (uint32_t i = 0; i < half; i++)
-        emit_element(e, inst->operands[half + i], NULL, &carried[i]);
+    Reducer r;
+    LLVMValueRef carried[REDUCER_MOST], element[REDUCER_MOST], next[REDUCER_MOST];
+    reducer_begin(&r, e, inst);
+    reducer_start(&r, carried);
     const IndexMap *map = emit_operand_map(e, inst, 0);
     Nest nest;
-    nest_begin(e, &nest, map, carried, half);
+    nest_begin(e, &nest, map, carried, r.count);
     const IndexExpr *at[EMIT_MOST_RANK], *constraints[2 * EMIT_MOST_RANK];
     emit_apply(e, map, index, nest.symbols, at, constraints);
     LLVMValueRef ok = emit_constraints_hold(e, map, constraints);
@@ -72,22 +69,20 @@ static void combine_all(Emit *e, const Instruction *inst, const IndexExpr *const
         gx_if_begin(e->k, &branch, ok);
         emit_scope_begin(e);
     }
-    LLVMValueRef args[2 * EMIT_MOST_LEAVES], next[EMIT_MOST_LEAVES];
-    for (uint32_t i = 0; i < half; i++) {
-        args[i] = carried[i];
-        emit_element(e, inst->operands[i], at, &args[half + i]);
+    for (uint32_t i = 0; i < r.count; i++) {
+        emit_element(e, inst->operands[i], at, &element[i]);
+        element[i] = reducer_widen(&r, i, element[i]);
     }
-    emit_computation(e, inst_called(inst, 0), args, next);
+    reducer_combine(&r, carried, element, next);
     if (ok != NULL) {
         emit_scope_end(e);
-        gx_if_else(e->k, &branch, next, half);
-        gx_if_end(e->k, &branch, carried, half, next);
+        gx_if_else(e->k, &branch, next, r.count);
+        gx_if_end(e->k, &branch, carried, r.count, next);
     }
-    for (uint32_t i = 0; i < half; i++)
+    for (uint32_t i = 0; i < r.count; i++)
         carried[i] = next[i];
-    nest_end(e, &nest, map, carried, half);
-    for (uint32_t i = 0; i < half; i++)
-        out[i] = carried[i];
+    nest_end(e, &nest, map, carried, r.count);
+    reducer_finish(&r, carried, out);
 }
 
 void select_reduce(Emit *e, const Instruction *inst, const IndexExpr *const *index,
@@ -95,7 +90,7 @@ void select_reduce(Emit *e, const Instruction *inst, const IndexExpr *const *ind
 {
     if (shape_is_tuple(inst->shape))
         bug("%s has several results: it is no element", inst->name);
-    combine_all(e, inst, index, out);
+    combine_elements(e, inst, index, out);
 }
 
 void select_reduce_window(Emit *e, const Instruction *inst, const IndexExpr *const *index,

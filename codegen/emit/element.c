@@ -103,6 +103,7 @@ Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_a
     e->comp = comp;
     e->parameter_args = parameter_args;
     e->maps = ARENA_ARRAY(k->arena, IndexMap *, comp->instruction_count);
+    e->presets = ARENA_ARRAY(k->arena, LLVMValueRef *, comp->instruction_count);
     e->memo = ARENA_NEW(k->arena, Memo);
     return e;
 }
@@ -407,6 +408,49 @@ static void element_constant(Emit *e, const Instruction *inst,
     out[0] = emit_constant(e->k, inst->shape->dtype, inst->literal, element);
 }
 
+void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves)
+{
+    e->presets[inst->id] =
+        arena_copy(e->arena, leaves, shape_leaf_count(inst->shape) * sizeof *leaves);
+}
+
+static const LLVMValueRef *preset_of(const Emit *e, const Instruction *inst)
+{
+    return inst->parent == e->comp ? e->presets[inst->id] : NULL;
+}
+
+void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
+               const IndexExpr *const *index, LLVMValueRef *out)
+{
+    if (shape_is_array(inst->shape)) {
+        emit_element(e, inst, index, out);
+        return;
+    }
+    if (preset_of(e, inst) != NULL) {
+        out[0] = preset_of(e, inst)[leaf];
+        splat(e->lanes, out);
+        return;
+    }
+    if (inst->op != OP_REDUCE && inst->op != OP_REDUCE_WINDOW)
+        bug("%s inside a fusion is no array", inst->name);
+    /* all leaves are computed together: the first that is asked for leaves them in the memo */
+    uint32_t rank = shape_leaf(inst->shape, 0)->rank, lanes = e->lanes;
+    uint32_t leaves = (uint32_t)shape_leaf_count(inst->shape);
+    e->lanes = 1;
+    for (uint32_t v = 0; v < lanes; v++) {
+        const IndexExpr *at[EMIT_MOST_RANK];
+        LLVMValueRef values[EMIT_MOST_LEAVES];
+        emit_at_lane(e, rank, index, v, at);
+        MemoEntry *m = memo_find(e, inst, rank, at, 1);
+        if (m == NULL) {
+            combine_elements(e, inst, at, values);
+            memo_add(e, inst, rank, at, 1, values, leaves);
+        }
+        out[v] = m != NULL ? m->values[leaf] : values[leaf];
+    }
+    e->lanes = lanes;
+}
+
 void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                   LLVMValueRef *out)
 {
@@ -418,6 +462,11 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         e->lanes = 1;
         emit_element(e, inst, index, out);
         e->lanes = lanes;
+        splat(lanes, out);
+        return;
+    }
+    if (preset_of(e, inst) != NULL) {
+        out[0] = *preset_of(e, inst);
         splat(lanes, out);
         return;
     }
@@ -457,9 +506,11 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         emit_load(e, e->parameter_args[inst->parameter], inst->shape, index, out);
         break;
     case EMIT_ALIAS:
-        if (inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT)
-            bug("%s inside a fusion is no array", inst->name);
-        emit_element(e, inst->operands[0], index, out);
+        if (inst->op == OP_GET_TUPLE_ELEMENT)
+            emit_leaf(e, inst->operands[0], (uint32_t)inst_int(inst, ATTR_INDEX, 0),
+                      index, out);
+        else
+            emit_element(e, inst->operands[0], index, out);
         break;
     default:
         bug("%s (%s) cannot be emitted by element", inst->name, op_info[inst->op].name);

@@ -35,6 +35,7 @@ typedef struct Emit {
     size_t variable_count, variable_capacity;
     IndexMap *
         *maps; /* by instruction id: its operands' maps for leaf 0, once asked for */
+    LLVMValueRef **presets; /* by instruction id: see emit_preset; NULL: none */
     struct Memo *memo;
 } Emit;
 
@@ -55,6 +56,14 @@ LLVMValueRef emit_in_range(Emit *e, const IndexExpr *expr, Range range, uint32_t
 /* The elements of instruction inst (its shape an array) at index [rank]: out[lanes]. */
 void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                   LLVMValueRef *out);
+
+/* The same for leaf `leaf` of an instruction with several results (a variadic reduction). */
+void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
+               const IndexExpr *const *index, LLVMValueRef *out);
+
+/* From here on the elements of inst - one value for each leaf - are these, wherever they are asked for:
+ * the emitter knows that it is asked only where they are right. */
+void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves);
 
 /* For select functions: the map of an operand, and the map applied to an index with its
  * runtimes bound and its symbols replaced by `symbols` (NULL if it has none): results

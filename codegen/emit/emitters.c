@@ -1,11 +1,93 @@
-/* The emitters by kind. */
+/* The table of emitters, and what they share. See emitters.h. */
 #include "codegen/emit/emitters.h"
 
-static EmitterFn *const emitters[EMITTER_COUNT] = {
-    [EMITTER_LOOP] = emitter_loop,
+#include "codegen/emit/op_emit.h"
+#include "codegen/emit/threads.h"
+#include "ir/bug.h"
+
+static EmitterFn *const functions[EMITTER_COUNT] = {
+#define EMITTER(id, name, doc) emitter_##name,
+#include "ir/analysis/emitters.def"
 };
 
 EmitterFn *emitter_function(EmitterKind kind)
 {
-    return kind < EMITTER_COUNT ? emitters[kind] : NULL;
+    if (kind >= EMITTER_COUNT)
+        bug("there is no emitter %d", (int)kind);
+    return functions[kind];
+}
+
+uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
+{
+    return inst_called(fusion, 0)->parameter_count + i;
+}
+
+const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
+{
+    uint32_t *args = ARENA_ARRAY(a, uint32_t, (size_t)comp->parameter_count + 1);
+    for (uint32_t i = 0; i < comp->parameter_count; i++)
+        args[i] = i;
+    return args;
+}
+
+bool fusion_fits_32_bits(const Computation *comp)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
+            const Shape *s = shape_leaf(inst->shape, leaf);
+            /* elements count too: a broadcast's index may be large without any memory */
+            if (shape_is_array(s) &&
+                (shape_bytes(s) > INT32_MAX / 2 || shape_elements(s) > INT32_MAX / 2))
+                return false;
+        }
+    }
+    return true;
+}
+
+Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
+{
+    const Computation *comp = inst_called(in->fusion, 0);
+    k->contract = in->contract;
+    k->at = in->fusion->name;
+    return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),
+                      !fusion_fits_32_bits(comp), lanes);
+}
+
+bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
+                     uint32_t count)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        bool is_hero = false;
+        for (uint32_t h = 0; h < count; h++)
+            is_hero |= inst == heroes[h];
+        if (inst == NULL || is_hero)
+            continue;
+        EmitKind kind = op_emit[inst->op].kind;
+        if (kind == EMIT_SELECT || kind == EMIT_REDUCE || kind == EMIT_CONTRACT)
+            return false;
+    }
+    return true;
+}
+
+void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
+                 const IndexExpr *const *index)
+{
+    FusionResult r = emitter_result(fusion, leaf);
+    LLVMValueRef values[EMIT_MOST_LANES];
+    emit_leaf(e, r.inst, r.inst_leaf, index, values);
+    emit_store(e, fusion_result_arg(fusion, leaf), r.shape, index, values);
+}
+
+LLVMValueRef emit_thread_number(Emit *e)
+{
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef block = to_index(e, gx_ctaid(k, 0)), thread = to_index(e, gx_tid(k, 0));
+    return LLVMBuildNSWAdd(
+        b, LLVMBuildNSWMul(b, block, emit_index_constant(e, k->block[0]), ""), thread,
+        "");
 }

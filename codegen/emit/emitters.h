@@ -11,7 +11,7 @@
  * then the leaves of its result, then `scratch_count` buffers that the emitter asked for. */
 typedef struct EmitterInput {
     Arena *arena;
-    LLVMModuleRef module;    /* kernels share one */
+    LLVMModuleRef module; /* kernels share one */
     const Target *target;
     const Instruction *fusion;
     const char *name;      /* of the kernel */
@@ -22,22 +22,32 @@ typedef struct EmitterInput {
 
 typedef Kernel *EmitterFn(const EmitterInput *in);
 
-EmitterFn emitter_loop;
+#define EMITTER(id, name, doc) EmitterFn emitter_##name;
+#include "ir/analysis/emitters.def"
+
+/* The emitter of a kind. */
+EmitterFn *emitter_function(EmitterKind kind);
 
 /* The emitter of a kind; NULL if codegen has none yet. */
 EmitterFn *emitter_function(EmitterKind kind);
 
 /* -- what emitters share -------------------------------------------------------------- */
 
-/* The fused computation's results: its root, or the operands of a root tuple. */
-uint32_t fusion_result_count(const Instruction *fusion);
-const Instruction *fusion_result(const Instruction *fusion, uint32_t i);
-/* The kernel argument of result i. */
+/* The kernel argument of result leaf i (emitter_result). */
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
 /* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
 const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp);
 /* Whether byte offsets of all arrays of the fused computation fit 31 bits. */
 bool fusion_fits_32_bits(const Computation *comp);
+/* No instruction but the heroes branches or loops for an element: several lanes are worth it. */
+bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
+                     uint32_t count);
 Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes);
+
+/* Computes and stores result leaf `leaf` at an index. */
+void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
+                 const IndexExpr *const *index);
+/* blockIdx.x * blockDim.x + threadIdx.x as an index. */
+LLVMValueRef emit_thread_number(Emit *e);
 
 #endif

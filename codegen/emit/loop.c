@@ -2,62 +2,10 @@
  * that is elementwise, moves or selects. Threads follow the physical order of the first
  * result, so that stores are contiguous. */
 #include "codegen/emit/emitters.h"
-#include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
 
 #define LOOP_THREADS 128
 #define LOOP_ACCESS_BYTES 16
-
-uint32_t fusion_result_count(const Instruction *fusion)
-{
-    const Instruction *root = inst_called(fusion, 0)->root;
-    return root->op == OP_TUPLE ? root->operand_count : 1;
-}
-
-const Instruction *fusion_result(const Instruction *fusion, uint32_t i)
-{
-    const Instruction *root = inst_called(fusion, 0)->root;
-    return root->op == OP_TUPLE ? root->operands[i] : root;
-}
-
-uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
-{
-    return inst_called(fusion, 0)->parameter_count + i;
-}
-
-const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
-{
-    uint32_t *args = ARENA_ARRAY(a, uint32_t, (size_t)comp->parameter_count + 1);
-    for (uint32_t i = 0; i < comp->parameter_count; i++)
-        args[i] = i;
-    return args;
-}
-
-bool fusion_fits_32_bits(const Computation *comp)
-{
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
-        for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
-            const Shape *s = shape_leaf(inst->shape, leaf);
-            /* elements count too: a broadcast's index may be large without any memory */
-            if (shape_is_array(s) &&
-                (shape_bytes(s) > INT32_MAX / 2 || shape_elements(s) > INT32_MAX / 2))
-                return false;
-        }
-    }
-    return true;
-}
-
-Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
-{
-    const Computation *comp = inst_called(in->fusion, 0);
-    k->contract = in->contract;
-    k->at = in->fusion->name;
-    return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),
-                      !fusion_fits_32_bits(comp), lanes);
-}
 
 /* How many elements a thread takes: as many as fill a 16-byte access of the widest array; 1
  * where an element is no straight-line code. */
@@ -65,21 +13,18 @@ static uint32_t choose_lanes(const Instruction *fusion, int64_t elements)
 {
     const Computation *comp = inst_called(fusion, 0);
     unsigned widest = 1, narrowest = 64;
-    bool plain = true;
+    bool plain = fusion_is_plain(comp, NULL, 0);
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (inst == NULL)
             continue;
-        EmitKind kind = op_emit[inst->op].kind;
-        if (kind == EMIT_SELECT || kind == EMIT_REDUCE || kind == EMIT_CONTRACT)
-            plain = false;
         if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1) {
             unsigned bits = dtype_info[inst->shape->dtype].bits;
             widest = bits / 8 > widest ? bits / 8 : widest;
         }
     }
-    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
-        unsigned bits = dtype_info[fusion_result(fusion, i)->shape->dtype].bits;
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        unsigned bits = dtype_info[emitter_result(fusion, i).shape->dtype].bits;
         widest = bits / 8 > widest ? bits / 8 : widest;
         narrowest = bits < narrowest ? bits : narrowest;
     }
@@ -98,13 +43,10 @@ static uint32_t choose_lanes(const Instruction *fusion, int64_t elements)
 static void emit_results(Emit *e, const Instruction *fusion, const IndexExpr *first)
 {
     const IndexExpr *linear = ix_add(e->ix, first, emit_lane(e));
-    LLVMValueRef values[EMIT_MOST_LANES];
-    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
-        const Instruction *result = fusion_result(fusion, i);
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
         const IndexExpr *index[EMIT_MOST_RANK];
-        emit_delinear(e, result->shape, linear, index);
-        emit_element(e, result, index, values);
-        emit_store(e, fusion_result_arg(fusion, i), result->shape, index, values);
+        emit_delinear(e, emitter_result(fusion, i).shape, linear, index);
+        emit_result(e, fusion, i, index);
     }
 }
 
@@ -126,7 +68,7 @@ static void emit_tail(Emit *e, const Instruction *fusion, const IndexExpr *first
 
 Kernel *emitter_loop(const EmitterInput *in)
 {
-    int64_t elements = shape_elements(fusion_result(in->fusion, 0)->shape);
+    int64_t elements = shape_elements(emitter_result(in->fusion, 0).shape);
     uint32_t lanes = choose_lanes(in->fusion, elements);
     int64_t threads = (elements + lanes - 1) / lanes;
     uint32_t per_block =
@@ -141,12 +83,7 @@ Kernel *emitter_loop(const EmitterInput *in)
                               (uint32_t[3]){(uint32_t)blocks, 1, 1});
     Emit *e = emitter_begin(in, k, lanes);
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef block = LLVMBuildZExt(b, gx_ctaid(k, 0), gx_int_type(k, 64), "");
-    LLVMValueRef id =
-        LLVMBuildAdd(b, LLVMBuildMul(b, block, gx_i64(k, per_block), ""),
-                     LLVMBuildZExt(b, gx_tid(k, 0), gx_int_type(k, 64), ""), "");
-    if (LLVMGetIntTypeWidth(e->index_type) == 32)
-        id = LLVMBuildTrunc(b, id, e->index_type, "");
+    LLVMValueRef id = emit_thread_number(e);
     GxIf guard;
     bool guarded = blocks * per_block != threads;
     if (guarded) {

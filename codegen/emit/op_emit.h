@@ -36,4 +36,8 @@ typedef struct OpEmit {
 
 extern const OpEmit op_emit[OP_COUNT];
 
+/* All leaves of a reduce or reduce-window at one index. One lane. */
+void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
+                      LLVMValueRef *out);
+
 #endif

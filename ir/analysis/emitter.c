@@ -7,7 +7,7 @@
 #include "ir/text.h"
 
 static const char *const names[] = {
-#define EMITTER(id, name, doc) name,
+#define EMITTER(id, name, doc) #name,
 #include "ir/analysis/emitters.def"
 };
 
