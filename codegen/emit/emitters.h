@@ -25,9 +25,6 @@ typedef Kernel *EmitterFn(const EmitterInput *in);
 #define EMITTER(id, name, doc) EmitterFn emitter_##name;
 #include "ir/analysis/emitters.def"
 
-/* The emitter of a kind. */
-EmitterFn *emitter_function(EmitterKind kind);
-
 /* The emitter of a kind; NULL if codegen has none yet. */
 EmitterFn *emitter_function(EmitterKind kind);
 
