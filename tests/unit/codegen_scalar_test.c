@@ -23,6 +23,8 @@ enum { ELEMENTS = 1024, MOST_CASES = 4096, OUT = 3 };
 typedef struct Case {
     Instruction *inst;
     DType in[3], out;
+    bool is_constant; /* operand 1 is emit_number(constant) */
+    double constant;
     ScalarKernel want;
     Kernel *kernel;
 } Case;
@@ -228,7 +230,6 @@ static bool goes_to_any_type(OpCode op)
 
 static void add_cases(Fixture *f, OpCode op)
 {
-    f->count = 0;
     for (DType t = DT_PRED; t < DT_TUPLE; t++) {
         if (!is_kernel_type(t))
             continue;
@@ -309,7 +310,8 @@ static void make_kernel(Fixture *f, Backend *backend, Case *c, size_t number)
     k->at = c->inst->name;
     LLVMValueRef index = gx_tid(k, 0), operands[3];
     for (unsigned i = 0; i < c->want.arity; i++)
-        operands[i] = load(k, i, index, c->in[i]);
+        operands[i] = i == 1 && c->is_constant ? emit_number(k, c->in[i], c->constant)
+                                               : load(k, i, index, c->in[i]);
     store(k, index, c->out, op_emit[c->inst->op].scalar(k, c->inst, operands));
     kernel_finish(k);
     c->kernel = k;
@@ -460,6 +462,9 @@ static size_t check_case(Fixture *f, const Object *object, const Case *c)
         for (size_t i = 0; i < ELEMENTS; i++)
             set_element(f, c->in[j], j, i, f->elements[j] + i * step);
     }
+    for (size_t i = 0; c->is_constant && i < ELEMENTS; i++)
+        number_set_double(c->in[1], f->elements[1] + i * dtype_storage_bytes(c->in[1]),
+                          c->constant);
     c->want.run(f->want, in, ELEMENTS, &c->want);
     run(f, object, c);
     return compare(c, f);
@@ -467,14 +472,11 @@ static size_t check_case(Fixture *f, const Object *object, const Case *c)
 
 static const char *const targets[] = {"sm_75", "sm_90a"};
 
-static size_t check_op(Fixture *f, OpCode op)
+static size_t check_cases(Fixture *f)
 {
     const char *error = NULL;
     char reason[OBJECT_REASON_BYTES];
     size_t bytes, wrong = 0;
-    add_cases(f, op);
-    if (f->count == 0)
-        return 1;
     Backend *backend = backend_create(f->arena, f->cuda.libdevice, &error);
     Kernel **kernels = ARENA_ARRAY(f->arena, Kernel *, f->count);
     for (size_t i = 0; i < f->count; i++) {
@@ -484,7 +486,7 @@ static size_t check_op(Fixture *f, OpCode op)
     const void *data = backend_host_object(backend, kernels, f->count, 90, &bytes);
     Object *object = object_load(data, bytes, reason);
     if (object == NULL)
-        fail_msg("%s: %s", op_info[op].name, reason);
+        fail_msg("%s", reason);
     for (size_t i = 0; i < f->count; i++)
         wrong += check_case(f, object, &f->cases[i]);
     object_unload(object);
@@ -499,15 +501,20 @@ static size_t check_op(Fixture *f, OpCode op)
     return wrong;
 }
 
-static size_t check_op_escaping(Fixture *f, OpCode op)
+/* add: makes the cases. */
+static size_t check_op(Fixture *f, OpCode op, void add(Fixture *f, OpCode op))
 {
     Escape e;
     volatile size_t wrong = 1;
     escape_push(&e);
-    if (setjmp(e.target) == 0)
-        wrong = check_op(f, op);
-    else
+    if (setjmp(e.target) == 0) {
+        f->count = 0;
+        add(f, op);
+        if (f->count != 0)
+            wrong = check_cases(f);
+    } else {
         print_error("%s: %s\n", op_info[op].name, e.message);
+    }
     escape_pop(&e);
     return wrong;
 }
@@ -518,8 +525,37 @@ static void every_scalar_operation(void **state)
     size_t wrong = 0;
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_emit[op].kind == EMIT_SCALAR)
-            wrong += check_op_escaping(f, (OpCode)op);
+            wrong += check_op(f, (OpCode)op, add_cases);
     }
+    assert_int_equal(wrong, 0);
+}
+
+/* Code that is written at once for an operand that is known. */
+static void add_constants(Fixture *f, OpCode op)
+{
+    static const double numbers[] = {0, 1, 2, 3, 5, -1, -2, -3, 7, 31, 32, 64};
+    for (DType t = DT_PRED; t < DT_TUPLE; t++) {
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            bool fits = is_kernel_type(t) && dtype_is_integer(t);
+            Case *c = fits ? add_case(f, op, t, t) : NULL;
+            if (c == NULL)
+                break;
+            c->is_constant = true;
+            c->constant = numbers[i];
+        }
+    }
+}
+
+static void constant_operands(void **state)
+{
+    static const OpCode ops[] = {OP_POWER,     OP_DIVIDE,
+                                 OP_REMAINDER, OP_SHIFT_LEFT,
+                                 OP_MAXIMUM,   OP_SHIFT_RIGHT_LOGICAL,
+                                 OP_MULTIPLY,  OP_SHIFT_RIGHT_ARITHMETIC};
+    Fixture *f = *state;
+    size_t wrong = 0;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        wrong += check_op(f, ops[i], add_constants);
     assert_int_equal(wrong, 0);
 }
 
@@ -527,6 +563,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scalar_operation),
+        cmocka_unit_test(constant_operands),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
