@@ -351,6 +351,13 @@ static void element_scalar(Emit *e, const Instruction *inst,
     }
 }
 
+static bool is_regrouping(const Instruction *inst)
+{
+    return inst->op == OP_BITCAST_CONVERT &&
+           dtype_info[inst->shape->dtype].bits !=
+               dtype_info[inst->operands[0]->shape->dtype].bits;
+}
+
 /* gather and dynamic-slice may read another start for each lane; where starts do not depend
  * on it, neighbours stay neighbours. */
 static bool runtimes_uniform(Emit *e, const IndexMap *map, const IndexExpr *const *index)
@@ -479,7 +486,12 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
     e->k->at = inst->name;
     switch (op_emit[inst->op].kind) {
     case EMIT_SCALAR:
-        element_scalar(e, inst, index, out);
+        if (!is_regrouping(inst))
+            element_scalar(e, inst, index, out);
+        else if (lanes > 1)
+            element_by_lane(e, inst, index, out);
+        else
+            element_regrouped(e, inst, index, out);
         break;
     case EMIT_MOVE:
         if (!element_move(e, inst, index, out))

@@ -40,4 +40,7 @@ extern const OpEmit op_emit[OP_COUNT];
 void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                       LLVMValueRef *out);
 
+/* bitcast-convert where the widths differ, for which its scalar function is not enough. */
+SelectFn element_regrouped;
+
 #endif

@@ -39,6 +39,10 @@ LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to);
 LLVMValueRef scalar_decode(Kernel *k, LLVMValueRef code, DType from);
 LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to);
 
+/* All bits of an element as one integer, and back; a complex number's real part is low. */
+LLVMValueRef scalar_to_bits(Kernel *k, LLVMValueRef value, DType t);
+LLVMValueRef scalar_from_bits(Kernel *k, LLVMValueRef bits, DType t);
+
 /* libdevice's function for f32 (name with f behind) or f64. */
 LLVMValueRef scalar_math(Kernel *k, const char *name, LLVMValueRef x);
 LLVMValueRef scalar_math2(Kernel *k, const char *name, LLVMValueRef x, LLVMValueRef y);

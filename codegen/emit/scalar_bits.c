@@ -6,8 +6,7 @@ ScalarFn scalar_bitcast_convert, scalar_reduce_precision, scalar_stochastic_conv
 
 /* -- bitcast-convert -- */
 
-/* All bits of an element as one integer, and back. */
-static LLVMValueRef to_bits(Kernel *k, LLVMValueRef x, DType t)
+LLVMValueRef scalar_to_bits(Kernel *k, LLVMValueRef x, DType t)
 {
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef type = gx_int_type(k, dtype_info[t].bits);
@@ -16,14 +15,14 @@ static LLVMValueRef to_bits(Kernel *k, LLVMValueRef x, DType t)
     if (!dtype_is_complex(t))
         return LLVMBuildBitCast(b, x, type, "");
     DType part = number_component(t);
-    LLVMValueRef re = to_bits(k, LLVMBuildExtractValue(b, x, 0, ""), part);
-    LLVMValueRef im = to_bits(k, LLVMBuildExtractValue(b, x, 1, ""), part);
+    LLVMValueRef re = scalar_to_bits(k, LLVMBuildExtractValue(b, x, 0, ""), part);
+    LLVMValueRef im = scalar_to_bits(k, LLVMBuildExtractValue(b, x, 1, ""), part);
     LLVMValueRef shift = LLVMConstInt(type, dtype_info[part].bits, 0);
     im = LLVMBuildShl(b, LLVMBuildZExt(b, im, type, ""), shift, "");
     return LLVMBuildOr(b, LLVMBuildZExt(b, re, type, ""), im, "");
 }
 
-static LLVMValueRef from_bits(Kernel *k, LLVMValueRef x, DType t)
+LLVMValueRef scalar_from_bits(Kernel *k, LLVMValueRef x, DType t)
 {
     LLVMBuilderRef b = k->builder;
     if (t == DT_PRED)
@@ -35,7 +34,8 @@ static LLVMValueRef from_bits(Kernel *k, LLVMValueRef x, DType t)
     LLVMValueRef shift = LLVMConstInt(LLVMTypeOf(x), dtype_info[part].bits, 0);
     LLVMValueRef high = LLVMBuildTrunc(b, LLVMBuildLShr(b, x, shift, ""), half, "");
     LLVMValueRef low = LLVMBuildTrunc(b, x, half, "");
-    return complex_make(k, from_bits(k, low, part), from_bits(k, high, part));
+    return complex_make(k, scalar_from_bits(k, low, part),
+                        scalar_from_bits(k, high, part));
 }
 
 LLVMValueRef scalar_bitcast_convert(Kernel *k, const Instruction *inst,
@@ -49,7 +49,7 @@ LLVMValueRef scalar_bitcast_convert(Kernel *k, const Instruction *inst,
                      "not supported: %s: bitcast-convert between %s and %s, whose widths "
                      "differ, inside a kernel",
                      inst->name, dtype_name(from), dtype_name(to));
-    return from_bits(k, to_bits(k, operands[0], from), to);
+    return scalar_from_bits(k, scalar_to_bits(k, operands[0], from), to);
 }
 
 /* -- reduce-precision -- */
