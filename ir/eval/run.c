@@ -108,14 +108,16 @@ const Plan *eval_plan(Eval *eval, const Computation *comp)
 
 static Frame *frame_create(Eval *eval, Device *device, size_t needed)
 {
-    Frame *f = device->spare;
-    if (f != NULL && f->capacity >= needed) {
-        device->spare = f->below;
-    } else {
-        f = ARENA_NEW(eval->arena, Frame);
-        f->capacity = needed + 16;
-        f->arguments = ARENA_ARRAY(eval->arena, Value *, f->capacity);
+    for (Frame **at = &device->spare; *at != NULL; at = &(*at)->below) {
+        Frame *f = *at;
+        if (f->capacity < needed)
+            continue;
+        *at = f->below;
+        return f;
     }
+    Frame *f = ARENA_NEW(eval->arena, Frame);
+    f->capacity = needed + 16;
+    f->arguments = ARENA_ARRAY(eval->arena, Value *, f->capacity);
     return f;
 }
 
