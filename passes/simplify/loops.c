@@ -1,0 +1,552 @@
+/* Loops: how often they run, and which of the values that they carry are needed.
+ *
+ *   while(t), condition: t.0 < 5, body: t.0 + 1, with t.0 = 0 at first
+ *     =>  backend_config={"known_trip_count":{"n":"5"},...}; none or one trip: no loop at all
+ *   a value that the body passes on unchanged  =>  read from outside; a constant: inside, too
+ *   a value that nothing needs                 =>  not carried any more
+ *
+ * Needs: nothing. Keeps: the order of effects. Breaks: nothing; pass_dce removes what is left.
+ * Ends: each change removes a carried value, a loop, or a missing trip count. */
+#include "passes/simplify/loops.h"
+
+#include <string.h>
+
+#include "passes/simplify/simplify.h"
+
+static Computation *called(const Instruction *inst, AttrId id)
+{
+    return inst_attr(inst, id)->computations.data[0];
+}
+
+static bool reads_only_elements(const Computation *comp)
+{
+    const Instruction *p = comp->parameters[0];
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst && k < inst->operand_count; k++)
+            if (inst->operands[k] == p && inst->op != OP_GET_TUPLE_ELEMENT)
+                return false;
+    }
+    return comp->root != p;
+}
+
+bool loop_analyse(Instruction *inst, Loop *out)
+{
+    *out = (Loop){.inst = inst,
+                  .condition = called(inst, ATTR_CONDITION),
+                  .body = called(inst, ATTR_BODY)};
+    out->init = inst->operands[0];
+    if (!shape_is_tuple(inst->shape) || out->init->op != OP_TUPLE ||
+        out->body->root->op != OP_TUPLE || inst->control_count > 0)
+        return false;
+    out->count = inst->shape->rank;
+    return reads_only_elements(out->condition) && reads_only_elements(out->body);
+}
+
+bool loop_is_invariant(const Loop *loop, uint32_t i)
+{
+    const Instruction *next = loop->body->root->operands[i];
+    return next->op == OP_GET_TUPLE_ELEMENT &&
+           next->operands[0] == loop->body->parameters[0] &&
+           inst_int(next, ATTR_INDEX, -1) == i;
+}
+
+/* -- trip counts ---------------------------------------------------------------------- */
+
+/* The element of the loop's tuple that inst reads; -1 if it is none. */
+static int64_t element_of(const Computation *comp, const Instruction *inst)
+{
+    if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != comp->parameters[0])
+        return -1;
+    return inst_int(inst, ATTR_INDEX, -1);
+}
+
+static bool integer_constant(const Instruction *inst, int64_t *out)
+{
+    if (inst->op != OP_CONSTANT || !inst->literal || inst->literal->elided ||
+        !shape_is_scalar(inst->shape) || !dtype_is_integer(inst->shape->dtype))
+        return false;
+    *out = literal_int(inst->literal, 0);
+    return !dtype_is_unsigned(inst->shape->dtype) || *out >= 0;
+}
+
+/* A constant in the condition or body, or a value that the loop carries unchanged. */
+static bool loop_constant(const Loop *loop, const Computation *comp,
+                          const Instruction *inst, int64_t *out)
+{
+    int64_t i = element_of(comp, inst);
+    if (i < 0)
+        return integer_constant(inst, out);
+    return loop_is_invariant(loop, (uint32_t)i) &&
+           integer_constant(loop->init->operands[i], out);
+}
+
+typedef struct Induction {
+    uint32_t index;
+    int64_t init, step, trips;
+} Induction;
+
+static int64_t mirrored(int64_t direction)
+{
+    switch (direction) {
+    case DIRECTION_LT:
+        return DIRECTION_GT;
+    case DIRECTION_GT:
+        return DIRECTION_LT;
+    case DIRECTION_LE:
+        return DIRECTION_GE;
+    case DIRECTION_GE:
+        return DIRECTION_LE;
+    default:
+        return direction;
+    }
+}
+
+static bool find_step(const Loop *loop, Induction *v)
+{
+    const Instruction *next = loop->body->root->operands[v->index];
+    if ((next->op != OP_ADD && next->op != OP_SUBTRACT) || !shape_is_scalar(next->shape))
+        return false;
+    const Instruction *a = next->operands[0], *b = next->operands[1];
+    if (next->op == OP_ADD && element_of(loop->body, b) == v->index) {
+        const Instruction *swap = a;
+        a = b;
+        b = swap;
+    }
+    if (element_of(loop->body, a) != v->index ||
+        !loop_constant(loop, loop->body, b, &v->step))
+        return false;
+    if (next->op == OP_SUBTRACT)
+        v->step = -v->step;
+    return v->step != 0 && v->step > -((int64_t)1 << 40) && v->step < (int64_t)1 << 40;
+}
+
+/* How often `value direction limit` holds for value = init, init + step, ...; -1: unknown. */
+static int64_t trips(int64_t init, int64_t step, int64_t limit, int64_t direction)
+{
+    const int64_t far = (int64_t)1 << 40;
+    if (init < -far || init > far || limit < -far || limit > far)
+        return -1;
+    switch (direction) {
+    case DIRECTION_LE:
+        limit++;
+        /* fall through */
+    case DIRECTION_LT:
+        if (init >= limit)
+            return 0;
+        return step > 0 ? (limit - init + step - 1) / step : -1;
+    case DIRECTION_GE:
+        limit--;
+        /* fall through */
+    case DIRECTION_GT:
+        if (init <= limit)
+            return 0;
+        return step < 0 ? (init - limit - step - 1) / -step : -1;
+    case DIRECTION_NE:
+        if ((limit - init) % step != 0 || (limit - init) / step < 0)
+            return -1;
+        return (limit - init) / step;
+    default:
+        return init == limit ? 1 : 0; /* step != 0: the second value differs */
+    }
+}
+
+/* The last value that is compared must not wrap around. */
+static bool stays_in_range(const Induction *v, DType dtype)
+{
+    int64_t last = v->init + v->step * v->trips;
+    int bits = dtype_info[dtype].bits;
+    if (v->trips > (int64_t)1 << 20 && v->step > (int64_t)1 << 20)
+        return false;
+    if (bits >= 64)
+        return true;
+    if (dtype_is_unsigned(dtype))
+        return last >= 0 && last < (int64_t)1 << bits;
+    return last >= -((int64_t)1 << (bits - 1)) && last < (int64_t)1 << (bits - 1);
+}
+
+static bool find_induction(const Loop *loop, Induction *v)
+{
+    const Instruction *c = loop->condition->root;
+    int64_t limit, direction;
+    if (c->op != OP_COMPARE)
+        return false;
+    const Instruction *a = c->operands[0], *b = c->operands[1];
+    direction = inst_int(c, ATTR_DIRECTION, 0);
+    for (int side = 0; side < 2; side++) {
+        int64_t i = element_of(loop->condition, a);
+        if (i >= 0 && dtype_is_integer(a->shape->dtype) && shape_is_scalar(a->shape) &&
+            loop_constant(loop, loop->condition, b, &limit)) {
+            v->index = (uint32_t)i;
+            if (integer_constant(loop->init->operands[i], &v->init) &&
+                find_step(loop, v)) {
+                v->trips = trips(v->init, v->step, limit, direction);
+                return v->trips >= 0 && stays_in_range(v, a->shape->dtype);
+            }
+        }
+        const Instruction *swap = a;
+        a = b;
+        b = swap;
+        direction = mirrored(direction);
+    }
+    return false;
+}
+
+static bool annotate_trips(Instruction *inst, const Induction *v)
+{
+    if (inst_bytes(inst, ATTR_BACKEND_CONFIG).length > 0)
+        return false;
+    char *text = arena_printf(
+        inst->parent->module->arena,
+        "{\"known_trip_count\":{\"n\":\"%lld\"},\"known_init_step\":{\"init\":"
+        "\"%lld\",\"step\":\"%lld\"},\"known_induction_variable\":{\"tuple_"
+        "index\":\"%u\"}}",
+        (long long)v->trips, (long long)v->init, (long long)v->step, v->index);
+    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, text, strlen(text));
+    return true;
+}
+
+/* -- carried values -------------------------------------------------------------------- */
+
+/* A loop shares its computations with no other caller before they are changed. */
+static void own_computations(Loop *loop, uint32_t *calls)
+{
+    static const AttrId ids[2] = {ATTR_CONDITION, ATTR_BODY};
+    for (int k = 0; k < 2; k++) {
+        Computation *comp = called(loop->inst, ids[k]);
+        if (calls[comp->id] < 2)
+            continue;
+        calls[comp->id]--;
+        for (uint32_t i = 0; i < comp->instruction_count; i++)
+            for (uint32_t c = 0;
+                 comp->instructions[i] && c < inst_called_count(comp->instructions[i]);
+                 c++)
+                calls[inst_called(comp->instructions[i], c)->id]++;
+        inst_set_computation(loop->inst, ids[k], computation_clone(comp, NULL));
+    }
+    loop->condition = called(loop->inst, ATTR_CONDITION);
+    loop->body = called(loop->inst, ATTR_BODY);
+}
+
+static bool is_small_constant(const Instruction *inst)
+{
+    return inst->op == OP_CONSTANT && inst->literal && shape_is_array(inst->shape) &&
+           inst->literal->count <= 16 && !inst->literal->elided;
+}
+
+/* Reads of element i in comp become a constant. */
+static bool sink_constant(Computation *comp, uint32_t i, const Instruction *constant)
+{
+    bool changed = false;
+    uint32_t n = comp->instruction_count;
+    for (uint32_t k = 0; k < n; k++) {
+        Instruction *inst = comp->instructions[k];
+        if (!inst || element_of(comp, inst) != i || inst->shape != constant->shape)
+            continue;
+        bool used = false;
+        for (uint32_t u = 0; u < n && !used; u++) {
+            const Instruction *user = comp->instructions[u];
+            for (uint32_t o = 0; user && user != comp->root && o < user->operand_count;
+                 o++)
+                used |= user->operands[o] == inst;
+        }
+        if (!used)
+            continue;
+        Instruction *copy = computation_add_constant(comp, constant->literal, NULL);
+        for (uint32_t u = 0; u < n; u++) {
+            Instruction *user = comp->instructions[u];
+            for (uint32_t o = 0; user && user != comp->root && o < user->operand_count;
+                 o++)
+                if (user->operands[o] == inst)
+                    user->operands[o] = copy;
+        }
+        changed = true;
+    }
+    if (changed)
+        computation_sort(comp);
+    return changed;
+}
+
+static bool sink_constants(Loop *loop)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        const Instruction *init = loop->init->operands[i];
+        if (!loop_is_invariant(loop, i) || !is_small_constant(init))
+            continue;
+        changed |= sink_constant(loop->condition, i, init);
+        changed |= sink_constant(loop->body, i, init);
+    }
+    return changed;
+}
+
+/* Marks what the elements' next values, or the effects, of a computation read. */
+static void mark_needed(const Computation *comp, Instruction *root,
+                        const bool *has_effect, bool *live, Arena *scratch)
+{
+    Instruction **stack =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    uint32_t top = 0;
+    if (root && !live[root->id]) {
+        live[root->id] = true;
+        stack[top++] = root;
+    }
+    for (uint32_t i = 0; has_effect && i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst && !live[i] && !simplify_is_pure(inst, has_effect)) {
+            live[i] = true;
+            stack[top++] = inst;
+        }
+    }
+    while (top > 0) {
+        Instruction *inst = stack[--top];
+        for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
+            Instruction *from = k < inst->operand_count
+                                    ? inst->operands[k]
+                                    : inst->control[k - inst->operand_count];
+            if (!live[from->id]) {
+                live[from->id] = true;
+                stack[top++] = from;
+            }
+        }
+    }
+}
+
+static void mark_elements(const Computation *comp, const bool *live, bool *needed)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        int64_t element = inst && live[i] ? element_of(comp, inst) : -1;
+        if (element >= 0)
+            needed[element] = true;
+    }
+}
+
+/* Elements whose value the program needs: used behind the loop, by the condition, by an
+ * effect, or for the next value of a needed one. */
+static void find_needed(const Loop *loop, const bool *used, const bool *has_effect,
+                        bool *needed, Arena *scratch)
+{
+    bool *live = ARENA_ARRAY(scratch, bool, loop->condition->instruction_count);
+    mark_needed(loop->condition, loop->condition->root, has_effect, live, scratch);
+    mark_elements(loop->condition, live, needed);
+    for (uint32_t i = 0; i < loop->count; i++)
+        needed[i] |= used[i];
+    live = ARENA_ARRAY(scratch, bool, loop->body->instruction_count);
+    mark_needed(loop->body, NULL, has_effect, live, scratch);
+    mark_elements(loop->body, live, needed);
+    bool *done = ARENA_ARRAY(scratch, bool, loop->count);
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < loop->count; i++) {
+            if (!needed[i] || done[i])
+                continue;
+            done[i] = again = true;
+            mark_needed(loop->body, loop->body->root->operands[i], NULL, live, scratch);
+        }
+        mark_elements(loop->body, live, needed);
+    }
+}
+
+/* Elements of the result that are read behind the loop; false if it is used as a whole. */
+static bool find_used(const Loop *loop, Uses uses, bool *used)
+{
+    const Instruction *inst = loop->inst;
+    if (inst->parent->root == inst)
+        return false;
+    for (uint32_t i = uses.start[inst->id]; i < uses.start[inst->id + 1]; i++) {
+        if (uses.list[i]->op != OP_GET_TUPLE_ELEMENT)
+            return false;
+        used[inst_int(uses.list[i], ATTR_INDEX, 0)] = true;
+    }
+    return true;
+}
+
+static const Shape *kept_shape(const Loop *loop, const bool *keep)
+{
+    const Shape **shapes =
+        ARENA_ARRAY(loop->inst->parent->module->arena, const Shape *, loop->count);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < loop->count; i++)
+        if (keep[i])
+            shapes[n++] = loop->inst->shape->elements[i];
+    return shape_tuple(loop->inst->parent->module->intern, n, shapes);
+}
+
+/* Element numbers of the reads of `tuple` after the removal. */
+static void renumber(Computation *comp, const Instruction *tuple, const bool *keep,
+                     const uint32_t *place)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (!inst || inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != tuple)
+            continue;
+        int64_t index = inst_int(inst, ATTR_INDEX, 0);
+        if (keep[index])
+            inst_set_int(inst, ATTR_INDEX, place[index]);
+        else
+            computation_remove(comp, inst);
+    }
+}
+
+/* Removes the instructions that only the dropped elements needed. */
+static void drop_unneeded(Computation *comp, const bool *has_effect, Arena *scratch)
+{
+    bool *live = ARENA_ARRAY(scratch, bool, comp->instruction_count);
+    mark_needed(comp, comp->root, has_effect, live, scratch);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst && !live[i] && inst->op != OP_PARAMETER)
+            computation_remove(comp, inst);
+    }
+}
+
+static Instruction *kept_tuple(Instruction *tuple, const Shape *shape, const bool *keep)
+{
+    Instruction **operands =
+        ARENA_ARRAY(tuple->parent->module->arena, Instruction *, tuple->operand_count);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < tuple->operand_count; i++)
+        if (keep[i])
+            operands[n++] = tuple->operands[i];
+    Instruction *t = computation_add(tuple->parent, OP_TUPLE, shape, n, operands, NULL);
+    t->span = tuple->span;
+    return t;
+}
+
+/* Attributes that are trees of the shape that was. */
+static void forget_shape_facts(Instruction *inst)
+{
+    inst_unset(inst, ATTR_SHARDING);
+    inst_unset(inst, ATTR_ORIGIN);
+    inst_unset(inst, ATTR_PARAMETER_REPLICATION);
+}
+
+static void remove_elements(Loop *loop, const bool *keep, const bool *has_effect,
+                            Arena *scratch)
+{
+    uint32_t *place = ARENA_ARRAY(scratch, uint32_t, loop->count);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        place[i] = n;
+        n += keep[i];
+    }
+    const Shape *shape = kept_shape(loop, keep);
+    loop->body->root = kept_tuple(loop->body->root, shape, keep);
+    drop_unneeded(loop->body, has_effect, scratch);
+    drop_unneeded(loop->condition, has_effect, scratch);
+    Computation *both[2] = {loop->condition, loop->body};
+    for (int k = 0; k < 2; k++) {
+        renumber(both[k], both[k]->parameters[0], keep, place);
+        both[k]->parameters[0]->shape = shape;
+        forget_shape_facts(both[k]->parameters[0]);
+        computation_sort(both[k]);
+    }
+    Instruction *inst = loop->inst;
+    inst->operands[0] = kept_tuple(loop->init, shape, keep);
+    renumber(inst->parent, inst, keep, place);
+    inst->shape = shape;
+    forget_shape_facts(inst);
+    if (strstr(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, "known_induction_variable"))
+        inst_unset(inst, ATTR_BACKEND_CONFIG); /* it may have moved */
+}
+
+/* Reads of an invariant element behind the loop become what went into it. */
+static bool bypass_invariants(const Loop *loop, Instruction **forward)
+{
+    Computation *comp = loop->inst->parent;
+    bool changed = false;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (!inst || inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != loop->inst)
+            continue;
+        int64_t index = inst_int(inst, ATTR_INDEX, 0);
+        Instruction *init = loop->init->operands[index];
+        if (loop_is_invariant(loop, (uint32_t)index) && init->shape == inst->shape &&
+            !forward[i]) {
+            forward[i] = init;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* No trip: the initial values. One: a call of the body, which is inlined next. */
+static bool unroll(const Loop *loop, int64_t trip_count)
+{
+    Instruction *inst = loop->inst;
+    Computation *comp = inst->parent;
+    if (trip_count > 1)
+        return false;
+    Instruction *by = loop->init;
+    if (trip_count == 1) {
+        by = computation_add(comp, OP_CALL, inst->shape, 1, &inst->operands[0], NULL);
+        inst_set_computation(by, ATTR_TO_APPLY, loop->body);
+        by->span = inst->span;
+    }
+    if (by->shape != inst->shape || loop->body->root->shape != inst->shape)
+        return false;
+    computation_replace_one(comp, inst, by);
+    computation_remove(comp, inst);
+    return true;
+}
+
+static bool simplify_loop(Loop *loop, uint32_t *calls, const bool *has_effect,
+                          Arena *scratch)
+{
+    Computation *comp = loop->inst->parent;
+    bool changed = false;
+    Induction v;
+    if (find_induction(loop, &v)) {
+        bool effects = has_effect[loop->condition->id];
+        if (!effects && unroll(loop, v.trips))
+            return true;
+        changed |= annotate_trips(loop->inst, &v);
+    }
+    own_computations(loop, calls);
+    changed |= sink_constants(loop);
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+    if (bypass_invariants(loop, forward)) {
+        computation_replace(comp, forward);
+        changed = true;
+    }
+    bool *used = ARENA_ARRAY(scratch, bool, loop->count);
+    bool *needed = ARENA_ARRAY(scratch, bool, loop->count);
+    if (!find_used(loop, uses_compute(comp, scratch), used))
+        return changed;
+    find_needed(loop, used, has_effect, needed, scratch);
+    for (uint32_t i = 0; i < loop->count; i++)
+        if (!needed[i]) {
+            remove_elements(loop, needed, has_effect, scratch);
+            return true;
+        }
+    return changed;
+}
+
+bool pass_loops(Module *m, PassContext *cx)
+{
+    if (m->config.is_scheduled)
+        return false;
+    bool changed = false;
+    uint32_t computations = m->computation_count;
+    uint32_t *calls = module_call_counts(m, cx->scratch);
+    bool *has_effect = simplify_effects(m, cx->scratch);
+    for (uint32_t c = 0; c < computations; c++) {
+        Computation *comp = m->computations[c];
+        bool here = false;
+        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            Loop loop;
+            if (inst && inst->op == OP_WHILE && inst->id == i &&
+                loop_analyse(inst, &loop) && loop.condition->id < computations &&
+                loop.body->id < computations)
+                here |= simplify_loop(&loop, calls, has_effect, cx->scratch);
+        }
+        if (here)
+            computation_sort(comp);
+        changed |= here;
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
