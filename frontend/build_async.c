@@ -33,6 +33,16 @@ static uint32_t split_attributes(Parser *p, const Pending *at, bool outer, Attr 
     return n;
 }
 
+/* Later updates bring more operands: there are fewer than the opcode takes, or the result is
+ * still `()`. */
+static bool leaves_open(OpCode op, uint32_t operand_count, const Shape *result)
+{
+    bool empty = shape_is_tuple(result) && result->rank == 0;
+    int arity = op_info[op].arity;
+    return (empty && op != OP_TUPLE) || (arity > 0 && operand_count < (uint32_t)arity) ||
+           (arity < 0 && operand_count == 0 && empty);
+}
+
 /* The computation around the wrapped operation; NULL after a message. */
 static Computation *wrap(Parser *p, const Pending *at, const Shape *shape,
                          const char *thread)
@@ -60,6 +70,8 @@ static Computation *wrap(Parser *p, const Pending *at, const Shape *shape,
     call.sugar = SUGAR_NONE;
     Instruction *root = build_instruction(p, &call, inputs->rank, operands, attr_count,
                                           attrs, span, attrs_span);
+    if (open)
+        STACK_PUSH(p, p->open_async, comp);
     if (root != NULL)
         root->name = "async_op";
     else
@@ -106,6 +118,60 @@ static const Instruction *start_of(const Instruction *inst)
     return inst->op == OP_ASYNC_START ? inst : NULL;
 }
 
+/* Gives the wrapped computation the parameters and the result that an update or done knows. */
+static void bind_more(Parser *p, Computation *comp, const Shape *inputs,
+                      const Shape *result)
+{
+    Instruction *root = comp->root;
+    uint32_t old = comp->parameter_count, count = inputs != NULL ? inputs->rank : old;
+    for (uint32_t i = 0; inputs != NULL && i < old && i < count; i++)
+        comp->parameters[i]->shape = inputs->elements[i];
+    root->shape = result;
+    if (count <= old)
+        return;
+    Instruction **parameters = ARENA_ARRAY(p->arena, Instruction *, count);
+    Instruction **all = ARENA_ARRAY(p->arena, Instruction *, count + 1u);
+    for (uint32_t i = 0; i < old; i++)
+        parameters[i] = comp->parameters[i];
+    for (uint32_t i = old; i < count; i++) {
+        parameters[i] =
+            computation_append(comp, OP_PARAMETER, inputs->elements[i], 0, NULL);
+        parameters[i]->name = "async_param";
+        parameters[i]->span = root->span;
+        parameters[i]->parameter = i;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        all[i] = parameters[i];
+        all[i]->id = i;
+    }
+    all[count] = root;
+    root->id = count;
+    root->operands = parameters;
+    root->operand_count = count;
+    comp->parameters = arena_copy(p->arena, parameters, count * sizeof(Instruction *));
+    comp->parameter_count = count;
+    comp->instructions = all;
+    comp->instruction_count = count + 1;
+    comp->instruction_capacity = count + 1;
+}
+
+/* What a follower by sugar tells of the operation; false after a message. */
+static bool update_wrapped(Parser *p, Pending *at, Computation *comp)
+{
+    const Shape *s = at->call.shape;
+    if (!comp->is_async_wrapped || s == NULL)
+        return true;
+    bool done = at->call.sugar == SUGAR_DONE;
+    if (!done && (!is_async_shape(s) || s->elements[0]->rank < comp->parameter_count))
+        return true; /* the verifier's business */
+    bool open = false;
+    for (size_t i = 0; i < p->open_async.count; i++)
+        open = open || p->open_async.data[i] == comp;
+    if (open)
+        bind_more(p, comp, done ? NULL : s->elements[0], done ? s : s->elements[1]);
+    return !done || !open || build_complete(p, comp->root, at->call.op_span);
+}
+
 static Instruction *build_follower(Parser *p, Pending *at, Instruction **operands)
 {
     Call call = at->call;
@@ -126,6 +192,8 @@ static Instruction *build_follower(Parser *p, Pending *at, Instruction **operand
         diag_note(p->diag, start->span, "%s is defined here", start->name);
         return NULL;
     }
+    if (!update_wrapped(p, at, inst_called(start, 0)))
+        return NULL;
     Attr *attrs = ARENA_ARRAY(p->scratch, Attr, p->attrs.count - at->attr_mark + 1);
     uint32_t count = split_attributes(p, at, true, attrs);
     call.op = call.sugar == SUGAR_DONE ? OP_ASYNC_DONE : OP_ASYNC_UPDATE;

@@ -65,6 +65,26 @@ static void spread_sharding(Parser *p, Instruction *inst)
     inst_set(inst, spread);
 }
 
+/* The wrapped operation of a start by sugar that leaves operands open: what its rules are is
+ * checked when the last ones are known (build_complete). */
+Instruction *build_open(Parser *p, const Call *call, uint32_t operand_count,
+                        Instruction *const *operands, uint32_t attr_count,
+                        const Attr *attrs, Span span)
+{
+    Instruction *inst = computation_append(scope_top(p)->comp, call->op, call->shape,
+                                           operand_count, operands);
+    inst->span = span;
+    set_attributes(p, inst, attr_count, attrs);
+    return inst;
+}
+
+bool build_complete(Parser *p, Instruction *inst, Span at)
+{
+    Call call = {.op = inst->op, .open_span = at};
+    return check_arity(p, &call, inst->operand_count) && check_required(p, inst, at) &&
+           build_rules(p, inst, at);
+}
+
 Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_count,
                                Instruction *const *operands, uint32_t attr_count,
                                const Attr *attrs, Span span, Span attrs_span)

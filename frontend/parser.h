@@ -154,6 +154,7 @@ struct Parser {
     STACK(const Shape *) shapes;
     STACK(Computation *) callees;
     STACK(int64_t) ints;
+    STACK(Computation *) open_async; /* wrapped by a start that leaves operands open */
     uint32_t next_serial;
     STACK(Computation *) finished; /* in the order in which they were finished */
     Computation *entry;
@@ -254,6 +255,10 @@ void build_instruction_end(Parser *p);
 Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_count,
                                Instruction *const *operands, uint32_t attr_count,
                                const Attr *attrs, Span span, Span attrs_span);
+Instruction *build_open(Parser *p, const Call *call, uint32_t operand_count,
+                        Instruction *const *operands, uint32_t attr_count, const Attr *attrs,
+                        Span span);
+bool build_complete(Parser *p, Instruction *inst, Span at);
 bool build_rules(Parser *p, Instruction *inst, Span attrs_span);
 const Shape *build_infer(Parser *p, Instruction *inst);
 void build_lost_instruction(Parser *p);
