@@ -68,8 +68,11 @@ static Computation *wrap(Parser *p, const Pending *at, const Shape *shape,
     }
     call.shape = shape->elements[1];
     call.sugar = SUGAR_NONE;
-    Instruction *root = build_instruction(p, &call, inputs->rank, operands, attr_count,
-                                          attrs, span, attrs_span);
+    bool open = leaves_open(call.op, inputs->rank, call.shape);
+    Instruction *root =
+        open ? build_open(p, &call, inputs->rank, operands, attr_count, attrs, span)
+             : build_instruction(p, &call, inputs->rank, operands, attr_count, attrs,
+                                 span, attrs_span);
     if (open)
         STACK_PUSH(p, p->open_async, comp);
     if (root != NULL)
