@@ -33,14 +33,13 @@ static uint32_t split_attributes(Parser *p, const Pending *at, bool outer, Attr 
     return n;
 }
 
-/* Later updates bring more operands: there are fewer than the opcode takes, or the result is
- * still `()`. */
+/* Later updates bring more operands: there are fewer than the opcode takes, or none and no
+ * result yet. */
 static bool leaves_open(OpCode op, uint32_t operand_count, const Shape *result)
 {
     bool empty = shape_is_tuple(result) && result->rank == 0;
     int arity = op_info[op].arity;
-    return (empty && op != OP_TUPLE) || (arity > 0 && operand_count < (uint32_t)arity) ||
-           (arity < 0 && operand_count == 0 && empty);
+    return arity >= 0 ? operand_count < (uint32_t)arity : operand_count == 0 && empty;
 }
 
 /* The computation around the wrapped operation; NULL after a message. */
@@ -170,6 +169,10 @@ static bool update_wrapped(Parser *p, Pending *at, Computation *comp)
     bool open = false;
     for (size_t i = 0; i < p->open_async.count; i++)
         open = open || p->open_async.data[i] == comp;
+    if (!open && !done && s->elements[0]->rank > comp->parameter_count) {
+        open = true;
+        STACK_PUSH(p, p->open_async, comp);
+    }
     if (open)
         bind_more(p, comp, done ? NULL : s->elements[0], done ? s : s->elements[1]);
     return !done || !open || build_complete(p, comp->root, at->call.op_span);
