@@ -80,8 +80,8 @@ $(B)/gen/%.tab.c: %.y
 $(B)/gen/%.lex.c: %.l
 	$(Q)flex --header-file=$(B)/gen/$*.lex.h -o $@ $<
 $(call obj,$(wildcard frontend/*.c) $(GEN_C)): | $(GEN_C)
-$(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c)): EXTRA = @$(B)/llvm.cflags
-$(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c)): $(B)/llvm.cflags
+$(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c tests/unit/emu_gxrt.c)): EXTRA = @$(B)/llvm.cflags
+$(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c tests/unit/emu_gxrt.c)): $(B)/llvm.cflags
 
 $(B)/llvm.cflags $(B)/llvm.libs &:
 	@v=$$($(LLVM_CONFIG) --version) || { echo "gxc needs LLVM 22: run 'make setup', or set LLVM_CONFIG"; exit 1; }; \
