@@ -70,6 +70,21 @@ static bool header_read(Loader *l)
     return true;
 }
 
+/* gxc compiles kernels for x86-64-v3. */
+static bool machine_check(Loader *l)
+{
+#if defined(__x86_64__)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__builtin_cpu_supports("bmi2")) {
+        loader_fail(l, "this machine lacks AVX2, FMA or BMI2 (x86-64-v3)");
+        return false;
+    }
+#else
+    (void)l;
+#endif
+    return true;
+}
+
 static bool sections_read(Loader *l)
 {
     size_t count = l->header.e_shnum;
@@ -366,9 +381,9 @@ Object *object_load(const void *data, size_t bytes, char reason[OBJECT_REASON_BY
     Object *o = calloc(1, sizeof *o);
     if (o == NULL)
         loader_fail(&l, "no memory");
-    bool done = o != NULL && header_read(&l) && sections_read(&l) && symbols_read(&l) &&
-                sections_place(&l) && sections_relocate(&l) && names_collect(&l, o) &&
-                memory_protect(&l);
+    bool done = o != NULL && machine_check(&l) && header_read(&l) && sections_read(&l) &&
+                symbols_read(&l) && sections_place(&l) && sections_relocate(&l) &&
+                names_collect(&l, o) && memory_protect(&l);
     free(l.sections);
     free(l.places);
     free(l.symbols);
