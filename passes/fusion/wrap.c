@@ -35,8 +35,8 @@ static bool stays(const Instruction *inst)
         return !shape_is_array(inst->shape) ||
                shape_layouts_equal(inst->shape, inst->operands[0]->shape);
     default:
-        return op_is(inst->op, OPF_CONTROL | OPF_COLLECTIVE | OPF_ASYNC_START | OPF_ASYNC_DONE |
-                                   OPF_EFFECT);
+        return op_is(inst->op, OPF_CONTROL | OPF_COLLECTIVE | OPF_ASYNC_START |
+                                   OPF_ASYNC_DONE | OPF_EFFECT);
     }
 }
 
@@ -48,7 +48,8 @@ Instruction *fusion_wrap(Instruction *inst)
     fused->is_fused = true;
     Instruction **operands =
         ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
-    Instruction **inner = ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
+    Instruction **inner =
+        ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         Instruction *operand = inst->operands[i];

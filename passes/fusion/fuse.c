@@ -1,0 +1,436 @@
+/* Producer-consumer fusion: an instruction that is cheaper to compute where it is read than to
+ * write and read again moves into all its readers.
+ *
+ *   b = exp(a)  c = add(b, x)  d = reduce(c)
+ *   ->  d = fusion(a, x), calls={exp, add, reduce}, backend_config={"emitter":"row_reduction"}
+ *
+ * Producers are visited from the last to the first, so that a reader is complete when the
+ * producer looks at it. The cost model weighs bytes not moved and a launch not made against
+ * work done more than once: how often the reader evaluates an element of the producer follows
+ * from the index maps (broadcast, windows, contractions). All in integers.
+ *
+ * Needs: laid out. Keeps: values. Ends: each visit removes a producer or leaves it. */
+#include <string.h>
+
+#include "ir/analysis/emitter.h"
+#include "ir/bug.h"
+#include "passes/fusion/fusion.h"
+
+#define KERNEL_MOST_NODES 160 /* instructions of one fused computation */
+#define KERNEL_MOST_CODE 320  /* of their copies in the code, by different indices */
+#define KERNEL_MOST_OPERANDS 60
+#define LAUNCH_PICOSECONDS INT64_C(2500000)
+
+typedef struct UserList {
+    Instruction **list;
+    uint32_t count;
+    size_t capacity;
+} UserList;
+
+typedef struct Fuse {
+    Module *m;
+    Computation *comp;
+    PassContext *cx;
+    UserList *users; /* by instruction id, as the computation was when the pass began */
+    uint32_t user_count;
+    bool changed;
+} Fuse;
+
+/* -- users --------------------------------------------------------------------------------- */
+
+static void add_user(Fuse *f, const Instruction *inst, Instruction *user)
+{
+    if (inst->id >= f->user_count)
+        bug("fusion: %s is new", inst->name);
+    UserList *u = &f->users[inst->id];
+    for (uint32_t i = 0; i < u->count; i++) {
+        if (u->list[i] == user)
+            return;
+    }
+    u->list = arena_grow(f->cx->scratch, u->list, &u->capacity, (size_t)u->count + 1,
+                         sizeof *u->list);
+    u->list[u->count++] = user;
+}
+
+static void replace_user(Fuse *f, const Instruction *inst, const Instruction *from,
+                         Instruction *to)
+{
+    UserList *u = &f->users[inst->id];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < u->count; i++) {
+        if (u->list[i] != from)
+            u->list[kept++] = u->list[i];
+    }
+    u->count = kept;
+    if (to != NULL)
+        add_user(f, inst, to);
+}
+
+/* -- what may move ---------------------------------------------------------------------------- */
+
+/* Work of one element, in operations of a lane. */
+static int64_t op_cost(const Instruction *inst)
+{
+    if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || op_is(inst->op, OPF_MOVES))
+        return 1;
+    if (op_is(inst->op, OPF_EXPENSIVE))
+        return 40;
+    if (inst->op == OP_DIVIDE)
+        return 12;
+    return dtype_is_complex(inst->shape->dtype) ? 6 : 1;
+}
+
+static bool is_plain_code(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) || inst->op == OP_IOTA;
+}
+
+static bool may_be_producer(const Instruction *inst)
+{
+    if (!shape_is_array(inst->shape) || inst->control_count != 0)
+        return false;
+    if (inst->op == OP_FUSION)
+        return emitter_of(inst) == EMITTER_LOOP &&
+               inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM;
+    if (inst->op == OP_BITCAST || inst->op == OP_COPY)
+        return true;
+    return is_plain_code(inst);
+}
+
+/* A reader that could take its operands' code in. */
+static bool may_be_consumer(const Instruction *inst)
+{
+    if (inst->op == OP_FUSION)
+        return inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM &&
+               emitter_of(inst) != EMITTER_COUNT;
+    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT)
+        return false;
+    return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
+           inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
+           inst->op == OP_REDUCE_WINDOW;
+}
+
+/* -- how often elements are computed ------------------------------------------------------------- */
+
+typedef struct Weight {
+    int64_t evaluations; /* of elements, in the whole kernel */
+    int64_t copies;      /* of the code, by different indices */
+} Weight;
+
+static int64_t saturating_mul(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX / 4 : r;
+}
+
+/* Elements of an operand that one element of inst reads. */
+static int64_t reads_per_element(const Instruction *inst, const Instruction *operand)
+{
+    int64_t n = 1;
+    if (inst->op == OP_REDUCE) {
+        Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
+        for (uint32_t i = 0; i < dims.count && operand->shape->rank != 0; i++)
+            n = saturating_mul(n, operand->shape->dims[dims.data[i]]);
+    } else if (inst->op == OP_DOT) {
+        Ints dims = inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS);
+        for (uint32_t i = 0; i < dims.count; i++)
+            n = saturating_mul(n, inst->operands[0]->shape->dims[dims.data[i]]);
+    } else if (inst->op == OP_REDUCE_WINDOW || inst->op == OP_CONVOLUTION) {
+        const Window *w = inst_window(inst);
+        for (uint32_t i = 0; i < w->rank; i++)
+            n = saturating_mul(n, w->dims[i].size);
+        if (inst->op == OP_CONVOLUTION) {
+            const DimLabels *labels = inst_attr(inst, ATTR_DIM_LABELS)->labels;
+            n = saturating_mul(n, inst->operands[1]->shape->dims[labels->rhs_input]);
+        }
+    }
+    return n;
+}
+
+static bool reads_same_index(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_COPY ||
+           inst->op == OP_TUPLE || inst->op == OP_REDUCE;
+}
+
+static void weigh_operand(Weight *o, const Instruction *inst, const Weight *w,
+                          const Instruction *operand)
+{
+    int64_t reads = saturating_mul(w->evaluations, reads_per_element(inst, operand));
+    if (operand->shape->rank == 0 || shape_elements(operand->shape) == 1)
+        reads = 1; /* computed once a thread, which is cheap enough */
+    if (reads_same_index(inst)) {
+        o->evaluations = reads > o->evaluations ? reads : o->evaluations;
+        o->copies = w->copies > o->copies ? w->copies : o->copies;
+    } else {
+        o->evaluations += reads;
+        o->copies += w->copies;
+    }
+}
+
+/* Weights by instruction id of a fused computation. */
+static Weight *weigh(const Computation *comp, Arena *scratch)
+{
+    Weight *w = ARENA_ARRAY(scratch, Weight, (size_t)comp->instruction_count + 1);
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, scratch, &count);
+    for (uint32_t i = count; i-- > 0;) {
+        const Instruction *inst = order[i];
+        if (inst == comp->root) {
+            w[inst->id].copies = 1;
+            if (shape_is_array(inst->shape))
+                w[inst->id].evaluations = shape_elements(inst->shape);
+            else
+                w[inst->id].evaluations = shape_elements(shape_leaf(inst->shape, 0));
+        }
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            weigh_operand(&w[inst->operands[k]->id], inst, &w[inst->id],
+                          inst->operands[k]);
+    }
+    return w;
+}
+
+/* -- cost ------------------------------------------------------------------------------------------- */
+
+static int64_t producer_work(const Instruction *producer)
+{
+    if (producer->op != OP_FUSION)
+        return op_cost(producer);
+    const Computation *comp = inst_called(producer, 0);
+    int64_t work = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        if (comp->instructions[i] != NULL)
+            work += op_cost(comp->instructions[i]);
+    }
+    return work;
+}
+
+static uint32_t node_count(const Instruction *inst)
+{
+    return inst->op == OP_FUSION ? inst_called(inst, 0)->instruction_count : 1;
+}
+
+static int64_t picoseconds_of_bytes(const PassContext *cx, int64_t bytes)
+{
+    return bytes * 1000 / (int64_t)cx->target->device->gigabytes_per_second;
+}
+
+static int64_t picoseconds_of_work(const PassContext *cx, int64_t operations)
+{
+    const GpuModel *d = cx->target->device;
+    int64_t per_microsecond = (int64_t)d->multiprocessors * d->lanes * d->mhz;
+    return operations / (per_microsecond / 1000000 + 1);
+}
+
+static int64_t read_bytes(const Instruction *inst)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (shape_is_array(inst->operands[i]->shape))
+            n += shape_bytes(inst->operands[i]->shape);
+    }
+    return n;
+}
+
+/* Evaluations of the producer's elements if it were inside the consumer, and copies of its
+ * code. */
+static Weight weight_inside(const Instruction *producer, const Instruction *consumer,
+                            Arena *scratch)
+{
+    Weight sum = {0, 0};
+    if (consumer->op != OP_FUSION) {
+        Weight w = {shape_elements(shape_leaf(consumer->shape, 0)), 1};
+        for (uint32_t i = 0; i < consumer->operand_count; i++) {
+            if (consumer->operands[i] == producer)
+                weigh_operand(&sum, consumer, &w, producer);
+        }
+        return sum;
+    }
+    const Computation *comp = inst_called(consumer, 0);
+    const Weight *w = weigh(comp, scratch);
+    for (uint32_t i = 0; i < consumer->operand_count; i++) {
+        if (consumer->operands[i] != producer)
+            continue;
+        const Weight *p = &w[comp->parameters[i]->id];
+        sum.evaluations += p->evaluations;
+        sum.copies += p->copies;
+    }
+    return sum;
+}
+
+/* -- legality ------------------------------------------------------------------------------------------ */
+
+/* Heavy readers take only what costs nothing to compute again. */
+static bool is_heavy(const Instruction *consumer)
+{
+    OpCode heavy[] = {OP_DOT, OP_CONVOLUTION, OP_SORT, OP_SCATTER};
+    for (size_t i = 0; i < sizeof heavy / sizeof *heavy; i++) {
+        if (consumer->op == heavy[i])
+            return true;
+        if (consumer->op == OP_FUSION && emitter_hero(consumer, heavy[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool has_reduction(const Instruction *inst)
+{
+    if (inst->op != OP_FUSION)
+        return inst->op == OP_REDUCE || inst->op == OP_REDUCE_WINDOW;
+    EmitterKind kind = emitter_of(inst);
+    return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
+}
+
+static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer,
+                           Weight *inside)
+{
+    if (!may_be_consumer(consumer) || consumer->parent != f->comp)
+        return false;
+    if (is_heavy(consumer) && producer_work(producer) > 4)
+        return false;
+    if (node_count(producer) + node_count(consumer) > KERNEL_MOST_NODES ||
+        producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)
+        return false;
+    *inside = weight_inside(producer, consumer, f->cx->scratch);
+    return inside->copies * node_count(producer) + node_count(consumer) <=
+           KERNEL_MOST_CODE;
+}
+
+static bool is_worth_it(const Fuse *f, const Instruction *producer, int64_t evaluations,
+                        uint32_t consumers)
+{
+    int64_t elements = shape_elements(producer->shape),
+            bytes = shape_bytes(producer->shape);
+    int64_t extra = evaluations - elements;
+    int64_t cost = 0;
+    if (extra > 0)
+        cost = picoseconds_of_work(f->cx, saturating_mul(extra, producer_work(producer)));
+    if (consumers > 1)
+        cost += picoseconds_of_bytes(f->cx, read_bytes(producer) * (consumers - 1));
+    int64_t saved = LAUNCH_PICOSECONDS +
+                    picoseconds_of_bytes(f->cx, bytes * (1 + (int64_t)consumers));
+    return cost < saved;
+}
+
+/* -- the sweep ------------------------------------------------------------------------------------------ */
+
+static Instruction *as_fusion(Fuse *f, Instruction *inst)
+{
+    if (inst->op == OP_FUSION)
+        return inst;
+    /* in place: the instruction itself becomes the fusion, so that its users need no change */
+    uint32_t id = inst->id;
+    Instruction *fusion = fusion_wrap(inst);
+    f->comp->instructions[fusion->id] = NULL;
+    Instruction kept = *fusion;
+    kept.id = id;
+    kept.name = inst->name;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        bool stays = false;
+        for (uint32_t k = 0; k < kept.operand_count; k++)
+            stays |= kept.operands[k] == inst->operands[i];
+        if (!stays)
+            replace_user(f, inst->operands[i], inst, NULL);
+    }
+    *inst = kept;
+    emitter_set(inst, emitter_choose(inst, f->cx->target));
+    return inst;
+}
+
+/* The fusion that `consumer` would become; false, and nothing is changed, if no emitter makes
+ * it, or only a worse one. */
+static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
+{
+    EmitterKind before = emitter_of(consumer);
+    Computation *old = inst_called(consumer, 0);
+    Computation *trial = computation_clone(old, NULL);
+    Instruction **operands = consumer->operands;
+    uint32_t operand_count = consumer->operand_count;
+    consumer->operands =
+        arena_copy(f->m->arena, operands, operand_count * sizeof *operands);
+    inst_set_called(consumer, 0, trial);
+    fusion_merge(consumer, producer);
+    EmitterKind after = emitter_choose(consumer, f->cx->target);
+    bool was_reduction = has_reduction(consumer);
+    bool good = after != EMITTER_COUNT && (after == before || !was_reduction);
+    if (good && before != EMITTER_LOOP && after == EMITTER_LOOP)
+        good = false;
+    if (good) {
+        emitter_set(consumer, after);
+        old->is_fused = true;
+        return true;
+    }
+    consumer->operands = operands;
+    consumer->operand_count = operand_count;
+    inst_set_called(consumer, 0, old);
+    return false;
+}
+
+static void visit(Fuse *f, Instruction *producer)
+{
+    UserList *users = &f->users[producer->id];
+    if (users->count == 0 || producer == f->comp->root || !may_be_producer(producer))
+        return;
+    int64_t evaluations = 0;
+    for (uint32_t i = 0; i < users->count; i++) {
+        Weight inside;
+        if (!consumer_takes(f, producer, users->list[i], &inside))
+            return;
+        evaluations += inside.evaluations;
+    }
+    if (!is_worth_it(f, producer, evaluations, users->count))
+        return;
+    uint32_t done = 0;
+    Instruction **list =
+        arena_copy(f->cx->scratch, users->list, users->count * sizeof *list);
+    uint32_t count = users->count;
+    for (; done < count; done++) {
+        Instruction *consumer = as_fusion(f, list[done]);
+        if (!try_merge(f, producer, consumer))
+            break;
+        for (uint32_t k = 0; k < consumer->operand_count; k++)
+            add_user(f, consumer->operands[k], consumer);
+        replace_user(f, producer, consumer, NULL);
+        f->changed = true;
+    }
+    if (users->count == 0) {
+        for (uint32_t k = 0; k < producer->operand_count; k++)
+            replace_user(f, producer->operands[k], producer, NULL);
+        computation_remove(f->comp, producer);
+    }
+}
+
+static void fuse_computation(Fuse *f)
+{
+    Computation *comp = f->comp;
+    computation_sort(comp);
+    uint32_t count = comp->instruction_count;
+    f->user_count = count;
+    f->users = ARENA_ARRAY(f->cx->scratch, UserList, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            add_user(f, inst->operands[k], inst);
+        for (uint32_t k = 0; k < inst->control_count; k++)
+            add_user(f, inst->control[k], inst);
+    }
+    for (uint32_t i = count; i-- > 0;)
+        visit(f, comp->instructions[i]);
+    computation_compact(comp);
+}
+
+bool pass_fuse(Module *m, PassContext *cx)
+{
+    Fuse f = {.m = m, .cx = cx};
+    const bool *is_program = module_programs(m, cx->scratch);
+    uint32_t computations = m->computation_count;
+    for (uint32_t c = 0; c < computations; c++) {
+        if (!is_program[c])
+            continue;
+        f.comp = m->computations[c];
+        fuse_computation(&f);
+    }
+    if (f.changed)
+        module_remove_dead_computations(m);
+    return f.changed;
+}
