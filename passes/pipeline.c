@@ -15,9 +15,7 @@
 /* clang-format off */
 static const Pass pipeline[] = {
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
-    {"fold",           pass_fold,           1, false, LEVEL_WELL_FORMED, "constants decide what the rules below may do"},
-    {"algebra",        pass_algebra,        1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
-    {"cse",            pass_cse,            1, false, LEVEL_WELL_FORMED, "equal values are computed once"},
+    {"simplify",       pass_simplify,       1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
     {"dce",            pass_dce,            0, true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
     {"layout",         pass_layout,         0, true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
     {"fuse",           pass_fuse,           1, false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
