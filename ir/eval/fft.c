@@ -221,6 +221,7 @@ void eval_fft(EvalCall *call)
     }
     int64_t size = v->shape->dims[rank - 1];
     Complex *out = eval_temp(call, (size_t)v->count, sizeof *out);
+    memset(out, 0, (size_t)v->count * sizeof *out);
     resize_last(out, size, data, dims[rank - 1], v->count / size);
     for (int64_t i = 0; i < v->count; i++)
         out[i] = (Complex){out[i].re / scale, out[i].im / scale};

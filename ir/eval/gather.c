@@ -80,8 +80,8 @@ static void walk_make(EvalCall *call, Walk *w, const Value *operand, const Value
     strides_row_major(other->rank, other->dims, strides);
     w->indices = indices;
     w->operand_rank = operand->shape->rank;
-    memcpy(w->operand_dims, operand->shape->dims,
-           w->operand_rank * sizeof *w->operand_dims);
+    for (uint32_t d = 0; d < w->operand_rank; d++)
+        w->operand_dims[d] = operand->shape->dims[d];
     strides_row_major(w->operand_rank, operand->shape->dims, w->operand_strides);
     w->map = inst_ints(inst, names->map);
     Ints window = inst_ints(inst, names->window),
