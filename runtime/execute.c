@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/collective.h"
 #include "runtime/session.h"
 
 /* A command with children that is open: region `region` ends before command `end`. */
@@ -369,7 +370,8 @@ static gxrt_status leaf(Device *d, const PlanCommand *c)
         return host_call(d, c, stream);
     case PLAN_ASYNC_DONE:
         return async_done(d, c);
-    case PLAN_COLLECTIVE: /* refused when the session was made */
+    case PLAN_COLLECTIVE:
+        return collective_call(d, c, stream);
     case PLAN_WHILE:
     case PLAN_CONDITIONAL:
     case PLAN_CALL:
@@ -586,6 +588,7 @@ gxrt_status execute_run(Device *d)
     st = st == GXRT_OK ? fork_streams(d) : st;
     st = st == GXRT_OK ? walk(d) : st;
     st = st == GXRT_OK ? join_streams(d) : st;
+    d->executions += st == GXRT_OK;
     device_leave(d);
     return st;
 }

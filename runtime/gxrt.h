@@ -206,7 +206,7 @@ typedef struct gxrt_session_options {
     const int *devices;  /* CUDA ordinals of the local devices, in order of device number;
                                 NULL: 0, 1, 2, ... */
     size_t device_count; /* 0: as many as the program (and the world) needs */
-    const gxrt_world *world;          /* NULL: this process runs all devices */
+    gxrt_world *world;   /* NULL: this process runs all devices */
     const gxrt_allocator *allocator;  /* NULL: cuMemAlloc */
     const gxrt_host_call *host_calls; /* functions that the program may call */
     size_t host_call_count;

@@ -347,7 +347,8 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
     Job j = {.options = o, .program = program, .signature = s};
     gxrt_world *world = NULL;
     gxrt_status st =
-        o->has_rank ? gxrt_world_create(o->rank, o->world, NULL, &world) : GXRT_OK;
+        o->has_rank ? gxrt_world_create(o->rank, o->world, getenv("GXRT_STORE"), &world)
+                    : GXRT_OK;
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = o->device,
                                     .world = world,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/collective.h"
 #include "runtime/session.h"
 
 static gxrt_status take(Device *d, size_t bytes, size_t alignment, void **out)
@@ -182,7 +183,8 @@ gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
     const CudaApi *cuda = session->cuda;
     CUresult r = cuda->copy_to_host(to, (CUdeviceptr)(uintptr_t)from, bytes, NULL);
     r = r == CUDA_SUCCESS ? cuda->stream_synchronize(NULL) : r;
-    if (r != CUDA_SUCCESS) {
+    st = watchdog_verdict(session);
+    if (st == GXRT_OK && r != CUDA_SUCCESS) {
         st = device_error(d, "cuMemcpyDtoHAsync", r, "gxrt_copy_to_host");
     }
     device_leave(d);
@@ -200,7 +202,8 @@ gxrt_status gxrt_synchronize(gxrt_session *session, size_t device)
         return st;
     }
     CUresult r = session->cuda->context_synchronize();
-    if (r != CUDA_SUCCESS) {
+    st = watchdog_verdict(session);
+    if (st == GXRT_OK && r != CUDA_SUCCESS) {
         st = device_error(d, "cuCtxSynchronize", r, "gxrt_synchronize");
     }
     device_leave(d);

@@ -476,7 +476,7 @@ static bool read_collectives(Reader *r)
     for (uint32_t i = 0; i < p->collectives_count; i++) {
         const PlanCollective *c = &p->collectives[i];
         if (c->kind >= PLAN_COLLECTIVE_KINDS || c->reduction >= PLAN_REDUCTIONS ||
-            c->flags) {
+            c->flags > PLAN_COLLECTIVE_TUPLE) {
             return newer(r, "a collective of kind", c->kind);
         }
         if (!is_string(r, c->dtype) || c->clique >= p->cliques_count ||

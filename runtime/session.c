@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/collective.h"
 #include "runtime/device.h"
 #include "runtime/select.h"
 
@@ -35,9 +36,10 @@ static void *work(void *argument)
             continue;
         }
         pthread_mutex_unlock(&s->mutex);
-        d->status = execute_run(d);
+        d->status = s->job(d);
         if (d->status != GXRT_OK) {
             snprintf(d->error, sizeof d->error, "%s", gxrt_last_error());
+            s->failed |= d->groups != NULL; /* the others must not wait for this one */
         }
         pthread_mutex_lock(&s->mutex);
         d->has_work = false;
@@ -56,7 +58,8 @@ static gxrt_status start_workers(gxrt_session *s)
     }
     s->has_mutex = pthread_mutex_init(&s->mutex, NULL) == 0;
     s->has_idle = s->has_mutex && pthread_cond_init(&s->idle, NULL) == 0;
-    bool ok = s->has_idle;
+    s->has_met = s->has_idle && pthread_cond_init(&s->met, NULL) == 0;
+    bool ok = s->has_met;
     for (size_t i = 0; i < s->device_count && ok; i++) {
         Device *d = &s->devices[i];
         d->has_wake = pthread_cond_init(&d->wake, NULL) == 0;
@@ -87,12 +90,39 @@ static void stop_workers(gxrt_session *s)
             pthread_cond_destroy(&d->wake);
         }
     }
+    if (s->has_met) {
+        pthread_cond_destroy(&s->met);
+    }
     if (s->has_idle) {
         pthread_cond_destroy(&s->idle);
     }
     if (s->has_mutex) {
         pthread_mutex_destroy(&s->mutex);
     }
+}
+
+gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *))
+{
+    if (s->device_count == 1) {
+        return job(&s->devices[0]);
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->job = job;
+    s->busy = s->device_count;
+    for (size_t i = 0; i < s->device_count; i++) {
+        s->devices[i].has_work = true;
+        pthread_cond_signal(&s->devices[i].wake);
+    }
+    while (s->busy > 0) {
+        pthread_cond_wait(&s->idle, &s->mutex);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    for (size_t i = 0; i < s->device_count; i++) {
+        if (s->devices[i].status != GXRT_OK) {
+            return status_set(s->devices[i].status, "%s", s->devices[i].error);
+        }
+    }
+    return GXRT_OK;
 }
 
 /* --- making a session ---------------------------------------------------------------------- */
@@ -117,11 +147,11 @@ static gxrt_status check_program(const gxrt_session *s)
     }
     for (uint32_t i = 0; i < p->commands_count; i++) {
         const PlanCommand *c = &p->commands[i];
-        if (c->kind == PLAN_COLLECTIVE) {
-            return status_set(GXRT_UNSUPPORTED,
-                              "not supported: the program has collectives (%s %s)",
-                              plan_collective_name(p->collectives[c->index].kind),
-                              plan_text(p, c->name));
+        uint32_t kind =
+            c->kind == PLAN_COLLECTIVE ? p->collectives[c->index].kind : PLAN_ALL_REDUCE;
+        if (kind == PLAN_RAGGED_ALL_TO_ALL || kind == PLAN_BARRIER) {
+            return status_set(GXRT_UNSUPPORTED, "not supported: the collective %s (%s)",
+                              plan_collective_name(kind), plan_text(p, c->name));
         }
         if (c->kind == PLAN_HOST_CALL && c->arg_count > 256) {
             return status_set(GXRT_UNSUPPORTED,
@@ -145,8 +175,7 @@ static gxrt_status check_program(const gxrt_session *s)
 }
 
 /* How many devices this process has, and the number of the first. */
-static gxrt_status count_devices(const gxrt_session *s, size_t *out_count,
-                                 uint32_t *out_first)
+static gxrt_status count_devices(gxrt_session *s, size_t *out_count, uint32_t *out_first)
 {
     const PlanInfo *info = s->program->variants[0].plan.info;
     uint64_t all = (uint64_t)info->replicas * info->partitions;
@@ -156,6 +185,13 @@ static gxrt_status count_devices(const gxrt_session *s, size_t *out_count,
             "the program was compiled for %u replicas x %u partitions, not for "
             "%u replicas: compile it with gxc --replicas=%u",
             info->replicas, info->partitions, s->options.replicas, s->options.replicas);
+    }
+    bool alone = s->program->variants[0].plan.cliques_count == 0;
+    if (all == 1 && s->options.replicas > 1 && !alone) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "the program has collectives and was compiled for one device: "
+                          "compile it with gxc --replicas=%u",
+                          s->options.replicas);
     }
     all = all == 1 && s->options.replicas ? s->options.replicas : all;
     const gxrt_world *world = s->options.world;
@@ -168,6 +204,7 @@ static gxrt_status count_devices(const gxrt_session *s, size_t *out_count,
             "share them equally",
             info->replicas, info->partitions, (unsigned long long)ranks);
     }
+    s->world_devices = (uint32_t)all;
     *out_count = (size_t)(all / ranks);
     *out_first = (uint32_t)(rank * (all / ranks));
     if (s->options.device_count && s->options.device_count != *out_count) {
@@ -253,7 +290,8 @@ static gxrt_status make_devices(gxrt_session *s, size_t count, uint32_t first,
             return st;
         }
     }
-    return start_workers(s);
+    gxrt_status st = start_workers(s);
+    return st == GXRT_OK ? collective_create(s) : st;
 }
 
 static gxrt_status build_session(gxrt_session *s)
@@ -312,6 +350,9 @@ gxrt_status session_create(const gxrt_program *program,
     s->cuda = cuda;
     s->cublaslt = cublaslt;
     gxrt_status st = copy_options(options, &s->options);
+    if (s->options.timeout_seconds <= 0) {
+        s->options.timeout_seconds = 40;
+    }
     st = st == GXRT_OK ? build_session(s) : st;
     if (st != GXRT_OK) {
         gxrt_session_destroy(s);
@@ -375,6 +416,13 @@ void gxrt_session_destroy(gxrt_session *s)
         return;
     }
     stop_workers(s);
+    for (size_t i = 0; i < s->device_count; i++) { /* while the watchdog can end a hang */
+        if (s->devices[i].context && device_enter(&s->devices[i]) == GXRT_OK) {
+            s->cuda->context_synchronize();
+            device_leave(&s->devices[i]);
+        }
+    }
+    collective_destroy(s);
     for (size_t i = 0; i < s->device_count; i++) {
         device_destroy(&s->devices[i]);
     }
@@ -401,29 +449,6 @@ gxrt_status gxrt_session_get_info(const gxrt_session *s, gxrt_session_info *info
 
 /* --- running ------------------------------------------------------------------------------ */
 
-static gxrt_status run_all(gxrt_session *s)
-{
-    if (s->device_count == 1) {
-        return execute_run(&s->devices[0]);
-    }
-    pthread_mutex_lock(&s->mutex);
-    s->busy = s->device_count;
-    for (size_t i = 0; i < s->device_count; i++) {
-        s->devices[i].has_work = true;
-        pthread_cond_signal(&s->devices[i].wake);
-    }
-    while (s->busy > 0) {
-        pthread_cond_wait(&s->idle, &s->mutex);
-    }
-    pthread_mutex_unlock(&s->mutex);
-    for (size_t i = 0; i < s->device_count; i++) {
-        if (s->devices[i].status != GXRT_OK) {
-            return status_set(s->devices[i].status, "%s", s->devices[i].error);
-        }
-    }
-    return GXRT_OK;
-}
-
 static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
 {
     if (!s || !runs) {
@@ -433,6 +458,10 @@ static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
         return status_set(GXRT_INVALID_ARGUMENT,
                           "gxrt_execute: %zu runs for a session with %zu devices", n,
                           s->device_count);
+    }
+    gxrt_status verdict = watchdog_verdict(s);
+    if (verdict != GXRT_OK) {
+        return verdict;
     }
     if (s->failed) {
         return status_set(GXRT_DEVICE_FAILED,
@@ -458,7 +487,7 @@ static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
 gxrt_status gxrt_execute(gxrt_session *s, size_t n, const gxrt_run *runs)
 {
     gxrt_status st = check_all(s, n, runs);
-    return st == GXRT_OK ? run_all(s) : st;
+    return st == GXRT_OK ? session_each(s, execute_run) : st;
 }
 
 static gxrt_status report_timings(Device *d, void (*event)(void *, const gxrt_event *),
@@ -523,7 +552,7 @@ gxrt_status gxrt_profile(gxrt_session *s, size_t n, const gxrt_run *runs,
     for (size_t i = 0; i < n; i++) {
         s->devices[i].profiling = true;
     }
-    st = run_all(s);
+    st = session_each(s, execute_run);
     for (size_t i = 0; i < n; i++) {
         gxrt_status done = finish_profile(&s->devices[i], st, event, user);
         st = st == GXRT_OK ? done : st;

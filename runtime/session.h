@@ -12,7 +12,8 @@
 struct gxrt_world {
     uint32_t rank;
     uint32_t size;
-    char *store; /* NULL: none */
+    struct Store *store; /* NULL: none */
+    unsigned sessions;   /* that exchanged something through the store */
 };
 
 /* A cublasLtMatmul that is ready to be called. */
@@ -68,6 +69,15 @@ typedef struct Device {
     CUdeviceptr *checked; /* addresses that passed the check: arguments, then results */
     uint64_t *intervals;  /* room for the overlap check */
 
+    struct Group *groups;  /* by clique; NULL: no collectives */
+    ncclComm_t world_comm; /* of all devices of the world */
+    pthread_mutex_t
+        nccl_mutex; /* held while NCCL is called on this device's communicators */
+    bool has_nccl_mutex;
+    _Atomic bool
+        is_aborted;      /* the watchdog has aborted the communicators: they are gone */
+    uint64_t executions; /* finished ones */
+
     Timing *timings; /* only while profiling */
     size_t timing_count, timing_capacity;
     bool profiling;
@@ -81,27 +91,43 @@ typedef struct Device {
     bool has_thread, has_wake, has_work;
 } Device;
 
+/* Where the local members of a group meet in their first execution. */
+typedef struct Meeting {
+    uint32_t present;
+    uint64_t turns;
+} Meeting;
+
 struct gxrt_session {
     const gxrt_program *program;
     const Variant *variant;
     const Plan *plan; /* the variant's */
     const CudaApi *cuda;
-    const CublasltApi *cublaslt; /* NULL: not needed */
+    const CublasltApi *cublaslt; /* NULL: not needed, as the next */
+    const NcclApi *nccl;
     gxrt_session_options options;
     char device_name[256];
     Device *devices;
     size_t device_count;
-    pthread_mutex_t mutex; /* guards has_work, busy and stop */
+    uint32_t world_devices; /* of all ranks */
+    ncclUniqueId unique_id;
+    struct Watchdog *watchdog; /* NULL: no collectives */
+    Meeting *meetings;         /* clique x device_count + the lowest local member */
+    pthread_mutex_t mutex;     /* guards has_work, busy, stop and the meetings */
+    pthread_cond_t met;
     pthread_cond_t idle;
     size_t busy; /* workers that have work */
-    bool stop, has_mutex, has_idle;
-    _Atomic bool failed; /* a device has failed: nothing more can run */
+    bool stop, has_mutex, has_idle, has_met;
+    gxrt_status (*job)(Device *); /* what the workers do */
+    _Atomic bool failed;          /* a device has failed: nothing more can run */
 };
 
 /* gxrt_session_create with the tables given: for tests, which pass their own. */
 gxrt_status session_create(const gxrt_program *program,
                            const gxrt_session_options *options, const CudaApi *cuda,
                            const CublasltApi *cublaslt, gxrt_session **out);
+
+/* Does `job` on every local device at once, each on its own thread where there are several. */
+gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));
 
 /* The status of a CUDA call that failed: its name, CUDA's words, the emulator's report. */
 gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/session.h"
+#include "runtime/store.h"
 
 /* The variables of each launcher, most explicit first. */
 static const struct {
@@ -41,16 +42,17 @@ gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
                           size);
     }
     gxrt_world *world = calloc(1, sizeof *world);
-    char *copy = store ? malloc(strlen(store) + 1) : NULL;
-    if (!world || (store && !copy)) {
-        free(world);
-        free(copy);
+    if (!world) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_world_create: no memory");
     }
-    if (copy) {
-        strcpy(copy, store);
+    world->rank = rank;
+    world->size = size;
+    gxrt_status st =
+        store && size > 1 ? store_open(store, rank, size, &world->store) : GXRT_OK;
+    if (st != GXRT_OK) {
+        free(world);
+        return st;
     }
-    *world = (gxrt_world){rank, size, copy};
     *out = world;
     return GXRT_OK;
 }
@@ -81,7 +83,7 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
 void gxrt_world_destroy(gxrt_world *world)
 {
     if (world) {
-        free(world->store);
+        store_close(world->store);
         free(world);
     }
 }

@@ -24,9 +24,11 @@ typedef struct Collective {
     uint64_t count; /* as the function of NCCL counts */
     DType type;
     ReduceKind op;
-    uint32_t root;   /* of a broadcast; peer of a message */
-    uint64_t number; /* in its communicator */
-    uint64_t done;   /* bytes of a message that have moved */
+    uint32_t root; /* of a broadcast; peer of a message */
+    uint64_t
+        number; /* in its communicator: collectives before it, and itself if it is one */
+    uint64_t call; /* the same, messages counted too: ranks may send different numbers */
+    uint64_t done; /* bytes of a message that have moved */
 } Collective;
 
 /* Runs calls that were grouped: messages all at once, behind the other ones. False: the

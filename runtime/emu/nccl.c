@@ -33,7 +33,7 @@ struct ncclComm {
     CUcontext context;
     uint32_t world_rank; /* in the communicator that this one was split from first */
     bool is_ready;       /* all ranks have come */
-    uint64_t calls, splits;
+    uint64_t calls, collectives, splits;
     unsigned users; /* operations under way, and the owner; guarded by emu_lock */
     ncclResult_t error;
     char text[FINDING_TEXT_BYTES];
@@ -113,9 +113,16 @@ const char *ncclGetLastError(ncclComm_t comm)
 {
     if (comm != NULL) {
         pthread_mutex_lock(&emu_lock);
-        if (comm->error != ncclSuccess)
+        ncclResult_t error = comm->error;
+        if (error != ncclSuccess)
             snprintf(last_text, sizeof last_text, "%s", comm->text);
         pthread_mutex_unlock(&emu_lock);
+        char missing[ROOM_TEXT_BYTES];
+        if (error == ncclSuccess && room_missing(&comm->seat, missing))
+            snprintf(last_text, sizeof last_text,
+                     "%.900s of this communicator did not come", missing);
+        else if (error == ncclSuccess)
+            last_text[0] = '\0';
     }
     return last_text;
 }
@@ -364,7 +371,7 @@ static bool is_lost(const Batch *b)
 {
     const EmuConfig *c = emu_config();
     return c->lose_call != 0 && (uint32_t)c->lose_rank == b->comm->world_rank &&
-           b->calls[b->count - 1].number >= c->lose_call;
+           b->calls[b->count - 1].call >= c->lose_call;
 }
 
 static void rank_delay(const Batch *b)
@@ -557,7 +564,9 @@ static ncclResult_t call_add(const char *function, Collective call, ncclDataType
     ncclResult_t r = call_check(&call, comm);
     if (r != ncclSuccess || call.count == 0)
         return r;
-    call.number = ++comm->calls;
+    bool is_message = call.kind == COLLECTIVE_SEND || call.kind == COLLECTIVE_RECEIVE;
+    call.number = comm->collectives += !is_message;
+    call.call = ++comm->calls;
     group_depth++; /* a call by itself is a group */
     Pending *p = pending_add(comm);
     if (p == NULL)

@@ -457,6 +457,20 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     return r != CUDA_SUCCESS ? r : event_submit(c, stream, event, OPERATION_WAIT);
 }
 
+CUresult cuEventQuery(CUevent event)
+{
+    CUcontext c;
+    CUresult r = emu_enter("cuEventQuery", &c);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (event == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&emu_lock);
+    r = event->done < event->recorded ? CUDA_ERROR_NOT_READY : c->failed;
+    pthread_mutex_unlock(&emu_lock);
+    return r;
+}
+
 CUresult cuEventSynchronize(CUevent event)
 {
     CUcontext c;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 
 typedef struct RoomRank {
     bool is_present;
+    uint64_t entered; /* the barrier at which it was seen last, from 1 */
     RoomCall call;
     /* The last two splits: a rank may post the next one while others still read this one. */
     struct {
@@ -264,6 +266,7 @@ static bool barrier_pass(RoomSeat *s)
     uint64_t now = r->barriers;
     if (room_is_broken(s))
         return false;
+    r->rank[s->rank].entered = now + 1;
     if (++r->at_barrier == s->ranks) {
         r->at_barrier = 0;
         r->barriers++;
@@ -273,6 +276,22 @@ static bool barrier_pass(RoomSeat *s)
     while (r->barriers == now && !room_is_broken(s))
         room_sleep(s);
     return r->barriers != now;
+}
+
+bool room_missing(RoomSeat *s, char text[ROOM_TEXT_BYTES])
+{
+    Room *r = s->room;
+    size_t at = 0;
+    text[0] = '\0';
+    room_lock(s);
+    for (uint32_t i = 0; i < s->ranks && r->at_barrier > 0 && at + 32 < ROOM_TEXT_BYTES;
+         i++) {
+        if (r->rank[i].entered != r->barriers + 1)
+            at += (size_t)snprintf(text + at, ROOM_TEXT_BYTES - at, "%srank %" PRIu32,
+                                   at > 0 ? ", " : "", i);
+    }
+    room_unlock(s);
+    return at > 0;
 }
 
 bool room_barrier(RoomSeat *s)

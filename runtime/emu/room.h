@@ -56,6 +56,8 @@ void room_fail(RoomSeat *seat, const char *text);
 
 /* Waits until all ranks have called it. */
 bool room_barrier(RoomSeat *seat);
+/* Which ranks are missing at a barrier at which others wait; false if none is. */
+bool room_missing(RoomSeat *seat, char text[ROOM_TEXT_BYTES]);
 /* A barrier at which all ranks say what they do; *out_calls is valid until the next one. */
 bool room_announce(RoomSeat *seat, const RoomCall *call, const RoomCall **out_calls);
 unsigned char *room_slot(RoomSeat *seat, uint32_t rank); /* ROOM_SLOT_BYTES */

@@ -432,6 +432,7 @@ static const CudaApi fake = {
     .event_create = fake_event_create,
     .event_destroy = fake_event_destroy,
     .event_record = fake_event_record,
+    .event_query = fake_event_synchronize,
     .event_synchronize = fake_event_synchronize,
     .event_elapsed = fake_event_elapsed,
     .tensor_map_encode = fake_encode,

@@ -1,0 +1,49 @@
+/* Collectives of a session: communicators, calls, and what watches over them.
+ *
+ * All devices of the world get one communicator; each clique of the plan is split from it, in
+ * the plan's order, by every device, members or not: the plans are equal (their hashes are
+ * exchanged first), so all ranks split alike and none waits for one that does not come. */
+#ifndef GXC_RUNTIME_COLLECTIVE_H
+#define GXC_RUNTIME_COLLECTIVE_H
+
+#include "runtime/session.h"
+
+/* A device's place in one clique. */
+typedef struct Group {
+    const int64_t *devices; /* of its group, in rank order; NULL: not a member */
+    uint32_t size;
+    uint32_t rank;
+    ncclComm_t comm;      /* NULL for groups of one */
+    bool is_world;        /* comm is the world's */
+    uint32_t local;       /* members in this process */
+    uint32_t first_local; /* the lowest of them: its index in the session */
+    uint64_t calls;       /* that the host has made on it */
+} Group;
+
+/* Communicators of all local devices; nothing for plans without collectives. */
+gxrt_status collective_create(gxrt_session *s);
+void collective_destroy(gxrt_session *s);
+
+gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream);
+
+/* (type, whether it is reduced) as NCCL moves it: its type, and its elements for one of ours.
+ * -1: not possible. Types without a NCCL type move as bytes. */
+int collective_type(const char *dtype, bool reduces, uint32_t sm, uint32_t *out_factor);
+
+/* --- watchdog.c: a thread that notices when a collective or a host-side wait takes longer
+ * than the timeout, says who is late, and aborts the communicators. */
+typedef struct Watchdog Watchdog;
+
+gxrt_status watchdog_start(gxrt_session *s);
+void watchdog_stop(gxrt_session *s);
+/* Around host code that may wait for others; `what` is a literal. */
+void watchdog_enter(Device *d, const char *what, const PlanCommand *c);
+void watchdog_leave(Device *d);
+/* Before and after a collective is queued: events that the watchdog asks later. */
+gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream,
+                            bool *out_tracked);
+gxrt_status watchdog_after(Device *d, CUstream stream);
+/* GXRT_WORLD_FAILED with the watchdog's report, once it has struck; else GXRT_OK. */
+gxrt_status watchdog_verdict(gxrt_session *s);
+
+#endif

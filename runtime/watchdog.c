@@ -1,0 +1,420 @@
+/* A thread that watches the collectives of a session.
+ *
+ * Each device notes every collective between two events: one when its stream has reached it,
+ * one when it is done. When the oldest one does not get done in time, or host code waits too
+ * long for others, the watchdog writes down who is where, asks the other processes through
+ * the store, and aborts all communicators: everybody who waits returns with an error. */
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/collective.h"
+#include "runtime/store.h"
+
+enum { TRACKED = 64, REPORT = STATUS_TEXT, ANSWER = 512 };
+
+/* A collective on its way. */
+typedef struct Track {
+    CUevent reached, done;
+    uint32_t command;
+} Track;
+
+typedef struct DeviceTracks {
+    Track ring[TRACKED];
+    atomic_uint head;            /* the device's thread adds here */
+    atomic_uint tail;            /* the watchdog takes away here */
+    double since;                /* when the one at the tail became the oldest */
+    uint32_t last_done;          /* command, or PLAN_NONE */
+    _Atomic(const char *) waits; /* what host code waits for, or NULL */
+    atomic_uint waits_command;
+    _Atomic double waits_since;
+} DeviceTracks;
+
+struct Watchdog {
+    gxrt_session *session;
+    DeviceTracks *tracks; /* by local device */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool has_thread, has_mutex, has_wake;
+    bool stop;
+    atomic_bool struck;
+    char report[REPORT]; /* written before `struck` */
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static DeviceTracks *tracks_of(Device *d)
+{
+    Watchdog *w = d->session->watchdog;
+    return w ? &w->tracks[d - d->session->devices] : NULL;
+}
+
+gxrt_status watchdog_verdict(gxrt_session *s)
+{
+    if (!s->watchdog || !s->watchdog->struck) {
+        return GXRT_OK;
+    }
+    return status_set(GXRT_WORLD_FAILED, "%s", s->watchdog->report);
+}
+
+void watchdog_enter(Device *d, const char *what, const PlanCommand *c)
+{
+    DeviceTracks *t = tracks_of(d);
+    if (t) {
+        t->waits_command = c ? (unsigned)(c - d->session->plan->commands) : PLAN_NONE;
+        t->waits_since = now();
+        t->waits = what;
+    }
+}
+
+void watchdog_leave(Device *d)
+{
+    DeviceTracks *t = tracks_of(d);
+    if (t) {
+        t->waits = NULL;
+    }
+}
+
+gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream,
+                            bool *out_tracked)
+{
+    DeviceTracks *t = &d->session->watchdog->tracks[d - d->session->devices];
+    unsigned head = t->head;
+    Track *k = &t->ring[head % TRACKED];
+    /* the watchdog's tail lags behind, never runs ahead: at worst one goes unnoted */
+    *out_tracked = head - t->tail < TRACKED;
+    if (!*out_tracked) {
+        return GXRT_OK;
+    }
+    k->command = (uint32_t)(c - d->session->plan->commands);
+    CUresult r = d->session->cuda->event_record(k->reached, stream);
+    return r == CUDA_SUCCESS ? GXRT_OK
+                             : device_error(d, "cuEventRecord", r, "a collective");
+}
+
+gxrt_status watchdog_after(Device *d, CUstream stream)
+{
+    DeviceTracks *t = &d->session->watchdog->tracks[d - d->session->devices];
+    CUresult r = d->session->cuda->event_record(t->ring[t->head % TRACKED].done, stream);
+    if (r != CUDA_SUCCESS) {
+        return device_error(d, "cuEventRecord", r, "a collective");
+    }
+    t->head++;
+    return GXRT_OK;
+}
+
+/* --- the report ----------------------------------------------------------------------------- */
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+static void
+append(char *text, size_t size, const char *format, ...)
+{
+    size_t at = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + at, size - at, format, args);
+    va_end(args);
+}
+
+static void append_command(const gxrt_session *s, char *text, size_t size,
+                           uint32_t command)
+{
+    const Plan *p = s->plan;
+    if (command == PLAN_NONE) {
+        append(text, size, "none yet");
+        return;
+    }
+    const PlanCommand *c = &p->commands[command];
+    append(text, size, "%s %s (command %u)",
+           c->kind == PLAN_COLLECTIVE
+               ? plan_collective_name(p->collectives[c->index].kind)
+               : plan_command_name(c->kind),
+           plan_text(p, c->name), command);
+}
+
+static bool event_done(const gxrt_session *s, CUevent event)
+{
+    return s->cuda->event_query(event) != CUDA_ERROR_NOT_READY;
+}
+
+/* Where one device is. */
+static void describe(const gxrt_session *s, size_t i, char *text, size_t size)
+{
+    DeviceTracks *t = &s->watchdog->tracks[i];
+    const char *waits = t->waits;
+    append(text, size, "; device %u: ", s->devices[i].number);
+    if (t->tail != t->head) {
+        const Track *k = &t->ring[t->tail % TRACKED];
+        append(text, size, "%s ",
+               event_done(s, k->reached) ? "waits in" : "has not reached");
+        append_command(s, text, size, k->command);
+    } else if (waits) {
+        append(text, size, "%s", waits);
+        if (t->waits_command != PLAN_NONE) {
+            append(text, size, " at ");
+            append_command(s, text, size, t->waits_command);
+        }
+    } else {
+        append(text, size, "has nothing queued");
+    }
+    append(text, size, ", last done: ");
+    append_command(s, text, size, t->last_done);
+}
+
+/* What the other processes say; who says nothing has ended or is stopped. */
+static void ask_others(const gxrt_session *s, const char *mine, char *text, size_t size)
+{
+    gxrt_world *w = s->options.world;
+    if (!w || w->size < 2 || !w->store) {
+        return;
+    }
+    char key[64];
+    char answer[ANSWER] = "";
+    append(answer, sizeof answer, "%s", mine);
+    snprintf(key, sizeof key, "late.%u.%u", w->sessions, w->rank);
+    store_put(w->store, key, answer, sizeof answer);
+    for (uint32_t i = 0; i < w->size; i++) {
+        snprintf(key, sizeof key, "late.%u.%u", w->sessions, i);
+        if (i == w->rank) {
+            continue;
+        }
+        if (store_get(w->store, key, answer, sizeof answer, 3) == GXRT_OK) {
+            answer[sizeof answer - 1] = 0;
+            append(text, size, "; rank %u%s", i, answer);
+        } else {
+            append(text, size,
+                   "; rank %u is missing: it gives no answer, so it has ended or "
+                   "is stopped",
+                   i);
+        }
+    }
+}
+
+static void abort_device(gxrt_session *s, Device *d)
+{
+    /* a thread inside NCCL keeps the lock, and only the abort gets it out */
+    int locked = -1;
+    for (int tries = 0; tries < 20 && locked != 0; tries++) {
+        locked = pthread_mutex_trylock(&d->nccl_mutex);
+        if (locked != 0) {
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        }
+    }
+    d->is_aborted = true;
+    bool current = s->cuda->context_push(d->context) == CUDA_SUCCESS;
+    for (uint32_t i = 0; i < s->plan->cliques_count; i++) {
+        if (d->groups[i].comm && !d->groups[i].is_world) {
+            s->nccl->comm_abort(d->groups[i].comm);
+        }
+    }
+    if (d->world_comm) {
+        s->nccl->comm_abort(d->world_comm);
+    }
+    if (current) {
+        device_leave(d);
+    }
+    if (locked == 0) {
+        pthread_mutex_unlock(&d->nccl_mutex);
+    }
+}
+
+/* What NCCL itself knows of the communicator on which the device waits. */
+static void ask_nccl(const gxrt_session *s, size_t i, char *text, size_t size)
+{
+    DeviceTracks *t = &s->watchdog->tracks[i];
+    const Device *d = &s->devices[i];
+    ncclComm_t comm = d->world_comm;
+    if (t->tail != t->head) {
+        uint32_t command = t->ring[t->tail % TRACKED].command;
+        const PlanCommand *c = &s->plan->commands[command];
+        comm = d->groups[s->plan->collectives[c->index].clique].comm;
+    }
+    const char *words = comm ? s->nccl->last_error(comm) : NULL;
+    if (words && *words) {
+        append(text, size, " (NCCL: %s)", words);
+    }
+}
+
+static void strike(gxrt_session *s, size_t device, const char *why)
+{
+    Watchdog *w = s->watchdog;
+    char places[REPORT] = "";
+    for (size_t i = 0; i < s->device_count; i++) {
+        describe(s, i, places, sizeof places);
+    }
+    w->report[0] = 0;
+    append(w->report, sizeof w->report, "device %u: %s", s->devices[device].number, why);
+    ask_nccl(s, device, w->report, sizeof w->report);
+    append(w->report, sizeof w->report, "%s", places);
+    ask_others(s, places, w->report, sizeof w->report);
+    append(w->report, sizeof w->report,
+           "; the communicators were aborted: end or restart all ranks");
+    w->struck = true;
+    s->failed = true;
+    for (size_t i = 0; i < s->device_count; i++) {
+        abort_device(s, &s->devices[i]);
+    }
+}
+
+/* --- watching --------------------------------------------------------------------------------- */
+
+static void take_away(const gxrt_session *s, size_t i)
+{
+    DeviceTracks *t = &s->watchdog->tracks[i];
+    while (t->tail != t->head && event_done(s, t->ring[t->tail % TRACKED].done)) {
+        t->last_done = t->ring[t->tail % TRACKED].command;
+        t->tail++;
+        t->since = now();
+    }
+    if (t->tail == t->head) {
+        t->since = now();
+    }
+}
+
+static bool look(gxrt_session *s, size_t i)
+{
+    DeviceTracks *t = &s->watchdog->tracks[i];
+    Device *d = &s->devices[i];
+    double limit = s->options.timeout_seconds;
+    char why[512] = "";
+    if (s->cuda->context_push(d->context) != CUDA_SUCCESS) {
+        return false;
+    }
+    take_away(s, i);
+    device_leave(d);
+    const char *waits = t->waits;
+    if (t->tail != t->head && now() - t->since > limit) {
+        append_command(s, why, sizeof why, t->ring[t->tail % TRACKED].command);
+        append(why, sizeof why, " was not done within %.3g s", limit);
+    } else if (waits && now() - t->waits_since > limit) {
+        append(why, sizeof why, "%s took more than %.3g s", waits, limit);
+    } else {
+        return false;
+    }
+    strike(s, i, why);
+    return true;
+}
+
+static void *watch(void *argument)
+{
+    Watchdog *w = argument;
+    gxrt_session *s = w->session;
+    bool struck = false;
+    pthread_mutex_lock(&w->mutex);
+    while (!w->stop) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += 50000000;
+        t.tv_sec += t.tv_nsec / 1000000000;
+        t.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&w->wake, &w->mutex, &t);
+        pthread_mutex_unlock(&w->mutex);
+        for (size_t i = 0; i < s->device_count && !struck; i++) {
+            struck = look(s, i);
+        }
+        pthread_mutex_lock(&w->mutex);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+static gxrt_status make_events(gxrt_session *s, size_t i)
+{
+    Device *d = &s->devices[i];
+    DeviceTracks *t = &s->watchdog->tracks[i];
+    gxrt_status st = device_enter(d);
+    if (st != GXRT_OK) {
+        return st;
+    }
+    CUresult r = CUDA_SUCCESS;
+    for (int k = 0; k < TRACKED && r == CUDA_SUCCESS; k++) {
+        r = s->cuda->event_create(&t->ring[k].reached, CU_EVENT_DISABLE_TIMING);
+        r = r == CUDA_SUCCESS
+                ? s->cuda->event_create(&t->ring[k].done, CU_EVENT_DISABLE_TIMING)
+                : r;
+    }
+    device_leave(d);
+    t->last_done = PLAN_NONE;
+    return r == CUDA_SUCCESS ? GXRT_OK
+                             : device_error(d, "cuEventCreate", r, "gxrt_session_create");
+}
+
+gxrt_status watchdog_start(gxrt_session *s)
+{
+    Watchdog *w = calloc(1, sizeof *w);
+    s->watchdog = w;
+    if (w) {
+        w->session = s;
+        w->tracks = calloc(s->device_count, sizeof *w->tracks);
+    }
+    if (!w || !w->tracks) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    }
+    for (size_t i = 0; i < s->device_count; i++) {
+        gxrt_status st = make_events(s, i);
+        if (st != GXRT_OK) {
+            return st;
+        }
+    }
+    w->has_mutex = pthread_mutex_init(&w->mutex, NULL) == 0;
+    w->has_wake = w->has_mutex && pthread_cond_init(&w->wake, NULL) == 0;
+    w->has_thread = w->has_wake && pthread_create(&w->thread, NULL, watch, w) == 0;
+    return w->has_thread ? GXRT_OK
+                         : status_set(GXRT_OUT_OF_MEMORY,
+                                      "gxrt_session_create: no thread can be made");
+}
+
+static void destroy_events(gxrt_session *s, size_t i)
+{
+    Device *d = &s->devices[i];
+    bool current = d->context && s->cuda->context_push(d->context) == CUDA_SUCCESS;
+    for (int k = 0; k < TRACKED; k++) {
+        Track *t = &s->watchdog->tracks[i].ring[k];
+        if (t->reached) {
+            s->cuda->event_destroy(t->reached);
+        }
+        if (t->done) {
+            s->cuda->event_destroy(t->done);
+        }
+    }
+    if (current) {
+        device_leave(d);
+    }
+}
+
+void watchdog_stop(gxrt_session *s)
+{
+    Watchdog *w = s->watchdog;
+    if (!w) {
+        return;
+    }
+    if (w->has_thread) {
+        pthread_mutex_lock(&w->mutex);
+        w->stop = true;
+        pthread_cond_signal(&w->wake);
+        pthread_mutex_unlock(&w->mutex);
+        pthread_join(w->thread, NULL);
+    }
+    for (size_t i = 0; w->tracks && i < s->device_count; i++) {
+        destroy_events(s, i);
+    }
+    if (w->has_wake) {
+        pthread_cond_destroy(&w->wake);
+    }
+    if (w->has_mutex) {
+        pthread_mutex_destroy(&w->mutex);
+    }
+    free(w->tracks);
+    free(w);
+    s->watchdog = NULL;
+}
