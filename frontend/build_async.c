@@ -213,40 +213,6 @@ Instruction *build_async(Parser *p, Pending *at, Instruction **operands)
                                          : build_follower(p, at, operands);
 }
 
-/* An update may bind operands that the start lacked: the computation that sugar made gets a
- * parameter for each, before its root, which takes them. */
-static void bind_late(Parser *p, Computation *comp, const Shape *shape)
-{
-    if (!comp->is_async_wrapped || !is_async_shape(shape))
-        return;
-    const Shape *bound = shape->elements[0];
-    Instruction *root = comp->root;
-    uint32_t old = comp->parameter_count;
-    if (bound->rank <= old || root->operand_count != old)
-        return;
-    Instruction **all = ARENA_ARRAY(p->arena, Instruction *, bound->rank);
-    for (uint32_t i = 0; i < old; i++)
-        all[i] = comp->parameters[i];
-    for (uint32_t i = old; i < bound->rank; i++) {
-        all[i] = computation_append(comp, OP_PARAMETER, bound->elements[i], 0, NULL);
-        all[i]->name = "async_param"; /* made unique when the module is complete */
-        all[i]->span = root->span;
-        all[i]->parameter = i;
-    }
-    uint32_t at = root->id, last = comp->instruction_count - 1;
-    for (uint32_t i = at; i < last; i++) {
-        comp->instructions[i] = comp->instructions[i + 1];
-        comp->instructions[i]->id = i;
-    }
-    comp->instructions[last] = root;
-    root->id = last;
-    root->operands = all;
-    root->operand_count = bound->rank;
-    root->shape = shape->elements[1];
-    comp->parameters = arena_copy(p->arena, all, bound->rank * sizeof(Instruction *));
-    comp->parameter_count = bound->rank;
-}
-
 /* What async-update and async-done say of the computation must agree with the start, and is not
  * kept: the start says it. */
 bool build_async_rules(Parser *p, Instruction *inst)
@@ -260,8 +226,12 @@ bool build_async_rules(Parser *p, Instruction *inst)
             op_info[inst->op].name);
         return false;
     }
-    if (inst->op == OP_ASYNC_UPDATE)
-        bind_late(p, inst_called(start, 0), inst->shape);
+    /* an update in full after a start by sugar */
+    Computation *comp = inst_called(start, 0);
+    if (inst->op == OP_ASYNC_UPDATE && comp->is_async_wrapped &&
+        is_async_shape(inst->shape) &&
+        inst->shape->elements[0]->rank > comp->parameter_count)
+        bind_more(p, comp, inst->shape->elements[0], inst->shape->elements[1]);
     const Attr *calls = inst_attr(inst, ATTR_CALLS);
     if (calls != NULL && calls->computations.data[0] != inst_called(start, 0)) {
         diag_error(p->diag, calls->span, "%s does not call what its start %s calls: %s",
