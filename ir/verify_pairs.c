@@ -297,7 +297,7 @@ static bool same_pairs(const Instruction *a, const Instruction *b)
  * round: whatever waits for one that never comes is a deadlock. */
 void verify_transfers(Verify *v)
 {
-    if (!v->m->config.is_scheduled)
+    if (!v->m->config.is_scheduled || v->transfer_count == 0)
         return;
     qsort(v->transfers, v->transfer_count, sizeof *v->transfers, by_pairs);
     for (size_t i = 0; i < v->transfer_count;) {
