@@ -269,7 +269,7 @@ static bool is_other_input(Diag *d)
     if (d->length > UINT32_MAX - 8) {
         diag_error(d, (Span){0}, "the text is larger than 4 GiB");
     } else if (at == d->length) {
-        diag_error(d, (Span){0}, "the input is empty: expects an HLO module");
+        diag_error(d, (Span){0, 1}, "the input is empty: expects an HLO module");
     } else if (begins(d, at, "ML\xefR")) {
         diag_error(d, here,
                    "this is MLIR bytecode, not HLO text; JAX prints HLO text with "

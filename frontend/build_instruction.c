@@ -201,7 +201,7 @@ void build_operand(Parser *p, const Shape *shape, Span shape_span, Span name,
     inst = symbol_instruction(p, symbol, &known);
     if (!known && p->is_single) {
         inst = make_parameter(p, shape, name, symbol);
-    } else if (!known && !scope_top(p)->broken) {
+    } else if (!known && !scope_top(p)->broken && !p->bad) {
         diag_error(p->diag, name, "instruction does not exist: %s", symbol->text);
     }
     if (inst != NULL && path != 0)

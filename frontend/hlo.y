@@ -208,8 +208,12 @@ static int yyreport_syntax_error(const yypcontext_t *cx, Parser *p)
     char text[512];
     size_t length = 0;
     text[0] = '\0';
-    if (count > 1 && expected[count - 1] == YYSYMBOL_NAME)
-        count--; /* "name" says it */
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        if (expected[i] != YYSYMBOL_NAME) /* "name" says it */
+            expected[kept++] = expected[i];
+    }
+    count = kept;
     for (int i = 0; i < count; i++) {
         const char *join = i == 0 ? "" : i == count - 1 ? " or " : ", ";
         int n = snprintf(text + length, sizeof text - length, "%s%s", join,
@@ -228,6 +232,10 @@ static int yyreport_syntax_error(const yypcontext_t *cx, Parser *p)
         diag_error(p->diag, *span, "expects %s, but sees %s", text, seen);
     else
         diag_error(p->diag, *span, "unexpected %s", seen);
+    if (kind == YYSYMBOL_ATTR)
+        diag_note(p->diag, *span, "if this is a name, write a space between it and '='");
+    else if (kind == YYSYMBOL_ENTRY && p->scopes.count != 0)
+        diag_note(p->diag, scope_top(p)->comp->span, "is the '}' of this computation missing?");
     return 0;
 }
 

@@ -210,6 +210,8 @@ static bool parse_array(Cursor *c, const Shape *shape, Literal **out)
     if (shape->rank != 0 && next_is(c, '{'))
         return parse_nested(c, shape, count, out);
     /* A scalar; also in place of an array, where it is element 0 and the others are 0. */
+    if (count > (INT64_C(1) << 30))
+        return fail(c, c->s, 1, "a constant of this shape is too large");
     *out = literal_create(c->p->arena, shape);
     if (count == 0)
         return expects(c, "'{'");

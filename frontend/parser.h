@@ -122,7 +122,7 @@ struct Parser {
     Module *m;
     Intern *intern;
     void *scanner; /* flex */
-    int error;     /* of the raw lexer: it has reported the bad token */
+    bool bad;      /* the last token was wrong, and this was said */
 
     /* token filter */
     Want want;

@@ -910,5 +910,6 @@ int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p)
     }
     *span = t.span;
     p->last = t.span;
+    p->bad = t.kind == TOK_BAD;
     return t.kind;
 }
