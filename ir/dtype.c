@@ -3,11 +3,30 @@
 
 #include <string.h>
 
+/* Every word of a text asks this, so words that no type's name resembles go first: the second
+ * letters of all names are digits, but for those of four. */
+static bool may_be_name(const char *name, size_t length)
+{
+    if (length < 2 || length > 13)
+        return false;
+    if (name[1] >= '0' && name[1] <= '9')
+        return true;
+    static const char other[][2] = {{'p', 'r'}, {'b', 'f'}, {'t', 'o'}, {'o', 'p'}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        if (name[0] == other[i][0] && name[1] == other[i][1])
+            return true;
+    }
+    return false;
+}
+
 bool dtype_from_name(const char *name, size_t length, DType *out)
 {
+    if (!may_be_name(name, length))
+        return false;
     for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
         const char *candidate = dtype_info[t].name;
-        if (strncmp(candidate, name, length) == 0 && candidate[length] == 0) {
+        if (candidate[0] == name[0] && candidate[1] == name[1] &&
+            strncmp(candidate, name, length) == 0 && candidate[length] == 0) {
             *out = (DType)t;
             return true;
         }
