@@ -5,8 +5,9 @@
 # Variables: CC CXX CFLAGS LDFLAGS, B=folder, SAN=address,undefined, WERROR=1 (also CI=1),
 # V=1 (show commands), LLVM_CONFIG=..., PREFIX= DESTDIR= (install), J=jobs (check), ARGS= (bench).
 
-VERSION     := 0.1.0
+VERSION     := $(shell sed -n 's/^.define GXC_VERSION "\(.*\)"/\1/p' frontend/gxc.h)
 B           ?= build$(if $(SAN),/san)
+override B  := $(patsubst $(CURDIR)/%,%,$(B))
 PREFIX      ?= /usr/local
 LLVM_CONFIG ?= llvm-config-22
 J           ?= $(shell nproc 2>/dev/null || echo 2)
@@ -83,6 +84,9 @@ $(call obj,$(wildcard frontend/*.c) $(GEN_C)): | $(GEN_C)
 $(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c tests/unit/emu_gxrt.c)): EXTRA = @$(B)/llvm.cflags
 $(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c tests/unit/emu_gxrt.c)): $(B)/llvm.cflags
 
+# argp looks for the program's version in the program.
+$(call obj,frontend/gxc.c $(RUN_C)): EXTRA = -fvisibility=default
+
 $(B)/llvm.cflags $(B)/llvm.libs &:
 	@v=$$($(LLVM_CONFIG) --version) || { echo "gxc needs LLVM 22: run 'make setup', or set LLVM_CONFIG"; exit 1; }; \
 	 case $$v in 22.*) ;; *) echo "gxc needs LLVM 22; $(LLVM_CONFIG) is $$v"; exit 1;; esac
@@ -112,6 +116,7 @@ $(B)/gxc: $(call obj,frontend/gxc.c) $(B)/libgxc.a $(B)/llvm.libs
 	@echo "  link  $@"
 	$(Q)$(LINK) $(STATIC) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
 # The runtime links libc, libm, libpthread and libdl, nothing else.
+$(B)/libgxrt.so: SHARED += -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' # libgxemu lies beside it
 $(B)/libgxrt.so: $(call obj,$(GXRT_C))
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed $(SHARED) -o $@ $^ -lm -ldl -lpthread

@@ -24,6 +24,8 @@ enum {
     KEY_PROFILE
 };
 
+const char *argp_program_version = "gxrun " GXC_VERSION;
+
 static const struct argp_option table[] = {
     {"device", KEY_DEVICE, "D", 0,
      "auto (a GPU if there is one, else the emulator), cuda, emu, emu:sm_80, ref", 0},

@@ -1,5 +1,5 @@
-# How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs, and %cc,
-# which compiles and links a C program the way the libraries were built.
+# How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs; %make,
+# and %cc, which compiles and links a C program the way the libraries were built.
 # Features: gpu, cuda (ptxas and libdevice were found), emu, asan.
 import importlib.util
 import os
@@ -22,13 +22,15 @@ if importlib.util.find_spec("psutil"):  # lit cannot limit the time of a test wi
 
 san = lit_config.params.get("san") or ""
 sanitize = f" -fsanitize={san}" if san else ""
+cc = os.environ.get("CC") or "gcc"
 config.substitutions += [
+    ("%make", f"make -s -C {root} B={build} SAN={san} CC='{cc}'"),
     ("%gxc", os.path.join(build, "gxc")),
     ("%gxrun", os.path.join(build, "gxrun")),
     ("%build", build),
     ("%root", root),
     ("%inputs", os.path.join(root, "tests", "inputs")),
-    ("%cc", (os.environ.get("CC") or "gcc") + sanitize),
+    ("%cc", cc + sanitize),
 ]
 for name in ("HOME", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES"):
     if name in os.environ:

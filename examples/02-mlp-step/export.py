@@ -43,7 +43,8 @@ if __name__ == "__main__":
     parser.add_argument("--inputs", type=pathlib.Path)
     options = parser.parse_args()
     arguments = inputs()
-    lowered = jax.jit(step, keep_unused=True).lower(*arguments)
+    with jax.default_matmul_precision("highest"):  # f32 products in f32, not TF32
+        lowered = jax.jit(step, keep_unused=True).lower(*arguments)
     text = lowered.compiler_ir("hlo").as_hlo_text(True)  # True: with large constants
     pathlib.Path(__file__).with_name("mlp_step.hlo").write_text(text)
     if options.inputs:
