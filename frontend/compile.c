@@ -259,9 +259,26 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
 
 /* -- the calls ----------------------------------------------------------------------------------- */
 
+/* Their values are not known: what is made of them must not run. */
+static void warn_of_elided(Compile *c, const Module *m)
+{
+    for (uint32_t i = 0; i < m->computation_count; i++) {
+        const Computation *comp = m->computations[i];
+        for (uint32_t k = 0; k < comp->instruction_count; k++) {
+            const Instruction *inst = comp->instructions[k];
+            if (inst->op == OP_CONSTANT && literal_has_elided(inst->literal))
+                diag_warning(c->diag, inst->span,
+                             "constant %s is elided ({...}): the program compiles but will not "
+                             "run; JAX prints constants with as_hlo_text(True)",
+                             inst->name);
+        }
+    }
+}
+
 static void compile_variants(Compile *c, Module *first)
 {
     CodegenOptions o;
+    warn_of_elided(c, first);
     hash_module(c, first);
     if (!codegen_options(c, &o))
         return;
