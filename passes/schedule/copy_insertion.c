@@ -180,8 +180,10 @@ static Instruction *make_tuple(CopyInsertion *ci, const Shape *shape, Instructio
     return tuple;
 }
 
-/* The value with copies in the leaves that are marked; itself if none is. */
-static Instruction *with_copies(CopyInsertion *ci, Instruction *value, const bool *copied)
+/* The value with copies in the leaves that are marked; itself if none is. Those that are also
+ * marked `early` (may be NULL) are copied twice: the first time before any other copy. */
+static Instruction *with_copies(CopyInsertion *ci, Instruction *value, const bool *copied,
+                                const bool *early)
 {
     size_t n = shape_leaf_count(value->shape), marked = 0, next = 0;
     for (size_t i = 0; i < n; i++)
@@ -191,6 +193,10 @@ static Instruction *with_copies(CopyInsertion *ci, Instruction *value, const boo
     Instruction **leaves = ARENA_ARRAY(ci->scratch, Instruction *, n);
     for (size_t i = 0; i < n; i++) {
         leaves[i] = leaf_value(ci, value, i);
+        if (early != NULL && early[i])
+            leaves[i] = add_copy(ci, leaves[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
         if (copied[i])
             leaves[i] = add_copy(ci, leaves[i]);
     }
@@ -320,7 +326,7 @@ static void visit_while(CopyInsertion *ci, Instruction *loop)
             copied[i] = k != i && other.inst == s.inst && other.leaf == s.leaf;
         }
     }
-    loop->operands[0] = with_copies(ci, init, copied);
+    loop->operands[0] = with_copies(ci, init, copied, NULL);
 }
 
 /* The parameter's leaf whose buffer leaf `leaf` of the root must take; false: none. */
@@ -345,6 +351,25 @@ static bool present_value(const CopyInsertion *ci, bool is_body, size_t leaf, So
     return false;
 }
 
+/* The copies take place one after the other: (a, b) -> (copy(b), copy(a)) would give b twice,
+ * since the first one writes where a lies. Which leaves read what a copy before them writes. */
+static const bool *overwritten(const CopyInsertion *ci, bool is_body, const bool *copied)
+{
+    Instruction *root = ci->comp->root;
+    size_t n = shape_leaf_count(root->shape);
+    bool *writes = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
+    bool *early = ARENA_ARRAY(ci->scratch, bool, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        Source present;
+        if (!copied[i])
+            continue;
+        early[i] = writes[place_of(ci, origin_of(source_of(root, i)))];
+        if (present_value(ci, is_body, i, &present))
+            writes[place_of(ci, present)] = true;
+    }
+    return early;
+}
+
 static void visit_root(CopyInsertion *ci, bool is_body)
 {
     Instruction *root = ci->comp->root;
@@ -365,7 +390,8 @@ static void visit_root(CopyInsertion *ci, bool is_body)
         if (!copied[i])
             taken[place_of(ci, origin)] = true;
     }
-    ci->comp->root = with_copies(ci, root, copied);
+    ci->comp->root =
+        with_copies(ci, root, copied, overwritten(ci, is_body, copied));
 }
 
 /* Which parameter leaves of a loop body are updated in place, step after step. */
