@@ -44,6 +44,11 @@ Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes);
 /* Computes and stores result leaf `leaf` at an index. */
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
                  const IndexExpr *const *index);
+/* A kernel with a thread for every `lanes` of `elements` elements (more than 0): body gets the numbers
+ * of a thread's elements, an expression of emit_lane. Left unfinished behind all of it. */
+typedef void ElementsFn(Emit *e, const void *user, const IndexExpr *linear);
+Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,
+                        ElementsFn *body, const void *user);
 /* blockIdx.x * blockDim.x + threadIdx.x as an index. */
 LLVMValueRef emit_thread_number(Emit *e);
 

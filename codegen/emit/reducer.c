@@ -6,8 +6,7 @@
 #include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
 
-/* The operation, if the computation is `op(parameter 0, parameter 1)`; else OP_COUNT. */
-static OpCode single_operation(const Computation *comp)
+OpCode computation_operation(const Computation *comp)
 {
     const Instruction *root = comp->root;
     if (comp->parameter_count != 2 || root->operand_count != 2 ||
@@ -86,7 +85,7 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
                    .count = half,
                    .op = OP_COUNT};
     if (half == 1)
-        r->op = single_operation(r->comp);
+        r->op = computation_operation(r->comp);
     for (uint32_t i = 0; i < half; i++) {
         DType t = shape_leaf(inst->shape, i)->dtype;
         r->type[i] = t;

@@ -25,6 +25,10 @@ typedef struct Reducer {
     LLVMValueRef initial[REDUCER_MOST]; /* converted to the accumulators' types */
 } Reducer;
 
+/* The operation of a computation that is op(parameter 0, parameter 1) in either order, op one of add,
+ * multiply, maximum, minimum, and, or, xor; else OP_COUNT. */
+OpCode computation_operation(const Computation *comp);
+
 /* Of a reduce or reduce-window. Emits the initial values where the builder stands. */
 void reducer_begin(Reducer *r, Emit *e, const Instruction *inst);
 /* What an accumulator starts with. */

@@ -1,0 +1,75 @@
+/* Kernels with a thread for every few elements of something. See emitters.h. */
+#include "codegen/emit/emitters.h"
+#include "ir/bug.h"
+
+#define GRID_THREADS 128 /* of a block */
+
+/* The last thread's elements where the count is no multiple of the lanes. */
+static void emit_tail(Emit *e, const IndexExpr *first, int64_t elements, ElementsFn *body,
+                      const void *user)
+{
+    uint32_t lanes = e->lanes;
+    GxLoop loop;
+    gx_loop_begin(e->k, &loop, emit_index(e, first, 0), emit_index_constant(e, elements),
+                  emit_index_constant(e, 1), NULL, 0);
+    emit_scope_begin(e);
+    e->lanes = 1;
+    body(e, user, emit_variable(e, loop.index, (Range){0, elements - 1}));
+    e->lanes = lanes;
+    emit_scope_end(e);
+    gx_loop_end(e->k, &loop, NULL);
+}
+
+/* The elements of thread number `id`. */
+static void emit_thread(Emit *e, LLVMValueRef id, int64_t threads, int64_t elements,
+                        ElementsFn *body, const void *user)
+{
+    uint32_t lanes = e->lanes;
+    const IndexExpr *thread = emit_variable(e, id, (Range){0, threads - 1});
+    const IndexExpr *first = ix_mul(e->ix, thread, lanes);
+    if (elements % lanes == 0) {
+        body(e, user, ix_add(e->ix, first, emit_lane(e)));
+        return;
+    }
+    GxIf whole;
+    LLVMValueRef fits = emit_in_range(e, thread, (Range){0, threads - 2}, 0);
+    gx_if_begin(e->k, &whole, fits);
+    emit_scope_begin(e);
+    /* in this branch the thread is not the last one, so that its lanes stay in bounds */
+    const IndexExpr *inner = emit_variable(e, id, (Range){0, threads - 2});
+    body(e, user, ix_add(e->ix, ix_mul(e->ix, inner, lanes), emit_lane(e)));
+    emit_scope_end(e);
+    gx_if_else(e->k, &whole, NULL, 0);
+    emit_tail(e, first, elements, body, user);
+    gx_if_end(e->k, &whole, NULL, 0, NULL);
+}
+
+Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,
+                        ElementsFn *body, const void *user)
+{
+    int64_t threads = (elements + lanes - 1) / lanes;
+    uint32_t per_block =
+        threads < GRID_THREADS ? (uint32_t)((threads + 31) / 32 * 32) : GRID_THREADS;
+    int64_t blocks = (threads + per_block - 1) / per_block;
+    if (blocks > INT32_MAX)
+        escape_throw(ESCAPE_UNSUPPORTED,
+                     "%s has %lld elements; kernels handle up to 2^38", in->fusion->name,
+                     (long long)elements);
+    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
+                              (uint32_t[3]){per_block, 1, 1},
+                              (uint32_t[3]){(uint32_t)blocks, 1, 1});
+    Emit *e = emitter_begin(in, k, lanes);
+    LLVMValueRef id = emit_thread_number(e);
+    GxIf guard;
+    bool is_guarded = blocks * per_block != threads;
+    if (is_guarded)
+        gx_if_begin(k, &guard,
+                    LLVMBuildICmp(k->builder, LLVMIntULT, id,
+                                  emit_index_constant(e, threads), ""));
+    emit_scope_begin(e);
+    emit_thread(e, id, threads, elements, body, user);
+    emit_scope_end(e);
+    if (is_guarded)
+        gx_if_end(k, &guard, NULL, 0, NULL);
+    return e;
+}
