@@ -194,6 +194,16 @@ static void sum_add(Sum *s, const IndexExpr *e, int64_t factor)
         sum_term(s, e, factor);
 }
 
+/* m = x mod c, d = x floordiv c; where x = y floordiv b, d is y floordiv (b c). */
+static bool is_quotient(const IndexExpr *d, const IndexExpr *m)
+{
+    if (d->a == m->a && d->value == m->value)
+        return true;
+    const IndexExpr *x = m->a;
+    return x->kind == IX_FLOORDIV && d->a == x->a &&
+           d->value == mul_bound(x->value, m->value);
+}
+
 /* k (x mod c) + k c (x floordiv c) -> k x */
 static void sum_join_div_mod(Sum *s)
 {
@@ -203,12 +213,12 @@ static void sum_join_div_mod(Sum *s)
             continue;
         for (uint32_t k = 0; k < s->count; k++) {
             const IndexExpr *d = s->terms[k].expr;
-            if (d->kind != IX_FLOORDIV || d->a != m->a || d->value != m->value ||
+            if (d->kind != IX_FLOORDIV || !is_quotient(d, m) ||
                 s->terms[k].factor != s->terms[i].factor * m->value)
                 continue;
             int64_t factor = s->terms[i].factor;
             sum_term(s, m, -factor);
-            sum_term(s, d, -factor * d->value);
+            sum_term(s, d, -factor * m->value);
             sum_add(s, m->a, factor);
             i = UINT32_MAX; /* start again */
             break;
