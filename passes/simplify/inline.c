@@ -24,6 +24,8 @@ static bool may_inline(const Instruction *inst)
             return false;
     }
     const Computation *callee = inst_called(inst, 0);
+    if (callee->parameter_count != inst->operand_count)
+        return false; /* asynchronous sugar binds the rest later */
     return strcmp(callee->execution_thread, inst->parent->execution_thread) == 0;
 }
 
@@ -117,6 +119,8 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
         Instruction *to =
             computation_add_like(cx->comp, from, shape, from->operand_count, operands);
         emit(cx, to);
+        if (from->op == OP_FUSION || from->op == OP_ASYNC_START) /* called by one only */
+            inst_set_called(to, 0, computation_clone(inst_called(from, 0), NULL));
         copy_controls(cx, to, from, made, call);
         made[from->id] = map && from->op == OP_CONSTANT ? spread(cx, call, to) : to;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "passes/simplify/simplify.h"
 
 /* -- making instructions ------------------------------------------------------------- */
 
@@ -304,12 +305,15 @@ static bool sweep(Sweep *s)
         s->forward = arena_grow(a, s->forward, &s->forward_capacity,
                                 comp->instruction_count, sizeof *s->forward);
         computation_replace(comp, s->forward);
+        for (uint32_t i = 0; i < n; i++) /* their effects live on in what replaces them */
+            if (s->forward[order[i]->id] && op_is(order[i]->op, OPF_CONTROL))
+                computation_remove(comp, order[i]);
     }
     return changed;
 }
 
 /* Without the instructions that nobody uses any more, in topological order. */
-static void tidy(Computation *comp, Arena *scratch)
+static void tidy(Computation *comp, const bool *has_effect, Arena *scratch)
 {
     uint32_t n;
     Instruction **order = computation_post_order(comp, scratch, &n);
@@ -317,10 +321,7 @@ static void tidy(Computation *comp, Arena *scratch)
     live[comp->root->id] = true;
     for (uint32_t i = n; i-- > 0;) {
         Instruction *inst = order[i];
-        live[inst->id] |= inst->op == OP_PARAMETER ||
-                          op_is(inst->op, OPF_EFFECT | OPF_CONTROL) ||
-                          inst_has(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT) ||
-                          op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
+        live[inst->id] |= inst->op == OP_PARAMETER || !simplify_is_pure(inst, has_effect);
         if (!live[inst->id])
             continue;
         for (uint32_t k = 0; k < inst->operand_count; k++)
@@ -340,6 +341,7 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
     if (m->config.is_scheduled)
         return false;
     const Tables *all = tables_create(cx->scratch, tables, table_count);
+    const bool *has_effect = simplify_effects(m, cx->scratch);
     bool changed = false;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         Computation *comp = m->computations[c];
@@ -350,7 +352,7 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
         s.r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch};
         while (sweep(&s)) {
             changed = true;
-            tidy(comp, cx->scratch);
+            tidy(comp, has_effect, cx->scratch);
         }
     }
     return changed;
