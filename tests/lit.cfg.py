@@ -43,4 +43,5 @@ if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "p
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")
 if "address" in san:
+    config.environment["LD_LIBRARY_PATH"] = build  # its dlopen does not see libgxrt's own run path
     config.available_features.add("asan")

@@ -263,8 +263,8 @@ static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t b
         const unsigned char *codes = side == 0 ? a : b;
         size_t count = (side == 0 ? sizeof a : sizeof b) / each;
         for (size_t i = 0; i < count; i++)
-            packed[i] = each == 1 ? codes[i]
-                                  : (unsigned char)(codes[2 * i] | codes[2 * i + 1] << 4);
+            packed[i] = (unsigned char)(each == 1 ? codes[i]
+                                                  : codes[2 * i] | codes[2 * i + 1] << 4);
         memory[side] = upload(packed, count);
         memset(placed, 0, sizeof placed);
         scales_place(placed, side == 0 ? sa : sb, side == 0 ? SCALED_M : SCALED_N,
