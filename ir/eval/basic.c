@@ -32,10 +32,14 @@ Value *eval_result(EvalCall *call)
     return call->result = make_result(call, call->inst->shape);
 }
 
+/* The instruction is the value's last reader, and reads it by this operand only. */
 static bool dies_here(const EvalCall *call, uint32_t operand)
 {
     const Frame *f = call->frame;
     uint32_t id = call->inst->operands[operand]->id;
+    for (uint32_t i = 0; i < call->inst->operand_count; i++)
+        if (i != operand && call->inst->operands[i]->id == id)
+            return false;
     for (uint32_t i = f->plan->dead_start[f->next]; i < f->plan->dead_start[f->next + 1];
          i++)
         if (f->plan->dead[i] == id)
