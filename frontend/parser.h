@@ -21,16 +21,19 @@ typedef struct Parser Parser;
 typedef struct Symbol {
     const char *text; /* NUL-terminated */
     uint32_t length;
-    uint32_t hash;
     uint32_t scope; /* serial of the scope in which `inst` is bound; 0 = none */
     bool illegal;   /* not allowed as the name of an instruction */
     bool has_computation;
     Span span; /* where the instruction was defined */
     Span comp_span;
-    Instruction *inst;   /* NULL although bound: its definition was wrong */
-    Computation *comp;   /* NULL although has_computation: likewise */
-    struct Symbol *next; /* in the hash chain */
+    Instruction *inst; /* NULL although bound: its definition was wrong */
+    Computation *comp; /* NULL although has_computation: likewise */
 } Symbol;
+
+typedef struct SymbolSlot {
+    Symbol *symbol; /* NULL: free */
+    uint32_t hash, length;
+} SymbolSlot;
 
 /* What a nested computation hid. */
 typedef struct Hidden {
@@ -135,8 +138,8 @@ struct Parser {
     uint64_t header_seen;
 
     /* symbols */
-    Symbol **buckets;
-    size_t bucket_count, symbol_count;
+    SymbolSlot *slots; /* open addressing; at most half full */
+    size_t slot_count, symbol_count;
     STACK(Hidden) hidden;
 
     /* memory of shapes by their text */
@@ -256,8 +259,8 @@ Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_cou
                                Instruction *const *operands, uint32_t attr_count,
                                const Attr *attrs, Span span, Span attrs_span);
 Instruction *build_open(Parser *p, const Call *call, uint32_t operand_count,
-                        Instruction *const *operands, uint32_t attr_count, const Attr *attrs,
-                        Span span);
+                        Instruction *const *operands, uint32_t attr_count,
+                        const Attr *attrs, Span span);
 bool build_complete(Parser *p, Instruction *inst, Span at);
 bool build_rules(Parser *p, Instruction *inst, Span attrs_span);
 const Shape *build_infer(Parser *p, Instruction *inst);

@@ -11,45 +11,50 @@ static bool is_illegal(const char *text, size_t length)
     return dtype_from_name(text, length, &dtype);
 }
 
+/* The slot of this text: its symbol's, or the free one where it belongs. */
+static SymbolSlot *find_slot(SymbolSlot *slots, size_t count, const char *text,
+                             size_t length, uint32_t hash)
+{
+    size_t at = hash & (count - 1);
+    while (slots[at].symbol != NULL &&
+           (slots[at].hash != hash || slots[at].length != length ||
+            memcmp(slots[at].symbol->text, text, length) != 0))
+        at = (at + 1) & (count - 1);
+    return &slots[at];
+}
+
 static void grow(Parser *p)
 {
-    size_t count = p->bucket_count == 0 ? 1024 : p->bucket_count * 4;
-    Symbol **buckets = ARENA_ARRAY(p->scratch, Symbol *, count);
-    for (size_t i = 0; i < p->bucket_count; i++) {
-        Symbol *next;
-        for (Symbol *s = p->buckets[i]; s != NULL; s = next) {
-            next = s->next;
-            s->next = buckets[s->hash & (count - 1)];
-            buckets[s->hash & (count - 1)] = s;
-        }
+    size_t count = p->slot_count == 0 ? 1024 : p->slot_count * 4;
+    SymbolSlot *slots = ARENA_ARRAY(p->scratch, SymbolSlot, count);
+    for (size_t i = 0; i < p->slot_count; i++) {
+        if (p->slots[i].symbol == NULL)
+            continue;
+        size_t at = p->slots[i].hash & (count - 1);
+        while (slots[at].symbol != NULL)
+            at = (at + 1) & (count - 1);
+        slots[at] = p->slots[i];
     }
-    p->buckets = buckets;
-    p->bucket_count = count;
+    p->slots = slots;
+    p->slot_count = count;
 }
 
 Symbol *symbol_get(Parser *p, const char *text, size_t length)
 {
+    if (p->symbol_count * 2 >= p->slot_count)
+        grow(p);
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ (unsigned char)text[i]) * 16777619u;
     hash ^= hash >> 15;
-    if (p->bucket_count != 0) {
-        Symbol *s = p->buckets[hash & (p->bucket_count - 1)];
-        for (; s != NULL; s = s->next) {
-            if (s->hash == hash && s->length == length &&
-                memcmp(s->text, text, length) == 0)
-                return s;
-        }
-    }
-    if (p->symbol_count >= p->bucket_count)
-        grow(p);
+    SymbolSlot *slot = find_slot(p->slots, p->slot_count, text, length, hash);
+    if (slot->symbol != NULL)
+        return slot->symbol;
     Symbol *s = ARENA_NEW(p->scratch, Symbol);
     s->text = arena_text(p->arena, text, length);
     s->length = (uint32_t)length;
-    s->hash = hash;
     s->illegal = is_illegal(s->text, length);
-    s->next = p->buckets[hash & (p->bucket_count - 1)];
-    p->buckets[hash & (p->bucket_count - 1)] = s;
+    *slot = (SymbolSlot){s, hash, (uint32_t)length};
     p->symbol_count++;
     return s;
 }
