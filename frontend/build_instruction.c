@@ -201,7 +201,7 @@ void build_operand(Parser *p, const Shape *shape, Span shape_span, Span name,
     inst = symbol_instruction(p, symbol, &known);
     if (!known && p->is_single) {
         inst = make_parameter(p, shape, name, symbol);
-    } else if (!known && !scope_top(p)->broken && !p->bad) {
+    } else if (!known && !scope_top(p)->lost_name && !p->bad) {
         diag_error(p->diag, name, "instruction does not exist: %s", symbol->text);
     }
     if (inst != NULL && path != 0)
@@ -405,6 +405,8 @@ void build_instruction_end(Parser *p)
 /* After a syntax error inside an instruction: forget what was read of it. */
 void build_lost_instruction(Parser *p)
 {
+    if (p->pending.count < p->scopes.count)
+        scope_top(p)->lost_name = true;
     while (p->pending.count >= p->scopes.count)
         pop_pending(p, NULL);
     Scope *scope = scope_top(p);

@@ -273,9 +273,9 @@ static bool header_bools(Parser *p, Ints *out)
 }
 
 enum {
-    H_SPMD_PARAMETERS,
+    H_PASSTHROUGH, /* sorted by name */
     H_SPMD_OUTPUT,
-    H_PASSTHROUGH,
+    H_SPMD_PARAMETERS,
     H_DONOR,
     H_DEBUG,
     H_LAYOUT,

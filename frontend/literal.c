@@ -107,22 +107,23 @@ static bool parse_element(Cursor *c, DType dtype, void *out)
            parse_number(c, part, parts + dtype_info[part].storage) && expect_char(c, ')');
 }
 
-/* "[i,j]" of the sub-array that ends here. */
+/* " in the [i,j]th element": the sub-array that ends here. */
 static const char *place_text(Cursor *c, const int64_t *seen, uint32_t depth)
 {
-    const char *text = "[";
+    if (depth == 1)
+        return "";
+    const char *text = " in the [";
     for (uint32_t i = 0; i + 1 < depth; i++)
         text = arena_printf(c->p->scratch, "%s%s%lld", text, i == 0 ? "" : ",",
                             (long long)seen[i]);
-    return arena_printf(c->p->scratch, "%s]", text);
+    return arena_printf(c->p->scratch, "%s]th element", text);
 }
 
 static bool wrong_count(Cursor *c, const char *at, const Shape *shape,
                         const int64_t *seen, uint32_t depth)
 {
     return fail(c, at, 1,
-                arena_printf(c->p->scratch,
-                             "expects %lld elements in the %sth element, but sees %s%lld",
+                arena_printf(c->p->scratch, "expects %lld elements%s, but sees %s%lld",
                              (long long)shape->dims[depth - 1],
                              place_text(c, seen, depth),
                              seen[depth - 1] > shape->dims[depth - 1] ? "at least " : "",

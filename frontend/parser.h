@@ -50,7 +50,8 @@ typedef struct Scope {
     bool is_entry;
     bool in_body;   /* behind its '{' */
     uint32_t depth; /* of brackets there */
-    bool broken;    /* an instruction was lost: do not complain about unknown names */
+    bool broken;    /* an instruction was lost: the computation is not made */
+    bool lost_name; /* one whose name is not known: unknown names are no surprise */
     Symbol *symbol; /* of the computation's name; NULL: nested */
     Instruction *root;
     Span root_span;

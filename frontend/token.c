@@ -656,6 +656,12 @@ static bool array_from_tokens(Parser *p, Token prim, const Shape **out)
         diag_error(p->diag, prim.span, "'%.*s' is no element type", (int)length, text);
         return false;
     }
+    if (peek(p).kind == '=') {
+        diag_error(p->diag, prim.span,
+                   "illegal instruction name: %.*s; suggest renaming to: %.*s_",
+                   (int)length, text, (int)length, text);
+        return false;
+    }
     if (!dims_parse(p, &rank, &dims, &dynamic))
         return false;
     if (!dtype_is_array(dtype)) {

@@ -106,7 +106,7 @@ static bool parse_controls(Parser *p)
         bool known;
         Symbol *symbol = symbol_named(p, t.span);
         Instruction *inst = symbol_instruction(p, symbol, &known);
-        if (!known && !scope_top(p)->broken)
+        if (!known && !scope_top(p)->lost_name)
             diag_error(p->diag, t.span, "instruction does not exist: %s", symbol->text);
         if (inst != NULL)
             STACK_PUSH(p, p->controls, inst);

@@ -226,7 +226,8 @@ static void print_attributes(Printer *p, const Instruction *inst,
 void print_instruction(Printer *p, const Instruction *inst)
 {
     Text *t = &p->text;
-    const Instruction *sugar = p->form == PRINT_CANONICAL ? NULL : print_sugar(inst, p->form);
+    const Instruction *sugar =
+        p->form == PRINT_CANONICAL ? NULL : print_sugar(inst, p->form);
     print_name(p, inst);
     text_string(t, " = ");
     if (inst->shape != NULL)

@@ -38,8 +38,9 @@ static bool is_one_operation(const Computation *comp)
 static bool is_fully_bound(const Instruction *start, const Computation *comp)
 {
     const Shape *s = start->shape;
-    return start->operand_count == comp->parameter_count && shape_is_tuple(s) && s->rank >= 2 &&
-           shape_is_tuple(s->elements[0]) && s->elements[0]->rank == comp->parameter_count &&
+    return start->operand_count == comp->parameter_count && shape_is_tuple(s) &&
+           s->rank >= 2 && shape_is_tuple(s->elements[0]) &&
+           s->elements[0]->rank == comp->parameter_count &&
            shape_compatible(s->elements[1], comp->root->shape);
 }
 
@@ -234,7 +235,8 @@ static bool *hidden_computations(Printer *p, const Module *m)
         const Computation *comp = m->computations[c];
         for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
             const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_ASYNC_START || print_sugar(inst, p->form) == NULL)
+            if (inst == NULL || inst->op != OP_ASYNC_START ||
+                print_sugar(inst, p->form) == NULL)
                 continue;
             uint32_t id = inst_called(inst, 0)->id;
             hidden[id] = calls[id] == 1;
