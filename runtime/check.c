@@ -221,6 +221,15 @@ gxrt_status check_run(Device *d)
     return st;
 }
 
+static void bind(Device *d, const PlanValue *v, CUdeviceptr to)
+{
+    CUdeviceptr *base = &d->base[d->session->plan->slices[v->slice].allocation];
+    if (*base != to) {
+        *base = to;
+        d->is_bound = false;
+    }
+}
+
 /* An argument whose alias was given another buffer is copied there first, and so kept. */
 gxrt_status bind_run(Device *d)
 {
@@ -232,7 +241,7 @@ gxrt_status bind_run(Device *d)
         CUdeviceptr to = v->alias == PLAN_NONE
                              ? at
                              : (CUdeviceptr)(uintptr_t)d->run->results[v->alias].data;
-        d->base[p->slices[v->slice].allocation] = to;
+        bind(d, v, to);
         if (to != at && v->bytes) {
             CUresult r = s->cuda->copy_on_device(to, at, v->bytes, d->streams[0]);
             if (r != CUDA_SUCCESS) {
@@ -244,8 +253,7 @@ gxrt_status bind_run(Device *d)
     for (uint32_t i = 0; i < p->results_count; i++) {
         const PlanValue *v = &p->results[i];
         if (v->alias == PLAN_NONE) {
-            d->base[p->slices[v->slice].allocation] =
-                (CUdeviceptr)(uintptr_t)d->run->results[i].data;
+            bind(d, v, (CUdeviceptr)(uintptr_t)d->run->results[i].data);
         }
     }
     return GXRT_OK;

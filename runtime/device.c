@@ -47,10 +47,6 @@ static void *zeroed(size_t count, size_t size)
 static bool allocate_tables(Device *d)
 {
     const Plan *p = d->session->plan;
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < p->commands_count; i++) {
-        most = p->commands[i].arg_count > most ? p->commands[i].arg_count : most;
-    }
     size_t values = (size_t)p->arguments_count + p->results_count;
     d->functions = zeroed(p->kernels_count, sizeof *d->functions);
     d->base = zeroed(p->allocations_count, sizeof *d->base);
@@ -62,26 +58,16 @@ static bool allocate_tables(Device *d)
     d->async = zeroed(2 * (size_t)p->info->async_count, sizeof *d->async);
     d->async_stream = zeroed(p->info->async_count, sizeof *d->async_stream);
     d->counters = zeroed(p->info->counter_count, sizeof *d->counters);
-    d->slots = zeroed(most, sizeof *d->slots);
-    d->parameters = zeroed(most, sizeof *d->parameters);
     d->checked = zeroed(values, sizeof *d->checked);
     d->intervals = zeroed(3 * values, sizeof *d->intervals);
-    size_t maps = p->tensor_maps_count * sizeof *d->tensor_maps;
-    d->tensor_maps = aligned_alloc(64, maps ? maps : 64);
     bool ok = d->functions && d->base && d->owned && d->streams && d->joins &&
               d->signals && d->signal_stream && d->async && d->async_stream &&
-              d->counters && d->slots && d->parameters && d->checked && d->intervals &&
-              d->tensor_maps;
-    if (ok && d->session->cuda->emulated) {
-        d->emu_parameters = zeroed(most, sizeof *d->emu_parameters);
-        ok = d->emu_parameters != NULL;
-    }
+              d->counters && d->checked && d->intervals;
     if (ok) {
-        memset(d->tensor_maps, 0, maps ? maps : 64);
         memset(d->checked, 0xff,
                values * sizeof *d->checked); /* nothing is checked yet */
     }
-    return ok;
+    return ok && launch_create(d);
 }
 
 static void free_tables(Device *d)
@@ -96,10 +82,7 @@ static void free_tables(Device *d)
     free(d->async);
     free(d->async_stream);
     free(d->counters);
-    free(d->slots);
-    free(d->parameters);
-    free(d->emu_parameters);
-    free(d->tensor_maps);
+    launch_destroy(d);
     free(d->checked);
     free(d->intervals);
 }

@@ -19,7 +19,7 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-static int64_t term_value(const Device *d, const PlanTerm *t)
+int64_t term_value(const Device *d, const PlanTerm *t)
 {
     int64_t x =
         (int64_t)(d->counters[t->counter] * (uint64_t)t->scale + (uint64_t)t->bias);
@@ -37,8 +37,7 @@ CUdeviceptr slice_address(const Device *d, uint32_t slice)
     return at;
 }
 
-static gxrt_status command_error(Device *d, const PlanCommand *c, const char *call,
-                                 CUresult r)
+gxrt_status command_error(Device *d, const PlanCommand *c, const char *call, CUresult r)
 {
     const Plan *p = d->session->plan;
     char what[512];
@@ -51,134 +50,6 @@ static gxrt_status command_error(Device *d, const PlanCommand *c, const char *ca
 }
 
 /* --- leaves ------------------------------------------------------------------------------- */
-
-static gxrt_status encode_map(Device *d, const PlanCommand *c, uint32_t index)
-{
-    const Plan *p = d->session->plan;
-    const PlanTensorMap *t = &p->tensor_maps[index];
-    TensorMap *m = &d->tensor_maps[index];
-    CUdeviceptr at = slice_address(d, t->slice);
-    if (m->address == at) {
-        return GXRT_OK;
-    }
-    const int64_t *n = p->numbers + t->numbers;
-    cuuint64_t sizes[5];
-    cuuint64_t strides[5] = {0};
-    cuuint32_t box[5];
-    cuuint32_t steps[5];
-    for (uint32_t i = 0; i < t->rank; i++) {
-        sizes[i] = (cuuint64_t)n[i];
-        box[i] = (cuuint32_t)n[2 * t->rank - 1 + i];
-        steps[i] = (cuuint32_t)n[3 * t->rank - 1 + i];
-    }
-    for (uint32_t i = 0; i + 1 < t->rank; i++) {
-        strides[i] = (cuuint64_t)n[t->rank + i];
-    }
-    CUresult r = d->session->cuda->tensor_map_encode(
-        &m->map, (int)t->data_type, t->rank, (void *)(uintptr_t)at, sizes, strides, box,
-        steps, (int)t->interleave, (int)t->swizzle, (int)t->l2_promotion,
-        (int)t->oob_fill);
-    m->address = r == CUDA_SUCCESS ? at : 0;
-    return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuTensorMapEncodeTiled", r);
-}
-
-/* Fills slot i, and for the emulator what the parameter may touch. */
-static gxrt_status set_parameter(Device *d, const PlanCommand *c, uint32_t i)
-{
-    const Plan *p = d->session->plan;
-    const PlanArg *a = &p->args[c->args + i];
-    GxemuParameter touch = {.kind = GXEMU_IMMEDIATE, .access = a->access};
-    d->parameters[i] = &d->slots[i];
-    gxrt_status st = GXRT_OK;
-    switch ((PlanArgTag)a->tag) {
-    case PLAN_ARG_SLICE:
-        d->slots[i] = slice_address(d, a->index);
-        touch.kind = GXEMU_POINTER;
-        touch.bytes = p->slices[a->index].bytes;
-        break;
-    case PLAN_ARG_IMMEDIATE:
-        d->slots[i] = a->value;
-        break;
-    case PLAN_ARG_TENSOR_MAP:
-        st = encode_map(d, c, a->index);
-        touch.kind = GXEMU_TENSOR_MAP;
-        touch.bytes = p->slices[p->tensor_maps[a->index].slice].bytes;
-        d->slots[i] = (uintptr_t)&d->tensor_maps[a->index].map;
-        /* the driver copies the 128 bytes, the emulator takes the slot */
-        d->parameters[i] = d->session->cuda->emulated
-                               ? (void *)&d->slots[i]
-                               : (void *)&d->tensor_maps[a->index].map;
-        break;
-    case PLAN_ARG_COUNTER:
-        d->slots[i] = (uint64_t)term_value(d, &p->terms[a->index]);
-        break;
-    case PLAN_ARG_PARTITION:
-        d->slots[i] = d->number % p->info->partitions;
-        break;
-    case PLAN_ARG_REPLICA:
-        d->slots[i] = d->number / p->info->partitions;
-        break;
-    case PLAN_ARG_NONE:
-    case PLAN_ARG_TAGS:
-        d->slots[i] = 0;
-        break;
-    }
-    if (d->emu_parameters) {
-        d->emu_parameters[i] = touch;
-    }
-    return st;
-}
-
-static unsigned launch_attributes(const PlanKernel *k, CUlaunchAttribute attributes[3])
-{
-    unsigned n = 0;
-    if (k->cluster[0] * k->cluster[1] * k->cluster[2] > 1) {
-        attributes[n].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-        attributes[n].value.clusterDim.x = k->cluster[0];
-        attributes[n].value.clusterDim.y = k->cluster[1];
-        attributes[n++].value.clusterDim.z = k->cluster[2];
-    }
-    if (k->flags & PLAN_KERNEL_COOPERATIVE) {
-        attributes[n].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-        attributes[n++].value.cooperative = 1;
-    }
-    if (k->flags & PLAN_KERNEL_DEPENDENT) {
-        attributes[n].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        attributes[n++].value.programmaticStreamSerializationAllowed = 1;
-    }
-    return n;
-}
-
-static gxrt_status launch(Device *d, const PlanCommand *c, CUstream stream)
-{
-    const gxrt_session *s = d->session;
-    const PlanKernel *k = &s->plan->kernels[c->index];
-    for (uint32_t i = 0; i < c->arg_count; i++) {
-        gxrt_status st = set_parameter(d, c, i);
-        if (st != GXRT_OK) {
-            return st;
-        }
-    }
-    CUlaunchAttribute attributes[3];
-    CUlaunchConfig config = {.gridDimX = k->grid[0],
-                             .gridDimY = k->grid[1],
-                             .gridDimZ = k->grid[2],
-                             .blockDimX = k->block[0],
-                             .blockDimY = k->block[1],
-                             .blockDimZ = k->block[2],
-                             .sharedMemBytes = k->shared_bytes,
-                             .hStream = stream,
-                             .attrs = attributes,
-                             .numAttrs = launch_attributes(k, attributes)};
-    if (s->cuda->emulated) {
-        GxemuLaunch note = {plan_text(s->plan, c->name), d->emu_parameters, c->arg_count};
-        CUresult r =
-            s->cuda->emu_launch(&config, d->functions[c->index], d->parameters, &note);
-        return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "gxemuLaunchKernel", r);
-    }
-    CUresult r = s->cuda->launch(&config, d->functions[c->index], d->parameters, NULL);
-    return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuLaunchKernelEx", r);
-}
 
 static gxrt_status copy(Device *d, const PlanCommand *c, CUstream stream)
 {
@@ -359,7 +230,7 @@ static gxrt_status leaf(Device *d, const PlanCommand *c)
     CUstream stream = d->streams[c->stream];
     switch ((PlanCommandKind)c->kind) {
     case PLAN_LAUNCH:
-        return launch(d, c, stream);
+        return launch_call(d, c, stream);
     case PLAN_COPY:
         return copy(d, c, stream);
     case PLAN_FILL:
@@ -584,6 +455,10 @@ gxrt_status execute_run(Device *d)
     }
     d->streams[0] = d->run->stream;
     st = bind_run(d);
+    if (st == GXRT_OK && !d->is_bound) {
+        st = launch_bind(d);
+        d->is_bound = st == GXRT_OK;
+    }
     st = st == GXRT_OK ? undefine_temp(d) : st;
     st = st == GXRT_OK ? fork_streams(d) : st;
     st = st == GXRT_OK ? walk(d) : st;

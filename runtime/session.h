@@ -31,6 +31,12 @@ typedef struct TensorMap {
     CUdeviceptr address; /* 0: not encoded yet */
 } TensorMap;
 
+/* The configuration of a kernel, ready to be passed. */
+typedef struct Launch {
+    CUlaunchConfig config;
+    CUlaunchAttribute attributes[3];
+} Launch;
+
 /* What one execution records when it is timed. */
 typedef struct Timing {
     uint32_t command;
@@ -59,9 +65,12 @@ typedef struct Device {
     CUevent fork;            /* the caller's stream at the start of an execution */
     CUevent *joins;          /* by plan stream */
     uint64_t *counters;
-    uint64_t *slots;                /* room for the parameters of any launch */
-    void **parameters;              /* pointers to the slots */
-    GxemuParameter *emu_parameters; /* emulator: what each may touch */
+    uint64_t *slots;    /* by arg of the plan: the values that launches pass */
+    void **parameters;  /* by arg: where the value is */
+    bool *has_counters; /* by command: a loop counter is in its parameters */
+    bool is_bound;      /* the slots without counters fit the buffers of this execution */
+    Launch *launches;   /* by kernel */
+    GxemuParameter *emu_parameters; /* by arg; emulator: what each may touch */
     TensorMap *tensor_maps;
     int32_t *flag; /* pinned: predicates and selectors that are read back */
     cublasLtHandle_t cublaslt;
@@ -132,6 +141,10 @@ gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));
 /* The status of a CUDA call that failed: its name, CUDA's words, the emulator's report. */
 gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what);
 
+/* The same, naming a command of the plan. */
+gxrt_status command_error(Device *d, const PlanCommand *c, const char *call,
+                          CUresult result);
+
 /* Makes the device's context current on this thread; leave undoes it. */
 gxrt_status device_enter(Device *d);
 void device_leave(Device *d);
@@ -152,10 +165,18 @@ gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream);
 gxrt_status check_run(Device *d);
 gxrt_status bind_run(Device *d);
 
+/* launch.c: tables, made with the device; the parameters of all launches, when d->base has
+ * changed; one launch. */
+bool launch_create(Device *d);
+void launch_destroy(Device *d);
+gxrt_status launch_bind(Device *d);
+gxrt_status launch_call(Device *d, const PlanCommand *c, CUstream stream);
+
 /* execute.c: queues d->run on d's streams. */
 gxrt_status execute_run(Device *d);
 
 /* Address of a slice of the plan, with the loop counters of this moment. */
+int64_t term_value(const Device *d, const PlanTerm *t);
 CUdeviceptr slice_address(const Device *d, uint32_t slice);
 
 #endif
