@@ -267,10 +267,11 @@ static void warn_of_elided(Compile *c, const Module *m)
         for (uint32_t k = 0; k < comp->instruction_count; k++) {
             const Instruction *inst = comp->instructions[k];
             if (inst->op == OP_CONSTANT && literal_has_elided(inst->literal))
-                diag_warning(c->diag, inst->span,
-                             "constant %s is elided ({...}): the program compiles but will not "
-                             "run; JAX prints constants with as_hlo_text(True)",
-                             inst->name);
+                diag_warning(
+                    c->diag, inst->span,
+                    "constant %s is elided ({...}): the program compiles but will not "
+                    "run; JAX prints constants with as_hlo_text(True)",
+                    inst->name);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* The structure of the HLO text language. It knows no opcode and no attribute: those come from
- * the tables in ir/. The token filter (token.c) reads as one token what has a grammar of its
+ * the tables in ir/. The token filter (filter.c) reads as one token what has a grammar of its
  * own: an array shape, a constant's literal, the value of an attribute, a table. Where a value
  * holds shapes or computations, the filter says so with an AS_ token and the grammar goes on. */
 %require "3.8"
@@ -16,7 +16,7 @@
 #include "frontend/parser.h"
 }
 %code provides {
-int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p); /* token.c */
+int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p); /* filter.c */
 }
 %code {
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The state that lexer, grammar and actions of the HLO text parser share.
  *
  * flex (hlo.l) makes raw tokens, which are spans of the source: nothing is copied. The token
- * filter (token.c) stands between it and bison (hlo.y): it turns array shapes into one token,
+ * filter (filter.c) stands between it and bison (hlo.y): it turns array shapes into one token,
  * and reads whole attribute values and literals - their syntax depends on the attribute's kind
  * and the instruction's shape - so that the grammar is the structure of the language alone.
  * The actions (build*.c) make the module. */
@@ -175,7 +175,7 @@ void lexer_close(Parser *p);
 Token lexer_next(Parser *p);               /* raw; kind TOK_BAD after a message */
 void lexer_seek(Parser *p, size_t offset); /* goes on reading there */
 
-/* -- token.c: the filter, and helpers for those who read raw tokens -------------------- */
+/* -- token.c: helpers for those who read raw tokens --------------------------------------- */
 Token take(Parser *p); /* the next raw token */
 Token peek(Parser *p); /* the same, and leaves it */
 void put_back(Parser *p, Token t);
@@ -188,13 +188,13 @@ bool expect_bool(Parser *p, bool *out);
 bool expect_string(Parser *p, Bytes *out); /* unescaped, in the module's arena */
 bool expect_json(Parser *p, Bytes *out);   /* raw, with its braces */
 bool expect_ints(Parser *p, Ints *out);    /* { i, ... } */
+void token_unexpected(Parser *p, Token t, const char *wanted); /* expects ..., but sees */
 const char *token_text(const Parser *p, Token t,
                        size_t *length); /* without % : = quotes */
 bool token_is(const Parser *p, Token t, const char *word);
 bool token_int(Parser *p, Token t, int64_t *out);
 bool enter(Parser *p, Span at); /* one level deeper; false after a message */
 void leave(Parser *p);
-bool parse_array_shape(Parser *p, Token first, const Shape **out);
 const char *token_kind_name(int kind);
 Ints ints_take(Parser *p,
                size_t mark); /* ints above the mark, moved to the module's arena */
