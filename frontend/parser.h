@@ -196,6 +196,7 @@ bool token_int(Parser *p, Token t, int64_t *out);
 bool enter(Parser *p, Span at); /* one level deeper; false after a message */
 void leave(Parser *p);
 const char *token_kind_name(int kind);
+bool parse_array_shape(Parser *p, Token first, const Shape **out); /* array_shape.c */
 Ints ints_take(Parser *p,
                size_t mark); /* ints above the mark, moved to the module's arena */
 
