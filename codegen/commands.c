@@ -69,7 +69,7 @@ uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
     return slice_of_set(v, alias_set(v->aliases, inst, leaf));
 }
 
-static PlanArg slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint16_t access)
+PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint16_t access)
 {
     return (PlanArg){
         .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
@@ -179,8 +179,8 @@ static bool add_signature(Variant *v)
 
 /* -- commands --------------------------------------------------------------------------------- */
 
-static uint32_t command(Variant *v, PlanCommandKind kind, const Instruction *inst,
-                        uint32_t index, const PlanArg *args, uint32_t arg_count)
+uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
+                          uint32_t index, const PlanArg *args, uint32_t arg_count)
 {
     PlanCommand c = {.kind = (uint16_t)kind,
                      .name = plan_string(&v->plan, inst->name),
@@ -238,18 +238,18 @@ static void add_launch(Variant *v, const Instruction *fusion)
     uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
     PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
-        args[i] = slice_arg(v, fusion->operands[i], 0, PLAN_READ);
+        args[i] = variant_slice_arg(v, fusion->operands[i], 0, PLAN_READ);
         uint64_t read = bytes_read(v, fusion, i);
         if (read != (uint64_t)shape_bytes(fusion->operands[i]->shape))
             args[i].value = read == 0 ? 1 : read;
     }
     for (uint32_t r = 0; r < results; r++) {
-        args[n + r] = slice_arg(v, fusion, r, PLAN_WRITE);
+        args[n + r] = variant_slice_arg(v, fusion, r, PLAN_WRITE);
         uint64_t written = bytes_written(v, fusion, r);
         if (written != (uint64_t)shape_bytes(shape_leaf(fusion->shape, r)))
             args[n + r].value = written;
     }
-    command(v, PLAN_LAUNCH, fusion, kernel, args, n + results);
+    variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n + results);
 }
 
 static void add_copy(Variant *v, const Instruction *inst)
@@ -259,9 +259,9 @@ static void add_copy(Variant *v, const Instruction *inst)
         const Shape *s = shape_leaf(inst->shape, leaf);
         if (!shape_is_array(s) || shape_bytes(s) == 0)
             continue;
-        PlanArg args[2] = {slice_arg(v, inst, leaf, PLAN_WRITE),
-                           slice_arg(v, inst->operands[0], leaf, PLAN_READ)};
-        command(v, PLAN_COPY, inst, 0, args, 2);
+        PlanArg args[2] = {variant_slice_arg(v, inst, leaf, PLAN_WRITE),
+                           variant_slice_arg(v, inst->operands[0], leaf, PLAN_READ)};
+        variant_command(v, PLAN_COPY, inst, 0, args, 2);
     }
 }
 
@@ -274,11 +274,11 @@ static bool add_while(Variant *v, const Instruction *inst)
     bool known = loop.trip_count >= 0;
     PlanArg predicate = {.tag = PLAN_ARG_NONE};
     if (!known) {
-        predicate = slice_arg(v, condition->root, 0, PLAN_READ);
+        predicate = variant_slice_arg(v, condition->root, 0, PLAN_READ);
         v->plan.info[0].host_syncs++;
     }
     uint32_t index = plan_add_loops(&v->plan, &loop, 1);
-    uint32_t c = command(v, PLAN_WHILE, inst, index, &predicate, known ? 0 : 1);
+    uint32_t c = variant_command(v, PLAN_WHILE, inst, index, &predicate, known ? 0 : 1);
     uint32_t first = v->plan.commands_count;
     if (!known && !add_computation(v, condition))
         return false;
@@ -294,8 +294,8 @@ static bool add_while(Variant *v, const Instruction *inst)
 static bool add_conditional(Variant *v, const Instruction *inst)
 {
     uint32_t n = inst_called_count(inst);
-    PlanArg selector = slice_arg(v, inst->operands[0], 0, PLAN_READ);
-    uint32_t c = command(v, PLAN_CONDITIONAL, inst, 0, &selector, 1);
+    PlanArg selector = variant_slice_arg(v, inst->operands[0], 0, PLAN_READ);
+    uint32_t c = variant_command(v, PLAN_CONDITIONAL, inst, 0, &selector, 1);
     v->plan.info[0].host_syncs++;
     uint32_t *counts = ARENA_ARRAY(v->arena, uint32_t, (size_t)n + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -313,20 +313,18 @@ static bool add_conditional(Variant *v, const Instruction *inst)
 
 static void add_device_id(Variant *v, const Instruction *inst)
 {
-    PlanArg args[2] = {slice_arg(v, inst, 0, PLAN_WRITE),
+    PlanArg args[2] = {variant_slice_arg(v, inst, 0, PLAN_WRITE),
                        {.tag = inst->op == OP_PARTITION_ID ? PLAN_ARG_PARTITION
                                                            : PLAN_ARG_REPLICA}};
-    uint32_t c = command(v, PLAN_FILL, inst, 0, args, 2);
+    uint32_t c = variant_command(v, PLAN_FILL, inst, 0, args, 2);
     v->plan.commands[c].count = 4;
 }
 
 static bool add_instruction(Variant *v, const Instruction *inst)
 {
     Diag *d = v->module->diag;
-    if (op_is(inst->op, OPF_COLLECTIVE)) {
-        diag_unsupported(d, inst->span, "%s: collectives", op_info[inst->op].name);
-        return false;
-    }
+    if (op_is(inst->op, OPF_COLLECTIVE))
+        return variant_add_collective(v, inst);
     switch (inst->op) {
     case OP_FUSION:
         add_launch(v, inst);

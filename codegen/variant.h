@@ -54,6 +54,13 @@ typedef struct Variant {
 
 /* The slice of a leaf's set; made on first use. */
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
+PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint16_t access);
+
+/* Appends a command without children, named after `inst`. */
+uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
+                         uint32_t index, const PlanArg *args, uint32_t arg_count);
+/* The command of a collective (codegen/collectives.c). False after messages. */
+bool variant_add_collective(Variant *v, const Instruction *inst);
 
 /* Signature, allocations, command tree and kernels. False after messages. */
 bool variant_make_commands(Variant *v);

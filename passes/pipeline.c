@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "passes/collectives/collectives.h"
 #include "passes/fusion/fusion.h"
 #include "passes/layout/layout.h"
 #include "passes/schedule/schedule.h"
@@ -14,9 +15,11 @@
 
 /* clang-format off */
 static const Pass pipeline[] = {
+    {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
     {"simplify",       pass_simplify,       1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
     {"dce",            pass_dce,            0, true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
+    {"collective-form", pass_collective_form, 0, true, LEVEL_OPTIMISED,  "what NCCL can do: its transposes, conversions and reductions are then laid out and fused like others"},
     {"layout",         pass_layout,         0, true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
     {"fuse",           pass_fuse,           1, false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
     {"wrap",           pass_wrap,           0, true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
@@ -32,6 +35,8 @@ typedef struct OrderFact {
 
 static const OrderFact order[] = {
     {"schedule", "copy-insertion", "whether a value is still live depends on the order"},
+    {"async-to-sync", "inline", "asynchronous computations become calls"},
+    {"collective-form", "layout", "it adds instructions in default layouts"},
     {NULL, NULL, NULL},
 };
 

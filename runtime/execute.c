@@ -65,6 +65,19 @@ static gxrt_status copy(Device *d, const PlanCommand *c, CUstream stream)
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuMemcpyDtoDAsync", r);
 }
 
+static uint32_t fill_pattern(const Device *d, const PlanArg *a)
+{
+    uint32_t partitions = d->session->plan->info->partitions;
+    switch (a->tag) {
+    case PLAN_ARG_PARTITION:
+        return d->number % partitions;
+    case PLAN_ARG_REPLICA:
+        return d->number / partitions;
+    default:
+        return (uint32_t)a->value;
+    }
+}
+
 static gxrt_status fill(Device *d, const PlanCommand *c, CUstream stream)
 {
     const Plan *p = d->session->plan;
@@ -72,16 +85,17 @@ static gxrt_status fill(Device *d, const PlanCommand *c, CUstream stream)
     const PlanArg *args = p->args + c->args;
     uint64_t count = p->slices[args[0].index].bytes / c->count;
     CUdeviceptr to = slice_address(d, args[0].index);
+    uint32_t pattern = fill_pattern(d, &args[1]);
     CUresult r = CUDA_SUCCESS;
     if (count == 0) {
         return GXRT_OK;
     }
     if (c->count == 1) {
-        r = cuda->set_8(to, (unsigned char)args[1].value, count, stream);
+        r = cuda->set_8(to, (unsigned char)pattern, count, stream);
     } else if (c->count == 2) {
-        r = cuda->set_16(to, (unsigned short)args[1].value, count, stream);
+        r = cuda->set_16(to, (unsigned short)pattern, count, stream);
     } else {
-        r = cuda->set_32(to, (unsigned)args[1].value, count, stream);
+        r = cuda->set_32(to, pattern, count, stream);
     }
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuMemsetAsync", r);
 }

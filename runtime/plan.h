@@ -369,7 +369,8 @@ typedef struct PlanArg {
 typedef enum PlanCommandKind {
     PLAN_LAUNCH, /* index: kernel; args: its parameters in order */
     PLAN_COPY,   /* args: destination (write), source (read), equal sizes */
-    PLAN_FILL, /* args: destination (write), immediate; count: bytes of the pattern, 1 2 4 */
+    PLAN_FILL, /* args: destination (write), immediate or device's id; count: bytes of the
+                  pattern, 1 2 4 */
     PLAN_MATMUL,     /* index: matmul; args: PLAN_MATMUL_x */
     PLAN_COLLECTIVE, /* index: collective */
     PLAN_WHILE, /* index: loop; args: predicate slice (read) unless the trip count is known */

@@ -680,7 +680,8 @@ static bool read_conditional(Reader *r, const PlanCommand *c, const PlanArg *arg
 static bool read_fill(Reader *r, const PlanCommand *c, const PlanArg *args)
 {
     if (c->arg_count != 2 || !is_slice(&args[0], PLAN_WRITE) ||
-        args[1].tag != PLAN_ARG_IMMEDIATE ||
+        (args[1].tag != PLAN_ARG_IMMEDIATE && args[1].tag != PLAN_ARG_PARTITION &&
+         args[1].tag != PLAN_ARG_REPLICA) ||
         (c->count != 1 && c->count != 2 && c->count != 4) ||
         slice_of(r->p, &args[0])->bytes % c->count != 0) {
         return fail(r, "a fill without its destination or pattern");

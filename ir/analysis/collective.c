@@ -1,0 +1,179 @@
+/* See collective.h. */
+#include "ir/analysis/collective.h"
+
+#include <string.h>
+
+#include "ir/replica_groups.h"
+
+CollectiveMode collective_mode(const Instruction *inst)
+{
+    bool channel = inst_has(inst, ATTR_CHANNEL_ID);
+    if (op_attr(inst->op, "use_global_device_ids", 21) == NULL)
+        return channel ? COLLECTIVE_CROSS_PARTITION : COLLECTIVE_CROSS_REPLICA;
+    if (!channel)
+        return COLLECTIVE_CROSS_REPLICA;
+    return inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS)
+               ? COLLECTIVE_FLATTENED_ID
+               : COLLECTIVE_CROSS_REPLICA_AND_PARTITION;
+}
+
+/* How many ids the mode has, and how often each group is repeated. */
+static int64_t id_count(const ModuleConfig *c, CollectiveMode mode)
+{
+    switch (mode) {
+    case COLLECTIVE_CROSS_PARTITION:
+        return c->num_partitions;
+    case COLLECTIVE_FLATTENED_ID:
+        return c->replica_count * c->num_partitions;
+    case COLLECTIVE_CROSS_REPLICA:
+    case COLLECTIVE_CROSS_REPLICA_AND_PARTITION:
+        break;
+    }
+    return c->replica_count;
+}
+
+static int64_t copy_count(const ModuleConfig *c, CollectiveMode mode)
+{
+    return mode == COLLECTIVE_CROSS_REPLICA     ? c->num_partitions
+           : mode == COLLECTIVE_CROSS_PARTITION ? c->replica_count
+                                                : 1;
+}
+
+/* The device that id `id` means in copy `copy` of the group. */
+static int64_t device_of(const ModuleConfig *c, CollectiveMode mode, int64_t id, int64_t copy)
+{
+    if (mode == COLLECTIVE_CROSS_REPLICA)
+        return id * c->num_partitions + copy;
+    return mode == COLLECTIVE_CROSS_PARTITION ? copy * c->num_partitions + id : id;
+}
+
+static Ints expand(Arena *a, const ModuleConfig *c, CollectiveMode mode, Ints ids, int64_t copy)
+{
+    int64_t each =
+        mode == COLLECTIVE_CROSS_REPLICA_AND_PARTITION ? c->num_partitions : 1;
+    int64_t *devices = ARENA_ARRAY(a, int64_t, ids.count * (size_t)each + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ids.count; i++) {
+        for (int64_t k = 0; k < each; k++)
+            devices[n++] = each > 1 ? ids.data[i] * each + k
+                                    : device_of(c, mode, ids.data[i], copy);
+    }
+    return (Ints){devices, n};
+}
+
+IntLists collective_groups(Arena *a, const Instruction *inst)
+{
+    const ModuleConfig *c = &inst->parent->module->config;
+    CollectiveMode mode = collective_mode(inst);
+    const Attr *attr = inst_attr(inst, ATTR_REPLICA_GROUPS);
+    IntLists ids = {NULL, 0};
+    if (attr != NULL)
+        ids = replica_groups_lists(a, attr->groups);
+    if (ids.count == 0 || (ids.count == 1 && ids.data[0].count == 0)) {
+        int64_t n = id_count(c, mode);
+        int64_t *all = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
+        for (int64_t i = 0; i < n; i++)
+            all[i] = i;
+        Ints *one = ARENA_NEW(a, Ints);
+        *one = (Ints){all, (uint32_t)n};
+        ids = (IntLists){one, 1};
+    }
+    int64_t copies = copy_count(c, mode);
+    Ints *groups = ARENA_ARRAY(a, Ints, ids.count * (size_t)copies + 1);
+    uint32_t n = 0;
+    for (int64_t copy = 0; copy < copies; copy++) {
+        for (uint32_t g = 0; g < ids.count; g++)
+            groups[n++] = expand(a, c, mode, ids.data[g], copy);
+    }
+    return (IntLists){groups, n};
+}
+
+int64_t collective_group_size(Arena *a, const Instruction *inst)
+{
+    IntLists groups = collective_groups(a, inst);
+    return groups.count == 0 ? 1 : groups.data[0].count;
+}
+
+IntLists collective_pairs(Arena *a, const Instruction *inst)
+{
+    const ModuleConfig *c = &inst->parent->module->config;
+    CollectiveMode mode = collective_mode(inst);
+    IntLists ids = inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS);
+    int64_t copies = copy_count(c, mode);
+    Ints *pairs = ARENA_ARRAY(a, Ints, ids.count * (size_t)copies + 1);
+    uint32_t n = 0;
+    for (int64_t copy = 0; copy < copies; copy++) {
+        for (uint32_t i = 0; i < ids.count; i++)
+            pairs[n++] = expand(a, c, mode, ids.data[i], copy);
+    }
+    return (IntLists){pairs, n};
+}
+
+const char *inst_frontend_attribute(const Instruction *inst, const char *key)
+{
+    const Attr *attr = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    for (uint32_t i = 0; attr != NULL && i < attr->dict->count; i++) {
+        if (strcmp(attr->dict->entries[i].key, key) == 0)
+            return attr->dict->entries[i].value.data;
+    }
+    return NULL;
+}
+
+bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out)
+{
+    const char *text =
+        inst_frontend_attribute(inst, "_xla_send_recv_source_target_pairs");
+    if (text == NULL)
+        return false;
+    Ints *pairs = ARENA_ARRAY(a, Ints, strlen(text) + 1);
+    int64_t *numbers = ARENA_ARRAY(a, int64_t, strlen(text) + 1);
+    uint32_t n = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9')
+            continue;
+        for (; *c >= '0' && *c <= '9'; c++)
+            numbers[n] = 10 * numbers[n] + (*c - '0');
+        c--;
+        if (++n % 2 == 0)
+            pairs[n / 2 - 1] = (Ints){numbers + n - 2, 2};
+    }
+    *out = (IntLists){pairs, n / 2};
+    return n % 2 == 0;
+}
+
+static OpCode on_pred(OpCode op)
+{
+    switch (op) {
+    case OP_AND:
+    case OP_MULTIPLY:
+        return OP_MINIMUM;
+    case OP_OR:
+    case OP_ADD:
+        return OP_MAXIMUM;
+    default:
+        return op;
+    }
+}
+
+OpCode collective_reduction(const Computation *reducer)
+{
+    const Instruction *root = reducer->root;
+    if (reducer->parameter_count != 2 || root->operand_count != 2)
+        return OP_COUNT;
+    const Instruction *x = reducer->parameters[0], *y = reducer->parameters[1];
+    bool both = (root->operands[0] == x && root->operands[1] == y) ||
+                (root->operands[0] == y && root->operands[1] == x);
+    OpCode op = root->shape->dtype == DT_PRED ? on_pred(root->op) : root->op;
+    switch (op) {
+    case OP_ADD:
+    case OP_MULTIPLY:
+    case OP_MINIMUM:
+    case OP_MAXIMUM:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+        return both && root->shape == x->shape ? op : OP_COUNT;
+    default:
+        return OP_COUNT;
+    }
+}

@@ -1,0 +1,44 @@
+/* Collectives: which devices meet, and what they compute. The one place that knows the rules
+ * of group modes; verifier, passes and codegen ask here.
+ *
+ * A device's number is replica * partitions + partition. Modes follow from channel_id and
+ * use_global_device_ids:
+ *   no channel                      ids are replicas; one group for each partition
+ *   channel, op without the flag    ids are partitions; one group for each replica
+ *   channel, flag false             ids are replicas; every partition of the listed ones
+ *   channel, flag true              ids are device numbers */
+#ifndef GXC_IR_ANALYSIS_COLLECTIVE_H
+#define GXC_IR_ANALYSIS_COLLECTIVE_H
+
+#include "ir/module.h"
+
+typedef enum {
+    COLLECTIVE_CROSS_REPLICA,
+    COLLECTIVE_CROSS_PARTITION,
+    COLLECTIVE_CROSS_REPLICA_AND_PARTITION,
+    COLLECTIVE_FLATTENED_ID,
+} CollectiveMode;
+
+CollectiveMode collective_mode(const Instruction *inst);
+
+/* Groups of device numbers, expanded for the module's replicas and partitions; an operation
+ * without groups has one of all its ids. For a collective-permute, send or recv: all devices
+ * that its ids range over. Made in `a`. */
+IntLists collective_groups(Arena *a, const Instruction *inst);
+/* Devices in each group: the first one's size. */
+int64_t collective_group_size(Arena *a, const Instruction *inst);
+/* Pairs {source, target} of device numbers of a collective-permute; made in `a`. */
+IntLists collective_pairs(Arena *a, const Instruction *inst);
+
+/* The pairs of ids that send and recv carry in a frontend attribute; false if there are none. */
+bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out);
+
+/* What a reducer of two scalars computes, if it is one commutative operation on both
+ * parameters: OP_ADD, OP_MULTIPLY, OP_MINIMUM, OP_MAXIMUM, OP_AND, OP_OR or OP_XOR; on pred
+ * minimum for "and", maximum for "or". OP_COUNT if it is more. */
+OpCode collective_reduction(const Computation *reducer);
+
+/* The value of a frontend attribute; NULL if it has none. */
+const char *inst_frontend_attribute(const Instruction *inst, const char *key);
+
+#endif

@@ -1,0 +1,304 @@
+/* Asynchronous pairs become the plain operation, at the place of the start.
+ *
+ *   s = (f32[4], f32[8]) all-gather-start(x), dimensions={0}      g = f32[8] all-gather(x), ...
+ *   ROOT g = f32[8] all-gather-done(s)                        =>  ROOT g
+ *
+ *   s = ((f32[8]), f32[4]) async-start(x), calls=f                r = f32[4] call(x), to_apply=f
+ *   u = ((f32[8]), f32[4]) async-update(s)                    =>
+ *   ROOT r = f32[4] async-done(u)
+ *
+ *   r = recv(t), channel_id=1   s = send(x, t), channel_id=1      p = collective-permute(x)
+ *   rd = recv-done(r)           sd = send-done(s)             =>  rd = tuple(p, t)  sd = t
+ *
+ * What the text said about time is dropped: passes below move, combine and fuse, and pairs are
+ * made again where they pay. A pair that is not complete in one computation stays as it is.
+ *
+ * Needs: well formed. Keeps: values, control edges, metadata. Ends: one sweep. */
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "passes/collectives/collectives.h"
+
+typedef struct Sync {
+    Computation *comp;
+    Arena *scratch;
+    Uses uses;
+    Instruction **forward; /* [count] by old id */
+    uint32_t count;
+} Sync;
+
+static uint32_t use_count(const Sync *s, const Instruction *inst)
+{
+    return s->uses.start[inst->id + 1] - s->uses.start[inst->id];
+}
+
+static void copy_attributes(Instruction *to, const Instruction *from, AttrId but)
+{
+    for (uint32_t i = 0; i < from->attr_count; i++) {
+        if (from->attrs[i].id != but && from->attrs[i].id != ATTR_SHARDING)
+            inst_set(to, from->attrs[i]);
+    }
+    to->span = from->span;
+}
+
+static void add_controls(Instruction *to, const Instruction *from)
+{
+    if (from->control_count == 0)
+        return;
+    uint32_t n = to->control_count;
+    Arena *a = to->parent->module->arena;
+    Instruction **all =
+        ARENA_ARRAY(a, Instruction *, (size_t)n + from->control_count);
+    if (n != 0)
+        memcpy(all, to->control, n * sizeof *all);
+    for (uint32_t i = 0; i < from->control_count; i++) {
+        if (from->control[i] != to)
+            all[n++] = from->control[i];
+    }
+    to->control = all;
+    to->control_count = n;
+}
+
+static OpCode plain_form(OpCode start)
+{
+    switch (start) {
+    case OP_ALL_REDUCE_START:
+        return OP_ALL_REDUCE;
+    case OP_ALL_GATHER_START:
+        return OP_ALL_GATHER;
+    case OP_COLLECTIVE_PERMUTE_START:
+        return OP_COLLECTIVE_PERMUTE;
+    case OP_COPY_START:
+        return OP_COPY;
+    default:
+        return OP_COUNT;
+    }
+}
+
+/* Forwards start, done and what lies between to the operation; a control edge of any of them
+ * is one of it, except those among themselves. */
+static void finish_pair(Sync *s, Instruction *made, Instruction **parts, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        s->forward[parts[i]->id] = made;
+    for (uint32_t i = 0; i < count; i++)
+        add_controls(made, parts[i]);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < made->control_count; i++) {
+        Instruction *c = made->control[i];
+        if (c->id >= s->count || s->forward[c->id] != made)
+            made->control[n++] = c;
+    }
+    made->control_count = n;
+}
+
+static bool convert_collective(Sync *s, Instruction *done)
+{
+    Instruction *start = done->operands[0];
+    OpCode op = plain_form(start->op);
+    if (op == OP_COUNT || use_count(s, start) != 1)
+        return false;
+    Instruction *made = computation_add(s->comp, op, done->shape, start->operand_count,
+                                        start->operands, done->name);
+    copy_attributes(made, start, ATTR_CROSS_PROGRAM_PREFETCH_INDEX);
+    Instruction *parts[2] = {start, done};
+    finish_pair(s, made, parts, 2);
+    return true;
+}
+
+/* async-done(async-update*(async-start)): a call with all operands that were bound. */
+static bool convert_async(Sync *s, Instruction *done)
+{
+    uint32_t links = 1, operands = 0;
+    Instruction *start = done->operands[0];
+    while (start->op == OP_ASYNC_UPDATE && use_count(s, start) == 1) {
+        links++;
+        operands += start->operand_count - 1;
+        start = start->operands[0];
+    }
+    if (start->op != OP_ASYNC_START || use_count(s, start) != 1)
+        return false;
+    operands += start->operand_count;
+    Computation *callee = inst_called(start, 0);
+    if (callee->parameter_count != operands ||
+        !shape_compatible(callee->root->shape, done->shape))
+        return false;
+    Instruction **all = ARENA_ARRAY(s->scratch, Instruction *, (size_t)operands + 1);
+    Instruction **parts = ARENA_ARRAY(s->scratch, Instruction *, (size_t)links + 1);
+    uint32_t at = operands, n = 0;
+    Instruction *link = done;
+    for (uint32_t i = 0; i <= links; i++) {
+        parts[n++] = link;
+        uint32_t first = link->op == OP_ASYNC_START ? 0 : 1;
+        for (uint32_t k = link->operand_count; link != done && k-- > first;)
+            all[--at] = link->operands[k];
+        link = link->op == OP_ASYNC_START ? NULL : link->operands[0];
+    }
+    callee->execution_thread = s->comp->execution_thread;
+    callee->is_async_wrapped = false;
+    Instruction *made =
+        computation_add(s->comp, OP_CALL, done->shape, operands, all, done->name);
+    inst_set_computation(made, ATTR_TO_APPLY, callee);
+    const Attr *metadata = inst_attr(start, ATTR_METADATA);
+    if (metadata != NULL)
+        inst_set(made, *metadata);
+    made->span = start->span;
+    finish_pair(s, made, parts, n);
+    return true;
+}
+
+/* -- send and recv ------------------------------------------------------------------------ */
+
+/* `from` is computed from `target`; a bounded search over old instructions. */
+static bool depends(Sync *s, Instruction *from, const Instruction *target)
+{
+    bool *seen = ARENA_ARRAY(s->scratch, bool, (size_t)s->count + 1);
+    Instruction **stack = ARENA_ARRAY(s->scratch, Instruction *, (size_t)s->count + 1);
+    uint32_t n = 0;
+    stack[n++] = from;
+    seen[from->id] = true;
+    while (n > 0) {
+        const Instruction *inst = stack[--n];
+        if (inst == target)
+            return true;
+        for (uint32_t i = 0; i < inst->operand_count + inst->control_count; i++) {
+            Instruction *next = i < inst->operand_count
+                                    ? inst->operands[i]
+                                    : inst->control[i - inst->operand_count];
+            if (next->id < s->count && !seen[next->id]) {
+                seen[next->id] = true;
+                stack[n++] = next;
+            }
+        }
+    }
+    return false;
+}
+
+static Instruction *only_done(const Sync *s, const Instruction *start, OpCode op)
+{
+    if (use_count(s, start) != 1)
+        return NULL;
+    Instruction *user = s->uses.list[s->uses.start[start->id]];
+    return user->op == op ? user : NULL;
+}
+
+static bool same_pairs(IntLists a, IntLists b)
+{
+    bool same = a.count == b.count;
+    for (uint32_t i = 0; same && i < a.count; i++)
+        same = a.data[i].data[0] == b.data[i].data[0] && a.data[i].data[1] == b.data[i].data[1];
+    return same;
+}
+
+/* The receive of the same transfer. */
+static Instruction *matching_recv(Sync *s, const Instruction *send, IntLists pairs)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        Instruction *recv = s->comp->instructions[i];
+        IntLists other;
+        if (recv == NULL || recv->op != OP_RECV || s->forward[i] != NULL ||
+            inst_bool(recv, ATTR_IS_HOST_TRANSFER) ||
+            inst_int(recv, ATTR_CHANNEL_ID, 0) != inst_int(send, ATTR_CHANNEL_ID, 0) ||
+            !shape_compatible(recv->shape->elements[0], send->operands[0]->shape) ||
+            !collective_transfer_pairs(s->scratch, recv, &other) || !same_pairs(pairs, other))
+            continue;
+        return recv;
+    }
+    return NULL;
+}
+
+static bool convert_transfer(Sync *s, Instruction *send)
+{
+    IntLists pairs;
+    if (inst_bool(send, ATTR_IS_HOST_TRANSFER) ||
+        !collective_transfer_pairs(s->scratch, send, &pairs))
+        return false;
+    Instruction *recv = matching_recv(s, send, pairs);
+    Instruction *send_done = only_done(s, send, OP_SEND_DONE);
+    Instruction *recv_done = recv == NULL ? NULL : only_done(s, recv, OP_RECV_DONE);
+    if (send_done == NULL || recv_done == NULL || depends(s, send, recv_done))
+        return false;
+    Module *m = s->comp->module;
+    Instruction *moved = computation_add(s->comp, OP_COLLECTIVE_PERMUTE,
+                                         send->operands[0]->shape, 1, send->operands, recv->name);
+    Ints *kept = arena_copy(m->arena, pairs.data, (pairs.count + 1) * sizeof *kept);
+    for (uint32_t i = 0; i < pairs.count; i++)
+        kept[i].data = arena_copy(m->arena, kept[i].data, 2 * sizeof(int64_t));
+    inst_set(moved, (Attr){.id = ATTR_SOURCE_TARGET_PAIRS, .lists = {kept, pairs.count}});
+    if (m->config.num_partitions > 1)
+        inst_set_int(moved, ATTR_CHANNEL_ID, inst_int(send, ATTR_CHANNEL_ID, 1));
+    moved->span = recv->span;
+    Instruction *results[2] = {moved, recv->operands[0]};
+    Instruction *tuple =
+        computation_add(s->comp, OP_TUPLE, recv_done->shape, 2, results, recv_done->name);
+    Instruction *tokens[1] = {send->operands[1]};
+    Instruction *after = computation_add(s->comp, OP_AFTER_ALL, send_done->shape, 1, tokens,
+                                         send_done->name);
+    add_controls(moved, send);
+    add_controls(moved, recv);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < moved->control_count; i++) {
+        Instruction *c = moved->control[i];
+        if (c != send && c != recv && c != send_done && c != recv_done)
+            moved->control[n++] = c;
+    }
+    moved->control_count = n;
+    s->forward[send->id] = s->forward[recv->id] = moved;
+    s->forward[recv_done->id] = tuple;
+    s->forward[send_done->id] = after;
+    return true;
+}
+
+/* -- the pass ------------------------------------------------------------------------------- */
+
+static bool convert(Sync *s, Instruction *inst)
+{
+    if (inst->op == OP_ASYNC_DONE)
+        return convert_async(s, inst);
+    if (inst->op == OP_SEND)
+        return convert_transfer(s, inst);
+    return op_is(inst->op, OPF_ASYNC_DONE) && convert_collective(s, inst);
+}
+
+static bool visit(Computation *comp, Arena *scratch)
+{
+    Sync s = {.comp = comp, .scratch = scratch, .count = comp->instruction_count};
+    bool any = false;
+    for (uint32_t i = 0; i < s.count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        any |= inst != NULL && (op_is(inst->op, OPF_ASYNC_DONE) || inst->op == OP_SEND);
+    }
+    if (!any)
+        return false;
+    s.uses = uses_compute(comp, scratch);
+    s.forward = ARENA_ARRAY(scratch, Instruction *, (size_t)s.count + 1);
+    bool changed = false;
+    for (uint32_t i = 0; i < s.count; i++) {
+        if (comp->instructions[i] != NULL)
+            changed |= convert(&s, comp->instructions[i]);
+    }
+    if (!changed)
+        return false;
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    memcpy(forward, s.forward, s.count * sizeof *forward);
+    computation_replace(comp, forward);
+    for (uint32_t i = 0; i < s.count; i++) {
+        if (forward[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+    computation_sort(comp);
+    return true;
+}
+
+bool pass_async_to_sync(Module *m, PassContext *cx)
+{
+    bool changed = false;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        if (m->computations[c] != NULL)
+            changed |= visit(m->computations[c], cx->scratch);
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}

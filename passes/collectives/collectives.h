@@ -1,0 +1,10 @@
+/* Collectives: passes that bring them into one form, combine them, move them and make them
+ * asynchronous. */
+#ifndef GXC_PASSES_COLLECTIVES_COLLECTIVES_H
+#define GXC_PASSES_COLLECTIVES_COLLECTIVES_H
+
+#include "passes/pass.h"
+
+PassFn pass_async_to_sync, pass_collective_form;
+
+#endif

@@ -1,0 +1,489 @@
+/* Collectives in the form that NCCL carries out: pieces contiguous, reductions that it knows.
+ *
+ *   g = f32[6,4] all-gather(f32[6,2] p), dimensions={1}           of 2 devices
+ *   ->  r = f32[1,6,2] reshape(p)     a = f32[2,6,2] all-gather(r), dimensions={0}
+ *       t = f32[6,2,2] transpose(a), dimensions={1,0,2}     g = f32[6,4] reshape(t)
+ *
+ * Dimensions: all-gather and reduce-scatter along a later dimension get a dimension of the
+ * group's size in front, and one transpose moves it behind (before) the collective; all-to-all
+ * needs both. Types: elements of less than a byte travel as bytes where pieces are cut; types
+ * that NCCL does not add are widened around the reduction, as is an operand whose reducer
+ * computes in another type. Reducers that NCCL does not know, such as xor or a complex
+ * product, become an all-gather (for reduce-scatter an all-to-all) and operations on its parts.
+ *
+ * What none of this can express stays, and codegen refuses it by name.
+ * Needs: nothing. Keeps: values, operand order, groups, channel. Ends: one sweep. */
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "ir/analysis/target.h"
+#include "passes/collectives/collectives.h"
+
+typedef struct Form {
+    Module *m;
+    Computation *comp;
+    const Target *target;
+    Arena *scratch;
+    Computation *reducers[DT_COUNT][4]; /* made so far: by type and operation */
+    bool changed;
+} Form;
+
+/* -- building ------------------------------------------------------------------------------- */
+
+static const Shape *array(Form *f, DType t, uint32_t rank, const int64_t *dims)
+{
+    return shape_array(f->m->intern, t, rank, dims, NULL, NULL);
+}
+
+static Instruction *unary(OpCode op, const Shape *s, Instruction *x)
+{
+    Instruction *made = computation_add(x->parent, op, s, 1, &x, NULL);
+    made->span = x->span;
+    return made;
+}
+
+static Instruction *reshape(const Shape *s, Instruction *x)
+{
+    return x->shape == s ? x : unary(OP_RESHAPE, s, x);
+}
+
+static Instruction *convert(Form *f, Instruction *x, DType t)
+{
+    return x->shape->dtype == t
+               ? x
+               : unary(OP_CONVERT, shape_with_dtype(f->m->intern, x->shape, t), x);
+}
+
+/* Moves dimension `from` to place `to`, the others keep their order. */
+static Instruction *move_dimension(Form *f, Instruction *x, uint32_t from, uint32_t to)
+{
+    const Shape *s = x->shape;
+    int64_t *order = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);
+    int64_t *dims = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);
+    bool free_of_cost = true; /* only dimensions of size 1 are passed */
+    for (uint32_t i = 0, next = 0; i < s->rank; i++) {
+        if (i == to) {
+            order[i] = from;
+        } else {
+            next += next == from;
+            order[i] = next++;
+        }
+        dims[i] = s->dims[order[i]];
+    }
+    for (uint32_t i = from < to ? from : to; i <= (from < to ? to : from); i++)
+        free_of_cost &= i == from || s->dims[i] == 1;
+    const Shape *moved = array(f, s->dtype, s->rank, dims);
+    if (free_of_cost)
+        return reshape(moved, x);
+    Instruction *t = unary(OP_TRANSPOSE, moved, x);
+    inst_set_ints(t, ATTR_DIMENSIONS, order, s->rank);
+    return t;
+}
+
+/* The same elements with dimension d as two, `n` times the rest. */
+static Instruction *split_dimension(Form *f, Instruction *x, uint32_t d, int64_t n)
+{
+    const Shape *s = x->shape;
+    int64_t *dims = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);
+    for (uint32_t i = 0; i < s->rank; i++)
+        dims[i < d ? i : i + 1] = s->dims[i];
+    dims[d] = n;
+    dims[d + 1] = s->dims[d] / n;
+    return reshape(array(f, s->dtype, s->rank + 1, dims), x);
+}
+
+/* A dimension of size 1 in front. */
+static Instruction *add_front(Form *f, Instruction *x)
+{
+    const Shape *s = x->shape;
+    int64_t *dims = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);
+    dims[0] = 1;
+    memcpy(dims + 1, s->dims, s->rank * sizeof *dims);
+    return reshape(array(f, s->dtype, s->rank + 1, dims), x);
+}
+
+static const Shape *with_front(Form *f, const Shape *s, int64_t n)
+{
+    int64_t *dims = arena_copy(f->scratch, s->dims, s->rank * sizeof *dims);
+    dims[0] = n;
+    return array(f, s->dtype, s->rank, dims);
+}
+
+/* The collective `like` on other operands; its results one by one. */
+static void add_collective(Form *f, const Instruction *like, OpCode op, uint32_t count,
+                           Instruction *const *operands, const Shape *const *shapes,
+                           Instruction **out)
+{
+    const Shape *s = count == 1 ? shapes[0] : shape_tuple(f->m->intern, count, shapes);
+    Instruction *made = computation_add(f->comp, op, s, count, operands, like->name);
+    for (uint32_t i = 0; i < like->attr_count; i++) {
+        AttrId id = like->attrs[i].id;
+        bool own = id == ATTR_TO_APPLY || id == ATTR_USE_GLOBAL_DEVICE_IDS;
+        if (op == like->op || !own)
+            inst_set(made, like->attrs[i]);
+    }
+    inst_unset(made, ATTR_SHARDING);
+    inst_unset(made, ATTR_CONSTRAIN_LAYOUT);
+    made->span = like->span;
+    made->control = like->control;
+    made->control_count = like->control_count;
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = made;
+        if (count == 1)
+            continue;
+        out[i] = computation_add(f->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &made, NULL);
+        inst_set_int(out[i], ATTR_INDEX, i);
+    }
+    f->changed = true;
+}
+
+/* The value that takes the place of the collective. */
+static Instruction *gather_results(const Instruction *inst, Instruction **results)
+{
+    if (!shape_is_tuple(inst->shape))
+        return results[0];
+    return computation_add(inst->parent, OP_TUPLE, inst->shape, inst->shape->rank, results,
+                           NULL);
+}
+
+static const Shape *result_shape(const Instruction *inst, uint32_t k)
+{
+    return shape_is_tuple(inst->shape) ? inst->shape->elements[k] : inst->shape;
+}
+
+/* -- dimensions -------------------------------------------------------------------------------- */
+
+static bool is_plain(const Shape *s)
+{
+    return shape_is_array(s) && !shape_is_dynamic(s);
+}
+
+/* Dimensions before d are of size 1 in all operands: pieces lie one behind the other. */
+static bool is_contiguous(const Instruction *inst, int64_t d)
+{
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        for (int64_t i = 0; i < d; i++) {
+            if (inst->operands[k]->shape->dims[i] != 1)
+                return false;
+        }
+    }
+    return true;
+}
+
+static Instruction *bring_forward(Form *f, Instruction *inst)
+{
+    Ints attr = inst_ints(inst, ATTR_DIMENSIONS);
+    if (attr.count != 1 || is_contiguous(inst, attr.data[0]))
+        return NULL;
+    uint32_t n = inst->operand_count, d = (uint32_t)attr.data[0];
+    int64_t size = collective_group_size(f->scratch, inst);
+    Instruction **operands = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
+    Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
+    const Shape **shapes = ARENA_ARRAY(f->scratch, const Shape *, (size_t)n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        Instruction *x = inst->operands[k];
+        if (!is_plain(x->shape))
+            return NULL;
+        operands[k] = inst->op == OP_ALL_GATHER
+                          ? add_front(f, x)
+                          : move_dimension(f, split_dimension(f, x, d, size), d, 0);
+        int64_t front = inst->op == OP_REDUCE_SCATTER ? 1 : size;
+        shapes[k] = with_front(f, operands[k]->shape, front);
+    }
+    add_collective(f, inst, inst->op, n, operands, shapes, results);
+    Instruction *made = n == 1 ? results[0] : results[0]->operands[0];
+    inst_set_ints(made, ATTR_DIMENSIONS, &(int64_t){0}, 1);
+    for (uint32_t k = 0; k < n; k++) {
+        if (inst->op != OP_REDUCE_SCATTER)
+            results[k] = move_dimension(f, results[k], 0, d);
+        results[k] = reshape(result_shape(inst, k), results[k]);
+    }
+    return gather_results(inst, results);
+}
+
+/* -- types ---------------------------------------------------------------------------------------- */
+
+/* The type in which elements travel. */
+static DType carrier_of(const Instruction *inst, DType t)
+{
+    bool cuts = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_TO_ALL;
+    if (!dtype_is_sub_byte(t) || !cuts)
+        return t;
+    return dtype_is_float(t) ? DT_BF16 : dtype_is_signed(t) ? DT_S8 : DT_U8;
+}
+
+/* The type in which NCCL can reduce values of type t. */
+static DType reduced_in(const Form *f, DType t)
+{
+    switch (t) {
+    case DT_PRED:
+    case DT_S8:
+    case DT_U8:
+    case DT_S32:
+    case DT_U32:
+    case DT_S64:
+    case DT_U64:
+    case DT_F16:
+    case DT_BF16:
+    case DT_F32:
+    case DT_F64:
+    case DT_C64:
+    case DT_C128:
+        return t;
+    case DT_F8E5M2:
+    case DT_F8E4M3FN:
+        return f->target != NULL && f->target->sm >= 90 ? t : DT_F32;
+    default:
+        return dtype_is_float(t) ? DT_F32 : dtype_is_signed(t) ? DT_S32 : DT_U32;
+    }
+}
+
+static int reduction_index(OpCode op)
+{
+    return op == OP_ADD ? 0 : op == OP_MULTIPLY ? 1 : op == OP_MINIMUM ? 2 : 3;
+}
+
+/* `op` on two scalars of type t. */
+static Computation *reducer(Form *f, OpCode op, DType t)
+{
+    Computation **known = &f->reducers[t][reduction_index(op)];
+    if (*known != NULL)
+        return *known;
+    Computation *c = module_add_computation(f->m, op_info[op].name);
+    const Shape *s = shape_scalar(f->m->intern, t);
+    Instruction *args[2] = {computation_add_parameter(c, 0, s, NULL),
+                            computation_add_parameter(c, 1, s, NULL)};
+    c->root = computation_add(c, op, s, 2, args, NULL);
+    *known = c;
+    return c;
+}
+
+/* The collective on operands of other types, converted before and after. `apply`: its reducer. */
+static Instruction *with_types(Form *f, Instruction *inst, const DType *types,
+                               Computation *apply)
+{
+    uint32_t n = inst->operand_count;
+    Instruction **operands = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
+    Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
+    const Shape **shapes = ARENA_ARRAY(f->scratch, const Shape *, (size_t)n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        operands[k] = convert(f, inst->operands[k], types[k]);
+        shapes[k] = shape_with_dtype(f->m->intern, result_shape(inst, k), types[k]);
+    }
+    add_collective(f, inst, inst->op, n, operands, shapes, results);
+    Instruction *made = n == 1 ? results[0] : results[0]->operands[0];
+    if (apply != NULL)
+        inst_set_computation(made, ATTR_TO_APPLY, apply);
+    for (uint32_t k = 0; k < n; k++)
+        results[k] = convert(f, results[k], inst->operands[k]->shape->dtype);
+    return gather_results(inst, results);
+}
+
+static Instruction *widen_moved(Form *f, Instruction *inst)
+{
+    uint32_t n = inst->operand_count;
+    DType *types = ARENA_ARRAY(f->scratch, DType, (size_t)n + 1);
+    bool differ = false;
+    for (uint32_t k = 0; k < n; k++) {
+        DType t = inst->operands[k]->shape->dtype;
+        types[k] = carrier_of(inst, t);
+        differ |= types[k] != t;
+    }
+    return differ ? with_types(f, inst, types, NULL) : NULL;
+}
+
+/* -- reductions by hand ----------------------------------------------------------------------- */
+
+/* The reducer applied to arrays, element by element. NULL if it cannot be. */
+static Instruction *apply(Form *f, const Computation *reducer_of, Instruction *x,
+                          Instruction *y)
+{
+    uint32_t n;
+    Instruction **order = computation_post_order(reducer_of, f->scratch, &n);
+    Instruction **made =
+        ARENA_ARRAY(f->scratch, Instruction *, (size_t)reducer_of->instruction_count + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const Instruction *from = order[i];
+        const Shape *s = shape_with_dtype(f->m->intern, x->shape, from->shape->dtype);
+        if (from->op == OP_PARAMETER) {
+            made[from->id] = convert(f, from->parameter == 0 ? x : y, from->shape->dtype);
+        } else if (from->op == OP_CONSTANT) {
+            Instruction *c = computation_add_constant(f->comp, from->literal, NULL);
+            made[from->id] = unary(OP_BROADCAST, s, c);
+            inst_set_ints(made[from->id], ATTR_DIMENSIONS, NULL, 0);
+        } else {
+            Instruction **operands =
+                ARENA_ARRAY(f->scratch, Instruction *, (size_t)from->operand_count + 1);
+            for (uint32_t k = 0; k < from->operand_count; k++)
+                operands[k] = made[from->operands[k]->id];
+            made[from->id] =
+                computation_add_like(f->comp, from, s, from->operand_count, operands);
+        }
+    }
+    return made[reducer_of->root->id];
+}
+
+static bool is_elementwise(const Computation *c)
+{
+    for (uint32_t i = 0; i < c->instruction_count; i++) {
+        const Instruction *inst = c->instructions[i];
+        if (inst != NULL && inst->op != OP_PARAMETER && inst->op != OP_CONSTANT &&
+            (!op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_MAP ||
+             inst->shape->rank != 0))
+            return false;
+    }
+    return c->parameter_count == 2;
+}
+
+/* Part i of n along the first dimension, which vanishes. */
+static Instruction *part(Form *f, Instruction *x, int64_t i, const Shape *shape)
+{
+    const Shape *s = x->shape;
+    SliceDim *dims = ARENA_ARRAY(f->m->arena, SliceDim, s->rank);
+    for (uint32_t k = 0; k < s->rank; k++)
+        dims[k] = (SliceDim){0, s->dims[k], 1};
+    dims[0] = (SliceDim){i, i + 1, 1};
+    SliceSpec *spec = ARENA_NEW(f->m->arena, SliceSpec);
+    *spec = (SliceSpec){s->rank, dims};
+    Instruction *slice = unary(OP_SLICE, with_front(f, s, 1), x);
+    inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
+    return reshape(shape, slice);
+}
+
+/* An all-to-all has no use_global_device_ids: its channel means partitions. */
+static bool has_all_to_all_groups(const Instruction *inst)
+{
+    const ModuleConfig *c = &inst->parent->module->config;
+    switch (collective_mode(inst)) {
+    case COLLECTIVE_CROSS_REPLICA:
+        return true;
+    case COLLECTIVE_FLATTENED_ID:
+        return c->replica_count == 1;
+    default:
+        return false;
+    }
+}
+
+/* Gathers what the devices have (of a reduce-scatter: what is for this one) and reduces here. */
+static Instruction *reduce_here(Form *f, Instruction *inst)
+{
+    const Computation *by = inst_called(inst, 0);
+    bool scatters = inst->op == OP_REDUCE_SCATTER;
+    if (!is_elementwise(by) || (scatters && !has_all_to_all_groups(inst)))
+        return NULL;
+    uint32_t n = inst->operand_count;
+    int64_t size = collective_group_size(f->scratch, inst);
+    Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        Instruction *x = inst->operands[k];
+        const Shape *s = result_shape(inst, k);
+        if (!is_plain(x->shape))
+            return NULL;
+        uint32_t d = scatters ? (uint32_t)inst_ints(inst, ATTR_DIMENSIONS).data[0] : 0;
+        Instruction *pieces =
+            scatters ? move_dimension(f, split_dimension(f, x, d, size), d, 0)
+                     : add_front(f, x);
+        const Shape *all = with_front(f, pieces->shape, size);
+        Instruction *moved;
+        add_collective(f, inst, scatters ? OP_ALL_TO_ALL : OP_ALL_GATHER, 1, &pieces, &all,
+                       &moved);
+        if (!scatters && inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
+            inst_set(moved, *inst_attr(inst, ATTR_USE_GLOBAL_DEVICE_IDS));
+        inst_set_ints(moved, ATTR_DIMENSIONS, &(int64_t){0}, 1);
+        Instruction *sum = part(f, moved, 0, s);
+        for (int64_t i = 1; i < size; i++)
+            sum = apply(f, by, sum, part(f, moved, i, s));
+        results[k] = convert(f, sum, s->dtype);
+    }
+    return gather_results(inst, results);
+}
+
+/* Reductions in a type and by an operation that NCCL has. */
+static Instruction *known_reduction(Form *f, Instruction *inst)
+{
+    Computation *by = inst_called(inst, 0);
+    OpCode op = collective_reduction(by);
+    DType own = by->root->shape->dtype;
+    DType wanted = reduced_in(f, own);
+    bool known = op == OP_ADD || ((op == OP_MULTIPLY || op == OP_MINIMUM || op == OP_MAXIMUM) &&
+                                  !dtype_is_complex(own));
+    if (!known)
+        return reduce_here(f, inst);
+    bool differs = wanted != own;
+    DType *types = ARENA_ARRAY(f->scratch, DType, (size_t)inst->operand_count + 1);
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        types[k] = wanted;
+        differs |= inst->operands[k]->shape->dtype != wanted;
+    }
+    if (!differs)
+        return NULL;
+    return with_types(f, inst, types, wanted == own ? by : reducer(f, op, wanted));
+}
+
+/* -- the pass ------------------------------------------------------------------------------------ */
+
+static Instruction *rewrite(Form *f, Instruction *inst)
+{
+    switch (inst->op) {
+    case OP_ALL_REDUCE:
+        return known_reduction(f, inst);
+    case OP_REDUCE_SCATTER: {
+        Instruction *made = known_reduction(f, inst);
+        return made != NULL ? made : bring_forward(f, inst);
+    }
+    case OP_ALL_GATHER:
+    case OP_ALL_TO_ALL: {
+        Instruction *made = widen_moved(f, inst);
+        return made != NULL ? made : bring_forward(f, inst);
+    }
+    default:
+        return NULL;
+    }
+}
+
+/* What a rewrite adds is looked at in turn: types first, then dimensions. */
+static bool visit(Form *f, Computation *comp)
+{
+    f->comp = comp;
+    bool changed = false;
+    Instruction **forward = NULL;
+    size_t capacity = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL || !op_is(inst->op, OPF_COLLECTIVE))
+            continue;
+        Instruction *made = rewrite(f, inst);
+        if (made == NULL)
+            continue;
+        forward = arena_grow(f->scratch, forward, &capacity, comp->instruction_count,
+                             sizeof *forward);
+        forward[i] = made;
+        changed = true;
+    }
+    if (!changed)
+        return false;
+    forward =
+        arena_grow(f->scratch, forward, &capacity, comp->instruction_count, sizeof *forward);
+    computation_replace(comp, forward);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        if (forward[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+    computation_sort(comp);
+    return true;
+}
+
+bool pass_collective_form(Module *m, PassContext *cx)
+{
+    Form f = {.m = m, .scratch = cx->scratch, .target = cx->target};
+    const bool *is_program = module_programs(m, cx->scratch);
+    bool changed = false;
+    uint32_t count = m->computation_count;
+    for (uint32_t c = 0; c < count; c++) {
+        if (m->computations[c] != NULL && is_program[c])
+            changed |= visit(&f, m->computations[c]);
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
