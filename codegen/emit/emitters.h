@@ -44,9 +44,14 @@ Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes);
 /* Computes and stores result leaf `leaf` at an index. */
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
                  const IndexExpr *const *index);
+/* A kernel of at least so many threads (more than 0), without code yet. */
+Emit *emit_grid(const EmitterInput *in, int64_t threads);
+/* Threads 0, 1, ... of number `id` take `lanes` of `elements` elements (more than 0) each. */
+typedef void ElementsFn(Emit *e, const void *user, const IndexExpr *linear);
+void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,
+                   ElementsFn *body, const void *user);
 /* A kernel with a thread for every `lanes` of `elements` elements (more than 0): body gets the numbers
  * of a thread's elements, an expression of emit_lane. Left unfinished behind all of it. */
-typedef void ElementsFn(Emit *e, const void *user, const IndexExpr *linear);
 Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,
                         ElementsFn *body, const void *user);
 /* blockIdx.x * blockDim.x + threadIdx.x as an index. */

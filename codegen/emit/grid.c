@@ -44,24 +44,29 @@ static void emit_thread(Emit *e, LLVMValueRef id, int64_t threads, int64_t eleme
     gx_if_end(e->k, &whole, NULL, 0, NULL);
 }
 
-Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,
-                        ElementsFn *body, const void *user)
+Emit *emit_grid(const EmitterInput *in, int64_t threads)
 {
-    int64_t threads = (elements + lanes - 1) / lanes;
     uint32_t per_block =
         threads < GRID_THREADS ? (uint32_t)((threads + 31) / 32 * 32) : GRID_THREADS;
     int64_t blocks = (threads + per_block - 1) / per_block;
     if (blocks > INT32_MAX)
         escape_throw(ESCAPE_UNSUPPORTED,
-                     "%s has %lld elements; kernels handle up to 2^38", in->fusion->name,
-                     (long long)elements);
+                     "%s needs %lld threads; kernels have up to 2^38", in->fusion->name,
+                     (long long)threads);
     Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
                               (uint32_t[3]){per_block, 1, 1},
                               (uint32_t[3]){(uint32_t)blocks, 1, 1});
-    Emit *e = emitter_begin(in, k, lanes);
-    LLVMValueRef id = emit_thread_number(e);
+    return emitter_begin(in, k, 1);
+}
+
+void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,
+                   ElementsFn *body, const void *user)
+{
+    Kernel *k = e->k;
+    int64_t threads = (elements + lanes - 1) / lanes;
     GxIf guard;
-    bool is_guarded = blocks * per_block != threads;
+    bool is_guarded = (int64_t)k->grid[0] * k->block[0] != threads;
+    e->lanes = lanes;
     if (is_guarded)
         gx_if_begin(k, &guard,
                     LLVMBuildICmp(k->builder, LLVMIntULT, id,
@@ -71,5 +76,12 @@ Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes
     emit_scope_end(e);
     if (is_guarded)
         gx_if_end(k, &guard, NULL, 0, NULL);
+}
+
+Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,
+                        ElementsFn *body, const void *user)
+{
+    Emit *e = emit_grid(in, (elements + lanes - 1) / lanes);
+    emit_elements(e, emit_thread_number(e), elements, lanes, body, user);
     return e;
 }

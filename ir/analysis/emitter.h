@@ -37,6 +37,15 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind);
  * made there. -1: the emitter writes all of the result. */
 int64_t emitter_in_place(const Instruction *fusion, EmitterKind kind, uint32_t leaf);
 
+/* The kernel reads operand `operand` only at the elements of result `leaf` that the same thread
+ * writes afterwards, so that both may lie in one buffer. */
+bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
+                                   uint32_t operand);
+
+/* Results that depend on operand `operand` have `elements` elements and read it at their own index
+ * only. */
+bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand, int64_t elements);
+
 /* Its elements can be computed one by one, inside any kernel. */
 bool emitter_by_element(OpCode op);
 

@@ -19,14 +19,12 @@
 #include <string.h>
 
 #include "ir/analysis/alias.h"
+#include "ir/analysis/carried.h"
 #include "ir/analysis/emitter.h"
 #include "ir/bug.h"
 #include "passes/schedule/schedule.h"
 
-typedef struct Source {
-    Instruction *inst;
-    size_t leaf;
-} Source;
+typedef ValueSource Source;
 
 typedef struct CopyInsertion {
     Module *m;
@@ -44,50 +42,6 @@ typedef struct CopyInsertion {
 
 /* -- sources ------------------------------------------------------------------------------- */
 
-static bool hands_on(const Instruction *loop, size_t leaf);
-
-static Source source_of(Instruction *inst, size_t leaf)
-{
-    for (;;) {
-        switch (inst->op) {
-        case OP_TUPLE: {
-            uint32_t i = 0;
-            size_t n;
-            for (; (n = shape_leaf_count(inst->operands[i]->shape)) <= leaf; i++)
-                leaf -= n;
-            inst = inst->operands[i];
-            break;
-        }
-        case OP_GET_TUPLE_ELEMENT:
-            leaf += alias_element_leaf(inst->operands[0]->shape,
-                                       (uint32_t)inst_int(inst, ATTR_INDEX, 0));
-            inst = inst->operands[0];
-            break;
-        case OP_BITCAST:
-        case OP_OPT_BARRIER:
-        case OP_DOMAIN:
-        case OP_ADD_DEPENDENCY:
-            inst = inst->operands[0];
-            break;
-        case OP_WHILE:
-            if (!hands_on(inst, leaf))
-                return (Source){inst, leaf};
-            inst = inst->operands[0];
-            break;
-        default:
-            return (Source){inst, leaf};
-        }
-    }
-}
-
-/* The body of the loop gives this leaf back as it got it. */
-static bool hands_on(const Instruction *loop, size_t leaf)
-{
-    const Computation *body = inst_called(loop, 1);
-    Source s = source_of(body->root, leaf);
-    return s.inst == body->parameters[0] && s.leaf == leaf;
-}
-
 static uint32_t place_of(const CopyInsertion *ci, Source s)
 {
     return ci->place[s.inst->id] + (uint32_t)s.leaf;
@@ -103,7 +57,7 @@ static bool is_made_here(Source s)
 static void note_use(CopyInsertion *ci, Instruction *operand, uint32_t user)
 {
     for (size_t leaf = 0; leaf < shape_leaf_count(operand->shape); leaf++)
-        ci->last_use[place_of(ci, source_of(operand, leaf))] = user;
+        ci->last_use[place_of(ci, value_source(operand, leaf))] = user;
 }
 
 /* Ids are positions: the computation is compact and in its order. */
@@ -216,38 +170,22 @@ static Source origin_of(Source s)
             kind == EMITTER_COUNT ? -1 : emitter_in_place(s.inst, kind, (uint32_t)s.leaf);
         if (operand < 0)
             return s;
-        s = source_of(s.inst->operands[operand], 0);
+        s = value_source(s.inst->operands[operand], 0);
     }
 }
 
-/* All users of the fused parameter are elementwise, down to this result: the kernel reads an
- * element of it before it writes the same element of the result. */
+/* The fusion reads this value only where it writes result `leaf`. */
 static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf, Source operand)
 {
-    if (fusion->op != OP_FUSION || emitter_of(fusion) != EMITTER_LOOP)
+    if (fusion->op != OP_FUSION)
         return false;
-    const Computation *comp = inst_called(fusion, 0);
-    const Shape *result = shape_leaf(fusion->shape, leaf);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        bool plain = inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || inst->op == OP_TUPLE ||
-                     inst->op == OP_COPY ||
-                     (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP) ||
-                     (inst->op == OP_BROADCAST && inst->operands[0]->shape->rank == 0 &&
-                      inst->operands[0]->op == OP_CONSTANT);
-        if (!plain)
-            return false;
-        if (inst->op != OP_TUPLE && inst->op != OP_CONSTANT && inst->shape->rank != 0 &&
-            !shape_layouts_equal(inst->shape, result))
-            return false;
-    }
     for (uint32_t i = 0; i < fusion->operand_count; i++) {
-        Source s = source_of(fusion->operands[i], 0);
-        if (s.inst == operand.inst && s.leaf == operand.leaf &&
-            !shape_same_dims(comp->parameters[i]->shape, result))
+        Source s = value_source(fusion->operands[i], 0);
+        if (value_source_is(s, operand) &&
+            !emitter_writes_where_it_reads(fusion, (uint32_t)leaf, i))
             return false;
     }
-    return dtype_info[result->dtype].bits >= 8;
+    return true;
 }
 
 /* Leaf `leaf` of the root may lie in the buffer of the value `present` (a parameter's leaf):
@@ -298,11 +236,11 @@ static void visit_in_place(CopyInsertion *ci, Instruction *fusion)
         int64_t operand = emitter_in_place(fusion, kind, leaf);
         if (operand < 0)
             continue;
-        Source s = source_of(fusion->operands[operand], 0);
+        Source s = value_source(fusion->operands[operand], 0);
         bool ours = is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
         bool dead = ci->last_use[place_of(ci, s)] == fusion->id;
         for (uint32_t i = 0; i < fusion->operand_count; i++) {
-            Source other = source_of(fusion->operands[i], 0);
+            Source other = value_source(fusion->operands[i], 0);
             dead &= i == operand || other.inst != s.inst || other.leaf != s.leaf;
         }
         if (!ours || !dead)
@@ -317,38 +255,16 @@ static void visit_while(CopyInsertion *ci, Instruction *loop)
     size_t n = shape_leaf_count(init->shape);
     bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
     for (size_t i = 0; i < n; i++) {
-        if (hands_on(loop, i) || !shape_is_array(shape_leaf(init->shape, i)))
+        if (loop_hands_on(loop, i) || !shape_is_array(shape_leaf(init->shape, i)))
             continue;
-        Source s = source_of(init, i);
+        Source s = value_source(init, i);
         copied[i] = !is_made_here(s) || ci->last_use[place_of(ci, s)] != loop->id;
         for (size_t k = 0; k < n && !copied[i]; k++) {
-            Source other = source_of(init, k);
+            Source other = value_source(init, k);
             copied[i] = k != i && other.inst == s.inst && other.leaf == s.leaf;
         }
     }
     loop->operands[0] = with_copies(ci, init, copied, NULL);
-}
-
-/* The parameter's leaf whose buffer leaf `leaf` of the root must take; false: none. */
-static bool present_value(const CopyInsertion *ci, bool is_body, size_t leaf, Source *out)
-{
-    const Computation *comp = ci->comp;
-    if (is_body) {
-        *out = (Source){comp->parameters[0], leaf};
-        return true;
-    }
-    if (comp != ci->m->entry)
-        return false;
-    const Aliasing *aliasing = &ci->m->config.input_output_alias;
-    for (uint32_t i = 0; i < aliasing->count; i++) {
-        const AliasEntry *e = &aliasing->entries[i];
-        if (alias_index_leaf(comp->root->shape, e->output) != leaf)
-            continue;
-        Instruction *parameter = comp->parameters[e->operand];
-        *out = (Source){parameter, alias_index_leaf(parameter->shape, e->input)};
-        return true;
-    }
-    return false;
 }
 
 /* The copies take place one after the other: (a, b) -> (copy(b), copy(a)) would give b twice,
@@ -363,8 +279,8 @@ static const bool *overwritten(const CopyInsertion *ci, bool is_body, const bool
         Source present;
         if (!copied[i])
             continue;
-        early[i] = writes[place_of(ci, origin_of(source_of(root, i)))];
-        if (present_value(ci, is_body, i, &present))
+        early[i] = writes[place_of(ci, origin_of(value_source(root, i)))];
+        if (carried_present(ci->comp, is_body, i, &present))
             writes[place_of(ci, present)] = true;
     }
     return early;
@@ -379,9 +295,9 @@ static void visit_root(CopyInsertion *ci, bool is_body)
     for (size_t i = 0; i < n; i++) {
         if (!shape_is_array(shape_leaf(root->shape, i)))
             continue;
-        Source s = source_of(root, i), present;
+        Source s = value_source(root, i), present;
         Source origin = origin_of(s);
-        if (present_value(ci, is_body, i, &present))
+        if (carried_present(ci->comp, is_body, i, &present))
             copied[i] = !follows(ci, s, present);
         else
             copied[i] = !is_made_here(s) || origin.inst->op == OP_PARAMETER;
@@ -399,9 +315,9 @@ static void find_chains(CopyInsertion *ci, bool is_body)
 {
     for (size_t i = 0; i < shape_leaf_count(ci->comp->root->shape); i++) {
         Source present;
-        if (!present_value(ci, is_body, i, &present))
+        if (!carried_present(ci->comp, is_body, i, &present))
             continue;
-        Source origin = origin_of(source_of(ci->comp->root, i));
+        Source origin = origin_of(value_source(ci->comp->root, i));
         if (origin.inst == present.inst && origin.leaf == present.leaf)
             ci->chain[place_of(ci, present)] = true;
     }
@@ -446,7 +362,7 @@ bool pass_copy_insertion(Module *m, PassContext *cx)
 {
     CopyInsertion ci = {.m = m, .scratch = cx->scratch};
     const bool *is_program = module_programs(m, cx->scratch);
-    bool *is_body = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
+    const bool *is_body = module_loop_bodies(m, cx->scratch);
     bool *is_condition = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
     for (uint32_t c = 0; c < m->computation_count; c++) {
         const Computation *comp = m->computations[c];
@@ -455,7 +371,6 @@ bool pass_copy_insertion(Module *m, PassContext *cx)
             if (inst == NULL || inst->op != OP_WHILE)
                 continue;
             is_condition[inst_called(inst, 0)->id] = true;
-            is_body[inst_called(inst, 1)->id] = true;
         }
     }
     for (uint32_t c = 0; c < m->computation_count; c++) {

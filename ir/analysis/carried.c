@@ -1,0 +1,85 @@
+/* See carried.h. */
+#include "ir/analysis/carried.h"
+
+#include "ir/analysis/alias.h"
+
+ValueSource value_source(Instruction *inst, size_t leaf)
+{
+    for (;;) {
+        switch (inst->op) {
+        case OP_TUPLE: {
+            uint32_t i = 0;
+            size_t n;
+            for (; (n = shape_leaf_count(inst->operands[i]->shape)) <= leaf; i++)
+                leaf -= n;
+            inst = inst->operands[i];
+            break;
+        }
+        case OP_GET_TUPLE_ELEMENT:
+            leaf += alias_element_leaf(inst->operands[0]->shape,
+                                       (uint32_t)inst_int(inst, ATTR_INDEX, 0));
+            inst = inst->operands[0];
+            break;
+        case OP_BITCAST:
+        case OP_OPT_BARRIER:
+        case OP_DOMAIN:
+        case OP_ADD_DEPENDENCY:
+            inst = inst->operands[0];
+            break;
+        case OP_WHILE:
+            if (!loop_hands_on(inst, leaf))
+                return (ValueSource){inst, leaf};
+            inst = inst->operands[0];
+            break;
+        default:
+            return (ValueSource){inst, leaf};
+        }
+    }
+}
+
+bool value_source_is(ValueSource a, ValueSource b)
+{
+    return a.inst == b.inst && a.leaf == b.leaf;
+}
+
+bool loop_hands_on(const Instruction *loop, size_t leaf)
+{
+    const Computation *body = inst_called(loop, 1);
+    ValueSource s = value_source(body->root, leaf);
+    return s.inst == body->parameters[0] && s.leaf == leaf;
+}
+
+bool *module_loop_bodies(const Module *m, Arena *scratch)
+{
+    bool *is_body = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst != NULL && inst->op == OP_WHILE)
+                is_body[inst_called(inst, 1)->id] = true;
+        }
+    }
+    return is_body;
+}
+
+bool carried_present(const Computation *comp, bool is_body, size_t leaf, ValueSource *out)
+{
+    if (is_body) {
+        *out = (ValueSource){comp->parameters[0], leaf};
+        return true;
+    }
+    const Module *m = comp->module;
+    if (comp != m->entry)
+        return false;
+    const Aliasing *aliasing = &m->config.input_output_alias;
+    for (uint32_t i = 0; i < aliasing->count; i++) {
+        const AliasEntry *e = &aliasing->entries[i];
+        if (alias_index_leaf(comp->root->shape, e->output) != leaf)
+            continue;
+        Instruction *parameter = comp->parameters[e->operand];
+        *out = (ValueSource){parameter, alias_index_leaf(parameter->shape, e->input)};
+        return true;
+    }
+    return false;
+}

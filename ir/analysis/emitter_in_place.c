@@ -1,0 +1,72 @@
+/* Which results may lie where an operand lies. See emitter.h. */
+#include "ir/analysis/emitter.h"
+
+typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
+
+/* Both have the same elements in the same places of memory. */
+static bool same_places(const Shape *a, const Shape *b)
+{
+    if (!shape_is_array(a) || !shape_is_array(b) ||
+        dtype_info[a->dtype].bits != dtype_info[b->dtype].bits)
+        return false;
+    return shape_same_dims(a, b) && shape_layouts_equal(a, b);
+}
+
+static bool same_index(const Instruction *inst, const Instruction *operand)
+{
+    if (!shape_is_array(inst->shape) || !shape_is_array(operand->shape) ||
+        !shape_same_dims(inst->shape, operand->shape) ||
+        !shape_layouts_equal(inst->shape, operand->shape))
+        return false;
+    return inst->op == OP_COPY || (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP);
+}
+
+static Reads reads_of(const Instruction *inst, const Reads *by_id)
+{
+    Reads r = READS_NOTHING;
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        Reads o = by_id[inst->operands[k]->id];
+        if (o == READS_NOTHING)
+            continue;
+        if (o == READS_OTHER || !same_index(inst, inst->operands[k]))
+            return READS_OTHER;
+        r = READS_SAME;
+    }
+    return r;
+}
+
+bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand, int64_t elements)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    Arena *scratch = arena_create();
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, scratch, &count);
+    Reads *by_id = ARENA_ARRAY(scratch, Reads, (size_t)comp->instruction_count + 1);
+    bool good = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = order[i];
+        if (inst == comp->parameters[operand])
+            by_id[inst->id] = READS_SAME;
+        else if (inst->op != OP_TUPLE)
+            by_id[inst->id] = reads_of(inst, by_id);
+    }
+    for (uint32_t r = 0; r < emitter_result_count(fusion) && good; r++) {
+        FusionResult result = emitter_result(fusion, r);
+        Reads reads = by_id[result.inst->id];
+        good = reads == READS_NOTHING ||
+               (reads == READS_SAME && shape_elements(result.shape) == elements);
+    }
+    arena_destroy(scratch);
+    return good;
+}
+
+bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
+                                   uint32_t operand)
+{
+    if (emitter_of(fusion) != EMITTER_LOOP)
+        return false;
+    const Shape *result = emitter_result(fusion, leaf).shape;
+    const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;
+    return same_places(result, read) && dtype_info[result->dtype].bits >= 8 &&
+           emitter_reads_at_results(fusion, operand, shape_elements(result));
+}
