@@ -1,0 +1,327 @@
+/* Validating the commands of a plan: each record, its arguments, and the tree. */
+#include <string.h>
+
+#include "runtime/plan_read.h"
+
+static const PlanSlice *slice_of(const Plan *p, const PlanArg *a)
+{
+    return &p->slices[a->index];
+}
+
+static bool is_slice(const PlanArg *a, uint16_t access)
+{
+    return a->tag == PLAN_ARG_SLICE && (a->access & access) == access;
+}
+
+/* Nothing may write a constant, or an argument that its owner keeps. */
+static bool may_write(const Plan *p, uint32_t slice)
+{
+    const PlanAllocation *a = &p->allocations[p->slices[slice].allocation];
+    if (a->kind == PLAN_CONSTANT) {
+        return p->slices[slice].bytes == 0;
+    }
+    if (a->kind == PLAN_ARGUMENT) {
+        const PlanValue *v = &p->arguments[a->index];
+        return v->donated || v->alias != PLAN_NONE;
+    }
+    return true;
+}
+
+static bool read_arg(PlanReader *r, const PlanArg *a)
+{
+    const Plan *p = r->p;
+    switch (a->tag) {
+    case PLAN_ARG_NONE:
+    case PLAN_ARG_IMMEDIATE:
+    case PLAN_ARG_PARTITION:
+    case PLAN_ARG_REPLICA:
+        return true;
+    case PLAN_ARG_SLICE:
+        return (a->index < p->slices_count && a->access <= 3 &&
+                (!(a->access & PLAN_WRITE) || may_write(p, a->index))) ||
+               plan_fail(r, "a slice that is not there, or may not be written");
+    case PLAN_ARG_TENSOR_MAP:
+        return (a->index < p->tensor_maps_count && a->access <= 3 &&
+                (!(a->access & PLAN_WRITE) ||
+                 may_write(p, p->tensor_maps[a->index].slice))) ||
+               plan_fail(r, "a tensor map that is not there, or may not be written");
+    case PLAN_ARG_COUNTER:
+        return a->index < p->terms_count || plan_fail(r, "a term that is not there");
+    default:
+        return plan_newer(r, "an argument tag", a->tag);
+    }
+}
+
+static uint64_t type_bits(uint32_t type)
+{
+    switch (type) {
+    case 0:  /* CUDA_R_32F */
+    case 10: /* CUDA_R_32I */
+        return 32;
+    case 1: /* CUDA_R_64F */
+    case 4: /* CUDA_C_32F */
+        return 64;
+    case 5: /* CUDA_C_64F */
+        return 128;
+    case 2:  /* CUDA_R_16F */
+    case 14: /* CUDA_R_16BF */
+        return 16;
+    case 33: /* CUDA_R_4F_E2M1 */
+        return 4;
+    default:
+        return 8;
+    }
+}
+
+static bool matrix_fits(const Plan *p, const PlanMatrix *m, const PlanArg *a,
+                        uint32_t batch)
+{
+    if (m->ld < 0 || m->batch_stride < 0 || m->order > 1 || m->transpose > 2 ||
+        batch == 0) {
+        return false;
+    }
+    uint64_t inner = m->order ? m->columns : m->rows;
+    uint64_t outer = m->order ? m->rows : m->columns;
+    if (inner == 0 || outer == 0 || (uint64_t)m->ld < inner) {
+        return false;
+    }
+    uint64_t elements =
+        plan_add(plan_add(plan_multiply(outer - 1, (uint64_t)m->ld), inner),
+                 plan_multiply(batch - 1, (uint64_t)m->batch_stride));
+    return plan_multiply(elements, type_bits(m->type)) / 8 <= slice_of(p, a)->bytes;
+}
+
+static bool read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    const Plan *p = r->p;
+    if (c->index >= p->matmuls_count || c->arg_count != PLAN_MATMUL_ARGS ||
+        !is_slice(&args[PLAN_MATMUL_A], PLAN_READ) ||
+        !is_slice(&args[PLAN_MATMUL_B], PLAN_READ) ||
+        !is_slice(&args[PLAN_MATMUL_D], PLAN_WRITE)) {
+        return plan_fail(r, "a matrix product without its operands");
+    }
+    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
+        if (args[i].tag != PLAN_ARG_NONE && args[i].tag != PLAN_ARG_SLICE) {
+            return plan_fail(r, "a matrix product with an operand that is no slice");
+        }
+    }
+    const PlanMatmul *m = &p->matmuls[c->index];
+    const PlanArg *in_c = &args[PLAN_MATMUL_C];
+    if (!matrix_fits(p, &m->a, &args[PLAN_MATMUL_A], m->batch) ||
+        !matrix_fits(p, &m->b, &args[PLAN_MATMUL_B], m->batch) ||
+        !matrix_fits(p, &m->d, &args[PLAN_MATMUL_D], m->batch) ||
+        !matrix_fits(p, &m->c, in_c->tag ? in_c : &args[PLAN_MATMUL_D], m->batch)) {
+        return plan_fail(r, "a matrix product whose matrices leave their slices");
+    }
+    if (args[PLAN_MATMUL_WORKSPACE].tag
+            ? slice_of(p, &args[PLAN_MATMUL_WORKSPACE])->bytes < m->workspace_bytes
+            : m->workspace_bytes != 0) {
+        return plan_fail(r, "a matrix product without its workspace");
+    }
+    return true;
+}
+
+static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    const Plan *p = r->p;
+    if (c->index >= p->collectives_count || c->arg_count % 2 != 0) {
+        return plan_fail(r, "a collective without its record or operands");
+    }
+    const PlanCollective *op = &p->collectives[c->index];
+    if (op->dtypes != PLAN_NONE &&
+        !plan_in_table(op->dtypes, c->arg_count / 2, p->refs_count)) {
+        return plan_fail(r, "a collective without its types");
+    }
+    for (uint32_t i = 0; i < c->arg_count; i++) {
+        if (args[i].tag != PLAN_ARG_SLICE && args[i].tag != PLAN_ARG_NONE) {
+            return plan_fail(r, "a collective with an operand that is no slice");
+        }
+        if (op->dtypes != PLAN_NONE && !plan_is_string(r, p->refs[op->dtypes + i / 2])) {
+            return plan_fail(r, "a collective with a damaged type");
+        }
+    }
+    return true;
+}
+
+static bool read_while(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    const Plan *p = r->p;
+    if (c->index >= p->loops_count) {
+        return plan_fail(r, "a loop without its record");
+    }
+    const PlanLoop *l = &p->loops[c->index];
+    if (plan_add(l->condition_commands, l->body_commands) != c->subtree - 1) {
+        return plan_fail(r, "a loop whose parts do not add up");
+    }
+    if (l->trip_count < 0 && (c->arg_count < 1 || !is_slice(&args[0], PLAN_READ) ||
+                              slice_of(p, &args[0])->bytes != 1)) {
+        return plan_fail(r, "a loop without its predicate");
+    }
+    return true;
+}
+
+static bool read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    const Plan *p = r->p;
+    if (c->arg_count < 1 || !is_slice(&args[0], PLAN_READ) || c->count == 0 ||
+        !plan_in_table(c->index, c->count, p->refs_count)) {
+        return plan_fail(r, "a conditional without its selector or branches");
+    }
+    uint64_t bytes = slice_of(p, &args[0])->bytes;
+    if (bytes != 4 && !(bytes == 1 && c->count == 2)) {
+        return plan_fail(r, "a conditional whose selector is neither pred nor s32");
+    }
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        total += p->refs[c->index + i];
+    }
+    return total == c->subtree - 1 ||
+           plan_fail(r, "a conditional whose branches do not add up");
+}
+
+static bool read_fill(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    if (c->arg_count != 2 || !is_slice(&args[0], PLAN_WRITE) ||
+        (args[1].tag != PLAN_ARG_IMMEDIATE && args[1].tag != PLAN_ARG_PARTITION &&
+         args[1].tag != PLAN_ARG_REPLICA) ||
+        (c->count != 1 && c->count != 2 && c->count != 4) ||
+        slice_of(r->p, &args[0])->bytes % c->count != 0) {
+        return plan_fail(r, "a fill without its destination or pattern");
+    }
+    return true;
+}
+
+static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    const Plan *p = r->p;
+    switch ((PlanCommandKind)c->kind) {
+    case PLAN_LAUNCH:
+        return (c->index < p->kernels_count &&
+                c->arg_count == p->kernels[c->index].parameter_count) ||
+               plan_fail(r, "a launch whose arguments do not fit its kernel");
+    case PLAN_COPY:
+        return (c->arg_count == 2 && is_slice(&args[0], PLAN_WRITE) &&
+                is_slice(&args[1], PLAN_READ) &&
+                slice_of(p, &args[0])->bytes == slice_of(p, &args[1])->bytes) ||
+               plan_fail(r, "a copy whose sides do not fit");
+    case PLAN_FILL:
+        return read_fill(r, c, args);
+    case PLAN_MATMUL:
+        return read_matmul(r, c, args);
+    case PLAN_COLLECTIVE:
+        return read_collective(r, c, args);
+    case PLAN_WHILE:
+        return read_while(r, c, args);
+    case PLAN_CONDITIONAL:
+        return read_conditional(r, c, args);
+    case PLAN_CALL:
+        return true;
+    case PLAN_HOST_CALL:
+        return (plan_is_string(r, c->index) && p->strings[c->index]) ||
+               plan_fail(r, "a host call without a name");
+    case PLAN_ASYNC_START:
+        if (c->index >= p->info->async_count) {
+            return plan_fail(r, "an async slot that is not there");
+        }
+        r->started[c->index] = 1;
+        return true;
+    case PLAN_ASYNC_DONE:
+        return (c->index < p->info->async_count && r->started[c->index]) ||
+               plan_fail(r, "an async done without its start");
+    case PLAN_COMMAND_KINDS:
+        break;
+    }
+    return plan_newer(r, "a command of kind", c->kind);
+}
+
+static bool has_children(uint16_t kind)
+{
+    return kind == PLAN_WHILE || kind == PLAN_CONDITIONAL || kind == PLAN_CALL ||
+           kind == PLAN_ASYNC_START;
+}
+
+static bool read_command(PlanReader *r, uint32_t i)
+{
+    const Plan *p = r->p;
+    const PlanCommand *c = &p->commands[i];
+    if (c->kind >= PLAN_COMMAND_KINDS) {
+        return plan_newer(r, "a command of kind", c->kind);
+    }
+    if (!plan_is_string(r, c->name) || c->stream >= p->streams_count ||
+        !plan_in_table(c->waits, c->wait_count, p->refs_count) ||
+        !plan_in_table(c->args, c->arg_count, p->args_count) || c->subtree == 0 ||
+        (c->subtree > 1 && !has_children(c->kind))) {
+        return plan_fail(r, "a damaged record");
+    }
+    for (uint32_t j = 0; j < c->wait_count; j++) {
+        uint32_t slot = p->refs[c->waits + j];
+        if (slot >= p->info->signal_count || !r->signalled[slot]) {
+            return plan_fail(r, "a wait for a signal that nobody gave");
+        }
+    }
+    if (c->signal != PLAN_NONE) {
+        if (c->signal >= p->info->signal_count) {
+            return plan_fail(r, "a signal slot that is not there");
+        }
+        r->signalled[c->signal] = 1;
+    }
+    const PlanArg *args = p->args + c->args;
+    for (uint32_t j = 0; j < c->arg_count; j++) {
+        if (!read_arg(r, &args[j])) {
+            return false;
+        }
+    }
+    return read_kind(r, c, args);
+}
+
+/* A command that is open: its current region (branch, condition or body) ends at `end`. */
+typedef struct Open {
+    uint32_t command;
+    uint32_t region;
+    uint32_t end;
+} Open;
+
+/* Every subtree ends where a region of its parent allows it to. */
+bool plan_read_commands(PlanReader *r)
+{
+    const Plan *p = r->p;
+    Open open[PLAN_MAX_DEPTH];
+    size_t depth = 0;
+    for (uint32_t i = 0; i < p->commands_count; i++) {
+        while (depth && open[depth - 1].end == i) {
+            Open *o = &open[depth - 1];
+            const PlanCommand *c = &p->commands[o->command];
+            if (++o->region < plan_region_count(c)) {
+                o->end += plan_region_size(p, c, o->region);
+            } else {
+                depth--;
+            }
+        }
+        uint32_t limit = depth ? open[depth - 1].end : p->commands_count;
+        const PlanCommand *c = &p->commands[i];
+        char why[256];
+        PlanReader inner = *r;
+        inner.error = why;
+        inner.error_size = sizeof why;
+        if (!read_command(&inner, i)) {
+            const char *name = c->name < p->strings_count ? plan_text(p, c->name) : "?";
+            if (strstr(why, "newer libgxrt")) {
+                return plan_fail(r, "%s", why);
+            }
+            return plan_fail(r, "command %u (%s) of the plan is damaged: %s", i, name,
+                             why);
+        }
+        if (c->subtree > limit - i) {
+            return plan_fail(r, "command %u (%s) of the plan leaves its parent", i,
+                             plan_text(p, c->name));
+        }
+        if (c->subtree > 1) {
+            if (depth == PLAN_MAX_DEPTH) {
+                return plan_fail(r, "the plan's commands are nested more than %d deep",
+                                 PLAN_MAX_DEPTH);
+            }
+            open[depth++] = (Open){i, 0, i + 1 + plan_region_size(p, c, 0)};
+        }
+    }
+    return true;
+}
