@@ -223,6 +223,11 @@ typedef struct gxrt_session_options {
     double timeout_seconds; /* collectives: how long to wait for a late rank; 0: 40 */
 } gxrt_session_options;
 
+/* The name that gxc's --target takes for the GPU that a session on `device` (as in
+ * gxrt_session_options) would use: "sm_90a"; "emu" if it would be an emulated one. `size` 16
+ * is enough. */
+GXRT_API gxrt_status gxrt_device_target(const char *device, char *target, size_t size);
+
 /* Chooses the variant, loads it on every device, uploads constants, allocates temporary
  * memory. `options` may be NULL. */
 GXRT_API gxrt_status gxrt_session_create(const gxrt_program *program,

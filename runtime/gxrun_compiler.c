@@ -191,11 +191,15 @@ int compiler_compile(const Options *o, const char *path, const Bytes *hlo, Bytes
     const char *targets[2] = {"emu", "emu"};
     gxc_result *result = NULL;
     int code = load(&c);
-    if (strncmp(o->device, "emu", 3) == 0) {
-        targets[0] = o->device[3] ? o->device + 4 : targets[0];
-        options.targets = targets;
-        options.target_count = o->device[3] ? 2 : 1;
+    char target[32] = "emu";
+    const char *colon = strchr(o->device, ':');
+    if (colon) {
+        targets[0] = colon + 1;
+    } else if (gxrt_device_target(o->device, target, sizeof target) == GXRT_OK) {
+        targets[0] = target;
     }
+    options.targets = targets;
+    options.target_count = colon ? 2 : 1;
     if (code == EXIT_DONE && o->devices) {
         gxc_result *signature = NULL;
         code = with_devices(&c, o, path, hlo, &options, &signature);

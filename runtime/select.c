@@ -51,6 +51,16 @@ static gxrt_status capability(const gxrt_session *s, int ordinal, uint32_t *out_
     return GXRT_OK;
 }
 
+gxrt_status select_target(const gxrt_session *s, char *target, size_t size)
+{
+    uint32_t sm = 0;
+    char name[256];
+    gxrt_status st = capability(s, 0, &sm, name, sizeof name);
+    snprintf(target, size, "sm_%u%s", sm,
+             sm >= 90 ? "a" : ""); /* since sm_90 all have one */
+    return st;
+}
+
 static gxrt_status select_emulated(gxrt_session *s, const char *target)
 {
     char held[512];

@@ -8,6 +8,9 @@
  * ("a": this GPU only), or an older one of the same major version ("f": of its family). */
 bool select_fits(const PlanInfo *target, uint32_t sm);
 
+/* The target that is just this GPU's (device 0): "sm_89", "sm_90a". */
+gxrt_status select_target(const gxrt_session *s, char *target, size_t size);
+
 /* The best variant for the session's devices, which s->options and s->cuda name; sets
  * s->variant, s->plan and s->device_name. For the emulator: the one that was asked for, or
  * the first that has an object. */

@@ -395,6 +395,22 @@ static gxrt_status choose_api(const gxrt_session_options *options, const CudaApi
     return *out ? GXRT_OK : status_set(GXRT_MISSING_LIBRARY, "%s", error);
 }
 
+gxrt_status gxrt_device_target(const char *device, char *target, size_t size)
+{
+    gxrt_session_options options = {.struct_size = sizeof options, .device = device};
+    gxrt_session s = {.device_count = 0};
+    gxrt_status st = choose_api(&options, &s.cuda);
+    if (st != GXRT_OK) {
+        return st;
+    }
+    if (s.cuda->emulated) {
+        snprintf(target, size, "emu");
+        return GXRT_OK;
+    }
+    st = initialise_cuda(&s, 1);
+    return st == GXRT_OK ? select_target(&s, target, size) : st;
+}
+
 gxrt_status gxrt_session_create(const gxrt_program *program,
                                 const gxrt_session_options *options, gxrt_session **out)
 {
