@@ -1,0 +1,276 @@
+/* Expansion: operations that are short graphs of others become those graphs, so that later
+ * stages meet fewer opcodes.
+ *
+ *   t = (f32[5], s32[5]) topk(x), k=5
+ *     =>  i = iota; s = sort(x, i) by x descending, stable; tuple(slice(s.0), slice(s.1))
+ *
+ * Needs: nothing. Keeps: what the evaluator gives, up to the rounding of sums. Breaks: nothing.
+ * Runs at every level: no kernel knows these operations. Ends: no graph has one of them. */
+#include "passes/simplify/rewrite.h"
+#include "passes/simplify/simplify.h"
+
+static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
+{
+    return computation_add_parameter(comp, number, s, NULL);
+}
+
+/* s32[...] topk -> stable sort of values and positions, cut to k */
+static Instruction *topk(Rewriter *r, Instruction *inst)
+{
+    Instruction *x = inst->operands[0];
+    const Shape *s = x->shape;
+    if (!rw_is_static(s) || s->rank == 0)
+        return NULL;
+    bool largest = inst_int(inst, ATTR_LARGEST, 1) != 0;
+    const Shape *positions = shape_with_dtype(r->m->intern, s, DT_S32);
+    Instruction *place = rw_add(r, OP_IOTA, positions, 0, NULL);
+    inst_set_int(place, ATTR_IOTA_DIMENSION, (int64_t)s->rank - 1);
+
+    Computation *by = module_add_computation(r->m, "topk_order");
+    const Shape *value = shape_scalar(r->m->intern, s->dtype);
+    const Shape *index = shape_scalar(r->m->intern, DT_S32);
+    Instruction *pair[2] = {parameter(by, 0, value), parameter(by, 1, value)};
+    parameter(by, 2, index);
+    parameter(by, 3, index);
+    by->root = computation_add(by, OP_COMPARE, shape_scalar(r->m->intern, DT_PRED), 2,
+                               pair, NULL);
+    inst_set_int(by->root, ATTR_DIRECTION, largest ? DIRECTION_GT : DIRECTION_LT);
+    if (dtype_is_float(s->dtype))
+        inst_set_int(by->root, ATTR_TYPE, COMPARE_TOTALORDER);
+
+    const Shape *shapes[2] = {s, positions};
+    Instruction *operands[2] = {x, place};
+    Instruction *sort =
+        rw_add(r, OP_SORT, shape_tuple(r->m->intern, 2, shapes), 2, operands);
+    int64_t last = (int64_t)s->rank - 1;
+    inst_set_ints(sort, ATTR_DIMENSIONS, &last, 1);
+    inst_set_int(sort, ATTR_IS_STABLE, 1);
+    inst_set_computation(sort, ATTR_TO_APPLY, by);
+
+    SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, s->rank);
+    for (uint32_t i = 0; i < s->rank; i++)
+        dims[i] = (SliceDim){0, i == last ? inst_int(inst, ATTR_K, 0) : s->dims[i], 1};
+    Instruction *parts[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        Instruction *all = rw_unary(r, OP_GET_TUPLE_ELEMENT, shapes[i], sort);
+        inst_set_int(all, ATTR_INDEX, i);
+        parts[i] = rw_slice(r, inst->shape->elements[i], all, dims);
+    }
+    return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
+}
+
+/* -- batch normalisation ------------------------------------------------------------------- */
+
+/* The operands of a batch normalisation, in the type that it is computed in. */
+typedef struct Norm {
+    Rewriter *r;
+    const Shape *array, *vector; /* of x, of what there is one of for each feature */
+    int64_t feature;
+    Instruction *x;
+    double count; /* elements of one feature */
+    Computation *add;
+} Norm;
+
+static DType wide(DType t)
+{
+    return dtype_info[t].bits < 32 ? DT_F32 : t;
+}
+
+static Instruction *widened(Norm *n, Instruction *a)
+{
+    return rw_convert(
+        n->r, shape_with_dtype(n->r->m->intern, a->shape, wide(a->shape->dtype)), a);
+}
+
+static Computation *adder(Rewriter *r, DType dtype)
+{
+    Computation *comp = module_add_computation(r->m, "add");
+    const Shape *s = shape_scalar(r->m->intern, dtype);
+    Instruction *pair[2] = {parameter(comp, 0, s), parameter(comp, 1, s)};
+    comp->root = computation_add(comp, OP_ADD, s, 2, pair, NULL);
+    return comp;
+}
+
+static Norm norm_make(Rewriter *r, Instruction *inst)
+{
+    Norm n = {.r = r, .feature = inst_int(inst, ATTR_FEATURE_INDEX, 0)};
+    n.x = widened(&n, inst->operands[0]);
+    n.array = n.x->shape;
+    n.vector = rw_shape(r, n.array->dtype, 1, &n.array->dims[n.feature]);
+    n.count = 1;
+    for (uint32_t i = 0; i < n.array->rank; i++)
+        n.count *= i == n.feature ? 1.0 : (double)n.array->dims[i];
+    n.add = adder(r, n.array->dtype);
+    return n;
+}
+
+static Instruction *spread(Norm *n, Instruction *vector)
+{
+    return rw_broadcast(n->r, n->array, vector, 1, &n->feature);
+}
+
+static Instruction *sum(Norm *n, Instruction *a)
+{
+    int64_t *dims = ARENA_ARRAY(n->r->scratch, int64_t, n->array->rank);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n->array->rank; i++)
+        if (i != n->feature)
+            dims[count++] = i;
+    Instruction *zero =
+        rw_splat(n->r, shape_scalar(n->r->m->intern, n->array->dtype), 0.0);
+    Instruction *reduce = rw_binary(n->r, OP_REDUCE, n->vector, a, zero);
+    inst_set_ints(reduce, ATTR_DIMENSIONS, dims, count);
+    inst_set_computation(reduce, ATTR_TO_APPLY, n->add);
+    return reduce;
+}
+
+static Instruction *per_count(Norm *n, Instruction *vector)
+{
+    return rw_binary(n->r, OP_DIVIDE, n->vector, vector,
+                     rw_splat(n->r, n->vector, n->count > 0 ? n->count : 1.0));
+}
+
+/* 1 / sqrt(variance + epsilon) */
+static Instruction *reciprocal_deviation(Norm *n, const Instruction *inst,
+                                         Instruction *variance)
+{
+    Instruction *epsilon = rw_splat(n->r, n->vector, inst_float(inst, ATTR_EPSILON, 0));
+    return rw_unary(n->r, OP_RSQRT, n->vector,
+                    rw_binary(n->r, OP_ADD, n->vector, variance, epsilon));
+}
+
+static Instruction *narrowed(Norm *n, const Shape *s, Instruction *a)
+{
+    return a->shape == s ? a : rw_unary(n->r, OP_CONVERT, s, a);
+}
+
+/* (x - mean) / sqrt(variance + epsilon) * scale + offset */
+static Instruction *normalised(Norm *n, Instruction *inst, Instruction *mean,
+                               Instruction *variance)
+{
+    Rewriter *r = n->r;
+    Instruction *centred = rw_binary(r, OP_SUBTRACT, n->array, n->x, spread(n, mean));
+    Instruction *factor =
+        rw_binary(r, OP_MULTIPLY, n->vector, reciprocal_deviation(n, inst, variance),
+                  widened(n, inst->operands[1]));
+    Instruction *scaled = rw_binary(r, OP_MULTIPLY, n->array, centred, spread(n, factor));
+    return rw_binary(r, OP_ADD, n->array, scaled,
+                     spread(n, widened(n, inst->operands[2])));
+}
+
+static Instruction *batch_norm_inference(Rewriter *r, Instruction *inst)
+{
+    if (!rw_is_static(inst->operands[0]->shape))
+        return NULL;
+    Norm n = norm_make(r, inst);
+    return narrowed(&n, inst->shape,
+                    normalised(&n, inst, widened(&n, inst->operands[3]),
+                               widened(&n, inst->operands[4])));
+}
+
+static Instruction *tuple_of(Norm *n, const Instruction *inst, Instruction *const *values)
+{
+    Instruction *parts[3];
+    for (uint32_t i = 0; i < 3; i++)
+        parts[i] = narrowed(n, inst->shape->elements[i], values[i]);
+    return rw_add(n->r, OP_TUPLE, inst->shape, 3, parts);
+}
+
+static Instruction *batch_norm_training(Rewriter *r, Instruction *inst)
+{
+    if (!rw_is_static(inst->operands[0]->shape))
+        return NULL;
+    Norm n = norm_make(r, inst);
+    Instruction *mean = per_count(&n, sum(&n, n.x));
+    Instruction *centred = rw_binary(r, OP_SUBTRACT, n.array, n.x, spread(&n, mean));
+    Instruction *square = rw_binary(r, OP_MULTIPLY, n.array, centred, centred);
+    Instruction *variance = per_count(&n, sum(&n, square));
+    Instruction *values[3] = {normalised(&n, inst, mean, variance), mean, variance};
+    return tuple_of(&n, inst, values);
+}
+
+/* dx = scale * r * (dy - sum(dy)/N - hat * dscale/N), hat = (x - mean) * r */
+static Instruction *batch_norm_grad(Rewriter *r, Instruction *inst)
+{
+    if (!rw_is_static(inst->operands[0]->shape))
+        return NULL;
+    Norm n = norm_make(r, inst);
+    Instruction *dy = widened(&n, inst->operands[4]);
+    Instruction *rd = reciprocal_deviation(&n, inst, widened(&n, inst->operands[3]));
+    Instruction *mean = widened(&n, inst->operands[2]);
+    Instruction *centred = rw_binary(r, OP_SUBTRACT, n.array, n.x, spread(&n, mean));
+    Instruction *hat = rw_binary(r, OP_MULTIPLY, n.array, centred, spread(&n, rd));
+    Instruction *doffset = sum(&n, dy);
+    Instruction *dscale = sum(&n, rw_binary(r, OP_MULTIPLY, n.array, dy, hat));
+    Instruction *shift = spread(&n, per_count(&n, doffset));
+    Instruction *slope =
+        rw_binary(r, OP_MULTIPLY, n.array, hat, spread(&n, per_count(&n, dscale)));
+    Instruction *inner = rw_binary(r, OP_SUBTRACT, n.array,
+                                   rw_binary(r, OP_SUBTRACT, n.array, dy, shift), slope);
+    Instruction *factor =
+        rw_binary(r, OP_MULTIPLY, n.vector, widened(&n, inst->operands[1]), rd);
+    Instruction *values[3] = {
+        rw_binary(r, OP_MULTIPLY, n.array, spread(&n, factor), inner), dscale, doffset};
+    return tuple_of(&n, inst, values);
+}
+
+/* -- scaled dot ---------------------------------------------------------------------------- */
+
+/* x times its scale, of which each element stands for a block of x, in f32. */
+static Instruction *scaled(Rewriter *r, Instruction *x, Instruction *scale)
+{
+    const Shape *s = x->shape;
+    const Shape *f32 = rw_shape(r, DT_F32, s->rank, s->dims);
+    x = rw_convert(r, f32, x);
+    scale =
+        rw_convert(r, rw_shape(r, DT_F32, scale->shape->rank, scale->shape->dims), scale);
+    if (scale->shape->rank == 0)
+        return rw_binary(r, OP_MULTIPLY, f32, x, rw_broadcast(r, f32, scale, 0, NULL));
+    int64_t *blocks = ARENA_ARRAY(r->scratch, int64_t, (size_t)s->rank * 2);
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t n = scale->shape->dims[i];
+        blocks[2 * i] = n;
+        blocks[2 * i + 1] = n ? s->dims[i] / n : 1;
+        dims[i] = 2 * i;
+    }
+    Instruction *wide_scale =
+        rw_broadcast(r, rw_shape(r, DT_F32, s->rank * 2, blocks), scale, s->rank, dims);
+    return rw_binary(r, OP_MULTIPLY, f32, x, rw_reshape(r, f32, wide_scale));
+}
+
+static Instruction *scaled_dot(Rewriter *r, Instruction *inst)
+{
+    static const AttrId kept[] = {ATTR_LHS_BATCH_DIMS, ATTR_LHS_CONTRACTING_DIMS,
+                                  ATTR_RHS_BATCH_DIMS, ATTR_RHS_CONTRACTING_DIMS};
+    if (!rw_is_static(inst->operands[0]->shape) ||
+        !rw_is_static(inst->operands[1]->shape))
+        return NULL;
+    Instruction *dot =
+        rw_binary(r, OP_DOT, inst->shape, scaled(r, inst->operands[0], inst->operands[2]),
+                  scaled(r, inst->operands[1], inst->operands[3]));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (inst_has(inst, kept[i]))
+            inst_set(dot, *inst_attr(inst, kept[i]));
+    static const int64_t highest[2] = {PRECISION_HIGHEST, PRECISION_HIGHEST};
+    inst_set_ints(dot, ATTR_OPERAND_PRECISION, highest, 2);
+    return dot;
+}
+
+static const Rule rules_expand[] = {
+    {OP_TOPK, "topk", topk},
+    {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm_inference},
+    {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm_training},
+    {OP_BATCH_NORM_GRAD, "batch_norm_grad", batch_norm_grad},
+    {OP_SCALED_DOT, "scaled_dot", scaled_dot},
+    {0},
+};
+
+bool pass_expand(Module *m, PassContext *cx)
+{
+    static const Rule *const tables[] = {rules_expand};
+    bool changed = rewrite_module(m, cx, tables, 1);
+    if (changed)
+        module_sort(m);
+    return changed;
+}
