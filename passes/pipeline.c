@@ -13,11 +13,19 @@
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/simplify.h"
 
+enum { BY_NAME = 9 }; /* a level that nobody asks for: the pass runs when it is named */
+
 /* clang-format off */
 static const Pass pipeline[] = {
     {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
+    {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies the graphs"},
     {"simplify",       pass_simplify,       1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
+    {"algebra",        pass_algebra,   BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"fold",           pass_fold,      BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"cse",            pass_cse,       BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"loops",          pass_loops,     BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"hoist",          pass_hoist,     BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
     {"dce",            pass_dce,            0, true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
     {"collective-form", pass_collective_form, 0, true, LEVEL_OPTIMISED,  "what NCCL can do: its transposes, conversions and reductions are then laid out and fused like others"},
     {"layout",         pass_layout,         0, true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
@@ -34,6 +42,8 @@ typedef struct OrderFact {
 } OrderFact;
 
 static const OrderFact order[] = {
+    {"expand", "simplify", "an expanded graph has constants to fold"},
+    {"expand", "fuse", "only what a kernel knows can be fused"},
     {"schedule", "copy-insertion", "whether a value is still live depends on the order"},
     {"async-to-sync", "inline", "asynchronous computations become calls"},
     {"collective-form", "layout", "it adds instructions in default layouts"},

@@ -228,56 +228,65 @@ static void own_computations(Loop *loop, uint32_t *calls)
     loop->body = called(loop->inst, ATTR_BODY);
 }
 
-static bool is_small_constant(const Instruction *inst)
+/* A value that costs less to make in every trip than to read: a small constant, or a splat. */
+static bool is_cheap_value(const Instruction *inst)
 {
+    if (inst->op == OP_BROADCAST)
+        inst = inst->operands[0]->op == OP_CONSTANT &&
+                       shape_is_scalar(inst->operands[0]->shape)
+                   ? inst->operands[0]
+                   : inst;
     return inst->op == OP_CONSTANT && inst->literal && shape_is_array(inst->shape) &&
-           inst->literal->count <= 16 && !inst->literal->elided;
+           !inst->literal->elided && inst->literal->count <= 16;
 }
 
-/* Reads of element i in comp become a constant. */
-static bool sink_constant(Computation *comp, uint32_t i, const Instruction *constant)
+static Instruction *value_again(Computation *comp, const Instruction *value)
 {
-    bool changed = false;
+    if (value->op == OP_CONSTANT)
+        return computation_add_constant(comp, value->literal, NULL);
+    Instruction *scalar =
+        computation_add_constant(comp, value->operands[0]->literal, NULL);
+    return computation_add_like(comp, value, value->shape, 1, &scalar);
+}
+
+/* Reads of invariant elements that are cheap values become those values; the root, which
+ * passes them on, stays. */
+static bool sink_into(Computation *comp, const Loop *loop, const bool *cheap,
+                      Arena *scratch)
+{
     uint32_t n = comp->instruction_count;
-    for (uint32_t k = 0; k < n; k++) {
-        Instruction *inst = comp->instructions[k];
-        if (!inst || element_of(comp, inst) != i || inst->shape != constant->shape)
-            continue;
-        bool used = false;
-        for (uint32_t u = 0; u < n && !used; u++) {
-            const Instruction *user = comp->instructions[u];
-            for (uint32_t o = 0; user && user != comp->root && o < user->operand_count;
-                 o++)
-                used |= user->operands[o] == inst;
+    Instruction **by = ARENA_ARRAY(scratch, Instruction *, n);
+    bool changed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst && inst != comp->root && k < inst->operand_count; k++) {
+            Instruction *read = inst->operands[k];
+            int64_t element = read->id < n ? element_of(comp, read) : -1;
+            if (element < 0 || !cheap[element] ||
+                loop->init->operands[element]->shape != read->shape)
+                continue;
+            if (!by[read->id])
+                by[read->id] = value_again(comp, loop->init->operands[element]);
+            inst->operands[k] = by[read->id];
+            changed = true;
         }
-        if (!used)
-            continue;
-        Instruction *copy = computation_add_constant(comp, constant->literal, NULL);
-        for (uint32_t u = 0; u < n; u++) {
-            Instruction *user = comp->instructions[u];
-            for (uint32_t o = 0; user && user != comp->root && o < user->operand_count;
-                 o++)
-                if (user->operands[o] == inst)
-                    user->operands[o] = copy;
-        }
-        changed = true;
     }
     if (changed)
         computation_sort(comp);
     return changed;
 }
 
-static bool sink_constants(Loop *loop)
+static bool sink_constants(Loop *loop, Arena *scratch)
 {
-    bool changed = false;
+    bool *cheap = ARENA_ARRAY(scratch, bool, loop->count), any = false;
     for (uint32_t i = 0; i < loop->count; i++) {
-        const Instruction *init = loop->init->operands[i];
-        if (!loop_is_invariant(loop, i) || !is_small_constant(init))
-            continue;
-        changed |= sink_constant(loop->condition, i, init);
-        changed |= sink_constant(loop->body, i, init);
+        cheap[i] = loop_is_invariant(loop, i) && is_cheap_value(loop->init->operands[i]);
+        any |= cheap[i];
     }
-    return changed;
+    if (!any)
+        return false;
+    bool changed = sink_into(loop->condition, loop, cheap, scratch);
+    return sink_into(loop->body, loop, cheap, scratch) || changed;
 }
 
 /* Marks what the elements' next values, or the effects, of a computation read. */
@@ -504,7 +513,7 @@ static bool simplify_loop(Loop *loop, uint32_t *calls, const bool *has_effect,
         changed |= annotate_trips(loop->inst, &v);
     }
     own_computations(loop, calls);
-    changed |= sink_constants(loop);
+    changed |= sink_constants(loop, scratch);
     Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
     if (bypass_invariants(loop, forward)) {
         computation_replace(comp, forward);
