@@ -18,6 +18,41 @@ void eval_fusion(EvalCall *call)
     eval_call(call);
 }
 
+/* The element of the parameter that inst is; -1: it is another value. */
+static int64_t element_of_parameter(const Instruction *inst)
+{
+    if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0]->op != OP_PARAMETER)
+        return -1;
+    return inst_int(inst, ATTR_INDEX, 0);
+}
+
+static bool is_invariant(const Computation *body, int64_t element)
+{
+    const Instruction *root = body->root;
+    return root->op == OP_TUPLE && element < root->operand_count &&
+           element_of_parameter(root->operands[element]) == element;
+}
+
+/* Reads the condition nothing that the body changes? Then a loop that is entered never ends. */
+static bool never_ends(const Computation *condition, const Computation *body)
+{
+    for (uint32_t i = 0; i < condition->instruction_count; i++) {
+        const Instruction *inst = condition->instructions[i];
+        if (inst == NULL || inst->op == OP_PARAMETER)
+            continue;
+        if (op_is(inst->op, OPF_EFFECT | OPF_COLLECTIVE | OPF_RANDOM) ||
+            inst_called_count(inst) > 0)
+            return false;
+        int64_t element = element_of_parameter(inst);
+        if (element >= 0 && !is_invariant(body, element))
+            return false;
+        for (uint32_t k = 0; element < 0 && k < inst->operand_count; k++)
+            if (inst->operands[k]->op == OP_PARAMETER)
+                return false;
+    }
+    return condition->root->op != OP_PARAMETER;
+}
+
 void eval_while(EvalCall *call)
 {
     const Computation *condition =
@@ -32,6 +67,12 @@ void eval_while(EvalCall *call)
             call->result = state;
             return;
         }
+        if (state->references > 1 && never_ends(condition, body)) /* first round */
+            eval_fail(
+                call,
+                "the loop never ends: its condition '%s' holds and depends on nothing "
+                "that its body changes",
+                condition->name);
         eval_push(call, body, 1, &state, BODY);
         value_release(state); /* the frame holds it: the body may update it in place */
         return;
