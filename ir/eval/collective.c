@@ -266,14 +266,21 @@ static int64_t split_dim(EvalCall *call, const Shape *s, uint32_t parts)
     return dims.data[0];
 }
 
+static void check_fits(const EvalCall *call, bool fits, uint32_t group)
+{
+    if (!fits)
+        eval_fail(call, "a group of %u devices does not fit its shape", group);
+}
+
 static Value *reduce_scatter(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own)
 {
     Fold f;
     fold_init(&f, call, inst_called(x->inst, 0), 1);
     const Shape *s = x->operands[0][k]->shape;
     int64_t d = split_dim(call, s, x->count);
-    void *sum = reduced(call, x, &f, k);
     Value *v = eval_array(call, result_shape(x->inst, k));
+    check_fits(call, v->count * x->count == x->operands[0][k]->count, x->count);
+    void *sum = reduced(call, x, &f, k);
     const Shape *wide = shape_with_dtype(eval_intern(call), s, f.types[0]);
     char *piece = eval_temp(call, (size_t)v->count, dtype_info[f.types[0]].storage);
     copy_part(wide, sum, x->count, own, d, piece, false);
@@ -286,8 +293,7 @@ static Value *all_gather(EvalCall *call, const Meeting *x, uint32_t k)
     Value *v = eval_array(call, result_shape(x->inst, k));
     int64_t d = split_dim(call, v->shape, x->count);
     for (uint32_t i = 0; i < x->count; i++) {
-        if (x->operands[i][k]->count * x->count != v->count)
-            eval_fail(call, "a group of %u devices does not fit its shape", x->count);
+        check_fits(call, x->operands[i][k]->count * x->count == v->count, x->count);
         copy_part(v->shape, v->data, x->count, i, d, x->operands[i][k]->data, true);
     }
     return v;
@@ -305,6 +311,7 @@ static Value *all_to_all(EvalCall *call, const Meeting *x, uint32_t k, uint32_t 
     }
     Value *v = eval_array(call, result_shape(x->inst, k));
     int64_t d = split_dim(call, v->shape, x->count);
+    check_fits(call, x->operands[own][k]->count == v->count, x->count);
     char *piece = eval_temp(call, (size_t)v->count / x->count, value_element_bytes(v));
     for (uint32_t i = 0; i < x->count; i++) {
         copy_part(v->shape, x->operands[i][k]->data, x->count, own, d, piece, false);

@@ -15,7 +15,15 @@ void eval_call(EvalCall *call)
 
 void eval_fusion(EvalCall *call)
 {
-    eval_call(call);
+    if (call->phase == DONE) {
+        call->result = call->returned;
+        return;
+    }
+    const Computation *comp = inst_called(call->inst, 0);
+    uint32_t n =
+        call->inst->operand_count; /* operands behind the last parameter are not read */
+    eval_push(call, comp, n < comp->parameter_count ? n : comp->parameter_count,
+              call->operands, DONE);
 }
 
 /* The element of the parameter that inst is; -1: it is another value. */

@@ -31,7 +31,8 @@ static void view_make(EvalCall *call, View *v, DType t, const void *data, const 
     v->data = data;
     v->dtype = t;
     v->rank = s->rank;
-    memcpy(v->dims, s->dims, s->rank * sizeof *v->dims);
+    for (uint32_t d = 0; d < s->rank; d++)
+        v->dims[d] = s->dims[d];
     strides_row_major(s->rank, s->dims, v->strides);
 }
 

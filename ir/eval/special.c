@@ -130,6 +130,11 @@ static bool is_marker(const char *target)
     return false;
 }
 
+static const Shape *unwrapped(const Shape *s)
+{
+    return s->dtype == DT_BUFFER ? s->elements[0] : s;
+}
+
 void eval_custom_call(EvalCall *call)
 {
     const Instruction *inst = call->inst;
@@ -143,7 +148,7 @@ void eval_custom_call(EvalCall *call)
         return;
     }
     if (is_marker(target) && inst->operand_count > 0 &&
-        shape_compatible(inst->shape, call->operands[0]->shape)) {
+        shape_compatible(unwrapped(inst->shape), unwrapped(call->operands[0]->shape))) {
         call->result = value_retain(call->operands[0]);
         return;
     }

@@ -86,54 +86,135 @@ static bool slide_block(const Slide *s, const int64_t *place, Block *b)
 
 /* -- reduce-window -------------------------------------------------------------------- */
 
-void eval_reduce_window(EvalCall *call)
+/* What a reduce-window works with: operands and results of the fold, side by side. */
+typedef struct Windows {
+    Slide slide;
+    Fold fold;
+    uint32_t count;
+    char **acc;     /* [count] results so far */
+    const char **x; /* [count] operands */
+    void **some;    /* [count] room for some elements of acc, and of x */
+    void **row;
+    const void **next; /* the same as row */
+} Windows;
+
+/* The dimension of a running sum: each window ends at its own element and goes back to the
+ * first (forward), or starts there and goes on to the last. -1: it is another window. */
+static int64_t running_dim(const Slide *s, bool *forward)
 {
-    const Instruction *inst = call->inst;
-    uint32_t count = inst->operand_count / 2;
-    Value *v = eval_result(call);
-    Value **results = v->shape->dtype == DT_TUPLE ? v->elements : &v;
-    Slide *s = ARENA_NEW(call->scratch, Slide);
-    slide_make(call, s, call->operands[0]->shape, results[0]->shape);
-    Fold f;
-    fold_init(&f, call, inst_called(inst, 0), count);
-    size_t n = (size_t)results[0]->count;
-    char **acc = ARENA_ARRAY(call->scratch, char *, count);
-    const char **x = ARENA_ARRAY(call->scratch, const char *, count);
-    void **some = ARENA_ARRAY(call->scratch, void *, count);
-    void **row = ARENA_ARRAY(call->scratch, void *, count);
-    const void **next = ARENA_ARRAY(call->scratch, const void *, count);
-    for (uint32_t i = 0; i < count; i++) {
-        const Value *in = call->operands[i], *init = call->operands[count + i];
-        size_t size = dtype_info[f.types[i]].storage;
-        x[i] = fold_input(&f, i, in->shape->dtype, in->data, (size_t)in->count);
-        acc[i] = eval_temp(call, n, size);
-        some[i] = eval_temp(call, n, size);
-        next[i] = row[i] = eval_temp(call, n, size);
-        strided_fill(size, acc[i], fold_input(&f, i, init->shape->dtype, init->data, 1),
-                     (int64_t)n);
+    int64_t found = -1;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        const WindowDim *w = &s->dims[d];
+        if (w->size == 1 && w->stride == 1 && w->pad_low == 0 && w->pad_high == 0 &&
+            w->base_dilation == 1)
+            continue;
+        bool back = w->pad_low == w->size - 1 && w->pad_high == 0;
+        bool on = w->pad_high == w->size - 1 && w->pad_low == 0;
+        if (found >= 0 || w->stride != 1 || w->base_dilation != 1 ||
+            w->window_dilation != 1 || w->size < s->in[d] || (!back && !on))
+            return -1;
+        found = d;
+        *forward = back;
     }
+    return found;
+}
+
+/* One step along dimension d after the other, all other elements at once. */
+static void run_along(Windows *w, int64_t d, bool forward)
+{
+    const Slide *s = &w->slide;
+    int64_t dims[EVAL_RANK_MAX], dense[EVAL_RANK_MAX], n = s->in[d], each = 1;
+    for (uint32_t k = 0; k < s->rank; k++) {
+        dims[k] = k == d ? 1 : s->in[k];
+        each *= dims[k];
+    }
+    strides_row_major(s->rank, dims, dense);
+    for (uint32_t i = 0; i < w->count; i++) /* the initial values are in acc */
+        memcpy(w->some[i], w->acc[i],
+               (size_t)each * dtype_info[w->fold.types[i]].storage);
+    for (int64_t step = 0; step < n; step++) {
+        int64_t at = (forward ? step : n - 1 - step) * s->in_strides[d];
+        for (uint32_t i = 0; i < w->count; i++) {
+            size_t size = dtype_info[w->fold.types[i]].storage;
+            strided_copy(size, s->rank, dims, w->row[i], dense,
+                         w->x[i] + at * (int64_t)size, s->in_strides);
+            if (!forward) { /* f(x, what comes behind) */
+                void *t = w->row[i];
+                w->row[i] = w->some[i];
+                w->some[i] = t;
+                w->next[i] = w->row[i];
+            }
+        }
+        fold_run(&w->fold, (size_t)each, w->some, w->next);
+        for (uint32_t i = 0; i < w->count; i++) {
+            size_t size = dtype_info[w->fold.types[i]].storage;
+            strided_copy(size, s->rank, dims, w->acc[i] + at * (int64_t)size,
+                         s->in_strides, w->some[i], dense);
+        }
+    }
+}
+
+static void run_places(Windows *w)
+{
+    const Slide *s = &w->slide;
     int64_t place[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
     Block b;
     do {
         if (!slide_block(s, place, &b))
             continue;
         strides_row_major(s->rank, b.dims, dense);
-        for (uint32_t i = 0; i < count; i++) {
-            size_t size = dtype_info[f.types[i]].storage;
-            strided_copy(size, s->rank, b.dims, some[i], dense,
-                         acc[i] + b.out * (int64_t)size, b.out_strides);
-            strided_copy(size, s->rank, b.dims, row[i], dense,
-                         x[i] + b.in * (int64_t)size, b.in_strides);
+        for (uint32_t i = 0; i < w->count; i++) {
+            size_t size = dtype_info[w->fold.types[i]].storage;
+            strided_copy(size, s->rank, b.dims, w->some[i], dense,
+                         w->acc[i] + b.out * (int64_t)size, b.out_strides);
+            strided_copy(size, s->rank, b.dims, w->row[i], dense,
+                         w->x[i] + b.in * (int64_t)size, b.in_strides);
         }
-        fold_run(&f, (size_t)b.count, some, next);
-        for (uint32_t i = 0; i < count; i++) {
-            size_t size = dtype_info[f.types[i]].storage;
-            strided_copy(size, s->rank, b.dims, acc[i] + b.out * (int64_t)size,
-                         b.out_strides, some[i], dense);
+        fold_run(&w->fold, (size_t)b.count, w->some, w->next);
+        for (uint32_t i = 0; i < w->count; i++) {
+            size_t size = dtype_info[w->fold.types[i]].storage;
+            strided_copy(size, s->rank, b.dims, w->acc[i] + b.out * (int64_t)size,
+                         b.out_strides, w->some[i], dense);
         }
     } while (index_next(s->rank, s->sizes, place));
-    for (uint32_t i = 0; i < count; i++)
-        fold_output(&f, i, results[i]->shape->dtype, results[i]->data, acc[i], n);
+}
+
+void eval_reduce_window(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    Arena *a = call->scratch;
+    Windows *w = ARENA_NEW(a, Windows);
+    w->count = inst->operand_count / 2;
+    Value *v = eval_result(call);
+    Value **results = v->shape->dtype == DT_TUPLE ? v->elements : &v;
+    slide_make(call, &w->slide, call->operands[0]->shape, results[0]->shape);
+    fold_init(&w->fold, call, inst_called(inst, 0), w->count);
+    size_t n = (size_t)results[0]->count;
+    w->acc = ARENA_ARRAY(a, char *, w->count);
+    w->x = ARENA_ARRAY(a, const char *, w->count);
+    w->some = ARENA_ARRAY(a, void *, w->count);
+    w->row = ARENA_ARRAY(a, void *, w->count);
+    w->next = ARENA_ARRAY(a, const void *, w->count);
+    for (uint32_t i = 0; i < w->count; i++) {
+        const Value *in = call->operands[i], *init = call->operands[w->count + i];
+        size_t size = dtype_info[w->fold.types[i]].storage;
+        w->x[i] = fold_input(&w->fold, i, in->shape->dtype, in->data, (size_t)in->count);
+        w->acc[i] = eval_temp(call, n, size);
+        w->some[i] = eval_temp(call, n, size);
+        w->next[i] = w->row[i] = eval_temp(call, n, size);
+        strided_fill(size, w->acc[i],
+                     fold_input(&w->fold, i, init->shape->dtype, init->data, 1),
+                     (int64_t)n);
+    }
+    bool forward = false;
+    int64_t running = n > 0 ? running_dim(&w->slide, &forward) : -1;
+    if (running >= 0)
+        run_along(w, running, forward);
+    else
+        run_places(w);
+    for (uint32_t i = 0; i < w->count; i++)
+        fold_output(&w->fold, i, results[i]->shape->dtype, results[i]->data, w->acc[i],
+                    n);
 }
 
 /* -- select-and-scatter ----------------------------------------------------------------- */

@@ -66,6 +66,28 @@ static const Case cases[] = {
                     "pad=1_0}, to_apply=add }",
      .result = {"{3, 9, 15}"},
      .devices = 1},
+    /* running sums, forward and backward */
+    {.program =
+         ADD "ENTRY e { c = f32[3] constant({1,2,3}) z = f32[] constant(0)\n"
+             "f = f32[3] reduce-window(c, z), window={size=3 pad=2_0}, to_apply=add\n"
+             "b = f32[3] reduce-window(c, z), window={size=3 pad=0_2}, to_apply=add\n"
+             "ROOT t = (f32[3], f32[3]) tuple(f, b) }",
+     .result = {"( {1, 3, 6}, {6, 5, 3} )"},
+     .devices = 1},
+    {.program = "cc { t = (pred[], s32[]) parameter(0) ROOT n = pred[] "
+                "get-tuple-element(t), index=0 }\n"
+                "bb { t = (pred[], s32[]) parameter(0) n = pred[] get-tuple-element(t), "
+                "index=0\n"
+                "i = s32[] get-tuple-element(t), index=1 j = s32[] add(i, i)\n"
+                "ROOT r = (pred[], s32[]) tuple(n, j) }\n"
+                "ENTRY e { p = pred[] constant(true) i = s32[] constant(1)\n"
+                "t = (pred[], s32[]) tuple(p, i)\n"
+                "ROOT w = (pred[], s32[]) while(t), condition=cc, body=bb }",
+     .result = {"%w = while: the loop never ends: its condition 'cc' holds and depends "
+                "on nothing "
+                "that its body changes"},
+     .devices = 1,
+     .status = EVAL_ERROR},
     {.program = "ENTRY e { c = f32[1,4,1] constant({{{1},{2},{3},{4}}})\n"
                 "k = f32[2,1,1] constant({{{1}},{{10}}})\n"
                 "ROOT r = f32[1,3,1] convolution(c, k), window={size=2}, "
