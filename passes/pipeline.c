@@ -31,6 +31,7 @@ static const Pass pipeline[] = {
     {"layout",         pass_layout,         0, true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
     {"fuse",           pass_fuse,           1, false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
     {"wrap",           pass_wrap,           0, true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
+    {"multi-output",   pass_multi_output,   1, false, LEVEL_FUSED,       "kernels side by side; after wrap, when all of them are known"},
     {"schedule",       pass_schedule,       0, true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
     {"copy-insertion", pass_copy_insertion, 0, true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
     {NULL, NULL, 0, false, LEVEL_WELL_FORMED, NULL},

@@ -59,6 +59,12 @@ Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
                       !fusion_fits_32_bits(comp), lanes);
 }
 
+bool op_is_plain(OpCode op)
+{
+    EmitKind kind = op_emit[op].kind;
+    return kind != EMIT_SELECT && kind != EMIT_REDUCE && kind != EMIT_CONTRACT;
+}
+
 bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
                      uint32_t count)
 {
@@ -69,8 +75,7 @@ bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
             is_hero |= inst == heroes[h];
         if (inst == NULL || is_hero)
             continue;
-        EmitKind kind = op_emit[inst->op].kind;
-        if (kind == EMIT_SELECT || kind == EMIT_REDUCE || kind == EMIT_CONTRACT)
+        if (!op_is_plain(inst->op))
             return false;
     }
     return true;

@@ -50,9 +50,8 @@ Emit *emit_grid(const EmitterInput *in, int64_t threads)
         threads < GRID_THREADS ? (uint32_t)((threads + 31) / 32 * 32) : GRID_THREADS;
     int64_t blocks = (threads + per_block - 1) / per_block;
     if (blocks > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED,
-                     "%s needs %lld threads; kernels have up to 2^38", in->fusion->name,
-                     (long long)threads);
+        escape_throw(ESCAPE_UNSUPPORTED, "%s needs %lld threads; kernels have up to 2^38",
+                     in->fusion->name, (long long)threads);
     Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
                               (uint32_t[3]){per_block, 1, 1},
                               (uint32_t[3]){(uint32_t)blocks, 1, 1});

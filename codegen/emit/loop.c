@@ -7,38 +7,6 @@
 
 #define LOOP_ACCESS_BYTES 16
 
-/* How many elements a thread takes: as many as fill a 16-byte access of the widest array; 1
- * where an element is no straight-line code. */
-static uint32_t choose_lanes(const Instruction *fusion, int64_t elements)
-{
-    const Computation *comp = inst_called(fusion, 0);
-    unsigned widest = 1, narrowest = 64;
-    bool plain = fusion_is_plain(comp, NULL, 0);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
-        if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1) {
-            unsigned bits = dtype_info[inst->shape->dtype].bits;
-            widest = bits / 8 > widest ? bits / 8 : widest;
-        }
-    }
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
-        unsigned bits = dtype_info[emitter_result(fusion, i).shape->dtype].bits;
-        widest = bits / 8 > widest ? bits / 8 : widest;
-        narrowest = bits < narrowest ? bits : narrowest;
-    }
-    uint32_t lanes = LOOP_ACCESS_BYTES / widest;
-    if (lanes > 8)
-        lanes = 8;
-    if (!plain || elements < 2 * (int64_t)lanes)
-        lanes = 1;
-    /* threads write whole bytes */
-    while (narrowest < 8 && lanes * narrowest < 8)
-        lanes *= 2;
-    return lanes == 0 ? 1 : lanes;
-}
-
 /* The results with so many elements are a group: the same threads make them. */
 typedef struct Group {
     const EmitterInput *in;
@@ -48,6 +16,65 @@ typedef struct Group {
 static bool in_group(const Group *g, uint32_t leaf)
 {
     return shape_elements(emitter_result(g->in->fusion, leaf).shape) == g->elements;
+}
+
+static unsigned bytes_of(const Shape *s)
+{
+    return dtype_info[s->dtype].bits / 8;
+}
+
+/* Instructions that the group's results are made of, by id. */
+static bool *group_code(const Group *g)
+{
+    const Computation *comp = inst_called(g->in->fusion, 0);
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, g->in->arena, &count);
+    bool *is_used = ARENA_ARRAY(g->in->arena, bool, (size_t)comp->instruction_count + 1);
+    for (uint32_t i = 0; i < emitter_result_count(g->in->fusion); i++) {
+        if (in_group(g, i))
+            is_used[emitter_result(g->in->fusion, i).inst->id] = true;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        for (uint32_t k = 0; k < order[i]->operand_count && is_used[order[i]->id]; k++)
+            is_used[order[i]->operands[k]->id] = true;
+    }
+    return is_used;
+}
+
+/* How many elements a thread takes: as many as fill a 16-byte access of the widest array; 1
+ * where an element is no straight-line code. */
+static uint32_t choose_lanes(const Group *g)
+{
+    const Instruction *fusion = g->in->fusion;
+    const Computation *comp = inst_called(fusion, 0);
+    const bool *is_used = group_code(g);
+    unsigned widest = 1, narrowest = 64;
+    bool plain = true;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL || !is_used[i])
+            continue;
+        plain = plain && op_is_plain(inst->op);
+        if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1)
+            widest = bytes_of(inst->shape) > widest ? bytes_of(inst->shape) : widest;
+    }
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        const Shape *s = emitter_result(fusion, i).shape;
+        if (!in_group(g, i))
+            continue;
+        widest = bytes_of(s) > widest ? bytes_of(s) : widest;
+        unsigned bits = dtype_info[s->dtype].bits;
+        narrowest = bits < narrowest ? bits : narrowest;
+    }
+    uint32_t lanes = LOOP_ACCESS_BYTES / widest;
+    if (lanes > 8)
+        lanes = 8;
+    if (!plain || g->elements < 2 * (int64_t)lanes)
+        lanes = 1;
+    /* threads write whole bytes */
+    while (narrowest < 8 && lanes * narrowest < 8)
+        lanes *= 2;
+    return lanes == 0 ? 1 : lanes;
 }
 
 /* Results that may lie where an operand lies are stored when everything was read. */
@@ -81,26 +108,27 @@ static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
 
 Kernel *emitter_loop(const EmitterInput *in)
 {
-    const Instruction *fusion = in->fusion;
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = emitter_result_count(in->fusion), groups = 0;
+    Group *group = ARENA_ARRAY(in->arena, Group, count);
+    uint32_t *lanes = ARENA_ARRAY(in->arena, uint32_t, count);
     int64_t threads = 0;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t elements = shape_elements(emitter_result(fusion, i).shape);
-        uint32_t lanes = choose_lanes(fusion, elements);
-        int64_t needed = (elements + lanes - 1) / lanes;
-        threads = needed > threads ? needed : threads;
-    }
-    Emit *e = emit_grid(in, threads);
-    LLVMValueRef id = emit_thread_number(e);
-    for (uint32_t i = 0; i < count; i++) {
-        Group g = {in, shape_elements(emitter_result(fusion, i).shape)};
+        Group g = {in, shape_elements(emitter_result(in->fusion, i).shape)};
         bool done = g.elements == 0;
         for (uint32_t j = 0; j < i && !done; j++)
             done = in_group(&g, j);
-        if (!done)
-            emit_elements(e, id, g.elements, choose_lanes(fusion, g.elements), emit_group,
-                          &g);
+        if (done)
+            continue;
+        group[groups] = g;
+        lanes[groups] = choose_lanes(&g);
+        int64_t needed = (g.elements + lanes[groups] - 1) / lanes[groups];
+        threads = needed > threads ? needed : threads;
+        groups++;
     }
+    Emit *e = emit_grid(in, threads);
+    LLVMValueRef id = emit_thread_number(e);
+    for (uint32_t i = 0; i < groups; i++)
+        emit_elements(e, id, group[i].elements, lanes[i], emit_group, &group[i]);
     kernel_finish(e->k);
     return e->k;
 }

@@ -18,7 +18,8 @@ static bool same_index(const Instruction *inst, const Instruction *operand)
         !shape_same_dims(inst->shape, operand->shape) ||
         !shape_layouts_equal(inst->shape, operand->shape))
         return false;
-    return inst->op == OP_COPY || (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP);
+    return inst->op == OP_COPY ||
+           (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP);
 }
 
 static Reads reads_of(const Instruction *inst, const Reads *by_id)
@@ -35,7 +36,8 @@ static Reads reads_of(const Instruction *inst, const Reads *by_id)
     return r;
 }
 
-bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand, int64_t elements)
+bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
+                              int64_t elements)
 {
     const Computation *comp = inst_called(fusion, 0);
     Arena *scratch = arena_create();

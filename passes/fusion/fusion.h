@@ -6,6 +6,7 @@
 
 PassFn pass_fuse; /* producers into their readers */
 PassFn pass_wrap; /* what is still alone */
+PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
 
 /* A fusion of this one instruction, beside it, with scalar constants taken inside. Its users
  * are not changed and no emitter is chosen. */
@@ -13,5 +14,17 @@ Instruction *fusion_wrap(Instruction *inst);
 
 /* Takes the producer's code into the fusion that reads it; the producer stays for others. */
 void fusion_merge(Instruction *fusion, Instruction *producer);
+
+/* Results of a fusion that grows: what others outside see, and what it is inside. */
+typedef struct FusionLeaves {
+    uint32_t count;
+    Instruction **users_see, **inside; /* [count] */
+} FusionLeaves;
+
+/* The code of another fusion inside this one, where it may read the results that this one has
+ * already; its result there. What is there already is not made twice. */
+Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own, Instruction *other);
+/* Makes these the results: a tuple if there are several. */
+void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count);
 
 #endif

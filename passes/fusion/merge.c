@@ -22,11 +22,32 @@ static Instruction *parameter_for(Instruction *fusion, Instruction *operand)
     return computation_add_parameter(comp, fusion->operand_count++, operand->shape, NULL);
 }
 
+/* The instruction of the fused computation that does the same; NULL: none. */
+static Instruction *same_inside(Computation *comp, const Instruction *inst,
+                                Instruction *const *operands)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *have = comp->instructions[i];
+        if (have == NULL || have->op != inst->op || have->shape != inst->shape ||
+            have->operand_count != inst->operand_count || have->op == OP_PARAMETER)
+            continue;
+        bool same = true;
+        for (uint32_t k = 0; k < inst->operand_count && same; k++)
+            same = have->operands[k] == operands[k];
+        if (same && inst_same_operation(have, inst))
+            return have;
+    }
+    return NULL;
+}
+
 static Instruction *clone_into(Instruction *fusion, Instruction *inst,
                                Instruction *const *operands)
 {
-    return computation_add_like(inst_called(fusion, 0), inst, inst->shape,
-                                inst->operand_count, operands);
+    Computation *comp = inst_called(fusion, 0);
+    Instruction *have = same_inside(comp, inst, operands);
+    return have != NULL ? have
+                        : computation_add_like(comp, inst, inst->shape,
+                                               inst->operand_count, operands);
 }
 
 static Instruction *inner_of_operand(Instruction *fusion, Instruction *operand)
@@ -37,15 +58,28 @@ static Instruction *inner_of_operand(Instruction *fusion, Instruction *operand)
     return parameter_for(fusion, operand);
 }
 
+/* The value inside the fusion of an operand of what is brought in: a result of the fusion
+ * itself, or a parameter. */
+static Instruction *value_inside(Instruction *fusion, const FusionLeaves *own,
+                                 Instruction *operand)
+{
+    for (uint32_t i = 0; own != NULL && i < own->count; i++) {
+        if (own->users_see[i] == operand)
+            return own->inside[i];
+    }
+    return inner_of_operand(fusion, operand);
+}
+
 /* The producer's code inside the fusion: its result there. */
-static Instruction *bring_in(Instruction *fusion, Instruction *producer)
+static Instruction *bring_in(Instruction *fusion, const FusionLeaves *own,
+                             Instruction *producer)
 {
     Arena *a = fusion->parent->module->arena;
     if (producer->op != OP_FUSION) {
         Instruction **operands =
             ARENA_ARRAY(a, Instruction *, (size_t)producer->operand_count + 1);
         for (uint32_t i = 0; i < producer->operand_count; i++)
-            operands[i] = inner_of_operand(fusion, producer->operands[i]);
+            operands[i] = value_inside(fusion, own, producer->operands[i]);
         return clone_into(fusion, producer, operands);
     }
     Computation *comp = inst_called(producer, 0);
@@ -59,7 +93,8 @@ static Instruction *bring_in(Instruction *fusion, Instruction *producer)
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = order[i];
         if (inst->op == OP_PARAMETER) {
-            map[inst->id] = parameter_for(fusion, producer->operands[inst->parameter]);
+            map[inst->id] =
+                value_inside(fusion, own, producer->operands[inst->parameter]);
             continue;
         }
         for (uint32_t k = 0; k < inst->operand_count; k++)
@@ -86,7 +121,7 @@ static void drop_parameter(Instruction *fusion, uint32_t number)
 void fusion_merge(Instruction *fusion, Instruction *producer)
 {
     Computation *comp = inst_called(fusion, 0);
-    Instruction *result = bring_in(fusion, producer);
+    Instruction *result = bring_in(fusion, NULL, producer);
     for (uint32_t i = fusion->operand_count; i-- > 0;) {
         if (fusion->operands[i] != producer)
             continue;
@@ -94,4 +129,26 @@ void fusion_merge(Instruction *fusion, Instruction *producer)
         drop_parameter(fusion, i);
     }
     computation_compact(comp);
+}
+
+Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
+                             Instruction *other)
+{
+    return bring_in(fusion, own, other);
+}
+
+void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count)
+{
+    Computation *comp = inst_called(fusion, 0);
+    Module *m = comp->module;
+    if (comp->root->op == OP_TUPLE)
+        computation_remove(comp, comp->root);
+    comp->root = inside[0];
+    if (count == 1)
+        return;
+    const Shape **shapes = ARENA_ARRAY(m->arena, const Shape *, count);
+    for (uint32_t i = 0; i < count; i++)
+        shapes[i] = inside[i]->shape;
+    comp->root = computation_add(comp, OP_TUPLE, shape_tuple(m->intern, count, shapes),
+                                 count, inside, NULL);
 }

@@ -1,0 +1,519 @@
+/* Kernels into one kernel of several results: side by side, where none needs the other, and one
+ * behind the other, where the second reads what the first makes at the same places.
+ *
+ *   a = fusion(x), kind=loop   b = fusion(x), kind=loop   s = fusion(a), kind=row_reduction
+ *   ->  t = (..) fusion(x), kind=row_reduction   a = t#0   b = t#1   s = t#2
+ *
+ * Loops join loops of any size; reductions join reductions with the same rows and columns, and
+ * loops over their rows or elements. A launch is saved each time, and so are the bytes that both
+ * read; what nobody reads any more is no longer a result. Kernels are visited in order, so the
+ * sweep is linear in them but for the candidates it looks back at; paths between kernels are
+ * bits of a matrix over a stretch of the order.
+ *
+ * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
+#include <string.h>
+
+#include "ir/analysis/carried.h"
+#include "ir/analysis/emitter.h"
+#include "ir/analysis/reduction.h"
+#include "ir/bug.h"
+#include "passes/fusion/fusion.h"
+
+#define STRETCH 1024 /* instructions that are looked at together */
+#define LOOK_BACK 48 /* candidates */
+#define KERNEL_MOST_NODES 400
+#define KERNEL_MOST_RESULTS 48
+#define KERNEL_MOST_ARGS 96
+/* A kernel with rows this long and fewer rows leaves most of the device idle. */
+#define LONG_ROW 4096
+#define FEW_ROWS 32
+
+typedef struct Kernel {
+    Instruction *fusion; /* the first one of those joined: grows */
+    EmitterKind kind;
+    bool is_heavy;         /* contracts or combines for an element */
+    int64_t elements;      /* loop: of the largest result */
+    int64_t rows, columns; /* reduction */
+    bool minor_reduced;
+    uint32_t heroes;
+    FusionLeaves leaves;
+    size_t see_capacity, inside_capacity;
+    uint32_t at; /* of the first one in the stretch */
+} Kernel;
+
+typedef struct Join {
+    Module *m;
+    Computation *comp;
+    PassContext *cx;
+    bool is_body;
+    Uses uses;
+    uint32_t first, count; /* the stretch: ids first .. first + count - 1 */
+    size_t words;
+    uint64_t *ancestors; /* [count][words] */
+    Kernel **kernel_at;  /* [instruction count] the kernel that an instruction became */
+    Kernel **kernels;
+    size_t kernel_count, kernel_capacity;
+    bool changed;
+} Join;
+
+/* -- paths -------------------------------------------------------------------------------- */
+
+static uint64_t *row_of(Join *j, uint32_t at)
+{
+    return j->ancestors + (size_t)at * j->words;
+}
+
+static bool has_bit(const uint64_t *row, uint32_t at)
+{
+    return (row[at / 64] >> (at % 64) & 1) != 0;
+}
+
+static void find_paths(Join *j)
+{
+    j->words = ((size_t)j->count + 63) / 64;
+    j->ancestors = ARENA_ARRAY(j->cx->scratch, uint64_t, j->words * j->count + 1);
+    for (uint32_t at = 0; at < j->count; at++) {
+        const Instruction *inst = j->comp->instructions[j->first + at];
+        uint64_t *row = row_of(j, at);
+        uint32_t before = inst->operand_count + inst->control_count;
+        for (uint32_t k = 0; k < before; k++) {
+            const Instruction *o = k < inst->operand_count
+                                       ? inst->operands[k]
+                                       : inst->control[k - inst->operand_count];
+            if (o->id < j->first)
+                continue;
+            const uint64_t *from = row_of(j, o->id - j->first);
+            for (size_t w = 0; w < j->words; w++)
+                row[w] |= from[w];
+            row[(o->id - j->first) / 64] |= UINT64_C(1) << ((o->id - j->first) % 64);
+        }
+    }
+}
+
+/* A kernel that comes later has `member` (a joined one) among its ancestors, and with it all that
+ * they were joined with. */
+static void join_paths(Join *j, const Kernel *k, uint32_t at)
+{
+    uint64_t *sum = ARENA_ARRAY(j->cx->scratch, uint64_t, j->words + 1);
+    uint64_t *own = ARENA_ARRAY(j->cx->scratch, uint64_t, j->words + 1);
+    for (uint32_t i = 0; i < k->leaves.count; i++) {
+        uint32_t member = k->leaves.users_see[i]->id - j->first;
+        own[member / 64] |= UINT64_C(1) << (member % 64);
+    }
+    own[at / 64] |= UINT64_C(1) << (at % 64);
+    for (size_t w = 0; w < j->words; w++)
+        sum[w] = (row_of(j, k->at)[w] | row_of(j, at)[w]) & ~own[w];
+    for (uint32_t i = 0; i < j->count; i++) {
+        uint64_t *row = row_of(j, i);
+        bool is_member = has_bit(own, i), follows = false;
+        for (size_t w = 0; w < j->words && !follows; w++)
+            follows = (row[w] & own[w]) != 0;
+        if (!is_member && !follows)
+            continue;
+        for (size_t w = 0; w < j->words; w++)
+            row[w] = is_member ? sum[w] : row[w] | sum[w] | own[w];
+    }
+}
+
+static const Kernel *kernel_of(const Join *j, const Instruction *inst)
+{
+    return j->kernel_at[inst->id];
+}
+
+/* -- carried values ------------------------------------------------------------------------- */
+
+static bool kernel_makes(const Kernel *a, const Kernel *b, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < a->leaves.count; i++) {
+        if (a->leaves.users_see[i] == inst)
+            return true;
+    }
+    for (uint32_t i = 0; b != NULL && i < b->leaves.count; i++) {
+        if (b->leaves.users_see[i] == inst)
+            return true;
+    }
+    return false;
+}
+
+/* What reads the carried value `present` reads it before `a` and `b`, as one kernel, replace it -
+ * or in the kernel, where it is written. */
+static bool present_survives(Join *j, ValueSource present, const Kernel *a,
+                             const Kernel *b, int64_t elements)
+{
+    const Computation *comp = j->comp;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            if (!shape_is_array(inst->operands[k]->shape) ||
+                !value_source_is(value_source(inst->operands[k], 0), present))
+                continue;
+            if (kernel_makes(a, b, inst)) {
+                const Kernel *own = b != NULL && kernel_makes(b, NULL, inst) ? b : a;
+                if (inst->op != OP_FUSION || own->kind != EMITTER_LOOP ||
+                    !emitter_reads_at_results(inst, k, elements))
+                    return false;
+                continue;
+            }
+            if (i < j->first || i >= j->first + j->count)
+                continue;
+            const uint64_t *row = row_of(j, i - j->first);
+            for (uint32_t l = 0; l < a->leaves.count; l++) {
+                if (has_bit(row, a->leaves.users_see[l]->id - j->first))
+                    return false;
+            }
+            for (uint32_t l = 0; b != NULL && l < b->leaves.count; l++) {
+                if (has_bit(row, b->leaves.users_see[l]->id - j->first))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* How many carried values the kernel would have to be copied into. */
+static uint32_t copies_needed(Join *j, const Kernel *a, const Kernel *b)
+{
+    uint32_t n = 0;
+    size_t leaves = shape_leaf_count(j->comp->root->shape);
+    for (size_t i = 0; i < leaves; i++) {
+        ValueSource present, next = value_source(j->comp->root, i);
+        if (next.inst->op != OP_FUSION || !kernel_makes(a, b, next.inst) ||
+            !carried_present(j->comp, j->is_body, i, &present))
+            continue;
+        int64_t elements = shape_elements(shape_leaf(next.inst->shape, next.leaf));
+        n += !present_survives(j, present, a, b, elements);
+    }
+    return n;
+}
+
+/* -- what may join -------------------------------------------------------------------------- */
+
+static uint32_t nodes_of(const Instruction *fusion)
+{
+    return inst_called(fusion, 0)->instruction_count;
+}
+
+static bool has_heavy_code(const Instruction *fusion)
+{
+    static const OpCode heavy[] = {OP_DOT, OP_CONVOLUTION, OP_REDUCE, OP_REDUCE_WINDOW};
+    const Computation *comp = inst_called(fusion, 0);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        for (size_t h = 0; h < sizeof heavy / sizeof *heavy; h++) {
+            if (comp->instructions[i] != NULL && comp->instructions[i]->op == heavy[h])
+                return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t count_reduces(const Instruction *fusion)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++)
+        n += comp->instructions[i] != NULL && comp->instructions[i]->op == OP_REDUCE;
+    return n;
+}
+
+static bool is_reduction(EmitterKind kind)
+{
+    return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
+}
+
+/* Fills in rows and columns; false: a reduction that something else is hidden in. */
+static bool describe_reduction(Kernel *k, Arena *scratch)
+{
+    const char *why;
+    const ReductionPlan *plan = reduction_plan(k->fusion, scratch, &why);
+    if (plan == NULL || plan->hero_count != count_reduces(k->fusion))
+        return false;
+    k->rows = plan->rows;
+    k->columns = plan->columns;
+    k->minor_reduced = plan->minor_reduced;
+    k->heroes = plan->hero_count;
+    return !plan->has_full || plan->rows >= FEW_ROWS || plan->columns <= LONG_ROW;
+}
+
+static Kernel *describe(Join *j, Instruction *inst)
+{
+    if (inst->op != OP_FUSION || !shape_is_array(inst->shape) ||
+        inst->control_count != 0 || shape_elements(inst->shape) == 0)
+        return NULL;
+    Kernel *k = ARENA_NEW(j->cx->scratch, Kernel);
+    k->fusion = inst;
+    k->at = inst->id - j->first;
+    k->kind = emitter_of(inst);
+    k->elements = shape_elements(inst->shape);
+    k->is_heavy = has_heavy_code(inst);
+    k->leaves.users_see =
+        ARENA_ARRAY(j->cx->scratch, Instruction *, KERNEL_MOST_RESULTS + 1);
+    k->leaves.inside =
+        ARENA_ARRAY(j->cx->scratch, Instruction *, KERNEL_MOST_RESULTS + 1);
+    k->leaves.users_see[0] = inst;
+    k->leaves.inside[0] = inst_called(inst, 0)->root;
+    k->leaves.count = 1;
+    if (is_reduction(k->kind))
+        return describe_reduction(k, j->cx->scratch) ? k : NULL;
+    return k->kind == EMITTER_LOOP ? k : NULL;
+}
+
+static bool shares_operand(const Kernel *a, const Instruction *b)
+{
+    for (uint32_t i = 0; i < a->fusion->operand_count; i++) {
+        for (uint32_t k = 0; k < b->operand_count; k++) {
+            if (a->fusion->operands[i] == b->operands[k] &&
+                shape_elements(b->operands[k]->shape) > 1)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Fits the reduction's rows or its elements. */
+static bool loop_fits(const Kernel *reduction, const Kernel *loop)
+{
+    bool full = reduction->kind == EMITTER_ROW_REDUCTION &&
+                loop->elements == reduction->rows * reduction->columns;
+    return loop->elements == reduction->rows || full;
+}
+
+static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
+{
+    if (is_reduction(a->kind) && is_reduction(b->kind))
+        return a->kind == b->kind && a->rows == b->rows && a->columns == b->columns &&
+               a->minor_reduced == b->minor_reduced;
+    if (is_reduction(a->kind) || is_reduction(b->kind)) {
+        const Kernel *r = is_reduction(a->kind) ? a : b, *l = r == a ? b : a;
+        return !l->is_heavy && loop_fits(r, l) && (reads || shares);
+    }
+    if (reads) /* at the same places: what is read is made once */
+        return a->elements == b->elements;
+    /* a heavy loop among others makes those wait */
+    if (a->is_heavy || b->is_heavy)
+        return a->is_heavy == b->is_heavy && a->elements == b->elements && shares;
+    return true;
+}
+
+/* Loops read a joined one's results only where they are made. */
+static bool reads_fit(const Kernel *a, const Kernel *b)
+{
+    if (is_reduction(a->kind) || is_reduction(b->kind))
+        return true; /* the emitter's legality says it */
+    for (uint32_t k = 0; k < b->fusion->operand_count; k++) {
+        if (kernel_makes(a, NULL, b->fusion->operands[k]) &&
+            (shape_elements(b->fusion->operands[k]->shape) != b->elements ||
+             !emitter_reads_at_results(b->fusion, k, b->elements)))
+            return false;
+    }
+    return true;
+}
+
+/* b needs a, but for reading it: through something that stays between them. */
+static bool is_behind(Join *j, const Kernel *a, const Kernel *b, bool *reads)
+{
+    *reads = false;
+    for (uint32_t k = 0; k < b->fusion->operand_count; k++) {
+        const Instruction *o = b->fusion->operands[k];
+        if (kernel_makes(a, NULL, o)) {
+            *reads = true;
+            continue;
+        }
+        if (o->id >= j->first && has_bit(row_of(j, o->id - j->first), a->at))
+            return true;
+    }
+    return false;
+}
+
+static bool sizes_fit(const Kernel *a, const Kernel *b)
+{
+    uint32_t args = a->fusion->operand_count + b->fusion->operand_count +
+                    a->leaves.count + b->leaves.count;
+    return nodes_of(a->fusion) + nodes_of(b->fusion) <= KERNEL_MOST_NODES &&
+           a->leaves.count + b->leaves.count <= KERNEL_MOST_RESULTS &&
+           args <= KERNEL_MOST_ARGS;
+}
+
+/* -- joining -------------------------------------------------------------------------------- */
+
+/* The fusion a with b's code and result in it; false, and a is as before: no emitter makes that. */
+static bool try_join(Join *j, Kernel *a, Kernel *b)
+{
+    Instruction *fusion = a->fusion;
+    Computation *old = inst_called(fusion, 0);
+    Kernel was = *a;
+    Instruction **operands = fusion->operands;
+    uint32_t operand_count = fusion->operand_count;
+    Instruction **inside =
+        arena_copy(j->cx->scratch, a->leaves.inside, a->leaves.count * sizeof *inside);
+    Computation *trial = computation_clone(old, NULL);
+    trial->is_fused = true;
+    inst_set_called(fusion, 0, trial);
+    if (operand_count != 0)
+        fusion->operands =
+            arena_copy(j->m->arena, operands, operand_count * sizeof *operands);
+    for (uint32_t i = 0; i < a->leaves.count; i++)
+        a->leaves.inside[i] = trial->root->op == OP_TUPLE && old->root != inside[0]
+                                  ? trial->root->operands[i]
+                                  : trial->root;
+    Instruction *result = fusion_bring_in(fusion, &a->leaves, b->fusion);
+    a->leaves.inside[a->leaves.count] = result;
+    a->leaves.users_see[a->leaves.count++] = b->fusion;
+    fusion_set_results(fusion, a->leaves.inside, a->leaves.count);
+    computation_compact(trial);
+    bool wants_reduction = is_reduction(was.kind) || is_reduction(b->kind);
+    EmitterKind wanted = is_reduction(b->kind) ? b->kind : was.kind;
+    bool good = emitter_choose(fusion, j->cx->target) == wanted;
+    if (good && wants_reduction)
+        good =
+            describe_reduction(a, j->cx->scratch) && a->heroes == was.heroes + b->heroes;
+    if (good) {
+        a->kind = wanted;
+        a->is_heavy |= b->is_heavy;
+        a->elements = a->elements > b->elements ? a->elements : b->elements;
+        return true;
+    }
+    inst_set_called(fusion, 0, old);
+    fusion->operands = operands;
+    fusion->operand_count = operand_count;
+    memcpy(was.leaves.inside, inside, was.leaves.count * sizeof *inside);
+    *a = was;
+    return false;
+}
+
+static void visit(Join *j, Instruction *inst)
+{
+    Kernel *b = describe(j, inst);
+    if (b == NULL)
+        return;
+    uint32_t looked = 0;
+    for (size_t i = j->kernel_count; i-- > 0 && looked < LOOK_BACK; looked++) {
+        Kernel *a = j->kernels[i];
+        bool reads;
+        if (!sizes_fit(a, b) || is_behind(j, a, b, &reads) ||
+            !kinds_fit(a, b, reads, shares_operand(a, inst)) ||
+            (reads && !reads_fit(a, b)))
+            continue;
+        /* what a needs may have come to be behind b by joining */
+        if (has_bit(row_of(j, a->at), b->at))
+            continue;
+        if (copies_needed(j, a, b) >
+            copies_needed(j, a, NULL) + copies_needed(j, b, NULL))
+            continue;
+        if (!try_join(j, a, b))
+            continue;
+        join_paths(j, a, b->at);
+        j->kernel_at[inst->id] = a;
+        j->changed = true;
+        return;
+    }
+    j->kernel_at[inst->id] = b;
+    j->kernels = arena_grow(j->cx->scratch, j->kernels, &j->kernel_capacity,
+                            j->kernel_count + 1, sizeof(Kernel *));
+    j->kernels[j->kernel_count++] = b;
+}
+
+/* -- the result ------------------------------------------------------------------------------- */
+
+static bool is_needed_outside(const Join *j, const Kernel *k, const Instruction *member)
+{
+    if (member == j->comp->root)
+        return true;
+    for (uint32_t i = j->uses.start[member->id]; i < j->uses.start[member->id + 1]; i++) {
+        if (kernel_of(j, j->uses.list[i]) != k)
+            return true;
+    }
+    return false;
+}
+
+/* One instruction for a kernel of several; forward[] gets what its members become. */
+static void make_fusion(Join *j, Kernel *k, Instruction **forward)
+{
+    Instruction *old = k->fusion;
+    uint32_t n = 0;
+    Instruction **inside = ARENA_ARRAY(j->cx->scratch, Instruction *, k->leaves.count);
+    Instruction **members = ARENA_ARRAY(j->cx->scratch, Instruction *, k->leaves.count);
+    for (uint32_t i = 0; i < k->leaves.count; i++) {
+        if (!is_needed_outside(j, k, k->leaves.users_see[i]))
+            continue;
+        inside[n] = k->leaves.inside[i];
+        members[n++] = k->leaves.users_see[i];
+    }
+    if (n == 0)
+        return;
+    fusion_set_results(old, inside, n);
+    Computation *fused = inst_called(old, 0);
+    Instruction *fusion = computation_add(j->comp, OP_FUSION, fused->root->shape,
+                                          old->operand_count, old->operands, old->name);
+    fusion->span = old->span;
+    const Attr *metadata = inst_attr(old, ATTR_METADATA);
+    if (metadata != NULL)
+        inst_set(fusion, *metadata);
+    inst_set_int(fusion, ATTR_KIND, inst_int(old, ATTR_KIND, FUSION_LOOP));
+    inst_set_computation(fusion, ATTR_CALLS, fused);
+    emitter_set(fusion, k->kind);
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *member = members[i];
+        forward[member->id] = fusion;
+        if (n == 1)
+            continue;
+        forward[member->id] = computation_add(j->comp, OP_GET_TUPLE_ELEMENT,
+                                              member->shape, 1, &fusion, member->name);
+        inst_set_int(forward[member->id], ATTR_INDEX, i);
+    }
+}
+
+static void join_computation(Join *j)
+{
+    Computation *comp = j->comp;
+    computation_sort(comp);
+    uint32_t count = comp->instruction_count;
+    j->uses = uses_compute(comp, j->cx->scratch);
+    j->kernel_at = ARENA_ARRAY(j->cx->scratch, Kernel *, (size_t)count + 1);
+    Instruction **forward =
+        ARENA_ARRAY(j->cx->scratch, Instruction *, (size_t)count * 4 + 1);
+    bool changed = j->changed;
+    j->changed = false;
+    for (j->first = 0; j->first < count; j->first += j->count) {
+        j->count = count - j->first < STRETCH ? count - j->first : STRETCH;
+        j->kernel_count = 0;
+        find_paths(j);
+        for (uint32_t i = 0; i < j->count; i++)
+            visit(j, comp->instructions[j->first + i]);
+        for (size_t i = 0; i < j->kernel_count; i++) {
+            if (j->kernels[i]->leaves.count > 1)
+                make_fusion(j, j->kernels[i], forward);
+        }
+    }
+    if (j->changed) {
+        computation_replace(comp, forward);
+        for (uint32_t i = 0; i < count; i++) {
+            const Kernel *k = j->kernel_at[i];
+            if (k != NULL && k->leaves.count > 1)
+                computation_remove(comp, comp->instructions[i]);
+        }
+        computation_sort(comp);
+    }
+    j->changed |= changed;
+}
+
+bool pass_multi_output(Module *m, PassContext *cx)
+{
+    Join j = {.m = m, .cx = cx};
+    const bool *is_program = module_programs(m, cx->scratch);
+    const bool *is_body = module_loop_bodies(m, cx->scratch);
+    uint32_t computations = m->computation_count;
+    for (uint32_t c = 0; c < computations; c++) {
+        if (!is_program[c])
+            continue;
+        j.comp = m->computations[c];
+        j.is_body = is_body[c];
+        join_computation(&j);
+    }
+    if (j.changed) {
+        module_remove_dead_computations(m);
+        module_sort(m);
+    }
+    return j.changed;
+}
