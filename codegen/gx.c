@@ -538,8 +538,8 @@ void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
     LLVMBuildBr(b, s->end);
     LLVMPositionBuilderAtEnd(b, s->end);
     for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef values[] = {s->yields[i], yields[i]}; /* out may be yields */
         out[i] = LLVMBuildPhi(b, LLVMTypeOf(yields[i]), "");
-        LLVMValueRef values[] = {s->yields[i], yields[i]};
         LLVMBasicBlockRef blocks[] = {s->then_end, from};
         LLVMAddIncoming(out[i], values, blocks, 2);
     }
