@@ -12,6 +12,7 @@ static EmitterFn *const functions[EMITTER_COUNT] = {
     [EMITTER_SCATTER] = emitter_scatter,
     [EMITTER_SORT] = emitter_sort,
     [EMITTER_SELECT_AND_SCATTER] = emitter_select_and_scatter,
+    [EMITTER_TOPK] = emitter_topk,
     [EMITTER_RNG] = emitter_rng,
 };
 
@@ -98,4 +99,12 @@ LLVMValueRef emit_thread_number(Emit *e)
     return LLVMBuildNSWAdd(
         b, LLVMBuildNSWMul(b, block, emit_index_constant(e, k->block[0]), ""), thread,
         "");
+}
+
+uint64_t emitter_most_shared(const EmitterInput *in)
+{
+    const GpuModel *device = in->target != NULL ? in->target->device : NULL;
+    return device != NULL && device->block_shared > TARGET_STATIC_SHARED
+               ? device->block_shared
+               : TARGET_STATIC_SHARED;
 }

@@ -43,6 +43,9 @@ bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
                      uint32_t count);
 Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes);
 
+/* Bytes of shared memory that a block may have. */
+uint64_t emitter_most_shared(const EmitterInput *in);
+
 /* Computes and stores result leaf `leaf` at an index. */
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
                  const IndexExpr *const *index);

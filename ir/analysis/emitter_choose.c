@@ -189,6 +189,8 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
         return hero_root_illegal(fusion, OP_SELECT_AND_SCATTER);
     case EMITTER_RNG:
         return hero_root_illegal(fusion, OP_RNG_BIT_GENERATOR);
+    case EMITTER_TOPK:
+        return hero_root_illegal(fusion, OP_TOPK);
     case EMITTER_COUNT:
         break;
     }
@@ -199,7 +201,7 @@ EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
 {
     (void)target;
     static const EmitterKind own[] = {EMITTER_SCATTER, EMITTER_SORT,
-                                      EMITTER_SELECT_AND_SCATTER, EMITTER_RNG,
+                                      EMITTER_SELECT_AND_SCATTER, EMITTER_RNG, EMITTER_TOPK,
                                       EMITTER_UPDATE_SLICE};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (emitter_illegal(fusion, own[i]) == NULL)
