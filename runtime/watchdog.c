@@ -23,13 +23,15 @@ typedef struct Track {
 
 typedef struct DeviceTracks {
     Track ring[TRACKED];
-    atomic_uint head;            /* the device's thread adds here */
-    atomic_uint tail;            /* the watchdog takes away here */
-    double since;                /* when the one at the tail became the oldest */
-    uint32_t last_done;          /* command, or PLAN_NONE */
+    atomic_uint head;   /* the device's thread adds here */
+    atomic_uint tail;   /* the watchdog takes away here */
+    double stalled;     /* seconds that the one at the tail has been the oldest */
+    uint32_t last_done; /* command, or PLAN_NONE */
     _Atomic(const char *) waits; /* what host code waits for, or NULL */
     atomic_uint waits_command;
-    _Atomic double waits_since;
+    atomic_uint waits_number; /* counts them */
+    unsigned waits_seen;      /* the watchdog's copy at its last look */
+    double waited;            /* seconds since then */
 } DeviceTracks;
 
 struct Watchdog {
@@ -70,7 +72,7 @@ void watchdog_enter(Device *d, const char *what, const PlanCommand *c)
     DeviceTracks *t = tracks_of(d);
     if (t) {
         t->waits_command = c ? (unsigned)(c - d->session->plan->commands) : PLAN_NONE;
-        t->waits_since = now();
+        t->waits_number++;
         t->waits = what;
     }
 }
@@ -274,14 +276,16 @@ static void take_away(const gxrt_session *s, size_t i)
     while (t->tail != t->head && event_done(s, t->ring[t->tail % TRACKED].done)) {
         t->last_done = t->ring[t->tail % TRACKED].command;
         t->tail++;
-        t->since = now();
+        t->stalled = 0;
     }
     if (t->tail == t->head) {
-        t->since = now();
+        t->stalled = 0;
     }
 }
 
-static bool look(gxrt_session *s, size_t i)
+/* `step`: seconds since the last look, as far as they count: a process that was stopped for a
+ * while has not been waiting. */
+static bool look(gxrt_session *s, size_t i, double step)
 {
     DeviceTracks *t = &s->watchdog->tracks[i];
     Device *d = &s->devices[i];
@@ -290,13 +294,17 @@ static bool look(gxrt_session *s, size_t i)
     if (s->cuda->context_push(d->context) != CUDA_SUCCESS) {
         return false;
     }
+    t->stalled += step;
     take_away(s, i);
     device_leave(d);
     const char *waits = t->waits;
-    if (t->tail != t->head && now() - t->since > limit) {
+    unsigned number = t->waits_number;
+    t->waited = waits && number == t->waits_seen ? t->waited + step : 0;
+    t->waits_seen = number;
+    if (t->tail != t->head && t->stalled > limit) {
         append_command(s, why, sizeof why, t->ring[t->tail % TRACKED].command);
         append(why, sizeof why, " was not done within %.3g s", limit);
-    } else if (waits && now() - t->waits_since > limit) {
+    } else if (waits && t->waited > limit) {
         append(why, sizeof why, "%s took more than %.3g s", waits, limit);
     } else {
         return false;
@@ -310,6 +318,7 @@ static void *watch(void *argument)
     Watchdog *w = argument;
     gxrt_session *s = w->session;
     bool struck = false;
+    double before = now();
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
         struct timespec t;
@@ -319,8 +328,10 @@ static void *watch(void *argument)
         t.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&w->wake, &w->mutex, &t);
         pthread_mutex_unlock(&w->mutex);
+        double step = now() - before;
+        before += step;
         for (size_t i = 0; i < s->device_count && !struck; i++) {
-            struck = look(s, i);
+            struck = look(s, i, step < 0.2 ? step : 0.2);
         }
         pthread_mutex_lock(&w->mutex);
     }
