@@ -154,7 +154,7 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
     double t0 = now();
     v->aliases = alias_sets_create(m, cg->arena);
     v->buffers = buffers_assign(m, v->aliases, cg->arena);
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     buffers_check(v->buffers, scratch);
     arena_destroy(scratch);
     if (!variant_make_commands(v))

@@ -294,7 +294,7 @@ Module *hlo_parse(Arena *a, Diag *d)
 {
     if (is_other_input(d))
         return NULL;
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     Parser *p = ARENA_NEW(scratch, Parser);
     *p = (Parser){
         .arena = a, .scratch = scratch, .diag = d, .text = d->text, .length = d->length};

@@ -27,6 +27,8 @@ struct Arena {
     Block *current;
     size_t next_size;
     size_t bytes;
+    Escape *owner; /* scratch: the escape that destroys it, in whose list it is */
+    Arena *previous, *next;
 };
 
 _Static_assert(sizeof(Block) % ARENA_ALIGN == 0, "block data must stay aligned");
@@ -66,10 +68,36 @@ static void blocks_free(Block *b)
     }
 }
 
+Arena *arena_scratch(void)
+{
+    Arena *a = arena_create();
+    a->owner = escape_innermost();
+    if (a->owner != NULL) {
+        a->next = a->owner->scratch;
+        if (a->next != NULL)
+            a->next->previous = a;
+        a->owner->scratch = a;
+    }
+    return a;
+}
+
+static void leave_owner(Arena *a)
+{
+    if (a->owner == NULL)
+        return;
+    if (a->previous != NULL)
+        a->previous->next = a->next;
+    else
+        a->owner->scratch = a->next;
+    if (a->next != NULL)
+        a->next->previous = a->previous;
+}
+
 void arena_destroy(Arena *a)
 {
     if (a == NULL)
         return;
+    leave_owner(a);
     blocks_free(a->current);
     free(a);
 }

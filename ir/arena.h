@@ -22,6 +22,9 @@
 typedef struct Arena Arena;
 
 Arena *arena_create(void);
+/* One for a function's own use: as arena_create, but an escape that is thrown past its owner
+ * destroys it. To be destroyed in the Escape and by the thread that it was created in. */
+Arena *arena_scratch(void);
 void arena_destroy(Arena *a); /* NULL is fine */
 void arena_reset(Arena *a);   /* forgets all allocations, keeps one block for reuse */
 

@@ -10,6 +10,7 @@ void escape_push(Escape *e)
 {
     e->kind = ESCAPE_NONE;
     e->message[0] = '\0';
+    e->scratch = NULL;
     e->outer = innermost;
     innermost = e;
 }
@@ -17,6 +18,11 @@ void escape_push(Escape *e)
 void escape_pop(Escape *e)
 {
     innermost = e->outer;
+}
+
+Escape *escape_innermost(void)
+{
+    return innermost;
 }
 
 void escape_throw(EscapeKind kind, const char *format, ...)
@@ -33,5 +39,7 @@ void escape_throw(EscapeKind kind, const char *format, ...)
     e->kind = kind;
     vsnprintf(e->message, sizeof e->message, format, args);
     va_end(args);
+    while (e->scratch != NULL)
+        arena_destroy(e->scratch);
     longjmp(e->target, 1);
 }

@@ -20,6 +20,7 @@ typedef enum {
 typedef struct Escape {
     jmp_buf target;
     struct Escape *outer;
+    Arena *scratch; /* arenas that are destroyed when something is thrown (arena_scratch) */
     EscapeKind kind;
     char message[2048];
 } Escape;
@@ -29,6 +30,9 @@ typedef struct Escape {
  * that are read after setjmp returned a second time must be volatile. */
 void escape_push(Escape *e);
 void escape_pop(Escape *e);
+
+/* Where a throw of this thread would go; NULL: nowhere. */
+Escape *escape_innermost(void);
 
 /* Does not return. Without an Escape on this thread it prints the message and aborts: that
  * only happens in code that runs outside the library's entry points. */

@@ -216,7 +216,7 @@ static void copy_physical(const Literal *l, const Shape *shape, unsigned char *o
     uint32_t rank = shape->rank;
     size_t bytes = dtype_storage_bytes(shape->dtype);
     const unsigned char *data = l->data;
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     int64_t *stride = ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1); /* logical, by dimension */
     int64_t *at = ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1);
     int64_t step = 1;
@@ -247,7 +247,7 @@ void literal_to_device(const Literal *l, const Shape *shape, void *out)
         copy_physical(l, shape, out);
         return;
     }
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     unsigned char *ordered = ARENA_ARRAY(scratch, unsigned char, (size_t)l->count);
     copy_physical(l, shape, ordered);
     number_pack(shape->dtype, out, ordered, (size_t)l->count);

@@ -144,7 +144,7 @@ Computation *computation_clone(Computation *comp, const char *name)
     Module *m = comp->module;
     Computation *clone = module_add_computation(m, name != NULL ? name : comp->name);
     Instruction **map = ARENA_ARRAY(m->arena, Instruction *, comp->instruction_count);
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     uint32_t count;
     Instruction **order = computation_post_order(comp, scratch, &count);
     for (uint32_t i = 0; i < count; i++) {

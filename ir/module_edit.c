@@ -155,7 +155,7 @@ Instruction **computation_post_order(const Computation *comp, Arena *scratch,
 void computation_sort(Computation *comp)
 {
     if (!is_ordered(comp)) {
-        Arena *scratch = arena_create();
+        Arena *scratch = arena_scratch();
         Instruction **order =
             ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
         uint32_t n = walk(comp, scratch, order);
@@ -179,7 +179,7 @@ typedef struct CallVisit {
 static uint32_t walk_calls(Module *m, Computation **roots, uint32_t root_count,
                            Computation **out)
 {
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     unsigned char *state = ARENA_ARRAY(scratch, unsigned char, m->computation_count);
     CallVisit *stack = ARENA_ARRAY(scratch, CallVisit, (size_t)m->computation_count + 1);
     uint32_t emitted = 0;
@@ -218,7 +218,7 @@ static uint32_t walk_calls(Module *m, Computation **roots, uint32_t root_count,
 
 static void keep_reached(Module *m, Computation **roots, uint32_t root_count)
 {
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     Computation **order = ARENA_ARRAY(scratch, Computation *, m->computation_count);
     uint32_t n = walk_calls(m, roots, root_count, order);
     for (uint32_t i = 0; i < n; i++) {
@@ -236,7 +236,7 @@ void module_remove_dead_computations(Module *m)
 
 void module_sort(Module *m)
 {
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     Computation **all = arena_copy(scratch, m->computations,
                                    m->computation_count * sizeof *m->computations);
     keep_reached(m, all, m->computation_count);

@@ -8,7 +8,7 @@
 
 static void printer_init(Printer *p, Arena *a, PrintForm form)
 {
-    *p = (Printer){.scratch = arena_create(),
+    *p = (Printer){.scratch = arena_scratch(),
                    .form = form,
                    .percent = form == PRINT_LONG || form == PRINT_DEFAULT,
                    .signature = form == PRINT_LONG || form == PRINT_DEFAULT,

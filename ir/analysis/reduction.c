@@ -296,7 +296,7 @@ const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
 const char *reduction_illegal(const Instruction *fusion, bool by_columns)
 {
     const char *why;
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
     if (plan != NULL && by_columns &&
         (plan->minor_reduced || plan->has_full || plan->stage[plan->hero_count - 1] != 0))
@@ -309,7 +309,7 @@ const char *reduction_illegal(const Instruction *fusion, bool by_columns)
 EmitterKind reduction_choose(const Instruction *fusion)
 {
     const char *why;
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
     EmitterKind kind = EMITTER_COUNT;
     if (plan != NULL) {

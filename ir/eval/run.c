@@ -96,7 +96,7 @@ const Plan *eval_plan(Eval *eval, const Computation *comp)
         return plan;
     plan = ARENA_NEW(eval->arena, Plan);
     plan->comp = comp;
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     plan_order(plan, eval->arena, scratch);
     plan_deaths(plan, eval->arena, scratch);
     arena_destroy(scratch);
