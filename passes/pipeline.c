@@ -18,6 +18,7 @@ enum { BY_NAME = 9 }; /* a level that nobody asks for: the pass runs when it is 
 /* clang-format off */
 static const Pass pipeline[] = {
     {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
+    {"annotations",    pass_annotations,    0, true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
     {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies the graphs"},
     {"simplify",       pass_simplify,       1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},

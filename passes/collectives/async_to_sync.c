@@ -10,7 +10,7 @@
  *   r = recv(t), channel_id=1   s = send(x, t), channel_id=1      p = collective-permute(x)
  *   rd = recv-done(r)           sd = send-done(s)             =>  rd = tuple(p, t)  sd = t
  *
- * What the text said about time is dropped: passes below move, combine and fuse, and pairs are
+ * What the text said about time is dropped, a schedule too: passes below move, combine and fuse, and pairs are
  * made again where they pay. A pair that is not complete in one computation stays as it is.
  *
  * Needs: well formed. Keeps: values, control edges, metadata. Ends: one sweep. */
@@ -106,6 +106,19 @@ static bool convert_collective(Sync *s, Instruction *done)
     return true;
 }
 
+enum { NESTING_MOST = 1000 };
+
+/* The computation and all that it calls. */
+static void set_thread(Computation *comp, const char *thread, int depth)
+{
+    comp->execution_thread = thread;
+    for (uint32_t i = 0; i < comp->instruction_count && depth < NESTING_MOST; i++) {
+        const Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst_called_count(inst); k++)
+            set_thread(inst_called(inst, k), thread, depth + 1);
+    }
+}
+
 /* async-done(async-update*(async-start)): a call with all operands that were bound. */
 static bool convert_async(Sync *s, Instruction *done)
 {
@@ -134,7 +147,7 @@ static bool convert_async(Sync *s, Instruction *done)
             all[--at] = link->operands[k];
         link = link->op == OP_ASYNC_START ? NULL : link->operands[0];
     }
-    callee->execution_thread = s->comp->execution_thread;
+    set_thread(callee, s->comp->execution_thread, 0);
     callee->is_async_wrapped = false;
     Instruction *made =
         computation_add(s->comp, OP_CALL, done->shape, operands, all, done->name);
@@ -293,7 +306,8 @@ static bool visit(Computation *comp, Arena *scratch)
 
 bool pass_async_to_sync(Module *m, PassContext *cx)
 {
-    bool changed = false;
+    bool changed = m->config.is_scheduled;
+    m->config.is_scheduled = false;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         if (m->computations[c] != NULL)
             changed |= visit(m->computations[c], cx->scratch);

@@ -5,6 +5,6 @@
 
 #include "passes/pass.h"
 
-PassFn pass_async_to_sync, pass_collective_form;
+PassFn pass_annotations, pass_async_to_sync, pass_collective_form;
 
 #endif

@@ -1,8 +1,8 @@
 /* Collectives in the form that NCCL carries out: pieces contiguous, reductions that it knows.
  *
  *   g = f32[6,4] all-gather(f32[6,2] p), dimensions={1}           of 2 devices
- *   ->  r = f32[1,6,2] reshape(p)     a = f32[2,6,2] all-gather(r), dimensions={0}
- *       t = f32[6,2,2] transpose(a), dimensions={1,0,2}     g = f32[6,4] reshape(t)
+ *   ->  r = f32[1,6,2] form_reshape(p)     a = f32[2,6,2] all-gather(r), dimensions={0}
+ *       t = f32[6,2,2] transpose(a), dimensions={1,0,2}     g = f32[6,4] form_reshape(t)
  *
  * Dimensions: all-gather and reduce-scatter along a later dimension get a dimension of the
  * group's size in front, and one transpose moves it behind (before) the collective; all-to-all
@@ -16,42 +16,32 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/analysis/target.h"
-#include "passes/collectives/collectives.h"
-
-typedef struct Form {
-    Module *m;
-    Computation *comp;
-    const Target *target;
-    Arena *scratch;
-    Computation *reducers[DT_COUNT][4]; /* made so far: by type and operation */
-    bool changed;
-} Form;
+#include "passes/collectives/form.h"
 
 /* -- building ------------------------------------------------------------------------------- */
 
-static const Shape *array(Form *f, DType t, uint32_t rank, const int64_t *dims)
+const Shape *form_array(Form *f, DType t, uint32_t rank, const int64_t *dims)
 {
     return shape_array(f->m->intern, t, rank, dims, NULL, NULL);
 }
 
-static Instruction *unary(OpCode op, const Shape *s, Instruction *x)
+Instruction *form_unary(OpCode op, const Shape *s, Instruction *x)
 {
     Instruction *made = computation_add(x->parent, op, s, 1, &x, NULL);
     made->span = x->span;
     return made;
 }
 
-static Instruction *reshape(const Shape *s, Instruction *x)
+Instruction *form_reshape(const Shape *s, Instruction *x)
 {
-    return x->shape == s ? x : unary(OP_RESHAPE, s, x);
+    return x->shape == s ? x : form_unary(OP_RESHAPE, s, x);
 }
 
-static Instruction *convert(Form *f, Instruction *x, DType t)
+Instruction *form_convert(Form *f, Instruction *x, DType t)
 {
     return x->shape->dtype == t
                ? x
-               : unary(OP_CONVERT, shape_with_dtype(f->m->intern, x->shape, t), x);
+               : form_unary(OP_CONVERT, shape_with_dtype(f->m->intern, x->shape, t), x);
 }
 
 /* Moves dimension `from` to place `to`, the others keep their order. */
@@ -72,10 +62,10 @@ static Instruction *move_dimension(Form *f, Instruction *x, uint32_t from, uint3
     }
     for (uint32_t i = from < to ? from : to; i <= (from < to ? to : from); i++)
         free_of_cost &= i == from || s->dims[i] == 1;
-    const Shape *moved = array(f, s->dtype, s->rank, dims);
+    const Shape *moved = form_array(f, s->dtype, s->rank, dims);
     if (free_of_cost)
-        return reshape(moved, x);
-    Instruction *t = unary(OP_TRANSPOSE, moved, x);
+        return form_reshape(moved, x);
+    Instruction *t = form_unary(OP_TRANSPOSE, moved, x);
     inst_set_ints(t, ATTR_DIMENSIONS, order, s->rank);
     return t;
 }
@@ -89,30 +79,30 @@ static Instruction *split_dimension(Form *f, Instruction *x, uint32_t d, int64_t
         dims[i < d ? i : i + 1] = s->dims[i];
     dims[d] = n;
     dims[d + 1] = s->dims[d] / n;
-    return reshape(array(f, s->dtype, s->rank + 1, dims), x);
+    return form_reshape(form_array(f, s->dtype, s->rank + 1, dims), x);
 }
 
 /* A dimension of size 1 in front. */
-static Instruction *add_front(Form *f, Instruction *x)
+Instruction *form_add_front(Form *f, Instruction *x)
 {
     const Shape *s = x->shape;
     int64_t *dims = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);
     dims[0] = 1;
     memcpy(dims + 1, s->dims, s->rank * sizeof *dims);
-    return reshape(array(f, s->dtype, s->rank + 1, dims), x);
+    return form_reshape(form_array(f, s->dtype, s->rank + 1, dims), x);
 }
 
-static const Shape *with_front(Form *f, const Shape *s, int64_t n)
+const Shape *form_with_front(Form *f, const Shape *s, int64_t n)
 {
     int64_t *dims = arena_copy(f->scratch, s->dims, s->rank * sizeof *dims);
     dims[0] = n;
-    return array(f, s->dtype, s->rank, dims);
+    return form_array(f, s->dtype, s->rank, dims);
 }
 
 /* The collective `like` on other operands; its results one by one. */
-static void add_collective(Form *f, const Instruction *like, OpCode op, uint32_t count,
-                           Instruction *const *operands, const Shape *const *shapes,
-                           Instruction **out)
+void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count,
+                     Instruction *const *operands, const Shape *const *shapes,
+                     Instruction **out)
 {
     const Shape *s = count == 1 ? shapes[0] : shape_tuple(f->m->intern, count, shapes);
     Instruction *made = computation_add(f->comp, op, s, count, operands, like->name);
@@ -134,7 +124,6 @@ static void add_collective(Form *f, const Instruction *like, OpCode op, uint32_t
         out[i] = computation_add(f->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &made, NULL);
         inst_set_int(out[i], ATTR_INDEX, i);
     }
-    f->changed = true;
 }
 
 /* The value that takes the place of the collective. */
@@ -185,18 +174,18 @@ static Instruction *bring_forward(Form *f, Instruction *inst)
         if (!is_plain(x->shape))
             return NULL;
         operands[k] = inst->op == OP_ALL_GATHER
-                          ? add_front(f, x)
+                          ? form_add_front(f, x)
                           : move_dimension(f, split_dimension(f, x, d, size), d, 0);
         int64_t front = inst->op == OP_REDUCE_SCATTER ? 1 : size;
-        shapes[k] = with_front(f, operands[k]->shape, front);
+        shapes[k] = form_with_front(f, operands[k]->shape, front);
     }
-    add_collective(f, inst, inst->op, n, operands, shapes, results);
+    form_collective(f, inst, inst->op, n, operands, shapes, results);
     Instruction *made = n == 1 ? results[0] : results[0]->operands[0];
     inst_set_ints(made, ATTR_DIMENSIONS, &(int64_t){0}, 1);
     for (uint32_t k = 0; k < n; k++) {
         if (inst->op != OP_REDUCE_SCATTER)
             results[k] = move_dimension(f, results[k], 0, d);
-        results[k] = reshape(result_shape(inst, k), results[k]);
+        results[k] = form_reshape(result_shape(inst, k), results[k]);
     }
     return gather_results(inst, results);
 }
@@ -244,7 +233,7 @@ static int reduction_index(OpCode op)
 }
 
 /* `op` on two scalars of type t. */
-static Computation *reducer(Form *f, OpCode op, DType t)
+Computation *form_reducer(Form *f, OpCode op, DType t)
 {
     Computation **known = &f->reducers[t][reduction_index(op)];
     if (*known != NULL)
@@ -267,15 +256,15 @@ static Instruction *with_types(Form *f, Instruction *inst, const DType *types,
     Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
     const Shape **shapes = ARENA_ARRAY(f->scratch, const Shape *, (size_t)n + 1);
     for (uint32_t k = 0; k < n; k++) {
-        operands[k] = convert(f, inst->operands[k], types[k]);
+        operands[k] = form_convert(f, inst->operands[k], types[k]);
         shapes[k] = shape_with_dtype(f->m->intern, result_shape(inst, k), types[k]);
     }
-    add_collective(f, inst, inst->op, n, operands, shapes, results);
+    form_collective(f, inst, inst->op, n, operands, shapes, results);
     Instruction *made = n == 1 ? results[0] : results[0]->operands[0];
     if (apply != NULL)
         inst_set_computation(made, ATTR_TO_APPLY, apply);
     for (uint32_t k = 0; k < n; k++)
-        results[k] = convert(f, results[k], inst->operands[k]->shape->dtype);
+        results[k] = form_convert(f, results[k], inst->operands[k]->shape->dtype);
     return gather_results(inst, results);
 }
 
@@ -306,10 +295,10 @@ static Instruction *apply(Form *f, const Computation *reducer_of, Instruction *x
         const Instruction *from = order[i];
         const Shape *s = shape_with_dtype(f->m->intern, x->shape, from->shape->dtype);
         if (from->op == OP_PARAMETER) {
-            made[from->id] = convert(f, from->parameter == 0 ? x : y, from->shape->dtype);
+            made[from->id] = form_convert(f, from->parameter == 0 ? x : y, from->shape->dtype);
         } else if (from->op == OP_CONSTANT) {
             Instruction *c = computation_add_constant(f->comp, from->literal, NULL);
-            made[from->id] = unary(OP_BROADCAST, s, c);
+            made[from->id] = form_unary(OP_BROADCAST, s, c);
             inst_set_ints(made[from->id], ATTR_DIMENSIONS, NULL, 0);
         } else {
             Instruction **operands =
@@ -345,9 +334,9 @@ static Instruction *part(Form *f, Instruction *x, int64_t i, const Shape *shape)
     dims[0] = (SliceDim){i, i + 1, 1};
     SliceSpec *spec = ARENA_NEW(f->m->arena, SliceSpec);
     *spec = (SliceSpec){s->rank, dims};
-    Instruction *slice = unary(OP_SLICE, with_front(f, s, 1), x);
+    Instruction *slice = form_unary(OP_SLICE, form_with_front(f, s, 1), x);
     inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
-    return reshape(shape, slice);
+    return form_reshape(shape, slice);
 }
 
 /* An all-to-all has no use_global_device_ids: its channel means partitions. */
@@ -382,10 +371,10 @@ static Instruction *reduce_here(Form *f, Instruction *inst)
         uint32_t d = scatters ? (uint32_t)inst_ints(inst, ATTR_DIMENSIONS).data[0] : 0;
         Instruction *pieces =
             scatters ? move_dimension(f, split_dimension(f, x, d, size), d, 0)
-                     : add_front(f, x);
-        const Shape *all = with_front(f, pieces->shape, size);
+                     : form_add_front(f, x);
+        const Shape *all = form_with_front(f, pieces->shape, size);
         Instruction *moved;
-        add_collective(f, inst, scatters ? OP_ALL_TO_ALL : OP_ALL_GATHER, 1, &pieces, &all,
+        form_collective(f, inst, scatters ? OP_ALL_TO_ALL : OP_ALL_GATHER, 1, &pieces, &all,
                        &moved);
         if (!scatters && inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
             inst_set(moved, *inst_attr(inst, ATTR_USE_GLOBAL_DEVICE_IDS));
@@ -393,7 +382,7 @@ static Instruction *reduce_here(Form *f, Instruction *inst)
         Instruction *sum = part(f, moved, 0, s);
         for (int64_t i = 1; i < size; i++)
             sum = apply(f, by, sum, part(f, moved, i, s));
-        results[k] = convert(f, sum, s->dtype);
+        results[k] = form_convert(f, sum, s->dtype);
     }
     return gather_results(inst, results);
 }
@@ -417,7 +406,7 @@ static Instruction *known_reduction(Form *f, Instruction *inst)
     }
     if (!differs)
         return NULL;
-    return with_types(f, inst, types, wanted == own ? by : reducer(f, op, wanted));
+    return with_types(f, inst, types, wanted == own ? by : form_reducer(f, op, wanted));
 }
 
 /* -- the pass ------------------------------------------------------------------------------------ */
@@ -436,6 +425,8 @@ static Instruction *rewrite(Form *f, Instruction *inst)
         Instruction *made = widen_moved(f, inst);
         return made != NULL ? made : bring_forward(f, inst);
     }
+    case OP_RAGGED_ALL_TO_ALL:
+        return form_ragged(f, inst);
     default:
         return NULL;
     }

@@ -1,0 +1,35 @@
+/* What the files of the pass collective-form share: making instructions. */
+#ifndef GXC_PASSES_COLLECTIVES_FORM_H
+#define GXC_PASSES_COLLECTIVES_FORM_H
+
+#include "ir/analysis/target.h"
+#include "passes/collectives/collectives.h"
+
+typedef struct Form {
+    Module *m;
+    Computation *comp;
+    const Target *target;
+    Arena *scratch;
+    Computation *reducers[DT_COUNT][4]; /* made so far: by type and operation */
+} Form;
+
+const Shape *form_array(Form *f, DType t, uint32_t rank, const int64_t *dims);
+/* The shape with another first dimension. */
+const Shape *form_with_front(Form *f, const Shape *s, int64_t n);
+Instruction *form_unary(OpCode op, const Shape *s, Instruction *x);
+Instruction *form_reshape(const Shape *s, Instruction *x); /* x itself if it has the shape */
+Instruction *form_convert(Form *f, Instruction *x, DType t);
+Instruction *form_add_front(Form *f, Instruction *x); /* a dimension of size 1 in front */
+/* The scalar `op`, one of add, multiply, minimum, maximum, of two values of type t. */
+Computation *form_reducer(Form *f, OpCode op, DType t);
+/* The collective `op` with the groups, names and control edges of `like` on other operands;
+ * its results one by one. */
+void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count,
+                     Instruction *const *operands, const Shape *const *shapes,
+                     Instruction **out);
+
+/* A ragged-all-to-all by all-gather, all-to-all of its sizes, and one gather. NULL: it cannot
+ * be expressed so. (ragged.c) */
+Instruction *form_ragged(Form *f, const Instruction *inst);
+
+#endif
