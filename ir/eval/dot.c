@@ -140,6 +140,24 @@ static void dot_views(EvalCall *call, const View *x, const View *y)
              v->shape->dtype, v->data);
 }
 
+/* Run-time sizes of the result: batch, free dimensions of the left, of the right side. */
+static void dot_sizes(EvalCall *call)
+{
+    uint32_t at = 0;
+    for (uint32_t side = 0; side < 2; side++) {
+        const Value *x = call->operands[side];
+        Ints batch =
+            inst_ints(call->inst, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
+        Ints sum = inst_ints(call->inst, side == 0 ? ATTR_LHS_CONTRACTING_DIMS
+                                                   : ATTR_RHS_CONTRACTING_DIMS);
+        for (uint32_t i = 0; i < batch.count && side == 0; i++)
+            value_set_size(call->result, at++, value_size(x, (uint32_t)batch.data[i]));
+        for (uint32_t d = 0; d < x->shape->rank; d++)
+            if (!contains(batch, d) && !contains(sum, d))
+                value_set_size(call->result, at++, value_size(x, d));
+    }
+}
+
 void eval_dot(EvalCall *call)
 {
     if (call->inst->operand_count != 2)
@@ -155,6 +173,7 @@ void eval_dot(EvalCall *call)
                     x->sizes[sum.data[i]]);
     }
     dot_views(call, &l, &r);
+    dot_sizes(call);
 }
 
 /* -- scaled-dot --------------------------------------------------------------------- */

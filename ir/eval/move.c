@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ir/eval/call.h"
+#include "ir/eval/dynamic.h"
 #include "ir/eval/strided.h"
 
 /* The operand's data in the result's type: programs may mix float types. */
@@ -61,8 +62,7 @@ static Value *same_data(EvalCall *call, Value *x, const Shape *shape)
     return v;
 }
 
-/* Moves the data over where nobody else needs it, else copies. */
-static Value *reinterpret(EvalCall *call, uint32_t operand, const Shape *shape)
+Value *eval_reinterpret(EvalCall *call, uint32_t operand, const Shape *shape)
 {
     Value *x = call->operands[operand];
     if (x->owned == NULL &&
@@ -85,41 +85,10 @@ static Value *reinterpret(EvalCall *call, uint32_t operand, const Shape *shape)
 
 void eval_reshape(EvalCall *call)
 {
-    const Value *x = call->operands[0];
-    Value *v = reinterpret(call, 0, call->inst->shape);
-    call->result = v;
-    /* A dynamic dimension that keeps its place from the front or from the back. */
-    uint32_t rank = x->shape->rank, out = v->shape->rank;
-    for (uint32_t d = 0; x->sizes != NULL && d < rank; d++) {
-        if (x->sizes[d] == x->shape->dims[d])
-            continue;
-        int64_t before = 1, product = 1;
-        for (uint32_t k = 0; k < d; k++)
-            before *= x->shape->dims[k];
-        uint32_t at = 0;
-        while (at < out && product < before)
-            product *= v->shape->dims[at++];
-        while (at < out && v->shape->dims[at] == 1 && x->shape->dims[d] != 1)
-            at++;
-        if (at == out || product != before || v->shape->dims[at] != x->shape->dims[d])
-            eval_unsupported(call, "a reshape that splits or merges a dynamic dimension");
-        value_set_size(v, at, x->sizes[d]);
-    }
-}
-
-void eval_dynamic_reshape(EvalCall *call)
-{
-    const Value *x = call->operands[0];
-    if (x->sizes != NULL)
-        eval_unsupported(call, "an operand with dynamic dimensions");
-    int64_t elements = 1;
-    for (uint32_t i = 1; i < call->inst->operand_count; i++)
-        elements *= value_int(call->operands[i], 0);
-    if (elements != x->count)
-        eval_unsupported(call, "sizes whose product is not the operand's element count");
-    Value *v = call->result = reinterpret(call, 0, call->inst->shape);
-    for (uint32_t i = 1; i < call->inst->operand_count; i++)
-        value_set_size(v, i - 1, value_int(call->operands[i], 0));
+    if (call->operands[0]->sizes != NULL)
+        dynamic_reshape(call);
+    else
+        call->result = eval_reinterpret(call, 0, call->inst->shape);
 }
 
 void eval_transpose(EvalCall *call)
@@ -353,7 +322,7 @@ void eval_bitcast(EvalCall *call)
     Value *x = call->operands[0];
     if (shape_elements(from) == x->count && shape_elements(to) == x->count &&
         from->dtype == to->dtype && is_row_major(from) && is_row_major(to)) {
-        call->result = reinterpret(call, 0, to);
+        call->result = eval_reinterpret(call, 0, to);
         return;
     }
     int64_t logical[EVAL_RANK_MAX], physical[EVAL_RANK_MAX];
@@ -389,7 +358,7 @@ void eval_bitcast_convert(EvalCall *call)
     const Value *x = call->operands[0];
     DType from = x->shape->dtype, to = call->inst->shape->dtype;
     if (dtype_info[from].bits >= 8 && dtype_info[to].bits >= 8) {
-        Value *v = call->result = reinterpret(call, 0, call->inst->shape);
+        Value *v = call->result = eval_reinterpret(call, 0, call->inst->shape);
         v->count = shape_elements(v->shape);
         return;
     }
@@ -399,29 +368,4 @@ void eval_bitcast_convert(EvalCall *call)
     char *packed = eval_temp(call, packed_in > packed_out ? packed_in : packed_out, 1);
     number_pack(from, packed, x->data, (size_t)x->count);
     number_unpack(to, v->data, packed, (size_t)v->count);
-}
-
-/* -- dynamic sizes ------------------------------------------------------------------ */
-
-void eval_set_dimension_size(EvalCall *call)
-{
-    int64_t d = inst_ints(call->inst, ATTR_DIMENSIONS).data[0];
-    int64_t size = value_int(call->operands[1], 0), bound = call->inst->shape->dims[d];
-    if (size < 0 || size > bound)
-        eval_fail(call, "size %lld of dimension %lld is not between 0 and %lld",
-                  (long long)size, (long long)d, (long long)bound);
-    const Value *x = call->operands[0];
-    Value *v = eval_result(call);
-    memcpy(v->data, x->data, v->bytes);
-    value_copy_sizes(v, x);
-    value_set_size(v, (uint32_t)d, size);
-}
-
-void eval_get_dimension_size(EvalCall *call)
-{
-    const Value *x = call->operands[0];
-    int64_t d = inst_ints(call->inst, ATTR_DIMENSIONS).data[0];
-    int64_t size = value_size(x, (uint32_t)d);
-    Value *v = eval_result(call);
-    number_set_int(v->shape->dtype, v->data, size);
 }

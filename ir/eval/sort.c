@@ -158,8 +158,10 @@ typedef struct Rows {
     int64_t rows, n;
 } Rows;
 
-static void rows_make(EvalCall *call, Rows *r, const Shape *s, int64_t d)
+/* Of a dynamic dimension only the elements that are there. */
+static void rows_make(EvalCall *call, Rows *r, const Value *x, int64_t d)
 {
+    const Shape *s = x->shape;
     if (s->rank > EVAL_RANK_MAX)
         eval_unsupported(call, "arrays of more than %d dimensions", EVAL_RANK_MAX);
     int64_t strides[EVAL_RANK_MAX];
@@ -173,7 +175,7 @@ static void rows_make(EvalCall *call, Rows *r, const Shape *s, int64_t d)
         r->strides[r->rank++] = strides[k];
         r->rows *= s->dims[k];
     }
-    r->n = r->dims[r->rank] = s->dims[d];
+    r->n = r->dims[r->rank] = value_size(x, (uint32_t)d);
     r->strides[r->rank++] = strides[d];
     strides_row_major(r->rank, r->dims, r->dense);
 }
@@ -253,14 +255,14 @@ void eval_sort(EvalCall *call)
     uint32_t count = inst->operand_count;
     Value *v = eval_result(call);
     Value **results = v->shape->dtype == DT_TUPLE ? v->elements : &v;
-    if (call->operands[0]->shape->rank == 0 || results[0]->count == 0) {
-        for (uint32_t k = 0; k < count; k++)
-            memcpy(results[k]->data, call->operands[k]->data, results[k]->bytes);
-        return;
+    for (uint32_t k = 0; k < count; k++) {
+        value_copy_sizes(results[k], call->operands[k]);
+        memcpy(results[k]->data, call->operands[k]->data, results[k]->bytes);
     }
+    if (call->operands[0]->shape->rank == 0 || results[0]->count == 0)
+        return;
     Rows r;
-    rows_make(call, &r, call->operands[0]->shape,
-              inst_ints(inst, ATTR_DIMENSIONS).data[0]);
+    rows_make(call, &r, call->operands[0], inst_ints(inst, ATTR_DIMENSIONS).data[0]);
     const char **rows = ARENA_ARRAY(call->scratch, const char *, count);
     const Value **operands = ARENA_ARRAY(call->scratch, const Value *, count);
     size_t *sizes = ARENA_ARRAY(call->scratch, size_t, count),

@@ -66,6 +66,18 @@ static const Case cases[] = {
                     "pad=1_0}, to_apply=add }",
      .result = {"{3, 9, 15}"},
      .devices = 1},
+    /* only the elements that are there count */
+    {.program = "add { x = s32[] parameter(0) y = s32[] parameter(1) ROOT z = s32[] "
+                "add(x, y) }\n"
+                "ENTRY e { c = s32[4,2] constant({{1,2},{3,4},{5,6},{7,8}}) n = s32[] "
+                "constant(3)\n"
+                "d = s32[<=4,2] set-dimension-size(c, n), dimensions={0}\n"
+                "r = s32[<=8] reshape(d) z = s32[] constant(0)\n"
+                "s = s32[] reduce(r, z), dimensions={0}, to_apply=add\n"
+                "l = s32[] get-dimension-size(r), dimensions={0}\n"
+                "ROOT t = (s32[], s32[]) tuple(s, l) }",
+     .result = {"( 21, 6 )"},
+     .devices = 1},
     /* running sums, forward and backward */
     {.program =
          ADD "ENTRY e { c = f32[3] constant({1,2,3}) z = f32[] constant(0)\n"
