@@ -61,6 +61,10 @@ typedef struct FusionResult {
 uint32_t emitter_result_count(const Instruction *fusion);
 FusionResult emitter_result(const Instruction *fusion, uint32_t leaf);
 
+/* The dimension along which a reduce-window is cumulative - window i holds all elements up to i (from i
+ * on: *is_reverse) - and whose other dimensions it leaves alone; -1: it is none. */
+int64_t emitter_scan_dimension(const Instruction *inst, bool *is_reverse);
+
 /* The only instruction of this opcode in the fused computation; NULL if there is none or several. */
 const Instruction *emitter_hero(const Instruction *fusion, OpCode op);
 

@@ -165,6 +165,41 @@ static const char *update_slice_illegal(const Instruction *fusion)
     return reason != NULL || count != 0 ? reason : "there is no result";
 }
 
+int64_t emitter_scan_dimension(const Instruction *inst, bool *is_reverse)
+{
+    const Shape *from = inst->operands[0]->shape;
+    const Window *window = inst_window(inst);
+    int64_t along = -1;
+    for (uint32_t d = 0; d < from->rank && d < window->rank; d++) {
+        const WindowDim *w = &window->dims[d];
+        if (w->stride != 1 || w->base_dilation != 1 || w->window_dilation != 1)
+            return -1;
+        if (w->size == 1 && w->pad_low == 0 && w->pad_high == 0)
+            continue;
+        bool is_forward = w->pad_low == w->size - 1 && w->pad_high == 0;
+        bool is_backward = w->pad_high == w->size - 1 && w->pad_low == 0;
+        if (along >= 0 || w->size != from->dims[d] || (!is_forward && !is_backward))
+            return -1;
+        *is_reverse = is_backward;
+        along = d;
+    }
+    return along;
+}
+
+static const char *window_scan_illegal(const Instruction *fusion)
+{
+    bool is_reverse;
+    const char *reason = hero_root_illegal(fusion, OP_REDUCE_WINDOW);
+    if (reason != NULL)
+        return reason;
+    const Instruction *hero = emitter_hero(fusion, OP_REDUCE_WINDOW);
+    if (hero->operand_count / 2 > 8)
+        return "too many arrays are reduced together";
+    return emitter_scan_dimension(hero, &is_reverse) < 0
+               ? "the windows are not cumulative"
+               : NULL;
+}
+
 /* -- all together -------------------------------------------------------------------------------- */
 
 const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
@@ -191,6 +226,8 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
         return hero_root_illegal(fusion, OP_RNG_BIT_GENERATOR);
     case EMITTER_TOPK:
         return hero_root_illegal(fusion, OP_TOPK);
+    case EMITTER_WINDOW_SCAN:
+        return window_scan_illegal(fusion);
     case EMITTER_COUNT:
         break;
     }
@@ -200,9 +237,9 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
 EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
 {
     (void)target;
-    static const EmitterKind own[] = {EMITTER_SCATTER, EMITTER_SORT,
-                                      EMITTER_SELECT_AND_SCATTER, EMITTER_RNG, EMITTER_TOPK,
-                                      EMITTER_UPDATE_SLICE};
+    static const EmitterKind own[] = {
+        EMITTER_SCATTER, EMITTER_SORT,        EMITTER_SELECT_AND_SCATTER, EMITTER_RNG,
+        EMITTER_TOPK,    EMITTER_WINDOW_SCAN, EMITTER_UPDATE_SLICE};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (emitter_illegal(fusion, own[i]) == NULL)
             return own[i];

@@ -1,0 +1,224 @@
+/* Cumulative windows. Where there are many rows that lie side by side, a thread walks along each; else a
+ * block takes a row, chunk by chunk: warps scan their elements by shuffles, and shared memory carries
+ * what came before. */
+#include "codegen/emit/emitters.h"
+#include "codegen/emit/reducer.h"
+#include "codegen/emit/threads.h"
+#include "ir/bug.h"
+
+#define SCAN_THREADS 256
+#define SCAN_MANY_ROWS 4096
+
+typedef struct Scan {
+    const EmitterInput *in;
+    const Instruction *inst;
+    Emit *e;
+    Reducer reducer;
+    const Shape *shape;
+    int64_t along, size, rows;
+    bool is_reverse;
+} Scan;
+
+/* Index of step `at` in row `row`; rows count as they lie in memory. */
+static void place(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
+                  const IndexExpr **out)
+{
+    for (uint32_t i = 0; i < s->shape->rank; i++) {
+        int64_t d = s->shape->layout->minor_to_major[i], size = s->shape->dims[d];
+        if (d == s->along) {
+            out[d] = s->is_reverse
+                         ? ix_add(e->ix, ix_mul(e->ix, at, -1), ix_const(e->ix, size - 1))
+                         : at;
+            continue;
+        }
+        out[d] = ix_mod(e->ix, row, size);
+        row = ix_floordiv(e->ix, row, size);
+    }
+}
+
+static void load(const Scan *s, const IndexExpr *const *index, LLVMValueRef *out)
+{
+    for (uint32_t i = 0; i < s->reducer.count; i++) {
+        emit_element(s->e, s->inst->operands[i], index, &out[i]);
+        out[i] = reducer_widen(&s->reducer, i, out[i]);
+    }
+    s->e->k->at = s->inst->name;
+}
+
+static void store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef *v)
+{
+    LLVMValueRef results[REDUCER_MOST];
+    reducer_finish(&s->reducer, v, results);
+    for (uint32_t i = 0; i < s->reducer.count; i++)
+        emit_store(s->e, fusion_result_arg(s->in->fusion, i),
+                   shape_leaf(s->inst->shape, i), index, &results[i]);
+}
+
+/* -- a thread for each row ------------------------------------------------------------------------------ */
+
+static void walk_row(Emit *e, const void *user, const IndexExpr *row)
+{
+    Scan s = *(const Scan *)user;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    LLVMValueRef sum[REDUCER_MOST], v[REDUCER_MOST];
+    s.e = e;
+    reducer_begin(&s.reducer, e, s.inst);
+    reducer_start(&s.reducer, sum);
+    GxLoop loop;
+    gx_loop_begin(e->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s.size),
+                  emit_index_constant(e, 1), sum, s.reducer.count);
+    emit_scope_begin(e);
+    place(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}), index);
+    load(&s, index, v);
+    reducer_combine(&s.reducer, sum, v, v);
+    store(&s, index, v);
+    emit_scope_end(e);
+    gx_loop_end(e->k, &loop, v);
+}
+
+/* -- a block for each row ------------------------------------------------------------------------------- */
+
+static void choose(Emit *e, uint32_t count, LLVMValueRef condition, const LLVMValueRef *a,
+                   LLVMValueRef *v)
+{
+    for (uint32_t i = 0; i < count; i++)
+        v[i] = LLVMBuildSelect(e->k->builder, condition, a[i], v[i], "");
+}
+
+/* v: of each lane becomes that of all lanes up to it. */
+static void scan_warp(const Scan *s, LLVMValueRef *v)
+{
+    Emit *e = s->e;
+    const Reducer *r = &s->reducer;
+    for (uint32_t distance = 1; distance < 32; distance *= 2) {
+        LLVMValueRef other[REDUCER_MOST];
+        for (uint32_t i = 0; i < r->count; i++)
+            other[i] = shuffle_up(e, r->accumulator[i], v[i], distance, 32);
+        reducer_combine(r, other, v, other);
+        LLVMValueRef has = LLVMBuildICmp(e->k->builder, LLVMIntUGE, gx_lane(e->k),
+                                         gx_i32(e->k, distance), "");
+        choose(e, r->count, has, other, v);
+    }
+}
+
+/* v: what came before the warp joins; carried: the sum of everything so far, then with this chunk. */
+static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef *v,
+                       LLVMValueRef *carried)
+{
+    Emit *e = s->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    const Reducer *r = &s->reducer;
+    LLVMValueRef warp = LLVMBuildLShr(b, gx_tid(k, 0), gx_i32(k, 5), "");
+    LLVMValueRef before[REDUCER_MOST], total[REDUCER_MOST];
+    GxIf last;
+    gx_if_begin(k, &last, LLVMBuildICmp(b, LLVMIntEQ, gx_lane(k), gx_i32(k, 31), ""));
+    for (uint32_t i = 0; i < r->count; i++) {
+        DType t = r->accumulator[i];
+        shared_store(e, t, shared_place(e, room[i], warp, shared_bytes(t)), v[i]);
+    }
+    gx_if_end(k, &last, NULL, 0, NULL);
+    gx_barrier(k);
+    for (uint32_t i = 0; i < r->count; i++)
+        before[i] = carried[i];
+    for (uint32_t w = 0; w < k->block[0] / 32; w++) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            DType t = r->accumulator[i];
+            total[i] = shared_load(
+                e, t, shared_place(e, room[i], gx_i32(k, w), shared_bytes(t)));
+        }
+        choose(e, r->count, LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, w), ""), carried,
+               before);
+        reducer_combine(r, carried, total, carried);
+    }
+    reducer_combine(r, before, v, v);
+    gx_barrier(k);
+}
+
+static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room,
+                       LLVMValueRef first, LLVMValueRef *carried)
+{
+    Emit *e = s->e;
+    Kernel *k = e->k;
+    uint32_t count = s->reducer.count;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    LLVMValueRef v[REDUCER_MOST], other[REDUCER_MOST];
+    LLVMValueRef at = LLVMBuildAdd(k->builder, first, to_index(e, gx_tid(k, 0)), "");
+    LLVMValueRef exists =
+        LLVMBuildICmp(k->builder, LLVMIntSLT, at, emit_index_constant(e, s->size), "");
+    GxIf guard;
+    for (uint32_t i = 0; i < count; i++)
+        other[i] = carried[i]; /* behind the row: read by nobody */
+    place(e, s, row, emit_variable(e, at, (Range){0, s->size - 1}), index);
+    gx_if_begin(k, &guard, exists);
+    emit_scope_begin(e);
+    load(s, index, v);
+    emit_scope_end(e);
+    gx_if_else(k, &guard, v, count);
+    gx_if_end(k, &guard, other, count, v);
+    scan_warp(s, v);
+    scan_block(s, room, v, carried);
+    gx_if_begin(k, &guard, exists);
+    emit_scope_begin(e);
+    store(s, index, v);
+    emit_scope_end(e);
+    gx_if_end(k, &guard, NULL, 0, NULL);
+}
+
+static Kernel *scan_rows(Scan *s)
+{
+    const EmitterInput *in = s->in;
+    uint32_t threads = 32, room[REDUCER_MOST];
+    while (threads < s->size && threads < SCAN_THREADS)
+        threads *= 2;
+    if (s->rows > INT32_MAX)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld rows", s->inst->name,
+                     (long long)s->rows);
+    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
+                              (uint32_t[3]){threads, 1, 1},
+                              (uint32_t[3]){(uint32_t)s->rows, 1, 1});
+    Emit *e = s->e = emitter_begin(in, k, 1);
+    Reducer *r = &s->reducer;
+    reducer_begin(r, e, s->inst);
+    const IndexExpr *row =
+        emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, s->rows - 1});
+    LLVMValueRef carried[REDUCER_MOST], next[REDUCER_MOST];
+    reducer_start(r, carried);
+    for (uint32_t i = 0; i < r->count; i++) {
+        unsigned bytes = shared_bytes(r->accumulator[i]);
+        room[i] = gx_shared_alloc(k, (uint64_t)bytes * threads / 32, bytes);
+    }
+    GxLoop loop;
+    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s->size),
+                  emit_index_constant(e, threads), carried, r->count);
+    emit_scope_begin(e);
+    for (uint32_t i = 0; i < r->count; i++)
+        next[i] = carried[i];
+    scan_chunk(s, row, room, loop.index, next);
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, next);
+    kernel_finish(k);
+    return k;
+}
+
+Kernel *emitter_window_scan(const EmitterInput *in)
+{
+    const Instruction *inst = emitter_hero(in->fusion, OP_REDUCE_WINDOW);
+    Scan s = {.in = in, .inst = inst, .shape = inst->operands[0]->shape};
+    s.along = emitter_scan_dimension(inst, &s.is_reverse);
+    s.size = s.shape->dims[s.along];
+    s.rows = s.size == 0 ? 0 : shape_elements(s.shape) / s.size;
+    bool side_by_side = false;
+    for (uint32_t i = 0; i < s.shape->rank; i++) {
+        int64_t d = s.shape->layout->minor_to_major[i];
+        if (s.shape->dims[d] == 1)
+            continue;
+        side_by_side = d != s.along;
+        break;
+    }
+    if (s.size > 32 && !(side_by_side && s.rows >= SCAN_MANY_ROWS))
+        return scan_rows(&s);
+    Emit *e = emit_for_elements(in, s.rows, 1, walk_row, &s);
+    kernel_finish(e->k);
+    return e->k;
+}
