@@ -247,15 +247,39 @@ static void ask_nccl(const gxrt_session *s, size_t i, char *text, size_t size)
     }
 }
 
-static void strike(gxrt_session *s, size_t device, const char *why)
+/* Of all local devices the one that is furthest behind: what it waits for came first. */
+static size_t furthest_behind(const gxrt_session *s, size_t device)
+{
+    const DeviceTracks *tracks = s->watchdog->tracks;
+    for (size_t i = 0; i < s->device_count; i++) {
+        bool pending = tracks[i].tail != tracks[i].head;
+        bool later = tracks[device].tail == tracks[device].head ||
+                     tracks[i].tail < tracks[device].tail;
+        device = pending && later ? i : device;
+    }
+    return device;
+}
+
+static void strike(gxrt_session *s, size_t device)
 {
     Watchdog *w = s->watchdog;
     char places[REPORT] = "";
     for (size_t i = 0; i < s->device_count; i++) {
         describe(s, i, places, sizeof places);
     }
+    device = furthest_behind(s, device);
+    DeviceTracks *t = &w->tracks[device];
+    const char *waits = t->waits;
     w->report[0] = 0;
-    append(w->report, sizeof w->report, "device %u: %s", s->devices[device].number, why);
+    append(w->report, sizeof w->report, "device %u: ", s->devices[device].number);
+    if (t->tail != t->head) {
+        append_command(s, w->report, sizeof w->report,
+                       t->ring[t->tail % TRACKED].command);
+    } else {
+        append(w->report, sizeof w->report, "%s", waits ? waits : "waiting");
+    }
+    append(w->report, sizeof w->report, " was not done within %.3g s",
+           s->options.timeout_seconds);
     ask_nccl(s, device, w->report, sizeof w->report);
     append(w->report, sizeof w->report, "%s", places);
     ask_others(s, places, w->report, sizeof w->report);
@@ -283,14 +307,12 @@ static void take_away(const gxrt_session *s, size_t i)
     }
 }
 
-/* `step`: seconds since the last look, as far as they count: a process that was stopped for a
- * while has not been waiting. */
+/* Whether the device has waited too long. `step`: seconds since the last look, as far as they
+ * count: a process that was stopped for a while has not been waiting. */
 static bool look(gxrt_session *s, size_t i, double step)
 {
     DeviceTracks *t = &s->watchdog->tracks[i];
     Device *d = &s->devices[i];
-    double limit = s->options.timeout_seconds;
-    char why[512] = "";
     if (s->cuda->context_push(d->context) != CUDA_SUCCESS) {
         return false;
     }
@@ -301,16 +323,22 @@ static bool look(gxrt_session *s, size_t i, double step)
     unsigned number = t->waits_number;
     t->waited = waits && number == t->waits_seen ? t->waited + step : 0;
     t->waits_seen = number;
-    if (t->tail != t->head && t->stalled > limit) {
-        append_command(s, why, sizeof why, t->ring[t->tail % TRACKED].command);
-        append(why, sizeof why, " was not done within %.3g s", limit);
-    } else if (waits && t->waited > limit) {
-        append(why, sizeof why, "%s took more than %.3g s", waits, limit);
-    } else {
-        return false;
+    double limit = s->options.timeout_seconds;
+    return (t->tail != t->head && t->stalled > limit) || (waits && t->waited > limit);
+}
+
+/* Looks at every device; true if the wait of one is over. */
+static bool look_at_all(gxrt_session *s, double step)
+{
+    size_t late = s->device_count;
+    for (size_t i = 0; i < s->device_count; i++) {
+        bool is_late = look(s, i, step);
+        late = is_late && late == s->device_count ? i : late;
     }
-    strike(s, i, why);
-    return true;
+    if (late < s->device_count) {
+        strike(s, late);
+    }
+    return late < s->device_count;
 }
 
 static void *watch(void *argument)
@@ -330,9 +358,7 @@ static void *watch(void *argument)
         pthread_mutex_unlock(&w->mutex);
         double step = now() - before;
         before += step;
-        for (size_t i = 0; i < s->device_count && !struck; i++) {
-            struck = look(s, i, step < 0.2 ? step : 0.2);
-        }
+        struck = struck || look_at_all(s, step < 0.2 ? step : 0.2);
         pthread_mutex_lock(&w->mutex);
     }
     pthread_mutex_unlock(&w->mutex);

@@ -245,17 +245,20 @@ static bool messages_run(RoomSeat *s, Collective *calls, size_t count, Finding *
 {
     for (;;) {
         bool all_done = true, moved = false;
+        uint32_t waits_for = 0;
         uint64_t change = room_change(s);
         for (size_t i = 0; i < count; i++) {
             if (!is_message(&calls[i]) || message_is_done(&calls[i]))
                 continue;
             if (message_is_first(calls, i) && !message_step(s, &calls[i], out, &moved))
                 return false;
+            if (all_done && !message_is_done(&calls[i]))
+                waits_for = calls[i].root + 1;
             all_done = all_done && message_is_done(&calls[i]);
         }
         if (all_done)
             return true;
-        if (!moved && !room_wait_change(s, change))
+        if (!moved && !room_wait_change(s, change, waits_for))
             return report_end(s, out);
     }
 }

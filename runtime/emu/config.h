@@ -15,7 +15,7 @@
  *                            a random number up to that
  *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails
  *   GXEMU_NCCL_VERSION=n     as ncclGetVersion gives it, 22707
- *   GXEMU_LOSE_RANK=r:k      rank r of a world never does its k-th call of a communicator
+ *   GXEMU_LOSE_RANK=r:k      rank r of a world never does its k-th call of a communicator (once a process)
  *   GXEMU_DELAY_RANK=r:us    microseconds before each collective of rank r */
 #ifndef GXC_RUNTIME_EMU_CONFIG_H
 #define GXC_RUNTIME_EMU_CONFIG_H

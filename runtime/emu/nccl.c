@@ -33,6 +33,7 @@ struct ncclComm {
     CUcontext context;
     uint32_t world_rank; /* in the communicator that this one was split from first */
     bool is_ready;       /* all ranks have come */
+    bool is_lost;        /* GXEMU_LOSE_RANK has struck here */
     uint64_t calls, collectives, splits;
     unsigned users; /* operations under way, and the owner; guarded by emu_lock */
     ncclResult_t error;
@@ -367,11 +368,21 @@ static void receives_note(const Batch *b)
     }
 }
 
+/* The first communicator on which the rank comes so far is where it stays; later ones, made
+ * after the error, work. */
 static bool is_lost(const Batch *b)
 {
+    static bool has_struck; /* guarded by emu_lock */
     const EmuConfig *c = emu_config();
-    return c->lose_call != 0 && (uint32_t)c->lose_rank == b->comm->world_rank &&
-           b->calls[b->count - 1].call >= c->lose_call;
+    if (c->lose_call == 0 || (uint32_t)c->lose_rank != b->comm->world_rank ||
+        b->calls[b->count - 1].call < c->lose_call)
+        return false;
+    pthread_mutex_lock(&emu_lock);
+    b->comm->is_lost = b->comm->is_lost || !has_struck;
+    has_struck = true;
+    bool lost = b->comm->is_lost;
+    pthread_mutex_unlock(&emu_lock);
+    return lost;
 }
 
 static void rank_delay(const Batch *b)
@@ -389,7 +400,7 @@ static bool batch_run(Operation *op, Finding *out)
     Batch *b = (Batch *)(void *)op;
     rank_delay(b);
     if (is_lost(b)) {
-        while (room_wait_change(&b->comm->seat, room_change(&b->comm->seat))) {
+        while (room_wait_change(&b->comm->seat, room_change(&b->comm->seat), 0)) {
         }
         return true;
     }

@@ -16,7 +16,8 @@
 
 typedef struct RoomRank {
     bool is_present;
-    uint64_t entered; /* the barrier at which it was seen last, from 1 */
+    uint64_t entered;   /* the barrier at which it was seen last, from 1 */
+    uint32_t waits_for; /* a message with this rank - 1; 0: no message */
     RoomCall call;
     /* The last two splits: a rank may post the next one while others still read this one. */
     struct {
@@ -278,15 +279,25 @@ static bool barrier_pass(RoomSeat *s)
     return r->barriers != now;
 }
 
+/* Somebody waits for this rank, which itself neither is at the barrier nor waits for others. */
+static bool is_missing(const Room *r, uint32_t rank, uint32_t ranks)
+{
+    if (r->rank[rank].waits_for != 0 ||
+        (r->at_barrier > 0 && r->rank[rank].entered == r->barriers + 1))
+        return false;
+    bool waited_for = r->at_barrier > 0;
+    for (uint32_t i = 0; i < ranks && !waited_for; i++)
+        waited_for = r->rank[i].waits_for == rank + 1;
+    return waited_for;
+}
+
 bool room_missing(RoomSeat *s, char text[ROOM_TEXT_BYTES])
 {
-    Room *r = s->room;
     size_t at = 0;
     text[0] = '\0';
     room_lock(s);
-    for (uint32_t i = 0; i < s->ranks && r->at_barrier > 0 && at + 32 < ROOM_TEXT_BYTES;
-         i++) {
-        if (r->rank[i].entered != r->barriers + 1)
+    for (uint32_t i = 0; i < s->ranks && at + 32 < ROOM_TEXT_BYTES; i++) {
+        if (is_missing(s->room, i, s->ranks))
             at += (size_t)snprintf(text + at, ROOM_TEXT_BYTES - at, "%srank %" PRIu32,
                                    at > 0 ? ", " : "", i);
     }
@@ -355,11 +366,14 @@ uint64_t room_change(RoomSeat *s)
     return change;
 }
 
-bool room_wait_change(RoomSeat *s, uint64_t change)
+bool room_wait_change(RoomSeat *s, uint64_t change, uint32_t waits_for)
 {
     room_lock(s);
+    s->room->rank[s->rank].waits_for = waits_for;
     while (s->room->change == change && !room_is_broken(s))
         room_sleep(s);
+    if (!room_is_broken(s))
+        s->room->rank[s->rank].waits_for = 0;
     bool broken = room_is_broken(s);
     room_unlock(s);
     return !broken;

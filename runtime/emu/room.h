@@ -56,7 +56,7 @@ void room_fail(RoomSeat *seat, const char *text);
 
 /* Waits until all ranks have called it. */
 bool room_barrier(RoomSeat *seat);
-/* Which ranks are missing at a barrier at which others wait; false if none is. */
+/* Which ranks others wait for, at a barrier or for a message; false if none is missing. */
 bool room_missing(RoomSeat *seat, char text[ROOM_TEXT_BYTES]);
 /* A barrier at which all ranks say what they do; *out_calls is valid until the next one. */
 bool room_announce(RoomSeat *seat, const RoomCall *call, const RoomCall **out_calls);
@@ -71,9 +71,10 @@ typedef struct RoomMail {
 } RoomMail;
 bool room_try_send(RoomSeat *seat, uint32_t to, const RoomMail *mail, const void *data);
 bool room_try_receive(RoomSeat *seat, uint32_t from, RoomMail *out, void *data);
-/* Waits until something changed since `change` was read with room_change. */
 uint64_t room_change(RoomSeat *seat);
-bool room_wait_change(RoomSeat *seat, uint64_t change);
+/* Waits until something changed since `change` was read with room_change; waits_for: 1 + the
+ * rank with which a message is exchanged, or 0. */
+bool room_wait_change(RoomSeat *seat, uint64_t change, uint32_t waits_for);
 
 /* Split: posts (colour, key) as split number `number` of this room, waits for all, and gives
  * the rank's place: *out_rank of *out_ranks. colour -1: no group. */

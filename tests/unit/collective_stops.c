@@ -1,0 +1,289 @@
+/* A matrix of stops: 24 collectives on 8 emulated devices, and for every device and every
+ * operation one run in which that device never does it. Each run ends within its timeout and
+ * names device and operation, and the next one in the same process works. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/gxrt.h"
+#include "runtime/plan.h"
+
+enum { DEVICES = 8, N = 8, OPERATIONS = 24, AT_ONCE = 8 };
+
+static char folder[512]; /* where libgxemu.so is */
+
+/* In turn; with the calls of NCCL that each is on every device. */
+static const struct {
+    uint32_t kind;
+    int64_t elements; /* of the result */
+    int calls;
+} kinds[] = {
+    {PLAN_ALL_REDUCE, N, 1},
+    {PLAN_ALL_GATHER, N *DEVICES, 1},
+    {PLAN_REDUCE_SCATTER, N / DEVICES, 1},
+    {PLAN_ALL_TO_ALL, N, 2 * DEVICES},
+    {PLAN_COLLECTIVE_PERMUTE, N, 2},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static uint32_t value(PlanBuilder *b, bool result, int64_t n)
+{
+    uint32_t index = result ? b->results_count : b->arguments_count;
+    uint64_t bytes = (uint64_t)n * 4;
+    PlanAllocation a = {.kind = result ? PLAN_RESULT : PLAN_ARGUMENT,
+                        .index = index,
+                        .alignment = 4,
+                        .bytes = bytes};
+    PlanSlice s = {.allocation = plan_add_allocations(b, &a, 1), .bytes = bytes};
+    PlanValue v = {.dtype = plan_string(b, "f32"),
+                   .element_bits = 32,
+                   .rank = 1,
+                   .dims = plan_add_numbers(b, (int64_t[]){n, 0}, 2),
+                   .slice = plan_add_slices(b, &s, 1),
+                   .alias = PLAN_NONE,
+                   .size_of = PLAN_NONE,
+                   .bytes = bytes};
+    if (result)
+        plan_add_results(b, &v, 1);
+    else
+        plan_add_arguments(b, &v, 1);
+    return v.slice;
+}
+
+static void add_operation(PlanBuilder *b, int i, uint32_t in, uint32_t ring)
+{
+    char name[32];
+    snprintf(name, sizeof name, "op.%d", i);
+    PlanCollective op = {.kind = kinds[i % KINDS].kind,
+                         .reduction = PLAN_REDUCE_SUM,
+                         .dtype = plan_string(b, "f32"),
+                         .dtypes = PLAN_NONE};
+    if (op.kind == PLAN_COLLECTIVE_PERMUTE) {
+        op.pairs = ring;
+        op.pair_count = DEVICES;
+    }
+    PlanArg args[2] = {
+        {PLAN_ARG_SLICE, PLAN_READ, in, 0},
+        {PLAN_ARG_SLICE, PLAN_WRITE, value(b, true, kinds[i % KINDS].elements), 0}};
+    PlanCommand c = {.kind = PLAN_COLLECTIVE,
+                     .name = plan_string(b, name),
+                     .signal = PLAN_NONE,
+                     .index = plan_add_collectives(b, &op, 1)};
+    plan_command(b, &c, args, 2);
+}
+
+static gxrt_program *make_program(void **out_file)
+{
+    PlanBuilder b;
+    plan_builder_init(&b);
+    b.info[0].target = plan_string(&b, "sm_90a");
+    b.info[0].sm = 90;
+    b.info[0].suffix = 'a';
+    b.info[0].partitions = DEVICES;
+    int64_t all[DEVICES + 1] = {DEVICES};
+    int64_t ring[2 * DEVICES];
+    for (int i = 0; i < DEVICES; i++) {
+        all[i + 1] = i;
+        ring[2 * i] = i;
+        ring[2 * i + 1] = (i + 1) % DEVICES;
+    }
+    PlanClique clique = {.name = plan_string(&b, "all"),
+                         .mode = PLAN_FLATTENED_ID,
+                         .group_count = 1,
+                         .groups = plan_add_numbers(&b, all, DEVICES + 1),
+                         .number_count = DEVICES + 1};
+    plan_add_cliques(&b, &clique, 1);
+    uint32_t pairs = plan_add_numbers(&b, ring, 2 * DEVICES);
+    uint32_t in = value(&b, false, N);
+    for (int i = 0; i < OPERATIONS; i++)
+        add_operation(&b, i, in, pairs);
+    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+    const uint64_t layout[3] = {64, 192, 1};
+    memcpy(elf + 40, &layout[0], 8);
+    elf[58] = 64;
+    elf[60] = 2;
+    elf[62] = 1;
+    memcpy(elf + 128 + 24, &layout[1], 8);
+    memcpy(elf + 128 + 32, &layout[2], 8);
+    memcpy(b.info[0].elf_header, elf, 64);
+    b.info[0].cubin_bytes = sizeof elf;
+    PlanElfSection section = {PLAN_ELF_PLAN, NULL, 0};
+    void *plan;
+    size_t size;
+    const char *error;
+    gxrt_program *program = NULL;
+    plan_write(&b, &plan, &section.size);
+    plan_builder_deinit(&b);
+    section.bytes = plan;
+    plan_elf_append(elf, sizeof elf, &section, 1, out_file, &size, &error);
+    free(plan);
+    if (gxrt_program_open_memory(*out_file, size, &program) != GXRT_OK)
+        fprintf(stderr, "%s\n", gxrt_last_error());
+    return program;
+}
+
+static gxrt_status execute(gxrt_session *s, gxrt_buffer *arguments,
+                           gxrt_buffer (*results)[OPERATIONS])
+{
+    gxrt_run runs[DEVICES];
+    gxrt_status st = GXRT_OK;
+    for (size_t d = 0; d < DEVICES && st == GXRT_OK; d++) {
+        const float in[N] = {1, 2, 3, 4, 5, 6, 7, 8};
+        arguments[d] =
+            (gxrt_buffer){.struct_size = sizeof *arguments, .bytes = sizeof in};
+        st = gxrt_allocate(s, d, sizeof in, &arguments[d].data);
+        st = st == GXRT_OK ? gxrt_copy_to_device(s, d, arguments[d].data, in, sizeof in)
+                           : st;
+        for (size_t i = 0; i < OPERATIONS && st == GXRT_OK; i++) {
+            gxrt_buffer *r = &results[d][i];
+            *r = (gxrt_buffer){.struct_size = sizeof *r,
+                               .bytes = 4 * (uint64_t)kinds[i % KINDS].elements};
+            st = gxrt_allocate(s, d, r->bytes, &r->data);
+        }
+        runs[d] =
+            (gxrt_run){sizeof *runs, NULL, &arguments[d], 1, results[d], OPERATIONS};
+    }
+    st = st == GXRT_OK ? gxrt_execute(s, DEVICES, runs) : st;
+    for (size_t d = 0; d < DEVICES && st == GXRT_OK; d++) {
+        float sums[N] = {0};
+        st = gxrt_copy_to_host(s, d, sums, results[d][0].data, sizeof sums);
+        if (st == GXRT_OK && sums[7] != 64)
+            fprintf(stderr, "wrong sum %g\n", (double)sums[7]);
+    }
+    return st;
+}
+
+static gxrt_status run_once(const gxrt_program *program, double timeout)
+{
+    gxrt_session_options options = {.struct_size = sizeof options,
+                                    .device = "emu",
+                                    .library_path = folder,
+                                    .timeout_seconds = timeout};
+    static gxrt_buffer arguments[DEVICES];
+    static gxrt_buffer results[DEVICES][OPERATIONS];
+    gxrt_session *s = NULL;
+    memset(arguments, 0, sizeof arguments);
+    memset(results, 0, sizeof results);
+    gxrt_status st = gxrt_session_create(program, &options, &s);
+    st = st == GXRT_OK ? execute(s, arguments, results) : st;
+    for (size_t d = 0; s && d < DEVICES; d++) {
+        gxrt_free(s, d, arguments[d].data);
+        for (size_t i = 0; i < OPERATIONS; i++)
+            gxrt_free(s, d, results[d][i].data);
+    }
+    gxrt_session_destroy(s);
+    return st;
+}
+
+/* Stops device `number % DEVICES` at operation `number / DEVICES`; 0 if all is as it should. */
+static int stop(int number)
+{
+    int device = number % DEVICES;
+    int operation = number / DEVICES;
+    int call = 0;
+    char text[64];
+    char want[2][64];
+    void *file;
+    for (int i = 0; i <= operation; i++)
+        call += kinds[i % KINDS].calls;
+    snprintf(text, sizeof text, "%d:%d", device, call);
+    setenv("GXEMU_LOSE_RANK", text, 1);
+    gxrt_program *program = make_program(&file);
+    gxrt_status st = run_once(program, 1);
+    snprintf(want[0], sizeof want[0], " op.%d (command %d) was not done", operation,
+             operation);
+    snprintf(want[1], sizeof want[1], "NCCL: rank %d of this communicator did not",
+             device);
+    int wrong = st != GXRT_WORLD_FAILED || !strstr(gxrt_last_error(), want[0]) ||
+                !strstr(gxrt_last_error(), want[1]);
+    if (wrong)
+        fprintf(stderr, "device %d, operation %d: %s: %s\n", device, operation,
+                gxrt_status_name(st), gxrt_last_error());
+    if (!wrong && run_once(program, 20) != GXRT_OK) {
+        fprintf(stderr, "device %d, operation %d, the next run: %s\n", device, operation,
+                gxrt_last_error());
+        wrong = 1;
+    }
+    gxrt_program_destroy(program);
+    free(file);
+    return wrong;
+}
+
+typedef struct Child {
+    pid_t pid;
+    int out;
+} Child;
+
+static Child start(int (*body)(int), int argument)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    Child c = {fork(), ends[0]};
+    if (c.pid == 0) {
+        dup2(ends[1], 2);
+        alarm(60);
+        _exit(body(argument));
+    }
+    close(ends[1]);
+    return c;
+}
+
+/* The exit code, and what the child has said. */
+static int finish(Child c, char *text, size_t size)
+{
+    int status;
+    size_t at = 0;
+    for (ssize_t n; at + 1 < size && (n = read(c.out, text + at, size - at - 1)) > 0;)
+        at += (size_t)n;
+    text[at] = 0;
+    close(c.out);
+    waitpid(c.pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+static void test_stops(void **state)
+{
+    (void)state;
+    Child running[AT_ONCE];
+    for (int first = 0; first < DEVICES * OPERATIONS; first += AT_ONCE) {
+        for (int i = 0; i < AT_ONCE; i++)
+            running[i] = start(stop, first + i);
+        for (int i = 0; i < AT_ONCE; i++) {
+            char text[4096];
+            int code = finish(running[i], text, sizeof text);
+            if (code != 0 || text[0])
+                fail_msg("exit %d: %s", code, text);
+        }
+    }
+}
+
+/* libgxemu.so lies two folders above the unit tests. */
+static int find_emulator(void **state)
+{
+    (void)state;
+    const char *given = getenv("GXC_LIBRARIES");
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 16);
+    if (given) {
+        snprintf(folder, sizeof folder, "%s", given);
+        return 0;
+    }
+    if (n <= 0)
+        return 1;
+    folder[n] = 0;
+    strcpy(strrchr(folder, '/'), "/../..");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stops)};
+    return cmocka_run_group_tests(tests, find_emulator, NULL);
+}
