@@ -117,7 +117,16 @@ typedef struct Message {
     Value **values;
 } Message;
 
+/* What a recv waits for. Its value carries the number of this in its second element, so that
+ * recv-done finds it whatever way the value has gone. */
+typedef struct Expected {
+    const void *key;
+    int64_t source; /* device; -1: nobody sends */
+} Expected;
+
 struct CollectiveState {
+    Expected *expected;
+    size_t expected_count, expected_capacity;
     Meeting *meetings;
     Message *messages, **messages_end;
     Meeting **waiting; /* [device_count] */
@@ -448,13 +457,13 @@ static void message_send(EvalCall *call, const void *key, uint32_t target, uint3
     c->messages_end = &m->next;
 }
 
-/* The oldest message for this device, taken out of the queue; NULL if there is none. */
-static Message *message_take(EvalCall *call, const void *key)
+/* The oldest message from source to this device, taken out of the queue; NULL: there is none. */
+static Message *message_take(EvalCall *call, const void *key, int64_t source)
 {
     CollectiveState *c = call->eval->collectives;
     for (Message **at = &c->messages; *at != NULL; at = &(*at)->next) {
         Message *m = *at;
-        if (m->key != key || m->target != call->device->id)
+        if (m->key != key || m->source != source || m->target != call->device->id)
             continue;
         *at = m->next;
         if (m->next == NULL)
@@ -496,11 +505,12 @@ static void permute(EvalCall *call)
         call->phase = 1;
     }
     Value **parts = ARENA_ARRAY(call->scratch, Value *, inst->operand_count);
-    if (partner(call, pairs, by_partition, true) < 0) {
+    int64_t source = partner(call, pairs, by_partition, true);
+    if (source < 0) {
         for (uint32_t k = 0; k < inst->operand_count; k++)
             parts[k] = value_zero(&call->eval->heap, call->operands[k]->shape);
     } else {
-        Message *m = message_take(call, inst);
+        Message *m = message_take(call, inst, source);
         if (m == NULL) {
             call->parked = true;
             return;
@@ -557,12 +567,35 @@ static IntLists send_pairs(EvalCall *call, const Instruction *inst)
     return (IntLists){pairs, n / 2};
 }
 
-/* Channels are keys like instructions are: an address of their own each. */
+/* Whether the module has an instruction of this opcode with this channel. */
+static bool has_channel(const Module *m, OpCode op, int64_t channel)
+{
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++)
+            if (comp->instructions[i] != NULL && comp->instructions[i]->op == op &&
+                inst_int(comp->instructions[i], ATTR_CHANNEL_ID, 0) == channel)
+                return true;
+    }
+    return false;
+}
+
+/* What joins a send and a recv: their channel. One whose channel has no other end is joined to
+ * another such one by the order alone, as transfers between two devices are on a GPU. */
 static const void *channel_key(EvalCall *call, const Instruction *inst)
 {
+    const void *key = pointer_map_get(&call->eval->groups, inst);
+    if (key != NULL)
+        return key;
     int64_t channel = inst_int(inst, ATTR_CHANNEL_ID, 0);
+    OpCode other = inst->op == OP_SEND ? OP_RECV : OP_SEND;
+    if (!has_channel(call->eval->module, other, channel))
+        channel = 0;
     const char *name = arena_printf(call->scratch, "channel %lld", (long long)channel);
-    return intern_string(eval_intern(call), name);
+    const char *text = intern_string(eval_intern(call), name);
+    pointer_map_set(&call->eval->groups, call->eval->arena, inst,
+                    (void *)(uintptr_t)text);
+    return text;
 }
 
 static void send(EvalCall *call)
@@ -578,18 +611,44 @@ static void send(EvalCall *call)
     call->result = v;
 }
 
+static void recv(EvalCall *call)
+{
+    CollectiveState *c = call->eval->collectives;
+    Expected e = {
+        channel_key(call, call->inst),
+        partner(call, send_pairs(call, call->inst), call->eval->partitions > 1, true)};
+    size_t i = 0;
+    while (i < c->expected_count &&
+           (c->expected[i].key != e.key || c->expected[i].source != e.source))
+        i++;
+    if (i == c->expected_count) {
+        c->expected = arena_grow(call->eval->arena, c->expected, &c->expected_capacity,
+                                 i + 1, sizeof *c->expected);
+        c->expected[c->expected_count++] = e;
+    }
+    Value *v = value_zero(&call->eval->heap, call->inst->shape);
+    number_set_int(v->elements[1]->shape->dtype, v->elements[1]->data, (int64_t)i);
+    call->result = v;
+}
+
 static void recv_done(EvalCall *call)
 {
-    const Instruction *recv = call->inst->operands[0];
-    Value *data = value_retain(call->operands[0]->elements[0]);
-    if (partner(call, send_pairs(call, recv), call->eval->partitions > 1, true) >= 0) {
-        Message *m = message_take(call, channel_key(call, recv));
-        value_release(data);
+    const Value *pending = call->operands[0];
+    int64_t number = value_int(pending->elements[1], 0);
+    const CollectiveState *c = call->eval->collectives;
+    if (number < 0 || (uint64_t)number >= c->expected_count)
+        eval_fail(call, "its operand does not come from a recv");
+    const Expected *e = &c->expected[number];
+    Value *data = pending->elements[0];
+    if (e->source >= 0) {
+        Message *m = message_take(call, e->key, e->source);
         if (m == NULL) {
             call->parked = true;
             return;
         }
         data = m->values[0];
+    } else {
+        value_retain(data);
     }
     Value *v = value_tuple(&call->eval->heap, call->inst->shape);
     v->elements[0] = data;
@@ -601,10 +660,10 @@ void eval_send_recv(EvalCall *call)
 {
     if (call->inst->op == OP_SEND)
         send(call);
-    else if (call->inst->op == OP_RECV_DONE && call->inst->operands[0]->op == OP_RECV)
-        recv_done(call);
+    else if (call->inst->op == OP_RECV)
+        recv(call);
     else if (call->inst->op == OP_RECV_DONE)
-        eval_unsupported(call, "a recv that is not its operand itself");
+        recv_done(call);
     else
-        call->result = value_zero(&call->eval->heap, call->inst->shape);
+        call->result = value_token(&call->eval->heap, call->inst->shape);
 }

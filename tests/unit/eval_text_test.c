@@ -203,6 +203,16 @@ static const Case cases[] = {
      "}",
      .result = {"{1}", "{1}"},
      .devices = 2},
+    {.program = "ENTRY e { i = u32[] replica-id() t = token[] after-all()\n"
+                "s = (u32[], u32[], token[]) send(i, t), channel_id=1,\n"
+                "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+                "r = (u32[], u32[], token[]) recv(t), channel_id=1,\n"
+                "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+                "sd = token[] send-done(s), channel_id=1\n"
+                "rd = (u32[], token[]) recv-done(r), channel_id=1\n"
+                "ROOT x = u32[] get-tuple-element(rd), index=0 }",
+     .result = {"1", "0"},
+     .devices = 2},
     /* one device takes another branch and never comes */
     {.program = ADD
      "t { p = f32[] parameter(0) ROOT n = f32[] all-reduce(p), replica_groups={}, "
