@@ -8,6 +8,12 @@
  * substituting a map's own variables never touches them. */
 #define VARIABLE_BASE (1u << 24)
 
+/* See emit_preset. */
+typedef struct Preset {
+    const LLVMValueRef *values; /* by leaf, or by lane; NULL: none */
+    bool by_lane;
+} Preset;
+
 /* -- values that were computed already ---------------------------------------------------- */
 
 typedef struct MemoEntry {
@@ -103,7 +109,7 @@ Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_a
     e->comp = comp;
     e->parameter_args = parameter_args;
     e->maps = ARENA_ARRAY(k->arena, IndexMap *, comp->instruction_count);
-    e->presets = ARENA_ARRAY(k->arena, LLVMValueRef *, comp->instruction_count);
+    e->presets = ARENA_ARRAY(k->arena, Preset, comp->instruction_count);
     e->memo = ARENA_NEW(k->arena, Memo);
     return e;
 }
@@ -397,8 +403,10 @@ static void element_by_lane(Emit *e, const Instruction *inst,
     for (uint32_t v = 0; v < lanes; v++) {
         emit_at_lane(e, inst->shape->rank, index, v, at);
         e->lanes = 1;
+        e->lane = v;
         emit_element(e, inst, at, &out[v]);
         e->lanes = lanes;
+        e->lane = 0;
     }
 }
 
@@ -417,13 +425,30 @@ static void element_constant(Emit *e, const Instruction *inst,
 
 void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves)
 {
+    size_t count = shape_leaf_count(inst->shape);
     e->presets[inst->id] =
-        arena_copy(e->arena, leaves, shape_leaf_count(inst->shape) * sizeof *leaves);
+        (Preset){.values = arena_copy(e->arena, leaves, count * sizeof *leaves)};
 }
 
-static const LLVMValueRef *preset_of(const Emit *e, const Instruction *inst)
+void emit_preset_lanes(Emit *e, const Instruction *inst, const LLVMValueRef *values)
 {
-    return inst->parent == e->comp ? e->presets[inst->id] : NULL;
+    e->presets[inst->id] =
+        (Preset){.values = arena_copy(e->arena, values, e->lanes * sizeof *values),
+                 .by_lane = true};
+}
+
+static const Preset *preset_of(const Emit *e, const Instruction *inst)
+{
+    if (inst->parent != e->comp || e->presets[inst->id].values == NULL)
+        return NULL;
+    return &e->presets[inst->id];
+}
+
+static void preset_values(const Emit *e, const Preset *p, uint32_t leaf,
+                          LLVMValueRef *out)
+{
+    for (uint32_t v = 0; v < e->lanes; v++)
+        out[v] = p->values[!p->by_lane ? leaf : e->lanes > 1 ? v : e->lane];
 }
 
 void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
@@ -434,8 +459,7 @@ void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
         return;
     }
     if (preset_of(e, inst) != NULL) {
-        out[0] = preset_of(e, inst)[leaf];
-        splat(e->lanes, out);
+        preset_values(e, preset_of(e, inst), leaf, out);
         return;
     }
     if (inst->op != OP_REDUCE && inst->op != OP_REDUCE_WINDOW)
@@ -465,15 +489,14 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
     if (rank > EMIT_MOST_RANK)
         escape_throw(ESCAPE_UNSUPPORTED, "%s has rank %u; kernels handle up to %d",
                      inst->name, rank, EMIT_MOST_RANK);
+    if (preset_of(e, inst) != NULL) {
+        preset_values(e, preset_of(e, inst), 0, out);
+        return;
+    }
     if (lanes > 1 && emit_is_uniform(rank, index)) {
         e->lanes = 1;
         emit_element(e, inst, index, out);
         e->lanes = lanes;
-        splat(lanes, out);
-        return;
-    }
-    if (preset_of(e, inst) != NULL) {
-        out[0] = *preset_of(e, inst);
         splat(lanes, out);
         return;
     }

@@ -35,7 +35,8 @@ typedef struct Emit {
     size_t variable_count, variable_capacity;
     IndexMap *
         *maps; /* by instruction id: its operands' maps for leaf 0, once asked for */
-    LLVMValueRef **presets; /* by instruction id: see emit_preset; NULL: none */
+    struct Preset *presets; /* by instruction id: see emit_preset */
+    uint32_t lane; /* which of the lanes is made now, where they are made one by one */
     struct Memo *memo;
 } Emit;
 
@@ -64,6 +65,8 @@ void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
 /* From here on the elements of inst - one value for each leaf - are these, wherever they are asked for:
  * the emitter knows that it is asked only where they are right. */
 void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves);
+/* The same for an array with a value for each of the lanes. */
+void emit_preset_lanes(Emit *e, const Instruction *inst, const LLVMValueRef *values);
 
 /* For select functions: the map of an operand, and the map applied to an index with its
  * runtimes bound and its symbols replaced by `symbols` (NULL if it has none): results

@@ -8,6 +8,7 @@ static EmitterFn *const functions[EMITTER_COUNT] = {
     [EMITTER_LOOP] = emitter_loop,
     [EMITTER_ROW_REDUCTION] = emitter_row_reduction,
     [EMITTER_COLUMN_REDUCTION] = emitter_column_reduction,
+    [EMITTER_TRANSPOSE] = emitter_transpose,
     [EMITTER_UPDATE_SLICE] = emitter_update_slice,
     [EMITTER_SCATTER] = emitter_scatter,
     [EMITTER_SORT] = emitter_sort,

@@ -3,6 +3,7 @@
 
 #include "ir/analysis/emitter.h"
 #include "ir/analysis/reduction.h"
+#include "ir/analysis/transposition.h"
 
 /* Opcodes whose elements can be computed one by one, by the EMIT column. */
 enum {
@@ -214,6 +215,13 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
                    ? reason
                    : reduction_illegal(fusion, kind == EMITTER_COLUMN_REDUCTION);
     }
+    case EMITTER_TRANSPOSE: {
+        TransposePlan plan;
+        const char *reason = body_illegal(fusion, NULL);
+        if (reason == NULL)
+            transpose_plan(fusion, &plan, &reason);
+        return reason;
+    }
     case EMITTER_UPDATE_SLICE:
         return update_slice_illegal(fusion);
     case EMITTER_SCATTER:
@@ -247,6 +255,11 @@ EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
     EmitterKind reduction = reduction_choose(fusion);
     if (reduction != EMITTER_COUNT && emitter_illegal(fusion, reduction) == NULL)
         return reduction;
+    TransposePlan plan;
+    const char *why;
+    if (body_illegal(fusion, NULL) == NULL && transpose_plan(fusion, &plan, &why) &&
+        transpose_is_large(&plan))
+        return EMITTER_TRANSPOSE;
     return loop_illegal(fusion) == NULL ? EMITTER_LOOP : EMITTER_COUNT;
 }
 
