@@ -6,6 +6,9 @@
 #include "ir/bug.h"
 
 #define LOOP_ACCESS_BYTES 16
+#define LOOP_WIDE_WORK                                                                   \
+    160 /* operations of an element up to which accesses are what counts */
+#define LOOP_FEW_ELEMENTS 16384 /* so few do not fill a device even one by one */
 
 /* The results with so many elements are a group: the same threads make them. */
 typedef struct Group {
@@ -42,19 +45,20 @@ static bool *group_code(const Group *g)
 }
 
 /* How many elements a thread takes: as many as fill a 16-byte access of the widest array; 1
- * where an element is no straight-line code. */
+ * where an element is no straight-line code, or so much of it that accesses do not matter. */
 static uint32_t choose_lanes(const Group *g)
 {
     const Instruction *fusion = g->in->fusion;
     const Computation *comp = inst_called(fusion, 0);
     const bool *is_used = group_code(g);
-    unsigned widest = 1, narrowest = 64;
+    unsigned widest = 1, narrowest = 64, work = 0;
     bool plain = true;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (inst == NULL || !is_used[i])
             continue;
         plain = plain && op_is_plain(inst->op);
+        work += op_is(inst->op, OPF_EXPENSIVE) ? 20 : 1;
         if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1)
             widest = bytes_of(inst->shape) > widest ? bytes_of(inst->shape) : widest;
     }
@@ -69,7 +73,10 @@ static uint32_t choose_lanes(const Group *g)
     uint32_t lanes = LOOP_ACCESS_BYTES / widest;
     if (lanes > 8)
         lanes = 8;
-    if (!plain || g->elements < 2 * (int64_t)lanes)
+    /* a rest doubles the code */
+    bool has_rest = lanes > 1 && g->elements % lanes != 0;
+    if (!plain || work > LOOP_WIDE_WORK || g->elements < 2 * (int64_t)lanes ||
+        (has_rest && g->elements < LOOP_FEW_ELEMENTS))
         lanes = 1;
     /* threads write whole bytes */
     while (narrowest < 8 && lanes * narrowest < 8)
