@@ -140,7 +140,7 @@ setup:
 	@LLVM_CONFIG=$(LLVM_CONFIG) .ci/setup $(B)
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
-check-built: all $(UNIT)
+check-built: all $(UNIT) $(B)/gpu-driver
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
 check-unit: $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)

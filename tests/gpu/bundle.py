@@ -4,7 +4,8 @@
 
 Programs: the examples and the emitters' tests with random inputs and the reference evaluator's
 results; the cases of GXC_CASES (or ../shared/cases) with theirs, in two forms: our kernels
-only, and with library calls. The bundle's `check` and `bench` run it.
+only, and with library calls. The bundle's `check` and `bench` run it. GPU_TARGETS names the
+targets; with emu among them `driver --device=emu` tests the bundle itself.
 """
 import json
 import os
@@ -137,7 +138,7 @@ def main():
         cubin, report = bundle.compile(hlo, f"bench.{hlo.stem}", "--libraries=none")
         bundle.manifest.append(f"program {hlo.stem} {cubin} {report['bytes_accessed']}")
     bundle.write("bench.txt")
-    for name in ("gxrun", "libgxrt.so"):
+    for name in ["gxrun", "libgxrt.so"] + ["libgxemu.so"] * ("emu" in TARGETS):
         shutil.copy2(build / name, out / name)
     shutil.copy2(build / "gpu-driver", out / "driver")
     shutil.copy2(ROOT / "tests/gpu/check", out / "check")
