@@ -13,6 +13,11 @@
 
 #include "passes/simplify/simplify.h"
 
+enum {
+    UNROLL_TRIPS = 8,
+    UNROLL_INSTRUCTIONS = 640, /* of all trips together: what one kernel takes well */
+};
+
 static Computation *called(const Instruction *inst, AttrId id)
 {
     return inst_attr(inst, id)->computations.data[0];
@@ -480,21 +485,41 @@ static bool bypass_invariants(const Loop *loop, Instruction **forward)
     return changed;
 }
 
-/* No trip: the initial values. One: a call of the body, which is inlined next. */
+/* A body that becomes a part of one kernel: it only computes element by element and moves. */
+static bool is_one_kernel(const Computation *body)
+{
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const Instruction *inst = body->instructions[i];
+        if (!inst || inst->op == OP_PARAMETER || inst->op == OP_CONSTANT ||
+            inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT ||
+            inst->op == OP_IOTA)
+            continue;
+        bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
+                      inst->op == OP_RESHAPE || inst->op == OP_SLICE;
+        if (!simple || inst->control_count > 0)
+            return false;
+    }
+    return true;
+}
+
+/* No trip: the initial values. One, or a few of a small body: calls of the body one after the
+ * other, which are inlined next. */
 static bool unroll(const Loop *loop, int64_t trip_count)
 {
     Instruction *inst = loop->inst;
     Computation *comp = inst->parent;
-    if (trip_count > 1)
+    bool small = trip_count <= UNROLL_TRIPS &&
+                 trip_count * loop->body->instruction_count <= UNROLL_INSTRUCTIONS;
+    if (trip_count > 1 && (!small || !is_one_kernel(loop->body)))
+        return false;
+    if (loop->init->shape != inst->shape || loop->body->root->shape != inst->shape)
         return false;
     Instruction *by = loop->init;
-    if (trip_count == 1) {
-        by = computation_add(comp, OP_CALL, inst->shape, 1, &inst->operands[0], NULL);
+    for (int64_t i = 0; i < trip_count; i++) {
+        by = computation_add(comp, OP_CALL, inst->shape, 1, &by, NULL);
         inst_set_computation(by, ATTR_TO_APPLY, loop->body);
         by->span = inst->span;
     }
-    if (by->shape != inst->shape || loop->body->root->shape != inst->shape)
-        return false;
     computation_replace_one(comp, inst, by);
     computation_remove(comp, inst);
     return true;

@@ -76,7 +76,8 @@ static Instruction *reassociate(Rewriter *r, Instruction *inst)
         !is_integer(inst))
         return NULL;
     Instruction *a = inst->operands[0], *b = inst->operands[1];
-    if (a->op != inst->op || !rw_splat_of(b) || !rw_splat_of(a->operands[1]))
+    if (a->op != inst->op || !rw_splat_of(b) || !rw_splat_of(a->operands[1]) ||
+        is_constant(a->operands[0])) /* all constant: pass_fold's */
         return NULL;
     Instruction *folded = rw_binary(r, inst->op, inst->shape, a->operands[1], b);
     return rw_binary(r, inst->op, inst->shape, a->operands[0], folded);
@@ -89,7 +90,7 @@ static Instruction *reassociate_difference(Rewriter *r, Instruction *inst)
     if (!is_integer(inst) || !rw_splat_of(b))
         return NULL;
     OpCode inner = inst->op == OP_ADD ? OP_SUBTRACT : OP_ADD;
-    if (a->op != inner || !rw_splat_of(a->operands[1]))
+    if (a->op != inner || !rw_splat_of(a->operands[1]) || is_constant(a->operands[0]))
         return NULL;
     Instruction *c1 = a->operands[1];
     Instruction *c = inst->op == OP_ADD ? rw_binary(r, OP_SUBTRACT, inst->shape, b, c1)

@@ -3,6 +3,12 @@
  * Measure: number of control operations; a call that is left is inlined by pass_inline. */
 #include "passes/simplify/rewrite.h"
 
+enum { /* what conditional_select takes */
+       BRANCH_COUNT = 4,
+       BRANCH_INSTRUCTIONS = 24,
+       BRANCH_ELEMENTS = 4096
+};
+
 /* conditional of a constant -> call of the branch */
 static Instruction *conditional_constant(Rewriter *r, Instruction *inst)
 {
@@ -22,6 +28,102 @@ static Instruction *conditional_constant(Rewriter *r, Instruction *inst)
     return call;
 }
 
+/* conditional of convert(p), two branches -> conditional of p */
+static Instruction *conditional_pred(Rewriter *r, Instruction *inst)
+{
+    Instruction *index = inst->operands[0];
+    if (index->op != OP_CONVERT || index->operands[0]->shape->dtype != DT_PRED ||
+        inst_called_count(inst) != 2 || !inst_has(inst, ATTR_BRANCH_COMPUTATIONS))
+        return NULL;
+    Instruction *operands[3] = {index->operands[0], inst->operands[2], inst->operands[1]};
+    Computation *when_false = inst_called(inst, 0), *when_true = inst_called(inst, 1);
+    Instruction *by = rw_like(r, inst, inst->shape, 3, operands);
+    inst_unset(by, ATTR_BRANCH_COMPUTATIONS);
+    inst_set_computation(by, ATTR_TRUE_COMPUTATION, when_true);
+    inst_set_computation(by, ATTR_FALSE_COMPUTATION, when_false);
+    return by;
+}
+
+/* Small enough that computing it is cheaper than asking whether to. */
+static bool is_cheap_branch(const Computation *branch)
+{
+    if (branch->instruction_count > BRANCH_INSTRUCTIONS)
+        return false;
+    for (uint32_t i = 0; i < branch->instruction_count; i++) {
+        const Instruction *inst = branch->instructions[i];
+        if (!inst || inst->op == OP_PARAMETER || inst->op == OP_TUPLE)
+            continue;
+        bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
+                      inst->op == OP_RESHAPE || inst->op == OP_SLICE ||
+                      inst->op == OP_IOTA || inst->op == OP_TRANSPOSE ||
+                      inst->op == OP_REDUCE || inst->op == OP_CONSTANT ||
+                      inst->op == OP_GET_TUPLE_ELEMENT;
+        int64_t n;
+        if (!simple || inst->control_count > 0 || !shape_is_array(inst->shape) ||
+            !shape_element_count(inst->shape, &n) || n > BRANCH_ELEMENTS)
+            return inst->op == OP_GET_TUPLE_ELEMENT && shape_is_tuple(inst->shape);
+    }
+    return true;
+}
+
+static bool holds_arrays(const Shape *s)
+{
+    if (shape_is_array(s))
+        return !s->dynamic;
+    for (uint32_t i = 0; shape_is_tuple(s) && i < s->rank; i++)
+        if (!rw_is_static(s->elements[i]))
+            return false;
+    return shape_is_tuple(s) && s->rank > 0;
+}
+
+static Instruction *selected(Rewriter *r, Instruction *p, Instruction *a, Instruction *b)
+{
+    Instruction *operands[3] = {p, a, b};
+    if (shape_is_array(a->shape))
+        return rw_add(r, OP_SELECT, a->shape, 3, operands);
+    Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, a->shape->rank);
+    for (uint32_t i = 0; i < a->shape->rank; i++) {
+        for (uint32_t side = 1; side < 3; side++) {
+            Instruction *whole = side == 1 ? a : b;
+            operands[side] =
+                rw_unary(r, OP_GET_TUPLE_ELEMENT, whole->shape->elements[i], whole);
+            inst_set_int(operands[side], ATTR_INDEX, i);
+        }
+        parts[i] = rw_add(r, OP_SELECT, a->shape->elements[i], 3, operands);
+    }
+    return rw_add(r, OP_TUPLE, a->shape, a->shape->rank, parts);
+}
+
+/* conditional of small branches without effects -> all of them, and a select */
+static Instruction *conditional_select(Rewriter *r, Instruction *inst)
+{
+    uint32_t n = inst_called_count(inst);
+    if (n > BRANCH_COUNT || !holds_arrays(inst->shape))
+        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const Computation *branch = inst_called(inst, i);
+        if (!is_cheap_branch(branch) || branch->root->shape != inst->shape)
+            return NULL;
+    }
+    Instruction *index = inst->operands[0], *by = NULL;
+    for (uint32_t i = n; i-- > 0;) { /* an index out of range takes the last branch */
+        Instruction *call = rw_unary(r, OP_CALL, inst->shape, inst->operands[i + 1]);
+        inst_set_computation(call, ATTR_TO_APPLY, inst_called(inst, i));
+        if (!by) {
+            by = call;
+            continue;
+        }
+        Instruction *chosen = index;
+        if (index->shape->dtype != DT_PRED) {
+            chosen = rw_binary(r, OP_COMPARE, shape_scalar(r->m->intern, DT_PRED), index,
+                               rw_splat_int(r, index->shape, i));
+            inst_set_int(chosen, ATTR_DIRECTION, DIRECTION_EQ);
+        }
+        by = selected(r, chosen, call, by);
+    }
+    return by;
+}
+
 /* while whose condition is constantly false -> its operand */
 static Instruction *while_never(Rewriter *r, Instruction *inst)
 {
@@ -34,6 +136,8 @@ static Instruction *while_never(Rewriter *r, Instruction *inst)
 
 const Rule rules_control[] = {
     {OP_CONDITIONAL, "conditional_constant", conditional_constant},
+    {OP_CONDITIONAL, "conditional_pred", conditional_pred},
+    {OP_CONDITIONAL, "conditional_select", conditional_select},
     {OP_WHILE, "while_never", while_never},
     {0},
 };
