@@ -101,17 +101,15 @@ void select_reduce_window(Emit *e, const Instruction *inst, const IndexExpr *con
 
 /* -- sums of products ---------------------------------------------------------------------- */
 
-/* The type that products are summed in: f32 for narrower floats, f64 and complex their own,
- * integers at least the result's. */
-static DType contract_accumulator(DType result)
+DType contract_accumulator(DType result)
 {
     if (dtype_is_float(result))
         return result == DT_F64 ? DT_F64 : DT_F32;
     return result;
 }
 
-static LLVMValueRef multiply_add(Emit *e, DType t, LLVMValueRef x, LLVMValueRef y,
-                                 LLVMValueRef sum)
+LLVMValueRef multiply_add(Emit *e, DType t, LLVMValueRef x, LLVMValueRef y,
+                          LLVMValueRef sum)
 {
     LLVMBuilderRef b = e->k->builder;
     if (dtype_is_complex(t)) {

@@ -14,6 +14,8 @@ static EmitterFn *const functions[EMITTER_COUNT] = {
     [EMITTER_SORT] = emitter_sort,
     [EMITTER_SELECT_AND_SCATTER] = emitter_select_and_scatter,
     [EMITTER_WINDOW_SCAN] = emitter_window_scan,
+    [EMITTER_DOT] = emitter_dot,
+    [EMITTER_CONVOLUTION] = emitter_convolution,
     [EMITTER_TOPK] = emitter_topk,
     [EMITTER_RNG] = emitter_rng,
 };

@@ -44,7 +44,8 @@ bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
 
 /* Results that depend on operand `operand` have `elements` elements and read it at their own index
  * only. */
-bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand, int64_t elements);
+bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
+                              int64_t elements);
 
 /* Its elements can be computed one by one, inside any kernel. */
 bool emitter_by_element(OpCode op);
@@ -64,6 +65,13 @@ FusionResult emitter_result(const Instruction *fusion, uint32_t leaf);
 /* The dimension along which a reduce-window is cumulative - window i holds all elements up to i (from i
  * on: *is_reverse) - and whose other dimensions it leaves alone; -1: it is none. */
 int64_t emitter_scan_dimension(const Instruction *inst, bool *is_reverse);
+
+/* NULL if the results and the heroes have the same dimensions, the results one layout, and every way from a
+ * result to a hero leads through elementwise operations: heroes are needed at the results' own index only.
+ * Else the reason. */
+const char *emitter_epilogue_illegal(const Instruction *fusion,
+                                     const Instruction *const *heroes,
+                                     uint32_t hero_count);
 
 /* The only instruction of this opcode in the fused computation; NULL if there is none or several. */
 const Instruction *emitter_hero(const Instruction *fusion, OpCode op);

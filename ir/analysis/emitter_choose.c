@@ -201,6 +201,48 @@ static const char *window_scan_illegal(const Instruction *fusion)
                : NULL;
 }
 
+/* One dot or convolution, with any epilogue by element. */
+static const char *contraction_illegal(const Instruction *fusion, OpCode op)
+{
+    const Instruction *hero = emitter_hero(fusion, op);
+    if (hero == NULL)
+        return "it needs exactly one such operation";
+    const char *reason = body_illegal(fusion, NULL);
+    if (reason == NULL)
+        reason = emitter_epilogue_illegal(fusion, &hero, 1);
+    if (reason == NULL &&
+        !shape_layouts_equal(hero->shape, emitter_result(fusion, 0).shape))
+        reason = "the results have another layout";
+    return reason;
+}
+
+/* Elements of the result, by operand: how many share one of its elements. */
+static bool contraction_is_large(const Instruction *hero)
+{
+    const Shape *lhs = hero->operands[0]->shape, *rhs = hero->operands[1]->shape;
+    int64_t elements = shape_elements(hero->shape), batch = 1;
+    if (elements == 0)
+        return false;
+    if (hero->op == OP_CONVOLUTION) {
+        const DimLabels *n = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+        int64_t groups = inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1) *
+                         inst_int(hero, ATTR_BATCH_GROUP_COUNT, 1);
+        int64_t features = hero->shape->dims[n->out_feature];
+        return features / groups >= 16 && elements / features >= 16;
+    }
+    Ints batch_dims = inst_ints(hero, ATTR_LHS_BATCH_DIMS);
+    Ints contracted = inst_ints(hero, ATTR_LHS_CONTRACTING_DIMS);
+    for (uint32_t i = 0; i < batch_dims.count; i++)
+        batch *= lhs->dims[batch_dims.data[i]];
+    int64_t depth = 1;
+    for (uint32_t i = 0; i < contracted.count; i++)
+        depth *= lhs->dims[contracted.data[i]];
+    if (depth < 8)
+        return false;
+    return shape_elements(lhs) / batch / depth >= 16 &&
+           shape_elements(rhs) / batch / depth >= 16;
+}
+
 /* -- all together -------------------------------------------------------------------------------- */
 
 const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
@@ -236,6 +278,10 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
         return hero_root_illegal(fusion, OP_TOPK);
     case EMITTER_WINDOW_SCAN:
         return window_scan_illegal(fusion);
+    case EMITTER_DOT:
+        return contraction_illegal(fusion, OP_DOT);
+    case EMITTER_CONVOLUTION:
+        return contraction_illegal(fusion, OP_CONVOLUTION);
     case EMITTER_COUNT:
         break;
     }
@@ -251,6 +297,16 @@ EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (emitter_illegal(fusion, own[i]) == NULL)
             return own[i];
+    }
+    static const struct {
+        OpCode op;
+        EmitterKind kind;
+    } contractions[] = {{OP_DOT, EMITTER_DOT}, {OP_CONVOLUTION, EMITTER_CONVOLUTION}};
+    for (size_t i = 0; i < sizeof contractions / sizeof *contractions; i++) {
+        const Instruction *hero = emitter_hero(fusion, contractions[i].op);
+        if (hero != NULL && contraction_is_large(hero) &&
+            emitter_illegal(fusion, contractions[i].kind) == NULL)
+            return contractions[i].kind;
     }
     EmitterKind reduction = reduction_choose(fusion);
     if (reduction != EMITTER_COUNT && emitter_illegal(fusion, reduction) == NULL)

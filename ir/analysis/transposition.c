@@ -131,34 +131,6 @@ static void find_heroes(Search *s, const Instruction *inst)
     }
 }
 
-/* No hero is reached but along elementwise operations at the results' own index. */
-static bool reaches_hero(const Search *s, const Instruction *inst, bool at_own_index,
-                         uint8_t *clean, const char **why)
-{
-    const TransposePlan *p = s->plan;
-    for (uint32_t h = 0; h < p->hero_count; h++) {
-        if (p->heroes[h] == inst) {
-            if (!at_own_index)
-                *why = "a transposed value is needed at another index";
-            return true;
-        }
-    }
-    uint8_t bit = at_own_index ? 1 : 2;
-    if ((clean[inst->id] & bit) != 0)
-        return false;
-    bool reaches = false;
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        const Instruction *operand = inst->operands[i];
-        bool keeps = at_own_index &&
-                     (op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_COPY) &&
-                     shape_same_dims(operand->shape, s->result);
-        reaches |= reaches_hero(s, operand, keeps, clean, why);
-    }
-    if (!reaches)
-        clean[inst->id] |= bit;
-    return reaches;
-}
-
 bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why)
 {
     const Computation *comp = inst_called(fusion, 0);
@@ -169,7 +141,6 @@ bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **
         return false;
     Search s = {.comp = comp, .result = emitter_result(fusion, 0).shape, .plan = out};
     Arena *scratch = arena_create();
-    uint8_t *clean = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
     s.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
     const char *reason =
         s.result->rank > TRANSPOSITION_RANK ? "too many dimensions" : NULL;
@@ -182,8 +153,8 @@ bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **
         else
             find_heroes(&s, r.inst);
     }
-    for (uint32_t i = 0; i < count && reason == NULL && out->hero_count != 0; i++)
-        reaches_hero(&s, emitter_result(fusion, i).inst, true, clean, &reason);
+    if (reason == NULL)
+        reason = emitter_epilogue_illegal(fusion, out->heroes, out->hero_count);
     arena_destroy(scratch);
     if (reason == NULL && out->hero_count == 0)
         return false;
