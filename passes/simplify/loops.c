@@ -525,35 +525,40 @@ static bool unroll(const Loop *loop, int64_t trip_count)
     return true;
 }
 
-static bool simplify_loop(Loop *loop, uint32_t *calls, const bool *has_effect,
-                          Arena *scratch)
+/* Drops the values that nothing needs. */
+static bool drop_elements(Loop *loop, const bool *has_effect, Arena *scratch)
 {
-    Computation *comp = loop->inst->parent;
-    bool changed = false;
-    Induction v;
-    if (find_induction(loop, &v)) {
-        bool effects = has_effect[loop->condition->id];
-        if (!effects && unroll(loop, v.trips))
-            return true;
-        changed |= annotate_trips(loop->inst, &v);
-    }
-    own_computations(loop, calls);
-    changed |= sink_constants(loop, scratch);
-    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
-    if (bypass_invariants(loop, forward)) {
-        computation_replace(comp, forward);
-        changed = true;
-    }
     bool *used = ARENA_ARRAY(scratch, bool, loop->count);
     bool *needed = ARENA_ARRAY(scratch, bool, loop->count);
-    if (!find_used(loop, uses_compute(comp, scratch), used))
-        return changed;
+    if (!find_used(loop, uses_compute(loop->inst->parent, scratch), used))
+        return false;
     find_needed(loop, used, has_effect, needed, scratch);
     for (uint32_t i = 0; i < loop->count; i++)
         if (!needed[i]) {
             remove_elements(loop, needed, has_effect, scratch);
             return true;
         }
+    return false;
+}
+
+static bool simplify_loop(Loop *loop, uint32_t *calls, const bool *has_effect,
+                          Arena *scratch)
+{
+    Computation *comp = loop->inst->parent;
+    Induction v;
+    if (find_induction(loop, &v) && !has_effect[loop->condition->id] &&
+        unroll(loop, v.trips))
+        return true;
+    own_computations(loop, calls);
+    bool changed = sink_constants(loop, scratch);
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
+    if (bypass_invariants(loop, forward)) {
+        computation_replace(comp, forward);
+        changed = true;
+    }
+    changed |= drop_elements(loop, has_effect, scratch);
+    if (loop_analyse(loop->inst, loop) && find_induction(loop, &v))
+        changed |= annotate_trips(loop->inst, &v);
     return changed;
 }
 
