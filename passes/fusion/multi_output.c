@@ -21,7 +21,8 @@
 
 #define STRETCH 1024 /* instructions that are looked at together */
 #define LOOK_BACK 48 /* candidates */
-#define KERNEL_MOST_NODES 400
+#define KERNEL_MOST_NODES 300
+#define EXPENSIVE_NODES 12 /* what the code of a transcendental counts as */
 #define KERNEL_MOST_RESULTS 48
 #define KERNEL_MOST_ARGS 96
 /* A kernel with rows this long and fewer rows leaves most of the device idle. */
@@ -190,9 +191,19 @@ static uint32_t copies_needed(Join *j, const Kernel *a, const Kernel *b)
 
 /* -- what may join -------------------------------------------------------------------------- */
 
+/* Size of the fusion's code, in plain instructions: a transcendental is a whole function. The
+ * assembler's time grows faster than a kernel's size, so many middling kernels compile sooner
+ * than a few huge ones. */
 static uint32_t nodes_of(const Instruction *fusion)
 {
-    return inst_called(fusion, 0)->instruction_count;
+    const Computation *comp = inst_called(fusion, 0);
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst != NULL)
+            size += op_is(inst->op, OPF_EXPENSIVE) ? EXPENSIVE_NODES : 1;
+    }
+    return size;
 }
 
 static bool has_heavy_code(const Instruction *fusion)
