@@ -1,5 +1,5 @@
 /* Inlining: the body of a called computation takes the place of the call; of a map, applied to
- * arrays instead of scalars.
+ * arrays instead of scalars; of a fusion that names none of our emitters.
  *
  *   c = f32[] call(a, b), to_apply=f          c = f32[] add(a, b)
  *   m = f32[8] map(x, y), to_apply=f    =>    m = f32[8] add(x, y)
@@ -10,6 +10,7 @@
  * the module would grow beyond INLINE_LIMIT. */
 #include <string.h>
 
+#include "ir/analysis/emitter.h"
 #include "passes/simplify/simplify.h"
 
 enum { INLINE_LIMIT = 4000000 }; /* instructions of a module */
@@ -131,6 +132,8 @@ static bool is_inlined(const Instruction *inst)
 {
     if (inst->op == OP_CALL)
         return may_inline(inst);
+    if (inst->op == OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
+        return emitter_of(inst) == EMITTER_COUNT;
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0));
 }
 
