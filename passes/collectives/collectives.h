@@ -5,7 +5,8 @@
 
 #include "passes/pass.h"
 
-PassFn pass_annotations, pass_async_to_sync, pass_collective_form;
+PassFn pass_annotations, pass_async_to_sync, pass_collective_form,
+    pass_all_reduce_code_motion;
 PassFn pass_all_gather_combiner, pass_all_reduce_combiner, pass_reduce_scatter_combiner,
     pass_collective_permute_combiner;
 
