@@ -37,6 +37,8 @@ typedef struct Emit {
         *maps; /* by instruction id: its operands' maps for leaf 0, once asked for */
     struct Preset *presets; /* by instruction id: see emit_preset */
     uint32_t lane; /* which of the lanes is made now, where they are made one by one */
+    bool
+        shares_bytes; /* what is loaded may share bytes with what other threads store: by atomics */
     struct Memo *memo;
 } Emit;
 

@@ -126,8 +126,11 @@ static void load_packed(Emit *e, uint32_t arg, const Packing *p, const IndexExpr
         return;
     }
     for (uint32_t i = 0; i < e->lanes; i++) {
+        LLVMTypeRef i8 = gx_int_type(k, 8);
+        LLVMValueRef at = byte_offset(e, element, p, i);
         LLVMValueRef byte =
-            gx_load(k, arg, byte_offset(e, element, p, i), gx_int_type(k, 8), 1);
+            e->shares_bytes ? gx_atomic(k, GX_ATOMIC_OR, arg, at, LLVMConstInt(i8, 0, 0))
+                            : gx_load(k, arg, at, i8, 1);
         const IndexExpr *bit =
             ix_mul(e->ix, ix_mod(e->ix, element, 8 / p->bits), (int64_t)p->bits);
         LLVMValueRef shift =

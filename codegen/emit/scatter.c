@@ -143,8 +143,10 @@ static void combine(Emit *e, const Scatter *s, const IndexExpr *const *update,
                   v);
         return;
     }
+    e->shares_bytes = true;
     for (uint32_t i = 0; i < s->count; i++)
         emit_load(e, first + i, s->inst->operands[i]->shape, to, &args[i]);
+    e->shares_bytes = false;
     emit_computation(e, inst_called(s->inst, 0), args, out);
     for (uint32_t i = 0; i < s->count; i++)
         emit_store(e, first + i, s->inst->operands[i]->shape, to, &out[i]);
