@@ -348,8 +348,23 @@ static void replace_results(Motion *c, Instruction **values, uint32_t made)
     }
 }
 
+static void remove_if_unused(Computation *comp, Instruction *inst)
+{
+    bool used = comp->root == inst;
+    for (uint32_t i = 0; i < comp->instruction_count && !used; i++) {
+        const Instruction *other = comp->instructions[i];
+        for (uint32_t k = 0; other != NULL && k < other->operand_count; k++)
+            used |= other->operands[k] == inst;
+        for (uint32_t k = 0; other != NULL && k < other->control_count; k++)
+            used |= other->control[k] == inst;
+    }
+    if (!used)
+        computation_remove(comp, inst);
+}
+
 static void rewrite(Motion *c)
 {
+    Instruction *old_init = c->loop->operands[0];
     Instruction **first = initial_values(c);
     uint32_t n = c->loop->shape->rank, made = c->caller->instruction_count;
     Instruction **init = ARENA_ARRAY(c->scratch, Instruction *, (size_t)n + 1);
@@ -366,6 +381,8 @@ static void rewrite(Motion *c)
         values[k] = reduce_after(c, &c->found[i], values[k], first[k]);
     }
     replace_results(c, values, made);
+    if (old_init->op == OP_TUPLE) /* it would keep accumulators of an outer loop in sight */
+        remove_if_unused(c->caller, old_init);
     Instruction **forward =
         ARENA_ARRAY(c->scratch, Instruction *, (size_t)c->body->instruction_count + 1);
     for (uint32_t i = 0; i < c->count; i++)
