@@ -20,7 +20,8 @@ static const Pass pipeline[] = {
     {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
     {"annotations",    pass_annotations,    0, true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
-    {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies the graphs"},
+    {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies what they become"},
+    {"inline-expanded", pass_inline,        0, true,  LEVEL_WELL_FORMED, "expansions call the computations that they were given"},
     {"simplify",       pass_simplify,       1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
     {"algebra",        pass_algebra,   BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
     {"fold",           pass_fold,      BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
@@ -49,6 +50,8 @@ typedef struct OrderFact {
 } OrderFact;
 
 static const OrderFact order[] = {
+    {"inline", "expand", "what a call or a foreign fusion hides is expanded, too"},
+    {"expand", "inline-expanded", "a scan becomes a loop that calls its computation"},
     {"expand", "simplify", "an expanded graph has constants to fold"},
     {"expand", "fuse", "only what a kernel knows can be fused"},
     {"schedule", "copy-insertion", "whether a value is still live depends on the order"},

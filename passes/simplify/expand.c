@@ -6,7 +6,7 @@
  *
  * Needs: nothing. Keeps: what the evaluator gives, up to the rounding of sums. Breaks: nothing.
  * Runs at every level: no kernel knows these operations. Ends: no graph has one of them. */
-#include "passes/simplify/rewrite.h"
+#include "passes/simplify/expand.h"
 #include "passes/simplify/simplify.h"
 
 static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
@@ -268,8 +268,8 @@ static const Rule rules_expand[] = {
 
 bool pass_expand(Module *m, PassContext *cx)
 {
-    static const Rule *const tables[] = {rules_expand};
-    bool changed = rewrite_module(m, cx, tables, 1);
+    static const Rule *const tables[] = {rules_expand, rules_expand_scan};
+    bool changed = rewrite_module(m, cx, tables, sizeof tables / sizeof *tables);
     if (changed)
         module_sort(m);
     return changed;

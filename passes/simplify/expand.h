@@ -1,0 +1,9 @@
+/* Expansions by family; expand.c runs them all. */
+#ifndef GXC_PASSES_SIMPLIFY_EXPAND_H
+#define GXC_PASSES_SIMPLIFY_EXPAND_H
+
+#include "passes/simplify/rewrite.h"
+
+extern const Rule rules_expand_scan[];
+
+#endif
