@@ -2,7 +2,7 @@
  * branches become commands with children. See runtime/plan.h for the records. */
 #include <string.h>
 
-#include "codegen/variant.h"
+#include "codegen/library/cublaslt.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
 
@@ -346,6 +346,9 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     case OP_CONSTANT:
     case OP_AFTER_ALL:
         return true;
+    case OP_DOT:
+        cublaslt_add_matmul(v, inst);
+        return true;
     default:
         if (!alias_defines(inst))
             return true;
@@ -373,6 +376,6 @@ bool variant_make_commands(Variant *v)
 {
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
-    v->temp_allocation = PLAN_NONE;
+    v->temp_allocation = v->workspace_slice = PLAN_NONE;
     return add_signature(v) && add_computation(v, v->module->entry);
 }

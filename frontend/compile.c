@@ -76,12 +76,37 @@ static void check_targets(Compile *c)
         c->target_count = 1;
 }
 
+/* The names in --libraries are known; whether `library` is among them. */
+static bool has_library(Compile *c, const char *library)
+{
+    static const char *const known[] = {"cublaslt", "cudnn"};
+    const char *list = c->options.libraries;
+    if (list == NULL || strcmp(list, "all") == 0)
+        return true;
+    if (strcmp(list, "none") == 0)
+        return false;
+    bool found = false;
+    for (const char *at = list; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            is_known |= strlen(known[i]) == length && memcmp(at, known[i], length) == 0;
+        if (!is_known)
+            usage_error(c, "unknown library \"%.*s\"; libraries are all, none, cublaslt, cudnn",
+                        (int)length, at);
+        found |= strlen(library) == length && memcmp(at, library, length) == 0;
+        at += length + (at[length] == ',');
+    }
+    return found;
+}
+
 static void check_options(Compile *c)
 {
     const gxc_options *o = &c->options;
     check_targets(c);
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
+    c->settings.cublaslt = has_library(c, "cublaslt");
     for (size_t i = 0; i < o->setting_count; i++) {
         SettingStatus st = settings_set(&c->settings, o->settings[i]);
         if (st == SETTING_UNKNOWN)
@@ -237,8 +262,9 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .contract = !given->fp_contract_off,
         .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
         .options_text =
-            arena_printf(c->arena, "-O%lld%s%s", (long long)c->settings.level,
-                         given->fp_contract_off ? " --fp-contract=off" : "", settings),
+            arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
+                         given->fp_contract_off ? " --fp-contract=off" : "",
+                         c->settings.cublaslt ? "" : " --libraries=none", settings),
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};

@@ -12,6 +12,7 @@ struct PassSettings {
 #define SETTING(field, name, value, least, most, doc) int64_t field;
 #include "passes/settings.def"
     int64_t level; /* of optimisation, for passes that do more at -O2 */
+    bool cublaslt; /* may be called */
 };
 
 typedef enum { SETTING_OK, SETTING_UNKNOWN, SETTING_BAD_VALUE } SettingStatus;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/analysis/emitter.h"
+#include "ir/analysis/matmul.h"
 #include "ir/bug.h"
 #include "passes/fusion/fusion.h"
 
@@ -103,7 +104,7 @@ static bool may_be_consumer(const Instruction *inst)
     if (inst->op == OP_FUSION)
         return inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM &&
                emitter_of(inst) != EMITTER_COUNT;
-    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT)
+    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst))
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
            inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||

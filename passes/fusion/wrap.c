@@ -9,6 +9,7 @@
 #include "passes/fusion/fusion.h"
 
 #include "ir/analysis/emitter.h"
+#include "ir/analysis/matmul.h"
 
 /* Instructions that become no kernel: aliases, commands of the plan, constants. A copy that
  * keeps the layout is a command; one that changes it is a kernel. */
@@ -31,6 +32,8 @@ static bool stays(const Instruction *inst)
     case OP_COPY_START:
     case OP_COPY_DONE:
         return true;
+    case OP_DOT:
+        return matmul_is_library(inst);
     case OP_COPY:
         return !shape_is_array(inst->shape) ||
                shape_layouts_equal(inst->shape, inst->operands[0]->shape);

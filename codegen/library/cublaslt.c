@@ -1,0 +1,129 @@
+/* Matrix products by cuBLASLt. A row-major result [m][n] = A B is, column-major, [n][m] = B' A':
+ * the library's first operand is the dot's second. */
+#include "codegen/library/cublaslt.h"
+
+#include <string.h>
+
+#include "ir/analysis/matmul.h"
+#include "ir/bug.h"
+
+/* The library's own numbers (cudaDataType_t, cublasComputeType_t, cublasLtEpilogue_t). */
+enum {
+    TYPE_R_32F = 0,
+    TYPE_R_64F = 1,
+    TYPE_R_16F = 2,
+    TYPE_R_16BF = 14,
+    COMPUTE_32F = 68,
+    COMPUTE_64F = 70,
+    COMPUTE_32F_FAST_16BF = 75,
+    COMPUTE_32F_FAST_TF32 = 77,
+    EPILOGUE_DEFAULT = 1,
+};
+
+#define LEAST_VERSION 120000 /* CUDA 12.0 */
+#define ALIGNMENT 16         /* that libgxrt asks of the caller's buffers */
+
+static uint32_t library_type(DType t)
+{
+    switch (t) {
+    case DT_F16:
+        return TYPE_R_16F;
+    case DT_BF16:
+        return TYPE_R_16BF;
+    case DT_F64:
+        return TYPE_R_64F;
+    default:
+        return TYPE_R_32F;
+    }
+}
+
+static uint32_t compute_type(const Instruction *dot)
+{
+    DType t = dot->operands[0]->shape->dtype;
+    if (t == DT_F64)
+        return COMPUTE_64F;
+    int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
+    if (t == DT_F32 && algorithm == ALGORITHM_TF32_TF32_F32)
+        return COMPUTE_32F_FAST_TF32;
+    if (t == DT_F32 && algorithm == ALGORITHM_BF16_BF16_F32)
+        return COMPUTE_32F_FAST_16BF;
+    return COMPUTE_32F;
+}
+
+static PlanMatrix matrix(DType t, int64_t rows, int64_t columns, bool transpose)
+{
+    return (PlanMatrix){.type = library_type(t),
+                        .transpose = transpose,
+                        .rows = (uint64_t)rows,
+                        .columns = (uint64_t)columns,
+                        .ld = rows,
+                        .batch_stride = rows * columns};
+}
+
+static uint64_t workspace_bytes(const Variant *v)
+{
+    /* what NVIDIA recommends for each */
+    return v->target->sm >= 90 ? UINT64_C(32) << 20 : UINT64_C(4) << 20;
+}
+
+static uint32_t workspace_slice(Variant *v)
+{
+    if (v->workspace_slice != PLAN_NONE)
+        return v->workspace_slice;
+    PlanAllocation a = {
+        .kind = PLAN_WORKSPACE, .bytes = workspace_bytes(v), .alignment = 256};
+    PlanSlice s = {.allocation = plan_add_allocations(&v->plan, &a, 1), .bytes = a.bytes};
+    v->workspace_slice = plan_add_slices(&v->plan, &s, 1);
+    return v->workspace_slice;
+}
+
+static PlanMatmul describe(const Variant *v, const Instruction *dot)
+{
+    MatmulShape s;
+    if (!matmul_shape(dot, &s))
+        bug("%s cannot be made by a library", dot->name);
+    DType in = dot->operands[0]->shape->dtype, result = dot->shape->dtype;
+    PlanMatmul m = {.batch = (uint32_t)s.batch,
+                    .compute = compute_type(dot),
+                    .scale_type = in == DT_F64 ? TYPE_R_64F : TYPE_R_32F,
+                    .epilogue = EPILOGUE_DEFAULT,
+                    .alpha = 1,
+                    .alignment = ALIGNMENT,
+                    .workspace_bytes = workspace_bytes(v)};
+    m.a = s.rhs_k_first ? matrix(in, s.n, s.k, false) : matrix(in, s.k, s.n, true);
+    m.b = s.lhs_k_first ? matrix(in, s.m, s.k, true) : matrix(in, s.k, s.m, false);
+    m.c = m.d = matrix(result, s.n, s.m, false);
+    return m;
+}
+
+/* Equal products have one record: its descriptors are made once. */
+static uint32_t add_record(Variant *v, const PlanMatmul *m)
+{
+    for (uint32_t i = 0; i < v->plan.matmuls_count; i++) {
+        if (memcmp(&v->plan.matmuls[i], m, sizeof *m) == 0)
+            return i;
+    }
+    return plan_add_matmuls(&v->plan, m, 1);
+}
+
+void cublaslt_add_matmul(Variant *v, const Instruction *dot)
+{
+    PlanMatmul m = describe(v, dot);
+    PlanArg args[PLAN_MATMUL_ARGS] = {0};
+    args[PLAN_MATMUL_A] = (PlanArg){.tag = PLAN_ARG_SLICE,
+                                    .access = PLAN_READ,
+                                    .index = variant_slice(v, dot->operands[1], 0)};
+    args[PLAN_MATMUL_B] = (PlanArg){.tag = PLAN_ARG_SLICE,
+                                    .access = PLAN_READ,
+                                    .index = variant_slice(v, dot->operands[0], 0)};
+    args[PLAN_MATMUL_D] = (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = variant_slice(v, dot, 0)};
+    args[PLAN_MATMUL_WORKSPACE] = (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = workspace_slice(v)};
+    PlanCommand c = {.kind = PLAN_MATMUL,
+                     .name = plan_string(&v->plan, dot->name),
+                     .signal = PLAN_NONE,
+                     .index = add_record(v, &m)};
+    plan_command(&v->plan, &c, args, PLAN_MATMUL_ARGS);
+    v->plan.info[0].min_cublaslt = LEAST_VERSION;
+}

@@ -1,0 +1,10 @@
+/* Matrix products by cuBLASLt. */
+#ifndef GXC_CODEGEN_LIBRARY_CUBLASLT_H
+#define GXC_CODEGEN_LIBRARY_CUBLASLT_H
+
+#include "codegen/variant.h"
+
+/* The command for a dot that is marked for the library (ir/analysis/matmul.h). */
+void cublaslt_add_matmul(Variant *v, const Instruction *dot);
+
+#endif
