@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/library/cublaslt.h"
+#include "ir/analysis/emitter.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
 
@@ -202,8 +203,9 @@ static uint64_t bytes_read(Variant *v, const Instruction *fusion, uint32_t p)
         bool slices = (user->op == OP_DYNAMIC_SLICE || user->op == OP_GATHER ||
                        user->op == OP_SLICE) &&
                       user->operands[0] == parameter;
-        bool updates = user->op == OP_DYNAMIC_UPDATE_SLICE && user->operands[0] == parameter &&
-                       user == comp->root;
+        bool updates = user->op == OP_DYNAMIC_UPDATE_SLICE &&
+                       user->operands[0] == parameter &&
+                       emitter_of(fusion) == EMITTER_UPDATE_SLICE;
         if (slices)
             sum += (uint64_t)shape_bytes(user->shape);
         else if (!updates)

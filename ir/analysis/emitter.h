@@ -47,6 +47,9 @@ bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
 bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
                               int64_t elements);
 
+/* Elements that each update of an update_slice kernel writes; -1: it has none. */
+int64_t emitter_update_elements(const Instruction *fusion);
+
 /* Its elements can be computed one by one, inside any kernel. */
 bool emitter_by_element(OpCode op);
 

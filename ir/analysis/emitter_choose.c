@@ -70,17 +70,6 @@ static const char *loop_illegal(const Instruction *fusion)
 
 /* -- operations with a kernel of their own ------------------------------------------------------- */
 
-static bool depends(const Instruction *inst, const Instruction *on)
-{
-    if (inst == on)
-        return true;
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (depends(inst->operands[i], on))
-            return true;
-    }
-    return false;
-}
-
 /* The one instruction `op`, whose leaves are the results, all of them in order. */
 static const char *hero_root_illegal(const Instruction *fusion, OpCode op)
 {
@@ -120,50 +109,100 @@ static const char *scatter_illegal(const Instruction *fusion)
     return NULL;
 }
 
-/* Results that are dynamic-update-slices of operands of the fusion, one in each, with updates that
- * do not read what other elements of the slice replace. */
 static const Instruction *update_of(const Instruction *fusion, uint32_t leaf)
 {
     const Instruction *inst = behind_bitcasts(emitter_result(fusion, leaf).inst);
     return inst->op == OP_DYNAMIC_UPDATE_SLICE ? inst : NULL;
 }
 
-static const char *update_slice_illegal(const Instruction *fusion)
+int64_t emitter_update_elements(const Instruction *fusion)
+{
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        const Instruction *update = update_of(fusion, i);
+        if (update != NULL)
+            return shape_elements(update->operands[1]->shape);
+    }
+    return -1;
+}
+
+/* Which instructions of the fused computation read an update, themselves or through others. */
+static bool *behind_updates(const Instruction *fusion, Arena *scratch)
 {
     const Computation *comp = inst_called(fusion, 0);
-    uint32_t count = emitter_result_count(fusion);
+    bool *behind = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    bool *is_update = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        if (update_of(fusion, i) != NULL)
+            is_update[update_of(fusion, i)->id] = true;
+    }
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, scratch, &count);
     for (uint32_t i = 0; i < count; i++) {
-        const Instruction *update = update_of(fusion, i);
-        if (update == NULL)
-            return "a result is no dynamic-update-slice";
-        const Instruction *base = behind_bitcasts(update->operands[0]);
-        if (base->op != OP_PARAMETER)
-            return "what is updated is no operand of the fusion";
-        if (shape_elements(update->operands[1]->shape) !=
-            shape_elements(update_of(fusion, 0)->operands[1]->shape))
-            return "the updates differ in size";
-        /* Another thread may have replaced what is read. */
-        for (uint32_t k = 0; k < comp->instruction_count; k++) {
-            const Instruction *user = comp->instructions[k];
-            for (uint32_t o = 0; user != NULL && o < user->operand_count; o++) {
-                bool is_own = user->op == OP_BITCAST || (user == update && o == 0);
-                if (behind_bitcasts(user->operands[o]) == base && !is_own)
-                    return "what is updated is also read";
-            }
-        }
-        for (uint32_t k = 0; k < i; k++) {
-            if (behind_bitcasts(update_of(fusion, k)->operands[0]) == base)
-                return "two updates of one operand";
-        }
-        for (uint32_t o = 1; o < update->operand_count; o++) {
-            for (uint32_t k = 0; k < count; k++) {
-                if (depends(update->operands[o], update_of(fusion, k)))
-                    return "an update depends on another";
-            }
+        const Instruction *inst = order[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            uint32_t id = inst->operands[k]->id;
+            behind[inst->id] |= behind[id] || is_update[id];
         }
     }
-    const char *reason = body_illegal(fusion, NULL);
-    return reason != NULL || count != 0 ? reason : "there is no result";
+    return behind;
+}
+
+/* One update: of an operand of the fusion that nothing else in it reads, as another thread may
+ * have replaced what is read. */
+static const char *one_update_illegal(const Instruction *fusion, const Instruction *update)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    const Instruction *base = behind_bitcasts(update->operands[0]);
+    if (base->op != OP_PARAMETER)
+        return "what is updated is no operand of the fusion";
+    for (uint32_t k = 0; k < comp->instruction_count; k++) {
+        const Instruction *user = comp->instructions[k];
+        for (uint32_t o = 0; user != NULL && o < user->operand_count; o++) {
+            bool is_own = user->op == OP_BITCAST || (user == update && o == 0);
+            if (behind_bitcasts(user->operands[o]) == base && !is_own && user->op != OP_TUPLE)
+                return "what is updated is also read";
+        }
+    }
+    return NULL;
+}
+
+static const char *update_results_illegal(const Instruction *fusion, Arena *scratch)
+{
+    int64_t elements = emitter_update_elements(fusion);
+    const bool *behind = behind_updates(fusion, scratch);
+    if (elements < 0)
+        return "no result is a dynamic-update-slice";
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        const Instruction *update = update_of(fusion, i);
+        FusionResult r = emitter_result(fusion, i);
+        const Shape *s = update != NULL ? update->operands[1]->shape : r.shape;
+        if (shape_elements(s) != elements)
+            return "the updates differ in size";
+        if (update == NULL && dtype_info[s->dtype].bits < 8)
+            return "a result beside the updates is packed";
+        if (update == NULL ? behind[r.inst->id] : behind[update->id])
+            return "a result depends on an update";
+        const char *reason = update != NULL ? one_update_illegal(fusion, update) : NULL;
+        if (reason != NULL)
+            return reason;
+        for (uint32_t k = 0; update != NULL && k < i; k++) {
+            const Instruction *other = update_of(fusion, k);
+            if (other != NULL && behind_bitcasts(other->operands[0]) ==
+                                     behind_bitcasts(update->operands[0]))
+                return "two updates of one operand";
+        }
+    }
+    return NULL;
+}
+
+/* Results that are dynamic-update-slices of operands of the fusion, and others with an element for
+ * each one that an update writes. */
+static const char *update_slice_illegal(const Instruction *fusion)
+{
+    Arena *scratch = arena_create();
+    const char *reason = update_results_illegal(fusion, scratch);
+    arena_destroy(scratch);
+    return reason != NULL ? reason : body_illegal(fusion, NULL);
 }
 
 int64_t emitter_scan_dimension(const Instruction *inst, bool *is_reverse)
@@ -324,7 +363,7 @@ int64_t emitter_in_place(const Instruction *fusion, EmitterKind kind, uint32_t l
     const Instruction *base = NULL;
     if (kind == EMITTER_SCATTER)
         base = emitter_hero(fusion, OP_SCATTER)->operands[leaf];
-    else if (kind == EMITTER_UPDATE_SLICE)
+    else if (kind == EMITTER_UPDATE_SLICE && update_of(fusion, leaf) != NULL)
         base = update_of(fusion, leaf)->operands[0];
     return base == NULL ? -1 : behind_bitcasts(base)->parameter;
 }

@@ -22,8 +22,22 @@ static bool same_index(const Instruction *inst, const Instruction *operand)
            (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP);
 }
 
-static Reads reads_of(const Instruction *inst, const Reads *by_id)
+/* An update that is made in place is written where its slice is read, an element of it as the same
+ * element of the slice. */
+static Reads reads_of_update(const Instruction *inst, const Reads *by_id)
 {
+    Reads r = by_id[inst->operands[1]->id];
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        if (k != 1 && by_id[inst->operands[k]->id] != READS_NOTHING)
+            return READS_OTHER;
+    }
+    return r;
+}
+
+static Reads reads_of(const Instruction *inst, bool is_updating, const Reads *by_id)
+{
+    if (is_updating && inst->op == OP_DYNAMIC_UPDATE_SLICE)
+        return reads_of_update(inst, by_id);
     Reads r = READS_NOTHING;
     for (uint32_t k = 0; k < inst->operand_count; k++) {
         Reads o = by_id[inst->operands[k]->id];
@@ -44,19 +58,24 @@ bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
     uint32_t count;
     Instruction **order = computation_post_order(comp, scratch, &count);
     Reads *by_id = ARENA_ARRAY(scratch, Reads, (size_t)comp->instruction_count + 1);
-    bool good = true;
+    bool good = true, is_updating = emitter_of(fusion) == EMITTER_UPDATE_SLICE;
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = order[i];
         if (inst == comp->parameters[operand])
             by_id[inst->id] = READS_SAME;
         else if (inst->op != OP_TUPLE)
-            by_id[inst->id] = reads_of(inst, by_id);
+            by_id[inst->id] = reads_of(inst, is_updating, by_id);
     }
     for (uint32_t r = 0; r < emitter_result_count(fusion) && good; r++) {
         FusionResult result = emitter_result(fusion, r);
-        Reads reads = by_id[result.inst->id];
+        const Instruction *inst = result.inst;
+        while (inst->op == OP_BITCAST)
+            inst = inst->operands[0];
+        bool is_update = is_updating && inst->op == OP_DYNAMIC_UPDATE_SLICE;
+        Reads reads = by_id[is_update ? inst->id : result.inst->id];
+        const Shape *made = is_update ? inst->operands[1]->shape : result.shape;
         good = reads == READS_NOTHING ||
-               (reads == READS_SAME && shape_elements(result.shape) == elements);
+               (reads == READS_SAME && shape_elements(made) == elements);
     }
     arena_destroy(scratch);
     return good;
@@ -65,7 +84,8 @@ bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
 bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                    uint32_t operand)
 {
-    if (emitter_of(fusion) != EMITTER_LOOP)
+    EmitterKind kind = emitter_of(fusion);
+    if (kind != EMITTER_LOOP && kind != EMITTER_UPDATE_SLICE)
         return false;
     const Shape *result = emitter_result(fusion, leaf).shape;
     const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;

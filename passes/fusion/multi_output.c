@@ -4,11 +4,11 @@
  *   a = fusion(x), kind=loop   b = fusion(x), kind=loop   s = fusion(a), kind=row_reduction
  *   ->  t = (..) fusion(x), kind=row_reduction   a = t#0   b = t#1   s = t#2
  *
- * Loops join loops of any size; reductions join reductions with the same rows and columns, and
- * loops over their rows or elements. A launch is saved each time, and so are the bytes that both
- * read; what nobody reads any more is no longer a result. Kernels are visited in order, so the
- * sweep is linear in them but for the candidates it looks back at; paths between kernels are
- * bits of a matrix over a stretch of the order.
+ * Loops join loops of any size, and updates in place of their size; reductions join reductions
+ * with the same rows and columns, and loops over their rows or elements. A launch is saved each
+ * time, and so are the bytes that both read; what nobody reads any more is no longer a result.
+ * Kernels are visited in order, so the sweep is linear in them but for the candidates it looks
+ * back at; paths between kernels are bits of a matrix over a stretch of the order.
  *
  * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
 #include <string.h>
@@ -56,6 +56,11 @@ typedef struct Join {
     size_t kernel_count, kernel_capacity;
     bool changed;
 } Join;
+
+static bool is_reduction(EmitterKind kind)
+{
+    return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
+}
 
 /* -- paths -------------------------------------------------------------------------------- */
 
@@ -152,7 +157,7 @@ static bool present_survives(Join *j, ValueSource present, const Kernel *a,
                 continue;
             if (kernel_makes(a, b, inst)) {
                 const Kernel *own = b != NULL && kernel_makes(b, NULL, inst) ? b : a;
-                if (inst->op != OP_FUSION || own->kind != EMITTER_LOOP ||
+                if (inst->op != OP_FUSION || is_reduction(own->kind) ||
                     !emitter_reads_at_results(inst, k, elements))
                     return false;
                 continue;
@@ -228,11 +233,6 @@ static uint32_t count_reduces(const Instruction *fusion)
     return n;
 }
 
-static bool is_reduction(EmitterKind kind)
-{
-    return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
-}
-
 /* Fills in rows and columns; false: a reduction that something else is hidden in. */
 static bool describe_reduction(Kernel *k, Arena *scratch)
 {
@@ -267,6 +267,10 @@ static Kernel *describe(Join *j, Instruction *inst)
     k->leaves.count = 1;
     if (is_reduction(k->kind))
         return describe_reduction(k, j->cx->scratch) ? k : NULL;
+    if (k->kind == EMITTER_UPDATE_SLICE) {
+        k->elements = emitter_update_elements(inst);
+        return k;
+    }
     return k->kind == EMITTER_LOOP ? k : NULL;
 }
 
@@ -292,6 +296,12 @@ static bool loop_fits(const Kernel *reduction, const Kernel *loop)
 
 static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
 {
+    bool updates = a->kind == EMITTER_UPDATE_SLICE || b->kind == EMITTER_UPDATE_SLICE;
+    if (updates && (is_reduction(a->kind) || is_reduction(b->kind)))
+        return false;
+    if (updates) /* the others have an element for each one that is written */
+        return a->elements == b->elements &&
+               (reads || (!a->is_heavy && !b->is_heavy) || shares);
     if (is_reduction(a->kind) && is_reduction(b->kind))
         return a->kind == b->kind && a->rows == b->rows && a->columns == b->columns &&
                a->minor_reduced == b->minor_reduced;
@@ -374,7 +384,7 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     fusion_set_results(fusion, a->leaves.inside, a->leaves.count);
     computation_compact(trial);
     bool wants_reduction = is_reduction(was.kind) || is_reduction(b->kind);
-    EmitterKind wanted = is_reduction(b->kind) ? b->kind : was.kind;
+    EmitterKind wanted = was.kind == EMITTER_LOOP ? b->kind : was.kind;
     bool good = emitter_choose(fusion, j->cx->target) == wanted;
     if (good && wants_reduction)
         good =
