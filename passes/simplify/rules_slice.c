@@ -207,30 +207,38 @@ static bool is_continued(const Instruction *a, const Instruction *b, int64_t d)
     return true;
 }
 
+/* Slices first .. last - 1 of the operands, each going on where the one before ends, as one. */
+static Instruction *joined(Rewriter *r, Instruction *inst, uint32_t first, uint32_t last,
+                           int64_t d)
+{
+    Instruction *a = inst->operands[first], *b = inst->operands[last - 1];
+    uint32_t rank = a->shape->rank;
+    SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, rank);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
+    memcpy(dims, slice_of(a)->dims, rank * sizeof *dims);
+    memcpy(sizes, a->shape->dims, rank * sizeof *sizes);
+    dims[d].limit = slice_of(b)->dims[d].limit;
+    sizes[d] = dims[d].limit - dims[d].start;
+    bool all = last - first == inst->operand_count;
+    return rw_slice(r, all ? inst->shape : rw_shape(r, a->shape->dtype, rank, sizes),
+                    a->operands[0], dims);
+}
+
 /* concatenate(slice(x, [a:b]), slice(x, [b:c])) -> slice(x, [a:c]) */
 static Instruction *concatenate_slices(Rewriter *r, Instruction *inst)
 {
     int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
-    for (uint32_t i = 0; i + 1 < inst->operand_count; i++) {
-        Instruction *a = inst->operands[i], *b = inst->operands[i + 1];
-        if (!is_continued(a, b, d))
-            continue;
-        uint32_t rank = a->shape->rank;
-        SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, rank);
-        int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
-        memcpy(dims, slice_of(a)->dims, rank * sizeof *dims);
-        memcpy(sizes, a->shape->dims, rank * sizeof *sizes);
-        dims[d].limit = slice_of(b)->dims[d].limit;
-        sizes[d] += b->shape->dims[d];
-        uint32_t n = inst->operand_count - 1;
-        const Shape *s = n == 1 ? inst->shape : rw_shape(r, a->shape->dtype, rank, sizes);
-        Instruction **operands = ARENA_ARRAY(r->scratch, Instruction *, n);
-        memcpy(operands, inst->operands, i * sizeof *operands);
-        operands[i] = rw_slice(r, s, a->operands[0], dims);
-        memcpy(operands + i + 1, inst->operands + i + 2, (n - i - 1) * sizeof *operands);
-        return concatenated(r, inst, n, operands);
+    Instruction **operands = ARENA_ARRAY(r->scratch, Instruction *, inst->operand_count);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < inst->operand_count;) {
+        uint32_t last = i + 1;
+        while (last < inst->operand_count &&
+               is_continued(inst->operands[last - 1], inst->operands[last], d))
+            last++;
+        operands[n++] = last - i > 1 ? joined(r, inst, i, last, d) : inst->operands[i];
+        i = last;
     }
-    return NULL;
+    return n < inst->operand_count ? concatenated(r, inst, n, operands) : NULL;
 }
 
 /* concatenate of one splat -> splat */
