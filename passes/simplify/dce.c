@@ -11,6 +11,8 @@
 
 bool simplify_is_pure(const Instruction *inst, const bool *has_effect)
 {
+    if (inst->attr_count == 0)
+        return !op_is(inst->op, OPF_EFFECT);
     if (op_is(inst->op, OPF_EFFECT) || inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
         return false;
     uint32_t calls = inst_called_count(inst);
