@@ -34,6 +34,7 @@ static const Pass pipeline[] = {
     {"collective-form", pass_collective_form, 0, true, LEVEL_OPTIMISED,  "what NCCL can do: its transposes, conversions and reductions are then laid out and fused like others"},
     {"layout",         pass_layout,         0, true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
     {"library-dots",   pass_library_dots,   1, false, LEVEL_LAID_OUT,    "before fusion, which would take the dots' operands in"},
+    {"split-reductions", pass_split_reductions, 1, false, LEVEL_LAID_OUT, "in row-major arrays a piece of a dimension is a bitcast; before fusion, which takes what is reduced into the first half"},
     {"fuse",           pass_fuse,           1, false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
     {"wrap",           pass_wrap,           0, true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
     {"all-gather-combiner", pass_all_gather_combiner, 1, false, LEVEL_FUSED, "after fusion, whose groups it would otherwise tie together; before multi-output, whose kernels side by side would tie them to one another"},
