@@ -132,17 +132,18 @@ static int64_t trips(int64_t init, int64_t step, int64_t limit, int64_t directio
     const int64_t far = (int64_t)1 << 40;
     if (init < -far || init > far || limit < -far || limit > far)
         return -1;
-    switch (direction) {
-    case DIRECTION_LE:
+    if (direction == DIRECTION_LE) {
         limit++;
-        /* fall through */
+        direction = DIRECTION_LT;
+    } else if (direction == DIRECTION_GE) {
+        limit--;
+        direction = DIRECTION_GT;
+    }
+    switch (direction) {
     case DIRECTION_LT:
         if (init >= limit)
             return 0;
         return step > 0 ? (limit - init + step - 1) / step : -1;
-    case DIRECTION_GE:
-        limit--;
-        /* fall through */
     case DIRECTION_GT:
         if (init <= limit)
             return 0;
