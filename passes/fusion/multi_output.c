@@ -62,6 +62,12 @@ static bool is_reduction(EmitterKind kind)
     return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
 }
 
+/* Made in tiles, with what is done to each element of the result afterwards. */
+static bool is_contraction(EmitterKind kind)
+{
+    return kind == EMITTER_DOT || kind == EMITTER_CONVOLUTION;
+}
+
 /* -- paths -------------------------------------------------------------------------------- */
 
 static uint64_t *row_of(Join *j, uint32_t at)
@@ -271,7 +277,7 @@ static Kernel *describe(Join *j, Instruction *inst)
         k->elements = emitter_update_elements(inst);
         return k;
     }
-    return k->kind == EMITTER_LOOP ? k : NULL;
+    return k->kind == EMITTER_LOOP || is_contraction(k->kind) ? k : NULL;
 }
 
 static bool shares_operand(const Kernel *a, const Instruction *b)
@@ -296,6 +302,11 @@ static bool loop_fits(const Kernel *reduction, const Kernel *loop)
 
 static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
 {
+    if (is_contraction(b->kind))
+        return false;
+    if (is_contraction(a->kind)) /* an epilogue */
+        return reads && b->kind == EMITTER_LOOP && !b->is_heavy &&
+               a->elements == b->elements;
     bool updates = a->kind == EMITTER_UPDATE_SLICE || b->kind == EMITTER_UPDATE_SLICE;
     if (updates && (is_reduction(a->kind) || is_reduction(b->kind)))
         return false;
