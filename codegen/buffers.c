@@ -66,8 +66,12 @@ static void walk(Walk *w, const Computation *comp)
         const Instruction *inst = comp->instructions[i];
         if (inst == NULL || inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
             continue;
-        if (op_is(inst->op, OPF_CONTROL)) {
+        if (op_is(inst->op, OPF_CONTROL) || inst->op == OP_ASYNC_START) {
             walk_called(w, inst);
+        } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
+            /* what was started reads and writes until now */
+            touch_operands(w, inst, w->time);
+            touch_operands(w, inst->operands[0], w->time++);
         } else if (alias_defines(inst)) {
             touch_operands(w, inst, w->time);
             touch_all(w, inst, w->time++);

@@ -6,6 +6,7 @@
 
 #include "codegen/variant.h"
 #include "ir/analysis/collective.h"
+#include "ir/bug.h"
 
 /* -- cliques ------------------------------------------------------------------------------ */
 
@@ -182,7 +183,7 @@ static uint32_t add_buffers(Variant *v, const Instruction *inst, PlanCollective 
     return n;
 }
 
-bool variant_add_collective(Variant *v, const Instruction *inst)
+static bool add_collective(Variant *v, const Instruction *inst)
 {
     PlanCollective c = {.dtypes = PLAN_NONE, .channel = inst_int(inst, ATTR_CHANNEL_ID, 0)};
     if (!check(v, inst, &c))
@@ -199,4 +200,85 @@ bool variant_add_collective(Variant *v, const Instruction *inst)
     uint32_t index = plan_add_collectives(&v->plan, &c, 1);
     variant_command(v, PLAN_COLLECTIVE, inst, index, args, 2 * n);
     return true;
+}
+
+/* -- beside the program -------------------------------------------------------------------------- */
+
+/* All collectives of a plan with an asynchronous one run on one stream, in the order of the
+ * program: then no two ranks can meet in different orders, whatever the streams do. */
+static bool has_async(const Module *m)
+{
+    for (uint32_t k = 0; k < m->computation_count; k++) {
+        const Computation *comp = m->computations[k];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst != NULL && op_is(inst->op, OPF_ASYNC_START))
+                return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t collective_stream(Variant *v)
+{
+    if (v->collective_stream == PLAN_NONE) {
+        PlanStream s = {.kind = PLAN_STREAM_COLLECTIVE, .priority = 1};
+        v->collective_stream = has_async(v->module) ? plan_add_streams(&v->plan, &s, 1) : 0;
+    }
+    return v->collective_stream;
+}
+
+/* A start that goes on until its slot is waited for: what `make` adds runs on the stream of
+ * collectives. */
+static bool start(Variant *v, const Instruction *inst, uint32_t slot,
+                  bool (*make)(Variant *v, const Instruction *inst))
+{
+    uint32_t c = variant_command(v, PLAN_ASYNC_START, inst, slot, NULL, 0);
+    uint32_t before = v->stream;
+    v->stream = collective_stream(v);
+    bool ok = make(v, inst);
+    v->stream = before;
+    plan_close(&v->plan, c);
+    return ok;
+}
+
+bool variant_add_collective(Variant *v, const Instruction *inst)
+{
+    uint32_t stream = collective_stream(v);
+    if (stream == v->stream)
+        return add_collective(v, inst);
+    uint32_t slot = v->plan.info[0].async_count++;
+    if (!start(v, inst, slot, add_collective))
+        return false;
+    variant_command(v, PLAN_ASYNC_DONE, inst, slot, NULL, 0);
+    return true;
+}
+
+static bool make_started(Variant *v, const Instruction *inst)
+{
+    if (inst->op == OP_ASYNC_START)
+        return variant_add_computation(v, inst_called(inst, 0));
+    return add_collective(v, inst);
+}
+
+bool variant_add_async_start(Variant *v, const Instruction *inst)
+{
+    struct AsyncSlot a = {inst, v->plan.info[0].async_count++};
+    if (!start(v, inst, a.slot, make_started))
+        return false;
+    v->async = arena_grow(v->arena, v->async, &v->async_capacity, v->async_count + 1,
+                          sizeof *v->async);
+    v->async[v->async_count++] = a;
+    return true;
+}
+
+void variant_add_async_done(Variant *v, const Instruction *done)
+{
+    size_t i = v->async_count;
+    while (i > 0 && v->async[i - 1].start != done->operands[0])
+        i--;
+    if (i == 0)
+        bug("%s waits for what was not started", done->name);
+    variant_command(v, PLAN_ASYNC_DONE, done, v->async[i - 1].slot, NULL, 0);
+    v->async[i - 1] = v->async[--v->async_count];
 }

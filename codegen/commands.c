@@ -185,6 +185,7 @@ uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *in
 {
     PlanCommand c = {.kind = (uint16_t)kind,
                      .name = plan_string(&v->plan, inst->name),
+                     .stream = v->stream,
                      .signal = PLAN_NONE,
                      .index = index};
     return plan_command(&v->plan, &c, args, arg_count);
@@ -267,8 +268,6 @@ static void add_copy(Variant *v, const Instruction *inst)
     }
 }
 
-static bool add_computation(Variant *v, const Computation *comp);
-
 static bool add_while(Variant *v, const Instruction *inst)
 {
     const Computation *condition = inst_called(inst, 0), *body = inst_called(inst, 1);
@@ -282,11 +281,11 @@ static bool add_while(Variant *v, const Instruction *inst)
     uint32_t index = plan_add_loops(&v->plan, &loop, 1);
     uint32_t c = variant_command(v, PLAN_WHILE, inst, index, &predicate, known ? 0 : 1);
     uint32_t first = v->plan.commands_count;
-    if (!known && !add_computation(v, condition))
+    if (!known && !variant_add_computation(v, condition))
         return false;
     v->plan.loops[index].condition_commands = v->plan.commands_count - first;
     first = v->plan.commands_count;
-    if (!add_computation(v, body))
+    if (!variant_add_computation(v, body))
         return false;
     v->plan.loops[index].body_commands = v->plan.commands_count - first;
     plan_close(&v->plan, c);
@@ -302,7 +301,7 @@ static bool add_conditional(Variant *v, const Instruction *inst)
     uint32_t *counts = ARENA_ARRAY(v->arena, uint32_t, (size_t)n + 1);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = v->plan.commands_count;
-        if (!add_computation(v, inst_called(inst, i)))
+        if (!variant_add_computation(v, inst_called(inst, i)))
             return false;
         counts[i] = v->plan.commands_count - first;
     }
@@ -325,6 +324,8 @@ static void add_device_id(Variant *v, const Instruction *inst)
 static bool add_instruction(Variant *v, const Instruction *inst)
 {
     Diag *d = v->module->diag;
+    if (op_is(inst->op, OPF_ASYNC_START))
+        return variant_add_async_start(v, inst);
     if (op_is(inst->op, OPF_COLLECTIVE))
         return variant_add_collective(v, inst);
     switch (inst->op) {
@@ -339,7 +340,13 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     case OP_CONDITIONAL:
         return add_conditional(v, inst);
     case OP_CALL:
-        return add_computation(v, inst_called(inst, 0));
+        return variant_add_computation(v, inst_called(inst, 0));
+    case OP_ALL_REDUCE_DONE:
+    case OP_ALL_GATHER_DONE:
+    case OP_COLLECTIVE_PERMUTE_DONE:
+    case OP_ASYNC_DONE:
+        variant_add_async_done(v, inst);
+        return true;
     case OP_PARTITION_ID:
     case OP_REPLICA_ID:
         add_device_id(v, inst);
@@ -359,7 +366,7 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     }
 }
 
-static bool add_computation(Variant *v, const Computation *comp)
+bool variant_add_computation(Variant *v, const Computation *comp)
 {
     if (++v->nesting > NESTING_MOST) {
         diag_unsupported(v->module->diag, comp->span, "loops and branches nested more than %d deep",
@@ -379,5 +386,5 @@ bool variant_make_commands(Variant *v)
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
     v->temp_allocation = v->workspace_slice = PLAN_NONE;
-    return add_signature(v) && add_computation(v, v->module->entry);
+    return add_signature(v) && variant_add_computation(v, v->module->entry);
 }

@@ -46,6 +46,13 @@ typedef struct Variant {
     uint32_t *kernel_table; /* hash table of kernel numbers + 1 */
     size_t kernel_slots;
     uint32_t nesting;
+    uint32_t stream;            /* of the commands that are being made */
+    uint32_t collective_stream; /* PLAN_NONE until something is asynchronous */
+    struct AsyncSlot {
+        const Instruction *start;
+        uint32_t slot;
+    } *async; /* started and not done yet */
+    size_t async_count, async_capacity;
     Cubin cubin;
     const void *emu;
     size_t emu_bytes;
@@ -59,6 +66,10 @@ PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint
 /* Appends a command without children, named after `inst`. */
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count);
+/* Start and done of asynchronous operations (codegen/collectives.c). */
+bool variant_add_async_start(Variant *v, const Instruction *start);
+void variant_add_async_done(Variant *v, const Instruction *done);
+bool variant_add_computation(Variant *v, const Computation *comp);
 /* The command of a collective (codegen/collectives.c). False after messages. */
 bool variant_add_collective(Variant *v, const Instruction *inst);
 

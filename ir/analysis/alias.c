@@ -92,9 +92,43 @@ static void join_call(AliasSets *s, const Instruction *inst, const Computation *
     join_all(s, inst, callee->root);
 }
 
+size_t async_result_leaf(const Instruction *start)
+{
+    return start->op == OP_ALL_REDUCE_START ? 0 : shape_leaf_count(start->shape->elements[0]);
+}
+
+/* (operands, results): the operands themselves; what runs inside reads and writes the same. */
+static void join_start(AliasSets *s, const Instruction *inst)
+{
+    size_t leaf = 0, result = async_result_leaf(inst);
+    for (uint32_t i = 0; i < inst->operand_count && result != 0; i++) {
+        size_t n = shape_leaf_count(inst->operands[i]->shape);
+        join(s, inst, leaf, inst->operands[i], 0, n);
+        leaf += n;
+    }
+    if (inst->op != OP_ASYNC_START)
+        return;
+    const Computation *callee = inst_called(inst, 0);
+    for (uint32_t i = 0; i < callee->parameter_count; i++)
+        join_all(s, callee->parameters[i], inst->operands[i]);
+    join(s, inst, result, callee->root, 0, shape_leaf_count(callee->root->shape));
+}
+
 static void join_instruction(AliasSets *s, const Instruction *inst)
 {
     switch (inst->op) {
+    case OP_ALL_GATHER_START:
+    case OP_COLLECTIVE_PERMUTE_START:
+    case OP_ASYNC_START:
+        join_start(s, inst);
+        break;
+    case OP_ALL_REDUCE_DONE:
+    case OP_ALL_GATHER_DONE:
+    case OP_COLLECTIVE_PERMUTE_DONE:
+    case OP_ASYNC_DONE:
+        join(s, inst, 0, inst->operands[0], async_result_leaf(inst->operands[0]),
+             shape_leaf_count(inst->shape));
+        break;
     case OP_TUPLE:
         for (uint32_t i = 0; i < inst->operand_count; i++)
             join(s, inst, alias_element_leaf(inst->shape, i), inst->operands[i], 0,
@@ -151,6 +185,10 @@ bool alias_defines(const Instruction *inst)
     case OP_WHILE:
     case OP_CALL:
     case OP_CONDITIONAL:
+    case OP_ALL_REDUCE_DONE:
+    case OP_ALL_GATHER_DONE:
+    case OP_COLLECTIVE_PERMUTE_DONE:
+    case OP_ASYNC_DONE:
         return false;
     default:
         return true;

@@ -26,6 +26,25 @@ ValueSource value_source(Instruction *inst, size_t leaf)
         case OP_ADD_DEPENDENCY:
             inst = inst->operands[0];
             break;
+        case OP_ALL_REDUCE_DONE:
+        case OP_ALL_GATHER_DONE:
+        case OP_COLLECTIVE_PERMUTE_DONE:
+        case OP_ASYNC_DONE:
+            inst = inst->operands[0];
+            leaf += async_result_leaf(inst);
+            break;
+        case OP_ALL_GATHER_START:
+        case OP_COLLECTIVE_PERMUTE_START:
+        case OP_ASYNC_START: {
+            uint32_t i = 0;
+            size_t n;
+            if (leaf >= async_result_leaf(inst))
+                return (ValueSource){inst, leaf};
+            for (; (n = shape_leaf_count(inst->operands[i]->shape)) <= leaf; i++)
+                leaf -= n;
+            inst = inst->operands[i];
+            break;
+        }
         case OP_WHILE:
             if (!loop_hands_on(inst, leaf))
                 return (ValueSource){inst, leaf};

@@ -75,10 +75,14 @@ static void number_places(CopyInsertion *ci)
     ci->chain = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = comp->instructions[i];
-        if (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL))
+        if (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE))
             continue;
         for (uint32_t k = 0; k < inst->operand_count; k++)
             note_use(ci, inst->operands[k], i);
+        /* what was started reads until it is done */
+        const Instruction *start = inst->operand_count > 0 ? inst->operands[0] : NULL;
+        for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count; k++)
+            note_use(ci, start->operands[k], i);
     }
     note_use(ci, comp->root, UINT32_MAX);
 }

@@ -3,7 +3,8 @@
  *   u = f(p)  v = in_place_update(p)      (p dies here)
  *   ->  u first: afterwards p's buffer holds v, and no copy is needed
  *
- * Two orders are made of each computation and the one that needs less memory is taken: the order
+ * Where something is asynchronous it starts as early as its operands are there, and is waited for
+ * as late as possible. Otherwise two orders are made of each computation and the one that needs less memory is taken: the order
  * that the instructions have, and one that prefers at each step what frees most. Both keep
  * operands and control predecessors first, and read a value that is replaced in place - by an
  * update, or by the next step of a loop or the donated result - before that happens, where this is
@@ -40,6 +41,7 @@ typedef struct Schedule {
     uint32_t *readers; /* [places] instructions that read it; the root counts twice */
     int64_t *called;   /* [computations] bytes that run inside a call of it */
     uint32_t *stamp;   /* [count] of the search that has seen it */
+    uint32_t *rank;    /* [count] of what is ready the lowest goes first; NULL: all equal */
     uint32_t search, steps;
 } Schedule;
 
@@ -80,7 +82,7 @@ static bool has_path(Schedule *s, uint32_t from, uint32_t to)
 
 static bool does_something(const Instruction *inst)
 {
-    return alias_defines(inst) || op_is(inst->op, OPF_CONTROL);
+    return alias_defines(inst) || op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE);
 }
 
 /* Everyone else reads `value` before `writer` writes over it, if that is possible. */
@@ -123,6 +125,22 @@ static void add_edges_of_carried(Schedule *s)
     }
 }
 
+/* Instruction i reads all of `value`. */
+static void add_sources(Schedule *s, uint32_t i, Instruction *value)
+{
+    for (size_t leaf = 0; leaf < shape_leaf_count(value->shape); leaf++) {
+        ValueSource v = value_source(value, leaf);
+        uint32_t place = s->place[v.inst->id] + (uint32_t)v.leaf;
+        bool known = false;
+        for (uint32_t j = 0; j < s->sources[i].count && !known; j++)
+            known = s->sources[i].list[j] == place;
+        if (known)
+            continue;
+        add(s, &s->sources[i], place);
+        s->readers[place]++;
+    }
+}
+
 static void find_sources(Schedule *s)
 {
     const Computation *comp = s->comp;
@@ -140,20 +158,12 @@ static void find_sources(Schedule *s)
             alias_defines(inst) && inst->op != OP_PARAMETER && inst->op != OP_CONSTANT;
         for (size_t leaf = 0; leaf < leaves && is_ours; leaf++)
             s->bytes[s->place[i] + leaf] = shape_bytes(shape_leaf(inst->shape, leaf));
-        for (uint32_t k = 0; k < inst->operand_count && does_something(inst); k++) {
-            for (size_t leaf = 0; leaf < shape_leaf_count(inst->operands[k]->shape);
-                 leaf++) {
-                ValueSource v = value_source(inst->operands[k], leaf);
-                uint32_t place = s->place[v.inst->id] + (uint32_t)v.leaf;
-                bool known = false;
-                for (uint32_t j = 0; j < s->sources[i].count && !known; j++)
-                    known = s->sources[i].list[j] == place;
-                if (known)
-                    continue;
-                add(s, &s->sources[i], place);
-                s->readers[place]++;
-            }
-        }
+        for (uint32_t k = 0; k < inst->operand_count && does_something(inst); k++)
+            add_sources(s, i, inst->operands[k]);
+        /* what was started reads until it is done */
+        const Instruction *start = inst->operand_count > 0 ? inst->operands[0] : NULL;
+        for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count; k++)
+            add_sources(s, i, start->operands[k]);
     }
     for (size_t leaf = 0; leaf < shape_leaf_count(comp->root->shape); leaf++) {
         ValueSource v = value_source(comp->root, leaf);
@@ -215,7 +225,35 @@ static int64_t bytes_inside(const Schedule *s, const Instruction *inst)
     return most;
 }
 
-/* A topological order: the ready instruction of the lowest number, or the one that frees most.
+/* Place in the order among what is ready. */
+static uint64_t key(const Schedule *s, uint32_t x)
+{
+    return s->rank == NULL ? x : (uint64_t)s->rank[x] << 32 | x;
+}
+
+/* Communication beside computation: what a start needs and the starts first, dones when there is
+ * nothing else to do. False: nothing is asynchronous here. */
+static bool rank_by_overlap(Schedule *s)
+{
+    enum { NEEDED, OTHER, LAST };
+    s->rank = ARENA_ARRAY(s->scratch, uint32_t, (size_t)s->count + 1);
+    bool any = false;
+    for (uint32_t i = s->count; i-- > 0;) { /* users come after what they use */
+        const Instruction *inst = s->comp->instructions[i];
+        bool starts = op_is(inst->op, OPF_ASYNC_START);
+        bool needed = starts;
+        any |= starts;
+        for (uint32_t k = 0; k < s->after[i].count && !needed; k++)
+            needed = s->after[i].list[k] > i && s->rank[s->after[i].list[k]] == NEEDED &&
+                     !op_is(s->comp->instructions[s->after[i].list[k]]->op, OPF_ASYNC_DONE);
+        s->rank[i] = op_is(inst->op, OPF_ASYNC_DONE) ? LAST : needed ? NEEDED : OTHER;
+    }
+    if (!any)
+        s->rank = NULL;
+    return any;
+}
+
+/* A topological order: the ready instruction of the lowest key, or the one that frees most.
  * Returns the most bytes that live at one time. */
 static int64_t make_order(const Schedule *s, bool greedy, uint32_t *order)
 {
@@ -233,8 +271,12 @@ static int64_t make_order(const Schedule *s, bool greedy, uint32_t *order)
     int64_t live = 0, most = 0;
     /* ready is a heap of numbers; the greedy order looks at all of it */
     for (uint32_t i = 0; i < s->count; i++) {
-        if (waiting[i] == 0)
-            ready[ready_count++] = i;
+        if (waiting[i] != 0)
+            continue;
+        uint32_t up = ready_count++;
+        for (; up > 0 && key(s, ready[(up - 1) / 2]) > key(s, i); up = (up - 1) / 2)
+            ready[up] = ready[(up - 1) / 2];
+        ready[up] = i;
     }
     for (uint32_t done = 0; done < s->count; done++) {
         uint32_t best = 0;
@@ -250,7 +292,7 @@ static int64_t make_order(const Schedule *s, bool greedy, uint32_t *order)
         uint32_t x = ready[best];
         /* take it out of the heap: the last one goes down from its place, or up */
         uint32_t last = ready[--ready_count], at = best;
-        while (at > 0 && ready_count > at && ready[(at - 1) / 2] > last) {
+        while (at > 0 && ready_count > at && key(s, ready[(at - 1) / 2]) > key(s, last)) {
             ready[at] = ready[(at - 1) / 2];
             at = (at - 1) / 2;
         }
@@ -258,8 +300,8 @@ static int64_t make_order(const Schedule *s, bool greedy, uint32_t *order)
             uint32_t child = 2 * at + 1;
             if (child >= ready_count)
                 break;
-            child += child + 1 < ready_count && ready[child + 1] < ready[child];
-            if (ready[child] >= last)
+            child += child + 1 < ready_count && key(s, ready[child + 1]) < key(s, ready[child]);
+            if (key(s, ready[child]) >= key(s, last))
                 break;
             ready[at] = ready[child];
             at = child;
@@ -278,7 +320,7 @@ static int64_t make_order(const Schedule *s, bool greedy, uint32_t *order)
             if (--waiting[y] != 0)
                 continue;
             uint32_t up = ready_count++;
-            for (; up > 0 && ready[(up - 1) / 2] > y; up = (up - 1) / 2)
+            for (; up > 0 && key(s, ready[(up - 1) / 2]) > key(s, y); up = (up - 1) / 2)
                 ready[up] = ready[(up - 1) / 2];
             ready[up] = y;
         }
@@ -303,8 +345,10 @@ static void schedule_computation(Schedule *s)
         return;
     make_graph(s);
     uint32_t *order = ARENA_ARRAY(s->scratch, uint32_t, s->count);
+    s->rank = NULL;
+    bool overlaps = rank_by_overlap(s);
     int64_t most = make_order(s, false, order);
-    if (s->count <= GREEDY_MOST) {
+    if (!overlaps && s->count <= GREEDY_MOST) {
         uint32_t *other = ARENA_ARRAY(s->scratch, uint32_t, s->count);
         int64_t most_greedy = make_order(s, true, other);
         if (most_greedy < most) {

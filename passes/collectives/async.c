@@ -1,0 +1,307 @@
+/* Collectives become pairs of a start and a done, so that other work can run between them, and
+ * pairs with nothing between them become plain again.
+ *
+ *   r = f32[4] all-reduce(p), to_apply=add        s = f32[4] all-reduce-start(p), to_apply=add
+ *                                             =>  r = f32[4] all-reduce-done(s)
+ *   r = f32[2] reduce-scatter(p), ...             s = ((f32[4]), f32[2]) async-start(p), calls=c
+ *                                             =>  r = f32[2] async-done(s)
+ *
+ * async-collectives: all-reduce, all-gather and collective-permute have pairs of their own,
+ * others run in a computation that async-start calls. What came before the operation comes
+ * before the start; what came after it comes after the done.
+ *
+ * sync-collectives walks the schedule with the list of what is in flight; anything but an
+ * alias, a constant or another start shows that those overlap, and a done whose start has not
+ * been shown to is put back, at its place.
+ *
+ * Needs: the second one a schedule. Keeps: values, attributes, control edges, the order. Ends:
+ * one sweep each. */
+#include <string.h>
+
+#include "ir/analysis/alias.h"
+#include "passes/collectives/collectives.h"
+
+/* -- making pairs ----------------------------------------------------------------------------- */
+
+static bool start_of(OpCode op, OpCode *out_start, OpCode *out_done)
+{
+    switch (op) {
+    case OP_ALL_REDUCE:
+        *out_start = OP_ALL_REDUCE_START;
+        *out_done = OP_ALL_REDUCE_DONE;
+        return true;
+    case OP_ALL_GATHER:
+        *out_start = OP_ALL_GATHER_START;
+        *out_done = OP_ALL_GATHER_DONE;
+        return true;
+    case OP_COLLECTIVE_PERMUTE:
+        *out_start = OP_COLLECTIVE_PERMUTE_START;
+        *out_done = OP_COLLECTIVE_PERMUTE_DONE;
+        return true;
+    case OP_REDUCE_SCATTER:
+    case OP_ALL_TO_ALL:
+    case OP_COLLECTIVE_BROADCAST:
+        *out_start = OP_ASYNC_START;
+        *out_done = OP_ASYNC_DONE;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void copy_attributes(Instruction *to, const Instruction *from)
+{
+    for (uint32_t i = 0; i < from->attr_count; i++)
+        inst_set(to, from->attrs[i]);
+    to->span = from->span;
+}
+
+static const Shape *operands_shape(const Instruction *inst)
+{
+    Module *m = inst->parent->module;
+    const Shape **shapes =
+        ARENA_ARRAY(m->arena, const Shape *, (size_t)inst->operand_count + 1);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        shapes[i] = inst->operands[i]->shape;
+    return shape_tuple(m->intern, inst->operand_count, shapes);
+}
+
+static const Shape *start_shape(const Instruction *inst, OpCode start)
+{
+    if (start == OP_ALL_REDUCE_START)
+        return inst->shape;
+    bool single = inst->operand_count == 1 && start != OP_ASYNC_START;
+    const Shape *parts[2] = {single ? inst->operands[0]->shape : operands_shape(inst),
+                             inst->shape};
+    return shape_tuple(inst->parent->module->intern, 2, parts);
+}
+
+/* A computation that does what `inst` does. */
+static Computation *wrapped(const Instruction *inst)
+{
+    Module *m = inst->parent->module;
+    Computation *comp = module_add_computation(m, "async_computation");
+    comp->is_async_wrapped = true;
+    comp->execution_thread = inst->parent->execution_thread;
+    Instruction **operands =
+        ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        operands[i] = computation_add_parameter(comp, i, inst->operands[i]->shape, NULL);
+    comp->root =
+        computation_add_like(comp, inst, inst->shape, inst->operand_count, operands);
+    return comp;
+}
+
+static Instruction *make_pair(Instruction *inst, OpCode start_op, OpCode done_op)
+{
+    Computation *comp = inst->parent;
+    Arena *a = comp->module->arena;
+    Instruction *start = computation_add(comp, start_op, start_shape(inst, start_op),
+                                         inst->operand_count, inst->operands,
+                                         arena_printf(a, "%s.start", inst->name));
+    if (start_op == OP_ASYNC_START) {
+        inst_set_computation(start, ATTR_CALLS, wrapped(inst));
+        const Attr *metadata = inst_attr(inst, ATTR_METADATA);
+        if (metadata != NULL)
+            inst_set(start, *metadata);
+        start->span = inst->span;
+    } else {
+        copy_attributes(start, inst);
+    }
+    start->control = inst->control;
+    start->control_count = inst->control_count;
+    Instruction *done = computation_add(comp, done_op, inst->shape, 1, &start,
+                                        arena_printf(a, "%s.done", inst->name));
+    done->span = inst->span;
+    if (start_op == OP_ASYNC_START)
+        inst_set_computation(done, ATTR_CALLS, inst_called(start, 0));
+    return done;
+}
+
+static bool make_pairs(Computation *comp, Arena *scratch)
+{
+    uint32_t count = comp->instruction_count;
+    Instruction **done = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        OpCode start_op, done_op;
+        if (inst == NULL || !start_of(inst->op, &start_op, &done_op) ||
+            inst_has(inst, ATTR_PERMUTE_SLICE_SIZES))
+            continue;
+        done[i] = make_pair(inst, start_op, done_op);
+        changed = true;
+    }
+    if (!changed)
+        return false;
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    memcpy(forward, done, count * sizeof *forward);
+    computation_replace(comp, forward);
+    for (uint32_t i = 0; i < count; i++) {
+        if (forward[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+    computation_sort(comp);
+    return true;
+}
+
+bool pass_async_collectives(Module *m, PassContext *cx)
+{
+    if (m->config.is_scheduled)
+        return false;
+    const bool *is_program = module_programs(m, cx->scratch);
+    bool changed = false;
+    uint32_t count = m->computation_count;
+    for (uint32_t c = 0; c < count; c++) {
+        if (m->computations[c] != NULL && is_program[c] && !m->computations[c]->is_async_wrapped)
+            changed |= make_pairs(m->computations[c], cx->scratch);
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
+
+/* -- and back ------------------------------------------------------------------------------------ */
+
+/* It costs no time. */
+static bool is_nop(const Instruction *inst)
+{
+    return inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || inst->op == OP_AFTER_ALL ||
+           (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE));
+}
+
+static bool plain_of(const Instruction *start, OpCode *out)
+{
+    switch (start->op) {
+    case OP_ALL_REDUCE_START:
+        *out = OP_ALL_REDUCE;
+        return true;
+    case OP_ALL_GATHER_START:
+        *out = OP_ALL_GATHER;
+        return true;
+    case OP_COLLECTIVE_PERMUTE_START:
+        *out = OP_COLLECTIVE_PERMUTE;
+        return true;
+    case OP_ASYNC_START:
+        *out = inst_called(start, 0)->root->op;
+        return op_is(*out, OPF_COLLECTIVE) && inst_called(start, 0)->is_async_wrapped;
+    default:
+        return false;
+    }
+}
+
+/* The name of the start is kept for whoever looks for it in a profile. */
+static void note_name(Instruction *inst, const char *name)
+{
+    Arena *a = inst->parent->module->arena;
+    const Attr *old = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    uint32_t n = old == NULL ? 0 : old->dict->count, at = 0;
+    DictEntry *entries = ARENA_ARRAY(a, DictEntry, (size_t)n + 1);
+    const char *key = "async_collective_name";
+    while (at < n && strcmp(old->dict->entries[at].key, key) < 0)
+        at++;
+    for (uint32_t i = 0; i < n; i++)
+        entries[i < at ? i : i + 1] = old->dict->entries[i];
+    entries[at] = (DictEntry){.key = key, .value = {name, strlen(name)}};
+    Dict *dict = ARENA_NEW(a, Dict);
+    *dict = (Dict){n + 1, entries};
+    inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+}
+
+static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
+{
+    Computation *comp = start->parent;
+    const Instruction *like =
+        start->op == OP_ASYNC_START ? inst_called(start, 0)->root : start;
+    Instruction *inst = computation_add(comp, op, done->shape, start->operand_count,
+                                        start->operands, like->name);
+    copy_attributes(inst, like);
+    note_name(inst, start->name);
+    inst->control_count = 0;
+    inst->control = ARENA_ARRAY(comp->module->arena, Instruction *,
+                                (size_t)start->control_count + done->control_count + 1);
+    for (uint32_t i = 0; i < start->control_count; i++)
+        inst->control[inst->control_count++] = start->control[i];
+    for (uint32_t i = 0; i < done->control_count; i++) {
+        if (done->control[i] != start)
+            inst->control[inst->control_count++] = done->control[i];
+    }
+    return inst;
+}
+
+/* For each done, by id: its start, if nothing runs between them; else NULL. */
+static Instruction **find_idle(const Computation *comp, Arena *scratch)
+{
+    Instruction **idle =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    bool *in_flight = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    uint32_t *open = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        OpCode op;
+        if (op_is(inst->op, OPF_ASYNC_START) && plain_of(inst, &op)) {
+            in_flight[i] = true;
+            open[n++] = i;
+        } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
+            if (in_flight[inst->operands[0]->id])
+                idle[i] = inst->operands[0];
+        } else if (!is_nop(inst)) {
+            while (n > 0)
+                in_flight[open[--n]] = false;
+        }
+    }
+    return idle;
+}
+
+static bool undo_pairs(Computation *comp, Arena *scratch)
+{
+    computation_compact(comp);
+    uint32_t count = comp->instruction_count, n = 0;
+    Instruction **idle = find_idle(comp, scratch);
+    Instruction **order = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    Instruction **plain = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        OpCode op;
+        if (idle[i] != NULL && plain_of(idle[i], &op)) {
+            plain[i] = plain[idle[i]->id] = make_plain(idle[i], inst, op);
+            changed = true;
+        }
+    }
+    if (!changed)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (plain[i] == NULL)
+            order[n++] = inst;
+        else if (idle[i] != NULL)
+            order[n++] = plain[i];
+    }
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    memcpy(forward, plain, count * sizeof *forward);
+    computation_replace(comp, forward);
+    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+    memcpy(comp->instructions, order, n * sizeof *order);
+    comp->instruction_count = n;
+    computation_compact(comp);
+    return true;
+}
+
+bool pass_sync_collectives(Module *m, PassContext *cx)
+{
+    if (!m->config.is_scheduled)
+        return false;
+    const bool *is_program = module_programs(m, cx->scratch);
+    bool changed = false;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        if (m->computations[c] != NULL && is_program[c])
+            changed |= undo_pairs(m->computations[c], cx->scratch);
+    }
+    if (changed)
+        module_remove_dead_computations(m);
+    return changed;
+}
