@@ -51,6 +51,7 @@ typedef struct Join {
     uint32_t first, count; /* the stretch: ids first .. first + count - 1 */
     size_t words;
     uint64_t *ancestors; /* [count][words] */
+    uint8_t *side;       /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
     Kernel **kernel_at;  /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
@@ -369,9 +370,35 @@ static bool sizes_fit(const Kernel *a, const Kernel *b)
 
 /* -- joining -------------------------------------------------------------------------------- */
 
+enum { BEFORE = 1, BEHIND = 2 };
+
+/* Where collectives are to run beside kernels, one that they wait for must not be tied to one
+ * that could run meanwhile. */
+static void find_sides(Join *j)
+{
+    const Computation *comp = j->comp;
+    uint32_t count = comp->instruction_count;
+    j->side = ARENA_ARRAY(j->cx->scratch, uint8_t, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            const Instruction *o = inst->operands[k];
+            j->side[i] |= op_is(o->op, OPF_COLLECTIVE) ? BEHIND : j->side[o->id] & BEHIND;
+        }
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        const Instruction *inst = comp->instructions[i];
+        bool before = op_is(inst->op, OPF_COLLECTIVE) || (j->side[i] & BEFORE) != 0;
+        for (uint32_t k = 0; before && k < inst->operand_count; k++)
+            j->side[inst->operands[k]->id] |= BEFORE;
+    }
+}
+
 /* The fusion a with b's code and result in it; false, and a is as before: no emitter makes that. */
 static bool try_join(Join *j, Kernel *a, Kernel *b)
 {
+    if (j->side != NULL && j->side[a->fusion->id] != j->side[b->fusion->id])
+        return false;
     Instruction *fusion = a->fusion;
     Computation *old = inst_called(fusion, 0);
     Kernel was = *a;
@@ -502,6 +529,8 @@ static void join_computation(Join *j)
     computation_sort(comp);
     uint32_t count = comp->instruction_count;
     j->uses = uses_compute(comp, j->cx->scratch);
+    if (j->cx->opt_level >= 2)
+        find_sides(j);
     j->kernel_at = ARENA_ARRAY(j->cx->scratch, Kernel *, (size_t)count + 1);
     Instruction **forward =
         ARENA_ARRAY(j->cx->scratch, Instruction *, (size_t)count * 4 + 1);

@@ -120,7 +120,8 @@ static void add_edges_of_carried(Schedule *s)
     for (size_t leaf = 0; leaf < leaves; leaf++) {
         ValueSource present, next = value_source(s->comp->root, leaf);
         if (carried_present(s->comp, s->is_body, leaf, &present) &&
-            next.inst->op != OP_PARAMETER && next.inst->op != OP_CONSTANT)
+            next.inst->op != OP_PARAMETER && next.inst->op != OP_CONSTANT &&
+            !op_is(next.inst->op, OPF_ASYNC_START)) /* rather a copy than no overlap */
             read_before(s, present, next.inst);
     }
 }
