@@ -41,6 +41,7 @@ static const Pass pipeline[] = {
     {"all-reduce-combiner", pass_all_reduce_combiner, 1, false, LEVEL_FUSED, "as all-gather-combiner"},
     {"reduce-scatter-combiner", pass_reduce_scatter_combiner, 1, false, LEVEL_FUSED, "as all-gather-combiner"},
     {"collective-permute-combiner", pass_collective_permute_combiner, 1, false, LEVEL_FUSED, "the smallest messages last: what depends on a combined operation is then known"},
+    {"own-values",     pass_own_values,     1, false, LEVEL_FUSED,       "before multi-output, which joins the kernels that it makes"},
     {"multi-output",   pass_multi_output,   1, false, LEVEL_FUSED,       "kernels side by side; after wrap, when all of them are known"},
     {"async-collectives", pass_async_collectives, 2, false, LEVEL_FUSED,     "pairs are fixed points for every other pass; right before schedule, which pulls them apart"},
     {"schedule",       pass_schedule,       0, true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
