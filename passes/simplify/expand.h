@@ -4,6 +4,7 @@
 
 #include "passes/simplify/rewrite.h"
 
-extern const Rule rules_expand_scan[];
+extern const Rule rules_expand_scan[], rules_expand_ragged[], rules_expand_fft[],
+    rules_expand_linalg[];
 
 #endif

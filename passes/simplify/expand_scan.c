@@ -15,9 +15,9 @@ typedef struct Scan {
     Computation *step; /* f: inputs, then carries -> outputs, then carries */
     uint32_t inputs, outputs, carries;
     int64_t d, n;
-    const Shape *index;    /* s32[] */
-    const Shape *state;    /* (i, inputs, outputs, carries) */
-    const Shape **leaves;  /* of the state */
+    const Shape *index;   /* s32[] */
+    const Shape *state;   /* (i, inputs, outputs, carries) */
+    const Shape **leaves; /* of the state */
     uint32_t leaf_count;
 } Scan;
 
@@ -29,8 +29,8 @@ static const Shape *result_leaf(const Scan *s, uint32_t i)
 
 static Instruction *element(Computation *comp, Instruction *tuple, uint32_t i)
 {
-    Instruction *e = computation_add(comp, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], 1,
-                                     &tuple, NULL);
+    Instruction *e = computation_add(comp, OP_GET_TUPLE_ELEMENT,
+                                     tuple->shape->elements[i], 1, &tuple, NULL);
     inst_set_int(e, ATTR_INDEX, i);
     return e;
 }
@@ -47,15 +47,15 @@ static Computation *make_condition(const Scan *s)
     Computation *comp = module_add_computation(s->m, "scan_condition");
     Instruction *state = computation_add_parameter(comp, 0, s->state, NULL);
     Instruction *pair[2] = {element(comp, state, 0), integer(comp, s->index, s->n)};
-    comp->root = computation_add(comp, OP_COMPARE, shape_scalar(s->m->intern, DT_PRED), 2, pair,
-                                 NULL);
+    comp->root = computation_add(comp, OP_COMPARE, shape_scalar(s->m->intern, DT_PRED), 2,
+                                 pair, NULL);
     inst_set_int(comp->root, ATTR_DIRECTION, DIRECTION_LT);
     return comp;
 }
 
 /* Operands of a dynamic slice or update at place `at` of dimension d. */
-static uint32_t add_starts(const Scan *s, Computation *comp, uint32_t rank, Instruction *at,
-                           Instruction **out)
+static uint32_t add_starts(const Scan *s, Computation *comp, uint32_t rank,
+                           Instruction *at, Instruction **out)
 {
     Instruction *zero = integer(comp, s->index, 0);
     for (uint32_t i = 0; i < rank; i++)
@@ -72,8 +72,8 @@ static const Shape *slab(const Scan *s, const Shape *whole)
 }
 
 /* xs[at], without the scanned dimension. */
-static Instruction *take(const Scan *s, Computation *comp, Instruction *whole, Instruction *at,
-                         const Shape *wanted)
+static Instruction *take(const Scan *s, Computation *comp, Instruction *whole,
+                         Instruction *at, const Shape *wanted)
 {
     uint32_t rank = whole->shape->rank;
     Instruction **operands = ARENA_ARRAY(s->r->scratch, Instruction *, (size_t)rank + 1);
@@ -87,16 +87,16 @@ static Instruction *take(const Scan *s, Computation *comp, Instruction *whole, I
 }
 
 /* ys with y at `at`. */
-static Instruction *put(const Scan *s, Computation *comp, Instruction *whole, Instruction *y,
-                        Instruction *at)
+static Instruction *put(const Scan *s, Computation *comp, Instruction *whole,
+                        Instruction *y, Instruction *at)
 {
     uint32_t rank = whole->shape->rank;
     Instruction **operands = ARENA_ARRAY(s->r->scratch, Instruction *, (size_t)rank + 2);
     operands[0] = whole;
     operands[1] = computation_add(comp, OP_RESHAPE, slab(s, whole->shape), 1, &y, NULL);
     add_starts(s, comp, rank, at, operands + 2);
-    return computation_add(comp, OP_DYNAMIC_UPDATE_SLICE, whole->shape, rank + 2, operands,
-                           NULL);
+    return computation_add(comp, OP_DYNAMIC_UPDATE_SLICE, whole->shape, rank + 2,
+                           operands, NULL);
 }
 
 static Computation *make_body(const Scan *s)
@@ -124,8 +124,9 @@ static Computation *make_body(const Scan *s)
     for (uint32_t k = 0; k < s->outputs + s->carries; k++) {
         Instruction *value = tuple ? element(comp, call, k) : call;
         next[first_output + k] =
-            k < s->outputs ? put(s, comp, element(comp, state, first_output + k), value, at)
-                           : value;
+            k < s->outputs
+                ? put(s, comp, element(comp, state, first_output + k), value, at)
+                : value;
     }
     Instruction *pair[2] = {i, integer(comp, s->index, 1)};
     next[0] = computation_add(comp, OP_ADD, s->index, 2, pair, NULL);
@@ -174,7 +175,8 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
     s.d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
     if (s.inputs + s.outputs == 0)
         return NULL;
-    s.n = s.inputs > 0 ? inst->operands[0]->shape->dims[s.d] : result_leaf(&s, 0)->dims[s.d];
+    s.n = s.inputs > 0 ? inst->operands[0]->shape->dims[s.d]
+                       : result_leaf(&s, 0)->dims[s.d];
     s.index = shape_scalar(r->m->intern, DT_S32);
     s.leaf_count = 1 + s.inputs + s.outputs + s.carries;
     s.leaves = ARENA_ARRAY(r->scratch, const Shape *, s.leaf_count);
@@ -192,7 +194,8 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
     uint32_t given = s.outputs + s.carries;
     Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, given);
     for (uint32_t k = 0; k < given; k++) {
-        parts[k] = rw_unary(r, OP_GET_TUPLE_ELEMENT, s.state->elements[1 + s.inputs + k], loop);
+        parts[k] =
+            rw_unary(r, OP_GET_TUPLE_ELEMENT, s.state->elements[1 + s.inputs + k], loop);
         inst_set_int(parts[k], ATTR_INDEX, 1 + s.inputs + k);
     }
     return shape_is_tuple(inst->shape) ? rw_add(r, OP_TUPLE, inst->shape, given, parts)

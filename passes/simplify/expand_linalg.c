@@ -1,0 +1,2 @@
+#include "passes/simplify/expand.h"
+const Rule rules_expand_linalg[] = {{0}};
