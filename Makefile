@@ -48,13 +48,14 @@ EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
 UNIT_C  := $(wildcard tests/unit/*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 
+RANDOM_C := $(wildcard tests/random/*.c)
 UNIT    := $(UNIT_C:tests/unit/%.c=$(B)/tests/unit/%)
 ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a
 GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard frontend/gxc.c),$(B)/gxc))
 GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 
-.PHONY: all setup demo check check-unit check-built install bench layers size format format-check \
+.PHONY: all setup demo check check-random check-unit check-built install bench layers size format format-check \
         clean gpu-bundle check-gpu bench-gpu
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
 
@@ -133,6 +134,15 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(ARCHIVES) $(B)/llvm.libs
 	@mkdir -p $(@D)
 	@echo "  link  $@"
 	$(Q)$(LINK) $(STATIC) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs -lcmocka $(LIBS)
+
+$(B)/tests/random: $(call obj,$(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs
+	@mkdir -p $(@D)
+	@echo "  link  $@"
+	$(Q)$(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
+# Random modules, checked in every way that must agree: make check-random ARGS="-t SECONDS -s SEED".
+check-random: $(B)/tests/random $(GXEMU)
+	@mkdir -p $(B)/random
+	@$(B)/tests/random -j $(J) -o $(B)/random $(or $(ARGS),-t 60) 2>$(B)/random/unsupported.log
 
 # Recursive, in parallel unless the user said how.
 PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(J))

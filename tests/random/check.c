@@ -1,0 +1,488 @@
+/* One module, checked in every way that must agree: print and parse, the evaluator before and
+ * after every pass, and the compiled program on the emulator. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/gxc.h"
+#include "frontend/parse.h"
+#include "ir/bug.h"
+#include "ir/eval/eval.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "passes/pipeline.h"
+#include "passes/settings.h"
+#include "runtime/gxrt.h"
+#include "tests/random/random.h"
+
+const char *const verdict_names[VERDICT_COUNT] = {
+    "good", "unsupported", "invalid", "form", "pass", "bug", "run", "different", "dead"};
+
+const char *library_folder;
+
+typedef struct Check {
+    Arena *arena;
+    const char *text;
+    uint64_t data;
+    int level;
+    char *message;
+    size_t size;
+    Module *module;       /* as parsed */
+    EvalDevice reference; /* arguments and the evaluator's result */
+    Verdict verdict;      /* of the pass that runs */
+} Check;
+
+static Verdict found(Check *c, Verdict v, const char *what, const char *detail)
+{
+    snprintf(c->message, c->size, "%s%s", what, detail);
+    return v;
+}
+
+static Module *parse(Check *c, const char *text, Verdict otherwise, const char *what)
+{
+    Diag *d = diag_create(c->arena, "random.hlo", text, strlen(text));
+    Module *m = hlo_parse(c->arena, d);
+    Arena *scratch = arena_create();
+    if (m != NULL && !module_verify(m, LEVEL_WELL_FORMED, scratch))
+        m = NULL;
+    arena_destroy(scratch);
+    if (m == NULL)
+        c->verdict = d->unsupported_count == d->error_count
+                         ? VERDICT_UNSUPPORTED
+                         : found(c, otherwise, what, diag_render(d, false));
+    if (m == NULL && c->verdict == VERDICT_UNSUPPORTED)
+        found(c, c->verdict, "", diag_render(d, false));
+    return m;
+}
+
+static bool same_text(Check *c, const char *what, const char *once, const char *twice)
+{
+    if (strcmp(once, twice) == 0)
+        return true;
+    size_t at = 0;
+    while (once[at] == twice[at])
+        at++;
+    at = at > 40 ? at - 40 : 0;
+    c->verdict =
+        found(c, VERDICT_FORM, what,
+              arena_printf(c->arena, "\"%.90s\", then \"%.90s\"", once + at, twice + at));
+    return false;
+}
+
+/* -- arguments -------------------------------------------------------------------------------- */
+
+static void fill_special(DType t, char *to, Random *r)
+{
+    static const double numbers[] = {0,     -0.0,   1,     -1,    0.5,
+                                     1e-40, -1e-40, 65504, -3e38, 1e30};
+    size_t bytes = dtype_info[t].storage;
+    int64_t kind = random_below(r, 10);
+    DType part = number_component(t);
+    size_t step = dtype_info[part].storage;
+    for (size_t i = 0; i < bytes; i += step) {
+        if (dtype_info[t].class == DTC_PRED)
+            to[i] = (char)random_below(r, 2);
+        else if (kind == 0)
+            number_highest(part, to + i);
+        else if (kind == 1)
+            number_lowest(part, to + i);
+        else if (kind == 2 && (dtype_info[t].class == DTC_FLOAT || bytes != step))
+            number_set_double(part, to + i, NAN);
+        else if (kind < 6)
+            number_set_double(part, to + i, numbers[random_below(r, 10)]);
+        else if (dtype_info[part].class == DTC_SINT)
+            number_set_int(part, to + i, (int64_t)random_bits(r));
+        else
+            number_store(part, to + i,
+                         random_bits(r) &
+                             (dtype_info[part].bits == 64
+                                  ? UINT64_MAX
+                                  : (UINT64_C(1) << dtype_info[part].bits) - 1));
+    }
+}
+
+static void fill_small(DType t, char *to, Random *r)
+{
+    const DTypeInfo *info = &dtype_info[t];
+    double x = (double)random_below(r, 17) / 4 - 2;
+    if (info->class == DTC_PRED)
+        *to = (char)random_below(r, 2);
+    else if (info->class == DTC_SINT)
+        number_set_int(t, to,
+                       info->bits < 4 ? -random_below(r, 2) : random_below(r, 16) - 8);
+    else if (info->class == DTC_UINT)
+        number_set_int(t, to, random_below(r, info->bits < 4 ? 2 : 16));
+    else if (info->class == DTC_COMPLEX)
+        number_set_complex(t, to, x, (double)random_below(r, 17) / 4 - 2);
+    else
+        number_set_double(t, to, info->special == SPECIAL_E8M0 ? 1 + (x < 0) : x);
+}
+
+static void make_arguments(Check *c)
+{
+    const Computation *e = c->module->entry;
+    const Literal **arguments =
+        ARENA_ARRAY(c->arena, const Literal *, e->parameter_count + 1u);
+    for (uint32_t p = 0; p < e->parameter_count; p++) {
+        const Instruction *inst = e->parameters[p];
+        Literal *l = literal_create(c->arena, inst->shape);
+        Random r = {c->data};
+        for (const char *s = inst->name; *s != '\0'; s++)
+            r.state = r.state * 31 + (unsigned char)*s;
+        size_t size = dtype_info[inst->shape->dtype].storage;
+        for (int64_t i = 0; shape_is_array(inst->shape) && i < l->count; i++) {
+            char *to = (char *)l->data + (size_t)i * size;
+            if (inst->name[0] == 's')
+                fill_special(inst->shape->dtype, to, &r);
+            else
+                fill_small(inst->shape->dtype, to, &r);
+        }
+        arguments[p] = l;
+    }
+    c->reference.argument_count = e->parameter_count;
+    c->reference.arguments = arguments;
+}
+
+/* -- comparing -------------------------------------------------------------------------------- */
+
+static bool component_close(double got, double want, double scale, Tolerance t)
+{
+    if (isnan(want) || isnan(got) || isinf(want) || isinf(got))
+        return (isnan(want) && isnan(got)) || want == got;
+    return fabs(got - want) <= t.atol + t.rtol * scale;
+}
+
+/* The tolerance of gxrun, against the largest value of the array: sums may cancel. */
+static bool leaf_close(const Literal *got, const Literal *want, char *what, size_t size)
+{
+    DType t = want->shape->dtype;
+    size_t bytes = dtype_info[t].storage;
+    DType part = number_component(t);
+    bool real = dtype_info[part].class == DTC_FLOAT;
+    int parts = t == part ? 1 : 2;
+    Tolerance tolerance = number_tolerance(t);
+    double scale = 0;
+    for (int64_t i = 0; real && i < want->count * parts; i++) {
+        double x = fabs(number_get_double(
+            part, (char *)want->data + (size_t)i * dtype_info[part].storage));
+        scale = isfinite(x) && x > scale ? x : scale;
+    }
+    for (int64_t i = 0; i < want->count * parts; i++) {
+        const char *g = (char *)got->data + (size_t)i * (bytes / (size_t)parts);
+        const char *w = (char *)want->data + (size_t)i * (bytes / (size_t)parts);
+        bool ok = real ? component_close(number_get_double(part, g),
+                                         number_get_double(part, w), scale, tolerance)
+                       : memcmp(g, w, bytes) == 0;
+        if (!ok) {
+            char a[NUMBER_TEXT_MAX];
+            char b[NUMBER_TEXT_MAX];
+            number_print(part, g, true, a);
+            number_print(part, w, true, b);
+            snprintf(what, size, "%s element %lld of %lld: %s, wanted %s",
+                     dtype_info[t].name, (long long)i, (long long)want->count, a, b);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool close(const Literal *got, const Literal *want, char *what, size_t size)
+{
+    if (shape_is_tuple(want->shape)) {
+        for (uint32_t i = 0; i < want->shape->rank; i++) {
+            if (!close(got->elements[i], want->elements[i], what, size))
+                return false;
+        }
+        return true;
+    }
+    return !shape_is_array(want->shape) || leaf_close(got, want, what, size);
+}
+
+/* The default form printed again is itself; what is read from the others computes the same.
+ * (Their order of computations depends on the order that they were read in.) */
+static bool check_forms(Check *c)
+{
+    static const PrintForm forms[] = {PRINT_DEFAULT, PRINT_LONG, PRINT_SHORT};
+    static const char *const names[] = {"default form: ", "long form: ", "short form: "};
+    const char *error = "";
+    for (int i = 0; i < 3; i++) {
+        const char *once = module_print(c->arena, c->module, forms[i], NULL);
+        Module *m = parse(c, once, VERDICT_FORM, names[i]);
+        EvalDevice device = c->reference;
+        if (m == NULL ||
+            (forms[i] == PRINT_DEFAULT &&
+             !same_text(c, names[i], once, module_print(c->arena, m, forms[i], NULL))))
+            return false;
+        if (module_evaluate(m, NULL, 1, &device, c->arena, &error) != EVAL_OK ||
+            !literal_equal(device.result, c->reference.result)) {
+            c->verdict = found(c, VERDICT_FORM, names[i], "computes something else");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* -- passes ----------------------------------------------------------------------------------- */
+
+static void after_pass(void *user, unsigned number, const char *pass, bool changed,
+                       const Module *m)
+{
+    (void)number;
+    Check *c = user;
+    if (!changed || c->verdict != VERDICT_GOOD)
+        return;
+    Arena *a = arena_scratch();
+    EvalDevice device = c->reference;
+    const char *error = "";
+    char what[256];
+    char name[300];
+    EvalStatus st = module_evaluate(m, NULL, 1, &device, a, &error);
+    snprintf(name, sizeof name, "after %s: ", pass);
+    if (st != EVAL_OK)
+        c->verdict = found(c, VERDICT_PASS, name, error);
+    else if (!close(device.result, c->reference.result, what, sizeof what))
+        c->verdict = found(c, VERDICT_PASS, name, what);
+    arena_destroy(a);
+}
+
+static bool check_passes(Check *c)
+{
+    PassSettings settings;
+    settings_init(&settings);
+    settings.level = c->level;
+    Target target;
+    target_find("sm_90a", &target);
+    Arena *scratch = arena_scratch();
+    Module *m = parse(c, c->text, VERDICT_INVALID, "");
+    PassContext cx = {.scratch = scratch,
+                      .target = &target,
+                      .settings = &settings,
+                      .opt_level = c->level};
+    PipelineOptions o = {.verify_each = true, .after = after_pass, .user = c};
+    c->verdict = VERDICT_GOOD;
+    bool ok = pipeline_run(m, &cx, &o);
+    if (!ok && c->verdict == VERDICT_GOOD) {
+        c->verdict = m->diag->unsupported_count == m->diag->error_count
+                         ? VERDICT_UNSUPPORTED
+                         : VERDICT_PASS;
+        found(c, c->verdict,
+              arena_printf(c->arena, "verifier after %s: ", o.current ? o.current : "?"),
+              diag_render(m->diag, false));
+    }
+    arena_destroy(scratch);
+    return c->verdict == VERDICT_GOOD;
+}
+
+/* -- the emulator ------------------------------------------------------------------------------ */
+
+/* Literal to the bytes of a device buffer, and back, by the signature's layout. */
+static void transfer(const gxrt_value_info *v, Literal *l, char *buffer, bool to_device)
+{
+    DType t = l->shape->dtype;
+    size_t size = dtype_info[t].storage;
+    char *dense = calloc((size_t)l->count + 1, size);
+    int64_t strides[64];
+    int64_t index[64] = {0};
+    int64_t stride = 1;
+    if (!to_device && dtype_info[t].bits < 8)
+        number_unpack(t, dense, buffer, (size_t)l->count);
+    else if (!to_device)
+        memcpy(dense, buffer, (size_t)l->count * size);
+    for (uint32_t i = 0; i < v->rank; i++) {
+        strides[v->minor_to_major[i]] = stride;
+        stride *= v->dims[v->minor_to_major[i]];
+    }
+    for (int64_t i = 0; i < l->count; i++) {
+        int64_t at = 0;
+        for (uint32_t k = 0; k < v->rank; k++)
+            at += index[k] * strides[k];
+        char *host = (char *)l->data + (size_t)i * size;
+        if (to_device)
+            memcpy(dense + (size_t)at * size, host, size);
+        else
+            memcpy(host, dense + (size_t)at * size, size);
+        for (uint32_t k = v->rank; k-- > 0 && ++index[k] == v->dims[k];)
+            index[k] = 0;
+    }
+    if (to_device && dtype_info[t].bits < 8)
+        number_pack(t, buffer, dense, (size_t)l->count);
+    else if (to_device)
+        memcpy(buffer, dense, (size_t)l->count * size);
+    free(dense);
+}
+
+typedef struct Running {
+    gxrt_program *program;
+    gxrt_session *session;
+    gxrt_buffer arguments[256], results[16];
+    size_t argument_count, result_count;
+} Running;
+
+static gxrt_status give_argument(Running *r, const gxrt_value_info *v, size_t i,
+                                 Literal *l)
+{
+    gxrt_buffer *b = &r->arguments[i];
+    *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = v->bytes};
+    gxrt_status st = gxrt_allocate(r->session, 0, v->bytes, &b->data);
+    if (st != GXRT_OK)
+        return st;
+    char *packed = calloc(v->bytes + 1, 1);
+    transfer(v, l, packed, true);
+    st = gxrt_copy_to_device(r->session, 0, b->data, packed, v->bytes);
+    free(packed);
+    return st;
+}
+
+static gxrt_status take_result(Running *r, const gxrt_value_info *v, size_t i, Literal *l)
+{
+    char *packed = calloc(v->bytes + 1, 1);
+    gxrt_status st =
+        gxrt_copy_to_host(r->session, 0, packed, r->results[i].data, v->bytes);
+    if (st == GXRT_OK)
+        transfer(v, l, packed, false);
+    free(packed);
+    return st;
+}
+
+static Literal *leaf_of(Literal *l, size_t i)
+{
+    return shape_is_tuple(l->shape) ? l->elements[i] : l;
+}
+
+static gxrt_status run(Check *c, Running *r, Literal *result)
+{
+    gxrt_value_info v = {.struct_size = sizeof v};
+    gxrt_status st = GXRT_OK;
+    for (size_t i = 0; i < r->argument_count && st == GXRT_OK; i++) {
+        gxrt_program_get_argument(r->program, i, &v);
+        Literal *l = literal_copy(c->arena, c->reference.arguments[i]);
+        st = give_argument(r, &v, i, l);
+    }
+    for (size_t i = 0; i < r->result_count && st == GXRT_OK; i++) {
+        gxrt_program_get_result(r->program, i, &v);
+        r->results[i] =
+            (gxrt_buffer){.struct_size = sizeof r->results[i], .bytes = v.bytes};
+        st = gxrt_allocate(r->session, 0, v.bytes, &r->results[i].data);
+    }
+    gxrt_run job = {.struct_size = sizeof job,
+                    .arguments = r->arguments,
+                    .argument_count = r->argument_count,
+                    .results = r->results,
+                    .result_count = r->result_count};
+    st = st == GXRT_OK ? gxrt_execute(r->session, 1, &job) : st;
+    st = st == GXRT_OK ? gxrt_synchronize(r->session, 0) : st;
+    for (size_t i = 0; i < r->result_count && st == GXRT_OK; i++) {
+        gxrt_program_get_result(r->program, i, &v);
+        st = take_result(r, &v, i, leaf_of(result, i));
+    }
+    return st;
+}
+
+static void clean(Running *r)
+{
+    for (size_t i = 0; i < r->argument_count && r->session != NULL; i++)
+        gxrt_free(r->session, 0, r->arguments[i].data);
+    for (size_t i = 0; i < r->result_count && r->session != NULL; i++)
+        gxrt_free(r->session, 0, r->results[i].data);
+    gxrt_session_destroy(r->session);
+    gxrt_program_destroy(r->program);
+}
+
+static Verdict run_artefact(Check *c, const void *bytes, size_t size)
+{
+    Running r = {0};
+    gxrt_session_options so = {.struct_size = sizeof so,
+                               .device = "emu",
+                               .library_path = library_folder,
+                               .exact_emulated_devices = 1};
+    gxrt_program_info info = {.struct_size = sizeof info};
+    gxrt_status st = gxrt_program_open_memory(bytes, size, &r.program);
+    st = st == GXRT_OK ? gxrt_session_create(r.program, &so, &r.session) : st;
+    st = st == GXRT_OK ? gxrt_program_get_info(r.program, &info) : st;
+    Literal *result = literal_copy(c->arena, c->reference.result);
+    Verdict v = VERDICT_GOOD;
+    char what[256];
+    if (st == GXRT_OK && info.argument_count <= 256 && info.result_count <= 16) {
+        r.argument_count = info.argument_count;
+        r.result_count = info.result_count;
+        st = run(c, &r, result);
+    }
+    if (st != GXRT_OK)
+        v = found(c, VERDICT_RUN, "", gxrt_last_error());
+    else if (!close(result, c->reference.result, what, sizeof what))
+        v = found(c, VERDICT_DIFFERENT, "", what);
+    clean(&r);
+    return v;
+}
+
+static Verdict check_program(Check *c)
+{
+    static const char *const targets[] = {"emu"};
+    gxc_options o = {.struct_size = sizeof o,
+                     .targets = targets,
+                     .target_count = 1,
+                     .opt_level = c->level,
+                     .opt_level_set = 1,
+                     .jobs = 1,
+                     .replay_dir = "/nonexistent"};
+    gxc_result *r;
+    size_t size = 0;
+    gxc_status st = gxc_compile("random.hlo", c->text, strlen(c->text), &o, &r);
+    const void *bytes = st == GXC_OK ? gxc_result_bytes(r, &size) : NULL;
+    Verdict v;
+    if (bytes != NULL)
+        v = run_artefact(c, bytes, size);
+    else if (r == NULL)
+        v = found(c, VERDICT_BUG, "no memory", "");
+    else
+        v = found(c, st == GXC_UNSUPPORTED ? VERDICT_UNSUPPORTED : VERDICT_BUG, "",
+                  gxc_result_diagnostics(r));
+    gxc_result_destroy(r);
+    return v;
+}
+
+static Verdict check(Check *c)
+{
+    const char *error = "";
+    c->module = parse(c, c->text, VERDICT_INVALID, "");
+    if (c->module == NULL)
+        return c->verdict;
+    make_arguments(c);
+    EvalOptions limits = {.step_limit = 1000000};
+    EvalStatus st =
+        module_evaluate(c->module, &limits, 1, &c->reference, c->arena, &error);
+    if (st != EVAL_OK)
+        return found(c, st == EVAL_UNSUPPORTED ? VERDICT_UNSUPPORTED : VERDICT_INVALID,
+                     "evaluator: ", error);
+    if (!check_forms(c) || !check_passes(c))
+        return c->verdict;
+    return check_program(c);
+}
+
+Verdict check_module(const char *text, uint64_t data, int level, char *message,
+                     size_t size)
+{
+    Check *c = calloc(1, sizeof *c);
+    volatile Verdict v = VERDICT_GOOD;
+    message[0] = '\0';
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0) {
+        c->arena = arena_scratch();
+        c->text = text;
+        c->data = data;
+        c->level = level;
+        c->message = message;
+        c->size = size;
+        v = check(c);
+        arena_destroy(c->arena);
+    }
+    escape_pop(&e);
+    if (e.kind != ESCAPE_NONE) {
+        snprintf(message, size, "%s", e.message);
+        v = e.kind == ESCAPE_UNSUPPORTED ? VERDICT_UNSUPPORTED : VERDICT_BUG;
+    }
+    free(c);
+    return v;
+}

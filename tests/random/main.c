@@ -1,0 +1,310 @@
+/* check-random: makes modules from seeds and checks each (check.c); what fails is shrunk and
+ * written out.
+ *
+ *     random [-n COUNT] [-s FIRST_SEED] [-j JOBS] [-t SECONDS] [-o FOLDER] [-R]
+ *     random -p SEED            prints the module of a seed
+ *     random -c FILE [-d DATA] [-O LEVEL] [-r]   checks a module; -r: shrinks it
+ *
+ * Exit: 0 nothing found, 1 found something, 2 usage. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/random/random.h"
+
+typedef struct Options {
+    uint64_t first, count;
+    int jobs, seconds;
+    const char *folder;
+    bool keep; /* do not shrink */
+    const char *file;
+    uint64_t data;
+    int level;
+    bool shrink;
+} Options;
+
+/* What workers and parent share. */
+typedef struct Worker {
+    uint64_t seed; /* now being checked */
+    double since;
+    uint64_t counts[VERDICT_COUNT];
+} Worker;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int level_of(uint64_t seed)
+{
+    return seed % 5 == 0 ? 0 : seed % 5 == 1 ? 2 : 1;
+}
+
+/* -- one module in its own process ------------------------------------------------------------- */
+
+typedef struct Report {
+    Verdict verdict;
+    char message[2000];
+} Report;
+
+static void limit_memory(void)
+{
+#if !defined(__SANITIZE_ADDRESS__)
+    struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
+    setrlimit(RLIMIT_AS, &memory);
+#endif
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+}
+
+Verdict check_apart(const char *text, uint64_t data, int level, int seconds,
+                    char *message, size_t size)
+{
+    Report *r =
+        mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    r->verdict = VERDICT_DEAD;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        limit_memory();
+        alarm((unsigned)seconds);
+        char *buffer = malloc(sizeof r->message);
+        Verdict v = check_module(text, data, level, buffer, sizeof r->message);
+        memcpy(r->message, buffer, sizeof r->message);
+        r->verdict = v;
+        _exit(0);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    Verdict v = r->verdict;
+    if (v == VERDICT_DEAD)
+        snprintf(message, size, "died: %s",
+                 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+    else
+        snprintf(message, size, "%s", r->message);
+    munmap(r, sizeof *r);
+    return v;
+}
+
+/* -- failures ----------------------------------------------------------------------------------- */
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+}
+
+static void report(const Options *o, uint64_t seed, Verdict v, const char *message)
+{
+    char path[512];
+    char *text = generate(seed);
+    printf("seed %llu -O%d: %s: %s\n", (unsigned long long)seed, level_of(seed),
+           verdict_names[v], message);
+    snprintf(path, sizeof path, "%s/%s-%llu.hlo", o->folder, verdict_names[v],
+             (unsigned long long)seed);
+    write_text(path, text);
+    if (!o->keep) {
+        char *small = reduce_module(text, seed, level_of(seed), v, message);
+        snprintf(path, sizeof path, "%s/%s-%llu.small.hlo", o->folder, verdict_names[v],
+                 (unsigned long long)seed);
+        write_text(path, small);
+        free(small);
+    }
+    printf("  written to %s; again: -c %s -d %llu -O %d\n", path, path,
+           (unsigned long long)seed, level_of(seed));
+    fflush(stdout);
+    free(text);
+}
+
+/* -- workers ------------------------------------------------------------------------------------ */
+
+static bool is_failure(Verdict v)
+{
+    return v != VERDICT_GOOD && v != VERDICT_UNSUPPORTED;
+}
+
+static void work(const Options *o, Worker *w, uint64_t from, double end)
+{
+    char message[2000];
+    limit_memory();
+    uint64_t done = 0;
+    for (uint64_t seed = from; seed < o->first + o->count; seed += (uint64_t)o->jobs) {
+        if (now() > end)
+            break;
+        w->seed = seed;
+        w->since = now();
+        alarm(20);
+        char *text = generate(seed);
+        Verdict v = check_module(text, seed, level_of(seed), message, sizeof message);
+        alarm(0);
+        free(text);
+        w->counts[v]++;
+        if (v == VERDICT_UNSUPPORTED)
+            fprintf(stderr, "seed %llu: %.300s\n", (unsigned long long)seed, message);
+        if (is_failure(v))
+            report(o, seed, v, message);
+        if (++done == 2000) { /* a fresh process: nothing may pile up */
+            w->seed = seed + (uint64_t)o->jobs;
+            _exit(7);
+        }
+    }
+    _exit(0);
+}
+
+static void start(const Options *o, Worker *w, uint64_t from, double end, pid_t *out)
+{
+    fflush(NULL);
+    *out = fork();
+    if (*out == 0)
+        work(o, w, from, end);
+}
+
+/* Waits for all workers; one that dies is replaced by one that goes on behind the seed. */
+static void supervise(const Options *o, Worker *workers, double end)
+{
+    pid_t pids[64];
+    int running = 0;
+    for (int i = 0; i < o->jobs; i++, running++)
+        start(o, &workers[i], o->first + (uint64_t)i, end, &pids[i]);
+    while (running > 0) {
+        int status;
+        pid_t pid = wait(&status);
+        int i = 0;
+        while (i < o->jobs && pids[i] != pid)
+            i++;
+        if (i == o->jobs)
+            continue;
+        Worker *w = &workers[i];
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            running--;
+        } else if (WIFEXITED(status) && WEXITSTATUS(status) == 7) {
+            start(o, w, w->seed, end, &pids[i]);
+        } else {
+            char message[128];
+            w->counts[VERDICT_DEAD]++;
+            snprintf(message, sizeof message, "died: %s",
+                     WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+            report(o, w->seed, VERDICT_DEAD, message);
+            start(o, w, w->seed + (uint64_t)o->jobs, end, &pids[i]);
+        }
+    }
+}
+
+static int run_all(const Options *o)
+{
+    Worker *workers = mmap(NULL, 64 * sizeof *workers, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t counts[VERDICT_COUNT] = {0};
+    uint64_t all = 0;
+    uint64_t bad = 0;
+    double started = now();
+    supervise(o, workers, o->seconds > 0 ? started + o->seconds : 1e300);
+    for (int v = 0; v < VERDICT_COUNT; v++) {
+        for (int i = 0; i < o->jobs; i++)
+            counts[v] += workers[i].counts[v];
+        all += counts[v];
+        bad += is_failure((Verdict)v) ? counts[v] : 0;
+    }
+    printf("random: %llu modules in %.0f s:", (unsigned long long)all, now() - started);
+    for (int v = 0; v < VERDICT_COUNT; v++) {
+        if (counts[v] != 0)
+            printf(" %llu %s", (unsigned long long)counts[v], verdict_names[v]);
+    }
+    printf("\n");
+    return bad != 0 || all == 0;
+}
+
+static char *read_text(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+    if (f == NULL || getdelim(&text, &size, '\0', f) < 0) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        exit(2);
+    }
+    fclose(f);
+    return text;
+}
+
+static int check_file(const Options *o)
+{
+    char message[2000];
+    char *text = read_text(o->file);
+    Verdict v = check_apart(text, o->data, o->level, 60, message, sizeof message);
+    printf("%s: %s\n", verdict_names[v], message);
+    if (o->shrink && is_failure(v)) {
+        char *small = reduce_module(text, o->data, o->level, v, message);
+        printf("%s", small);
+        free(small);
+    }
+    free(text);
+    return is_failure(v);
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.first = 1, .count = 1000000000, .jobs = 1, .folder = ".", .level = 1};
+    int option;
+    while ((option = getopt(argc, argv, "n:s:j:t:o:Rp:c:d:O:r")) != -1) {
+        switch (option) {
+        case 'n':
+            o.count = strtoull(optarg, NULL, 10);
+            break;
+        case 's':
+            o.first = strtoull(optarg, NULL, 10);
+            break;
+        case 'j':
+            o.jobs = atoi(optarg);
+            break;
+        case 't':
+            o.seconds = atoi(optarg);
+            break;
+        case 'o':
+            o.folder = optarg;
+            break;
+        case 'R':
+            o.keep = true;
+            break;
+        case 'p':
+            fputs(generate(strtoull(optarg, NULL, 10)), stdout);
+            return 0;
+        case 'c':
+            o.file = optarg;
+            break;
+        case 'd':
+            o.data = strtoull(optarg, NULL, 10);
+            break;
+        case 'O':
+            o.level = atoi(optarg);
+            break;
+        case 'r':
+            o.shrink = true;
+            break;
+        default:
+            return 2;
+        }
+    }
+    if (o.jobs < 1 || o.jobs > 64)
+        return 2;
+    static char folder[4096];
+    const char *slash = strrchr(argv[0], '/');
+    snprintf(folder, sizeof folder, "%.*s/..", slash != NULL ? (int)(slash - argv[0]) : 1,
+             slash != NULL ? argv[0] : ".");
+    library_folder = folder;
+    setenv("GXEMU_SHADOW", "1", 0);
+    return o.file != NULL ? check_file(&o) : run_all(&o);
+}

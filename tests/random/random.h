@@ -1,0 +1,54 @@
+/* Random testing: modules made from a seed, checked in every way that must agree, shrunk when
+ * they do not. See main.c. */
+#ifndef GXC_TESTS_RANDOM_H
+#define GXC_TESTS_RANDOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/number.h"
+
+/* splitmix64 (Steele, Lea, Flood 2014) */
+typedef struct Random {
+    uint64_t state;
+} Random;
+
+uint64_t random_bits(Random *r);
+int64_t random_below(Random *r, int64_t n); /* 0 .. n - 1 */
+bool random_chance(Random *r, int percent);
+
+/* Text of a valid module, the same for the same seed; to be freed. Parameters whose name
+ * starts with 's' are to be fed any bit pattern, all others small values (check.c). */
+char *generate(uint64_t seed);
+
+typedef enum {
+    VERDICT_GOOD,
+    VERDICT_UNSUPPORTED, /* gxc says so */
+    VERDICT_INVALID,     /* refused by parser or verifier: the generator is wrong */
+    VERDICT_FORM,        /* print and parse do not agree */
+    VERDICT_PASS,        /* a pass changed what the module computes, or broke it */
+    VERDICT_BUG,         /* the compiler says that it is broken */
+    VERDICT_RUN,         /* the emulator refuses the artefact */
+    VERDICT_DIFFERENT,   /* the emulator computes something else */
+    VERDICT_DEAD,        /* the process died or took too long */
+    VERDICT_COUNT
+} Verdict;
+
+extern const char *library_folder; /* where libgxemu lies */
+extern const char *const verdict_names[VERDICT_COUNT];
+
+/* Checks one module at an optimisation level; `data` seeds the arguments. message: what was
+ * found, [size]. */
+Verdict check_module(const char *text, uint64_t data, int level, char *message,
+                     size_t size);
+
+/* check_module in a process of its own, ended after `seconds`. */
+Verdict check_apart(const char *text, uint64_t data, int level, int seconds,
+                    char *message, size_t size);
+
+/* A smaller module with the same verdict and the same start of the message; to be freed. */
+char *reduce_module(const char *text, uint64_t data, int level, Verdict verdict,
+                    const char *message);
+
+#endif
