@@ -27,6 +27,8 @@ bool attr_is_default(const Instruction *inst, const Attr *a)
     case ATTR_FEATURE_GROUP_COUNT:
     case ATTR_BATCH_GROUP_COUNT:
         return a->i == 1;
+    case ATTR_DIMENSIONS: /* of map: all of them */
+        return inst->op == OP_MAP && a->ints.count == 0;
     case ATTR_INFERRED_DIMENSION:
         return a->i == -1;
     case ATTR_TYPE:
