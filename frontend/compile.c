@@ -10,6 +10,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/parse.h"
+#include "frontend/proto.h"
 #include "frontend/report.h"
 #include "frontend/result.h"
 #include "ir/bug.h"
@@ -92,8 +93,9 @@ static bool has_library(Compile *c, const char *library)
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             is_known |= strlen(known[i]) == length && memcmp(at, known[i], length) == 0;
         if (!is_known)
-            usage_error(c, "unknown library \"%.*s\"; libraries are all, none, cublaslt, cudnn",
-                        (int)length, at);
+            usage_error(
+                c, "unknown library \"%.*s\"; libraries are all, none, cublaslt, cudnn",
+                (int)length, at);
         found |= strlen(library) == length && memcmp(at, library, length) == 0;
         at += length + (at[length] == ',');
     }
@@ -145,6 +147,8 @@ static Module *read_module(Compile *c)
 {
     progress(c, "parse", 0, 1);
     stage_begin(&c->times, "parse");
+    if (proto_is(c->diag->text, c->diag->length) && !proto_to_text(c->diag))
+        return NULL;
     Module *m = hlo_parse(c->arena, c->diag);
     if (m == NULL)
         return NULL;
@@ -257,17 +261,16 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
     const gxc_options *given = &c->options;
     char settings[1024];
     settings_text(&c->settings, settings, sizeof settings);
-    *o = (CodegenOptions){
-        .emu = c->emu,
-        .contract = !given->fp_contract_off,
-        .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
-        .options_text =
-            arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
-                         given->fp_contract_off ? " --fp-contract=off" : "",
-                         c->settings.cublaslt ? "" : " --libraries=none", settings),
-        .gxc_version = GXC_VERSION,
-        .hlo = given->embed_hlo ? c->input : NULL,
-        .hlo_length = c->size};
+    *o = (CodegenOptions){.emu = c->emu,
+                          .contract = !given->fp_contract_off,
+                          .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
+                          .options_text = arena_printf(
+                              c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
+                              given->fp_contract_off ? " --fp-contract=off" : "",
+                              c->settings.cublaslt ? "" : " --libraries=none", settings),
+                          .gxc_version = GXC_VERSION,
+                          .hlo = given->embed_hlo ? c->input : NULL,
+                          .hlo_length = c->size};
     memcpy(o->module_hash, c->result->module_hash, sizeof o->module_hash);
     AssemblerKind kind = ASSEMBLER_ANY;
     if (given->assembler != NULL && strcmp(given->assembler, "nvjitlink") == 0)
@@ -338,7 +341,8 @@ static void do_compile(Compile *c)
         return;
     }
     if (o->emit != NULL && strcmp(o->emit, "pb") == 0) {
-        diag_unsupported(c->diag, (Span){0, 0}, "writing HloModuleProto (--emit=pb)");
+        if (run_passes(c, m, &c->targets[0]))
+            c->result->bytes = proto_print(c->arena, m, &c->result->size);
         return;
     }
     compile_variants(c, m);

@@ -10,7 +10,8 @@
 #include "ir/text.h"
 
 enum {
-    PROTO_TEXT = 1000,    /* of an instruction or module: further attributes, ", name=value" */
+    PROTO_TEXT =
+        1000, /* of an instruction or module: further attributes, ", name=value" */
     PROTO_LITERAL = 1001, /* of an instruction: its constant as text */
     PROTO_DTYPE = 1000,   /* element types without a number of their own: this + DType */
 };
@@ -36,7 +37,8 @@ typedef struct Field {
     Wire bytes;     /* type 2 */
 } Field;
 
-bool wire_next(Wire *w, Field *out); /* false at the end, or when the message is damaged */
+bool wire_next(Wire *w,
+               Field *out); /* false at the end, or when the message is damaged */
 uint64_t wire_take_varint(Wire *w);
 
 void wire_varint(Text *t, uint64_t value);

@@ -153,7 +153,8 @@ static const Named *names_find(Reader *r, const Names *n, uint64_t id)
 {
     Named key = {.id = id};
     const Named *found =
-        n->count == 0 ? NULL : bsearch(&key, n->data, n->count, sizeof *n->data, compare_named);
+        n->count == 0 ? NULL
+                      : bsearch(&key, n->data, n->count, sizeof *n->data, compare_named);
     if (found == NULL)
         trouble(r, "an id refers to nothing");
     return found;
@@ -303,9 +304,9 @@ static void put_shape(Reader *r, Message shape)
 
 typedef struct Elements {
     DType type;
-    Bytes raw;      /* fixed-width data */
-    Ints varints;   /* or numbers */
-    size_t size;    /* bytes of an element in raw; 0: varints */
+    Bytes raw;    /* fixed-width data */
+    Ints varints; /* or numbers */
+    size_t size;  /* bytes of an element in raw; 0: varints */
     int64_t count;
 } Elements;
 
@@ -359,7 +360,8 @@ static void put_array_literal(Reader *r, Message literal, Message shape)
     bool empty = false;
     for (uint32_t i = 0; i < dims.count; i++) {
         empty = empty || dims.data[i] == 0;
-        if (dims.data[i] < 0 || (dims.data[i] != 0 && count > (INT64_C(1) << 40) / dims.data[i])) {
+        if (dims.data[i] < 0 ||
+            (dims.data[i] != 0 && count > (INT64_C(1) << 40) / dims.data[i])) {
             trouble(r, "a literal is too large");
             return;
         }
@@ -428,8 +430,9 @@ static void put_window(Reader *r, Message window)
     static const struct {
         const char *name;
         uint32_t field, second; /* pad has two */
-    } parts[] = {{"size=", 1, 0},        {" stride=", 2, 0},      {" pad=", 3, 4},
-                 {" lhs_dilate=", 6, 0}, {" rhs_dilate=", 5, 0}, {" rhs_reversal=", 7, 0}};
+    } parts[] = {{"size=", 1, 0},        {" stride=", 2, 0},
+                 {" pad=", 3, 4},        {" lhs_dilate=", 6, 0},
+                 {" rhs_dilate=", 5, 0}, {" rhs_reversal=", 7, 0}};
     Text *t = &r->t;
     text_char(t, '{');
     for (size_t k = 0; window.count != 0 && k < sizeof parts / sizeof *parts; k++) {
@@ -449,8 +452,8 @@ static void put_window(Reader *r, Message window)
     text_char(t, '}');
 }
 
-static void put_label(Reader *r, Message m, const char *letters, uint32_t first, uint32_t second,
-                      uint32_t spatial)
+static void put_label(Reader *r, Message m, const char *letters, uint32_t first,
+                      uint32_t second, uint32_t spatial)
 {
     Ints places = get_ints(r, m, spatial);
     size_t rank = places.count + 2;
@@ -501,9 +504,10 @@ static void put_sharding(Reader *r, Message s)
                 put_sharding(r, element);
         }
     } else if (type == 3) {
-        static const char *const kinds[] = {"replicated", "maximal", "", "", "manual", "",
-                                            "unreduced"};
-        Ints devices = get_ints(r, s, 4), reshape = get_ints(r, s, 9), order = get_ints(r, s, 10);
+        static const char *const kinds[] = {"replicated", "maximal", "",         "",
+                                            "manual",     "",        "unreduced"};
+        Ints devices = get_ints(r, s, 4), reshape = get_ints(r, s, 9),
+             order = get_ints(r, s, 10);
         Ints last = get_ints(r, s, 8);
         text_string(t, "devices=[");
         put_list(t, get_ints(r, s, 3));
@@ -524,8 +528,8 @@ static void put_sharding(Reader *r, Message s)
         }
         text_string(t, last.count != 0 ? "}" : "");
     } else {
-        static const char *const kinds[] = {"replicated", "maximal device=", "", "",
-                                            "manual",     "unknown",         "unreduced"};
+        static const char *const kinds[] = {
+            "replicated", "maximal device=", "", "", "manual", "unknown", "unreduced"};
         if (type < 0 || type > 6)
             trouble(r, "a sharding is of an unknown kind");
         else
@@ -572,7 +576,8 @@ static void put_group_lists(Reader *r, Message m, uint32_t field)
 static void put_groups(Reader *r, Message inst)
 {
     Message list = get_message(r, inst, 87);
-    Message iota = find(inst, 92) != NULL ? get_message(r, inst, 92) : get_message(r, list, 2);
+    Message iota =
+        find(inst, 92) != NULL ? get_message(r, inst, 92) : get_message(r, list, 2);
     if (iota.count != 0) {
         Ints reshape = get_ints(r, iota, 3);
         text_printf(&r->t, "[%lld,%lld]<=[", (long long)get_int(iota, 1),
@@ -592,8 +597,8 @@ static void put_groups(Reader *r, Message inst)
         put_group_lists(r, inst, 49);
 }
 
-static void put_rows(Reader *r, Message m, uint32_t field, const char *open, const char *join,
-                     const char *close, const char *format)
+static void put_rows(Reader *r, Message m, uint32_t field, const char *open,
+                     const char *join, const char *close, const char *format)
 {
     bool first = true;
     for (size_t i = 0; i < m.count; i++) {
@@ -622,7 +627,9 @@ static void put_aliasing(Reader *r, Message m, uint32_t field, bool kinds)
         put_list(&r->t, get_ints(r, e, 1));
         text_printf(&r->t, "}: (%lld, {", (long long)get_int(e, 2));
         put_list(&r->t, get_ints(r, e, 3));
-        text_string(&r->t, !kinds ? "})" : get_int(e, 4) == 2 ? "}, must-alias)" : "}, may-alias)");
+        text_string(&r->t, !kinds               ? "})"
+                           : get_int(e, 4) == 2 ? "}, must-alias)"
+                                                : "}, may-alias)");
         first = false;
     }
 }
@@ -723,7 +730,8 @@ static void put_algorithm(Reader *r, Message precision)
     if (number < 0 || number > 13)
         trouble(r, "a dot has an unknown algorithm");
     else if (number != 0)
-        text_printf(&r->t, ", algorithm=%s", attr_info[ATTR_ALGORITHM].names[ours[number]]);
+        text_printf(&r->t, ", algorithm=%s",
+                    attr_info[ATTR_ALGORITHM].names[ours[number]]);
 }
 
 /* Attributes whose field is in a message of several. */
@@ -804,7 +812,8 @@ static void put_special(Reader *r, const OpAttr *row, Message inst)
         uint32_t field = row->id == ATTR_KIND ? 11 : row->id == ATTR_DIRECTION ? 63 : 72;
         Bytes name = get_bytes(inst, field);
         if (name.length != 0)
-            text_printf(t, ", %s=%.*s", attr_info[row->id].name, (int)name.length, name.data);
+            text_printf(t, ", %s=%.*s", attr_info[row->id].name, (int)name.length,
+                        name.data);
         break;
     }
     case ATTR_REPLICA_GROUPS:
@@ -861,7 +870,8 @@ static void put_special(Reader *r, const OpAttr *row, Message inst)
         if (get_int(m, 1) == 1)
             text_string(t, ", result_accuracy={mode=highest}");
         if (tolerance.count != 0)
-            text_printf(t, ", result_accuracy={tolerance={atol=%.9g,rtol=%.9g,ulps=%lld}}",
+            text_printf(t,
+                        ", result_accuracy={tolerance={atol=%.9g,rtol=%.9g,ulps=%lld}}",
                         get_double(tolerance, 1), get_double(tolerance, 2),
                         (long long)get_int(tolerance, 3));
         break;
@@ -901,7 +911,8 @@ static void put_callees(Reader *r, OpCode op, Message inst, bool by_pred)
     }
     for (const OpAttr *row = op_info[op].attrs; row->id != ATTR_COUNT; row++) {
         AttrKind kind = attr_info[row->id].kind;
-        bool other = op == OP_CONDITIONAL && by_pred == (row->id == ATTR_BRANCH_COMPUTATIONS);
+        bool other =
+            op == OP_CONDITIONAL && by_pred == (row->id == ATTR_BRANCH_COMPUTATIONS);
         if (row->rule == ATTR_ACCEPTED || other || next >= ids.count)
             continue;
         if (kind == AK_COMPUTATION) {
@@ -977,8 +988,8 @@ static void put_instruction(Reader *r, Message inst, bool is_root)
     Bytes spelling = get_bytes(inst, 2);
     OpCode op = op_find(spelling.data, spelling.length);
     if (op == OP_COUNT) {
-        trouble(r, arena_printf(r->d->arena, "unknown opcode '%.*s'", (int)spelling.length,
-                                spelling.data));
+        trouble(r, arena_printf(r->d->arena, "unknown opcode '%.*s'",
+                                (int)spelling.length, spelling.data));
         return;
     }
     text_string(t, is_root ? "  ROOT " : "  ");
@@ -991,10 +1002,9 @@ static void put_instruction(Reader *r, Message inst, bool is_root)
     put_operands(r, op, inst);
     text_char(t, ')');
     Ints operands = get_ints(r, inst, 36);
-    const Named *index =
-        op == OP_CONDITIONAL && operands.count != 0
-            ? names_find(r, &r->instructions, (uint64_t)operands.data[0])
-            : NULL;
+    const Named *index = op == OP_CONDITIONAL && operands.count != 0
+                             ? names_find(r, &r->instructions, (uint64_t)operands.data[0])
+                             : NULL;
     for (const OpAttr *row = op_info[op].attrs; row->id != ATTR_COUNT; row++)
         put_own(r, op, row, inst);
     put_callees(r, op, inst, index != NULL && index->is_pred);

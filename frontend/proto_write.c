@@ -93,10 +93,12 @@ static void put_elements(Writer *w, Text *t, const Literal *l)
     uint32_t field = proto_literal_field(dtype);
     size_t size = dtype_info[dtype].storage, count = (size_t)l->count;
     Text data = make(w);
-    bool varints = dtype == DT_S32 || dtype == DT_S64 || dtype == DT_U32 || dtype == DT_U64;
+    bool varints =
+        dtype == DT_S32 || dtype == DT_S64 || dtype == DT_U32 || dtype == DT_U64;
     if (varints || dtype_is_sub_byte(dtype)) {
         text_reserve(&data, count * 2);
-        uint64_t mask = dtype_is_sub_byte(dtype) ? (1u << dtype_info[dtype].bits) - 1 : ~UINT64_C(0);
+        uint64_t mask =
+            dtype_is_sub_byte(dtype) ? (1u << dtype_info[dtype].bits) - 1 : ~UINT64_C(0);
         for (size_t i = 0; i < count; i++) {
             uint64_t value = (uint64_t)literal_int(l, (int64_t)i);
             if (varints)
@@ -248,7 +250,7 @@ static bool plain_sharding(const Sharding *s)
 static void put_sharding(Writer *w, Text *t, uint32_t field, const Sharding *s)
 {
     static const int64_t kinds[] = {
-        [SHARDING_REPLICATED] = 0, [SHARDING_MANUAL] = 4, [SHARDING_UNKNOWN] = 5,
+        [SHARDING_REPLICATED] = 0, [SHARDING_MANUAL] = 4,  [SHARDING_UNKNOWN] = 5,
         [SHARDING_UNREDUCED] = 6,  [SHARDING_MAXIMAL] = 1, [SHARDING_TILED] = 3,
         [SHARDING_NAMED] = 3,      [SHARDING_TUPLE] = 2};
     static const int64_t groups[] = {[SUBGROUP_MANUAL] = 4,
@@ -407,7 +409,8 @@ static bool put_simple(Text *t, const Attr *a)
 }
 
 /* True if the format has a field for this attribute. */
-static bool put_attribute(Writer *w, Text *t, Gathered *g, const Instruction *inst, const Attr *a)
+static bool put_attribute(Writer *w, Text *t, Gathered *g, const Instruction *inst,
+                          const Attr *a)
 {
     if (put_simple(t, a) || put_gathered(w, g, inst, a))
         return true;
@@ -505,7 +508,8 @@ static void put_instruction(Writer *w, Text *t, const Instruction *inst)
     if (inst->op == OP_PARAMETER)
         put_number(&m, 9, inst->parameter);
     wire_int(&m, 35, id_of(w, inst));
-    int64_t *ids = ARENA_ARRAY(w->arena, int64_t, (size_t)inst->operand_count + inst->control_count);
+    int64_t *ids =
+        ARENA_ARRAY(w->arena, int64_t, (size_t)inst->operand_count + inst->control_count);
     for (uint32_t i = 0; i < inst->operand_count; i++)
         ids[i] = id_of(w, inst->operands[i]);
     wire_ints(&m, 36, ids, inst->operand_count);
@@ -542,8 +546,8 @@ static void put_instruction(Writer *w, Text *t, const Instruction *inst)
     wire_message(t, 2, &m);
 }
 
-static void put_program_shape(Writer *w, Text *t, uint32_t count, const Shape *const *parameters,
-                              const Shape *result)
+static void put_program_shape(Writer *w, Text *t, uint32_t count,
+                              const Shape *const *parameters, const Shape *result)
 {
     Text m = make(w);
     for (uint32_t i = 0; i < count; i++)
@@ -650,7 +654,8 @@ static void put_aliases(Writer *w, Text *t, const ModuleConfig *config)
 static void add_bools(Text *t, const char *name, Ints bools)
 {
     for (uint32_t i = 0; i < bools.count; i++)
-        text_printf(t, "%s%s", i == 0 ? name : ",", bools.data[i] != 0 ? "true" : "false");
+        text_printf(t, "%s%s", i == 0 ? name : ",",
+                    bools.data[i] != 0 ? "true" : "false");
     text_string(t, bools.count != 0 ? "}" : "");
 }
 
