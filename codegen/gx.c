@@ -92,6 +92,8 @@ char *kernel_name(Arena *a, const char *text)
         if (!is_letter && !is_digit && *p != '$')
             *p = '_';
     }
+    if (strcmp(name, "_") == 0) /* no name in PTX */
+        return arena_text(a, "kernel", 6);
     return name;
 }
 
