@@ -189,7 +189,7 @@ bench: all $(B)/tests/unit/emu_engine
 $(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed -o $@ $^ -lm -ldl -lpthread
-gpu-bundle: all $(B)/gpu-driver
+gpu-bundle: all $(B)/gpu-driver $(B)/tests/unit/codegen_emit_test
 	python3 tests/gpu/bundle.py $(B) $(B)/gpu-bundle
 check-gpu bench-gpu: %-gpu:
 	@[ -e /dev/nvidiactl ] || { echo "$@: no NVIDIA GPU in this machine, nothing was run"; exit 1; }

@@ -1,6 +1,8 @@
 /* Every emitter against the evaluator: programs over a table of shapes, layouts and element types are
  * made a fusion, compiled for the host and run by the emulator's engine, races and unwritten bytes
- * checked. Values are small quarters, so that sums are exact in any order. */
+ * checked. Values are small quarters, so that sums are exact in any order.
+ *
+ * With GXC_WRITE_PROGRAMS=FOLDER it writes each program there instead, for the GPU bundle. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +18,7 @@
 #include "codegen/emit/emitters.h"
 #include "frontend/parse.h"
 #include "ir/eval/eval.h"
+#include "ir/print.h"
 #include "runtime/emu/engine.h"
 #include "runtime/emu/object.h"
 
@@ -99,6 +102,21 @@ static Module *parse(Arena *a, const char *type, const char *body)
     if (m == NULL)
         fail_msg("%s\n%s", body, diag_render(d, false));
     return m;
+}
+
+/* The program as a file of its own, named by its text: the compiler chooses the emitter. */
+static void write_program(const char *folder, const char *type, const char *body)
+{
+    Arena *a = arena_create();
+    const char *text = module_print(a, parse(a, type, body), PRINT_DEFAULT, NULL);
+    uint32_t name = 0;
+    for (const char *c = text; *c != '\0'; c++)
+        name = name * 31 + (unsigned char)*c;
+    FILE *f = fopen(arena_printf(a, "%s/emit-%08x.hlo", folder, name), "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    arena_destroy(a);
 }
 
 static void make_fusion(Case *c)
@@ -272,7 +290,12 @@ static void check(const char *emitter, const char *type, const char *body)
 {
     Case c = {.arena = arena_create()};
     EvalDevice device = {.arguments = c.input};
-    const char *error = NULL;
+    const char *error = NULL, *folder = getenv("GXC_WRITE_PROGRAMS");
+    if (folder != NULL) {
+        write_program(folder, type, body);
+        arena_destroy(c.arena);
+        return;
+    }
     c.module = parse(c.arena, type, body);
     make_fusion(&c);
     c.kind = emitter_choose(c.fusion, NULL);
@@ -446,7 +469,7 @@ static void slices_are_updated_in_place(void **state)
         CHECK(
             "update_slice", types[i],
             "p = %s[12,40] parameter(0) u = %s[3,7] parameter(1) i = s32[] parameter(2) "
-            "j = s64[] parameter(3) ROOT r = %s[12,40] dynamic-update-slice(p, u, i, j)",
+            "j = s32[] parameter(3) ROOT r = %s[12,40] dynamic-update-slice(p, u, i, j)",
             types[i], types[i], types[i]);
     CHECK("update_slice", "f32",
           "p = f32[12,40] parameter(0) q = f32[8,40] parameter(1) i = u8[] parameter(2) "
