@@ -9,8 +9,6 @@
  * reshape that it stands for. Types below a byte are marked packed, :E(n).
  *
  * Needs: well formed. Keeps: values. Yields: laid out. Ends: one sweep. */
-#include <string.h>
-
 #include "passes/layout/layout.h"
 
 /* The layout that an array has inside the program. */
@@ -113,75 +111,93 @@ static Instruction *in_layout(Instruction *value, const Shape *wanted)
     return computation_add(comp, OP_TUPLE, wanted, wanted->rank, elements, NULL);
 }
 
-static bool lay_out(Computation *comp, Arena *scratch)
+/* One computation being laid out. */
+typedef struct LayOut {
+    Computation *comp;
+    uint32_t count;        /* instructions before the pass */
+    const Shape **old;     /* [count] their shapes before it */
+    Instruction **forward; /* [count] what stands in for an instruction, or NULL */
+    bool changed;
+} LayOut;
+
+/* Every array row-major, constants too; entry parameters are converted behind themselves. */
+static void set_shapes(LayOut *l)
 {
-    Module *m = comp->module;
-    Intern *t = m->intern;
-    bool is_entry = comp == m->entry, changed = false;
-    const Shape *result = is_entry ? comp->root->shape : NULL;
-    if (is_entry && m->config.entry_result != NULL)
-        result = m->config.entry_result;
-    uint32_t count = comp->instruction_count;
-    const Shape **old = ARENA_ARRAY(scratch, const Shape *, (size_t)count + 1);
-    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)count * 8 + 8);
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *inst = comp->instructions[i];
+    Module *m = l->comp->module;
+    for (uint32_t i = 0; i < l->count; i++) {
+        Instruction *inst = l->comp->instructions[i];
         if (inst == NULL)
             continue;
-        old[i] = inst->shape;
-        const Shape *wanted = plain_shape(t, inst->shape);
-        if (is_entry && inst->op == OP_PARAMETER) {
+        l->old[i] = inst->shape;
+        const Shape *wanted = plain_shape(m->intern, inst->shape);
+        if (l->comp == m->entry && inst->op == OP_PARAMETER) {
             Instruction *plain = in_layout(inst, wanted);
-            forward[i] = plain != inst ? plain : NULL;
-            changed |= plain != inst;
+            l->forward[i] = plain != inst ? plain : NULL;
+            l->changed |= plain != inst;
             continue;
         }
-        changed |= inst->shape != wanted;
+        l->changed |= inst->shape != wanted;
         inst->shape = wanted;
         if (inst->op == OP_CONSTANT && inst->literal->shape != wanted) {
-            Literal *l = arena_copy(m->arena, inst->literal, sizeof *l);
-            l->shape = wanted;
-            inst->literal = l;
+            Literal *copy = arena_copy(m->arena, inst->literal, sizeof *copy);
+            copy->shape = wanted;
+            inst->literal = copy;
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *inst = comp->instructions[i];
+}
+
+static void expand_bitcasts(LayOut *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        Instruction *inst = l->comp->instructions[i];
         if (inst == NULL || inst->op != OP_BITCAST || !shape_is_array(inst->shape))
             continue;
-        const Shape *from = old[inst->operands[0]->id];
-        if (from->dtype == old[i]->dtype &&
-            (!is_row_major(from) || !is_row_major(old[i]))) {
-            forward[i] = expand_bitcast(inst, from, old[i]);
-            changed = true;
+        const Shape *from = l->old[inst->operands[0]->id];
+        if (from->dtype == l->old[i]->dtype &&
+            (!is_row_major(from) || !is_row_major(l->old[i]))) {
+            l->forward[i] = expand_bitcast(inst, from, l->old[i]);
+            l->changed = true;
         }
     }
-    /* everyone but the conversion of a parameter itself reads the converted value */
-    for (uint32_t i = 0; i < count; i++) {
+}
+
+/* Users take what stands in. What was added reads a parameter itself - it is the conversion -
+ * but what stands in for a bitcast. */
+static void redirect(LayOut *l)
+{
+    Computation *comp = l->comp;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
         Instruction *inst = comp->instructions[i];
         for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
             uint32_t id = inst->operands[k]->id;
-            if (id < count && forward[id] != NULL)
-                inst->operands[k] = forward[id];
+            bool stands_in = id < l->count && l->forward[id] != NULL;
+            if (stands_in && (i < l->count || comp->instructions[id]->op == OP_BITCAST))
+                inst->operands[k] = l->forward[id];
         }
     }
-    for (uint32_t i = count; i < comp->instruction_count;
-         i++) { /* expansions of bitcasts */
-        Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; k < inst->operand_count; k++) {
-            uint32_t id = inst->operands[k]->id;
-            if (id < count && forward[id] != NULL &&
-                comp->instructions[id]->op == OP_BITCAST)
-                inst->operands[k] = forward[id];
-        }
-    }
-    if (comp->root->id < count && forward[comp->root->id] != NULL)
-        comp->root = forward[comp->root->id];
+    if (comp->root->id < l->count && l->forward[comp->root->id] != NULL)
+        comp->root = l->forward[comp->root->id];
+}
+
+static bool lay_out(Computation *comp, Arena *scratch)
+{
+    const Module *m = comp->module;
+    const Shape *result = NULL;
+    if (comp == m->entry)
+        result =
+            m->config.entry_result != NULL ? m->config.entry_result : comp->root->shape;
+    LayOut l = {.comp = comp, .count = comp->instruction_count};
+    l.old = ARENA_ARRAY(scratch, const Shape *, (size_t)l.count + 1);
+    l.forward = ARENA_ARRAY(scratch, Instruction *, (size_t)l.count + 1);
+    set_shapes(&l);
+    expand_bitcasts(&l);
+    redirect(&l);
     if (result != NULL) {
         Instruction *root = in_layout(comp->root, result);
-        changed |= root != comp->root;
+        l.changed |= root != comp->root;
         comp->root = root;
     }
-    return changed;
+    return l.changed;
 }
 
 bool pass_layout(Module *m, PassContext *cx)
