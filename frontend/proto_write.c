@@ -126,7 +126,15 @@ static bool has_elements_field(const Literal *l)
 static void put_literal(Writer *w, Text *t, uint32_t field, const Literal *l)
 {
     Text m = make(w);
-    put_shape(w, &m, 1, l->shape);
+    Layout unpacked;
+    Shape shape = *l->shape;
+    if (shape.layout !=
+        NULL) { /* XLA's literals are not packed, whatever the instruction is */
+        unpacked = *shape.layout;
+        unpacked.element_bits = 0;
+        shape.layout = &unpacked;
+    }
+    put_shape(w, &m, 1, &shape);
     if (shape_is_tuple(l->shape)) {
         for (uint32_t i = 0; i < l->shape->rank; i++)
             put_literal(w, &m, 10, l->elements[i]);
@@ -468,6 +476,12 @@ static bool put_attribute(Writer *w, Text *t, Gathered *g, const Instruction *in
         for (uint32_t i = 0; i < a->shapes.count; i++)
             put_shape(w, t, 57, a->shapes.data[i]);
         return true;
+    case ATTR_PARAMETER_REPLICATION: {
+        Text m = make(w);
+        put_ints(&m, 1, a->ints);
+        wire_message(t, 61, &m);
+        return true;
+    }
     case ATTR_METADATA:
         return put_metadata(w, t, a->metadata);
     case ATTR_FRONTEND_ATTRIBUTES:
@@ -538,6 +552,10 @@ static void put_instruction(Writer *w, Text *t, const Instruction *inst)
         if (!inst_has(inst, ATTR_LARGEST))
             wire_int(&m, 85, 1);
     }
+    if (inst->op == OP_CUSTOM_CALL && !inst_has(inst, ATTR_API_VERSION))
+        wire_int(&m, 77, 1);
+    if (inst->op == OP_OUTFEED && !inst_has(inst, ATTR_OUTFEED_SHAPE))
+        put_shape(w, &m, 29, inst->operands[0]->shape);
     if (inst->op == OP_SCAN)
         wire_int(&m, 96, inst_bool(inst, ATTR_IS_ASSOCIATIVE) ? 1 : 2);
     put_messages(w, &m, inst, &g);
