@@ -28,5 +28,8 @@ typedef struct FusionLeaves {
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own, Instruction *other);
 /* Makes these the results: a tuple if there are several. */
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count);
+/* Drops from the fused computation what its root does not read, and operands read by nothing
+ * else. */
+void fusion_drop_unread(Instruction *fusion, Arena *scratch);
 
 #endif

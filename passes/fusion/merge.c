@@ -152,3 +152,33 @@ void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_
     comp->root = computation_add(comp, OP_TUPLE, shape_tuple(m->intern, count, shapes),
                                  count, inside, NULL);
 }
+
+void fusion_drop_unread(Instruction *fusion, Arena *scratch)
+{
+    Computation *comp = inst_called(fusion, 0);
+    computation_compact(comp);
+    uint32_t count = comp->instruction_count, top = 0;
+    bool *live = ARENA_ARRAY(scratch, bool, count);
+    Instruction **stack = ARENA_ARRAY(scratch, Instruction *, count);
+    live[comp->root->id] = true;
+    stack[top++] = comp->root;
+    while (top > 0) {
+        const Instruction *inst = stack[--top];
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            Instruction *o = inst->operands[k];
+            if (!live[o->id])
+                stack[top++] = o;
+            live[o->id] = true;
+        }
+    }
+    for (uint32_t i = comp->parameter_count; i-- > 0;) {
+        if (!live[comp->parameters[i]->id])
+            drop_parameter(fusion, i);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst != NULL && !live[i] && inst->op != OP_PARAMETER)
+            computation_remove(comp, inst);
+    }
+    computation_compact(comp);
+}

@@ -502,6 +502,7 @@ static void make_fusion(Join *j, Kernel *k, Instruction **forward)
     if (n == 0)
         return;
     fusion_set_results(old, inside, n);
+    fusion_drop_unread(old, j->cx->scratch);
     Computation *fused = inst_called(old, 0);
     Instruction *fusion = computation_add(j->comp, OP_FUSION, fused->root->shape,
                                           old->operand_count, old->operands, old->name);

@@ -154,7 +154,8 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
         return;
     uint8_t *written = shadow->written;
     if (l->check_written && written != NULL) {
-        if (kind == GXEMU_WRITE) {
+        /* an atomic on one byte puts a narrow element beside its neighbours */
+        if (kind == GXEMU_WRITE || (kind != GXEMU_READ && bytes == 1)) {
             written_set(written + at, bytes);
         } else if (!written_all(written + at, bytes)) {
             uint64_t first = at;
