@@ -128,6 +128,8 @@ static Instruction *fft(Rewriter *r, Instruction *inst)
     if (!rw_is_static(s) || rw_is_zero_size(s) || rw_is_zero_size(inst->shape))
         return NULL;
     for (uint32_t i = 0; i < length.count; i++) {
+        if (length.data[i] == 0)
+            return rw_splat(r, inst->shape, 0.0);
         bool halved = type == FFT_IRFFT && i + 1 == length.count;
         if (length.data[i] > INT32_MAX ||
             (!halved && s->dims[s->rank - length.count + i] != length.data[i]))

@@ -132,7 +132,8 @@ static bool is_inlined(const Instruction *inst)
 {
     if (inst->op == OP_CALL)
         return may_inline(inst);
-    if (inst->op == OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
+    if (inst->op ==
+        OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
         return emitter_of(inst) == EMITTER_COUNT;
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0));
 }
