@@ -21,6 +21,7 @@ typedef struct Named {
     uint64_t id;
     const char *name;
     bool is_pred;    /* of an instruction: its shape is pred[] */
+    Wire sequence;   /* of a computation in the schedule */
     size_t position; /* of an instruction in its computation */
 } Named;
 
@@ -33,9 +34,8 @@ typedef struct Reader {
     Diag *d;
     Arena *a;
     Text t;
-    Names computations, instructions; /* ascending by id */
-    Wire schedule;
-    const char *trouble; /* the first: what cannot be read */
+    Names computations, instructions, schedule; /* ascending by id */
+    const char *trouble;                        /* the first: what cannot be read */
     uint32_t depth;
 } Reader;
 
@@ -1012,18 +1012,31 @@ static void put_instruction(Reader *r, Message inst, bool is_root)
     text_char(t, '\n');
 }
 
+static void take_schedule(Reader *r, Message schedule)
+{
+    for (size_t i = 0; i < schedule.count; i++) {
+        if (schedule.fields[i].number != 1 || schedule.fields[i].type != 2)
+            continue;
+        Message entry = scan(r, schedule.fields[i].bytes);
+        const Field *sequence = find(entry, 2);
+        names_add(r, &r->schedule, (uint64_t)get_int(entry, 1), "", false);
+        if (sequence != NULL && sequence->type == 2)
+            r->schedule.data[r->schedule.count - 1].sequence = sequence->bytes;
+    }
+    names_sort(&r->schedule);
+}
+
 /* The instructions of a computation in the order of its schedule, if it has one. */
 static Ints find_sequence(Reader *r, uint64_t computation)
 {
-    Message schedule = scan(r, r->schedule);
-    for (size_t i = 0; i < schedule.count; i++) {
-        if (schedule.fields[i].number != 1)
-            continue;
-        Message entry = scan(r, schedule.fields[i].bytes);
-        if ((uint64_t)get_int(entry, 1) == computation)
-            return get_ints(r, get_message(r, entry, 2), 1);
-    }
-    return (Ints){0};
+    Named key = {.id = computation};
+    const Named *found = r->schedule.count == 0
+                             ? NULL
+                             : bsearch(&key, r->schedule.data, r->schedule.count,
+                                       sizeof key, compare_named);
+    if (found == NULL)
+        return (Ints){0};
+    return get_ints(r, scan(r, found->sequence), 1);
 }
 
 static void put_computation(Reader *r, Message comp, bool is_entry)
@@ -1145,8 +1158,9 @@ static void put_header(Reader *r, Message m)
     text_string(&r->t, "HloModule ");
     text_string(&r->t, clean_name(r, get_bytes(m, 1)));
     const Field *schedule = find(m, 7);
-    if (schedule != NULL && schedule->bytes.at < schedule->bytes.end) {
-        r->schedule = schedule->bytes;
+    if (schedule != NULL && schedule->type == 2 &&
+        schedule->bytes.at < schedule->bytes.end) {
+        take_schedule(r, scan(r, schedule->bytes));
         text_string(&r->t, ", is_scheduled=true");
     }
     Message aliases = get_message(r, m, 8);

@@ -1,5 +1,6 @@
 /* The attribute table and what is generic over attribute kinds. See attribute.h. */
 #include "ir/attribute.h"
+#include "ir/sharding.h"
 
 #include <string.h>
 #include <strings.h>
@@ -220,8 +221,12 @@ bool attr_equal(const Attr *a, const Attr *b)
     case AK_ACCURACY:
         return accuracy_equal(a->accuracy, b->accuracy);
     case AK_REPLICA_GROUPS:
+        return replica_groups_equal(a->groups, b->groups);
     case AK_SHARDING:
+        return sharding_equal(a->sharding, b->sharding);
     case AK_DOMAIN:
+        return sharding_equal(a->domain->entry, b->domain->entry) &&
+               sharding_equal(a->domain->exit, b->domain->exit);
     case AK_SPARSITY:
     case AK_METADATA:
     case AK_STATISTICS:
