@@ -3,20 +3,52 @@
 
 typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
 
+static bool is_row_major(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
+            return false;
+    }
+    return true;
+}
+
+/* Element number i in memory is the same element of both. */
+static bool same_order(const Shape *a, const Shape *b)
+{
+    if (!shape_is_array(a) || !shape_is_array(b))
+        return false;
+    if (shape_same_dims(a, b))
+        return shape_layouts_equal(a, b);
+    return shape_elements(a) == shape_elements(b) && is_row_major(a) && is_row_major(b);
+}
+
 /* Both have the same elements in the same places of memory. */
 static bool same_places(const Shape *a, const Shape *b)
 {
-    if (!shape_is_array(a) || !shape_is_array(b) ||
-        dtype_info[a->dtype].bits != dtype_info[b->dtype].bits)
-        return false;
-    return shape_same_dims(a, b) && shape_layouts_equal(a, b);
+    return same_order(a, b) && dtype_info[a->dtype].bits == dtype_info[b->dtype].bits;
+}
+
+/* A broadcast that only adds dimensions of size 1. */
+static bool repeats_nothing(const Instruction *broadcast)
+{
+    Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
+    for (uint32_t i = 1; i < dims.count; i++) {
+        if (dims.data[i] < dims.data[i - 1])
+            return false;
+    }
+    return true; /* the sizes are the same */
 }
 
 static bool same_index(const Instruction *inst, const Instruction *operand)
 {
-    if (!shape_is_array(inst->shape) || !shape_is_array(operand->shape) ||
-        !shape_same_dims(inst->shape, operand->shape) ||
-        !shape_layouts_equal(inst->shape, operand->shape))
+    if (!shape_is_array(inst->shape) || !same_order(inst->shape, operand->shape))
+        return false;
+    if (inst->op == OP_BROADCAST)
+        return repeats_nothing(inst);
+    if (inst->op == OP_RESHAPE || inst->op == OP_BITCAST)
+        return dtype_info[inst->shape->dtype].bits ==
+               dtype_info[operand->shape->dtype].bits;
+    if (!shape_same_dims(inst->shape, operand->shape))
         return false;
     return inst->op == OP_COPY ||
            (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP);
@@ -85,7 +117,12 @@ bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                    uint32_t operand)
 {
     EmitterKind kind = emitter_of(fusion);
-    if (kind != EMITTER_LOOP && kind != EMITTER_UPDATE_SLICE)
+    /* what is done to an element made in a tile is done by the thread that stores it, which
+     * reads for one result after the other */
+    bool by_tiles =
+        kind == EMITTER_TRANSPOSE || kind == EMITTER_DOT || kind == EMITTER_CONVOLUTION;
+    if (kind != EMITTER_LOOP && kind != EMITTER_UPDATE_SLICE &&
+        !(by_tiles && emitter_result_count(fusion) == 1))
         return false;
     const Shape *result = emitter_result(fusion, leaf).shape;
     const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;

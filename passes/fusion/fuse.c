@@ -34,6 +34,7 @@ typedef struct Fuse {
     PassContext *cx;
     UserList *users; /* by instruction id, as the computation was when the pass began */
     uint32_t user_count;
+    bool *is_own; /* by id: a fusion whose computation nobody else calls */
     bool changed;
 } Fuse;
 
@@ -334,6 +335,7 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
             replace_user(f, inst->operands[i], inst, NULL);
     }
     *inst = kept;
+    f->is_own[id] = true;
     emitter_set(inst, emitter_choose(inst, f->cx->target));
     return inst;
 }
@@ -343,6 +345,11 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
 static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
 {
     EmitterKind before = emitter_of(consumer);
+    if (before == EMITTER_LOOP && f->is_own[consumer->id]) {
+        /* always legal; whether another emitter is better is asked when all is in it */
+        fusion_merge(consumer, producer);
+        return true;
+    }
     Computation *old = inst_called(consumer, 0);
     Computation *trial = computation_clone(old, NULL);
     Instruction **operands = consumer->operands;
@@ -358,6 +365,7 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
         good = false;
     if (good) {
         emitter_set(consumer, after);
+        f->is_own[consumer->id] = true;
         old->is_fused = true;
         return true;
     }
@@ -415,8 +423,14 @@ static void fuse_computation(Fuse *f)
         for (uint32_t k = 0; k < inst->control_count; k++)
             add_user(f, inst->control[k], inst);
     }
+    f->is_own = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
     for (uint32_t i = count; i-- > 0;)
         visit(f, comp->instructions[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst != NULL && f->is_own[i] && emitter_of(inst) == EMITTER_LOOP)
+            emitter_set(inst, emitter_choose(inst, f->cx->target));
+    }
     computation_compact(comp);
 }
 

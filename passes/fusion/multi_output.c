@@ -51,8 +51,9 @@ typedef struct Join {
     uint32_t first, count; /* the stretch: ids first .. first + count - 1 */
     size_t words;
     uint64_t *ancestors; /* [count][words] */
-    uint8_t *side;       /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
-    Kernel **kernel_at;  /* [instruction count] the kernel that an instruction became */
+    uint8_t
+        *side; /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
+    Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
     bool changed;
@@ -363,7 +364,7 @@ static bool sizes_fit(const Kernel *a, const Kernel *b)
 {
     uint32_t args = a->fusion->operand_count + b->fusion->operand_count +
                     a->leaves.count + b->leaves.count;
-    return nodes_of(a->fusion) + nodes_of(b->fusion) <= KERNEL_MOST_NODES &&
+    return nodes_of(a->fusion) + nodes_of(b->fusion) <= 2 * KERNEL_MOST_NODES &&
            a->leaves.count + b->leaves.count <= KERNEL_MOST_RESULTS &&
            args <= KERNEL_MOST_ARGS;
 }
@@ -423,7 +424,9 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     computation_compact(trial);
     bool wants_reduction = is_reduction(was.kind) || is_reduction(b->kind);
     EmitterKind wanted = was.kind == EMITTER_LOOP ? b->kind : was.kind;
-    bool good = emitter_choose(fusion, j->cx->target) == wanted;
+    /* what both make is made once */
+    bool good = nodes_of(fusion) <= KERNEL_MOST_NODES &&
+                emitter_choose(fusion, j->cx->target) == wanted;
     if (good && wants_reduction)
         good =
             describe_reduction(a, j->cx->scratch) && a->heroes == was.heroes + b->heroes;
