@@ -27,6 +27,24 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+void codegen_versions(FILE *out)
+{
+    Escape e;
+    escape_push(&e);
+    fprintf(out, "LLVM %s\n", backend_llvm_version());
+    if (setjmp(e.target) == 0) {
+        Arena *a = arena_create();
+        Cuda cuda;
+        const char *error = NULL;
+        if (cuda_find(a, NULL, ASSEMBLER_ANY, &cuda, &error))
+            fprintf(out, "%s\n", cuda.version);
+        else
+            fputs("no assembler found: ptxas on PATH, or --cuda=DIR\n", out);
+        arena_destroy(a);
+    }
+    escape_pop(&e);
+}
+
 Codegen *codegen_create(Arena *a, const CodegenOptions *options)
 {
     Codegen *cg = ARENA_NEW(a, Codegen);

@@ -2,6 +2,8 @@
 #ifndef GXC_CODEGEN_CODEGEN_H
 #define GXC_CODEGEN_CODEGEN_H
 
+#include <stdio.h>
+
 #include "codegen/assemble.h"
 #include "ir/analysis/target.h"
 #include "ir/module.h"
@@ -42,6 +44,9 @@ typedef struct CodegenReport {
 } CodegenReport;
 
 typedef struct Codegen Codegen;
+
+/* What artefacts are made with, besides gxc itself: a line each, for --version. */
+void codegen_versions(FILE *out);
 
 /* No kernel can be made for this opcode: its row says so. */
 bool codegen_lacks(OpCode op);

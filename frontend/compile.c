@@ -9,12 +9,14 @@
 #include <xxhash.h>
 
 #include "codegen/codegen.h"
+#include "frontend/cache.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
 #include "frontend/report.h"
 #include "frontend/result.h"
 #include "ir/bug.h"
 #include "ir/print.h"
+#include "ir/text.h"
 #include "passes/pipeline.h"
 #include "passes/settings.h"
 
@@ -305,14 +307,9 @@ static void warn_of_elided(Compile *c, const Module *m)
     }
 }
 
-static void compile_variants(Compile *c, Module *first)
+static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
 {
-    CodegenOptions o;
-    warn_of_elided(c, first);
-    hash_module(c, first);
-    if (!codegen_options(c, &o))
-        return;
-    c->codegen = codegen_create(c->arena, &o);
+    c->codegen = codegen_create(c->arena, o);
     for (size_t i = 0; i < c->target_count; i++) {
         /* passes change the module in place: further variants start from the text again */
         Module *m = i == 0 ? first : read_module(c);
@@ -326,6 +323,56 @@ static void compile_variants(Compile *c, Module *first)
     codegen_finish(c->codegen, c->diag, &c->result->bytes, &c->result->size);
     stage_end(&c->times);
     report_make(c->result, c->codegen, &c->times);
+}
+
+/* All that decides an artefact's bytes: versions, options, targets, the text itself - names and
+ * all, as they stand in the plan. */
+static const char *cache_key(Compile *c, const CodegenOptions *o, size_t *length)
+{
+    Text t;
+    text_init(&t, c->arena);
+    text_printf(&t, "%s %s %d %d %lld %lld", gxc_list("version"), o->options_text, o->emu,
+                o->hlo != NULL, (long long)c->options.replicas,
+                (long long)c->options.partitions);
+    text_printf(&t, " %s", o->cuda.version);
+    for (size_t i = 0; i < c->target_count; i++)
+        text_printf(&t, " %s/%s", c->targets[i].name, c->targets[i].device->name);
+    text_char(&t, '\n');
+    text_add(&t, c->input, c->size);
+    *length = t.length;
+    return t.data;
+}
+
+static bool is_cacheable(const Compile *c, const CodegenOptions *o)
+{
+    const gxc_options *given = &c->options;
+    return given->cache_dir != NULL && o->stage == STAGE_ARTEFACT &&
+           o->cuda_error == NULL && given->passes == NULL && given->skip == NULL &&
+           given->print_after == NULL && given->dump_dir == NULL;
+}
+
+static void compile_variants(Compile *c, Module *first)
+{
+    CodegenOptions o;
+    warn_of_elided(c, first);
+    hash_module(c, first);
+    if (!codegen_options(c, &o))
+        return;
+    if (!is_cacheable(c, &o)) {
+        add_variants(c, first, &o);
+        return;
+    }
+    size_t length;
+    const char *key = cache_key(c, &o, &length);
+    const char *path = cache_path(c->arena, c->options.cache_dir, key, length);
+    gxc_result *r = c->result;
+    r->bytes = cache_load(c->arena, path, key, length, &r->size);
+    if (r->bytes != NULL)
+        return;
+    add_variants(c, first, &o);
+    if (!has_failed(c) && !cache_store(c->arena, path, key, length, r->bytes, r->size))
+        diag_warning(c->diag, (Span){0, 0}, "cannot write to the cache %s: %s",
+                     c->options.cache_dir, strerror(errno));
 }
 
 static void do_compile(Compile *c)

@@ -11,7 +11,14 @@
 
 #include "frontend/gxc.h"
 
-const char *argp_program_version = "gxc " GXC_VERSION;
+static void print_version(FILE *out, struct argp_state *state)
+{
+    (void)state;
+    const char *text = gxc_list("version");
+    fputs(text != NULL ? text : "gxc " GXC_VERSION "\n", out);
+}
+
+void (*argp_program_version_hook)(FILE *out, struct argp_state *state) = print_version;
 
 enum {
     KEY_TARGET = 256,
@@ -364,6 +371,8 @@ static int compile(const Request *r)
     gxc_options o = r->options;
     o.struct_size = sizeof o;
     o.targets = r->targets;
+    if (r->report != NULL)
+        o.cache_dir = NULL; /* the numbers come from a compile */
     o.settings = r->settings;
     o.colour = isatty(STDERR_FILENO);
     if (r->verbose || (isatty(STDERR_FILENO) && !writes_text(&o) && !o.verify_only))

@@ -53,14 +53,18 @@ static void list_unsupported(FILE *f)
             "--emit=pb, prog.pb");
 }
 
+static void list_version(FILE *f)
+{
+    fprintf(f, "gxc %s\n", GXC_VERSION);
+    codegen_versions(f);
+}
+
 static const struct {
     const char *what;
     void (*write)(FILE *f);
-} lists[] = {{"passes", list_passes},
-             {"ops", list_ops},
-             {"settings", list_settings},
-             {"unsupported", list_unsupported},
-             {"targets", target_list}};
+} lists[] = {{"passes", list_passes},     {"ops", list_ops},
+             {"settings", list_settings}, {"unsupported", list_unsupported},
+             {"targets", target_list},    {"version", list_version}};
 #define LIST_COUNT (sizeof lists / sizeof *lists)
 
 static char *texts[LIST_COUNT];

@@ -1,0 +1,96 @@
+/* A file is: magic, length of key, length of data, XXH3-128 of the data, key, data. The key is
+ * compared in full. See cache.h. */
+#include "frontend/cache.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define CACHE_MAGIC "GXCCACHE"
+
+typedef struct CacheHeader {
+    char magic[8];
+    uint64_t key_length, size;
+    XXH128_canonical_t hash;
+} CacheHeader;
+
+static CacheHeader header_of(size_t key_length, const void *data, size_t size)
+{
+    CacheHeader h = {.key_length = key_length, .size = size};
+    memcpy(h.magic, CACHE_MAGIC, sizeof h.magic);
+    XXH128_canonicalFromHash(&h.hash, XXH3_128bits(data, size));
+    return h;
+}
+
+const char *cache_path(Arena *a, const char *folder, const char *key, size_t key_length)
+{
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits(key, key_length));
+    char hex[33];
+    for (int i = 0; i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", c.digest[i]);
+    return arena_printf(a, "%s/%s.gxc", folder, hex);
+}
+
+static const void *read_entry(Arena *a, FILE *f, const char *key, size_t key_length,
+                              size_t *size)
+{
+    CacheHeader h;
+    if (fread(&h, sizeof h, 1, f) != 1 ||
+        memcmp(h.magic, CACHE_MAGIC, sizeof h.magic) != 0 || h.key_length != key_length ||
+        fseek(f, 0, SEEK_END) != 0)
+        return NULL;
+    long end = ftell(f);
+    if (end < 0 || (uint64_t)end != sizeof h + h.key_length + h.size ||
+        fseek(f, sizeof h, SEEK_SET) != 0)
+        return NULL;
+    char *stored = arena_alloc(a, key_length + 1);
+    if (fread(stored, 1, key_length, f) != key_length ||
+        memcmp(stored, key, key_length) != 0)
+        return NULL;
+    void *data = arena_alloc(a, h.size + 1);
+    if (fread(data, 1, h.size, f) != h.size)
+        return NULL;
+    CacheHeader again = header_of(key_length, data, h.size);
+    if (memcmp(&again.hash, &h.hash, sizeof h.hash) != 0)
+        return NULL;
+    *size = h.size;
+    return data;
+}
+
+const void *cache_load(Arena *a, const char *path, const char *key, size_t key_length,
+                       size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        return NULL;
+    const void *data = read_entry(a, f, key, key_length, size);
+    fclose(f);
+    return data;
+}
+
+bool cache_store(Arena *a, const char *path, const char *key, size_t key_length,
+                 const void *data, size_t size)
+{
+    const char *temporary = arena_printf(a, "%s.tmp%ld", path, (long)getpid());
+    FILE *f = fopen(temporary, "wbx");
+    if (f == NULL)
+        return false;
+    CacheHeader h = header_of(key_length, data, size);
+    bool ok = fwrite(&h, sizeof h, 1, f) == 1 &&
+              fwrite(key, 1, key_length, f) == key_length &&
+              fwrite(data, 1, size, f) == size;
+    ok = fclose(f) == 0 && ok;
+    ok = ok && rename(temporary, path) == 0;
+    if (!ok) {
+        int error = errno;
+        remove(temporary);
+        errno = error;
+    }
+    return ok;
+}
