@@ -1,6 +1,7 @@
 /* The column reduction emitter: neighbouring threads make neighbouring results, so that what they read
  * lies side by side; the threads of a block that share results split the columns and meet in shared
- * memory. */
+ * memory. All of them then know the results, so that later reductions of the same columns, and results
+ * with an element for each column, are made in the same kernel. */
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/reducer.h"
 #include "codegen/emit/threads.h"
@@ -15,8 +16,10 @@ typedef struct Columns {
     const ReductionPlan *plan;
     Kernel *k;
     Emit *e;
+    uint32_t first, count; /* heroes of the stage that is made now */
     Reducer *reducers;     /* [plan->hero_count] */
-    uint32_t values;       /* accumulators of one result */
+    uint32_t values;       /* accumulators of one result: the most of any stage */
+    uint32_t stage_values; /* of this one */
     uint32_t lanes;        /* results of a thread */
     uint32_t splits;       /* threads that share a result */
     LLVMValueRef x, y;     /* i32: threads */
@@ -59,13 +62,12 @@ static uint32_t choose_splits(const Columns *c)
 
 /* -- accumulating --------------------------------------------------------------------------------- */
 
-/* carried: [values][lanes] */
+/* carried: [stage_values][lanes] */
 static void accumulate(Columns *c, const IndexExpr *column, LLVMValueRef *carried)
 {
     Emit *e = c->e;
-    e->lanes = c->lanes;
     const IndexExpr *row = ix_add(e->ix, c->row, emit_lane(e));
-    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
         const Reducer *r = &c->reducers[h];
         const IndexExpr *at[EMIT_MOST_RANK];
         LLVMValueRef values[REDUCER_MOST][EMIT_MOST_LANES], sum[REDUCER_MOST],
@@ -85,13 +87,15 @@ static void accumulate(Columns *c, const IndexExpr *column, LLVMValueRef *carrie
         }
         carried += r->count * c->lanes;
     }
-    e->lanes = 1;
 }
 
-static void accumulate_all(Columns *c, LLVMValueRef *carried)
+/* Code for one column, with the values so far and then the next ones. */
+typedef void ColumnFn(Columns *c, const IndexExpr *column, LLVMValueRef *carried);
+
+static void for_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried, unsigned count)
 {
     Emit *e = c->e;
-    unsigned count = c->values * c->lanes;
+    e->lanes = c->lanes;
     int64_t whole = c->plan->columns / c->splits, rest = c->plan->columns % c->splits;
     LLVMValueRef y = to_index(e, c->y);
     if (whole > 0) {
@@ -103,7 +107,7 @@ static void accumulate_all(Columns *c, LLVMValueRef *carried)
         emit_scope_begin(e);
         const IndexExpr *round = emit_variable(e, loop.index, (Range){0, whole - 1});
         const IndexExpr *split = emit_variable(e, y, (Range){0, (int64_t)c->splits - 1});
-        accumulate(c, ix_add(e->ix, ix_mul(e->ix, round, c->splits), split), carried);
+        body(c, ix_add(e->ix, ix_mul(e->ix, round, c->splits), split), carried);
         emit_scope_end(e);
         for (unsigned i = 0; i < count; i++)
             next[i] = carried[i];
@@ -119,11 +123,12 @@ static void accumulate_all(Columns *c, LLVMValueRef *carried)
                                   emit_index_constant(e, rest), ""));
         emit_scope_begin(e);
         const IndexExpr *split = emit_variable(e, y, (Range){0, rest - 1});
-        accumulate(c, ix_add(e->ix, split, ix_const(e->ix, whole * c->splits)), carried);
+        body(c, ix_add(e->ix, split, ix_const(e->ix, whole * c->splits)), carried);
         emit_scope_end(e);
         gx_if_else(c->k, &guard, carried, count);
         gx_if_end(c->k, &guard, before, count, carried);
     }
+    e->lanes = 1;
 }
 
 /* -- meeting ---------------------------------------------------------------------------------------- */
@@ -139,37 +144,45 @@ static LLVMValueRef slot(Columns *c, uint32_t room, unsigned bytes, LLVMValueRef
     return shared_place(c->e, room + lane, at, bytes);
 }
 
-static void load_split(Columns *c, const Reducer *r, const uint32_t *room, LLVMValueRef y,
-                       uint32_t v, LLVMValueRef *out)
+/* What split y found: [stage_values][lanes]. */
+static void load_splits(Columns *c, const uint32_t *room, LLVMValueRef y,
+                        LLVMValueRef *out)
 {
-    for (uint32_t i = 0; i < r->count; i++) {
-        DType t = r->accumulator[i];
-        out[i] = shared_load(c->e, t, slot(c, room[i], shared_bytes(t), y, v));
+    uint32_t n = 0;
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
+        for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
+            DType t = c->reducers[h].accumulator[i];
+            for (uint32_t v = 0; v < c->lanes; v++)
+                out[n * c->lanes + v] =
+                    shared_load(c->e, t, slot(c, room[n], shared_bytes(t), y, v));
+        }
     }
 }
 
-/* The first of the threads that share results combines what the others found. */
+/* Combines what all threads that share results found, in each of them. */
 static void combine_splits(Columns *c, const uint32_t *room, LLVMValueRef *carried)
 {
     Kernel *k = c->k;
-    unsigned count = c->values * c->lanes;
+    unsigned count = c->stage_values * c->lanes;
     GxLoop loop;
     LLVMValueRef next[COLUMN_CARRIED], sum[REDUCER_MOST], other[REDUCER_MOST];
+    load_splits(c, room, gx_i32(k, 0), carried);
     gx_loop_begin(k, &loop, gx_i32(k, 1), gx_i32(k, c->splits), gx_i32(k, 1), carried,
                   count);
+    load_splits(c, room, loop.index, next);
     const LLVMValueRef *from = carried;
     LLVMValueRef *to = next;
-    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
         const Reducer *r = &c->reducers[h];
         for (uint32_t v = 0; v < c->lanes; v++) {
-            load_split(c, r, room, loop.index, v, other);
-            for (uint32_t i = 0; i < r->count; i++)
+            for (uint32_t i = 0; i < r->count; i++) {
                 sum[i] = from[i * c->lanes + v];
+                other[i] = to[i * c->lanes + v];
+            }
             reducer_combine(r, sum, other, sum);
             for (uint32_t i = 0; i < r->count; i++)
                 to[i * c->lanes + v] = sum[i];
         }
-        room += r->count;
         from += r->count * c->lanes;
         to += r->count * c->lanes;
     }
@@ -179,7 +192,7 @@ static void combine_splits(Columns *c, const uint32_t *room, LLVMValueRef *carri
 static void share(Columns *c, uint32_t *room, const LLVMValueRef *carried)
 {
     uint32_t n = 0;
-    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
         for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
             DType t = c->reducers[h].accumulator[i];
             unsigned bytes = shared_bytes(t);
@@ -192,45 +205,112 @@ static void share(Columns *c, uint32_t *room, const LLVMValueRef *carried)
     }
 }
 
-/* -- results ------------------------------------------------------------------------------------------ */
+/* -- stages ------------------------------------------------------------------------------------------- */
 
-static void store_results(Columns *c, const LLVMValueRef *carried)
+/* The heroes from c->first on that are of one stage and fit: makes them, and their values known. */
+static void reduce_stage(Columns *c)
 {
     Emit *e = c->e;
-    const Instruction *fusion = c->in->fusion;
-    uint32_t count = emitter_result_count(fusion);
-    LLVMValueRef *values =
-        ARENA_ARRAY(c->in->arena, LLVMValueRef, (size_t)count * c->lanes);
-    for (uint32_t v = 0; v < c->lanes; v++) {
-        const LLVMValueRef *from = carried;
-        emit_scope_begin(e);
-        for (uint32_t h = 0; h < c->plan->hero_count; h++) {
-            const Reducer *r = &c->reducers[h];
-            LLVMValueRef sum[REDUCER_MOST];
+    LLVMValueRef carried[COLUMN_CARRIED];
+    uint32_t room[COLUMN_CARRIED], n = 0;
+    c->stage_values = 0;
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
+        Reducer *r = &c->reducers[h];
+        LLVMValueRef start[REDUCER_MOST];
+        reducer_begin(r, e, c->plan->heroes[h]);
+        reducer_start(r, start);
+        c->stage_values += r->count;
+        for (uint32_t i = 0; i < r->count * c->lanes; i++)
+            carried[n++] = start[i / c->lanes];
+    }
+    for_columns(c, accumulate, carried, n);
+    if (c->splits > 1) {
+        share(c, room, carried);
+        gx_barrier(c->k);
+        combine_splits(c, room, carried);
+    }
+    const LLVMValueRef *from = carried;
+    e->lanes = c->lanes;
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
+        const Reducer *r = &c->reducers[h];
+        LLVMValueRef results[COLUMN_CARRIED], sum[REDUCER_MOST];
+        for (uint32_t v = 0; v < c->lanes; v++) {
             for (uint32_t i = 0; i < r->count; i++)
                 sum[i] = from[i * c->lanes + v];
             reducer_finish(r, sum, sum);
-            emit_preset(e, r->inst, sum);
-            from += r->count * c->lanes;
+            for (uint32_t i = 0; i < r->count; i++)
+                results[i * c->lanes + v] = sum[i];
         }
-        const IndexExpr *row = ix_add(e->ix, c->row, ix_const(e->ix, v));
-        for (uint32_t i = 0; i < count; i++) {
-            FusionResult result = emitter_result(fusion, i);
-            const IndexExpr *at[EMIT_MOST_RANK];
-            reduction_result_index(e->ix, c->plan, result.shape, row, NULL, at);
-            emit_leaf(e, result.inst, result.inst_leaf, at, &values[i * c->lanes + v]);
-        }
-        emit_scope_end(e);
-    }
-    e->lanes = c->lanes;
-    const IndexExpr *row = ix_add(e->ix, c->row, emit_lane(e));
-    for (uint32_t i = 0; i < count; i++) {
-        const Shape *shape = emitter_result(fusion, i).shape;
-        const IndexExpr *at[EMIT_MOST_RANK];
-        reduction_result_index(e->ix, c->plan, shape, row, NULL, at);
-        emit_store(e, fusion_result_arg(fusion, i), shape, at, &values[i * c->lanes]);
+        emit_preset_lanes(e, r->inst, results);
+        from += r->count * c->lanes;
     }
     e->lanes = 1;
+}
+
+/* How many heroes from `first` on go round one loop; their accumulators in *values. */
+static uint32_t stage_heroes(const ReductionPlan *p, uint32_t first, uint32_t *values)
+{
+    uint32_t n = 0;
+    *values = 0;
+    while (first + n < p->hero_count && p->stage[first + n] == p->stage[first]) {
+        uint32_t more = p->heroes[first + n]->operand_count / 2;
+        if (n > 0 && *values + more > COLUMN_CARRIED)
+            break;
+        *values += more;
+        n++;
+    }
+    return n;
+}
+
+/* -- results ------------------------------------------------------------------------------------------ */
+
+/* The results of one kind: with an element for each column, or one for all. */
+static void store(Columns *c, bool full, const IndexExpr *column)
+{
+    Emit *e = c->e;
+    const Instruction *fusion = c->in->fusion;
+    const IndexExpr *row = ix_add(e->ix, c->row, emit_lane(e));
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        const Shape *shape = emitter_result(fusion, i).shape;
+        const IndexExpr *at[EMIT_MOST_RANK];
+        if (reduction_is_full(c->plan, shape) != full)
+            continue;
+        reduction_result_index(e->ix, c->plan, shape, row, column, at);
+        emit_result(e, fusion, i, at);
+    }
+}
+
+static void store_column(Columns *c, const IndexExpr *column, LLVMValueRef *carried)
+{
+    (void)carried;
+    store(c, true, column);
+}
+
+static void store_results(Columns *c)
+{
+    Emit *e = c->e;
+    bool has_rows = false;
+    for (uint32_t i = 0; i < emitter_result_count(c->in->fusion); i++)
+        has_rows |= !reduction_is_full(c->plan, emitter_result(c->in->fusion, i).shape);
+    GxIf exists, first;
+    if (c->in_range != NULL)
+        gx_if_begin(c->k, &exists, c->in_range);
+    emit_scope_begin(e);
+    if (c->plan->has_full)
+        for_columns(c, store_column, NULL, 0);
+    if (has_rows) {
+        gx_if_begin(c->k, &first,
+                    LLVMBuildICmp(c->k->builder, LLVMIntEQ, c->y, gx_i32(c->k, 0), ""));
+        emit_scope_begin(e);
+        e->lanes = c->lanes;
+        store(c, false, NULL);
+        e->lanes = 1;
+        emit_scope_end(e);
+        gx_if_end(c->k, &first, NULL, 0, NULL);
+    }
+    emit_scope_end(e);
+    if (c->in_range != NULL)
+        gx_if_end(c->k, &exists, NULL, 0, NULL);
 }
 
 static void begin(Columns *c, int64_t blocks, int64_t threads)
@@ -259,10 +339,11 @@ Kernel *emitter_column_reduction(const EmitterInput *in)
     Columns c = {.in = in, .plan = reduction_plan(in->fusion, in->arena, &why)};
     if (c.plan == NULL)
         bug("%s is no column reduction: %s", in->fusion->name, why);
-    for (uint32_t h = 0; h < c.plan->hero_count; h++)
-        c.values += c.plan->heroes[h]->operand_count / 2;
-    if (c.values > COLUMN_CARRIED)
-        return emitter_row_reduction(in);
+    for (uint32_t h = 0; h < c.plan->hero_count; h += c.count) {
+        uint32_t values;
+        c.count = stage_heroes(c.plan, h, &values);
+        c.values = values > c.values ? values : c.values;
+    }
     c.lanes = choose_lanes(&c);
     c.splits = choose_splits(&c);
     int64_t threads = c.plan->rows / c.lanes;
@@ -271,35 +352,12 @@ Kernel *emitter_column_reduction(const EmitterInput *in)
         escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld results; kernels handle up to 2^36",
                      in->fusion->name, (long long)c.plan->rows);
     begin(&c, blocks, threads);
-    LLVMValueRef carried[COLUMN_CARRIED];
-    uint32_t room[COLUMN_CARRIED], n = 0;
     c.reducers = ARENA_ARRAY(in->arena, Reducer, c.plan->hero_count);
-    for (uint32_t h = 0; h < c.plan->hero_count; h++) {
-        LLVMValueRef first[REDUCER_MOST];
-        reducer_begin(&c.reducers[h], c.e, c.plan->heroes[h]);
-        reducer_start(&c.reducers[h], first);
-        for (uint32_t i = 0; i < c.reducers[h].count * c.lanes; i++)
-            carried[n++] = first[i / c.lanes];
+    for (c.first = 0; c.first < c.plan->hero_count; c.first += c.count) {
+        c.count = stage_heroes(c.plan, c.first, &c.stage_values);
+        reduce_stage(&c);
     }
-    accumulate_all(&c, carried);
-    LLVMBuilderRef b = c.k->builder;
-    LLVMValueRef stores = c.in_range;
-    if (c.splits > 1) {
-        share(&c, room, carried);
-        gx_barrier(c.k);
-        LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, c.y, gx_i32(c.k, 0), "");
-        stores = stores != NULL ? LLVMBuildAnd(b, stores, is_first, "") : is_first;
-    }
-    GxIf guard;
-    if (stores != NULL)
-        gx_if_begin(c.k, &guard, stores);
-    emit_scope_begin(c.e);
-    if (c.splits > 1)
-        combine_splits(&c, room, carried);
-    store_results(&c, carried);
-    emit_scope_end(c.e);
-    if (stores != NULL)
-        gx_if_end(c.k, &guard, NULL, 0, NULL);
+    store_results(&c);
     kernel_finish(c.k);
     return c.k;
 }

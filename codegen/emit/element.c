@@ -10,8 +10,8 @@
 
 /* See emit_preset. */
 typedef struct Preset {
-    const LLVMValueRef *values; /* by leaf, or by lane; NULL: none */
-    bool by_lane;
+    const LLVMValueRef *values; /* [leaf][lane]; NULL: none */
+    uint32_t lanes;             /* 0: the same for all of them */
 } Preset;
 
 /* -- values that were computed already ---------------------------------------------------- */
@@ -432,9 +432,10 @@ void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves)
 
 void emit_preset_lanes(Emit *e, const Instruction *inst, const LLVMValueRef *values)
 {
-    e->presets[inst->id] =
-        (Preset){.values = arena_copy(e->arena, values, e->lanes * sizeof *values),
-                 .by_lane = true};
+    e->presets[inst->id] = (Preset){
+        .values = arena_copy(e->arena, values,
+                             shape_leaf_count(inst->shape) * e->lanes * sizeof *values),
+        .lanes = e->lanes};
 }
 
 static const Preset *preset_of(const Emit *e, const Instruction *inst)
@@ -447,8 +448,10 @@ static const Preset *preset_of(const Emit *e, const Instruction *inst)
 static void preset_values(const Emit *e, const Preset *p, uint32_t leaf,
                           LLVMValueRef *out)
 {
-    for (uint32_t v = 0; v < e->lanes; v++)
-        out[v] = p->values[!p->by_lane ? leaf : e->lanes > 1 ? v : e->lane];
+    for (uint32_t v = 0; v < e->lanes; v++) {
+        uint32_t lane = e->lanes > 1 ? v : e->lane;
+        out[v] = p->values[p->lanes == 0 ? leaf : leaf * p->lanes + lane];
+    }
 }
 
 void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,

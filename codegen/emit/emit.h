@@ -67,7 +67,7 @@ void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
 /* From here on the elements of inst - one value for each leaf - are these, wherever they are asked for:
  * the emitter knows that it is asked only where they are right. */
 void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves);
-/* The same for an array with a value for each of the lanes. */
+/* The same with a value for each of the lanes: [leaf][lane]. */
 void emit_preset_lanes(Emit *e, const Instruction *inst, const LLVMValueRef *values);
 
 /* For select functions: the map of an operand, and the map applied to an index with its

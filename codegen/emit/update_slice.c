@@ -76,6 +76,9 @@ Kernel *emitter_update_slice(const EmitterInput *in)
         lanes = 8;
     if (!fusion_is_plain(comp, updates, update_count))
         lanes = 1;
+    /* values of many updates are alive at once */
+    if (lanes > 2 && emitter_result_count(in->fusion) > 6)
+        lanes = 2;
     while (lanes > 1 && elements % lanes != 0)
         lanes /= 2;
     Emit *e = emit_for_elements(in, elements, lanes == 0 ? 1 : lanes, store_results,

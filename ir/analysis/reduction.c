@@ -298,10 +298,8 @@ const char *reduction_illegal(const Instruction *fusion, bool by_columns)
     const char *why;
     Arena *scratch = arena_scratch();
     const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
-    if (plan != NULL && by_columns &&
-        (plan->minor_reduced || plan->has_full || plan->stage[plan->hero_count - 1] != 0))
-        why =
-            "neighbours in memory are not in different rows, or results are needed again";
+    if (plan != NULL && by_columns && plan->minor_reduced)
+        why = "neighbours in memory are not in different rows";
     arena_destroy(scratch);
     return why;
 }
@@ -313,8 +311,7 @@ EmitterKind reduction_choose(const Instruction *fusion)
     const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
     EmitterKind kind = EMITTER_COUNT;
     if (plan != NULL) {
-        bool by_columns = !plan->minor_reduced && !plan->has_full &&
-                          plan->stage[plan->hero_count - 1] == 0 && plan->rows >= 16;
+        bool by_columns = !plan->minor_reduced && plan->rows >= 16;
         kind = by_columns ? EMITTER_COLUMN_REDUCTION : EMITTER_ROW_REDUCTION;
     }
     arena_destroy(scratch);

@@ -419,6 +419,20 @@ static void reductions_fuse(void **state)
               "to_apply=argmax",
               n, n, r, r);
     }
+    static const char *const columns[] = {"50,64", "3,40", "100,16", "17,33", "1,20"};
+    static const char *const across[] = {"64", "40", "16", "33", "20"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        const char *n = columns[i], *r = across[i];
+        CHECK("column_reduction", "f32",
+              "p = f32[%s] parameter(0) n = f32[] constant(-inf) z = f32[] constant(0) "
+              "m = f32[%s] reduce(p, n), dimensions={0}, to_apply=maximum "
+              "mb = f32[%s] broadcast(m), dimensions={1} d = f32[%s] subtract(p, mb) "
+              "e = f32[%s] exponential(d) s = f32[%s] reduce(e, z), dimensions={0}, "
+              "to_apply=add "
+              "sb = f32[%s] broadcast(s), dimensions={1} q = f32[%s] divide(e, sb) "
+              "l = f32[%s] log(s) ROOT t = (f32[%s], f32[%s], f32[%s]) tuple(q, l, m)",
+              n, r, n, n, n, r, n, n, r, n, r, r);
+    }
     CHECK(NULL, "f32",
           "p = f32[50,64] parameter(0) i = s32[50,64] iota(), iota_dimension=0 "
           "n = f32[] constant(-inf) z = s32[] constant(0) a = (f32[64], s32[64]) "
