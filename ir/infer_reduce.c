@@ -389,5 +389,8 @@ const Shape *infer_scan(InferContext *cx, const Instruction *inst)
         if (!shapes[i])
             return NULL;
     }
-    return shape_is_tuple(result) ? shape_tuple(cx->intern, count, shapes) : shapes[0];
+    /* one output may stand without its tuple */
+    bool bare = !shape_is_tuple(result) ||
+                (count == 1 && inst->shape != NULL && !shape_is_tuple(inst->shape));
+    return bare ? shapes[0] : shape_tuple(cx->intern, count, shapes);
 }
