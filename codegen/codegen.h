@@ -39,7 +39,6 @@ typedef struct CodegenReport {
     uint64_t bytes_accessed, argument_bytes, result_bytes, aliased_bytes, constant_bytes;
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
-    uint64_t vector_bytes, plain_bytes; /* of contiguous accesses: in 16-byte ones, in all */
     double llvm_seconds, assembler_seconds, plan_seconds, emu_seconds; /* processor time */
 } CodegenReport;
 

@@ -65,8 +65,6 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"peak_bytes", "peak bytes", r->peak_bytes},
         {"registers_most", "registers of the largest kernel", r->registers_most},
         {"spill_bytes", "spilled bytes", r->spill_bytes},
-        {"vector_bytes", "contiguous bytes in 16-byte accesses", r->vector_bytes},
-        {"contiguous_bytes", "contiguous bytes", r->plain_bytes},
         {"cubin_bytes", "cubin bytes", r->cubin_bytes},
         {"emulator_bytes", "emulator object bytes", r->emu_bytes},
     };
