@@ -32,8 +32,9 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion \
 INCLUDE := -I. -I$(B)/gen
 DEFINE  := -DGXC_VERSION='"$(VERSION)"'
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+LINKING  = $(Q)mkdir -p $(@D); echo "  link  $@";
 LLD     := $(if $(shell command -v ld.lld),-fuse-ld=lld)
-LINK     = $(CXX) $(CFLAGS) $(SANFLAG) $(LLD) -Wl,--gc-sections -Wl,--as-needed $(LDFLAGS)
+LINK     = $(LINKING) $(CXX) $(CFLAGS) $(SANFLAG) $(LLD) -Wl,--gc-sections -Wl,--as-needed $(LDFLAGS)
 # A sanitised program brings its own start-up; others start faster without relocations.
 STATIC  := $(if $(SAN),,-no-pie -static-libstdc++ -static-libgcc)
 
@@ -82,8 +83,9 @@ $(B)/gen/%.tab.c: %.y
 $(B)/gen/%.lex.c: %.l
 	$(Q)flex --header-file=$(B)/gen/$*.lex.h -o $@ $<
 $(call obj,$(wildcard frontend/*.c) $(GEN_C)): | $(GEN_C)
-$(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c tests/unit/emu_gxrt.c)): EXTRA = @$(B)/llvm.cflags
-$(call obj,$(wildcard codegen/*.c codegen/*/*.c tests/unit/codegen*_test.c tests/unit/emu_driver.c tests/unit/emu_gxrt.c)): $(B)/llvm.cflags
+LLVM_C := $(shell grep -lE '^.include (<llvm-c/|"codegen/)' $(wildcard codegen/*.c codegen/*/*.c tests/unit/*.c))
+$(call obj,$(LLVM_C)): EXTRA = @$(B)/llvm.cflags
+$(call obj,$(LLVM_C)): $(B)/llvm.cflags
 
 # argp looks for the program's version in the program.
 $(call obj,frontend/gxc.c $(RUN_C)): EXTRA = -fvisibility=default
@@ -98,47 +100,36 @@ $(B)/llvm.cflags $(B)/llvm.libs &:
 # --- libraries and programs ----------------------------------------------------------------
 LIBS := -ljansson -lmpfr -lgmp -lm -ldl -lpthread
 
-define archive
-@mkdir -p $(@D); rm -f $@
-$(Q)$(AR) rcs $@ $^
-endef
 $(B)/libgxc.a: $(call obj,$(GXC_C) $(GEN_C))
-	$(archive)
 $(B)/libgxrt.a: $(call obj,$(GXRT_C))
-	$(archive)
 $(B)/obj/libgxemu.a: $(call obj,$(EMU_C))
-	$(archive)
+$(ARCHIVES):
+	@mkdir -p $(@D); rm -f $@
+	$(Q)$(AR) rcs $@ $^
 
 SHARED = -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(SAN),,-Wl,-z,defs)
 $(B)/libgxc.so: $(call obj,$(GXC_C) $(GEN_C)) $(B)/llvm.libs
-	@echo "  link  $@"
-	$(Q)$(LINK) $(SHARED) -static-libstdc++ -static-libgcc -o $@ $(filter %.o,$^) @$(B)/llvm.libs $(LIBS)
+	$(LINK) $(SHARED) -static-libstdc++ -static-libgcc -o $@ $(filter %.o,$^) @$(B)/llvm.libs $(LIBS)
 $(B)/gxc: $(call obj,frontend/gxc.c) $(B)/libgxc.a $(B)/llvm.libs
-	@echo "  link  $@"
-	$(Q)$(LINK) $(STATIC) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
+	$(LINK) $(STATIC) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
 # The runtime links libc, libm, libpthread and libdl, nothing else.
+RT_LINK = $(LINKING) $(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed
+RT_LIBS = -lm -ldl -lpthread
 $(B)/libgxrt.so: SHARED += -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' # libgxemu lies beside it
 $(B)/libgxrt.so: $(call obj,$(GXRT_C))
-	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed $(SHARED) -o $@ $^ -lm -ldl -lpthread
+	$(RT_LINK) $(SHARED) -o $@ $^ $(RT_LIBS)
 $(B)/libgxemu.so: $(call obj,$(EMU_C))
-	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed $(SHARED) -o $@ $^ -lm -ldl -lpthread
+	$(RT_LINK) $(SHARED) -o $@ $^ $(RT_LIBS)
 $(B)/gxrun: $(call obj,$(RUN_C)) $(B)/libgxrt.a
-	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed -o $@ $^ -lm -ldl -lpthread
+	$(RT_LINK) -o $@ $^ $(RT_LIBS)
 
 # --- tests ---------------------------------------------------------------------------------
 # A unit test takes from the archives what it names, so few of them link LLVM.
+TEST_LINK = $(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(ARCHIVES) $(B)/llvm.libs
-	@mkdir -p $(@D)
-	@echo "  link  $@"
-	$(Q)$(LINK) $(STATIC) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs -lcmocka $(LIBS)
-
+	$(TEST_LINK) -lcmocka $(LIBS)
 $(B)/tests/random: $(call obj,$(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs
-	@mkdir -p $(@D)
-	@echo "  link  $@"
-	$(Q)$(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
+	$(TEST_LINK) $(LIBS)
 # Random modules, checked in every way that must agree: make check-random ARGS="-t SECONDS -s SEED".
 check-random: $(B)/tests/random $(GXEMU)
 	@mkdir -p $(B)/random
@@ -187,8 +178,7 @@ bench: all $(B)/tests/unit/emu_engine
 
 # --- on a GPU ------------------------------------------------------------------------------
 $(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
-	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed -o $@ $^ -lm -ldl -lpthread
+	$(RT_LINK) -o $@ $^ $(RT_LIBS)
 gpu-bundle: all $(B)/gpu-driver $(B)/tests/unit/codegen_emit_test
 	python3 tests/gpu/bundle.py $(B) $(B)/gpu-bundle
 check-gpu bench-gpu: %-gpu:
@@ -196,10 +186,8 @@ check-gpu bench-gpu: %-gpu:
 	@[ -e $(B)/gpu-bundle/driver ] || { echo "make gpu-bundle first: it needs no GPU"; exit 1; }
 	@$(B)/gpu-bundle/$*
 
-layers:
-	@.ci/layers
-size:
-	@.ci/size
+layers size:
+	@.ci/$@
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format:
 	$(CLANG_FORMAT) -i $(FORMATTED)
