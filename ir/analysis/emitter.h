@@ -76,6 +76,10 @@ const char *emitter_epilogue_illegal(const Instruction *fusion,
                                      const Instruction *const *heroes,
                                      uint32_t hero_count);
 
+/* NULL if every way from `from` to a hero leads through elementwise operations of its dimensions. */
+const char *emitter_reach_illegal(const Instruction *from,
+                                  const Instruction *const *heroes, uint32_t hero_count);
+
 /* The only instruction of this opcode in the fused computation; NULL if there is none or several. */
 const Instruction *emitter_hero(const Instruction *fusion, OpCode op);
 

@@ -125,31 +125,66 @@ int64_t emitter_update_elements(const Instruction *fusion)
     return -1;
 }
 
-/* Which instructions of the fused computation read an update, themselves or through others. */
-static bool *behind_updates(const Instruction *fusion, Arena *scratch)
+/* Which instructions read one of the marked ones, themselves or through others. */
+static bool *behind_marked(const Computation *comp, const bool *is_marked, Arena *scratch)
 {
-    const Computation *comp = inst_called(fusion, 0);
     bool *behind = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
-    bool *is_update = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
-        if (update_of(fusion, i) != NULL)
-            is_update[update_of(fusion, i)->id] = true;
-    }
     uint32_t count;
     Instruction **order = computation_post_order(comp, scratch, &count);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = order[i];
         for (uint32_t k = 0; k < inst->operand_count; k++) {
             uint32_t id = inst->operands[k]->id;
-            behind[inst->id] |= behind[id] || is_update[id];
+            behind[inst->id] |= behind[id] || is_marked[id];
         }
     }
     return behind;
 }
 
+static bool *behind_updates(const Instruction *fusion, Arena *scratch)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    bool *is_update = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        if (update_of(fusion, i) != NULL)
+            is_update[update_of(fusion, i)->id] = true;
+    }
+    return behind_marked(comp, is_update, scratch);
+}
+
+/* The dynamic-slice of the very elements that the update replaces, read by the thread that replaces
+ * them: element by element, and for no other result. */
+static bool is_own_slice(const Instruction *fusion, const Instruction *inst,
+                         const Instruction *update, Arena *scratch)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    if (inst->op != OP_DYNAMIC_SLICE || inst->operands[0] != update->operands[0] ||
+        inst->operand_count + 1 != update->operand_count ||
+        !shape_same_dims(inst->shape, update->operands[1]->shape))
+        return false;
+    for (uint32_t i = 1; i < inst->operand_count; i++) {
+        if (inst->operands[i] != update->operands[i + 1])
+            return false;
+    }
+    if (emitter_reach_illegal(update->operands[1], &inst, 1) != NULL)
+        return false;
+    bool *is_slice = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    is_slice[inst->id] = true;
+    const bool *behind = behind_marked(comp, is_slice, scratch);
+    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+        const Instruction *other = update_of(fusion, i);
+        if (other == NULL)
+            other = emitter_result(fusion, i).inst;
+        if (other != update && (behind[other->id] || other == inst))
+            return false;
+    }
+    return true;
+}
+
 /* One update: of an operand of the fusion that nothing else in it reads, as another thread may
- * have replaced what is read. */
-static const char *one_update_illegal(const Instruction *fusion, const Instruction *update)
+ * have replaced what is read; but for its own slice. */
+static const char *one_update_illegal(const Instruction *fusion,
+                                      const Instruction *update, Arena *scratch)
 {
     const Computation *comp = inst_called(fusion, 0);
     const Instruction *base = behind_bitcasts(update->operands[0]);
@@ -159,7 +194,9 @@ static const char *one_update_illegal(const Instruction *fusion, const Instructi
         const Instruction *user = comp->instructions[k];
         for (uint32_t o = 0; user != NULL && o < user->operand_count; o++) {
             bool is_own = user->op == OP_BITCAST || (user == update && o == 0);
-            if (behind_bitcasts(user->operands[o]) == base && !is_own && user->op != OP_TUPLE)
+            if (behind_bitcasts(user->operands[o]) == base && !is_own &&
+                user->op != OP_TUPLE &&
+                (o != 0 || !is_own_slice(fusion, user, update, scratch)))
                 return "what is updated is also read";
         }
     }
@@ -182,7 +219,8 @@ static const char *update_results_illegal(const Instruction *fusion, Arena *scra
             return "a result beside the updates is packed";
         if (update == NULL ? behind[r.inst->id] : behind[update->id])
             return "a result depends on an update";
-        const char *reason = update != NULL ? one_update_illegal(fusion, update) : NULL;
+        const char *reason =
+            update != NULL ? one_update_illegal(fusion, update, scratch) : NULL;
         if (reason != NULL)
             return reason;
         for (uint32_t k = 0; update != NULL && k < i; k++) {

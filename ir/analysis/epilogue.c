@@ -34,6 +34,17 @@ static bool reaches_hero(Epilogue *x, const Instruction *inst, bool at_own_index
     return reaches;
 }
 
+const char *emitter_reach_illegal(const Instruction *from,
+                                  const Instruction *const *heroes, uint32_t hero_count)
+{
+    Epilogue x = {.result = from->shape, .heroes = heroes, .hero_count = hero_count};
+    Arena *scratch = arena_create();
+    x.clean = ARENA_ARRAY(scratch, uint8_t, (size_t)from->parent->instruction_count + 1);
+    reaches_hero(&x, from, true);
+    arena_destroy(scratch);
+    return x.why;
+}
+
 const char *emitter_epilogue_illegal(const Instruction *fusion,
                                      const Instruction *const *heroes,
                                      uint32_t hero_count)

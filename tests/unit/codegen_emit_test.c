@@ -492,6 +492,30 @@ static void slices_are_updated_in_place(void **state)
           "ROOT r = f32[12,40] dynamic-update-slice(p, n, j, z)");
 }
 
+#define OWN_SLICE                                                                        \
+    "p = f32[12,40] parameter(0) q = f32[3,8] parameter(1) i = s32[] parameter(2) "      \
+    "j = s32[] parameter(3) s = f32[3,8] dynamic-slice(p, i, j), "                       \
+    "dynamic_slice_sizes={3,8} "                                                         \
+    "a = f32[3,8] %s ROOT r = f32[12,40] dynamic-update-slice(p, a, %s, j)"
+
+static void slices_are_read_where_they_are_updated(void **state)
+{
+    (void)state;
+    CHECK("update_slice", "f32", OWN_SLICE, "add(s, q)", "i");
+    /* elsewhere, or moved: another thread may have replaced it */
+    Arena *a = arena_create();
+    static const char *const bad[][2] = {{"add(s, q)", "j"},
+                                         {"reverse(s), dimensions={0}", "i"}};
+    for (size_t n = 0; n < 2; n++) {
+        Case c = {.arena = a};
+        c.module = parse(a, "f32", arena_printf(a, OWN_SLICE, bad[n][0], bad[n][1]));
+        make_fusion(&c);
+        assert_non_null(emitter_illegal(c.fusion, EMITTER_UPDATE_SLICE));
+        assert_int_equal(emitter_choose(c.fusion, NULL), EMITTER_LOOP);
+    }
+    arena_destroy(a);
+}
+
 static void updates_are_scattered(void **state)
 {
     (void)state;
@@ -727,6 +751,7 @@ int main(void)
         cmocka_unit_test(reductions_fuse),
         cmocka_unit_test(transposes_turn_tiles),
         cmocka_unit_test(slices_are_updated_in_place),
+        cmocka_unit_test(slices_are_read_where_they_are_updated),
         cmocka_unit_test(updates_are_scattered),
         cmocka_unit_test(rows_are_sorted),
         cmocka_unit_test(the_largest_are_found),
