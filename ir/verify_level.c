@@ -1,13 +1,8 @@
 /* What the verifier's levels above LEVEL_WELL_FORMED add: predicates that the stages of the
- * compiler leave behind and later ones rely on. Each level includes those before it. */
+ * compiler leave behind and later ones rely on. Each level includes those before it.
+ * LEVEL_OPTIMISED adds no predicate of its own here: from it on, the rules that a text may
+ * break as long as it is only read are checked, where they stand. */
 #include "ir/verify_rules.h"
-
-/* Optimised: what no kernel knows is expanded. Calls may stay where the text wants them. */
-static void check_optimised(Verify *v, const Instruction *inst)
-{
-    if (inst->op == OP_MAP)
-        verify_error(v, inst, "map is expanded at this level");
-}
 
 /* Opcodes that may give a value another layout than their operand's. */
 static bool may_change_layout(const Instruction *inst)
@@ -72,8 +67,6 @@ void verify_level(Verify *v)
             const Instruction *inst = comp->instructions[i];
             if (!inst)
                 continue;
-            if (v->level >= LEVEL_OPTIMISED)
-                check_optimised(v, inst);
             if (v->level >= LEVEL_LAID_OUT)
                 check_laid_out(v, inst);
             if (v->level >= LEVEL_FUSED)
