@@ -321,27 +321,6 @@ static void check_sole_caller(Verify *v, const Instruction *inst)
     }
 }
 
-/* On thread main an asynchronous computation is one operation; groups of collectives are
- * an exception. */
-static void check_async_body(Verify *v, const Computation *comp)
-{
-    if (v->level == LEVEL_WELL_FORMED)
-        return;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst || inst == comp->root || inst->op == OP_PARAMETER ||
-            op_is(inst->op, OPF_COLLECTIVE) || inst->op == OP_OPT_BARRIER ||
-            inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT ||
-            inst->op == OP_CONSTANT)
-            continue;
-        verify_error(
-            v, inst,
-            "asynchronous computation %s on thread main may hold one operation only",
-            comp->name);
-        return;
-    }
-}
-
 /* All that a fusion computes is used; its root is used by nothing inside. */
 static void check_fused(Verify *v, const Computation *comp, Uses uses)
 {
@@ -379,9 +358,6 @@ static void check_computation(Verify *v, const Computation *comp)
     }
     const Instruction *caller = v->fusion_of[comp->id];
     bool fused = caller && caller->op == OP_FUSION;
-    if (caller && caller->op == OP_ASYNC_START &&
-        (!comp->execution_thread || strcmp(comp->execution_thread, "main") == 0))
-        check_async_body(v, comp);
     if (!pairs && !buffers && !fused)
         return;
     Uses uses = uses_compute(comp, v->scratch);

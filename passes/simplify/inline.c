@@ -134,7 +134,8 @@ static bool is_inlined(const Instruction *inst)
         return may_inline(inst);
     if (inst->op ==
         OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
-        return emitter_of(inst) == EMITTER_COUNT;
+        return emitter_of(inst) == EMITTER_COUNT &&
+               inst_called(inst, 0)->parameter_count <= inst->operand_count;
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0));
 }
 

@@ -563,6 +563,31 @@ static bool simplify_loop(Loop *loop, uint32_t *calls, const bool *has_effect,
     return changed;
 }
 
+/* Counts that the text claims are another compiler's: they may be wrong for these arguments,
+ * or hold for a loop that was changed since. Only what follows from the loop itself stays. */
+bool pass_trip_counts(Module *m, PassContext *cx)
+{
+    (void)cx;
+    bool changed = false;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            Loop loop;
+            Induction v;
+            if (!inst || inst->op != OP_WHILE)
+                continue;
+            if (strstr(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, "known_trip_count")) {
+                inst_unset(inst, ATTR_BACKEND_CONFIG);
+                changed = true;
+            }
+            if (loop_analyse(inst, &loop) && find_induction(&loop, &v))
+                changed |= annotate_trips(inst, &v);
+        }
+    }
+    return changed;
+}
+
 bool pass_loops(Module *m, PassContext *cx)
 {
     if (m->config.is_scheduled)

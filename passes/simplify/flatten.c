@@ -1,0 +1,76 @@
+/* A computation of its own for every caller: a condition, body or branch that several loops
+ * or conditionals share is copied, for its values lie in one place each.
+ *
+ *   a = while(x), condition=c, body=b        a = while(x), condition=c, body=b
+ *   d = while(y), condition=c, body=b   =>   d = while(y), condition=c.1, body=b.1
+ *
+ * Needs: nothing. Keeps: everything else. Breaks: nothing.
+ * What is applied to scalars, and fusions, may stay shared. Ends: each computation is entered
+ * once; beyond FLATTEN_LIMIT instructions sharing stays. */
+#include "passes/simplify/simplify.h"
+
+enum { FLATTEN_LIMIT = 4000000 }; /* instructions that are copied */
+
+typedef struct Flatten {
+    Module *m;
+    Arena *scratch;
+    Computation **stack; /* computations whose callees are still to be looked at */
+    size_t count, capacity;
+    bool *taken; /* by Computation.id: a caller has it */
+    size_t taken_capacity;
+    size_t copied;
+} Flatten;
+
+static bool take(Flatten *f, const Computation *comp)
+{
+    f->taken = arena_grow(f->scratch, f->taken, &f->taken_capacity, (size_t)comp->id + 1,
+                          sizeof *f->taken);
+    bool was = f->taken[comp->id];
+    f->taken[comp->id] = true;
+    return !was;
+}
+
+static void push(Flatten *f, Computation *comp)
+{
+    f->stack =
+        arena_grow(f->scratch, f->stack, &f->capacity, f->count + 1, sizeof *f->stack);
+    f->stack[f->count++] = comp;
+}
+
+static bool flatten_calls(Flatten *f, Instruction *inst)
+{
+    bool changed = false;
+    uint32_t calls = inst_called_count(inst);
+    for (uint32_t k = 0; k < calls; k++) {
+        Computation *callee = inst_called(inst, k);
+        if (!take(f, callee)) {
+            if (f->copied + callee->instruction_count > FLATTEN_LIMIT)
+                continue;
+            f->copied += callee->instruction_count;
+            callee = computation_clone(callee, NULL);
+            take(f, callee);
+            inst_set_called(inst, k, callee);
+            changed = true;
+        }
+        push(f, callee);
+    }
+    return changed;
+}
+
+bool pass_flatten(Module *m, PassContext *cx)
+{
+    Flatten f = {.m = m, .scratch = cx->scratch};
+    bool changed = false;
+    push(&f, m->entry);
+    while (f.count > 0) {
+        Computation *comp = f.stack[--f.count];
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            if (inst && op_is(inst->op, OPF_CONTROL))
+                changed |= flatten_calls(&f, inst);
+        }
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
