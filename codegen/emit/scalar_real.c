@@ -166,8 +166,10 @@ static LLVMValueRef total_key(Kernel *k, LLVMValueRef x, DType t)
         return LLVMBuildXor(b, bits, lowest, "");
     LLVMValueRef signs = LLVMBuildAShr(b, bits, all, "");
     LLVMValueRef key = LLVMBuildXor(b, bits, LLVMBuildLShr(b, signs, one, ""), "");
-    if (f->special == SPECIAL_FNUZ)
+    if (f->special == SPECIAL_FNUZ) { /* there is no -0: its place is free, NaN is below all */
+        key = LLVMBuildSub(b, key, signs, "");
         key = choose(k, i_compare(k, LLVMIntEQ, bits, lowest), lowest, key);
+    }
     if (f->special == SPECIAL_IEEE && f->bits == 8) { /* their NaNs have no payload */
         int64_t nan = (INT64_C(0x7f) >> f->mantissa_bits << f->mantissa_bits) + 1;
         key = f_intrinsic2(k, "smin", key, i_number(key, nan));

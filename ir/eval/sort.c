@@ -24,6 +24,10 @@ static uint64_t order_key(DType t, const void *element, bool zeros_equal)
     bits &= mask;
     if (!dtype_is_float(t))
         return bits ^ sign;
+    if (dtype_info[t].special == SPECIAL_E8M0) /* no sign */
+        return bits;
+    if (dtype_info[t].special == SPECIAL_FNUZ) /* the code of -0 is -NaN, below all others */
+        return bits == sign ? 0 : ((bits & sign) != 0 ? ~bits & mask : bits | sign) + 1;
     if (zeros_equal && bits == sign)
         bits = 0;
     return (bits & sign) != 0 ? ~bits & mask : bits | sign;

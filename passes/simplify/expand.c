@@ -127,7 +127,7 @@ static Instruction *sum(Norm *n, Instruction *a)
 static Instruction *per_count(Norm *n, Instruction *vector)
 {
     return rw_binary(n->r, OP_DIVIDE, n->vector, vector,
-                     rw_splat(n->r, n->vector, n->count > 0 ? n->count : 1.0));
+                     rw_splat(n->r, n->vector, n->count));
 }
 
 /* 1 / sqrt(variance + epsilon) */

@@ -38,7 +38,7 @@ static bool is_mappable(const Computation *callee)
         if (!inst)
             continue;
         bool known = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_PARAMETER ||
-                     inst->op == OP_CONSTANT;
+                     inst->op == OP_CONSTANT || inst->op == OP_COPY;
         if (!known || !shape_is_scalar(inst->shape) || inst->control_count > 0)
             return false;
     }

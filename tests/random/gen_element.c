@@ -224,8 +224,10 @@ void gen_convert(Gen *g)
         return; /* asked for by real and imag */
     if (real && !jumps(a) && (is_int(to) || to == DT_PRED || i->special == SPECIAL_E8M0))
         return;
-    if (real && a->depth > max_depth(to) && narrow)
-        return;
+    bool wide = dtype_info[number_component(to)].mantissa_bits >
+                dtype_info[number_component(a->type)].mantissa_bits;
+    if (real && a->depth > 0 && (wide || (narrow && a->depth > max_depth(to))))
+        return; /* a finer type has a finer tolerance */
     Value *v = emit(g, to, a->rank, a->dims, "convert(%s)", a->name);
     moved(v, a, NULL);
     v->pure = is_int(to) || to == DT_PRED;
