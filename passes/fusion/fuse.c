@@ -20,6 +20,7 @@
 #define KERNEL_MOST_NODES 160 /* instructions of one fused computation */
 #define KERNEL_MOST_CODE 320  /* of their copies in the code, by different indices */
 #define KERNEL_MOST_OPERANDS 60
+#define MOST_READERS 10 /* that work is repeated in: what reads those would repeat it again */
 #define LAUNCH_PICOSECONDS INT64_C(2500000)
 
 typedef struct UserList {
@@ -314,6 +315,16 @@ static bool is_worth_it(const Fuse *f, const Instruction *producer, int64_t eval
     return cost < saved;
 }
 
+/* No work and no memory: repeated anywhere. */
+static bool is_free(const Instruction *producer)
+{
+    for (uint32_t i = 0; i < producer->operand_count; i++) {
+        if (producer->operands[i]->shape->rank != 0)
+            return op_is(producer->op, OPF_MOVES);
+    }
+    return producer_work(producer) <= 2;
+}
+
 /* -- the sweep ------------------------------------------------------------------------------------------ */
 
 static Instruction *as_fusion(Fuse *f, Instruction *inst)
@@ -379,6 +390,8 @@ static void visit(Fuse *f, Instruction *producer)
 {
     UserList *users = &f->users[producer->id];
     if (users->count == 0 || producer == f->comp->root || !may_be_producer(producer))
+        return;
+    if (users->count > MOST_READERS && !is_free(producer))
         return;
     int64_t evaluations = 0;
     for (uint32_t i = 0; i < users->count; i++) {
