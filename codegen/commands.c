@@ -70,7 +70,8 @@ uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
     return slice_of_set(v, alias_set(v->aliases, inst, leaf));
 }
 
-PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint16_t access)
+PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
+                          uint16_t access)
 {
     return (PlanArg){
         .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
@@ -124,7 +125,8 @@ static void add_aliases(Variant *v)
     for (uint32_t i = 0; i < aliasing->count; i++) {
         const AliasEntry *e = &aliasing->entries[i];
         const Shape *parameter = entry->parameters[e->operand]->shape;
-        uint32_t argument = first_argument(entry, e->operand) + (uint32_t)alias_index_leaf(parameter, e->input);
+        uint32_t argument = first_argument(entry, e->operand) +
+                            (uint32_t)alias_index_leaf(parameter, e->input);
         uint32_t result = (uint32_t)alias_index_leaf(entry->root->shape, e->output);
         if (v->buffers->argument_sets[argument] != v->buffers->result_sets[result])
             continue; /* copy insertion could not make them one */
@@ -137,7 +139,8 @@ static void add_aliases(Variant *v)
     for (uint32_t i = 0; i < m->config.donor_count; i++) {
         const DonorEntry *d = &m->config.donors[i];
         const Shape *parameter = entry->parameters[d->parameter]->shape;
-        uint32_t argument = first_argument(entry, d->parameter) + (uint32_t)alias_index_leaf(parameter, d->index);
+        uint32_t argument = first_argument(entry, d->parameter) +
+                            (uint32_t)alias_index_leaf(parameter, d->index);
         v->plan.arguments[argument].donated = 1;
     }
 }
@@ -152,13 +155,15 @@ static bool add_signature(Variant *v)
         for (size_t leaf = 0; leaf < leaves; leaf++) {
             const Shape *s = shape_leaf(inst->shape, leaf);
             if (!shape_is_array(s)) {
-                diag_unsupported(v->module->diag, inst->span, "entry parameter of shape %s",
+                diag_unsupported(v->module->diag, inst->span,
+                                 "entry parameter of shape %s",
                                  shape_text(v->arena, s, false));
                 return false;
             }
-            const char *name = leaves == 1 ? inst->name
-                                           : arena_printf(v->arena, "%s.%s", inst->name,
-                                                          leaf_path(v->arena, inst->shape, leaf));
+            const char *name = leaves == 1
+                                   ? inst->name
+                                   : arena_printf(v->arena, "%s.%s", inst->name,
+                                                  leaf_path(v->arena, inst->shape, leaf));
             PlanValue value = plan_value(v, name, s, v->buffers->argument_sets[n++]);
             plan_add_arguments(&v->plan, &value, 1);
         }
@@ -181,7 +186,7 @@ static bool add_signature(Variant *v)
 /* -- commands --------------------------------------------------------------------------------- */
 
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
-                          uint32_t index, const PlanArg *args, uint32_t arg_count)
+                         uint32_t index, const PlanArg *args, uint32_t arg_count)
 {
     PlanCommand c = {.kind = (uint16_t)kind,
                      .name = plan_string(&v->plan, inst->name),
@@ -222,7 +227,8 @@ static uint64_t bytes_written(const Variant *v, const Instruction *fusion, uint3
     if (root->op == OP_TUPLE)
         root = root->operands[r];
     uint64_t whole = (uint64_t)shape_bytes(root->shape);
-    const Instruction *target = root->op == OP_DYNAMIC_UPDATE_SLICE ? root->operands[0] : NULL;
+    const Instruction *target =
+        root->op == OP_DYNAMIC_UPDATE_SLICE ? root->operands[0] : NULL;
     if (target == NULL || target->op != OP_PARAMETER)
         return whole;
     const Instruction *operand = fusion->operands[target->parameter];
@@ -314,11 +320,48 @@ static bool add_conditional(Variant *v, const Instruction *inst)
 
 static void add_device_id(Variant *v, const Instruction *inst)
 {
-    PlanArg args[2] = {variant_slice_arg(v, inst, 0, PLAN_WRITE),
-                       {.tag = inst->op == OP_PARTITION_ID ? PLAN_ARG_PARTITION
-                                                           : PLAN_ARG_REPLICA}};
+    PlanArg args[2] = {
+        variant_slice_arg(v, inst, 0, PLAN_WRITE),
+        {.tag = inst->op == OP_PARTITION_ID ? PLAN_ARG_PARTITION : PLAN_ARG_REPLICA}};
     uint32_t c = variant_command(v, PLAN_FILL, inst, 0, args, 2);
     v->plan.commands[c].count = 4;
+}
+
+#define HOST_CALL_MOST_BUFFERS 256 /* that libgxrt hands to a function */
+
+/* A custom call becomes a call by name, of a function that the caller registers with libgxrt:
+ * the leaves of its operands, then those of its result. */
+static bool add_host_call(Variant *v, const Instruction *inst)
+{
+    size_t n = 0, results = shape_leaf_count(inst->shape);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        n += shape_leaf_count(inst->operands[i]->shape);
+    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, n + results + 1);
+    uint32_t count = 0;
+    const char *target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET).data;
+    if (n + results > HOST_CALL_MOST_BUFFERS || *target == '\0') {
+        diag_unsupported(v->module->diag, inst->span,
+                         "a custom call to \"%s\" with %zu buffers", target, n + results);
+        return false;
+    }
+    for (uint32_t i = 0; i <= inst->operand_count; i++) {
+        bool is_result = i == inst->operand_count;
+        const Instruction *value = is_result ? inst : inst->operands[i];
+        for (size_t leaf = 0; leaf < shape_leaf_count(value->shape); leaf++) {
+            if (!shape_is_array(shape_leaf(value->shape, leaf)))
+                continue;
+            args[count++] =
+                variant_slice_arg(v, value, leaf, is_result ? PLAN_WRITE : PLAN_READ);
+        }
+    }
+    diag_warning(
+        v->module->diag, inst->span,
+        "%s calls \"%s\": whoever runs the program must register a function of that "
+        "name; a call that JAX made for its own kernels goes away when the program is "
+        "lowered for the CPU",
+        inst->name, target);
+    variant_command(v, PLAN_HOST_CALL, inst, plan_string(&v->plan, target), args, count);
+    return true;
 }
 
 static bool add_instruction(Variant *v, const Instruction *inst)
@@ -347,6 +390,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     case OP_ASYNC_DONE:
         variant_add_async_done(v, inst);
         return true;
+    case OP_CUSTOM_CALL:
+        return add_host_call(v, inst);
     case OP_PARTITION_ID:
     case OP_REPLICA_ID:
         add_device_id(v, inst);
@@ -361,7 +406,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     default:
         if (!alias_defines(inst))
             return true;
-        diag_unsupported(d, inst->span, "%s in compiled programs", op_info[inst->op].name);
+        diag_unsupported(d, inst->span, "%s in compiled programs",
+                         op_info[inst->op].name);
         return false;
     }
 }
@@ -369,8 +415,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
 bool variant_add_computation(Variant *v, const Computation *comp)
 {
     if (++v->nesting > NESTING_MOST) {
-        diag_unsupported(v->module->diag, comp->span, "loops and branches nested more than %d deep",
-                         NESTING_MOST);
+        diag_unsupported(v->module->diag, comp->span,
+                         "loops and branches nested more than %d deep", NESTING_MOST);
         return false;
     }
     for (uint32_t i = 0; i < comp->instruction_count; i++) {

@@ -261,11 +261,10 @@ static void report_unexpected(Parser *p, OpCode op, Token name)
         if (n > 0 && (size_t)n < sizeof allowed - at)
             at += (size_t)n;
     }
-    diag_error(
-        p->diag, name.span,
-        "unexpected attribute \"%.*s\". Allowed attributes: %s%sand those of every "
-        "instruction",
-        (int)length, text, allowed, at == 0 ? "" : ", ");
+    diag_error(p->diag, name.span,
+               "unexpected attribute \"%.*s\". Allowed attributes: %s%sthose of every "
+               "instruction",
+               (int)length, text, allowed, at == 0 ? "" : ", and ");
 }
 
 /* The row of an attribute of the pending call; a start by sugar has those of the wrapped

@@ -200,10 +200,30 @@ static void check_copy_start(Verify *v, const Instruction *inst)
         }
 }
 
+/* All that measures an array - elements, bits - must be countable in 63 bits. */
+static void check_size(Verify *v, const Instruction *inst, const Shape *s)
+{
+    for (uint32_t i = 0; s->elements != NULL && i < s->rank; i++)
+        check_size(v, inst, s->elements[i]);
+    if (!shape_is_array(s))
+        return;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->dims[i] == DIM_UNBOUNDED)
+            return;
+    }
+    int64_t count, bits;
+    if (!shape_element_count(s, &count) ||
+        __builtin_mul_overflow(count, (int64_t)dtype_info[s->dtype].bits, &bits))
+        diag_error(v->diag, inst->span,
+                   "%s (%s): %s is too large: its bits do not fit 63 bits", inst->name,
+                   op_info[inst->op].name, shape_text(v->scratch, s, false));
+}
+
 void verify_instruction(Verify *v, const Instruction *inst)
 {
     check_layouts(v, inst, inst->shape);
     size_t errors = v->diag->error_count;
+    check_size(v, inst, inst->shape);
     check_shape(v, inst);
     if (v->diag->error_count != errors)
         return;
