@@ -11,6 +11,15 @@
  * may also be a slice of one that is written back to the same, replicated place. Nobody else
  * may look at it, in body or condition.
  *
+ * The same for results that are only stored, one step's beside the other's:
+ *
+ *   body { s = all-reduce(x)  b' = dynamic-update-slice(p#1, s, i, 0)   ROOT (i + 1, b') }
+ *   ->  body stores x; after the loop  r = all-reduce(w#1[0:n])
+ *
+ * where i counts from 0 by 1 to a known n, every step writes a place of its own (its index is
+ * i or n - 1 - i, the others are constants), and all of it is no larger than a limit: more
+ * would not be there early enough for anybody. Any reduction: each element is reduced as before.
+ *
  * Loops inside loops: callees come first and the result has the form again that the outer
  * loop asks for, so one sweep hoists through all of them.
  *
@@ -18,7 +27,9 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/analysis/loop.h"
 #include "passes/collectives/collectives.h"
+#include "passes/settings.h"
 
 enum { CHAIN_MOST = 64, REPLICATED_DEPTH = 64 };
 
@@ -26,6 +37,8 @@ enum { CHAIN_MOST = 64, REPLICATED_DEPTH = 64 };
 typedef struct Accumulator {
     uint32_t index;
     Instruction *reduce; /* the all-reduce whose operand it is to take */
+    Instruction *update; /* what stores it, if it is stored and not added */
+    uint32_t dimension;  /* of the update: the one that counts steps */
 } Accumulator;
 
 typedef struct Motion {
@@ -34,6 +47,7 @@ typedef struct Motion {
     Computation *body, *condition;
     Computation *caller;
     Instruction *loop;
+    int64_t trips, most_bytes; /* -1: not known; limit of stored results */
     Uses uses; /* of the body */
     Accumulator *found;
     uint32_t count;
@@ -237,7 +251,7 @@ static bool only_accumulates(Motion *c, Instruction *reduce, Instruction *x, int
                 if (c->found[k].index == index)
                     return false; /* two sums in one accumulator: one addition is left */
             }
-            c->found[c->count++] = (Accumulator){index, reduce};
+            c->found[c->count++] = (Accumulator){.index = index, .reduce = reduce};
         } else if (!is_linear(c, next, x) || !only_accumulates(c, reduce, next, depth + 1)) {
             return false;
         }
@@ -250,8 +264,91 @@ static bool may_hoist(const Instruction *inst)
     return inst->op == OP_ALL_REDUCE && inst->operand_count == 1 &&
            shape_is_array(inst->shape) && inst->control_count == 0 &&
            !inst_bool(inst, ATTR_CONSTRAIN_LAYOUT) &&
-           collective_reduction(inst_called(inst, 0)) == OP_ADD &&
+           collective_reduction(inst_called(inst, 0)) != OP_COUNT &&
            inst_called(inst, 0)->root->shape->dtype == inst->shape->dtype;
+}
+
+static bool is_sum(const Instruction *inst)
+{
+    return collective_reduction(inst_called(inst, 0)) == OP_ADD;
+}
+
+/* -- stored results ---------------------------------------------------------------------------- */
+
+static bool is_int(const Instruction *inst, int64_t value)
+{
+    return inst->op == OP_CONSTANT && inst->shape->rank == 0 &&
+           dtype_is_integer(inst->shape->dtype) && literal_int(inst->literal, 0) == value;
+}
+
+/* Element i counts 0, 1, 2, ... */
+static bool is_counter(const Motion *c, const Instruction *inst)
+{
+    if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != c->body->parameters[0] ||
+        c->loop->operands[0]->op != OP_TUPLE)
+        return false;
+    uint32_t i = (uint32_t)inst_int(inst, ATTR_INDEX, 0);
+    const Instruction *next = c->body->root->operands[i];
+    if (!is_int(c->loop->operands[0]->operands[i], 0) || next->op != OP_ADD)
+        return false;
+    const Instruction *a = next->operands[0], *b = next->operands[1];
+    return (a == inst && is_int(b, 1)) || (b == inst && is_int(a, 1));
+}
+
+/* n - 1 - i: the places are taken from the back. */
+static bool is_backwards(const Motion *c, const Instruction *inst)
+{
+    return inst->op == OP_SUBTRACT && is_int(inst->operands[0], c->trips - 1) &&
+           is_counter(c, inst->operands[1]);
+}
+
+/* One index counts steps, along a dimension in which the update has size 1; the others are
+ * constants, with room for the update: no two steps write the same element. */
+static bool writes_apart(const Motion *c, const Instruction *update, uint32_t *out)
+{
+    const Shape *s = update->shape, *u = update->operands[1]->shape;
+    uint32_t counters = 0;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        const Instruction *index = update->operands[2 + d];
+        if (is_counter(c, index) || is_backwards(c, index)) {
+            counters++;
+            *out = d;
+            if (u->dims[d] != 1 || c->trips > s->dims[d])
+                return false;
+        } else if (index->op != OP_CONSTANT || literal_int(index->literal, 0) < 0 ||
+                   literal_int(index->literal, 0) + u->dims[d] > s->dims[d]) {
+            return false;
+        }
+    }
+    return counters == 1;
+}
+
+/* The all-reduce, reshaped or widened, is stored into an element that nobody else looks at. */
+static bool only_stored(Motion *c, Instruction *reduce)
+{
+    Instruction *x = reduce, *next = NULL;
+    for (int depth = 0; depth < CHAIN_MOST && user_count(c, x) == 1; depth++, x = next) {
+        next = user(c, x, 0);
+        bool goes_on = next->op == OP_RESHAPE ||
+                       (next->op == OP_CONVERT && widens(x->shape, next->shape));
+        if (!goes_on || next->control_count != 0)
+            break;
+    }
+    if (next == NULL || next->op != OP_DYNAMIC_UPDATE_SLICE || next->operands[1] != x ||
+        next->control_count != 0 || user_count(c, x) != 1)
+        return false;
+    const Instruction *present = next->operands[0];
+    if (present->op != OP_GET_TUPLE_ELEMENT || present->operands[0] != c->body->parameters[0])
+        return false;
+    Accumulator a = {.index = (uint32_t)inst_int(present, ATTR_INDEX, 0),
+                     .reduce = reduce,
+                     .update = next};
+    if (!is_next_of(c, next, present, a.index) || user_count(c, present) != 1 ||
+        c->read_by_condition[a.index] || !writes_apart(c, next, &a.dimension) ||
+        shape_bytes(reduce->shape) > c->most_bytes / c->trips)
+        return false;
+    c->found[c->count++] = a;
+    return true;
 }
 
 /* -- the rewrite --------------------------------------------------------------------------------- */
@@ -313,6 +410,52 @@ static Instruction *reduce_after(Motion *c, const Accumulator *a, Instruction *l
     return computation_add(c->caller, OP_ADD, local->shape, 2, operands, NULL);
 }
 
+/* The stored results of all steps, reduced, in their places. */
+static Instruction *reduce_stored(Motion *c, const Accumulator *a, Instruction *local)
+{
+    const Shape *s = local->shape, *u = a->update->operands[1]->shape;
+    Arena *arena = c->m->arena;
+    SliceDim *dims = ARENA_ARRAY(arena, SliceDim, (size_t)s->rank + 1);
+    int64_t *sizes = ARENA_ARRAY(c->scratch, int64_t, (size_t)s->rank + 1);
+    for (uint32_t d = 0; d < s->rank; d++) {
+        const Instruction *index = a->update->operands[2 + d];
+        int64_t first = d == a->dimension ? 0 : literal_int(index->literal, 0);
+        sizes[d] = d == a->dimension ? c->trips : u->dims[d];
+        dims[d] = (SliceDim){first, first + sizes[d], 1};
+    }
+    const Shape *region = shape_with_dims(c->m->intern, s, s->rank, sizes);
+    bool whole = shape_same_dims(region, s);
+    SliceSpec *spec = ARENA_NEW(arena, SliceSpec);
+    *spec = (SliceSpec){s->rank, dims};
+    Instruction *part = local;
+    if (!whole) {
+        part = computation_add(c->caller, OP_SLICE, region, 1, &part, NULL);
+        inst_set(part, (Attr){.id = ATTR_SLICE, .slice = spec});
+    }
+    DType own = a->reduce->shape->dtype;
+    const Shape *reduced = shape_with_dtype(c->m->intern, part->shape, own);
+    const Shape *stored = part->shape;
+    if (own != s->dtype)
+        part = computation_add(c->caller, OP_CONVERT, reduced, 1, &part, NULL);
+    Instruction *sum =
+        computation_add(c->caller, OP_ALL_REDUCE, reduced, 1, &part, a->reduce->name);
+    for (uint32_t i = 0; i < a->reduce->attr_count; i++)
+        inst_set(sum, a->reduce->attrs[i]);
+    inst_unset(sum, ATTR_SHARDING);
+    sum->span = a->reduce->span;
+    if (own != s->dtype)
+        sum = computation_add(c->caller, OP_CONVERT, stored, 1, &sum, NULL);
+    if (whole)
+        return sum;
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, (size_t)s->rank + 2);
+    operands[0] = local;
+    operands[1] = sum;
+    for (uint32_t d = 0; d < s->rank; d++)
+        operands[2 + d] = computation_add_scalar(c->caller, DT_S32, (double)dims[d].start);
+    return computation_add(c->caller, OP_DYNAMIC_UPDATE_SLICE, s, s->rank + 2, operands, NULL);
+}
+
 /* Users of the loop, those before id `made`, get the new values: get-tuple-elements one by one,
  * others a new tuple. */
 static void replace_results(Motion *c, Instruction **values, uint32_t made)
@@ -370,15 +513,19 @@ static void rewrite(Motion *c)
     Instruction **init = ARENA_ARRAY(c->scratch, Instruction *, (size_t)n + 1);
     Instruction **values = ARENA_ARRAY(c->scratch, Instruction *, (size_t)n + 1);
     memcpy(init, first, n * sizeof *init);
-    for (uint32_t i = 0; i < c->count; i++)
-        init[c->found[i].index] = zeros(c, c->loop->shape->elements[c->found[i].index]);
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->found[i].update == NULL)
+            init[c->found[i].index] = zeros(c, c->loop->shape->elements[c->found[i].index]);
+    }
     const Shape *shape = c->loop->operands[0]->shape;
     c->loop->operands[0] = computation_add(c->caller, OP_TUPLE, shape, n, init, NULL);
     for (uint32_t i = 0; i < n; i++)
         values[i] = take_element(c->loop, i);
     for (uint32_t i = 0; i < c->count; i++) {
         uint32_t k = c->found[i].index;
-        values[k] = reduce_after(c, &c->found[i], values[k], first[k]);
+        values[k] = c->found[i].update != NULL
+                        ? reduce_stored(c, &c->found[i], values[k])
+                        : reduce_after(c, &c->found[i], values[k], first[k]);
     }
     replace_results(c, values, made);
     if (old_init->op == OP_TUPLE) /* it would keep accumulators of an outer loop in sight */
@@ -398,11 +545,14 @@ static void rewrite(Motion *c)
 
 /* -- the pass ------------------------------------------------------------------------------------ */
 
-static bool visit_loop(Module *m, Arena *scratch, Instruction *loop)
+static bool visit_loop(Module *m, PassContext *cx, Instruction *loop)
 {
+    Arena *scratch = cx->scratch;
     Motion c = {.m = m,
                 .scratch = scratch,
                 .loop = loop,
+                .trips = loop_known_trip_count(loop),
+                .most_bytes = cx->settings->all_reduce_dus_code_motion_max_bytes,
                 .caller = loop->parent,
                 .condition = inst_called(loop, 0),
                 .body = inst_called(loop, 1)};
@@ -418,8 +568,13 @@ static bool visit_loop(Module *m, Arena *scratch, Instruction *loop)
     for (uint32_t i = 0; i < c.body->instruction_count; i++) {
         Instruction *inst = c.body->instructions[i];
         uint32_t before = c.count;
-        if (inst != NULL && may_hoist(inst) && !only_accumulates(&c, inst, inst, 0))
-            c.count = before;
+        if (inst == NULL || !may_hoist(inst))
+            continue;
+        if (is_sum(inst) && only_accumulates(&c, inst, inst, 0))
+            continue;
+        c.count = before;
+        if (c.trips > 0)
+            only_stored(&c, inst);
     }
     if (c.count == 0)
         return false;
@@ -443,7 +598,7 @@ bool pass_all_reduce_code_motion(Module *m, PassContext *cx)
                 loops[n++] = inst;
         }
         for (uint32_t i = 0; i < n; i++)
-            changed |= visit_loop(m, cx->scratch, loops[i]);
+            changed |= visit_loop(m, cx, loops[i]);
     }
     if (changed)
         module_sort(m);
