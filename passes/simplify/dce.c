@@ -9,7 +9,12 @@
  * a branch does inside is known. */
 #include "passes/simplify/simplify.h"
 
-bool simplify_is_pure(const Instruction *inst, const bool *has_effect)
+static bool effects_of(const Effects *e, const Computation *comp)
+{
+    return comp->id >= e->count || e->of[comp->id];
+}
+
+bool simplify_is_pure(const Instruction *inst, const Effects *has_effect)
 {
     if (inst->attr_count == 0)
         return !op_is(inst->op, OPF_EFFECT);
@@ -17,20 +22,22 @@ bool simplify_is_pure(const Instruction *inst, const bool *has_effect)
         return false;
     uint32_t calls = inst_called_count(inst);
     for (uint32_t i = 0; i < calls; i++)
-        if (has_effect[inst_called(inst, i)->id])
+        if (effects_of(has_effect, inst_called(inst, i)))
             return false;
     return true;
 }
 
-bool *simplify_effects(const Module *m, Arena *scratch)
+Effects *simplify_effects(const Module *m, Arena *scratch)
 {
-    bool *has_effect = ARENA_ARRAY(scratch, bool, m->computation_count);
+    Effects *has_effect = ARENA_NEW(scratch, Effects);
+    has_effect->of = ARENA_ARRAY(scratch, bool, m->computation_count);
+    has_effect->count = m->computation_count;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         const Computation *comp = m->computations[c];
         for (uint32_t i = 0; comp && i < comp->instruction_count; i++)
             if (comp->instructions[i] &&
                 !simplify_is_pure(comp->instructions[i], has_effect))
-                has_effect[c] = true;
+                has_effect->of[c] = true;
     }
     return has_effect;
 }
@@ -49,7 +56,7 @@ static void mark(Mark *k, Instruction *inst)
     k->stack[k->top++] = inst;
 }
 
-static bool remove_dead(Computation *comp, const bool *has_effect, Arena *scratch)
+static bool remove_dead(Computation *comp, const Effects *has_effect, Arena *scratch)
 {
     uint32_t n = comp->instruction_count;
     Mark k = {ARENA_ARRAY(scratch, bool, n), ARENA_ARRAY(scratch, Instruction *, n), 0};
@@ -79,7 +86,7 @@ static bool remove_dead(Computation *comp, const bool *has_effect, Arena *scratc
 bool pass_dce(Module *m, PassContext *cx)
 {
     bool changed = false;
-    bool *has_effect = simplify_effects(m, cx->scratch);
+    const Effects *has_effect = simplify_effects(m, cx->scratch);
     for (uint32_t c = 0; c < m->computation_count; c++)
         if (m->computations[c])
             changed |= remove_dead(m->computations[c], has_effect, cx->scratch);

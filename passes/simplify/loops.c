@@ -214,20 +214,31 @@ static bool annotate_trips(Instruction *inst, const Induction *v)
 
 /* -- carried values -------------------------------------------------------------------- */
 
+/* How often each computation is called, of those there were when the pass began. */
+typedef struct CallCounts {
+    uint32_t *of;
+    uint32_t count;
+} CallCounts;
+
+/* A copy of the instruction is about to be made: its callees get one more caller. */
+static void count_calls_again(const Instruction *inst, CallCounts calls)
+{
+    for (uint32_t k = 0; inst && k < inst_called_count(inst); k++)
+        if (inst_called(inst, k)->id < calls.count)
+            calls.of[inst_called(inst, k)->id]++;
+}
+
 /* A loop shares its computations with no other caller before they are changed. */
-static void own_computations(Loop *loop, uint32_t *calls)
+static void own_computations(Loop *loop, CallCounts calls)
 {
     static const AttrId ids[2] = {ATTR_CONDITION, ATTR_BODY};
     for (int k = 0; k < 2; k++) {
         Computation *comp = called(loop->inst, ids[k]);
-        if (calls[comp->id] < 2)
+        if (calls.of[comp->id] < 2)
             continue;
-        calls[comp->id]--;
+        calls.of[comp->id]--;
         for (uint32_t i = 0; i < comp->instruction_count; i++)
-            for (uint32_t c = 0;
-                 comp->instructions[i] && c < inst_called_count(comp->instructions[i]);
-                 c++)
-                calls[inst_called(comp->instructions[i], c)->id]++;
+            count_calls_again(comp->instructions[i], calls);
         inst_set_computation(loop->inst, ids[k], computation_clone(comp, NULL));
     }
     loop->condition = called(loop->inst, ATTR_CONDITION);
@@ -297,7 +308,7 @@ static bool sink_constants(Loop *loop, Arena *scratch)
 
 /* Marks what the elements' next values, or the effects, of a computation read. */
 static void mark_needed(const Computation *comp, Instruction *root,
-                        const bool *has_effect, bool *live, Arena *scratch)
+                        const Effects *has_effect, bool *live, Arena *scratch)
 {
     Instruction **stack =
         ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
@@ -339,7 +350,7 @@ static void mark_elements(const Computation *comp, const bool *live, bool *neede
 
 /* Elements whose value the program needs: used behind the loop, by the condition, by an
  * effect, or for the next value of a needed one. */
-static void find_needed(const Loop *loop, const bool *used, const bool *has_effect,
+static void find_needed(const Loop *loop, const bool *used, const Effects *has_effect,
                         bool *needed, Arena *scratch)
 {
     bool *live = ARENA_ARRAY(scratch, bool, loop->condition->instruction_count);
@@ -405,7 +416,7 @@ static void renumber(Computation *comp, const Instruction *tuple, const bool *ke
 }
 
 /* Removes the instructions that only the dropped elements needed. */
-static void drop_unneeded(Computation *comp, const bool *has_effect, Arena *scratch)
+static void drop_unneeded(Computation *comp, const Effects *has_effect, Arena *scratch)
 {
     bool *live = ARENA_ARRAY(scratch, bool, comp->instruction_count);
     mark_needed(comp, comp->root, has_effect, live, scratch);
@@ -437,7 +448,7 @@ static void forget_shape_facts(Instruction *inst)
     inst_unset(inst, ATTR_PARAMETER_REPLICATION);
 }
 
-static void remove_elements(Loop *loop, const bool *keep, const bool *has_effect,
+static void remove_elements(Loop *loop, const bool *keep, const Effects *has_effect,
                             Arena *scratch)
 {
     uint32_t *place = ARENA_ARRAY(scratch, uint32_t, loop->count);
@@ -527,7 +538,7 @@ static bool unroll(const Loop *loop, int64_t trip_count)
 }
 
 /* Drops the values that nothing needs. */
-static bool drop_elements(Loop *loop, const bool *has_effect, Arena *scratch)
+static bool drop_elements(Loop *loop, const Effects *has_effect, Arena *scratch)
 {
     bool *used = ARENA_ARRAY(scratch, bool, loop->count);
     bool *needed = ARENA_ARRAY(scratch, bool, loop->count);
@@ -542,12 +553,12 @@ static bool drop_elements(Loop *loop, const bool *has_effect, Arena *scratch)
     return false;
 }
 
-static bool simplify_loop(Loop *loop, uint32_t *calls, const bool *has_effect,
+static bool simplify_loop(Loop *loop, CallCounts calls, const Effects *has_effect,
                           Arena *scratch)
 {
     Computation *comp = loop->inst->parent;
     Induction v;
-    if (find_induction(loop, &v) && !has_effect[loop->condition->id] &&
+    if (find_induction(loop, &v) && !has_effect->of[loop->condition->id] &&
         unroll(loop, v.trips))
         return true;
     own_computations(loop, calls);
@@ -594,8 +605,8 @@ bool pass_loops(Module *m, PassContext *cx)
         return false;
     bool changed = false;
     uint32_t computations = m->computation_count;
-    uint32_t *calls = module_call_counts(m, cx->scratch);
-    bool *has_effect = simplify_effects(m, cx->scratch);
+    CallCounts calls = {module_call_counts(m, cx->scratch), computations};
+    const Effects *has_effect = simplify_effects(m, cx->scratch);
     for (uint32_t c = 0; c < computations; c++) {
         Computation *comp = m->computations[c];
         bool here = false;

@@ -313,7 +313,7 @@ static bool sweep(Sweep *s)
 }
 
 /* Without the instructions that nobody uses any more, in topological order. */
-static void tidy(Computation *comp, const bool *has_effect, Arena *scratch)
+static void tidy(Computation *comp, const Effects *has_effect, Arena *scratch)
 {
     uint32_t n;
     Instruction **order = computation_post_order(comp, scratch, &n);
@@ -341,7 +341,7 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
     if (m->config.is_scheduled)
         return false;
     const Tables *all = tables_create(cx->scratch, tables, table_count);
-    const bool *has_effect = simplify_effects(m, cx->scratch);
+    const Effects *has_effect = simplify_effects(m, cx->scratch);
     bool changed = false;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         Computation *comp = m->computations[c];

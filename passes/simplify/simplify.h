@@ -16,9 +16,15 @@ PassFn pass_flatten;     /* no two callers share a body or branch */
 PassFn pass_hoist;       /* while: invariant code moves out */
 PassFn pass_simplify;    /* all of the above to a fixpoint */
 
+/* Which computations have effects, themselves or by what they call; those made since count as
+ * if they had. */
+typedef struct Effects {
+    bool *of; /* by Computation.id */
+    uint32_t count;
+} Effects;
+
 /* True if the instruction's value is all that matters of it: without users it may go. */
-bool simplify_is_pure(const Instruction *inst, const bool *has_effect);
-/* By Computation.id: it, or what it calls, has effects. */
-bool *simplify_effects(const Module *m, Arena *scratch);
+bool simplify_is_pure(const Instruction *inst, const Effects *has_effect);
+Effects *simplify_effects(const Module *m, Arena *scratch);
 
 #endif
