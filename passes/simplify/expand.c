@@ -257,7 +257,25 @@ static Instruction *scaled_dot(Rewriter *r, Instruction *inst)
     return dot;
 }
 
+/* dot or convolution of floats that gives integers -> of floats, then convert: the sum is
+ * rounded once, not its terms */
+static Instruction *integer_product(Rewriter *r, Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    if (!rw_is_static(s) || inst->operand_count != 2 ||
+        (!dtype_is_integer(s->dtype) && s->dtype != DT_PRED) ||
+        !dtype_is_float(inst->operands[0]->shape->dtype) ||
+        !dtype_is_float(inst->operands[1]->shape->dtype))
+        return NULL;
+    DType t = dtype_higher_precision(inst->operands[0]->shape->dtype,
+                                     inst->operands[1]->shape->dtype);
+    const Shape *wide = shape_with_dtype(r->m->intern, s, t == DT_F64 ? DT_F64 : DT_F32);
+    return rw_unary(r, OP_CONVERT, s, rw_like(r, inst, wide, 2, inst->operands));
+}
+
 static const Rule rules_expand[] = {
+    {OP_DOT, "integer_product", integer_product},
+    {OP_CONVOLUTION, "integer_product", integer_product},
     {OP_TOPK, "topk", topk},
     {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm_inference},
     {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm_training},
