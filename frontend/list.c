@@ -49,8 +49,6 @@ static void list_unsupported(FILE *f)
             fprintf(f, "%-28s text only: no kernel takes this type\n",
                     dtype_info[t].name);
     }
-    fprintf(f, "%-28s HloModuleProto is neither read nor written yet\n",
-            "--emit=pb, prog.pb");
 }
 
 static void list_version(FILE *f)
