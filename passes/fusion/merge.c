@@ -88,8 +88,10 @@ static Instruction *bring_in(Instruction *fusion, const FusionLeaves *own,
     Instruction **order = computation_post_order(comp, a, &count);
     Instruction **map =
         ARENA_ARRAY(a, Instruction *, (size_t)comp->instruction_count + 1);
-    Instruction **operands =
-        ARENA_ARRAY(a, Instruction *, (size_t)comp->instruction_count + 1);
+    uint32_t most = 0; /* one operand may be read many times */
+    for (uint32_t i = 0; i < count; i++)
+        most = order[i]->operand_count > most ? order[i]->operand_count : most;
+    Instruction **operands = ARENA_ARRAY(a, Instruction *, (size_t)most + 1);
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = order[i];
         if (inst->op == OP_PARAMETER) {
