@@ -530,6 +530,11 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
             element_constant(e, inst, index, out);
         break;
     case EMIT_SELECT:
+        if (lanes > 1 && !select_is_uniform(e, inst, index))
+            element_by_lane(e, inst, index, out);
+        else
+            op_emit[inst->op].select(e, inst, index, out);
+        break;
     case EMIT_INDEX:
     case EMIT_REDUCE:
     case EMIT_CONTRACT:

@@ -64,10 +64,34 @@ Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
                       !fusion_fits_32_bits(comp), lanes);
 }
 
-bool op_is_plain(OpCode op)
+/* A pad, concatenate or dynamic-update-slice whose borders no access of 8 neighbours crosses. */
+static bool borders_are_even(const Instruction *inst)
 {
-    EmitKind kind = op_emit[op].kind;
-    return kind != EMIT_SELECT && kind != EMIT_REDUCE && kind != EMIT_CONTRACT;
+    const Shape *s = inst->shape;
+    if (s->rank == 0)
+        return false;
+    int64_t minor = s->layout->minor_to_major[0];
+    if (s->dims[minor] % 8 != 0)
+        return false;
+    if (inst->op == OP_PAD) {
+        const PaddingDim *p = &inst_attr(inst, ATTR_PADDING)->padding->dims[minor];
+        return p->interior == 0 && p->low % 8 == 0 && p->high % 8 == 0;
+    }
+    if (inst->op == OP_DYNAMIC_UPDATE_SLICE)
+        return inst->operands[1]->shape->dims[minor] == s->dims[minor];
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (inst->operands[i]->shape->dims[minor] % 8 != 0)
+            return false;
+    }
+    return inst->op == OP_CONCATENATE;
+}
+
+bool inst_is_plain(const Instruction *inst)
+{
+    EmitKind kind = op_emit[inst->op].kind;
+    if (kind == EMIT_SELECT)
+        return borders_are_even(inst);
+    return kind != EMIT_REDUCE && kind != EMIT_CONTRACT;
 }
 
 bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
@@ -80,7 +104,7 @@ bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
             is_hero |= inst == heroes[h];
         if (inst == NULL || is_hero)
             continue;
-        if (!op_is_plain(inst->op))
+        if (!inst_is_plain(inst))
             return false;
     }
     return true;

@@ -36,8 +36,8 @@ uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
 const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp);
 /* Whether byte offsets of all arrays of the fused computation fit 31 bits. */
 bool fusion_fits_32_bits(const Computation *comp);
-/* An element is straight-line code: several lanes are worth it. */
-bool op_is_plain(OpCode op);
+/* Neighbouring elements are one piece of straight-line code: several lanes are worth it. */
+bool inst_is_plain(const Instruction *inst);
 /* No instruction but the heroes branches or loops for an element: several lanes are worth it. */
 bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
                      uint32_t count);

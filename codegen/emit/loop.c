@@ -57,7 +57,7 @@ static uint32_t choose_lanes(const Group *g)
         const Instruction *inst = comp->instructions[i];
         if (inst == NULL || !is_used[i])
             continue;
-        plain = plain && op_is_plain(inst->op);
+        plain = plain && inst_is_plain(inst);
         work += op_is(inst->op, OPF_EXPENSIVE) ? 20 : 1;
         if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1)
             widest = bytes_of(inst->shape) > widest ? bytes_of(inst->shape) : widest;

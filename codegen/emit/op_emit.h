@@ -36,6 +36,9 @@ typedef struct OpEmit {
 
 extern const OpEmit op_emit[OP_COUNT];
 
+/* Whether a select opcode takes the same operand for all lanes at this index; then its function may be
+ * called for all of them. */
+bool select_is_uniform(Emit *e, const Instruction *inst, const IndexExpr *const *index);
 /* All leaves of a reduce or reduce-window at one index. One lane. */
 void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                       LLVMValueRef *out);

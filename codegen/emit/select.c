@@ -1,9 +1,51 @@
 /* Elements that come from one of several operands, by the constraints of the index maps:
- * concatenate, pad, dynamic-update-slice; and iota, which is its own index. One lane. */
+ * concatenate, pad, dynamic-update-slice; and iota, which is its own index (one lane). The choice is one
+ * for all lanes: select_is_uniform. */
 #include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
 
 SelectFn select_concatenate, select_pad, select_dynamic_update_slice, select_iota;
+
+/* What the expression's range test says of lane 0, it says of all lanes. */
+static bool holds_for_all(Emit *e, const IndexExpr *x, Range range)
+{
+    int64_t stride, lanes = e->lanes;
+    const IndexExpr *lane = emit_lane(e);
+    if (emit_is_uniform(1, &x))
+        return true;
+    if (!ix_stride(x, lane->kind, (uint32_t)lane->value, &stride) || stride != 1)
+        return false;
+    const IndexExpr *first =
+        ix_replace(e->ix, x, lane->kind, (uint32_t)lane->value, ix_const(e->ix, 0));
+    bool above = x->range.lo >= range.lo || range.lo % lanes == 0;
+    bool below = x->range.hi <= range.hi || (range.hi + 1) % lanes == 0;
+    return above && below && ix_divisor(first) % lanes == 0;
+}
+
+bool select_is_uniform(Emit *e, const Instruction *inst, const IndexExpr *const *index)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const IndexMap *map = emit_operand_map(e, inst, i);
+        if (map->results == NULL)
+            continue;
+        for (uint32_t r = 0; r < map->runtime_count; r++) {
+            const IndexRuntime *runtime = &map->runtimes[r];
+            for (uint32_t d = 0; d < runtime->source->shape->rank; d++) {
+                const IndexExpr *x = ix_substitute(e->ix, runtime->index[d], IX_DIM,
+                                                   map->dim_count, index);
+                if (!emit_is_uniform(1, &x))
+                    return false;
+            }
+        }
+        for (uint32_t c = 0; c < map->constraint_count; c++) {
+            const IndexExpr *x = ix_substitute(e->ix, map->constraints[c].expr, IX_DIM,
+                                               map->dim_count, index);
+            if (!holds_for_all(e, x, map->constraints[c].range))
+                return false;
+        }
+    }
+    return true;
+}
 
 /* condition ? operand `inside` at `at` : otherwise(...), evaluating one side only. */
 static void select_constant_side(Emit *e, LLVMValueRef condition,
@@ -16,16 +58,16 @@ static void select_constant_side(Emit *e, LLVMValueRef condition,
         return;
     }
     GxIf branch;
-    LLVMValueRef v[1];
+    LLVMValueRef v[EMIT_MOST_LANES];
     gx_if_begin(e->k, &branch, condition);
     emit_scope_begin(e);
     emit_element(e, inside, at, v);
     emit_scope_end(e);
-    gx_if_else(e->k, &branch, v, 1);
+    gx_if_else(e->k, &branch, v, e->lanes);
     emit_scope_begin(e);
     emit_element(e, outside, outside_at, v);
     emit_scope_end(e);
-    gx_if_end(e->k, &branch, v, 1, out);
+    gx_if_end(e->k, &branch, v, e->lanes, out);
 }
 
 void select_pad(Emit *e, const Instruction *inst, const IndexExpr *const *index,
@@ -74,16 +116,16 @@ static void concatenate_from(Emit *e, const Instruction *inst, uint32_t operand,
         return;
     }
     GxIf branch;
-    LLVMValueRef v[1];
+    LLVMValueRef v[EMIT_MOST_LANES];
     gx_if_begin(e->k, &branch, ok);
     emit_scope_begin(e);
     emit_element(e, source, at, v);
     emit_scope_end(e);
-    gx_if_else(e->k, &branch, v, 1);
+    gx_if_else(e->k, &branch, v, e->lanes);
     emit_scope_begin(e);
     concatenate_from(e, inst, operand + 1, index, v);
     emit_scope_end(e);
-    gx_if_end(e->k, &branch, v, 1, out);
+    gx_if_end(e->k, &branch, v, e->lanes, out);
 }
 
 void select_concatenate(Emit *e, const Instruction *inst, const IndexExpr *const *index,

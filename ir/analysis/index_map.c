@@ -314,6 +314,27 @@ static void sum_divide(Sum *s,
     s->constant = floor_div(s->constant, g);
 }
 
+/* Splits a sum into g times a quotient and a rest in 0 .. g - 1, for a divisor g > 1 of c; false if there
+ * is none. (4 t + lane) by c = 96: g = 4, t and lane. */
+static bool sum_split_small(IndexContext *cx, const Sum *s, int64_t c, Sum *quotient,
+                            const IndexExpr **rest, int64_t *out_g)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        int64_t g = gcd(s->terms[i].factor, c);
+        Sum small;
+        if (g <= 1)
+            continue;
+        sum_split(s, g, quotient, &small);
+        const IndexExpr *r = sum_expr(cx, &small);
+        if (is_empty(r->range) || r->range.lo < 0 || r->range.hi >= g)
+            continue;
+        *rest = r;
+        *out_g = g;
+        return true;
+    }
+    return false;
+}
+
 const IndexExpr *ix_floordiv(IndexContext *cx, const IndexExpr *a, int64_t divisor)
 {
     if (divisor <= 0)
@@ -331,9 +352,13 @@ const IndexExpr *ix_floordiv(IndexContext *cx, const IndexExpr *a, int64_t divis
     }
     /* (g q + k) floordiv (g c) -> (q + k floordiv g) floordiv c */
     int64_t g = sum_gcd(&rest, divisor);
+    const IndexExpr *small;
+    Sum large;
     if (g > 1) {
         sum_divide(&rest, g);
         quotient = ix_floordiv(cx, sum_expr(cx, &rest), divisor / g);
+    } else if (sum_split_small(cx, &rest, divisor, &large, &small, &g)) {
+        quotient = ix_floordiv(cx, sum_expr(cx, &large), divisor / g);
     } else if (r->kind ==
                IX_FLOORDIV) { /* (x floordiv a) floordiv b -> x floordiv (a b) */
         quotient = ix_floordiv(cx, r->a, mul_bound(r->value, divisor));
@@ -366,6 +391,12 @@ const IndexExpr *ix_mod(IndexContext *cx, const IndexExpr *a, int64_t divisor)
         sum_divide(&rest, g);
         const IndexExpr *m = ix_mod(cx, sum_expr(cx, &rest), divisor / g);
         return ix_add(cx, ix_mul(cx, m, g), ix_const(cx, left));
+    }
+    const IndexExpr *small;
+    Sum large;
+    if (sum_split_small(cx, &rest, divisor, &large, &small, &g)) {
+        const IndexExpr *m = ix_mod(cx, sum_expr(cx, &large), divisor / g);
+        return ix_add(cx, ix_mul(cx, m, g), small);
     }
     if (r->kind == IX_MOD && r->value % divisor == 0) /* (x mod k c) mod c -> x mod c */
         return ix_mod(cx, r->a, divisor);
