@@ -56,7 +56,7 @@ GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard fr
 GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 
-.PHONY: all setup demo check check-random check-unit check-built install bench layers size format format-check \
+.PHONY: all setup demo check check-random check-unit fuzz fuzzers check-built install bench layers size format format-check \
         clean gpu-bundle check-gpu bench-gpu
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
 
@@ -134,6 +134,22 @@ $(B)/tests/random: $(call obj,$(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs
 check-random: $(B)/tests/random $(GXEMU)
 	@mkdir -p $(B)/random
 	@$(B)/tests/random -j $(J) -o $(B)/random $(or $(ARGS),-t 60) 2>$(B)/random/unsupported.log
+
+# libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
+FUZZ_C   := $(filter-out tests/fuzz/main.c,$(wildcard tests/fuzz/*.c))
+FUZZ_LIB := $(call obj,$(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c) $(GEN_C) \
+              $(filter-out frontend/gxc.c frontend/compile.c frontend/report.c,$(wildcard frontend/*.c)) \
+              $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
+$(B)/obj/libfuzz.a: $(FUZZ_LIB)
+	$(archive)
+$(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(B)/obj/libfuzz.a
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
+fuzzers: $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
+fuzz:
+	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
+	  SAN=fuzzer-no-link,address,undefined fuzzers
+	@tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 
 # Recursive, in parallel unless the user said how.
 PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(J))

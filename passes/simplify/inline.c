@@ -30,12 +30,29 @@ static bool may_inline(const Instruction *inst)
     return strcmp(callee->execution_thread, inst->parent->execution_thread) == 0;
 }
 
-/* Scalar instructions that have a meaning on arrays, element by element. */
-static bool is_mappable(const Computation *callee)
+/* What the root reads, by id; parameters always. The order has operands first. */
+static bool *find_read(const Computation *callee, Instruction *const *order, uint32_t n,
+                       Arena *scratch)
 {
-    for (uint32_t i = 0; i < callee->instruction_count; i++) {
-        const Instruction *inst = callee->instructions[i];
-        if (!inst)
+    bool *is_read = ARENA_ARRAY(scratch, bool, callee->instruction_count);
+    is_read[callee->root->id] = true;
+    for (uint32_t i = n; i-- > 0;) {
+        const Instruction *inst = order[i];
+        for (uint32_t k = 0; is_read[inst->id] && k < inst->operand_count; k++)
+            is_read[inst->operands[k]->id] = true;
+    }
+    return is_read;
+}
+
+/* Scalar instructions that have a meaning on arrays, element by element. */
+static bool is_mappable(const Computation *callee, Arena *scratch)
+{
+    uint32_t n;
+    Instruction **order = computation_post_order(callee, scratch, &n);
+    const bool *is_read = find_read(callee, order, n, scratch);
+    for (uint32_t i = 0; i < n; i++) {
+        const Instruction *inst = order[i];
+        if (!is_read[inst->id])
             continue;
         bool known = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_PARAMETER ||
                      inst->op == OP_CONSTANT || inst->op == OP_COPY;
@@ -103,8 +120,11 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
     Instruction **order = computation_post_order(callee, cx->scratch, &n);
     Instruction **made =
         ARENA_ARRAY(cx->scratch, Instruction *, callee->instruction_count);
+    const bool *is_read = find_read(callee, order, n, cx->scratch);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *from = order[i];
+        if (map && !is_read[from->id]) /* may have no meaning on arrays */
+            continue;
         if (from->op == OP_PARAMETER) {
             made[from->id] = follow(cx, call->operands[from->parameter], old_count);
             continue;
@@ -128,7 +148,7 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
     return made[callee->root->id];
 }
 
-static bool is_inlined(const Instruction *inst)
+static bool is_inlined(const Instruction *inst, Arena *scratch)
 {
     if (inst->op == OP_CALL)
         return may_inline(inst);
@@ -136,7 +156,7 @@ static bool is_inlined(const Instruction *inst)
         OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
         return emitter_of(inst) == EMITTER_COUNT &&
                inst_called(inst, 0)->parameter_count <= inst->operand_count;
-    return inst->op == OP_MAP && is_mappable(inst_called(inst, 0));
+    return inst->op == OP_MAP && is_mappable(inst_called(inst, 0), scratch);
 }
 
 static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
@@ -144,7 +164,7 @@ static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
     uint32_t old_count = comp->instruction_count;
     bool any = false;
     for (uint32_t i = 0; i < old_count && !any; i++)
-        any = comp->instructions[i] && is_inlined(comp->instructions[i]);
+        any = comp->instructions[i] && is_inlined(comp->instructions[i], scratch);
     if (!any)
         return false;
     Inliner cx = {.comp = comp, .scratch = scratch};
@@ -153,7 +173,7 @@ static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
     Instruction **order = computation_post_order(comp, scratch, &n);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = order[i];
-        if (is_inlined(inst) &&
+        if (is_inlined(inst, scratch) &&
             *total + inst_called(inst, 0)->instruction_count < INLINE_LIMIT) {
             *total += inst_called(inst, 0)->instruction_count;
             cx.forward[inst->id] = splice(&cx, inst, old_count);
