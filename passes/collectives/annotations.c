@@ -19,6 +19,12 @@ static bool is_annotation(const Instruction *inst)
                                           "SPMDShardToFullShape",
                                           "MoveToHost",
                                           "MoveToDevice",
+                                          "ShardBarrierFrom",
+                                          "ShardBarrierTo",
+                                          "LayoutConstraint",
+                                          "PinToDevice",
+                                          "AssumeGatherIndicesInBound",
+                                          "xla.sdy.FuncResultSharding",
                                           "annotate_device_placement"};
     if (inst->op != OP_CUSTOM_CALL || inst->operand_count != 1 ||
         !shape_compatible(inst->shape, inst->operands[0]->shape))

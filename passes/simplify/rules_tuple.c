@@ -48,10 +48,23 @@ static Instruction *dimension_size(Rewriter *r, Instruction *inst)
     return rw_splat_int(r, inst->shape, s->dims[d]);
 }
 
+/* get-dimension-size(set-dimension-size(x, n)) -> n, or of another dimension: of x */
+static Instruction *dimension_size_set(Rewriter *r, Instruction *inst)
+{
+    Instruction *set = inst->operands[0];
+    if (set->op != OP_SET_DIMENSION_SIZE)
+        return NULL;
+    if (inst_ints(inst, ATTR_DIMENSIONS).data[0] ==
+        inst_ints(set, ATTR_DIMENSIONS).data[0])
+        return rw_as(inst, set->operands[1]);
+    return rw_like(r, inst, inst->shape, 1, set->operands);
+}
+
 const Rule rules_tuple[] = {
     {OP_GET_TUPLE_ELEMENT, "element_of_tuple", element_of_tuple},
     {OP_TUPLE, "tuple_of_elements", tuple_of_elements},
     {OP_DOMAIN, "domain_nothing", domain_nothing},
     {OP_GET_DIMENSION_SIZE, "dimension_size", dimension_size},
+    {OP_GET_DIMENSION_SIZE, "dimension_size_set", dimension_size_set},
     {0},
 };
