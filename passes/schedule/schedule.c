@@ -86,7 +86,8 @@ static bool does_something(const Instruction *inst)
 }
 
 /* Everyone else reads `value` before `writer` writes over it, if that is possible. */
-static void read_before(Schedule *s, ValueSource value, const Instruction *writer)
+static void read_before(Schedule *s, ValueSource value, const Instruction *writer,
+                        bool is_carried)
 {
     uint32_t place = s->place[value.inst->id] + (uint32_t)value.leaf;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -94,6 +95,8 @@ static void read_before(Schedule *s, ValueSource value, const Instruction *write
         bool reads = false;
         for (uint32_t k = 0; k < s->sources[i].count && !reads; k++)
             reads = s->sources[i].list[k] == place;
+        if (is_carried && op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE))
+            continue; /* rather a copy than no overlap */
         if (reads && inst != writer && does_something(inst) &&
             !has_path(s, writer->id, i))
             add_edge(s, i, writer->id);
@@ -109,7 +112,7 @@ static void add_edges_of_updates(Schedule *s)
         for (uint32_t leaf = 0; leaf < leaves; leaf++) {
             int64_t operand = emitter_in_place(inst, kind, leaf);
             if (operand >= 0)
-                read_before(s, value_source(inst->operands[operand], 0), inst);
+                read_before(s, value_source(inst->operands[operand], 0), inst, false);
         }
     }
 }
@@ -121,8 +124,8 @@ static void add_edges_of_carried(Schedule *s)
         ValueSource present, next = value_source(s->comp->root, leaf);
         if (carried_present(s->comp, s->is_body, leaf, &present) &&
             next.inst->op != OP_PARAMETER && next.inst->op != OP_CONSTANT &&
-            !op_is(next.inst->op, OPF_ASYNC_START)) /* rather a copy than no overlap */
-            read_before(s, present, next.inst);
+            !op_is(next.inst->op, OPF_ASYNC_START))
+            read_before(s, present, next.inst, true);
     }
 }
 
