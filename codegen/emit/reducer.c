@@ -6,14 +6,21 @@
 #include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
 
-OpCode computation_operation(const Computation *comp)
+/* Component i of what the computation gives, if it is op(parameter i, parameter count + i) in either
+ * order, op an associative one; else NULL. */
+static const Instruction *simple_component(const Computation *comp, uint32_t i)
 {
     const Instruction *root = comp->root;
-    if (comp->parameter_count != 2 || root->operand_count != 2 ||
+    uint32_t count = comp->parameter_count / 2;
+    if (root->op == OP_TUPLE)
+        root = root->operands[i];
+    if (root->operand_count != 2 || !shape_is_array(root->shape) ||
         root->operands[0]->op != OP_PARAMETER || root->operands[1]->op != OP_PARAMETER ||
-        root->operands[0] == root->operands[1] || !shape_is_array(root->shape) ||
         root->operands[0]->shape->dtype != root->shape->dtype)
-        return OP_COUNT;
+        return NULL;
+    int64_t a = root->operands[0]->parameter, b = root->operands[1]->parameter;
+    if ((a != i || b != (int64_t)i + count) && (b != i || a != (int64_t)i + count))
+        return NULL;
     switch (root->op) {
     case OP_ADD:
     case OP_MULTIPLY:
@@ -22,10 +29,17 @@ OpCode computation_operation(const Computation *comp)
     case OP_AND:
     case OP_OR:
     case OP_XOR:
-        return root->op;
+        return root;
     default:
-        return OP_COUNT;
+        return NULL;
     }
+}
+
+OpCode computation_operation(const Computation *comp)
+{
+    const Instruction *root =
+        comp->parameter_count == 2 ? simple_component(comp, 0) : NULL;
+    return root != NULL ? root->op : OP_COUNT;
 }
 
 static double lowest(DType t)
@@ -72,6 +86,38 @@ static bool identity_of(OpCode op, DType t, double *out)
     }
 }
 
+/* The simple components, and how they accumulate. */
+static void find_components(Reducer *r)
+{
+    r->is_simple = r->comp->parameter_count == 2 * r->count;
+    for (uint32_t i = 0; i < r->count && r->is_simple; i++) {
+        r->component[i] = simple_component(r->comp, i);
+        r->is_simple = r->component[i] != NULL;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        r->type[i] = shape_leaf(r->inst->shape, i)->dtype;
+        DType t = r->accumulator[i] = shape_leaf(r->comp->root->shape, i)->dtype;
+        if (!r->is_simple || !dtype_is_float(t))
+            continue;
+        OpCode op = r->component[i]->op;
+        bool is_sum = op == OP_ADD || op == OP_MULTIPLY;
+        if (dtype_info[t].bits < (is_sum ? 32 : 16)) {
+            r->accumulator[i] = DT_F32;
+            r->is_wide[i] = true;
+        }
+    }
+}
+
+static bool identities(const Reducer *r, double *out)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (!r->is_simple ||
+            !identity_of(r->component[i]->op, r->accumulator[i], &out[i]))
+            return false;
+    }
+    return true;
+}
+
 void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
 {
     uint32_t half = inst->operand_count / 2;
@@ -79,41 +125,30 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
         escape_throw(ESCAPE_UNSUPPORTED,
                      "%s reduces %u arrays at once; kernels handle %d", inst->name, half,
                      REDUCER_MOST);
-    *r = (Reducer){.e = e,
-                   .inst = inst,
-                   .comp = inst_called(inst, 0),
-                   .count = half,
-                   .op = OP_COUNT};
-    if (half == 1)
-        r->op = computation_operation(r->comp);
+    *r = (Reducer){.e = e, .inst = inst, .comp = inst_called(inst, 0), .count = half};
+    find_components(r);
+    uint32_t lanes = e->lanes;
+    e->lanes = 1;
     for (uint32_t i = 0; i < half; i++) {
-        DType t = shape_leaf(inst->shape, i)->dtype;
-        r->type[i] = t;
-        r->accumulator[i] = shape_leaf(r->comp->root->shape, i)->dtype;
-        bool is_sum = r->op == OP_ADD || r->op == OP_MULTIPLY;
-        if (r->op != OP_COUNT && dtype_is_float(r->accumulator[i]) &&
-            dtype_info[r->accumulator[i]].bits < (is_sum ? 32 : 16)) {
-            r->accumulator[i] = DT_F32;
-            r->is_wide = true;
-        }
-        uint32_t lanes = e->lanes;
-        e->lanes = 1;
         emit_element(e, inst->operands[half + i], NULL, &r->initial[i]);
-        e->lanes = lanes;
         r->initial[i] = reducer_widen(r, i, r->initial[i]);
     }
-    double identity;
-    if (r->op != OP_COUNT && identity_of(r->op, r->accumulator[0], &identity))
-        r->joins_initial = !inst_is_constant_scalar(inst->operands[1], identity);
+    e->lanes = lanes;
+    double identity[REDUCER_MOST];
+    if (!identities(r, identity))
+        return;
+    for (uint32_t i = 0; i < half; i++)
+        r->joins_initial |=
+            !inst_is_constant_scalar(inst->operands[half + i], identity[i]);
 }
 
 void reducer_start(const Reducer *r, LLVMValueRef *out)
 {
-    double identity;
+    double identity[REDUCER_MOST];
+    bool is_known = r->joins_initial && identities(r, identity);
     for (uint32_t i = 0; i < r->count; i++)
-        out[i] = r->initial[i];
-    if (r->joins_initial && identity_of(r->op, r->accumulator[0], &identity))
-        out[0] = emit_number(r->e->k, r->accumulator[0], identity);
+        out[i] = is_known ? emit_number(r->e->k, r->accumulator[i], identity[i])
+                          : r->initial[i];
 }
 
 LLVMValueRef reducer_widen(const Reducer *r, uint32_t i, LLVMValueRef element)
@@ -123,10 +158,9 @@ LLVMValueRef reducer_widen(const Reducer *r, uint32_t i, LLVMValueRef element)
     return scalar_convert_value(r->e->k, element, r->type[i], r->accumulator[i]);
 }
 
-static LLVMValueRef wide_operation(const Reducer *r, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef wide_operation(Kernel *k, OpCode op, LLVMValueRef a, LLVMValueRef b)
 {
-    Kernel *k = r->e->k;
-    switch (r->op) {
+    switch (op) {
     case OP_ADD:
         return gx_float_op(k, LLVMFAdd, a, b);
     case OP_MULTIPLY:
@@ -142,15 +176,20 @@ void reducer_combine(const Reducer *r, const LLVMValueRef *a, const LLVMValueRef
                      LLVMValueRef *out)
 {
     LLVMValueRef args[2 * REDUCER_MOST];
-    if (r->is_wide) {
-        out[0] = wide_operation(r, a[0], b[0]);
-        return;
-    }
     for (uint32_t i = 0; i < r->count; i++) {
         args[i] = a[i];
         args[r->count + i] = b[i];
     }
-    emit_computation(r->e, r->comp, args, out);
+    if (!r->is_simple) {
+        emit_computation(r->e, r->comp, args, out);
+        return;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        const Instruction *op = r->component[i];
+        LLVMValueRef pair[2] = {args[i], args[r->count + i]};
+        out[i] = r->is_wide[i] ? wide_operation(r->e->k, op->op, pair[0], pair[1])
+                               : op_emit[op->op].scalar(r->e->k, op, pair);
+    }
 }
 
 void reducer_finish(const Reducer *r, const LLVMValueRef *accumulator, LLVMValueRef *out)

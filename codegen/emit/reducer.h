@@ -1,7 +1,7 @@
 /* The computation of a reduction, as emitters combine values with it.
  *
  * Sums and products of floats narrower than f32 are kept in f32 and rounded once. Where the
- * computation is one associative operation with a known identity, accumulators start with the
+ * computation is one associative operation with a known identity (or several side by side), accumulators start with the
  * identity and the initial value joins once, at the end; otherwise they all start with the initial
  * value, as the language allows. */
 #ifndef GXC_CODEGEN_EMIT_REDUCER_H
@@ -16,10 +16,11 @@ typedef struct Reducer {
     const Instruction
         *inst; /* reduce, reduce-window, … : operands, then initial values */
     const Computation *comp;
-    uint32_t count;           /* values that are reduced together */
-    OpCode op;                /* the one operation, or OP_COUNT */
-    bool is_wide;             /* it is done in f32 on narrower floats */
-    DType type[REDUCER_MOST]; /* of the results */
+    uint32_t count; /* values that are reduced together */
+    bool is_simple; /* each result is one operation of its own two parameters: */
+    const Instruction *component[REDUCER_MOST];
+    bool is_wide[REDUCER_MOST]; /* it is done in f32 on narrower floats */
+    DType type[REDUCER_MOST];   /* of the results */
     DType accumulator[REDUCER_MOST];
     bool joins_initial;                 /* the initial value joins in reducer_finish */
     LLVMValueRef initial[REDUCER_MOST]; /* converted to the accumulators' types */

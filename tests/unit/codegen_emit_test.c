@@ -82,6 +82,11 @@ static const char *callees(Arena *a, const char *type)
                      "parameter(2) d = s32[] parameter(3) ROOT e = pred[] compare(a, b), "
                      "direction=LT }\n",
                      text, type, type);
+    text = arena_printf(a,
+                        "%spair { a = %s[] parameter(0) c = %s[] parameter(1) b = %s[] "
+                        "parameter(2) d = %s[] parameter(3) s = %s[] add(a, b) m = %s[] "
+                        "maximum(d, c) ROOT t = (%s[], %s[]) tuple(s, m) }\n",
+                        text, type, type, type, type, type, type, type, type);
     return arena_printf(
         a,
         "%sargmax { a = %s[] parameter(0) i = s32[] parameter(1) b = %s[] parameter(2) "
@@ -412,6 +417,13 @@ static void reductions_fuse(void **state)
               "sb = f32[%s] broadcast(s), dimensions={0} q = f32[%s] divide(e, sb) "
               "l = f32[%s] log(s) ROOT t = (f32[%s], f32[%s], f32[%s]) tuple(q, l, m)",
               n, r, n, n, n, r, n, n, r, n, r, r);
+        /* the initial values join once */
+        CHECK(
+            NULL, "bf16",
+            "p = bf16[%s] parameter(0) q = bf16[%s] parameter(1) y = bf16[] parameter(2) "
+            "ROOT r = (bf16[%s], bf16[%s]) reduce(p, q, y, y), dimensions={1}, "
+            "to_apply=pair",
+            n, n, r, r);
         CHECK(NULL, "f32",
               "p = f32[%s] parameter(0) i = s32[%s] iota(), iota_dimension=1 "
               "n = f32[] constant(-inf) z = s32[] constant(0) "
