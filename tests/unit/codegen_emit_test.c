@@ -418,12 +418,11 @@ static void reductions_fuse(void **state)
               "l = f32[%s] log(s) ROOT t = (f32[%s], f32[%s], f32[%s]) tuple(q, l, m)",
               n, r, n, n, n, r, n, n, r, n, r, r);
         /* the initial values join once */
-        CHECK(
-            NULL, "bf16",
-            "p = bf16[%s] parameter(0) q = bf16[%s] parameter(1) y = bf16[] parameter(2) "
-            "ROOT r = (bf16[%s], bf16[%s]) reduce(p, q, y, y), dimensions={1}, "
-            "to_apply=pair",
-            n, n, r, r);
+        CHECK(NULL, "f32",
+              "p = f32[%s] parameter(0) q = f32[%s] parameter(1) y = f32[] parameter(2) "
+              "ROOT r = (f32[%s], f32[%s]) reduce(p, q, y, y), dimensions={1}, "
+              "to_apply=pair",
+              n, n, r, r);
         CHECK(NULL, "f32",
               "p = f32[%s] parameter(0) i = s32[%s] iota(), iota_dimension=1 "
               "n = f32[] constant(-inf) z = s32[] constant(0) "
