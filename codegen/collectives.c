@@ -40,11 +40,12 @@ static uint32_t add_clique(Variant *v, const Instruction *inst)
             memcmp(b->numbers + c->groups, numbers, n * sizeof *numbers) == 0)
             return i;
     }
-    PlanClique c = {.name = plan_string(b, arena_printf(v->arena, "clique%u", b->cliques_count)),
-                    .mode = (uint32_t)collective_mode(inst),
-                    .group_count = groups.count,
-                    .groups = plan_add_numbers(b, numbers, n),
-                    .number_count = n};
+    PlanClique c = {
+        .name = plan_string(b, arena_printf(v->arena, "clique%u", b->cliques_count)),
+        .mode = (uint32_t)collective_mode(inst),
+        .group_count = groups.count,
+        .groups = plan_add_numbers(b, numbers, n),
+        .number_count = n};
     return plan_add_cliques(b, &c, 1);
 }
 
@@ -169,7 +170,8 @@ static uint32_t add_buffers(Variant *v, const Instruction *inst, PlanCollective 
     for (uint32_t k = 0; k < inst->operand_count; k++) {
         const Shape *s = inst->operands[k]->shape;
         size_t leaf = result_leaf(inst, k);
-        bool empty = shape_bytes(s) == 0 || shape_bytes(shape_leaf(inst->shape, leaf)) == 0;
+        bool empty =
+            shape_bytes(s) == 0 || shape_bytes(shape_leaf(inst->shape, leaf)) == 0;
         if (empty && (c->flags & PLAN_COLLECTIVE_TUPLE) == 0)
             continue;
         args[2 * n] = variant_slice_arg(v, inst->operands[k], 0, PLAN_READ);
@@ -185,7 +187,8 @@ static uint32_t add_buffers(Variant *v, const Instruction *inst, PlanCollective 
 
 static bool add_collective(Variant *v, const Instruction *inst)
 {
-    PlanCollective c = {.dtypes = PLAN_NONE, .channel = inst_int(inst, ATTR_CHANNEL_ID, 0)};
+    PlanCollective c = {.dtypes = PLAN_NONE,
+                        .channel = inst_int(inst, ATTR_CHANNEL_ID, 0)};
     if (!check(v, inst, &c))
         return false;
     if (c.kind == PLAN_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS))
@@ -223,7 +226,8 @@ static uint32_t collective_stream(Variant *v)
 {
     if (v->collective_stream == PLAN_NONE) {
         PlanStream s = {.kind = PLAN_STREAM_COLLECTIVE, .priority = 1};
-        v->collective_stream = has_async(v->module) ? plan_add_streams(&v->plan, &s, 1) : 0;
+        v->collective_stream =
+            has_async(v->module) ? plan_add_streams(&v->plan, &s, 1) : 0;
     }
     return v->collective_stream;
 }

@@ -40,23 +40,24 @@ static int64_t copy_count(const ModuleConfig *c, CollectiveMode mode)
 }
 
 /* The device that id `id` means in copy `copy` of the group. */
-static int64_t device_of(const ModuleConfig *c, CollectiveMode mode, int64_t id, int64_t copy)
+static int64_t device_of(const ModuleConfig *c, CollectiveMode mode, int64_t id,
+                         int64_t copy)
 {
     if (mode == COLLECTIVE_CROSS_REPLICA)
         return id * c->num_partitions + copy;
     return mode == COLLECTIVE_CROSS_PARTITION ? copy * c->num_partitions + id : id;
 }
 
-static Ints expand(Arena *a, const ModuleConfig *c, CollectiveMode mode, Ints ids, int64_t copy)
+static Ints expand(Arena *a, const ModuleConfig *c, CollectiveMode mode, Ints ids,
+                   int64_t copy)
 {
-    int64_t each =
-        mode == COLLECTIVE_CROSS_REPLICA_AND_PARTITION ? c->num_partitions : 1;
+    int64_t each = mode == COLLECTIVE_CROSS_REPLICA_AND_PARTITION ? c->num_partitions : 1;
     int64_t *devices = ARENA_ARRAY(a, int64_t, ids.count * (size_t)each + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < ids.count; i++) {
         for (int64_t k = 0; k < each; k++)
-            devices[n++] = each > 1 ? ids.data[i] * each + k
-                                    : device_of(c, mode, ids.data[i], copy);
+            devices[n++] =
+                each > 1 ? ids.data[i] * each + k : device_of(c, mode, ids.data[i], copy);
     }
     return (Ints){devices, n};
 }

@@ -96,9 +96,9 @@ static Instruction *make_pair(Instruction *inst, OpCode start_op, OpCode done_op
 {
     Computation *comp = inst->parent;
     Arena *a = comp->module->arena;
-    Instruction *start = computation_add(comp, start_op, start_shape(inst, start_op),
-                                         inst->operand_count, inst->operands,
-                                         arena_printf(a, "%s.start", inst->name));
+    Instruction *start =
+        computation_add(comp, start_op, start_shape(inst, start_op), inst->operand_count,
+                        inst->operands, arena_printf(a, "%s.start", inst->name));
     if (start_op == OP_ASYNC_START) {
         inst_set_computation(start, ATTR_CALLS, wrapped(inst));
         const Attr *metadata = inst_attr(inst, ATTR_METADATA);
@@ -154,7 +154,8 @@ bool pass_async_collectives(Module *m, PassContext *cx)
     bool changed = false;
     uint32_t count = m->computation_count;
     for (uint32_t c = 0; c < count; c++) {
-        if (m->computations[c] != NULL && is_program[c] && !m->computations[c]->is_async_wrapped)
+        if (m->computations[c] != NULL && is_program[c] &&
+            !m->computations[c]->is_async_wrapped)
             changed |= make_pairs(m->computations[c], cx->scratch);
     }
     if (changed)
@@ -167,7 +168,8 @@ bool pass_async_collectives(Module *m, PassContext *cx)
 /* It costs no time. */
 static bool is_nop(const Instruction *inst)
 {
-    return inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || inst->op == OP_AFTER_ALL ||
+    return inst->op == OP_PARAMETER || inst->op == OP_CONSTANT ||
+           inst->op == OP_AFTER_ALL ||
            (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE));
 }
 

@@ -47,8 +47,7 @@ static void add_controls(Instruction *to, const Instruction *from)
         return;
     uint32_t n = to->control_count;
     Arena *a = to->parent->module->arena;
-    Instruction **all =
-        ARENA_ARRAY(a, Instruction *, (size_t)n + from->control_count);
+    Instruction **all = ARENA_ARRAY(a, Instruction *, (size_t)n + from->control_count);
     if (n != 0)
         memcpy(all, to->control, n * sizeof *all);
     for (uint32_t i = 0; i < from->control_count; i++) {
@@ -199,7 +198,8 @@ static bool same_pairs(IntLists a, IntLists b)
 {
     bool same = a.count == b.count;
     for (uint32_t i = 0; same && i < a.count; i++)
-        same = a.data[i].data[0] == b.data[i].data[0] && a.data[i].data[1] == b.data[i].data[1];
+        same = a.data[i].data[0] == b.data[i].data[0] &&
+               a.data[i].data[1] == b.data[i].data[1];
     return same;
 }
 
@@ -213,7 +213,8 @@ static Instruction *matching_recv(Sync *s, const Instruction *send, IntLists pai
             inst_bool(recv, ATTR_IS_HOST_TRANSFER) ||
             inst_int(recv, ATTR_CHANNEL_ID, 0) != inst_int(send, ATTR_CHANNEL_ID, 0) ||
             !shape_compatible(recv->shape->elements[0], send->operands[0]->shape) ||
-            !collective_transfer_pairs(s->scratch, recv, &other) || !same_pairs(pairs, other))
+            !collective_transfer_pairs(s->scratch, recv, &other) ||
+            !same_pairs(pairs, other))
             continue;
         return recv;
     }
@@ -232,8 +233,9 @@ static bool convert_transfer(Sync *s, Instruction *send)
     if (send_done == NULL || recv_done == NULL || depends(s, send, recv_done))
         return false;
     Module *m = s->comp->module;
-    Instruction *moved = computation_add(s->comp, OP_COLLECTIVE_PERMUTE,
-                                         send->operands[0]->shape, 1, send->operands, recv->name);
+    Instruction *moved =
+        computation_add(s->comp, OP_COLLECTIVE_PERMUTE, send->operands[0]->shape, 1,
+                        send->operands, recv->name);
     Ints *kept = arena_copy(m->arena, pairs.data, (pairs.count + 1) * sizeof *kept);
     for (uint32_t i = 0; i < pairs.count; i++)
         kept[i].data = arena_copy(m->arena, kept[i].data, 2 * sizeof(int64_t));
@@ -245,8 +247,8 @@ static bool convert_transfer(Sync *s, Instruction *send)
     Instruction *tuple =
         computation_add(s->comp, OP_TUPLE, recv_done->shape, 2, results, recv_done->name);
     Instruction *tokens[1] = {send->operands[1]};
-    Instruction *after = computation_add(s->comp, OP_AFTER_ALL, send_done->shape, 1, tokens,
-                                         send_done->name);
+    Instruction *after = computation_add(s->comp, OP_AFTER_ALL, send_done->shape, 1,
+                                         tokens, send_done->name);
     add_controls(moved, send);
     add_controls(moved, recv);
     uint32_t n = 0;

@@ -48,7 +48,7 @@ typedef struct Motion {
     Computation *caller;
     Instruction *loop;
     int64_t trips, most_bytes; /* -1: not known; limit of stored results */
-    Uses uses; /* of the body */
+    Uses uses;                 /* of the body */
     Accumulator *found;
     uint32_t count;
     uint8_t *replicated; /* by element: 0 not asked, 1 assumed or known, 2 not */
@@ -135,9 +135,9 @@ static bool is_replicated(Motion *c, const Instruction *inst, int depth)
         return true;
     if (inst->op == OP_GET_TUPLE_ELEMENT && inst->operands[0] == c->body->parameters[0])
         return is_element_replicated(c, (uint32_t)inst_int(inst, ATTR_INDEX, 0), depth);
-    bool pure = op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) || inst->op == OP_BROADCAST ||
-                inst->op == OP_REDUCE || inst->op == OP_GET_TUPLE_ELEMENT ||
-                inst->op == OP_TUPLE;
+    bool pure = op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) ||
+                inst->op == OP_BROADCAST || inst->op == OP_REDUCE ||
+                inst->op == OP_GET_TUPLE_ELEMENT || inst->op == OP_TUPLE;
     if (!pure || op_is(inst->op, OPF_RANDOM | OPF_EFFECT) || inst->operand_count == 0)
         return false;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
@@ -209,7 +209,8 @@ static bool same_indices(const Instruction *slice, const Instruction *update)
 }
 
 /* add(x, acc) is the next value of acc, or of the slice of it that acc is. */
-static bool is_accumulation(Motion *c, Instruction *add, const Instruction *x, uint32_t *out)
+static bool is_accumulation(Motion *c, Instruction *add, const Instruction *x,
+                            uint32_t *out)
 {
     Instruction *acc = add->operands[add->operands[0] == x], *last = add;
     if (acc == x)
@@ -252,7 +253,8 @@ static bool only_accumulates(Motion *c, Instruction *reduce, Instruction *x, int
                     return false; /* two sums in one accumulator: one addition is left */
             }
             c->found[c->count++] = (Accumulator){.index = index, .reduce = reduce};
-        } else if (!is_linear(c, next, x) || !only_accumulates(c, reduce, next, depth + 1)) {
+        } else if (!is_linear(c, next, x) ||
+                   !only_accumulates(c, reduce, next, depth + 1)) {
             return false;
         }
     }
@@ -338,7 +340,8 @@ static bool only_stored(Motion *c, Instruction *reduce)
         next->control_count != 0 || user_count(c, x) != 1)
         return false;
     const Instruction *present = next->operands[0];
-    if (present->op != OP_GET_TUPLE_ELEMENT || present->operands[0] != c->body->parameters[0])
+    if (present->op != OP_GET_TUPLE_ELEMENT ||
+        present->operands[0] != c->body->parameters[0])
         return false;
     Accumulator a = {.index = (uint32_t)inst_int(present, ATTR_INDEX, 0),
                      .reduce = reduce,
@@ -396,8 +399,8 @@ static Instruction *zeros(Motion *c, const Shape *s)
 static Instruction *reduce_after(Motion *c, const Accumulator *a, Instruction *local,
                                  Instruction *first)
 {
-    Instruction *sum =
-        computation_add(c->caller, OP_ALL_REDUCE, local->shape, 1, &local, a->reduce->name);
+    Instruction *sum = computation_add(c->caller, OP_ALL_REDUCE, local->shape, 1, &local,
+                                       a->reduce->name);
     for (uint32_t i = 0; i < a->reduce->attr_count; i++)
         inst_set(sum, a->reduce->attrs[i]);
     inst_unset(sum, ATTR_SHARDING);
@@ -447,13 +450,14 @@ static Instruction *reduce_stored(Motion *c, const Accumulator *a, Instruction *
         sum = computation_add(c->caller, OP_CONVERT, stored, 1, &sum, NULL);
     if (whole)
         return sum;
-    Instruction **operands =
-        ARENA_ARRAY(c->scratch, Instruction *, (size_t)s->rank + 2);
+    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, (size_t)s->rank + 2);
     operands[0] = local;
     operands[1] = sum;
     for (uint32_t d = 0; d < s->rank; d++)
-        operands[2 + d] = computation_add_scalar(c->caller, DT_S32, (double)dims[d].start);
-    return computation_add(c->caller, OP_DYNAMIC_UPDATE_SLICE, s, s->rank + 2, operands, NULL);
+        operands[2 + d] =
+            computation_add_scalar(c->caller, DT_S32, (double)dims[d].start);
+    return computation_add(c->caller, OP_DYNAMIC_UPDATE_SLICE, s, s->rank + 2, operands,
+                           NULL);
 }
 
 /* Users of the loop, those before id `made`, get the new values: get-tuple-elements one by one,
@@ -515,7 +519,8 @@ static void rewrite(Motion *c)
     memcpy(init, first, n * sizeof *init);
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->found[i].update == NULL)
-            init[c->found[i].index] = zeros(c, c->loop->shape->elements[c->found[i].index]);
+            init[c->found[i].index] =
+                zeros(c, c->loop->shape->elements[c->found[i].index]);
     }
     const Shape *shape = c->loop->operands[0]->shape;
     c->loop->operands[0] = computation_add(c->caller, OP_TUPLE, shape, n, init, NULL);
@@ -528,7 +533,8 @@ static void rewrite(Motion *c)
                         : reduce_after(c, &c->found[i], values[k], first[k]);
     }
     replace_results(c, values, made);
-    if (old_init->op == OP_TUPLE) /* it would keep accumulators of an outer loop in sight */
+    if (old_init->op ==
+        OP_TUPLE) /* it would keep accumulators of an outer loop in sight */
         remove_if_unused(c->caller, old_init);
     Instruction **forward =
         ARENA_ARRAY(c->scratch, Instruction *, (size_t)c->body->instruction_count + 1);
@@ -594,7 +600,8 @@ bool pass_all_reduce_code_motion(Module *m, PassContext *cx)
         uint32_t n = 0;
         for (uint32_t i = 0; i < count; i++) {
             Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE && calls[inst_called(inst, 1)->id] == 1)
+            if (inst != NULL && inst->op == OP_WHILE &&
+                calls[inst_called(inst, 1)->id] == 1)
                 loops[n++] = inst;
         }
         for (uint32_t i = 0; i < n; i++)

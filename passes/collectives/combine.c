@@ -105,7 +105,8 @@ static bool is_contiguous(const Instruction *inst)
 
 static void key_dimension(Text *t, const Instruction *inst)
 {
-    text_printf(t, " along %lld", is_contiguous(inst) ? -1LL : (long long)dimension_of(inst));
+    text_printf(t, " along %lld",
+                is_contiguous(inst) ? -1LL : (long long)dimension_of(inst));
 }
 
 static void key_gather(Text *t, const Instruction *inst)
@@ -229,7 +230,8 @@ static void merge_metadata(Instruction *to, Instruction *const *members, uint32_
             text_string(&names, names.length == 0 ? "" : ",");
             text_add(&names, m->op_name.data + prefix, m->op_name.length - prefix);
         }
-        int64_t end = m->source_end_line > m->source_line ? m->source_end_line : m->source_line;
+        int64_t end =
+            m->source_end_line > m->source_line ? m->source_end_line : m->source_line;
         bool same = merged->source_file.length == m->source_file.length &&
                     (m->source_file.length == 0 ||
                      memcmp(merged->source_file.data, m->source_file.data,
@@ -249,7 +251,8 @@ static bool has_value(Bytes list, Bytes value)
 {
     for (size_t at = 0; at + value.length <= list.length; at++) {
         bool starts = at == 0 || list.data[at - 1] == ',';
-        bool ends = at + value.length == list.length || list.data[at + value.length] == ',';
+        bool ends =
+            at + value.length == list.length || list.data[at + value.length] == ',';
         if (starts && ends && memcmp(list.data + at, value.data, value.length) == 0)
             return true;
     }
@@ -265,8 +268,7 @@ static void add_entry(Arena *a, DictEntry *entries, uint32_t *count, const DictE
     if (i < *count && strcmp(entries[i].key, e->key) == 0) {
         if (has_value(entries[i].value, e->value))
             return;
-        const char *both =
-            arena_printf(a, "%s,%s", entries[i].value.data, e->value.data);
+        const char *both = arena_printf(a, "%s,%s", entries[i].value.data, e->value.data);
         entries[i].value = (Bytes){both, strlen(both)};
         return;
     }
@@ -331,7 +333,8 @@ static const Shape *fronted(const Combiner *c, const Shape *s, int64_t d)
     return shape_with_layout(c->m->intern, front, s->layout);
 }
 
-static bool differ_in_dimension(const Combiner *c, Instruction *const *members, uint32_t count)
+static bool differ_in_dimension(const Combiner *c, Instruction *const *members,
+                                uint32_t count)
 {
     if (c->kind->op != OP_ALL_GATHER && c->kind->op != OP_REDUCE_SCATTER)
         return false;
@@ -373,7 +376,8 @@ static void combine(Combiner *c, Instruction *const *members, uint32_t count,
             computation_add(c->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &all, NULL);
         inst_set_int(part, ATTR_INDEX, i);
         if (shapes[i] != members[i]->shape)
-            part = computation_add(c->comp, OP_BITCAST, members[i]->shape, 1, &part, NULL);
+            part =
+                computation_add(c->comp, OP_BITCAST, members[i]->shape, 1, &part, NULL);
         forward[members[i]->id] = part;
         edges[members[i]->id] = all;
     }
@@ -381,7 +385,8 @@ static void combine(Combiner *c, Instruction *const *members, uint32_t count,
 
 typedef struct Sweep {
     Combiner *c;
-    uint32_t *mark; /* by id: the last group with a member that the instruction depends on */
+    uint32_t
+        *mark; /* by id: the last group with a member that the instruction depends on */
     uint32_t group;
     Instruction **members;
     uint32_t count;
@@ -417,8 +422,8 @@ static void end_group(Sweep *s)
 static void offer(Sweep *s, Instruction *inst, int64_t bytes)
 {
     bool depends = is_marked(s, inst);
-    bool full = s->count > 0 && (s->bytes + bytes > s->c->most_bytes ||
-                                 s->count >= s->c->most_count);
+    bool full = s->count > 0 &&
+                (s->bytes + bytes > s->c->most_bytes || s->count >= s->c->most_count);
     if (depends || full)
         end_group(s);
     s->members[s->count++] = inst;
@@ -511,8 +516,8 @@ static bool visit(Combiner *c)
         changed = true;
         /* the order is part of the next sweep: ids change, and with them the table */
         computation_sort(c->comp);
-        key_by_id = ARENA_ARRAY(c->scratch, const char *,
-                                (size_t)c->comp->instruction_count + 1);
+        key_by_id =
+            ARENA_ARRAY(c->scratch, const char *, (size_t)c->comp->instruction_count + 1);
         uint32_t again;
         find_keys(c, key_by_id, &again);
     }

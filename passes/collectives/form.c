@@ -121,7 +121,8 @@ void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count
         out[i] = made;
         if (count == 1)
             continue;
-        out[i] = computation_add(f->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &made, NULL);
+        out[i] =
+            computation_add(f->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &made, NULL);
         inst_set_int(out[i], ATTR_INDEX, i);
     }
 }
@@ -131,8 +132,8 @@ static Instruction *gather_results(const Instruction *inst, Instruction **result
 {
     if (!shape_is_tuple(inst->shape))
         return results[0];
-    return computation_add(inst->parent, OP_TUPLE, inst->shape, inst->shape->rank, results,
-                           NULL);
+    return computation_add(inst->parent, OP_TUPLE, inst->shape, inst->shape->rank,
+                           results, NULL);
 }
 
 static const Shape *result_shape(const Instruction *inst, uint32_t k)
@@ -295,7 +296,8 @@ static Instruction *apply(Form *f, const Computation *reducer_of, Instruction *x
         const Instruction *from = order[i];
         const Shape *s = shape_with_dtype(f->m->intern, x->shape, from->shape->dtype);
         if (from->op == OP_PARAMETER) {
-            made[from->id] = form_convert(f, from->parameter == 0 ? x : y, from->shape->dtype);
+            made[from->id] =
+                form_convert(f, from->parameter == 0 ? x : y, from->shape->dtype);
         } else if (from->op == OP_CONSTANT) {
             Instruction *c = computation_add_constant(f->comp, from->literal, NULL);
             made[from->id] = form_unary(OP_BROADCAST, s, c);
@@ -374,8 +376,8 @@ static Instruction *reduce_here(Form *f, Instruction *inst)
                      : form_add_front(f, x);
         const Shape *all = form_with_front(f, pieces->shape, size);
         Instruction *moved;
-        form_collective(f, inst, scatters ? OP_ALL_TO_ALL : OP_ALL_GATHER, 1, &pieces, &all,
-                       &moved);
+        form_collective(f, inst, scatters ? OP_ALL_TO_ALL : OP_ALL_GATHER, 1, &pieces,
+                        &all, &moved);
         if (!scatters && inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
             inst_set(moved, *inst_attr(inst, ATTR_USE_GLOBAL_DEVICE_IDS));
         inst_set_ints(moved, ATTR_DIMENSIONS, &(int64_t){0}, 1);
@@ -394,8 +396,9 @@ static Instruction *known_reduction(Form *f, Instruction *inst)
     OpCode op = collective_reduction(by);
     DType own = by->root->shape->dtype;
     DType wanted = reduced_in(f, own);
-    bool known = op == OP_ADD || ((op == OP_MULTIPLY || op == OP_MINIMUM || op == OP_MAXIMUM) &&
-                                  !dtype_is_complex(own));
+    bool known =
+        op == OP_ADD || ((op == OP_MULTIPLY || op == OP_MINIMUM || op == OP_MAXIMUM) &&
+                         !dtype_is_complex(own));
     if (!known)
         return reduce_here(f, inst);
     bool differs = wanted != own;
@@ -453,8 +456,8 @@ static bool visit(Form *f, Computation *comp)
     }
     if (!changed)
         return false;
-    forward =
-        arena_grow(f->scratch, forward, &capacity, comp->instruction_count, sizeof *forward);
+    forward = arena_grow(f->scratch, forward, &capacity, comp->instruction_count,
+                         sizeof *forward);
     computation_replace(comp, forward);
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         if (forward[i] != NULL)

@@ -17,7 +17,8 @@ const Shape *form_array(Form *f, DType t, uint32_t rank, const int64_t *dims);
 /* The shape with another first dimension. */
 const Shape *form_with_front(Form *f, const Shape *s, int64_t n);
 Instruction *form_unary(OpCode op, const Shape *s, Instruction *x);
-Instruction *form_reshape(const Shape *s, Instruction *x); /* x itself if it has the shape */
+Instruction *form_reshape(const Shape *s,
+                          Instruction *x); /* x itself if it has the shape */
 Instruction *form_convert(Form *f, Instruction *x, DType t);
 Instruction *form_add_front(Form *f, Instruction *x); /* a dimension of size 1 in front */
 /* The scalar `op`, one of add, multiply, minimum, maximum, of two values of type t. */

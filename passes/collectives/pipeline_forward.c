@@ -27,8 +27,8 @@ enum { CHAIN_MOST = 32 };
 typedef struct Stage {
     Instruction *chain[CHAIN_MOST]; /* [0] the collective ... [count - 1] the update */
     uint32_t count;
-    uint32_t index;   /* element of the loop that it stores into */
-    uint32_t element; /* first of those added: the operand, then one for each index */
+    uint32_t index;    /* element of the loop that it stores into */
+    uint32_t element;  /* first of those added: the operand, then one for each index */
     Instruction *base; /* what is updated: the element, or a barrier around it */
 } Stage;
 
@@ -111,19 +111,20 @@ static bool find_stage(Pipeline *p, Instruction *inst, Stage *s)
         next = only_user(p, next);
     }
     if (next == NULL || next->op != OP_DYNAMIC_UPDATE_SLICE || next->control_count != 0 ||
-        next->operands[1] != s->chain[s->count - 1] || only_user(p, next) != p->body->root)
+        next->operands[1] != s->chain[s->count - 1] ||
+        only_user(p, next) != p->body->root)
         return false;
     s->chain[s->count++] = next;
     s->base = next->operands[0];
     const Instruction *element = s->base;
     if (element->op == OP_OPT_BARRIER && only_user(p, element) == next)
         element = element->operands[0];
-    if (element->op != OP_GET_TUPLE_ELEMENT || element->operands[0] != p->body->parameters[0] ||
-        user_count(p, element) != 1)
+    if (element->op != OP_GET_TUPLE_ELEMENT ||
+        element->operands[0] != p->body->parameters[0] || user_count(p, element) != 1)
         return false;
     s->index = (uint32_t)inst_int(element, ATTR_INDEX, 0);
-    return p->body->root->operands[s->index] == next && !is_read_by_condition(p, s->index) &&
-           is_only_reader(p, s->index, element);
+    return p->body->root->operands[s->index] == next &&
+           !is_read_by_condition(p, s->index) && is_only_reader(p, s->index, element);
 }
 
 /* The body may be written out once more: it starts no loops and has no effects. */
@@ -181,7 +182,8 @@ static Instruction **peel(Pipeline *p)
     Instruction **order = computation_post_order(p->body, p->scratch, &n);
     Instruction **made =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->body->instruction_count + 1);
-    bool *left_out = ARENA_ARRAY(p->scratch, bool, (size_t)p->body->instruction_count + 1);
+    bool *left_out =
+        ARENA_ARRAY(p->scratch, bool, (size_t)p->body->instruction_count + 1);
     for (uint32_t i = 0; i < p->count; i++) {
         for (uint32_t k = 0; k < p->stages[i].count; k++)
             left_out[p->stages[i].chain[k]->id] = true;
@@ -210,8 +212,8 @@ static Instruction **peel(Pipeline *p)
 static const Shape *longer_shape(const Pipeline *p)
 {
     const Shape *old = p->loop->shape;
-    const Shape **shapes = ARENA_ARRAY(p->scratch, const Shape *,
-                                       (size_t)old->rank + p->added_count + 1);
+    const Shape **shapes =
+        ARENA_ARRAY(p->scratch, const Shape *, (size_t)old->rank + p->added_count + 1);
     memcpy(shapes, old->elements, old->rank * sizeof *shapes);
     for (uint32_t i = 0; i < p->added_count; i++)
         shapes[old->rank + i] = p->added[i]->shape;
@@ -258,9 +260,10 @@ static Instruction *finish(Pipeline *p, const Stage *s)
     operands[0] = base;
     operands[1] = x;
     for (uint32_t k = 2; k < old->operand_count; k++)
-        operands[k] = is_saved(old->operands[k])
-                          ? base /* taken below */
-                          : computation_add_constant(p->caller, old->operands[k]->literal, NULL);
+        operands[k] =
+            is_saved(old->operands[k])
+                ? base /* taken below */
+                : computation_add_constant(p->caller, old->operands[k]->literal, NULL);
     Instruction *update =
         computation_add_like(p->caller, old, old->shape, old->operand_count, operands);
     take_indices(s, old, update, p->loop);
@@ -302,10 +305,10 @@ static void replace_loop(Pipeline *p, Instruction *old, uint32_t made)
         if (values[i] == NULL)
             values[i] = take_element(p->loop, i);
     }
-    Instruction *tuple = computation_add(p->caller, OP_TUPLE, old->shape, old->shape->rank,
-                                         values, NULL);
-    Instruction **forward = ARENA_ARRAY(p->scratch, Instruction *,
-                                        (size_t)p->caller->instruction_count + 1);
+    Instruction *tuple =
+        computation_add(p->caller, OP_TUPLE, old->shape, old->shape->rank, values, NULL);
+    Instruction **forward =
+        ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->caller->instruction_count + 1);
     for (uint32_t i = 0; i < made; i++) {
         Instruction *inst = p->caller->instructions[i];
         if (inst != NULL && inst->op == OP_GET_TUPLE_ELEMENT && inst->operands[0] == old)
@@ -348,7 +351,8 @@ static bool visit_loop(Module *m, PassContext *cx, Instruction *loop)
                   .body = inst_called(loop, 1)};
     uint32_t candidates = 0;
     for (uint32_t i = 0; i < p.body->instruction_count; i++)
-        candidates += p.body->instructions[i] != NULL && is_candidate(p.body->instructions[i]);
+        candidates +=
+            p.body->instructions[i] != NULL && is_candidate(p.body->instructions[i]);
     if (trips < 1 || candidates == 0 || loop->control_count != 0 ||
         !shape_is_tuple(loop->shape) || !may_peel(p.body))
         return false;
@@ -356,7 +360,8 @@ static bool visit_loop(Module *m, PassContext *cx, Instruction *loop)
     p.stages = ARENA_ARRAY(cx->scratch, Stage, (size_t)candidates);
     for (uint32_t i = 0; i < p.body->instruction_count; i++) {
         Instruction *inst = p.body->instructions[i];
-        if (inst != NULL && is_candidate(inst) && find_stage(&p, inst, &p.stages[p.count]))
+        if (inst != NULL && is_candidate(inst) &&
+            find_stage(&p, inst, &p.stages[p.count]))
             p.count++;
     }
     if (p.count == 0)
@@ -377,7 +382,8 @@ bool pass_collective_pipeliner(Module *m, PassContext *cx)
         Instruction **loops = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
         for (uint32_t i = 0; i < count; i++) {
             Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE && calls[inst_called(inst, 0)->id] == 1 &&
+            if (inst != NULL && inst->op == OP_WHILE &&
+                calls[inst_called(inst, 0)->id] == 1 &&
                 calls[inst_called(inst, 1)->id] == 1)
                 loops[n++] = inst;
         }

@@ -25,7 +25,8 @@ static Instruction *binary(OpCode op, const Shape *s, Instruction *x, Instructio
     return computation_add(x->parent, op, s, 2, operands, NULL);
 }
 
-static Instruction *compare(const Shape *s, Instruction *x, Instruction *y, int64_t direction)
+static Instruction *compare(const Shape *s, Instruction *x, Instruction *y,
+                            int64_t direction)
 {
     Instruction *c = binary(OP_COMPARE, s, x, y);
     inst_set_int(c, ATTR_DIRECTION, direction);
@@ -60,7 +61,8 @@ static Instruction *splat(Form *f, const Shape *s, int64_t value)
 
 /* The senders' entries that are about this device, one behind the other, along dimension 0 of
  * the table. */
-static Instruction *entries(Ragged *r, const Instruction *inst, uint32_t operand, int64_t groups)
+static Instruction *entries(Ragged *r, const Instruction *inst, uint32_t operand,
+                            int64_t groups)
 {
     Form *f = r->f;
     int64_t n = r->pieces->dims[0];
@@ -86,16 +88,16 @@ static Instruction *sources(Ragged *r, const Instruction *inst, int64_t groups)
     Instruction *covers =
         binary(OP_AND, r->flags, compare(r->flags, row, to, DIRECTION_GE),
                compare(r->flags, row, end, DIRECTION_LT));
-    Instruction *sender = binary(OP_DIVIDE, r->table, iota(f, r->table, 0),
-                                 splat(f, r->table, n / groups));
-    Instruction *at =
-        binary(OP_MULTIPLY, r->table, sender, splat(f, r->table, rows));
+    Instruction *sender =
+        binary(OP_DIVIDE, r->table, iota(f, r->table, 0), splat(f, r->table, n / groups));
+    Instruction *at = binary(OP_MULTIPLY, r->table, sender, splat(f, r->table, rows));
     at = binary(OP_ADD, r->table, at, from);
     at = binary(OP_ADD, r->table, at, binary(OP_SUBTRACT, r->table, row, to));
     at = select(covers, at, splat(f, r->table, -1));
     Instruction *operands[2] = {at, computation_add_scalar(f->comp, DT_S64, -1)};
-    Instruction *most = computation_add(
-        f->comp, OP_REDUCE, form_array(f, DT_S64, 1, r->table->dims + 1), 2, operands, NULL);
+    Instruction *most =
+        computation_add(f->comp, OP_REDUCE, form_array(f, DT_S64, 1, r->table->dims + 1),
+                        2, operands, NULL);
     inst_set_ints(most, ATTR_DIMENSIONS, &(int64_t){0}, 1);
     inst_set_computation(most, ATTR_TO_APPLY, form_reducer(f, OP_MAXIMUM, DT_S64));
     return most;
@@ -146,6 +148,7 @@ Instruction *form_ragged(Form *f, const Instruction *inst)
     Instruction *rows = rows_at(f, gathered, at, out);
     const Shape *one = form_array(f, DT_PRED, 1, out->dims);
     Instruction *is_sent = compare(one, at, splat(f, at->shape, 0), DIRECTION_GE);
-    is_sent = broadcast(shape_with_dtype(f->m->intern, out, DT_PRED), is_sent, &(int64_t){0});
+    is_sent =
+        broadcast(shape_with_dtype(f->m->intern, out, DT_PRED), is_sent, &(int64_t){0});
     return select(is_sent, rows, output);
 }

@@ -3,12 +3,12 @@
  *   u = f(p)  v = in_place_update(p)      (p dies here)
  *   ->  u first: afterwards p's buffer holds v, and no copy is needed
  *
- * Where something is asynchronous it starts as early as its operands are there, and is waited for
- * as late as possible. Otherwise two orders are made of each computation and the one that needs less memory is taken: the order
- * that the instructions have, and one that prefers at each step what frees most. Both keep
- * operands and control predecessors first, and read a value that is replaced in place - by an
- * update, or by the next step of a loop or the donated result - before that happens, where this is
- * possible at all.
+ * Where something is asynchronous it starts as early as its operands are there, and is waited
+ * for as late as possible. Otherwise two orders are made of each computation and the one that
+ * needs less memory is taken: the order that the instructions have, and one that prefers at each
+ * step what frees most. All keep operands and control predecessors first, and read a value that
+ * is replaced in place - by an update, or by the next step of a loop or the donated result -
+ * before that happens, where this is possible at all.
  *
  * Needs: fused. Keeps: everything. Yields: is_scheduled. Ends: one sweep. */
 #include "passes/schedule/schedule.h"
