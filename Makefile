@@ -136,16 +136,15 @@ check-random: $(B)/tests/random $(GXEMU)
 	@$(B)/tests/random -j $(J) -o $(B)/random $(or $(ARGS),-t 60) 2>$(B)/random/unsupported.log
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
-FUZZ_C   := $(filter-out tests/fuzz/main.c,$(wildcard tests/fuzz/*.c))
+FUZZ_C   := $(wildcard tests/fuzz/*.c)
 FUZZ_LIB := $(call obj,$(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/report.c,$(wildcard frontend/*.c)) \
               $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
-$(B)/obj/libfuzz.a: $(FUZZ_LIB)
-	$(archive)
-$(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(B)/obj/libfuzz.a
+FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
+$(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
-fuzzers: $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
+fuzzers: $(FUZZERS)
 fuzz:
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers

@@ -280,7 +280,7 @@ const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
     a.visits = ARENA_ARRAY(arena, Visit, a.visit_most);
     find_heroes(&a, main);
     *why = "it reduces nothing";
-    if (a.plan->rows == 0)
+    if (a.plan->rows == 0 || a.plan->columns == 0) /* only initial values */
         return NULL;
     a.row = ix_dim(a.cx, 0, (Range){0, a.plan->rows - 1});
     a.column =

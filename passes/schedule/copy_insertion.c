@@ -178,6 +178,17 @@ static Source origin_of(Source s)
     }
 }
 
+/* The same through loops, whose values lie where their initial values do. */
+static Source beginning_of(Source s)
+{
+    for (;;) {
+        s = origin_of(s);
+        if (s.inst->op != OP_WHILE)
+            return s;
+        s = value_source(s.inst->operands[0], s.leaf);
+    }
+}
+
 /* The fusion reads this value only where it writes result `leaf`. */
 static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf, Source operand)
 {
@@ -200,7 +211,7 @@ static bool follows(CopyInsertion *ci, Source next, Source present)
         return true;
     if (!is_made_here(next))
         return false;
-    Source origin = origin_of(next);
+    Source origin = beginning_of(next);
     if (origin.inst == present.inst && origin.leaf == present.leaf)
         return true;
     if (origin.inst->op == OP_PARAMETER)

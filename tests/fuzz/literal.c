@@ -26,8 +26,8 @@ static void check(Arena *a, const uint8_t *data, size_t size)
         return;
     const char *once = literal_text(a, l);
     const Literal *again = read(a, shape, once);
-    PROMISE(again != NULL, "%s constant(%s) is printed as %s, which is refused", shape, text,
-            once);
+    PROMISE(again != NULL, "%s constant(%s) is printed as %s, which is refused", shape,
+            text, once);
     PROMISE(literal_equal(l, again), "%s constant(%s), then %s", shape, once,
             literal_text(a, again));
 }

@@ -18,8 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fwrite(data + 1, 1, size - 1, f);
     fclose(f);
     void *out = NULL;
-    bool good =
-        npy_read(path, types[data[0] % 6], (data[0] >> 4) % 3, dims, &out, error, sizeof error);
+    bool good = npy_read(path, types[data[0] % 6], (data[0] >> 4) % 3, dims, &out, error,
+                         sizeof error);
     PROMISE(good || error[0] != '\0', "no array and no message");
     if (good)
         free(out);

@@ -34,7 +34,8 @@ static void check(Arena *a, const char *text, size_t size)
     (void)module_print(a, m, PRINT_SHORT, NULL);
     (void)module_print(a, m, PRINT_CANONICAL, NULL);
     Module *again = read(a, once, length, &d);
-    PROMISE(again != NULL, "what was printed is refused: %s\n%s", diag_render(d, false), once);
+    PROMISE(again != NULL, "what was printed is refused: %s\n%s", diag_render(d, false),
+            once);
     const char *twice = module_print(a, again, PRINT_DEFAULT, NULL);
     PROMISE(strcmp(once, twice) == 0, "printed\n%s\nthen\n%s", once, twice);
 }

@@ -316,6 +316,7 @@ typedef struct Running {
     gxrt_program *program;
     gxrt_session *session;
     gxrt_buffer arguments[256], results[16];
+    bool donated[16]; /* the result is in an argument's buffer */
     size_t argument_count, result_count;
 } Running;
 
@@ -363,6 +364,11 @@ static gxrt_status run(Check *c, Running *r, Literal *result)
         gxrt_program_get_result(r->program, i, &v);
         r->results[i] =
             (gxrt_buffer){.struct_size = sizeof r->results[i], .bytes = v.bytes};
+        if (v.alias >= 0 && (v.must_alias || c->data % 2 == 0)) { /* donated */
+            r->results[i] = r->arguments[v.alias];
+            r->donated[i] = true;
+            continue;
+        }
         st = gxrt_allocate(r->session, 0, v.bytes, &r->results[i].data);
     }
     gxrt_run job = {.struct_size = sizeof job,
@@ -383,8 +389,10 @@ static void clean(Running *r)
 {
     for (size_t i = 0; i < r->argument_count && r->session != NULL; i++)
         gxrt_free(r->session, 0, r->arguments[i].data);
-    for (size_t i = 0; i < r->result_count && r->session != NULL; i++)
-        gxrt_free(r->session, 0, r->results[i].data);
+    for (size_t i = 0; i < r->result_count && r->session != NULL; i++) {
+        if (!r->donated[i])
+            gxrt_free(r->session, 0, r->results[i].data);
+    }
     gxrt_session_destroy(r->session);
     gxrt_program_destroy(r->program);
 }

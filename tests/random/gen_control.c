@@ -193,7 +193,7 @@ void gen_fusion(Gen *g)
     grow_with(inner, n + 3 + (int)below(g, 6), true);
     Value *last = &inner->values[inner->count - 1];
     Value root = *last;
-    if (elements_of(&root) > MAX_ELEMENTS)
+    if (elements_of(&root) > g->shared->most_elements)
         root.depth = MAX_DEPTH;
     finish(inner, &root, "fused", name);
     names(arguments, n, text);
@@ -410,25 +410,73 @@ void gen_while(Gen *g)
 
 /* -- the module ------------------------------------------------------------------------------- */
 
-static void entry_root(Gen *g)
+/* A result in some layout: a copy, if it is not the default one. Its shape goes to `shape`. */
+static void lay_out(Gen *g, Value *v, char name[32], char shape[320], char layout[24])
 {
-    Value *roots[8];
-    int n = 0;
-    char shape[1024];
-    char text[512];
-    for (int i = g->count; i-- > 0 && n < 6;) {
-        if (chance(g, g->values[i].used ? 15 : 60))
-            roots[n++] = &g->values[i];
+    char plain[128];
+    snprintf(name, 32, "%s", v->name);
+    snprintf(shape, 320, "%s", shape_of(v, plain));
+    layout[0] = '\0';
+    if (v->rank < 2 || !chance(g, 20))
+        return;
+    int64_t order[MAX_RANK];
+    char text[128];
+    for (int i = 0; i < v->rank; i++) {
+        int at = (int)below(g, i + 1);
+        order[i] = order[at];
+        order[at] = i;
     }
-    if (n == 0)
-        roots[n++] = &g->values[g->count - 1];
-    if (n == 1 && chance(g, 50)) {
-        say(g, "  ROOT root = %s copy(%s)\n", shape_of(roots[0], shape), roots[0]->name);
+    snprintf(layout, 24, "%.20s", list(order, v->rank, text));
+    snprintf(shape, 320, "%s{%s}", plain, text);
+    snprintf(name, 32, "l%d", g->shared->next_id++);
+    say(g, "  %s = %s copy(%s)\n", name, shape, v->name);
+}
+
+/* Gives result i a parameter's buffer that nothing else got. */
+static void alias(Gen *g, const Value *v, const char *layout, int i)
+{
+    char *all = g->shared->aliases;
+    size_t at = strlen(all);
+    for (int k = 0; k < g->count && at < 400; k++) {
+        const Value *p = &g->values[k];
+        if (p->parameter == 0 || p->type != v->type || p->rank != v->rank ||
+            p->layout[0] == '!' ||
+            memcmp(p->dims, v->dims, sizeof p->dims[0] * (size_t)p->rank) != 0 ||
+            strcmp(p->layout, layout) != 0)
+            continue;
+        snprintf(all + at, sizeof g->shared->aliases - at, "%s{%d}: (%d, {}, %s-alias)",
+                 at ? ", " : "", i, p->parameter - 1, chance(g, 70) ? "may" : "must");
+        g->values[k].layout[0] = '!'; /* taken */
         return;
     }
-    tuple_shape(roots, n, shape);
-    names(roots, n, text);
-    say(g, "  ROOT root = %s tuple(%s)\n", shape, text);
+}
+
+static void entry_root(Gen *g)
+{
+    char names_text[512] = "";
+    char shapes[2048] = "";
+    size_t at = 0;
+    size_t shapes_at = 0;
+    int n = 0;
+    for (int i = g->count; i-- > 0 && n < 6;) {
+        if (!chance(g, g->values[i].used ? 15 : 60) && (i > 0 || n > 0))
+            continue;
+        char name[32];
+        char shape[320];
+        char layout[24];
+        lay_out(g, &g->values[i], name, shape, layout);
+        if (chance(g, 40))
+            alias(g, &g->values[i], layout, n);
+        at += (size_t)snprintf(names_text + at, sizeof names_text - at, "%s%s",
+                               n ? ", " : "", name);
+        shapes_at += (size_t)snprintf(shapes + shapes_at, sizeof shapes - shapes_at,
+                                      "%s%s", n ? ", " : "", shape);
+        n++;
+    }
+    if (n == 1 && g->shared->aliases[0] == '\0' && chance(g, 50))
+        say(g, "  ROOT root = %s copy(%s)\n", shapes, names_text);
+    else
+        say(g, "  ROOT root = (%s) tuple(%s)\n", shapes, names_text);
 }
 
 char *generate(uint64_t seed)
@@ -438,8 +486,8 @@ char *generate(uint64_t seed)
     Shared shared = {.random = {seed * UINT64_C(0x9e3779b97f4a7c15) + 1}};
     random_bits(&shared.random);
     shared.has_special = random_chance(&shared.random, 35);
+    shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
     shared.head = open_memstream(&text, &size);
-    fprintf(shared.head, "HloModule random_%llu\n\n", (unsigned long long)seed);
     Gen *g = calloc(1, sizeof *g);
     g->shared = &shared;
     g->entry = true;
@@ -449,5 +497,11 @@ char *generate(uint64_t seed)
     fprintf(shared.head, "ENTRY main {\n");
     end(g);
     fclose(shared.head);
-    return text;
+    char *all = malloc(size + sizeof shared.aliases + 200);
+    bool aliased = shared.aliases[0] != '\0';
+    sprintf(all, "HloModule random_%llu%s%s%s\n\n%s", (unsigned long long)seed,
+            aliased ? ", input_output_alias={ " : "", shared.aliases, aliased ? " }" : "",
+            text);
+    free(text);
+    return all;
 }

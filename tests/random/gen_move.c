@@ -31,7 +31,7 @@ void gen_broadcast(Gen *g)
     for (int i = 0; i <= a->rank; i++) {
         while (rank + a->rank - i < 4 && chance(g, i == a->rank && rank == i ? 80 : 30)) {
             dims[rank] = 1 + below(g, 6);
-            if (n * dims[rank] > MAX_ELEMENTS)
+            if (n * dims[rank] > g->shared->most_elements)
                 dims[rank] = 1;
             n *= dims[rank++];
         }
@@ -139,7 +139,7 @@ void gen_pad(Gen *g)
             at +=
                 (size_t)snprintf(text + at, sizeof text - at, "_%lld", (long long)inner);
     }
-    if (n > 4 * MAX_ELEMENTS)
+    if (n > 4 * g->shared->most_elements)
         return;
     Value *v = emit(g, a->type, a->rank, dims, "pad(%s, %s), padding=%s", a->name,
                     p->name, text);
@@ -173,7 +173,7 @@ void gen_concatenate(Gen *g)
         Value facts = *v;
         moved(v, &facts, parts[i]);
     }
-    if (elements_of(v) > 4 * MAX_ELEMENTS)
+    if (elements_of(v) > 4 * g->shared->most_elements)
         v->depth = MAX_DEPTH;
 }
 
@@ -296,7 +296,7 @@ static bool choose_windows(Gen *g, const Value *a, const Value *indices, Windows
         w->dims[window_first ? w->offsets + i : i] = indices->dims[i];
     for (int i = 0; i < w->rank; i++)
         n *= w->dims[i];
-    return n <= MAX_ELEMENTS;
+    return n <= g->shared->most_elements;
 }
 
 static Value *window_indices(Gen *g, const Value *a)

@@ -197,7 +197,7 @@ static bool choose_window(Gen *g, const Value *a, bool dilate, Win *w)
         w->text, sizeof w->text,
         "window={size=%.50s stride=%.50s pad=%.50s lhs_dilate=%.50s rhs_dilate=%.50s}",
         part[0], part[1], part[2], part[3], part[4]);
-    return w->total <= 4 * MAX_ELEMENTS;
+    return w->total <= 4 * g->shared->most_elements;
 }
 
 void gen_reduce_window(Gen *g)
@@ -291,7 +291,7 @@ void gen_dot(Gen *g)
         out[rank++] = free_size;
     for (int i = 0; i < rank; i++)
         work *= out[i];
-    if (work * (n + 1) > 16 * MAX_ELEMENTS || rank > MAX_RANK)
+    if (work * (n + 1) > 16 * g->shared->most_elements || rank > MAX_RANK)
         return;
     Value like = {.rank = b_rank};
     memcpy(like.dims, bdims, sizeof like.dims);

@@ -78,16 +78,19 @@ DType any_type(Gen *g)
 void any_dims(Gen *g, int *rank, int64_t *dims)
 {
     static const int sizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 8, 16, 17, 32, 33, 64};
+    static const int large[] = {1,  3,   8,   16,  31,  32,  33,   64,
+                                65, 100, 128, 129, 256, 257, 1000, 1024};
+    const int *from = g->shared->most_elements > 10000 && chance(g, 70) ? large : sizes;
     *rank = (int)below(g, 5);
     int64_t n = 1;
     for (int i = 0; i < *rank; i++) {
-        dims[i] = chance(g, 1) ? 0 : sizes[below(g, 16)];
-        if (n * dims[i] > MAX_ELEMENTS)
+        dims[i] = chance(g, 1) ? 0 : from[below(g, 16)];
+        if (n * dims[i] > g->shared->most_elements)
             dims[i] = 1;
         n *= dims[i];
     }
     if (*rank > 0 && chance(g, 3))
-        dims[*rank - 1] = n == 0 ? 0 : 1 + below(g, 1 + MAX_ELEMENTS / n);
+        dims[*rank - 1] = n == 0 ? 0 : 1 + below(g, 1 + g->shared->most_elements / n);
 }
 
 /* -- text ------------------------------------------------------------------------------------- */
@@ -391,8 +394,10 @@ static Value *new_parameter(Gen *g, DType t, int rank, const int64_t *dims)
             order[i] = order[at];
             order[at] = i;
         }
-        say(g, "{%s}", list(order, rank, text));
+        snprintf(v->layout, sizeof v->layout, "%.20s", list(order, rank, text));
+        say(g, "{%s}", text);
     }
+    v->parameter = g->parameters + 1;
     say(g, " parameter(%d)\n", g->parameters++);
     return v;
 }

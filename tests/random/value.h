@@ -9,7 +9,7 @@
 
 #include "tests/random/random.h"
 
-enum { MAX_RANK = 6, MAX_VALUES = 512, MAX_ELEMENTS = 4096, MAX_DEPTH = 5 };
+enum { MAX_RANK = 6, MAX_VALUES = 512, MAX_DEPTH = 5 };
 
 typedef struct Value {
     char name[24];
@@ -21,6 +21,8 @@ typedef struct Value {
     bool special;    /* may hold NaN, infinities, anything */
     bool pure;       /* bits are those of an input: -0 and NaN payloads are known */
     bool used;
+    int parameter;   /* its number + 1; 0: none */
+    char layout[24]; /* of a parameter: minor to major; empty: the default */
 } Value;
 
 typedef struct Shared {
@@ -30,6 +32,8 @@ typedef struct Shared {
     char reducers[64][40]; /* made so far */
     int reducer_count;
     bool has_special;
+    char aliases[512];     /* of results with parameters, as in the header */
+    int64_t most_elements; /* of an array; most modules are small */
 } Shared;
 
 /* One computation in the making. */
