@@ -455,23 +455,25 @@ static void put_window(Reader *r, Message window)
 static void put_label(Reader *r, Message m, const char *letters, uint32_t first,
                       uint32_t second, uint32_t spatial)
 {
+    enum { RANK_MAX = 32 };
     Ints places = get_ints(r, m, spatial);
-    size_t rank = places.count + 2;
-    char *text = arena_alloc(r->a, rank + 1);
-    int64_t a = get_int(m, first), b = get_int(m, second);
-    bool fits = a >= 0 && b >= 0 && (size_t)a < rank && (size_t)b < rank && rank < 12;
-    if (fits) {
-        text[a] = letters[0];
-        text[b] = letters[1];
+    char text[RANK_MAX + 1];
+    size_t rank = 0;
+    bool fits = places.count <= 10;
+    memset(text, '?', sizeof text); /* a dimension that nothing names */
+    for (uint32_t i = 0; fits && i < places.count + 2; i++) {
+        int64_t at = i == 0   ? get_int(m, first)
+                     : i == 1 ? get_int(m, second)
+                              : places.data[i - 2];
+        fits = at >= 0 && at < RANK_MAX && text[at] == '?';
+        if (!fits)
+            break;
+        text[at] = i < 2 ? letters[i] : "0123456789"[i - 2];
+        rank = (size_t)at >= rank ? (size_t)at + 1 : rank;
     }
-    for (uint32_t i = 0; fits && i < places.count; i++) {
-        fits = places.data[i] >= 0 && (size_t)places.data[i] < rank;
-        if (fits)
-            text[places.data[i]] = (char)('0' + i);
-    }
-    if (!fits || strlen(text) != rank)
+    if (!fits)
         trouble(r, "the dimension numbers of a convolution are wrong");
-    text_string(&r->t, text);
+    text_add(&r->t, text, rank);
 }
 
 static void put_labels(Reader *r, Message m)
@@ -481,6 +483,44 @@ static void put_labels(Reader *r, Message m)
     put_label(r, m, "io", 3, 4, 6);
     text_string(&r->t, "->");
     put_label(r, m, "bf", 9, 10, 12);
+}
+
+static Metadata read_metadata(Reader *r, Message m)
+{
+    return (Metadata){.op_type = get_bytes(m, 1),
+                      .op_name = get_bytes(m, 2),
+                      .source_file = get_bytes(m, 3),
+                      .source_line = get_int(m, 4),
+                      .profile_types = get_ints(r, m, 5),
+                      .deduplicated_name = get_bytes(m, 12),
+                      .stack_frame_id = get_int(m, 15),
+                      .scheduling_name = get_bytes(m, 16),
+                      .source_end_line = get_int(m, 17),
+                      .source_column = get_int(m, 18),
+                      .source_end_column = get_int(m, 19)};
+}
+
+static void put_sharding_metadata(Reader *r, Message s)
+{
+    bool first = true;
+    for (size_t i = 0; i < s.count; i++) {
+        if (s.fields[i].number != 7)
+            continue;
+        Metadata metadata = read_metadata(r, scan(r, s.fields[i].bytes));
+        text_string(&r->t, first ? " metadata={{" : ", {");
+        metadata_print(&r->t, &metadata);
+        text_char(&r->t, '}');
+        first = false;
+    }
+    text_string(&r->t, first ? "" : "}");
+}
+
+static void put_sparsity_side(Reader *r, Message side, const char *name)
+{
+    if (side.count != 0)
+        text_printf(&r->t, "%s={sparsity=%lldx%lld dimension=%lld stride=%lld} ", name,
+                    (long long)get_int(side, 1), (long long)get_int(side, 2),
+                    (long long)get_int(side, 3), (long long)get_int(side, 4));
 }
 
 static void put_sharding(Reader *r, Message s)
@@ -540,6 +580,7 @@ static void put_sharding(Reader *r, Message s)
     if (get_int(s, 11) != 0)
         text_printf(t, " %s %lld", get_int(s, 13) == 0 ? "shard_as" : "shard_like",
                     (long long)get_int(s, 12));
+    put_sharding_metadata(r, s);
     text_char(t, '}');
 }
 
@@ -632,21 +673,6 @@ static void put_aliasing(Reader *r, Message m, uint32_t field, bool kinds)
                                                 : "}, may-alias)");
         first = false;
     }
-}
-
-static Metadata read_metadata(Reader *r, Message m)
-{
-    return (Metadata){.op_type = get_bytes(m, 1),
-                      .op_name = get_bytes(m, 2),
-                      .source_file = get_bytes(m, 3),
-                      .source_line = get_int(m, 4),
-                      .profile_types = get_ints(r, m, 5),
-                      .deduplicated_name = get_bytes(m, 12),
-                      .stack_frame_id = get_int(m, 15),
-                      .scheduling_name = get_bytes(m, 16),
-                      .source_end_line = get_int(m, 17),
-                      .source_column = get_int(m, 18),
-                      .source_end_column = get_int(m, 19)};
 }
 
 static void put_dict(Reader *r, Message m)
@@ -865,6 +891,17 @@ static void put_special(Reader *r, const OpAttr *row, Message inst)
         put_attribute_name(r, row->id);
         put_literal(r, get_message(r, inst, 8), true);
         break;
+    case ATTR_SPARSITY_CONFIG: {
+        Message m = get_message(r, inst, 98);
+        if (m.count == 0)
+            break;
+        put_attribute_name(r, row->id);
+        text_char(t, '{');
+        put_sparsity_side(r, get_message(r, m, 1), "lhs");
+        put_sparsity_side(r, get_message(r, m, 2), "rhs");
+        text_char(t, '}');
+        break;
+    }
     case ATTR_RESULT_ACCURACY: {
         Message m = get_message(r, inst, 91), tolerance = get_message(r, m, 2);
         if (get_int(m, 1) == 1)
