@@ -2,6 +2,7 @@
 #
 #   make setup      install what is missing          make           build everything into build/
 #   make demo       set up, build, compile, run      make check     set up, build, test
+#   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 # Variables: CC CXX CFLAGS LDFLAGS, B=folder, SAN=address,undefined, WERROR=1 (also CI=1),
 # V=1 (show commands), LLVM_CONFIG=..., PREFIX= DESTDIR= (install), J=jobs (check), ARGS= (bench).
 
