@@ -1,6 +1,6 @@
 /* HloModuleProto to HLO text. The message is scanned field by field; an instruction's attributes
- * are printed by its opcode's row, so what the row does not have is not looked at. Origins and
- * named shardings of others' files are dropped or refused, see below. */
+ * are printed by its opcode's row, so what the row does not have is not looked at. Named
+ * shardings of others' files are refused. */
 #include <stdlib.h>
 
 #include "frontend/proto.h"
@@ -515,6 +515,89 @@ static void put_sharding_metadata(Reader *r, Message s)
     text_string(&r->t, first ? "" : "}");
 }
 
+static void put_attribute_name(Reader *r, AttrId id)
+{
+    text_string(&r->t, ", ");
+    text_string(&r->t, attr_info[id].name);
+    text_char(&r->t, '=');
+}
+
+/* One list after the other, as many numbers each as the result has dimensions. */
+static void put_permute_sizes(Reader *r, Message inst)
+{
+    Ints sizes = get_ints(r, inst, 20);
+    Message shape = get_message(r, inst, 3);
+    if (get_int(shape, 2) == 13)
+        shape = get_message(r, shape, 4);
+    uint32_t rank = get_ints(r, shape, 3).count;
+    if (sizes.count == 0)
+        return;
+    if (rank == 0 || sizes.count % rank != 0)
+        rank = sizes.count;
+    put_attribute_name(r, ATTR_PERMUTE_SLICE_SIZES);
+    for (uint32_t i = 0; i < sizes.count; i += rank) {
+        text_string(&r->t, i == 0 ? "{{" : ",{");
+        put_list(&r->t, (Ints){sizes.data + i, rank});
+        text_char(&r->t, '}');
+        if (sizes.count - i <= rank)
+            break;
+    }
+    text_char(&r->t, '}');
+}
+
+/* From one leaf of an origin's tree to the next, by their places; NULL: the begin, the end. */
+static void put_origin_step(Reader *r, const Ints *from, const Ints *to)
+{
+    uint32_t common = 0, up = from != NULL ? from->count : 0,
+             down = to != NULL ? to->count : 0;
+    if (from != NULL && to != NULL) {
+        while (common < up && common < down && from->data[common] == to->data[common])
+            common++;
+        if (common == up || common == down) {
+            trouble(r, "the leaves of an origin are in no order");
+            return;
+        }
+        common++;
+    }
+    for (; up > common; up--)
+        text_char(&r->t, ')');
+    text_string(&r->t, from != NULL && to != NULL ? ", " : "");
+    for (; down > common; down--)
+        text_char(&r->t, '(');
+}
+
+static void put_origin(Reader *r, Message origin)
+{
+    Ints last = {0};
+    bool first = true;
+    if (get_int(origin, 2) != 0) {
+        text_string(&r->t, "{[synthetic_call]}");
+        return;
+    }
+    text_char(&r->t, '{');
+    for (size_t i = 0; i < origin.count; i++) {
+        if (origin.fields[i].number != 1)
+            continue;
+        Message leaf = scan(r, origin.fields[i].bytes), array = get_message(r, leaf, 2);
+        Ints place = get_ints(r, leaf, 1), index = get_ints(r, array, 2);
+        put_origin_step(r, first ? NULL : &last, &place);
+        text_char(&r->t, '{');
+        if (find(leaf, 2) != NULL)
+            escaped_print(&r->t, get_bytes(array, 1));
+        if (index.count != 0) {
+            text_string(&r->t, " {");
+            put_list(&r->t, index);
+            text_char(&r->t, '}');
+        }
+        text_char(&r->t, '}');
+        last = place;
+        first = false;
+    }
+    if (!first)
+        put_origin_step(r, &last, NULL);
+    text_char(&r->t, '}');
+}
+
 static void put_sparsity_side(Reader *r, Message side, const char *name)
 {
     if (side.count != 0)
@@ -694,13 +777,6 @@ static void put_dict(Reader *r, Message m)
 }
 
 /* -- attributes by the opcode's row ------------------------------------------------------------ */
-
-static void put_attribute_name(Reader *r, AttrId id)
-{
-    text_string(&r->t, ", ");
-    text_string(&r->t, attr_info[id].name);
-    text_char(&r->t, '=');
-}
 
 static void put_enum(Reader *r, AttrId id, int64_t value)
 {
@@ -891,6 +967,9 @@ static void put_special(Reader *r, const OpAttr *row, Message inst)
         put_attribute_name(r, row->id);
         put_literal(r, get_message(r, inst, 8), true);
         break;
+    case ATTR_PERMUTE_SLICE_SIZES:
+        put_permute_sizes(r, inst);
+        break;
     case ATTR_SPARSITY_CONFIG: {
         Message m = get_message(r, inst, 98);
         if (m.count == 0)
@@ -984,6 +1063,8 @@ static void put_shared(Reader *r, Message inst)
         text_printf(t, "%s%s", i == 0 ? ", parameter_replication={" : ",",
                     replication.data[i] != 0 ? "true" : "false");
     text_string(t, replication.count != 0 ? "}" : "");
+    if (get_message(r, inst, 88).count != 0)
+        put_with(r, ATTR_ORIGIN, inst, 88, put_origin);
     Metadata metadata = read_metadata(r, get_message(r, inst, 7));
     if (metadata_is_shown(&metadata)) {
         text_string(t, ", metadata={");
