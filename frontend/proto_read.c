@@ -10,6 +10,7 @@
 
 #define SHAPE_DEPTH 512
 #define EMPTY_LITERAL_MAX (1 << 20)
+#define LITERAL_MAX (INT64_C(1) << 27) /* elements: they become text */
 
 /* All fields of one message. */
 typedef struct Message {
@@ -361,7 +362,7 @@ static void put_array_literal(Reader *r, Message literal, Message shape)
     for (uint32_t i = 0; i < dims.count; i++) {
         empty = empty || dims.data[i] == 0;
         if (dims.data[i] < 0 ||
-            (dims.data[i] != 0 && count > (INT64_C(1) << 40) / dims.data[i])) {
+            (dims.data[i] != 0 && count > LITERAL_MAX / dims.data[i])) {
             trouble(r, "a literal is too large");
             return;
         }
