@@ -933,9 +933,9 @@ static void put_special(Reader *r, const OpAttr *row, Message inst)
         if (find(inst, 54) == NULL)
             break;
         text_string(t, ", domain={kind=\"sharding\", entry=");
-        put_sharding(r, get_message(r, inst, 54));
-        text_string(t, ", exit=");
         put_sharding(r, get_message(r, inst, 55));
+        text_string(t, ", exit=");
+        put_sharding(r, get_message(r, inst, 54));
         text_char(t, '}');
         break;
     case ATTR_OUTPUT_TO_OPERAND_ALIASING:

@@ -468,8 +468,8 @@ static bool put_attribute(Writer *w, Text *t, Gathered *g, const Instruction *in
     case ATTR_DOMAIN:
         if (!plain_sharding(a->domain->entry) || !plain_sharding(a->domain->exit))
             return false;
-        put_sharding(w, t, 54, a->domain->entry);
-        put_sharding(w, t, 55, a->domain->exit);
+        put_sharding(w, t, 55, a->domain->entry);
+        put_sharding(w, t, 54, a->domain->exit);
         return true;
     case ATTR_OPERAND_LAYOUT_CONSTRAINTS:
         wire_int(t, 56, 1);
