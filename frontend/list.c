@@ -36,6 +36,16 @@ static void list_settings(FILE *f)
 
 /* What is missing shows in the tables themselves: no evaluator, or a kind that codegen turns
  * away. */
+/* Forms of opcodes that are supported otherwise. */
+static const char *const missing_forms[][2] = {
+    {"rng", "no kernel for it yet; rng-bit-generator has one"},
+    {"collective-permute", "the in-place form with slice_sizes"},
+    {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
+    {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
+    {"convolution", "structured sparsity (sparsity_config)"},
+    {"<=n, ?", "kernels for arrays of dynamic size"},
+};
+
 static void list_unsupported(FILE *f)
 {
     for (int op = 0; op < OP_COUNT; op++) {
@@ -49,6 +59,8 @@ static void list_unsupported(FILE *f)
             fprintf(f, "%-28s text only: no kernel takes this type\n",
                     dtype_info[t].name);
     }
+    for (size_t i = 0; i < sizeof missing_forms / sizeof *missing_forms; i++)
+        fprintf(f, "%-28s %s\n", missing_forms[i][0], missing_forms[i][1]);
 }
 
 static void list_version(FILE *f)
