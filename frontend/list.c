@@ -34,8 +34,6 @@ static void list_settings(FILE *f)
         fprintf(f, "%-40s %12lld  %s\n", name, (long long)value, doc);
 }
 
-/* What is missing shows in the tables themselves: no evaluator, or a kind that codegen turns
- * away. */
 /* Forms of opcodes that are supported otherwise. */
 static const char *const missing_forms[][2] = {
     {"rng", "no kernel for it yet; rng-bit-generator has one"},
@@ -46,6 +44,8 @@ static const char *const missing_forms[][2] = {
     {"<=n, ?", "kernels for arrays of dynamic size"},
 };
 
+/* What is missing shows in the tables themselves - no evaluator, or a kind that codegen turns
+ * away -, forms of opcodes aside. */
 static void list_unsupported(FILE *f)
 {
     for (int op = 0; op < OP_COUNT; op++) {
