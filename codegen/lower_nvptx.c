@@ -153,6 +153,15 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
     LLVMSetFunctionCallConv(f, PTX_KERNEL);
     lower_function_attribute(f, "nounwind");
     set_text_attribute(f, "nvvm.reqntid", text);
+    /* 64 registers a thread, 128 where there is much code: left alone, the assembler would
+     * rather spill than give a large block more than
+     * the fewest */
+    uint32_t threads = k->block[0] * k->block[1] * k->block[2];
+    if (threads >= 256) {
+        snprintf(text, sizeof text, "%u",
+                 threads == 512 && k->site_count > 8 ? 1 : 1024 / threads);
+        set_text_attribute(f, "nvvm.minctasm", text);
+    }
     for (unsigned i = 0; i < k->arg_count; i++) {
         const KernelArg *arg = &k->args[i];
         if (arg->kind != KERNEL_POINTER)

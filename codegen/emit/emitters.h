@@ -8,7 +8,8 @@
 #include "ir/analysis/emitter.h"
 
 /* What an emitter is given. Kernel arguments: the fused computation's parameters by number,
- * then the leaves of its result, then `scratch_count` buffers that the emitter asked for. */
+ * then the leaves of its result. Where emitter_in_place gives an operand, the result's buffer holds that
+ * operand's value when the kernel starts. Rooms with no elements are never touched. */
 typedef struct EmitterInput {
     Arena *arena;
     LLVMModuleRef module; /* kernels share one */

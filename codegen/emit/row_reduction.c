@@ -8,9 +8,10 @@
 #include "ir/analysis/reduction.h"
 #include "ir/bug.h"
 
-#define ROW_THREADS 128 /* of a block, where rows take few */
-#define ROW_ITEMS 4     /* accesses of a thread in a row, where the row has enough */
-#define ROW_CARRIED 16  /* accumulators in one loop */
+#define ROW_THREADS 128   /* of a block, where rows take few */
+#define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
+#define ROW_LIGHT_CODE 24 /* instructions */
+#define ROW_CARRIED 16    /* accumulators in one loop */
 #define ROW_ACCESS_BYTES 16
 
 typedef struct Rows {
@@ -67,8 +68,10 @@ static uint32_t choose_group(const Rows *r)
     const GpuModel *device = r->in->target != NULL ? r->in->target->device : NULL;
     uint32_t multiprocessors = device != NULL ? device->multiprocessors : 100;
     bool is_few = r->plan->rows < 2 * (int64_t)multiprocessors;
-    uint32_t group =
-        power_of_two_above(is_few ? items : items / ROW_ITEMS, is_few ? 1024 : 512);
+    /* much code needs more registers than a block of the largest size has */
+    bool is_light = inst_called(r->in->fusion, 0)->instruction_count < ROW_LIGHT_CODE;
+    uint32_t group = power_of_two_above(is_few ? items : items / ROW_ITEMS,
+                                        is_few && is_light ? 1024 : 512);
     return group < 32 ? 32 : group;
 }
 

@@ -370,7 +370,9 @@ static void rows_and_columns_are_reduced(void **state)
     for (size_t i = 0; i < sizeof reduce_shapes / sizeof *reduce_shapes; i++) {
         const ReduceShape *s = &reduce_shapes[i];
         static const char *const emitters[] = {NULL, "row_reduction", "loop"};
-        for (size_t e = 0; e < 3; e++)
+        bool is_empty =
+            strchr(s->operand, '0') == s->operand || strstr(s->operand, ",0") != NULL;
+        for (size_t e = 0; e < 3; e += is_empty ? 2 : 1) /* of nothing: by element */
             CHECK(emitters[e], "f32",
                   "p = f32[%s]%s parameter(0) z = f32[] constant(1.5) ROOT r = f32[%s] "
                   "reduce(p, z), dimensions={%s}, to_apply=add",
