@@ -177,6 +177,9 @@ void fibre_pool_deinit(FibrePool *pool)
 {
     while (pool->slabs != NULL) {
         FibreSlab *next = pool->slabs->next;
+#if FIBRE_ASAN /* what is mapped there next must not inherit the marks of these stacks */
+        __asan_unpoison_memory_region(pool->slabs->memory, pool->slabs->bytes);
+#endif
         munmap(pool->slabs->memory, pool->slabs->bytes);
         free(pool->slabs);
         pool->slabs = next;
