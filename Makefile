@@ -139,7 +139,7 @@ check-random: $(B)/tests/random $(GXEMU)
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
 FUZZ_LIB := $(call obj,$(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c) $(GEN_C) \
-              $(filter-out frontend/gxc.c frontend/compile.c frontend/report.c,$(wildcard frontend/*.c)) \
+              $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
               $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 $(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
