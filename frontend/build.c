@@ -298,6 +298,13 @@ Module *hlo_parse(Arena *a, Diag *d)
     Parser *p = ARENA_NEW(scratch, Parser);
     *p = (Parser){
         .arena = a, .scratch = scratch, .diag = d, .text = d->text, .length = d->length};
+    STACK_OPEN(p, p->operands);
+    STACK_OPEN(p, p->attrs);
+    STACK_OPEN(p, p->controls);
+    STACK_OPEN(p, p->parameters);
+    STACK_OPEN(p, p->shapes);
+    STACK_OPEN(p, p->callees);
+    STACK_OPEN(p, p->ints);
     p->m = module_create(a, d, "_");
     p->intern = p->m->intern;
     size_t errors = d->error_count;

@@ -117,6 +117,10 @@ typedef struct Token {
                                (stack).count + 1, sizeof *(stack).data),                 \
      (stack).data[(stack).count++] = (value))
 
+/* Room for the first ones: `data` may then be counted from. */
+#define STACK_OPEN(p, stack)                                                             \
+    ((stack).data = arena_grow((p)->scratch, NULL, &(stack).capacity, 8, sizeof *(stack).data))
+
 struct Parser {
     Arena *arena;   /* the module's */
     Arena *scratch; /* gone after parsing */

@@ -207,8 +207,10 @@ static NumberStatus parse_integer(DType t, const char *text, size_t length, void
     }
     if (magnitude > limit)
         return NUMBER_RANGE;
-    if (info->class == DTC_PRED)
+    if (info->class == DTC_PRED) {
+        negative = false;
         magnitude = magnitude != 0;
+    }
     number_store(t, element, negative ? (uint64_t)0 - magnitude : magnitude);
     return NUMBER_OK;
 }

@@ -22,7 +22,7 @@ static void check(Arena *a, const uint8_t *data, size_t size)
         shape = arena_printf(a, "(%s, s32[2])", shape);
     const char *text = arena_text(a, (const char *)data + 2, size - 2);
     const Literal *l = read(a, shape, text);
-    if (l == NULL || l->shape->dtype == DT_TOKEN)
+    if (l == NULL || l->shape->dtype == DT_TOKEN || literal_has_elided(l))
         return;
     const char *once = literal_text(a, l);
     const Literal *again = read(a, shape, once);
