@@ -82,23 +82,21 @@ bool *module_loop_bodies(const Module *m, Arena *scratch)
     return is_body;
 }
 
-bool carried_present(const Computation *comp, bool is_body, size_t leaf, ValueSource *out)
+ValueSource *carried_presents(const Computation *comp, bool is_body, Arena *scratch)
 {
-    if (is_body) {
-        *out = (ValueSource){comp->parameters[0], leaf};
-        return true;
-    }
+    size_t leaves = shape_leaf_count(comp->root->shape);
+    ValueSource *present = ARENA_ARRAY(scratch, ValueSource, leaves + 1);
     const Module *m = comp->module;
-    if (comp != m->entry)
-        return false;
+    for (size_t leaf = 0; is_body && leaf < leaves; leaf++)
+        present[leaf] = (ValueSource){comp->parameters[0], leaf};
+    if (is_body || comp != m->entry)
+        return present;
     const Aliasing *aliasing = &m->config.input_output_alias;
     for (uint32_t i = 0; i < aliasing->count; i++) {
         const AliasEntry *e = &aliasing->entries[i];
-        if (alias_index_leaf(comp->root->shape, e->output) != leaf)
-            continue;
         Instruction *parameter = comp->parameters[e->operand];
-        *out = (ValueSource){parameter, alias_index_leaf(parameter->shape, e->input)};
-        return true;
+        present[alias_index_leaf(comp->root->shape, e->output)] =
+            (ValueSource){parameter, alias_index_leaf(parameter->shape, e->input)};
     }
-    return false;
+    return present;
 }

@@ -22,8 +22,8 @@ bool loop_hands_on(const Instruction *loop, size_t leaf);
 /* By Computation.id: bodies of while loops. */
 bool *module_loop_bodies(const Module *m, Arena *scratch);
 
-/* The parameter's leaf whose buffer leaf `leaf` of the root takes: the same leaf in the body of a
- * loop, the aliased one in the entry. False: none. */
-bool carried_present(const Computation *comp, bool is_body, size_t leaf, ValueSource *out);
+/* For each leaf of the root the parameter's leaf whose buffer it takes: the same leaf in the body of
+ * a loop, the aliased one in the entry; inst NULL: none. */
+ValueSource *carried_presents(const Computation *comp, bool is_body, Arena *scratch);
 
 #endif

@@ -42,6 +42,19 @@ typedef struct Kernel {
     uint32_t at; /* of the first one in the stretch */
 } Kernel;
 
+/* A value that the next one replaces in its buffer, in a loop or for a donated argument. */
+typedef struct Reader {
+    const Instruction *inst;
+    uint32_t operand;
+} Reader;
+
+typedef struct Carried {
+    struct Carried *next; /* of the same instruction */
+    int64_t elements;
+    Reader *readers;
+    size_t count, capacity;
+} Carried;
+
 typedef struct Join {
     Module *m;
     Computation *comp;
@@ -53,6 +66,7 @@ typedef struct Join {
     uint64_t *ancestors; /* [count][words] */
     uint8_t
         *side; /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
+    Carried **carried;  /* [instruction count] what an instruction replaces */
     Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
@@ -149,39 +163,33 @@ static bool kernel_makes(const Kernel *a, const Kernel *b, const Instruction *in
     return false;
 }
 
-/* What reads the carried value `present` reads it before `a` and `b`, as one kernel, replace it -
- * or in the kernel, where it is written. */
-static bool present_survives(Join *j, ValueSource present, const Kernel *a,
-                             const Kernel *b, int64_t elements)
+static bool comes_behind(Join *j, const Instruction *inst, const Kernel *k)
 {
-    const Computation *comp = j->comp;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT)
+    if (k == NULL || inst->id < j->first || inst->id >= j->first + j->count)
+        return false;
+    const uint64_t *row = row_of(j, inst->id - j->first);
+    for (uint32_t l = 0; l < k->leaves.count; l++) {
+        if (has_bit(row, k->leaves.users_see[l]->id - j->first))
+            return true;
+    }
+    return false;
+}
+
+/* What reads the carried value reads it before `a` and `b`, as one kernel, replace it - or in the
+ * kernel, where it is written. */
+static bool present_survives(Join *j, const Carried *c, const Kernel *a, const Kernel *b)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const Instruction *inst = c->readers[i].inst;
+        if (!kernel_makes(a, b, inst)) {
+            if (comes_behind(j, inst, a) || comes_behind(j, inst, b))
+                return false;
             continue;
-        for (uint32_t k = 0; k < inst->operand_count; k++) {
-            if (!shape_is_array(inst->operands[k]->shape) ||
-                !value_source_is(value_source(inst->operands[k], 0), present))
-                continue;
-            if (kernel_makes(a, b, inst)) {
-                const Kernel *own = b != NULL && kernel_makes(b, NULL, inst) ? b : a;
-                if (inst->op != OP_FUSION || is_reduction(own->kind) ||
-                    !emitter_reads_at_results(inst, k, elements))
-                    return false;
-                continue;
-            }
-            if (i < j->first || i >= j->first + j->count)
-                continue;
-            const uint64_t *row = row_of(j, i - j->first);
-            for (uint32_t l = 0; l < a->leaves.count; l++) {
-                if (has_bit(row, a->leaves.users_see[l]->id - j->first))
-                    return false;
-            }
-            for (uint32_t l = 0; b != NULL && l < b->leaves.count; l++) {
-                if (has_bit(row, b->leaves.users_see[l]->id - j->first))
-                    return false;
-            }
         }
+        const Kernel *own = b != NULL && kernel_makes(b, NULL, inst) ? b : a;
+        if (inst->op != OP_FUSION || is_reduction(own->kind) ||
+            !emitter_reads_at_results(inst, c->readers[i].operand, c->elements))
+            return false;
     }
     return true;
 }
@@ -190,16 +198,58 @@ static bool present_survives(Join *j, ValueSource present, const Kernel *a,
 static uint32_t copies_needed(Join *j, const Kernel *a, const Kernel *b)
 {
     uint32_t n = 0;
-    size_t leaves = shape_leaf_count(j->comp->root->shape);
-    for (size_t i = 0; i < leaves; i++) {
-        ValueSource present, next = value_source(j->comp->root, i);
-        if (next.inst->op != OP_FUSION || !kernel_makes(a, b, next.inst) ||
-            !carried_present(j->comp, j->is_body, i, &present))
-            continue;
-        int64_t elements = shape_elements(shape_leaf(next.inst->shape, next.leaf));
-        n += !present_survives(j, present, a, b, elements);
+    for (uint32_t k = 0; k < 2; k++) {
+        const Kernel *own = k == 0 ? a : b;
+        for (uint32_t i = 0; own != NULL && i < own->leaves.count; i++) {
+            const Carried *c = j->carried[own->leaves.users_see[i]->id];
+            for (; c != NULL; c = c->next)
+                n += !present_survives(j, c, a, b);
+        }
     }
     return n;
+}
+
+static void note_reader(Join *j, Carried *c, const Instruction *inst, uint32_t operand)
+{
+    c->readers = arena_grow(j->cx->scratch, c->readers, &c->capacity, c->count + 1,
+                            sizeof *c->readers);
+    c->readers[c->count++] = (Reader){inst, operand};
+}
+
+static void find_carried(Join *j)
+{
+    const Computation *comp = j->comp;
+    Arena *scratch = j->cx->scratch;
+    uint32_t count = comp->instruction_count;
+    const ValueSource *presents = carried_presents(comp, j->is_body, scratch);
+    /* by instruction id, then by leaf: what replaces a parameter's leaf */
+    Carried ***of = ARENA_ARRAY(scratch, Carried **, (size_t)count + 1);
+    j->carried = ARENA_ARRAY(scratch, Carried *, (size_t)count + 1);
+    for (size_t i = 0; i < shape_leaf_count(comp->root->shape); i++) {
+        ValueSource present = presents[i], next = value_source(comp->root, i);
+        if (present.inst == NULL || next.inst->op != OP_FUSION)
+            continue;
+        Carried *c = ARENA_NEW(scratch, Carried);
+        c->elements = shape_elements(shape_leaf(next.inst->shape, next.leaf));
+        c->next = j->carried[next.inst->id];
+        j->carried[next.inst->id] = c;
+        if (of[present.inst->id] == NULL)
+            of[present.inst->id] = ARENA_ARRAY(scratch, Carried *,
+                                               shape_leaf_count(present.inst->shape) + 1);
+        of[present.inst->id][present.leaf] = c;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            if (!shape_is_array(inst->operands[k]->shape))
+                continue;
+            ValueSource s = value_source(inst->operands[k], 0);
+            if (of[s.inst->id] != NULL && of[s.inst->id][s.leaf] != NULL)
+                note_reader(j, of[s.inst->id][s.leaf], inst, k);
+        }
+    }
 }
 
 /* -- what may join -------------------------------------------------------------------------- */
@@ -533,6 +583,7 @@ static void join_computation(Join *j)
     computation_sort(comp);
     uint32_t count = comp->instruction_count;
     j->uses = uses_compute(comp, j->cx->scratch);
+    find_carried(j);
     if (j->cx->opt_level >= 2)
         find_sides(j);
     j->kernel_at = ARENA_ARRAY(j->cx->scratch, Kernel *, (size_t)count + 1);

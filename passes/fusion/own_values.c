@@ -119,14 +119,14 @@ static void visit_root(Own *o, bool is_body)
     if (root->op != OP_TUPLE)
         return;
     bool *wanted = ARENA_ARRAY(o->cx->scratch, bool, (size_t)root->operand_count + 1);
+    const ValueSource *present = carried_presents(o->comp, is_body, o->cx->scratch);
     size_t leaf = 0;
     for (uint32_t i = 0; i < root->operand_count; i++) {
-        ValueSource present;
         const Shape *s = root->operands[i]->shape;
         if (shape_is_array(s)) {
-            bool is_carried = carried_present(o->comp, is_body, leaf, &present);
-            wanted[i] = !is_carried ||
-                        !value_source_is(value_source(root->operands[i], 0), present);
+            wanted[i] =
+                present[leaf].inst == NULL ||
+                !value_source_is(value_source(root->operands[i], 0), present[leaf]);
         }
         leaf += shape_leaf_count(s);
     }

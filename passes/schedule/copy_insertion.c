@@ -30,6 +30,7 @@ typedef struct CopyInsertion {
     Module *m;
     Arena *scratch;
     Computation *comp;
+    ValueSource *present; /* [leaves of the root] what each takes the buffer of; inst NULL: nothing */
     /* of the computation at hand, by instruction id: */
     uint32_t *place; /* number of leaf 0 */
     uint32_t place_count;
@@ -161,6 +162,12 @@ static Instruction *with_copies(CopyInsertion *ci, Instruction *value, const boo
     return make_tuple(ci, value->shape, leaves, &next);
 }
 
+static bool carried(const CopyInsertion *ci, size_t leaf, Source *present)
+{
+    *present = ci->present[leaf];
+    return present->inst != NULL;
+}
+
 /* -- rules -------------------------------------------------------------------------------------- */
 
 /* Follows in-place updates backwards: where the buffer of this value began. */
@@ -284,7 +291,7 @@ static void visit_while(CopyInsertion *ci, Instruction *loop)
 
 /* The copies take place one after the other: (a, b) -> (copy(b), copy(a)) would give b twice,
  * since the first one writes where a lies. Which leaves read what a copy before them writes. */
-static const bool *overwritten(const CopyInsertion *ci, bool is_body, const bool *copied)
+static const bool *overwritten(const CopyInsertion *ci, const bool *copied)
 {
     Instruction *root = ci->comp->root;
     size_t n = shape_leaf_count(root->shape);
@@ -295,13 +302,13 @@ static const bool *overwritten(const CopyInsertion *ci, bool is_body, const bool
         if (!copied[i])
             continue;
         early[i] = writes[place_of(ci, origin_of(value_source(root, i)))];
-        if (carried_present(ci->comp, is_body, i, &present))
+        if (carried(ci, i, &present))
             writes[place_of(ci, present)] = true;
     }
     return early;
 }
 
-static void visit_root(CopyInsertion *ci, bool is_body)
+static void visit_root(CopyInsertion *ci)
 {
     Instruction *root = ci->comp->root;
     size_t n = shape_leaf_count(root->shape);
@@ -312,7 +319,7 @@ static void visit_root(CopyInsertion *ci, bool is_body)
             continue;
         Source s = value_source(root, i), present;
         Source origin = origin_of(s);
-        if (carried_present(ci->comp, is_body, i, &present))
+        if (carried(ci, i, &present))
             copied[i] = !follows(ci, s, present);
         else
             copied[i] = !is_made_here(s) || origin.inst->op == OP_PARAMETER;
@@ -322,15 +329,15 @@ static void visit_root(CopyInsertion *ci, bool is_body)
             taken[place_of(ci, origin)] = true;
     }
     ci->comp->root =
-        with_copies(ci, root, copied, overwritten(ci, is_body, copied));
+        with_copies(ci, root, copied, overwritten(ci, copied));
 }
 
 /* Which parameter leaves of a loop body are updated in place, step after step. */
-static void find_chains(CopyInsertion *ci, bool is_body)
+static void find_chains(CopyInsertion *ci)
 {
     for (size_t i = 0; i < shape_leaf_count(ci->comp->root->shape); i++) {
         Source present;
-        if (!carried_present(ci->comp, is_body, i, &present))
+        if (!carried(ci, i, &present))
             continue;
         Source origin = origin_of(value_source(ci->comp->root, i));
         if (origin.inst == present.inst && origin.leaf == present.leaf)
@@ -354,8 +361,9 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
 {
     Computation *comp = ci->comp;
     computation_compact(comp);
+    ci->present = carried_presents(comp, is_body, ci->scratch);
     number_places(ci);
-    find_chains(ci, is_body);
+    find_chains(ci);
     uint32_t count = comp->instruction_count;
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
@@ -369,7 +377,7 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
     number_places(ci);
     for (uint32_t i = 0; i < comp->instruction_count; i++)
         append(ci, comp->instructions[i]);
-    visit_root(ci, is_body);
+    visit_root(ci);
     take_order(ci);
 }
 

@@ -38,10 +38,11 @@ typedef struct Schedule {
     uint32_t *place;   /* [count] number of leaf 0 */
     int64_t *bytes;    /* [places] of values made here; 0: not ours */
     Edges *sources;    /* [count] places that it reads */
+    Edges *reading;    /* [places] what reads it */
     uint32_t *readers; /* [places] instructions that read it; the root counts twice */
     int64_t *called;   /* [computations] bytes that run inside a call of it */
     uint32_t *stamp;   /* [count] of the search that has seen it */
-    uint32_t *rank;    /* [count] of what is ready the lowest goes first; NULL: all equal */
+    uint32_t *rank; /* [count] of what is ready the lowest goes first; NULL: all equal */
     uint32_t search, steps;
 } Schedule;
 
@@ -90,15 +91,12 @@ static void read_before(Schedule *s, ValueSource value, const Instruction *write
                         bool is_carried)
 {
     uint32_t place = s->place[value.inst->id] + (uint32_t)value.leaf;
-    for (uint32_t i = 0; i < s->count; i++) {
+    for (uint32_t r = 0; r < s->reading[place].count; r++) {
+        uint32_t i = s->reading[place].list[r];
         const Instruction *inst = s->comp->instructions[i];
-        bool reads = false;
-        for (uint32_t k = 0; k < s->sources[i].count && !reads; k++)
-            reads = s->sources[i].list[k] == place;
         if (is_carried && op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE))
             continue; /* rather a copy than no overlap */
-        if (reads && inst != writer && does_something(inst) &&
-            !has_path(s, writer->id, i))
+        if (inst != writer && !has_path(s, writer->id, i))
             add_edge(s, i, writer->id);
     }
 }
@@ -120,11 +118,11 @@ static void add_edges_of_updates(Schedule *s)
 static void add_edges_of_carried(Schedule *s)
 {
     size_t leaves = shape_leaf_count(s->comp->root->shape);
+    const ValueSource *presents = carried_presents(s->comp, s->is_body, s->scratch);
     for (size_t leaf = 0; leaf < leaves; leaf++) {
-        ValueSource present, next = value_source(s->comp->root, leaf);
-        if (carried_present(s->comp, s->is_body, leaf, &present) &&
-            next.inst->op != OP_PARAMETER && next.inst->op != OP_CONSTANT &&
-            !op_is(next.inst->op, OPF_ASYNC_START))
+        ValueSource present = presents[leaf], next = value_source(s->comp->root, leaf);
+        if (present.inst != NULL && next.inst->op != OP_PARAMETER &&
+            next.inst->op != OP_CONSTANT && !op_is(next.inst->op, OPF_ASYNC_START))
             read_before(s, present, next.inst, true);
     }
 }
@@ -141,6 +139,7 @@ static void add_sources(Schedule *s, uint32_t i, Instruction *value)
         if (known)
             continue;
         add(s, &s->sources[i], place);
+        add(s, &s->reading[place], i);
         s->readers[place]++;
     }
 }
@@ -155,6 +154,7 @@ static void find_sources(Schedule *s)
     }
     s->bytes = ARENA_ARRAY(s->scratch, int64_t, (size_t)places + 1);
     s->readers = ARENA_ARRAY(s->scratch, uint32_t, (size_t)places + 1);
+    s->reading = ARENA_ARRAY(s->scratch, Edges, (size_t)places + 1);
     for (uint32_t i = 0; i < s->count; i++) {
         const Instruction *inst = comp->instructions[i];
         size_t leaves = shape_leaf_count(inst->shape);
@@ -166,7 +166,8 @@ static void find_sources(Schedule *s)
             add_sources(s, i, inst->operands[k]);
         /* what was started reads until it is done */
         const Instruction *start = inst->operand_count > 0 ? inst->operands[0] : NULL;
-        for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count; k++)
+        for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count;
+             k++)
             add_sources(s, i, start->operands[k]);
     }
     for (size_t leaf = 0; leaf < shape_leaf_count(comp->root->shape); leaf++) {
@@ -248,8 +249,9 @@ static bool rank_by_overlap(Schedule *s)
         bool needed = starts;
         any |= starts;
         for (uint32_t k = 0; k < s->after[i].count && !needed; k++)
-            needed = s->after[i].list[k] > i && s->rank[s->after[i].list[k]] == NEEDED &&
-                     !op_is(s->comp->instructions[s->after[i].list[k]]->op, OPF_ASYNC_DONE);
+            needed =
+                s->after[i].list[k] > i && s->rank[s->after[i].list[k]] == NEEDED &&
+                !op_is(s->comp->instructions[s->after[i].list[k]]->op, OPF_ASYNC_DONE);
         s->rank[i] = op_is(inst->op, OPF_ASYNC_DONE) ? LAST : needed ? NEEDED : OTHER;
     }
     if (!any)
@@ -304,7 +306,8 @@ static int64_t make_order(const Schedule *s, bool greedy, uint32_t *order)
             uint32_t child = 2 * at + 1;
             if (child >= ready_count)
                 break;
-            child += child + 1 < ready_count && key(s, ready[child + 1]) < key(s, ready[child]);
+            child += child + 1 < ready_count &&
+                     key(s, ready[child + 1]) < key(s, ready[child]);
             if (key(s, ready[child]) >= key(s, last))
                 break;
             ready[at] = ready[child];
