@@ -61,7 +61,8 @@ static void walk_called(Walk *w, const Instruction *inst)
 static void walk(Walk *w, const Computation *comp)
 {
     if (++w->depth > NESTING_MOST)
-        escape_throw(ESCAPE_UNSUPPORTED, "computations nested more than %d deep", NESTING_MOST);
+        escape_throw(ESCAPE_UNSUPPORTED, "computations nested more than %d deep",
+                     NESTING_MOST);
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (inst == NULL || inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
@@ -89,7 +90,8 @@ static void set_kind(Buffers *b, uint32_t set, BufferKind kind, uint32_t index,
     if (s->kind == kind && kind == BUFFER_RESULT)
         bug("results %u and %u share one buffer", s->index, index);
     if (s->kind == BUFFER_CONSTANT && s->constant != NULL && kind != BUFFER_CONSTANT)
-        bug("constant %s would be overwritten or returned without a copy", s->constant->name);
+        bug("constant %s would be overwritten or returned without a copy",
+            s->constant->name);
     if (s->kind == BUFFER_ARGUMENT && kind == BUFFER_RESULT)
         return; /* an aliased pair: the argument's buffer is the result's */
     s->kind = kind;
@@ -108,7 +110,8 @@ static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Ar
     b->argument_sets = ARENA_ARRAY(a, uint32_t, (size_t)n + 1);
     for (uint32_t c = 0; c < m->computation_count; c++) {
         const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && !comp->is_fused && i < comp->instruction_count; i++) {
+        for (uint32_t i = 0;
+             comp != NULL && !comp->is_fused && i < comp->instruction_count; i++) {
             const Instruction *inst = comp->instructions[i];
             if (inst == NULL || inst->op != OP_CONSTANT)
                 continue;
@@ -247,8 +250,8 @@ void buffers_check(const Buffers *b, Arena *scratch)
                 continue;
             open[kept++] = o;
             if (s->offset < o->offset + o->bytes && o->offset < s->offset + s->bytes)
-                bug("the buffers of %s and %s share bytes while both are live", o->owner->name,
-                    s->owner->name);
+                bug("the buffers of %s and %s share bytes while both are live",
+                    o->owner->name, s->owner->name);
         }
         open[kept++] = s;
         open_count = kept;

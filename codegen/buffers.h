@@ -12,7 +12,13 @@
 
 #define BUFFER_ALIGNMENT 128 /* of offsets in temporary memory */
 
-typedef enum { BUFFER_NONE, BUFFER_ARGUMENT, BUFFER_RESULT, BUFFER_CONSTANT, BUFFER_TEMP } BufferKind;
+typedef enum {
+    BUFFER_NONE,
+    BUFFER_ARGUMENT,
+    BUFFER_RESULT,
+    BUFFER_CONSTANT,
+    BUFFER_TEMP
+} BufferKind;
 
 typedef struct Buffer {
     BufferKind kind;
@@ -20,7 +26,7 @@ typedef struct Buffer {
     const Instruction *constant; /* BUFFER_CONSTANT */
     const Instruction *owner;    /* whose value it holds first, for messages */
     uint64_t bytes;
-    uint64_t offset; /* BUFFER_TEMP */
+    uint64_t offset;     /* BUFFER_TEMP */
     uint32_t begin, end; /* first definition, last use: inclusive times */
     bool live;           /* it is defined or used at all */
 } Buffer;
@@ -29,8 +35,8 @@ typedef struct Buffers {
     Buffer *sets; /* [set_count] by alias_set */
     uint32_t set_count;
     uint64_t temp_bytes;
-    uint32_t end; /* time behind the last command */
-    uint32_t *result_sets; /* [result leaves] */
+    uint32_t end;            /* time behind the last command */
+    uint32_t *result_sets;   /* [result leaves] */
     uint32_t *argument_sets; /* [argument leaves] */
     uint32_t argument_count, result_count;
 } Buffers;

@@ -134,8 +134,8 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
     v->target = target;
     v->module = m;
     v->pool = &cg->pool;
-    cg->variants =
-        arena_grow(cg->arena, cg->variants, &cg->capacity, cg->count + 1, sizeof *cg->variants);
+    cg->variants = arena_grow(cg->arena, cg->variants, &cg->capacity, cg->count + 1,
+                              sizeof *cg->variants);
     cg->variants[cg->count++] = v;
     plan_builder_init(&v->plan);
     const char *error = NULL;
@@ -168,7 +168,8 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
 /* -- the file ---------------------------------------------------------------------------------- */
 
 /* The plan's bytes, read back: what a reader would refuse is a bug of ours. */
-static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out, size_t *out_size)
+static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
+                       size_t *out_size)
 {
     Variant *v = cg->variants[i];
     PlanInfo *info = &v->plan.info[0];
@@ -246,8 +247,8 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
         }
         sections[n++] = (PlanElfSection){section_name(cg, PLAN_ELF_PLAN, i), bytes, size};
         if (i != 0)
-            sections[n++] = (PlanElfSection){section_name(cg, PLAN_ELF_CUBIN, i), v->cubin.data,
-                                             v->cubin.bytes};
+            sections[n++] = (PlanElfSection){section_name(cg, PLAN_ELF_CUBIN, i),
+                                             v->cubin.data, v->cubin.bytes};
         if (v->emu != NULL)
             sections[n++] =
                 (PlanElfSection){section_name(cg, PLAN_ELF_EMU, i), v->emu, v->emu_bytes};
@@ -257,8 +258,8 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
         sections[n++] = (PlanElfSection){PLAN_ELF_HLO, o->hlo, o->hlo_length};
     void *file;
     const char *error = NULL;
-    if (!plan_elf_append(first->cubin.data, first->cubin.bytes, sections, n, &file, out_size,
-                         &error)) {
+    if (!plan_elf_append(first->cubin.data, first->cubin.bytes, sections, n, &file,
+                         out_size, &error)) {
         diag_error(d, (Span){0, 0}, "cannot make the artefact: %s", error);
         return false;
     }

@@ -19,16 +19,17 @@ typedef enum {
 } CodegenStage;
 
 typedef struct CodegenOptions {
-    Cuda cuda;               /* found by cuda_find */
-    const char *cuda_error;  /* why it was not found: an error only once something needs it */
-    bool emu;                /* add the host object */
-    bool contract;           /* a * b + c may become fma */
+    Cuda cuda; /* found by cuda_find */
+    const char
+        *cuda_error; /* why it was not found: an error only once something needs it */
+    bool emu;        /* add the host object */
+    bool contract;   /* a * b + c may become fma */
     uint32_t jobs;
     CodegenStage stage;
     const char *options_text; /* for the plan's record */
     const char *gxc_version;
     uint8_t module_hash[16];
-    const char *hlo;          /* text to embed, or NULL */
+    const char *hlo; /* text to embed, or NULL */
     size_t hlo_length;
 } CodegenOptions;
 
@@ -39,7 +40,8 @@ typedef struct CodegenReport {
     uint64_t bytes_accessed, argument_bytes, result_bytes, aliased_bytes, constant_bytes;
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
-    double llvm_seconds, assembler_seconds, plan_seconds, emu_seconds; /* processor time */
+    double llvm_seconds, assembler_seconds, plan_seconds,
+        emu_seconds; /* processor time */
 } CodegenReport;
 
 typedef struct Codegen Codegen;

@@ -368,7 +368,8 @@ static bool add_host_call(Variant *v, const Instruction *inst)
 static bool is_sharding(const Instruction *inst)
 {
     static const char *const targets[] = {"Sharding", "SPMDFullToShardShape",
-                                          "SPMDShardToFullShape", "CustomSPMDPartitioning"};
+                                          "SPMDShardToFullShape",
+                                          "CustomSPMDPartitioning"};
     if (inst->op != OP_CUSTOM_CALL || inst->parent->module->config.num_partitions <= 1)
         return false;
     Bytes target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET);
@@ -387,11 +388,12 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     if (op_is(inst->op, OPF_COLLECTIVE))
         return variant_add_collective(v, inst);
     if (is_sharding(inst)) {
-        diag_error(d, inst->span,
-                   "the module is for %lld partitions, but was not partitioned: nothing in it "
-                   "says what each one does; compile it in JAX and take the text that "
-                   "jit(f).lower(...).compile().as_text() gives",
-                   (long long)v->module->config.num_partitions);
+        diag_error(
+            d, inst->span,
+            "the module is for %lld partitions, but was not partitioned: nothing in it "
+            "says what each one does; compile it in JAX and take the text that "
+            "jit(f).lower(...).compile().as_text() gives",
+            (long long)v->module->config.num_partitions);
         return false;
     }
     switch (inst->op) {

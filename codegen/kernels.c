@@ -46,11 +46,12 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
         size_t leaf = is_result ? i - f.parameters : 0;
         f.sets[i] = alias_set(v->aliases, inst, leaf);
         const Buffer *b = &v->buffers->sets[f.sets[i]];
-        f.args[i] = (KernelArg){.kind = KERNEL_POINTER,
-                                .align = alignment_of(b),
-                                .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
-                                .is_read_only = true,
-                                .is_noalias = true};
+        f.args[i] =
+            (KernelArg){.kind = KERNEL_POINTER,
+                        .align = alignment_of(b),
+                        .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
+                        .is_read_only = true,
+                        .is_noalias = true};
     }
     for (uint32_t r = f.parameters; r < f.count; r++) {
         f.args[r].is_read_only = false;
@@ -75,13 +76,14 @@ static void add_classes(Text *t, const FusionArgs *f)
     }
 }
 
-static const char *kernel_key(const Variant *v, const Instruction *fusion, const FusionArgs *f,
-                              size_t *length)
+static const char *kernel_key(const Variant *v, const Instruction *fusion,
+                              const FusionArgs *f, size_t *length)
 {
     Text t;
     text_init(&t, v->arena);
     size_t n;
-    const char *body = computation_print(v->arena, inst_called(fusion, 0), PRINT_CANONICAL, &n);
+    const char *body =
+        computation_print(v->arena, inst_called(fusion, 0), PRINT_CANONICAL, &n);
     text_add(&t, body, n);
     text_string(&t, emitter_name(emitter_of(fusion)));
     add_classes(&t, f);
@@ -162,11 +164,12 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
     KernelEntry e = {.key = key, .key_length = length};
     EmitterFn *emitter = emitter_function(emitter_of(fusion));
     if (emitter == NULL)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s: no emitter for its kind of kernel yet", fusion->name);
+        escape_throw(ESCAPE_UNSUPPORTED, "%s: no emitter for its kind of kernel yet",
+                     fusion->name);
     e.kernel = emitter(&in);
     e.plan_index = add_plan_kernel(v, e.kernel);
-    v->kernels = arena_grow(v->arena, v->kernels, &v->kernel_capacity, v->kernel_count + 1,
-                            sizeof *v->kernels);
+    v->kernels = arena_grow(v->arena, v->kernels, &v->kernel_capacity,
+                            v->kernel_count + 1, sizeof *v->kernels);
     v->kernels[v->kernel_count++] = e;
     *slot = (uint32_t)v->kernel_count;
     return e.plan_index;

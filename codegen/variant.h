@@ -38,7 +38,7 @@ typedef struct Variant {
     struct AsyncSlot {
         const Instruction *start;
         uint32_t slot;
-    } *async; /* started and not done yet */
+    } * async; /* started and not done yet */
     size_t async_count, async_capacity;
     Cubin cubin;
     const void *emu;
@@ -48,7 +48,8 @@ typedef struct Variant {
 
 /* The slice of a leaf's set; made on first use. */
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
-PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf, uint16_t access);
+PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
+                          uint16_t access);
 
 /* Appends a command without children, named after `inst`. */
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,

@@ -119,7 +119,8 @@ typedef struct Token {
 
 /* Room for the first ones: `data` may then be counted from. */
 #define STACK_OPEN(p, stack)                                                             \
-    ((stack).data = arena_grow((p)->scratch, NULL, &(stack).capacity, 8, sizeof *(stack).data))
+    ((stack).data =                                                                      \
+         arena_grow((p)->scratch, NULL, &(stack).capacity, 8, sizeof *(stack).data))
 
 struct Parser {
     Arena *arena;   /* the module's */

@@ -20,7 +20,8 @@ typedef enum {
 typedef struct Escape {
     jmp_buf target;
     struct Escape *outer;
-    Arena *scratch; /* arenas that are destroyed when something is thrown (arena_scratch) */
+    Arena
+        *scratch; /* arenas that are destroyed when something is thrown (arena_scratch) */
     EscapeKind kind;
     char message[2048];
 } Escape;

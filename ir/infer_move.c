@@ -376,7 +376,9 @@ const Shape *infer_get_dimension_size(InferContext *cx, const Instruction *inst)
         infer_one_dim(cx, inst, operand(inst, 0)) < 0)
         return NULL;
     const Shape *r = inst->shape; /* s32; XLA's own tests have s64, too */
-    return r && shape_is_scalar(r) && r->dtype == DT_S64 ? r : shape_scalar(cx->intern, DT_S32);
+    return r && shape_is_scalar(r) && r->dtype == DT_S64
+               ? r
+               : shape_scalar(cx->intern, DT_S32);
 }
 
 const Shape *infer_set_dimension_size(InferContext *cx, const Instruction *inst)

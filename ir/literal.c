@@ -217,7 +217,8 @@ static void copy_physical(const Literal *l, const Shape *shape, unsigned char *o
     size_t bytes = dtype_storage_bytes(shape->dtype);
     const unsigned char *data = l->data;
     Arena *scratch = arena_scratch();
-    int64_t *stride = ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1); /* logical, by dimension */
+    int64_t *stride =
+        ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1); /* logical, by dimension */
     int64_t *at = ARENA_ARRAY(scratch, int64_t, (size_t)rank + 1);
     int64_t step = 1;
     for (uint32_t d = rank; d-- > 0;) {

@@ -275,8 +275,8 @@ bool *module_programs(const Module *m, Arena *scratch)
             const Instruction *inst = comp->instructions[i];
             if (inst == NULL || !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
                 continue;
-            for (uint32_t k = 0; !op_is(inst->op, OPF_COLLECTIVE) && k < inst_called_count(inst);
-                 k++)
+            for (uint32_t k = 0;
+                 !op_is(inst->op, OPF_COLLECTIVE) && k < inst_called_count(inst); k++)
                 is_program[inst_called(inst, k)->id] = true;
         }
     }

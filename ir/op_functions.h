@@ -4,9 +4,9 @@
 
 #include "ir/op.h"
 
-#define OP(id, name, arity, infer, eval, index, flags, attributes, doc) \
-    InferFn infer_##infer;                                              \
-    EvalFn eval_##eval;                                                 \
+#define OP(id, name, arity, infer, eval, index, flags, attributes, doc)                  \
+    InferFn infer_##infer;                                                               \
+    EvalFn eval_##eval;                                                                  \
     IndexFn index_##index;
 #include "ir/ops.def"
 

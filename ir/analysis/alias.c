@@ -94,7 +94,8 @@ static void join_call(AliasSets *s, const Instruction *inst, const Computation *
 
 size_t async_result_leaf(const Instruction *start)
 {
-    return start->op == OP_ALL_REDUCE_START ? 0 : shape_leaf_count(start->shape->elements[0]);
+    return start->op == OP_ALL_REDUCE_START ? 0
+                                            : shape_leaf_count(start->shape->elements[0]);
 }
 
 /* (operands, results): the operands themselves; what runs inside reads and writes the same. */
@@ -167,7 +168,8 @@ static void join_entry(AliasSets *s, const Module *m)
     const Aliasing *aliasing = &m->config.input_output_alias;
     for (uint32_t i = 0; i < aliasing->count; i++) {
         const AliasEntry *e = &aliasing->entries[i];
-        const Instruction *root = m->entry->root, *parameter = m->entry->parameters[e->operand];
+        const Instruction *root = m->entry->root,
+                          *parameter = m->entry->parameters[e->operand];
         join(s, root, alias_index_leaf(root->shape, e->output), parameter,
              alias_index_leaf(parameter->shape, e->input), 1);
     }

@@ -26,7 +26,8 @@ static uint64_t order_key(DType t, const void *element, bool zeros_equal)
         return bits ^ sign;
     if (dtype_info[t].special == SPECIAL_E8M0) /* no sign */
         return bits;
-    if (dtype_info[t].special == SPECIAL_FNUZ) /* the code of -0 is -NaN, below all others */
+    if (dtype_info[t].special ==
+        SPECIAL_FNUZ) /* the code of -0 is -NaN, below all others */
         return bits == sign ? 0 : ((bits & sign) != 0 ? ~bits & mask : bits | sign) + 1;
     if (zeros_equal && bits == sign)
         bits = 0;

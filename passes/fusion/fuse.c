@@ -20,7 +20,8 @@
 #define KERNEL_MOST_NODES 160 /* instructions of one fused computation */
 #define KERNEL_MOST_CODE 320  /* of their copies in the code, by different indices */
 #define KERNEL_MOST_OPERANDS 60
-#define MOST_READERS 10 /* that work is repeated in: what reads those would repeat it again */
+#define MOST_READERS                                                                     \
+    10 /* that work is repeated in: what reads those would repeat it again */
 #define LAUNCH_PICOSECONDS INT64_C(2500000)
 
 typedef struct UserList {

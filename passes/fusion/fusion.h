@@ -5,9 +5,9 @@
 #include "passes/pass.h"
 
 PassFn pass_split_reductions; /* where few results have many elements each */
-PassFn pass_fuse; /* producers into their readers */
-PassFn pass_wrap; /* what is still alone */
-PassFn pass_own_values; /* kernels for what would be copied */
+PassFn pass_fuse;             /* producers into their readers */
+PassFn pass_wrap;             /* what is still alone */
+PassFn pass_own_values;       /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
 
 /* A fusion of this one instruction, beside it, with scalar constants taken inside. Its users
@@ -25,7 +25,8 @@ typedef struct FusionLeaves {
 
 /* The code of another fusion inside this one, where it may read the results that this one has
  * already; its result there. What is there already is not made twice. */
-Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own, Instruction *other);
+Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
+                             Instruction *other);
 /* Makes these the results: a tuple if there are several. */
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count);
 /* Drops from the fused computation what its root does not read, and operands read by nothing

@@ -30,12 +30,15 @@ typedef struct CopyInsertion {
     Module *m;
     Arena *scratch;
     Computation *comp;
-    ValueSource *present; /* [leaves of the root] what each takes the buffer of; inst NULL: nothing */
+    ValueSource *
+        present; /* [leaves of the root] what each takes the buffer of; inst NULL: nothing */
     /* of the computation at hand, by instruction id: */
     uint32_t *place; /* number of leaf 0 */
     uint32_t place_count;
-    uint32_t *last_use; /* [place_count] id of the last user, by source; UINT32_MAX: the root */
-    bool *chain;        /* [place_count] parameter leaf whose next value is made in place of it */
+    uint32_t *
+        last_use; /* [place_count] id of the last user, by source; UINT32_MAX: the root */
+    bool
+        *chain; /* [place_count] parameter leaf whose next value is made in place of it */
     Instruction **order; /* the computation with copies in their places */
     size_t order_count, order_capacity;
     bool changed;
@@ -82,7 +85,8 @@ static void number_places(CopyInsertion *ci)
             note_use(ci, inst->operands[k], i);
         /* what was started reads until it is done */
         const Instruction *start = inst->operand_count > 0 ? inst->operands[0] : NULL;
-        for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count; k++)
+        for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count;
+             k++)
             note_use(ci, start->operands[k], i);
     }
     note_use(ci, comp->root, UINT32_MAX);
@@ -90,8 +94,8 @@ static void number_places(CopyInsertion *ci)
 
 static void append(CopyInsertion *ci, Instruction *inst)
 {
-    ci->order = arena_grow(ci->scratch, ci->order, &ci->order_capacity, ci->order_count + 1,
-                           sizeof *ci->order);
+    ci->order = arena_grow(ci->scratch, ci->order, &ci->order_capacity,
+                           ci->order_count + 1, sizeof *ci->order);
     ci->order[ci->order_count++] = inst;
 }
 
@@ -116,8 +120,8 @@ static Instruction *leaf_value(CopyInsertion *ci, Instruction *value, size_t lea
             value = value->operands[i];
             continue;
         }
-        Instruction *element = computation_add(ci->comp, OP_GET_TUPLE_ELEMENT,
-                                               value->shape->elements[i], 1, &value, NULL);
+        Instruction *element = computation_add(
+            ci->comp, OP_GET_TUPLE_ELEMENT, value->shape->elements[i], 1, &value, NULL);
         inst_set_int(element, ATTR_INDEX, i);
         append(ci, element);
         value = element;
@@ -125,12 +129,13 @@ static Instruction *leaf_value(CopyInsertion *ci, Instruction *value, size_t lea
     return value;
 }
 
-static Instruction *make_tuple(CopyInsertion *ci, const Shape *shape, Instruction **leaves,
-                               size_t *next)
+static Instruction *make_tuple(CopyInsertion *ci, const Shape *shape,
+                               Instruction **leaves, size_t *next)
 {
     if (!shape_is_tuple(shape))
         return leaves[(*next)++];
-    Instruction **operands = ARENA_ARRAY(ci->scratch, Instruction *, (size_t)shape->rank + 1);
+    Instruction **operands =
+        ARENA_ARRAY(ci->scratch, Instruction *, (size_t)shape->rank + 1);
     for (uint32_t i = 0; i < shape->rank; i++)
         operands[i] = make_tuple(ci, shape->elements[i], leaves, next);
     Instruction *tuple =
@@ -197,7 +202,8 @@ static Source beginning_of(Source s)
 }
 
 /* The fusion reads this value only where it writes result `leaf`. */
-static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf, Source operand)
+static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf,
+                                     Source operand)
 {
     if (fusion->op != OP_FUSION)
         return false;
@@ -259,7 +265,8 @@ static void visit_in_place(CopyInsertion *ci, Instruction *fusion)
         if (operand < 0)
             continue;
         Source s = value_source(fusion->operands[operand], 0);
-        bool ours = is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
+        bool ours =
+            is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
         bool dead = ci->last_use[place_of(ci, s)] == fusion->id;
         for (uint32_t i = 0; i < fusion->operand_count; i++) {
             Source other = value_source(fusion->operands[i], 0);
@@ -328,8 +335,7 @@ static void visit_root(CopyInsertion *ci)
         if (!copied[i])
             taken[place_of(ci, origin)] = true;
     }
-    ci->comp->root =
-        with_copies(ci, root, copied, overwritten(ci, copied));
+    ci->comp->root = with_copies(ci, root, copied, overwritten(ci, copied));
 }
 
 /* Which parameter leaves of a loop body are updated in place, step after step. */
