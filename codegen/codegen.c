@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "codegen/emit/emit.h"
 #include "codegen/variant.h"
 #include "ir/bug.h"
 
@@ -121,6 +122,32 @@ static void fill_report(Variant *v)
     r->emu_bytes = v->emu_bytes;
 }
 
+static bool rank_fits(const Shape *s)
+{
+    bool fits = !shape_is_array(s) || s->rank <= EMIT_MOST_RANK;
+    for (uint32_t i = 0; s->elements != NULL && i < s->rank && fits; i++)
+        fits = rank_fits(s->elements[i]);
+    return fits;
+}
+
+/* Emitters and plan keep indices in arrays of EMIT_MOST_RANK. */
+static bool check_ranks(const Module *m)
+{
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL || rank_fits(inst->shape))
+                continue;
+            diag_unsupported(m->diag, inst->span,
+                             "%s has an array of more than %d dimensions", inst->name,
+                             EMIT_MOST_RANK);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
 {
     Diag *d = m->diag;
@@ -128,6 +155,8 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
         diag_error(d, (Span){0, 0}, "%s", cg->options.cuda_error);
         return false;
     }
+    if (!check_ranks(m))
+        return false;
     Variant *v = ARENA_NEW(cg->arena, Variant);
     v->arena = cg->arena;
     v->options = &cg->options;

@@ -362,6 +362,15 @@ static bool writes_text(const gxc_options *o)
     return o->emit != NULL && strcmp(o->emit, "cubin") != 0 && strcmp(o->emit, "pb") != 0;
 }
 
+/* Both names lead to one file: writing would destroy the input. */
+static bool is_same_file(const char *input, const char *output)
+{
+    struct stat a, b;
+    return strcmp(input, "-") != 0 && strcmp(output, "-") != 0 && stat(input, &a) == 0 &&
+           stat(output, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 static int compile(const Request *r)
 {
     size_t size = 0;
@@ -395,7 +404,11 @@ static int compile(const Request *r)
         const char *output = r->output;
         if (output == NULL)
             output = writes_text(&o) ? "-" : (name = default_output(r->input));
-        if (output == NULL || !write_file(output, data, bytes))
+        if (output != NULL && is_same_file(r->input, output)) {
+            fprintf(stderr, "gxc: the output %s is the input; give another with -o\n",
+                    output);
+            st = GXC_USAGE;
+        } else if (output == NULL || !write_file(output, data, bytes))
             st = GXC_INVALID;
         else if (o.target_count == 0 && o.emit == NULL && r->report == NULL)
             fprintf(stderr, "gxc: wrote %s for sm_90a and the emulator\n", output);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_HEADER = 1 << 16, MAX_RANK = 64 };
@@ -331,12 +332,18 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
     }
     size_t length = make_header(dtype, rank, dims, header, sizeof header - 64);
     size_t bytes = n * dtype_info[dtype].storage;
+    /* a device or a pipe is written as it is, a file by a temporary name beside it */
+    struct stat st;
+    bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     char *temporary = malloc(strlen(path) + 32);
     if (!temporary) {
         return fail(&e, "no memory");
     }
-    sprintf(temporary, "%s.%ld.tmp", path, (long)getpid());
-    FILE *file = fopen(temporary, "wb");
+    strcpy(temporary, path);
+    if (!special) {
+        sprintf(temporary + strlen(path), ".%ld.tmp", (long)getpid());
+    }
+    FILE *file = fopen(temporary, special ? "wb" : "wbx");
     bool ok = file && fwrite(header, 1, length, file) == length &&
               fwrite(data, 1, bytes, file) == bytes;
     int why = errno;
@@ -344,11 +351,11 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
         ok = false;
         why = errno;
     }
-    if (ok && rename(temporary, path) != 0) {
+    if (ok && !special && rename(temporary, path) != 0) {
         ok = false;
         why = errno;
     }
-    if (!ok && file) {
+    if (!ok && file && !special) {
         remove(temporary);
     }
     free(temporary);

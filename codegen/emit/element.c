@@ -489,9 +489,6 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
                   LLVMValueRef *out)
 {
     uint32_t rank = inst->shape->rank, lanes = e->lanes;
-    if (rank > EMIT_MOST_RANK)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s has rank %u; kernels handle up to %d",
-                     inst->name, rank, EMIT_MOST_RANK);
     if (preset_of(e, inst) != NULL) {
         preset_values(e, preset_of(e, inst), 0, out);
         return;
