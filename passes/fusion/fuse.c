@@ -96,7 +96,9 @@ static bool may_be_producer(const Instruction *inst)
     if (inst->op == OP_FUSION)
         return emitter_of(inst) == EMITTER_LOOP &&
                inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM;
-    if (inst->op == OP_BITCAST || inst->op == OP_COPY)
+    if (inst->op == OP_BITCAST) /* one between types has no index map */
+        return inst->operands[0]->shape->dtype == inst->shape->dtype;
+    if (inst->op == OP_COPY)
         return true;
     return is_plain_code(inst);
 }
@@ -285,9 +287,26 @@ static bool has_reduction(const Instruction *inst)
     return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
 }
 
+/* A control successor that does not read the producer cannot take it in; one that does would
+ * keep an edge to itself. */
+static bool reads_only(const Instruction *consumer, const Instruction *producer)
+{
+    for (uint32_t i = 0; i < consumer->control_count; i++) {
+        if (consumer->control[i] == producer)
+            return false;
+    }
+    for (uint32_t i = 0; i < consumer->operand_count; i++) {
+        if (consumer->operands[i] == producer)
+            return true;
+    }
+    return false;
+}
+
 static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer,
                            Weight *inside)
 {
+    if (!reads_only(consumer, producer))
+        return false;
     if (!may_be_consumer(consumer) || consumer->parent != f->comp)
         return false;
     if (is_heavy(consumer) && producer_work(producer) > 4)

@@ -5,8 +5,8 @@
  *   ENTRY (p: f32[2,3]{0,1}) { ROOT n = f32[2,3]{0,1} negate(p) }
  *   ->  c = f32[2,3]{1,0} copy(p)  n = f32[2,3]{1,0} negate(c)  ROOT r = f32[2,3]{0,1} copy(n)
  *
- * A bitcast between other layouts says by them what moves: it becomes the transposes and the
- * reshape that it stands for. Types below a byte are marked packed, :E(n).
+ * A bitcast between other layouts or types of one width says by them what moves: it becomes the
+ * transposes, the reshape and the conversion that it stands for. Types below a byte are marked packed, :E(n).
  *
  * Needs: well formed. Keeps: values. Yields: laid out. Ends: one sweep. */
 #include "passes/layout/layout.h"
@@ -76,7 +76,11 @@ static Instruction *expand_bitcast(Instruction *inst, const Shape *from, const S
         x = add_transpose(x, order, dims_permuted(t, from, order));
     order = major_to_minor(m->arena, to);
     const Shape *memory = dims_permuted(t, to, order);
-    x = computation_add(inst->parent, OP_RESHAPE, memory, 1, &x, inst->name);
+    const Shape *reshaped =
+        plain_shape(t, shape_with_dims(t, x->shape, memory->rank, memory->dims));
+    x = computation_add(inst->parent, OP_RESHAPE, reshaped, 1, &x, inst->name);
+    if (from->dtype != to->dtype)
+        x = computation_add(inst->parent, OP_BITCAST_CONVERT, memory, 1, &x, NULL);
     if (is_row_major(to))
         return x;
     int64_t *inverse = ARENA_ARRAY(m->arena, int64_t, (size_t)to->rank + 1);
@@ -153,9 +157,10 @@ static void expand_bitcasts(LayOut *l)
         if (inst == NULL || inst->op != OP_BITCAST || !shape_is_array(inst->shape))
             continue;
         const Shape *from = l->old[inst->operands[0]->id];
-        if (from->dtype == l->old[i]->dtype &&
-            (!is_row_major(from) || !is_row_major(l->old[i]))) {
-            l->forward[i] = expand_bitcast(inst, from, l->old[i]);
+        const Shape *to = l->old[i];
+        bool moves = !is_row_major(from) || !is_row_major(to) || from->dtype != to->dtype;
+        if (moves && dtype_info[from->dtype].bits == dtype_info[to->dtype].bits) {
+            l->forward[i] = expand_bitcast(inst, from, to);
             l->changed = true;
         }
     }

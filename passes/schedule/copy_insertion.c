@@ -42,6 +42,7 @@ typedef struct CopyInsertion {
     Instruction **order; /* the computation with copies in their places */
     size_t order_count, order_capacity;
     bool changed;
+    uint32_t *buffer_last_use; /* [place_count] by the place where a buffer begins */
 } CopyInsertion;
 
 /* -- sources ------------------------------------------------------------------------------- */
@@ -229,7 +230,7 @@ static bool follows(CopyInsertion *ci, Source next, Source present)
         return true;
     if (origin.inst->op == OP_PARAMETER)
         return false;
-    uint32_t last = ci->last_use[place_of(ci, present)];
+    uint32_t last = ci->buffer_last_use[place_of(ci, present)];
     /* what was made in place began where its first value was made */
     uint32_t made = origin.inst->id;
     if (last < made)
@@ -308,15 +309,34 @@ static const bool *overwritten(const CopyInsertion *ci, const bool *copied)
         Source present;
         if (!copied[i])
             continue;
-        early[i] = writes[place_of(ci, origin_of(value_source(root, i)))];
+        early[i] = writes[place_of(ci, beginning_of(value_source(root, i)))];
         if (carried(ci, i, &present))
             writes[place_of(ci, present)] = true;
     }
     return early;
 }
 
+/* The last use of anything that lies in the buffer of a value: of itself, and of what was
+ * updated in place there. */
+static void note_buffer_uses(CopyInsertion *ci)
+{
+    const Computation *comp = ci->comp;
+    ci->buffer_last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        size_t n = shape_leaf_count(inst->shape);
+        for (size_t leaf = 0; leaf < n; leaf++) {
+            Source s = value_source(inst, leaf);
+            uint32_t used = ci->last_use[place_of(ci, s)];
+            uint32_t *last = &ci->buffer_last_use[place_of(ci, beginning_of(s))];
+            *last = used > *last ? used : *last;
+        }
+    }
+}
+
 static void visit_root(CopyInsertion *ci)
 {
+    note_buffer_uses(ci);
     Instruction *root = ci->comp->root;
     size_t n = shape_leaf_count(root->shape);
     bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
@@ -325,7 +345,7 @@ static void visit_root(CopyInsertion *ci)
         if (!shape_is_array(shape_leaf(root->shape, i)))
             continue;
         Source s = value_source(root, i), present;
-        Source origin = origin_of(s);
+        Source origin = beginning_of(s);
         if (carried(ci, i, &present))
             copied[i] = !follows(ci, s, present);
         else
