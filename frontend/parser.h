@@ -193,6 +193,7 @@ bool expect_bool(Parser *p, bool *out);
 bool expect_string(Parser *p, Bytes *out); /* unescaped, in the module's arena */
 bool expect_json(Parser *p, Bytes *out);   /* raw, with its braces */
 bool expect_ints(Parser *p, Ints *out);    /* { i, ... } */
+bool expect_ints_between(Parser *p, int open, int close, Ints *out); /* other brackets */
 void token_unexpected(Parser *p, Token t, const char *wanted); /* expects ..., but sees */
 const char *token_text(const Parser *p, Token t,
                        size_t *length); /* without % : = quotes */

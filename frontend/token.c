@@ -177,23 +177,28 @@ bool expect_bool(Parser *p, bool *out)
     return false;
 }
 
-bool expect_ints(Parser *p, Ints *out)
+bool expect_ints_between(Parser *p, int open, int close, Ints *out)
 {
     size_t mark = p->ints.count;
-    if (!expect(p, '{', NULL))
+    if (!expect(p, open, NULL))
         return false;
-    if (!accept(p, '}', NULL)) {
+    if (!accept(p, close, NULL)) {
         do {
             int64_t value;
             if (!expect_int(p, &value))
                 return false;
             STACK_PUSH(p, p->ints, value);
         } while (accept(p, ',', NULL));
-        if (!expect(p, '}', NULL))
+        if (!expect(p, close, NULL))
             return false;
     }
     *out = ints_take(p, mark);
     return true;
+}
+
+bool expect_ints(Parser *p, Ints *out)
+{
+    return expect_ints_between(p, '{', '}', out);
 }
 
 Ints ints_take(Parser *p, size_t mark)

@@ -15,32 +15,12 @@ static bool says(Parser *p, Token t, const char *message)
     return false;
 }
 
-/* [a,b,...] */
-static bool bracket_ints(Parser *p, Ints *out)
-{
-    size_t mark = p->ints.count;
-    if (!expect(p, '[', NULL))
-        return false;
-    if (!accept(p, ']', NULL)) {
-        do {
-            int64_t value;
-            if (!expect_int(p, &value))
-                return false;
-            STACK_PUSH(p, p->ints, value);
-        } while (accept(p, ',', NULL));
-        if (!expect(p, ']', NULL))
-            return false;
-    }
-    *out = ints_take(p, mark);
-    return true;
-}
-
 /* [d0,d1,...]T(p0,p1,...): sizes positive, T there if there is more than one. */
 static bool parse_iota(Parser *p, Iota *out)
 {
     Token at = peek(p);
     Ints dims;
-    if (!bracket_ints(p, &dims))
+    if (!expect_ints_between(p, '[', ']', &dims))
         return false;
     int64_t count = 1;
     for (uint32_t i = 0; i < dims.count; i++) {
@@ -241,7 +221,8 @@ static bool groups_iota(Parser *p, ReplicaGroups *g)
     Token at = peek(p);
     Ints shape;
     g->form = GROUPS_IOTA;
-    if (!bracket_ints(p, &shape) || !expect(p, TOK_LEQ, NULL) || !parse_iota(p, &g->iota))
+    if (!expect_ints_between(p, '[', ']', &shape) || !expect(p, TOK_LEQ, NULL) ||
+        !parse_iota(p, &g->iota))
         return false;
     if (shape.count != 2)
         return says(p, at, "expects two sizes: groups and devices of a group");
@@ -297,7 +278,7 @@ static bool parse_tiles(Parser *p, Sharding *s)
     Token at = peek(p);
     Ints dims;
     s->kind = SHARDING_TILED;
-    if (!bracket_ints(p, &dims))
+    if (!expect_ints_between(p, '[', ']', &dims))
         return false;
     s->rank = dims.count;
     s->dims = dims.data;

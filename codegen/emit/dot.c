@@ -47,16 +47,6 @@ typedef struct Contraction {
 
 /* -- indices ------------------------------------------------------------------------------------------ */
 
-static void spread(Emit *e, const Shape *shape, const uint32_t *dims, uint32_t count,
-                   const IndexExpr *number, const IndexExpr **index)
-{
-    for (uint32_t i = count; i-- > 0;) {
-        int64_t size = shape->dims[dims[i]];
-        index[dims[i]] = i == 0 ? number : ix_mod(e->ix, number, size);
-        number = ix_floordiv(e->ix, number, size);
-    }
-}
-
 static void spread_side(const Contraction *c, const Side *s, const IndexExpr *number,
                         const IndexExpr **index)
 {
@@ -66,7 +56,7 @@ static void spread_side(const Contraction *c, const Side *s, const IndexExpr *nu
             ix_add(e->ix, number, ix_mul(e->ix, c->batch, c->per_group));
         return;
     }
-    spread(e, c->result, s->dims, s->count, number, index);
+    emit_spread(e, c->result, s->dims, s->count, number, index);
 }
 
 static void result_index(const Contraction *c, const IndexExpr *y, const IndexExpr *x,
@@ -74,7 +64,7 @@ static void result_index(const Contraction *c, const IndexExpr *y, const IndexEx
 {
     for (uint32_t d = 0; d < c->result->rank; d++)
         index[d] = ix_const(c->e->ix, 0);
-    spread(c->e, c->result, c->batch_dims, c->batch_count, c->batch, index);
+    emit_spread(c->e, c->result, c->batch_dims, c->batch_count, c->batch, index);
     spread_side(c, &c->y, y, index);
     spread_side(c, &c->x, x, index);
 }

@@ -213,6 +213,16 @@ void emit_delinear(Emit *e, const Shape *shape, const IndexExpr *linear,
     index_delinear(e->ix, shape, linear, index);
 }
 
+void emit_spread(Emit *e, const Shape *shape, const uint32_t *dims, uint32_t count,
+                 const IndexExpr *number, const IndexExpr **index)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        int64_t size = shape->dims[dims[i]];
+        index[dims[i]] = i == 0 ? number : ix_mod(e->ix, number, size);
+        number = ix_floordiv(e->ix, number, size);
+    }
+}
+
 /* -- maps --------------------------------------------------------------------------------- */
 
 static IndexMap *maps_of(Emit *e, const Instruction *inst)

@@ -103,6 +103,9 @@ void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args
 /* Index of each dimension of `shape` from an element number in physical order. */
 void emit_delinear(Emit *e, const Shape *shape, const IndexExpr *linear,
                    const IndexExpr **index);
+/* Sets the index along `dims` from a number that counts through them, the last fastest. */
+void emit_spread(Emit *e, const Shape *shape, const uint32_t *dims, uint32_t count,
+                 const IndexExpr *number, const IndexExpr **index);
 
 /* -- scalar code ---------------------------------------------------------------------------- */
 

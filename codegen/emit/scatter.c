@@ -179,17 +179,6 @@ static int64_t product(const Scatter *s, const uint32_t *dims, uint32_t count)
     return n;
 }
 
-/* Sets the update's index along `dims` from a number that counts through them, the last fastest. */
-static void spread(Emit *e, const Scatter *s, const uint32_t *dims, uint32_t count,
-                   const IndexExpr *number, const IndexExpr **update)
-{
-    for (uint32_t i = count; i-- > 0;) {
-        int64_t size = s->update->dims[dims[i]];
-        update[dims[i]] = i == 0 ? number : ix_mod(e->ix, number, size);
-        number = ix_floordiv(e->ix, number, size);
-    }
-}
-
 /* A thread: one place along the update's dimensions that lead straight to the result's, and one owner. */
 static void walk(Emit *e, const void *user, const IndexExpr *linear)
 {
@@ -200,13 +189,14 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
     int64_t free_places = product(s, s->free_dims, s->free_count);
     int64_t steps = product(s, s->walked, s->walked_count);
     const IndexExpr *owner = ix_floordiv(e->ix, linear, free_places);
-    spread(e, s, s->free_dims, s->free_count, ix_mod(e->ix, linear, free_places), update);
+    emit_spread(e, s->update, s->free_dims, s->free_count,
+                ix_mod(e->ix, linear, free_places), update);
     GxLoop loop;
     gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, steps),
                   emit_index_constant(e, 1), NULL, 0);
     emit_scope_begin(e);
     const IndexExpr *step = emit_variable(e, loop.index, (Range){0, steps - 1});
-    spread(e, s, s->walked, s->walked_count, step, update);
+    emit_spread(e, s->update, s->walked, s->walked_count, step, update);
     LLVMValueRef ok;
     GxIf guard;
     destination(e, s, update, to, &bound, &ok);

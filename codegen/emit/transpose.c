@@ -20,26 +20,15 @@ typedef struct Turn {
     const IndexExpr *batch, *inner_tile, *outer_tile;
 } Turn;
 
-/* Sets the index along `dims` from a number that counts through them, the last fastest. */
-static void spread(Emit *e, const Shape *shape, const uint32_t *dims, uint32_t count,
-                   const IndexExpr *number, const IndexExpr **index)
-{
-    for (uint32_t i = count; i-- > 0;) {
-        int64_t size = shape->dims[dims[i]];
-        index[dims[i]] = i == 0 ? number : ix_mod(e->ix, number, size);
-        number = ix_floordiv(e->ix, number, size);
-    }
-}
-
 static void place(const Turn *t, const IndexExpr *inner, const IndexExpr *outer,
                   const IndexExpr **index)
 {
     const TransposePlan *p = &t->plan;
     for (uint32_t d = 0; d < p->rank; d++)
         index[d] = ix_const(t->e->ix, 0);
-    spread(t->e, t->result, p->batch, p->batch_count, t->batch, index);
-    spread(t->e, t->result, p->inner, p->inner_count, inner, index);
-    spread(t->e, t->result, p->outer, p->outer_count, outer, index);
+    emit_spread(t->e, t->result, p->batch, p->batch_count, t->batch, index);
+    emit_spread(t->e, t->result, p->inner, p->inner_count, inner, index);
+    emit_spread(t->e, t->result, p->outer, p->outer_count, outer, index);
 }
 
 /* Shared memory of the element at (outer, inner) of the tile; rows of an odd length keep both ways of

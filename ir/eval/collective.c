@@ -1,6 +1,7 @@
 /* Collectives: devices of a group meet at an instruction; the last one to come makes the
  * results of all. A collective-permute waits for its source only. Started collectives run
  * where they start. */
+#include "ir/analysis/collective.h"
 #include "ir/eval/collective.h"
 
 #include <string.h>
@@ -544,27 +545,13 @@ void eval_collective_done(EvalCall *call)
 /* {{0,1},{1,2}} of the frontend attribute that says who sends to whom. */
 static IntLists send_pairs(EvalCall *call, const Instruction *inst)
 {
-    const Attr *attr = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
-    const char *text = NULL;
-    for (uint32_t i = 0; attr != NULL && i < attr->dict->count; i++)
-        if (strcmp(attr->dict->entries[i].key, "_xla_send_recv_source_target_pairs") == 0)
-            text = attr->dict->entries[i].value.data;
-    if (text == NULL || inst_bool(inst, ATTR_IS_HOST_TRANSFER))
+    IntLists pairs = {0};
+    if (inst_frontend_attribute(inst, "_xla_send_recv_source_target_pairs") == NULL ||
+        inst_bool(inst, ATTR_IS_HOST_TRANSFER))
         eval_unsupported(call,
                          "transfers to or from the host, or without source-target pairs");
-    Ints *pairs = ARENA_ARRAY(call->scratch, Ints, strlen(text));
-    int64_t *numbers = ARENA_ARRAY(call->scratch, int64_t, strlen(text) + 1);
-    uint32_t n = 0;
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9')
-            continue;
-        for (; *c >= '0' && *c <= '9'; c++)
-            numbers[n] = 10 * numbers[n] + (*c - '0');
-        c--;
-        if (++n % 2 == 0)
-            pairs[n / 2 - 1] = (Ints){numbers + n - 2, 2};
-    }
-    return (IntLists){pairs, n / 2};
+    collective_transfer_pairs(call->scratch, inst, &pairs);
+    return pairs;
 }
 
 /* Whether the module has an instruction of this opcode with this channel. */
