@@ -57,7 +57,7 @@ GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard fr
 GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 
-.PHONY: all setup demo check check-random check-unit fuzz fuzzers check-built install bench layers size format format-check \
+.PHONY: all setup demo check check-random check-unit fuzz fuzzers check-built install bench layers rows size format format-check \
         clean gpu-bundle check-gpu bench-gpu
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
 
@@ -204,6 +204,9 @@ check-gpu bench-gpu: %-gpu:
 
 layers size:
 	@.ci/$@
+# The table row of the specification -> its tests; a row without one is an error.
+rows:
+	@tests/rows
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format:
 	$(CLANG_FORMAT) -i $(FORMATTED)
