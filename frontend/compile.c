@@ -39,6 +39,7 @@ typedef struct Compile {
     size_t device_count, parameter_count; /* gxc_evaluate */
     const gxc_array *inputs;
     StageTimes times;
+    PassCounts counts; /* of the first target */
 } Compile;
 
 typedef void CompileFn(Compile *c);
@@ -208,7 +209,10 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
                           .after = after_pass,
                           .user = c};
     stage_begin(&c->times, "passes");
-    return pipeline_run(m, &cx, &c->pipeline);
+    bool ok = pipeline_run(m, &cx, &c->pipeline);
+    if (target == &c->targets[0])
+        c->counts = cx.counts;
+    return ok;
 }
 
 static void hash_module(Compile *c, const Module *m)
@@ -322,7 +326,7 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
     stage_begin(&c->times, "artefact");
     codegen_finish(c->codegen, c->diag, &c->result->bytes, &c->result->size);
     stage_end(&c->times);
-    report_make(c->result, c->codegen, &c->times);
+    report_make(c->result, c->codegen, &c->times, &c->counts);
 }
 
 /* All that decides an artefact's bytes: versions, options, targets, the text itself - names and
@@ -382,17 +386,19 @@ static void do_compile(Compile *c)
     if (m == NULL || o->verify_only)
         return;
     result_set_signature(c->result, m, &(EvalOptions){0});
-    if (o->emit != NULL && strcmp(o->emit, "hlo") == 0) {
-        if (run_passes(c, m, &c->targets[0]))
-            emit_hlo(c, m);
+    bool hlo = o->emit != NULL && strcmp(o->emit, "hlo") == 0;
+    if (!hlo && (o->emit == NULL || strcmp(o->emit, "pb") != 0)) {
+        compile_variants(c, m);
         return;
     }
-    if (o->emit != NULL && strcmp(o->emit, "pb") == 0) {
-        if (run_passes(c, m, &c->targets[0]))
-            c->result->bytes = proto_print(c->arena, m, &c->result->size);
+    if (!run_passes(c, m, &c->targets[0]))
         return;
-    }
-    compile_variants(c, m);
+    if (hlo)
+        emit_hlo(c, m);
+    else
+        c->result->bytes = proto_print(c->arena, m, &c->result->size);
+    stage_end(&c->times);
+    report_make(c->result, NULL, &c->times, &c->counts);
 }
 
 static void do_signature(Compile *c)

@@ -2,6 +2,7 @@
 #include "frontend/report.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -72,30 +73,72 @@ static size_t figures(const CodegenReport *r, Figure *out)
     return sizeof rows / sizeof *rows;
 }
 
-static json_t *report_json(const CodegenReport *r, const StageTimes *times)
+/* What the passes did. */
+static const struct {
+    size_t offset;
+    const char *key, *text;
+} rewrites[] = {
+#define COUNT(field, key, text) {offsetof(PassCounts, field), key, text},
+#include "passes/counts.def"
+};
+#define REWRITE_COUNT (sizeof rewrites / sizeof *rewrites)
+
+static uint64_t rewrite_count(const PassCounts *counts, size_t i)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)counts + rewrites[i].offset, sizeof value);
+    return value;
+}
+
+static void add_rewrites(Text *t, const PassCounts *counts)
+{
+    text_printf(t, "rewrites\n");
+    for (size_t i = 0; i < REWRITE_COUNT; i++) {
+        uint64_t value = rewrite_count(counts, i);
+        if (value != 0)
+            text_printf(t, "  %-38s %12llu\n", rewrites[i].text,
+                        (unsigned long long)value);
+    }
+}
+
+static void add_figures(json_t *root, const CodegenReport *r)
 {
     Figure rows[32];
     size_t n = figures(r, rows);
-    json_t *root = json_object(), *stages = json_object();
     json_object_set_new(root, "target", json_string(r->target));
     for (size_t i = 0; i < n; i++)
         json_object_set_new(root, rows[i].key, json_integer((json_int_t)rows[i].value));
+}
+
+static json_t *report_json(const CodegenReport *r, const StageTimes *times,
+                           const PassCounts *counts)
+{
+    json_t *root = json_object(), *stages = json_object(), *done = json_object();
+    if (r != NULL)
+        add_figures(root, r);
+    for (size_t i = 0; i < REWRITE_COUNT; i++)
+        json_object_set_new(done, rewrites[i].key,
+                            json_integer((json_int_t)rewrite_count(counts, i)));
+    json_object_set_new(root, "rewrites", done);
     for (size_t i = 0; i < times->count; i++)
         json_object_set_new(stages, times->stages[i].name,
                             json_real(times->stages[i].seconds));
-    json_object_set_new(stages, "llvm", json_real(r->llvm_seconds));
-    json_object_set_new(stages, "assembler", json_real(r->assembler_seconds));
-    json_object_set_new(stages, "emulator", json_real(r->emu_seconds));
+    if (r != NULL) {
+        json_object_set_new(stages, "llvm", json_real(r->llvm_seconds));
+        json_object_set_new(stages, "assembler", json_real(r->assembler_seconds));
+        json_object_set_new(stages, "emulator", json_real(r->emu_seconds));
+    }
     json_object_set_new(root, "seconds", stages);
     return root;
 }
 
-void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times)
+void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
+                 const PassCounts *counts)
 {
     Text t;
     text_init(&t, result->arena);
     const CodegenReport *r;
-    for (size_t v = 0; (r = codegen_report(cg, v)) != NULL; v++) {
+    for (size_t v = 0; cg != NULL && (r = codegen_report(cg, v)) != NULL; v++) {
         Figure rows[32];
         size_t n = figures(r, rows);
         text_printf(&t, "%s\n", r->target);
@@ -103,11 +146,9 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times)
             text_printf(&t, "  %-38s %12llu\n", rows[i].text,
                         (unsigned long long)rows[i].value);
     }
+    add_rewrites(&t, counts);
     result->report_text = t.data;
-    r = codegen_report(cg, 0);
-    if (r == NULL)
-        return;
-    json_t *root = report_json(r, times);
+    json_t *root = report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
     if (text == NULL)

@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/result.h"
+#include "passes/pass.h"
 
 #define STAGES_MOST 32
 
@@ -22,7 +23,9 @@ void stage_begin(StageTimes *t, const char *name);
 void stage_end(StageTimes *t);
 void stage_notes(const StageTimes *t, Diag *d); /* --timing */
 
-/* Sets report_text and report_json. */
-void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times);
+/* Sets report_text and report_json. cg: NULL if no plan was made; counts: of the passes for the
+ * first target. */
+void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times,
+                 const PassCounts *counts);
 
 #endif

@@ -12,11 +12,17 @@
 
 typedef struct PassSettings PassSettings; /* passes/settings.h: thresholds and switches */
 
+typedef struct PassCounts {
+#define COUNT(field, key, text) uint64_t field;
+#include "passes/counts.def"
+} PassCounts;
+
 typedef struct PassContext {
     Arena *scratch; /* reset after each pass */
     const Target *target;
     const PassSettings *settings;
-    int opt_level; /* 0, 1, 2 */
+    int opt_level;     /* 0, 1, 2 */
+    PassCounts counts; /* what passes did: they add to it, gxc --report prints it */
 } PassContext;
 
 typedef bool PassFn(Module *m, PassContext *cx);

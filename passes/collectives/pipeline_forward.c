@@ -366,6 +366,10 @@ static bool visit_loop(Module *m, PassContext *cx, Instruction *loop)
     }
     if (p.count == 0)
         return false;
+    for (uint32_t i = 0; i < p.count; i++)
+        cx->counts.bytes_pipelined_forward +=
+            (uint64_t)shape_bytes(p.stages[i].chain[0]->operands[0]->shape);
+    cx->counts.collectives_pipelined_forward += p.count;
     rewrite(&p, trips);
     return true;
 }
