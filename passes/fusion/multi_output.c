@@ -61,6 +61,7 @@ typedef struct Join {
     PassContext *cx;
     bool is_body;
     Uses uses;
+    bool *has_successor; /* [instruction count] something must come after it */
     uint32_t first, count; /* the stretch: ids first .. first + count - 1 */
     size_t words;
     uint64_t *ancestors; /* [count][words] */
@@ -530,7 +531,7 @@ static void visit(Join *j, Instruction *inst)
 
 static bool is_needed_outside(const Join *j, const Kernel *k, const Instruction *member)
 {
-    if (member == j->comp->root)
+    if (member == j->comp->root || j->has_successor[member->id])
         return true;
     for (uint32_t i = j->uses.start[member->id]; i < j->uses.start[member->id + 1]; i++) {
         if (kernel_of(j, j->uses.list[i]) != k)
@@ -577,12 +578,24 @@ static void make_fusion(Join *j, Kernel *k, Instruction **forward)
     }
 }
 
+static bool *find_successors(const Computation *comp, Arena *scratch)
+{
+    bool *has = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; k < inst->control_count; k++)
+            has[inst->control[k]->id] = true;
+    }
+    return has;
+}
+
 static void join_computation(Join *j)
 {
     Computation *comp = j->comp;
     computation_sort(comp);
     uint32_t count = comp->instruction_count;
     j->uses = uses_compute(comp, j->cx->scratch);
+    j->has_successor = find_successors(comp, j->cx->scratch);
     find_carried(j);
     if (j->cx->opt_level >= 2)
         find_sides(j);
