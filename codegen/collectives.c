@@ -151,6 +151,35 @@ static bool check(const Variant *v, const Instruction *inst, PlanCollective *out
     return true;
 }
 
+static int64_t largest(IntLists lists)
+{
+    int64_t most = -1;
+    for (uint32_t g = 0; g < lists.count; g++) {
+        for (uint32_t i = 0; i < lists.data[g].count; i++)
+            most = lists.data[g].data[i] > most ? lists.data[g].data[i] : most;
+    }
+    return most;
+}
+
+/* Groups that name devices which the program is not compiled for: its header gives no counts. */
+static bool check_devices(const Variant *v, PlanCollectiveKind kind,
+                          const Instruction *inst)
+{
+    const ModuleConfig *config = &v->module->config;
+    int64_t devices = config->replica_count * config->num_partitions;
+    int64_t most =
+        largest(kind == PLAN_COLLECTIVE_PERMUTE ? collective_pairs(v->arena, inst)
+                                                : collective_groups(v->arena, inst));
+    if (most < devices)
+        return true;
+    diag_error(v->module->diag, inst->span,
+               "%s is for device %lld, too, but the program is compiled for %lld: "
+               "--partitions=%lld (or --replicas) says how many there are",
+               op_info[inst->op].name, (long long)most, (long long)devices,
+               (long long)most + 1);
+    return false;
+}
+
 static void add_pairs(Variant *v, const Instruction *inst, PlanCollective *c)
 {
     IntLists pairs = collective_pairs(v->arena, inst);
@@ -189,7 +218,7 @@ static bool add_collective(Variant *v, const Instruction *inst)
 {
     PlanCollective c = {.dtypes = PLAN_NONE,
                         .channel = inst_int(inst, ATTR_CHANNEL_ID, 0)};
-    if (!check(v, inst, &c))
+    if (!check(v, inst, &c) || !check_devices(v, c.kind, inst))
         return false;
     if (c.kind == PLAN_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS))
         c.flags |= PLAN_COLLECTIVE_TUPLE;
