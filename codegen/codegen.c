@@ -196,7 +196,8 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
 
 /* -- the file ---------------------------------------------------------------------------------- */
 
-/* The plan's bytes, read back: what a reader would refuse is a bug of ours. */
+/* The plan's bytes, read back: what a reader would refuse, or streams that race, is a bug of
+ * ours. */
 static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
                        size_t *out_size)
 {
@@ -219,6 +220,8 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     char error[512];
     if (!plan_read(plan, *out, *out_size, error, sizeof error))
         bug("the plan is not well formed: %s", error);
+    if (!plan_check(plan, error, sizeof error))
+        bug("the plan's streams race: %s", error);
     PlanCounts counts = plan_counts(plan);
     PlanSizes sizes = plan_sizes(plan);
     CodegenReport *r = &v->report;

@@ -438,6 +438,13 @@ const char *plan_collective_name(uint32_t kind);
  * and `error` says what is wrong. Safe on hostile bytes; recursion-free; linear. */
 bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t error_size);
 
+/* Proves that the streams of a plan that plan_read() has taken are in order: no two commands
+ * touch the same bytes, one of them writing, without a fixed order between them, so nothing
+ * else uses a buffer of an asynchronous region between its start and its done; and the
+ * collectives of one clique come in one order. Else false, and `error` names both commands.
+ * About linear, for plans made by gxc. */
+bool plan_check(const Plan *p, char *error, size_t error_size);
+
 /* Prints the plan as text: what `gxc --emit=plan` shows. */
 void plan_print(const Plan *p, FILE *out);
 
