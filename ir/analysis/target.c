@@ -6,9 +6,11 @@
 
 static const GpuModel devices[] = {
 #define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \
-              sm_shared, threads, blocks)                                                \
-    {name, text, sm,           (variant)[0], sms,     lanes, mhz,                        \
-     gbs,  l2,   block_shared, sm_shared,    threads, blocks},
+              sm_shared, threads, blocks, tflops, gib, link, link_ns, linked, net,       \
+              net_ns)                                                                    \
+    {name, text, sm,           (variant)[0], sms,     lanes,  mhz,                       \
+     gbs,  l2,   block_shared, sm_shared,    threads, blocks, tflops,                    \
+     gib,  link, link_ns,      linked,       net,     net_ns},
 #include "ir/analysis/targets.def"
 };
 enum { DEVICE_COUNT = sizeof devices / sizeof *devices };
@@ -72,9 +74,7 @@ const char *target_names(void)
     return ""
 #define TARGET(sm, variant, ptx, cuda, model) "sm_" #sm variant ", "
 #include "ir/analysis/targets.def"
-#define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \
-              sm_shared, threads, blocks)                                                \
-    name ", "
+#define MODEL(name, ...) name ", "
 #include "ir/analysis/targets.def"
            "emu";
 }

@@ -29,6 +29,12 @@ typedef struct GpuModel {
     uint32_t block_shared; /* bytes of shared memory: of a block at most, opted in */
     uint32_t multiprocessor_shared;                         /* bytes */
     uint32_t multiprocessor_threads, multiprocessor_blocks; /* resident at most */
+    uint32_t tensor_teraflops;                              /* dense, of 16-bit floats */
+    uint32_t memory_gib;
+    uint32_t link_gigabytes_per_second; /* to other devices near by, each way */
+    uint32_t link_nanoseconds;          /* for a short message */
+    uint32_t linked_devices;            /* that those links join: by number, in runs */
+    uint32_t network_gigabytes_per_second, network_nanoseconds; /* to all others */
 } GpuModel;
 
 typedef struct Target {
