@@ -39,7 +39,8 @@ typedef struct Compile {
     size_t device_count, parameter_count; /* gxc_evaluate */
     const gxc_array *inputs;
     StageTimes times;
-    PassCounts counts; /* of the first target */
+    PassCounts counts; /* of the first target, as simulation */
+    Simulation simulation;
 } Compile;
 
 typedef void CompileFn(Compile *c);
@@ -210,8 +211,12 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
                           .user = c};
     stage_begin(&c->times, "passes");
     bool ok = pipeline_run(m, &cx, &c->pipeline);
-    if (target == &c->targets[0])
-        c->counts = cx.counts;
+    if (target != &c->targets[0])
+        return ok;
+    c->counts = cx.counts;
+    if (ok && m->config.is_scheduled)
+        c->simulation = simulate(m, target, c->scratch);
+    arena_reset(c->scratch);
     return ok;
 }
 
@@ -326,7 +331,7 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
     stage_begin(&c->times, "artefact");
     codegen_finish(c->codegen, c->diag, &c->result->bytes, &c->result->size);
     stage_end(&c->times);
-    report_make(c->result, c->codegen, &c->times, &c->counts);
+    report_make(c->result, c->codegen, &c->times, &c->counts, &c->simulation);
 }
 
 /* All that decides an artefact's bytes: versions, options, targets, the text itself - names and
@@ -398,7 +403,7 @@ static void do_compile(Compile *c)
     else
         c->result->bytes = proto_print(c->arena, m, &c->result->size);
     stage_end(&c->times);
-    report_make(c->result, NULL, &c->times, &c->counts);
+    report_make(c->result, NULL, &c->times, &c->counts, &c->simulation);
 }
 
 static void do_signature(Compile *c)

@@ -73,6 +73,43 @@ static size_t figures(const CodegenReport *r, Figure *out)
     return sizeof rows / sizeof *rows;
 }
 
+/* What the schedule costs by the cost model. */
+typedef struct Modelled {
+    const char *key, *text;
+    double seconds;
+} Modelled;
+enum { MODELLED_COUNT = 4 };
+
+static void modelled(const Simulation *s, Modelled *out)
+{
+    const Modelled rows[MODELLED_COUNT] = {
+        {"step_us", "one run", s->step},
+        {"compute_us", "computation", s->compute},
+        {"communication_us", "communication", s->communication},
+        {"exposed_communication_us", "communication that is waited for", s->exposed},
+    };
+    memcpy(out, rows, sizeof rows);
+}
+
+static void add_modelled(Text *t, const Simulation *s)
+{
+    Modelled rows[MODELLED_COUNT];
+    modelled(s, rows);
+    text_printf(t, "modelled microseconds\n");
+    for (size_t i = 0; i < MODELLED_COUNT; i++)
+        text_printf(t, "  %-38s %12.1f\n", rows[i].text, rows[i].seconds * 1e6);
+}
+
+static json_t *modelled_json(const Simulation *s)
+{
+    Modelled rows[MODELLED_COUNT];
+    modelled(s, rows);
+    json_t *out = json_object();
+    for (size_t i = 0; i < MODELLED_COUNT; i++)
+        json_object_set_new(out, rows[i].key, json_real(rows[i].seconds * 1e6));
+    return out;
+}
+
 /* What the passes did. */
 static const struct {
     size_t offset;
@@ -111,7 +148,7 @@ static void add_figures(json_t *root, const CodegenReport *r)
 }
 
 static json_t *report_json(const CodegenReport *r, const StageTimes *times,
-                           const PassCounts *counts)
+                           const PassCounts *counts, const Simulation *simulation)
 {
     json_t *root = json_object(), *stages = json_object(), *done = json_object();
     if (r != NULL)
@@ -120,6 +157,8 @@ static json_t *report_json(const CodegenReport *r, const StageTimes *times,
         json_object_set_new(done, rewrites[i].key,
                             json_integer((json_int_t)rewrite_count(counts, i)));
     json_object_set_new(root, "rewrites", done);
+    if (simulation->step > 0)
+        json_object_set_new(root, "modelled", modelled_json(simulation));
     for (size_t i = 0; i < times->count; i++)
         json_object_set_new(stages, times->stages[i].name,
                             json_real(times->stages[i].seconds));
@@ -133,7 +172,7 @@ static json_t *report_json(const CodegenReport *r, const StageTimes *times,
 }
 
 void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
-                 const PassCounts *counts)
+                 const PassCounts *counts, const Simulation *simulation)
 {
     Text t;
     text_init(&t, result->arena);
@@ -147,8 +186,11 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
                         (unsigned long long)rows[i].value);
     }
     add_rewrites(&t, counts);
+    if (simulation->step > 0)
+        add_modelled(&t, simulation);
     result->report_text = t.data;
-    json_t *root = report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts);
+    json_t *root =
+        report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts, simulation);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
     if (text == NULL)

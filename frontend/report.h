@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/result.h"
+#include "ir/analysis/simulate.h"
 #include "passes/pass.h"
 
 #define STAGES_MOST 32
@@ -24,8 +25,8 @@ void stage_end(StageTimes *t);
 void stage_notes(const StageTimes *t, Diag *d); /* --timing */
 
 /* Sets report_text and report_json. cg: NULL if no plan was made; counts: of the passes for the
- * first target. */
+ * first target; simulation: of its schedule, step 0 if there is none. */
 void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times,
-                 const PassCounts *counts);
+                 const PassCounts *counts, const Simulation *simulation);
 
 #endif
