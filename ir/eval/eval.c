@@ -42,7 +42,7 @@ void eval_unsupported(const EvalCall *call, const char *format, ...)
     describe(call, format, args, text, sizeof text);
     va_end(args);
     call->eval->unsupported = true;
-    escape_throw(ESCAPE_UNSUPPORTED, "not supported: %s", text);
+    escape_throw(ESCAPE_UNSUPPORTED, "%s", text);
 }
 
 /* -- set-up ------------------------------------------------------------------------- */

@@ -7,7 +7,8 @@
  * A value is named by its source: the instruction and leaf that made it, seen through tuples,
  * bitcasts and loop leaves that the body hands on unchanged. Rules, each local to one
  * computation with its order fixed:
- *   in place     the operand that an emitter updates is dead afterwards and ours, else copied;
+ *   in place     the operand that an emitter updates, or that a custom call says its result
+ *                lies in, is dead afterwards and ours, else copied;
  *   while        an initial value is ours and dies there, else copied; a leaf that the body
  *                hands on unchanged needs nothing;
  *   loop body    the next value of a leaf is made after the last use of the present one - or
@@ -176,10 +177,27 @@ static bool carried(const CopyInsertion *ci, size_t leaf, Source *present)
 
 /* -- rules -------------------------------------------------------------------------------------- */
 
+/* What this leaf of a custom call's result lies in; false: a buffer of its own. */
+static bool declared_source(const Instruction *call, size_t leaf, Source *source)
+{
+    const Attr *attr = inst_attr(call, ATTR_OUTPUT_TO_OPERAND_ALIASING);
+    for (uint32_t i = 0; attr != NULL && i < attr->aliasing->count; i++) {
+        const AliasEntry *e = &attr->aliasing->entries[i];
+        Instruction *operand = call->operands[e->operand];
+        if (alias_index_leaf(call->shape, e->output) != leaf)
+            continue;
+        *source = value_source(operand, alias_index_leaf(operand->shape, e->input));
+        return true;
+    }
+    return false;
+}
+
 /* Follows in-place updates backwards: where the buffer of this value began. */
 static Source origin_of(Source s)
 {
     for (;;) {
+        if (s.inst->op == OP_CUSTOM_CALL && declared_source(s.inst, s.leaf, &s))
+            continue;
         if (s.inst->op != OP_FUSION)
             return s;
         EmitterKind kind = emitter_of(s.inst);
@@ -255,25 +273,59 @@ static void set_in_place(Instruction *fusion, uint32_t leaf, uint32_t operand)
     inst_set(fusion, (Attr){.id = ATTR_OUTPUT_TO_OPERAND_ALIASING, .aliasing = aliasing});
 }
 
+/* `user` may write where leaf `leaf` of its operand `k` lies: nobody reads it later, `user`
+ * takes it once, and it is no argument's. */
+static bool may_overwrite(const CopyInsertion *ci, const Instruction *user, uint32_t k,
+                          size_t leaf)
+{
+    Source s = value_source(user->operands[k], leaf);
+    bool ours =
+        is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
+    bool free = ours && ci->last_use[place_of(ci, s)] == user->id;
+    for (uint32_t i = 0; i < user->operand_count && free; i++) {
+        size_t n = shape_leaf_count(user->operands[i]->shape);
+        for (size_t l = 0; l < n; l++) {
+            Source other = value_source(user->operands[i], l);
+            free &= (i == k && l == leaf) || !value_source_is(other, s);
+        }
+    }
+    return free;
+}
+
+static void visit_custom_call(CopyInsertion *ci, Instruction *call)
+{
+    const Attr *attr = inst_attr(call, ATTR_OUTPUT_TO_OPERAND_ALIASING);
+    if (attr == NULL)
+        return;
+    bool **copied = ARENA_ARRAY(ci->scratch, bool *, (size_t)call->operand_count + 1);
+    for (uint32_t i = 0; i < attr->aliasing->count; i++) {
+        const AliasEntry *e = &attr->aliasing->entries[i];
+        uint32_t k = (uint32_t)e->operand;
+        const Shape *shape = call->operands[k]->shape;
+        size_t leaf = alias_index_leaf(shape, e->input);
+        if (copied[k] == NULL)
+            copied[k] = ARENA_ARRAY(ci->scratch, bool, shape_leaf_count(shape) + 1);
+        copied[k][leaf] = !may_overwrite(ci, call, k, leaf);
+    }
+    for (uint32_t k = 0; k < call->operand_count; k++) {
+        if (copied[k] != NULL)
+            call->operands[k] = with_copies(ci, call->operands[k], copied[k], NULL);
+    }
+}
+
 static void visit_in_place(CopyInsertion *ci, Instruction *fusion)
 {
+    /* what the text says of a fusion's buffers holds for its author's kernel, not for ours */
+    inst_unset(fusion, ATTR_OUTPUT_TO_OPERAND_ALIASING);
     EmitterKind kind = emitter_of(fusion);
-    if (kind == EMITTER_COUNT || inst_has(fusion, ATTR_OUTPUT_TO_OPERAND_ALIASING))
+    if (kind == EMITTER_COUNT)
         return;
     uint32_t leaves = (uint32_t)shape_leaf_count(fusion->shape);
     for (uint32_t leaf = 0; leaf < leaves; leaf++) {
         int64_t operand = emitter_in_place(fusion, kind, leaf);
         if (operand < 0)
             continue;
-        Source s = value_source(fusion->operands[operand], 0);
-        bool ours =
-            is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
-        bool dead = ci->last_use[place_of(ci, s)] == fusion->id;
-        for (uint32_t i = 0; i < fusion->operand_count; i++) {
-            Source other = value_source(fusion->operands[i], 0);
-            dead &= i == operand || other.inst != s.inst || other.leaf != s.leaf;
-        }
-        if (!ours || !dead)
+        if (!may_overwrite(ci, fusion, (uint32_t)operand, 0))
             fusion->operands[operand] = add_copy(ci, fusion->operands[operand]);
         set_in_place(fusion, leaf, (uint32_t)operand);
     }
@@ -395,6 +447,8 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
         Instruction *inst = comp->instructions[i];
         if (inst->op == OP_FUSION)
             visit_in_place(ci, inst);
+        else if (inst->op == OP_CUSTOM_CALL)
+            visit_custom_call(ci, inst);
         else if (inst->op == OP_WHILE)
             visit_while(ci, inst);
         append(ci, inst);
