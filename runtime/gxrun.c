@@ -203,8 +203,9 @@ static int subject_open(const Options *o, Subject *s)
     }
     s->hlo = s->file;
     s->hlo_path = o->program;
-    if (ref) {
-        return EXIT_DONE;
+    int found = o->hlo ? find_hlo(o, s) : EXIT_DONE;
+    if (ref || found != EXIT_DONE) {
+        return found;
     }
     int code = compiler_compile(o, o->program, &s->file, &s->made);
     return code == EXIT_DONE ? open_artefact(o, s) : code;
@@ -235,7 +236,7 @@ static int compare_with_reference(const Options *o, const Subject *s,
 {
     size_t count = signature->devices * signature->result_count;
     void **wanted = allocate(count, sizeof *wanted);
-    int code = s->owns_hlo ? check_hash(o, s, signature) : EXIT_DONE;
+    int code = s->owns_hlo && s->program ? check_hash(o, s, signature) : EXIT_DONE;
     if (code == EXIT_DONE) {
         code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, wanted);
     }
@@ -254,10 +255,12 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     void **inputs = allocate(input_count, sizeof *inputs);
     void **outputs = allocate(output_count, sizeof *outputs);
     int code = data_inputs(o, signature, inputs);
-    if (code == EXIT_DONE) {
-        code =
-            ref ? compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, outputs)
-                : device_run(o, s->program, signature, inputs, outputs);
+    if (code == EXIT_DONE && !ref) {
+        code = device_run(o, s->program, signature, inputs, outputs);
+    } else if (code == EXIT_DONE && s->program) {
+        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, outputs);
+    } else if (code == EXIT_DONE) {
+        code = compiler_evaluate(o, o->program, &s->file, signature, inputs, outputs);
     }
     if (code == EXIT_DONE) {
         compare_summary(o, signature, outputs);

@@ -40,7 +40,7 @@ static const struct argp_option table[] = {
     {"output", KEY_OUTPUT, "@FILE", 0, "where a result goes, by order", 0},
     {"compare", KEY_COMPARE, "ref|@FILE", 0, "with the evaluator, or with files by order",
      0},
-    {"hlo", KEY_HLO, "FILE", 0, "the HLO of a cubin, for --compare=ref", 0},
+    {"hlo", KEY_HLO, "FILE", 0, "the HLO to compare with: of a cubin, or before passes", 0},
     {"rtol", KEY_RTOL, "X", 0, "relative tolerance (default: by type)", 0},
     {"atol", KEY_ATOL, "X", 0, "absolute tolerance (default: by type)", 0},
     {"bench", KEY_BENCH, NULL, 0, "run many times, print the time of one", 0},
