@@ -1,5 +1,6 @@
 /* Arenas: a list of blocks that grow geometrically up to BLOCK_MOST; large allocations get
- * a block of their own, behind the current one, so that the current block goes on filling. */
+ * a block of their own, behind the current one, so that the current block goes on filling.
+ * Small blocks are zeroed as they are used: most arenas live for one function and need little. */
 #include "ir/arena.h"
 
 #include <stdbool.h>
@@ -14,13 +15,14 @@
 #define ARENA_BLOCK_FIRST 4096
 #endif
 #define ARENA_BLOCK_MOST (1 << 20)
+#define ARENA_BLOCK_SMALL (1 << 16) /* from here on the system has zeroed pages for us */
 #define ARENA_ALIGN 16
 
 typedef struct Block {
     struct Block *next;
     size_t size; /* usable bytes behind the header */
     size_t used;
-    size_t reserved; /* keeps the header a multiple of ARENA_ALIGN */
+    size_t is_zero; /* what is not used holds zeros; a size_t keeps the data aligned */
 } Block;
 
 struct Arena {
@@ -42,12 +44,20 @@ static Block *block_create(Arena *a, size_t size)
 {
     if (size > SIZE_MAX - sizeof(Block))
         escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", size);
-    Block *b = calloc(1, sizeof(Block) + size);
+    bool is_zero = size >= ARENA_BLOCK_SMALL;
+    Block *b = is_zero ? calloc(1, sizeof(Block) + size) : malloc(sizeof(Block) + size);
     if (b == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory: cannot allocate %zu bytes", size);
-    b->size = size;
+    *b = (Block){.size = size, .is_zero = is_zero};
     a->bytes += sizeof(Block) + size;
     return b;
+}
+
+static void *block_take(Block *b, size_t bytes)
+{
+    void *p = block_data(b) + b->used;
+    b->used += bytes;
+    return b->is_zero ? p : memset(p, 0, bytes);
 }
 
 Arena *arena_create(void)
@@ -109,7 +119,7 @@ void arena_reset(Arena *a)
         return;
     blocks_free(keep->next);
     keep->next = NULL;
-    memset(block_data(keep), 0, keep->used);
+    keep->is_zero = false;
     keep->used = 0;
     a->bytes = sizeof(Block) + keep->size;
 }
@@ -123,10 +133,9 @@ void *arena_alloc(Arena *a, size_t bytes)
     if (b == NULL || rounded > b->size - b->used) {
         if (b != NULL && rounded > a->next_size / 4) {
             Block *own = block_create(a, rounded);
-            own->used = rounded;
             own->next = b->next;
             b->next = own;
-            return block_data(own);
+            return block_take(own, rounded);
         }
         size_t size = rounded > a->next_size ? rounded : a->next_size;
         b = block_create(a, size);
@@ -135,9 +144,7 @@ void *arena_alloc(Arena *a, size_t bytes)
         if (a->next_size < ARENA_BLOCK_MOST)
             a->next_size *= 2;
     }
-    void *p = block_data(b) + b->used;
-    b->used += rounded;
-    return p;
+    return block_take(b, rounded);
 }
 
 void *arena_array(Arena *a, size_t count, size_t size)

@@ -89,6 +89,23 @@ static bool split_number(const char *name, size_t length, size_t *root_length,
     return true;
 }
 
+/* "root.number" */
+static const char *numbered(Names *n, const char *root, size_t length, uint64_t number)
+{
+    char digits[20];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    char *text = arena_alloc(n->arena, length + count + 2);
+    memcpy(text, root, length);
+    text[length++] = '.';
+    while (count != 0)
+        text[length++] = digits[--count];
+    return intern_owned(n->texts, text, length);
+}
+
 const char *names_take(Names *n, const char *wanted)
 {
     size_t length = strlen(wanted), root_length = length;
@@ -104,7 +121,5 @@ const char *names_take(Names *n, const char *wanted)
     do
         set_entry(n, &n->used, root, counter->next++, &is_new);
     while (!is_new);
-    const char *name =
-        arena_printf(n->arena, "%s.%llu", root, (unsigned long long)(counter->next - 1));
-    return intern_string(n->texts, name);
+    return numbered(n, root, root_length, counter->next - 1);
 }

@@ -207,8 +207,6 @@ static const char *update_results_illegal(const Instruction *fusion, Arena *scra
 {
     int64_t elements = emitter_update_elements(fusion);
     const bool *behind = behind_updates(fusion, scratch);
-    if (elements < 0)
-        return "no result is a dynamic-update-slice";
     for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
         const Instruction *update = update_of(fusion, i);
         FusionResult r = emitter_result(fusion, i);
@@ -237,7 +235,9 @@ static const char *update_results_illegal(const Instruction *fusion, Arena *scra
  * each one that an update writes. */
 static const char *update_slice_illegal(const Instruction *fusion)
 {
-    Arena *scratch = arena_create();
+    if (emitter_update_elements(fusion) < 0)
+        return "no result is a dynamic-update-slice";
+    Arena *scratch = arena_scratch();
     const char *reason = update_results_illegal(fusion, scratch);
     arena_destroy(scratch);
     return reason != NULL ? reason : body_illegal(fusion, NULL);
@@ -385,13 +385,14 @@ EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
             emitter_illegal(fusion, contractions[i].kind) == NULL)
             return contractions[i].kind;
     }
+    if (body_illegal(fusion, NULL) != NULL)
+        return EMITTER_COUNT;
     EmitterKind reduction = reduction_choose(fusion);
-    if (reduction != EMITTER_COUNT && emitter_illegal(fusion, reduction) == NULL)
+    if (reduction != EMITTER_COUNT)
         return reduction;
     TransposePlan plan;
     const char *why;
-    if (body_illegal(fusion, NULL) == NULL && transpose_plan(fusion, &plan, &why) &&
-        transpose_is_large(&plan))
+    if (transpose_plan(fusion, &plan, &why) && transpose_is_large(&plan))
         return EMITTER_TRANSPOSE;
     return loop_illegal(fusion) == NULL ? EMITTER_LOOP : EMITTER_COUNT;
 }

@@ -37,6 +37,7 @@ typedef struct Fuse {
     UserList *users; /* by instruction id, as the computation was when the pass began */
     uint32_t user_count;
     bool *is_own; /* by id: a fusion whose computation nobody else calls */
+    Arena *brief; /* for one visit */
     bool changed;
 } Fuse;
 
@@ -314,7 +315,7 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
     if (node_count(producer) + node_count(consumer) > KERNEL_MOST_NODES ||
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)
         return false;
-    *inside = weight_inside(producer, consumer, f->cx->scratch);
+    *inside = weight_inside(producer, consumer, f->brief);
     return inside->copies * node_count(producer) + node_count(consumer) <=
            KERNEL_MOST_CODE;
 }
@@ -371,39 +372,39 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
     return inst;
 }
 
-/* The fusion that `consumer` would become; false, and nothing is changed, if no emitter makes
- * it, or only a worse one. */
+/* Makes the fusion's computation its own. */
+static void own_computation(Fuse *f, Instruction *fusion)
+{
+    if (f->is_own[fusion->id])
+        return;
+    f->is_own[fusion->id] = true;
+    inst_set_called(fusion, 0, computation_clone(inst_called(fusion, 0), NULL));
+}
+
+/* The consumer with the producer in it; false, and it is as before, if no emitter makes that, or
+ * only a worse one. */
 static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
 {
     EmitterKind before = emitter_of(consumer);
-    if (before == EMITTER_LOOP && f->is_own[consumer->id]) {
+    bool was_own = f->is_own[consumer->id];
+    own_computation(f, consumer);
+    if (before == EMITTER_LOOP && was_own) {
         /* always legal; whether another emitter is better is asked when all is in it */
-        fusion_merge(consumer, producer);
+        fusion_merge(consumer, producer, f->brief);
         return true;
     }
-    Computation *old = inst_called(consumer, 0);
-    Computation *trial = computation_clone(old, NULL);
-    Instruction **operands = consumer->operands;
-    uint32_t operand_count = consumer->operand_count;
-    consumer->operands =
-        arena_copy(f->m->arena, operands, operand_count * sizeof *operands);
-    inst_set_called(consumer, 0, trial);
-    fusion_merge(consumer, producer);
-    EmitterKind after = emitter_choose(consumer, f->cx->target);
     bool was_reduction = has_reduction(consumer);
+    SavedFusion *saved = fusion_save(consumer, f->brief);
+    fusion_merge(consumer, producer, f->brief);
+    EmitterKind after = emitter_choose(consumer, f->cx->target);
     bool good = after != EMITTER_COUNT && (after == before || !was_reduction);
-    if (good && before != EMITTER_LOOP && after == EMITTER_LOOP)
+    if (before != EMITTER_LOOP && after == EMITTER_LOOP)
         good = false;
-    if (good) {
+    if (good)
         emitter_set(consumer, after);
-        f->is_own[consumer->id] = true;
-        old->is_fused = true;
-        return true;
-    }
-    consumer->operands = operands;
-    consumer->operand_count = operand_count;
-    inst_set_called(consumer, 0, old);
-    return false;
+    else
+        fusion_restore(saved);
+    return good;
 }
 
 static void visit(Fuse *f, Instruction *producer)
@@ -423,8 +424,7 @@ static void visit(Fuse *f, Instruction *producer)
     if (!is_worth_it(f, producer, evaluations, users->count))
         return;
     uint32_t done = 0;
-    Instruction **list =
-        arena_copy(f->cx->scratch, users->list, users->count * sizeof *list);
+    Instruction **list = arena_copy(f->brief, users->list, users->count * sizeof *list);
     uint32_t count = users->count;
     for (; done < count; done++) {
         Instruction *consumer = as_fusion(f, list[done]);
@@ -457,8 +457,10 @@ static void fuse_computation(Fuse *f)
             add_user(f, inst->control[k], inst);
     }
     f->is_own = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
-    for (uint32_t i = count; i-- > 0;)
+    for (uint32_t i = count; i-- > 0;) {
         visit(f, comp->instructions[i]);
+        arena_reset(f->brief);
+    }
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
         if (inst != NULL && f->is_own[i] && emitter_of(inst) == EMITTER_LOOP)
@@ -469,7 +471,7 @@ static void fuse_computation(Fuse *f)
 
 bool pass_fuse(Module *m, PassContext *cx)
 {
-    Fuse f = {.m = m, .cx = cx};
+    Fuse f = {.m = m, .cx = cx, .brief = arena_scratch()};
     const bool *is_program = module_programs(m, cx->scratch);
     uint32_t computations = m->computation_count;
     for (uint32_t c = 0; c < computations; c++) {
@@ -478,6 +480,7 @@ bool pass_fuse(Module *m, PassContext *cx)
         f.comp = m->computations[c];
         fuse_computation(&f);
     }
+    arena_destroy(f.brief);
     if (f.changed)
         module_remove_dead_computations(m);
     return f.changed;

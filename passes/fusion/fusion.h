@@ -15,7 +15,13 @@ PassFn pass_multi_output; /* kernels side by side, or one behind the other, into
 Instruction *fusion_wrap(Instruction *inst);
 
 /* Takes the producer's code into the fusion that reads it; the producer stays for others. */
-void fusion_merge(Instruction *fusion, Instruction *producer);
+void fusion_merge(Instruction *fusion, Instruction *producer, Arena *scratch);
+
+/* What a fusion and its computation, which nobody else calls, are before something is put into
+ * them; made in `a`. Restoring undoes additions, merges and removals, not new attributes. */
+typedef struct SavedFusion SavedFusion;
+SavedFusion *fusion_save(Instruction *fusion, Arena *a);
+void fusion_restore(const SavedFusion *saved);
 
 /* Results of a fusion that grows: what others outside see, and what it is inside. */
 typedef struct FusionLeaves {
@@ -26,7 +32,7 @@ typedef struct FusionLeaves {
 /* The code of another fusion inside this one, where it may read the results that this one has
  * already; its result there. What is there already is not made twice. */
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *other);
+                             Instruction *other, Arena *scratch);
 /* Makes these the results: a tuple if there are several. */
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count);
 /* Drops from the fused computation what its root does not read, and operands read by nothing

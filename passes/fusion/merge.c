@@ -72,9 +72,8 @@ static Instruction *value_inside(Instruction *fusion, const FusionLeaves *own,
 
 /* The producer's code inside the fusion: its result there. */
 static Instruction *bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *producer)
+                             Instruction *producer, Arena *a)
 {
-    Arena *a = fusion->parent->module->arena;
     if (producer->op != OP_FUSION) {
         Instruction **operands =
             ARENA_ARRAY(a, Instruction *, (size_t)producer->operand_count + 1);
@@ -120,10 +119,10 @@ static void drop_parameter(Instruction *fusion, uint32_t number)
     comp->parameter_count--;
 }
 
-void fusion_merge(Instruction *fusion, Instruction *producer)
+void fusion_merge(Instruction *fusion, Instruction *producer, Arena *scratch)
 {
     Computation *comp = inst_called(fusion, 0);
-    Instruction *result = bring_in(fusion, NULL, producer);
+    Instruction *result = bring_in(fusion, NULL, producer, scratch);
     for (uint32_t i = fusion->operand_count; i-- > 0;) {
         if (fusion->operands[i] != producer)
             continue;
@@ -134,9 +133,9 @@ void fusion_merge(Instruction *fusion, Instruction *producer)
 }
 
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *other)
+                             Instruction *other, Arena *scratch)
 {
-    return bring_in(fusion, own, other);
+    return bring_in(fusion, own, other, scratch);
 }
 
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count)

@@ -39,7 +39,9 @@ typedef struct Kernel {
     uint32_t heroes;
     FusionLeaves leaves;
     size_t see_capacity, inside_capacity;
-    uint32_t at; /* of the first one in the stretch */
+    uint32_t at;    /* of the first one in the stretch */
+    uint32_t nodes; /* of its code */
+    bool is_own;    /* nobody else calls its computation */
 } Kernel;
 
 /* A value that the next one replaces in its buffer, in a loop or for a donated argument. */
@@ -61,7 +63,7 @@ typedef struct Join {
     PassContext *cx;
     bool is_body;
     Uses uses;
-    bool *has_successor; /* [instruction count] something must come after it */
+    bool *has_successor;   /* [instruction count] something must come after it */
     uint32_t first, count; /* the stretch: ids first .. first + count - 1 */
     size_t words;
     uint64_t *ancestors; /* [count][words] */
@@ -71,6 +73,7 @@ typedef struct Join {
     Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
+    Arena *brief; /* for one visit */
     bool changed;
 } Join;
 
@@ -123,8 +126,8 @@ static void find_paths(Join *j)
  * they were joined with. */
 static void join_paths(Join *j, const Kernel *k, uint32_t at)
 {
-    uint64_t *sum = ARENA_ARRAY(j->cx->scratch, uint64_t, j->words + 1);
-    uint64_t *own = ARENA_ARRAY(j->cx->scratch, uint64_t, j->words + 1);
+    uint64_t *sum = ARENA_ARRAY(j->brief, uint64_t, j->words + 1);
+    uint64_t *own = ARENA_ARRAY(j->brief, uint64_t, j->words + 1);
     for (uint32_t i = 0; i < k->leaves.count; i++) {
         uint32_t member = k->leaves.users_see[i]->id - j->first;
         own[member / 64] |= UINT64_C(1) << (member % 64);
@@ -317,6 +320,7 @@ static Kernel *describe(Join *j, Instruction *inst)
     k->kind = emitter_of(inst);
     k->elements = shape_elements(inst->shape);
     k->is_heavy = has_heavy_code(inst);
+    k->nodes = nodes_of(inst);
     k->leaves.users_see =
         ARENA_ARRAY(j->cx->scratch, Instruction *, KERNEL_MOST_RESULTS + 1);
     k->leaves.inside =
@@ -325,7 +329,7 @@ static Kernel *describe(Join *j, Instruction *inst)
     k->leaves.inside[0] = inst_called(inst, 0)->root;
     k->leaves.count = 1;
     if (is_reduction(k->kind))
-        return describe_reduction(k, j->cx->scratch) ? k : NULL;
+        return describe_reduction(k, j->brief) ? k : NULL;
     if (k->kind == EMITTER_UPDATE_SLICE) {
         k->elements = emitter_update_elements(inst);
         return k;
@@ -415,7 +419,7 @@ static bool sizes_fit(const Kernel *a, const Kernel *b)
 {
     uint32_t args = a->fusion->operand_count + b->fusion->operand_count +
                     a->leaves.count + b->leaves.count;
-    return nodes_of(a->fusion) + nodes_of(b->fusion) <= 2 * KERNEL_MOST_NODES &&
+    return a->nodes + b->nodes <= 2 * KERNEL_MOST_NODES &&
            a->leaves.count + b->leaves.count <= KERNEL_MOST_RESULTS &&
            args <= KERNEL_MOST_ARGS;
 }
@@ -446,50 +450,49 @@ static void find_sides(Join *j)
     }
 }
 
+/* A computation that nobody else calls. */
+static void own_computation(Kernel *k)
+{
+    if (k->is_own)
+        return;
+    k->is_own = true;
+    Computation *own = computation_clone(inst_called(k->fusion, 0), NULL);
+    own->is_fused = true;
+    inst_set_called(k->fusion, 0, own);
+    k->leaves.inside[0] = own->root;
+}
+
 /* The fusion a with b's code and result in it; false, and a is as before: no emitter makes that. */
 static bool try_join(Join *j, Kernel *a, Kernel *b)
 {
     if (j->side != NULL && j->side[a->fusion->id] != j->side[b->fusion->id])
         return false;
     Instruction *fusion = a->fusion;
-    Computation *old = inst_called(fusion, 0);
+    own_computation(a);
     Kernel was = *a;
-    Instruction **operands = fusion->operands;
-    uint32_t operand_count = fusion->operand_count;
     Instruction **inside =
-        arena_copy(j->cx->scratch, a->leaves.inside, a->leaves.count * sizeof *inside);
-    Computation *trial = computation_clone(old, NULL);
-    trial->is_fused = true;
-    inst_set_called(fusion, 0, trial);
-    if (operand_count != 0)
-        fusion->operands =
-            arena_copy(j->m->arena, operands, operand_count * sizeof *operands);
-    for (uint32_t i = 0; i < a->leaves.count; i++)
-        a->leaves.inside[i] = trial->root->op == OP_TUPLE && old->root != inside[0]
-                                  ? trial->root->operands[i]
-                                  : trial->root;
-    Instruction *result = fusion_bring_in(fusion, &a->leaves, b->fusion);
+        arena_copy(j->brief, a->leaves.inside, a->leaves.count * sizeof *inside);
+    SavedFusion *saved = fusion_save(fusion, j->brief);
+    Instruction *result = fusion_bring_in(fusion, &a->leaves, b->fusion, j->brief);
     a->leaves.inside[a->leaves.count] = result;
     a->leaves.users_see[a->leaves.count++] = b->fusion;
     fusion_set_results(fusion, a->leaves.inside, a->leaves.count);
-    computation_compact(trial);
+    computation_compact(inst_called(fusion, 0));
     bool wants_reduction = is_reduction(was.kind) || is_reduction(b->kind);
     EmitterKind wanted = was.kind == EMITTER_LOOP ? b->kind : was.kind;
     /* what both make is made once */
-    bool good = nodes_of(fusion) <= KERNEL_MOST_NODES &&
-                emitter_choose(fusion, j->cx->target) == wanted;
+    a->nodes = nodes_of(fusion);
+    bool good =
+        a->nodes <= KERNEL_MOST_NODES && emitter_choose(fusion, j->cx->target) == wanted;
     if (good && wants_reduction)
-        good =
-            describe_reduction(a, j->cx->scratch) && a->heroes == was.heroes + b->heroes;
+        good = describe_reduction(a, j->brief) && a->heroes == was.heroes + b->heroes;
     if (good) {
         a->kind = wanted;
         a->is_heavy |= b->is_heavy;
         a->elements = a->elements > b->elements ? a->elements : b->elements;
         return true;
     }
-    inst_set_called(fusion, 0, old);
-    fusion->operands = operands;
-    fusion->operand_count = operand_count;
+    fusion_restore(saved);
     memcpy(was.leaves.inside, inside, was.leaves.count * sizeof *inside);
     *a = was;
     return false;
@@ -608,8 +611,10 @@ static void join_computation(Join *j)
         j->count = count - j->first < STRETCH ? count - j->first : STRETCH;
         j->kernel_count = 0;
         find_paths(j);
-        for (uint32_t i = 0; i < j->count; i++)
+        for (uint32_t i = 0; i < j->count; i++) {
             visit(j, comp->instructions[j->first + i]);
+            arena_reset(j->brief);
+        }
         for (size_t i = 0; i < j->kernel_count; i++) {
             if (j->kernels[i]->leaves.count > 1)
                 make_fusion(j, j->kernels[i], forward);
@@ -629,7 +634,7 @@ static void join_computation(Join *j)
 
 bool pass_multi_output(Module *m, PassContext *cx)
 {
-    Join j = {.m = m, .cx = cx};
+    Join j = {.m = m, .cx = cx, .brief = arena_scratch()};
     const bool *is_program = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     uint32_t computations = m->computation_count;
@@ -640,6 +645,7 @@ bool pass_multi_output(Module *m, PassContext *cx)
         j.is_body = is_body[c];
         join_computation(&j);
     }
+    arena_destroy(j.brief);
     if (j.changed) {
         module_remove_dead_computations(m);
         module_sort(m);

@@ -306,46 +306,50 @@ static bool sink_constants(Loop *loop, Arena *scratch)
     return sink_into(loop->body, loop, cheap, scratch) || changed;
 }
 
-/* Marks what the elements' next values, or the effects, of a computation read. */
-static void mark_needed(const Computation *comp, Instruction *root,
-                        const Effects *has_effect, bool *live, Arena *scratch)
+/* Marks, once each, what is read by instructions that are needed. */
+typedef struct Marker {
+    const Computation *comp;
+    bool *live;          /* by id */
+    Instruction **stack; /* live ones whose operands are still to be marked */
+    uint32_t top;
+} Marker;
+
+static Marker marker_create(const Computation *comp, Arena *scratch)
 {
-    Instruction **stack =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    uint32_t top = 0;
-    if (root && !live[root->id]) {
-        live[root->id] = true;
-        stack[top++] = root;
-    }
-    for (uint32_t i = 0; has_effect && i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst && !live[i] && !simplify_is_pure(inst, has_effect)) {
-            live[i] = true;
-            stack[top++] = inst;
-        }
-    }
-    while (top > 0) {
-        Instruction *inst = stack[--top];
-        for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
-            Instruction *from = k < inst->operand_count
-                                    ? inst->operands[k]
-                                    : inst->control[k - inst->operand_count];
-            if (!live[from->id]) {
-                live[from->id] = true;
-                stack[top++] = from;
-            }
-        }
+    size_t count = (size_t)comp->instruction_count + 1;
+    return (Marker){.comp = comp,
+                    .live = ARENA_ARRAY(scratch, bool, count),
+                    .stack = ARENA_ARRAY(scratch, Instruction *, count)};
+}
+
+static void marker_push(Marker *mark, Instruction *inst)
+{
+    if (mark->live[inst->id])
+        return;
+    mark->live[inst->id] = true;
+    mark->stack[mark->top++] = inst;
+}
+
+static void marker_push_effects(Marker *mark, const Effects *has_effect)
+{
+    for (uint32_t i = 0; i < mark->comp->instruction_count; i++) {
+        Instruction *inst = mark->comp->instructions[i];
+        if (inst && !simplify_is_pure(inst, has_effect))
+            marker_push(mark, inst);
     }
 }
 
-static void mark_elements(const Computation *comp, const bool *live, bool *needed)
+/* A live instruction whose operands are now marked; NULL when all are. */
+static Instruction *marker_next(Marker *mark)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        int64_t element = inst && live[i] ? element_of(comp, inst) : -1;
-        if (element >= 0)
-            needed[element] = true;
-    }
+    if (mark->top == 0)
+        return NULL;
+    Instruction *inst = mark->stack[--mark->top];
+    for (uint32_t k = 0; k < inst->operand_count; k++)
+        marker_push(mark, inst->operands[k]);
+    for (uint32_t k = 0; k < inst->control_count; k++)
+        marker_push(mark, inst->control[k]);
+    return inst;
 }
 
 /* Elements whose value the program needs: used behind the loop, by the condition, by an
@@ -353,24 +357,28 @@ static void mark_elements(const Computation *comp, const bool *live, bool *neede
 static void find_needed(const Loop *loop, const bool *used, const Effects *has_effect,
                         bool *needed, Arena *scratch)
 {
-    bool *live = ARENA_ARRAY(scratch, bool, loop->condition->instruction_count);
-    mark_needed(loop->condition, loop->condition->root, has_effect, live, scratch);
-    mark_elements(loop->condition, live, needed);
-    for (uint32_t i = 0; i < loop->count; i++)
+    Marker condition = marker_create(loop->condition, scratch),
+           body = marker_create(loop->body, scratch);
+    Instruction *const *next = loop->body->root->operands;
+    marker_push(&condition, loop->condition->root);
+    marker_push_effects(&condition, has_effect);
+    for (Instruction *inst; (inst = marker_next(&condition)) != NULL;) {
+        int64_t element = element_of(loop->condition, inst);
+        if (element >= 0)
+            needed[element] = true;
+    }
+    marker_push_effects(&body, has_effect);
+    for (uint32_t i = 0; i < loop->count; i++) {
         needed[i] |= used[i];
-    live = ARENA_ARRAY(scratch, bool, loop->body->instruction_count);
-    mark_needed(loop->body, NULL, has_effect, live, scratch);
-    mark_elements(loop->body, live, needed);
-    bool *done = ARENA_ARRAY(scratch, bool, loop->count);
-    for (bool again = true; again;) {
-        again = false;
-        for (uint32_t i = 0; i < loop->count; i++) {
-            if (!needed[i] || done[i])
-                continue;
-            done[i] = again = true;
-            mark_needed(loop->body, loop->body->root->operands[i], NULL, live, scratch);
+        if (needed[i])
+            marker_push(&body, next[i]);
+    }
+    for (Instruction *inst; (inst = marker_next(&body)) != NULL;) {
+        int64_t element = element_of(loop->body, inst);
+        if (element >= 0) {
+            needed[element] = true;
+            marker_push(&body, next[element]);
         }
-        mark_elements(loop->body, live, needed);
     }
 }
 
@@ -418,11 +426,14 @@ static void renumber(Computation *comp, const Instruction *tuple, const bool *ke
 /* Removes the instructions that only the dropped elements needed. */
 static void drop_unneeded(Computation *comp, const Effects *has_effect, Arena *scratch)
 {
-    bool *live = ARENA_ARRAY(scratch, bool, comp->instruction_count);
-    mark_needed(comp, comp->root, has_effect, live, scratch);
+    Marker mark = marker_create(comp, scratch);
+    marker_push(&mark, comp->root);
+    marker_push_effects(&mark, has_effect);
+    while (marker_next(&mark) != NULL)
+        continue;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         Instruction *inst = comp->instructions[i];
-        if (inst && !live[i] && inst->op != OP_PARAMETER)
+        if (inst && !mark.live[i] && inst->op != OP_PARAMETER)
             computation_remove(comp, inst);
     }
 }
