@@ -146,6 +146,15 @@ static void progress(const Compile *c, const char *stage, size_t done, size_t of
         c->options.progress(c->options.progress_user, stage, done, of);
 }
 
+/* Text that is only checked or printed may hold what nothing could be made of. */
+static Level text_level(const gxc_options *o)
+{
+    bool printed = o->emit != NULL && o->passes != NULL &&
+                   strcmp(o->passes, "none") == 0 &&
+                   (strcmp(o->emit, "hlo") == 0 || strcmp(o->emit, "pb") == 0);
+    return o->verify_only || printed ? LEVEL_SKETCH : LEVEL_WELL_FORMED;
+}
+
 /* Text to verified module; NULL after messages. */
 static Module *read_module(Compile *c)
 {
@@ -157,7 +166,7 @@ static Module *read_module(Compile *c)
     if (m == NULL)
         return NULL;
     stage_begin(&c->times, "verify");
-    if (!module_verify(m, LEVEL_WELL_FORMED, c->scratch))
+    if (!module_verify(m, text_level(&c->options), c->scratch))
         return NULL;
     arena_reset(c->scratch);
     if (c->options.replicas != 0)

@@ -9,6 +9,7 @@ struct InferContext {
     Arena *arena;         /* for results that are not shapes, and messages */
     Diag *diag;           /* messages go to inst->span */
     bool mixed_precision; /* operands of different float types are allowed */
+    bool sketch;          /* forms of other writers, which cannot be compiled, are, too */
 };
 
 /* The result shape by the opcode's row, NULL after a message. inst needs op, operands and

@@ -103,6 +103,8 @@ const Shape *infer_all_gather_start(InferContext *cx, const Instruction *inst)
 const Shape *infer_collective_done(InferContext *cx, const Instruction *inst)
 {
     const Shape *s = operand(inst, 0);
+    if (cx->sketch && shape_is_array(s))
+        return s;
     if (!shape_is_tuple(s) || s->rank < 2)
         return infer_error(cx, inst, "the operand must give (inputs, outputs), but is %s",
                            infer_text(cx, s));
@@ -212,6 +214,8 @@ const Shape *infer_collective_permute_start(InferContext *cx, const Instruction 
     if (!want_permute(cx, inst) || !infer_want_shape(cx, inst))
         return NULL;
     const Shape *r = inst->shape;
+    if (cx->sketch && shape_is_array(r)) /* without its input */
+        return permuted(cx, inst);
     if (!shape_is_tuple(r) || r->rank < 2)
         return infer_error(cx, inst,
                            "must give (input, output, ...), but is declared as %s",

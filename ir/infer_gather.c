@@ -167,6 +167,9 @@ static bool want_update(InferContext *cx, const Instruction *inst, const Shape *
             infer_text(cx, u));
         return false;
     }
+    for (uint32_t i = 1; i < window.count; i++)
+        if (window.data[i - 1] > window.data[i])
+            return true; /* in a sketch: which is which is for a pass to say */
     uint32_t from_operand = 0, from_indices = 0, next_window = 0;
     for (uint32_t i = 0; i < u->rank; i++) {
         if (next_window < window.count && window.data[next_window] == i) {
@@ -211,7 +214,8 @@ static bool want_scatter_dims(InferContext *cx, const Instruction *inst, const S
         !want_batching(cx, inst, s, indices, vector_dim, ATTR_INPUT_BATCHING_DIMS,
                        ATTR_SCATTER_INDICES_BATCHING_DIMS, inserted) ||
         !infer_want_dims(cx, inst, "update_window_dims", window,
-                         expanded_rank(indices, vector_dim) - 1 + window.count, true))
+                         expanded_rank(indices, vector_dim) - 1 + window.count,
+                         !cx->sketch))
         return false;
     if ((uint64_t)window.count + inserted.count + batching.count == s->rank)
         return true;

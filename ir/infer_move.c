@@ -231,6 +231,15 @@ static bool want_indices(InferContext *cx, const Instruction *inst, uint32_t fir
     return true;
 }
 
+/* Sketches give a slice of one element as a scalar. */
+static bool is_one_element(const Shape *s, DType dtype, Ints sizes)
+{
+    for (uint32_t i = 0; i < sizes.count; i++)
+        if (sizes.data[i] != 1)
+            return false;
+    return s && shape_is_scalar(s) && s->dtype == dtype;
+}
+
 const Shape *infer_dynamic_slice(InferContext *cx, const Instruction *inst)
 {
     if (!infer_want_count(cx, inst, 1) || !infer_want_arrays(cx, inst, 0, 1))
@@ -248,6 +257,8 @@ const Shape *infer_dynamic_slice(InferContext *cx, const Instruction *inst)
             return infer_error(cx, inst,
                                "a slice of size %lld does not fit dimension %u of %s",
                                (long long)sizes.data[i], i, infer_text(cx, s));
+    if (cx->sketch && is_one_element(inst->shape, s->dtype, sizes))
+        return inst->shape;
     return infer_array(cx, inst, s->dtype, s->rank, sizes.data, NULL);
 }
 
@@ -372,8 +383,9 @@ const Shape *infer_pad(InferContext *cx, const Instruction *inst)
 
 const Shape *infer_get_dimension_size(InferContext *cx, const Instruction *inst)
 {
-    if (!infer_want_arrays(cx, inst, 0, 1) ||
-        infer_one_dim(cx, inst, operand(inst, 0)) < 0)
+    if (!infer_want_arrays(cx, inst, 0, 1))
+        return NULL; /* the language bounds the dimension nowhere: no rule for what is read */
+    if (!cx->sketch && infer_one_dim(cx, inst, operand(inst, 0)) < 0)
         return NULL;
     const Shape *r = inst->shape; /* s32; XLA's own tests have s64, too */
     return r && shape_is_scalar(r) && r->dtype == DT_S64

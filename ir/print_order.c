@@ -33,6 +33,13 @@ static bool is_one_operation(const Computation *comp)
            root->op != OP_SEND && root->op != OP_RECV;
 }
 
+/* In sugar an aliasing of these is the wrapped operation's: the start's own must stay apart. */
+static bool has_own_aliasing(const Instruction *start, const Instruction *root)
+{
+    return (root->op == OP_FUSION || root->op == OP_CUSTOM_CALL) &&
+           inst_has(start, ATTR_OUTPUT_TO_OPERAND_ALIASING);
+}
+
 /* The start gives all operands of the operation: the sugar of one that leaves some to an update
  * does not say what they are. */
 static bool is_fully_bound(const Instruction *start, const Computation *comp)
@@ -56,7 +63,8 @@ const Instruction *print_sugar(const Instruction *inst, PrintForm form)
     if (!is_one_operation(comp))
         return NULL;
     bool as_xla = form == PRINT_LONG || form == PRINT_SHORT;
-    return as_xla || is_fully_bound(start, comp) ? comp->root : NULL;
+    bool exact = is_fully_bound(start, comp) && !has_own_aliasing(start, comp->root);
+    return as_xla || exact ? comp->root : NULL;
 }
 
 /* -- instructions ------------------------------------------------------------------------- */

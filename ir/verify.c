@@ -373,7 +373,11 @@ bool module_verify(Module *m, Level level, Arena *scratch)
 {
     size_t before = m->diag->error_count;
     Verify v = {.m = m, .diag = m->diag, .scratch = scratch, .level = level};
-    v.infer = (InferContext){m->intern, scratch, m->diag, true};
+    v.infer = (InferContext){.intern = m->intern,
+                             .arena = scratch,
+                             .diag = m->diag,
+                             .mixed_precision = true,
+                             .sketch = level == LEVEL_SKETCH};
     v.fusion_of = ARENA_ARRAY(scratch, const Instruction *, m->computation_count);
     if (!check_structure(&v))
         return false;

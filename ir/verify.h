@@ -6,6 +6,7 @@
 #include "ir/module.h"
 
 typedef enum {
+    LEVEL_SKETCH,      /* what may be read, checked and printed, but not compiled */
     LEVEL_WELL_FORMED, /* what the language demands of any module */
     LEVEL_OPTIMISED,   /* what the simplification passes leave: no calls, no dead code */
     LEVEL_LAID_OUT,    /* layouts are final; only copy, bitcast, fusion, ... change one */

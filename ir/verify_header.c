@@ -21,7 +21,7 @@ static bool check_entry_layout(Verify *v)
                             entry->parameter_count));
         return false;
     }
-    if (v->level == LEVEL_WELL_FORMED) /* text that is only read may be a sketch */
+    if (v->level <= LEVEL_WELL_FORMED) /* text that is only read may be a sketch */
         return true;
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         if (!shape_compatible(config->entry_parameters[i], entry->parameters[i]->shape)) {

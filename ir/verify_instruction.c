@@ -33,13 +33,8 @@ static bool is_exact(OpCode op)
     }
 }
 
-/* The operation inside async sugar gets its operands from later updates too. */
-static bool is_bound_late(const Instruction *inst)
+bool verify_lacks_operands(const Instruction *inst)
 {
-    if (!inst->parent->is_async_wrapped || inst != inst->parent->root)
-        return false;
-    if (shape_is_tuple(inst->shape) && inst->shape->rank == 0)
-        return true;
     uint32_t wanted = inst->op == OP_CALL || inst->op == OP_FUSION
                           ? inst_called(inst, 0)->parameter_count
                       : inst->op == OP_DOT ? 2
@@ -48,9 +43,22 @@ static bool is_bound_late(const Instruction *inst)
            (int64_t)inst->operand_count < op_info[inst->op].arity;
 }
 
+/* The operation inside async sugar gets its operands from later updates too; in a sketch also
+ * where the sugar was written out. */
+static bool is_bound_late(const Verify *v, const Instruction *inst)
+{
+    const Instruction *caller = v->fusion_of[inst->parent->id];
+    bool started = caller != NULL && caller->op == OP_ASYNC_START;
+    bool wrapped =
+        inst->parent->is_async_wrapped || (v->level == LEVEL_SKETCH && started);
+    return wrapped && inst == inst->parent->root &&
+           (verify_lacks_operands(inst) ||
+            (shape_is_tuple(inst->shape) && inst->shape->rank == 0));
+}
+
 static void check_shape(Verify *v, const Instruction *inst)
 {
-    if (is_bound_late(inst))
+    if (is_bound_late(v, inst))
         return;
     const Shape *inferred = infer_shape(&v->infer, inst);
     if (!inferred || inferred == inst->shape)
@@ -200,7 +208,8 @@ static void check_copy_start(Verify *v, const Instruction *inst)
         }
 }
 
-/* All that measures an array - elements, bits - must be countable in 63 bits. */
+/* All that measures an array - elements, bits - must be countable in 63 bits; of what is only
+ * read, its bytes. */
 static void check_size(Verify *v, const Instruction *inst, const Shape *s)
 {
     for (uint32_t i = 0; s->elements != NULL && i < s->rank; i++)
@@ -211,12 +220,14 @@ static void check_size(Verify *v, const Instruction *inst, const Shape *s)
         if (s->dims[i] == DIM_UNBOUNDED)
             return;
     }
-    int64_t count, bits;
+    bool sketch = v->level == LEVEL_SKETCH;
+    int64_t count, size, bits = dtype_info[s->dtype].bits;
     if (!shape_element_count(s, &count) ||
-        __builtin_mul_overflow(count, (int64_t)dtype_info[s->dtype].bits, &bits))
+        __builtin_mul_overflow(count, sketch ? (bits + 7) / 8 : bits, &size))
         diag_error(v->diag, inst->span,
-                   "%s (%s): %s is too large: its bits do not fit 63 bits", inst->name,
-                   op_info[inst->op].name, shape_text(v->scratch, s, false));
+                   "%s (%s): %s is too large: its %s do not fit 63 bits", inst->name,
+                   op_info[inst->op].name, shape_text(v->scratch, s, false),
+                   sketch ? "bytes" : "bits");
 }
 
 void verify_instruction(Verify *v, const Instruction *inst)

@@ -31,6 +31,8 @@ const char *verify_text(Verify *v, const Shape *s); /* with layouts */
 const Shape *verify_shape_at(const Shape *s, Ints index);
 bool verify_has_buffer(const Shape *s); /* b(...) anywhere inside */
 
+/* Fewer operands than its opcode or callee takes: updates of an async-start bring the rest. */
+bool verify_lacks_operands(const Instruction *inst);
 /* Shape and own rules of one instruction. */
 void verify_instruction(Verify *v, const Instruction *inst);
 /* Groups and pairs of devices of a collective. */
