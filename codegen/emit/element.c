@@ -595,6 +595,8 @@ void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args
         else if (emit->kind == EMIT_MOVE && shape_elements(inst->shape) == 1 &&
                  inst->operands[0]->shape->dtype == inst->shape->dtype)
             values[inst->id] = operands[0];
+        else if (inst->op == OP_BITCAST)
+            values[inst->id] = op_emit[OP_BITCAST_CONVERT].scalar(e->k, inst, operands);
         else
             escape_throw(ESCAPE_UNSUPPORTED, "%s (%s) in the scalar computation %s",
                          inst->name, op_info[inst->op].name, comp->name);

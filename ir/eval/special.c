@@ -1,6 +1,6 @@
 /* map, scan, custom-call: opcodes that come down to a called computation, or to nothing. */
-#include <string.h>
 
+#include "ir/custom_call.h"
 #include "ir/eval/apply.h"
 #include "ir/eval/call.h"
 #include "ir/eval/strided.h"
@@ -105,50 +105,18 @@ void eval_scan(EvalCall *call)
 
 /* -- custom-call -------------------------------------------------------------------- */
 
-/* Marks of the partitioner and of memory placement: the value is what it was. */
-static bool is_marker(const char *target)
-{
-    static const char *const names[] = {
-        "Sharding",
-        "SPMDFullToShardShape",
-        "SPMDShardToFullShape",
-        "LayoutConstraint",
-        "MoveToHost",
-        "MoveToDevice",
-        "ShardBarrierFrom",
-        "ShardBarrierTo",
-        "PinToDevice",
-        "annotate_device_placement",
-        "xla.sdy.FuncResultSharding",
-        "Pin",
-        "Unpin",
-        "AssumeGatherIndicesInBound",
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(target, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static const Shape *unwrapped(const Shape *s)
-{
-    return s->dtype == DT_BUFFER ? s->elements[0] : s;
-}
-
 void eval_custom_call(EvalCall *call)
 {
     const Instruction *inst = call->inst;
     const char *target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET).data;
     if (target == NULL)
         target = "";
-    if (strcmp(target, "TopK") == 0 && inst->operand_count == 1 &&
-        inst->shape->dtype == DT_TUPLE && inst->shape->rank == 2) {
+    if (custom_call_is_topk(inst)) {
         Value *v = eval_result(call);
         topk_rows(call, call->operands[0], true, v->elements[0], v->elements[1]);
         return;
     }
-    if (is_marker(target) && inst->operand_count > 0 &&
-        shape_compatible(unwrapped(inst->shape), unwrapped(call->operands[0]->shape))) {
+    if (custom_call_is_marker(inst)) {
         call->result = value_retain(call->operands[0]);
         return;
     }

@@ -8,34 +8,13 @@
  * codegen can say that it was not partitioned.
  *
  * Needs: nothing. Keeps: values. Ends: one sweep. */
-#include <string.h>
-
+#include "ir/custom_call.h"
 #include "passes/collectives/collectives.h"
 
 static bool is_annotation(const Instruction *inst)
 {
-    static const char *const targets[] = {"Sharding",
-                                          "SPMDFullToShardShape",
-                                          "SPMDShardToFullShape",
-                                          "MoveToHost",
-                                          "MoveToDevice",
-                                          "ShardBarrierFrom",
-                                          "ShardBarrierTo",
-                                          "LayoutConstraint",
-                                          "PinToDevice",
-                                          "AssumeGatherIndicesInBound",
-                                          "xla.sdy.FuncResultSharding",
-                                          "annotate_device_placement"};
-    if (inst->op != OP_CUSTOM_CALL || inst->operand_count != 1 ||
-        !shape_compatible(inst->shape, inst->operands[0]->shape))
-        return false;
-    Bytes target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET);
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        if (strlen(targets[i]) == target.length &&
-            memcmp(targets[i], target.data, target.length) == 0)
-            return true;
-    }
-    return false;
+    return custom_call_is_marker(inst) && inst->operand_count == 1 &&
+           shape_compatible(inst->shape, inst->operands[0]->shape);
 }
 
 /* It has no partitions, or was written for each of them: it asks for its number or talks. */

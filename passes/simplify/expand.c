@@ -7,6 +7,7 @@
  * Needs: nothing. Keeps: what the evaluator gives, up to the rounding of sums. Breaks: nothing.
  * Runs at every level: no kernel knows these operations. Ends: no graph has one of them. */
 #include "passes/simplify/expand.h"
+#include "ir/custom_call.h"
 #include "passes/simplify/simplify.h"
 
 static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
@@ -14,14 +15,14 @@ static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
     return computation_add_parameter(comp, number, s, NULL);
 }
 
-/* s32[...] topk -> stable sort of values and positions, cut to k */
-static Instruction *topk(Rewriter *r, Instruction *inst)
+/* Stable sort of values and positions, cut to the shape of the result: `inst` is (values, s32
+ * positions). */
+static Instruction *topk_of(Rewriter *r, Instruction *inst, bool largest)
 {
     Instruction *x = inst->operands[0];
     const Shape *s = x->shape;
     if (!rw_is_static(s) || s->rank == 0)
         return NULL;
-    bool largest = inst_int(inst, ATTR_LARGEST, 1) != 0;
     const Shape *positions = shape_with_dtype(r->m->intern, s, DT_S32);
     Instruction *place = rw_add(r, OP_IOTA, positions, 0, NULL);
     inst_set_int(place, ATTR_IOTA_DIMENSION, (int64_t)s->rank - 1);
@@ -49,7 +50,7 @@ static Instruction *topk(Rewriter *r, Instruction *inst)
 
     SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
-        dims[i] = (SliceDim){0, i == last ? inst_int(inst, ATTR_K, 0) : s->dims[i], 1};
+        dims[i] = (SliceDim){0, inst->shape->elements[0]->dims[i], 1};
     Instruction *parts[2];
     for (uint32_t i = 0; i < 2; i++) {
         Instruction *all = rw_unary(r, OP_GET_TUPLE_ELEMENT, shapes[i], sort);
@@ -57,6 +58,17 @@ static Instruction *topk(Rewriter *r, Instruction *inst)
         parts[i] = rw_slice(r, inst->shape->elements[i], all, dims);
     }
     return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
+}
+
+static Instruction *topk(Rewriter *r, Instruction *inst)
+{
+    return topk_of(r, inst, inst_int(inst, ATTR_LARGEST, 1) != 0);
+}
+
+/* What XLA:CPU calls a topk: the largest of each row. */
+static Instruction *custom_topk(Rewriter *r, Instruction *inst)
+{
+    return custom_call_is_topk(inst) ? topk_of(r, inst, true) : NULL;
 }
 
 /* -- batch normalisation ------------------------------------------------------------------- */
@@ -277,6 +289,7 @@ static const Rule rules_expand[] = {
     {OP_DOT, "integer_product", integer_product},
     {OP_CONVOLUTION, "integer_product", integer_product},
     {OP_TOPK, "topk", topk},
+    {OP_CUSTOM_CALL, "custom_topk", custom_topk},
     {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm_inference},
     {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm_training},
     {OP_BATCH_NORM_GRAD, "batch_norm_grad", batch_norm_grad},

@@ -1,0 +1,16 @@
+/* Custom calls whose target has a meaning of its own; all others are calls by name of functions
+ * that the caller of the program provides. */
+#ifndef GXC_IR_CUSTOM_CALL_H
+#define GXC_IR_CUSTOM_CALL_H
+
+#include "ir/module.h"
+
+/* A mark of the partitioner or of memory placement: its result is its operand, which has the
+ * same shape, up to the b() of buffers. */
+bool custom_call_is_marker(const Instruction *inst);
+
+/* The k largest elements of each row and their positions: (t[..., k], s32[..., k]) of t[..., n].
+ */
+bool custom_call_is_topk(const Instruction *inst);
+
+#endif
