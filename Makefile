@@ -104,7 +104,8 @@ LIBS := -ljansson -lmpfr -lgmp -lm -ldl -lpthread
 $(B)/libgxc.a: $(call obj,$(GXC_C) $(GEN_C))
 $(B)/libgxrt.a: $(call obj,$(GXRT_C))
 $(B)/obj/libgxemu.a: $(call obj,$(EMU_C))
-$(ARCHIVES):
+$(B)/obj/libunit.a: $(call obj,$(wildcard tests/unit/shared/*.c))
+$(ARCHIVES) $(B)/obj/libunit.a:
 	@mkdir -p $(@D); rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
@@ -126,8 +127,8 @@ $(B)/gxrun: $(call obj,$(RUN_C)) $(B)/libgxrt.a
 
 # --- tests ---------------------------------------------------------------------------------
 # A unit test takes from the archives what it names, so few of them link LLVM.
-TEST_LINK = $(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(ARCHIVES) -Wl,--end-group @$(B)/llvm.libs
-$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(ARCHIVES) $(B)/llvm.libs
+TEST_LINK = $(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
 $(B)/tests/random: $(call obj,$(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)

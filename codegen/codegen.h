@@ -25,6 +25,7 @@ typedef struct CodegenOptions {
     bool emu;        /* add the host object */
     bool contract;   /* a * b + c may become fma */
     uint32_t jobs;
+    uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     CodegenStage stage;
     const char *options_text; /* for the plan's record */
     const char *gxc_version;

@@ -236,52 +236,28 @@ static bool add_collective(Variant *v, const Instruction *inst)
 
 /* -- beside the program -------------------------------------------------------------------------- */
 
-/* All collectives of a plan with an asynchronous one run on one stream, in the order of the
- * program: then no two ranks can meet in different orders, whatever the streams do. */
-static bool has_async(const Module *m)
-{
-    for (uint32_t k = 0; k < m->computation_count; k++) {
-        const Computation *comp = m->computations[k];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL && op_is(inst->op, OPF_ASYNC_START))
-                return true;
-        }
-    }
-    return false;
-}
-
-static uint32_t collective_stream(Variant *v)
-{
-    if (v->collective_stream == PLAN_NONE) {
-        PlanStream s = {.kind = PLAN_STREAM_COLLECTIVE, .priority = 1};
-        v->collective_stream =
-            has_async(v->module) ? plan_add_streams(&v->plan, &s, 1) : 0;
-    }
-    return v->collective_stream;
-}
-
-/* A start that goes on until its slot is waited for: what `make` adds runs on the stream of
- * collectives. */
-static bool start(Variant *v, const Instruction *inst, uint32_t slot,
+/* A start that goes on until its slot is waited for: what `make` adds runs on `stream`. */
+static bool start(Variant *v, const Instruction *inst, uint32_t slot, uint32_t stream,
                   bool (*make)(Variant *v, const Instruction *inst))
 {
     uint32_t c = variant_command(v, PLAN_ASYNC_START, inst, slot, NULL, 0);
     uint32_t before = v->stream;
-    v->stream = collective_stream(v);
+    v->stream = stream;
     bool ok = make(v, inst);
     v->stream = before;
     plan_close(&v->plan, c);
     return ok;
 }
 
+/* Plain collectives of a plan in which something is asynchronous run on a communication stream,
+ * too, and are waited for: they come behind what it has begun, on all ranks alike. */
 bool variant_add_collective(Variant *v, const Instruction *inst)
 {
-    uint32_t stream = collective_stream(v);
+    uint32_t stream = variant_collective_stream(v);
     if (stream == v->stream)
         return add_collective(v, inst);
     uint32_t slot = v->plan.info[0].async_count++;
-    if (!start(v, inst, slot, add_collective))
+    if (!start(v, inst, slot, stream, add_collective))
         return false;
     variant_command(v, PLAN_ASYNC_DONE, inst, slot, NULL, 0);
     return true;
@@ -297,7 +273,7 @@ static bool make_started(Variant *v, const Instruction *inst)
 bool variant_add_async_start(Variant *v, const Instruction *inst)
 {
     struct AsyncSlot a = {inst, v->plan.info[0].async_count++};
-    if (!start(v, inst, a.slot, make_started))
+    if (!start(v, inst, a.slot, variant_start_stream(v, inst), make_started))
         return false;
     v->async = arena_grow(v->arena, v->async, &v->async_capacity, v->async_count + 1,
                           sizeof *v->async);

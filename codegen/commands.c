@@ -457,5 +457,6 @@ bool variant_make_commands(Variant *v)
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
     v->temp_allocation = v->workspace_slice = PLAN_NONE;
-    return add_signature(v) && variant_add_computation(v, v->module->entry);
+    return add_signature(v) && variant_assign_streams(v) &&
+           variant_add_computation(v, v->module->entry);
 }

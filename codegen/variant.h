@@ -33,8 +33,9 @@ typedef struct Variant {
     uint32_t *kernel_table; /* hash table of kernel numbers + 1 */
     size_t kernel_slots;
     uint32_t nesting;
-    uint32_t stream;            /* of the commands that are being made */
-    uint32_t collective_stream; /* PLAN_NONE until something is asynchronous */
+    uint32_t stream;          /* of the commands that are being made */
+    uint32_t **start_streams; /* [computation id][instruction id] stream of a start */
+    uint32_t *streams_of[PLAN_STREAM_KINDS]; /* plan stream by index; 0: not made yet */
     struct AsyncSlot {
         const Instruction *start;
         uint32_t slot;
@@ -54,6 +55,11 @@ PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
 /* Appends a command without children, named after `inst`. */
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count);
+/* Streams of all starts (codegen/streams.c). False after messages. */
+bool variant_assign_streams(Variant *v);
+uint32_t variant_start_stream(const Variant *v, const Instruction *start);
+/* The stream of a collective that is no start. */
+uint32_t variant_collective_stream(Variant *v);
 /* Start and done of asynchronous operations (codegen/collectives.c). */
 bool variant_add_async_start(Variant *v, const Instruction *start);
 void variant_add_async_done(Variant *v, const Instruction *done);

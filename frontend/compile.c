@@ -281,16 +281,19 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
     const gxc_options *given = &c->options;
     char settings[1024];
     settings_text(&c->settings, settings, sizeof settings);
-    *o = (CodegenOptions){.emu = c->emu,
-                          .contract = !given->fp_contract_off,
-                          .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
-                          .options_text = arena_printf(
-                              c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
-                              given->fp_contract_off ? " --fp-contract=off" : "",
-                              c->settings.cublaslt ? "" : " --libraries=none", settings),
-                          .gxc_version = GXC_VERSION,
-                          .hlo = given->embed_hlo ? c->input : NULL,
-                          .hlo_length = c->size};
+    *o = (CodegenOptions){
+        .emu = c->emu,
+        .contract = !given->fp_contract_off,
+        .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
+        .compute_streams = (uint32_t)c->settings.num_compute_streams,
+        .communication_streams = (uint32_t)c->settings.num_communication_streams,
+        .options_text =
+            arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
+                         given->fp_contract_off ? " --fp-contract=off" : "",
+                         c->settings.cublaslt ? "" : " --libraries=none", settings),
+        .gxc_version = GXC_VERSION,
+        .hlo = given->embed_hlo ? c->input : NULL,
+        .hlo_length = c->size};
     memcpy(o->module_hash, c->result->module_hash, sizeof o->module_hash);
     AssemblerKind kind = ASSEMBLER_ANY;
     if (given->assembler != NULL && strcmp(given->assembler, "nvjitlink") == 0)

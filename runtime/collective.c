@@ -338,6 +338,9 @@ static void leave_cliques(Device *d)
     const gxrt_session *s = d->session;
     for (uint32_t i = 0; d->groups && i < s->plan->cliques_count; i++) {
         Group *g = &d->groups[i];
+        if (g->order) {
+            s->cuda->event_destroy(g->order);
+        }
         if (g->comm && !g->is_world && !d->is_aborted) {
             s->failed ? s->nccl->comm_abort(g->comm) : s->nccl->comm_destroy(g->comm);
         }
@@ -611,11 +614,31 @@ static gxrt_status issue_group(Device *d, const PlanCommand *c, Group *g, CUstre
     return st;
 }
 
+/* Calls on one communicator come in the order of the plan, on whatever streams they are: two
+ * ranks that met in different orders would wait for each other. */
+static gxrt_status order_calls(Device *d, const PlanCommand *c, Group *g)
+{
+    const CudaApi *cuda = d->session->cuda;
+    uint32_t last = g->last_stream;
+    CUresult r = CUDA_SUCCESS;
+    g->last_stream = c->stream;
+    if (d->streams[last] == d->streams[c->stream] || !g->was_called) {
+        g->was_called = true;
+        return GXRT_OK;
+    }
+    if (!g->order) {
+        r = cuda->event_create(&g->order, CU_EVENT_DISABLE_TIMING);
+    }
+    r = r == CUDA_SUCCESS ? cuda->event_record(g->order, d->streams[last]) : r;
+    r = r == CUDA_SUCCESS ? cuda->stream_wait(d->streams[c->stream], g->order, 0) : r;
+    return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuStreamWaitEvent", r);
+}
+
 gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream)
 {
     const PlanCollective *op = &d->session->plan->collectives[c->index];
     Group *g = &d->groups[op->clique];
-    gxrt_status st = GXRT_OK;
+    gxrt_status st = order_calls(d, c, g);
     for (uint32_t i = 0; i < c->arg_count / 2 && st == GXRT_OK; i++) {
         Buffer b;
         st = get_buffer(d, c, i, &b);

@@ -18,6 +18,9 @@ typedef struct Group {
     uint32_t local;       /* members in this process */
     uint32_t first_local; /* the lowest of them: its index in the session */
     uint64_t calls;       /* that the host has made on it */
+    CUevent order;        /* orders calls on different streams; NULL until it is needed */
+    uint32_t last_stream; /* plan stream of the last call */
+    bool was_called;
 } Group;
 
 /* Communicators of all local devices; nothing for plans without collectives. */

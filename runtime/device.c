@@ -52,6 +52,7 @@ static bool allocate_tables(Device *d)
     d->base = zeroed(p->allocations_count, sizeof *d->base);
     d->owned = zeroed(p->allocations_count, sizeof *d->owned);
     d->streams = zeroed(p->streams_count, sizeof *d->streams);
+    d->is_lacking = zeroed(p->streams_count, sizeof *d->is_lacking);
     d->joins = zeroed(p->streams_count, sizeof *d->joins);
     d->signals = zeroed(p->info->signal_count, sizeof *d->signals);
     d->signal_stream = zeroed(p->info->signal_count, sizeof *d->signal_stream);
@@ -60,8 +61,8 @@ static bool allocate_tables(Device *d)
     d->counters = zeroed(p->info->counter_count, sizeof *d->counters);
     d->checked = zeroed(values, sizeof *d->checked);
     d->intervals = zeroed(3 * values, sizeof *d->intervals);
-    bool ok = d->functions && d->base && d->owned && d->streams && d->joins &&
-              d->signals && d->signal_stream && d->async && d->async_stream &&
+    bool ok = d->functions && d->base && d->owned && d->streams && d->is_lacking &&
+              d->joins && d->signals && d->signal_stream && d->async && d->async_stream &&
               d->counters && d->checked && d->intervals;
     if (ok) {
         memset(d->checked, 0xff,
@@ -76,6 +77,7 @@ static void free_tables(Device *d)
     free(d->base);
     free(d->owned);
     free(d->streams);
+    free(d->is_lacking);
     free(d->joins);
     free(d->signals);
     free(d->signal_stream);
@@ -215,6 +217,35 @@ static void destroy_events(const CudaApi *cuda, CUevent *events, size_t count)
     }
 }
 
+static CUresult make_stream(Device *d, uint32_t i, int priority)
+{
+    const gxrt_streams *lender = d->session->options.streams;
+    if (!lender) {
+        return d->session->cuda->stream_create(&d->streams[i], CU_STREAM_NON_BLOCKING,
+                                               priority);
+    }
+    void *lent = NULL;
+    d->is_lacking[i] =
+        lender->borrow(lender->user, d->ordinal,
+                       d->session->plan->streams[i].priority != 0, &lent) != 0 ||
+        !lent;
+    d->streams[i] = d->is_lacking[i] ? NULL : lent;
+    return CUDA_SUCCESS;
+}
+
+static void destroy_stream(Device *d, uint32_t i)
+{
+    const gxrt_streams *lender = d->session->options.streams;
+    if (d->is_lacking[i] || !d->streams[i]) {
+        return;
+    }
+    if (lender) {
+        lender->give_back(lender->user, d->ordinal, d->streams[i]);
+    } else {
+        d->session->cuda->stream_destroy(d->streams[i]);
+    }
+}
+
 static gxrt_status make_streams(Device *d)
 {
     const CudaApi *cuda = d->session->cuda;
@@ -226,8 +257,7 @@ static gxrt_status make_streams(Device *d)
         r = cuda->stream_priorities(&least, &greatest);
     }
     for (uint32_t i = 1; i < p->streams_count && r == CUDA_SUCCESS; i++) {
-        r = cuda->stream_create(&d->streams[i], CU_STREAM_NON_BLOCKING,
-                                p->streams[i].priority ? greatest : least);
+        r = make_stream(d, i, p->streams[i].priority ? greatest : least);
         r = r == CUDA_SUCCESS ? make_events(cuda, &d->joins[i], 1) : r;
     }
     if (r == CUDA_SUCCESS && p->streams_count > 1) {
@@ -285,9 +315,7 @@ void device_destroy(Device *d)
         destroy_events(cuda, d->joins, p->streams_count);
         destroy_events(cuda, &d->fork, 1);
         for (uint32_t i = 1; i < p->streams_count; i++) {
-            if (d->streams[i]) {
-                cuda->stream_destroy(d->streams[i]);
-            }
+            destroy_stream(d, i);
         }
         if (d->module) {
             cuda->module_unload(d->module);

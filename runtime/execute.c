@@ -159,12 +159,18 @@ static gxrt_status wait_for(Device *d, const PlanCommand *c, CUevent event,
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuStreamWaitEvent", r);
 }
 
+/* Plan streams that are one stream of CUDA are in order with each other. */
+static bool is_one(const Device *d, uint32_t a, uint32_t b)
+{
+    return d->streams[a] == d->streams[b];
+}
+
 static gxrt_status wait_signals(Device *d, const PlanCommand *c)
 {
     gxrt_status st = GXRT_OK;
     for (uint32_t i = 0; i < c->wait_count && st == GXRT_OK; i++) {
         uint32_t slot = d->session->plan->refs[c->waits + i];
-        if (d->signal_stream[slot] != c->stream) { /* a stream is in order with itself */
+        if (!is_one(d, d->signal_stream[slot], c->stream)) {
             st = wait_for(d, c, d->signals[slot], c->stream);
         }
     }
@@ -185,7 +191,7 @@ static gxrt_status async_start(Device *d, const PlanCommand *c)
 {
     uint32_t stream = c->subtree > 1 ? c[1].stream : c->stream;
     d->async_stream[c->index] = stream;
-    if (stream == c->stream) {
+    if (is_one(d, stream, c->stream)) {
         return GXRT_OK;
     }
     gxrt_status st = record(d, c, d->async[2 * c->index], c->stream);
@@ -194,12 +200,14 @@ static gxrt_status async_start(Device *d, const PlanCommand *c)
 
 static gxrt_status async_started(Device *d, const PlanCommand *c)
 {
-    return record(d, c, d->async[2 * c->index + 1], d->async_stream[c->index]);
+    return is_one(d, d->async_stream[c->index], c->stream)
+               ? GXRT_OK
+               : record(d, c, d->async[2 * c->index + 1], d->async_stream[c->index]);
 }
 
 static gxrt_status async_done(Device *d, const PlanCommand *c)
 {
-    return d->async_stream[c->index] == c->stream
+    return is_one(d, d->async_stream[c->index], c->stream)
                ? GXRT_OK
                : wait_for(d, c, d->async[2 * c->index + 1], c->stream);
 }
@@ -417,17 +425,30 @@ static gxrt_status walk(Device *d)
     return st;
 }
 
+static void set_streams(Device *d)
+{
+    d->streams[0] = d->run->stream;
+    for (uint32_t i = 1; i < d->session->plan->streams_count; i++) {
+        if (d->is_lacking[i]) {
+            d->streams[i] = d->streams[0];
+        }
+    }
+}
+
 /* The session's own streams start after what the caller has queued, and the caller's stream
  * goes on after them. */
 static gxrt_status fork_streams(Device *d)
 {
     const gxrt_session *s = d->session;
     CUresult r = CUDA_SUCCESS;
-    if (s->plan->streams_count > 1) {
-        r = s->cuda->event_record(d->fork, d->streams[0]);
-    }
+    bool recorded = false;
     for (uint32_t i = 1; i < s->plan->streams_count && r == CUDA_SUCCESS; i++) {
-        r = s->cuda->stream_wait(d->streams[i], d->fork, 0);
+        if (is_one(d, 0, i)) {
+            continue;
+        }
+        r = recorded ? CUDA_SUCCESS : s->cuda->event_record(d->fork, d->streams[0]);
+        r = r == CUDA_SUCCESS ? s->cuda->stream_wait(d->streams[i], d->fork, 0) : r;
+        recorded = true;
     }
     return r == CUDA_SUCCESS ? GXRT_OK
                              : device_error(d, "cuStreamWaitEvent", r, "starting");
@@ -438,6 +459,9 @@ static gxrt_status join_streams(Device *d)
     const gxrt_session *s = d->session;
     CUresult r = CUDA_SUCCESS;
     for (uint32_t i = 1; i < s->plan->streams_count && r == CUDA_SUCCESS; i++) {
+        if (is_one(d, 0, i)) {
+            continue;
+        }
         r = s->cuda->event_record(d->joins[i], d->streams[i]);
         r = r == CUDA_SUCCESS ? s->cuda->stream_wait(d->streams[0], d->joins[i], 0) : r;
     }
@@ -467,7 +491,7 @@ gxrt_status execute_run(Device *d)
     if (st != GXRT_OK) {
         return st;
     }
-    d->streams[0] = d->run->stream;
+    set_streams(d);
     st = bind_run(d);
     if (st == GXRT_OK && !d->is_bound) {
         st = launch_bind(d);

@@ -199,6 +199,18 @@ typedef struct gxrt_host_call {
     void *user;
 } gxrt_host_call;
 
+/* Streams from the caller, for what runs beside the stream of an execution. borrow: 0 for
+ * success, *out a CUstream of the device with that CUDA ordinal, which the session uses until
+ * it gives it back; anything else: there is none left, and that work runs on the stream of
+ * each execution, in order and without overlap. Called only while a session is created and
+ * destroyed. */
+typedef struct gxrt_streams {
+    size_t struct_size;
+    void *user;
+    int (*borrow)(void *user, int device, int high_priority, void **out);
+    void (*give_back)(void *user, int device, void *stream);
+} gxrt_streams;
+
 typedef struct gxrt_session_options {
     size_t struct_size;
     const char *device;  /* "auto" (NULL): GPUs if there are any, else emulated ones;
@@ -221,6 +233,7 @@ typedef struct gxrt_session_options {
         replicas; /* n > 0: run a program that was compiled for one device, and has no
                           collectives, as n replicas; 0: as it was compiled */
     double timeout_seconds; /* collectives: how long to wait for a late rank; 0: 40 */
+    const gxrt_streams *streams; /* NULL: the session makes its own */
 } gxrt_session_options;
 
 /* The name that gxc's --target takes for the GPU that a session on `device` (as in

@@ -372,7 +372,7 @@ typedef enum PlanCommandKind {
     PLAN_FILL, /* args: destination (write), immediate or device's id; count: bytes of the
                   pattern, 1 2 4 */
     PLAN_MATMUL,     /* index: matmul; args: PLAN_MATMUL_x */
-    PLAN_COLLECTIVE, /* index: collective */
+    PLAN_COLLECTIVE, /* index: collective; it also waits for the last one of its clique */
     PLAN_WHILE, /* index: loop; args: predicate slice (read) unless the trip count is known */
     PLAN_CONDITIONAL, /* args: selector slice: 1 byte (pred: true is branch 0) or 4 (s32: out of
                          range is the last branch); index, count: refs, commands of each branch */
@@ -440,9 +440,8 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
 
 /* Proves that the streams of a plan that plan_read() has taken are in order: no two commands
  * touch the same bytes, one of them writing, without a fixed order between them, so nothing
- * else uses a buffer of an asynchronous region between its start and its done; and the
- * collectives of one clique come in one order. Else false, and `error` names both commands.
- * About linear, for plans made by gxc. */
+ * else uses a buffer of an asynchronous region between its start and its done. Else false, and
+ * `error` names both commands. About linear, for plans made by gxc. */
 bool plan_check(const Plan *p, char *error, size_t error_size);
 
 /* Prints the plan as text: what `gxc --emit=plan` shows. */

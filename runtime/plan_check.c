@@ -1,5 +1,5 @@
 /* Proving that a plan's streams are in order: what two commands touch, one of them writing, is
- * touched in a fixed order, and so are the collectives of one clique on all devices.
+ * touched in a fixed order.
  *
  * The commands are followed as the runtime queues them. Every stream logs its accesses; a
  * vector clock says how much of every other stream's log a stream has waited for. A new access
@@ -19,7 +19,7 @@ enum {
 
 typedef struct Access {
     uint32_t command;
-    uint32_t allocation; /* PLAN_NONE: none, the command alone */
+    uint32_t allocation;
     bool writes;
     uint64_t begin, end;
 } Access;
@@ -28,11 +28,6 @@ typedef struct Log {
     Access *list;
     uint32_t count, capacity;
 } Log;
-
-/* The last collective of a clique. */
-typedef struct Last {
-    uint32_t command, stream, place;
-} Last;
 
 /* Accesses of branches that do not run when this one does: [begin[s], end[s]) of stream s. */
 typedef struct Skip {
@@ -49,7 +44,7 @@ typedef struct Check {
     uint32_t *clock;   /* [stream][other]: so much of the other's log comes before */
     uint32_t *signals; /* [slot][stream]: the clock that was given with it */
     uint32_t *async;   /* [slot][stream]: when what was started ends */
-    Last *last;        /* by clique; command PLAN_NONE: none yet */
+    uint32_t *last;    /* by clique: the stream of its last collective, or PLAN_NONE */
     const Skip *skips; /* NULL: not in a branch */
     uint32_t depth;    /* of loops */
 } Check;
@@ -113,8 +108,8 @@ static const char *name_of(const Check *k, uint32_t command)
 
 static bool conflicts(const Access *a, const Access *b)
 {
-    return a->allocation == b->allocation && a->allocation != PLAN_NONE &&
-           (a->writes || b->writes) && a->begin < b->end && b->begin < a->end;
+    return a->allocation == b->allocation && (a->writes || b->writes) &&
+           a->begin < b->end && b->begin < a->end;
 }
 
 static bool is_skipped(const Check *k, uint32_t stream, uint32_t place)
@@ -199,24 +194,15 @@ static bool log_args(Check *k, uint32_t command)
     return true;
 }
 
-/* A communicator takes its calls in one order, the same on all ranks: streams must not race
- * for it. */
-static bool check_collective(Check *k, uint32_t command)
+/* The runtime makes a collective wait for the one before it on the same communicator, when
+ * that is on another stream. */
+static void order_collective(Check *k, const PlanCommand *c)
 {
-    const PlanCommand *c = &k->p->commands[command];
-    Last *last = &k->last[k->p->collectives[c->index].clique];
-    if (last->command != PLAN_NONE && last->stream != c->stream &&
-        clock_of(k, c->stream)[last->stream] <= last->place &&
-        !is_skipped(k, last->stream, last->place)) {
-        return fail(k,
-                    "the collectives %s (command %u, stream %u) and %s (command %u, "
-                    "stream %u) use one communicator: nothing says which comes first",
-                    name_of(k, last->command), last->command, last->stream,
-                    name_of(k, command), command, c->stream);
+    uint32_t *last = &k->last[k->p->collectives[c->index].clique];
+    if (*last != PLAN_NONE) {
+        join_stream(k, c->stream, *last);
     }
-    Access self = {.command = command, .allocation = PLAN_NONE};
-    *last = (Last){command, c->stream, k->logs[c->stream].count};
-    return log_access(k, c->stream, &self);
+    *last = c->stream;
 }
 
 /* --- the walk ------------------------------------------------------------------------------- */
@@ -384,7 +370,8 @@ static bool walk_command(Check *k, uint32_t i)
         join(k, clock, k->async + (size_t)c->index * k->streams);
         break;
     case PLAN_COLLECTIVE:
-        ok = check_collective(k, i) && log_args(k, i);
+        order_collective(k, c);
+        ok = log_args(k, i);
         break;
     case PLAN_LAUNCH:
     case PLAN_COPY:
@@ -429,7 +416,7 @@ bool plan_check(const Plan *p, char *error, size_t error_size)
         .last = malloc(((size_t)p->cliques_count + 1) * sizeof *k.last)};
     bool ok = k.logs && k.clock && k.signals && k.async && k.last;
     for (uint32_t i = 0; i < p->cliques_count && ok; i++) {
-        k.last[i].command = PLAN_NONE;
+        k.last[i] = PLAN_NONE;
     }
     ok = ok ? walk(&k, 0, p->commands_count) : fail(&k, "no memory to check the plan");
     for (size_t s = 0; k.logs && s < streams; s++) {

@@ -58,6 +58,7 @@ typedef struct Device {
     void **owned;            /* by allocation: what must be given back */
     void *constants;         /* the block that holds .gxc.const, to be given back */
     CUstream *streams;       /* by plan stream; [0] is the caller's of this execution */
+    bool *is_lacking;        /* by plan stream: nobody lent one, streams[0] stands in */
     CUevent *signals;        /* by slot */
     uint32_t *signal_stream; /* by slot: the stream that gave it last */
     CUevent *async;          /* two for each async slot: started, done */

@@ -1,0 +1,207 @@
+/* What a session refuses: wrong buffers, wrong devices, damaged files; and what programs say of
+ * themselves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/select.h"
+#include "tests/unit/shared/fake_driver.h"
+#include "tests/unit/shared/program.h"
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    Program p = loop_program();
+    gxrt_session *s = open_session(&p);
+    gxrt_buffer a = {.struct_size = sizeof a, .bytes = 48};
+    gxrt_buffer r = a;
+    assert_int_equal(gxrt_allocate(s, 0, 48, &a.data), GXRT_OK);
+    assert_int_equal(gxrt_allocate(s, 0, 48, &r.data), GXRT_OK);
+    gxrt_run job = {.struct_size = sizeof job,
+                    .arguments = &a,
+                    .argument_count = 1,
+                    .results = &r,
+                    .result_count = 1};
+    struct {
+        const char *want;
+        gxrt_buffer argument, result;
+        size_t count;
+    } wrong[] = {
+        {"0 arguments and 1 results were given; test takes 1 and gives 1", a, r, 0},
+        {"has 44 bytes, 48 are needed", {sizeof a, a.data, 44, NULL, NULL, 0}, r, 1},
+        {"must be aligned to 16",
+         {sizeof a, (char *)a.data + 4, 48, NULL, NULL, 0},
+         r,
+         1},
+        {"the buffer holds f32", {sizeof a, a.data, 48, "f32", NULL, 0}, r, 1},
+        {"has rank 0, not 1", {sizeof a, a.data, 48, "s32", (int64_t[]){12}, 0}, r, 1},
+        {"dimension 0 of the buffer is 13",
+         {sizeof a, a.data, 48, NULL, (int64_t[]){13}, 1},
+         r,
+         1},
+        {"struct_size", {0, a.data, 48, NULL, NULL, 0}, r, 1},
+        {"argument 0 and result 0 overlap", a, {sizeof a, a.data, 48, NULL, NULL, 0}, 1},
+        {"is no device memory",
+         {sizeof a, (void *)((uintptr_t)&fake_host_variable & ~(uintptr_t)255), 48, NULL,
+          NULL, 0},
+         r,
+         1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        job.arguments = &wrong[i].argument;
+        job.results = &wrong[i].result;
+        job.argument_count = wrong[i].count;
+        fake_log[0] = 0;
+        assert_int_equal(gxrt_execute(s, 1, &job), GXRT_INVALID_ARGUMENT);
+        if (!strstr(gxrt_last_error(), wrong[i].want))
+            fail_msg("%s", gxrt_last_error());
+        assert_string_equal(fake_log, "");
+    }
+    assert_int_equal(gxrt_execute(s, 2, &job), GXRT_INVALID_ARGUMENT);
+    job.arguments = &a;
+    job.results = &r;
+    job.argument_count = 1;
+    int before = fake_calls;
+    assert_int_equal(gxrt_execute(s, 1, &job), GXRT_OK);
+    int first = fake_calls - before;
+    before = fake_calls;
+    assert_int_equal(gxrt_execute(s, 1, &job), GXRT_OK);
+    assert_int_equal(fake_calls - before,
+                     first - 2); /* the two pointers are not asked for again */
+    gxrt_free(s, 0, a.data);
+    gxrt_free(s, 0, r.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+static const char *refusal(Maker *m, gxrt_status want)
+{
+    Program p = open_program(m, "", 0);
+    gxrt_session *s;
+    assert_int_equal(session_create(p.program, NULL, &fake_api, NULL, &s), want);
+    assert_null(s);
+    close_program(&p);
+    return gxrt_last_error();
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    fake_sm = 89;
+    assert_string_equal(
+        refusal(&m, GXRT_WRONG_DEVICE),
+        "the program holds sm_90a, this is sm_89 (Fake GPU): compile with "
+        "--target=sm_89");
+    fake_sm = 90;
+    maker_init(&m);
+    fake_driver = 12020;
+    assert_string_equal(
+        refusal(&m, GXRT_WRONG_DEVICE),
+        "the program needs a driver for CUDA 12.8 or newer; this one is for "
+        "CUDA 12.2: update NVIDIA's driver");
+    fake_driver = 13000;
+    maker_init(&m);
+    m.b.info[0].replicas = 8;
+    assert_non_null(strstr(refusal(&m, GXRT_WRONG_DEVICE), "needs 8 devices"));
+    maker_init(&m);
+    m.b.info[0].flags = PLAN_ELIDED;
+    PlanAllocation c = {.kind = PLAN_CONSTANT,
+                        .alignment = 256,
+                        .name = plan_string(&m.b, "constant.7"),
+                        .elided = 1};
+    plan_add_allocations(&m.b, &c, 1);
+    assert_non_null(
+        strstr(refusal(&m, GXRT_INVALID_FILE), "constant constant.7 as {...}"));
+}
+
+static void test_select(void **state)
+{
+    (void)state;
+    const PlanInfo a = {.sm = 90, .suffix = 'a'};
+    const PlanInfo plain = {.sm = 80};
+    const PlanInfo family = {.sm = 100, .suffix = 'f'};
+    assert_true(select_fits(&a, 90));
+    assert_false(select_fits(&a, 100));
+    assert_true(select_fits(&plain, 86));
+    assert_false(select_fits(&plain, 75));
+    assert_false(select_fits(&plain, 90));
+    assert_true(select_fits(&family, 103));
+    assert_false(select_fits(&family, 120));
+}
+
+/* A file that is cut off anywhere, or foreign, is refused with a text. */
+static void test_files(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    maker_add(&m, maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE),
+              maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE), 4, immediate(1));
+    size_t size;
+    unsigned char *file = artefact(&m, "0123", 4, &size);
+    gxrt_program *program;
+    for (size_t n = 0; n < size; n++) {
+        unsigned char *cut = malloc(n + 1);
+        memcpy(cut, file, n);
+        assert_int_not_equal(gxrt_program_open_memory(cut, n, &program), GXRT_OK);
+        assert_null(program);
+        assert_true(strlen(gxrt_last_error()) > 10);
+        free(cut);
+    }
+    for (size_t bit = 0; bit < size * 8; bit += 3) {
+        file[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        if (gxrt_program_open_memory(file, size, &program) == GXRT_OK)
+            gxrt_program_destroy(program);
+        else
+            assert_true(strlen(gxrt_last_error()) > 10);
+        file[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    assert_int_equal(gxrt_program_open("/nonexistent", &program), GXRT_INVALID_FILE);
+    assert_int_equal(gxrt_program_open("/tmp", &program), GXRT_INVALID_FILE);
+    assert_int_equal(gxrt_program_open("/proc/self/exe", &program), GXRT_INVALID_FILE);
+    assert_non_null(strstr(gxrt_last_error(), "no plan of gxc inside"));
+    free(file);
+}
+
+static void test_queries(void **state)
+{
+    (void)state;
+    Program p = predicate_program();
+    gxrt_program_info info = {.struct_size = sizeof info};
+    assert_int_equal(gxrt_program_get_info(p.program, &info), GXRT_OK);
+    assert_int_equal(info.argument_count, 1);
+    assert_int_equal(info.result_count, 2);
+    gxrt_value_info v = {.struct_size = sizeof v};
+    assert_int_equal(gxrt_program_get_argument(p.program, 0, &v), GXRT_OK);
+    assert_string_equal(v.dtype, "s32");
+    assert_int_equal(v.alias, 0);
+    assert_int_equal(gxrt_program_get_result(p.program, 1, &v), GXRT_OK);
+    assert_int_equal(v.alias, -1);
+    assert_int_equal(gxrt_program_get_result(p.program, 2, &v), GXRT_INVALID_ARGUMENT);
+    gxrt_program_info old = {.struct_size = offsetof(gxrt_program_info, gxc_version)};
+    assert_int_equal(gxrt_program_get_info(p.program, &old), GXRT_OK);
+    assert_string_equal(old.module, "test");
+    assert_null(old.gxc_version);
+    gxrt_variant_info variant = {.struct_size = sizeof variant};
+    assert_int_equal(gxrt_program_get_variant(p.program, 0, &variant), GXRT_OK);
+    assert_int_equal(variant.launch_count, 5);
+    assert_int_equal(variant.temp_bytes, 512);
+    close_program(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arguments), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_select),    cmocka_unit_test(test_files),
+        cmocka_unit_test(test_queries),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

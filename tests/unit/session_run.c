@@ -1,0 +1,341 @@
+/* Sessions on fake devices: commands, streams, replicas, host calls. Any call can be told to fail:
+ * then nothing may leak. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/shared/fake_driver.h"
+#include "tests/unit/shared/program.h"
+
+static gxrt_status run_loop(gxrt_session *s, int32_t out[12])
+{
+    int32_t in[12];
+    for (int i = 0; i < 12; i++)
+        in[i] = i;
+    const size_t twelve = 12;
+    return run_program(s, 1, (int32_t *[]){in}, &twelve, 1, &out, &twelve, NULL);
+}
+
+static void test_loop(void **state)
+{
+    (void)state;
+    Program p = loop_program();
+    gxrt_session *s = open_session(&p);
+    int32_t out[12];
+    assert_int_equal(run_loop(s, out), GXRT_OK);
+    const int32_t want[12] = {77, 1, 2, 3, 14, 15, 16, 17, 28, 29, 30, 2};
+    assert_memory_equal(out, want, sizeof want);
+    assert_string_equal(fake_log, "add add add ");
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+static void test_predicate(void **state)
+{
+    (void)state;
+    Program p = predicate_program();
+    gxrt_session *s = open_session(&p);
+    int32_t x = 2;
+    int32_t out[2] = {0, 0};
+    const size_t one[2] = {1, 1};
+    int32_t *in[1] = {&x};
+    int32_t *outs[2] = {&out[0], &out[1]};
+    assert_int_equal(run_program(s, 1, in, one, 2, outs, one, NULL), GXRT_OK);
+    assert_int_equal(out[0], 5);   /* the loop */
+    assert_int_equal(out[1], 405); /* 5 is no branch: the last one */
+    assert_int_equal(x, 2);        /* not donated, so kept */
+    const int shared[2] = {0, -1};
+    assert_int_equal(run_program(s, 1, in, one, 2, outs, one, shared), GXRT_OK);
+    assert_int_equal(x, 5);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+/* Every call fails once, in opening, running and closing: an error with text, and no leak. */
+static void fail_every_call(Program (*make)(void), gxrt_status (*use)(gxrt_session *))
+{
+    Program p = make();
+    int n = 1;
+    for (bool failed = true; failed; n++) {
+        gxrt_session *s = NULL;
+        fake_calls = 0;
+        fake_fail_at = n;
+        gxrt_session_options options = {.struct_size = sizeof options};
+        gxrt_status st = session_create(p.program, &options, &fake_api, NULL, &s);
+        if (st == GXRT_OK)
+            st = use(s);
+        failed = fake_calls >= n;
+        if (st != GXRT_OK)
+            assert_true(strlen(gxrt_last_error()) > 10);
+        gxrt_session_destroy(s);
+        assert_int_equal(fake_live, 0);
+        assert_int_equal(fake_current, -1);
+    }
+    fake_fail_at = 0;
+    assert_true(n > 20);
+    close_program(&p);
+}
+
+static gxrt_status use_loop(gxrt_session *s)
+{
+    int32_t out[12];
+    return run_loop(s, out);
+}
+
+static gxrt_status use_predicate(gxrt_session *s)
+{
+    int32_t x = 2;
+    int32_t out[2];
+    const size_t one[2] = {1, 1};
+    return run_program(s, 1, (int32_t *[]){&x}, one, 2, (int32_t *[]){&out[0], &out[1]},
+                       one, NULL);
+}
+
+/* Stream 1 adds to the argument asynchronously while stream 0 adds too; slot 0 joins them. */
+static Program stream_program(void)
+{
+    Maker m;
+    maker_init(&m);
+    m.b.info[0].signal_count = 1;
+    m.b.info[0].async_count = 1;
+    plan_add_streams(&m.b, &(PlanStream){.kind = PLAN_STREAM_COLLECTIVE, .priority = 1},
+                     1);
+    uint32_t in = maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t a = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t b = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t start = maker_command(&m, PLAN_ASYNC_START, 0, NULL, 0);
+    uint32_t child = maker_add(&m, in, a, 4, immediate(1));
+    m.b.commands[child].stream = 1;
+    plan_close(&m.b, start);
+    maker_add(&m, in, b, 4, immediate(2));
+    maker_command(&m, PLAN_ASYNC_DONE, 0, NULL, 0);
+    uint32_t giver = maker_add(&m, a, a, 4, immediate(3));
+    m.b.commands[giver].signal = 0;
+    uint32_t taker = maker_add(&m, b, b, 4, immediate(4));
+    m.b.commands[taker].stream = 1;
+    m.b.commands[taker].waits = plan_add_refs(&m.b, (uint32_t[]){0}, 1);
+    m.b.commands[taker].wait_count = 1;
+    return open_program(&m, "", 0);
+}
+
+static gxrt_status use_streams(gxrt_session *s)
+{
+    int32_t in[4] = {0};
+    int32_t a[4];
+    int32_t b[4];
+    const size_t four[2] = {4, 4};
+    gxrt_status st =
+        run_program(s, 1, (int32_t *[]){in}, four, 2, (int32_t *[]){a, b}, four, NULL);
+    if (st == GXRT_OK) {
+        assert_int_equal(a[0], 4);
+        assert_int_equal(b[0], 6);
+    }
+    return st;
+}
+
+/* rows: collectives.H3 (start: the other stream waits for this one; done: this one waits for
+ * the end of what was started, and for nothing else) */
+static void test_streams(void **state)
+{
+    (void)state;
+    Program p = stream_program();
+    gxrt_session *s = open_session(&p);
+    assert_int_equal(use_streams(s), GXRT_OK);
+    assert_string_equal(fake_log,
+                        "record wait "     /* fork */
+                        "record wait add " /* async start: stream 1 waits for stream 0 */
+                        "record add "      /* started; main goes on */
+                        "wait "            /* done */
+                        "add record "      /* gives the signal */
+                        "wait add "        /* takes it */
+                        "record wait ");   /* join */
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+/* Lends `left` streams, and takes them back. */
+static int left;
+
+static int borrow(void *user, int device, int high_priority, void **out)
+{
+    assert_int_equal(device, 0);
+    assert_int_equal(high_priority, 1); /* the plan's stream is one of collectives */
+    *out = left > 0 ? user : NULL;
+    return left-- > 0 ? 0 : 1;
+}
+
+static void give_back(void *user, int device, void *stream)
+{
+    assert_int_equal(device, 0);
+    assert_ptr_equal(user, stream);
+    left++;
+}
+
+/* rows: collectives.H4 (nobody lends a stream: all work runs on the caller's, the results are
+ * the same, and nothing waits) */
+static void test_no_stream_lent(void **state)
+{
+    (void)state;
+    Program p = stream_program();
+    int lent;
+    gxrt_streams lender = {sizeof lender, &lent, borrow, give_back};
+    gxrt_session_options options = {.struct_size = sizeof options, .streams = &lender};
+    for (int streams = 0; streams < 2; streams++) {
+        gxrt_session *s;
+        left = streams;
+        assert_int_equal(session_create(p.program, &options, &fake_api, NULL, &s),
+                         GXRT_OK);
+        fake_log[0] = 0;
+        assert_int_equal(use_streams(s), GXRT_OK);
+        if (streams == 0)
+            assert_string_equal(fake_log, "add add add record add ");
+        else
+            assert_non_null(strstr(fake_log, "record wait record wait add "));
+        assert_ptr_equal(s->devices[0].streams[1], streams ? (void *)&lent : NULL);
+        gxrt_session_destroy(s);
+        assert_int_equal(left, streams ? 1 : -1);
+    }
+    close_program(&p);
+}
+
+static void test_fail_every_call(void **state)
+{
+    (void)state;
+    fail_every_call(loop_program, use_loop);
+    fail_every_call(predicate_program, use_predicate);
+    fail_every_call(stream_program, use_streams);
+}
+
+/* Two replicas: each device adds its own replica id. */
+static void test_replicas(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t out = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    maker_add(&m, in, out, 4, (PlanArg){.tag = PLAN_ARG_REPLICA});
+    Program p = open_program(&m, "", 0);
+    gxrt_session *s;
+    gxrt_session_options options = {.struct_size = sizeof options, .replicas = 3};
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, &s), GXRT_OK);
+    gxrt_buffer a[3];
+    gxrt_buffer r[3];
+    gxrt_run runs[3];
+    for (size_t d = 0; d < 3; d++) {
+        a[d] = r[d] = (gxrt_buffer){.struct_size = sizeof *a, .bytes = 16};
+        assert_int_equal(gxrt_allocate(s, d, 16, &a[d].data), GXRT_OK);
+        assert_int_equal(gxrt_allocate(s, d, 16, &r[d].data), GXRT_OK);
+        const int32_t x[4] = {10, 20, 30, 40};
+        assert_int_equal(gxrt_copy_to_device(s, d, a[d].data, x, 16), GXRT_OK);
+        runs[d] = (gxrt_run){sizeof *runs, NULL, &a[d], 1, &r[d], 1};
+    }
+    for (int times = 0; times < 100; times++)
+        assert_int_equal(gxrt_execute(s, 3, runs), GXRT_OK);
+    for (size_t d = 0; d < 3; d++) {
+        int32_t y[4];
+        assert_int_equal(gxrt_copy_to_host(s, d, y, r[d].data, 16), GXRT_OK);
+        assert_int_equal(y[3], 40 + (int32_t)d);
+    }
+    runs[1].arguments = &a[2];
+    assert_int_equal(gxrt_execute(s, 3, runs), GXRT_INVALID_ARGUMENT);
+    assert_non_null(strstr(gxrt_last_error(), "is on CUDA device 2, the run on 1"));
+    for (size_t d = 0; d < 3; d++) {
+        gxrt_free(s, d, a[d].data);
+        gxrt_free(s, d, r[d].data);
+    }
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+static void count_event(void *user, const gxrt_event *e)
+{
+    assert_string_equal(e->name, e->kind[0] == 'f' ? "" : "instruction");
+    ++*(int *)user;
+}
+
+static void test_profile(void **state)
+{
+    (void)state;
+    Program p = loop_program();
+    gxrt_session *s = open_session(&p);
+    gxrt_buffer a = {.struct_size = sizeof a, .bytes = 48};
+    gxrt_buffer r = a;
+    gxrt_run job = {sizeof job, NULL, &a, 1, &r, 1};
+    int events = 0;
+    assert_int_equal(gxrt_allocate(s, 0, 48, &a.data), GXRT_OK);
+    assert_int_equal(gxrt_allocate(s, 0, 48, &r.data), GXRT_OK);
+    memset(a.data, 0, 48);
+    assert_int_equal(gxrt_profile(s, 1, &job, count_event, &events), GXRT_OK);
+    assert_int_equal(events, 5); /* three launches, a copy, a fill */
+    gxrt_free(s, 0, a.data);
+    gxrt_free(s, 0, r.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+static int32_t *host_call_seen;
+
+static int host_function(void *user, void *stream, size_t count, void *const *buffers,
+                         const uint64_t *bytes)
+{
+    (void)stream;
+    assert_int_equal(count, 2);
+    assert_int_equal(bytes[1], 16);
+    host_call_seen = buffers[0];
+    memcpy(buffers[1], buffers[0], 16);
+    return *(int *)user;
+}
+
+static void test_host_call(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t out = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    PlanArg args[2] = {reads(in), writes(out)};
+    maker_command(&m, PLAN_HOST_CALL, plan_string(&m.b, "mine"), args, 2);
+    Program p = open_program(&m, "", 0);
+    int answer = 0;
+    gxrt_host_call h = {sizeof h, "mine", host_function, &answer};
+    gxrt_session_options options = {
+        .struct_size = sizeof options, .host_calls = &h, .host_call_count = 1};
+    gxrt_session *s;
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, &s), GXRT_OK);
+    int32_t x[4] = {1, 2, 3, 4};
+    int32_t y[4];
+    const size_t four = 4;
+    assert_int_equal(
+        run_program(s, 1, (int32_t *[]){x}, &four, 1, (int32_t *[]){y}, &four, NULL),
+        GXRT_OK);
+    assert_int_equal(y[3], 4);
+    answer = 7;
+    assert_int_equal(
+        run_program(s, 1, (int32_t *[]){x}, &four, 1, (int32_t *[]){y}, &four, NULL),
+        GXRT_HOST_CALL_FAILED);
+    assert_non_null(
+        strstr(gxrt_last_error(), "mine of HLO instruction instruction returned 7"));
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_predicate),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_no_stream_lent),
+        cmocka_unit_test(test_fail_every_call),
+        cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_host_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

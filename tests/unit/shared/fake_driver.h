@@ -1,0 +1,18 @@
+/* A table of fake CUDA functions: device memory is malloc's, kernels are C functions, everything
+ * runs at once. Any call can be told to fail. */
+#ifndef GXC_TESTS_UNIT_SHARED_FAKE_DRIVER_H
+#define GXC_TESTS_UNIT_SHARED_FAKE_DRIVER_H
+
+#include "runtime/session.h"
+
+extern const CudaApi fake_api;
+
+extern int fake_calls;                 /* so many calls that may fail were made */
+extern int fake_fail_at;               /* this one of them fails; 0: none */
+extern int fake_live;                  /* contexts, modules, streams, events, memory */
+extern int fake_sm, fake_driver;       /* of every device: 90, and CUDA 13.0 */
+extern char fake_log[4096];            /* kernels, records and waits, in order */
+extern char fake_host_variable;        /* its block of 256 bytes is no device memory */
+extern _Thread_local int fake_current; /* device of the current context, or -1 */
+
+#endif
