@@ -41,9 +41,20 @@ void settings_init(PassSettings *s)
 
 static bool parse_value(const char *text, int64_t *out)
 {
-    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
-        *out = text[0] == 't';
-        return true;
+    static const struct {
+        const char *word;
+        int64_t value;
+    } words[] = {{"false", 0},
+                 {"true", 1},
+                 {"off", MODE_OFF},
+                 {"on", MODE_ON},
+                 {"default", MODE_DEFAULT},
+                 {"explicit", MODE_EXPLICIT}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i].word) == 0) {
+            *out = words[i].value;
+            return true;
+        }
     }
     char *end;
     errno = 0;

@@ -8,6 +8,9 @@
 
 #include "passes/pass.h"
 
+/* Values of settings with words for values: off, on, default, explicit. */
+typedef enum { MODE_OFF, MODE_ON, MODE_DEFAULT, MODE_EXPLICIT } SettingMode;
+
 struct PassSettings {
 #define SETTING(field, name, value, least, most, doc) int64_t field;
 #include "passes/settings.def"
@@ -18,7 +21,7 @@ struct PassSettings {
 typedef enum { SETTING_OK, SETTING_UNKNOWN, SETTING_BAD_VALUE } SettingStatus;
 
 void settings_init(PassSettings *s);
-/* "option-name=value"; value: an integer, or true, false. */
+/* "option-name=value"; value: an integer, or true, false, or the word of a mode. */
 SettingStatus settings_set(PassSettings *s, const char *text);
 /* Row i of the table; false if there are fewer. */
 bool settings_row(size_t i, const char **name, int64_t *value, const char **doc);

@@ -120,6 +120,72 @@ const char *inst_frontend_attribute(const Instruction *inst, const char *key)
     return NULL;
 }
 
+void inst_set_frontend_attribute(Instruction *inst, const char *key, const char *value)
+{
+    Arena *a = inst->parent->module->arena;
+    const Attr *attr = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    uint32_t count = attr != NULL ? attr->dict->count : 0, n = 0, i = 0;
+    DictEntry *entries = ARENA_ARRAY(a, DictEntry, (size_t)count + 1);
+    for (; i < count && strcmp(attr->dict->entries[i].key, key) < 0; i++)
+        entries[n++] = attr->dict->entries[i];
+    if (value != NULL)
+        entries[n++] = (DictEntry){.key = key, .value = {value, strlen(value)}};
+    for (; i < count; i++) {
+        if (strcmp(attr->dict->entries[i].key, key) != 0)
+            entries[n++] = attr->dict->entries[i];
+    }
+    if (n == 0) {
+        inst_unset(inst, ATTR_FRONTEND_ATTRIBUTES);
+        return;
+    }
+    Dict *dict = arena_alloc(a, sizeof *dict);
+    *dict = (Dict){.count = n, .entries = entries};
+    inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+}
+
+/* Behind `"key":` in the text of a JSON object, blanks aside; NULL if it is not there. */
+static const char *find_key(const char *text, const char *key)
+{
+    const char *at = text != NULL ? strstr(text, key) : NULL;
+    if (at == NULL)
+        return NULL;
+    at += strlen(key);
+    while (*at == ' ' || *at == ':')
+        at++;
+    return at;
+}
+
+static const char pipelined_key[] = "\"is_pipelined\"";
+
+bool collective_is_pipelined(const Instruction *inst)
+{
+    const char *at = find_key(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, pipelined_key);
+    return at != NULL && strncmp(at, "true", 4) == 0;
+}
+
+void collective_set_pipelined(Instruction *inst)
+{
+    Arena *a = inst->parent->module->arena;
+    const char *text = inst_bytes(inst, ATTR_BACKEND_CONFIG).data;
+    const char *at = find_key(text, pipelined_key), *made;
+    if (at != NULL && strncmp(at, "false", 5) == 0)
+        made = arena_printf(a, "%.*strue%s", (int)(at - text), text, at + 5);
+    else if (at != NULL)
+        return;
+    else if ((at = find_key(text, "\"collective_backend_config\"")) != NULL && *at == '{')
+        made = arena_printf(a, "%.*s%s:true%s%s", (int)(at + 1 - text), text,
+                            pipelined_key, at[1] == '}' ? "" : ",", at + 1);
+    else if (text != NULL && *text == '{' && text[1] != '}')
+        made = arena_printf(a, "{\"collective_backend_config\":{%s:true},%s",
+                            pipelined_key, text + 1);
+    else if (text == NULL || *text == '\0' || *text == '{')
+        made =
+            arena_printf(a, "{\"collective_backend_config\":{%s:true}}", pipelined_key);
+    else
+        return; /* somebody else's form */
+    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, made, strlen(made));
+}
+
 bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out)
 {
     const char *text =

@@ -40,5 +40,11 @@ OpCode collective_reduction(const Computation *reducer);
 
 /* The value of a frontend attribute; NULL if it has none. */
 const char *inst_frontend_attribute(const Instruction *inst, const char *key);
+/* Sets it; value NULL: removes it. */
+void inst_set_frontend_attribute(Instruction *inst, const char *key, const char *value);
+
+/* What the backend_config's collective_backend_config records: a pipeliner moved it already. */
+bool collective_is_pipelined(const Instruction *inst);
+void collective_set_pipelined(Instruction *inst);
 
 #endif

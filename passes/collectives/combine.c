@@ -40,13 +40,6 @@ typedef struct Combiner {
 
 /* -- keys ------------------------------------------------------------------------------------ */
 
-static bool is_pipelined(const Instruction *inst)
-{
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    return config.data != NULL && (strstr(config.data, "\"is_pipelined\":true") != NULL ||
-                                   strstr(config.data, "\"is_pipelined\": true") != NULL);
-}
-
 static void add_extras(Text *t, const Instruction *inst)
 {
     static const char *const keys[] = {"combiner_key", "collective_group_key"};
@@ -54,7 +47,7 @@ static void add_extras(Text *t, const Instruction *inst)
         const char *value = inst_frontend_attribute(inst, keys[i]);
         text_printf(t, " %s=%s", keys[i], value == NULL ? "" : value);
     }
-    text_printf(t, " pipelined=%d", is_pipelined(inst));
+    text_printf(t, " pipelined=%d", collective_is_pipelined(inst));
 }
 
 static void add_groups(Text *t, const Instruction *inst)

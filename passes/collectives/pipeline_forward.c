@@ -7,394 +7,351 @@
  *                  ROOT (.., b', x, i) }
  *       after the loop:  b = dynamic-update-slice(w#1, all-reduce(w#x), w#i)
  *
- * The stores happen in the order that they had, so nothing is asked of the indices. Between the
- * collective and the store stand only operations that change the form; an opt-barrier there
- * keeps the collective in its step, one around the buffer that is stored into does not matter.
- * Nobody else may look at the buffer; the loop runs a known number of times, at least once.
+ * The stores happen in the order that they had, so nothing is asked of the indices. What lies
+ * between the collective and the store, the stage, only changes the form or is made element by
+ * element; whatever it reads besides is carried to the next step, too. An opt-barrier in a stage
+ * keeps the collective in its step; one around the buffer that is stored into does not matter,
+ * it stays around it. Nobody else may look at the buffer.
  *
- * Needs: nothing. Keeps: values. Ends: one sweep. (Wang et al., ASPLOS 2023, do the same with
- * loops over layers.) */
+ * Needs, keeps, ends: pipeline.c. (Wang et al., ASPLOS 2023, do the same with loops over
+ * layers.) */
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/analysis/loop.h"
-#include "passes/collectives/collectives.h"
-#include "passes/settings.h"
+#include "passes/collectives/pipeline.h"
 
-enum { CHAIN_MOST = 32 };
+enum {
+    MEMBERS_MOST = 64,
+    SMALL_ELEMENTS = 1024, /* a collective of fewer may be reduced behind */
+};
 
-/* A collective, what follows it, and the update that stores it. */
+/* A collective, all that follows from it, and the update that stores it. */
 typedef struct Stage {
-    Instruction *chain[CHAIN_MOST]; /* [0] the collective ... [count - 1] the update */
+    Instruction **members; /* ascending by id */
     uint32_t count;
-    uint32_t index;    /* element of the loop that it stores into */
-    uint32_t element;  /* first of those added: the operand, then one for each index */
-    Instruction *base; /* what is updated: the element, or a barrier around it */
+    Instruction *collective, *update;
+    uint32_t element; /* of the loop, that it stores into */
 } Stage;
 
-typedef struct Pipeline {
-    Module *m;
-    Arena *scratch;
-    Instruction *loop;
-    Computation *body, *condition, *caller;
-    Uses uses;
+typedef struct Forward {
+    PipelineLoop *p;
+    uint32_t *stage_of; /* by id: number of its stage + 1; 0: none */
     Stage *stages;
     uint32_t count;
-    Instruction **added; /* the values that the body hands on besides */
-    uint32_t added_count;
-} Pipeline;
+    Instruction **carried; /* the values that the body hands on besides */
+    uint32_t carried_count;
+    uint32_t *place;                  /* by id: where it stands in `carried`, + 1 */
+    Instruction *found[MEMBERS_MOST]; /* of the stage that is being looked at */
+    uint32_t found_count;
+} Forward;
 
-static uint32_t user_count(const Pipeline *p, const Instruction *inst)
+/* Cheaper to make again than to carry: constants and values spread out of one; elements that the
+ * loop does not change. */
+static bool is_made_again(const Forward *f, const Instruction *inst)
 {
-    return p->uses.start[inst->id + 1] - p->uses.start[inst->id];
+    if (inst->op == OP_BROADCAST)
+        inst = inst->operands[0];
+    if (inst->op == OP_CONSTANT)
+        return true;
+    int64_t element = loop_element(f->p->loop.body, inst);
+    return element >= 0 && loop_is_invariant(&f->p->loop, (uint32_t)element);
 }
 
-static Instruction *only_user(const Pipeline *p, const Instruction *inst)
+/* -- stages ------------------------------------------------------------------------------------ */
+
+static bool is_reduction_of(const Instruction *inst, const Instruction *collective)
 {
-    return user_count(p, inst) == 1 ? p->uses.list[p->uses.start[inst->id]] : NULL;
+    int64_t elements = shape_elements(collective->operands[0]->shape);
+    return shape_is_array(inst->shape) &&
+           (shape_elements(inst->shape) == elements || elements < SMALL_ELEMENTS);
 }
 
-static bool is_candidate(const Instruction *inst)
+static bool may_follow(const Instruction *inst, const Instruction *collective)
 {
-    return (inst->op == OP_ALL_REDUCE || inst->op == OP_REDUCE_SCATTER) &&
-           inst->operand_count == 1 && shape_is_array(inst->shape) &&
-           inst->control_count == 0;
-}
-
-static bool changes_form(const Instruction *inst)
-{
+    if (inst->control_count != 0)
+        return false;
     switch (inst->op) {
+    case OP_SLICE:
+    case OP_DYNAMIC_SLICE:
+    case OP_PAD:
+    case OP_COLLECTIVE_PERMUTE:
+    case OP_CONVERT:
     case OP_RESHAPE:
     case OP_TRANSPOSE:
-    case OP_CONVERT:
-    case OP_SLICE:
     case OP_BROADCAST:
-        return inst->control_count == 0;
+    case OP_ALL_GATHER:
+    case OP_ALL_REDUCE:
+    case OP_REDUCE_SCATTER:
+    case OP_CONCATENATE:
+    case OP_GET_TUPLE_ELEMENT:
+        return true;
+    case OP_CUSTOM_CALL:
+        return !inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT);
+    case OP_REDUCE:
+        return is_reduction_of(inst, collective);
     default:
-        return false;
+        return op_is(inst->op, OPF_ELEMENTWISE);
     }
 }
 
-static bool is_read_by_condition(const Pipeline *p, uint32_t index)
+/* An update of what an element of the loop holds, seen by nobody but the next step: the only store
+ * of a stage. */
+static bool is_last_store(const Forward *f, const Instruction *update)
 {
-    const Instruction *q = p->condition->parameters[0];
-    for (uint32_t i = 0; i < p->condition->instruction_count; i++) {
-        const Instruction *inst = p->condition->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
-            if (inst->operands[k] == q && (inst->op != OP_GET_TUPLE_ELEMENT ||
-                                           inst_int(inst, ATTR_INDEX, 0) == index))
-                return true;
+    const PipelineLoop *p = f->p;
+    const Uses *uses = &p->uses;
+    if (update->control_count != 0 ||
+        uses->start[update->id + 1] - uses->start[update->id] != 1 ||
+        uses->list[uses->start[update->id]] != p->loop.body->root)
+        return false;
+    const Instruction *base = update->operands[0];
+    if (base->op == OP_OPT_BARRIER && shape_is_array(base->shape) &&
+        base->control_count == 0 &&
+        uses->start[base->id + 1] - uses->start[base->id] == 1)
+        base = base->operands[0];
+    int64_t element = loop_element(p->loop.body, base);
+    return element >= 0 && p->loop.body->root->operands[element] == update &&
+           p->element_uses[element] == 1 && !p->is_tested[element];
+}
+
+static bool add_member(Forward *f, Instruction *inst)
+{
+    if (f->found_count == MEMBERS_MOST || f->p->has_successor[inst->id])
+        return false;
+    f->stage_of[inst->id] = f->count + 1;
+    f->found[f->found_count++] = inst;
+    return true;
+}
+
+/* A user of a member: false if the stage cannot move because of it. */
+static bool follow(Forward *f, Stage *s, const Instruction *member, Instruction *user)
+{
+    bool stores = user->op == OP_DYNAMIC_UPDATE_SLICE;
+    for (uint32_t k = 0; stores && k < user->operand_count; k++) {
+        if (k != 1 && user->operands[k] == member)
+            return false;
+    }
+    if (f->stage_of[user->id] == f->count + 1)
+        return true;
+    if (f->stage_of[user->id] != 0)
+        return false;
+    if (!stores)
+        return user != f->p->loop.body->root && may_follow(user, s->collective) &&
+               add_member(f, user);
+    if (s->update != NULL || !is_last_store(f, user))
+        return false;
+    s->update = user;
+    return add_member(f, user);
+}
+
+static bool grow_stage(Forward *f, Stage *s)
+{
+    const Uses *uses = &f->p->uses;
+    if (!add_member(f, s->collective))
+        return false;
+    for (uint32_t next = 0; next < f->found_count; next++) {
+        Instruction *member = f->found[next];
+        if (member == s->update)
+            continue;
+        if (uses->start[member->id] == uses->start[member->id + 1])
+            return false;
+        for (uint32_t u = uses->start[member->id]; u < uses->start[member->id + 1]; u++) {
+            if (!follow(f, s, member, uses->list[u]))
+                return false;
         }
     }
+    return s->update != NULL;
+}
+
+/* What the next step needs of this one; false if that is more than may be carried. */
+static bool carry_operands(Forward *f, const Stage *s)
+{
+    uint32_t first = f->carried_count;
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Instruction *inst = s->members[i];
+        for (uint32_t k = inst == s->update ? 1 : 0; k < inst->operand_count; k++) {
+            Instruction *x = inst->operands[k];
+            if (f->stage_of[x->id] == f->count + 1 || f->place[x->id] != 0 ||
+                is_made_again(f, x))
+                continue;
+            f->carried[f->carried_count++] = x;
+            f->place[x->id] = f->carried_count;
+            bytes += shape_bytes(x->shape);
+        }
+    }
+    if (pipeline_take(f->p, bytes))
+        return true;
+    while (f->carried_count > first)
+        f->place[f->carried[--f->carried_count]->id] = 0;
     return false;
 }
 
-/* The element is read once in the body: by `reader`. */
-static bool is_only_reader(const Pipeline *p, uint32_t index, const Instruction *reader)
+static void try_stage(Forward *f, Instruction *collective)
 {
-    const Instruction *param = p->body->parameters[0];
-    for (uint32_t i = p->uses.start[param->id]; i < p->uses.start[param->id + 1]; i++) {
-        const Instruction *e = p->uses.list[i];
-        if (e->op != OP_GET_TUPLE_ELEMENT ||
-            (inst_int(e, ATTR_INDEX, 0) == index && e != reader))
-            return false;
+    Stage s = {.collective = collective};
+    f->found_count = 0;
+    if (f->stage_of[collective->id] == 0 && grow_stage(f, &s)) {
+        s.count = f->found_count;
+        s.members = arena_copy(f->p->scratch, f->found, s.count * sizeof *s.members);
+        pipeline_sort_members(s.members, s.count);
+        const Instruction *base = s.update->operands[0];
+        s.element = (uint32_t)inst_int(
+            base->op == OP_OPT_BARRIER ? base->operands[0] : base, ATTR_INDEX, 0);
+        if (carry_operands(f, &s)) {
+            f->stages[f->count++] = s;
+            return;
+        }
     }
-    return true;
-}
-
-static bool find_stage(Pipeline *p, Instruction *inst, Stage *s)
-{
-    *s = (Stage){.chain = {inst}, .count = 1};
-    Instruction *next = only_user(p, inst);
-    while (next != NULL && changes_form(next) && s->count + 1 < CHAIN_MOST) {
-        s->chain[s->count++] = next;
-        next = only_user(p, next);
+    for (uint32_t i = 0; i < f->found_count; i++) {
+        if (f->stage_of[f->found[i]->id] == f->count + 1)
+            f->stage_of[f->found[i]->id] = 0;
     }
-    if (next == NULL || next->op != OP_DYNAMIC_UPDATE_SLICE || next->control_count != 0 ||
-        next->operands[1] != s->chain[s->count - 1] ||
-        only_user(p, next) != p->body->root)
-        return false;
-    s->chain[s->count++] = next;
-    s->base = next->operands[0];
-    const Instruction *element = s->base;
-    if (element->op == OP_OPT_BARRIER && only_user(p, element) == next)
-        element = element->operands[0];
-    if (element->op != OP_GET_TUPLE_ELEMENT ||
-        element->operands[0] != p->body->parameters[0] || user_count(p, element) != 1)
-        return false;
-    s->index = (uint32_t)inst_int(element, ATTR_INDEX, 0);
-    return p->body->root->operands[s->index] == next &&
-           !is_read_by_condition(p, s->index) && is_only_reader(p, s->index, element);
 }
 
-/* The body may be written out once more: it starts no loops and has no effects. */
-static bool may_peel(const Computation *body)
-{
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        const Instruction *inst = body->instructions[i];
-        if (inst != NULL && (op_is(inst->op, OPF_CONTROL | OPF_EFFECT | OPF_ASYNC_START |
-                                                 OPF_ASYNC_DONE | OPF_RANDOM) ||
-                             inst->op == OP_CUSTOM_CALL || inst->control_count != 0))
-            return false;
-    }
-    return body->root->op == OP_TUPLE;
-}
+/* -- the rewrite ------------------------------------------------------------------------------- */
 
-/* -- the rewrite ------------------------------------------------------------------------------ */
-
-static Instruction *take_element(Instruction *tuple, uint32_t i)
+/* Step 0, without the stages: the loop's new first values. */
+static Instruction *peel_first(Forward *f)
 {
-    Instruction *e = computation_add(tuple->parent, OP_GET_TUPLE_ELEMENT,
-                                     tuple->shape->elements[i], 1, &tuple, NULL);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
-static bool is_saved(const Instruction *index)
-{
-    return index->op != OP_CONSTANT;
-}
-
-/* What the next step needs: the operand of each collective and where its result goes. */
-static void collect_added(Pipeline *p)
-{
+    PipelineLoop *p = f->p;
+    const Computation *body = p->loop.body;
+    Instruction **made = pipeline_with_elements(p, p->loop.init->operands);
+    if (p->induction.trips >= 0) /* a constant, for whoever looks at the loop next */
+        made[body->root->operands[p->induction.index]->id] = computation_add_scalar(
+            p->caller, p->loop.init->operands[p->induction.index]->shape->dtype,
+            (double)(p->induction.init + p->induction.step));
+    Instruction **list =
+        ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->count; i++)
-        n += 1 + p->stages[i].chain[p->stages[i].count - 1]->operand_count;
-    p->added = ARENA_ARRAY(p->scratch, Instruction *, (size_t)n + 1);
-    for (uint32_t i = 0; i < p->count; i++) {
-        Stage *s = &p->stages[i];
-        s->element = p->loop->shape->rank + p->added_count;
-        p->added[p->added_count++] = s->chain[0]->operands[0];
-        const Instruction *update = s->chain[s->count - 1];
-        for (uint32_t k = 2; k < update->operand_count; k++) {
-            if (is_saved(update->operands[k]))
-                p->added[p->added_count++] = update->operands[k];
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        Instruction *inst = body->instructions[i];
+        if (inst != body->root && inst->op != OP_PARAMETER && f->stage_of[i] == 0)
+            list[n++] = inst;
+    }
+    StepCopy copy = {.from = body,
+                     .to = p->caller,
+                     .made = made,
+                     .ids = p->ids,
+                     .groups = STEP_GROUPS_RENUMBERED,
+                     .step = 0};
+    step_copy(&copy, list, n);
+    for (uint32_t i = 0; i < f->count; i++)
+        made[f->stages[i].update->id] = p->loop.init->operands[f->stages[i].element];
+    Instruction **values =
+        ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->loop.count + 1);
+    for (uint32_t i = 0; i < p->loop.count; i++)
+        values[i] = made[body->root->operands[i]->id];
+    for (uint32_t i = 0; i < f->carried_count; i++)
+        f->carried[i] = made[f->carried[i]->id];
+    return pipeline_longer_tuple(p, values, p->loop.count, f->carried, f->carried_count);
+}
+
+/* Behind the loop: what made_again gives there for an operand. */
+static void make_operand(const Forward *f, StepCopy *copy, Instruction *x)
+{
+    if (copy->made[x->id] != NULL)
+        return;
+    int64_t element = loop_element(f->p->loop.body, x);
+    if (f->place[x->id] != 0)
+        copy->made[x->id] =
+            step_element(f->p->loop.inst, f->p->loop.count + f->place[x->id] - 1);
+    else if (element >= 0)
+        copy->made[x->id] = step_element(f->p->loop.inst, (uint32_t)element);
+    else if (x->op == OP_BROADCAST || x->op == OP_OPT_BARRIER) {
+        make_operand(f, copy, x->operands[0]);
+        step_copy(copy, &x, 1);
+    } else
+        step_copy(copy, &x, 1);
+}
+
+/* The stages once more, behind the loop. */
+static void finish(Forward *f)
+{
+    PipelineLoop *p = f->p;
+    Instruction **made = ARENA_ARRAY(p->scratch, Instruction *,
+                                     (size_t)p->loop.body->instruction_count + 1);
+    StepCopy copy = {.from = p->loop.body,
+                     .to = p->caller,
+                     .made = made,
+                     .ids = p->ids,
+                     .groups = STEP_GROUPS_DROPPED,
+                     .step = p->trips - 1};
+    p->values = ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->loop.count + 1);
+    for (uint32_t i = 0; i < f->count; i++) {
+        const Stage *s = &f->stages[i];
+        for (uint32_t m = 0; m < s->count; m++) {
+            for (uint32_t k = 0; k < s->members[m]->operand_count; k++) {
+                Instruction *x = s->members[m]->operands[k];
+                if (f->stage_of[x->id] != i + 1)
+                    make_operand(f, &copy, x);
+            }
+        }
+        step_copy(&copy, s->members, s->count);
+        collective_set_pipelined(made[s->collective->id]);
+        p->values[s->element] = made[s->update->id];
+    }
+    for (uint32_t i = 0; i < p->loop.count; i++) {
+        if (p->values[i] == NULL)
+            p->values[i] = step_element(p->loop.inst, i);
+    }
+}
+
+/* The stages read what the step before handed on. */
+static void change_body(Forward *f, Instruction *const *carried)
+{
+    PipelineLoop *p = f->p;
+    Computation *body = p->loop.body;
+    Instruction **before =
+        ARENA_ARRAY(p->scratch, Instruction *, (size_t)f->carried_count + 1);
+    for (uint32_t i = 0; i < f->count; i++) {
+        const Stage *s = &f->stages[i];
+        collective_set_pipelined(s->collective);
+        for (uint32_t m = 0; m < s->count; m++) {
+            Instruction *inst = s->members[m];
+            for (uint32_t k = inst == s->update ? 1 : 0; k < inst->operand_count; k++) {
+                uint32_t place = f->place[inst->operands[k]->id];
+                if (place == 0 || f->stage_of[inst->operands[k]->id] == i + 1)
+                    continue;
+                if (before[place - 1] == NULL)
+                    before[place - 1] =
+                        step_element(body->parameters[0], p->loop.count + place - 1);
+                inst->operands[k] = before[place - 1];
+            }
         }
     }
-}
-
-/* Step 0 in the caller: what each instruction of the body is there, by id. The updates are not
- * made: the buffers stay as they are. */
-static Instruction **peel(Pipeline *p)
-{
-    uint32_t n;
-    Instruction **order = computation_post_order(p->body, p->scratch, &n);
-    Instruction **made =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->body->instruction_count + 1);
-    bool *left_out =
-        ARENA_ARRAY(p->scratch, bool, (size_t)p->body->instruction_count + 1);
-    for (uint32_t i = 0; i < p->count; i++) {
-        for (uint32_t k = 0; k < p->stages[i].count; k++)
-            left_out[p->stages[i].chain[k]->id] = true;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const Instruction *from = order[i];
-        if (from->op == OP_PARAMETER) {
-            made[from->id] = p->loop->operands[0];
-        } else if (from == p->body->root) {
-            continue;
-        } else if (left_out[from->id]) {
-            bool stores = from->op == OP_DYNAMIC_UPDATE_SLICE;
-            made[from->id] = stores ? made[from->operands[0]->id] : NULL;
-        } else {
-            Instruction **operands =
-                ARENA_ARRAY(p->scratch, Instruction *, (size_t)from->operand_count + 1);
-            for (uint32_t k = 0; k < from->operand_count; k++)
-                operands[k] = made[from->operands[k]->id];
-            made[from->id] = computation_add_like(p->caller, from, from->shape,
-                                                  from->operand_count, operands);
-        }
-    }
-    return made;
-}
-
-static const Shape *longer_shape(const Pipeline *p)
-{
-    const Shape *old = p->loop->shape;
-    const Shape **shapes =
-        ARENA_ARRAY(p->scratch, const Shape *, (size_t)old->rank + p->added_count + 1);
-    memcpy(shapes, old->elements, old->rank * sizeof *shapes);
-    for (uint32_t i = 0; i < p->added_count; i++)
-        shapes[old->rank + i] = p->added[i]->shape;
-    return shape_tuple(p->m->intern, old->rank + p->added_count, shapes);
-}
-
-/* The loop's new first values: those after step 0. */
-static Instruction *first_values(Pipeline *p, const Shape *shape)
-{
-    Instruction **made = peel(p);
-    const Instruction *root = p->body->root;
-    Instruction **values =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)shape->rank + 1);
-    for (uint32_t i = 0; i < root->operand_count; i++)
-        values[i] = made[root->operands[i]->id];
-    for (uint32_t i = 0; i < p->added_count; i++)
-        values[root->operand_count + i] = made[p->added[i]->id];
-    return computation_add(p->caller, OP_TUPLE, shape, shape->rank, values, NULL);
-}
-
-/* The stage's store reads its indices from the elements of `tuple`. */
-static void take_indices(const Stage *s, const Instruction *old, Instruction *update,
-                         Instruction *tuple)
-{
-    uint32_t at = s->element + 1;
-    for (uint32_t k = 2; k < old->operand_count; k++) {
-        if (is_saved(old->operands[k]))
-            update->operands[k] = take_element(tuple, at++);
-    }
-}
-
-/* The stage once more, behind the loop. */
-static Instruction *finish(Pipeline *p, const Stage *s)
-{
-    Instruction *x = take_element(p->loop, s->element);
-    for (uint32_t k = 0; k + 1 < s->count; k++)
-        x = computation_add_like(p->caller, s->chain[k], s->chain[k]->shape, 1, &x);
-    const Instruction *old = s->chain[s->count - 1];
-    Instruction *base = take_element(p->loop, s->index);
-    if (s->base->op == OP_OPT_BARRIER)
-        base = computation_add_like(p->caller, s->base, base->shape, 1, &base);
-    Instruction **operands =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)old->operand_count + 1);
-    operands[0] = base;
-    operands[1] = x;
-    for (uint32_t k = 2; k < old->operand_count; k++)
-        operands[k] =
-            is_saved(old->operands[k])
-                ? base /* taken below */
-                : computation_add_constant(p->caller, old->operands[k]->literal, NULL);
-    Instruction *update =
-        computation_add_like(p->caller, old, old->shape, old->operand_count, operands);
-    take_indices(s, old, update, p->loop);
-    return update;
-}
-
-static void change_body(Pipeline *p, const Shape *shape)
-{
-    Computation *body = p->body;
-    Instruction *root = body->root, *param = body->parameters[0];
-    Instruction **values =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)shape->rank + 1);
-    memcpy(values, root->operands, root->operand_count * sizeof *values);
-    memcpy(values + root->operand_count, p->added, p->added_count * sizeof *values);
-    param->shape = shape;
-    p->condition->parameters[0]->shape = shape;
-    body->root = computation_add(body, OP_TUPLE, shape, shape->rank, values, NULL);
-    computation_remove(body, root);
-    for (uint32_t i = 0; i < p->count; i++) {
-        Stage *s = &p->stages[i];
-        Instruction *update = s->chain[s->count - 1];
-        s->chain[0]->operands[0] = take_element(param, s->element);
-        Instruction old = *update;
-        old.operands = arena_copy(p->scratch, update->operands,
-                                  update->operand_count * sizeof *old.operands);
-        take_indices(s, &old, update, param);
-    }
+    pipeline_extend_body(p, carried, f->carried_count);
     computation_sort(body);
 }
 
-/* All users of the old loop's value, a tuple of the old shape, read the new one. */
-static void replace_loop(Pipeline *p, Instruction *old, uint32_t made)
+bool pipeline_forward(PipelineLoop *p)
 {
-    Instruction **values =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)old->shape->rank + 1);
-    for (uint32_t i = 0; i < old->shape->rank; i++) {
-        for (uint32_t k = 0; k < p->count && values[i] == NULL; k++)
-            values[i] = p->stages[k].index == i ? finish(p, &p->stages[k]) : NULL;
-        if (values[i] == NULL)
-            values[i] = take_element(p->loop, i);
+    const Computation *body = p->loop.body;
+    uint32_t n = body->instruction_count, candidates = 0;
+    for (uint32_t i = 0; i < n; i++)
+        candidates += op_is(body->instructions[i]->op, OPF_COLLECTIVE);
+    Forward f = {
+        .p = p,
+        .stage_of = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
+        .place = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
+        .carried = ARENA_ARRAY(p->scratch, Instruction *, (size_t)n + 1),
+        .stages = ARENA_ARRAY(p->scratch, Stage, (size_t)candidates + 1),
+    };
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *inst = body->instructions[i];
+        if ((inst->op == OP_ALL_REDUCE || inst->op == OP_REDUCE_SCATTER) &&
+            pipeline_is_candidate(p, inst))
+            try_stage(&f, inst);
     }
-    Instruction *tuple =
-        computation_add(p->caller, OP_TUPLE, old->shape, old->shape->rank, values, NULL);
-    Instruction **forward =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->caller->instruction_count + 1);
-    for (uint32_t i = 0; i < made; i++) {
-        Instruction *inst = p->caller->instructions[i];
-        if (inst != NULL && inst->op == OP_GET_TUPLE_ELEMENT && inst->operands[0] == old)
-            forward[i] = values[inst_int(inst, ATTR_INDEX, 0)];
-    }
-    forward[old->id] = tuple;
-    computation_replace(p->caller, forward);
-    for (uint32_t i = 0; i < made; i++) {
-        if (forward[i] != NULL)
-            computation_remove(p->caller, p->caller->instructions[i]);
-    }
-    computation_sort(p->caller);
-}
-
-static void rewrite(Pipeline *p, int64_t trips)
-{
-    Instruction *old = p->loop;
-    uint32_t made = p->caller->instruction_count;
-    collect_added(p);
-    const Shape *shape = longer_shape(p);
-    Instruction *init = first_values(p, shape);
-    p->loop = computation_add_like(p->caller, old, shape, 1, &init);
-    inst_unset(p->loop, ATTR_SHARDING);
-    loop_set_known_trip_count(p->loop, trips - 1);
-    /* what the body holds is copied behind the loop before it is changed */
-    Stage *stages = p->stages;
-    replace_loop(p, old, made);
-    p->stages = stages;
-    change_body(p, shape);
-}
-
-static bool visit_loop(Module *m, PassContext *cx, Instruction *loop)
-{
-    int64_t trips = loop_known_trip_count(loop);
-    Pipeline p = {.m = m,
-                  .scratch = cx->scratch,
-                  .loop = loop,
-                  .caller = loop->parent,
-                  .condition = inst_called(loop, 0),
-                  .body = inst_called(loop, 1)};
-    uint32_t candidates = 0;
-    for (uint32_t i = 0; i < p.body->instruction_count; i++)
-        candidates +=
-            p.body->instructions[i] != NULL && is_candidate(p.body->instructions[i]);
-    if (trips < 1 || candidates == 0 || loop->control_count != 0 ||
-        !shape_is_tuple(loop->shape) || !may_peel(p.body))
+    if (f.count == 0)
         return false;
-    p.uses = uses_compute(p.body, cx->scratch);
-    p.stages = ARENA_ARRAY(cx->scratch, Stage, (size_t)candidates);
-    for (uint32_t i = 0; i < p.body->instruction_count; i++) {
-        Instruction *inst = p.body->instructions[i];
-        if (inst != NULL && is_candidate(inst) &&
-            find_stage(&p, inst, &p.stages[p.count]))
-            p.count++;
-    }
-    if (p.count == 0)
-        return false;
-    for (uint32_t i = 0; i < p.count; i++)
-        cx->counts.bytes_pipelined_forward +=
-            (uint64_t)shape_bytes(p.stages[i].chain[0]->operands[0]->shape);
-    cx->counts.collectives_pipelined_forward += p.count;
-    rewrite(&p, trips);
+    p->cx->counts.collectives_pipelined_forward += f.count;
+    p->cx->counts.bytes_pipelined_forward += (uint64_t)p->bytes;
+    Instruction **carried =
+        arena_copy(p->scratch, f.carried, f.carried_count * sizeof *carried);
+    Instruction *init = peel_first(&f);
+    pipeline_renew_loop(p, init, true);
+    finish(&f);
+    change_body(&f, carried);
     return true;
-}
-
-bool pass_collective_pipeliner(Module *m, PassContext *cx)
-{
-    if (!cx->settings->pipeline_collectives)
-        return false;
-    bool changed = false;
-    const uint32_t *calls = module_call_counts(m, cx->scratch);
-    for (uint32_t k = 0; k < m->computation_count; k++) {
-        Computation *comp = m->computations[k];
-        uint32_t count = comp == NULL ? 0 : comp->instruction_count, n = 0;
-        Instruction **loops = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE &&
-                calls[inst_called(inst, 0)->id] == 1 &&
-                calls[inst_called(inst, 1)->id] == 1)
-                loops[n++] = inst;
-        }
-        for (uint32_t i = 0; i < n; i++)
-            changed |= visit_loop(m, cx, loops[i]);
-    }
-    if (changed)
-        module_sort(m);
-    return changed;
 }

@@ -11,7 +11,7 @@
  * are left by the cost rule, so nothing is moved twice. */
 #include <string.h>
 
-#include "passes/simplify/loops.h"
+#include "ir/analysis/loop.h"
 #include "passes/simplify/simplify.h"
 
 static bool may_move(const Instruction *inst)

@@ -7,10 +7,9 @@
  *
  * Needs: nothing. Keeps: the order of effects. Breaks: nothing; pass_dce removes what is left.
  * Ends: each change removes a carried value, a loop, or a missing trip count. */
-#include "passes/simplify/loops.h"
-
 #include <string.h>
 
+#include "ir/analysis/loop.h"
 #include "passes/simplify/simplify.h"
 
 enum {
@@ -23,192 +22,11 @@ static Computation *called(const Instruction *inst, AttrId id)
     return inst_attr(inst, id)->computations.data[0];
 }
 
-static bool reads_only_elements(const Computation *comp)
-{
-    const Instruction *p = comp->parameters[0];
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; inst && k < inst->operand_count; k++)
-            if (inst->operands[k] == p && inst->op != OP_GET_TUPLE_ELEMENT)
-                return false;
-    }
-    return comp->root != p;
-}
-
-bool loop_analyse(Instruction *inst, Loop *out)
-{
-    *out = (Loop){.inst = inst,
-                  .condition = called(inst, ATTR_CONDITION),
-                  .body = called(inst, ATTR_BODY)};
-    out->init = inst->operands[0];
-    if (!shape_is_tuple(inst->shape) || out->init->op != OP_TUPLE ||
-        out->body->root->op != OP_TUPLE || inst->control_count > 0)
-        return false;
-    out->count = inst->shape->rank;
-    return reads_only_elements(out->condition) && reads_only_elements(out->body);
-}
-
-bool loop_is_invariant(const Loop *loop, uint32_t i)
-{
-    const Instruction *next = loop->body->root->operands[i];
-    return next->op == OP_GET_TUPLE_ELEMENT &&
-           next->operands[0] == loop->body->parameters[0] &&
-           inst_int(next, ATTR_INDEX, -1) == i;
-}
-
-/* -- trip counts ---------------------------------------------------------------------- */
-
-/* The element of the loop's tuple that inst reads; -1 if it is none. */
-static int64_t element_of(const Computation *comp, const Instruction *inst)
-{
-    if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != comp->parameters[0])
-        return -1;
-    return inst_int(inst, ATTR_INDEX, -1);
-}
-
-static bool integer_constant(const Instruction *inst, int64_t *out)
-{
-    if (inst->op != OP_CONSTANT || !inst->literal || inst->literal->elided ||
-        !shape_is_scalar(inst->shape) || !dtype_is_integer(inst->shape->dtype))
-        return false;
-    *out = literal_int(inst->literal, 0);
-    return !dtype_is_unsigned(inst->shape->dtype) || *out >= 0;
-}
-
-/* A constant in the condition or body, or a value that the loop carries unchanged. */
-static bool loop_constant(const Loop *loop, const Computation *comp,
-                          const Instruction *inst, int64_t *out)
-{
-    int64_t i = element_of(comp, inst);
-    if (i < 0)
-        return integer_constant(inst, out);
-    return loop_is_invariant(loop, (uint32_t)i) &&
-           integer_constant(loop->init->operands[i], out);
-}
-
-typedef struct Induction {
-    uint32_t index;
-    int64_t init, step, trips;
-} Induction;
-
-static int64_t mirrored(int64_t direction)
-{
-    switch (direction) {
-    case DIRECTION_LT:
-        return DIRECTION_GT;
-    case DIRECTION_GT:
-        return DIRECTION_LT;
-    case DIRECTION_LE:
-        return DIRECTION_GE;
-    case DIRECTION_GE:
-        return DIRECTION_LE;
-    default:
-        return direction;
-    }
-}
-
-static bool find_step(const Loop *loop, Induction *v)
-{
-    const Instruction *next = loop->body->root->operands[v->index];
-    if ((next->op != OP_ADD && next->op != OP_SUBTRACT) || !shape_is_scalar(next->shape))
-        return false;
-    const Instruction *a = next->operands[0], *b = next->operands[1];
-    if (next->op == OP_ADD && element_of(loop->body, b) == v->index) {
-        const Instruction *swap = a;
-        a = b;
-        b = swap;
-    }
-    if (element_of(loop->body, a) != v->index ||
-        !loop_constant(loop, loop->body, b, &v->step))
-        return false;
-    if (next->op == OP_SUBTRACT)
-        v->step = -v->step;
-    return v->step != 0 && v->step > -((int64_t)1 << 40) && v->step < (int64_t)1 << 40;
-}
-
-/* How often `value direction limit` holds for value = init, init + step, ...; -1: unknown. */
-static int64_t trips(int64_t init, int64_t step, int64_t limit, int64_t direction)
-{
-    const int64_t far = (int64_t)1 << 40;
-    if (init < -far || init > far || limit < -far || limit > far)
-        return -1;
-    if (direction == DIRECTION_LE) {
-        limit++;
-        direction = DIRECTION_LT;
-    } else if (direction == DIRECTION_GE) {
-        limit--;
-        direction = DIRECTION_GT;
-    }
-    switch (direction) {
-    case DIRECTION_LT:
-        if (init >= limit)
-            return 0;
-        return step > 0 ? (limit - init + step - 1) / step : -1;
-    case DIRECTION_GT:
-        if (init <= limit)
-            return 0;
-        return step < 0 ? (init - limit - step - 1) / -step : -1;
-    case DIRECTION_NE:
-        if ((limit - init) % step != 0 || (limit - init) / step < 0)
-            return -1;
-        return (limit - init) / step;
-    default:
-        return init == limit ? 1 : 0; /* step != 0: the second value differs */
-    }
-}
-
-/* The last value that is compared must not wrap around. */
-static bool stays_in_range(const Induction *v, DType dtype)
-{
-    int64_t last = v->init + v->step * v->trips;
-    int bits = dtype_info[dtype].bits;
-    if (v->trips > (int64_t)1 << 20 && v->step > (int64_t)1 << 20)
-        return false;
-    if (bits >= 64)
-        return true;
-    if (dtype_is_unsigned(dtype))
-        return last >= 0 && last < (int64_t)1 << bits;
-    return last >= -((int64_t)1 << (bits - 1)) && last < (int64_t)1 << (bits - 1);
-}
-
-static bool find_induction(const Loop *loop, Induction *v)
-{
-    const Instruction *c = loop->condition->root;
-    int64_t limit, direction;
-    if (c->op != OP_COMPARE)
-        return false;
-    const Instruction *a = c->operands[0], *b = c->operands[1];
-    direction = inst_int(c, ATTR_DIRECTION, 0);
-    for (int side = 0; side < 2; side++) {
-        int64_t i = element_of(loop->condition, a);
-        if (i >= 0 && dtype_is_integer(a->shape->dtype) && shape_is_scalar(a->shape) &&
-            loop_constant(loop, loop->condition, b, &limit)) {
-            v->index = (uint32_t)i;
-            if (integer_constant(loop->init->operands[i], &v->init) &&
-                find_step(loop, v)) {
-                v->trips = trips(v->init, v->step, limit, direction);
-                return v->trips >= 0 && stays_in_range(v, a->shape->dtype);
-            }
-        }
-        const Instruction *swap = a;
-        a = b;
-        b = swap;
-        direction = mirrored(direction);
-    }
-    return false;
-}
-
 static bool annotate_trips(Instruction *inst, const Induction *v)
 {
     if (inst_bytes(inst, ATTR_BACKEND_CONFIG).length > 0)
         return false;
-    char *text = arena_printf(
-        inst->parent->module->arena,
-        "{\"known_trip_count\":{\"n\":\"%lld\"},\"known_init_step\":{\"init\":"
-        "\"%lld\",\"step\":\"%lld\"},\"known_induction_variable\":{\"tuple_"
-        "index\":\"%u\"}}",
-        (long long)v->trips, (long long)v->init, (long long)v->step, v->index);
-    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, text, strlen(text));
+    loop_set_induction(inst, v);
     return true;
 }
 
@@ -278,7 +96,7 @@ static bool sink_into(Computation *comp, const Loop *loop, const bool *cheap,
         Instruction *inst = comp->instructions[i];
         for (uint32_t k = 0; inst && inst != comp->root && k < inst->operand_count; k++) {
             Instruction *read = inst->operands[k];
-            int64_t element = read->id < n ? element_of(comp, read) : -1;
+            int64_t element = read->id < n ? loop_element(comp, read) : -1;
             if (element < 0 || !cheap[element] ||
                 loop->init->operands[element]->shape != read->shape)
                 continue;
@@ -363,7 +181,7 @@ static void find_needed(const Loop *loop, const bool *used, const Effects *has_e
     marker_push(&condition, loop->condition->root);
     marker_push_effects(&condition, has_effect);
     for (Instruction *inst; (inst = marker_next(&condition)) != NULL;) {
-        int64_t element = element_of(loop->condition, inst);
+        int64_t element = loop_element(loop->condition, inst);
         if (element >= 0)
             needed[element] = true;
     }
@@ -374,7 +192,7 @@ static void find_needed(const Loop *loop, const bool *used, const Effects *has_e
             marker_push(&body, next[i]);
     }
     for (Instruction *inst; (inst = marker_next(&body)) != NULL;) {
-        int64_t element = element_of(loop->body, inst);
+        int64_t element = loop_element(loop->body, inst);
         if (element >= 0) {
             needed[element] = true;
             marker_push(&body, next[element]);
@@ -569,7 +387,7 @@ static bool simplify_loop(Loop *loop, CallCounts calls, const Effects *has_effec
 {
     Computation *comp = loop->inst->parent;
     Induction v;
-    if (find_induction(loop, &v) && !has_effect->of[loop->condition->id] &&
+    if (loop_induction(loop, &v) && !has_effect->of[loop->condition->id] &&
         unroll(loop, v.trips))
         return true;
     own_computations(loop, calls);
@@ -580,7 +398,7 @@ static bool simplify_loop(Loop *loop, CallCounts calls, const Effects *has_effec
         changed = true;
     }
     changed |= drop_elements(loop, has_effect, scratch);
-    if (loop_analyse(loop->inst, loop) && find_induction(loop, &v))
+    if (loop_analyse(loop->inst, loop) && loop_induction(loop, &v))
         changed |= annotate_trips(loop->inst, &v);
     return changed;
 }
@@ -603,7 +421,7 @@ bool pass_trip_counts(Module *m, PassContext *cx)
                 inst_unset(inst, ATTR_BACKEND_CONFIG);
                 changed = true;
             }
-            if (loop_analyse(inst, &loop) && find_induction(&loop, &v))
+            if (loop_analyse(inst, &loop) && loop_induction(&loop, &v))
                 changed |= annotate_trips(inst, &v);
         }
     }

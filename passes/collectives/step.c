@@ -1,0 +1,229 @@
+/* See step.h. */
+#include "passes/collectives/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "ir/text.h"
+
+static const char group_key[] = "_scheduling_group_id";
+static const char validation_key[] = "_xla_send_recv_validation";
+
+/* "N" or "N:iteration"; false: none, or "noop". */
+static bool group_of(const Instruction *inst, int64_t *number, const char **rest)
+{
+    const char *text =
+        inst->attr_count != 0 ? inst_frontend_attribute(inst, group_key) : NULL;
+    if (text == NULL || *text < '0' || *text > '9')
+        return false;
+    char *end;
+    *number = strtoll(text, &end, 10);
+    *rest = end;
+    return *number < INT64_MAX / 4;
+}
+
+FreshIds fresh_ids(const Module *m)
+{
+    FreshIds ids = {1, 0};
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            int64_t number;
+            const char *rest;
+            if (inst == NULL)
+                continue;
+            if (inst_int(inst, ATTR_CHANNEL_ID, 0) >= ids.channel)
+                ids.channel = inst_int(inst, ATTR_CHANNEL_ID, 0) + 1;
+            if (group_of(inst, &number, &rest) && number >= ids.group)
+                ids.group = number + 1;
+        }
+    }
+    return ids;
+}
+
+static bool is_transfer(const Instruction *inst)
+{
+    return inst->op == OP_SEND || inst->op == OP_SEND_DONE || inst->op == OP_RECV ||
+           inst->op == OP_RECV_DONE;
+}
+
+bool step_may_copy(const Computation *body, const bool *effects, uint32_t effect_count)
+{
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const Instruction *inst = body->instructions[i];
+        if (inst == NULL || is_transfer(inst))
+            continue;
+        if (op_is(inst->op, OPF_EFFECT | OPF_RANDOM | OPF_ASYNC_START | OPF_ASYNC_DONE) ||
+            inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
+            return false;
+        uint32_t calls = inst_called_count(inst);
+        for (uint32_t k = 0; k < calls; k++) {
+            uint32_t id = inst_called(inst, k)->id;
+            if (id >= effect_count || effects[id])
+                return false;
+        }
+    }
+    return true;
+}
+
+/* -- copies ------------------------------------------------------------------------------- */
+
+static void own_called(Instruction *inst, FreshIds *ids);
+
+/* A copy of a computation, with copies of those that only it may call. */
+static Computation *clone_whole(Computation *comp, FreshIds *ids)
+{
+    Computation *clone = computation_clone(comp, NULL);
+    for (uint32_t i = 0; i < clone->instruction_count; i++)
+        own_called(clone->instructions[i], ids);
+    return clone;
+}
+
+/* What a copied instruction must not share with the one that it was made from. */
+static void own_called(Instruction *inst, FreshIds *ids)
+{
+    if (op_is(inst->op, OPF_COLLECTIVE) && !is_transfer(inst) &&
+        inst_has(inst, ATTR_CHANNEL_ID))
+        inst_set_int(inst, ATTR_CHANNEL_ID, ids->channel++);
+    if (op_is(inst->op, OPF_COLLECTIVE) ||
+        (!op_is(inst->op, OPF_CONTROL) && inst->op != OP_FUSION))
+        return;
+    for (uint32_t k = 0; k < inst_called_count(inst); k++)
+        inst_set_called(inst, k, clone_whole(inst_called(inst, k), ids));
+}
+
+static void set_group(const StepCopy *c, Instruction *inst)
+{
+    int64_t number;
+    const char *rest;
+    if (!group_of(inst, &number, &rest))
+        return;
+    if (c->groups == STEP_GROUPS_DROPPED) {
+        inst_set_frontend_attribute(inst, group_key, NULL);
+        return;
+    }
+    Arena *a = inst->parent->module->arena;
+    inst_set_frontend_attribute(
+        inst, group_key,
+        arena_printf(a, "%lld%s", (long long)(c->group_base + number), rest));
+}
+
+/* Groups of this copy lie in a range of their own: number + group_base. */
+static void choose_groups(StepCopy *c, Instruction *const *list, uint32_t count)
+{
+    int64_t least = INT64_MAX, most = -1, number;
+    const char *rest;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!group_of(list[i], &number, &rest))
+            continue;
+        least = number < least ? number : least;
+        most = number > most ? number : most;
+    }
+    if (most < 0 || c->groups == STEP_GROUPS_DROPPED)
+        return;
+    c->group_base = c->ids->group - least;
+    c->ids->group += most - least + 1;
+}
+
+/* {{first,last},...} -> the intervals that `change` makes of them; {1,0} is an empty one. */
+static void map_intervals(Instruction *inst, int64_t first, int64_t last)
+{
+    const char *text =
+        inst->attr_count != 0 ? inst_frontend_attribute(inst, validation_key) : NULL;
+    if (text == NULL)
+        return;
+    Text t;
+    text_init(&t, inst->parent->module->arena);
+    int64_t pair[2];
+    int n = 0;
+    for (const char *at = text; *at != '\0';) {
+        if (*at < '0' || *at > '9') {
+            at++;
+            continue;
+        }
+        char *end;
+        pair[n++] = strtoll(at, &end, 10);
+        at = end;
+        if (n < 2)
+            continue;
+        n = 0;
+        int64_t from = (pair[0] > first ? pair[0] : first) - first;
+        int64_t to = (pair[1] < last ? pair[1] : last) - first;
+        text_printf(&t, "%s{%lld,%lld}", t.length == 0 ? "{" : ",",
+                    (long long)(from <= to ? from : 1), (long long)(from <= to ? to : 0));
+    }
+    text_string(&t, t.length == 0 ? "{}" : "}");
+    inst_set_frontend_attribute(inst, validation_key, t.data);
+}
+
+void step_shift_validation(const Computation *body, int64_t dropped, int64_t trips)
+{
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        if (body->instructions[i] != NULL)
+            map_intervals(body->instructions[i], dropped, dropped + trips - 1);
+    }
+}
+
+static void copy_controls(const StepCopy *c, Instruction *to, const Instruction *from)
+{
+    if (from->control_count == 0)
+        return;
+    to->control = ARENA_ARRAY(c->to->module->arena, Instruction *, from->control_count);
+    for (uint32_t i = 0; i < from->control_count; i++) {
+        Instruction *before = c->made[from->control[i]->id];
+        if (before != NULL && before != to)
+            to->control[to->control_count++] = before;
+    }
+}
+
+void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
+{
+    Arena *scratch = arena_scratch();
+    bool *is_new = ARENA_ARRAY(scratch, bool, (size_t)count + 1);
+    choose_groups(c, list, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *from = list[i];
+        if (c->made[from->id] != NULL)
+            continue;
+        Instruction **operands =
+            ARENA_ARRAY(scratch, Instruction *, (size_t)from->operand_count + 1);
+        for (uint32_t k = 0; k < from->operand_count; k++)
+            operands[k] = c->made[from->operands[k]->id];
+        Instruction *to =
+            computation_add_like(c->to, from, from->shape, from->operand_count, operands);
+        own_called(to, c->ids);
+        set_group(c, to);
+        if (c->step >= 0)
+            map_intervals(to, c->step, c->step);
+        c->made[from->id] = to;
+        is_new[i] = true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_new[i])
+            copy_controls(c, c->made[list[i]->id], list[i]);
+    }
+    arena_destroy(scratch);
+}
+
+/* -- tuples ------------------------------------------------------------------------------- */
+
+Instruction *step_element(Instruction *tuple, uint32_t i)
+{
+    Instruction *e = computation_add(tuple->parent, OP_GET_TUPLE_ELEMENT,
+                                     tuple->shape->elements[i], 1, &tuple, NULL);
+    inst_set_int(e, ATTR_INDEX, i);
+    return e;
+}
+
+const Shape *shape_append(Module *m, const Shape *tuple, Instruction *const *values,
+                          uint32_t count, Arena *scratch)
+{
+    const Shape **shapes =
+        ARENA_ARRAY(scratch, const Shape *, (size_t)tuple->rank + count + 1);
+    memcpy(shapes, tuple->elements, tuple->rank * sizeof *shapes);
+    for (uint32_t i = 0; i < count; i++)
+        shapes[tuple->rank + i] = values[i]->shape;
+    return shape_tuple(m->intern, tuple->rank + count, shapes);
+}

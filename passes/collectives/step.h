@@ -1,0 +1,48 @@
+/* One step of a loop written out at another place: before the loop, after it, or once more in
+ * its body. */
+#ifndef GXC_PASSES_COLLECTIVES_STEP_H
+#define GXC_PASSES_COLLECTIVES_STEP_H
+
+#include "ir/module.h"
+
+/* The next channel and scheduling group that no instruction of the module has. */
+typedef struct FreshIds {
+    int64_t channel, group;
+} FreshIds;
+
+FreshIds fresh_ids(const Module *m);
+
+/* The scheduling groups of a copy: others, the same, or none. */
+typedef enum { STEP_GROUPS_RENUMBERED, STEP_GROUPS_DROPPED } StepGroups;
+
+typedef struct StepCopy {
+    const Computation *from;
+    Computation *to;
+    Instruction *
+        *made; /* by id in `from`: what it is in `to`; what is set is not copied */
+    FreshIds *ids;
+    StepGroups groups;
+    int64_t group_base; /* set by step_copy */
+    int64_t step;       /* which step it is; -1: no single one */
+} StepCopy;
+
+/* Copies the instructions, in this order, that have nothing in `made` yet, and sets it. The
+ * operands must be in `made` or in the list. Control edges within the list are kept, collectives
+ * get channels of their own, called computations that only one may call are cloned. */
+void step_copy(StepCopy *c, Instruction *const *list, uint32_t count);
+
+/* The intervals of steps in which transfers happen, after `dropped` first steps of a loop were
+ * taken away; the loop has `trips` left. */
+void step_shift_validation(const Computation *body, int64_t dropped, int64_t trips);
+
+/* The body may be written out once more: what has an effect there happens as often, and in the
+ * same order. effects: by Computation.id, those with effects; others count as if they had. */
+bool step_may_copy(const Computation *body, const bool *effects, uint32_t effect_count);
+
+Instruction *step_element(Instruction *tuple, uint32_t i);
+
+/* The tuple shape with further elements at its end. */
+const Shape *shape_append(Module *m, const Shape *tuple, Instruction *const *values,
+                          uint32_t count, Arena *scratch);
+
+#endif
