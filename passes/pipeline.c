@@ -19,6 +19,7 @@ enum { BY_NAME = 9 }; /* a level that nobody asks for: the pass runs when it is 
 /* clang-format off */
 static const Pass pipeline[] = {
     {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
+    {"stream-annotations", pass_stream_annotations, 0, true, LEVEL_WELL_FORMED, "what is for another stream is a call of its own before anything takes it in"},
     {"annotations",    pass_annotations,    0, true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
     {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies what they become"},
@@ -48,6 +49,7 @@ static const Pass pipeline[] = {
     {"own-values",     pass_own_values,     1, false, LEVEL_FUSED,       "before multi-output, which joins the kernels that it makes"},
     {"multi-output",   pass_multi_output,   1, false, LEVEL_FUSED,       "kernels side by side; after wrap, when all of them are known"},
     {"async-collectives", pass_async_collectives, 2, false, LEVEL_FUSED,     "pairs are fixed points for every other pass; right before schedule, which pulls them apart"},
+    {"stream-calls",   pass_stream_calls,   0, true,  LEVEL_FUSED,       "as async-collectives, for what the text wants on another stream"},
     {"schedule",       pass_schedule,       0, true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
     {"sync-collectives", pass_sync_collectives, 2, false, LEVEL_SCHEDULED,  "what overlaps nothing needs no stream of its own; the order decides"},
     {"copy-insertion", pass_copy_insertion, 0, true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
@@ -74,6 +76,8 @@ static const OrderFact order[] = {
      "an all-reduce is recognised by its one addition"},
     {"collective-permute-combiner", "async-collectives",
      "combiners know plain operations only"},
+    {"stream-annotations", "inline", "a call that asks for a stream is not inlined"},
+    {"stream-calls", "schedule", "the schedule puts work between start and done"},
     {"async-collectives", "schedule", "the schedule puts work between start and done"},
     {"schedule", "sync-collectives", "whether anything overlaps depends on the order"},
     {"collective-form", "all-gather-combiner",

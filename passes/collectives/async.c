@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "ir/analysis/alias.h"
+#include "ir/analysis/collective.h"
 #include "passes/collectives/collectives.h"
 
 /* -- making pairs ----------------------------------------------------------------------------- */
@@ -193,24 +194,6 @@ static bool plain_of(const Instruction *start, OpCode *out)
     }
 }
 
-/* The name of the start is kept for whoever looks for it in a profile. */
-static void note_name(Instruction *inst, const char *name)
-{
-    Arena *a = inst->parent->module->arena;
-    const Attr *old = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
-    uint32_t n = old == NULL ? 0 : old->dict->count, at = 0;
-    DictEntry *entries = ARENA_ARRAY(a, DictEntry, (size_t)n + 1);
-    const char *key = "async_collective_name";
-    while (at < n && strcmp(old->dict->entries[at].key, key) < 0)
-        at++;
-    for (uint32_t i = 0; i < n; i++)
-        entries[i < at ? i : i + 1] = old->dict->entries[i];
-    entries[at] = (DictEntry){.key = key, .value = {name, strlen(name)}};
-    Dict *dict = ARENA_NEW(a, Dict);
-    *dict = (Dict){n + 1, entries};
-    inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
-}
-
 static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
 {
     Computation *comp = start->parent;
@@ -219,7 +202,7 @@ static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
     Instruction *inst = computation_add(comp, op, done->shape, start->operand_count,
                                         start->operands, like->name);
     copy_attributes(inst, like);
-    note_name(inst, start->name);
+    inst_set_frontend_attribute(inst, "async_collective_name", start->name);
     inst->control_count = 0;
     inst->control = ARENA_ARRAY(comp->module->arena, Instruction *,
                                 (size_t)start->control_count + done->control_count + 1);

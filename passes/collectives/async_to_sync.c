@@ -118,6 +118,18 @@ static void set_thread(Computation *comp, const char *thread, int depth)
     }
 }
 
+/* What asks for a stream, or runs on the thread "parallel", stays a call, which becomes
+ * asynchronous again. */
+static void keep_stream(Instruction *call, const Instruction *start, bool is_parallel)
+{
+    const char *stream = inst_frontend_attribute(start, "_xla_stream_annotation");
+    if (stream == NULL && !is_parallel)
+        return;
+    inst_set_frontend_attribute(call, "_xla_stream_annotation",
+                                stream != NULL ? stream : "parallel");
+    inst_set_frontend_attribute(call, "inlineable", "false");
+}
+
 /* async-done(async-update*(async-start)): a call with all operands that were bound. */
 static bool convert_async(Sync *s, Instruction *done)
 {
@@ -146,11 +158,14 @@ static bool convert_async(Sync *s, Instruction *done)
             all[--at] = link->operands[k];
         link = link->op == OP_ASYNC_START ? NULL : link->operands[0];
     }
+    bool is_parallel = strcmp(callee->execution_thread, "parallel") == 0 &&
+                       !op_is(callee->root->op, OPF_COLLECTIVE);
     set_thread(callee, s->comp->execution_thread, 0);
     callee->is_async_wrapped = false;
     Instruction *made =
         computation_add(s->comp, OP_CALL, done->shape, operands, all, done->name);
     inst_set_computation(made, ATTR_TO_APPLY, callee);
+    keep_stream(made, start, is_parallel);
     const Attr *metadata = inst_attr(start, ATTR_METADATA);
     if (metadata != NULL)
         inst_set(made, *metadata);

@@ -6,10 +6,11 @@
  *
  * Needs: nothing. Keeps: the order of a scheduled module. Breaks: nothing.
  * Callees come before callers, so one sweep leaves no call. A call stays where its frontend
- * attribute inlineable="false" says so, where the callee runs on another thread, or where
+ * attribute inlineable="false" says so, where it is for another stream, where the callee runs on another thread, or where
  * the module would grow beyond INLINE_LIMIT. */
 #include <string.h>
 
+#include "ir/analysis/collective.h"
 #include "ir/analysis/emitter.h"
 #include "passes/simplify/simplify.h"
 
@@ -17,13 +18,11 @@ enum { INLINE_LIMIT = 4000000 }; /* instructions of a module */
 
 static bool may_inline(const Instruction *inst)
 {
-    const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
-    for (uint32_t i = 0; a && i < a->dict->count; i++) {
-        const DictEntry *e = &a->dict->entries[i];
-        if (strcmp(e->key, "inlineable") == 0 && (strcmp(e->value.data, "false") == 0 ||
-                                                  strcmp(e->value.data, "xla_late") == 0))
-            return false;
-    }
+    const char *inlineable = inst_frontend_attribute(inst, "inlineable");
+    if (inst_frontend_attribute(inst, "_xla_stream_annotation") != NULL ||
+        (inlineable != NULL &&
+         (strcmp(inlineable, "false") == 0 || strcmp(inlineable, "xla_late") == 0)))
+        return false;
     const Computation *callee = inst_called(inst, 0);
     if (callee->parameter_count != inst->operand_count)
         return false; /* asynchronous sugar binds the rest later */

@@ -1,0 +1,176 @@
+/* Work that the text wants on another stream than the one of its computation.
+ *
+ *   m = f32[8] multiply(a, b), backend_config={"operation_queue_id":"1"}
+ *   =>  m = f32[8] call(a, b), to_apply=f, frontend_attributes={_xla_stream_annotation="1",
+ *                                                               inlineable="false"}
+ *   =>  s = ((f32[8], f32[8]), f32[8]) async-start(a, b), calls=f, frontend_attributes=
+ *           {_xla_stream_annotation="1"}
+ *       m = f32[8] async-done(s), the same attributes
+ *
+ * stream-annotations makes the calls, so that every pass below sees their work as that of any
+ * computation; stream-calls makes them asynchronous when all else is done, also those that the
+ * text has. What is inside asks for no stream of its own. "parallel" stands for any compute
+ * stream: async-to-sync gives it to computations of the thread of that name.
+ *
+ * Needs: nothing. Keeps: values, metadata, control edges. Ends: one sweep each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "passes/collectives/collectives.h"
+
+static const char annotation[] = "_xla_stream_annotation";
+
+/* The number of the queue that an instruction's configuration names; 0: none. */
+static long queue_of(const Instruction *inst)
+{
+    static const char key[] = "\"operation_queue_id\":";
+    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
+    const char *at = config.length == 0 ? NULL : strstr(config.data, key);
+    if (at == NULL ||
+        op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE | OPF_COLLECTIVE) ||
+        inst->op == OP_PARAMETER || inst->op == OP_GET_TUPLE_ELEMENT)
+        return 0;
+    at += sizeof key - 1;
+    return strtol(*at == '"' ? at + 1 : at, NULL, 10);
+}
+
+/* A computation that does what `inst` does. */
+static Computation *outlined(const Instruction *inst)
+{
+    Module *m = inst->parent->module;
+    Computation *comp = module_add_computation(m, "stream_computation");
+    comp->execution_thread = inst->parent->execution_thread;
+    Instruction **operands =
+        ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        operands[i] = computation_add_parameter(comp, i, inst->operands[i]->shape, NULL);
+    comp->root =
+        computation_add_like(comp, inst, inst->shape, inst->operand_count, operands);
+    inst_unset(comp->root, ATTR_BACKEND_CONFIG);
+    return comp;
+}
+
+static void copy_metadata(Instruction *to, const Instruction *from)
+{
+    const Attr *metadata = inst_attr(from, ATTR_METADATA);
+    if (metadata != NULL)
+        inst_set(to, *metadata);
+    to->span = from->span;
+}
+
+static Instruction *make_call(Instruction *inst, long queue)
+{
+    Computation *comp = inst->parent;
+    Instruction *call = computation_add(comp, OP_CALL, inst->shape, inst->operand_count,
+                                        inst->operands, inst->name);
+    inst_set_computation(call, ATTR_TO_APPLY, outlined(inst));
+    copy_metadata(call, inst);
+    inst_set_frontend_attribute(call, annotation,
+                                arena_printf(comp->module->arena, "%ld", queue));
+    inst_set_frontend_attribute(call, "inlineable", "false");
+    call->control = inst->control;
+    call->control_count = inst->control_count;
+    return call;
+}
+
+static void clear_annotations(const Computation *comp)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst != NULL)
+            inst_set_frontend_attribute(inst, annotation, NULL);
+    }
+}
+
+static Instruction *make_pair(Instruction *call)
+{
+    Computation *comp = call->parent;
+    Module *m = comp->module;
+    const char *stream = inst_frontend_attribute(call, annotation);
+    const Shape **shapes =
+        ARENA_ARRAY(m->arena, const Shape *, (size_t)call->operand_count + 1);
+    for (uint32_t i = 0; i < call->operand_count; i++)
+        shapes[i] = call->operands[i]->shape;
+    const Shape *parts[2] = {shape_tuple(m->intern, call->operand_count, shapes),
+                             call->shape};
+    Instruction *start = computation_add(
+        comp, OP_ASYNC_START, shape_tuple(m->intern, 2, parts), call->operand_count,
+        call->operands, arena_printf(m->arena, "%s.start", call->name));
+    Instruction *done = computation_add(comp, OP_ASYNC_DONE, call->shape, 1, &start,
+                                        arena_printf(m->arena, "%s.done", call->name));
+    Instruction *pair[2] = {start, done};
+    clear_annotations(inst_called(call, 0));
+    for (int i = 0; i < 2; i++) {
+        inst_set_computation(pair[i], ATTR_CALLS, inst_called(call, 0));
+        copy_metadata(pair[i], call);
+        if (strcmp(stream, "parallel") != 0)
+            inst_set_frontend_attribute(pair[i], annotation, stream);
+    }
+    start->control = call->control;
+    start->control_count = call->control_count;
+    return done;
+}
+
+static Instruction *call_of(Instruction *inst)
+{
+    long queue = queue_of(inst);
+    return queue != 0 ? make_call(inst, queue) : NULL;
+}
+
+static Instruction *pair_of(Instruction *inst)
+{
+    return inst->op == OP_CALL && inst_frontend_attribute(inst, annotation) != NULL
+               ? make_pair(inst)
+               : NULL;
+}
+
+static bool visit(Computation *comp, Instruction *(*make)(Instruction *), Arena *scratch)
+{
+    uint32_t count = comp->instruction_count;
+    Instruction **made = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (comp->instructions[i] != NULL)
+            made[i] = make(comp->instructions[i]);
+        changed |= made[i] != NULL;
+    }
+    if (!changed)
+        return false;
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    memcpy(forward, made, count * sizeof *forward);
+    computation_replace(comp, forward);
+    for (uint32_t i = 0; i < count; i++) {
+        if (forward[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+    computation_sort(comp);
+    return true;
+}
+
+static bool visit_all(Module *m, Instruction *(*make)(Instruction *), Arena *scratch)
+{
+    if (m->config.is_scheduled)
+        return false;
+    const bool *is_program = module_programs(m, scratch);
+    uint32_t count = m->computation_count;
+    bool changed = false;
+    for (uint32_t c = 0; c < count; c++) {
+        if (m->computations[c] != NULL && is_program[c])
+            changed |= visit(m->computations[c], make, scratch);
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
+
+bool pass_stream_annotations(Module *m, PassContext *cx)
+{
+    return visit_all(m, call_of, cx->scratch);
+}
+
+bool pass_stream_calls(Module *m, PassContext *cx)
+{
+    return visit_all(m, pair_of, cx->scratch);
+}
