@@ -110,6 +110,58 @@ IntLists collective_pairs(Arena *a, const Instruction *inst)
     return (IntLists){pairs, n};
 }
 
+/* -- devices in common ------------------------------------------------------------------------ */
+
+static int64_t find(int64_t *parent, int64_t i)
+{
+    while (parent[i] != i)
+        i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+/* The number of each device's group, -1 for devices in none; false: there are no groups. */
+static bool group_numbers(Arena *a, const Instruction *inst, int64_t *out, int64_t n)
+{
+    bool pairs = inst_has(inst, ATTR_SOURCE_TARGET_PAIRS);
+    const Attr *groups = inst_attr(inst, ATTR_REPLICA_GROUPS);
+    IntLists lists =
+        pairs ? collective_pairs(a, inst)
+        : groups != NULL && replica_groups_lists(a, groups->groups).count != 0
+            ? collective_groups(a, inst)
+            : (IntLists){NULL, 0};
+    for (int64_t i = 0; i < n; i++)
+        out[i] = pairs ? i : -1;
+    for (uint32_t g = 0; g < lists.count; g++) {
+        for (uint32_t i = 0; i < lists.data[g].count; i++) {
+            int64_t device = lists.data[g].data[i];
+            if (pairs)
+                out[find(out, device)] = find(out, lists.data[g].data[0]);
+            else
+                out[device] = g;
+        }
+    }
+    for (int64_t i = 0; i < n && pairs; i++)
+        out[i] = find(out, i);
+    return lists.count != 0;
+}
+
+int64_t collective_shared_devices(Arena *a, const Instruction *x, const Instruction *y)
+{
+    const ModuleConfig *c = &x->parent->module->config;
+    int64_t n = c->replica_count * c->num_partitions, most = 0;
+    int64_t *gx = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
+    int64_t *gy = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
+    if (!group_numbers(a, x, gx, n) || !group_numbers(a, y, gy, n))
+        return n;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t common = 0;
+        for (int64_t k = 0; k < n && gx[i] >= 0 && gy[i] >= 0; k++)
+            common += gx[k] == gx[i] && gy[k] == gy[i];
+        most = common > most ? common : most;
+    }
+    return most;
+}
+
 const char *inst_frontend_attribute(const Instruction *inst, const char *key)
 {
     const Attr *attr = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);

@@ -30,6 +30,11 @@ int64_t collective_group_size(Arena *a, const Instruction *inst);
 /* Pairs {source, target} of device numbers of a collective-permute; made in `a`. */
 IntLists collective_pairs(Arena *a, const Instruction *inst);
 
+/* The most devices that a group of one collective and a group of another have in common; a
+ * collective without groups, which may mean any, has all in common. Of a collective-permute the
+ * devices that its pairs connect are the groups. */
+int64_t collective_shared_devices(Arena *a, const Instruction *x, const Instruction *y);
+
 /* The pairs of ids that send and recv carry in a frontend attribute; false if there are none. */
 bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out);
 

@@ -1,0 +1,52 @@
+/* What must come before what in one computation, and which values live how long: what all orders
+ * of execution are made from.
+ *
+ * Edges: operands and control predecessors first; who reads a value that is replaced in place - by
+ * an update, or by the next step of a loop or the donated result - before that happens, where this
+ * is possible at all. Places are the leaves of instructions' shapes, numbered throughout. */
+#ifndef GXC_PASSES_SCHEDULE_GRAPH_H
+#define GXC_PASSES_SCHEDULE_GRAPH_H
+
+#include "ir/module.h"
+
+typedef struct Edges {
+    uint32_t *list;
+    uint32_t count;
+    size_t capacity;
+} Edges;
+
+void edges_add(Arena *a, Edges *e, uint32_t x);
+
+typedef struct Graph {
+    Arena *scratch;
+    Computation *comp; /* compact, in a topological order */
+    bool is_body;      /* of a loop */
+    uint32_t count;
+    Edges *after;      /* [count] what must come after it, each once or more often */
+    uint32_t *waiting; /* [count] how many edges lead to it */
+    uint32_t *place;   /* [count] number of leaf 0 */
+    uint32_t place_count;
+    int64_t *bytes;    /* [places] of values made here; 0: not ours */
+    Edges *sources;    /* [count] places that it reads */
+    Edges *reading;    /* [places] what reads it */
+    uint32_t *readers; /* [places] instructions that read it; the root counts twice */
+    int64_t *called;   /* [computations] bytes that run inside a call of it */
+    uint32_t *stamp;   /* [count] of the search that has seen it */
+    Edges stack;       /* of that search */
+    uint32_t search, steps;
+} Graph;
+
+/* Fills all from scratch, comp, is_body and called. */
+void graph_make(Graph *s);
+
+/* Bytes that appear when instruction i runs, and those that nobody needs afterwards: `readers` are
+ * what still has to read each place. */
+int64_t graph_bytes_made(const Graph *s, uint32_t i);
+int64_t graph_bytes_freed(const Graph *s, uint32_t i, const uint32_t *readers);
+/* Bytes that live inside what it calls, at most. */
+int64_t graph_bytes_inside(const Graph *s, const Instruction *inst);
+/* Adds the place that holds a leaf of a value to those that live. */
+void graph_revive(const Graph *s, Instruction *value, size_t leaf, bool *is_live,
+                  int64_t *live);
+
+#endif

@@ -1,0 +1,44 @@
+/* See heap.h. */
+#include "passes/schedule/heap.h"
+
+static bool is_before(const Heap *h, uint32_t a, uint32_t b)
+{
+    if (h->key[a] != h->key[b])
+        return h->key[a] < h->key[b];
+    return h->place == NULL ? a < b : h->place[a] < h->place[b];
+}
+
+/* Moves x from the free place `at` to where it belongs above it. */
+static uint32_t rise(Heap *h, uint32_t at, uint32_t x)
+{
+    for (; at > 0 && is_before(h, x, h->list[(at - 1) / 2]); at = (at - 1) / 2)
+        h->list[at] = h->list[(at - 1) / 2];
+    h->list[at] = x;
+    return at;
+}
+
+void heap_put(Heap *h, uint32_t x)
+{
+    h->list = arena_grow(h->arena, h->list, &h->capacity, (size_t)h->count + 1, sizeof x);
+    rise(h, h->count++, x);
+}
+
+uint32_t heap_take(Heap *h, uint32_t at)
+{
+    uint32_t taken = h->list[at], last = h->list[--h->count];
+    if (at == h->count)
+        return taken;
+    at = rise(h, at, last);
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= h->count)
+            break;
+        child += child + 1 < h->count && is_before(h, h->list[child + 1], h->list[child]);
+        if (!is_before(h, h->list[child], last))
+            break;
+        h->list[at] = h->list[child];
+        at = child;
+    }
+    h->list[at] = last;
+    return taken;
+}

@@ -1,0 +1,29 @@
+/* A heap of instruction numbers: the lowest key first, of equal ones the one of the lowest place. */
+#ifndef GXC_PASSES_SCHEDULE_HEAP_H
+#define GXC_PASSES_SCHEDULE_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/arena.h"
+
+typedef struct Heap {
+    uint32_t *list;
+    uint32_t count;
+    size_t capacity;
+    const double *key;     /* by number: must not change while it is in the heap */
+    const uint32_t *place; /* the same; NULL: the number itself */
+    Arena *arena;
+} Heap;
+
+static inline Heap heap_make(Arena *a, const double *key, const uint32_t *place)
+{
+    return (Heap){.key = key, .place = place, .arena = a};
+}
+
+void heap_put(Heap *h, uint32_t x);
+/* Takes out the entry list[at]; 0: the lowest. The heap is not empty. */
+uint32_t heap_take(Heap *h, uint32_t at);
+
+#endif
