@@ -6,7 +6,6 @@
  * A clock runs backwards over kernels and transfers. What all users are placed of is ready; of it
  * comes, in this order of preference,
  *   - what costs nothing;
- *   - where more than the limit lives: what lets most of it die;
  *   - a done, the one behind the longest way from the inputs, if its kind of stream is free: the
  *     time before it, up to its start, is now to be filled;
  *   - a start whose transfer the clock has passed, so that the next one may have the stream; with
@@ -15,7 +14,8 @@
  *   - a kernel: first those behind the most transfers, which make the next done ready, then in
  *     the order of `base`;
  *   - a start that was not hidden: the clock jumps;
- *   - what asks for the earliest place.
+ *   - what asks for the earliest place; parameters and constants.
+ * Where a done or a kernel would make more live than the limit, what lets most die comes before it.
  * A scheduling group (groups.h) is placed at once when all that comes after it is: its dones, its
  * kernels, its starts. Where limits leave nothing to place they give way.
  *
@@ -51,7 +51,7 @@ typedef struct Latency {
     bool *is_first_transfer; /* [count] a start that waits for no other transfer */
     uint32_t *by_depth,
         *by_transfers; /* [count + groups] places in orders of preference */
-    Heap free, dones, starts, early_starts, kernels, forced;
+    Heap free, dones, starts, early_starts, kernels, forced, inputs;
     Heap *open; /* group that is being placed: its kernels and starts */
     Heap inner_dones, inner_kernels, inner_starts;
     uint32_t opened;  /* number of that group, 0: none */
@@ -200,7 +200,7 @@ static void init(Latency *l, const uint32_t *base)
     find_groups(l);
     find_depths(l, base);
     l->zero = ARENA_ARRAY(a, double, n + l->group_count);
-    l->free = heap_make(a, l->zero, l->by_transfers);
+    l->free = l->inputs = heap_make(a, l->zero, l->by_transfers);
     l->dones = l->inner_dones = heap_make(a, l->zero, l->by_depth);
     l->starts = l->early_starts = l->inner_starts =
         heap_make(a, l->hidden_at, l->by_depth);
@@ -308,6 +308,8 @@ static void make_ready(Latency *l, uint32_t x)
         heap_put(&l->early_starts, x);
     else if (starts)
         heap_put(&l->starts, x);
+    else if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
+        heap_put(&l->inputs, x);
     else if (l->seconds[x] == 0)
         heap_put(&l->free, x);
     else
@@ -481,19 +483,38 @@ static bool take_smaller(Latency *l, uint32_t *out)
     return best != NULL;
 }
 
+/* As if there were memory for everything. */
+static bool take_any(Latency *l, Heap **from, uint32_t *out)
+{
+    *from = &l->dones;
+    if (take_allowed(l, &l->dones, out))
+        return true;
+    if (take_start(l, l->now, false, out)) {
+        *from = NULL;
+        return true;
+    }
+    *from = &l->kernels;
+    return take_allowed(l, &l->kernels, out);
+}
+
 static uint32_t take_next(Latency *l)
 {
-    uint32_t x;
+    uint32_t x, smaller;
+    Heap *from;
     if (l->free.count != 0)
         return heap_take(&l->free, 0);
-    if (l->live > l->limits->memory && take_smaller(l, &x))
-        return x;
-    if (take_allowed(l, &l->dones, &x) || take_start(l, l->now, false, &x) ||
-        take_allowed(l, &l->kernels, &x) || take_start(l, DBL_MAX, true, &x))
+    bool found = take_any(l, &from, &x);
+    if (found && from != NULL && l->live - gain(l, x) > l->limits->memory &&
+        take_smaller(l, &smaller)) {
+        heap_put(from, x);
+        return smaller;
+    }
+    if (found || take_start(l, DBL_MAX, true, &x))
         return x;
     Heap *rest = l->forced.count != 0    ? &l->forced
                  : l->kernels.count != 0 ? &l->kernels
-                                         : &l->dones;
+                 : l->dones.count != 0   ? &l->dones
+                                         : &l->inputs;
     return heap_take(rest, 0);
 }
 
