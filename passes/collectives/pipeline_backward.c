@@ -196,6 +196,7 @@ static void peel_last(Backward *b)
                      .groups = STEP_GROUPS_RENUMBERED,
                      .step = p->trips - 1};
     step_copy(&copy, list, n);
+    step_order_behind(&copy, list, n, p->loop.inst);
     p->values = ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->loop.count + 1);
     for (uint32_t i = 0; i < p->loop.count; i++)
         p->values[i] = made[body->root->operands[i]->id];

@@ -211,8 +211,8 @@ static void try_stage(Forward *f, Instruction *collective)
 
 /* -- the rewrite ------------------------------------------------------------------------------- */
 
-/* Step 0, without the stages: the loop's new first values. */
-static Instruction *peel_first(Forward *f)
+/* Step 0, without the stages, and the loop from there on. */
+static void peel_first(Forward *f)
 {
     PipelineLoop *p = f->p;
     const Computation *body = p->loop.body;
@@ -244,7 +244,11 @@ static Instruction *peel_first(Forward *f)
         values[i] = made[body->root->operands[i]->id];
     for (uint32_t i = 0; i < f->carried_count; i++)
         f->carried[i] = made[f->carried[i]->id];
-    return pipeline_longer_tuple(p, values, p->loop.count, f->carried, f->carried_count);
+    pipeline_renew_loop(p,
+                        pipeline_longer_tuple(p, values, p->loop.count, f->carried,
+                                              f->carried_count),
+                        true);
+    step_order_before(&copy, list, n, p->loop.inst);
 }
 
 /* Behind the loop: what made_again gives there for an operand. */
@@ -349,8 +353,7 @@ bool pipeline_forward(PipelineLoop *p)
     p->cx->counts.bytes_pipelined_forward += (uint64_t)p->bytes;
     Instruction **carried =
         arena_copy(p->scratch, f.carried, f.carried_count * sizeof *carried);
-    Instruction *init = peel_first(&f);
-    pipeline_renew_loop(p, init, true);
+    peel_first(&f);
     finish(&f);
     change_body(&f, carried);
     return true;

@@ -31,6 +31,13 @@ typedef struct StepCopy {
  * get channels of their own, called computations that only one may call are cloned. */
 void step_copy(StepCopy *c, Instruction *const *list, uint32_t count);
 
+/* Transfers of the copy stay in order with those of the loop: copies of their ends are control
+ * predecessors of the loop, or the loop one of the copies of their begins. */
+void step_order_before(const StepCopy *c, Instruction *const *list, uint32_t count,
+                       Instruction *loop);
+void step_order_behind(const StepCopy *c, Instruction *const *list, uint32_t count,
+                       Instruction *loop);
+
 /* The intervals of steps in which transfers happen, after `dropped` first steps of a loop were
  * taken away; the loop has `trips` left. */
 void step_shift_validation(const Computation *body, int64_t dropped, int64_t trips);
