@@ -207,6 +207,9 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     plan_hash(cg->pool.data, cg->pool.size, info->constant_hash);
     if (cg->options.stage != STAGE_PLAN) {
         info->cubin_bytes = v->cubin.bytes;
+        plan_hash(v->cubin.data, v->cubin.bytes, info->cubin_hash);
+        if (v->emu != NULL)
+            plan_hash(v->emu, v->emu_bytes, info->emu_hash);
         if (i == 0 && v->cubin.bytes >= sizeof info->elf_header)
             memcpy(info->elf_header, v->cubin.data, sizeof info->elf_header);
     }

@@ -254,7 +254,8 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     size_t output_count = signature->devices * signature->result_count;
     void **inputs = allocate(input_count, sizeof *inputs);
     void **outputs = allocate(output_count, sizeof *outputs);
-    int code = data_inputs(o, signature, inputs);
+    int code = data_check_outputs(o, signature);
+    code = code == EXIT_DONE ? data_inputs(o, signature, inputs) : code;
     if (code == EXIT_DONE && !ref) {
         code = device_run(o, s->program, signature, inputs, outputs);
     } else if (code == EXIT_DONE && s->program) {

@@ -109,6 +109,8 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
 /* --- gxrun_data.c */
 /* Fills inputs from files and random numbers. */
 int data_inputs(const Options *o, const Signature *s, void **inputs);
+/* Before the run: there are so many results, and each device has a file of its own. */
+int data_check_outputs(const Options *o, const Signature *s);
 int data_outputs(const Options *o, const Signature *s, void *const *outputs);
 /* Row-major storage form to the dense device form of this layout, packed, and back. */
 void data_to_device(const Leaf *leaf, const int64_t *minor_to_major, const void *from,

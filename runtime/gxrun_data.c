@@ -226,12 +226,27 @@ int data_inputs(const Options *o, const Signature *s, void **inputs)
     return code;
 }
 
-int data_outputs(const Options *o, const Signature *s, void *const *outputs)
+int data_check_outputs(const Options *o, const Signature *s)
 {
     if (o->output_count > s->result_count) {
         return complain(EXIT_WRONG, "%zu outputs were asked for; the program gives %zu",
                         o->output_count, s->result_count);
     }
+    for (size_t i = 0; i < o->output_count && s->devices > 1; i++) {
+        bool replaced;
+        free(device_name(o->outputs[i].file, 0, &replaced));
+        if (!replaced) {
+            return complain(EXIT_WRONG,
+                            "--output=@%s: %zu devices would write it; put {device} into "
+                            "the name",
+                            o->outputs[i].file, s->devices);
+        }
+    }
+    return EXIT_DONE;
+}
+
+int data_outputs(const Options *o, const Signature *s, void *const *outputs)
+{
     for (size_t d = 0; d < s->devices; d++) {
         for (size_t i = 0; i < o->output_count; i++) {
             const Leaf *leaf = &s->results[i];
@@ -239,17 +254,11 @@ int data_outputs(const Options *o, const Signature *s, void *const *outputs)
             bool replaced;
             char *path =
                 device_name(o->outputs[i].file, s->first + (uint32_t)d, &replaced);
-            bool clash = !replaced && s->devices > 1;
-            bool ok = !clash &&
-                      npy_write(path, leaf->dtype, leaf->rank, leaf->dims,
+            bool ok = npy_write(path, leaf->dtype, leaf->rank, leaf->dims,
                                 outputs[d * s->result_count + i], error, sizeof error);
             free(path);
             if (!ok) {
-                return clash ? complain(EXIT_WRONG,
-                                        "--output=@%s: %zu devices would write it; put "
-                                        "{device} into the name",
-                                        o->outputs[i].file, s->devices)
-                             : complain(EXIT_WRONG, "%s", error);
+                return complain(EXIT_WRONG, "%s", error);
             }
         }
     }

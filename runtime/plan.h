@@ -22,7 +22,7 @@
 #include <stdio.h>
 
 #define PLAN_MAGIC "GXCPLAN"
-#define PLAN_MAJOR 1
+#define PLAN_MAJOR 2
 #define PLAN_MINOR 0
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
@@ -96,7 +96,9 @@ typedef struct PlanInfo {
     uint32_t flags;         /* PLAN_ELIDED */
     uint32_t reserved;
     uint64_t constant_bytes;   /* size of .gxc.const that this plan expects */
-    uint8_t constant_hash[16]; /* XXH3-128 of .gxc.const; zero: not recorded */
+    uint8_t constant_hash[16]; /* XXH3-128 of .gxc.const; zero: not recorded, as below */
+    uint8_t cubin_hash[16];    /* of the variant's original cubin */
+    uint8_t emu_hash[16];      /* of its .gxc.emu section */
     uint8_t module_hash[16];   /* of the canonical text of the input module */
     uint64_t cubin_bytes;      /* length of the variant's original cubin */
     uint8_t elf_header[64];    /* the original ELF header, if the cubin is the host file;

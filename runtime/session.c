@@ -158,20 +158,46 @@ static gxrt_status check_program(const gxrt_session *s)
                               "not supported: a host call with %u buffers", c->arg_count);
         }
     }
-    if (p->info->constant_bytes) {
-        static const uint8_t none[16];
-        uint8_t hash[16];
-        if (memcmp(p->info->constant_hash, none, sizeof none) == 0) {
-            return GXRT_OK;
-        }
-        plan_hash(s->program->constants.bytes, p->info->constant_bytes, hash);
-        if (memcmp(hash, p->info->constant_hash, sizeof hash) != 0) {
-            return status_set(GXRT_INVALID_FILE,
-                              "the program's constants are damaged: their hash does not "
-                              "match; compile or copy it again");
-        }
-    }
     return GXRT_OK;
+}
+
+static gxrt_status check_hash(const void *bytes, size_t size, const uint8_t wanted[16],
+                              const char *what)
+{
+    static const uint8_t none[16];
+    uint8_t hash[16];
+    if (memcmp(wanted, none, sizeof none) == 0) {
+        return GXRT_OK;
+    }
+    plan_hash(bytes, size, hash);
+    return memcmp(hash, wanted, sizeof hash) == 0
+               ? GXRT_OK
+               : status_set(GXRT_INVALID_FILE,
+                            "the program's %s damaged: their hash does not match; "
+                            "compile or copy it again",
+                            what);
+}
+
+/* What the plan does not hold itself, but names by its hash. */
+static gxrt_status check_parts(const gxrt_session *s)
+{
+    const PlanInfo *info = s->plan->info;
+    gxrt_status st = check_hash(s->program->constants.bytes, info->constant_bytes,
+                                info->constant_hash, "constants are");
+    if (st != GXRT_OK || s->plan->kernels_count == 0) {
+        return st;
+    }
+    if (s->cuda->emulated) {
+        return check_hash(s->variant->emu.bytes, s->variant->emu.size, info->emu_hash,
+                          "kernels for the emulator are");
+    }
+    void *cubin = program_cubin(s->variant);
+    st = cubin
+             ? check_hash(cubin, s->variant->cubin.size, info->cubin_hash, "kernels are")
+             : status_set(GXRT_OUT_OF_MEMORY,
+                          "gxrt_session_create: no memory for the cubin");
+    free(cubin);
+    return st;
 }
 
 /* How many devices this process has, and the number of the first. */
@@ -312,6 +338,7 @@ static gxrt_status build_session(gxrt_session *s)
     st = initialise_cuda(s, count);
     st = st == GXRT_OK ? select_variant(s, ordinals, count) : st;
     st = st == GXRT_OK ? check_program(s) : st;
+    st = st == GXRT_OK ? check_parts(s) : st;
     st = st == GXRT_OK ? need_cublaslt(s) : st;
     st = st == GXRT_OK ? make_devices(s, count, first, ordinals) : st;
     free(ordinals);
