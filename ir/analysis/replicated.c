@@ -1,0 +1,122 @@
+/* See replicated.h. Forward through caller and body: constants are the same everywhere, numbers
+ * of devices where a group shares them, results of all-reduces and all-gathers among the same
+ * devices, and what is computed from such. What the loop carries is assumed to be the same if
+ * its first value is, and the assumption is dropped where the next value is not, until nothing
+ * changes; after a few rounds all assumptions are. */
+#include "ir/analysis/replicated.h"
+
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+
+enum { ROUNDS_MOST = 8 };
+
+typedef struct Facts {
+    Arena *scratch;
+    IntLists groups;
+    bool one_replica, one_partition; /* of each group: all have the same number */
+} Facts;
+
+static bool share(IntLists groups, int64_t divisor, bool quotient)
+{
+    for (uint32_t g = 0; g < groups.count; g++) {
+        Ints ids = groups.data[g];
+        for (uint32_t i = 1; i < ids.count; i++) {
+            bool same = quotient ? ids.data[i] / divisor == ids.data[0] / divisor
+                                 : ids.data[i] % divisor == ids.data[0] % divisor;
+            if (!same)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool same_groups(IntLists a, IntLists b)
+{
+    if (a.count != b.count)
+        return false;
+    for (uint32_t g = 0; g < a.count; g++) {
+        size_t bytes = a.data[g].count * sizeof *a.data[g].data;
+        if (a.data[g].count != b.data[g].count ||
+            memcmp(a.data[g].data, b.data[g].data, bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool is_function_of_operands(const Instruction *inst)
+{
+    if (op_is(inst->op, OPF_RANDOM | OPF_EFFECT | OPF_COLLECTIVE) ||
+        inst->operand_count == 0)
+        return false;
+    return op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) || inst->op == OP_BROADCAST ||
+           inst->op == OP_REDUCE || inst->op == OP_DOT ||
+           inst->op == OP_GET_TUPLE_ELEMENT || inst->op == OP_TUPLE;
+}
+
+/* elements: of the parameter that the loop's body has; NULL: nothing is known of parameters. */
+static bool holds(const Facts *f, const Instruction *inst, const bool *known,
+                  const bool *elements)
+{
+    switch (inst->op) {
+    case OP_CONSTANT:
+    case OP_IOTA:
+        return true;
+    case OP_REPLICA_ID:
+        return f->one_replica;
+    case OP_PARTITION_ID:
+        return f->one_partition;
+    case OP_ALL_REDUCE:
+    case OP_ALL_GATHER:
+        return same_groups(f->groups, collective_groups(f->scratch, inst));
+    case OP_GET_TUPLE_ELEMENT:
+        if (inst->operands[0]->op == OP_PARAMETER)
+            return elements != NULL && elements[inst_int(inst, ATTR_INDEX, 0)];
+        break;
+    default:
+        break;
+    }
+    bool all = is_function_of_operands(inst);
+    for (uint32_t i = 0; all && i < inst->operand_count; i++)
+        all = known[inst->operands[i]->id];
+    return all;
+}
+
+static bool *mark(const Facts *f, const Computation *comp, const bool *elements)
+{
+    bool *known = ARENA_ARRAY(f->scratch, bool, (size_t)comp->instruction_count + 1);
+    uint32_t n;
+    Instruction **order = computation_post_order(comp, f->scratch, &n);
+    for (uint32_t i = 0; i < n; i++)
+        known[order[i]->id] = holds(f, order[i], known, elements);
+    return known;
+}
+
+const bool *replicated_in_loop(Arena *scratch, const Instruction *loop,
+                               const Instruction *collective)
+{
+    const Computation *body = inst_called(loop, 1);
+    const Instruction *init = loop->operands[0];
+    int64_t partitions = body->module->config.num_partitions;
+    Facts f = {.scratch = scratch, .groups = collective_groups(scratch, collective)};
+    f.one_replica = share(f.groups, partitions, true);
+    f.one_partition = share(f.groups, partitions, false);
+    uint32_t n = loop->shape->rank;
+    bool *elements = ARENA_ARRAY(scratch, bool, (size_t)n + 1);
+    if (init->op == OP_TUPLE) {
+        const bool *outside = mark(&f, loop->parent, NULL);
+        for (uint32_t i = 0; i < n; i++)
+            elements[i] = outside[init->operands[i]->id];
+    }
+    for (int round = 0;; round++) {
+        const bool *known = mark(&f, body, elements);
+        bool stable = true;
+        for (uint32_t i = 0; i < n; i++) {
+            bool next = body->root->op == OP_TUPLE && known[body->root->operands[i]->id];
+            stable &= next || !elements[i];
+            elements[i] = elements[i] && next && round < ROUNDS_MOST;
+        }
+        if (stable)
+            return known;
+    }
+}
