@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/library/cublaslt.h"
+#include "ir/analysis/block_scaled.h"
 #include "ir/analysis/emitter.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
@@ -416,7 +417,10 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         variant_add_async_done(v, inst);
         return true;
     case OP_CUSTOM_CALL:
-        return add_host_call(v, inst);
+        if (block_op(inst) != BLOCK_MATMUL)
+            return add_host_call(v, inst);
+        cublaslt_add_block_scaled(v, inst);
+        return true;
     case OP_PARTITION_ID:
     case OP_REPLICA_ID:
         add_device_id(v, inst);

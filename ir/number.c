@@ -505,6 +505,11 @@ double number_max_finite(DType t)
     return 0;
 }
 
+double number_least_positive(DType t)
+{
+    return number_to_double(t, dtype_info[t].special == SPECIAL_E8M0 ? 0 : 1);
+}
+
 double number_min_finite(DType t)
 {
     const DTypeInfo *f = &dtype_info[t];

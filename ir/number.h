@@ -108,6 +108,7 @@ void number_lowest(DType t, void *element);
 void number_highest(DType t, void *element);
 double number_max_finite(DType t); /* floats and integers (rounded) */
 double number_min_finite(DType t);
+double number_least_positive(DType t); /* floats: denormal numbers count */
 
 /* The real part's type of a complex type; any other type itself. */
 DType number_component(DType t);

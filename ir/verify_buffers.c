@@ -2,6 +2,7 @@
  * and that each has one writer (12.4 of the language). */
 #include <string.h>
 
+#include "ir/analysis/block_scaled.h"
 #include "ir/verify_rules.h"
 
 /* Not asynchronous operations: section 12.4 names them, but the corpus refuses them. */
@@ -86,6 +87,9 @@ void verify_custom_call(Verify *v, const Instruction *inst)
     } else {
         check_buffer_aliases(v, inst);
     }
+    const char *error = block_scaled_check(inst, v->scratch, NULL);
+    if (error != NULL)
+        verify_error(v, inst, "%s", error);
 }
 
 /* A buffer has one user. Of a tuple with buffers, each buffer is taken out once at most, or

@@ -105,11 +105,20 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
         int8_t on = 1;
         r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &on, sizeof on);
     }
+    if (r == 0 && m->device_factors) {
+        r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, 1);
+    }
     const PlanMatrix *matrices[4] = {&m->a, &m->b, &m->c, &m->d};
     for (int i = 0; i < 4 && r == 0; i++) {
         if (matrices[i]->scale_mode) {
             r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i,
                         matrices[i]->scale_mode);
+        }
+        /* the heuristic only wants to see that there will be scales, and how aligned */
+        void *anywhere = (void *)(uintptr_t)m->alignment;
+        if (r == 0 && matrices[i]->scale_mode) {
+            r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER + i,
+                             &anywhere, sizeof anywhere);
         }
     }
     return r;
@@ -241,9 +250,14 @@ gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream)
         }
     }
     void *in_c = at[PLAN_MATMUL_C] ? at[PLAN_MATMUL_C] : at[PLAN_MATMUL_D];
+    const void *alpha = ready->alpha, *beta = ready->beta;
+    if (m->device_factors) {
+        alpha = at[PLAN_MATMUL_FACTORS];
+        beta = (char *)at[PLAN_MATMUL_FACTORS] + (m->scale_type == CUDA_R_64F ? 8 : 4);
+    }
     if (r == 0) {
-        r = lt->matmul(d->cublaslt, ready->desc, ready->alpha, at[PLAN_MATMUL_A],
-                       ready->a, at[PLAN_MATMUL_B], ready->b, ready->beta, in_c, ready->c,
+        r = lt->matmul(d->cublaslt, ready->desc, alpha, at[PLAN_MATMUL_A], ready->a,
+                       at[PLAN_MATMUL_B], ready->b, beta, in_c, ready->c,
                        at[PLAN_MATMUL_D], ready->d, &ready->algorithm,
                        at[PLAN_MATMUL_WORKSPACE], m->workspace_bytes, stream);
     }

@@ -242,6 +242,7 @@ enum {
     PLAN_MATMUL_SCALE_C,
     PLAN_MATMUL_SCALE_D,
     PLAN_MATMUL_AMAX_D,
+    PLAN_MATMUL_FACTORS, /* alpha and beta in device memory, two numbers of scale_type */
     PLAN_MATMUL_ARGS
 };
 
@@ -272,7 +273,8 @@ typedef struct PlanMatmul {
     uint64_t workspace_bytes; /* most that the heuristic may ask for */
     uint32_t
         has_algorithm; /* 1: `algorithm` holds a cublasLtMatmulAlgo_t of min_cublaslt */
-    uint32_t reserved;
+    uint32_t
+        device_factors; /* 1: alpha and beta are those of PLAN_MATMUL_FACTORS, not above */
     uint8_t algorithm[64];
 } PlanMatmul;
 

@@ -91,6 +91,20 @@ static bool matrix_fits(const Plan *p, const PlanMatrix *m, const PlanArg *a,
     return plan_multiply(elements, type_bits(m->type)) / 8 <= slice_of(p, a)->bytes;
 }
 
+/* Scales of blocks lie in whole tiles of 128 lines and 4 scales, which tell 512 bytes each. */
+static bool scales_fit(const Plan *p, const PlanMatrix *m, const PlanArg *a,
+                       uint32_t batch)
+{
+    if (m->scale_mode != 1 && m->scale_mode != 2) {
+        return true;
+    }
+    uint64_t block = m->scale_mode == 1 ? 16 : 32;
+    uint64_t tiles = plan_multiply(m->columns / 128 + (m->columns % 128 != 0),
+                                   m->rows / (4 * block) + (m->rows % (4 * block) != 0));
+    return a->tag == PLAN_ARG_SLICE &&
+           plan_multiply(plan_multiply(tiles, 512), batch) <= slice_of(p, a)->bytes;
+}
+
 static bool read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
@@ -112,6 +126,13 @@ static bool read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args
         !matrix_fits(p, &m->d, &args[PLAN_MATMUL_D], m->batch) ||
         !matrix_fits(p, &m->c, in_c->tag ? in_c : &args[PLAN_MATMUL_D], m->batch)) {
         return plan_fail(r, "a matrix product whose matrices leave their slices");
+    }
+    const PlanArg *factors = &args[PLAN_MATMUL_FACTORS];
+    if (!scales_fit(p, &m->a, &args[PLAN_MATMUL_SCALE_A], m->batch) ||
+        !scales_fit(p, &m->b, &args[PLAN_MATMUL_SCALE_B], m->batch) ||
+        m->device_factors > 1 || (m->device_factors == 1) != (factors->tag != 0) ||
+        (factors->tag && slice_of(p, factors)->bytes < type_bits(m->scale_type) / 4)) {
+        return plan_fail(r, "a matrix product whose scales leave their slices");
     }
     if (args[PLAN_MATMUL_WORKSPACE].tag
             ? slice_of(p, &args[PLAN_MATMUL_WORKSPACE])->bytes < m->workspace_bytes

@@ -150,7 +150,8 @@ static void print_matmul(const PlanMatmul *m, uint32_t i, FILE *out)
     print_matrix("b", &m->b, out);
     print_matrix("c", &m->c, out);
     print_matrix("d", &m->d, out);
-    fprintf(out, " workspace=%" PRIu64 "\n", m->workspace_bytes);
+    fprintf(out, "%s workspace=%" PRIu64 "\n", m->device_factors ? " device-factors" : "",
+            m->workspace_bytes);
 }
 
 static void print_clique(const Plan *p, uint32_t i, FILE *out)

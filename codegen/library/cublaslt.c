@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/analysis/block_scaled.h"
 #include "ir/analysis/matmul.h"
 #include "ir/bug.h"
 
@@ -13,15 +14,21 @@ enum {
     TYPE_R_64F = 1,
     TYPE_R_16F = 2,
     TYPE_R_16BF = 14,
+    TYPE_R_8F_E4M3 = 28,
+    TYPE_R_8F_E5M2 = 29,
+    TYPE_R_4F_E2M1 = 33,
     COMPUTE_32F = 68,
     COMPUTE_64F = 70,
     COMPUTE_32F_FAST_16BF = 75,
     COMPUTE_32F_FAST_TF32 = 77,
     EPILOGUE_DEFAULT = 1,
+    SCALE_VEC16_UE4M3 = 1, /* of cublasLtMatmulMatrixScale_t */
+    SCALE_VEC32_UE8M0 = 2,
 };
 
-#define LEAST_VERSION 120000 /* CUDA 12.0 */
-#define ALIGNMENT 16         /* that libgxrt asks of the caller's buffers */
+#define LEAST_VERSION 120000        /* CUDA 12.0 */
+#define LEAST_VERSION_SCALED 120800 /* CUDA 12.8: scales of blocks */
+#define ALIGNMENT 16                /* that libgxrt asks of the caller's buffers */
 
 static uint32_t library_type(DType t)
 {
@@ -32,6 +39,12 @@ static uint32_t library_type(DType t)
         return TYPE_R_16BF;
     case DT_F64:
         return TYPE_R_64F;
+    case DT_F8E4M3FN:
+        return TYPE_R_8F_E4M3;
+    case DT_F8E5M2:
+        return TYPE_R_8F_E5M2;
+    case DT_F4E2M1FN:
+        return TYPE_R_4F_E2M1;
     default:
         return TYPE_R_32F;
     }
@@ -106,24 +119,61 @@ static uint32_t add_record(Variant *v, const PlanMatmul *m)
     return plan_add_matmuls(&v->plan, m, 1);
 }
 
+static PlanArg slice_arg(Variant *v, const Instruction *inst, uint16_t access)
+{
+    return (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, 0)};
+}
+
+/* The command with the matrices and the workspace; args[] may hold more. */
+static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m,
+                        PlanArg *args, uint32_t least_version)
+{
+    args[PLAN_MATMUL_A] = slice_arg(v, inst->operands[1], PLAN_READ);
+    args[PLAN_MATMUL_B] = slice_arg(v, inst->operands[0], PLAN_READ);
+    args[PLAN_MATMUL_D] = slice_arg(v, inst, PLAN_WRITE);
+    args[PLAN_MATMUL_WORKSPACE] = (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = workspace_slice(v)};
+    PlanCommand c = {.kind = PLAN_MATMUL,
+                     .name = plan_string(&v->plan, inst->name),
+                     .signal = PLAN_NONE,
+                     .index = add_record(v, m)};
+    plan_command(&v->plan, &c, args, PLAN_MATMUL_ARGS);
+    if (v->plan.info[0].min_cublaslt < least_version)
+        v->plan.info[0].min_cublaslt = least_version;
+}
+
 void cublaslt_add_matmul(Variant *v, const Instruction *dot)
 {
     PlanMatmul m = describe(v, dot);
     PlanArg args[PLAN_MATMUL_ARGS] = {0};
-    args[PLAN_MATMUL_A] = (PlanArg){.tag = PLAN_ARG_SLICE,
-                                    .access = PLAN_READ,
-                                    .index = variant_slice(v, dot->operands[1], 0)};
-    args[PLAN_MATMUL_B] = (PlanArg){.tag = PLAN_ARG_SLICE,
-                                    .access = PLAN_READ,
-                                    .index = variant_slice(v, dot->operands[0], 0)};
-    args[PLAN_MATMUL_D] = (PlanArg){
-        .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = variant_slice(v, dot, 0)};
-    args[PLAN_MATMUL_WORKSPACE] = (PlanArg){
-        .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = workspace_slice(v)};
-    PlanCommand c = {.kind = PLAN_MATMUL,
-                     .name = plan_string(&v->plan, dot->name),
-                     .signal = PLAN_NONE,
-                     .index = add_record(v, &m)};
-    plan_command(&v->plan, &c, args, PLAN_MATMUL_ARGS);
-    v->plan.info[0].min_cublaslt = LEAST_VERSION;
+    add_command(v, dot, &m, args, LEAST_VERSION);
+}
+
+void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
+{
+    BlockScaledDot d;
+    const char *error = block_scaled_check(call, v->arena, &d);
+    if (error != NULL)
+        bug("%s: %s", call->name, error);
+    DType lhs = call->operands[0]->shape->dtype, rhs = call->operands[1]->shape->dtype;
+    PlanMatmul m = {.batch = (uint32_t)d.batch,
+                    .compute = COMPUTE_32F,
+                    .scale_type = TYPE_R_32F,
+                    .epilogue = EPILOGUE_DEFAULT,
+                    .alpha = 1,
+                    .alignment = ALIGNMENT,
+                    .workspace_bytes = workspace_bytes(v),
+                    .device_factors = d.has_factor};
+    m.a = matrix(rhs, d.k, d.n, true);
+    m.b = matrix(lhs, d.k, d.m, false);
+    m.c = m.d = matrix(call->shape->dtype, d.n, d.m, false);
+    m.a.scale_mode = m.b.scale_mode =
+        lhs == DT_F4E2M1FN ? SCALE_VEC16_UE4M3 : SCALE_VEC32_UE8M0;
+    PlanArg args[PLAN_MATMUL_ARGS] = {
+        [PLAN_MATMUL_SCALE_A] = slice_arg(v, call->operands[3], PLAN_READ),
+        [PLAN_MATMUL_SCALE_B] = slice_arg(v, call->operands[2], PLAN_READ)};
+    if (d.has_factor)
+        args[PLAN_MATMUL_FACTORS] = slice_arg(v, call->operands[4], PLAN_READ);
+    add_command(v, call, &m, args, LEAST_VERSION_SCALED);
 }

@@ -6,5 +6,7 @@
 
 /* The command for a dot that is marked for the library (ir/analysis/matmul.h). */
 void cublaslt_add_matmul(Variant *v, const Instruction *dot);
+/* The command for a block-scaled product (BLOCK_MATMUL of ir/analysis/block_scaled.h). */
+void cublaslt_add_block_scaled(Variant *v, const Instruction *call);
 
 #endif

@@ -39,7 +39,10 @@ static const GpuModel *find_device(const char *name)
 
 bool target_find(const char *name, Target *out)
 {
-    const GpuModel *device = find_device(name);
+    bool is_gpu = strncasecmp(name, "gpu_", 4) == 0; /* as configurations call devices */
+    const GpuModel *device = find_device(is_gpu ? name + 4 : name);
+    if (is_gpu && device == NULL)
+        return false;
     for (int i = 0; i < ROW_COUNT; i++) {
         const Row *r = &rows[i];
         bool is_it = device ? r->sm == device->sm && r->variant == device->variant

@@ -45,7 +45,7 @@ typedef struct Target {
     const GpuModel *device;
 } Target;
 
-/* By the name of a target ("sm_90a") or of a device ("h100"), in lower or upper case. False:
+/* By the name of a target ("sm_90a") or of a device ("h100", "gpu_h100"), in lower or upper case. False:
  * there is none. `out` points into constant memory. */
 bool target_find(const char *name, Target *out);
 

@@ -178,7 +178,7 @@ void eval_dot(EvalCall *call)
 
 /* -- scaled-dot --------------------------------------------------------------------- */
 
-/* Each element times the scale of its block, exact in f64. */
+/* Each element times the scale of its block, exact in f64; a scalar stands for no scale. */
 static double *scaled(EvalCall *call, const Value *x, const Value *scale)
 {
     uint32_t rank = x->shape->rank;
@@ -191,7 +191,7 @@ static double *scaled(EvalCall *call, const Value *x, const Value *scale)
     if (rank > EVAL_RANK_MAX || (scale->shape->rank != 0 && scale->shape->rank != rank))
         eval_fail(call, "operand and scale have different ranks");
     strides_row_major(scale->shape->rank, scale->shape->dims, strides);
-    for (int64_t i = 0; i < x->count; i++) {
+    for (int64_t i = 0; i < x->count && scale->shape->rank != 0; i++) {
         int64_t at = 0;
         for (uint32_t d = 0; d < scale->shape->rank; d++)
             at += index[d] / (x->shape->dims[d] / scale->shape->dims[d]) * strides[d];

@@ -2,6 +2,7 @@
 
 #include "ir/custom_call.h"
 #include "ir/eval/apply.h"
+#include "ir/eval/block_scaled.h"
 #include "ir/eval/call.h"
 #include "ir/eval/strided.h"
 #include "ir/eval/topk.h"
@@ -120,5 +121,7 @@ void eval_custom_call(EvalCall *call)
         call->result = value_retain(call->operands[0]);
         return;
     }
+    if (eval_block_scaled(call))
+        return;
     eval_unsupported(call, "custom_call_target \"%s\"", target);
 }

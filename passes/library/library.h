@@ -5,5 +5,8 @@
 #include "passes/pass.h"
 
 PassFn pass_library_dots; /* large dots: cuBLASLt */
+PassFn
+    pass_block_scaled; /* block-scaled custom calls; their dots, where cuBLASLt has them */
+PassFn pass_scaled_dots; /* scaled-dots: dots that scale as they read */
 
 #endif

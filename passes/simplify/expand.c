@@ -226,49 +226,6 @@ static Instruction *batch_norm_grad(Rewriter *r, Instruction *inst)
     return tuple_of(&n, inst, values);
 }
 
-/* -- scaled dot ---------------------------------------------------------------------------- */
-
-/* x times its scale, of which each element stands for a block of x, in f32. */
-static Instruction *scaled(Rewriter *r, Instruction *x, Instruction *scale)
-{
-    const Shape *s = x->shape;
-    const Shape *f32 = rw_shape(r, DT_F32, s->rank, s->dims);
-    x = rw_convert(r, f32, x);
-    scale =
-        rw_convert(r, rw_shape(r, DT_F32, scale->shape->rank, scale->shape->dims), scale);
-    if (scale->shape->rank == 0)
-        return rw_binary(r, OP_MULTIPLY, f32, x, rw_broadcast(r, f32, scale, 0, NULL));
-    int64_t *blocks = ARENA_ARRAY(r->scratch, int64_t, (size_t)s->rank * 2);
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank);
-    for (uint32_t i = 0; i < s->rank; i++) {
-        int64_t n = scale->shape->dims[i];
-        blocks[2 * i] = n;
-        blocks[2 * i + 1] = n ? s->dims[i] / n : 1;
-        dims[i] = 2 * i;
-    }
-    Instruction *wide_scale =
-        rw_broadcast(r, rw_shape(r, DT_F32, s->rank * 2, blocks), scale, s->rank, dims);
-    return rw_binary(r, OP_MULTIPLY, f32, x, rw_reshape(r, f32, wide_scale));
-}
-
-static Instruction *scaled_dot(Rewriter *r, Instruction *inst)
-{
-    static const AttrId kept[] = {ATTR_LHS_BATCH_DIMS, ATTR_LHS_CONTRACTING_DIMS,
-                                  ATTR_RHS_BATCH_DIMS, ATTR_RHS_CONTRACTING_DIMS};
-    if (!rw_is_static(inst->operands[0]->shape) ||
-        !rw_is_static(inst->operands[1]->shape))
-        return NULL;
-    Instruction *dot =
-        rw_binary(r, OP_DOT, inst->shape, scaled(r, inst->operands[0], inst->operands[2]),
-                  scaled(r, inst->operands[1], inst->operands[3]));
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (inst_has(inst, kept[i]))
-            inst_set(dot, *inst_attr(inst, kept[i]));
-    static const int64_t highest[2] = {PRECISION_HIGHEST, PRECISION_HIGHEST};
-    inst_set_ints(dot, ATTR_OPERAND_PRECISION, highest, 2);
-    return dot;
-}
-
 /* dot or convolution of floats that gives integers -> of floats, then convert: the sum is
  * rounded once, not its terms */
 static Instruction *integer_product(Rewriter *r, Instruction *inst)
@@ -293,7 +250,6 @@ static const Rule rules_expand[] = {
     {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm_inference},
     {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm_training},
     {OP_BATCH_NORM_GRAD, "batch_norm_grad", batch_norm_grad},
-    {OP_SCALED_DOT, "scaled_dot", scaled_dot},
     {0},
 };
 

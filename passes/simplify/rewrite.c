@@ -349,7 +349,7 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
             continue;
         Sweep s = {.tables = all,
                    .budget = (uint64_t)comp->instruction_count * REWRITE_CAP + 1000};
-        s.r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch};
+        s.r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch, .cx = cx};
         while (sweep(&s)) {
             changed = true;
             tidy(comp, has_effect, cx->scratch);

@@ -18,6 +18,7 @@ typedef struct Rewriter {
     Module *m;
     Computation *comp;
     Arena *scratch;
+    PassContext *cx;           /* target, settings, counts */
     Instruction *at;           /* the instruction that is being rewritten */
     const uint32_t *use_count; /* by id, of the instructions before the sweep */
     uint32_t counted;          /* how many those are */

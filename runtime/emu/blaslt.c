@@ -32,7 +32,7 @@ struct cublasLtContext {
 };
 
 struct cublasLtMatmulDescOpaque {
-    int32_t compute, scale_type;
+    int32_t compute, scale_type, pointer_mode;
     int32_t transpose_a, transpose_b;
     uint32_t epilogue;
     const void *bias;
@@ -83,6 +83,7 @@ typedef struct Attribute {
     }
 
 static const Attribute desc_attributes[] = {
+    DESC(POINTER_MODE, pointer_mode),
     DESC(TRANSA, transpose_a),
     DESC(TRANSB, transpose_b),
     DESC(EPILOGUE, epilogue),
@@ -310,6 +311,20 @@ static bool scales_set(MatmulMatrix *x, int32_t mode, const void *data)
     return x->scales.block != 0;
 }
 
+static bool is_aligned(uint64_t bytes)
+{
+    return bytes % 16 == 0;
+}
+
+/* The tensor cores read blocks along k: both matrices k first, lines whole vectors. */
+static bool scales_fit(const MatmulMatrix *x, bool is_transposed)
+{
+    return x->scales.block == 0 ||
+           (!x->is_row_major && x->is_transposed == is_transposed && x->ld >= 0 &&
+            is_aligned((uint64_t)x->ld * dtype_info[x->type].bits / 8) &&
+            x->rows % x->scales.block == 0);
+}
+
 /* Fills everything but the addresses; checks that the emulator can do it. */
 static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -339,6 +354,14 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
             LT_NOT_SUPPORTED,
             "the emulator scales blocks of A and B along k only: 32 values of 8 bits "
             "by e8m0, or 16 values of 4 bits by e4m3");
+    if (!scales_fit(&m->a, true) || !scales_fit(&m->b, false) ||
+        (m->a.scales.block != m->b.scales.block))
+        return refuse(
+            LT_NOT_SUPPORTED,
+            "block-scaled products are of a transposed A and a B as it is, with "
+            "whole blocks, and columns at multiples of 16 bytes");
+    if (desc->pointer_mode != 0 && desc->pointer_mode != 1)
+        return refuse(LT_NOT_SUPPORTED, "the emulator has no vectors of alphas");
     uint32_t e = desc->epilogue & ~(uint32_t)LT_EPILOGUE_AUX;
     bool has_aux = (desc->epilogue & LT_EPILOGUE_AUX) != 0;
     m->has_relu = e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_RELU_BIAS;
@@ -389,7 +412,9 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
 typedef struct MatmulOperation {
     Operation operation;
     Matmul matmul;
-    const float *scale[4]; /* device memory or NULL */
+    const float *scale[4];  /* device memory or NULL */
+    const void *factors[2]; /* alpha and beta in device memory, of scale_type; or NULL */
+    int32_t scale_type;
     CUcontext context;
 } MatmulOperation;
 
@@ -456,6 +481,14 @@ static bool scales_check(const MatmulMatrix *x, uint64_t batches, uint64_t lines
                        what, out);
 }
 
+static double factor_get(int32_t scale_type, const void *factor)
+{
+    DType t = type_find((uint32_t)scale_type);
+    if (factor == NULL)
+        return 0;
+    return number_get_double(t == DT_INVALID ? DT_F32 : t, factor);
+}
+
 static bool matmul_check(MatmulOperation *op, Finding *out)
 {
     Matmul *m = &op->matmul;
@@ -464,6 +497,15 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
     for (int i = 0; i < 4; i++)
         if (op->scale[i] != NULL && !range_check(op->scale[i], 4, true, names[i], out))
             return false;
+    uint64_t factor_bytes = dtype_info[type_find((uint32_t)op->scale_type)].storage;
+    for (int i = 0; i < 2; i++)
+        if (op->factors[i] != NULL && !range_check(op->factors[i], factor_bytes, true,
+                                                   i == 0 ? "alpha" : "beta", out))
+            return false;
+    if (op->factors[0] != NULL) {
+        m->alpha = factor_get(op->scale_type, op->factors[0]);
+        m->beta = factor_get(op->scale_type, op->factors[1]);
+    }
     if (!matrix_check(&m->a, m->batches, true, "A", out) ||
         !matrix_check(&m->b, m->batches, true, "B", out))
         return false;
@@ -508,14 +550,6 @@ static bool operation_run(Operation *operation, Finding *out)
     return out->kind == FINDING_NONE;
 }
 
-static double factor_get(int32_t scale_type, const void *factor)
-{
-    DType t = type_find((uint32_t)scale_type);
-    if (factor == NULL)
-        return 0;
-    return number_get_double(t == DT_INVALID ? DT_F32 : t, factor);
-}
-
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                               const void *alpha, const void *a,
                               cublasLtMatrixLayout_t a_layout, const void *b,
@@ -541,11 +575,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if ((m.a.scales.block != 0 && m.a.scales.data == NULL) ||
         (m.b.scales.block != 0 && m.b.scales.data == NULL))
         return refuse(LT_INVALID_VALUE, "the pointer to block scales is NULL");
+    bool is_scaled = m.a.scales.block != 0 || m.b.scales.block != 0;
+    if (is_scaled && !is_aligned((uintptr_t)a | (uintptr_t)b | (uintptr_t)d |
+                                 (uintptr_t)m.a.scales.data | (uintptr_t)m.b.scales.data))
+        return refuse(LT_INVALID_VALUE, "a pointer is not a multiple of 16 bytes");
+    bool on_device = desc->pointer_mode == 1;
+    if (on_device &&
+        (beta == NULL || type_find((uint32_t)desc->scale_type) == DT_INVALID))
+        return refuse(LT_INVALID_VALUE, "alpha and beta on the device need a known type");
     MatmulOperation *op = calloc(1, sizeof *op);
     if (op == NULL)
         return LT_ALLOC_FAILED;
-    m.alpha = factor_get(desc->scale_type, alpha);
-    m.beta = factor_get(desc->scale_type, beta);
+    if (!on_device) {
+        m.alpha = factor_get(desc->scale_type, alpha);
+        m.beta = factor_get(desc->scale_type, beta);
+    }
     m.a.data = (unsigned char *)(uintptr_t)a;
     m.b.data = (unsigned char *)(uintptr_t)b;
     m.c.data = (unsigned char *)(uintptr_t)(c != NULL ? c : d);
@@ -553,6 +597,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     m.amax = desc->amax_d;
     op->matmul = m;
     op->context = context;
+    op->scale_type = desc->scale_type;
+    op->factors[0] = on_device ? alpha : NULL;
+    op->factors[1] = on_device ? beta : NULL;
     for (int i = 0; i < 4; i++)
         op->scale[i] = desc->scale_mode[i] == 0 ? desc->scale[i] : NULL;
     op->operation.run = operation_run;

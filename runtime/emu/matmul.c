@@ -135,10 +135,10 @@ static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
             int64_t at =
                 lines_are_rows ? matrix_index(x, line, k) : matrix_index(x, k, line);
             if (scales->data != NULL && k % scales->block == 0)
-                scale = number_get_double(
+                scale = fabs(number_get_double(
                     scales->type,
                     scales->data + matmul_scale_index(p->lines, blocks, batch, line,
-                                                      k / scales->block));
+                                                      k / scales->block)));
             panel_set(p, line, k, scale * matrix_get(x->type, data, at));
         }
     }

@@ -10,7 +10,7 @@
 #include "ir/number.h"
 
 /* One scale for `block` values along k, in the order that tensor cores read: tiles of 128 rows
- * and 4 scales. */
+ * and 4 scales. Scales have no sign: e4m3's is not looked at. */
 typedef struct MatmulScales {
     const unsigned char *data; /* NULL: none */
     DType type;
