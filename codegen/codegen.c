@@ -122,26 +122,29 @@ static void fill_report(Variant *v)
     r->emu_bytes = v->emu_bytes;
 }
 
-static bool rank_fits(const Shape *s)
+/* Emitters and plan keep indices in arrays of EMIT_MOST_RANK and know no sizes but these. */
+static const char *misfit(Arena *a, const Shape *s)
 {
-    bool fits = !shape_is_array(s) || s->rank <= EMIT_MOST_RANK;
-    for (uint32_t i = 0; s->elements != NULL && i < s->rank && fits; i++)
-        fits = rank_fits(s->elements[i]);
-    return fits;
+    if (shape_is_array(s) && s->rank > EMIT_MOST_RANK)
+        return arena_printf(a, "an array of more than %d dimensions", EMIT_MOST_RANK);
+    if (shape_is_array(s) && s->dynamic != NULL)
+        return "an array of dynamic size";
+    const char *why = NULL;
+    for (uint32_t i = 0; s->elements != NULL && i < s->rank && why == NULL; i++)
+        why = misfit(a, s->elements[i]);
+    return why;
 }
 
-/* Emitters and plan keep indices in arrays of EMIT_MOST_RANK. */
-static bool check_ranks(const Module *m)
+static bool check_shapes(const Module *m)
 {
     for (uint32_t c = 0; c < m->computation_count; c++) {
         const Computation *comp = m->computations[c];
         for (uint32_t i = 0; i < comp->instruction_count; i++) {
             const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || rank_fits(inst->shape))
+            const char *why = inst != NULL ? misfit(m->arena, inst->shape) : NULL;
+            if (why == NULL)
                 continue;
-            diag_unsupported(m->diag, inst->span,
-                             "%s has an array of more than %d dimensions", inst->name,
-                             EMIT_MOST_RANK);
+            diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);
             return false;
         }
     }
@@ -155,7 +158,7 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
         diag_error(d, (Span){0, 0}, "%s", cg->options.cuda_error);
         return false;
     }
-    if (!check_ranks(m))
+    if (!check_shapes(m))
         return false;
     Variant *v = ARENA_NEW(cg->arena, Variant);
     v->arena = cg->arena;

@@ -1,5 +1,7 @@
 /* The command tree: one walk over the schedule; every fusion becomes a launch, loops and
  * branches become commands with children. See runtime/plan.h for the records. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "codegen/library/cublaslt.h"
@@ -146,6 +148,27 @@ static void add_aliases(Variant *v)
     }
 }
 
+/* "1=0.0,3=2.1": value 1 is the size of value 0 in dimension 0, ... (passes/dynamic). */
+static void add_sizes(const Module *m, const char *key, PlanValue *values, uint32_t count)
+{
+    const Dict *d = m->config.frontend_attributes;
+    const char *at = NULL;
+    for (uint32_t i = 0; d != NULL && i < d->count; i++) {
+        if (strcmp(d->entries[i].key, key) == 0)
+            at = d->entries[i].value.data;
+    }
+    uint32_t size, of, dimension;
+    while (at != NULL &&
+           sscanf(at, "%" SCNu32 "=%" SCNu32 ".%" SCNu32, &size, &of, &dimension) == 3) {
+        if (size < count && of < count && dimension < values[of].rank) {
+            values[size].size_of = of;
+            values[size].size_dimension = dimension;
+        }
+        at = strchr(at, ',');
+        at += at != NULL;
+    }
+}
+
 static bool add_signature(Variant *v)
 {
     const Computation *entry = v->module->entry;
@@ -180,6 +203,8 @@ static bool add_signature(Variant *v)
                                      v->buffers->result_sets[leaf]);
         plan_add_results(&v->plan, &value, 1);
     }
+    add_sizes(v->module, "argument_sizes", v->plan.arguments, n);
+    add_sizes(v->module, "result_sizes", v->plan.results, v->buffers->result_count);
     add_aliases(v);
     return true;
 }

@@ -17,6 +17,7 @@
 #include "ir/bug.h"
 #include "ir/print.h"
 #include "ir/text.h"
+#include "passes/dynamic/dynamic.h"
 #include "passes/pipeline.h"
 #include "passes/settings.h"
 
@@ -418,6 +419,14 @@ static void do_compile(Compile *c)
     report_make(c->result, NULL, &c->times, &c->counts, &c->simulation);
 }
 
+/* Sizes that change are arguments and results of their own, as in the compiled program. */
+static void fix_interface(Compile *c, Module *m)
+{
+    PassContext cx = {.scratch = c->scratch};
+    pass_dynamic_interface(m, &cx);
+    arena_reset(c->scratch);
+}
+
 static void do_signature(Compile *c)
 {
     Module *m = read_module(c);
@@ -425,8 +434,9 @@ static void do_signature(Compile *c)
         return;
     EvalOptions grid = {.replicas = c->options.replicas,
                         .partitions = c->options.partitions};
-    result_set_signature(c->result, m, &grid);
     hash_module(c, m);
+    fix_interface(c, m);
+    result_set_signature(c->result, m, &grid);
 }
 
 /* The argument literal of a parameter from consecutive leaves; NULL after a message. */
@@ -507,8 +517,9 @@ static void do_evaluate(Compile *c)
     gxc_result *r = c->result;
     EvalOptions options = {.replicas = c->options.replicas,
                            .partitions = c->options.partitions};
-    result_set_signature(r, m, &options);
     hash_module(c, m);
+    fix_interface(c, m);
+    result_set_signature(r, m, &options);
     EvalDevice *devices = ARENA_ARRAY(c->arena, EvalDevice, c->device_count + 1);
     if (!bind_arguments(c, m, devices))
         return;

@@ -41,8 +41,21 @@ static const char *const missing_forms[][2] = {
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
     {"convolution", "structured sparsity (sparsity_config)"},
-    {"<=n, ?", "kernels for arrays of dynamic size"},
+    {"?", "arrays without a bound"},
 };
+
+/* Opcodes that only know arrays of fixed size. */
+static void list_without_sizes(FILE *f)
+{
+    const uint32_t known = OPF_SIZES | OPF_ELEMENTWISE | OPF_EFFECT | OPF_ASYNC_DONE;
+    fprintf(f, "%-28s operands of dynamic size of:", "<=n");
+    for (int op = 0; op < OP_COUNT; op++) {
+        if (op_info[op].arity != 0 && op_info[op].eval != NULL &&
+            !op_is((OpCode)op, known))
+            fprintf(f, " %s", op_info[op].name);
+    }
+    fputc('\n', f);
+}
 
 /* What is missing shows in the tables themselves - no evaluator, or a kind that codegen turns
  * away -, forms of opcodes aside. */
@@ -61,6 +74,7 @@ static void list_unsupported(FILE *f)
     }
     for (size_t i = 0; i < sizeof missing_forms / sizeof *missing_forms; i++)
         fprintf(f, "%-28s %s\n", missing_forms[i][0], missing_forms[i][1]);
+    list_without_sizes(f);
 }
 
 static void list_version(FILE *f)

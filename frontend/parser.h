@@ -144,7 +144,7 @@ struct Parser {
     uint64_t header_seen;
 
     /* symbols */
-    SymbolSlot *slots; /* open addressing; at most three quarters full */
+    SymbolSlot *slots; /* open addressing; at most half full */
     size_t slot_count, symbol_count;
     STACK(Hidden) hidden;
 

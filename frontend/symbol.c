@@ -25,7 +25,7 @@ static SymbolSlot *find_slot(SymbolSlot *slots, size_t count, const char *text,
 
 static void grow(Parser *p)
 {
-    size_t count = p->slot_count == 0 ? 1024 : p->slot_count * 2;
+    size_t count = p->slot_count == 0 ? 1024 : p->slot_count * 4;
     SymbolSlot *slots = ARENA_ARRAY(p->scratch, SymbolSlot, count);
     for (size_t i = 0; i < p->slot_count; i++) {
         if (p->slots[i].symbol == NULL)
@@ -41,14 +41,17 @@ static void grow(Parser *p)
 
 Symbol *symbol_get(Parser *p, const char *text, size_t length)
 {
-    if (p->symbol_count * 4 >= p->slot_count * 3)
+    if (p->symbol_count * 2 >= p->slot_count)
         grow(p);
-    uint32_t hash = (uint32_t)text_hash(text, length);
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    hash ^= hash >> 15;
     SymbolSlot *slot = find_slot(p->slots, p->slot_count, text, length, hash);
     if (slot->symbol != NULL)
         return slot->symbol;
     Symbol *s = ARENA_NEW(p->scratch, Symbol);
-    s->text = intern_text(p->intern, text, length);
+    s->text = arena_text(p->arena, text, length);
     s->length = (uint32_t)length;
     s->illegal = is_illegal(s->text, length);
     *slot = (SymbolSlot){s, hash, (uint32_t)length};

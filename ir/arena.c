@@ -1,8 +1,6 @@
 /* Arenas: a list of blocks that grow geometrically up to BLOCK_MOST; large allocations get
  * a block of their own, behind the current one, so that the current block goes on filling.
- * Small blocks are zeroed as they are used: most arenas live for one function and need little.
- * Large ones are made of large pages where the system has them: a fault in place of 512. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
+ * Small blocks are zeroed as they are used: most arenas live for one function and need little. */
 #include "ir/arena.h"
 
 #include <stdbool.h>
@@ -10,16 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "ir/bug.h"
 
 #ifndef ARENA_BLOCK_FIRST /* a test build makes this tiny so that blocks change often */
 #define ARENA_BLOCK_FIRST 4096
 #endif
-#define ARENA_BLOCK_MOST (1 << 24)
-#define ARENA_BLOCK_SMALL (1 << 16)  /* from here on the system has zeroed pages for us */
-#define ARENA_PAGE ((size_t)1 << 21) /* a large page */
+#define ARENA_BLOCK_MOST (1 << 20)
+#define ARENA_BLOCK_SMALL (1 << 16) /* from here on the system has zeroed pages for us */
 #define ARENA_ALIGN 16
 
 typedef struct Block {
@@ -44,39 +40,12 @@ static unsigned char *block_data(Block *b)
     return (unsigned char *)(b + 1);
 }
 
-/* Whole large pages, zeroed; NULL if there are none to be had. What is not touched costs
- * address space only. */
-static void *pages_map(size_t bytes)
-{
-    unsigned char *p = mmap(NULL, bytes + ARENA_PAGE, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    size_t before = -(uintptr_t)p % ARENA_PAGE;
-    if (before != 0)
-        munmap(p, before);
-    if (before != ARENA_PAGE)
-        munmap(p + before + bytes, ARENA_PAGE - before);
-    (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* a wish */
-    return p + before;
-}
-
-static bool is_mapped(size_t size)
-{
-    return size >= ARENA_PAGE - sizeof(Block);
-}
-
 static Block *block_create(Arena *a, size_t size)
 {
-    if (size > SIZE_MAX - 3 * ARENA_PAGE)
+    if (size > SIZE_MAX - sizeof(Block))
         escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", size);
     bool is_zero = size >= ARENA_BLOCK_SMALL;
-    if (is_mapped(size)) /* all of the pages */
-        size = (sizeof(Block) + size + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE -
-               sizeof(Block);
-    Block *b = is_mapped(size) ? pages_map(sizeof(Block) + size)
-               : is_zero       ? calloc(1, sizeof(Block) + size)
-                               : malloc(sizeof(Block) + size);
+    Block *b = is_zero ? calloc(1, sizeof(Block) + size) : malloc(sizeof(Block) + size);
     if (b == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory: cannot allocate %zu bytes", size);
     *b = (Block){.size = size, .is_zero = is_zero};
@@ -104,10 +73,7 @@ static void blocks_free(Block *b)
 {
     while (b != NULL) {
         Block *next = b->next;
-        if (is_mapped(b->size))
-            munmap(b, sizeof(Block) + b->size);
-        else
-            free(b);
+        free(b);
         b = next;
     }
 }

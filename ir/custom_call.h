@@ -5,6 +5,8 @@
 
 #include "ir/module.h"
 
+bool custom_call_has_target(const Instruction *inst, const char *name);
+
 /* A mark of the partitioner or of memory placement: its result is its operand, which has the
  * same shape, up to the b() of buffers. */
 bool custom_call_is_marker(const Instruction *inst);
@@ -12,5 +14,10 @@ bool custom_call_is_marker(const Instruction *inst);
 /* The k largest elements of each row and their positions: (t[..., k], s32[..., k]) of t[..., n].
  */
 bool custom_call_is_topk(const Instruction *inst);
+
+/* PadToStatic: (t[bounds], s32[]...) of an array of dynamic size: zero beyond its sizes, and a size
+ * for each dimension. SliceToDynamic: the way back. */
+bool custom_call_is_pad_to_static(const Instruction *inst);
+bool custom_call_is_slice_to_dynamic(const Instruction *inst);
 
 #endif

@@ -78,15 +78,6 @@ static void slot_fill(Table *table, Slot *s, uint64_t hash, const void *value)
     table->count++;
 }
 
-uint64_t text_hash(const char *data, size_t length)
-{
-    if (length == 0)
-        return 0;
-    unsigned char last = (unsigned char)data[length - 1];
-    uint64_t hash = XXH3_64bits(data, length - 1);
-    return (hash + ((uint64_t)last << 56)) / 16 * 16 + last % 16;
-}
-
 /* -- text -------------------------------------------------------------------------- */
 
 typedef struct TextKey {
@@ -104,7 +95,7 @@ static bool text_same(const void *stored, const void *key)
 const char *intern_text(Intern *t, const char *data, size_t length)
 {
     TextKey key = {data, length};
-    uint64_t hash = text_hash(data, length);
+    uint64_t hash = XXH3_64bits(data, length);
     Slot *s = table_find(t, &t->texts, hash, &key, text_same);
     if (s->value == NULL)
         slot_fill(&t->texts, s, hash, arena_text(t->arena, data, length));
@@ -114,7 +105,7 @@ const char *intern_text(Intern *t, const char *data, size_t length)
 const char *intern_owned(Intern *t, const char *text, size_t length)
 {
     TextKey key = {text, length};
-    uint64_t hash = text_hash(text, length);
+    uint64_t hash = XXH3_64bits(text, length);
     Slot *s = table_find(t, &t->texts, hash, &key, text_same);
     if (s->value == NULL)
         slot_fill(&t->texts, s, hash, text);

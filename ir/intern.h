@@ -12,10 +12,6 @@
 
 typedef struct Intern Intern;
 
-/* For tables of names. Names that differ in the last character alone - and stand near each
- * other, being numbered - are neighbours in the table. */
-uint64_t text_hash(const char *data, size_t length);
-
 Intern *intern_create(Arena *a);
 Arena *intern_arena(const Intern *t);
 

@@ -1,5 +1,4 @@
-/* See names.h. Two hash tables: numbers in use by (root, number), next counter by root.
- * Neighbouring numbers, and roots that were interned one after the other, are neighbours. */
+/* See names.h. Two hash tables: numbers in use by (root, number), next counter by root. */
 #include "ir/names.h"
 
 #include <stdbool.h>
@@ -7,20 +6,20 @@
 
 typedef struct Entry {
     const char *root; /* interned; NULL: free slot */
-    uint64_t number;  /* of a counter: the next one to try */
+    uint64_t number;
+    uint64_t next; /* counters only */
 } Entry;
 
 typedef struct Set {
-    Entry *slots; /* open addressing; at most three quarters full */
+    Entry *slots;
     size_t capacity, count;
-    bool counts; /* entries are counters */
 } Set;
 
 struct Names {
     Arena *arena;
     Intern *texts;
     Set used;     /* keyed by (root, number) */
-    Set counters; /* keyed by root */
+    Set counters; /* keyed by (root, 0) */
 };
 
 Names *names_create(Arena *a, Intern *texts)
@@ -28,26 +27,22 @@ Names *names_create(Arena *a, Intern *texts)
     Names *n = ARENA_NEW(a, Names);
     n->arena = a;
     n->texts = texts;
-    n->counters.counts = true;
     return n;
 }
 
 static size_t entry_hash(const char *root, uint64_t number)
 {
-    uint64_t place = (uint64_t)(uintptr_t)root / 16;
-    uint64_t h = place / 16 * UINT64_C(0x9e3779b97f4a7c15);
-    h ^= number / 16 * UINT64_C(0xc2b2ae3d27d4eb4f);
-    return (size_t)((h ^ (h >> 29)) * 32 + (place + number) % 16 * 2);
+    uint64_t h = (uint64_t)(uintptr_t)root / 16 * UINT64_C(0x9e3779b97f4a7c15);
+    h ^= number * UINT64_C(0xc2b2ae3d27d4eb4f);
+    return (size_t)(h ^ (h >> 29));
 }
 
-/* The slot of (root, number), of root if the set is one of counters. */
-static Entry *set_slot(const Set *set, const char *root, uint64_t number)
+static Entry *set_slot(Entry *slots, size_t capacity, const char *root, uint64_t number)
 {
-    size_t at = entry_hash(root, set->counts ? 0 : number) & (set->capacity - 1);
-    Entry *slots = set->slots;
+    size_t at = entry_hash(root, number) & (capacity - 1);
     while (slots[at].root != NULL &&
-           (slots[at].root != root || (!set->counts && slots[at].number != number)))
-        at = (at + 1) & (set->capacity - 1);
+           (slots[at].root != root || slots[at].number != number))
+        at = (at + 1) & (capacity - 1);
     return &slots[at];
 }
 
@@ -55,20 +50,22 @@ static Entry *set_slot(const Set *set, const char *root, uint64_t number)
 static Entry *set_entry(Names *n, Set *set, const char *root, uint64_t number,
                         bool *is_new)
 {
-    if (set->count * 4 >= set->capacity * 3) {
-        Set old = *set;
-        set->capacity = old.capacity == 0 ? 64 : old.capacity * 2;
-        set->slots = ARENA_ARRAY(n->arena, Entry, set->capacity);
-        for (size_t i = 0; i < old.capacity; i++) {
-            Entry e = old.slots[i];
-            if (e.root != NULL)
-                *set_slot(set, e.root, e.number) = e;
+    if (set->count * 2 >= set->capacity) {
+        size_t capacity = set->capacity == 0 ? 64 : set->capacity * 2;
+        Entry *slots = ARENA_ARRAY(n->arena, Entry, capacity);
+        for (size_t i = 0; i < set->capacity; i++) {
+            const Entry *e = &set->slots[i];
+            if (e->root != NULL)
+                *set_slot(slots, capacity, e->root, e->number) = *e;
         }
+        set->slots = slots;
+        set->capacity = capacity;
     }
-    Entry *e = set_slot(set, root, number);
+    Entry *e = set_slot(set->slots, set->capacity, root, number);
     *is_new = e->root == NULL;
     if (*is_new) {
-        *e = (Entry){root, number};
+        e->root = root;
+        e->number = number;
         set->count++;
     }
     return e;
@@ -118,11 +115,11 @@ const char *names_take(Names *n, const char *wanted)
     bool is_new;
     set_entry(n, &n->used, root, number, &is_new);
     if (is_new)
-        return root_length == length ? root : intern_text(n->texts, wanted, length);
+        return intern_text(n->texts, wanted, length);
     bool first;
     Entry *counter = set_entry(n, &n->counters, root, 0, &first);
     do
-        set_entry(n, &n->used, root, counter->number++, &is_new);
+        set_entry(n, &n->used, root, counter->next++, &is_new);
     while (!is_new);
-    return numbered(n, root, root_length, counter->number - 1);
+    return numbered(n, root, root_length, counter->next - 1);
 }

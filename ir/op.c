@@ -40,6 +40,7 @@ enum {
     RANDOM = OPF_RANDOM,
     BOUNDARY = OPF_BOUNDARY,
     ACCURACY = OPF_ACCURACY,
+    SIZES = OPF_SIZES,
 };
 
 const OpInfo op_info[OP_COUNT] = {

@@ -36,6 +36,8 @@ typedef enum {
 #define OPF_RANDOM (1u << 12)    /* two equal ones may give different results */
 #define OPF_BOUNDARY (1u << 13)  /* no value crosses it by fusion or code motion */
 #define OPF_ACCURACY (1u << 14)  /* may have result_accuracy */
+#define OPF_SIZES                                                                        \
+    (1u << 15) /* has a meaning on arrays with run-time sizes, as elementwise ones have */
 
 typedef struct InferContext InferContext; /* ir/infer.h */
 typedef struct EvalCall EvalCall;         /* ir/eval/eval.h */

@@ -2,7 +2,8 @@
  *
  * A pass returns true if it changed the module. It does not print, does not fail, has no
  * options of its own (settings are in the context); bad input was stopped before, a broken
- * invariant is bug(). */
+ * invariant is bug(). What no later stage could do, either, is a "not supported" in the module's
+ * diagnostics, which ends the pipeline. */
 #ifndef GXC_PASSES_PASS_H
 #define GXC_PASSES_PASS_H
 

@@ -8,6 +8,7 @@
 
 #include "ir/bug.h"
 #include "passes/collectives/collectives.h"
+#include "passes/dynamic/dynamic.h"
 #include "passes/fusion/fusion.h"
 #include "passes/layout/layout.h"
 #include "passes/library/library.h"
@@ -18,10 +19,12 @@ enum { BY_NAME = 9 }; /* a level that nobody asks for: the pass runs when it is 
 
 /* clang-format off */
 static const Pass pipeline[] = {
+    {"dynamic-interface", pass_dynamic_interface, 0, true, LEVEL_WELL_FORMED, "the program's border is the same before any other pass, as the evaluator sees it, too"},
     {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
     {"stream-annotations", pass_stream_annotations, 0, true, LEVEL_WELL_FORMED, "what is for another stream is a call of its own before anything takes it in"},
     {"annotations",    pass_annotations,    0, true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
+    {"static-shapes",  pass_static_shapes,  0, true,  LEVEL_WELL_FORMED, "nothing below knows sizes that change; after inline, which brings them together"},
     {"block-scaled",   pass_block_scaled,   0, true,  LEVEL_WELL_FORMED, "no kernel knows these calls; before simplify, which tidies what they become"},
     {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies what they become"},
     {"inline-expanded", pass_inline,        0, true,  LEVEL_WELL_FORMED, "expansions call the computations that they were given"},
@@ -65,6 +68,9 @@ typedef struct OrderFact {
 } OrderFact;
 
 static const OrderFact order[] = {
+    {"dynamic-interface", "static-shapes", "parameters get the sizes that this hands on"},
+    {"inline", "static-shapes", "what lies in calls is looked at where it is called"},
+    {"static-shapes", "inline-expanded", "its reducers call those that were there"},
     {"inline", "expand", "what a call or a foreign fusion hides is expanded, too"},
     {"expand", "inline-expanded", "a scan becomes a loop that calls its computation"},
     {"expand", "simplify", "an expanded graph has constants to fold"},
@@ -169,6 +175,8 @@ bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
         options->current = p->name;
         bool changed = p->function(m, cx);
         arena_reset(cx->scratch);
+        if (m->diag->error_count != 0)
+            return false; /* something that is not supported */
         if (options->after != NULL)
             options->after(options->user, ++number, p->name, changed, m);
         bool level_changes =

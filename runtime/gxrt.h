@@ -119,8 +119,10 @@ typedef struct gxrt_value_info {
     int64_t alias;   /* argument: the result that may (must) be written into its
                                       buffer; result: that argument; -1 if none */
     int must_alias;  /* 1: both have to be the same buffer */
-    int64_t size_of; /* argument that carries the size of a bounded dimension:
-                                      the argument that has it, and the dimension; else -1 */
+    int64_t size_of; /* carries, as an s32, the size of a bounded dimension: the argument
+                                      (result) that has it, and the dimension; else -1. Elements
+                                      of arguments beyond the sizes are not read, those of
+                                      results are 0 */
     int64_t size_dimension;
     int donated; /* argument: 1 if a run may overwrite it though no result takes its buffer */
 } gxrt_value_info;

@@ -125,8 +125,9 @@ typedef struct PlanValue {
                               the argument whose buffer it takes; else PLAN_NONE */
     uint32_t alias_kind; /* PlanAliasKind, the same on both sides */
     uint32_t donated; /* argument: 1 if its contents may be overwritten without alias */
-    uint32_t size_of; /* argument that carries a bounded dynamic size: the argument it */
-    uint32_t size_dimension; /* belongs to and the dimension; else PLAN_NONE and 0 */
+    uint32_t
+        size_of; /* carries a bounded dynamic size: the argument (result) it belongs to */
+    uint32_t size_dimension; /* and the dimension; else PLAN_NONE and 0 */
     uint32_t reserved;
     uint64_t bytes; /* of the device buffer */
 } PlanValue;

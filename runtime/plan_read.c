@@ -311,6 +311,13 @@ static bool is_whole(const Plan *p, const PlanValue *v, uint32_t kind, uint32_t 
            s->bytes == a->bytes && a->bytes == v->bytes;
 }
 
+/* It is the size of a dimension of one of its like, or of none. */
+static bool size_agrees(const PlanValue *v, const PlanValue *values, uint32_t count)
+{
+    return v->size_of == PLAN_NONE ||
+           (v->size_of < count && v->size_dimension < values[v->size_of].rank);
+}
+
 static bool read_signature(PlanReader *r)
 {
     const Plan *p = r->p;
@@ -323,9 +330,7 @@ static bool read_signature(PlanReader *r)
             return plan_fail(
                 r, "argument %u of the plan has an alias that does not agree", i);
         }
-        if (v->size_of != PLAN_NONE &&
-            (v->size_of >= p->arguments_count ||
-             v->size_dimension >= p->arguments[v->size_of].rank)) {
+        if (!size_agrees(v, p->arguments, p->arguments_count)) {
             return plan_fail(r, "argument %u of the plan is the size of no dimension", i);
         }
     }
@@ -335,6 +340,9 @@ static bool read_signature(PlanReader *r)
         if (!alias_agrees(v, i, p->arguments, p->arguments_count)) {
             return plan_fail(r, "result %u of the plan has an alias that does not agree",
                              i);
+        }
+        if (!size_agrees(v, p->results, p->results_count)) {
+            return plan_fail(r, "result %u of the plan is the size of no dimension", i);
         }
         if (!read_shape(r, v) || !is_whole(p, v, aliased ? PLAN_ARGUMENT : PLAN_RESULT,
                                            aliased ? v->alias : i)) {

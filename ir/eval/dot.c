@@ -167,10 +167,12 @@ void eval_dot(EvalCall *call)
     view_make(call, &l, x->shape->dtype, x->data, x->shape);
     view_make(call, &r, y->shape->dtype, y->data, y->shape);
     Ints sum = inst_ints(call->inst, ATTR_LHS_CONTRACTING_DIMS);
-    for (uint32_t i = 0; i < sum.count && x->sizes != NULL; i++) {
-        view_narrow(&l, sum.data[i], 0, x->sizes[sum.data[i]]);
-        view_narrow(&r, inst_ints(call->inst, ATTR_RHS_CONTRACTING_DIMS).data[i], 0,
-                    x->sizes[sum.data[i]]);
+    Ints other = inst_ints(call->inst, ATTR_RHS_CONTRACTING_DIMS);
+    for (uint32_t i = 0; i < sum.count && (x->sizes || y->sizes); i++) {
+        int64_t a = value_size(x, (uint32_t)sum.data[i]),
+                b = value_size(y, (uint32_t)other.data[i]);
+        view_narrow(&l, sum.data[i], 0, a < b ? a : b);
+        view_narrow(&r, other.data[i], 0, a < b ? a : b);
     }
     dot_views(call, &l, &r);
     dot_sizes(call);

@@ -48,53 +48,122 @@ static uint32_t free_dimension(EvalCall *call)
     return found;
 }
 
-void dynamic_reshape(EvalCall *call)
+/* The elements that are there, in row-major order, to the places that are there. */
+static void copy_packed(EvalCall *call, const Value *x, Value *v)
+{
+    int64_t from[EVAL_RANK_MAX], to[EVAL_RANK_MAX], total = 1;
+    int64_t strides[EVAL_RANK_MAX], dense[EVAL_RANK_MAX];
+    size_t size = value_element_bytes(x);
+    for (uint32_t d = 0; d < x->shape->rank; d++)
+        total *= from[d] = value_size(x, d);
+    for (uint32_t d = 0; d < v->shape->rank; d++)
+        to[d] = value_size(v, d);
+    void *packed = eval_temp(call, (size_t)total, size);
+    strides_row_major(x->shape->rank, x->shape->dims, strides);
+    strides_row_major(x->shape->rank, from, dense);
+    strided_copy(size, x->shape->rank, from, packed, dense, x->data, strides);
+    strides_row_major(v->shape->rank, v->shape->dims, strides);
+    strides_row_major(v->shape->rank, to, dense);
+    strided_copy(size, v->shape->rank, to, v->data, strides, packed, dense);
+}
+
+static int64_t present_count(const Value *v)
+{
+    int64_t total = 1;
+    for (uint32_t d = 0; d < v->shape->rank; d++)
+        total *= value_size(v, d);
+    return total;
+}
+
+static Value *reshape_result(EvalCall *call)
 {
     const Value *x = call->operands[0];
     Value *v = value_zero(&call->eval->heap, call->inst->shape);
     call->result = v;
     if (x->shape->rank > EVAL_RANK_MAX || v->shape->rank > EVAL_RANK_MAX)
         eval_unsupported(call, "arrays of more than %d dimensions", EVAL_RANK_MAX);
+    return v;
+}
+
+void dynamic_reshape(EvalCall *call)
+{
+    const Value *x = call->operands[0];
+    Value *v = reshape_result(call);
     if (keep_sizes(x, v)) {
         memcpy(v->data, x->data, v->bytes);
         return;
     }
     uint32_t free = free_dimension(call);
-    int64_t total = 1, others = 1;
-    for (uint32_t d = 0; d < x->shape->rank; d++)
-        total *= x->sizes[d];
+    int64_t total = present_count(x), others = 1;
     for (uint32_t d = 0; d < v->shape->rank; d++)
         others *= d == free ? 1 : v->shape->dims[d];
     if (others == 0 || total % others != 0 || total / others > v->shape->dims[free])
         eval_fail(call, "%lld elements do not fit the result", (long long)total);
     for (uint32_t d = 0; d < v->shape->rank; d++)
         value_set_size(v, d, d == free ? total / others : v->shape->dims[d]);
-    if (v->sizes == NULL || total == 0)
-        return;
-    int64_t strides[EVAL_RANK_MAX], dense[EVAL_RANK_MAX];
-    size_t size = value_element_bytes(x);
-    void *packed = eval_temp(call, (size_t)total, size);
-    strides_row_major(x->shape->rank, x->shape->dims, strides);
-    strides_row_major(x->shape->rank, x->sizes, dense);
-    strided_copy(size, x->shape->rank, x->sizes, packed, dense, x->data, strides);
-    strides_row_major(v->shape->rank, v->shape->dims, strides);
-    strides_row_major(v->shape->rank, v->sizes, dense);
-    strided_copy(size, v->shape->rank, v->sizes, v->data, strides, packed, dense);
+    copy_packed(call, x, v);
 }
 
 void eval_dynamic_reshape(EvalCall *call)
 {
+    Value *v = reshape_result(call);
+    for (uint32_t i = 1; i < call->inst->operand_count; i++) {
+        int64_t size = value_int(call->operands[i], 0);
+        if (size < 0 || size > v->shape->dims[i - 1])
+            eval_fail(call, "size %lld of dimension %u is not between 0 and %lld",
+                      (long long)size, i - 1, (long long)v->shape->dims[i - 1]);
+        value_set_size(v, i - 1, size);
+    }
+    if (present_count(v) != present_count(call->operands[0]))
+        eval_fail(call, "%lld elements become %lld",
+                  (long long)present_count(call->operands[0]),
+                  (long long)present_count(v));
+    copy_packed(call, call->operands[0], v);
+}
+
+void dynamic_fill(const Value *x, const void *fill, void *out)
+{
+    int64_t strides[EVAL_RANK_MAX];
+    strides_row_major(x->shape->rank, x->shape->dims, strides);
+    strided_fill(value_element_bytes(x), out, fill, x->count);
+    strided_copy(value_element_bytes(x), x->shape->rank, x->sizes, out, strides, x->data,
+                 strides);
+}
+
+void pad_to_static(EvalCall *call)
+{
     const Value *x = call->operands[0];
-    if (x->sizes != NULL)
-        eval_unsupported(call, "an operand with dynamic dimensions");
-    int64_t elements = 1;
-    for (uint32_t i = 1; i < call->inst->operand_count; i++)
-        elements *= value_int(call->operands[i], 0);
-    if (elements != x->count)
-        eval_unsupported(call, "sizes whose product is not the operand's element count");
-    Value *v = call->result = eval_reinterpret(call, 0, call->inst->shape);
-    for (uint32_t i = 1; i < call->inst->operand_count; i++)
-        value_set_size(v, i - 1, value_int(call->operands[i], 0));
+    Value *v = eval_result(call), *array = v->elements[0];
+    uint32_t rank = x->shape->rank;
+    if (rank > EVAL_RANK_MAX)
+        eval_unsupported(call, "arrays of more than %d dimensions", EVAL_RANK_MAX);
+    int64_t sizes[EVAL_RANK_MAX], strides[EVAL_RANK_MAX];
+    strides_row_major(rank, x->shape->dims, strides);
+    for (uint32_t d = 0; d < rank; d++) {
+        sizes[d] = value_size(x, d);
+        number_set_int(v->elements[d + 1]->shape->dtype, v->elements[d + 1]->data,
+                       sizes[d]);
+    }
+    memset(array->data, 0, array->bytes);
+    strided_copy(value_element_bytes(x), rank, sizes, array->data, strides, x->data,
+                 strides);
+}
+
+void slice_to_dynamic(EvalCall *call)
+{
+    const Value *x = call->operands[0];
+    Value *v = eval_result(call);
+    if (call->inst->operand_count != x->shape->rank + 1 || v->count != x->count)
+        eval_unsupported(call,
+                         "another form than an array and a size for each dimension");
+    memcpy(v->data, x->data, v->bytes);
+    for (uint32_t d = 0; d < x->shape->rank; d++) {
+        int64_t size = value_int(call->operands[d + 1], 0);
+        if (size < 0 || size > x->shape->dims[d])
+            eval_fail(call, "size %lld of dimension %u is not between 0 and %lld",
+                      (long long)size, d, (long long)x->shape->dims[d]);
+        value_set_size(v, d, size);
+    }
 }
 
 void eval_set_dimension_size(EvalCall *call)

@@ -178,6 +178,17 @@ static void count_step(EvalCall *call)
     eval->steps++;
 }
 
+/* An operation that knows nothing of run-time sizes would read what is not there. */
+static void check_sizes(const EvalCall *call)
+{
+    for (uint32_t i = 0; i < call->inst->operand_count; i++) {
+        const Value *x = call->operands[i];
+        if (x->sizes != NULL &&
+            memcmp(x->sizes, x->shape->dims, x->shape->rank * sizeof *x->sizes) != 0)
+            eval_unsupported(call, "an operand of dynamic size");
+    }
+}
+
 /* Runs one phase of the top frame's next instruction. False: it waits. */
 static bool device_step_once(Eval *eval, Device *device, Value **operands)
 {
@@ -200,6 +211,8 @@ static bool device_step_once(Eval *eval, Device *device, Value **operands)
     EvalFn *fn = op_info[inst->op].eval;
     if (fn == NULL)
         eval_unsupported(&call, "the evaluator does not know this operation");
+    if (!op_is(inst->op, OPF_SIZES | OPF_ELEMENTWISE))
+        check_sizes(&call);
     struct Temp *mark = value_heap_mark(&eval->heap);
     fn(&call);
     value_heap_release(&eval->heap, mark);

@@ -1,9 +1,9 @@
 /* map, scan, custom-call: opcodes that come down to a called computation, or to nothing. */
-
 #include "ir/custom_call.h"
 #include "ir/eval/apply.h"
 #include "ir/eval/block_scaled.h"
 #include "ir/eval/call.h"
+#include "ir/eval/dynamic.h"
 #include "ir/eval/strided.h"
 #include "ir/eval/topk.h"
 
@@ -115,6 +115,14 @@ void eval_custom_call(EvalCall *call)
     if (custom_call_is_topk(inst)) {
         Value *v = eval_result(call);
         topk_rows(call, call->operands[0], true, v->elements[0], v->elements[1]);
+        return;
+    }
+    if (custom_call_is_pad_to_static(inst)) {
+        pad_to_static(call);
+        return;
+    }
+    if (custom_call_is_slice_to_dynamic(inst)) {
+        slice_to_dynamic(call);
         return;
     }
     if (custom_call_is_marker(inst)) {

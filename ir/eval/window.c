@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/eval/dynamic.h"
 #include "ir/eval/fold.h"
 #include "ir/eval/strided.h"
 
@@ -179,6 +180,33 @@ static void run_places(Windows *w)
     } while (index_next(s->rank, s->sizes, place));
 }
 
+/* Windows that begin within the sizes and end within the padding behind them. */
+static void window_result_sizes(EvalCall *call, const Slide *s, Value *v)
+{
+    const Value *x = call->operands[0];
+    for (uint32_t d = 0; x->sizes != NULL && d < s->rank; d++) {
+        const WindowDim *w = &s->dims[d];
+        int64_t n = x->sizes[d] > 0 ? (x->sizes[d] - 1) * w->base_dilation + 1 : 0;
+        int64_t span = (w->size - 1) * w->window_dilation + 1;
+        n += w->pad_low + w->pad_high;
+        if (x->sizes[d] != x->shape->dims[d])
+            value_set_size(v, d, n < span ? 0 : (n - span) / w->stride + 1);
+    }
+}
+
+/* Beyond the sizes lies what the reduction starts from. */
+static const void *window_input(EvalCall *call, uint32_t i, uint32_t count)
+{
+    const Value *in = call->operands[i], *init = call->operands[count + i];
+    if (in->sizes == NULL)
+        return in->data;
+    void *fill = eval_temp(call, 1, value_element_bytes(in));
+    number_convert(in->shape->dtype, fill, init->shape->dtype, init->data, 1);
+    void *filled = eval_temp(call, (size_t)in->count, value_element_bytes(in));
+    dynamic_fill(in, fill, filled);
+    return filled;
+}
+
 void eval_reduce_window(EvalCall *call)
 {
     const Instruction *inst = call->inst;
@@ -198,7 +226,8 @@ void eval_reduce_window(EvalCall *call)
     for (uint32_t i = 0; i < w->count; i++) {
         const Value *in = call->operands[i], *init = call->operands[w->count + i];
         size_t size = dtype_info[w->fold.types[i]].storage;
-        w->x[i] = fold_input(&w->fold, i, in->shape->dtype, in->data, (size_t)in->count);
+        w->x[i] = fold_input(&w->fold, i, in->shape->dtype,
+                             window_input(call, i, w->count), (size_t)in->count);
         w->acc[i] = eval_temp(call, n, size);
         w->some[i] = eval_temp(call, n, size);
         w->next[i] = w->row[i] = eval_temp(call, n, size);
@@ -212,9 +241,11 @@ void eval_reduce_window(EvalCall *call)
         run_along(w, running, forward);
     else
         run_places(w);
-    for (uint32_t i = 0; i < w->count; i++)
+    for (uint32_t i = 0; i < w->count; i++) {
         fold_output(&w->fold, i, results[i]->shape->dtype, results[i]->data, w->acc[i],
                     n);
+        window_result_sizes(call, &w->slide, results[i]);
+    }
 }
 
 /* -- select-and-scatter ----------------------------------------------------------------- */
