@@ -96,7 +96,8 @@ void pipeline_renew_loop(PipelineLoop *p, Instruction *init, bool without_first)
         both[i]->parameters[0]->shape = init->shape;
         forget_shape_facts(both[i]->parameters[0]);
     }
-    step_shift_validation(p->loop.body, without_first, p->trips - 1);
+    step_set_validation(p->loop.body->instructions, p->loop.body->instruction_count,
+                        without_first, 1, p->trips - 1);
     p->loop.inst = made;
 }
 

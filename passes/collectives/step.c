@@ -110,6 +110,23 @@ static void set_group(const StepCopy *c, Instruction *inst)
         arena_printf(a, "%lld%s", (long long)(c->group_base + number), rest));
 }
 
+/* Channels of transfers of this copy lie in a range of their own: number + transfer_base. */
+static void choose_transfers(StepCopy *c, Instruction *const *list, uint32_t count)
+{
+    int64_t least = INT64_MAX, most = -1;
+    for (uint32_t i = 0; c->renews_transfers && i < count; i++) {
+        if (!is_transfer(list[i]))
+            continue;
+        int64_t channel = inst_int(list[i], ATTR_CHANNEL_ID, 0);
+        least = channel < least ? channel : least;
+        most = channel > most ? channel : most;
+    }
+    if (most < 0)
+        return;
+    c->transfer_base = c->ids->channel - least;
+    c->ids->channel += most - least + 1;
+}
+
 /* Groups of this copy lie in a range of their own: number + group_base. */
 static void choose_groups(StepCopy *c, Instruction *const *list, uint32_t count)
 {
@@ -127,8 +144,8 @@ static void choose_groups(StepCopy *c, Instruction *const *list, uint32_t count)
     c->ids->group += most - least + 1;
 }
 
-/* {{first,last},...} -> the intervals that `change` makes of them; {1,0} is an empty one. */
-static void map_intervals(Instruction *inst, int64_t first, int64_t last)
+/* {{from,to},...} -> the i < trips for which first + i * stride is in them; {1,0} is none. */
+static void map_intervals(Instruction *inst, int64_t first, int64_t stride, int64_t trips)
 {
     const char *text =
         inst->attr_count != 0 ? inst_frontend_attribute(inst, validation_key) : NULL;
@@ -149,8 +166,9 @@ static void map_intervals(Instruction *inst, int64_t first, int64_t last)
         if (n < 2)
             continue;
         n = 0;
-        int64_t from = (pair[0] > first ? pair[0] : first) - first;
-        int64_t to = (pair[1] < last ? pair[1] : last) - first;
+        int64_t from = pair[0] > first ? (pair[0] - first + stride - 1) / stride : 0;
+        int64_t to = pair[1] >= first ? (pair[1] - first) / stride : -1;
+        to = to < trips ? to : trips - 1;
         text_printf(&t, "%s{%lld,%lld}", t.length == 0 ? "{" : ",",
                     (long long)(from <= to ? from : 1), (long long)(from <= to ? to : 0));
     }
@@ -158,11 +176,12 @@ static void map_intervals(Instruction *inst, int64_t first, int64_t last)
     inst_set_frontend_attribute(inst, validation_key, t.data);
 }
 
-void step_shift_validation(const Computation *body, int64_t dropped, int64_t trips)
+void step_set_validation(Instruction *const *list, uint32_t count, int64_t first,
+                         int64_t stride, int64_t trips)
 {
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        if (body->instructions[i] != NULL)
-            map_intervals(body->instructions[i], dropped, dropped + trips - 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i] != NULL)
+            map_intervals(list[i], first, stride, trips);
     }
 }
 
@@ -211,6 +230,7 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
     Arena *scratch = arena_scratch();
     bool *is_new = ARENA_ARRAY(scratch, bool, (size_t)count + 1);
     choose_groups(c, list, count);
+    choose_transfers(c, list, count);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *from = list[i];
         if (c->made[from->id] != NULL)
@@ -223,8 +243,11 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
             computation_add_like(c->to, from, from->shape, from->operand_count, operands);
         own_called(to, c->ids);
         set_group(c, to);
+        if (c->renews_transfers && is_transfer(to))
+            inst_set_int(to, ATTR_CHANNEL_ID,
+                         inst_int(to, ATTR_CHANNEL_ID, 0) + c->transfer_base);
         if (c->step >= 0)
-            map_intervals(to, c->step, c->step);
+            map_intervals(to, c->step, 1, 1);
         c->made[from->id] = to;
         is_new[i] = true;
     }

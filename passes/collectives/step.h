@@ -22,8 +22,10 @@ typedef struct StepCopy {
         *made; /* by id in `from`: what it is in `to`; what is set is not copied */
     FreshIds *ids;
     StepGroups groups;
-    int64_t group_base; /* set by step_copy */
-    int64_t step;       /* which step it is; -1: no single one */
+    bool
+        renews_transfers; /* sends and receives get channels of their own, too, pair by pair */
+    int64_t step;         /* which step it is; -1: no single one */
+    int64_t group_base, transfer_base; /* set by step_copy */
 } StepCopy;
 
 /* Copies the instructions, in this order, that have nothing in `made` yet, and sets it. The
@@ -38,9 +40,10 @@ void step_order_before(const StepCopy *c, Instruction *const *list, uint32_t cou
 void step_order_behind(const StepCopy *c, Instruction *const *list, uint32_t count,
                        Instruction *loop);
 
-/* The intervals of steps in which transfers happen, after `dropped` first steps of a loop were
- * taken away; the loop has `trips` left. */
-void step_shift_validation(const Computation *body, int64_t dropped, int64_t trips);
+/* The intervals of steps in which transfers happen: step i of the new loop is step
+ * first + i * stride of the old one, for i < trips. */
+void step_set_validation(Instruction *const *list, uint32_t count, int64_t first,
+                         int64_t stride, int64_t trips);
 
 /* The body may be written out once more: what has an effect there happens as often, and in the
  * same order. effects: by Computation.id, those with effects; others count as if they had. */

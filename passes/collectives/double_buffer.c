@@ -1,0 +1,175 @@
+/* Double buffering: a loop with collectives does two steps at a time.
+ *
+ *   while n = 5: body (p) { x = all-reduce(p#1)  ROOT (p#0 + 1, x) }
+ *   ->  x0 = all-reduce(init#1)                              the first step, as 5 is odd
+ *       while n = 2: body (p) { x = all-reduce(p#1)  y = all-reduce(x)  ROOT (p#0 + 2, y) }
+ *
+ * What a step gives to the next needs no copy between the two halves, and what the second half
+ * sends may go while the first computes. Where _xla_loop_unroll_strategy says "full", all steps
+ * are in one; "double-buffer" asks for it in loops without collectives, too.
+ *
+ * Needs: trip counts; before pairs are made. Keeps: values, control edges within a step. Breaks:
+ * nothing; computations stay with one caller. Ends: each loop is visited once. */
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "ir/analysis/loop.h"
+#include "passes/collectives/collectives.h"
+#include "passes/collectives/step.h"
+#include "passes/settings.h"
+#include "passes/simplify/simplify.h"
+
+/* How many steps are to be one; 1: the loop stays. */
+static int64_t wanted_factor(const Loop *loop, const PassContext *cx, int64_t trips)
+{
+    int64_t mode = cx->settings->double_buffer_loops;
+    const char *strategy =
+        inst_frontend_attribute(loop->inst, "_xla_loop_unroll_strategy");
+    bool full = strategy != NULL && strcmp(strategy, "full") == 0;
+    bool twice = strategy != NULL && strcmp(strategy, "double-buffer") == 0;
+    if (mode == MODE_OFF || trips < 2)
+        return 1;
+    if (strategy == NULL &&
+        (mode == MODE_ON || (mode == MODE_DEFAULT && cx->opt_level >= 2))) {
+        for (uint32_t i = 0; i < loop->body->instruction_count && !twice; i++)
+            twice = loop->body->instructions[i] != NULL &&
+                    op_is(loop->body->instructions[i]->op, OPF_COLLECTIVE);
+    }
+    int64_t factor = full ? trips : twice ? 2 : 1;
+    int64_t most = cx->settings->double_buffer_max_instructions;
+    return factor <= most / loop->body->instruction_count ? factor : 1;
+}
+
+/* A step over `values` of the elements, in `to`; those become what it gives. */
+static void add_step(StepCopy *copy, const Loop *loop, Instruction *const *list,
+                     uint32_t count, Instruction **values, Arena *scratch)
+{
+    uint32_t n = 0;
+    Instruction *const *root = list[count - 1]->operands;
+    Instruction **part = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    copy->made =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)loop->body->instruction_count + 1);
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        int64_t element = loop_element(loop->body, list[i]);
+        if (element >= 0)
+            copy->made[list[i]->id] = values[element];
+        else if (list[i]->op != OP_PARAMETER)
+            part[n++] = list[i];
+    }
+    step_copy(copy, part, n);
+    for (uint32_t i = 0; i < loop->count; i++)
+        values[i] = copy->made[root[i]->id];
+}
+
+/* The first step, before the loop. */
+static void peel(const Loop *loop, Instruction *const *list, uint32_t count,
+                 FreshIds *ids, Arena *scratch)
+{
+    Instruction **values =
+        arena_copy(scratch, loop->init->operands, loop->count * sizeof *values);
+    StepCopy copy = {.from = loop->body,
+                     .to = loop->inst->parent,
+                     .ids = ids,
+                     .renews_transfers = true,
+                     .step = 0};
+    add_step(&copy, loop, list, count, values, scratch);
+    loop->inst->operands[0] = computation_add(
+        loop->inst->parent, OP_TUPLE, loop->init->shape, loop->count, values, NULL);
+}
+
+static void repeat_body(const Loop *loop, Instruction *const *list, uint32_t count,
+                        int64_t first, int64_t factor, int64_t trips, FreshIds *ids,
+                        Arena *scratch)
+{
+    Instruction *root = loop->body->root;
+    Instruction **values =
+        arena_copy(scratch, root->operands, loop->count * sizeof *values);
+    for (int64_t k = 1; k < factor; k++) {
+        StepCopy copy = {.from = loop->body,
+                         .to = loop->body,
+                         .ids = ids,
+                         .renews_transfers = true,
+                         .step = -1};
+        uint32_t before = loop->body->instruction_count;
+        add_step(&copy, loop, list, count, values, scratch);
+        step_set_validation(loop->body->instructions + before,
+                            loop->body->instruction_count - before, first + k, factor,
+                            trips);
+    }
+    step_set_validation(list, count, first, factor, trips);
+    root->operands =
+        arena_copy(loop->body->module->arena, values, loop->count * sizeof *values);
+    computation_sort(loop->body);
+}
+
+static void set_trips(const Loop *loop, const Induction *v, int64_t first, int64_t factor,
+                      int64_t trips)
+{
+    if (v->trips >= 0) {
+        Induction new = {.index = v->index,
+                         .init = v->init + first * v->step,
+                         .step = v->step * factor,
+                         .trips = trips};
+        loop_set_induction(loop->inst, &new);
+    } else {
+        loop_set_known_trip_count(loop->inst, trips);
+    }
+}
+
+static bool visit_loop(Loop *loop, PassContext *cx, const Effects *effects, FreshIds *ids)
+{
+    Induction v;
+    if (!loop_induction(loop, &v))
+        v.trips = -1;
+    int64_t trips = v.trips >= 0 ? v.trips : loop_known_trip_count(loop->inst);
+    int64_t factor = wanted_factor(loop, cx, trips);
+    if (factor < 2 || effects->of[loop->condition->id] ||
+        !step_may_copy(loop->body, effects->of, effects->count))
+        return false;
+    uint32_t count;
+    Instruction **order = computation_post_order(loop->body, cx->scratch, &count);
+    Instruction **list = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] != loop->body->root)
+            list[n++] = order[i];
+    }
+    list[n++] = loop->body->root;
+    int64_t first = trips % factor;
+    if (first != 0)
+        peel(loop, list, n, ids, cx->scratch);
+    repeat_body(loop, list, n, first, factor, trips / factor, ids, cx->scratch);
+    set_trips(loop, &v, first, factor, trips / factor);
+    cx->counts.loops_double_buffered++;
+    cx->counts.steps_peeled += (uint64_t)first;
+    return true;
+}
+
+bool pass_double_buffer(Module *m, PassContext *cx)
+{
+    if (m->config.is_scheduled)
+        return false;
+    FreshIds ids = fresh_ids(m);
+    const uint32_t *calls = module_call_counts(m, cx->scratch);
+    const Effects *effects = simplify_effects(m, cx->scratch);
+    bool changed = false;
+    for (uint32_t c = 0; c < effects->count; c++) {
+        Computation *comp = m->computations[c];
+        uint32_t count = comp == NULL ? 0 : comp->instruction_count;
+        bool here = false;
+        for (uint32_t i = 0; i < count; i++) {
+            Instruction *inst = comp->instructions[i];
+            Loop loop;
+            if (inst != NULL && inst->op == OP_WHILE && loop_analyse(inst, &loop) &&
+                loop.body->id < effects->count && calls[loop.body->id] == 1 &&
+                calls[loop.condition->id] == 1)
+                here |= visit_loop(&loop, cx, effects, &ids);
+        }
+        if (here)
+            computation_sort(comp);
+        changed |= here;
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
