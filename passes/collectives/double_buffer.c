@@ -5,8 +5,9 @@
  *       while n = 2: body (p) { x = all-reduce(p#1)  y = all-reduce(x)  ROOT (p#0 + 2, y) }
  *
  * What a step gives to the next needs no copy between the two halves, and what the second half
- * sends may go while the first computes. Where _xla_loop_unroll_strategy says "full", all steps
- * are in one; "double-buffer" asks for it in loops without collectives, too.
+ * sends may go while the first computes. Where _xla_loop_unroll_strategy says "full", or two or
+ * three steps are all, no loop is left; "double-buffer" asks for it in loops without collectives,
+ * too.
  *
  * Needs: trip counts; before pairs are made. Keeps: values, control edges within a step. Breaks:
  * nothing; computations stay with one caller. Ends: each loop is visited once. */
@@ -116,7 +117,41 @@ static void set_trips(const Loop *loop, const Induction *v, int64_t first, int64
     }
 }
 
-static bool visit_loop(Loop *loop, PassContext *cx, const Effects *effects, FreshIds *ids)
+/* All steps in the caller: the values behind the last. */
+static Instruction **write_out(const Loop *loop, Instruction *const *list, uint32_t count,
+                               int64_t trips, FreshIds *ids, Arena *scratch)
+{
+    Instruction **values =
+        arena_copy(scratch, loop->init->operands, loop->count * sizeof *values);
+    for (int64_t k = 0; k < trips; k++) {
+        StepCopy copy = {.from = loop->body,
+                         .to = loop->inst->parent,
+                         .ids = ids,
+                         .renews_transfers = true,
+                         .step = k};
+        add_step(&copy, loop, list, count, values, scratch);
+    }
+    return values;
+}
+
+/* Instructions with operands first, the root last. */
+static Instruction **list_body(const Computation *body, Arena *scratch, uint32_t *out)
+{
+    uint32_t count, n = 0;
+    Instruction **order = computation_post_order(body, scratch, &count);
+    Instruction **list = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] != body->root)
+            list[n++] = order[i];
+    }
+    list[n++] = body->root;
+    *out = n;
+    return list;
+}
+
+/* out_values: set if no loop is left. */
+static bool visit_loop(Loop *loop, PassContext *cx, const Effects *effects, FreshIds *ids,
+                       Instruction ***out_values)
 {
     Induction v;
     if (!loop_induction(loop, &v))
@@ -126,23 +161,47 @@ static bool visit_loop(Loop *loop, PassContext *cx, const Effects *effects, Fres
     if (factor < 2 || effects->of[loop->condition->id] ||
         !step_may_copy(loop->body, effects->of, effects->count))
         return false;
-    uint32_t count;
-    Instruction **order = computation_post_order(loop->body, cx->scratch, &count);
-    Instruction **list = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (order[i] != loop->body->root)
-            list[n++] = order[i];
-    }
-    list[n++] = loop->body->root;
+    uint32_t n;
+    Instruction **list = list_body(loop->body, cx->scratch, &n);
     int64_t first = trips % factor;
+    cx->counts.loops_double_buffered++;
+    cx->counts.steps_peeled += (uint64_t)first;
+    if (trips / factor == 1) {
+        *out_values = write_out(loop, list, n, trips, ids, cx->scratch);
+        return true;
+    }
     if (first != 0)
         peel(loop, list, n, ids, cx->scratch);
     repeat_body(loop, list, n, first, factor, trips / factor, ids, cx->scratch);
     set_trips(loop, &v, first, factor, trips / factor);
-    cx->counts.loops_double_buffered++;
-    cx->counts.steps_peeled += (uint64_t)first;
     return true;
+}
+
+static bool visit_computation(Computation *comp, PassContext *cx, const Effects *effects,
+                              const uint32_t *calls, FreshIds *ids)
+{
+    uint32_t count = comp->instruction_count;
+    Instruction ***values = NULL;
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i], **out = NULL;
+        Loop loop;
+        if (inst == NULL || inst->op != OP_WHILE || !loop_analyse(inst, &loop) ||
+            loop.body->id >= effects->count || calls[loop.body->id] != 1 ||
+            calls[loop.condition->id] != 1 || !visit_loop(&loop, cx, effects, ids, &out))
+            continue;
+        changed = true;
+        if (out == NULL)
+            continue;
+        if (values == NULL)
+            values = ARENA_ARRAY(cx->scratch, Instruction **, (size_t)count + 1);
+        values[i] = out;
+    }
+    if (values != NULL)
+        step_replace_loops(comp, values, count, cx->scratch);
+    else if (changed)
+        computation_sort(comp);
+    return changed;
 }
 
 bool pass_double_buffer(Module *m, PassContext *cx)
@@ -155,21 +214,11 @@ bool pass_double_buffer(Module *m, PassContext *cx)
     bool changed = false;
     for (uint32_t c = 0; c < effects->count; c++) {
         Computation *comp = m->computations[c];
-        uint32_t count = comp == NULL ? 0 : comp->instruction_count;
-        bool here = false;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            Loop loop;
-            if (inst != NULL && inst->op == OP_WHILE && loop_analyse(inst, &loop) &&
-                loop.body->id < effects->count && calls[loop.body->id] == 1 &&
-                calls[loop.condition->id] == 1)
-                here |= visit_loop(&loop, cx, effects, &ids);
-        }
-        if (here)
-            computation_sort(comp);
-        changed |= here;
+        changed |= comp != NULL && visit_computation(comp, cx, effects, calls, &ids);
     }
-    if (changed)
-        module_sort(m);
-    return changed;
+    if (!changed)
+        return false;
+    module_sort(m);
+    module_remove_dead_computations(m);
+    return true;
 }

@@ -191,37 +191,6 @@ static bool visit_loop(PipelineLoop *p, const Effects *effects, PipelineFn *kind
     return kind(p);
 }
 
-/* All reads of the old loops become the new values; who wants a whole result gets a tuple. */
-static void replace_loops(Computation *caller, Instruction ***values, uint32_t count,
-                          Arena *scratch)
-{
-    Instruction **tuples = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *old = values[i] != NULL ? caller->instructions[i] : NULL;
-        if (old != NULL)
-            tuples[i] = computation_add(caller, OP_TUPLE, old->shape, old->shape->rank,
-                                        values[i], NULL);
-    }
-    Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)caller->instruction_count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *inst = caller->instructions[i];
-        if (inst == NULL)
-            continue;
-        if (values[i] != NULL)
-            forward[i] = tuples[i];
-        else if (inst->op == OP_GET_TUPLE_ELEMENT && inst->operands[0]->id < count &&
-                 values[inst->operands[0]->id] != NULL)
-            forward[i] = values[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)];
-    }
-    computation_replace(caller, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(caller, caller->instructions[i]);
-    }
-    computation_sort(caller);
-}
-
 static bool visit_computation(Computation *comp, PassContext *cx, FreshIds *ids,
                               const Effects *effects, const uint32_t *calls,
                               PipelineFn *kind)
@@ -245,7 +214,7 @@ static bool visit_computation(Computation *comp, PassContext *cx, FreshIds *ids,
         values[i] = p.values;
     }
     if (values != NULL)
-        replace_loops(comp, values, count, cx->scratch);
+        step_replace_loops(comp, values, count, cx->scratch);
     return values != NULL;
 }
 

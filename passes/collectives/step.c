@@ -278,3 +278,33 @@ const Shape *shape_append(Module *m, const Shape *tuple, Instruction *const *val
         shapes[tuple->rank + i] = values[i]->shape;
     return shape_tuple(m->intern, tuple->rank + count, shapes);
 }
+
+void step_replace_loops(Computation *caller, Instruction **const *values, uint32_t count,
+                        Arena *scratch)
+{
+    Instruction **tuples = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *old = values[i] != NULL ? caller->instructions[i] : NULL;
+        if (old != NULL)
+            tuples[i] = computation_add(caller, OP_TUPLE, old->shape, old->shape->rank,
+                                        values[i], NULL);
+    }
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)caller->instruction_count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = caller->instructions[i];
+        if (inst == NULL)
+            continue;
+        if (values[i] != NULL)
+            forward[i] = tuples[i];
+        else if (inst->op == OP_GET_TUPLE_ELEMENT && inst->operands[0]->id < count &&
+                 values[inst->operands[0]->id] != NULL)
+            forward[i] = values[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)];
+    }
+    computation_replace(caller, forward);
+    for (uint32_t i = 0; i < count; i++) {
+        if (forward[i] != NULL)
+            computation_remove(caller, caller->instructions[i]);
+    }
+    computation_sort(caller);
+}

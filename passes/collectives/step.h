@@ -49,6 +49,11 @@ void step_set_validation(Instruction *const *list, uint32_t count, int64_t first
  * same order. effects: by Computation.id, those with effects; others count as if they had. */
 bool step_may_copy(const Computation *body, const bool *effects, uint32_t effect_count);
 
+/* values[id], for the first `count` instructions of the caller: NULL, or what each element of the
+ * loop with that id becomes; who wants a whole result gets a tuple. Removes those loops. */
+void step_replace_loops(Computation *caller, Instruction **const *values, uint32_t count,
+                        Arena *scratch);
+
 Instruction *step_element(Instruction *tuple, uint32_t i);
 
 /* The tuple shape with further elements at its end. */
