@@ -235,6 +235,14 @@ static uint64_t shape_hash(const Shape *s)
     return hash_ints(h, s->dims, s->rank);
 }
 
+static const size_t *count_leaves(Arena *a, const Shape *tuple)
+{
+    size_t *first = ARENA_ARRAY(a, size_t, (size_t)tuple->rank + 1);
+    for (uint32_t i = 0; i < tuple->rank; i++)
+        first[i + 1] = first[i] + shape_leaf_count(tuple->elements[i]);
+    return first;
+}
+
 const Shape *intern_shape(Intern *t, const Shape *shape)
 {
     Shape key = *shape;
@@ -251,6 +259,7 @@ const Shape *intern_shape(Intern *t, const Shape *shape)
         return s->value;
     Arena *a = t->arena;
     Shape *copy = arena_copy(a, &key, sizeof key);
+    copy->first_leaf = key.dtype == DT_TUPLE ? count_leaves(a, &key) : NULL;
     if (key.elements != NULL)
         copy->elements = arena_copy(a, key.elements, key.rank * sizeof *key.elements);
     else

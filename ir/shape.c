@@ -183,28 +183,29 @@ int64_t shape_bytes(const Shape *s)
 
 size_t shape_leaf_count(const Shape *s)
 {
-    if (!shape_is_tuple(s))
-        return 1;
-    size_t n = 0;
-    for (uint32_t i = 0; i < s->rank; i++)
-        n += shape_leaf_count(s->elements[i]);
-    return n;
+    return shape_is_tuple(s) ? s->first_leaf[s->rank] : 1;
+}
+
+uint32_t shape_leaf_element(const Shape *tuple, size_t leaf, size_t *out_leaf)
+{
+    uint32_t low = 0, high = tuple->rank; /* the first leaf of `low` is not behind it */
+    if (leaf >= tuple->first_leaf[tuple->rank])
+        bug("shape_leaf_element: no such leaf");
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (tuple->first_leaf[middle] <= leaf)
+            low = middle;
+        else
+            high = middle;
+    }
+    *out_leaf = leaf - tuple->first_leaf[low];
+    return low;
 }
 
 const Shape *shape_leaf(const Shape *s, size_t leaf)
 {
-    while (shape_is_tuple(s)) {
-        uint32_t i = 0;
-        for (; i < s->rank; i++) {
-            size_t n = shape_leaf_count(s->elements[i]);
-            if (leaf < n)
-                break;
-            leaf -= n;
-        }
-        if (i == s->rank)
-            bug("shape_leaf: no such leaf");
-        s = s->elements[i];
-    }
+    while (shape_is_tuple(s))
+        s = s->elements[shape_leaf_element(s, leaf, &leaf)];
     return s;
 }
 

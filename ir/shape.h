@@ -54,6 +54,7 @@ struct Shape {
     const bool *dynamic; /* [rank] arrays: `<=n` or `?`; NULL = all static */
     const Layout *layout;         /* arrays: never NULL; else NULL */
     const Shape *const *elements; /* [rank] tuples; buffers: the one array shape inside */
+    const size_t *first_leaf;     /* [rank + 1] tuples: leaves before each element, and all */
 };
 
 /* Makers; all in the table's arena. A NULL layout means the default, {rank-1, ..., 0}. */
@@ -86,6 +87,8 @@ int64_t shape_elements(
 int64_t shape_bytes(const Shape *s);
 size_t shape_leaf_count(const Shape *s); /* non-tuple shapes inside, depth first */
 const Shape *shape_leaf(const Shape *s, size_t leaf);
+/* The element of a tuple that holds the leaf, and which of that element's leaves it is. */
+uint32_t shape_leaf_element(const Shape *tuple, size_t leaf, size_t *out_leaf);
 
 /* Equality notions of the language, section 6.3; tuples are compared element by element. */
 bool shape_compatible(const Shape *a, const Shape *b); /* types and sizes, no layouts */

@@ -13,10 +13,7 @@ struct AliasSets {
 
 size_t alias_element_leaf(const Shape *tuple, uint32_t i)
 {
-    size_t leaf = 0;
-    for (uint32_t k = 0; k < i; k++)
-        leaf += shape_leaf_count(tuple->elements[k]);
-    return leaf;
+    return tuple->first_leaf[i];
 }
 
 static uint32_t find(uint32_t *parent, uint32_t x)

@@ -7,14 +7,9 @@ ValueSource value_source(Instruction *inst, size_t leaf)
 {
     for (;;) {
         switch (inst->op) {
-        case OP_TUPLE: {
-            uint32_t i = 0;
-            size_t n;
-            for (; (n = shape_leaf_count(inst->operands[i]->shape)) <= leaf; i++)
-                leaf -= n;
-            inst = inst->operands[i];
+        case OP_TUPLE:
+            inst = inst->operands[shape_leaf_element(inst->shape, leaf, &leaf)];
             break;
-        }
         case OP_GET_TUPLE_ELEMENT:
             leaf += alias_element_leaf(inst->operands[0]->shape,
                                        (uint32_t)inst_int(inst, ATTR_INDEX, 0));
