@@ -192,6 +192,7 @@ static void after_pass(void *user, unsigned number, const char *pass, bool chang
 {
     Compile *c = user;
     const gxc_options *o = &c->options;
+    stage_part(&c->times, pass);
     progress(c, pass, number, 0);
     bool print = o->print_after != NULL && (strcmp(o->print_after, "all") == 0 ||
                                             strcmp(o->print_after, pass) == 0);
@@ -204,6 +205,7 @@ static void after_pass(void *user, unsigned number, const char *pass, bool chang
                   changed ? "" : " (no change)", text);
     if (o->dump_dir != NULL)
         write_dump(c, arena_printf(c->arena, "%03u-%s.hlo", number, pass), text, length);
+    stage_skip(&c->times);
 }
 
 static bool run_passes(Compile *c, Module *m, const Target *target)

@@ -69,7 +69,7 @@ static const struct argp_option rows[] = {
     {"set", KEY_SET, "NAME=VALUE", 0, "A switch or threshold of --list-settings", 0},
     {"report", KEY_REPORT, "FORM", OPTION_ARG_OPTIONAL,
      "Numbers on standard output: text, json", 0},
-    {"timing", KEY_TIMING, NULL, 0, "Time by stage on standard error", 0},
+    {"timing", KEY_TIMING, NULL, 0, "Time by stage and pass on standard error", 0},
     {NULL, 'v', NULL, 0, "Say what is done", 0},
     {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},

@@ -32,7 +32,26 @@ void stage_begin(StageTimes *t, const char *name)
         t->count++;
     }
     t->open = true;
-    t->began = now();
+    t->began = t->part_began = now();
+}
+
+void stage_part(StageTimes *t, const char *name)
+{
+    size_t i = 0;
+    while (i < t->part_count && strcmp(t->parts[i].name, name) != 0)
+        i++;
+    if (i == STAGE_PARTS_MOST)
+        return;
+    t->part_count += i == t->part_count;
+    t->parts[i].name = name;
+    double at = now();
+    t->parts[i].seconds += at - t->part_began;
+    t->part_began = at;
+}
+
+void stage_skip(StageTimes *t)
+{
+    t->part_began = now();
 }
 
 void stage_notes(const StageTimes *t, Diag *d)
@@ -40,6 +59,9 @@ void stage_notes(const StageTimes *t, Diag *d)
     for (size_t i = 0; i < t->count; i++)
         diag_note(d, (Span){0, 0}, "%-10s %8.1f ms", t->stages[i].name,
                   t->stages[i].seconds * 1e3);
+    for (size_t i = 0; i < t->part_count; i++)
+        diag_note(d, (Span){0, 0}, "  pass %-30s %8.1f ms", t->parts[i].name,
+                  t->parts[i].seconds * 1e3);
 }
 
 typedef struct Figure {

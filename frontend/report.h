@@ -8,20 +8,25 @@
 #include "passes/pass.h"
 
 #define STAGES_MOST 32
+#define STAGE_PARTS_MOST 96
 
 typedef struct StageTimes {
-    struct {
+    struct StageTime {
         const char *name;
-        double seconds; /* processor time of the process */
-    } stages[STAGES_MOST];
-    size_t count;
-    double began; /* of the open stage */
+        double seconds;                             /* processor time of the process */
+    } stages[STAGES_MOST], parts[STAGE_PARTS_MOST]; /* parts: passes, of all targets */
+    size_t count, part_count;
+    double began;      /* of the open stage */
+    double part_began; /* when the last part of it ended */
     bool open;
 } StageTimes;
 
 /* Ends the open stage and begins another; a name that was there before goes on adding. */
 void stage_begin(StageTimes *t, const char *name);
 void stage_end(StageTimes *t);
+/* The time since the last part ended, or the stage began, goes to the part of this name. */
+void stage_part(StageTimes *t, const char *name);
+void stage_skip(StageTimes *t);                 /* that time goes to none */
 void stage_notes(const StageTimes *t, Diag *d); /* --timing */
 
 /* Sets report_text and report_json. cg: NULL if no plan was made; counts: of the passes for the

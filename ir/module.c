@@ -139,6 +139,19 @@ Instruction *computation_add_like(Computation *comp, const Instruction *like,
     return inst;
 }
 
+Instruction *computation_add_moved(Computation *comp, const Instruction *like,
+                                   Instruction *const *operands)
+{
+    Instruction *inst =
+        computation_append(comp, like->op, like->shape, like->operand_count, operands);
+    inst->name = like->name;
+    inst->attr_count = like->attr_count;
+    inst->attrs = like->attrs;
+    inst->literal = like->literal;
+    inst->span = like->span;
+    return inst;
+}
+
 Computation *computation_clone(Computation *comp, const char *name)
 {
     Module *m = comp->module;

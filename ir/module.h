@@ -122,6 +122,9 @@ Instruction *computation_add_scalar(Computation *comp, DType dtype, double value
 Instruction *computation_add_like(Computation *comp, const Instruction *like,
                                   const Shape *shape, uint32_t operand_count,
                                   Instruction *const *operands);
+/* The same with the shape and the very name of `like`, which the caller removes. */
+Instruction *computation_add_moved(Computation *comp, const Instruction *like,
+                                   Instruction *const *operands);
 /* A copy of the whole computation under a new unique name, called computations shared. */
 Computation *computation_clone(Computation *comp, const char *name);
 

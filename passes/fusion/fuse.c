@@ -43,32 +43,54 @@ typedef struct Fuse {
 
 /* -- users --------------------------------------------------------------------------------- */
 
+/* Lists hold all readers, once each, and may hold some that read no more: users_of drops them. */
 static void add_user(Fuse *f, const Instruction *inst, Instruction *user)
 {
     if (inst->id >= f->user_count)
         bug("fusion: %s is new", inst->name);
     UserList *u = &f->users[inst->id];
-    for (uint32_t i = 0; i < u->count; i++) {
-        if (u->list[i] == user)
-            return;
-    }
     u->list = arena_grow(f->cx->scratch, u->list, &u->capacity, (size_t)u->count + 1,
                          sizeof *u->list);
     u->list[u->count++] = user;
 }
 
-static void replace_user(Fuse *f, const Instruction *inst, const Instruction *from,
-                         Instruction *to)
+static bool reads(const Instruction *user, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < user->operand_count; i++) {
+        if (user->operands[i] == inst)
+            return true;
+    }
+    for (uint32_t i = 0; i < user->control_count; i++) {
+        if (user->control[i] == inst)
+            return true;
+    }
+    return false;
+}
+
+static UserList *users_of(Fuse *f, const Instruction *inst)
 {
     UserList *u = &f->users[inst->id];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < u->count; i++) {
-        if (u->list[i] != from)
-            u->list[kept++] = u->list[i];
+        Instruction *user = u->list[i];
+        if (f->comp->instructions[user->id] == user && reads(user, inst))
+            u->list[kept++] = user;
     }
     u->count = kept;
-    if (to != NULL)
-        add_user(f, inst, to);
+    return u;
+}
+
+/* The consumer has become a user of what it did not read before. */
+static void add_new_operands(Fuse *f, Instruction *consumer, Instruction *const *old,
+                             uint32_t old_count)
+{
+    for (uint32_t k = 0; k < consumer->operand_count; k++) {
+        bool is_old = false;
+        for (uint32_t i = 0; i < old_count && !is_old; i++)
+            is_old = old[i] == consumer->operands[k];
+        if (!is_old)
+            add_user(f, consumer->operands[k], consumer);
+    }
 }
 
 /* -- what may move ---------------------------------------------------------------------------- */
@@ -160,12 +182,23 @@ static bool reads_same_index(const Instruction *inst)
            inst->op == OP_TUPLE || inst->op == OP_REDUCE;
 }
 
+static bool is_single(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->dims[i] != 1)
+            return false;
+    }
+    return true;
+}
+
 static void weigh_operand(Weight *o, const Instruction *inst, const Weight *w,
                           const Instruction *operand)
 {
-    int64_t reads = saturating_mul(w->evaluations, reads_per_element(inst, operand));
-    if (operand->shape->rank == 0 || shape_elements(operand->shape) == 1)
+    int64_t reads = w->evaluations;
+    if (is_single(operand->shape))
         reads = 1; /* computed once a thread, which is cheap enough */
+    else if (!op_is(inst->op, OPF_ELEMENTWISE))
+        reads = saturating_mul(reads, reads_per_element(inst, operand));
     if (reads_same_index(inst)) {
         o->evaluations = reads > o->evaluations ? reads : o->evaluations;
         o->copies = w->copies > o->copies ? w->copies : o->copies;
@@ -175,14 +208,13 @@ static void weigh_operand(Weight *o, const Instruction *inst, const Weight *w,
     }
 }
 
-/* Weights by instruction id of a fused computation. */
-static Weight *weigh(const Computation *comp, Arena *scratch)
+/* Weights by instruction id of a fused computation, which is left in order. */
+static Weight *weigh(Computation *comp, Arena *scratch)
 {
+    computation_sort(comp);
     Weight *w = ARENA_ARRAY(scratch, Weight, (size_t)comp->instruction_count + 1);
-    uint32_t count;
-    Instruction **order = computation_post_order(comp, scratch, &count);
-    for (uint32_t i = count; i-- > 0;) {
-        const Instruction *inst = order[i];
+    for (uint32_t i = comp->instruction_count; i-- > 0;) {
+        const Instruction *inst = comp->instructions[i];
         if (inst == comp->root) {
             w[inst->id].copies = 1;
             if (shape_is_array(inst->shape))
@@ -254,7 +286,7 @@ static Weight weight_inside(const Instruction *producer, const Instruction *cons
         return sum;
     }
     const Computation *comp = inst_called(consumer, 0);
-    const Weight *w = weigh(comp, scratch);
+    const Weight *w = weigh(inst_called(consumer, 0), scratch);
     for (uint32_t i = 0; i < consumer->operand_count; i++) {
         if (consumer->operands[i] != producer)
             continue;
@@ -310,7 +342,7 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
         return false;
     if (!may_be_consumer(consumer) || consumer->parent != f->comp)
         return false;
-    if (is_heavy(consumer) && producer_work(producer) > 4)
+    if (producer_work(producer) > 4 && is_heavy(consumer))
         return false;
     if (node_count(producer) + node_count(consumer) > KERNEL_MOST_NODES ||
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)
@@ -359,13 +391,6 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
     Instruction kept = *fusion;
     kept.id = id;
     kept.name = inst->name;
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        bool stays = false;
-        for (uint32_t k = 0; k < kept.operand_count; k++)
-            stays |= kept.operands[k] == inst->operands[i];
-        if (!stays)
-            replace_user(f, inst->operands[i], inst, NULL);
-    }
     *inst = kept;
     f->is_own[id] = true;
     emitter_set(inst, emitter_choose(inst, f->cx->target));
@@ -386,33 +411,47 @@ static void own_computation(Fuse *f, Instruction *fusion)
 static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
 {
     EmitterKind before = emitter_of(consumer);
+    bool is_moved = f->users[producer->id].count == 1 &&
+                    (producer->op != OP_FUSION || f->is_own[producer->id]);
     bool was_own = f->is_own[consumer->id];
     own_computation(f, consumer);
     if (before == EMITTER_LOOP && was_own) {
         /* always legal; whether another emitter is better is asked when all is in it */
-        fusion_merge(consumer, producer, f->brief);
+        fusion_merge(consumer, producer, is_moved, f->brief);
         return true;
     }
     bool was_reduction = has_reduction(consumer);
     SavedFusion *saved = fusion_save(consumer, f->brief);
-    fusion_merge(consumer, producer, f->brief);
+    fusion_merge(consumer, producer, is_moved, f->brief);
     EmitterKind after = emitter_choose(consumer, f->cx->target);
     bool good = after != EMITTER_COUNT && (after == before || !was_reduction);
     if (before != EMITTER_LOOP && after == EMITTER_LOOP)
         good = false;
-    if (good)
-        emitter_set(consumer, after);
-    else
+    if (!good)
         fusion_restore(saved);
+    else if (after != before)
+        emitter_set(consumer, after);
     return good;
+}
+
+static bool merge_into(Fuse *f, Instruction *producer, Instruction *user)
+{
+    Instruction *consumer = as_fusion(f, user);
+    uint32_t old_count = consumer->operand_count;
+    Instruction **old = arena_copy(f->brief, consumer->operands, old_count * sizeof *old);
+    if (!try_merge(f, producer, consumer))
+        return false;
+    add_new_operands(f, consumer, old, old_count);
+    f->changed = true;
+    return true;
 }
 
 static void visit(Fuse *f, Instruction *producer)
 {
-    UserList *users = &f->users[producer->id];
-    if (users->count == 0 || producer == f->comp->root || !may_be_producer(producer))
+    if (producer == f->comp->root || !may_be_producer(producer))
         return;
-    if (users->count > MOST_READERS && !is_free(producer))
+    const UserList *users = users_of(f, producer);
+    if (users->count == 0 || (users->count > MOST_READERS && !is_free(producer)))
         return;
     int64_t evaluations = 0;
     for (uint32_t i = 0; i < users->count; i++) {
@@ -424,22 +463,10 @@ static void visit(Fuse *f, Instruction *producer)
     if (!is_worth_it(f, producer, evaluations, users->count))
         return;
     uint32_t done = 0;
-    Instruction **list = arena_copy(f->brief, users->list, users->count * sizeof *list);
-    uint32_t count = users->count;
-    for (; done < count; done++) {
-        Instruction *consumer = as_fusion(f, list[done]);
-        if (!try_merge(f, producer, consumer))
-            break;
-        for (uint32_t k = 0; k < consumer->operand_count; k++)
-            add_user(f, consumer->operands[k], consumer);
-        replace_user(f, producer, consumer, NULL);
-        f->changed = true;
-    }
-    if (users->count == 0) {
-        for (uint32_t k = 0; k < producer->operand_count; k++)
-            replace_user(f, producer->operands[k], producer, NULL);
+    while (done < users->count && merge_into(f, producer, users->list[done]))
+        done++;
+    if (done == users->count)
         computation_remove(f->comp, producer);
-    }
 }
 
 static void fuse_computation(Fuse *f)
@@ -451,10 +478,14 @@ static void fuse_computation(Fuse *f)
     f->users = ARENA_ARRAY(f->cx->scratch, UserList, (size_t)count + 1);
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; k < inst->operand_count; k++)
-            add_user(f, inst->operands[k], inst);
-        for (uint32_t k = 0; k < inst->control_count; k++)
-            add_user(f, inst->control[k], inst);
+        for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
+            const Instruction *o = k < inst->operand_count
+                                       ? inst->operands[k]
+                                       : inst->control[k - inst->operand_count];
+            const UserList *u = &f->users[o->id];
+            if (u->count == 0 || u->list[u->count - 1] != inst)
+                add_user(f, o, inst);
+        }
     }
     f->is_own = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
     for (uint32_t i = count; i-- > 0;) {

@@ -14,8 +14,11 @@ PassFn pass_multi_output; /* kernels side by side, or one behind the other, into
  * are not changed and no emitter is chosen. */
 Instruction *fusion_wrap(Instruction *inst);
 
-/* Takes the producer's code into the fusion that reads it; the producer stays for others. */
-void fusion_merge(Instruction *fusion, Instruction *producer, Arena *scratch);
+/* Takes the producer's code into the fusion that reads it; the producer stays for others, or
+ * (is_moved) is removed by the caller, with its fused computation if it has one: the code keeps
+ * its names. */
+void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
+                  Arena *scratch);
 
 /* What a fusion and its computation, which nobody else calls, are before something is put into
  * them; made in `a`. Restoring undoes additions, merges and removals, not new attributes. */

@@ -4,22 +4,43 @@
 #include "ir/bug.h"
 #include "passes/fusion/fusion.h"
 
-/* The parameter of the fused computation for an operand, added where the fusion has none. */
-static Instruction *parameter_for(Instruction *fusion, Instruction *operand)
+/* What is brought into a fusion, and how. */
+typedef struct Merge {
+    Instruction *fusion;
+    const FusionLeaves *own; /* results that may be read inside; NULL: none */
+    bool is_moved;           /* the code exists nowhere else afterwards: names stay */
+    uint32_t room;           /* elements of operands and parameters that are free */
+    Arena *scratch;
+} Merge;
+
+static void append(Arena *a, Instruction ***array, uint32_t count, bool has_room,
+                   Instruction *inst)
 {
+    if (!has_room) {
+        Instruction **grown = ARENA_ARRAY(a, Instruction *, (size_t)count + 1);
+        if (count != 0)
+            memcpy(grown, *array, count * sizeof *grown);
+        *array = grown;
+    }
+    (*array)[count] = inst;
+}
+
+/* The parameter of the fused computation for an operand, added where the fusion has none. */
+static Instruction *parameter_for(Merge *m, Instruction *operand)
+{
+    Instruction *fusion = m->fusion;
     Computation *comp = inst_called(fusion, 0);
     for (uint32_t i = 0; i < fusion->operand_count; i++) {
         if (fusion->operands[i] == operand)
             return comp->parameters[i];
     }
     Arena *a = comp->module->arena;
-    Instruction **grown =
-        ARENA_ARRAY(a, Instruction *, (size_t)fusion->operand_count + 1);
-    if (fusion->operand_count != 0)
-        memcpy(grown, fusion->operands, fusion->operand_count * sizeof *grown);
-    grown[fusion->operand_count] = operand;
-    fusion->operands = grown;
-    return computation_add_parameter(comp, fusion->operand_count++, operand->shape, NULL);
+    Instruction *p = computation_add(comp, OP_PARAMETER, operand->shape, 0, NULL, NULL);
+    p->parameter = fusion->operand_count;
+    append(a, &fusion->operands, fusion->operand_count++, m->room != 0, operand);
+    append(a, &comp->parameters, comp->parameter_count++, m->room != 0, p);
+    m->room -= m->room != 0;
+    return p;
 }
 
 /* The instruction of the fused computation that does the same; NULL: none. */
@@ -40,46 +61,42 @@ static Instruction *same_inside(Computation *comp, const Instruction *inst,
     return NULL;
 }
 
-static Instruction *clone_into(Instruction *fusion, Instruction *inst,
+static Instruction *clone_into(const Merge *m, Instruction *inst,
                                Instruction *const *operands)
 {
-    Computation *comp = inst_called(fusion, 0);
+    Computation *comp = inst_called(m->fusion, 0);
     Instruction *have = same_inside(comp, inst, operands);
-    return have != NULL ? have
-                        : computation_add_like(comp, inst, inst->shape,
-                                               inst->operand_count, operands);
-}
-
-static Instruction *inner_of_operand(Instruction *fusion, Instruction *operand)
-{
-    bool inline_constant = operand->op == OP_CONSTANT && operand->shape->rank == 0;
-    if (inline_constant)
-        return computation_add_constant(inst_called(fusion, 0), operand->literal, NULL);
-    return parameter_for(fusion, operand);
+    if (have != NULL)
+        return have;
+    return m->is_moved ? computation_add_moved(comp, inst, operands)
+                       : computation_add_like(comp, inst, inst->shape,
+                                              inst->operand_count, operands);
 }
 
 /* The value inside the fusion of an operand of what is brought in: a result of the fusion
  * itself, or a parameter. */
-static Instruction *value_inside(Instruction *fusion, const FusionLeaves *own,
-                                 Instruction *operand)
+static Instruction *value_inside(Merge *m, Instruction *operand)
 {
-    for (uint32_t i = 0; own != NULL && i < own->count; i++) {
-        if (own->users_see[i] == operand)
-            return own->inside[i];
+    for (uint32_t i = 0; m->own != NULL && i < m->own->count; i++) {
+        if (m->own->users_see[i] == operand)
+            return m->own->inside[i];
     }
-    return inner_of_operand(fusion, operand);
+    if (operand->op == OP_CONSTANT && operand->shape->rank == 0)
+        return computation_add_constant(inst_called(m->fusion, 0), operand->literal,
+                                        NULL);
+    return parameter_for(m, operand);
 }
 
 /* The producer's code inside the fusion: its result there. */
-static Instruction *bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *producer, Arena *a)
+static Instruction *bring_in(Merge *m, Instruction *producer)
 {
+    Arena *a = m->scratch;
     if (producer->op != OP_FUSION) {
         Instruction **operands =
             ARENA_ARRAY(a, Instruction *, (size_t)producer->operand_count + 1);
         for (uint32_t i = 0; i < producer->operand_count; i++)
-            operands[i] = value_inside(fusion, own, producer->operands[i]);
-        return clone_into(fusion, producer, operands);
+            operands[i] = value_inside(m, producer->operands[i]);
+        return clone_into(m, producer, operands);
     }
     Computation *comp = inst_called(producer, 0);
     computation_compact(comp);
@@ -94,13 +111,12 @@ static Instruction *bring_in(Instruction *fusion, const FusionLeaves *own,
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = order[i];
         if (inst->op == OP_PARAMETER) {
-            map[inst->id] =
-                value_inside(fusion, own, producer->operands[inst->parameter]);
+            map[inst->id] = value_inside(m, producer->operands[inst->parameter]);
             continue;
         }
         for (uint32_t k = 0; k < inst->operand_count; k++)
             operands[k] = map[inst->operands[k]->id];
-        map[inst->id] = clone_into(fusion, inst, operands);
+        map[inst->id] = clone_into(m, inst, operands);
     }
     return map[comp->root->id];
 }
@@ -119,23 +135,52 @@ static void drop_parameter(Instruction *fusion, uint32_t number)
     comp->parameter_count--;
 }
 
-void fusion_merge(Instruction *fusion, Instruction *producer, Arena *scratch)
+/* Parameters, then what was added behind the first `count` instructions, then the others: mostly
+ * those read what was added, and the order need not be found again. */
+static void put_in_order(Computation *comp, uint32_t count, Arena *scratch)
+{
+    uint32_t all = comp->instruction_count, n = 0;
+    Instruction **list =
+        arena_copy(scratch, comp->instructions, all * sizeof *comp->instructions);
+    for (uint32_t i = 0; i < all; i++) {
+        if (list[i] != NULL && list[i]->op == OP_PARAMETER)
+            comp->instructions[n++] = list[i];
+    }
+    for (uint32_t k = 0; k < all; k++) {
+        Instruction *inst = list[(k + count) % all];
+        if (inst != NULL && inst->op != OP_PARAMETER)
+            comp->instructions[n++] = inst;
+    }
+    memset(comp->instructions + n, 0, (all - n) * sizeof *comp->instructions);
+    computation_compact(comp);
+}
+
+void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
+                  Arena *scratch)
 {
     Computation *comp = inst_called(fusion, 0);
-    Instruction *result = bring_in(fusion, NULL, producer, scratch);
+    Merge m = {.fusion = fusion, .is_moved = is_moved, .scratch = scratch};
+    uint32_t count = comp->instruction_count;
+    Instruction **read =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)fusion->operand_count + 1);
     for (uint32_t i = fusion->operand_count; i-- > 0;) {
         if (fusion->operands[i] != producer)
             continue;
-        computation_replace_one(comp, comp->parameters[i], result);
+        read[m.room++] = comp->parameters[i];
         drop_parameter(fusion, i);
     }
-    computation_compact(comp);
+    uint32_t read_count = m.room;
+    Instruction *result = bring_in(&m, producer);
+    for (uint32_t i = 0; i < read_count; i++)
+        computation_replace_one(comp, read[i], result);
+    put_in_order(comp, count, scratch);
 }
 
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
                              Instruction *other, Arena *scratch)
 {
-    return bring_in(fusion, own, other, scratch);
+    Merge m = {.fusion = fusion, .own = own, .scratch = scratch};
+    return bring_in(&m, other);
 }
 
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count)
