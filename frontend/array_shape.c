@@ -11,12 +11,12 @@ static bool layout_numbers(Parser *p, bool star)
         return false;
     do {
         int64_t value;
-        if (star && accept(p, '*', NULL))
+        if (star && accept_token(p, '*', NULL))
             value = TILE_COMBINE;
         else if (!expect_int(p, &value))
             return false;
         STACK_PUSH(p, p->ints, value);
-    } while (accept(p, ',', NULL));
+    } while (accept_token(p, ',', NULL));
     return expect(p, ')', NULL);
 }
 
@@ -34,7 +34,7 @@ static bool layout_number(Parser *p, const char *letter, int64_t *out)
 
 static bool layout_type(Parser *p, int letter, DType *out)
 {
-    if (!accept(p, letter, NULL))
+    if (!accept_token(p, letter, NULL))
         return true;
     Token t;
     if (!expect(p, '(', NULL))
@@ -71,7 +71,7 @@ static bool layout_tiles(Parser *p, Layout *l)
 static bool layout_splits(Parser *p, Layout *l)
 {
     STACK(SplitConfig) splits = {0};
-    while (accept(p, '(', NULL)) {
+    while (accept_token(p, '(', NULL)) {
         SplitConfig split = {0};
         size_t mark = p->ints.count;
         if (!expect_int(p, &split.dimension) || !expect(p, ':', NULL))
@@ -81,7 +81,7 @@ static bool layout_splits(Parser *p, Layout *l)
             if (!expect_int(p, &index))
                 return false;
             STACK_PUSH(p, p->ints, index);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, ')', NULL))
             return false;
         Ints indices = ints_take(p, mark);
@@ -107,9 +107,9 @@ static bool layout_dim_levels(Parser *p)
             token_unexpected(p, t, "a dimension level type");
             return false;
         }
-        while (accept(p, '+', NULL) || accept(p, '~', NULL))
+        while (accept_token(p, '+', NULL) || accept_token(p, '~', NULL))
             ;
-    } while (accept(p, ',', NULL));
+    } while (accept_token(p, ',', NULL));
     return expect(p, ')', NULL);
 }
 
@@ -146,7 +146,7 @@ static bool layout_parse(Parser *p, uint32_t rank, const Layout **out)
             if (!expect_int(p, &dim))
                 return false;
             STACK_PUSH(p, p->ints, dim);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     l.rank = (uint32_t)(p->ints.count - mark);
     int64_t *order = ARENA_ARRAY(p->scratch, int64_t, l.rank + 1u);
@@ -161,7 +161,7 @@ static bool layout_parse(Parser *p, uint32_t rank, const Layout **out)
         if (fits)
             seen[order[i]] = true;
     }
-    if (accept(p, ':', NULL)) {
+    if (accept_token(p, ':', NULL)) {
         if (l.rank == 0 && rank != 0) { /* {:S(5)}: the default order */
             l = (Layout){.tail_padding_alignment = 1, .rank = rank};
             int64_t *down = ARENA_ARRAY(p->scratch, int64_t, rank);
@@ -254,8 +254,8 @@ static bool dims_parse(Parser *p, uint32_t *rank, int64_t **dims, bool **dynamic
         do { /* size and kind by turns */
             Token t = peek(p);
             int64_t size = DIM_UNBOUNDED;
-            bool bounded = accept(p, TOK_LEQ, NULL);
-            bool unbounded = !bounded && accept(p, '?', NULL);
+            bool bounded = accept_token(p, TOK_LEQ, NULL);
+            bool unbounded = !bounded && accept_token(p, '?', NULL);
             if (!unbounded) {
                 t = peek(p);
                 if (!expect_int(p, &size))
@@ -269,7 +269,7 @@ static bool dims_parse(Parser *p, uint32_t *rank, int64_t **dims, bool **dynamic
             any = any || bounded || unbounded;
             STACK_PUSH(p, p->ints, size);
             STACK_PUSH(p, p->ints, bounded || unbounded);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     *rank = (uint32_t)((p->ints.count - mark) / 2);
     *dims = ARENA_ARRAY(p->scratch, int64_t, *rank + 1u);

@@ -12,7 +12,7 @@
 /* {"name"} or {"name" {i,j}} or {}; the `{` is read. */
 static bool origin_leaf(Parser *p, Origin *o)
 {
-    if (accept(p, '}', NULL))
+    if (accept_token(p, '}', NULL))
         return true;
     o->kind = ORIGIN_LEAF;
     if (!expect_string(p, &o->name))
@@ -43,7 +43,7 @@ static bool origin_tree(Parser *p, const Origin **out)
             if (!origin_tree(p, &element))
                 return false;
             STACK_PUSH(p, elements, element);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     leave(p);
     o->count = (uint32_t)elements.count;
@@ -56,7 +56,7 @@ bool value_origin(Parser *p, const Origin **out)
 {
     if (!expect(p, '{', NULL))
         return false;
-    if (accept(p, '[', NULL)) {
+    if (accept_token(p, '[', NULL)) {
         Origin *o = ARENA_NEW(p->arena, Origin);
         o->kind = ORIGIN_SYNTHETIC_CALL;
         *out = o;
@@ -94,19 +94,19 @@ bool header_origin_table(Parser *p, Bytes *out)
     text_init(&t, p->arena);
     if (!expect(p, '{', NULL))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         text_string(&t, "  ");
         if (!origin_key(p, &t) || !expect(p, ':', NULL))
             return false;
         text_string(&t, " : ");
         if (!origin_key(p, &t))
             return false;
-        if (accept(p, ',', NULL) && peek(p).kind == TOK_STRING) {
+        if (accept_token(p, ',', NULL) && peek(p).kind == TOK_STRING) {
             Token module = take(p);
             text_string(&t, ",\n  ");
             text_add(&t, p->text + module.span.begin,
                      module.span.end - module.span.begin);
-            accept(p, ',', NULL);
+            accept_token(p, ',', NULL);
         }
         text_char(&t, '\n');
     }
@@ -153,7 +153,7 @@ static bool debug_entry(Parser *p, Text *t)
             if (!debug_item(p, t, first))
                 return false;
             first = false;
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     text_char(t, '}');
     return expect(p, '}', NULL);
@@ -166,23 +166,23 @@ bool header_debug_attributes(Parser *p, Bytes *out)
     text_init(&t, p->arena);
     if (!expect(p, '{', NULL))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         text_string(&t, t.length == 0 ? "  " : ",\n  ");
         if (!origin_key(p, &t) || !expect(p, ':', NULL))
             return false;
         text_string(&t, ":(");
-        bool list = accept(p, '(', NULL);
+        bool list = accept_token(p, '(', NULL);
         bool first = true;
         do {
             text_string(&t, first ? "" : ",");
             first = false;
             if (!debug_entry(p, &t))
                 return false;
-        } while (list && accept(p, ',', NULL));
+        } while (list && accept_token(p, ',', NULL));
         if (list && !expect(p, ')', NULL))
             return false;
         text_char(&t, ')');
-        accept(p, ',', NULL);
+        accept_token(p, ',', NULL);
     }
     text_string(&t, t.length != 0 ? "\n" : "");
     *out = (Bytes){t.data, t.length};
@@ -238,13 +238,13 @@ static bool header_donors(Parser *p)
     STACK(DonorEntry) donors = {0};
     if (!expect(p, '{', NULL))
         return false;
-    while (accept(p, '(', NULL)) {
+    while (accept_token(p, '(', NULL)) {
         DonorEntry d;
         if (!expect_int(p, &d.parameter) || !expect(p, ',', NULL) ||
             !expect_ints(p, &d.index) || !expect(p, ')', NULL))
             return false;
         STACK_PUSH(p, donors, d);
-        if (!accept(p, ',', NULL))
+        if (!accept_token(p, ',', NULL))
             break;
     }
     if (donors.count != 0)
@@ -259,13 +259,13 @@ static bool header_donors(Parser *p)
 static bool header_bools(Parser *p, Ints *out)
 {
     size_t mark = p->ints.count;
-    bool list = accept(p, '{', NULL);
+    bool list = accept_token(p, '{', NULL);
     do {
         bool value;
         if (!expect_bool(p, &value))
             return false;
         STACK_PUSH(p, p->ints, value);
-    } while (list && accept(p, ',', NULL));
+    } while (list && accept_token(p, ',', NULL));
     *out = ints_take(p, mark);
     if (out->count == 1 && out->data[0] == 0)
         *out = (Ints){0};
@@ -369,7 +369,7 @@ bool header_value(Parser *p)
 static bool parse_texts(Parser *p, uint32_t *count, const Bytes **out)
 {
     STACK(Bytes) texts = {0};
-    while (accept(p, TOK_INT, NULL)) {
+    while (accept_token(p, TOK_INT, NULL)) {
         Bytes text;
         if (!expect_string(p, &text))
             return false;
@@ -387,7 +387,7 @@ static bool parse_row(Parser *p, const char *const *names, int count, int64_t *v
     Token open, t;
     if (!expect(p, '{', &open))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         if (!expect(p, TOK_ATTR, &t))
             return false;
         int which = 0;
@@ -400,7 +400,7 @@ static bool parse_row(Parser *p, const char *const *names, int count, int64_t *v
         seen |= 1u << which;
         if (!expect_int(p, &values[which]))
             return false;
-        accept(p, ',', NULL);
+        accept_token(p, ',', NULL);
     }
     for (int i = 0; i < count; i++) {
         if ((seen >> i & 1) == 0) {
@@ -417,7 +417,7 @@ static bool parse_locations(Parser *p, StackFrames *f)
     static const char *const names[] = {"file_name_id", "function_name_id", "line",
                                         "end_line",     "column",           "end_column"};
     STACK(FileLocation) rows = {0};
-    while (accept(p, TOK_INT, NULL)) {
+    while (accept_token(p, TOK_INT, NULL)) {
         int64_t v[6];
         if (!parse_row(p, names, 6, v))
             return false;
@@ -434,7 +434,7 @@ static bool parse_frames(Parser *p, StackFrames *f)
 {
     static const char *const names[] = {"file_location_id", "parent_frame_id"};
     STACK(StackFrame) rows = {0};
-    while (accept(p, TOK_INT, NULL)) {
+    while (accept_token(p, TOK_INT, NULL)) {
         int64_t v[2];
         if (!parse_row(p, names, 2, v))
             return false;

@@ -281,7 +281,7 @@ bool literal_parse_typed(Parser *p, const Literal **out)
             Literal *element = literal_copy(p->arena, l);
             STACK_PUSH(p, elements, element);
             STACK_PUSH(p, shapes, l->shape);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     leave(p);
     Literal *tuple = ARENA_NEW(p->arena, Literal);

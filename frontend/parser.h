@@ -184,7 +184,7 @@ void lexer_seek(Parser *p, size_t offset); /* goes on reading there */
 Token take(Parser *p); /* the next raw token */
 Token peek(Parser *p); /* the same, and leaves it */
 void put_back(Parser *p, Token t);
-bool accept(Parser *p, int kind, Token *out);
+bool accept_token(Parser *p, int kind, Token *out);
 bool accept_word(Parser *p, const char *word); /* an identifier that spells so */
 bool expect(Parser *p, int kind, Token *out); /* out may be NULL; false after a message */
 bool expect_int(Parser *p, int64_t *out);

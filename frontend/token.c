@@ -25,7 +25,7 @@ Token peek(Parser *p)
     return p->ahead[p->ahead_count - 1];
 }
 
-bool accept(Parser *p, int kind, Token *out)
+bool accept_token(Parser *p, int kind, Token *out)
 {
     if (peek(p).kind != kind)
         return false;
@@ -182,13 +182,13 @@ bool expect_ints_between(Parser *p, int open, int close, Ints *out)
     size_t mark = p->ints.count;
     if (!expect(p, open, NULL))
         return false;
-    if (!accept(p, close, NULL)) {
+    if (!accept_token(p, close, NULL)) {
         do {
             int64_t value;
             if (!expect_int(p, &value))
                 return false;
             STACK_PUSH(p, p->ints, value);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, close, NULL))
             return false;
     }

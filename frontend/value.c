@@ -40,11 +40,11 @@ static bool parse_items(Parser *p, AttrId id, bool (*item)(Parser *p, AttrId id)
     size_t mark = p->ints.count;
     if (!expect(p, '{', NULL))
         return false;
-    if (!accept(p, '}', NULL)) {
+    if (!accept_token(p, '}', NULL)) {
         do {
             if (!item(p, id))
                 return false;
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, '}', NULL))
             return false;
     }
@@ -76,13 +76,13 @@ static bool parse_lists(Parser *p, IntLists *out)
     STACK(Ints) lists = {0};
     if (!expect(p, '{', NULL))
         return false;
-    if (!accept(p, '}', NULL)) {
+    if (!accept_token(p, '}', NULL)) {
         do {
             Ints ints;
             if (!expect_ints(p, &ints))
                 return false;
             STACK_PUSH(p, lists, ints);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, '}', NULL))
             return false;
     }
@@ -112,7 +112,7 @@ static bool parse_controls(Parser *p)
             STACK_PUSH(p, p->controls, inst);
         else
             pending_top(p)->broken = true;
-    } while (accept(p, ',', NULL));
+    } while (accept_token(p, ',', NULL));
     return expect(p, '}', NULL);
 }
 
@@ -238,7 +238,7 @@ static bool parse_window(Parser *p, const Window **out)
     bool seen[W_COUNT] = {false};
     if (!expect(p, '{', &open))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         if (!expect(p, TOK_ATTR, &t))
             return false;
         int which = find_name(p, t, window_names, W_COUNT);
@@ -352,18 +352,18 @@ static bool parse_slice(Parser *p, const SliceSpec **out)
     STACK(SliceDim) dims = {0};
     if (!expect(p, '{', NULL))
         return false;
-    if (!accept(p, '}', NULL)) {
+    if (!accept_token(p, '}', NULL)) {
         do {
             SliceDim dim = {.stride = 1};
             if (!expect(p, '[', NULL) || !expect_int(p, &dim.start) ||
                 !expect(p, ':', NULL) || !expect_int(p, &dim.limit))
                 return false;
-            if (accept(p, ':', NULL) && !expect_int(p, &dim.stride))
+            if (accept_token(p, ':', NULL) && !expect_int(p, &dim.stride))
                 return false;
             if (!expect(p, ']', NULL))
                 return false;
             STACK_PUSH(p, dims, dim);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, '}', NULL))
             return false;
     }
@@ -387,7 +387,7 @@ bool value_aliasing(Parser *p, bool header, Aliasing *out)
             !expect(p, '(', NULL) || !expect_int(p, &e.operand) ||
             !expect(p, ',', NULL) || !expect_ints(p, &e.input))
             return false;
-        if (header && accept(p, ',', NULL)) {
+        if (header && accept_token(p, ',', NULL)) {
             t = take(p);
             e.must = token_is(p, t, "must-alias");
             if (!e.must && !token_is(p, t, "may-alias")) {
@@ -398,7 +398,7 @@ bool value_aliasing(Parser *p, bool header, Aliasing *out)
         if (!expect(p, ')', NULL))
             return false;
         STACK_PUSH(p, entries, e);
-        if (!accept(p, ',', NULL))
+        if (!accept_token(p, ',', NULL))
             break;
     }
     out->count = (uint32_t)entries.count;
@@ -415,7 +415,7 @@ static bool parse_domain(Parser *p, const Domain **out)
     Token t;
     if (!expect(p, '{', NULL))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         if (!expect(p, TOK_ATTR, &t))
             return false;
         bool right = true;
@@ -438,7 +438,7 @@ static bool parse_domain(Parser *p, const Domain **out)
         }
         if (!right)
             return false;
-        accept(p, ',', NULL);
+        accept_token(p, ',', NULL);
     }
     if (domain->entry == NULL || domain->exit == NULL) {
         diag_error(p->diag, pending_top(p)->attr.span,
@@ -455,7 +455,7 @@ static bool sparsity_side(Parser *p, SparsitySide *side)
     side->present = true;
     if (!expect(p, '{', NULL))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         if (!expect(p, TOK_ATTR, &t))
             return false;
         if (token_is(p, t, "sparsity")) {
@@ -488,7 +488,7 @@ static bool parse_sparsity(Parser *p, const Sparsity **out)
     Token t;
     if (!expect(p, '{', NULL))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         if (!expect(p, TOK_ATTR, &t))
             return false;
         bool lhs = token_is(p, t, "lhs");
@@ -515,7 +515,7 @@ bool value_dict(Parser *p, const Dict **out)
     Token t;
     if (!expect(p, '{', NULL))
         return false;
-    if (!accept(p, '}', NULL)) {
+    if (!accept_token(p, '}', NULL)) {
         do {
             if (!expect(p, TOK_ATTR, &t))
                 return false;
@@ -532,7 +532,7 @@ bool value_dict(Parser *p, const Dict **out)
                 entries.data[i] = e;
             else
                 STACK_PUSH(p, entries, e);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, '}', NULL))
             return false;
     }
@@ -553,10 +553,10 @@ static bool parse_statistics(Parser *p, const Statistics **out)
     Token t;
     if (!expect(p, '{', NULL))
         return false;
-    if (!accept(p, '}', NULL)) {
+    if (!accept_token(p, '}', NULL)) {
         if (!expect(p, TOK_ATTR, &t) || !expect_int(p, &s->visualizing_index))
             return false;
-        while (accept(p, ',', NULL)) {
+        while (accept_token(p, ',', NULL)) {
             StatisticEntry e;
             if (!expect(p, TOK_ATTR, &t) || !expect_number(p, &e.value))
                 return false;
@@ -596,7 +596,7 @@ static bool parse_tolerance(Parser *p, Accuracy *a)
         }
         if (!right)
             return false;
-    } while (accept(p, ',', NULL));
+    } while (accept_token(p, ',', NULL));
     return expect(p, '}', NULL);
 }
 
@@ -669,7 +669,7 @@ bool value_metadata(Parser *p, const Metadata **out)
     Token t;
     if (!expect(p, '{', NULL))
         return false;
-    while (!accept(p, '}', NULL)) {
+    while (!accept_token(p, '}', NULL)) {
         bool found = false;
         if (!expect(p, TOK_ATTR, &t) || !metadata_string(p, m, t, &found) ||
             !metadata_number(p, m, t, &found))
@@ -682,7 +682,7 @@ bool value_metadata(Parser *p, const Metadata **out)
                             "op_type, op_name, source_file, source_line, ...");
             return false;
         }
-        accept(p, ',', NULL);
+        accept_token(p, ',', NULL);
     }
     *out = m;
     return true;

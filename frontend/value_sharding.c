@@ -75,7 +75,7 @@ static bool parse_device_ids(Parser *p, Mesh *mesh)
             if (!expect_int(p, &id))
                 return false;
             STACK_PUSH(p, p->ints, id);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         mesh->devices = ints_take(p, mark);
         count = mesh->devices.count;
     }
@@ -106,7 +106,7 @@ static bool parse_mesh_axes(Parser *p, Mesh *mesh, Token *device_ids)
                 return says(p, at, "a mesh has each axis once");
         }
         STACK_PUSH(p, axes, axis);
-        if (!accept(p, ',', NULL))
+        if (!accept_token(p, ',', NULL))
             break;
     }
     if (peek(p).kind == TOK_ATTR)
@@ -161,7 +161,7 @@ static bool parse_axis_ref(Parser *p, const Mesh *mesh, AxisRef *out)
         out->axis = (uint32_t)strtoul(name.data, NULL, 10);
     if (out->axis >= mesh->axis_count)
         return says(p, at, "the mesh has no such axis");
-    if (!accept(p, ':', NULL))
+    if (!accept_token(p, ':', NULL))
         return true;
     if (!expect(p, '(', NULL) || !expect_int(p, &out->pre) || !expect(p, ')', NULL) ||
         !expect_int(p, &out->size))
@@ -181,7 +181,7 @@ static bool parse_axis_refs(Parser *p, const Mesh *mesh, AxisRefs *out, bool *op
         return false;
     if (peek(p).kind != '}') {
         do {
-            if (open != NULL && accept(p, '?', NULL)) {
+            if (open != NULL && accept_token(p, '?', NULL)) {
                 *open = true;
                 break;
             }
@@ -189,7 +189,7 @@ static bool parse_axis_refs(Parser *p, const Mesh *mesh, AxisRefs *out, bool *op
             if (!parse_axis_ref(p, mesh, &ref))
                 return false;
             STACK_PUSH(p, refs, ref);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     out->count = (uint32_t)refs.count;
     out->data = arena_copy(p->arena, refs.data, refs.count * sizeof *refs.data);
@@ -209,7 +209,7 @@ static bool groups_lists(Parser *p, ReplicaGroups *g)
             if (!expect_ints(p, &ints))
                 return false;
             STACK_PUSH(p, lists, ints);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     g->lists.count = (uint32_t)lists.count;
     g->lists.data = arena_copy(p->arena, lists.data, lists.count * sizeof *lists.data);
@@ -265,7 +265,7 @@ static bool parse_subgroups(Parser *p, Sharding *s)
             if (kind == 4)
                 return says(p, t, "expects manual, replicated, unreduced or maximal");
             STACK_PUSH(p, kinds, (Subgroup)kind);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     s->subgroup_count = (uint32_t)kinds.count;
     s->subgroups = arena_copy(p->arena, kinds.data, kinds.count * sizeof *kinds.data);
@@ -288,7 +288,7 @@ static bool parse_tiles(Parser *p, Sharding *s)
             return says(p, at, "the tiling's sizes are positive and not too large");
         count *= dims.data[i];
     }
-    if (accept(p, TOK_LEQ, NULL)) {
+    if (accept_token(p, TOK_LEQ, NULL)) {
         if (!parse_iota(p, &s->iota))
             return false;
         given = iota_count(s->iota);
@@ -299,7 +299,7 @@ static bool parse_tiles(Parser *p, Sharding *s)
             if (!expect_int(p, &id))
                 return false;
             STACK_PUSH(p, p->ints, id);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         s->devices = ints_take(p, mark);
         given = s->devices.count;
         if (given == 1)
@@ -330,7 +330,7 @@ static bool parse_sharding_metadata(Parser *p, Sharding *s)
             if (!value_metadata(p, &m))
                 return false;
             STACK_PUSH(p, all, m);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
         if (!expect(p, '}', NULL))
             return false;
     }
@@ -351,7 +351,7 @@ static bool parse_dim_shardings(Parser *p, Sharding *s)
             if (!parse_axis_refs(p, s->mesh, &dim.axes, &dim.is_open))
                 return false;
             STACK_PUSH(p, dims, dim);
-        } while (accept(p, ',', NULL));
+        } while (accept_token(p, ',', NULL));
     }
     s->dim_count = (uint32_t)dims.count;
     s->dim_shardings = arena_copy(p->arena, dims.data, dims.count * sizeof *dims.data);
@@ -404,7 +404,7 @@ static bool parse_named(Parser *p, Sharding *s)
     if (!parse_mesh(p, &s->mesh))
         return false;
     while (peek(p).kind != '}') {
-        accept(p, ',', NULL);
+        accept_token(p, ',', NULL);
         Token t = peek(p);
         if (t.kind == '[') {
             if (!parse_dim_shardings(p, s))
