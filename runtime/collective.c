@@ -240,7 +240,7 @@ static gxrt_status exchange(gxrt_session *s)
     unsigned generation = w->sessions++;
     plan_hash(s->plan->bytes, s->plan->size, mine);
     snprintf(key, sizeof key, "plan.%u.%u", generation, w->rank);
-    gxrt_status st = store_put(w->store, key, mine, sizeof mine);
+    gxrt_status st = store_put(w->store, key, mine, sizeof mine, timeout);
     for (uint32_t i = 0; i < w->size && st == GXRT_OK; i++) {
         uint8_t other[16];
         snprintf(key, sizeof key, "plan.%u.%u", generation, i);
@@ -262,7 +262,7 @@ static gxrt_status exchange(gxrt_session *s)
     if (st == GXRT_OK && w->rank == 0) {
         ncclResult_t r = s->nccl->unique_id(&s->unique_id);
         st = r == ncclSuccess
-                 ? store_put(w->store, key, &s->unique_id, sizeof s->unique_id)
+                 ? store_put(w->store, key, &s->unique_id, sizeof s->unique_id, timeout)
                  : nccl_error(&s->devices[0], "ncclGetUniqueId", r, "starting");
     } else if (st == GXRT_OK) {
         st = store_get(w->store, key, &s->unique_id, sizeof s->unique_id, timeout);
@@ -320,10 +320,12 @@ gxrt_status collective_create(gxrt_session *s)
     if (st == GXRT_OK && s->options.world && s->options.world->size > 1) {
         st = s->options.world->store
                  ? exchange(s)
-                 : status_set(GXRT_INVALID_ARGUMENT,
-                              "a world of %u processes with collectives needs a store: "
-                              "set GXRT_STORE=file:FOLDER, a folder that all ranks share",
-                              s->options.world->size);
+                 : status_set(
+                       GXRT_INVALID_ARGUMENT,
+                       "a world of %u processes with collectives needs a store: "
+                       "set GXRT_STORE=file:FOLDER, a folder that all ranks share, or "
+                       "GXRT_STORE=tcp://HOST:PORT, where rank 0 can listen",
+                       s->options.world->size);
     } else if (st == GXRT_OK) {
         ncclResult_t r = s->nccl->unique_id(&s->unique_id);
         st = r == ncclSuccess

@@ -157,11 +157,16 @@ GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_
  * that have some of them each: rank r of W has devices [r N/W, (r + 1) N/W). */
 typedef struct gxrt_world gxrt_world;
 
-/* From the variables that torchrun, mpirun or srun set, or GXRT_RANK, GXRT_WORLD_SIZE and
- * GXRT_STORE; one process if there are none. The only function that reads the environment. */
+/* From GXRT_RANK and GXRT_WORLD_SIZE, or from what torchrun (RANK, WORLD_SIZE), mpirun
+ * (OMPI_COMM_WORLD_x, PMI_x) or srun (SLURM_PROCID, SLURM_NTASKS) sets; one process if there is
+ * nothing. The store is GXRT_STORE, the secret of a tcp store GXRT_SECRET. The only function
+ * that reads the environment. */
 GXRT_API gxrt_status gxrt_world_from_environment(gxrt_world **out);
-/* The same with the values given. `store` (a path or host:port that all ranks reach) may be
- * NULL for programs without collectives between the processes. */
+/* The same with the values given. `store` carries NCCL's id and what the ranks tell each other
+ * about a hang: "tcp://HOST:PORT" or "tcp://SECRET@HOST:PORT", where rank 0 listens, or
+ * "file:FOLDER", a folder that all ranks share and no run has used. For trusted networks:
+ * nothing is encrypted, and the secret keeps jobs apart, not attackers out. NULL for programs
+ * without collectives between the processes. */
 GXRT_API gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
                                        gxrt_world **out);
 GXRT_API void gxrt_world_destroy(gxrt_world *world); /* NULL is fine */

@@ -341,14 +341,24 @@ static int run_job(Job *j, void *const *inputs, void **outputs)
     return st == GXRT_OK ? EXIT_DONE : gxrt_failed(st);
 }
 
+static void set_number(const char *name, unsigned value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    setenv(name, text, 1);
+}
+
 int device_run(const Options *o, const gxrt_program *program, const Signature *s,
                void *const *inputs, void **outputs)
 {
     Job j = {.options = o, .program = program, .signature = s};
     gxrt_world *world = NULL;
-    gxrt_status st =
-        o->has_rank ? gxrt_world_create(o->rank, o->world, getenv("GXRT_STORE"), &world)
-                    : GXRT_OK;
+    gxrt_status st = GXRT_OK;
+    if (o->has_rank) {
+        set_number("GXRT_RANK", o->rank);
+        set_number("GXRT_WORLD_SIZE", o->world);
+        st = gxrt_world_from_environment(&world);
+    }
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = o->device,
                                     .world = world,

@@ -184,7 +184,7 @@ static void ask_others(const gxrt_session *s, const char *mine, char *text, size
     char answer[ANSWER] = "";
     append(answer, sizeof answer, "%s", mine);
     snprintf(key, sizeof key, "late.%u.%u", w->sessions, w->rank);
-    store_put(w->store, key, answer, sizeof answer);
+    store_put(w->store, key, answer, sizeof answer, 3);
     for (uint32_t i = 0; i < w->size; i++) {
         snprintf(key, sizeof key, "late.%u.%u", w->sessions, i);
         if (i == w->rank) {

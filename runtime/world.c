@@ -1,5 +1,6 @@
 /* Who the ranks are. The one file of libgxrt that reads the environment. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,16 +58,36 @@ gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
     return GXRT_OK;
 }
 
+/* The store that the environment names, with its secret; the caller frees it. NULL: none. */
+static char *store_text(void)
+{
+    static const char scheme[] = "tcp://";
+    const char *store = getenv("GXRT_STORE");
+    const char *secret = getenv("GXRT_SECRET");
+    bool is_tcp = store && strncmp(store, scheme, strlen(scheme)) == 0;
+    size_t size = (store ? strlen(store) : 0) + (secret ? strlen(secret) : 0) + 2;
+    char *text = store ? malloc(size) : NULL;
+    if (text && is_tcp && secret && *secret) {
+        snprintf(text, size, "%s%s@%s", scheme, secret, store + strlen(scheme));
+    } else if (text) {
+        snprintf(text, size, "%s", store);
+    }
+    return text;
+}
+
 gxrt_status gxrt_world_from_environment(gxrt_world **out)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *rank_text = getenv(launchers[i].rank);
         const char *size_text = getenv(launchers[i].size);
-        if (!rank_text || !size_text) {
+        bool is_ours = i == 0 && (rank_text || size_text);
+        if (!is_ours && (!rank_text || !size_text)) {
             continue;
         }
         uint32_t rank;
         uint32_t size;
+        rank_text = rank_text ? rank_text : "";
+        size_text = size_text ? size_text : "";
         if (!read_number(rank_text, &rank) || !read_number(size_text, &size)) {
             return status_set(
                 GXRT_INVALID_ARGUMENT,
@@ -75,7 +96,10 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
                 launchers[i].rank, rank_text, launchers[i].size, size_text,
                 launchers[i].launcher);
         }
-        return gxrt_world_create(rank, size, getenv("GXRT_STORE"), out);
+        char *store = store_text();
+        gxrt_status st = gxrt_world_create(rank, size, store, out);
+        free(store);
+        return st;
     }
     return gxrt_world_create(0, 1, NULL, out);
 }

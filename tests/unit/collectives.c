@@ -1,6 +1,9 @@
 /* Collectives of a session on emulated devices: right numbers in one process and in several,
  * and an error that says who is late when one does not come. Each test is a process of its
  * own, because the emulator reads its environment once. */
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,10 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "runtime/collective.h"
 #include "runtime/session.h"
@@ -341,10 +343,9 @@ static int one_of_two(int argument)
     return wrong;
 }
 
-static void two_processes(int a, int b, int code, const char *says)
+static void two_processes_at(int a, int b, int code, const char *says)
 {
     char text[2][4096];
-    snprintf(store, sizeof store, "/tmp/gxc-store-test-%ld", (long)getpid());
     Child first = start(one_of_two, a);
     Child second = start(one_of_two, b);
     int got[2];
@@ -352,6 +353,12 @@ static void two_processes(int a, int b, int code, const char *says)
     got[1] = finish(second, text[1], sizeof text[1]);
     if (got[0] != code || got[1] != code || (says && !strstr(text[0], says)))
         fail_msg("exit %d: %s\nexit %d: %s", got[0], text[0], got[1], text[1]);
+}
+
+static void two_processes(int a, int b, int code, const char *says)
+{
+    snprintf(store, sizeof store, "/tmp/gxc-store-test-%ld", (long)getpid());
+    two_processes_at(a, b, code, says);
     assert_int_not_equal(access(store, F_OK), 0); /* nothing is left */
 }
 
@@ -359,6 +366,19 @@ static void test_two_processes(void **state)
 {
     (void)state;
     two_processes(0, 1, 0, NULL);
+}
+
+static void test_two_processes_tcp(void **state)
+{
+    (void)state;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
+    close(s);
+    snprintf(store, sizeof store, "tcp://secret@localhost:%u", ntohs(a.sin_port));
+    two_processes_at(0, 1, 0, NULL);
 }
 
 static void test_other_program(void **state)
@@ -378,7 +398,7 @@ static void test_missing_process(void **state)
     assert_int_equal(finish(start(one_of_two, 0), text, sizeof text), 2);
     if (!strstr(text, "has a rank 0 already: give every run a fresh folder"))
         fail_msg("%s", text);
-    static const char *const left[] = {"rank.0", "plan.0.0", "left.0"};
+    static const char *const left[] = {"gxrt.rank.0", "gxrt.plan.0.0", "gxrt.left.0"};
     for (size_t i = 0; i < 3; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", store, left[i]);
@@ -400,7 +420,9 @@ static int no_store(int argument)
 static void test_no_store(void **state)
 {
     (void)state;
-    expect(no_store, 1, "needs a store: set GXRT_STORE=file:FOLDER");
+    expect(no_store, 1,
+           "needs a store: set GXRT_STORE=file:FOLDER, a folder that all ranks share, or "
+           "GXRT_STORE=tcp:");
 }
 
 static void test_types(void **state)
@@ -437,10 +459,15 @@ static int find_emulator(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_one_process),
-        cmocka_unit_test(test_random_delays), cmocka_unit_test(test_lost_rank),
-        cmocka_unit_test(test_old_library),   cmocka_unit_test(test_two_processes),
-        cmocka_unit_test(test_other_program), cmocka_unit_test(test_missing_process),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_one_process),
+        cmocka_unit_test(test_random_delays),
+        cmocka_unit_test(test_lost_rank),
+        cmocka_unit_test(test_old_library),
+        cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_two_processes_tcp),
+        cmocka_unit_test(test_other_program),
+        cmocka_unit_test(test_missing_process),
         cmocka_unit_test(test_no_store),
     };
     return cmocka_run_group_tests(tests, find_emulator, NULL);

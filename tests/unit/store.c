@@ -1,0 +1,215 @@
+/* The store over files and over TCP: values travel, and whatever is wrong is named within the
+ * time given. Ranks are threads of one process, as the store does not mind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/store.h"
+
+enum { RANKS = 4 };
+
+static char address[64];
+
+/* A socket that listens on a free port of this machine; the address says which. */
+static int take_port(const char *secret)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(listen(s, 4), 0);
+    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
+    snprintf(address, sizeof address, "tcp://%s%s127.0.0.1:%u", secret,
+             *secret ? "@" : "", ntohs(a.sin_port));
+    return s;
+}
+
+static void choose_port(const char *secret)
+{
+    close(take_port(secret));
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static gxrt_status share(Store *s, uint32_t rank)
+{
+    char key[16];
+    gxrt_status st = GXRT_OK;
+    for (uint32_t turn = 0; turn < 20 && st == GXRT_OK; turn++) {
+        uint32_t mine = 100 * turn + rank;
+        snprintf(key, sizeof key, "k.%u.%u", turn, rank);
+        st = store_put(s, key, &mine, sizeof mine, 10);
+        for (uint32_t i = 0; i < RANKS && st == GXRT_OK; i++) {
+            uint32_t other = 0;
+            snprintf(key, sizeof key, "k.%u.%u", turn, i);
+            st = store_get(s, key, &other, sizeof other, 10);
+            if (st == GXRT_OK && other != 100 * turn + i)
+                st = status_set(GXRT_DEVICE_FAILED, "got %u", other);
+        }
+    }
+    return st;
+}
+
+static void *one_rank(void *argument)
+{
+    uint32_t rank = (uint32_t)(uintptr_t)argument;
+    Store *s;
+    if (rank == 0) /* comes last: the others wait for it */
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    gxrt_status st = store_open(address, rank, RANKS, &s);
+    st = st == GXRT_OK ? share(s, rank) : st;
+    if (st != GXRT_OK)
+        fprintf(stderr, "rank %u: %s\n", rank, gxrt_last_error());
+    store_close(s);
+    return (void *)(uintptr_t)st;
+}
+
+static void all_ranks(void)
+{
+    pthread_t threads[RANKS];
+    for (uintptr_t i = 0; i < RANKS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, one_rank, (void *)i), 0);
+    for (int i = 0; i < RANKS; i++) {
+        void *st;
+        pthread_join(threads[i], &st);
+        assert_null(st);
+    }
+}
+
+/* rows: collectives.J2 (the store that carries the id; rank 0 may come last) */
+static void test_all_ranks(void **state)
+{
+    (void)state;
+    choose_port("");
+    all_ranks();
+    choose_port("a secret");
+    all_ranks();
+    snprintf(address, sizeof address, "file:/tmp/gxc-store-%ld", (long)getpid());
+    all_ranks();
+    assert_int_not_equal(access(address + 5, F_OK), 0); /* nothing is left */
+}
+
+/* What is in the folder already stays there. */
+static void test_foreign_files(void **state)
+{
+    (void)state;
+    char folder[64], file[80];
+    snprintf(folder, sizeof folder, "/tmp/gxc-store-%ld", (long)getpid());
+    snprintf(file, sizeof file, "%s/mine", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fclose(f);
+    snprintf(address, sizeof address, "%s", folder);
+    all_ranks();
+    assert_int_equal(remove(file), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Opens as `rank` of `ranks`, puts, and expects to be told `why` within 5 s. */
+static void expect(const char *where, uint32_t rank, uint32_t ranks, gxrt_status want,
+                   const char *why)
+{
+    Store *s = NULL;
+    double before = seconds();
+    gxrt_status st = store_open(where, rank, ranks, &s);
+    st = st == GXRT_OK ? store_put(s, "k", "v", 1, 1) : st;
+    if (st != want || !strstr(gxrt_last_error(), why))
+        fail_msg("%s: %s", gxrt_status_name(st), gxrt_last_error());
+    store_close(s);
+    assert_true(seconds() - before < 5);
+}
+
+/* rows: collectives.J2 (edge: time is over; the missing key is named) */
+static void test_wrong_stores(void **state)
+{
+    (void)state;
+    Store *server;
+    uint32_t value;
+    expect("", 0, 2, GXRT_INVALID_ARGUMENT, "give file:FOLDER");
+    expect("tcp:host:1", 1, 2, GXRT_INVALID_ARGUMENT, "or tcp://HOST:PORT");
+    expect("tcp://nowhere", 1, 2, GXRT_INVALID_ARGUMENT, "expected tcp://HOST:PORT");
+    expect("tcp://host:70000", 1, 2, GXRT_INVALID_ARGUMENT, "expected tcp://HOST:PORT");
+    expect("tcp://no.such.host.invalid:29", 1, 2, GXRT_WORLD_FAILED,
+           "its host is not known");
+    expect("file:/no/such/folder", 1, 2, GXRT_WORLD_FAILED, "cannot be made");
+    choose_port("");
+    expect(address, 1, 2, GXRT_WORLD_FAILED,
+           "cannot be reached within 1 s: Connection refused");
+    choose_port("right");
+    assert_int_equal(store_open(address, 0, 3, &server), GXRT_OK);
+    expect(address, 0, 3, GXRT_WORLD_FAILED,
+           "cannot listen there: Address already in use");
+    char wrong[80];
+    snprintf(wrong, sizeof wrong, "tcp://wrong@%s", strrchr(address, '@') + 1);
+    expect(wrong, 1, 3, GXRT_WORLD_FAILED, "another secret");
+    expect(address, 1, 2, GXRT_WORLD_FAILED, "a world of another size");
+    Store *guest;
+    assert_int_equal(store_open(address, 2, 3, &guest), GXRT_OK);
+    assert_int_equal(store_put(guest, "two", &value, sizeof value, 1), GXRT_OK);
+    expect(address, 2, 3, GXRT_WORLD_FAILED, "has this rank already");
+    assert_int_equal(store_get(guest, "one", &value, sizeof value, 0.2),
+                     GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "nobody has put one within"));
+    assert_int_equal(store_get(server, "one", &value, sizeof value, 0.2),
+                     GXRT_WORLD_FAILED);
+    assert_int_equal(store_get(guest, "two", &value, 3, 1), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "wrong size"));
+    store_close(guest);
+    store_close(server);
+}
+
+/* Something else listens on the port, and says nothing; or rank 0 goes away. */
+static void test_silence(void **state)
+{
+    (void)state;
+    int other = take_port("");
+    expect(address, 1, 2, GXRT_WORLD_FAILED, "is no store of gxrt");
+    close(other);
+    choose_port("");
+    Store *server, *guest;
+    uint32_t value;
+    assert_int_equal(store_open(address, 0, 2, &server), GXRT_OK);
+    assert_int_equal(store_open(address, 1, 2, &guest), GXRT_OK);
+    assert_int_equal(store_put(guest, "k", "v", 1, 1), GXRT_OK);
+    pthread_t closes;
+    assert_int_equal(pthread_create(&closes, NULL,
+                                    (void *(*)(void *))(void (*)(void))store_close,
+                                    server),
+                     0);
+    double before = seconds();
+    assert_int_equal(store_get(guest, "never", &value, sizeof value, 0.3),
+                     GXRT_WORLD_FAILED);
+    assert_true(seconds() - before < 5);
+    store_close(guest);
+    pthread_join(closes, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_ranks),
+        cmocka_unit_test(test_foreign_files),
+        cmocka_unit_test(test_wrong_stores),
+        cmocka_unit_test(test_silence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

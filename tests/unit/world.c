@@ -1,0 +1,95 @@
+/* Who the ranks are: from the variables of each launcher, from ours, or from nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/gxrt.h"
+
+static void clear(void)
+{
+    static const char *const names[] = {
+        "GXRT_RANK", "GXRT_WORLD_SIZE", "GXRT_STORE",           "GXRT_SECRET",
+        "RANK",      "WORLD_SIZE",      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+        "PMI_RANK",  "PMI_SIZE",        "SLURM_PROCID",         "SLURM_NTASKS",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
+static void expect(uint32_t rank, uint32_t size)
+{
+    gxrt_world *world;
+    assert_int_equal(gxrt_world_from_environment(&world), GXRT_OK);
+    assert_int_equal(gxrt_world_rank(world), rank);
+    assert_int_equal(gxrt_world_size(world), size);
+    gxrt_world_destroy(world);
+}
+
+static void expect_error(const char *says)
+{
+    gxrt_world *world;
+    assert_int_equal(gxrt_world_from_environment(&world), GXRT_INVALID_ARGUMENT);
+    if (!strstr(gxrt_last_error(), says))
+        fail_msg("%s", gxrt_last_error());
+}
+
+static void test_launchers(void **state)
+{
+    static const char *const launchers[][2] = {
+        {"SLURM_PROCID", "SLURM_NTASKS"},
+        {"PMI_RANK", "PMI_SIZE"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"RANK", "WORLD_SIZE"},
+        {"GXRT_RANK", "GXRT_WORLD_SIZE"}};
+    (void)state;
+    clear();
+    expect(0, 1);
+    for (uint32_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        char text[2][4] = {{(char)('1' + i), 0}, {'1', (char)('0' + i), 0}};
+        setenv(launchers[i][0], text[0], 1);
+        if (i + 1 < sizeof launchers / sizeof *launchers)
+            expect(i, i ? 9 + i : 1); /* the one before: half of a pair says nothing */
+        setenv(launchers[i][1], text[1], 1);
+        expect(i + 1, 10 + i); /* each is more explicit than those before it */
+    }
+    clear();
+}
+
+static void test_wrong(void **state)
+{
+    (void)state;
+    clear();
+    setenv("GXRT_RANK", "0", 1);
+    expect_error("GXRT_RANK=0 and GXRT_WORLD_SIZE= (set by GXRT_RANK) are no numbers");
+    setenv("GXRT_WORLD_SIZE", "two", 1);
+    expect_error("GXRT_WORLD_SIZE=two");
+    setenv("GXRT_WORLD_SIZE", "-2", 1);
+    expect_error("are no numbers");
+    setenv("GXRT_WORLD_SIZE", "99999999999999999999", 1);
+    expect_error("are no numbers");
+    setenv("GXRT_WORLD_SIZE", "2", 1);
+    setenv("GXRT_RANK", "2", 1);
+    expect_error("rank 2 of a world of 2 ranks");
+    setenv("GXRT_RANK", "1", 1);
+    setenv("GXRT_STORE", "tcp:29500", 1);
+    expect_error("or tcp://HOST:PORT");
+    setenv("GXRT_STORE", "tcp://host", 1);
+    setenv("GXRT_SECRET", "s", 1);
+    expect_error("expected tcp://HOST:PORT");
+    setenv("GXRT_STORE", "tcp://host:29500",
+           1); /* nobody is there, and nobody has asked yet */
+    expect(1, 2);
+    clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launchers),
+                                       cmocka_unit_test(test_wrong)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
