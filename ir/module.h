@@ -132,6 +132,8 @@ Computation *computation_clone(Computation *comp, const char *name);
 
 /* Marks for removal; it must have no users when the pass ends. */
 void computation_remove(Computation *comp, Instruction *inst);
+/* One more control predecessor. */
+void inst_add_control(Instruction *inst, Instruction *before);
 /* forward[id] != NULL: all uses of instruction id become uses of forward[id] (followed
  * transitively), the root and control edges included. forward has instruction_count
  * entries. The replaced instructions stay, for dead-code elimination to remove. */

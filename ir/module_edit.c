@@ -135,6 +135,16 @@ static uint32_t walk(const Computation *comp, Arena *scratch, Instruction **out)
     return emitted;
 }
 
+void inst_add_control(Instruction *inst, Instruction *before)
+{
+    Instruction **all = ARENA_ARRAY(inst->parent->module->arena, Instruction *,
+                                    (size_t)inst->control_count + 1);
+    if (inst->control_count != 0)
+        memcpy(all, inst->control, inst->control_count * sizeof *all);
+    all[inst->control_count++] = before;
+    inst->control = all;
+}
+
 Instruction **computation_post_order(const Computation *comp, Arena *scratch,
                                      uint32_t *count)
 {

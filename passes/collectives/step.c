@@ -197,22 +197,12 @@ static void copy_controls(const StepCopy *c, Instruction *to, const Instruction 
     }
 }
 
-static void add_control(Instruction *inst, Instruction *before)
-{
-    Instruction **all = ARENA_ARRAY(inst->parent->module->arena, Instruction *,
-                                    (size_t)inst->control_count + 1);
-    if (inst->control_count != 0)
-        memcpy(all, inst->control, inst->control_count * sizeof *all);
-    all[inst->control_count++] = before;
-    inst->control = all;
-}
-
 void step_order_before(const StepCopy *c, Instruction *const *list, uint32_t count,
                        Instruction *loop)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (list[i]->op == OP_SEND_DONE || list[i]->op == OP_RECV_DONE)
-            add_control(loop, c->made[list[i]->id]);
+            inst_add_control(loop, c->made[list[i]->id]);
     }
 }
 
@@ -221,7 +211,7 @@ void step_order_behind(const StepCopy *c, Instruction *const *list, uint32_t cou
 {
     for (uint32_t i = 0; i < count; i++) {
         if (list[i]->op == OP_SEND || list[i]->op == OP_RECV)
-            add_control(c->made[list[i]->id], loop);
+            inst_add_control(c->made[list[i]->id], loop);
     }
 }
 
