@@ -2,7 +2,6 @@
  * and an error that says who is late when one does not come. Each test is a process of its
  * own, because the emulator reads its environment once. */
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "runtime/collective.h"
 #include "runtime/session.h"
