@@ -219,6 +219,7 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
         (PipelineOptions){.only = o->passes,
                           .skip = o->skip,
                           .verify_each = o->print_after != NULL || o->dump_dir != NULL,
+                          .lint = o->lint != 0,
                           .after = after_pass,
                           .user = c};
     stage_begin(&c->times, "passes");

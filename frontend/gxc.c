@@ -30,6 +30,7 @@ enum {
     KEY_JOBS,
     KEY_PASSES,
     KEY_SKIP,
+    KEY_LINT,
     KEY_PRINT_AFTER,
     KEY_DUMP_DIR,
     KEY_LIST,
@@ -63,6 +64,7 @@ static const struct argp_option rows[] = {
     {"jobs", KEY_JOBS, "N", 0, "Threads; never changes the result", 0},
     {"passes", KEY_PASSES, "A,B", 0, "Run only these passes (none: none)", 0},
     {"skip", KEY_SKIP, "A,B", 0, "Leave these passes out", 0},
+    {"lint", KEY_LINT, NULL, 0, "Check after each pass that it kept what it must", 0},
     {"print-after", KEY_PRINT_AFTER, "PASS", 0, "Show the module after a pass, or all",
      0},
     {"dump-dir", KEY_DUMP_DIR, "DIR", 0, "Write every stage into DIR", 0},
@@ -155,6 +157,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_SKIP:
         o->skip = arg;
+        break;
+    case KEY_LINT:
+        o->lint = 1;
         break;
     case KEY_PRINT_AFTER:
         o->print_after = arg;

@@ -69,6 +69,7 @@ typedef struct gxc_options {
     int colour;      /* diagnostics with terminal colours */
     void (*progress)(void *user, const char *stage, size_t done, size_t of);
     void *progress_user;
+    int lint; /* check after each pass that it kept what it must, and verify */
 } gxc_options;
 
 typedef struct gxc_array {

@@ -136,7 +136,8 @@ void computation_remove(Computation *comp, Instruction *inst);
 void inst_add_control(Instruction *inst, Instruction *before);
 /* forward[id] != NULL: all uses of instruction id become uses of forward[id] (followed
  * transitively), the root and control edges included. forward has instruction_count
- * entries. The replaced instructions stay, for dead-code elimination to remove. */
+ * entries. The replaced instructions stay, for dead-code elimination to remove. What stands
+ * for them gets their metadata and span if it has none. */
 void computation_replace(Computation *comp, Instruction *const *forward);
 void computation_replace_one(Computation *comp, Instruction *from,
                              Instruction *to); /* O(n) */

@@ -22,6 +22,17 @@ static Instruction *follow(Instruction *const *forward, uint32_t count, Instruct
     return inst;
 }
 
+/* Where an instruction came from is known of what stands for it, too. */
+static void hand_over(Instruction *to, const Instruction *from)
+{
+    const Attr *metadata = inst_attr(from, ATTR_METADATA);
+    if (metadata != NULL && !inst_has(to, ATTR_METADATA) && to->op != OP_PARAMETER &&
+        to->op != OP_CONSTANT)
+        inst_set(to, *metadata);
+    if (to->span.begin == to->span.end)
+        to->span = from->span;
+}
+
 void computation_replace(Computation *comp, Instruction *const *forward)
 {
     uint32_t count = comp->instruction_count;
@@ -29,6 +40,8 @@ void computation_replace(Computation *comp, Instruction *const *forward)
         Instruction *inst = comp->instructions[i];
         if (inst == NULL)
             continue;
+        if (forward[i] != NULL)
+            hand_over(follow(forward, count, inst), inst);
         for (uint32_t k = 0; k < inst->operand_count; k++)
             inst->operands[k] = follow(forward, count, inst->operands[k]);
         for (uint32_t k = 0; k < inst->control_count; k++)

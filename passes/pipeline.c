@@ -12,6 +12,7 @@
 #include "passes/fusion/fusion.h"
 #include "passes/layout/layout.h"
 #include "passes/library/library.h"
+#include "passes/lint.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/simplify.h"
 
@@ -169,6 +170,16 @@ static bool is_wanted(const Pass *p, const PassContext *cx, const PipelineOption
     return p->required || cx->opt_level >= p->least_level;
 }
 
+static bool run_linted(const Pass *p, Module *m, PassContext *cx)
+{
+    Arena *a = arena_scratch();
+    Lint *before = lint_begin(m, a);
+    bool changed = p->function(m, cx);
+    lint_check(before, m, p->name);
+    arena_destroy(a);
+    return changed;
+}
+
 bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
 {
     check_order();
@@ -178,7 +189,7 @@ bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
         if (!is_wanted(p, cx, options))
             continue;
         options->current = p->name;
-        bool changed = p->function(m, cx);
+        bool changed = options->lint ? run_linted(p, m, cx) : p->function(m, cx);
         arena_reset(cx->scratch);
         if (m->diag->error_count != 0)
             return false; /* something that is not supported */
@@ -187,7 +198,8 @@ bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
         bool level_changes =
             pipeline[i + 1].name != NULL && pipeline[i + 1].yields != p->yields;
         Level level = options->only != NULL ? LEVEL_WELL_FORMED : p->yields;
-        if ((options->verify_each && changed) || level_changes) {
+        bool verify = (options->verify_each || options->lint) && changed;
+        if (verify || level_changes) {
             if (!module_verify(m, level, cx->scratch))
                 return false;
             arena_reset(cx->scratch);

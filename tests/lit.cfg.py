@@ -1,5 +1,6 @@
 # How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs; %make,
 # and %cc, which compiles and links a C program the way the libraries were built.
+# %gxc checks after each pass what it kept (--lint).
 # Features: gpu, cuda (ptxas and libdevice were found), emu, asan.
 import importlib.util
 import os
@@ -25,7 +26,7 @@ sanitize = f" -fsanitize={san}" if san else ""
 cc = os.environ.get("CC") or "gcc"
 config.substitutions += [
     ("%make", f"make -s -C {root} B={build} SAN={san} CC='{cc}'"),
-    ("%gxc", os.path.join(build, "gxc")),
+    ("%gxc", os.path.join(build, "gxc") + " --lint"),
     ("%gxrun", os.path.join(build, "gxrun")),
     ("%build", build),
     ("%root", root),

@@ -236,6 +236,38 @@ static Instruction *matching_recv(Sync *s, const Instruction *send, IntLists pai
     return NULL;
 }
 
+/* What send and recv say besides who sends to whom: the one's attributes, or the other's. */
+static void copy_notes(Instruction *to, const Instruction *send, const Instruction *recv)
+{
+    static const AttrId kept[] = {ATTR_METADATA, ATTR_FRONTEND_ATTRIBUTES,
+                                  ATTR_BACKEND_CONFIG};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const Attr *attr = inst_attr(recv, kept[i]);
+        attr = attr == NULL ? inst_attr(send, kept[i]) : attr;
+        if (attr != NULL)
+            inst_set(to, *attr);
+    }
+    const Attr *attr = inst_attr(to, ATTR_FRONTEND_ATTRIBUTES);
+    if (attr == NULL)
+        return;
+    Dict *dict = arena_copy(to->parent->module->arena, attr->dict, sizeof *dict);
+    DictEntry *entries = arena_copy(to->parent->module->arena, dict->entries,
+                                    dict->count * sizeof *entries);
+    dict->entries = entries;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < dict->count; i++) {
+        bool said = strcmp(entries[i].key, "_xla_send_recv_source_target_pairs") == 0 ||
+                    strcmp(entries[i].key, "_xla_send_recv_validation") == 0;
+        if (!said)
+            entries[n++] = entries[i];
+    }
+    dict->count = n;
+    if (n == 0)
+        inst_unset(to, ATTR_FRONTEND_ATTRIBUTES);
+    else
+        inst_set(to, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+}
+
 static bool convert_transfer(Sync *s, Instruction *send)
 {
     IntLists pairs;
@@ -257,6 +289,7 @@ static bool convert_transfer(Sync *s, Instruction *send)
     inst_set(moved, (Attr){.id = ATTR_SOURCE_TARGET_PAIRS, .lists = {kept, pairs.count}});
     if (m->config.num_partitions > 1)
         inst_set_int(moved, ATTR_CHANNEL_ID, inst_int(send, ATTR_CHANNEL_ID, 1));
+    copy_notes(moved, send, recv);
     moved->span = recv->span;
     Instruction *results[2] = {moved, recv->operands[0]};
     Instruction *tuple =

@@ -215,6 +215,23 @@ static void set_limits(Scheduler *s, const Module *m)
     }
 }
 
+/* The name that profiles, traces and errors call an instruction by, however it is renamed. */
+static void note_names(Computation *comp)
+{
+    Arena *a = comp->module->arena;
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst->op == OP_CONSTANT || inst->op == OP_PARAMETER)
+            continue;
+        const Attr *old = inst_attr(inst, ATTR_METADATA);
+        Metadata *metadata = ARENA_NEW(a, Metadata);
+        if (old != NULL)
+            *metadata = *old->metadata;
+        metadata->scheduling_name = (Bytes){inst->name, strlen(inst->name)};
+        inst_set(inst, (Attr){.id = ATTR_METADATA, .metadata = metadata});
+    }
+}
+
 bool pass_schedule(Module *m, PassContext *cx)
 {
     if (m->config.is_scheduled)
@@ -234,6 +251,7 @@ bool pass_schedule(Module *m, PassContext *cx)
         s.graph.comp = m->computations[c];
         s.graph.is_body = is_body[c];
         schedule_computation(&s);
+        note_names(s.graph.comp);
     }
     m->config.is_scheduled = true;
     return true;

@@ -259,7 +259,7 @@ static bool check_passes(Check *c)
                       .target = &target,
                       .settings = &settings,
                       .opt_level = c->level};
-    PipelineOptions o = {.verify_each = true, .after = after_pass, .user = c};
+    PipelineOptions o = {.verify_each = true, .lint = true, .after = after_pass, .user = c};
     c->verdict = VERDICT_GOOD;
     bool ok = pipeline_run(m, &cx, &o);
     if (!ok && c->verdict == VERDICT_GOOD) {
