@@ -390,6 +390,21 @@ static bool add_host_call(Variant *v, const Instruction *inst)
     return true;
 }
 
+static bool add_custom_call(Variant *v, const Instruction *inst)
+{
+    BlockScaledDot d;
+    const char *error = block_scaled_check(inst, v->arena, &d);
+    if (error != NULL) {
+        diag_error(v->module->diag, inst->span, "%s (%s): %s", inst->name,
+                   op_info[inst->op].name, error);
+        return false;
+    }
+    if (block_op(inst) != BLOCK_MATMUL)
+        return add_host_call(v, inst);
+    cublaslt_add_block_scaled(v, inst);
+    return true;
+}
+
 /* A call that a partitioner should have replaced. */
 static bool is_sharding(const Instruction *inst)
 {
@@ -442,10 +457,7 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         variant_add_async_done(v, inst);
         return true;
     case OP_CUSTOM_CALL:
-        if (block_op(inst) != BLOCK_MATMUL)
-            return add_host_call(v, inst);
-        cublaslt_add_block_scaled(v, inst);
-        return true;
+        return add_custom_call(v, inst);
     case OP_PARTITION_ID:
     case OP_REPLICA_ID:
         add_device_id(v, inst);

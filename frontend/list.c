@@ -42,6 +42,9 @@ static const char *const missing_forms[][2] = {
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
     {"convolution", "structured sparsity (sparsity_config)"},
     {"?", "arrays without a bound"},
+    {"cuDNN",
+     "no graphs of it: a scaled-dot in a fusion for it is done by cuBLASLt, or by "
+     "a kernel of our own"},
 };
 
 /* Opcodes that only know arrays of fixed size. */

@@ -119,10 +119,16 @@ const Shape *infer_dot(InferContext *cx, const Instruction *inst)
     return dot_shape(cx, inst, d);
 }
 
-/* A scale divides its operand dimension by dimension; the scalar 1 of bf16 is a dummy. */
+/* A scale divides its operand dimension by dimension; a scalar of bf16 is none. */
 static bool want_scale(InferContext *cx, const Instruction *inst, uint32_t i)
 {
     const Shape *s = operand(inst, i), *scale = operand(inst, i + 2);
+    if (scale->rank == 0 && s->rank != 0 && scale->dtype != DT_BF16) {
+        infer_error(cx, inst,
+                    "operand %u without a scale needs bf16[] in its place, found %s", i,
+                    infer_text(cx, scale));
+        return false;
+    }
     if (scale->rank == 0)
         return true;
     bool fits = scale->rank == s->rank;
@@ -140,9 +146,10 @@ const Shape *infer_scaled_dot(InferContext *cx, const Instruction *inst)
     if (!infer_want_arrays(cx, inst, 0, 4) || !want_dot(cx, inst, d) ||
         !want_scale(cx, inst, 0) || !want_scale(cx, inst, 1))
         return NULL;
-    if (operand(inst, 2)->rank == 0 && operand(inst, 3)->rank == 0 &&
-        (operand(inst, 0)->rank || operand(inst, 1)->rank))
-        return infer_error(cx, inst, "both scales are scalars");
+    if (operand(inst, 2)->rank == 0 && operand(inst, 3)->rank == 0)
+        return infer_error(cx, inst, "neither operand is scaled, found scales %s and %s",
+                           infer_text(cx, operand(inst, 2)),
+                           infer_text(cx, operand(inst, 3)));
     if (d.lhs_contracting.count != 1)
         return infer_error(cx, inst, "expects one contracting dimension, but has %s",
                            infer_ints_text(cx, d.lhs_contracting));

@@ -87,7 +87,7 @@ void verify_custom_call(Verify *v, const Instruction *inst)
     } else {
         check_buffer_aliases(v, inst);
     }
-    const char *error = block_scaled_check(inst, v->scratch, NULL);
+    const char *error = block_scaled_verify(inst, v->scratch);
     if (error != NULL)
         verify_error(v, inst, "%s", error);
 }

@@ -100,10 +100,10 @@ static const char *check_dequantize(const Instruction *inst, Arena *a)
     return check_scaled(a, "__op$dequantize:", q, inst->operands[1]->shape);
 }
 
-/* The number behind "block_size" in the backend_config, quoted or not; 0: none. */
+/* The number behind block_size in the backend_config, key and number quoted or not; 0: none. */
 static int64_t configured_block(const Instruction *inst)
 {
-    static const char key[] = "\"block_size\"";
+    static const char key[] = "block_size";
     Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
     const char *end = config.data + config.length;
     for (const char *p = config.data; p != NULL && p + sizeof key - 1 < end; p++) {
@@ -253,9 +253,9 @@ static const char *check_matmul(const Instruction *inst, Arena *a,
     return NULL;
 }
 
-const char *block_scaled_check(const Instruction *inst, Arena *a, BlockScaledDot *out)
+static const char *check(const Instruction *inst, Arena *a, bool with_scales,
+                         BlockScaledDot *d)
 {
-    BlockScaledDot d = {0};
     const char *error = NULL;
     switch (block_op(inst)) {
     case BLOCK_NONE:
@@ -265,19 +265,29 @@ const char *block_scaled_check(const Instruction *inst, Arena *a, BlockScaledDot
     case BLOCK_DEQUANTIZE:
         return check_dequantize(inst, a);
     case BLOCK_DOT:
-        error = check_dot(inst, a, &d);
-        if (error == NULL && d.has_factor)
+        error = check_arrays(inst, a);
+        if (error == NULL && inst->operand_count == 5)
             error = check_factor(inst, a);
-        break;
+        if (error == NULL && with_scales)
+            error = check_dot(inst, a, d);
+        return error;
     case BLOCK_MATMUL:
-        error = check_dot(inst, a, &d);
-        if (error == NULL)
-            error = check_matmul(inst, a, &d);
-        break;
+        error = check_dot(inst, a, d);
+        return error != NULL ? error : check_matmul(inst, a, d);
     }
-    if (out != NULL)
-        *out = d;
-    return error;
+    return NULL;
+}
+
+const char *block_scaled_verify(const Instruction *inst, Arena *a)
+{
+    BlockScaledDot d = {0};
+    return check(inst, a, false, &d);
+}
+
+const char *block_scaled_check(const Instruction *inst, Arena *a, BlockScaledDot *out)
+{
+    *out = (BlockScaledDot){0};
+    return check(inst, a, true, out);
 }
 
 /* -- facts ----------------------------------------------------------------------------------- */

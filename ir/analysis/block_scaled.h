@@ -38,8 +38,11 @@ typedef struct BlockScaledDot {
     bool has_rhs_scale, has_factor;
 } BlockScaledDot;
 
-/* NULL, or what is wrong with a custom call of any of these kinds: text in the arena. `out` is
- * filled for BLOCK_DOT and BLOCK_MATMUL; it may be NULL. */
+/* NULL, or what is wrong with a custom call of any of these kinds: text in the arena. The
+ * verifier does not ask whether a dot's scales fit their operands: a program that is yet to be
+ * partitioned may hold pieces of them. */
+const char *block_scaled_verify(const Instruction *inst, Arena *a);
+/* The same with the scales; *out is filled for BLOCK_DOT and BLOCK_MATMUL. */
 const char *block_scaled_check(const Instruction *inst, Arena *a, BlockScaledDot *out);
 
 /* The types that cuBLASLt multiplies by blocks: e4m3fn or e5m2, not both e5m2, with e8m0 for 32
