@@ -80,6 +80,21 @@ PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
         .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
 }
 
+/* The state that random numbers come from: one for the program. */
+static uint32_t state_slice(Variant *v)
+{
+    if (v->state_slice == PLAN_NONE) {
+        PlanAllocation a = {.kind = PLAN_STATE,
+                            .bytes = VARIANT_STATE_BYTES,
+                            .alignment = BUFFER_ALIGNMENT,
+                            .name = plan_string(&v->plan, "random")};
+        PlanSlice s = {.allocation = plan_add_allocations(&v->plan, &a, 1),
+                       .bytes = VARIANT_STATE_BYTES};
+        v->state_slice = plan_add_slices(&v->plan, &s, 1);
+    }
+    return v->state_slice;
+}
+
 /* -- signature ------------------------------------------------------------------------------ */
 
 static PlanValue plan_value(Variant *v, const char *name, const Shape *s, uint32_t set)
@@ -271,7 +286,7 @@ static void add_launch(Variant *v, const Instruction *fusion)
     if (empty)
         return;
     uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
-    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results);
+    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 1);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = variant_slice_arg(v, fusion->operands[i], 0, PLAN_READ);
         uint64_t read = bytes_read(v, fusion, i);
@@ -284,7 +299,12 @@ static void add_launch(Variant *v, const Instruction *fusion)
         if (written != (uint64_t)shape_bytes(shape_leaf(fusion->shape, r)))
             args[n + r].value = written;
     }
-    variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n + results);
+    n += results;
+    if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
+        args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
+                              .access = PLAN_READ | PLAN_WRITE,
+                              .index = state_slice(v)};
+    variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
 }
 
 static void add_copy(Variant *v, const Instruction *inst)
@@ -497,7 +517,7 @@ bool variant_make_commands(Variant *v)
 {
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
-    v->temp_allocation = v->workspace_slice = PLAN_NONE;
+    v->temp_allocation = v->workspace_slice = v->state_slice = PLAN_NONE;
     return add_signature(v) && variant_assign_streams(v) &&
            variant_add_computation(v, v->module->entry);
 }

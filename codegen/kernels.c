@@ -32,14 +32,14 @@ static uint32_t alignment_of(const Buffer *b)
     }
 }
 
-/* Parameters by number, then result leaves. */
+/* Parameters by number, then result leaves, then the program's random state if it is asked for. */
 static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
 {
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     f.count = f.parameters + results;
-    f.sets = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 1);
-    f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 1);
+    f.sets = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 2);
+    f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 2);
     for (uint32_t i = 0; i < f.count; i++) {
         bool is_result = i >= f.parameters;
         const Instruction *inst = is_result ? fusion : fusion->operands[i];
@@ -52,6 +52,13 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
                         .is_read_only = true,
                         .is_noalias = true};
+    }
+    if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
+        f.sets[f.count] = PLAN_NONE;
+        f.args[f.count++] = (KernelArg){.kind = KERNEL_POINTER,
+                                        .align = BUFFER_ALIGNMENT,
+                                        .bytes = VARIANT_STATE_BYTES,
+                                        .is_noalias = true};
     }
     for (uint32_t r = f.parameters; r < f.count; r++) {
         f.args[r].is_read_only = false;

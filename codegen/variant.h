@@ -8,6 +8,8 @@
 #include "codegen/constant_pool.h"
 #include "runtime/plan.h"
 
+#define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
+
 /* A kernel of the program and what it was made from. */
 typedef struct KernelEntry {
     const char *key; /* canonical text of computation, emitter, argument classes */
@@ -27,7 +29,7 @@ typedef struct Variant {
     Buffers *buffers;
     PlanBuilder plan;
     uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
-    uint32_t temp_allocation, workspace_slice;
+    uint32_t temp_allocation, workspace_slice, state_slice;
     KernelEntry *kernels;
     size_t kernel_count, kernel_capacity;
     uint32_t *kernel_table; /* hash table of kernel numbers + 1 */

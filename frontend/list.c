@@ -36,7 +36,6 @@ static void list_settings(FILE *f)
 
 /* Forms of opcodes that are supported otherwise. */
 static const char *const missing_forms[][2] = {
-    {"rng", "no kernel for it yet; rng-bit-generator has one"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},

@@ -78,6 +78,27 @@ static gxrt_status upload_constants(Device *d)
                : device_error(d, "cuMemcpyHtoDAsync", r, "uploading constants");
 }
 
+/* What a program keeps from run to run begins as zeros. */
+static gxrt_status clear_state(Device *d, CUdeviceptr at, uint64_t bytes)
+{
+    static const char zeros[64];
+    const gxrt_session *s = d->session;
+    CUresult r = CUDA_SUCCESS;
+    for (uint64_t done = 0; done < bytes && r == CUDA_SUCCESS; done += sizeof zeros) {
+        uint64_t n = bytes - done < sizeof zeros ? bytes - done : sizeof zeros;
+        r = s->cuda->copy_to_device(at + done, zeros, n, NULL);
+    }
+    r = r == CUDA_SUCCESS ? s->cuda->stream_synchronize(NULL) : r;
+    return r == CUDA_SUCCESS ? GXRT_OK
+                             : device_error(d, "cuMemcpyHtoDAsync", r, "clearing state");
+}
+
+static bool is_owned(const PlanAllocation *a)
+{
+    return (a->kind == PLAN_TEMP || a->kind == PLAN_WORKSPACE || a->kind == PLAN_STATE) &&
+           a->bytes != 0;
+}
+
 gxrt_status memory_create(Device *d)
 {
     const Plan *p = d->session->plan;
@@ -86,12 +107,15 @@ gxrt_status memory_create(Device *d)
         const PlanAllocation *a = &p->allocations[i];
         if (a->kind == PLAN_CONSTANT) {
             d->base[i] = (CUdeviceptr)(uintptr_t)d->constants + a->offset;
-        } else if ((a->kind == PLAN_TEMP || a->kind == PLAN_WORKSPACE) && a->bytes) {
+        } else if (is_owned(a)) {
             size_t alignment = a->alignment > 256 ? a->alignment : 256;
             size_t more = d->session->options.allocator ? 0 : alignment - 256;
             st = take(d, a->bytes + more, alignment, &d->owned[i]);
             CUdeviceptr at = (CUdeviceptr)(uintptr_t)d->owned[i];
             d->base[i] = (at + alignment - 1) & ~(CUdeviceptr)(alignment - 1);
+            if (st == GXRT_OK && a->kind == PLAN_STATE) {
+                st = clear_state(d, d->base[i], a->bytes);
+            }
         }
     }
     return st;

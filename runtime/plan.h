@@ -142,6 +142,7 @@ typedef enum PlanAllocationKind {
     PLAN_TEMP,      /* the runtime provides it; contents undefined between executions */
     PLAN_WORKSPACE, /* as TEMP, for libraries: reported apart */
     PLAN_CONSTANT,  /* `offset` in .gxc.const */
+    PLAN_STATE, /* the runtime provides it, zero at first, and keeps it from run to run */
     PLAN_ALLOCATION_KINDS
 } PlanAllocationKind;
 

@@ -18,8 +18,8 @@ static const char *const command_names[] = {
     [PLAN_ASYNC_DONE] = "async-done",
 };
 
-static const char *const allocation_names[] = {"argument", "result", "temp", "workspace",
-                                               "constant"};
+static const char *const allocation_names[] = {"argument",  "result",   "temp",
+                                               "workspace", "constant", "state"};
 static const char *const collective_names[] = {
     "all-reduce",         "all-gather", "reduce-scatter", "all-to-all",
     "collective-permute", "broadcast",  "send",           "receive",

@@ -281,8 +281,39 @@ static void store_state(Emit *e, const Rng *g)
     }
 }
 
+/* -- the program's state -------------------------------------------------------------------------------- */
+
+/* The 128-bit counter that lies behind the last argument: what it was, and more by `delta`. */
+static void advance_counter(Emit *e, const void *user, const IndexExpr *linear)
+{
+    const EmitterInput *in = user;
+    const Instruction *inst = emitter_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE);
+    Kernel *k = e->k;
+    LLVMTypeRef i64 = gx_int_type(k, 64);
+    unsigned state = in->arg_count - 1;
+    LLVMValueRef counter[2];
+    (void)linear;
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMValueRef at = gx_i32(k, 8 * i);
+        counter[i] = gx_load(k, state, at, i64, 8);
+        gx_store(k, fusion_result_arg(in->fusion, 0), at, counter[i], 8);
+    }
+    counter_add(e, counter, gx_i64(k, (uint64_t)inst_int(inst, ATTR_DELTA, 0)));
+    for (unsigned i = 0; i < 2; i++)
+        gx_store(k, state, gx_i32(k, 8 * i), counter[i], 8);
+}
+
+static Kernel *emit_state(const EmitterInput *in)
+{
+    Emit *e = emit_for_elements(in, 1, 1, advance_counter, in);
+    kernel_finish(e->k);
+    return e->k;
+}
+
 Kernel *emitter_rng(const EmitterInput *in)
 {
+    if (emitter_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
+        return emit_state(in);
     Rng g = {.in = in, .inst = emitter_hero(in->fusion, OP_RNG_BIT_GENERATOR)};
     bool has_state = shape_is_tuple(g.inst->shape);
     g.bits_leaf = has_state ? 1 : 0;

@@ -350,7 +350,9 @@ const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
     case EMITTER_SELECT_AND_SCATTER:
         return hero_root_illegal(fusion, OP_SELECT_AND_SCATTER);
     case EMITTER_RNG:
-        return hero_root_illegal(fusion, OP_RNG_BIT_GENERATOR);
+        return emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL
+                   ? hero_root_illegal(fusion, OP_RNG_GET_AND_UPDATE_STATE)
+                   : hero_root_illegal(fusion, OP_RNG_BIT_GENERATOR);
     case EMITTER_TOPK:
         return hero_root_illegal(fusion, OP_TOPK);
     case EMITTER_WINDOW_SCAN:

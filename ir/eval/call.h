@@ -62,8 +62,7 @@ struct Device {
     Frame *spare; /* frames to use again */
     Value *result;
     bool parked;
-    uint64_t rng[4];     /* state of rng */
-    uint64_t counter[2]; /* of rng-get-and-update-state: low, high */
+    uint64_t counter[2]; /* of rng and rng-get-and-update-state: low, high */
 };
 
 /* Both end the evaluation; the message is prefixed by the instruction's name and opcode. */

@@ -83,9 +83,6 @@ static void eval_init(Eval *eval, const Module *m, const EvalOptions *options)
         d->id = i;
         d->replica = i / eval->partitions;
         d->partition = i % eval->partitions;
-        for (uint32_t k = 0; k < 4; k++)
-            d->rng[k] =
-                (eval->options.seed + 1) * 0x9e3779b97f4a7c15u + k * 0xbf58476d1ce4e5b9u;
         d->counter[0] = eval->options.seed;
     }
 }

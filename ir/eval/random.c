@@ -165,28 +165,62 @@ void eval_rng_bit_generator(EvalCall *call)
 
 /* -- rng ---------------------------------------------------------------------------- */
 
-static uint64_t next_bits(Device *d) /* xoshiro256++ */
+/* Words of the device's own generator, which rng-get-and-update-state counts; as the pass `random`
+ * asks rng-bit-generator for them. */
+static uint32_t *draw(EvalCall *call, int64_t n)
 {
-    uint64_t *s = d->rng, sum = s[0] + s[3], r = (sum << 23 | sum >> 41) + s[0],
-             t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = s[3] << 45 | s[3] >> 19;
-    return r;
+    uint32_t *words = eval_temp(call, (size_t)n + 1, sizeof *words);
+    philox_words(RNG_OWN_KEY, call->device->counter, words, n);
+    return words;
 }
 
-static double next_unit(Device *d) /* [0, 1) */
+/* [0, 1) of the type that is computed in: 24 or 53 bits. */
+static double unit(const uint32_t *words, int64_t i, bool wide)
 {
-    return (double)(next_bits(d) >> 11) * 0x1p-53;
+    if (!wide)
+        return (double)(words[i] >> 8) * 0x1p-24;
+    uint64_t w = words[2 * i] | (uint64_t)words[2 * i + 1] << 32;
+    return (double)(w >> 11) * 0x1p-53;
 }
 
-static double next_normal(Device *d)
+static void random_floats(EvalCall *call, Value *v, bool normal)
 {
-    double u = 1 - next_unit(d), angle = 6.283185307179586 * next_unit(d);
-    return sqrt(-2 * log(u)) * cos(angle);
+    DType t = v->shape->dtype;
+    bool wide = t == DT_F64;
+    int64_t n = v->count;
+    size_t size = value_element_bytes(v);
+    double a = number_get_double(t, call->operands[0]->data);
+    double b = number_get_double(t, call->operands[1]->data);
+    const uint32_t *words = draw(call, n * (wide ? 2 : 1) * (normal ? 2 : 1));
+    for (int64_t i = 0; i < n; i++) {
+        char *to = (char *)v->data + (size_t)i * size;
+        double u = unit(words, i, wide), x;
+        if (normal)
+            x = a + b * sqrt(-2 * log(1 - u)) *
+                        cos(6.283185307179586 * unit(words, n + i, wide));
+        else
+            x = a + (b - a) * u;
+        number_set_double(t, to, wide ? x : (double)(float)x);
+        if (!normal && a < b &&
+            !(number_get_double(t, to) < b)) /* rounded up to the end */
+            number_set_double(t, to, a);
+    }
+}
+
+static void random_integers(EvalCall *call, Value *v)
+{
+    DType t = v->shape->dtype;
+    bool wide = dtype_info[t].bits == 64;
+    uint64_t low = (uint64_t)value_int(call->operands[0], 0);
+    uint64_t span = (uint64_t)value_int(call->operands[1], 0) - low;
+    const uint32_t *words = draw(call, v->count * (wide ? 2 : 1));
+    size_t size = value_element_bytes(v);
+    span = wide ? span : (uint32_t)span;
+    for (int64_t i = 0; i < v->count; i++) {
+        uint64_t w = wide ? words[2 * i] | (uint64_t)words[2 * i + 1] << 32 : words[i];
+        w = low + (span == 0 ? 0 : w % span);
+        number_set_int(t, (char *)v->data + (size_t)i * size, (int64_t)w);
+    }
 }
 
 void eval_rng(EvalCall *call)
@@ -194,31 +228,16 @@ void eval_rng(EvalCall *call)
     Value *v = eval_result(call);
     DType t = v->shape->dtype;
     bool normal = inst_int(call->inst, ATTR_DISTRIBUTION, RNG_UNIFORM) == RNG_NORMAL;
-    size_t size = value_element_bytes(v);
-    char *data = v->data;
     if (dtype_is_complex(t))
         eval_unsupported(call, "random numbers of %s", dtype_name(t));
-    double a =
-        number_get_double(call->operands[0]->shape->dtype, call->operands[0]->data);
-    double b =
-        number_get_double(call->operands[1]->shape->dtype, call->operands[1]->data);
-    for (int64_t i = 0; i < v->count; i++) {
-        void *element = data + (size_t)i * size;
-        if (t == DT_PRED) {
-            number_set_int(t, element, (int64_t)(next_bits(call->device) >> 63));
-        } else if (normal) {
-            number_set_double(t, element, a + b * next_normal(call->device));
-        } else if (dtype_is_float(t)) {
-            double x = a + (b - a) * next_unit(call->device);
-            number_set_double(t, element, x);
-            if (!(number_get_double(t, element) < b) && a < b) /* rounded up to the end */
-                number_set_double(t, element, a);
-        } else {
-            int64_t low = value_int(call->operands[0], 0);
-            uint64_t span = (uint64_t)value_int(call->operands[1], 0) - (uint64_t)low;
-            uint64_t r = span == 0 ? 0 : next_bits(call->device) % span;
-            number_set_int(t, element, (int64_t)((uint64_t)low + r));
-        }
+    if (dtype_is_float(t)) {
+        random_floats(call, v, normal);
+    } else if (t == DT_PRED) {
+        const uint32_t *words = draw(call, v->count);
+        for (int64_t i = 0; i < v->count; i++)
+            ((char *)v->data)[i] = (char)(words[i] >> 31);
+    } else {
+        random_integers(call, v);
     }
 }
 

@@ -291,7 +291,6 @@ Value *eval_nested(EvalCall *call, const Computation *comp, uint32_t count,
     arena_destroy(eval->scratch);
     eval->scratch = scratch;
     call->device->spare = inner.spare;
-    memcpy(call->device->rng, inner.rng, sizeof inner.rng);
     memcpy(call->device->counter, inner.counter, sizeof inner.counter);
     return inner.result;
 }

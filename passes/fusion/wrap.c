@@ -32,6 +32,8 @@ static bool stays(const Instruction *inst)
     case OP_COPY_START:
     case OP_COPY_DONE:
         return true;
+    case OP_RNG_GET_AND_UPDATE_STATE:
+        return false; /* a kernel, though it has an effect */
     case OP_DOT:
         return matmul_is_library(inst);
     case OP_COPY:

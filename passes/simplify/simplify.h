@@ -10,6 +10,7 @@ PassFn pass_cse;         /* equal instructions, equal computations */
 PassFn pass_fold;        /* constant operands */
 PassFn pass_algebra;     /* rules over a few instructions (rewrite.h) */
 PassFn pass_expand;      /* composed operations: batch-norm, topk, ... */
+PassFn pass_random;      /* rng; what draws from the device's state in its order */
 PassFn pass_loops;       /* while: trip counts, dead and invariant values */
 PassFn pass_trip_counts; /* of while, derived anew */
 PassFn pass_flatten;     /* no two callers share a body or branch */
