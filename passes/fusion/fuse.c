@@ -36,8 +36,11 @@ typedef struct Fuse {
     PassContext *cx;
     UserList *users; /* by instruction id, as the computation was when the pass began */
     uint32_t user_count;
-    bool *is_own; /* by id: a fusion whose computation nobody else calls */
-    Arena *brief; /* for one visit */
+    bool *is_own;            /* by id: a fusion whose computation nobody else calls */
+    bool *is_made;           /* by id: a fusion that this pass has put together */
+    uint32_t *room;          /* by id: for fusion_merge */
+    const uint32_t *callers; /* by computation id, when the pass began */
+    Arena *brief;            /* for one visit */
     bool changed;
 } Fuse;
 
@@ -392,7 +395,7 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
     kept.id = id;
     kept.name = inst->name;
     *inst = kept;
-    f->is_own[id] = true;
+    f->is_own[id] = f->is_made[id] = true;
     emitter_set(inst, emitter_choose(inst, f->cx->target));
     return inst;
 }
@@ -413,24 +416,27 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     EmitterKind before = emitter_of(consumer);
     bool is_moved = f->users[producer->id].count == 1 &&
                     (producer->op != OP_FUSION || f->is_own[producer->id]);
-    bool was_own = f->is_own[consumer->id];
+    uint32_t *room = &f->room[consumer->id], room_before = *room;
     own_computation(f, consumer);
-    if (before == EMITTER_LOOP && was_own) {
+    if (before == EMITTER_LOOP && f->is_made[consumer->id]) {
         /* always legal; whether another emitter is better is asked when all is in it */
-        fusion_merge(consumer, producer, is_moved, f->brief);
+        fusion_merge(consumer, producer, is_moved, room, f->brief);
         return true;
     }
     bool was_reduction = has_reduction(consumer);
     SavedFusion *saved = fusion_save(consumer, f->brief);
-    fusion_merge(consumer, producer, is_moved, f->brief);
+    fusion_merge(consumer, producer, is_moved, room, f->brief);
     EmitterKind after = emitter_choose(consumer, f->cx->target);
     bool good = after != EMITTER_COUNT && (after == before || !was_reduction);
     if (before != EMITTER_LOOP && after == EMITTER_LOOP)
         good = false;
-    if (!good)
+    f->is_made[consumer->id] |= good;
+    if (!good) {
         fusion_restore(saved);
-    else if (after != before)
+        *room = room_before;
+    } else if (after != before) {
         emitter_set(consumer, after);
+    }
     return good;
 }
 
@@ -469,6 +475,17 @@ static void visit(Fuse *f, Instruction *producer)
         computation_remove(f->comp, producer);
 }
 
+static bool *find_own(const Fuse *f)
+{
+    uint32_t count = f->comp->instruction_count;
+    bool *is_own = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = f->comp->instructions[i];
+        is_own[i] = inst->op == OP_FUSION && f->callers[inst_called(inst, 0)->id] == 1;
+    }
+    return is_own;
+}
+
 static void fuse_computation(Fuse *f)
 {
     Computation *comp = f->comp;
@@ -487,14 +504,16 @@ static void fuse_computation(Fuse *f)
                 add_user(f, o, inst);
         }
     }
-    f->is_own = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
+    f->is_own = find_own(f);
+    f->is_made = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
+    f->room = ARENA_ARRAY(f->cx->scratch, uint32_t, (size_t)count + 1);
     for (uint32_t i = count; i-- > 0;) {
         visit(f, comp->instructions[i]);
         arena_reset(f->brief);
     }
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
-        if (inst != NULL && f->is_own[i] && emitter_of(inst) == EMITTER_LOOP)
+        if (inst != NULL && f->is_made[i] && emitter_of(inst) == EMITTER_LOOP)
             emitter_set(inst, emitter_choose(inst, f->cx->target));
     }
     computation_compact(comp);
@@ -505,6 +524,7 @@ bool pass_fuse(Module *m, PassContext *cx)
     Fuse f = {.m = m, .cx = cx, .brief = arena_scratch()};
     const bool *is_program = module_programs(m, cx->scratch);
     uint32_t computations = m->computation_count;
+    f.callers = module_call_counts(m, cx->scratch);
     for (uint32_t c = 0; c < computations; c++) {
         if (!is_program[c])
             continue;
@@ -512,6 +532,7 @@ bool pass_fuse(Module *m, PassContext *cx)
         fuse_computation(&f);
     }
     arena_destroy(f.brief);
+    fusion_name_all(m);
     if (f.changed)
         module_remove_dead_computations(m);
     return f.changed;

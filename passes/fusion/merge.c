@@ -9,20 +9,17 @@ typedef struct Merge {
     Instruction *fusion;
     const FusionLeaves *own; /* results that may be read inside; NULL: none */
     bool is_moved;           /* the code exists nowhere else afterwards: names stay */
-    uint32_t room;           /* elements of operands and parameters that are free */
+    uint32_t *room;          /* elements of operands and parameters that are free */
     Arena *scratch;
 } Merge;
 
-static void append(Arena *a, Instruction ***array, uint32_t count, bool has_room,
-                   Instruction *inst)
+static Instruction **grown(Arena *a, Instruction *const *array, uint32_t count,
+                           uint32_t room)
 {
-    if (!has_room) {
-        Instruction **grown = ARENA_ARRAY(a, Instruction *, (size_t)count + 1);
-        if (count != 0)
-            memcpy(grown, *array, count * sizeof *grown);
-        *array = grown;
-    }
-    (*array)[count] = inst;
+    Instruction **to = ARENA_ARRAY(a, Instruction *, (size_t)count + room);
+    if (count != 0)
+        memcpy(to, array, count * sizeof *to);
+    return to;
 }
 
 /* The parameter of the fused computation for an operand, added where the fusion has none. */
@@ -34,12 +31,19 @@ static Instruction *parameter_for(Merge *m, Instruction *operand)
         if (fusion->operands[i] == operand)
             return comp->parameters[i];
     }
-    Arena *a = comp->module->arena;
-    Instruction *p = computation_add(comp, OP_PARAMETER, operand->shape, 0, NULL, NULL);
-    p->parameter = fusion->operand_count;
-    append(a, &fusion->operands, fusion->operand_count++, m->room != 0, operand);
-    append(a, &comp->parameters, comp->parameter_count++, m->room != 0, p);
-    m->room -= m->room != 0;
+    uint32_t number = fusion->operand_count++;
+    comp->parameter_count++;
+    if (*m->room == 0) {
+        Arena *a = comp->module->arena;
+        *m->room = number / 2 + 4;
+        fusion->operands = grown(a, fusion->operands, number, *m->room);
+        comp->parameters = grown(a, comp->parameters, number, *m->room);
+    }
+    --*m->room;
+    Instruction *p = computation_append(comp, OP_PARAMETER, operand->shape, 0, NULL);
+    p->parameter = number;
+    fusion->operands[number] = operand;
+    comp->parameters[number] = p;
     return p;
 }
 
@@ -81,10 +85,12 @@ static Instruction *value_inside(Merge *m, Instruction *operand)
         if (m->own->users_see[i] == operand)
             return m->own->inside[i];
     }
-    if (operand->op == OP_CONSTANT && operand->shape->rank == 0)
-        return computation_add_constant(inst_called(m->fusion, 0), operand->literal,
-                                        NULL);
-    return parameter_for(m, operand);
+    if (operand->op != OP_CONSTANT || operand->shape->rank != 0)
+        return parameter_for(m, operand);
+    Instruction *c = computation_append(inst_called(m->fusion, 0), OP_CONSTANT,
+                                        operand->shape, 0, NULL);
+    c->literal = operand->literal;
+    return c;
 }
 
 /* The producer's code inside the fusion: its result there. */
@@ -156,20 +162,20 @@ static void put_in_order(Computation *comp, uint32_t count, Arena *scratch)
 }
 
 void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
-                  Arena *scratch)
+                  uint32_t *room, Arena *scratch)
 {
     Computation *comp = inst_called(fusion, 0);
-    Merge m = {.fusion = fusion, .is_moved = is_moved, .scratch = scratch};
-    uint32_t count = comp->instruction_count;
+    Merge m = {.fusion = fusion, .is_moved = is_moved, .room = room, .scratch = scratch};
+    uint32_t count = comp->instruction_count, read_count = 0;
     Instruction **read =
         ARENA_ARRAY(scratch, Instruction *, (size_t)fusion->operand_count + 1);
     for (uint32_t i = fusion->operand_count; i-- > 0;) {
         if (fusion->operands[i] != producer)
             continue;
-        read[m.room++] = comp->parameters[i];
+        read[read_count++] = comp->parameters[i];
         drop_parameter(fusion, i);
     }
-    uint32_t read_count = m.room;
+    *room += read_count;
     Instruction *result = bring_in(&m, producer);
     for (uint32_t i = 0; i < read_count; i++)
         computation_replace_one(comp, read[i], result);
@@ -177,10 +183,27 @@ void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
 }
 
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *other, Arena *scratch)
+                             Instruction *other, bool is_moved, uint32_t *room,
+                             Arena *scratch)
 {
-    Merge m = {.fusion = fusion, .own = own, .scratch = scratch};
+    Merge m = {.fusion = fusion,
+               .own = own,
+               .is_moved = is_moved,
+               .room = room,
+               .scratch = scratch};
     return bring_in(&m, other);
+}
+
+void fusion_name_all(Module *m)
+{
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            if (inst != NULL && inst->name == NULL)
+                inst->name = module_unique_name(m, op_info[inst->op].name);
+        }
+    }
 }
 
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count)
@@ -195,8 +218,8 @@ void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_
     const Shape **shapes = ARENA_ARRAY(m->arena, const Shape *, count);
     for (uint32_t i = 0; i < count; i++)
         shapes[i] = inside[i]->shape;
-    comp->root = computation_add(comp, OP_TUPLE, shape_tuple(m->intern, count, shapes),
-                                 count, inside, NULL);
+    comp->root = computation_append(comp, OP_TUPLE, shape_tuple(m->intern, count, shapes),
+                                    count, inside);
 }
 
 void fusion_drop_unread(Instruction *fusion, Arena *scratch)

@@ -41,6 +41,7 @@ typedef struct Kernel {
     size_t see_capacity, inside_capacity;
     uint32_t at;    /* of the first one in the stretch */
     uint32_t nodes; /* of its code */
+    uint32_t room;  /* for fusion_bring_in */
     bool is_own;    /* nobody else calls its computation */
 } Kernel;
 
@@ -73,7 +74,8 @@ typedef struct Join {
     Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
-    Arena *brief; /* for one visit */
+    const uint32_t *callers; /* by computation id, when the pass began */
+    Arena *brief;            /* for one visit */
     bool changed;
 } Join;
 
@@ -321,6 +323,7 @@ static Kernel *describe(Join *j, Instruction *inst)
     k->elements = shape_elements(inst->shape);
     k->is_heavy = has_heavy_code(inst);
     k->nodes = nodes_of(inst);
+    k->is_own = j->callers[inst_called(inst, 0)->id] == 1;
     k->leaves.users_see =
         ARENA_ARRAY(j->cx->scratch, Instruction *, KERNEL_MOST_RESULTS + 1);
     k->leaves.inside =
@@ -473,7 +476,8 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     Instruction **inside =
         arena_copy(j->brief, a->leaves.inside, a->leaves.count * sizeof *inside);
     SavedFusion *saved = fusion_save(fusion, j->brief);
-    Instruction *result = fusion_bring_in(fusion, &a->leaves, b->fusion, j->brief);
+    Instruction *result =
+        fusion_bring_in(fusion, &a->leaves, b->fusion, b->is_own, &a->room, j->brief);
     a->leaves.inside[a->leaves.count] = result;
     a->leaves.users_see[a->leaves.count++] = b->fusion;
     fusion_set_results(fusion, a->leaves.inside, a->leaves.count);
@@ -637,6 +641,7 @@ bool pass_multi_output(Module *m, PassContext *cx)
     Join j = {.m = m, .cx = cx, .brief = arena_scratch()};
     const bool *is_program = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
+    j.callers = module_call_counts(m, cx->scratch);
     uint32_t computations = m->computation_count;
     for (uint32_t c = 0; c < computations; c++) {
         if (!is_program[c])
@@ -646,6 +651,7 @@ bool pass_multi_output(Module *m, PassContext *cx)
         join_computation(&j);
     }
     arena_destroy(j.brief);
+    fusion_name_all(m);
     if (j.changed) {
         module_remove_dead_computations(m);
         module_sort(m);
