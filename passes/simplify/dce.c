@@ -4,6 +4,8 @@
  *   a = f32[] add(x, y)
  *   ROOT b = f32[] negate(x)      =>      ROOT b = f32[] negate(x)
  *
+ * Of a tuple behind an opt-barrier that is read by elements only those that are read stay.
+ *
  * Needs: nothing. Keeps: order, levels. Breaks: ids (computations are compacted).
  * Parameters stay. One backward walk per computation; callees come first, so what a loop or
  * a branch does inside is known. */
@@ -46,6 +48,7 @@ typedef struct Mark {
     bool *live;
     Instruction **stack;
     uint32_t top;
+    bool *is_narrow; /* by id: barriers that are marked element by element; NULL: none */
 } Mark;
 
 static void mark(Mark *k, Instruction *inst)
@@ -56,24 +59,137 @@ static void mark(Mark *k, Instruction *inst)
     k->stack[k->top++] = inst;
 }
 
+static void mark_controls(Mark *k, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < inst->control_count; i++)
+        mark(k, inst->control[i]);
+}
+
+static bool is_element(const Instruction *inst)
+{
+    return inst->op == OP_GET_TUPLE_ELEMENT;
+}
+
+/* A barrier around a tuple that is made for it alone, of which only elements are read. */
+static bool is_narrow(const Computation *comp, const Instruction *barrier, Uses uses)
+{
+    const Instruction *tuple = barrier->operands[0];
+    if (tuple->op != OP_TUPLE || tuple->operand_count == 0 || barrier == comp->root ||
+        uses.start[tuple->id + 1] - uses.start[tuple->id] != 1)
+        return false;
+    bool narrow = true;
+    for (uint32_t u = uses.start[barrier->id]; u < uses.start[barrier->id + 1]; u++)
+        narrow = narrow && is_element(uses.list[u]);
+    return narrow;
+}
+
+static bool *find_narrow(const Computation *comp, Arena *scratch)
+{
+    bool *narrow = NULL;
+    Uses uses = {0};
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst->op != OP_OPT_BARRIER || !shape_is_tuple(inst->shape))
+            continue;
+        if (narrow == NULL) {
+            uses = uses_compute(comp, scratch);
+            narrow = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+        }
+        narrow[i] = is_narrow(comp, inst, uses);
+    }
+    for (uint32_t i = 0; narrow != NULL && i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++) {
+            /* who waits for the whole keeps the whole */
+            narrow[inst->control[k]->id] = false;
+        }
+    }
+    return narrow;
+}
+
+/* What an instruction needs; of a narrow barrier only the element that it reads. */
+static void mark_needs(Mark *k, Instruction *inst)
+{
+    mark_controls(k, inst);
+    Instruction *barrier = inst->operand_count == 1 ? inst->operands[0] : NULL;
+    if (k->is_narrow != NULL && barrier != NULL && is_element(inst) &&
+        k->is_narrow[barrier->id]) {
+        Instruction *tuple = barrier->operands[0];
+        if (!k->live[barrier->id]) {
+            k->live[barrier->id] = k->live[tuple->id] = true;
+            mark_controls(k, barrier);
+            mark_controls(k, tuple);
+        }
+        mark(k, tuple->operands[inst_int(inst, ATTR_INDEX, 0)]);
+        return;
+    }
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        mark(k, inst->operands[i]);
+}
+
+/* barrier(tuple(a, b, c)), of which a and c are read  ->  barrier(tuple(a, c)) */
+static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
+{
+    bool changed = false;
+    uint32_t **place = ARENA_ARRAY(scratch, uint32_t *, comp->instruction_count);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst != NULL && k->live[i] && is_element(inst) &&
+            k->is_narrow[inst->operands[0]->id]) {
+            uint32_t b = inst->operands[0]->id;
+            if (place[b] == NULL)
+                place[b] = ARENA_ARRAY(scratch, uint32_t, inst->operands[0]->shape->rank);
+            place[b][inst_int(inst, ATTR_INDEX, 0)] = 1;
+        }
+    }
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *barrier = comp->instructions[i];
+        if (barrier == NULL || !k->live[i] || !k->is_narrow[i] || place[i] == NULL)
+            continue;
+        Instruction *tuple = barrier->operands[0];
+        const Shape **shapes = ARENA_ARRAY(scratch, const Shape *, tuple->operand_count);
+        uint32_t n = 0;
+        for (uint32_t e = 0; e < tuple->operand_count; e++) {
+            if (place[i][e] == 0)
+                continue;
+            shapes[n] = tuple->shape->elements[e];
+            tuple->operands[n] = tuple->operands[e];
+            place[i][e] = n++;
+        }
+        if (n == tuple->operand_count)
+            continue;
+        tuple->operand_count = n;
+        tuple->shape = barrier->shape = shape_tuple(comp->module->intern, n, shapes);
+        inst_unset(tuple, ATTR_SHARDING);
+        inst_unset(barrier, ATTR_SHARDING);
+        inst_unset(tuple, ATTR_ORIGIN);
+        inst_unset(barrier, ATTR_ORIGIN);
+        changed = true;
+    }
+    for (uint32_t i = 0; changed && i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst != NULL && k->live[i] && is_element(inst) &&
+            place[inst->operands[0]->id] != NULL)
+            inst_set_int(inst, ATTR_INDEX,
+                         place[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)]);
+    }
+    return changed;
+}
+
 static bool remove_dead(Computation *comp, const Effects *has_effect, Arena *scratch)
 {
     uint32_t n = comp->instruction_count;
-    Mark k = {ARENA_ARRAY(scratch, bool, n), ARENA_ARRAY(scratch, Instruction *, n), 0};
+    Mark k = {ARENA_ARRAY(scratch, bool, n), ARENA_ARRAY(scratch, Instruction *, n), 0,
+              find_narrow(comp, scratch)};
     mark(&k, comp->root);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = comp->instructions[i];
         if (inst && (inst->op == OP_PARAMETER || !simplify_is_pure(inst, has_effect)))
             mark(&k, inst);
     }
-    while (k.top > 0) {
-        Instruction *inst = k.stack[--k.top];
-        for (uint32_t i = 0; i < inst->operand_count; i++)
-            mark(&k, inst->operands[i]);
-        for (uint32_t i = 0; i < inst->control_count; i++)
-            mark(&k, inst->control[i]);
-    }
-    bool changed = false;
+    while (k.top > 0)
+        mark_needs(&k, k.stack[--k.top]);
+    bool changed = k.is_narrow != NULL && narrow_barriers(comp, &k, scratch);
     for (uint32_t i = 0; i < n; i++)
         if (comp->instructions[i] && !k.live[i]) {
             computation_remove(comp, comp->instructions[i]);
