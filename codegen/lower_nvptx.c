@@ -120,12 +120,11 @@ static LLVMValueRef lower_call(const GxCall *c, void *user)
     const State *s = user;
     uint32_t sm = rows[c->row].sm, ptx = rows[c->row].ptx;
     if (s->target->sm < sm || s->ptx < ptx)
-        escape_throw(
-            ESCAPE_UNSUPPORTED,
-            "not supported: %s needs sm_%u and PTX %u.%u; the target is %s with PTX "
-            "%u.%u (kernel %s)",
-            gx_row_names[c->row], sm, ptx / 10, ptx % 10, s->target->name, s->ptx / 10,
-            s->ptx % 10, c->kernel->name);
+        escape_throw(ESCAPE_UNSUPPORTED,
+                     "%s needs sm_%u and PTX %u.%u; the target is %s with PTX "
+                     "%u.%u (kernel %s)",
+                     gx_row_names[c->row], sm, ptx / 10, ptx % 10, s->target->name,
+                     s->ptx / 10, s->ptx % 10, c->kernel->name);
     return rows[c->row].lower(c, s, rows[c->row].intrinsic);
 }
 

@@ -99,8 +99,8 @@ void build_argument_int(Parser *p, Span value)
     if (!token_int(p, (Token){TOK_INT, value}, &call->parameter)) {
         call->broken = true;
     } else if (call->parameter < 0 || call->parameter >= INT32_MAX) {
-        diag_error(p->diag, value, "parameter number %lld: it must be at least 0",
-                   (long long)call->parameter);
+        diag_error(p->diag, value, "parameter number %lld: it must be from 0 to %d",
+                   (long long)call->parameter, INT32_MAX - 1);
         call->broken = true;
     }
 }

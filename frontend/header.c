@@ -301,14 +301,17 @@ static const char *const header_names[H_COUNT] = {
     [H_ORIGIN] = "origin_recovery_table",
     [H_REPLICAS] = "replica_count"};
 
+#define DEVICES_MOST (1 << 24)
+
 static bool positive(Parser *p, int64_t *out)
 {
     Token t = peek(p);
     if (!expect_int(p, out))
         return false;
-    if (*out > 0 && *out <= (INT64_C(1) << 24))
+    if (*out > 0 && *out <= DEVICES_MOST)
         return true;
-    diag_error(p->diag, t.span, "expects a number of devices, at least 1");
+    diag_error(p->diag, t.span, "expects a number of devices from 1 to %d, but sees %lld",
+               DEVICES_MOST, (long long)*out);
     return false;
 }
 

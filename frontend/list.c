@@ -1,4 +1,4 @@
-/* gxc_list and gxc_explain: what the tables say, as text. */
+/* gxc_list: what the tables say, as text. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +36,8 @@ static void list_settings(FILE *f)
 
 /* Forms of opcodes that are supported otherwise. */
 static const char *const missing_forms[][2] = {
+    {"map", "functions that read what is no scalar by elementwise operations"},
+    {"stochastic-convert", "to floats"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
@@ -116,45 +118,6 @@ const char *gxc_list(const char *what)
             return texts[i];
     }
     return NULL;
-}
-
-static void explain_attribute(FILE *f, const OpAttr *a)
-{
-    static const char *const rules[] = {[ATTR_REQUIRED] = "required",
-                                        [ATTR_OPTIONAL] = "optional",
-                                        [ATTR_SHOWN] = "optional",
-                                        [ATTR_ACCEPTED] = "accepted and dropped"};
-    const AttrInfo *info = &attr_info[a->id];
-    fprintf(f, "  %-30s %-10s %s\n", info->name, rules[a->rule], info->doc);
-    for (size_t i = 0; info->names != NULL && info->names[i] != NULL; i++)
-        fprintf(f, "%s%s", i == 0 ? "      one of " : ", ", info->names[i]);
-    if (info->names != NULL)
-        fputc('\n', f);
-}
-
-char *gxc_explain(const char *opcode)
-{
-    OpCode op = op_find(opcode, strlen(opcode));
-    char *text = NULL;
-    size_t size;
-    FILE *f = op == OP_COUNT ? NULL : open_memstream(&text, &size);
-    if (f == NULL)
-        return NULL;
-    const OpInfo *info = &op_info[op];
-    fprintf(f, "%s: %s\n", info->name, info->doc);
-    if (info->arity >= 0)
-        fprintf(f, "operands: %d\n", info->arity);
-    else
-        fprintf(f, "operands: any number\n");
-    fprintf(f, "result shape: %s\n",
-            op_is(op, OPF_INFERABLE | OPF_RECOMPUTED) ? "may be left out"
-                                                      : "must be written");
-    if (info->attrs[0].id != ATTR_COUNT)
-        fprintf(f, "attributes:\n");
-    for (const OpAttr *a = info->attrs; a->id != ATTR_COUNT; a++)
-        explain_attribute(f, a);
-    fclose(f);
-    return text;
 }
 
 void gxc_free(void *p)

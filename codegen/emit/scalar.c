@@ -57,8 +57,7 @@ LLVMValueRef emit_constant(Kernel *k, DType t, const Literal *l, int64_t element
 {
     if (l->data == NULL)
         escape_throw(ESCAPE_UNSUPPORTED,
-                     "not supported: kernel %s needs the value of an elided constant",
-                     k->name);
+                     "kernel %s needs the value of an elided constant", k->name);
     const char *data = l->data;
     return scalar_constant(k, t, data + (size_t)element * dtype_storage_bytes(t));
 }
@@ -75,7 +74,7 @@ LLVMValueRef emit_number(Kernel *k, DType t, double value)
 void scalar_unsupported(const Instruction *inst)
 {
     DType t = inst->operand_count ? inst->operands[0]->shape->dtype : inst->shape->dtype;
-    escape_throw(ESCAPE_UNSUPPORTED, "not supported: %s: %s of %s elements", inst->name,
+    escape_throw(ESCAPE_UNSUPPORTED, "%s: %s of %s elements", inst->name,
                  op_info[inst->op].name, dtype_name(t));
 }
 

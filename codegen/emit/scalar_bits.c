@@ -46,7 +46,7 @@ LLVMValueRef scalar_bitcast_convert(Kernel *k, const Instruction *inst,
         return operands[0];
     if (dtype_info[from].bits != dtype_info[to].bits || dtype_info[to].bits == 6)
         escape_throw(ESCAPE_UNSUPPORTED,
-                     "not supported: %s: bitcast-convert between %s and %s, whose widths "
+                     "%s: bitcast-convert between %s and %s, whose widths "
                      "differ, inside a kernel",
                      inst->name, dtype_name(from), dtype_name(to));
     return scalar_from_bits(k, scalar_to_bits(k, operands[0], from), to);
