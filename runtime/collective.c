@@ -110,17 +110,29 @@ static gxrt_status settle(Device *d, ncclComm_t comm, ncclResult_t r, const char
 
 /* --- communicators -------------------------------------------------------------------------- */
 
-static ncclConfig_t config_of(const Device *d)
+int collective_channels(uint32_t sm, int nccl_version, uint32_t asked,
+                        uint32_t communication)
 {
-    (void)d;
+    if (asked) {
+        return asked > INT_MAX ? INT_MAX : (int)asked;
+    }
+    bool is_blackwell = sm / 10 == 10;
+    return is_blackwell && nccl_version >= 22800 && communication == 0 ? 32 : INT_MIN;
+}
+
+static ncclConfig_t config_of(const Device *d, uint32_t communication, bool is_split)
+{
+    const gxrt_session *s = d->session;
     return (ncclConfig_t){.size = sizeof(ncclConfig_t),
                           .magic = 0xcafebeef,
                           .version = NCCL_OLDEST,
                           .blocking = 0,
                           .cgaClusterSize = INT_MIN,
                           .minCTAs = INT_MIN,
-                          .maxCTAs = INT_MIN,
-                          .splitShare = INT_MIN,
+                          .maxCTAs =
+                              collective_channels(s->plan->info->sm, s->nccl_version,
+                                                  s->options.max_channels, communication),
+                          .splitShare = is_split ? 1 : INT_MIN,
                           .trafficClass = INT_MIN,
                           .collnetEnable = INT_MIN,
                           .CTAPolicy = INT_MIN,
@@ -178,7 +190,7 @@ static bool is_world(const gxrt_session *s, const PlanClique *c)
 static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
 {
     const gxrt_session *s = d->session;
-    ncclConfig_t config = config_of(d);
+    ncclConfig_t config = config_of(d, c->communication, true);
     ncclComm_t out = NULL;
     ncclResult_t r =
         s->nccl->comm_split(d->world_comm, colour, (int)g->rank, &out, &config);
@@ -196,7 +208,7 @@ static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
 static gxrt_status join_world(Device *d)
 {
     const gxrt_session *s = d->session;
-    ncclConfig_t config = config_of(d);
+    ncclConfig_t config = config_of(d, 0, false);
     ncclResult_t r = s->nccl->comm_init(&d->world_comm, (int)s->world_devices,
                                         s->unique_id, (int)d->number, &config);
     if (r != ncclSuccess && r != ncclInProgress) {
@@ -213,7 +225,11 @@ static gxrt_status join_cliques(Device *d)
         return st;
     }
     watchdog_enter(d, "ncclCommInitRankConfig: waiting for all devices", NULL);
-    st = join_world(d);
+    pthread_mutex_lock(&d->nccl_mutex);
+    CUresult r =
+        d->session->cuda->context_synchronize(); /* NCCL may wait for the device */
+    st = r == CUDA_SUCCESS ? join_world(d)
+                           : device_error(d, "cuCtxSynchronize", r, "joining the world");
     for (uint32_t i = 0; i < p->cliques_count && st == GXRT_OK; i++) {
         int colour;
         Group *g = &d->groups[i];
@@ -225,6 +241,7 @@ static gxrt_status join_cliques(Device *d)
             st = split(d, &p->cliques[i], g, colour);
         }
     }
+    pthread_mutex_unlock(&d->nccl_mutex);
     watchdog_leave(d);
     device_leave(d);
     return st;
@@ -274,8 +291,10 @@ static gxrt_status load_nccl(gxrt_session *s)
 {
     char error[512];
     int version = 0;
-    s->nccl =
-        library_nccl(s->cuda->emulated, s->options.library_path, error, sizeof error);
+    if (!s->nccl) {
+        s->nccl =
+            library_nccl(s->cuda->emulated, s->options.library_path, error, sizeof error);
+    }
     if (!s->nccl) {
         return status_set(GXRT_MISSING_LIBRARY, "the program has collectives: %s", error);
     }
@@ -284,6 +303,7 @@ static gxrt_status load_nccl(gxrt_session *s)
                           "NCCL %d.%d is too old: install NCCL 2.27 or newer",
                           version / 10000, version / 100 % 100);
     }
+    s->nccl_version = version;
     return GXRT_OK;
 }
 

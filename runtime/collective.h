@@ -33,6 +33,11 @@ gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream);
  * -1: not possible. Types without a NCCL type move as bytes. */
 int collective_type(const char *dtype, bool reduces, uint32_t sm, uint32_t *out_factor);
 
+/* The most channels that a communicator of NCCL may use: `asked` if it is not 0. INT_MIN: NCCL
+ * decides. `communication` as in PlanClique. */
+int collective_channels(uint32_t sm, int nccl_version, uint32_t asked,
+                        uint32_t communication);
+
 /* --- watchdog.c: a thread that notices when a collective or a host-side wait takes longer
  * than the timeout, says who is late, and aborts the communicators. */
 typedef struct Watchdog Watchdog;

@@ -241,6 +241,10 @@ typedef struct gxrt_session_options {
                           collectives, as n replicas; 0: as it was compiled */
     double timeout_seconds; /* collectives: how long to wait for a late rank; 0: 40 */
     const gxrt_streams *streams; /* NULL: the session makes its own */
+    uint32_t
+        max_channels; /* most that NCCL may use for a collective; 0: its default, and 32
+                              on Blackwell with NCCL 2.28 or newer, whose default slows
+                              computation beside it */
 } gxrt_session_options;
 
 /* The name that gxc's --target takes for the GPU that a session on `device` (as in

@@ -366,7 +366,8 @@ static gxrt_status copy_options(const gxrt_session_options *from,
 
 gxrt_status session_create(const gxrt_program *program,
                            const gxrt_session_options *options, const CudaApi *cuda,
-                           const CublasltApi *cublaslt, gxrt_session **out)
+                           const CublasltApi *cublaslt, const NcclApi *nccl,
+                           gxrt_session **out)
 {
     *out = NULL;
     gxrt_session *s = calloc(1, sizeof *s);
@@ -376,6 +377,7 @@ gxrt_status session_create(const gxrt_program *program,
     s->program = program;
     s->cuda = cuda;
     s->cublaslt = cublaslt;
+    s->nccl = nccl;
     gxrt_status st = copy_options(options, &s->options);
     if (s->options.timeout_seconds <= 0) {
         s->options.timeout_seconds = 40;
@@ -450,7 +452,7 @@ gxrt_status gxrt_session_create(const gxrt_program *program,
     const CudaApi *cuda = NULL;
     gxrt_status st = copy_options(options, &all);
     st = st == GXRT_OK ? choose_api(&all, &cuda) : st;
-    return st == GXRT_OK ? session_create(program, &all, cuda, NULL, out) : st;
+    return st == GXRT_OK ? session_create(program, &all, cuda, NULL, NULL, out) : st;
 }
 
 void gxrt_session_destroy(gxrt_session *s)

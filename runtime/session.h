@@ -114,6 +114,7 @@ struct gxrt_session {
     const CudaApi *cuda;
     const CublasltApi *cublaslt; /* NULL: not needed, as the next */
     const NcclApi *nccl;
+    int nccl_version;
     gxrt_session_options options;
     char device_name[256];
     Device *devices;
@@ -131,10 +132,12 @@ struct gxrt_session {
     _Atomic bool failed;          /* a device has failed: nothing more can run */
 };
 
-/* gxrt_session_create with the tables given: for tests, which pass their own. */
+/* gxrt_session_create with the tables given: for tests, which pass their own. Tables that are
+ * NULL are loaded when they are needed. */
 gxrt_status session_create(const gxrt_program *program,
                            const gxrt_session_options *options, const CudaApi *cuda,
-                           const CublasltApi *cublaslt, gxrt_session **out);
+                           const CublasltApi *cublaslt, const NcclApi *nccl,
+                           gxrt_session **out);
 
 /* Does `job` on every local device at once, each on its own thread where there are several. */
 gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));

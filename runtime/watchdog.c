@@ -13,7 +13,7 @@
 #include "runtime/collective.h"
 #include "runtime/store.h"
 
-enum { TRACKED = 64, REPORT = STATUS_TEXT, ANSWER = 512 };
+enum { TRACKED = 64, REPORT = STATUS_TEXT, ANSWER = 512, ASK_EVERY = 7 };
 
 /* A collective on its way. */
 typedef struct Track {
@@ -32,6 +32,7 @@ typedef struct DeviceTracks {
     atomic_uint waits_number; /* counts them */
     unsigned waits_seen;      /* the watchdog's copy at its last look */
     double waited;            /* seconds since then */
+    bool has_warned;          /* of this wait */
 } DeviceTracks;
 
 struct Watchdog {
@@ -42,6 +43,7 @@ struct Watchdog {
     pthread_cond_t wake;
     bool has_thread, has_mutex, has_wake;
     bool stop;
+    unsigned looks; /* counts when NCCL is asked */
     atomic_bool struck;
     char report[REPORT]; /* written before `struck` */
 };
@@ -260,26 +262,49 @@ static size_t furthest_behind(const gxrt_session *s, size_t device)
     return device;
 }
 
-static void strike(gxrt_session *s, size_t device)
+/* "device 1: all-reduce sum.2 (command 7)": what this device waits for. */
+static void append_wait(const gxrt_session *s, size_t device, char *text, size_t size)
+{
+    DeviceTracks *t = &s->watchdog->tracks[device];
+    const char *waits = t->waits;
+    append(text, size, "device %u: ", s->devices[device].number);
+    if (t->tail != t->head) {
+        append_command(s, text, size, t->ring[t->tail % TRACKED].command);
+    } else {
+        append(text, size, "%s", waits ? waits : "waiting");
+    }
+}
+
+/* Half of the time is over: says so, and who is where. */
+static void warn(const gxrt_session *s, size_t device)
+{
+    char text[REPORT] = "";
+    append_wait(s, device, text, sizeof text);
+    append(text, sizeof text, " is not done after %.3g s, waiting %.3g s more",
+           s->options.timeout_seconds / 2, s->options.timeout_seconds / 2);
+    for (size_t i = 0; i < s->device_count; i++) {
+        describe(s, i, text, sizeof text);
+    }
+    session_log(s, 1, "%s", text);
+}
+
+/* Reports, and ends all waiting. `failure`: what NCCL has found; NULL: the time is over. */
+static void strike(gxrt_session *s, size_t device, const char *failure)
 {
     Watchdog *w = s->watchdog;
     char places[REPORT] = "";
     for (size_t i = 0; i < s->device_count; i++) {
         describe(s, i, places, sizeof places);
     }
-    device = furthest_behind(s, device);
-    DeviceTracks *t = &w->tracks[device];
-    const char *waits = t->waits;
+    device = failure ? device : furthest_behind(s, device);
     w->report[0] = 0;
-    append(w->report, sizeof w->report, "device %u: ", s->devices[device].number);
-    if (t->tail != t->head) {
-        append_command(s, w->report, sizeof w->report,
-                       t->ring[t->tail % TRACKED].command);
+    append_wait(s, device, w->report, sizeof w->report);
+    if (failure) {
+        append(w->report, sizeof w->report, " has failed: %s", failure);
     } else {
-        append(w->report, sizeof w->report, "%s", waits ? waits : "waiting");
+        append(w->report, sizeof w->report, " was not done within %.3g s",
+               s->options.timeout_seconds);
     }
-    append(w->report, sizeof w->report, " was not done within %.3g s",
-           s->options.timeout_seconds);
     ask_nccl(s, device, w->report, sizeof w->report);
     append(w->report, sizeof w->report, "%s", places);
     ask_others(s, places, w->report, sizeof w->report);
@@ -324,7 +349,31 @@ static bool look(gxrt_session *s, size_t i, double step)
     t->waited = waits && number == t->waits_seen ? t->waited + step : 0;
     t->waits_seen = number;
     double limit = s->options.timeout_seconds;
-    return (t->tail != t->head && t->stalled > limit) || (waits && t->waited > limit);
+    double longest = t->tail != t->head ? t->stalled : 0;
+    longest = waits && t->waited > longest ? t->waited : longest;
+    if (longest > limit / 2 && !t->has_warned) {
+        warn(s, i);
+    }
+    t->has_warned = longest > limit / 2;
+    return longest > limit;
+}
+
+/* What NCCL has found on the device's communicators by itself; NULL: nothing, or another
+ * thread is just calling NCCL. */
+static const char *failure_of(const gxrt_session *s, Device *d)
+{
+    ncclResult_t state = ncclSuccess;
+    if (pthread_mutex_trylock(&d->nccl_mutex) != 0) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < s->plan->cliques_count && state == ncclSuccess; i++) {
+        if (d->groups[i].comm) {
+            s->nccl->comm_async_error(d->groups[i].comm, &state);
+        }
+        state = state == ncclInProgress ? ncclSuccess : state;
+    }
+    pthread_mutex_unlock(&d->nccl_mutex);
+    return state == ncclSuccess ? NULL : s->nccl->error_string(state);
 }
 
 /* Looks at every device; true if the wait of one is over. */
@@ -336,9 +385,18 @@ static bool look_at_all(gxrt_session *s, double step)
         late = is_late && late == s->device_count ? i : late;
     }
     if (late < s->device_count) {
-        strike(s, late);
+        strike(s, late, NULL);
+        return true;
     }
-    return late < s->device_count;
+    bool asks = s->watchdog->looks++ % ASK_EVERY == 0;
+    for (size_t i = 0; i < s->device_count && asks; i++) {
+        const char *failure = failure_of(s, &s->devices[i]);
+        if (failure) {
+            strike(s, i, failure);
+            return true;
+        }
+    }
+    return false;
 }
 
 static void *watch(void *argument)

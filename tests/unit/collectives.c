@@ -426,20 +426,6 @@ static void test_no_store(void **state)
            "GXRT_STORE=tcp:");
 }
 
-static void test_types(void **state)
-{
-    (void)state;
-    uint32_t factor;
-    assert_int_equal(collective_type("f8e4m3fn", false, 80, &factor), ncclInt8);
-    assert_int_equal(collective_type("f8e4m3fn", false, 90, &factor), ncclFloat8e4m3);
-    assert_int_equal(collective_type("f8e4m3fn", true, 80, &factor), ncclFloat8e4m3);
-    assert_int_equal(collective_type("c64", false, 90, &factor), ncclFloat32);
-    assert_int_equal(factor, 2);
-    assert_int_equal(collective_type("s16", true, 90, &factor), -1);
-    assert_int_equal(collective_type("s16", false, 90, &factor), ncclFloat16);
-    assert_int_equal(collective_type("s4", false, 90, &factor), -1);
-}
-
 /* libgxemu.so lies two folders above the unit tests. */
 static int find_emulator(void **state)
 {
@@ -460,15 +446,11 @@ static int find_emulator(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_one_process),
-        cmocka_unit_test(test_random_delays),
-        cmocka_unit_test(test_lost_rank),
-        cmocka_unit_test(test_old_library),
-        cmocka_unit_test(test_two_processes),
-        cmocka_unit_test(test_two_processes_tcp),
-        cmocka_unit_test(test_other_program),
-        cmocka_unit_test(test_missing_process),
+
+        cmocka_unit_test(test_one_process),   cmocka_unit_test(test_random_delays),
+        cmocka_unit_test(test_lost_rank),     cmocka_unit_test(test_old_library),
+        cmocka_unit_test(test_two_processes), cmocka_unit_test(test_two_processes_tcp),
+        cmocka_unit_test(test_other_program), cmocka_unit_test(test_missing_process),
         cmocka_unit_test(test_no_store),
     };
     return cmocka_run_group_tests(tests, find_emulator, NULL);

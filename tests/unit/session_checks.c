@@ -83,7 +83,7 @@ static const char *refusal(Maker *m, gxrt_status want)
 {
     Program p = open_program(m, "", 0);
     gxrt_session *s;
-    assert_int_equal(session_create(p.program, NULL, &fake_api, NULL, &s), want);
+    assert_int_equal(session_create(p.program, NULL, &fake_api, NULL, NULL, &s), want);
     assert_null(s);
     close_program(&p);
     return gxrt_last_error();

@@ -66,7 +66,7 @@ static void fail_every_call(Program (*make)(void), gxrt_status (*use)(gxrt_sessi
         fake_calls = 0;
         fake_fail_at = n;
         gxrt_session_options options = {.struct_size = sizeof options};
-        gxrt_status st = session_create(p.program, &options, &fake_api, NULL, &s);
+        gxrt_status st = session_create(p.program, &options, &fake_api, NULL, NULL, &s);
         if (st == GXRT_OK)
             st = use(s);
         failed = fake_calls >= n;
@@ -188,7 +188,7 @@ static void test_no_stream_lent(void **state)
     for (int streams = 0; streams < 2; streams++) {
         gxrt_session *s;
         left = streams;
-        assert_int_equal(session_create(p.program, &options, &fake_api, NULL, &s),
+        assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
                          GXRT_OK);
         fake_log[0] = 0;
         assert_int_equal(use_streams(s), GXRT_OK);
@@ -223,7 +223,7 @@ static void test_replicas(void **state)
     Program p = open_program(&m, "", 0);
     gxrt_session *s;
     gxrt_session_options options = {.struct_size = sizeof options, .replicas = 3};
-    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, &s), GXRT_OK);
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s), GXRT_OK);
     gxrt_buffer a[3];
     gxrt_buffer r[3];
     gxrt_run runs[3];
@@ -307,7 +307,7 @@ static void test_host_call(void **state)
     gxrt_session_options options = {
         .struct_size = sizeof options, .host_calls = &h, .host_call_count = 1};
     gxrt_session *s;
-    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, &s), GXRT_OK);
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s), GXRT_OK);
     int32_t x[4] = {1, 2, 3, 4};
     int32_t y[4];
     const size_t four = 4;

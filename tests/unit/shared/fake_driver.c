@@ -20,13 +20,17 @@ static bool fails(void)
     return __atomic_add_fetch(&fake_calls, 1, __ATOMIC_SEQ_CST) == fake_fail_at;
 }
 
+static pthread_mutex_t note_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static void note(const char *format, ...)
 {
+    pthread_mutex_lock(&note_mutex);
     size_t at = strlen(fake_log);
     va_list args;
     va_start(args, format);
     vsnprintf(fake_log + at, sizeof fake_log - at, format, args);
     va_end(args);
+    pthread_mutex_unlock(&note_mutex);
 }
 
 static void count_live(int change)

@@ -197,7 +197,7 @@ gxrt_session *open_session(const Program *p)
 {
     gxrt_session *s;
     fake_calls = 0;
-    if (session_create(p->program, NULL, &fake_api, NULL, &s) != GXRT_OK)
+    if (session_create(p->program, NULL, &fake_api, NULL, NULL, &s) != GXRT_OK)
         fail_msg("%s", gxrt_last_error());
     fake_log[0] = 0;
     return s;

@@ -1,0 +1,361 @@
+/* Communicators and calls of NCCL, as a fake NCCL sees them: four devices in one process. */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/collective.h"
+#include "tests/unit/shared/fake_driver.h"
+#include "tests/unit/shared/fake_nccl.h"
+#include "tests/unit/shared/program.h"
+
+static void begin(Maker *m)
+{
+    maker_init(m);
+    m->b.info[0].partitions = FAKE_RANKS;
+}
+
+static uint32_t clique(Maker *m, uint32_t groups, const int64_t *numbers, uint32_t count)
+{
+    PlanClique c = {.name = plan_string(&m->b, "group"),
+                    .mode = PLAN_FLATTENED_ID,
+                    .group_count = groups,
+                    .groups = plan_add_numbers(&m->b, numbers, count),
+                    .number_count = count};
+    return plan_add_cliques(&m->b, &c, 1);
+}
+
+static uint32_t all(Maker *m)
+{
+    return clique(m, 1, (int64_t[]){4, 0, 1, 2, 3}, 5);
+}
+
+/* A collective of a new s32[n] argument into a new s32[out] result. */
+static PlanCollective *collective(Maker *m, uint32_t kind, uint32_t on, int64_t n,
+                                  int64_t out)
+{
+    PlanCollective op = {.kind = kind,
+                         .reduction = PLAN_REDUCE_SUM,
+                         .dtype = plan_string(&m->b, "s32"),
+                         .clique = on,
+                         .dtypes = PLAN_NONE};
+    PlanArg args[2] = {reads(maker_value(m, false, n, PLAN_NONE, PLAN_ALIAS_NONE)),
+                       writes(maker_value(m, true, out, PLAN_NONE, PLAN_ALIAS_NONE))};
+    uint32_t index = plan_add_collectives(&m->b, &op, 1);
+    maker_command(m, PLAN_COLLECTIVE, index, args, 2);
+    return &m->b.collectives[index];
+}
+
+typedef struct World {
+    Program program;
+    gxrt_session *session;
+    gxrt_buffer arguments[FAKE_RANKS][4], results[FAKE_RANKS][4];
+    gxrt_run runs[FAKE_RANKS];
+} World;
+
+static void open_world(World *w, Maker *m, const gxrt_session_options *options)
+{
+    w->program = open_program(m, "", 0);
+    memset(fake_nccl_log, 0, sizeof fake_nccl_log);
+    if (session_create(w->program.program, options, &fake_api, NULL, &fake_nccl,
+                       &w->session) != GXRT_OK)
+        fail_msg("%s", gxrt_last_error());
+    const Plan *p = w->session->plan;
+    for (size_t d = 0; d < FAKE_RANKS; d++) {
+        for (uint32_t i = 0; i < p->arguments_count; i++) {
+            gxrt_buffer *b = &w->arguments[d][i];
+            *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = p->arguments[i].bytes};
+            assert_int_equal(gxrt_allocate(w->session, d, b->bytes, &b->data), GXRT_OK);
+        }
+        for (uint32_t i = 0; i < p->results_count; i++) {
+            gxrt_buffer *b = &w->results[d][i];
+            *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = p->results[i].bytes};
+            assert_int_equal(gxrt_allocate(w->session, d, b->bytes, &b->data), GXRT_OK);
+            memset(b->data, 0x5a, b->bytes);
+        }
+        w->runs[d] = (gxrt_run){sizeof *w->runs,    NULL,          w->arguments[d],
+                                p->arguments_count, w->results[d], p->results_count};
+    }
+}
+
+static void run(World *w)
+{
+    if (gxrt_execute(w->session, FAKE_RANKS, w->runs) != GXRT_OK)
+        fail_msg("%s", gxrt_last_error());
+}
+
+static void close_world(World *w)
+{
+    for (size_t d = 0; d < FAKE_RANKS; d++) {
+        for (int i = 0; i < 4; i++) {
+            gxrt_free(w->session, d, w->arguments[d][i].data);
+            gxrt_free(w->session, d, w->results[d][i].data);
+        }
+    }
+    gxrt_session_destroy(w->session);
+    close_program(&w->program);
+    assert_int_equal(fake_comms, 0);
+    memset(w, 0, sizeof *w);
+}
+
+static void expect_log(size_t device, const char *want)
+{
+    assert_string_equal(fake_nccl_log[device], want);
+}
+
+/* rows: collectives.J1 (communicators are made once, for all cliques in the plan's order, on all
+ * devices alike; runs make none)
+ * rows: collectives.J2 (one world communicator, made by all devices at once, not blocking) */
+static void test_cliques(void **state)
+{
+    (void)state;
+    Maker m;
+    World w = {0};
+    begin(&m);
+    uint32_t halves = clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6);
+    collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
+    collective(&m, PLAN_ALL_REDUCE, all(&m), 8, 8);
+    open_world(&w, &m, NULL);
+    expect_log(0, "init 0 of 4; split 0 key 0 share=1; ");
+    expect_log(1, "init 1 of 4; split 0 key 1 share=1; ");
+    expect_log(2, "init 2 of 4; split 1 key 0 share=1; ");
+    expect_log(3, "init 3 of 4; split 1 key 1 share=1; ");
+    assert_int_equal(fake_comms, 8);
+    memset(fake_nccl_log, 0, sizeof fake_nccl_log);
+    for (int i = 0; i < 20; i++)
+        run(&w);
+    for (size_t d = 0; d < FAKE_RANKS; d++) {
+        char *at = fake_nccl_log[d];
+        for (int i = 0; i < 20; i++) {
+            static const char calls[] = "all-reduce 4 type 2 op 0 of 2; "
+                                        "all-reduce 8 type 2 op 0 of 4; ";
+            assert_memory_equal(at, calls, strlen(calls));
+            at += strlen(calls);
+        }
+        assert_int_equal(*at, 0);
+    }
+    close_world(&w);
+}
+
+/* rows: collectives.J3 (edge: no groups, groups that leave devices out, groups in another order;
+ * every rank of the parent takes part, or the fake NCCL fails) */
+static void test_splits(void **state)
+{
+    (void)state;
+    Maker m;
+    World w = {0};
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4); /* the whole world: no split */
+    open_world(&w, &m, NULL);
+    expect_log(3, "init 3 of 4; ");
+    close_world(&w);
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4, 4);
+    open_world(&w, &m, NULL);
+    expect_log(1, "init 1 of 4; split 0 key 1 share=1; ");
+    expect_log(2, "init 2 of 4; split -1 key 0 share=1; ");
+    expect_log(3, "init 3 of 4; split -1 key 0 share=1; ");
+    run(&w);
+    assert_null(strstr(fake_nccl_log[2], "all-reduce"));
+    close_world(&w);
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, clique(&m, 3, (int64_t[]){2, 1, 0, 1, 2, 1, 3}, 7), 4,
+               4);
+    open_world(&w, &m, NULL);
+    expect_log(0, "init 0 of 4; split 0 key 1 share=1; ");
+    expect_log(1, "init 1 of 4; split 0 key 0 share=1; ");
+    expect_log(2, "init 2 of 4; split -1 key 0 share=1; "); /* groups of one need none */
+    close_world(&w);
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, clique(&m, 4, (int64_t[]){1, 0, 1, 1, 1, 2, 1, 3}, 8),
+               4, 4);
+    open_world(&w, &m, NULL);
+    expect_log(0, "init 0 of 4; ");
+    run(&w); /* copies */
+    close_world(&w);
+}
+
+/* rows: collectives.J4 (edge: the flag wins; below 2.28, other GPUs and send/receive: NCCL's) */
+static void test_channels(void **state)
+{
+    (void)state;
+    assert_int_equal(collective_channels(90, 22800, 0, 0), INT_MIN);
+    assert_int_equal(collective_channels(100, 22700, 0, 0), INT_MIN);
+    assert_int_equal(collective_channels(100, 22800, 0, 0), 32);
+    assert_int_equal(collective_channels(103, 22907, 0, 0), 32);
+    assert_int_equal(collective_channels(100, 22800, 16, 0), 16);
+    assert_int_equal(collective_channels(90, 22700, 16, 1), 16);
+    assert_int_equal(collective_channels(100, 22800, 0, 1), INT_MIN);
+    assert_int_equal(collective_channels(120, 22800, 0, 0), INT_MIN);
+    Maker m;
+    World w = {0};
+    gxrt_session_options options = {.struct_size = sizeof options, .max_channels = 8};
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4, 4);
+    open_world(&w, &m, &options);
+    expect_log(0, "init 0 of 4 channels=8; split 0 key 0 channels=8 share=1; ");
+    close_world(&w);
+    fake_sm = 100;
+    fake_nccl_version = 22800;
+    begin(&m);
+    m.b.info[0].sm = 100;
+    m.b.info[0].target = plan_string(&m.b, "sm_100a");
+    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4);
+    open_world(&w, &m, NULL);
+    expect_log(0, "init 0 of 4 channels=32; ");
+    close_world(&w);
+    fake_sm = 90;
+    fake_nccl_version = 22707;
+}
+
+static int32_t first_of(World *w, size_t device, size_t result)
+{
+    int32_t x;
+    memcpy(&x, w->results[device][result].data, sizeof x);
+    return x;
+}
+
+/* rows: collectives.J8 (edge: a device without a target only receives, one without a source only
+ * sends and gets zeros; all-to-all is a send and a receive for each rank) */
+static void test_calls(void **state)
+{
+    (void)state;
+    Maker m;
+    World w = {0};
+    begin(&m);
+    uint32_t on = all(&m);
+    collective(&m, PLAN_ALL_GATHER, on, 2, 8);
+    collective(&m, PLAN_REDUCE_SCATTER, on, 8, 2)->reduction = PLAN_REDUCE_MAX;
+    PlanCollective *permute = collective(&m, PLAN_COLLECTIVE_PERMUTE, on, 2, 2);
+    permute->pair_count = 2;
+    permute->pairs = plan_add_numbers(&m.b, (int64_t[]){0, 1, 1, 2}, 4);
+    collective(&m, PLAN_ALL_TO_ALL, on, 4, 4);
+    open_world(&w, &m, NULL);
+    memset(fake_nccl_log, 0, sizeof fake_nccl_log);
+    run(&w);
+#define BEFORE "all-gather 2 type 2 of 4; reduce-scatter 2 type 2 op 2 of 4; "
+#define BEHIND                                                                           \
+    "send 1 type 2 to 0; receive 1 type 2 from 0; send 1 type 2 to 1; "                  \
+    "receive 1 type 2 from 1; send 1 type 2 to 2; receive 1 type 2 from 2; "             \
+    "send 1 type 2 to 3; receive 1 type 2 from 3; "
+    expect_log(0, BEFORE "send 2 type 2 to 1; " BEHIND);
+    expect_log(1, BEFORE "receive 2 type 2 from 0; send 2 type 2 to 2; " BEHIND);
+    expect_log(2, BEFORE "receive 2 type 2 from 1; " BEHIND);
+    expect_log(3, BEFORE BEHIND);
+    assert_int_equal(first_of(&w, 0, 2), 0);
+    assert_int_equal(first_of(&w, 1, 2), 0x5a5a5a5a); /* the fake NCCL moves nothing */
+    assert_int_equal(first_of(&w, 3, 2), 0);
+    close_world(&w);
+}
+
+static uint64_t turns(const World *w)
+{
+    uint64_t n = 0;
+    const gxrt_session *s = w->session;
+    for (size_t i = 0; i < s->plan->cliques_count * s->device_count; i++)
+        n += s->meetings[i].turns;
+    return n;
+}
+
+/* rows: collectives.J9 (local devices meet before and after each collective of the first run)
+ * rows: collectives.N1 (edge: later runs do not meet; a new session does)
+ * rows: collectives.N2 (two groups of two meet each for itself; 100 times over) */
+static void test_meetings(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        Maker m;
+        World w = {0};
+        begin(&m);
+        uint32_t halves = clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6);
+        collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
+        collective(&m, PLAN_ALL_REDUCE, all(&m), 8, 8);
+        open_world(&w, &m, NULL);
+        assert_int_equal(turns(&w), 0);
+        for (int k = 0; k < 5; k++) {
+            run(&w);
+            assert_int_equal(turns(&w), 2 * 2 + 2);
+        }
+        close_world(&w);
+    }
+}
+
+/* rows: collectives.J2 (edge: NCCL too old) */
+static void test_old(void **state)
+{
+    (void)state;
+    Maker m;
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4);
+    Program p = open_program(&m, "", 0);
+    gxrt_session *s;
+    fake_nccl_version = 22605;
+    assert_int_equal(session_create(p.program, NULL, &fake_api, NULL, &fake_nccl, &s),
+                     GXRT_MISSING_LIBRARY);
+    assert_string_equal(gxrt_last_error(),
+                        "NCCL 2.26 is too old: install NCCL 2.27 or newer");
+    fake_nccl_version = 22707;
+    close_program(&p);
+}
+
+/* rows: collectives.J5 (every type, moved and reduced, before and from sm_90 on) */
+static void test_types(void **state)
+{
+    static const struct {
+        const char *dtype;
+        uint32_t sm;
+        int moved, reduced;
+        uint32_t factor;
+    } rows[] = {
+        {"pred", 90, ncclUint8, ncclUint8, 1},
+        {"s8", 90, ncclInt8, ncclInt8, 1},
+        {"u8", 90, ncclUint8, ncclUint8, 1},
+        {"s16", 90, ncclFloat16, -1, 1},
+        {"u16", 90, ncclFloat16, -1, 1},
+        {"s32", 90, ncclInt32, ncclInt32, 1},
+        {"u32", 90, ncclUint32, ncclUint32, 1},
+        {"s64", 90, ncclInt64, ncclInt64, 1},
+        {"u64", 90, ncclUint64, ncclUint64, 1},
+        {"f16", 90, ncclFloat16, ncclFloat16, 1},
+        {"bf16", 90, ncclBfloat16, ncclBfloat16, 1},
+        {"f32", 90, ncclFloat32, ncclFloat32, 1},
+        {"f64", 90, ncclFloat64, ncclFloat64, 1},
+        {"c64", 90, ncclFloat32, ncclFloat32, 2},
+        {"c128", 90, ncclFloat64, ncclFloat64, 2},
+        {"f8e4m3fn", 80, ncclInt8, ncclFloat8e4m3, 1},
+        {"f8e4m3fn", 90, ncclFloat8e4m3, ncclFloat8e4m3, 1},
+        {"f8e5m2", 89, ncclInt8, ncclFloat8e5m2, 1},
+        {"f8e5m2", 100, ncclFloat8e5m2, ncclFloat8e5m2, 1},
+        {"f8e5m2fnuz", 90, ncclInt8, -1, 1},
+        {"f8e4m3fnuz", 90, ncclInt8, -1, 1},
+        {"f8e8m0fnu", 90, ncclInt8, -1, 1},
+        {"s4", 90, -1, -1, 0},
+        {"token", 90, -1, -1, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint32_t factor = 0;
+        assert_int_equal(collective_type(rows[i].dtype, false, rows[i].sm, &factor),
+                         rows[i].moved);
+        assert_int_equal(factor, rows[i].factor);
+        assert_int_equal(collective_type(rows[i].dtype, true, rows[i].sm, &factor),
+                         rows[i].reduced);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cliques),  cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_channels), cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_meetings), cmocka_unit_test(test_old),
+        cmocka_unit_test(test_types),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

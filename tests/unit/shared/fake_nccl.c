@@ -1,0 +1,240 @@
+/* See fake_nccl.h. */
+#include "tests/unit/shared/fake_nccl.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/unit/shared/fake_driver.h"
+
+struct ncclComm {
+    int ranks, rank;
+    struct Hall *hall; /* of its ranks, to split it */
+};
+
+/* Where the ranks of one communicator meet to make parts of it. */
+typedef struct Hall {
+    int ranks, here, turn, users;
+    int colours[FAKE_RANKS], keys[FAKE_RANKS];
+    struct Hall *parts[FAKE_RANKS]; /* by colour, of this turn */
+} Hall;
+
+int fake_nccl_version = 22707;
+char fake_nccl_log[FAKE_RANKS][2048];
+int fake_comms;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static Hall *world; /* that communicators are being made for */
+
+static void note(const char *format, ...)
+{
+    char *text = fake_nccl_log[fake_current];
+    size_t at = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + at, sizeof fake_nccl_log[0] - at, format, args);
+    va_end(args);
+}
+
+/* Waits until all ranks are here, at most 5 s; the mutex is held. */
+static bool gather(Hall *h)
+{
+    int turn = h->turn;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 5;
+    if (++h->here == h->ranks) {
+        h->here = 0;
+        h->turn++;
+        pthread_cond_broadcast(&changed);
+    }
+    while (h->turn == turn) {
+        if (pthread_cond_timedwait(&changed, &mutex, &end) != 0)
+            return false;
+    }
+    return true;
+}
+
+static ncclComm_t new_comm(Hall *h, int rank)
+{
+    ncclComm_t c = calloc(1, sizeof *c);
+    *c = (struct ncclComm){h->ranks, rank, h};
+    h->users++;
+    fake_comms++;
+    return c;
+}
+
+static ncclResult_t version(int *out)
+{
+    *out = fake_nccl_version;
+    return ncclSuccess;
+}
+
+static const char *error_string(ncclResult_t result)
+{
+    return result == ncclSuccess ? "no error" : "the fake NCCL's error";
+}
+
+static const char *last_error(ncclComm_t comm)
+{
+    (void)comm;
+    return "";
+}
+
+static ncclResult_t unique_id(ncclUniqueId *out)
+{
+    memset(out, 7, sizeof *out);
+    return ncclSuccess;
+}
+
+static void note_config(const ncclConfig_t *c)
+{
+    if (c->maxCTAs != INT_MIN)
+        note(" channels=%d", c->maxCTAs);
+    if (c->splitShare != INT_MIN)
+        note(" share=%d", c->splitShare);
+    note("%s; ", c->blocking == 0 ? "" : " blocking");
+}
+
+static ncclResult_t comm_init(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
+                              ncclConfig_t *config)
+{
+    pthread_mutex_lock(&mutex);
+    note("init %d of %d", rank, ranks);
+    note_config(config);
+    if (!world) {
+        world = calloc(1, sizeof *world);
+        world->ranks = ranks;
+    }
+    Hall *h = world;
+    bool ok = id.internal[0] == 7 && gather(h);
+    *out = ok ? new_comm(h, rank) : NULL;
+    world = NULL;
+    pthread_mutex_unlock(&mutex);
+    return ok ? ncclSuccess : 3;
+}
+
+static ncclResult_t comm_split(ncclComm_t comm, int colour, int key, ncclComm_t *out,
+                               ncclConfig_t *config)
+{
+    Hall *h = comm->hall;
+    *out = NULL;
+    pthread_mutex_lock(&mutex);
+    note("split %d key %d", colour, key);
+    note_config(config);
+    h->colours[comm->rank] = colour;
+    h->keys[comm->rank] = key;
+    bool ok = gather(h);
+    if (ok && colour >= 0) {
+        int ranks = 0;
+        for (int i = 0; i < h->ranks; i++)
+            ranks += h->colours[i] == colour;
+        if (!h->parts[colour] || h->parts[colour]->users == ranks) {
+            h->parts[colour] = calloc(1, sizeof *h);
+            h->parts[colour]->ranks = ranks;
+        }
+        *out = new_comm(h->parts[colour], key);
+    }
+    ok = ok && gather(h); /* nobody splits again before all have read */
+    pthread_mutex_unlock(&mutex);
+    return ok ? ncclSuccess : 3;
+}
+
+static ncclResult_t comm_close(ncclComm_t comm)
+{
+    pthread_mutex_lock(&mutex);
+    if (--comm->hall->users == 0)
+        free(comm->hall);
+    fake_comms--;
+    free(comm);
+    pthread_mutex_unlock(&mutex);
+    return ncclSuccess;
+}
+
+static ncclResult_t comm_async_error(ncclComm_t comm, ncclResult_t *error)
+{
+    (void)comm;
+    *error = ncclSuccess;
+    return ncclSuccess;
+}
+
+static ncclResult_t group(void)
+{
+    return ncclSuccess;
+}
+
+static ncclResult_t all_reduce(const void *send, void *receive, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               CUstream stream)
+{
+    (void)send, (void)receive, (void)stream;
+    note("all-reduce %zu type %d op %d of %d; ", count, type, op, comm->ranks);
+    return ncclSuccess;
+}
+
+static ncclResult_t all_gather(const void *send, void *receive, size_t count,
+                               ncclDataType_t type, ncclComm_t comm, CUstream stream)
+{
+    (void)send, (void)receive, (void)stream;
+    note("all-gather %zu type %d of %d; ", count, type, comm->ranks);
+    return ncclSuccess;
+}
+
+static ncclResult_t reduce_scatter(const void *send, void *receive, size_t count,
+                                   ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                   CUstream stream)
+{
+    (void)send, (void)receive, (void)stream;
+    note("reduce-scatter %zu type %d op %d of %d; ", count, type, op, comm->ranks);
+    return ncclSuccess;
+}
+
+static ncclResult_t broadcast(const void *send, void *receive, size_t count,
+                              ncclDataType_t type, int root, ncclComm_t comm,
+                              CUstream stream)
+{
+    (void)send, (void)receive, (void)stream;
+    note("broadcast %zu type %d from %d of %d; ", count, type, root, comm->ranks);
+    return ncclSuccess;
+}
+
+static ncclResult_t send_to(const void *send, size_t count, ncclDataType_t type, int peer,
+                            ncclComm_t comm, CUstream stream)
+{
+    (void)send, (void)comm, (void)stream;
+    note("send %zu type %d to %d; ", count, type, peer);
+    return ncclSuccess;
+}
+
+static ncclResult_t receive_from(void *receive, size_t count, ncclDataType_t type,
+                                 int peer, ncclComm_t comm, CUstream stream)
+{
+    (void)receive, (void)comm, (void)stream;
+    note("receive %zu type %d from %d; ", count, type, peer);
+    return ncclSuccess;
+}
+
+const NcclApi fake_nccl = {
+    .version = version,
+    .error_string = error_string,
+    .last_error = last_error,
+    .unique_id = unique_id,
+    .comm_init = comm_init,
+    .comm_split = comm_split,
+    .comm_destroy = comm_close,
+    .comm_abort = comm_close,
+    .comm_async_error = comm_async_error,
+    .group_start = group,
+    .group_end = group,
+    .all_reduce = all_reduce,
+    .all_gather = all_gather,
+    .reduce_scatter = reduce_scatter,
+    .broadcast = broadcast,
+    .send = send_to,
+    .receive = receive_from,
+};
