@@ -417,6 +417,28 @@ LLVMValueRef gx_vote_all(Kernel *k, LLVMValueRef predicate)
     return vote(k, "gx.vote.all", predicate, 1);
 }
 
+/* ---- floats of 8 bits and less ---- */
+
+LLVMValueRef gx_encode_pair(Kernel *k, GxNarrow format, LLVMValueRef low,
+                            LLVMValueRef high, LLVMValueRef otherwise)
+{
+    static const char *const names[] = {"gx.encode.e4m3", "gx.encode.e5m2",
+                                        "gx.encode.e2m1"};
+    LLVMValueRef args[] = {low, high, otherwise};
+    if (format > GX_E2M1)
+        bug("kernel %s, %s: nothing encodes format %d", k->name, k->at, (int)format);
+    return call(k, names[format], NULL, gx_int_type(k, 16), args, 3);
+}
+
+LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
+                            LLVMValueRef otherwise)
+{
+    static const char *const names[] = {"gx.decode.e4m3", "gx.decode.e5m2",
+                                        "gx.decode.e2m1", "gx.decode.e8m0"};
+    LLVMValueRef args[] = {codes, otherwise};
+    return call(k, names[format], NULL, LLVMTypeOf(otherwise), args, 2);
+}
+
 /* ---- arithmetic ---- */
 
 LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)

@@ -151,6 +151,19 @@ LLVMValueRef gx_float_to_int(Kernel *k, LLVMValueRef value, LLVMTypeRef type,
 /* Floating add, sub, mul, div with the kernel's contraction flag: op is LLVMFAdd, … */
 LLVMValueRef gx_float_op(Kernel *k, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b);
 
+/* ---- floats of 8 bits and less ---- */
+/* Formats that some GPUs convert in hardware, two numbers at a time: e4m3fn, e5m2, e2m1fn, e8m0
+ * (to f32 only). */
+typedef enum { GX_E4M3, GX_E5M2, GX_E2M1, GX_E8M0 } GxNarrow;
+
+/* Two f32 to two codes in an i16, the first in the low bits (bytes; e2m1: nibbles of the low
+ * byte), and back to a <2 x float>. `otherwise` is the same result as plain code computes it:
+ * it stays where the target has no such instruction, and is dropped where it has. */
+LLVMValueRef gx_encode_pair(Kernel *k, GxNarrow format, LLVMValueRef low,
+                            LLVMValueRef high, LLVMValueRef otherwise);
+LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
+                            LLVMValueRef otherwise);
+
 /* ---- small things that every emitter needs ---- */
 LLVMTypeRef gx_int_type(Kernel *k, unsigned bits);
 LLVMValueRef gx_i32(Kernel *k, uint32_t value);

@@ -26,7 +26,7 @@ typedef struct GxCall {
     LLVMModuleRef module;
     LLVMValueRef function;
     const Kernel *kernel;
-    unsigned row; /* of gx.def */
+    unsigned row; /* GxRow */
 } GxCall;
 
 /* Rows of gx.def. */
@@ -61,6 +61,16 @@ LLVMValueRef lower_intrinsic(LLVMBuilderRef b, LLVMModuleRef m, const char *name
 /* llvm.<name> overloaded on the type of args[0]. */
 LLVMValueRef lower_math(LLVMBuilderRef b, LLVMModuleRef m, const char *name,
                         LLVMValueRef *args, unsigned count);
+
+/* Rows ENCODE_ and DECODE_: whether the target converts in hardware. */
+bool narrow_has_hardware(GxRow row, const Target *target, uint32_t ptx);
+/* ENCODE_: the call's result from what the hardware gives, which takes numbers that are too
+ * large, and some NaN, to the largest one. */
+LLVMValueRef narrow_encode(const GxCall *c, LLVMValueRef saturated);
+/* The same from the codes of the call's last operand, saturated as the hardware would. */
+LLVMValueRef narrow_encode_emulated(const GxCall *c);
+/* DECODE_: from the <2 x half> (e8m0: <2 x bfloat>) that the hardware gives. */
+LLVMValueRef narrow_decode(const GxCall *c, LLVMValueRef halves);
 
 void lower_function_attribute(LLVMValueRef f, const char *name);
 

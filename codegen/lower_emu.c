@@ -305,6 +305,20 @@ static LLVMValueRef emu_vote(const GxCall *c, const State *s, unsigned mode)
     return LLVMBuildICmp(c->builder, LLVMIntNE, v, number(s, 0), "");
 }
 
+static LLVMValueRef emu_encode(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)s;
+    (void)detail;
+    return narrow_encode_emulated(c);
+}
+
+static LLVMValueRef emu_decode(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)s;
+    (void)detail;
+    return gx_operand(c, 1);
+}
+
 static const struct {
     LLVMValueRef (*lower)(const GxCall *c, const State *s, unsigned detail);
     unsigned detail;

@@ -105,6 +105,24 @@ static LLVMValueRef nvptx_call(const GxCall *c, const State *s, const char *intr
     return lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, count);
 }
 
+static LLVMValueRef nvptx_encode(const GxCall *c, const State *s, const char *intrinsic)
+{
+    if (!narrow_has_hardware(c->row, s->target, s->ptx))
+        return gx_operand(c, 2);
+    LLVMValueRef args[] = {gx_operand(c, 1), gx_operand(c, 0)}; /* upper half first */
+    return narrow_encode(
+        c, lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, 2));
+}
+
+static LLVMValueRef nvptx_decode(const GxCall *c, const State *s, const char *intrinsic)
+{
+    if (!narrow_has_hardware(c->row, s->target, s->ptx))
+        return gx_operand(c, 1);
+    LLVMValueRef codes = gx_operand(c, 0);
+    return narrow_decode(
+        c, lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, &codes, 1));
+}
+
 static const struct {
     uint32_t sm, ptx;
     LLVMValueRef (*lower)(const GxCall *c, const State *s, const char *intrinsic);

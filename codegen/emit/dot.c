@@ -15,6 +15,8 @@
     68 /* elements of a row in shared memory: keeps 16-byte accesses aligned */
 #define TILE_THREADS 256
 #define PART 4 /* of a thread, both ways */
+#define MOST_READ_IN_LANES                                                               \
+    24 /* instructions of a fusion whose code may be there PART times */
 
 typedef struct Side {
     uint32_t operand;
@@ -368,7 +370,7 @@ static void order_symbols(Contraction *c)
         c->symbols[c->symbol_count++] = fastest;
 }
 
-static void plan_access(const Contraction *c, Side *s, bool is_plain)
+static void plan_access(const Contraction *c, Side *s, bool may_have_lanes)
 {
     const IndexMap *map = emit_operand_map(c->e, c->inst, s->operand);
     s->lanes = 1;
@@ -386,7 +388,8 @@ static void plan_access(const Contraction *c, Side *s, bool is_plain)
         size = is_contiguous ? c->result->dims[d] : 0;
     }
     /* padding may begin between two spatial places, not between two features */
-    if (is_plain && size != 0 && size % PART == 0 && !(is_padded && !s->depth_first)) {
+    if (may_have_lanes && size != 0 && size % PART == 0 &&
+        !(is_padded && !s->depth_first)) {
         s->lanes = PART;
         for (uint32_t i = 0; i < map->constraint_count && c->symbol_count != 0; i++) {
             if (ix_depends(map->constraints[i].expr, IX_SYMBOL,
@@ -435,9 +438,11 @@ static Kernel *contraction(const EmitterInput *in, const Instruction *inst)
                         (uint32_t[3]){(uint32_t)blocks, 1, 1});
     c.e = emitter_begin(in, c.k, 1);
     order_symbols(&c);
-    bool is_plain = fusion_is_plain(inst_called(in->fusion, 0), &inst, 1);
-    plan_access(&c, &c.y, is_plain);
-    plan_access(&c, &c.x, is_plain);
+    const Computation *comp = inst_called(in->fusion, 0);
+    bool is_plain = fusion_is_plain(comp, &inst, 1);
+    bool reads_lanes = is_plain || comp->instruction_count <= MOST_READ_IN_LANES;
+    plan_access(&c, &c.y, reads_lanes);
+    plan_access(&c, &c.x, reads_lanes);
     unsigned bytes = shared_bytes(c.type);
     c.y.room = gx_shared_alloc(c.k, (uint64_t)bytes * TILE_DEPTH * TILE_STRIDE, 16);
     c.x.room = gx_shared_alloc(c.k, (uint64_t)bytes * TILE_DEPTH * TILE_STRIDE, 16);

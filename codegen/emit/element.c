@@ -356,6 +356,13 @@ static void element_scalar(Emit *e, const Instruction *inst,
         emit_apply(e, &maps[i], index, NULL, at, NULL);
         emit_element(e, inst->operands[i], at, values + (size_t)i * lanes);
     }
+    DType from = n != 0 ? inst->operands[0]->shape->dtype : DT_INVALID;
+    if (inst->op == OP_CONVERT && dtype_is_array(from) &&
+        dtype_is_array(inst->shape->dtype)) {
+        e->k->at = inst->name;
+        scalar_convert_lanes(e->k, from, inst->shape->dtype, lanes, values, out);
+        return;
+    }
     for (uint32_t v = 0; v < lanes; v++) {
         LLVMValueRef operands[8];
         if (n > 8)

@@ -119,5 +119,8 @@ typedef LLVMValueRef ScalarFn(Kernel *k, const Instruction *inst,
                               const LLVMValueRef *operands);
 /* Conversion between any two element types, with HLO's semantics. */
 LLVMValueRef scalar_convert_value(Kernel *k, LLVMValueRef value, DType from, DType to);
+/* The same for `lanes` neighbours. */
+void scalar_convert_lanes(Kernel *k, DType from, DType to, uint32_t lanes,
+                          const LLVMValueRef *in, LLVMValueRef *out);
 
 #endif

@@ -39,6 +39,12 @@ LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to);
 LLVMValueRef scalar_decode(Kernel *k, LLVMValueRef code, DType from);
 LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to);
 
+/* The same for two numbers, which an instruction may convert together. */
+void scalar_encode_pair(Kernel *k, DType to, const LLVMValueRef value[2],
+                        LLVMValueRef out[2]);
+void scalar_decode_pair(Kernel *k, DType from, const LLVMValueRef code[2],
+                        LLVMValueRef out[2]);
+
 /* All bits of an element as one integer, and back; a complex number's real part is low. */
 LLVMValueRef scalar_to_bits(Kernel *k, LLVMValueRef value, DType t);
 LLVMValueRef scalar_from_bits(Kernel *k, LLVMValueRef bits, DType t);

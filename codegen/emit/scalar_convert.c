@@ -132,6 +132,34 @@ LLVMValueRef scalar_convert_value(Kernel *k, LLVMValueRef value, DType from, DTy
     return dtype_is_float(to) ? to_float(k, value, from, to) : to_int(k, value, from, to);
 }
 
+/* Neighbours in pairs: a narrow type's instruction converts two numbers. */
+static bool is_paired(DType from, DType to)
+{
+    return dtype_is_float(from) && dtype_is_float(to) && from != to &&
+           (is_small(from) || is_small(to));
+}
+
+void scalar_convert_lanes(Kernel *k, DType from, DType to, uint32_t lanes,
+                          const LLVMValueRef *in, LLVMValueRef *out)
+{
+    uint32_t v = 0;
+    for (; is_paired(from, to) && v + 2 <= lanes; v += 2) {
+        LLVMValueRef wide[2];
+        if (is_small(from))
+            scalar_decode_pair(k, from, in + v, wide);
+        else
+            for (uint32_t i = 0; i < 2; i++)
+                wide[i] = scalar_widen(k, in[v + i], from);
+        if (is_small(to))
+            scalar_encode_pair(k, to, wide, out + v);
+        else
+            for (uint32_t i = 0; i < 2; i++)
+                out[v + i] = scalar_narrow(k, wide[i], to);
+    }
+    for (; v < lanes; v++)
+        out[v] = scalar_convert_value(k, in[v], from, to);
+}
+
 LLVMValueRef scalar_convert(Kernel *k, const Instruction *inst,
                             const LLVMValueRef *operands)
 {

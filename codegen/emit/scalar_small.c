@@ -1,5 +1,5 @@
 /* Floats of 8 bits and less, by integer arithmetic that is generic over the formats of
- * dtypes.def. In what follows E and M are the small format's exponent and mantissa bits. */
+ * dtypes.def, and where the GPU has it by an instruction (gx_encode_pair). In what follows E and M are the small format's exponent and mantissa bits. */
 #include "codegen/emit/scalar.h"
 
 /* Of the IEEE format that the number is in, or comes from: f32 or f64. */
@@ -94,7 +94,7 @@ static LLVMValueRef decode_e5m2(Kernel *k, LLVMValueRef code)
 
 /* Exponent and mantissa put where f32 has them are the number times 2^(bias - 127), also where
  * it is denormal: one multiplication is left. */
-LLVMValueRef scalar_decode(Kernel *k, LLVMValueRef code, DType from)
+static LLVMValueRef decode_plain(Kernel *k, LLVMValueRef code, DType from)
 {
     const DTypeInfo *f = &dtype_info[from];
     if (f->special == SPECIAL_E8M0)
@@ -157,7 +157,7 @@ static LLVMValueRef round_magnitude(Kernel *k, const Wide *w, const DTypeInfo *f
     return choose(k, is_denormal, denormal, normal);
 }
 
-LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to)
+static LLVMValueRef encode_plain(Kernel *k, LLVMValueRef value, DType to)
 {
     const DTypeInfo *f = &dtype_info[to];
     if (f->special == SPECIAL_E8M0)
@@ -201,4 +201,85 @@ LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to)
         break;
     }
     return LLVMBuildTrunc(b, LLVMBuildOr(b, code, sign, ""), type, "");
+}
+
+/* -- pairs -- */
+
+/* Whether some GPU converts this format in hardware. */
+static bool narrow_of(DType t, GxNarrow *out)
+{
+    switch (t) {
+    case DT_F8E4M3FN:
+        *out = GX_E4M3;
+        return true;
+    case DT_F8E5M2:
+        *out = GX_E5M2;
+        return true;
+    case DT_F4E2M1FN:
+        *out = GX_E2M1;
+        return true;
+    case DT_F8E8M0FNU:
+        *out = GX_E8M0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Two codes in an i16, the first in the low bits. */
+static LLVMValueRef codes_join(Kernel *k, DType t, const LLVMValueRef code[2])
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef i16 = gx_int_type(k, 16);
+    LLVMValueRef low = LLVMBuildZExt(b, code[0], i16, "");
+    LLVMValueRef high = LLVMBuildZExt(b, code[1], i16, "");
+    LLVMValueRef width = LLVMConstInt(i16, dtype_info[t].bits, 0);
+    return LLVMBuildOr(b, low, LLVMBuildShl(b, high, width, ""), "");
+}
+
+void scalar_encode_pair(Kernel *k, DType to, const LLVMValueRef value[2],
+                        LLVMValueRef out[2])
+{
+    LLVMBuilderRef b = k->builder;
+    GxNarrow format;
+    for (int i = 0; i < 2; i++)
+        out[i] = encode_plain(k, value[i], to);
+    if (is_f64(value[0]) || !narrow_of(to, &format) || format == GX_E8M0)
+        return;
+    LLVMValueRef both =
+        gx_encode_pair(k, format, value[0], value[1], codes_join(k, to, out));
+    LLVMValueRef width = LLVMConstInt(LLVMTypeOf(both), dtype_info[to].bits, 0);
+    out[0] = LLVMBuildTrunc(b, both, emit_type(k, to), "");
+    out[1] = LLVMBuildTrunc(b, LLVMBuildLShr(b, both, width, ""), emit_type(k, to), "");
+}
+
+void scalar_decode_pair(Kernel *k, DType from, const LLVMValueRef code[2],
+                        LLVMValueRef out[2])
+{
+    LLVMBuilderRef b = k->builder;
+    GxNarrow format;
+    for (int i = 0; i < 2; i++)
+        out[i] = decode_plain(k, code[i], from);
+    if (!narrow_of(from, &format))
+        return;
+    LLVMValueRef both = LLVMGetUndef(LLVMVectorType(emit_type(k, DT_F32), 2));
+    for (unsigned i = 0; i < 2; i++)
+        both = LLVMBuildInsertElement(b, both, out[i], gx_i32(k, i), "");
+    both = gx_decode_pair(k, format, codes_join(k, from, code), both);
+    for (unsigned i = 0; i < 2; i++)
+        out[i] = LLVMBuildExtractElement(b, both, gx_i32(k, i), "");
+}
+
+LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to)
+{
+    LLVMValueRef pair[2] = {value, f_number(value, 0)}, out[2];
+    scalar_encode_pair(k, to, pair, out);
+    return out[0];
+}
+
+LLVMValueRef scalar_decode(Kernel *k, LLVMValueRef code, DType from)
+{
+    LLVMValueRef pair[2] = {code, LLVMConstNull(LLVMTypeOf(code))}, out[2];
+    scalar_decode_pair(k, from, pair, out);
+    return out[0];
 }
