@@ -40,6 +40,8 @@ static const Exception exceptions[] = {
     {"schedule-annotations", "_scheduling_group_id"},
     {"async-to-sync", "_xla_send_recv_source_target_pairs"}, /* source_target_pairs */
     {"async-to-sync", "_xla_send_recv_validation"},
+    {"join-transfers", "_xla_send_recv_source_target_pairs"},
+    {"join-transfers", "_xla_send_recv_validation"},
     {"trip-counts", "backend_config"}, /* whose count was wrong */
 };
 

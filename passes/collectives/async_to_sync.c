@@ -297,6 +297,7 @@ static bool convert_transfer(Sync *s, Instruction *send)
     Instruction *tokens[1] = {send->operands[1]};
     Instruction *after = computation_add(s->comp, OP_AFTER_ALL, send_done->shape, 1,
                                          tokens, send_done->name);
+    inst_add_control(after, moved); /* who waits for the end of the send waits for both */
     add_controls(moved, send);
     add_controls(moved, recv);
     uint32_t n = 0;

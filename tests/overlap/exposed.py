@@ -13,12 +13,12 @@ MOST = 0.3
 
 
 def modelled(gxc, module, level):
-    report = subprocess.run([gxc, f"-O{level}", "--report=json", "--emit=hlo", "-o", "/dev/null", module],
+    report = subprocess.run([*gxc, f"-O{level}", "--report=json", "--emit=hlo", "-o", "/dev/null", module],
                             check=True, capture_output=True, text=True).stdout
     return json.loads(report)["modelled"]
 
 
-gxc, module = sys.argv[1:]
+*gxc, module = sys.argv[1:]
 plain, best = modelled(gxc, module, 0), modelled(gxc, module, 2)
 balance = best["compute_us"] / best["communication_us"]
 ratio = best["exposed_communication_us"] / plain["exposed_communication_us"]
