@@ -8,7 +8,7 @@
  *
  * async-collectives: all-reduce, all-gather and collective-permute have pairs of their own,
  * others run in a computation that async-start calls. What came before the operation comes
- * before the start; what came after it comes after the done.
+ * before the start; what came after it comes after the done. Both stand where it stood.
  *
  * sync-collectives walks the schedule with the list of what is in flight; anything but an
  * alias, a constant or another start shows that those overlap, and a done whose start has not
@@ -18,9 +18,10 @@
  * one sweep each. */
 #include <string.h>
 
-#include "ir/analysis/alias.h"
 #include "ir/analysis/collective.h"
+#include "ir/analysis/cost.h"
 #include "passes/collectives/collectives.h"
+#include "passes/settings.h"
 
 /* -- making pairs ----------------------------------------------------------------------------- */
 
@@ -41,6 +42,7 @@ static bool start_of(OpCode op, OpCode *out_start, OpCode *out_done)
         return true;
     case OP_REDUCE_SCATTER:
     case OP_ALL_TO_ALL:
+    case OP_RAGGED_ALL_TO_ALL:
     case OP_COLLECTIVE_BROADCAST:
         *out_start = OP_ASYNC_START;
         *out_done = OP_ASYNC_DONE;
@@ -54,6 +56,18 @@ static void copy_attributes(Instruction *to, const Instruction *from)
 {
     for (uint32_t i = 0; i < from->attr_count; i++)
         inst_set(to, from->attrs[i]);
+    to->span = from->span;
+}
+
+/* What is true of both halves of a pair: where it comes from, and what the program asks for it. */
+static void copy_origin(Instruction *to, const Instruction *from)
+{
+    static const AttrId kept[] = {ATTR_METADATA, ATTR_FRONTEND_ATTRIBUTES};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const Attr *attr = inst_attr(from, kept[i]);
+        if (attr != NULL)
+            inst_set(to, *attr);
+    }
     to->span = from->span;
 }
 
@@ -102,10 +116,7 @@ static Instruction *make_pair(Instruction *inst, OpCode start_op, OpCode done_op
                         inst->operands, arena_printf(a, "%s.start", inst->name));
     if (start_op == OP_ASYNC_START) {
         inst_set_computation(start, ATTR_CALLS, wrapped(inst));
-        const Attr *metadata = inst_attr(inst, ATTR_METADATA);
-        if (metadata != NULL)
-            inst_set(start, *metadata);
-        start->span = inst->span;
+        copy_origin(start, inst);
     } else {
         copy_attributes(start, inst);
     }
@@ -113,51 +124,72 @@ static Instruction *make_pair(Instruction *inst, OpCode start_op, OpCode done_op
     start->control_count = inst->control_count;
     Instruction *done = computation_add(comp, done_op, inst->shape, 1, &start,
                                         arena_printf(a, "%s.done", inst->name));
-    done->span = inst->span;
+    copy_origin(done, inst);
     if (start_op == OP_ASYNC_START)
         inst_set_computation(done, ATTR_CALLS, inst_called(start, 0));
     return done;
 }
 
-static bool make_pairs(Computation *comp, Arena *scratch)
+/* Kinds that --sync-collective-kinds leaves plain, by bit. */
+static bool is_left_plain(OpCode op, int64_t kinds)
 {
-    uint32_t count = comp->instruction_count;
-    Instruction **done = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
-    bool changed = false;
+    static const OpCode bits[] = {OP_ALL_REDUCE,       OP_ALL_GATHER,
+                                  OP_REDUCE_SCATTER,   OP_COLLECTIVE_PERMUTE,
+                                  OP_ALL_TO_ALL,       OP_COLLECTIVE_BROADCAST,
+                                  OP_RAGGED_ALL_TO_ALL};
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        if (bits[i] == op)
+            return (kinds >> i & 1) != 0;
+    }
+    return false;
+}
+
+/* Pairs stand where the operations stood: a schedule stays one. */
+static bool make_pairs(Computation *comp, PassContext *cx)
+{
+    computation_compact(comp);
+    uint32_t count = comp->instruction_count, n = 0, pairs = 0;
+    Instruction **done = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
         OpCode start_op, done_op;
-        if (inst == NULL || !start_of(inst->op, &start_op, &done_op) ||
-            inst_has(inst, ATTR_PERMUTE_SLICE_SIZES))
+        if (!start_of(inst->op, &start_op, &done_op) ||
+            inst_has(inst, ATTR_PERMUTE_SLICE_SIZES) ||
+            is_left_plain(inst->op, cx->settings->sync_collective_kinds))
             continue;
         done[i] = make_pair(inst, start_op, done_op);
-        changed = true;
+        pairs++;
     }
-    if (!changed)
+    if (pairs == 0)
         return false;
+    Instruction **order =
+        ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + pairs + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (done[i] != NULL)
+            order[n++] = done[i]->operands[0];
+        order[n++] = done[i] != NULL ? done[i] : comp->instructions[i];
+    }
     Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+        ARENA_ARRAY(cx->scratch, Instruction *, (size_t)comp->instruction_count + 1);
     memcpy(forward, done, count * sizeof *forward);
     computation_replace(comp, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
-    computation_sort(comp);
+    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+    memcpy(comp->instructions, order, n * sizeof *order);
+    comp->instruction_count = n;
+    computation_compact(comp);
+    cx->counts.collectives_made_async += pairs;
     return true;
 }
 
 bool pass_async_collectives(Module *m, PassContext *cx)
 {
-    if (m->config.is_scheduled)
-        return false;
     const bool *is_program = module_programs(m, cx->scratch);
     bool changed = false;
     uint32_t count = m->computation_count;
     for (uint32_t c = 0; c < count; c++) {
         if (m->computations[c] != NULL && is_program[c] &&
             !m->computations[c]->is_async_wrapped)
-            changed |= make_pairs(m->computations[c], cx->scratch);
+            changed |= make_pairs(m->computations[c], cx);
     }
     if (changed)
         module_sort(m);
@@ -165,14 +197,6 @@ bool pass_async_collectives(Module *m, PassContext *cx)
 }
 
 /* -- and back ------------------------------------------------------------------------------------ */
-
-/* It costs no time. */
-static bool is_nop(const Instruction *inst)
-{
-    return inst->op == OP_PARAMETER || inst->op == OP_CONSTANT ||
-           inst->op == OP_AFTER_ALL ||
-           (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE));
-}
 
 static bool plain_of(const Instruction *start, OpCode *out)
 {
@@ -232,7 +256,7 @@ static Instruction **find_idle(const Computation *comp, Arena *scratch)
         } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
             if (in_flight[inst->operands[0]->id])
                 idle[i] = inst->operands[0];
-        } else if (!is_nop(inst)) {
+        } else if (!cost_is_free(inst)) {
             while (n > 0)
                 in_flight[open[--n]] = false;
         }
@@ -240,8 +264,19 @@ static Instruction **find_idle(const Computation *comp, Arena *scratch)
     return idle;
 }
 
-static bool undo_pairs(Computation *comp, Arena *scratch)
+/* The program asked for an overlap that there is not. */
+static void warn_of_group(const Instruction *start)
 {
+    const char *group = inst_frontend_attribute(start, "_scheduling_group_id");
+    if (group != NULL && strcmp(group, "noop") != 0)
+        diag_warning(start->parent->module->diag, start->span,
+                     "%s overlaps nothing, although it is of scheduling group %s",
+                     start->name, group);
+}
+
+static bool undo_pairs(Computation *comp, PassContext *cx)
+{
+    Arena *scratch = cx->scratch;
     computation_compact(comp);
     uint32_t count = comp->instruction_count, n = 0;
     Instruction **idle = find_idle(comp, scratch);
@@ -252,7 +287,9 @@ static bool undo_pairs(Computation *comp, Arena *scratch)
         Instruction *inst = comp->instructions[i];
         OpCode op;
         if (idle[i] != NULL && plain_of(idle[i], &op)) {
+            warn_of_group(idle[i]);
             plain[i] = plain[idle[i]->id] = make_plain(idle[i], inst, op);
+            cx->counts.collectives_made_sync++;
             changed = true;
         }
     }
@@ -284,7 +321,7 @@ bool pass_sync_collectives(Module *m, PassContext *cx)
     bool changed = false;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         if (m->computations[c] != NULL && is_program[c])
-            changed |= undo_pairs(m->computations[c], cx->scratch);
+            changed |= undo_pairs(m->computations[c], cx);
     }
     if (changed)
         module_remove_dead_computations(m);

@@ -1,36 +1,58 @@
-/* See groups.h. */
+/* Scheduling groups as a program may write them become ones that a schedule can keep.
+ *
+ *   s = start(x), {7}   a = add(y, y), {7}   d = done(s), {7}   g = fusion(y), {7}    (g holds a dot)
+ *   ->  the same without a's: additions are not worth a place
+ *
+ * Members are starts, dones, and kernels that hold products; a group of one member, or of an id
+ * that no asynchronous operation has, is none. What is free and lies between members joins them.
+ * A kernel that is no member but must run between two of them is a gap, two groups that wait for
+ * each other are a circle: both are errors of the program (--lenient-scheduling-groups: they are
+ * no groups).
+ *
+ * Needs: fused, pairs made. Keeps: everything else. Ends: one sweep for each rule. */
 #include "passes/schedule/groups.h"
 
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/analysis/cost.h"
+#include "passes/schedule/graph.h"
+#include "passes/schedule/schedule.h"
+#include "passes/settings.h"
 
-uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group)
+static const char *group_name(const Instruction *inst)
+{
+    const char *name = inst_frontend_attribute(inst, GROUP_ATTRIBUTE);
+    return name == NULL || strcmp(name, "noop") == 0 ? NULL : name;
+}
+
+static uint32_t find_name(const char *const *names, uint32_t count, const char *name)
+{
+    while (count > 0 && strcmp(names[count - 1], name) != 0)
+        count--;
+    return count;
+}
+
+uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
+                       const char *const **out_names)
 {
     const char **names = NULL;
     size_t capacity = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const char *name =
-            inst_frontend_attribute(comp->instructions[i], GROUP_ATTRIBUTE);
-        group[i] = 0;
-        if (name == NULL || strcmp(name, "noop") == 0)
+        const char *name = group_name(comp->instructions[i]);
+        group[i] = name != NULL ? find_name(names, count, name) : 0;
+        if (name == NULL || group[i] != 0)
             continue;
-        uint32_t k = count;
-        while (k > 0 && strcmp(names[k - 1], name) != 0)
-            k--;
-        if (k == 0) {
-            names =
-                arena_grow(scratch, names, &capacity, (size_t)count + 1, sizeof *names);
-            names[count++] = name;
-            k = count;
-        }
-        group[i] = k;
+        names = arena_grow(scratch, names, &capacity, (size_t)count + 1, sizeof *names);
+        names[count++] = name;
+        group[i] = count;
     }
+    *out_names = names;
     return count;
 }
 
-bool groups_is_forced_early(const Instruction *inst)
+static bool asks_for_early(const Instruction *inst)
 {
     static const char key[] = "\"force_earliest_schedule\"";
     Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
@@ -40,4 +62,332 @@ bool groups_is_forced_early(const Instruction *inst)
     at += sizeof key - 1;
     at += strspn(at, " :");
     return strncmp(at, "true", 4) == 0;
+}
+
+static bool holds_update(const Computation *comp)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst != NULL &&
+            (inst->op == OP_DYNAMIC_UPDATE_SLICE ||
+             (inst->op == OP_FUSION && holds_update(inst_called(inst, 0)))))
+            return true;
+    }
+    return false;
+}
+
+bool groups_is_forced_early(const Instruction *inst)
+{
+    return asks_for_early(inst) ||
+           (inst->op == OP_ASYNC_START && holds_update(inst_called(inst, 0)));
+}
+
+/* -- members ------------------------------------------------------------------------------------- */
+
+typedef struct Groups {
+    Module *module;
+    Computation *comp;
+    Arena *scratch;
+    bool lenient;
+    bool changed;
+    const char **async; /* ids that asynchronous operations have */
+    uint32_t async_count;
+    size_t async_capacity;
+    uint32_t *group; /* [instructions] of comp */
+    uint32_t count;
+    const char *const *names; /* [count] */
+} Groups;
+
+static void leave_group(Groups *g, Instruction *inst)
+{
+    inst_set_frontend_attribute(inst, GROUP_ATTRIBUTE, NULL);
+    g->changed = true;
+}
+
+/* "7" or "7:2" */
+static bool is_well_formed(const char *name)
+{
+    size_t digits = strspn(name, "0123456789"), more = 1;
+    const char *rest = name + digits;
+    if (*rest == ':')
+        rest += 1 + (more = strspn(rest + 1, "0123456789"));
+    return digits != 0 && more != 0 && *rest == '\0';
+}
+
+static bool is_product(OpCode op)
+{
+    return op == OP_DOT || op == OP_SCALED_DOT || op == OP_RAGGED_DOT ||
+           op == OP_CONVOLUTION;
+}
+
+static bool holds_product(const Instruction *inst)
+{
+    if (inst->op != OP_FUSION)
+        return is_product(inst->op) || inst->op == OP_CUSTOM_CALL;
+    const Computation *comp = inst_called(inst, 0);
+    bool found = false;
+    for (uint32_t i = 0; i < comp->instruction_count && !found; i++)
+        found = comp->instructions[i] != NULL && is_product(comp->instructions[i]->op);
+    return found;
+}
+
+/* The id that products inside a fusion have becomes the fusion's. */
+static void take_from_inside(Groups *g, Instruction *fusion)
+{
+    Computation *comp = inst_called(fusion, 0);
+    const char *name = group_name(fusion);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *inst = comp->instructions[i];
+        const char *inner = inst != NULL ? group_name(inst) : NULL;
+        if (inner == NULL)
+            continue;
+        leave_group(g, inst);
+        if (!is_product(inst->op))
+            continue;
+        if (name != NULL && strcmp(name, inner) != 0) {
+            diag_error(g->module->diag, inst->span,
+                       "%s of scheduling group %s was fused with operations of group %s",
+                       inst->name, inner, name);
+            continue;
+        }
+        name = inner;
+        inst_set_frontend_attribute(fusion, GROUP_ATTRIBUTE, name);
+    }
+}
+
+static void visit_member(Groups *g, Instruction *inst)
+{
+    const char *name = group_name(inst);
+    if (name == NULL)
+        return;
+    bool is_async = op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
+    if (!is_well_formed(name)) {
+        diag_error(g->module->diag, inst->span,
+                   GROUP_ATTRIBUTE "=\"%s\" names no scheduling group: a number, two "
+                                   "numbers N:ITERATION, or noop are expected",
+                   name);
+        leave_group(g, inst);
+    } else if (!is_async && !holds_product(inst)) {
+        leave_group(g, inst);
+    } else if (is_async && find_name(g->async, g->async_count, name) == 0) {
+        g->async = arena_grow(g->scratch, g->async, &g->async_capacity,
+                              (size_t)g->async_count + 1, sizeof *g->async);
+        g->async[g->async_count++] = name;
+    }
+}
+
+/* Groups of one, and groups with nothing asynchronous. */
+static void drop_empty(Groups *g)
+{
+    uint32_t *members = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
+    for (uint32_t i = 0; i < g->comp->instruction_count; i++)
+        members[g->group[i]]++;
+    for (uint32_t i = 0; i < g->comp->instruction_count; i++) {
+        uint32_t k = g->group[i];
+        if (k == 0 ||
+            (members[k] > 1 && find_name(g->async, g->async_count, g->names[k - 1]) != 0))
+            continue;
+        leave_group(g, g->comp->instructions[i]);
+        g->group[i] = 0;
+    }
+}
+
+static void dissolve(Groups *g, uint32_t k)
+{
+    for (uint32_t i = 0; i < g->comp->instruction_count; i++) {
+        if (g->group[i] != k)
+            continue;
+        leave_group(g, g->comp->instructions[i]);
+        g->group[i] = 0;
+    }
+}
+
+/* -- gaps ---------------------------------------------------------------------------------------- */
+
+static uint32_t predecessor_count(const Instruction *inst)
+{
+    return inst->operand_count + inst->control_count;
+}
+
+static uint32_t predecessor(const Instruction *inst, uint32_t k)
+{
+    return k < inst->operand_count ? inst->operands[k]->id
+                                   : inst->control[k - inst->operand_count]->id;
+}
+
+/* What lies on a way from a member of group k to another: what is free joins, another instruction
+ * is returned. Members are among first .. last; `after` and `before` are all false there. */
+static const Instruction *find_gap(Groups *g, uint32_t k, uint32_t first, uint32_t last,
+                                   bool *after, bool *before)
+{
+    Instruction **list = g->comp->instructions;
+    const Instruction *gap = NULL;
+    for (uint32_t i = first; i <= last; i++) {
+        for (uint32_t p = 0; p < predecessor_count(list[i]); p++) {
+            uint32_t x = predecessor(list[i], p);
+            after[i] |= x >= first && (after[x] || g->group[x] == k);
+        }
+    }
+    for (uint32_t i = last + 1; i-- > first;) {
+        for (uint32_t p = 0;
+             p < predecessor_count(list[i]) && (before[i] || g->group[i] == k); p++) {
+            uint32_t x = predecessor(list[i], p);
+            before[x] |= x >= first;
+        }
+        if (!after[i] || !before[i] || g->group[i] == k)
+            continue;
+        if (g->group[i] == 0 && cost_is_free(list[i])) {
+            g->group[i] = k;
+            inst_set_frontend_attribute(list[i], GROUP_ATTRIBUTE, g->names[k - 1]);
+            g->changed = true;
+        } else {
+            gap = list[i];
+        }
+    }
+    return gap;
+}
+
+static void close_gaps(Groups *g)
+{
+    uint32_t n = g->comp->instruction_count;
+    bool *after = ARENA_ARRAY(g->scratch, bool, (size_t)n + 1);
+    bool *before = ARENA_ARRAY(g->scratch, bool, (size_t)n + 1);
+    uint32_t *first = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
+    uint32_t *last = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
+    for (uint32_t i = n; i-- > 0;)
+        first[g->group[i]] = i;
+    for (uint32_t i = 0; i < n; i++)
+        last[g->group[i]] = i;
+    for (uint32_t k = 1; k <= g->count; k++) {
+        if (g->group[first[k]] != k)
+            continue; /* it was dropped */
+        memset(after + first[k], 0, last[k] - first[k] + 1);
+        memset(before + first[k], 0, last[k] - first[k] + 1);
+        const Instruction *gap = find_gap(g, k, first[k], last[k], after, before);
+        if (gap == NULL)
+            continue;
+        if (!g->lenient)
+            diag_error(g->module->diag, gap->span,
+                       "scheduling group %s has a gap: %s is not of it but must run "
+                       "between two of its operations",
+                       g->names[k - 1], gap->name);
+        dissolve(g, k);
+    }
+}
+
+/* -- circles ------------------------------------------------------------------------------------- */
+
+/* Takes away what waits for nothing, groups as a whole; what is left waits for itself. Returns the
+ * number of a group in a circle, 0 if there is none. */
+static uint32_t find_circle(const Groups *g)
+{
+    const Computation *comp = g->comp;
+    uint32_t n = comp->instruction_count, all = n + g->count + 1, ready_count = 0;
+    Edges *after = ARENA_ARRAY(g->scratch, Edges, all);
+    uint32_t *waiting = ARENA_ARRAY(g->scratch, uint32_t, all);
+    uint32_t *ready = ARENA_ARRAY(g->scratch, uint32_t, all);
+    for (uint32_t i = 0; i < n; i++) {
+        const Instruction *inst = comp->instructions[i];
+        uint32_t to = g->group[i] != 0 ? n + g->group[i] : i;
+        for (uint32_t k = 0; k < predecessor_count(inst); k++) {
+            uint32_t x = predecessor(inst, k);
+            uint32_t from = g->group[x] != 0 ? n + g->group[x] : x;
+            if (from == to)
+                continue;
+            edges_add(g->scratch, &after[from], to);
+            waiting[to]++;
+        }
+    }
+    for (uint32_t x = 0; x < all; x++) {
+        if (waiting[x] == 0)
+            ready[ready_count++] = x;
+    }
+    for (uint32_t done = 0; done < ready_count; done++) {
+        const Edges *e = &after[ready[done]];
+        for (uint32_t k = 0; k < e->count; k++) {
+            if (--waiting[e->list[k]] == 0)
+                ready[ready_count++] = e->list[k];
+        }
+    }
+    for (uint32_t k = 1; k <= g->count; k++) {
+        if (waiting[n + k] != 0)
+            return k;
+    }
+    return 0;
+}
+
+static void break_circles(Groups *g)
+{
+    uint32_t k;
+    while (g->count > 1 && (k = find_circle(g)) != 0) {
+        uint32_t i = 0;
+        while (g->group[i] != k)
+            i++;
+        if (!g->lenient)
+            diag_error(g->module->diag, g->comp->instructions[i]->span,
+                       "scheduling group %s and others wait for each other",
+                       g->names[k - 1]);
+        dissolve(g, k);
+    }
+}
+
+/* -- the pass ------------------------------------------------------------------------------------ */
+
+static void visit(Groups *g, Computation *comp)
+{
+    g->comp = comp;
+    computation_sort(comp);
+    g->group = ARENA_ARRAY(g->scratch, uint32_t, (size_t)comp->instruction_count + 1);
+    g->count = groups_number(comp, g->scratch, g->group, &g->names);
+    if (g->count == 0)
+        return;
+    drop_empty(g);
+    close_gaps(g);
+    break_circles(g);
+}
+
+static void visit_fusions(Groups *g, const bool *is_program)
+{
+    const Module *m = g->module;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && is_program[c] && i < comp->instruction_count;
+             i++) {
+            if (comp->instructions[i] != NULL && comp->instructions[i]->op == OP_FUSION)
+                take_from_inside(g, comp->instructions[i]);
+        }
+    }
+}
+
+bool pass_fused_groups(Module *m, PassContext *cx)
+{
+    Groups g = {.module = m, .scratch = cx->scratch};
+    visit_fusions(&g, module_programs(m, cx->scratch));
+    return g.changed;
+}
+
+bool pass_scheduling_groups(Module *m, PassContext *cx)
+{
+    if (m->config.is_scheduled)
+        return false;
+    const bool *is_program = module_programs(m, cx->scratch);
+    Groups g = {.module = m,
+                .scratch = cx->scratch,
+                .lenient = cx->settings->lenient_scheduling_groups != 0};
+    visit_fusions(&g, is_program);
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && is_program[c] && i < comp->instruction_count;
+             i++) {
+            if (comp->instructions[i] != NULL)
+                visit_member(&g, comp->instructions[i]);
+        }
+    }
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        if (m->computations[c] == NULL || !is_program[c])
+            continue;
+        visit(&g, m->computations[c]);
+        cx->counts.scheduling_groups += g.count;
+    }
+    return g.changed;
 }

@@ -12,9 +12,12 @@
 #define GROUP_ATTRIBUTE "_scheduling_group_id"
 
 /* group[id] = number of the instruction's group, from 1 in order of first appearance; 0: none.
- * Returns how many there are. The computation is compact. */
-uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group);
+ * Returns how many there are, and their names ("7", "7:2"). The computation is compact. */
+uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
+                       const char *const **out_names);
 
+/* It is to come as early as it can: it asks for that, or begins a computation beside the program that
+ * writes into an array. */
 bool groups_is_forced_early(const Instruction *inst);
 
 #endif

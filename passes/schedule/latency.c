@@ -11,6 +11,7 @@
  *   - a start whose transfer the clock has passed, so that the next one may have the stream; with
  *     nothing waiting for the stream, starts that wait for no other transfer stay for later, that
  *     is they come as early as they can;
+ *   - the same, with a little of it still bare, where kernels are too few to waste the next one;
  *   - a kernel: first those behind the most transfers, which make the next done ready, then in
  *     the order of `base`;
  *   - a start that was not hidden: the clock jumps;
@@ -51,7 +52,9 @@ typedef struct Latency {
     bool *is_first_transfer; /* [count] a start that waits for no other transfer */
     uint32_t *by_depth,
         *by_transfers; /* [count + groups] places in orders of preference */
-    Heap free, dones, starts, early_starts, kernels, forced, inputs;
+    Heap free, dones, starts, kernels, forced, inputs;
+    Heap early_starts[RESOURCE_COUNT];
+    uint32_t waiting[RESOURCE_COUNT]; /* dones, and groups with dones, that are ready */
     Heap *open; /* group that is being placed: its kernels and starts */
     Heap inner_dones, inner_kernels, inner_starts;
     uint32_t opened;  /* number of that group, 0: none */
@@ -60,7 +63,8 @@ typedef struct Latency {
     uint32_t used[RESOURCE_COUNT];
     LatencyUse most_used;
     double now;
-    bool *is_live; /* [places] */
+    double kernels_left, transfers_left; /* seconds of what is not placed */
+    bool *is_live;                       /* [places] */
     int64_t live, most_live;
     uint32_t *order, at; /* order[at] is placed last */
 } Latency;
@@ -91,8 +95,10 @@ static void find_costs(Latency *l)
         } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
             l->start[i] = start_of(inst);
             l->latency[i] = l->latency[l->start[i]->id];
+            l->transfers_left += l->latency[i];
         } else {
             l->seconds[i] = cost_compute(l->cost, inst) + cost_transfer(l->cost, inst);
+            l->kernels_left += l->seconds[i];
         }
         for (uint32_t k = 0; k < l->g->after[i].count; k++)
             edges_add(l->arena, &l->before[l->g->after[i].list[k]], i);
@@ -170,7 +176,8 @@ static void find_depths(Latency *l, const uint32_t *base)
 static void find_groups(Latency *l)
 {
     l->group = ARENA_ARRAY(l->arena, uint32_t, (size_t)l->count + 1);
-    l->group_count = groups_number(l->g->comp, l->arena, l->group);
+    const char *const *names;
+    l->group_count = groups_number(l->g->comp, l->arena, l->group, &names);
     l->members = ARENA_ARRAY(l->arena, Edges, (size_t)l->group_count + 1);
     l->left = ARENA_ARRAY(l->arena, uint32_t, (size_t)l->count + l->group_count + 1);
     for (uint32_t i = 0; i < l->count; i++) {
@@ -202,8 +209,9 @@ static void init(Latency *l, const uint32_t *base)
     l->zero = ARENA_ARRAY(a, double, n + l->group_count);
     l->free = l->inputs = heap_make(a, l->zero, l->by_transfers);
     l->dones = l->inner_dones = heap_make(a, l->zero, l->by_depth);
-    l->starts = l->early_starts = l->inner_starts =
-        heap_make(a, l->hidden_at, l->by_depth);
+    l->starts = l->inner_starts = heap_make(a, l->hidden_at, l->by_depth);
+    for (int r = 0; r < RESOURCE_COUNT; r++)
+        l->early_starts[r] = heap_make(a, l->hidden_at, l->by_depth);
     l->kernels = l->inner_kernels = l->forced = heap_make(a, l->zero, l->by_transfers);
     l->at = l->count;
     Instruction *root = l->g->comp->root;
@@ -270,13 +278,6 @@ static bool may_place(const Latency *l, uint32_t x)
     return has_room_inside(l, l->g->comp->instructions[x]);
 }
 
-/* Some done waits for a stream that this start holds. */
-static bool is_in_the_way(const Latency *l, uint32_t start)
-{
-    return l->dones.count != 0 &&
-           resource_of(l->g->comp->instructions[start]) != RESOURCE_COPY;
-}
-
 /* -- placing -------------------------------------------------------------------------------------- */
 
 static bool has_done(const Latency *l, uint32_t group)
@@ -288,11 +289,19 @@ static bool has_done(const Latency *l, uint32_t group)
     return false;
 }
 
+static void put_done(Latency *l, uint32_t x)
+{
+    l->waiting[resource_of(l->start[x])]++;
+    heap_put(&l->dones, x);
+}
+
 /* All that comes after x is placed. */
 static void make_ready(Latency *l, uint32_t x)
 {
     if (x >= l->count) {
-        heap_put(has_done(l, x - l->count) ? &l->dones : &l->kernels, x);
+        bool waits = has_done(l, x - l->count);
+        heap_put(waits ? &l->dones : &l->kernels, x);
+        l->waiting[RESOURCE_COLLECTIVE] += waits;
         return;
     }
     const Instruction *inst = l->g->comp->instructions[x];
@@ -303,9 +312,11 @@ static void make_ready(Latency *l, uint32_t x)
                                      : &l->inner_kernels,
                  x);
     else if (l->start[x] != NULL)
-        heap_put(&l->dones, x);
+        put_done(l, x);
+    else if (groups_is_forced_early(inst))
+        heap_put(&l->forced, x);
     else if (starts && (l->limits->starts_early || l->is_first_transfer[x]))
-        heap_put(&l->early_starts, x);
+        heap_put(&l->early_starts[resource_of(inst)], x);
     else if (starts)
         heap_put(&l->starts, x);
     else if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
@@ -313,7 +324,7 @@ static void make_ready(Latency *l, uint32_t x)
     else if (l->seconds[x] == 0)
         heap_put(&l->free, x);
     else
-        heap_put(groups_is_forced_early(inst) ? &l->forced : &l->kernels, x);
+        heap_put(&l->kernels, x);
 }
 
 /* Backwards: what it reads lives from here on, what it makes no longer. */
@@ -374,9 +385,11 @@ static void place(Latency *l, uint32_t x)
     if (start != NULL) {
         Resource r = resource_of(start);
         l->used[r]++;
+        l->waiting[r] -= l->group[x] == 0;
         if (r == RESOURCE_COLLECTIVE)
             l->flying[l->flying_count++] = start->id;
         raise_to(&l->hidden_at[start->id], l->now + l->latency[x]);
+        l->transfers_left -= l->latency[x];
     }
     count_use(l, inst);
     if (op_is(inst->op, OPF_ASYNC_START)) {
@@ -384,6 +397,7 @@ static void place(Latency *l, uint32_t x)
         land(l, x);
     }
     l->now += l->seconds[x];
+    l->kernels_left -= l->seconds[x];
     for (uint32_t k = 0; k < l->before[x].count; k++) {
         uint32_t y = l->before[x].list[k];
         uint32_t group = l->group[y];
@@ -397,6 +411,7 @@ static void place(Latency *l, uint32_t x)
 static void place_group(Latency *l, uint32_t group)
 {
     l->opened = group + 1;
+    l->waiting[RESOURCE_COLLECTIVE] -= has_done(l, group);
     for (uint32_t k = 0; k < l->members[group].count; k++) {
         if (l->left[l->members[group].list[k]] == 0)
             make_ready(l, l->members[group].list[k]);
@@ -432,15 +447,40 @@ static bool take_allowed(Latency *l, Heap *h, uint32_t *out)
     return found;
 }
 
-static bool take_start(Latency *l, double latest, bool early, uint32_t *out)
+/* The heap that holds the start whose transfer is over first; NULL: there is none. Those that may come
+ * as early as they like count if a done waits for their kind of stream. */
+static Heap *next_start(Latency *l, bool all)
 {
-    Heap *h = &l->starts;
-    bool use_early = l->early_starts.count != 0 &&
-                     (early || is_in_the_way(l, l->early_starts.list[0]));
-    if (use_early && (h->count == 0 ||
-                      l->hidden_at[l->early_starts.list[0]] < l->hidden_at[h->list[0]]))
-        h = &l->early_starts;
-    if (h->count == 0 || l->hidden_at[h->list[0]] > latest)
+    Heap *best = &l->starts;
+    for (int r = 0; r < RESOURCE_COUNT; r++) {
+        Heap *h = &l->early_starts[r];
+        if (h->count != 0 && (all || l->waiting[r] != 0) &&
+            (best->count == 0 || l->hidden_at[h->list[0]] < l->hidden_at[best->list[0]]))
+            best = h;
+    }
+    return best->count != 0 ? best : NULL;
+}
+
+static bool take_start(Latency *l, double latest, bool all, uint32_t *out)
+{
+    Heap *h = next_start(l, all);
+    if (h == NULL || l->hidden_at[h->list[0]] > latest)
+        return false;
+    *out = heap_take(h, 0);
+    return true;
+}
+
+/* A little of a transfer stays bare, for the next kernel would hide much more of the next one, and
+ * there are not kernels enough for both. */
+static bool take_start_before_kernel(Latency *l, uint32_t *out)
+{
+    Heap *h = next_start(l, false);
+    if (h == NULL || l->dones.count == 0 || l->kernels.count == 0 ||
+        l->kernels.list[0] >= l->count)
+        return false;
+    double bare = l->hidden_at[h->list[0]] - l->now;
+    double wasted = l->seconds[l->kernels.list[0]] - bare;
+    if (bare >= wasted || l->kernels_left - l->transfers_left >= wasted)
         return false;
     *out = heap_take(h, 0);
     return true;
@@ -464,7 +504,10 @@ static int64_t gain(const Latency *l, uint32_t x)
 /* The start or kernel, of the first ones, that lets most die; false: none does. */
 static bool take_smaller(Latency *l, uint32_t *out)
 {
-    Heap *heaps[] = {&l->starts, &l->early_starts, &l->kernels}, *best = NULL;
+    Heap *heaps[] = {&l->starts, &l->early_starts[RESOURCE_COLLECTIVE],
+                     &l->early_starts[RESOURCE_COMPUTE], &l->early_starts[RESOURCE_COPY],
+                     &l->kernels},
+         *best = NULL;
     uint32_t at = 0;
     int64_t most = 0;
     for (size_t h = 0; h < sizeof heaps / sizeof *heaps; h++) {
@@ -489,7 +532,7 @@ static bool take_any(Latency *l, Heap **from, uint32_t *out)
     *from = &l->dones;
     if (take_allowed(l, &l->dones, out))
         return true;
-    if (take_start(l, l->now, false, out)) {
+    if (take_start(l, l->now, false, out) || take_start_before_kernel(l, out)) {
         *from = NULL;
         return true;
     }

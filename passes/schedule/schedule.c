@@ -207,7 +207,7 @@ static void set_limits(Scheduler *s, const Module *m)
                  [RESOURCE_COPY] = UINT32_MAX},
         .starts_early = set->collective_start_early != 0 &&
                         set->parallel_collective_overlap_limit > 1,
-        .shared_ranks = set->collective_multi_streaming != 0,
+        .shared_ranks = set->num_communication_streams > 1,
         .memory = set->scheduler_memory_limit_bytes};
     if (s->limits.memory == 0) {
         int64_t memory = (int64_t)s->cx->target->device->memory_gib << 30;
