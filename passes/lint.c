@@ -37,7 +37,8 @@ typedef struct Exception {
 static const Exception exceptions[] = {
     {"stream-annotations", "_xla_stream_annotation"},
     {"stream-calls", "_xla_stream_annotation"},
-    {"schedule-annotations", "_scheduling_group_id"},
+    {"fused-groups", "_scheduling_group_id"},
+    {"scheduling-groups", "_scheduling_group_id"},
     {"async-to-sync", "_xla_send_recv_source_target_pairs"}, /* source_target_pairs */
     {"async-to-sync", "_xla_send_recv_validation"},
     {"join-transfers", "_xla_send_recv_source_target_pairs"},
