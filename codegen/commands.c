@@ -425,22 +425,6 @@ static bool add_custom_call(Variant *v, const Instruction *inst)
     return true;
 }
 
-/* A call that a partitioner should have replaced. */
-static bool is_sharding(const Instruction *inst)
-{
-    static const char *const targets[] = {"Sharding", "SPMDFullToShardShape",
-                                          "SPMDShardToFullShape",
-                                          "CustomSPMDPartitioning"};
-    if (inst->op != OP_CUSTOM_CALL || inst->parent->module->config.num_partitions <= 1)
-        return false;
-    Bytes target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET);
-    bool found = false;
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        found |= strlen(targets[i]) == target.length &&
-                 memcmp(targets[i], target.data, target.length) == 0;
-    return found;
-}
-
 static bool add_instruction(Variant *v, const Instruction *inst)
 {
     Diag *d = v->module->diag;
@@ -448,15 +432,6 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         return variant_add_async_start(v, inst);
     if (op_is(inst->op, OPF_COLLECTIVE))
         return variant_add_collective(v, inst);
-    if (is_sharding(inst)) {
-        diag_error(
-            d, inst->span,
-            "the module is for %lld partitions, but was not partitioned: nothing in it "
-            "says what each one does; compile it in JAX and take the text that "
-            "jit(f).lower(...).compile().as_text() gives",
-            (long long)v->module->config.num_partitions);
-        return false;
-    }
     switch (inst->op) {
     case OP_FUSION:
         add_launch(v, inst);

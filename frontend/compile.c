@@ -14,6 +14,7 @@
 #include "frontend/proto.h"
 #include "frontend/report.h"
 #include "frontend/result.h"
+#include "ir/analysis/partition.h"
 #include "ir/bug.h"
 #include "ir/print.h"
 #include "ir/text.h"
@@ -376,9 +377,20 @@ static bool is_cacheable(const Compile *c, const CodegenOptions *o)
            given->print_after == NULL && given->dump_dir == NULL;
 }
 
+/* What would give wrong results silently. */
+static bool is_partitioned(const Module *m)
+{
+    const Instruction *inst = module_unpartitioned(m);
+    if (inst != NULL)
+        module_report_unpartitioned(m, inst);
+    return inst == NULL;
+}
+
 static void compile_variants(Compile *c, Module *first)
 {
     CodegenOptions o;
+    if (!is_partitioned(first))
+        return;
     warn_of_elided(c, first);
     hash_module(c, first);
     if (!codegen_options(c, &o))
@@ -515,7 +527,7 @@ static size_t add_output(gxc_array *out, const Literal *l)
 static void do_evaluate(Compile *c)
 {
     Module *m = read_module(c);
-    if (m == NULL)
+    if (m == NULL || !is_partitioned(m))
         return;
     gxc_result *r = c->result;
     EvalOptions options = {.replicas = c->options.replicas,

@@ -311,12 +311,91 @@ static bool same_pairs(const Instruction *a, const Instruction *b)
     return s->length == t->length && memcmp(s->data, t->data, s->length) == 0;
 }
 
+/* Transfers whose other half has not come, in the order in which a schedule runs. */
+typedef struct Open {
+    Verify *v;
+    const Instruction **list;
+    size_t count, capacity;
+    bool *seen; /* by computation id */
+    bool failed;
+} Open;
+
+static bool is_device_transfer(const Instruction *inst)
+{
+    return (inst->op == OP_SEND || inst->op == OP_RECV) && pairs_attribute(inst) &&
+           !inst_bool(inst, ATTR_IS_HOST_TRANSFER);
+}
+
+/* A transfer closes the first one of the other kind between the same devices, or is open. */
+static void meet_transfer(Open *o, const Instruction *inst)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        if (o->list[i]->op == inst->op || !same_pairs(o->list[i], inst))
+            continue;
+        o->list[i] = o->list[--o->count];
+        return;
+    }
+    o->list =
+        arena_grow(o->v->scratch, o->list, &o->capacity, o->count + 1, sizeof *o->list);
+    o->list[o->count++] = inst;
+}
+
+/* A group is started as one, in no order. */
+static bool is_group(const Instruction *inst)
+{
+    const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    for (uint32_t i = 0; a && i < a->dict->count; i++)
+        if (strcmp(a->dict->entries[i].key, "_collectives_group") == 0)
+            return true;
+    return false;
+}
+
+enum { WALK_DEPTH = 200 };
+
+static void walk_order(Open *o, const Computation *comp, int depth)
+{
+    if (o->seen[comp->id] || depth > WALK_DEPTH)
+        return;
+    o->seen[comp->id] = true;
+    for (uint32_t i = 0; i < comp->instruction_count && !o->failed; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (!inst)
+            continue;
+        if (is_device_transfer(inst)) {
+            meet_transfer(o, inst);
+        } else if (inst->op == OP_WHILE || inst->op == OP_CALL ||
+                   (inst->op == OP_ASYNC_START && !is_group(inst))) {
+            for (uint32_t k = 0; k < inst_called_count(inst); k++)
+                walk_order(o, inst_called(inst, k), depth + 1);
+        } else if (o->count && op_is(inst->op, OPF_COLLECTIVE) && inst->op != OP_SEND &&
+                   inst->op != OP_RECV && inst->op != OP_SEND_DONE &&
+                   inst->op != OP_RECV_DONE) {
+            const Instruction *open = o->list[0];
+            verify_error(o->v, inst,
+                         "deadlock: it comes while %s waits for its %s, which comes "
+                         "later or never",
+                         open->name, open->op == OP_SEND ? "recv" : "send");
+            o->failed = true;
+        }
+    }
+}
+
+/* Nothing else talks to other devices between a send and its recv. */
+static void check_order(Verify *v)
+{
+    Open o = {.v = v};
+    o.seen = ARENA_ARRAY(v->scratch, bool, (size_t)v->m->computation_count + 1);
+    if (v->m->entry)
+        walk_order(&o, v->m->entry, 0);
+}
+
 /* In a scheduled module every send has its recv, with the same devices, and the other way
  * round: whatever waits for one that never comes is a deadlock. */
 void verify_transfers(Verify *v)
 {
     if (!v->m->config.is_scheduled || v->transfer_count == 0)
         return;
+    check_order(v);
     qsort(v->transfers, v->transfer_count, sizeof *v->transfers, by_pairs);
     for (size_t i = 0; i < v->transfer_count;) {
         size_t end = i, sends = 0;

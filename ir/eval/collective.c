@@ -113,6 +113,7 @@ typedef struct Meeting {
 typedef struct Message {
     struct Message *next;
     const void *key; /* the instruction, or the channel */
+    const Instruction *from;
     uint32_t source, target;
     uint32_t count;
     Value **values;
@@ -131,6 +132,8 @@ struct CollectiveState {
     Meeting *meetings;
     Message *messages, **messages_end;
     Meeting **waiting; /* [device_count] */
+    int64_t
+        *awaited; /* [device_count] the device from which a value must come; -1: none */
 };
 
 CollectiveState *collective_state_create(Eval *eval)
@@ -138,6 +141,9 @@ CollectiveState *collective_state_create(Eval *eval)
     CollectiveState *c = ARENA_NEW(eval->arena, CollectiveState);
     c->messages_end = &c->messages;
     c->waiting = ARENA_ARRAY(eval->arena, Meeting *, eval->device_count);
+    c->awaited = ARENA_ARRAY(eval->arena, int64_t, eval->device_count);
+    for (uint32_t i = 0; i < eval->device_count; i++)
+        c->awaited[i] = -1;
     return c;
 }
 
@@ -175,7 +181,7 @@ static void meeting_remove(CollectiveState *c, const Meeting *x)
 
 /* -- what a meeting gives ----------------------------------------------------------- */
 
-/* A start whose shape is (operands, results, ...). The results alone are allowed as well. */
+/* A start whose shape is (operands, results, ...); that of all-reduce has results alone. */
 static bool holds_operands(const Instruction *inst)
 {
     const Shape *s = inst->shape;
@@ -410,6 +416,26 @@ static void meeting_complete(EvalCall *call, Meeting *x)
             value_release(x->operands[i][k]);
 }
 
+/* Arrays of dynamic size have the same sizes on all devices that meet: those of the first. */
+static void check_sizes_agree(EvalCall *call, const Meeting *x, uint32_t own)
+{
+    uint32_t i = 0;
+    while (x->operands[i] == NULL)
+        i++;
+    for (uint32_t k = 0; k < x->inst->operand_count; k++) {
+        const Value *a = x->operands[i][k], *b = x->operands[own][k];
+        for (uint32_t d = 0; a->shape->dynamic != NULL && d < a->shape->rank; d++) {
+            int64_t n = a->sizes == NULL ? a->shape->dims[d] : a->sizes[d];
+            int64_t m = b->sizes == NULL ? b->shape->dims[d] : b->sizes[d];
+            if (n != m)
+                eval_fail(call,
+                          "dimension %u of operand %u has size %lld on device %u, but "
+                          "%lld on device %u",
+                          d, k, (long long)m, x->ids[own], (long long)n, x->ids[i]);
+        }
+    }
+}
+
 static void meet(EvalCall *call)
 {
     CollectiveState *c = call->eval->collectives;
@@ -423,6 +449,7 @@ static void meet(EvalCall *call)
         x->operands[m.own] = ARENA_ARRAY(call->eval->arena, Value *, n + 1);
         for (uint32_t k = 0; k < n; k++)
             x->operands[m.own][k] = value_retain(call->operands[k]);
+        check_sizes_agree(call, x, m.own);
         c->waiting[call->device->id] = x;
         if (++x->arrived == x->count)
             meeting_complete(call, x);
@@ -449,8 +476,11 @@ static void message_send(EvalCall *call, const void *key, uint32_t target, uint3
 {
     CollectiveState *c = call->eval->collectives;
     Message *m = ARENA_NEW(call->eval->arena, Message);
-    *m = (Message){
-        .key = key, .source = call->device->id, .target = target, .count = count};
+    *m = (Message){.key = key,
+                   .from = call->inst,
+                   .source = call->device->id,
+                   .target = target,
+                   .count = count};
     m->values = ARENA_ARRAY(call->eval->arena, Value *, count);
     for (uint32_t k = 0; k < count; k++)
         m->values[k] = value_retain(values[k]);
@@ -458,10 +488,12 @@ static void message_send(EvalCall *call, const void *key, uint32_t target, uint3
     c->messages_end = &m->next;
 }
 
-/* The oldest message from source to this device, taken out of the queue; NULL: there is none. */
+/* The oldest message from source to this device, taken out of the queue; NULL: there is none, and
+ * the device waits for it. */
 static Message *message_take(EvalCall *call, const void *key, int64_t source)
 {
     CollectiveState *c = call->eval->collectives;
+    c->awaited[call->device->id] = -1;
     for (Message **at = &c->messages; *at != NULL; at = &(*at)->next) {
         Message *m = *at;
         if (m->key != key || m->source != source || m->target != call->device->id)
@@ -471,6 +503,8 @@ static Message *message_take(EvalCall *call, const void *key, int64_t source)
             c->messages_end = at;
         return m;
     }
+    c->awaited[call->device->id] = source;
+    call->parked = true;
     return NULL;
 }
 
@@ -512,10 +546,8 @@ static void permute(EvalCall *call)
             parts[k] = value_zero(&call->eval->heap, call->operands[k]->shape);
     } else {
         Message *m = message_take(call, inst, source);
-        if (m == NULL) {
-            call->parked = true;
+        if (m == NULL)
             return;
-        }
         memcpy(parts, m->values, m->count * sizeof *parts);
     }
     call->result = packed(call, call->operands, parts);
@@ -629,10 +661,12 @@ static void recv_done(EvalCall *call)
     Value *data = pending->elements[0];
     if (e->source >= 0) {
         Message *m = message_take(call, e->key, e->source);
-        if (m == NULL) {
-            call->parked = true;
+        if (m == NULL)
             return;
-        }
+        if (!shape_compatible(m->values[0]->shape, data->shape))
+            eval_fail(call, "device %u sends %s by '%s', but %s is to be received",
+                      m->source, shape_text(call->scratch, m->values[0]->shape, false),
+                      m->from->name, shape_text(call->scratch, data->shape, false));
         data = m->values[0];
     } else {
         value_retain(data);
@@ -653,4 +687,30 @@ void eval_send_recv(EvalCall *call)
         recv_done(call);
     else
         call->result = value_token(&call->eval->heap, call->inst->shape);
+}
+
+/* -- what went wrong ---------------------------------------------------------------- */
+
+void collective_describe_wait(const Eval *eval, uint32_t device, Text *t)
+{
+    const CollectiveState *c = eval->collectives;
+    const Meeting *x = c->waiting[device];
+    if (x == NULL && c->awaited[device] >= 0)
+        text_printf(t, " for a value of device %lld", (long long)c->awaited[device]);
+    bool first = true;
+    for (uint32_t i = 0; x != NULL && i < x->count; i++) {
+        if (x->operands[i] != NULL)
+            continue;
+        text_printf(t, first ? " for device %u" : ", %u", x->ids[i]);
+        first = false;
+    }
+}
+
+void collective_check_finished(const Eval *eval)
+{
+    const Message *m = eval->collectives->messages;
+    if (m != NULL)
+        escape_throw(ESCAPE_UNSUPPORTED,
+                     "what device %u sends to device %u by %%%s = %s is never received",
+                     m->source, m->target, m->from->name, op_info[m->from->op].name);
 }

@@ -126,21 +126,21 @@ static void bind_arguments(Eval *eval, Device *device, const EvalDevice *given)
 
 static void fail_deadlock(Eval *eval)
 {
-    char text[1500];
-    size_t at = 0;
-    for (uint32_t i = 0; i < eval->device_count && at < sizeof text - 1; i++) {
+    Text t;
+    text_init(&t, eval->scratch);
+    for (uint32_t i = 0; i < eval->device_count && t.length < 1500; i++) {
         const Frame *f = eval->devices[i].top;
-        if (f == NULL)
-            at += (size_t)snprintf(text + at, sizeof text - at,
-                                   "%sdevice %u has finished", i ? "; " : "", i);
-        else
-            at += (size_t)snprintf(text + at, sizeof text - at,
-                                   "%sdevice %u waits at %%%s = %s in computation %s",
-                                   i ? "; " : "", i, f->plan->order[f->next]->name,
-                                   op_info[f->plan->order[f->next]->op].name,
-                                   f->plan->comp->name);
+        text_string(&t, i ? "; " : "");
+        if (f == NULL) {
+            text_printf(&t, "device %u has finished", i);
+            continue;
+        }
+        const Instruction *at = f->plan->order[f->next];
+        text_printf(&t, "device %u waits at %%%s = %s in computation %s", i, at->name,
+                    op_info[at->op].name, f->plan->comp->name);
+        collective_describe_wait(eval, i, &t);
     }
-    escape_throw(ESCAPE_UNSUPPORTED, "deadlock: no device can go on: %s", text);
+    escape_throw(ESCAPE_UNSUPPORTED, "deadlock: no device can go on: %s", t.data);
 }
 
 static void run_all(Eval *eval)
@@ -156,8 +156,10 @@ static void run_all(Eval *eval)
                     moved;
             running = running || d->top != NULL;
         }
-        if (!running)
+        if (!running) {
+            collective_check_finished(eval);
             return;
+        }
         if (!moved)
             fail_deadlock(eval);
     }

@@ -3,11 +3,11 @@
  *   y = f32[8] custom-call(x), custom_call_target="Sharding", sharding={devices=[2]0,1}  =>  x
  *
  * Sharding means something to a partitioner, which has run already: a module for one partition
- * needs none, and a partitioned one says what each partition does. A module for several
- * partitions that never asks which one it is, and has shardings, keeps its calls, so that
- * codegen can say that it was not partitioned.
+ * needs none, and a partitioned one says what each partition does. One that was not partitioned
+ * (ir/analysis/partition.h), which is refused before it is compiled or run, keeps its calls.
  *
  * Needs: nothing. Keeps: values. Ends: one sweep. */
+#include "ir/analysis/partition.h"
 #include "ir/custom_call.h"
 #include "passes/collectives/collectives.h"
 
@@ -15,23 +15,6 @@ static bool is_annotation(const Instruction *inst)
 {
     return custom_call_is_marker(inst) && inst->operand_count == 1 &&
            shape_compatible(inst->shape, inst->operands[0]->shape);
-}
-
-/* It has no partitions, or was written for each of them: it asks for its number or talks. */
-static bool is_partitioned(const Module *m)
-{
-    if (m->config.num_partitions <= 1)
-        return true;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL &&
-                (inst->op == OP_PARTITION_ID || op_is(inst->op, OPF_COLLECTIVE)))
-                return true;
-        }
-    }
-    return false;
 }
 
 static bool visit(Computation *comp, Arena *scratch)
@@ -58,7 +41,7 @@ static bool visit(Computation *comp, Arena *scratch)
 
 bool pass_annotations(Module *m, PassContext *cx)
 {
-    if (!is_partitioned(m))
+    if (module_unpartitioned(m) != NULL)
         return false;
     bool changed = false;
     for (uint32_t c = 0; c < m->computation_count; c++) {

@@ -1,0 +1,88 @@
+/* See partition.h. */
+#include "ir/analysis/partition.h"
+
+#include "ir/custom_call.h"
+#include "ir/sharding.h"
+
+/* Its result is a part of its operand, or the other way round, or is made by a function that
+ * the partitioner has to ask. */
+static bool is_border(const Instruction *inst)
+{
+    static const char *const targets[] = {"SPMDFullToShardShape", "SPMDShardToFullShape",
+                                          "CustomSPMDPartitioning"};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        if (custom_call_has_target(inst, targets[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool changes_size(const Instruction *inst)
+{
+    return inst->operand_count != 0 &&
+           !shape_compatible(inst->shape, inst->operands[0]->shape);
+}
+
+static bool spreads(const Sharding *s)
+{
+    for (uint32_t i = 0; i < s->element_count; i++) {
+        if (spreads(s->elements[i]))
+            return true;
+    }
+    for (uint32_t i = 0; s->kind == SHARDING_NAMED && i < s->dim_count; i++) {
+        if (s->dim_shardings[i].axes.count != 0)
+            return true;
+    }
+    for (uint32_t i = 0; s->kind == SHARDING_TILED && i < s->rank; i++) {
+        bool subgroup = i >= s->rank - s->subgroup_count - s->replicate_last;
+        if (!subgroup && s->dims[i] > 1)
+            return true;
+    }
+    return false;
+}
+
+static bool is_spread(const Instruction *inst)
+{
+    const Attr *attr = inst_attr(inst, ATTR_SHARDING);
+    return custom_call_has_target(inst, "Sharding") ||
+           (attr != NULL && spreads(attr->sharding));
+}
+
+const Instruction *module_unpartitioned(const Module *m)
+{
+    const Instruction *border = NULL, *spread = NULL;
+    bool talks = false, numbered = false;
+    if (m->config.num_partitions <= 1)
+        return NULL;
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL)
+                continue;
+            numbered |= inst->op == OP_PARTITION_ID;
+            talks |= op_is(inst->op, OPF_COLLECTIVE);
+            if (is_border(inst) && changes_size(inst))
+                return inst;
+            if (border == NULL && is_border(inst))
+                border = inst;
+            if (spread == NULL && is_spread(inst))
+                spread = inst;
+        }
+    }
+    if (numbered)
+        return NULL;
+    bool marked = !talks && !m->config.is_scheduled;
+    return border != NULL ? border : marked ? spread : NULL;
+}
+
+void module_report_unpartitioned(const Module *m, const Instruction *inst)
+{
+    diag_error(m->diag, inst->span,
+               "the module is for %lld partitions, but was not partitioned: %s is marked "
+               "to be spread over them, and nothing says what each one does; gxc has no "
+               "partitioner: take the text that JAX gives after its own, "
+               "jax.jit(f).lower(...).compile().as_text(), or say --partitions=1 to run "
+               "it whole on one device",
+               (long long)m->config.num_partitions, inst->name);
+}

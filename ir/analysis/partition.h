@@ -1,0 +1,17 @@
+/* Whether a module is one that a partitioner has to work on first. */
+#ifndef GXC_IR_ANALYSIS_PARTITION_H
+#define GXC_IR_ANALYSIS_PARTITION_H
+
+#include "ir/module.h"
+
+/* An instruction that only a partitioner can make sense of; NULL: none. A module for several
+ * partitions needs one if a call gives a part of its operand, or the whole; or if nothing in it
+ * asks for the partition's number, and either a call marks where whole and part meet, or
+ * nothing talks to other devices and values are marked to be spread over them. A scheduled
+ * module was compiled, and so partitioned, before. */
+const Instruction *module_unpartitioned(const Module *m);
+
+/* Reports it at that instruction, with what to do. */
+void module_report_unpartitioned(const Module *m, const Instruction *inst);
+
+#endif
