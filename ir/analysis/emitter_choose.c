@@ -95,6 +95,24 @@ static const Instruction *behind_bitcasts(const Instruction *inst)
     return inst;
 }
 
+/* Whether anything but the hero's operand `operand` reads the parameter that it is. */
+static bool is_read_besides(const Instruction *fusion, const Instruction *hero,
+                            uint32_t operand)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    const Instruction *parameter = behind_bitcasts(hero->operands[operand]);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst->op == OP_BITCAST)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            if (behind_bitcasts(inst->operands[k]) == parameter &&
+                (inst != hero || k != operand))
+                return true;
+    }
+    return false;
+}
+
 static const char *scatter_illegal(const Instruction *fusion)
 {
     const char *reason = hero_root_illegal(fusion, OP_SCATTER);
@@ -105,6 +123,8 @@ static const char *scatter_illegal(const Instruction *fusion)
     for (uint32_t i = 0; i < count; i++) {
         if (behind_bitcasts(hero->operands[i])->op != OP_PARAMETER)
             return "an array scattered into is no operand of the fusion";
+        if (is_read_besides(fusion, hero, i))
+            return "what is scattered into is read elsewhere, after it changed";
     }
     return NULL;
 }

@@ -59,9 +59,9 @@ Instruction *fusion_wrap(Instruction *inst)
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         Instruction *operand = inst->operands[i];
         uint32_t k = 0;
-        while (k < i && inst->operands[k] != operand)
+        while (k < i && (inst->operands[k] != operand || inst->op == OP_SCATTER))
             k++;
-        if (k < i) { /* the same operand twice is one parameter */
+        if (k < i) { /* the same operand twice is one parameter, unless one is written to */
             inner[i] = inner[k];
             continue;
         }
