@@ -270,6 +270,13 @@ static bool is_other_input(Diag *d)
         diag_error(d, (Span){0}, "the text is larger than 4 GiB");
     } else if (at == d->length) {
         diag_error(d, (Span){0, 1}, "the input is empty: expects an HLO module");
+    } else if (begins(d, at, "\xef\xbb\xbf")) {
+        diag_error(d, (Span){(uint32_t)at, (uint32_t)at + 3},
+                   "the text begins with a byte-order mark of UTF-8: HLO text has none; "
+                   "save it without");
+    } else if (begins(d, at, "\xff\xfe") || begins(d, at, "\xfe\xff")) {
+        diag_error(d, (Span){(uint32_t)at, (uint32_t)at + 2},
+                   "this is UTF-16: HLO text is ASCII or UTF-8");
     } else if (begins(d, at, "ML\xefR")) {
         diag_error(d, here,
                    "this is MLIR bytecode, not HLO text; JAX prints HLO text with "

@@ -162,6 +162,11 @@ static Module *read_module(Compile *c)
 {
     progress(c, "parse", 0, 1);
     stage_begin(&c->times, "parse");
+    if (proto_is_cut_off(c->diag->text, c->diag->length)) {
+        diag_error(c->diag, (Span){0, 0},
+                   "this is a HloModuleProto that is cut off or damaged");
+        return NULL;
+    }
     if (proto_is(c->diag->text, c->diag->length) && !proto_to_text(c->diag))
         return NULL;
     Module *m = hlo_parse(c->arena, c->diag);

@@ -18,6 +18,8 @@ enum {
 
 /* Are these bytes a message of top-level fields of HloModuleProto or HloProto? */
 bool proto_is(const char *data, size_t length);
+/* They are not, but they begin as one: a part is missing, or damaged. */
+bool proto_is_cut_off(const char *data, size_t length);
 /* Replaces the text of `d` by the HLO text of the module; false after a message. */
 bool proto_to_text(Diag *d);
 /* The module as HloModuleProto. */
@@ -58,5 +60,9 @@ uint32_t proto_literal_field(DType t);
  * for those of the dot's message in its field 1; 5 and 6 for its own 2 and 3. */
 bool proto_plain_field(AttrId id, uint32_t *field, int64_t *plus);
 bool proto_nested_field(OpCode op, AttrId id, uint32_t *message, uint32_t *field);
+
+/* proto_mesh.c: NamedShardingProto, MeshAxesReplicaGroupListProto. */
+void proto_put_named_sharding(Text *t, uint32_t field, const Sharding *s);
+void proto_put_mesh_groups(Text *t, uint32_t field, const ReplicaGroups *g);
 
 #endif

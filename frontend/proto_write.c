@@ -123,6 +123,26 @@ static bool has_elements_field(const Literal *l)
     return true;
 }
 
+/* Data in the order of the layout, which the format wants; ours is row-major. */
+static void *in_layout_order(Writer *w, const Literal *l)
+{
+    const Shape *s = l->shape;
+    size_t size = dtype_info[s->dtype].storage;
+    int64_t *strides = ARENA_ARRAY(w->arena, int64_t, s->rank), stride = 1;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        strides[s->layout->minor_to_major[i]] = stride;
+        stride *= s->dims[s->layout->minor_to_major[i]];
+    }
+    char *to = ARENA_ARRAY(w->arena, char, (size_t)l->count *size);
+    for (int64_t i = 0; i < l->count; i++) {
+        int64_t at = 0, rest = i;
+        for (uint32_t d = s->rank; d-- > 0; rest /= s->dims[d])
+            at += rest % s->dims[d] * strides[d];
+        memcpy(to + (size_t)at * size, (const char *)l->data + (size_t)i * size, size);
+    }
+    return to;
+}
+
 static void put_literal(Writer *w, Text *t, uint32_t field, const Literal *l)
 {
     Text m = make(w);
@@ -139,7 +159,10 @@ static void put_literal(Writer *w, Text *t, uint32_t field, const Literal *l)
         for (uint32_t i = 0; i < l->shape->rank; i++)
             put_literal(w, &m, 10, l->elements[i]);
     } else if (l->count != 0) {
-        put_elements(w, &m, l);
+        Literal ordered = *l;
+        if (l->shape->rank > 1 && !layout_is_default(l->shape->layout))
+            ordered.data = in_layout_order(w, l);
+        put_elements(w, &m, &ordered);
     }
     wire_message(t, field, &m);
 }
@@ -227,7 +250,8 @@ static bool put_groups(Writer *w, Text *t, const ReplicaGroups *g)
         wire_message(t, 92, &m);
         return true;
     case GROUPS_MESH:
-        break;
+        proto_put_mesh_groups(t, 93, g);
+        return true;
     }
     return false;
 }
@@ -252,7 +276,7 @@ static bool plain_sharding(const Sharding *s)
         if (s->subgroups[i] == SUBGROUP_MAXIMAL)
             return false;
     }
-    return s->kind != SHARDING_NAMED && s->metadata_count == 0;
+    return s->metadata_count == 0;
 }
 
 static void put_sharding(Writer *w, Text *t, uint32_t field, const Sharding *s)
@@ -280,6 +304,8 @@ static void put_sharding(Writer *w, Text *t, uint32_t field, const Sharding *s)
         wire_ints(&m, 9, s->iota.dims, s->iota.rank);
         wire_ints(&m, 10, s->iota.order, s->iota.rank);
     }
+    if (s->kind == SHARDING_NAMED)
+        proto_put_named_sharding(&m, 14, s);
     for (uint32_t i = 0; i < s->element_count; i++)
         put_sharding(w, &m, 5, s->elements[i]);
     if (s->shard_as >= 0 || s->shard_like >= 0) {

@@ -284,6 +284,13 @@ static bool is_async(const Instruction *inst)
            inst->op == OP_ASYNC_DONE;
 }
 
+/* What an async-start calls may be one call, to the thread that it is for. */
+static bool is_async_root(const Verify *v, const Instruction *inst)
+{
+    const Instruction *caller = v->fusion_of[inst->parent->id];
+    return caller && caller->op == OP_ASYNC_START && inst == inst->parent->root;
+}
+
 /* A callee runs on the caller's thread; an asynchronous one on the thread that is named. */
 static void check_threads(Verify *v, const Instruction *inst)
 {
@@ -297,7 +304,7 @@ static void check_threads(Verify *v, const Instruction *inst)
         const Computation *callee = inst_called(inst, i);
         if (callee->execution_thread == thread || !callee->execution_thread || !thread ||
             strcmp(callee->execution_thread, "main") == 0 ||
-            inst->parent->is_async_wrapped ||
+            inst->parent->is_async_wrapped || is_async_root(v, inst) ||
             strcmp(callee->execution_thread, thread) == 0)
             continue;
         verify_error(v, inst, "computation %s is of execution thread \"%s\", not \"%s\"",
