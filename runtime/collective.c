@@ -2,6 +2,7 @@
 #include "runtime/collective.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -79,7 +80,7 @@ static gxrt_status nccl_error(Device *d, const char *call, ncclResult_t r,
     if (verdict != GXRT_OK) {
         return verdict;
     }
-    s->failed = true;
+    d->is_stopped = atomic_exchange(&s->failed, true);
     return status_set(GXRT_WORLD_FAILED, "%s: %s (%s) in %s on device %u", call,
                       s->nccl->error_string(r), s->nccl->last_error(NULL), what,
                       d->number);
@@ -426,6 +427,7 @@ static gxrt_status meet(Device *d, uint32_t clique, const PlanCommand *c)
         return GXRT_OK;
     }
     gxrt_status verdict = watchdog_verdict(s);
+    d->is_stopped = true;
     return verdict != GXRT_OK
                ? verdict
                : status_set(GXRT_WORLD_FAILED,

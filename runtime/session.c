@@ -36,6 +36,7 @@ static void *work(void *argument)
             continue;
         }
         pthread_mutex_unlock(&s->mutex);
+        d->is_stopped = false;
         d->status = s->job(d);
         if (d->status != GXRT_OK) {
             snprintf(d->error, sizeof d->error, "%s", gxrt_last_error());
@@ -117,12 +118,14 @@ gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *))
         pthread_cond_wait(&s->idle, &s->mutex);
     }
     pthread_mutex_unlock(&s->mutex);
+    const Device *failed = NULL;
     for (size_t i = 0; i < s->device_count; i++) {
-        if (s->devices[i].status != GXRT_OK) {
-            return status_set(s->devices[i].status, "%s", s->devices[i].error);
+        const Device *d = &s->devices[i];
+        if (d->status != GXRT_OK && (!failed || (failed->is_stopped && !d->is_stopped))) {
+            failed = d;
         }
     }
-    return GXRT_OK;
+    return failed ? status_set(failed->status, "%s", failed->error) : GXRT_OK;
 }
 
 /* --- making a session ---------------------------------------------------------------------- */

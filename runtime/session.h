@@ -94,6 +94,7 @@ typedef struct Device {
 
     const gxrt_run *run; /* this execution */
     gxrt_status status;
+    bool is_stopped; /* it failed only because another one did */
     char error[STATUS_TEXT];
 
     pthread_t thread; /* its worker; runs where has_work is set */

@@ -232,6 +232,13 @@ static void abort_device(gxrt_session *s, Device *d)
     }
 }
 
+static void abort_all(gxrt_session *s)
+{
+    for (size_t i = 0; i < s->device_count; i++) {
+        abort_device(s, &s->devices[i]);
+    }
+}
+
 /* What NCCL itself knows of the communicator on which the device waits. */
 static void ask_nccl(const gxrt_session *s, size_t i, char *text, size_t size)
 {
@@ -312,9 +319,7 @@ static void strike(gxrt_session *s, size_t device, const char *failure)
            "; the communicators were aborted: end or restart all ranks");
     w->struck = true;
     s->failed = true;
-    for (size_t i = 0; i < s->device_count; i++) {
-        abort_device(s, &s->devices[i]);
-    }
+    abort_all(s);
 }
 
 /* --- watching --------------------------------------------------------------------------------- */
@@ -376,10 +381,14 @@ static const char *failure_of(const gxrt_session *s, Device *d)
     return state == ncclSuccess ? NULL : s->nccl->error_string(state);
 }
 
-/* Looks at every device; true if the wait of one is over. */
+/* Looks at every device; true if all waiting was ended. */
 static bool look_at_all(gxrt_session *s, double step)
 {
     size_t late = s->device_count;
+    if (s->failed) { /* a call has failed on one device, and it says why: nobody waits for it */
+        abort_all(s);
+        return true;
+    }
     for (size_t i = 0; i < s->device_count; i++) {
         bool is_late = look(s, i, step);
         late = is_late && late == s->device_count ? i : late;

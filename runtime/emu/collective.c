@@ -246,7 +246,7 @@ static bool messages_run(RoomSeat *s, Collective *calls, size_t count, Finding *
     for (;;) {
         bool all_done = true, moved = false;
         uint32_t waits_for = 0;
-        uint64_t change = room_change(s);
+        uint32_t change = room_change(s);
         for (size_t i = 0; i < count; i++) {
             if (!is_message(&calls[i]) || message_is_done(&calls[i]))
                 continue;

@@ -77,6 +77,14 @@ static void comm_release(ncclComm_t c)
     }
 }
 
+/* While a call uses it, an abort by another thread does not take it away. */
+static void comm_use(ncclComm_t c)
+{
+    pthread_mutex_lock(&emu_lock);
+    c->users++;
+    pthread_mutex_unlock(&emu_lock);
+}
+
 static void comm_fail(ncclComm_t c, ncclResult_t error, const char *text)
 {
     pthread_mutex_lock(&emu_lock);
@@ -260,12 +268,16 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *out
     uint64_t number = ++comm->splits;
     room_post_split(&comm->seat, number, colour, key);
     if (group_depth == 0) {
+        comm_use(comm);
         ncclResult_t r = split_enter(comm, number, colour, out);
-        return r != ncclSuccess || *out == NULL ? r : comm_wait(*out);
+        r = r != ncclSuccess || *out == NULL ? r : comm_wait(*out);
+        comm_release(comm);
+        return r;
     }
     Pending *p = pending_add(comm);
     if (p == NULL)
         return refuse(NCCL_SYSTEM_ERROR, "no memory");
+    comm_use(comm);
     p->kind = PENDING_SPLIT;
     p->split = number;
     p->colour = colour;
@@ -385,14 +397,19 @@ static bool is_lost(const Batch *b)
     return lost;
 }
 
-static void rank_delay(const Batch *b)
+/* In short sleeps: an abort ends the delay, too. */
+static void rank_delay(Batch *b)
 {
+    enum { STEP = 5000 }; /* microseconds */
     const EmuConfig *c = emu_config();
-    if (c->delay_rank_time == 0 || (uint32_t)c->delay_rank != b->comm->world_rank)
+    if ((uint32_t)c->delay_rank != b->comm->world_rank)
         return;
-    struct timespec t = {.tv_sec = c->delay_rank_time / 1000000,
-                         .tv_nsec = (long)(c->delay_rank_time % 1000000) * 1000};
-    nanosleep(&t, NULL);
+    for (uint32_t left = c->delay_rank_time; left > 0;) {
+        uint32_t now = left < STEP ? left : STEP;
+        struct timespec t = {.tv_nsec = (long)now * 1000};
+        nanosleep(&t, NULL);
+        left = room_is_aborted(&b->comm->seat) ? 0 : left - now;
+    }
 }
 
 static bool batch_run(Operation *op, Finding *out)
@@ -454,9 +471,7 @@ static ncclResult_t batch_submit(Pending **list)
     b->operation.run = batch_run;
     b->operation.destroy = batch_destroy;
     b->operation.may_block = true;
-    pthread_mutex_lock(&emu_lock);
-    comm->users++;
-    pthread_mutex_unlock(&emu_lock);
+    comm_use(comm);
     return queue_submit(comm->context, stream, &b->operation) == CUDA_SUCCESS
                ? ncclSuccess
                : NCCL_UNHANDLED_CUDA_ERROR;
@@ -507,6 +522,8 @@ ncclResult_t ncclGroupEnd(void)
             continue;
         }
         *p = q->next;
+        if (q->kind == PENDING_SPLIT)
+            comm_release(q->comm);
         free(q);
     }
     while (list != NULL) {

@@ -1,10 +1,12 @@
 /* See room.h. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, usleep-free waiting needs none */
+#define _DEFAULT_SOURCE /* syscall */
 #include "runtime/emu/room.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef struct RoomRank {
@@ -37,8 +40,7 @@ enum { STATE_FRESH, STATE_MAKING, STATE_READY };
 struct Room {
     atomic_uint state; /* fresh shared memory is zeroed */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t change;
+    _Atomic uint32_t change; /* a futex: counts changes */
     uint32_t ranks;
     uint32_t present; /* ranks that have come */
     uint32_t at_barrier;
@@ -99,7 +101,7 @@ static void room_unlock(RoomSeat *s)
 static void room_signal(RoomSeat *s)
 {
     s->room->change++;
-    pthread_cond_broadcast(&s->room->changed);
+    syscall(SYS_futex, &s->room->change, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static bool room_is_broken(const RoomSeat *s)
@@ -107,25 +109,24 @@ static bool room_is_broken(const RoomSeat *s)
     return s->is_aborted || s->room->has_failed;
 }
 
+/* Gives the lock away until something changes. A condition variable would not do: a process
+ * that is killed while it waits can leave one in a state in which nobody gets further. */
 static void room_sleep(RoomSeat *s)
 {
-    if (pthread_cond_wait(&s->room->changed, &s->room->lock) == EOWNERDEAD)
-        pthread_mutex_consistent(&s->room->lock);
+    uint32_t seen = s->room->change;
+    room_unlock(s);
+    syscall(SYS_futex, &s->room->change, FUTEX_WAIT, seen, NULL, NULL, 0);
+    room_lock(s);
 }
 
 static bool room_make(Room *r, uint32_t ranks)
 {
     pthread_mutexattr_t mutex;
-    pthread_condattr_t cond;
     pthread_mutexattr_init(&mutex);
     pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST);
-    pthread_condattr_init(&cond);
-    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
-    bool made = pthread_mutex_init(&r->lock, &mutex) == 0 &&
-                pthread_cond_init(&r->changed, &cond) == 0;
+    bool made = pthread_mutex_init(&r->lock, &mutex) == 0;
     pthread_mutexattr_destroy(&mutex);
-    pthread_condattr_destroy(&cond);
     r->ranks = ranks;
     return made;
 }
@@ -358,15 +359,15 @@ bool room_try_receive(RoomSeat *s, uint32_t from, RoomMail *out, void *data)
     return received;
 }
 
-uint64_t room_change(RoomSeat *s)
+uint32_t room_change(RoomSeat *s)
 {
     room_lock(s);
-    uint64_t change = s->room->change;
+    uint32_t change = s->room->change;
     room_unlock(s);
     return change;
 }
 
-bool room_wait_change(RoomSeat *s, uint64_t change, uint32_t waits_for)
+bool room_wait_change(RoomSeat *s, uint32_t change, uint32_t waits_for)
 {
     room_lock(s);
     s->room->rank[s->rank].waits_for = waits_for;

@@ -71,10 +71,10 @@ typedef struct RoomMail {
 } RoomMail;
 bool room_try_send(RoomSeat *seat, uint32_t to, const RoomMail *mail, const void *data);
 bool room_try_receive(RoomSeat *seat, uint32_t from, RoomMail *out, void *data);
-uint64_t room_change(RoomSeat *seat);
+uint32_t room_change(RoomSeat *seat);
 /* Waits until something changed since `change` was read with room_change; waits_for: 1 + the
  * rank with which a message is exchanged, or 0. */
-bool room_wait_change(RoomSeat *seat, uint64_t change, uint32_t waits_for);
+bool room_wait_change(RoomSeat *seat, uint32_t change, uint32_t waits_for);
 
 /* Split: posts (colour, key) as split number `number` of this room, waits for all, and gives
  * the rank's place: *out_rank of *out_ranks. colour -1: no group. */

@@ -8,17 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "runtime/gxrt.h"
 #include "runtime/plan.h"
+#include "tests/unit/shared/emulated.h"
 
 enum { DEVICES = 8, N = 8, OPERATIONS = 24, AT_ONCE = 8 };
-
-static char folder[512]; /* where libgxemu.so is */
 
 /* In turn; with the calls of NCCL that each is on every device. */
 static const struct {
@@ -165,7 +162,7 @@ static gxrt_status run_once(const gxrt_program *program, double timeout)
 {
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",
-                                    .library_path = folder,
+                                    .library_path = emulator_folder,
                                     .timeout_seconds = timeout};
     static gxrt_buffer arguments[DEVICES];
     static gxrt_buffer results[DEVICES][OPERATIONS];
@@ -217,69 +214,20 @@ static int stop(int number)
     return wrong;
 }
 
-typedef struct Child {
-    pid_t pid;
-    int out;
-} Child;
-
-static Child start(int (*body)(int), int argument)
-{
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    Child c = {fork(), ends[0]};
-    if (c.pid == 0) {
-        dup2(ends[1], 2);
-        alarm(60);
-        _exit(body(argument));
-    }
-    close(ends[1]);
-    return c;
-}
-
-/* The exit code, and what the child has said. */
-static int finish(Child c, char *text, size_t size)
-{
-    int status;
-    size_t at = 0;
-    for (ssize_t n; at + 1 < size && (n = read(c.out, text + at, size - at - 1)) > 0;)
-        at += (size_t)n;
-    text[at] = 0;
-    close(c.out);
-    waitpid(c.pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-}
-
 static void test_stops(void **state)
 {
     (void)state;
     Child running[AT_ONCE];
     for (int first = 0; first < DEVICES * OPERATIONS; first += AT_ONCE) {
         for (int i = 0; i < AT_ONCE; i++)
-            running[i] = start(stop, first + i);
+            running[i] = child_start(stop, first + i);
         for (int i = 0; i < AT_ONCE; i++) {
             char text[4096];
-            int code = finish(running[i], text, sizeof text);
+            int code = child_finish(running[i], text, sizeof text);
             if (code != 0 || text[0])
                 fail_msg("exit %d: %s", code, text);
         }
     }
-}
-
-/* libgxemu.so lies two folders above the unit tests. */
-static int find_emulator(void **state)
-{
-    (void)state;
-    const char *given = getenv("GXC_LIBRARIES");
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 16);
-    if (given) {
-        snprintf(folder, sizeof folder, "%s", given);
-        return 0;
-    }
-    if (n <= 0)
-        return 1;
-    folder[n] = 0;
-    strcpy(strrchr(folder, '/'), "/../..");
-    return 0;
 }
 
 int main(void)

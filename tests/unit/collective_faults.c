@@ -1,0 +1,207 @@
+/* What goes wrong in a world, by the emulator's switches and by killing: every process ends in
+ * time with an error that says what it was, or with the right results; nothing is left in
+ * shared memory. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/shared/emulated.h"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- one process ---------------------------------------------------------------------------- */
+
+static const char *variable, *value;
+
+static int with_variable(int argument)
+{
+    (void)argument;
+    setenv(variable, value, 1);
+    return run_all(NULL, 2, 2, false);
+}
+
+static void expect_fault(const char *name, const char *text, int code, const char *says)
+{
+    variable = name;
+    value = text;
+    expect_exit(with_variable, code, says);
+}
+
+/* A rank that is slow, but comes in time, changes nothing. */
+static void test_delayed_rank(void **state)
+{
+    (void)state;
+    expect_fault("GXEMU_DELAY_RANK", "1:60000", 0, NULL);
+}
+
+/* rows: collectives.J9 (edge: a slow rank: first a warning, then the end) */
+static void test_too_slow(void **state)
+{
+    (void)state;
+    expect_fault("GXEMU_DELAY_RANK", "1:3000000", 1, "was not done within 2 s");
+}
+
+/* Whichever call of NCCL fails, no device waits for the one that it failed on. */
+static void test_failing_calls(void **state)
+{
+    (void)state;
+    expect_fault("GXEMU_FAIL_CALL", "ncclAllReduce:1", 1,
+                 "in command 0 (all-reduce) of HLO instruction all-reduce.1");
+    expect_fault("GXEMU_FAIL_CALL", "ncclReduceScatter:3", 1,
+                 "(reduce-scatter) of HLO instruction reduce-scatter.3");
+    expect_fault("GXEMU_FAIL_CALL", "ncclSend:5", 1,
+                 "(all-to-all) of HLO instruction all-to-all.4");
+    expect_fault("GXEMU_FAIL_CALL", "ncclCommInitRankConfig:2", 1,
+                 "ncclCommInitRankConfig");
+    expect_fault("GXEMU_FAIL_CALL", "ncclCommSplit:3", 1, "ncclCommSplit");
+    expect_fault("GXEMU_FAIL_CALL", "cuMemAlloc_v2:7", 1, "cuMemAlloc");
+}
+
+static void test_old_version(void **state)
+{
+    (void)state;
+    expect_fault("GXEMU_NCCL_VERSION", "21903", 1,
+                 "NCCL 2.19 is too old: install NCCL 2.27 or newer");
+}
+
+static int without_library(int argument)
+{
+    (void)argument;
+    strcpy(emulator_folder, "/nonexistent");
+    setenv("LD_LIBRARY_PATH", "", 1);
+    return run_all(NULL, 1, 2, false);
+}
+
+/* The emulator, or NCCL, is not there: the message says what to install. */
+static void test_missing_library(void **state)
+{
+    (void)state;
+    char text[4096];
+    int code = child_finish(child_start(without_library, 0), text, sizeof text);
+    if (code ==
+        0) /* it was found beside the program, which comes after the folder given */
+        return;
+    if (code != 1 || !strstr(text, "missing library"))
+        fail_msg("exit %d: %s", code, text);
+}
+
+/* --- two processes -------------------------------------------------------------------------- */
+
+static char store[64];
+
+/* Rank 0 goes on until it is told that rank 1 is missing. */
+static int survivor(int argument)
+{
+    (void)argument;
+    gxrt_world *world;
+    if (gxrt_world_create(0, 2, store, &world) != GXRT_OK)
+        return 2;
+    int wrong = run_all(world, 100000, 2, false);
+    gxrt_world_destroy(world);
+    return wrong;
+}
+
+static int victim(int argument)
+{
+    gxrt_world *world;
+    if (gxrt_world_create(1, 2, store, &world) != GXRT_OK)
+        return 2;
+    if (argument == 0) /* in the middle of the run */
+        alarm(1);
+    return run_all(world, argument ? argument : 1000000, 20, false) ? 1 : raise(SIGKILL);
+}
+
+typedef struct Names {
+    char list[256][256];
+    size_t count;
+} Names;
+
+static void list_shared(Names *out)
+{
+    DIR *d = opendir("/dev/shm");
+    out->count = 0;
+    for (struct dirent *e; d && (e = readdir(d)) && out->count < 256;) {
+        if (strncmp(e->d_name, "gxemu-", 6) == 0)
+            snprintf(out->list[out->count++], sizeof out->list[0], "%s", e->d_name);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* What is new, and still there after a while, was left behind: other tests that run beside this
+ * one have their own, which go away. */
+static void expect_clean(const Names *before)
+{
+    Names now;
+    list_shared(&now);
+    for (size_t i = 0; i < now.count; i++) {
+        bool old = false;
+        char path[300];
+        for (size_t k = 0; k < before->count && !old; k++)
+            old = strcmp(before->list[k], now.list[i]) == 0;
+        snprintf(path, sizeof path, "/dev/shm/%s", now.list[i]);
+        for (int wait = 0; wait < 300 && !old && access(path, F_OK) == 0; wait++)
+            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        if (!old && access(path, F_OK) == 0)
+            fail_msg("%s was left behind", path);
+    }
+}
+
+static void kill_one(int after)
+{
+    char text[4096], other[4096];
+    Names before;
+    list_shared(&before);
+    snprintf(store, sizeof store, "/tmp/gxc-faults-%ld", (long)getpid());
+    double start = seconds();
+    Child first = child_start(survivor, 0);
+    Child second = child_start(victim, after);
+    assert_int_equal(child_finish(second, other, sizeof other), 100);
+    int code = child_finish(first, text, sizeof text);
+    if (code != 1 || !strstr(text, "world failed") || !strstr(text, "rank 1 is missing"))
+        fail_msg("exit %d: %s", code, text);
+    assert_true(seconds() - start < 20);
+    expect_clean(&before);
+    static const char *const left[] = {"rank.0", "rank.1", "plan.0.0", "plan.0.1",
+                                       "nccl.0", "left.0", "late.1.0"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/gxrt.%s", store, left[i]);
+        remove(path);
+    }
+    assert_int_equal(rmdir(store), 0);
+}
+
+/* rows: collectives.N1 (edge: a rank is killed: the others are told within the timeout)
+ * rows: collectives.N4 (the report says who is missing, and what each device has done last) */
+static void test_killed_rank(void **state)
+{
+    (void)state;
+    kill_one(3);
+    kill_one(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_delayed_rank),    cmocka_unit_test(test_too_slow),
+        cmocka_unit_test(test_failing_calls),   cmocka_unit_test(test_old_version),
+        cmocka_unit_test(test_missing_library), cmocka_unit_test(test_killed_rank),
+    };
+    return cmocka_run_group_tests(tests, find_emulator, NULL);
+}
