@@ -123,6 +123,38 @@ def loop(n):
     return ADD + "\n" + "\n".join(body) + "\n\n" + "\n".join(condition), main
 
 
+def sums(n):
+    """A loop of ten steps whose body adds n / 4 all-reduces to as many accumulators: code motion."""
+    count = max(1, n // 4)
+    kind = "f32[4]{0}"
+    tuple_type = "(s32[], " + ", ".join([kind] * (count + 1)) + ")"
+    body = [f"body {{\n  t = {tuple_type} parameter(0)", "  i = s32[] get-tuple-element(t), index=0",
+            f"  x = {kind} get-tuple-element(t), index=1", "  one = s32[] constant(1)", "  j = s32[] add(i, one)"]
+    for k in range(count):
+        body += [f"  o.{k} = {kind} get-tuple-element(t), index={k + 2}" if k + 1 < count else f"  o.{k} = {kind} copy(x)",
+                 f"  m.{k} = {kind} {OPS[k % 4]}(x, x)",
+                 f"  a.{k} = {kind} all-reduce(m.{k}), replica_groups={{{{0,1,2,3}}}}, to_apply=add",
+                 f"  n.{k} = {kind} add(o.{k}, a.{k})"]
+    body.append(f"  ROOT r = {tuple_type} tuple(j, x, " + ", ".join(f"n.{k}" for k in range(count)) + ")\n}")
+    condition = ["condition {", f"  t = {tuple_type} parameter(0)", "  i = s32[] get-tuple-element(t), index=0",
+                 "  ten = s32[] constant(10)", "  ROOT c = pred[] compare(i, ten), direction=LT\n}\n"]
+    main = [f"  x0 = {kind} parameter(0)", "  i = s32[] constant(0)",
+            f"  t = {tuple_type} tuple(i, " + ", ".join(["x0"] * (count + 1)) + ")",
+            f"  ROOT l = {tuple_type} while(t), condition=condition, body=body"]
+    return ADD + "\n" + "\n".join(body) + "\n\n" + "\n".join(condition), main
+
+
+def permutes(n):
+    """A chain of n / 2 collective-permutes, and beside it a second one: combiners."""
+    lines, values = [f"  x0 = {F32} parameter(0)", f"  x1 = {F32} parameter(1)"], ["x0", "x1"]
+    for i in range(max(1, n // 4)):
+        for k in (0, 1):
+            lines += [f"  p{k}.{i} = {F32} collective-permute({values[k]}), source_target_pairs={{{{0,1}},{{1,2}},{{2,3}}}}",
+                      f"  q{k}.{i} = {F32} negate(p{k}.{i})"]
+            values[k] = f"q{k}.{i}"
+    return "", [*lines, f"  ROOT r = {F32} add({values[0]}, {values[1]})"]
+
+
 def calls(n):
     """n / 10 calls of as many computations."""
     count, functions, main = max(1, n // 10), [], [f"  x0 = {F32} parameter(0)"]
@@ -137,12 +169,13 @@ def calls(n):
 
 
 KINDS = {"chain": chain, "wide": wide, "layers": layers, "calls": calls,
-         "collectives": collectives, "gathers": gathers, "loop": loop}
+         "collectives": collectives, "gathers": gathers, "loop": loop, "sums": sums,
+         "permutes": permutes}
 
 
 def module(kind, n):
     functions, main = KINDS[kind](n)
-    devices = ", replica_count=4" if kind in ("collectives", "gathers", "loop") else ""
+    devices = ", replica_count=4" if kind in ("collectives", "gathers", "loop", "sums", "permutes") else ""
     return f"HloModule {kind}{devices}\n\n{functions}\nENTRY main {{\n" + "\n".join(main) + "\n}\n"
 
 

@@ -187,12 +187,17 @@ static bool is_accumulation(Motion *c, const Instruction *reduce, Instruction *a
 /* No element takes two sums: one addition is left of each. */
 static bool append(Motion *c, Accumulator a)
 {
-    for (uint32_t k = 0; k < c->count; k++) {
-        if (c->found[k].index == a.index)
-            return false;
-    }
+    if (c->taken[a.index])
+        return false;
+    c->taken[a.index] = true;
     c->found[c->count++] = a;
     return true;
+}
+
+static void drop_since(Motion *c, uint32_t count)
+{
+    while (c->count > count)
+        c->taken[c->found[--c->count].index] = false;
 }
 
 /* All users of x, through linear ones, add it to accumulators: those are appended. */
@@ -355,7 +360,7 @@ static bool find_result(Motion *c, Instruction *reduce, Instruction *given,
         return false;
     if (is_sum(reduce) && only_accumulates(c, reduce, given, x, 0))
         return true;
-    c->count = before;
+    drop_since(c, before);
     return motion_find_stored(c, reduce, given, x);
 }
 
@@ -380,7 +385,7 @@ static void find(Motion *c, Instruction *reduce)
         all = all && reduce != c->body->root;
     }
     if (!all)
-        c->count = before;
+        drop_since(c, before);
 }
 
 /* -- the rewrite --------------------------------------------------------------------------------- */
@@ -599,6 +604,7 @@ static bool visit_loop(Module *m, PassContext *cx, Instruction *loop)
         return false;
     c.uses = uses_compute(c.body, scratch);
     c.found = ARENA_ARRAY(scratch, Accumulator, (size_t)loop->shape->rank + 1);
+    c.taken = ARENA_ARRAY(scratch, bool, (size_t)loop->shape->rank + 1);
     if (!find_elements(&c))
         return false;
     for (uint32_t i = 0; i < count; i++) {

@@ -28,6 +28,7 @@ typedef struct Motion {
     Uses uses;                 /* of the body */
     Accumulator *found;
     uint32_t count;
+    bool *taken; /* by element: it is one of those found */
     bool *read_by_condition;
     Instruction **element; /* by element: its get-tuple-element, if there is just one */
     const bool
