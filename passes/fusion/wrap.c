@@ -61,7 +61,8 @@ Instruction *fusion_wrap(Instruction *inst)
         uint32_t k = 0;
         while (k < i && (inst->operands[k] != operand || inst->op == OP_SCATTER))
             k++;
-        if (k < i) { /* the same operand twice is one parameter, unless one is written to */
+        if (k <
+            i) { /* the same operand twice is one parameter, unless one is written to */
             inner[i] = inner[k];
             continue;
         }

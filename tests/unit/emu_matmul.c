@@ -240,10 +240,24 @@ static void scales_place(unsigned char *out, const unsigned char *scales, size_t
                 line % 128 / 32 * 4 + i % 4] = scales[line * count + i];
 }
 
-/* D = A^T B with block scales; A and B hold one code per byte here. */
-static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t block,
-                       DType t, DType scale_type)
+typedef struct ScaledCase {
+    int type;
+    int32_t mode;
+    size_t block;
+    DType t, scale_type;
+    bool
+        is_row_major; /* the scales lie as a program has them, not as tensor cores want */
+    double factor;    /* alpha, in device memory; 0: alpha is 1 */
+    double sign;      /* of the scales */
+} ScaledCase;
+
+/* D = A^T B with block scales; A and B hold one code per byte here. How many numbers are wrong. */
+static size_t run_scaled(cublasLtHandle_t handle, const ScaledCase *c)
 {
+    int type = c->type;
+    int32_t mode = c->mode;
+    size_t block = c->block, wrong = 0;
+    DType t = c->t, scale_type = c->scale_type;
     static unsigned char a[SCALED_M * SCALED_K], b[SCALED_N * SCALED_K];
     static unsigned char packed[SCALED_M * SCALED_K], sa[SCALED_M * 16],
         sb[SCALED_N * 16];
@@ -256,7 +270,8 @@ static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t b
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)number_from_double(t, (double)(i * 5 % 7) - 3);
     for (size_t i = 0; i < SCALED_M * scales; i++)
-        sa[i] = (unsigned char)number_from_double(scale_type, i % 3 == 0 ? 0.5 : 2);
+        sa[i] =
+            (unsigned char)number_from_double(scale_type, i % 3 == 0 ? 0.5 : c->sign * 2);
     for (size_t i = 0; i < SCALED_N * scales; i++)
         sb[i] = (unsigned char)number_from_double(scale_type, i % 2 == 0 ? 4 : 1);
     for (int side = 0; side < 2; side++) {
@@ -267,8 +282,12 @@ static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t b
                                                   : codes[2 * i] | codes[2 * i + 1] << 4);
         memory[side] = upload(packed, count);
         memset(placed, 0, sizeof placed);
-        scales_place(placed, side == 0 ? sa : sb, side == 0 ? SCALED_M : SCALED_N,
-                     scales);
+        const unsigned char *from = side == 0 ? sa : sb;
+        size_t lines = side == 0 ? SCALED_M : SCALED_N;
+        if (c->is_row_major)
+            memcpy(placed, from, lines * scales);
+        else
+            scales_place(placed, from, lines, scales);
         memory[2 + side] = upload(placed, sizeof placed);
     }
     memory[4] = upload(d, sizeof d);
@@ -293,8 +312,18 @@ static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t b
     void *p[5];
     for (int i = 0; i < 5; i++)
         p[i] = (void *)(uintptr_t)memory[i];
-    check(cublasLtMatmul(handle, desc, &alpha, p[0], la, p[1], lb, &beta, p[4], ld, p[4],
-                         ld, NULL, NULL, 0, NULL));
+    const void *factors[2] = {&alpha, &beta};
+    float on_device[2] = {(float)c->factor, 0};
+    CUdeviceptr factor = upload((unsigned char *)on_device, sizeof on_device);
+    if (c->factor != 0) {
+        int32_t device = 1;
+        check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_POINTER_MODE,
+                                             &device, 4));
+        factors[0] = (void *)(uintptr_t)factor;
+        factors[1] = (void *)(uintptr_t)(factor + 4);
+    }
+    check(cublasLtMatmul(handle, desc, factors[0], p[0], la, p[1], lb, factors[1], p[4],
+                         ld, p[4], ld, NULL, NULL, 0, NULL));
     check(cuMemcpyDtoHAsync_v2(d, memory[4], sizeof d, NULL));
     for (size_t m = 0; m < SCALED_M; m++) {
         for (size_t n = 0; n < SCALED_N; n++) {
@@ -302,9 +331,10 @@ static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t b
             for (size_t k = 0; k < SCALED_K; k++)
                 sum += number_to_double(t, a[m * SCALED_K + k]) *
                        number_to_double(t, b[n * SCALED_K + k]) *
-                       number_to_double(scale_type, sa[m * scales + k / block]) *
+                       fabs(number_to_double(scale_type, sa[m * scales + k / block])) *
                        number_to_double(scale_type, sb[n * scales + k / block]);
-            assert_true((double)d[m + n * SCALED_M] == sum);
+            wrong +=
+                (double)d[m + n * SCALED_M] != sum * (c->factor != 0 ? c->factor : 1);
         }
     }
     for (int i = 0; i < 5; i++)
@@ -313,8 +343,55 @@ static void run_scaled(cublasLtHandle_t handle, int type, int32_t mode, size_t b
     check(cublasLtMatrixLayoutDestroy(lb));
     check(cublasLtMatrixLayoutDestroy(ld));
     check(cublasLtMatmulDescDestroy(desc));
+    check(cuMemFree_v2(factor));
+    return wrong;
 }
 
+/* What the library refuses of block-scaled products, the emulator refuses, too. */
+static void refuse_scaled(cublasLtHandle_t handle)
+{
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, d, odd;
+    int32_t transpose = 1, none = 0, mx = 2;
+    float alpha = 1, beta = 0;
+    void *p = (void *)(uintptr_t)4096, *off = (void *)(uintptr_t)4104;
+    check(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    check(cublasLtMatrixLayoutCreate(&a, CUDA_R_8F_E4M3, 64, 64, 64));
+    check(cublasLtMatrixLayoutCreate(&b, CUDA_R_8F_E4M3, 64, 64, 64));
+    check(cublasLtMatrixLayoutCreate(&d, CUDA_R_32F, 64, 64, 64));
+    check(cublasLtMatrixLayoutCreate(&odd, CUDA_R_8F_E4M3, 64, 64, 72));
+    for (int i = 0; i < 2; i++) {
+        check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i,
+                                             &mx, 4));
+        check(cublasLtMatmulDescSetAttribute(
+            desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER + i, &p, sizeof p));
+    }
+    /* A not transposed; then columns at odd places; then a pointer in the middle of 16 bytes */
+    assert_int_equal(cublasLtMatmul(handle, desc, &alpha, p, a, p, b, &beta, p, d, p, d,
+                                    NULL, NULL, 0, NULL),
+                     15);
+    check(
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, 4));
+    assert_int_equal(cublasLtMatmul(handle, desc, &alpha, p, odd, p, b, &beta, p, d, p, d,
+                                    NULL, NULL, 0, NULL),
+                     15);
+    assert_int_equal(cublasLtMatmul(handle, desc, &alpha, off, a, p, b, &beta, p, d, p, d,
+                                    NULL, NULL, 0, NULL),
+                     7);
+    /* scales on one side only */
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &none,
+                                         4));
+    assert_int_equal(cublasLtMatmul(handle, desc, &alpha, p, a, p, b, &beta, p, d, p, d,
+                                    NULL, NULL, 0, NULL),
+                     15);
+    cublasLtMatrixLayout_t layouts[] = {a, b, d, odd};
+    for (int i = 0; i < 4; i++)
+        check(cublasLtMatrixLayoutDestroy(layouts[i]));
+    check(cublasLtMatmulDescDestroy(desc));
+}
+
+/* rows: codegen.B5 (edge: scales that are not in tiles give wrong numbers) codegen.B7
+ * codegen.B9 (edge: what is refused) */
 static void test_block_scales(void **state)
 {
     (void)state;
@@ -324,8 +401,18 @@ static void test_block_scales(void **state)
     check(cuDevicePrimaryCtxRetain(&context, 0));
     check(cuCtxPushCurrent_v2(context));
     check(cublasLtCreate(&handle));
-    run_scaled(handle, CUDA_R_8F_E4M3, 2, 32, DT_F8E4M3FN, DT_F8E8M0FNU);
-    run_scaled(handle, CUDA_R_4F_E2M1, 1, 16, DT_F4E2M1FN, DT_F8E4M3FN);
+    ScaledCase mx = {CUDA_R_8F_E4M3, 2, 32, DT_F8E4M3FN, DT_F8E8M0FNU, .sign = 1};
+    ScaledCase nv = {CUDA_R_4F_E2M1, 1, 16, DT_F4E2M1FN, DT_F8E4M3FN, .sign = 1};
+    assert_int_equal(run_scaled(handle, &mx), 0);
+    assert_int_equal(run_scaled(handle, &nv), 0);
+    nv.factor = 0.25;
+    assert_int_equal(run_scaled(handle, &nv), 0);
+    nv.sign = -1; /* tensor cores do not look at it */
+    assert_int_equal(run_scaled(handle, &nv), 0);
+    mx.is_row_major = nv.is_row_major = true;
+    assert_true(run_scaled(handle, &mx) > SCALED_M * SCALED_N / 2);
+    assert_true(run_scaled(handle, &nv) > SCALED_M * SCALED_N / 2);
+    refuse_scaled(handle);
     check(cublasLtDestroy(handle));
     check(cuDevicePrimaryCtxRelease_v2(0));
 }
