@@ -181,14 +181,31 @@ static bool make_pairs(Computation *comp, PassContext *cx)
     return true;
 }
 
+/* By Computation.id: what runs beside the program already. Callees come first. */
+static const bool *find_asynchronous(const Module *m, Arena *scratch)
+{
+    bool *is_async = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
+    for (uint32_t c = m->computation_count; c-- > 0;) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL || (!is_async[c] && inst->op != OP_ASYNC_START))
+                continue;
+            for (uint32_t k = 0; k < inst_called_count(inst); k++)
+                is_async[inst_called(inst, k)->id] = true;
+        }
+    }
+    return is_async;
+}
+
 bool pass_async_collectives(Module *m, PassContext *cx)
 {
     const bool *is_program = module_programs(m, cx->scratch);
+    const bool *is_async = find_asynchronous(m, cx->scratch);
     bool changed = false;
     uint32_t count = m->computation_count;
     for (uint32_t c = 0; c < count; c++) {
-        if (m->computations[c] != NULL && is_program[c] &&
-            !m->computations[c]->is_async_wrapped)
+        if (m->computations[c] != NULL && is_program[c] && !is_async[c])
             changed |= make_pairs(m->computations[c], cx);
     }
     if (changed)
