@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/annotate.h"
 #include "runtime/session.h"
 
 static gxrt_status lt_error(const Device *d, uint32_t matmul, const char *call,
@@ -239,6 +240,9 @@ gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream)
         const PlanArg *a = &p->args[c->args + i];
         if (a->tag == PLAN_ARG_SLICE) {
             at[i] = (void *)(uintptr_t)slice_address(d, a->index);
+        }
+        if (a->tag == PLAN_ARG_SLICE && (a->access & PLAN_WRITE)) {
+            annotate_written(stream, at[i], p->slices[a->index].bytes);
         }
     }
     cublasStatus_t r = 0;

@@ -1,7 +1,7 @@
 # How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs; %make,
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
-# Features: gpu, cuda (ptxas and libdevice were found), emu, asan.
+# Features: gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), emu, asan.
 import importlib.util
 import os
 import shutil
@@ -41,6 +41,11 @@ if shutil.which("nvidia-smi") or os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "ptxas")):
     config.available_features.add("cuda")
+ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+headers = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(ptxas))), "include")
+if os.path.exists(os.path.join(headers, "nvtx3", "nvToolsExtMem.h")):
+    config.available_features.add("nvtx")
+    config.substitutions.append(("%cuda-include", headers))
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")
 if "address" in san:
