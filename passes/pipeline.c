@@ -54,6 +54,7 @@ static const Pass pipeline[] = {
     {"split-reductions", pass_split_reductions, 1, false, LEVEL_LAID_OUT, "in row-major arrays a piece of a dimension is a bitcast; before fusion, which takes what is reduced into the first half"},
     {"fuse",           pass_fuse,           1, false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
     {"wrap",           pass_wrap,           0, true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
+    {"split-sorts",    pass_split_sorts,    0, true,  LEVEL_FUSED,       "after wrap, when sorts have taken in what makes their operands"},
     {"fused-groups",   pass_fused_groups,   2, false, LEVEL_FUSED,       "what lies inside a kernel is not copied with it: its scheduling group must stand outside before loops are written out"},
     {"all-gather-combiner", pass_all_gather_combiner, 1, false, LEVEL_FUSED, "after fusion, whose groups it would otherwise tie together; before multi-output, whose kernels side by side would tie them to one another"},
     {"all-reduce-combiner", pass_all_reduce_combiner, 1, false, LEVEL_FUSED, "as all-gather-combiner"},

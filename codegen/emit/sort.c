@@ -3,8 +3,9 @@
  *
  * Rows that fit are sorted in shared memory by a bitonic network, several short ones in a block; each
  * element carries its first position, which decides between equal ones and stands for padding where it
- * lies behind the row. Longer rows: each thread counts how many elements come before its own and stores
- * it there. */
+ * lies behind the row. Longer rows come in steps (ir/analysis/sort.h): runs, then merges, for which each
+ * thread searches the other run for the place of its element. */
+#include "ir/analysis/sort.h"
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/sort_network.h"
 #include "codegen/emit/threads.h"
@@ -20,6 +21,9 @@ typedef struct Sort {
     SortNetwork network;
     const Shape *shape; /* of all arrays */
     int64_t along, size, rows;
+    SortStep step;
+    int64_t run,
+        runs; /* elements that are sorted together; how many such runs a row has */
 } Sort;
 
 /* -- places -------------------------------------------------------------------------------------------- */
@@ -67,12 +71,20 @@ static LLVMValueRef locate(Sort *s, LLVMValueRef n, const IndexExpr **row,
     LLVMValueRef first = LLVMBuildMul(b, to_index(e, gx_ctaid(k, 0)),
                                       emit_index_constant(e, net->rows), "");
     LLVMValueRef number = LLVMBuildAdd(b, first, to_index(e, local), "");
-    LLVMValueRef exists = LLVMBuildAnd(
-        b, LLVMBuildICmp(b, LLVMIntULT, position, gx_i32(k, net->size), ""),
-        LLVMBuildICmp(b, LLVMIntULT, number, emit_index_constant(e, s->rows), ""), "");
-    *row = emit_variable(e, number, (Range){0, s->rows - 1});
-    *at = emit_variable(e, to_index(e, position), (Range){0, s->size - 1});
-    return exists;
+    LLVMValueRef exists =
+        LLVMBuildAnd(b, LLVMBuildICmp(b, LLVMIntULT, position, gx_i32(k, net->size), ""),
+                     LLVMBuildICmp(b, LLVMIntULT, number,
+                                   emit_index_constant(e, s->rows * s->runs), ""),
+                     "");
+    const IndexExpr *all = emit_variable(e, number, (Range){0, s->rows * s->runs - 1});
+    *row = ix_floordiv(e->ix, all, s->runs);
+    *at = emit_variable(e, to_index(e, position), (Range){0, s->run - 1});
+    if (s->runs == 1)
+        return exists;
+    *at = ix_add(e->ix, ix_mul(e->ix, ix_mod(e->ix, all, s->runs), s->run), *at);
+    LLVMValueRef in_row = LLVMBuildICmp(b, LLVMIntULT, emit_index(e, *at, 0),
+                                        emit_index_constant(e, s->size), "");
+    return LLVMBuildAnd(b, exists, in_row, "");
 }
 
 static void load_rows(Sort *s)
@@ -86,7 +98,8 @@ static void load_rows(Sort *s)
     const IndexExpr *row, *at, *index[EMIT_MOST_RANK];
     LLVMValueRef v[SORT_MOST], padding[SORT_MOST];
     sort_each_begin(net, &loop, 0, net->rows * net->padded);
-    gx_if_begin(k, &guard, locate(s, loop.index, &row, &at));
+    LLVMValueRef exists = locate(s, loop.index, &row, &at);
+    gx_if_begin(k, &guard, exists);
     emit_scope_begin(e);
     place(e, s, row, at, index);
     for (uint32_t i = 0; i < count; i++) {
@@ -99,6 +112,8 @@ static void load_rows(Sort *s)
     gx_if_end(k, &guard, padding, count, v);
     LLVMValueRef position =
         LLVMBuildAnd(k->builder, loop.index, gx_i32(k, net->padded - 1), "");
+    LLVMValueRef behind = LLVMBuildOr(k->builder, position, gx_i32(k, net->padded), "");
+    position = LLVMBuildSelect(k->builder, exists, position, behind, "");
     sort_store(net, loop.index, v, position);
     sort_each_end(net, &loop);
 }
@@ -131,7 +146,7 @@ static Kernel *sort_shared(Sort *s)
     uint32_t pairs = net->padded / 2 * net->rows;
     uint32_t most = net->padded > 1024 ? SORT_THREADS : SORT_SMALL_THREADS;
     uint32_t threads = pairs < 32 ? 32 : pairs < most ? pairs : most;
-    int64_t blocks = (s->rows + net->rows - 1) / net->rows;
+    int64_t blocks = (s->rows * s->runs + net->rows - 1) / net->rows;
     if (blocks > INT32_MAX)
         escape_throw(ESCAPE_UNSUPPORTED, "%s sorts %lld rows", s->inst->name,
                      (long long)s->rows);
@@ -147,37 +162,85 @@ static Kernel *sort_shared(Sort *s)
     return k;
 }
 
-/* -- by counting ------------------------------------------------------------------------------------------ */
+/* -- merging ---------------------------------------------------------------------------------------------- */
 
-static void count_smaller(Emit *e, const void *user, const IndexExpr *linear)
+static LLVMValueRef minimum(Emit *e, LLVMValueRef x, LLVMValueRef y)
 {
-    const Sort *s = user;
+    LLVMBuilderRef b = e->k->builder;
+    return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntULT, x, y, ""), x, y, "");
+}
+
+/* How many elements of the other run stand before element `at` of one: the run behind loses against
+ * equal elements of the one before. Runs have `half` elements, the row's last one perhaps fewer. */
+static LLVMValueRef count_before(Sort *s, Emit *e, const IndexExpr *row,
+                                 LLVMValueRef first, LLVMValueRef is_behind,
+                                 const LLVMValueRef *x)
+{
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    const IndexExpr *row = ix_floordiv(e->ix, linear, s->size);
-    const IndexExpr *mine = ix_mod(e->ix, linear, s->size), *index[EMIT_MOST_RANK];
-    LLVMValueRef x[SORT_MOST], y[SORT_MOST], rank = emit_index_constant(e, 0), next;
-    place(e, s, row, mine, index);
-    for (uint32_t i = 0; i < s->order.count; i++)
-        emit_element(e, s->inst->operands[i], index, &x[i]);
-    LLVMValueRef at = emit_index(e, mine, 0);
+    int64_t half = s->step.run / 2;
+    uint32_t steps = 1;
+    while (INT64_C(1) << (steps - 1) < half)
+        steps++;
+    LLVMValueRef size = emit_index_constant(e, s->size), y[SORT_MOST];
+    LLVMValueRef end = LLVMBuildAdd(b, first, emit_index_constant(e, half), "");
+    LLVMValueRef bounds[2] = {minimum(e, first, size), minimum(e, end, size)};
+    LLVMValueRef from = bounds[0], next[2];
     GxLoop loop;
-    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s->size),
-                  emit_index_constant(e, 1), &rank, 1);
+    gx_loop_begin(k, &loop, gx_i32(k, 0), gx_i32(k, steps), gx_i32(k, 1), bounds, 2);
+    LLVMValueRef low = bounds[0], high = bounds[1];
+    LLVMValueRef open = LLVMBuildICmp(b, LLVMIntULT, low, high, "");
+    LLVMValueRef middle =
+        LLVMBuildLShr(b, LLVMBuildAdd(b, low, high, ""), emit_index_constant(e, 1), "");
+    middle = minimum(e, middle, emit_index_constant(e, s->size - 1));
+    const IndexExpr *index[EMIT_MOST_RANK];
     emit_scope_begin(e);
-    place(e, s, row, emit_variable(e, loop.index, (Range){0, s->size - 1}), index);
+    place(e, s, row, emit_variable(e, middle, (Range){0, s->size - 1}), index);
     for (uint32_t i = 0; i < s->order.count; i++)
         emit_element(e, s->inst->operands[i], index, &y[i]);
     k->at = s->inst->name;
-    LLVMValueRef before = sort_goes_before(e, &s->order, y, loop.index, x, at);
-    LLVMValueRef other = LLVMBuildICmp(b, LLVMIntNE, loop.index, at, "");
-    before = LLVMBuildAnd(b, before, other, "");
-    next = LLVMBuildAdd(b, rank, LLVMBuildZExt(b, before, e->index_type, ""), "");
+    LLVMValueRef one[SORT_MOST], other[SORT_MOST];
+    for (uint32_t i = 0; i < s->order.count; i++) {
+        one[i] = LLVMBuildSelect(b, is_behind, x[i], y[i], "");
+        other[i] = LLVMBuildSelect(b, is_behind, y[i], x[i], "");
+    }
+    LLVMValueRef before =
+        LLVMBuildXor(b, compare(e, &s->order, one, other), is_behind, "");
     emit_scope_end(e);
-    gx_loop_end(k, &loop, &next);
-    place(e, s, row, emit_variable(e, rank, (Range){0, s->size - 1}), index);
-    for (uint32_t i = 0; i < s->order.count; i++)
-        emit_store(e, fusion_result_arg(s->in->fusion, i), shape_leaf(s->inst->shape, i),
+    LLVMValueRef up = LLVMBuildAnd(b, open, before, "");
+    LLVMValueRef down = LLVMBuildAnd(b, open, LLVMBuildNot(b, before, ""), "");
+    LLVMValueRef more = LLVMBuildAdd(b, middle, emit_index_constant(e, 1), "");
+    next[0] = LLVMBuildSelect(b, up, more, low, "");
+    next[1] = LLVMBuildSelect(b, down, middle, high, "");
+    gx_loop_end(k, &loop, next);
+    return LLVMBuildSub(b, low, from, "");
+}
+
+/* Each thread finds where its element goes: as far into the merged run as there are elements before it
+ * in both. */
+static void merge_element(Emit *e, const void *user, const IndexExpr *linear)
+{
+    Sort s = *(const Sort *)user;
+    LLVMBuilderRef b = e->k->builder;
+    int64_t half = s.step.run / 2;
+    const IndexExpr *row = ix_floordiv(e->ix, linear, s.size);
+    const IndexExpr *mine = ix_mod(e->ix, linear, s.size), *index[EMIT_MOST_RANK];
+    LLVMValueRef x[SORT_MOST];
+    place(e, &s, row, mine, index);
+    for (uint32_t i = 0; i < s.order.count; i++)
+        emit_element(e, s.inst->operands[i], index, &x[i]);
+    LLVMValueRef at = emit_index(e, mine, 0), width = emit_index_constant(e, half);
+    LLVMValueRef is_behind = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, at, width, ""),
+                                           emit_index_constant(e, 0), "");
+    LLVMValueRef own = LLVMBuildAnd(b, at, emit_index_constant(e, half - 1), "");
+    LLVMValueRef start = LLVMBuildAnd(b, at, emit_index_constant(e, -s.step.run), "");
+    LLVMValueRef other =
+        LLVMBuildSelect(b, is_behind, start, LLVMBuildAdd(b, start, width, ""), "");
+    LLVMValueRef rank = count_before(&s, e, row, other, is_behind, x);
+    rank = LLVMBuildAdd(b, LLVMBuildAdd(b, start, own, ""), rank, "");
+    place(e, &s, row, emit_variable(e, rank, (Range){0, s.size - 1}), index);
+    for (uint32_t i = 0; i < s.order.count; i++)
+        emit_store(e, fusion_result_arg(s.in->fusion, i), shape_leaf(s.inst->shape, i),
                    index, &x[i]);
 }
 
@@ -188,6 +251,7 @@ Kernel *emitter_sort(const EmitterInput *in)
               .inst = inst,
               .order = {.compare = compare, .inst = inst, .count = inst->operand_count},
               .network = {.padded = 1, .rows = 1},
+              .step = sort_step(inst),
               .shape = inst->operands[0]->shape,
               .along = inst_ints(inst, ATTR_DIMENSIONS).data[0]};
     SortNetwork *net = &s.network;
@@ -198,17 +262,20 @@ Kernel *emitter_sort(const EmitterInput *in)
                      inst->name, inst->operand_count, SORT_MOST);
     for (uint32_t i = 0; i < s.order.count; i++)
         s.order.type[i] = inst->operands[i]->shape->dtype;
-    uint64_t slots = emitter_most_shared(in) / sort_slot_bytes(&s.order);
-    for (; net->padded < s.size && net->padded <= slots; net->padded *= 2)
-        net->log2++;
-    if (net->padded >= s.size && net->padded <= slots) {
-        net->order = &s.order;
-        net->size = (uint32_t)s.size;
-        while (net->rows * 2 <= s.rows && net->rows * net->padded < 256)
-            net->rows *= 2;
-        return sort_shared(&s);
+    if (s.step.merges) {
+        Emit *e = emit_for_elements(in, s.rows * s.size, 1, merge_element, &s);
+        kernel_finish(e->k);
+        return e->k;
     }
-    Emit *e = emit_for_elements(in, s.rows * s.size, 1, count_smaller, &s);
-    kernel_finish(e->k);
-    return e->k;
+    s.runs = s.step.run == 0 ? 1 : (s.size + s.step.run - 1) / s.step.run;
+    s.run = s.step.run == 0 ? s.size : s.step.run;
+    if (s.run > sort_slots(inst, emitter_most_shared(in)))
+        bug("%s sorts rows of %lld elements at once", inst->name, (long long)s.run);
+    for (; net->padded < s.run; net->padded *= 2)
+        net->log2++;
+    net->order = &s.order;
+    net->size = (uint32_t)s.run;
+    while (net->rows * 2 <= s.rows * s.runs && net->rows * net->padded < 256)
+        net->rows *= 2;
+    return sort_shared(&s);
 }

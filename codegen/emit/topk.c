@@ -1,7 +1,7 @@
 /* The k largest (or smallest) elements of each row of the last dimension, in order, and where they stood;
  * floats in total order, equal elements by position. A block takes a row: shared memory holds the best so
  * far and the next elements, which are sorted together, until all have been seen. Where k is too large for
- * that, each thread counts how many elements come before its own. */
+ * that, the operation is expanded into a sort (passes/simplify/expand.c). */
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/sort_network.h"
 #include "codegen/emit/threads.h"
@@ -134,41 +134,6 @@ static Kernel *topk_shared(TopK *t)
     return k;
 }
 
-/* -- by counting ------------------------------------------------------------------------------------------ */
-
-static void count_before(Emit *e, const void *user, const IndexExpr *linear)
-{
-    const TopK *t = user;
-    Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    const Instruction *operand = t->inst->operands[0];
-    const IndexExpr *row = ix_floordiv(e->ix, linear, t->size);
-    const IndexExpr *mine = ix_mod(e->ix, linear, t->size), *index[EMIT_MOST_RANK];
-    LLVMValueRef x, y, rank = emit_index_constant(e, 0), next;
-    place(e, operand->shape, row, mine, index);
-    emit_element(e, operand, index, &x);
-    LLVMValueRef at = emit_index(e, mine, 0);
-    GxLoop loop;
-    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, t->size),
-                  emit_index_constant(e, 1), &rank, 1);
-    emit_scope_begin(e);
-    place(e, operand->shape, row, emit_variable(e, loop.index, (Range){0, t->size - 1}),
-          index);
-    emit_element(e, operand, index, &y);
-    LLVMValueRef before = sort_goes_before(e, &t->order, &y, loop.index, &x, at);
-    before = LLVMBuildAnd(b, before, LLVMBuildICmp(b, LLVMIntNE, loop.index, at, ""), "");
-    next = LLVMBuildAdd(b, rank, LLVMBuildZExt(b, before, e->index_type, ""), "");
-    emit_scope_end(e);
-    gx_loop_end(k, &loop, &next);
-    GxIf guard;
-    gx_if_begin(k, &guard,
-                LLVMBuildICmp(b, LLVMIntULT, rank, emit_index_constant(e, t->k), ""));
-    emit_scope_begin(e);
-    store(e, t, row, emit_variable(e, rank, (Range){0, t->k - 1}), x, from_index(e, at));
-    emit_scope_end(e);
-    gx_if_end(k, &guard, NULL, 0, NULL);
-}
-
 Kernel *emitter_topk(const EmitterInput *in)
 {
     const Instruction *inst = emitter_hero(in->fusion, OP_TOPK);
@@ -194,10 +159,10 @@ Kernel *emitter_topk(const EmitterInput *in)
                                             : TOPK_SLOTS;
     for (; net->padded < wanted && net->padded <= slots; net->padded *= 2)
         net->log2++;
-    if (t.rows <= INT32_MAX && t.size <= INT32_MAX / 2 && net->padded <= slots &&
-        net->padded >= wanted)
-        return topk_shared(&t);
-    Emit *e = emit_for_elements(in, t.rows * t.size, 1, count_before, &t);
-    kernel_finish(e->k);
-    return e->k;
+    if (t.rows > INT32_MAX || t.size > INT32_MAX / 2)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s takes from %lld rows of %lld elements",
+                     inst->name, (long long)t.rows, (long long)t.size);
+    if (net->padded > slots || net->padded < wanted)
+        bug("%s takes %lld elements at once", inst->name, (long long)t.k);
+    return topk_shared(&t);
 }

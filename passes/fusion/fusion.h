@@ -7,6 +7,7 @@
 PassFn pass_split_reductions; /* where few results have many elements each */
 PassFn pass_fuse;             /* producers into their readers */
 PassFn pass_wrap;             /* what is still alone */
+PassFn pass_split_sorts;      /* of rows that no block holds */
 PassFn pass_own_values;       /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
 

@@ -15,6 +15,8 @@ static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
     return computation_add_parameter(comp, number, s, NULL);
 }
 
+#define TOPK_MOST 1024 /* elements that a block keeps beside those that it looks at */
+
 /* Stable sort of values and positions, cut to the shape of the result: `inst` is (values, s32
  * positions). */
 static Instruction *topk_of(Rewriter *r, Instruction *inst, bool largest)
@@ -62,13 +64,25 @@ static Instruction *topk_of(Rewriter *r, Instruction *inst, bool largest)
 
 static Instruction *topk(Rewriter *r, Instruction *inst)
 {
+    if (inst_int(inst, ATTR_K, 0) <= TOPK_MOST)
+        return NULL; /* has a kernel */
     return topk_of(r, inst, inst_int(inst, ATTR_LARGEST, 1) != 0);
 }
 
 /* What XLA:CPU calls a topk: the largest of each row. */
 static Instruction *custom_topk(Rewriter *r, Instruction *inst)
 {
-    return custom_call_is_topk(inst) ? topk_of(r, inst, true) : NULL;
+    if (!custom_call_is_topk(inst) || !rw_is_static(inst->operands[0]->shape))
+        return NULL;
+    const Shape *values = inst->shape->elements[0];
+    int64_t k = values->dims[values->rank - 1];
+    if (k > TOPK_MOST)
+        return topk_of(r, inst, true);
+    Instruction *by = rw_unary(r, OP_TOPK, inst->shape, inst->operands[0]);
+    inst_set_int(by, ATTR_K, k);
+    inst_set_int(by, ATTR_LARGEST, 1);
+    inst_set_int(by, ATTR_IS_STABLE, 1);
+    return by;
 }
 
 /* -- batch normalisation ------------------------------------------------------------------- */

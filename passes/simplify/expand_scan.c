@@ -202,7 +202,29 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
                                        : parts[0];
 }
 
+/* map of a function that has no meaning on arrays (inlining takes the others): element by element,
+ *   m = map(x, y), to_apply=f  =>  reshape(scan(reshape(x), reshape(y)), to_apply=f) */
+static Instruction *map(Rewriter *r, Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    if (!rw_is_static(s) || inst->operand_count == 0)
+        return NULL;
+    static const int64_t first = 0;
+    int64_t n = shape_elements(s);
+    Instruction **flat = ARENA_ARRAY(r->scratch, Instruction *, inst->operand_count);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        flat[i] = rw_reshape(r, rw_shape(r, inst->operands[i]->shape->dtype, 1, &n),
+                             inst->operands[i]);
+    Instruction *all =
+        rw_add(r, OP_SCAN, rw_shape(r, s->dtype, 1, &n), inst->operand_count, flat);
+    inst_set_computation(all, ATTR_TO_APPLY, inst_called(inst, 0));
+    inst_set_ints(all, ATTR_DIMENSIONS, &first, 1);
+    inst_set_int(all, ATTR_NUM_CARRIES, 0);
+    return rw_reshape(r, s, all);
+}
+
 const Rule rules_expand_scan[] = {
     {OP_SCAN, "scan", scan},
+    {OP_MAP, "map", map},
     {0},
 };

@@ -590,10 +590,6 @@ static void rows_are_sorted(void **state)
                 types[t], cases[i].shape, cases[i].shape, cases[i].dimension, types[t],
                 cases[i].shape, cases[i].shape, cases[i].dimension);
     }
-    /* too long for shared memory */
-    CHECK("sort", "f64",
-          "p = f64[4100] parameter(0) ROOT s = f64[4100] sort(p), dimensions={0}, "
-          "to_apply=GT");
 }
 
 static void the_largest_are_found(void **state)

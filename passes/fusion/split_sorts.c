@@ -1,0 +1,132 @@
+/* Sorts of rows that no block's shared memory holds: runs first, then merges of two runs each.
+ *
+ *   s = fusion(x), calls={sort of f32[100000]}
+ *     =>  a = fusion(x), calls={sort, sorts_runs=4096}
+ *         b = fusion(a), calls={sort, merges_runs=8192}
+ *         ...
+ *         s = fusion(e), calls={sort, merges_runs=131072}
+ *
+ * n elements take n log n steps in each of log2(n / run) kernels. Each step says that it sorts
+ * everything, which is what all of them together do (ir/analysis/sort.h).
+ *
+ * Needs: wrapped. Keeps: values. Ends: what it makes fits. */
+#include "ir/analysis/emitter.h"
+#include "ir/analysis/sort.h"
+#include "passes/fusion/fusion.h"
+
+#define MOST_RUN                                                                         \
+    4096 /* a block's threads are done with more of them one after the other */
+
+typedef struct Split {
+    Module *m;
+    Computation *comp;
+    PassContext *cx;
+    const Instruction *sort; /* as it was */
+} Split;
+
+/* A merge of what `before` made. */
+static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
+{
+    uint32_t n = s->sort->operand_count;
+    Computation *fused = module_add_computation(s->m, "merge");
+    Instruction **outer = ARENA_ARRAY(s->cx->scratch, Instruction *, n);
+    Instruction **inner = ARENA_ARRAY(s->cx->scratch, Instruction *, n);
+    fused->is_fused = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const Shape *leaf = shape_leaf(before->shape, i);
+        outer[i] = before;
+        if (shape_is_tuple(before->shape)) {
+            outer[i] =
+                computation_add(s->comp, OP_GET_TUPLE_ELEMENT, leaf, 1, &before, NULL);
+            inst_set_int(outer[i], ATTR_INDEX, i);
+        }
+        inner[i] = computation_add_parameter(fused, i, leaf, NULL);
+    }
+    fused->root = computation_add_like(fused, s->sort, s->sort->shape, n, inner);
+    sort_set_step(fused->root, (SortStep){run, true});
+    Instruction *fusion =
+        computation_add(s->comp, OP_FUSION, before->shape, n, outer, before->name);
+    fusion->span = before->span;
+    inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
+    inst_set_computation(fusion, ATTR_CALLS, fused);
+    emitter_set(fusion, EMITTER_SORT);
+    return fusion;
+}
+
+static Instruction *hero(const Instruction *fusion)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        if (comp->instructions[i] != NULL && comp->instructions[i]->op == OP_SORT)
+            return comp->instructions[i];
+    }
+    return NULL;
+}
+
+/* The last step; NULL: rows fit as they are. */
+static Instruction *split(Split *s, Instruction *fusion)
+{
+    if (fusion->op != OP_FUSION || emitter_of(fusion) != EMITTER_SORT)
+        return NULL;
+    Instruction *sort = hero(fusion);
+    const GpuModel *device = s->cx->target->device;
+    uint64_t shared = device != NULL && device->block_shared > TARGET_STATIC_SHARED
+                          ? device->block_shared
+                          : TARGET_STATIC_SHARED;
+    const Shape *x = sort->operands[0]->shape;
+    int64_t size = x->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
+    if (size <= sort_slots(sort, shared) || shape_elements(x) == 0 ||
+        sort_step(sort).run != 0)
+        return NULL;
+    int64_t run = sort_slots(sort, TARGET_STATIC_SHARED);
+    run = run < MOST_RUN ? run : MOST_RUN;
+    s->sort = sort;
+    sort_set_step(sort, (SortStep){run, false});
+    Instruction *last = fusion;
+    for (; run < size; run *= 2)
+        last = add_merge(s, last, 2 * run);
+    return last;
+}
+
+static bool split_all(Split *s)
+{
+    uint32_t count = s->comp->instruction_count;
+    bool changed = false;
+    Instruction **by = ARENA_ARRAY(s->cx->scratch, Instruction *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = s->comp->instructions[i];
+        by[i] = inst != NULL ? split(s, inst) : NULL;
+        changed |= by[i] != NULL;
+    }
+    /* readers take the last step: new instructions, which read the others, do not change */
+    for (uint32_t i = 0; changed && i < count; i++) {
+        Instruction *inst = s->comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
+            if (by[inst->operands[k]->id] != NULL)
+                inst->operands[k] = by[inst->operands[k]->id];
+        }
+        for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++) {
+            if (by[inst->control[k]->id] != NULL)
+                inst->control[k] = by[inst->control[k]->id];
+        }
+    }
+    if (changed && by[s->comp->root->id] != NULL)
+        s->comp->root = by[s->comp->root->id];
+    return changed;
+}
+
+bool pass_split_sorts(Module *m, PassContext *cx)
+{
+    Split s = {.m = m, .cx = cx};
+    const bool *is_program = module_programs(m, cx->scratch);
+    uint32_t computations = m->computation_count;
+    bool changed = false;
+    for (uint32_t c = 0; c < computations; c++) {
+        s.comp = m->computations[c];
+        if (s.comp != NULL && is_program[c])
+            changed |= split_all(&s);
+    }
+    if (changed)
+        module_sort(m);
+    return changed;
+}
