@@ -292,6 +292,88 @@ static void test_messages(void **state)
     assert_non_null(strstr(refusal(&b), "may not be written"));
 }
 
+enum { SCALES_A = 3, SCALES_B, FACTORS };
+
+/* One block-scaled product, 128 x 128 x 128, with slices 0 ... 5: A, B, D, scales, factors. */
+static void build_scaled(PlanBuilder *b)
+{
+    static const uint64_t bytes[6] = {16384, 16384, 65536, 512, 512, 8};
+    plan_builder_init(b);
+    PlanInfo *info = &b->info[0];
+    info->module = plan_string(b, "scaled");
+    info->target = plan_string(b, "sm_100a");
+    info->sm = 100;
+    info->replicas = info->partitions = 1;
+    PlanAllocation memory = {.kind = PLAN_TEMP, .bytes = 1 << 20, .alignment = 256};
+    uint32_t allocation = plan_add_allocations(b, &memory, 1);
+    uint64_t offset = 0;
+    for (int i = 0; i < 6; i++, offset += 65536) {
+        PlanSlice s = {.allocation = allocation, .offset = offset, .bytes = bytes[i]};
+        plan_add_slices(b, &s, 1);
+    }
+    PlanMatrix in = {.type = 28,
+                     .rows = 128,
+                     .columns = 128,
+                     .ld = 128,
+                     .batch_stride = 16384,
+                     .scale_mode = 2};
+    PlanMatrix out = in;
+    out.type = out.scale_mode = 0;
+    PlanMatmul m = {.a = in,
+                    .b = in,
+                    .c = out,
+                    .d = out,
+                    .batch = 1,
+                    .compute = 68,
+                    .epilogue = 1,
+                    .alpha = 1,
+                    .alignment = 16,
+                    .device_factors = 1};
+    m.a.transpose = 1;
+    PlanArg args[PLAN_MATMUL_ARGS] = {
+        [PLAN_MATMUL_A] = slice_arg(0, PLAN_READ),
+        [PLAN_MATMUL_B] = slice_arg(1, PLAN_READ),
+        [PLAN_MATMUL_D] = slice_arg(2, PLAN_WRITE),
+        [PLAN_MATMUL_SCALE_A] = slice_arg(SCALES_A, PLAN_READ),
+        [PLAN_MATMUL_SCALE_B] = slice_arg(SCALES_B, PLAN_READ),
+        [PLAN_MATMUL_FACTORS] = slice_arg(FACTORS, PLAN_READ)};
+    add_command(b, PLAN_MATMUL, plan_add_matmuls(b, &m, 1), "d", args, PLAN_MATMUL_ARGS);
+}
+
+/* rows: codegen.B9 (edge: scales or factors that leave their slices) */
+static void test_scales(void **state)
+{
+    (void)state;
+    static const char wrong[] = "whose scales leave their slices";
+    PlanBuilder b;
+    Plan p;
+    char error[256];
+    size_t size;
+    build_scaled(&b);
+    void *bytes = bytes_of(&b, &size);
+    if (!plan_read(&p, bytes, size, error, sizeof error))
+        fail_msg("%s", error);
+    free(bytes);
+    build_scaled(&b);
+    b.slices[SCALES_A].bytes = 511; /* a tile has 512 */
+    assert_non_null(strstr(refusal(&b), wrong));
+    build_scaled(&b);
+    b.matmuls[0].b.scale_mode = 1; /* 8 scales in place of 4: two tiles */
+    assert_non_null(strstr(refusal(&b), wrong));
+    build_scaled(&b);
+    b.args[PLAN_MATMUL_SCALE_B].tag = PLAN_ARG_NONE;
+    assert_non_null(strstr(refusal(&b), wrong));
+    build_scaled(&b);
+    b.slices[FACTORS].bytes = 4; /* alpha without beta */
+    assert_non_null(strstr(refusal(&b), wrong));
+    build_scaled(&b);
+    b.matmuls[0].device_factors = 0;
+    assert_non_null(strstr(refusal(&b), wrong));
+    build_scaled(&b);
+    b.args[PLAN_MATMUL_FACTORS].tag = PLAN_ARG_NONE;
+    assert_non_null(strstr(refusal(&b), wrong));
+}
+
 static void test_depth(void **state)
 {
     (void)state;
@@ -405,7 +487,8 @@ int main(void)
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_damage),
         cmocka_unit_test(test_wrong_contents), cmocka_unit_test(test_messages),
         cmocka_unit_test(test_depth),          cmocka_unit_test(test_elf),
-        cmocka_unit_test(test_elf_damage),     cmocka_unit_test(test_million),
+        cmocka_unit_test(test_elf_damage),     cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_million),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
