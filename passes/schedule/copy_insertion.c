@@ -40,6 +40,7 @@ typedef struct CopyInsertion {
         last_use; /* [place_count] id of the last user, by source; UINT32_MAX: the root */
     bool
         *chain; /* [place_count] parameter leaf whose next value is made in place of it */
+    uint32_t *handed;    /* [place_count] how often a loop gets it; 0 between loops */
     Instruction **order; /* the computation with copies in their places */
     size_t order_count, order_capacity;
     bool changed;
@@ -79,6 +80,7 @@ static void number_places(CopyInsertion *ci)
     }
     ci->last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
     ci->chain = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
+    ci->handed = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE))
@@ -114,10 +116,7 @@ static Instruction *add_copy(CopyInsertion *ci, Instruction *of)
 static Instruction *leaf_value(CopyInsertion *ci, Instruction *value, size_t leaf)
 {
     while (shape_is_tuple(value->shape)) {
-        uint32_t i = 0;
-        size_t n;
-        for (; (n = shape_leaf_count(value->shape->elements[i])) <= leaf; i++)
-            leaf -= n;
+        uint32_t i = shape_leaf_element(value->shape, leaf, &leaf);
         if (value->op == OP_TUPLE) {
             value = value->operands[i];
             continue;
@@ -336,16 +335,18 @@ static void visit_while(CopyInsertion *ci, Instruction *loop)
     Instruction *init = loop->operands[0];
     size_t n = shape_leaf_count(init->shape);
     bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
+    for (size_t i = 0; i < n; i++)
+        ci->handed[place_of(ci, value_source(init, i))]++;
     for (size_t i = 0; i < n; i++) {
         if (loop_hands_on(loop, i) || !shape_is_array(shape_leaf(init->shape, i)))
             continue;
         Source s = value_source(init, i);
-        copied[i] = !is_made_here(s) || ci->last_use[place_of(ci, s)] != loop->id;
-        for (size_t k = 0; k < n && !copied[i]; k++) {
-            Source other = value_source(init, k);
-            copied[i] = k != i && other.inst == s.inst && other.leaf == s.leaf;
-        }
+        uint32_t place = place_of(ci, s);
+        copied[i] =
+            !is_made_here(s) || ci->last_use[place] != loop->id || ci->handed[place] > 1;
     }
+    for (size_t i = 0; i < n; i++)
+        ci->handed[place_of(ci, value_source(init, i))] = 0;
     loop->operands[0] = with_copies(ci, init, copied, NULL);
 }
 

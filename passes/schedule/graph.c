@@ -94,11 +94,9 @@ static void add_sources(Graph *s, uint32_t i, Instruction *value)
     for (size_t leaf = 0; leaf < shape_leaf_count(value->shape); leaf++) {
         ValueSource v = value_source(value, leaf);
         uint32_t place = s->place[v.inst->id] + (uint32_t)v.leaf;
-        bool known = false;
-        for (uint32_t j = 0; j < s->sources[i].count && !known; j++)
-            known = s->sources[i].list[j] == place;
-        if (known)
+        if (s->last_reader[place] == i + 1)
             continue;
+        s->last_reader[place] = i + 1;
         edges_add(s->scratch, &s->sources[i], place);
         edges_add(s->scratch, &s->reading[place], i);
         s->readers[place]++;
@@ -116,6 +114,7 @@ static void find_sources(Graph *s)
     s->place_count = places;
     s->bytes = ARENA_ARRAY(s->scratch, int64_t, (size_t)places + 1);
     s->readers = ARENA_ARRAY(s->scratch, uint32_t, (size_t)places + 1);
+    s->last_reader = ARENA_ARRAY(s->scratch, uint32_t, (size_t)places + 1);
     s->reading = ARENA_ARRAY(s->scratch, Edges, (size_t)places + 1);
     for (uint32_t i = 0; i < s->count; i++) {
         const Instruction *inst = comp->instructions[i];

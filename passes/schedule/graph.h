@@ -26,13 +26,14 @@ typedef struct Graph {
     uint32_t *waiting; /* [count] how many edges lead to it */
     uint32_t *place;   /* [count] number of leaf 0 */
     uint32_t place_count;
-    int64_t *bytes;    /* [places] of values made here; 0: not ours */
-    Edges *sources;    /* [count] places that it reads */
-    Edges *reading;    /* [places] what reads it */
-    uint32_t *readers; /* [places] instructions that read it; the root counts twice */
-    int64_t *called;   /* [computations] bytes that run inside a call of it */
-    uint32_t *stamp;   /* [count] of the search that has seen it */
-    Edges stack;       /* of that search */
+    int64_t *bytes;        /* [places] of values made here; 0: not ours */
+    Edges *sources;        /* [count] places that it reads */
+    Edges *reading;        /* [places] what reads it */
+    uint32_t *readers;     /* [places] instructions that read it; the root counts twice */
+    uint32_t *last_reader; /* [places] of those that were looked at so far: id + 1 */
+    int64_t *called;       /* [computations] bytes that run inside a call of it */
+    uint32_t *stamp;       /* [count] of the search that has seen it */
+    Edges stack;           /* of that search */
     uint32_t search, steps;
 } Graph;
 

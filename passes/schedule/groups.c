@@ -104,13 +104,15 @@ static void leave_group(Groups *g, Instruction *inst)
     g->changed = true;
 }
 
-/* "7" or "7:2" */
+/* "7", "7:2" or "7:-1" */
 static bool is_well_formed(const char *name)
 {
     size_t digits = strspn(name, "0123456789"), more = 1;
     const char *rest = name + digits;
-    if (*rest == ':')
-        rest += 1 + (more = strspn(rest + 1, "0123456789"));
+    if (*rest == ':') {
+        rest += rest[1] == '-' ? 2 : 1;
+        rest += more = strspn(rest, "0123456789");
+    }
     return digits != 0 && more != 0 && *rest == '\0';
 }
 
