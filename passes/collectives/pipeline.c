@@ -1,6 +1,7 @@
 /* The collective pipeliner: moves collectives of a loop to the step before or behind, so that they
  * run beside the computation of a step that does not need them.
  *
+ *   sink      what each step sends and stores is sent once, after the last
  *   forward   what a step reduces and stores, the next step reduces and stores
  *   backward  what a step gathers, the step before gathers
  *
@@ -21,7 +22,7 @@
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
 
-static int64_t mode_of(const PassSettings *s, OpCode op)
+int64_t pipeline_mode(const PassSettings *s, OpCode op)
 {
     switch (op) {
     case OP_ALL_REDUCE:
@@ -35,9 +36,8 @@ static int64_t mode_of(const PassSettings *s, OpCode op)
     }
 }
 
-bool pipeline_is_candidate(const PipelineLoop *p, const Instruction *inst)
+bool pipeline_is_candidate(const PipelineLoop *p, const Instruction *inst, int64_t mode)
 {
-    int64_t mode = mode_of(p->cx->settings, inst->op);
     if (mode == MODE_OFF || (mode == MODE_DEFAULT && p->cx->opt_level < 2) ||
         inst->operand_count != 1 || !shape_is_array(inst->shape) ||
         inst->control_count != 0 || p->has_successor[inst->id] ||
@@ -78,18 +78,18 @@ static void forget_shape_facts(Instruction *inst)
     inst_unset(inst, ATTR_PARAMETER_REPLICATION);
 }
 
-void pipeline_renew_loop(PipelineLoop *p, Instruction *init, bool without_first)
+void pipeline_renew_loop(PipelineLoop *p, Instruction *init, int64_t first, int64_t trips)
 {
     Instruction *old = p->loop.inst;
     Instruction *made = computation_add_like(p->caller, old, init->shape, 1, &init);
     forget_shape_facts(made);
     if (p->induction.trips >= 0) {
         Induction v = p->induction;
-        v.init += without_first ? v.step : 0;
-        v.trips--;
+        v.init += first * v.step;
+        v.trips = trips;
         loop_set_induction(made, &v);
     } else {
-        loop_set_known_trip_count(made, p->trips - 1);
+        loop_set_known_trip_count(made, trips);
     }
     Computation *both[2] = {p->loop.condition, p->loop.body};
     for (int i = 0; i < 2; i++) {
@@ -97,7 +97,7 @@ void pipeline_renew_loop(PipelineLoop *p, Instruction *init, bool without_first)
         forget_shape_facts(both[i]->parameters[0]);
     }
     step_set_validation(p->loop.body->instructions, p->loop.body->instruction_count,
-                        without_first, 1, p->trips - 1);
+                        first, 1, trips);
     p->loop.inst = made;
 }
 
@@ -220,7 +220,8 @@ static bool visit_computation(Computation *comp, PassContext *cx, FreshIds *ids,
 
 bool pass_collective_pipeliner(Module *m, PassContext *cx)
 {
-    static PipelineFn *const kinds[] = {pipeline_forward, pipeline_backward};
+    static PipelineFn *const kinds[] = {pipeline_sink, pipeline_forward,
+                                        pipeline_backward};
     if (m->config.is_scheduled)
         return false;
     FreshIds ids = fresh_ids(m);

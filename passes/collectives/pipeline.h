@@ -30,17 +30,20 @@ typedef struct PipelineLoop {
 /* Does it to one loop: true if it did, p->values are set and p->loop.inst is the new loop. */
 typedef bool PipelineFn(PipelineLoop *p);
 
-PipelineFn pipeline_forward, pipeline_backward;
+PipelineFn pipeline_sink, pipeline_forward, pipeline_backward;
 
-/* The collective may be moved in its kind's mode, and is one of the form that all kinds take: one
+/* What the settings say of collectives of this opcode, a SettingMode. */
+int64_t pipeline_mode(const PassSettings *s, OpCode op);
+/* The collective may be moved in this mode, and is one of the form that all kinds take: one
  * operand, an array, no control edges, not moved before. */
-bool pipeline_is_candidate(const PipelineLoop *p, const Instruction *inst);
+bool pipeline_is_candidate(const PipelineLoop *p, const Instruction *inst, int64_t mode);
 /* There is room for one more that carries so many bytes; takes it. */
 bool pipeline_take(PipelineLoop *p, int64_t bytes);
 
-/* The loop again, over `init`, with one step less; p->loop.inst becomes it. Its condition's and
- * body's parameters get the shape of `init`. */
-void pipeline_renew_loop(PipelineLoop *p, Instruction *init, bool without_first);
+/* The loop again, over `init`, which runs `trips` steps from step `first` on; p->loop.inst becomes it.
+ * Its condition's and body's parameters get the shape of `init`. */
+void pipeline_renew_loop(PipelineLoop *p, Instruction *init, int64_t first,
+                         int64_t trips);
 /* The body hands on `count` more values. */
 void pipeline_extend_body(PipelineLoop *p, Instruction *const *added, uint32_t count);
 /* A tuple of the values and those added, in their computation. */

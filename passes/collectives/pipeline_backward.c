@@ -17,6 +17,7 @@
 
 #include "ir/analysis/collective.h"
 #include "passes/collectives/pipeline.h"
+#include "passes/settings.h"
 
 enum { CHAIN_MOST = 64 };
 
@@ -258,7 +259,7 @@ static void rewrite(Backward *b)
         b, p->caller, pipeline_with_elements(p, p->loop.init->operands), list, n, 0);
     Instruction *init =
         pipeline_longer_tuple(p, p->loop.init->operands, p->loop.count, first, b->count);
-    pipeline_renew_loop(p, init, false);
+    pipeline_renew_loop(p, init, 0, p->trips - 1);
     peel_last(b);
     change_body(b, gather_next(b, list, n));
     ask_for_next(p);
@@ -281,7 +282,8 @@ bool pipeline_backward(PipelineLoop *p)
     for (uint32_t i = n;
          i-- > 0;) { /* users first: what they take along is in a chain then */
         Instruction *inst = body->instructions[i];
-        if (inst->op == OP_ALL_GATHER && !b.in_chain[i] && pipeline_is_candidate(p, inst))
+        if (inst->op == OP_ALL_GATHER && !b.in_chain[i] &&
+            pipeline_is_candidate(p, inst, p->cx->settings->pipeline_all_gather))
             try_collective(&b, inst);
     }
     if (b.count == 0)

@@ -18,31 +18,14 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "passes/collectives/pipeline.h"
-
-enum {
-    MEMBERS_MOST = 64,
-    SMALL_ELEMENTS = 1024, /* a collective of fewer may be reduced behind */
-};
-
-/* A collective, all that follows from it, and the update that stores it. */
-typedef struct Stage {
-    Instruction **members; /* ascending by id */
-    uint32_t count;
-    Instruction *collective, *update;
-    uint32_t element; /* of the loop, that it stores into */
-} Stage;
+#include "passes/collectives/pipeline_stage.h"
 
 typedef struct Forward {
     PipelineLoop *p;
-    uint32_t *stage_of; /* by id: number of its stage + 1; 0: none */
-    Stage *stages;
-    uint32_t count;
+    Stages stages;
     Instruction **carried; /* the values that the body hands on besides */
     uint32_t carried_count;
-    uint32_t *place;                  /* by id: where it stands in `carried`, + 1 */
-    Instruction *found[MEMBERS_MOST]; /* of the stage that is being looked at */
-    uint32_t found_count;
+    uint32_t *place; /* by id: where it stands in `carried`, + 1 */
 } Forward;
 
 /* Cheaper to make again than to carry: constants and values spread out of one; elements that the
@@ -57,112 +40,6 @@ static bool is_made_again(const Forward *f, const Instruction *inst)
     return element >= 0 && loop_is_invariant(&f->p->loop, (uint32_t)element);
 }
 
-/* -- stages ------------------------------------------------------------------------------------ */
-
-static bool is_reduction_of(const Instruction *inst, const Instruction *collective)
-{
-    int64_t elements = shape_elements(collective->operands[0]->shape);
-    return shape_is_array(inst->shape) &&
-           (shape_elements(inst->shape) == elements || elements < SMALL_ELEMENTS);
-}
-
-static bool may_follow(const Instruction *inst, const Instruction *collective)
-{
-    if (inst->control_count != 0)
-        return false;
-    switch (inst->op) {
-    case OP_SLICE:
-    case OP_DYNAMIC_SLICE:
-    case OP_PAD:
-    case OP_COLLECTIVE_PERMUTE:
-    case OP_CONVERT:
-    case OP_RESHAPE:
-    case OP_TRANSPOSE:
-    case OP_BROADCAST:
-    case OP_ALL_GATHER:
-    case OP_ALL_REDUCE:
-    case OP_REDUCE_SCATTER:
-    case OP_CONCATENATE:
-    case OP_GET_TUPLE_ELEMENT:
-        return true;
-    case OP_CUSTOM_CALL:
-        return !inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT);
-    case OP_REDUCE:
-        return is_reduction_of(inst, collective);
-    default:
-        return op_is(inst->op, OPF_ELEMENTWISE);
-    }
-}
-
-/* An update of what an element of the loop holds, seen by nobody but the next step: the only store
- * of a stage. */
-static bool is_last_store(const Forward *f, const Instruction *update)
-{
-    const PipelineLoop *p = f->p;
-    const Uses *uses = &p->uses;
-    if (update->control_count != 0 ||
-        uses->start[update->id + 1] - uses->start[update->id] != 1 ||
-        uses->list[uses->start[update->id]] != p->loop.body->root)
-        return false;
-    const Instruction *base = update->operands[0];
-    if (base->op == OP_OPT_BARRIER && shape_is_array(base->shape) &&
-        base->control_count == 0 &&
-        uses->start[base->id + 1] - uses->start[base->id] == 1)
-        base = base->operands[0];
-    int64_t element = loop_element(p->loop.body, base);
-    return element >= 0 && p->loop.body->root->operands[element] == update &&
-           p->element_uses[element] == 1 && !p->is_tested[element];
-}
-
-static bool add_member(Forward *f, Instruction *inst)
-{
-    if (f->found_count == MEMBERS_MOST || f->p->has_successor[inst->id])
-        return false;
-    f->stage_of[inst->id] = f->count + 1;
-    f->found[f->found_count++] = inst;
-    return true;
-}
-
-/* A user of a member: false if the stage cannot move because of it. */
-static bool follow(Forward *f, Stage *s, const Instruction *member, Instruction *user)
-{
-    bool stores = user->op == OP_DYNAMIC_UPDATE_SLICE;
-    for (uint32_t k = 0; stores && k < user->operand_count; k++) {
-        if (k != 1 && user->operands[k] == member)
-            return false;
-    }
-    if (f->stage_of[user->id] == f->count + 1)
-        return true;
-    if (f->stage_of[user->id] != 0)
-        return false;
-    if (!stores)
-        return user != f->p->loop.body->root && may_follow(user, s->collective) &&
-               add_member(f, user);
-    if (s->update != NULL || !is_last_store(f, user))
-        return false;
-    s->update = user;
-    return add_member(f, user);
-}
-
-static bool grow_stage(Forward *f, Stage *s)
-{
-    const Uses *uses = &f->p->uses;
-    if (!add_member(f, s->collective))
-        return false;
-    for (uint32_t next = 0; next < f->found_count; next++) {
-        Instruction *member = f->found[next];
-        if (member == s->update)
-            continue;
-        if (uses->start[member->id] == uses->start[member->id + 1])
-            return false;
-        for (uint32_t u = uses->start[member->id]; u < uses->start[member->id + 1]; u++) {
-            if (!follow(f, s, member, uses->list[u]))
-                return false;
-        }
-    }
-    return s->update != NULL;
-}
-
 /* What the next step needs of this one; false if that is more than may be carried. */
 static bool carry_operands(Forward *f, const Stage *s)
 {
@@ -170,10 +47,10 @@ static bool carry_operands(Forward *f, const Stage *s)
     int64_t bytes = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         const Instruction *inst = s->members[i];
-        for (uint32_t k = inst == s->update ? 1 : 0; k < inst->operand_count; k++) {
+        for (uint32_t k = inst == s->updates[0] ? 1 : 0; k < inst->operand_count; k++) {
             Instruction *x = inst->operands[k];
-            if (f->stage_of[x->id] == f->count + 1 || f->place[x->id] != 0 ||
-                is_made_again(f, x))
+            if (f->stages.stage_of[x->id] == f->stages.count + 1 ||
+                f->place[x->id] != 0 || is_made_again(f, x))
                 continue;
             f->carried[f->carried_count++] = x;
             f->place[x->id] = f->carried_count;
@@ -185,28 +62,6 @@ static bool carry_operands(Forward *f, const Stage *s)
     while (f->carried_count > first)
         f->place[f->carried[--f->carried_count]->id] = 0;
     return false;
-}
-
-static void try_stage(Forward *f, Instruction *collective)
-{
-    Stage s = {.collective = collective};
-    f->found_count = 0;
-    if (f->stage_of[collective->id] == 0 && grow_stage(f, &s)) {
-        s.count = f->found_count;
-        s.members = arena_copy(f->p->scratch, f->found, s.count * sizeof *s.members);
-        pipeline_sort_members(s.members, s.count);
-        const Instruction *base = s.update->operands[0];
-        s.element = (uint32_t)inst_int(
-            base->op == OP_OPT_BARRIER ? base->operands[0] : base, ATTR_INDEX, 0);
-        if (carry_operands(f, &s)) {
-            f->stages[f->count++] = s;
-            return;
-        }
-    }
-    for (uint32_t i = 0; i < f->found_count; i++) {
-        if (f->stage_of[f->found[i]->id] == f->count + 1)
-            f->stage_of[f->found[i]->id] = 0;
-    }
 }
 
 /* -- the rewrite ------------------------------------------------------------------------------- */
@@ -226,7 +81,7 @@ static void peel_first(Forward *f)
     uint32_t n = 0;
     for (uint32_t i = 0; i < body->instruction_count; i++) {
         Instruction *inst = body->instructions[i];
-        if (inst != body->root && inst->op != OP_PARAMETER && f->stage_of[i] == 0)
+        if (inst != body->root && inst->op != OP_PARAMETER && f->stages.stage_of[i] == 0)
             list[n++] = inst;
     }
     StepCopy copy = {.from = body,
@@ -236,18 +91,18 @@ static void peel_first(Forward *f)
                      .groups = STEP_GROUPS_RENUMBERED,
                      .step = 0};
     step_copy(&copy, list, n);
-    for (uint32_t i = 0; i < f->count; i++)
-        made[f->stages[i].update->id] = p->loop.init->operands[f->stages[i].element];
+    for (uint32_t i = 0; i < f->stages.count; i++)
+        made[f->stages.stages[i].updates[0]->id] =
+            p->loop.init->operands[stage_element(f->stages.stages[i].updates[0])];
     Instruction **values =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->loop.count + 1);
     for (uint32_t i = 0; i < p->loop.count; i++)
         values[i] = made[body->root->operands[i]->id];
     for (uint32_t i = 0; i < f->carried_count; i++)
         f->carried[i] = made[f->carried[i]->id];
-    pipeline_renew_loop(p,
-                        pipeline_longer_tuple(p, values, p->loop.count, f->carried,
-                                              f->carried_count),
-                        true);
+    pipeline_renew_loop(
+        p, pipeline_longer_tuple(p, values, p->loop.count, f->carried, f->carried_count),
+        1, p->trips - 1);
     step_order_before(&copy, list, n, p->loop.inst);
 }
 
@@ -282,18 +137,18 @@ static void finish(Forward *f)
                      .groups = STEP_GROUPS_DROPPED,
                      .step = p->trips - 1};
     p->values = ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->loop.count + 1);
-    for (uint32_t i = 0; i < f->count; i++) {
-        const Stage *s = &f->stages[i];
+    for (uint32_t i = 0; i < f->stages.count; i++) {
+        const Stage *s = &f->stages.stages[i];
         for (uint32_t m = 0; m < s->count; m++) {
             for (uint32_t k = 0; k < s->members[m]->operand_count; k++) {
                 Instruction *x = s->members[m]->operands[k];
-                if (f->stage_of[x->id] != i + 1)
+                if (f->stages.stage_of[x->id] != i + 1)
                     make_operand(f, &copy, x);
             }
         }
         step_copy(&copy, s->members, s->count);
         collective_set_pipelined(made[s->collective->id]);
-        p->values[s->element] = made[s->update->id];
+        p->values[stage_element(s->updates[0])] = made[s->updates[0]->id];
     }
     for (uint32_t i = 0; i < p->loop.count; i++) {
         if (p->values[i] == NULL)
@@ -308,14 +163,15 @@ static void change_body(Forward *f, Instruction *const *carried)
     Computation *body = p->loop.body;
     Instruction **before =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)f->carried_count + 1);
-    for (uint32_t i = 0; i < f->count; i++) {
-        const Stage *s = &f->stages[i];
+    for (uint32_t i = 0; i < f->stages.count; i++) {
+        const Stage *s = &f->stages.stages[i];
         collective_set_pipelined(s->collective);
         for (uint32_t m = 0; m < s->count; m++) {
             Instruction *inst = s->members[m];
-            for (uint32_t k = inst == s->update ? 1 : 0; k < inst->operand_count; k++) {
+            for (uint32_t k = inst == s->updates[0] ? 1 : 0; k < inst->operand_count;
+                 k++) {
                 uint32_t place = f->place[inst->operands[k]->id];
-                if (place == 0 || f->stage_of[inst->operands[k]->id] == i + 1)
+                if (place == 0 || f->stages.stage_of[inst->operands[k]->id] == i + 1)
                     continue;
                 if (before[place - 1] == NULL)
                     before[place - 1] =
@@ -331,25 +187,28 @@ static void change_body(Forward *f, Instruction *const *carried)
 bool pipeline_forward(PipelineLoop *p)
 {
     const Computation *body = p->loop.body;
-    uint32_t n = body->instruction_count, candidates = 0;
-    for (uint32_t i = 0; i < n; i++)
-        candidates += op_is(body->instructions[i]->op, OPF_COLLECTIVE);
+    uint32_t n = body->instruction_count;
     Forward f = {
         .p = p,
-        .stage_of = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
         .place = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
         .carried = ARENA_ARRAY(p->scratch, Instruction *, (size_t)n + 1),
-        .stages = ARENA_ARRAY(p->scratch, Stage, (size_t)candidates + 1),
     };
+    stages_init(&f.stages, p, 1);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = body->instructions[i];
-        if ((inst->op == OP_ALL_REDUCE || inst->op == OP_REDUCE_SCATTER) &&
-            pipeline_is_candidate(p, inst))
-            try_stage(&f, inst);
+        Stage s;
+        if ((inst->op != OP_ALL_REDUCE && inst->op != OP_REDUCE_SCATTER) ||
+            !pipeline_is_candidate(p, inst, pipeline_mode(p->cx->settings, inst->op)) ||
+            !stages_find(&f.stages, inst, &s))
+            continue;
+        if (carry_operands(&f, &s))
+            stages_keep(&f.stages, &s);
+        else
+            stages_drop(&f.stages);
     }
-    if (f.count == 0)
+    if (f.stages.count == 0)
         return false;
-    p->cx->counts.collectives_pipelined_forward += f.count;
+    p->cx->counts.collectives_pipelined_forward += f.stages.count;
     p->cx->counts.bytes_pipelined_forward += (uint64_t)p->bytes;
     Instruction **carried =
         arena_copy(p->scratch, f.carried, f.carried_count * sizeof *carried);

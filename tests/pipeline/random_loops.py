@@ -79,6 +79,8 @@ def loop(rng, number, depth):
     """Definitions of a loop over (counter, carried array, tables read, buffers stored into)."""
     trips = rng.choice([0, 1, 2, 2, 3, 3, 4, 5, 7])
     first, step = rng.choice([0, 0, 0, 1, -2]), rng.choice([1, 1, 1, 2, -1])
+    if rng.random() < 0.3:  # every row once
+        trips, first, step = ROWS, 0, 1
     tables, buffers = rng.randrange(1, 3), rng.randrange(0, 3)
     table = f"s32[{ROWS},{WIDTH}]"
     wide = f"s32[{WIDTH}]"
