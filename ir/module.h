@@ -148,8 +148,6 @@ void module_sort(
     Module *m); /* compacts computations, callees first; sorts each computation
                                 unless the module is scheduled */
 void module_remove_dead_computations(Module *m); /* those that the entry does not reach */
-/* A compact copy in a fresh arena, ids renumbered; the old one may be destroyed after. */
-Module *module_copy(const Module *m, Arena *a);
 
 /* -- asking ------------------------------------------------------------------------- */
 

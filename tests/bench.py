@@ -1,6 +1,6 @@
 """What `make bench` prints: speed of the compiler and of what it makes. Nothing here is a test.
 
-    bench.py BUILD [--only TEXT] [--repeat N]
+    bench.py BUILD [--only TEXT] [--repeat N] [--part compile,front,growth,work,emulator]
 
 Programs: the examples and, where they are, the single-device cases of GXC_CASES (or
 ../shared/cases). Processor times are the best of N runs with one thread.
@@ -10,16 +10,21 @@ import json
 import math
 import os
 import pathlib
+import re
+import shutil
 import subprocess
+import sys
 import tempfile
+
+import generate
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CASES = pathlib.Path(os.environ.get("GXC_CASES", ROOT.parent / "shared/cases"))
 
 
-def run(arguments):
+def run(arguments, keep=True):
     """Processor seconds, peak memory in MB and standard output of a process that must succeed."""
-    with tempfile.TemporaryFile() as out:
+    with tempfile.TemporaryFile() if keep else open(os.devnull, "w+b") as out:
         process = subprocess.Popen([str(a) for a in arguments], stdout=out)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -30,7 +35,7 @@ def run(arguments):
 
 
 def best(repeat, arguments):
-    return min(run(arguments) for _ in range(repeat))
+    return min(run(arguments, False) for _ in range(repeat))
 
 
 def programs(only):
@@ -41,16 +46,6 @@ def programs(only):
             inputs = [f"--input=@{path.parent}/in/{i}.npy" for i in range(len(case["params"]))]
             found.append((case["name"], path.parent / "prog.hlo", inputs))
     return [p for p in found if only in p[0]]
-
-
-def chain(n):
-    """A module of about n elementwise instructions."""
-    lines = ["HloModule chain", "ENTRY main {", "  x0 = f32[64,128]{1,0} parameter(0)"]
-    for i in range(1, n):
-        op = ("add", "multiply", "maximum", "subtract")[i % 4]
-        lines.append(f"  x{i} = f32[64,128]{{1,0}} {op}(x{i - 1}, x{max(0, i - 7)})")
-    lines.append(f"  ROOT r = f32[64,128]{{1,0}} negate(x{n - 1})")
-    return "\n".join(lines + ["}", ""])
 
 
 def compile_table(gxc, gxrun, repeat, only, folder):
@@ -77,16 +72,90 @@ def compile_table(gxc, gxrun, repeat, only, folder):
     print(f"geometric mean of compile times: {math.exp(sum(logs) / len(logs)):.3f} s")
 
 
+def slope(points):
+    """Of the logarithm of y over that of x: 1 is linear."""
+    xs, ys = [math.log(x) for x, _ in points], [math.log(max(y, 1e-9)) for _, y in points]
+    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
+    return sum((a - x) * (b - y) for a, b in zip(xs, ys)) / sum((a - x) ** 2 for a in xs)
+
+
+def generated(folder, kind, n):
+    """Path and number of instructions. By a process of its own: what this one has touched would count
+    as memory of the processes that it starts."""
+    path = folder / f"{kind}.{n}.hlo"
+    if not path.exists():
+        with open(path, "wb") as out:
+            subprocess.run([sys.executable, generate.__file__, kind, str(n)], stdout=out, check=True)
+    return path, int(subprocess.run(["grep", "-c", " = ", path], stdout=subprocess.PIPE, check=True).stdout)
+
+
 def front_table(gxc, repeat, folder):
+    start, least, _ = run([gxc, "--version"])
     start = best(10, [gxc, "--version"])[0]
-    print(f"\nStart: {1e3 * start:.1f} ms\n\nParse and verify")
-    for n in (1000, 10000, 100000):
-        path = folder / "chain.hlo"
-        path.write_text(chain(n))
-        seconds, memory, _ = best(repeat, [gxc, "--verify", path])
-        size = path.stat().st_size
-        print(f"  {n:7} instructions, {size / 1e6:6.2f} MB: {seconds:.3f} s, "
-              f"{size / 1e6 / max(1e-9, seconds - start):5.0f} MB/s, {memory:.0f} MB of memory")
+    print(f"\nStart: {1e3 * start:.1f} ms\n\nGenerated modules: without passes")
+    for title, options in (("parse, verify", ["--verify"]), ("parse, verify, print", ["--emit=hlo", "--passes=none"])):
+        for kind in ("chain", "wide"):
+            points = []
+            for n in (10 ** 4, 10 ** 5, 10 ** 6):
+                path, instructions = generated(folder, kind, n)
+                seconds, memory, _ = best(repeat, [gxc, *options, path])
+                size = path.stat().st_size
+                points.append((instructions, seconds - start))
+                print(f"  {title:21} {kind:6} {instructions:8} instructions, {size / 1e6:6.2f} MB: {seconds:6.3f} s, "
+                      f"{size / 1e6 / max(1e-9, seconds - start):4.0f} MB/s, "
+                      f"{(memory - least) * 1e6 / instructions:5.0f} bytes an instruction", flush=True)
+            print(f"  {title:21} {kind:6} slope {slope(points):.2f}")
+
+
+def pass_times(gxc, path):
+    """Milliseconds by stage and by pass ("pass x") of all passes at -O2; memory in MB."""
+    process = subprocess.Popen([gxc, "--emit=hlo", "-O2", "--timing", path], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    notes = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"exit {process.returncode}: {path}\n{notes}")
+    found = re.findall(r"note: +(pass )?(\S+) +([0-9.]+) ms", notes)
+    return {(p + name): float(ms) for p, name, ms in found}, usage.ru_maxrss / 1024
+
+
+def growth_table(gxc, repeat, folder):
+    """How passes grow: what is above 1.1 is listed with its time for the largest module."""
+    sizes = (10 ** 4, 3 * 10 ** 4, 10 ** 5)
+    print(f"\nGenerated modules of {', '.join(map(str, sizes))} instructions through all passes at -O2: "
+          "seconds, slope, memory")
+    for kind in generate.KINDS:
+        paths, counts = zip(*(generated(folder, kind, n) for n in sizes))
+        runs = [min((pass_times(gxc, p) for _ in range(repeat)), key=lambda r: r[0]["passes"]) for p in paths]
+        total = [(n, times["passes"]) for n, (times, _) in zip(counts, runs)]
+        slow = []
+        for name in runs[-1][0]:
+            points = [(n, times.get(name, 0) + 0.5) for n, (times, _) in zip(counts, runs)]
+            if name.startswith("pass ") and points[-1][1] > 0.01 * total[-1][1] and slope(points) > 1.1:
+                slow.append(f"{name[5:]} {slope(points):.2f} ({points[-1][1]:.0f} ms)")
+        print(f"  {kind:12} {' '.join(f'{ms / 1e3:6.2f}' for _, ms in total)} s, slope {slope(total):.2f}, "
+              f"{runs[-1][1]:5.0f} MB{'; above: ' + ', '.join(slow) if slow else ''}", flush=True)
+
+
+def work_table(gxc, folder):
+    """Machine instructions per HLO instruction, of reading, passes and printing."""
+    if shutil.which("valgrind") is None:
+        print("\nMachine instructions: no valgrind here")
+        return
+    print("\nMachine instructions per HLO instruction, everything but codegen, in thousands")
+    plain = folder / "gxc"
+    subprocess.run(["objcopy", "--strip-debug", gxc, plain], check=True)
+    for kind in generate.KINDS:
+        numbers = []
+        for n in (1000, 10000):
+            path, count = generated(folder, kind, n)
+            process = subprocess.run(
+                ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind'}", plain, "--emit=hlo",
+                 "-O2", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+            instructions = int(re.search(r"Collected : (\d+)", process.stderr).group(1))
+            numbers.append(instructions / count / 1e3)
+        print(f"  {kind:12} {numbers[0]:6.1f} of 1000, {numbers[1]:6.1f} of 10000", flush=True)
 
 
 def emulator_table(build):
@@ -99,12 +168,22 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--part", default="compile,front,growth,work,emulator")
     options = parser.parse_args()
     gxc, gxrun = options.build / "gxc", options.build / "gxrun"
-    with tempfile.TemporaryDirectory() as folder:
-        compile_table(gxc, gxrun, options.repeat, options.only, pathlib.Path(folder))
-        front_table(gxc, options.repeat, pathlib.Path(folder))
-    emulator_table(options.build)
+    parts = options.part.split(",")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        if "compile" in parts:
+            compile_table(gxc, gxrun, options.repeat, options.only, folder)
+        if "front" in parts:
+            front_table(gxc, options.repeat, folder)
+        if "growth" in parts:
+            growth_table(gxc, options.repeat, folder)
+        if "work" in parts:
+            work_table(gxc, folder)
+    if "emulator" in parts:
+        emulator_table(options.build)
 
 
 if __name__ == "__main__":

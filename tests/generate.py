@@ -31,7 +31,7 @@ def wide(n):
         lines.append(f"  v0_{i} = f32[1,128]{{1,0}} slice(p), slice={{[{i}:{i + 1}], [0:128]}}")
     for layer in range(1, 17):
         for i in range(width):
-            other = (i * 7 + layer) % width
+            other = (i + 1 + layer % 7) % width
             lines.append(f"  v{layer}_{i} = f32[1,128]{{1,0}} {OPS[(i + layer) % 4]}"
                          f"(v{layer - 1}_{i}, v{layer - 1}_{other})")
     names, layer = [f"v16_{i}" for i in range(width)], 0

@@ -5,9 +5,12 @@ typedef struct Epilogue {
     const Shape *result;
     const Instruction *const *heroes;
     uint32_t hero_count;
-    uint8_t *clean; /* by id: leads to no hero; bit 0 at its own index, bit 1 elsewhere */
+    uint8_t
+        *state; /* by id: SEEN and REACHES at the result's index, SEEN_ELSEWHERE if not */
     const char *why;
 } Epilogue;
+
+enum { SEEN = 1, REACHES = 2, SEEN_ELSEWHERE = 4 };
 
 static bool reaches_hero(Epilogue *x, const Instruction *inst, bool at_own_index)
 {
@@ -18,9 +21,10 @@ static bool reaches_hero(Epilogue *x, const Instruction *inst, bool at_own_index
             x->why = "its value is needed at another index";
         return true;
     }
-    uint8_t bit = at_own_index ? 1 : 2;
-    if ((x->clean[inst->id] & bit) != 0 || x->why != NULL)
-        return false;
+    uint8_t *state = &x->state[inst->id];
+    if ((*state & (at_own_index ? SEEN : SEEN_ELSEWHERE)) != 0 || x->why != NULL)
+        return at_own_index && (*state & REACHES) != 0;
+    *state |= at_own_index ? SEEN : SEEN_ELSEWHERE;
     bool reaches = false;
     bool keeps = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_COPY;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
@@ -29,8 +33,8 @@ static bool reaches_hero(Epilogue *x, const Instruction *inst, bool at_own_index
                        shape_same_dims(operand->shape, x->result);
         reaches |= reaches_hero(x, operand, is_same);
     }
-    if (!reaches)
-        x->clean[inst->id] |= bit;
+    if (reaches && at_own_index)
+        *state |= REACHES;
     return reaches;
 }
 
@@ -38,8 +42,8 @@ const char *emitter_reach_illegal(const Instruction *from,
                                   const Instruction *const *heroes, uint32_t hero_count)
 {
     Epilogue x = {.result = from->shape, .heroes = heroes, .hero_count = hero_count};
-    Arena *scratch = arena_create();
-    x.clean = ARENA_ARRAY(scratch, uint8_t, (size_t)from->parent->instruction_count + 1);
+    Arena *scratch = arena_scratch();
+    x.state = ARENA_ARRAY(scratch, uint8_t, (size_t)from->parent->instruction_count + 1);
     reaches_hero(&x, from, true);
     arena_destroy(scratch);
     return x.why;
@@ -64,8 +68,8 @@ const char *emitter_epilogue_illegal(const Instruction *fusion,
         if (count == 0 || !shape_same_dims(heroes[h]->shape, x.result))
             return "the results have another shape than what they are made from";
     }
-    Arena *scratch = arena_create();
-    x.clean = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
+    Arena *scratch = arena_scratch();
+    x.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
     for (uint32_t i = 0; i < count && x.why == NULL; i++)
         reaches_hero(&x, emitter_result(fusion, i).inst, true);
     arena_destroy(scratch);

@@ -131,16 +131,25 @@ static void find_heroes(Search *s, const Instruction *inst)
     }
 }
 
+static bool has_hero(const Computation *comp)
+{
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        if (comp->instructions[i] != NULL && may_be_hero(comp->instructions[i]))
+            return true;
+    }
+    return false;
+}
+
 bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why)
 {
     const Computation *comp = inst_called(fusion, 0);
     uint32_t count = emitter_result_count(fusion);
     *out = (TransposePlan){.hero_count = 0};
     *why = "it has no transpose at the results' index";
-    if (count == 0)
+    if (count == 0 || !has_hero(comp))
         return false;
     Search s = {.comp = comp, .result = emitter_result(fusion, 0).shape, .plan = out};
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_scratch();
     s.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
     const char *reason =
         s.result->rank > TRANSPOSITION_RANK ? "too many dimensions" : NULL;

@@ -9,6 +9,7 @@ typedef struct Merge {
     Instruction *fusion;
     const FusionLeaves *own; /* results that may be read inside; NULL: none */
     bool is_moved;           /* the code exists nowhere else afterwards: names stay */
+    uint32_t first;          /* id of the first instruction that is added */
     uint32_t *room;          /* elements of operands and parameters that are free */
     Arena *scratch;
 } Merge;
@@ -47,11 +48,18 @@ static Instruction *parameter_for(Merge *m, Instruction *operand)
     return p;
 }
 
-/* The instruction of the fused computation that does the same; NULL: none. */
-static Instruction *same_inside(Computation *comp, const Instruction *inst,
+/* The instruction of the fused computation that does the same; NULL: none. Nothing that was there
+ * reads what has been added since. */
+static Instruction *same_inside(const Merge *m, const Instruction *inst,
                                 Instruction *const *operands)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+    const Computation *comp = inst_called(m->fusion, 0);
+    uint32_t first = 0;
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        if (operands[k]->id >= m->first && operands[k]->id >= first)
+            first = operands[k]->id + 1;
+    }
+    for (uint32_t i = first; i < comp->instruction_count; i++) {
         Instruction *have = comp->instructions[i];
         if (have == NULL || have->op != inst->op || have->shape != inst->shape ||
             have->operand_count != inst->operand_count || have->op == OP_PARAMETER)
@@ -69,7 +77,7 @@ static Instruction *clone_into(const Merge *m, Instruction *inst,
                                Instruction *const *operands)
 {
     Computation *comp = inst_called(m->fusion, 0);
-    Instruction *have = same_inside(comp, inst, operands);
+    Instruction *have = same_inside(m, inst, operands);
     if (have != NULL)
         return have;
     return m->is_moved ? computation_add_moved(comp, inst, operands)
@@ -189,6 +197,7 @@ Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
     Merge m = {.fusion = fusion,
                .own = own,
                .is_moved = is_moved,
+               .first = inst_called(fusion, 0)->instruction_count,
                .room = room,
                .scratch = scratch};
     return bring_in(&m, other);

@@ -74,6 +74,8 @@ typedef struct Join {
     Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
+    uint32_t *read_at; /* [instruction count] the last visit to a reader */
+    uint32_t visit;
     const uint32_t *callers; /* by computation id, when the pass began */
     Arena *brief;            /* for one visit */
     bool changed;
@@ -137,7 +139,7 @@ static void join_paths(Join *j, const Kernel *k, uint32_t at)
     own[at / 64] |= UINT64_C(1) << (at % 64);
     for (size_t w = 0; w < j->words; w++)
         sum[w] = (row_of(j, k->at)[w] | row_of(j, at)[w]) & ~own[w];
-    for (uint32_t i = 0; i < j->count; i++) {
+    for (uint32_t i = k->at; i < j->count; i++) { /* nothing before it comes after it */
         uint64_t *row = row_of(j, i);
         bool is_member = has_bit(own, i), follows = false;
         for (size_t w = 0; w < j->words && !follows; w++)
@@ -340,14 +342,21 @@ static Kernel *describe(Join *j, Instruction *inst)
     return k->kind == EMITTER_LOOP || is_contraction(k->kind) ? k : NULL;
 }
 
-static bool shares_operand(const Kernel *a, const Instruction *b)
+/* Marks what b reads, but for single elements. */
+static void mark_operands(Join *j, const Instruction *b)
+{
+    j->visit++;
+    for (uint32_t k = 0; k < b->operand_count; k++) {
+        if (shape_elements(b->operands[k]->shape) > 1)
+            j->read_at[b->operands[k]->id] = j->visit;
+    }
+}
+
+static bool shares_operand(const Join *j, const Kernel *a)
 {
     for (uint32_t i = 0; i < a->fusion->operand_count; i++) {
-        for (uint32_t k = 0; k < b->operand_count; k++) {
-            if (a->fusion->operands[i] == b->operands[k] &&
-                shape_elements(b->operands[k]->shape) > 1)
-                return true;
-        }
+        if (j->read_at[a->fusion->operands[i]->id] == j->visit)
+            return true;
     }
     return false;
 }
@@ -389,12 +398,12 @@ static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
 }
 
 /* Loops read a joined one's results only where they are made. */
-static bool reads_fit(const Kernel *a, const Kernel *b)
+static bool reads_fit(const Join *j, const Kernel *a, const Kernel *b)
 {
     if (is_reduction(a->kind) || is_reduction(b->kind))
         return true; /* the emitter's legality says it */
     for (uint32_t k = 0; k < b->fusion->operand_count; k++) {
-        if (kernel_makes(a, NULL, b->fusion->operands[k]) &&
+        if (kernel_of(j, b->fusion->operands[k]) == a &&
             (shape_elements(b->fusion->operands[k]->shape) != b->elements ||
              !emitter_reads_at_results(b->fusion, k, b->elements)))
             return false;
@@ -408,7 +417,7 @@ static bool is_behind(Join *j, const Kernel *a, const Kernel *b, bool *reads)
     *reads = false;
     for (uint32_t k = 0; k < b->fusion->operand_count; k++) {
         const Instruction *o = b->fusion->operands[k];
-        if (kernel_makes(a, NULL, o)) {
+        if (kernel_of(j, o) == a) {
             *reads = true;
             continue;
         }
@@ -507,13 +516,14 @@ static void visit(Join *j, Instruction *inst)
     Kernel *b = describe(j, inst);
     if (b == NULL)
         return;
+    mark_operands(j, inst);
     uint32_t looked = 0;
     for (size_t i = j->kernel_count; i-- > 0 && looked < LOOK_BACK; looked++) {
         Kernel *a = j->kernels[i];
         bool reads;
         if (!sizes_fit(a, b) || is_behind(j, a, b, &reads) ||
-            !kinds_fit(a, b, reads, shares_operand(a, inst)) ||
-            (reads && !reads_fit(a, b)))
+            !kinds_fit(a, b, reads, shares_operand(j, a)) ||
+            (reads && !reads_fit(j, a, b)))
             continue;
         /* what a needs may have come to be behind b by joining */
         if (has_bit(row_of(j, a->at), b->at))
@@ -606,6 +616,7 @@ static void join_computation(Join *j)
     find_carried(j);
     if (j->cx->opt_level >= 2)
         find_sides(j);
+    j->read_at = ARENA_ARRAY(j->cx->scratch, uint32_t, (size_t)count + 1);
     j->kernel_at = ARENA_ARRAY(j->cx->scratch, Kernel *, (size_t)count + 1);
     Instruction **forward =
         ARENA_ARRAY(j->cx->scratch, Instruction *, (size_t)count * 4 + 1);

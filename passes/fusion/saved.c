@@ -3,11 +3,11 @@
 
 #include "passes/fusion/fusion.h"
 
-/* An instruction with what its arrays held. */
+/* An instruction with what its arrays held: operands, then control predecessors. */
 typedef struct SavedInstruction {
     Instruction *inst;
     Instruction was;
-    Instruction **operands, **control;
+    Instruction **held;
 } SavedInstruction;
 
 struct SavedFusion {
@@ -17,42 +17,55 @@ struct SavedFusion {
     SavedInstruction *instructions; /* [was.instruction_count]; inst NULL: was none */
 };
 
-static SavedInstruction save(Instruction *inst, Arena *a)
-{
-    if (inst == NULL)
-        return (SavedInstruction){.inst = NULL};
-    return (SavedInstruction){
-        inst, *inst,
-        arena_copy(a, inst->operands, inst->operand_count * sizeof *inst->operands),
-        arena_copy(a, inst->control, inst->control_count * sizeof *inst->control)};
-}
-
-static void put_back(Instruction **array, Instruction *const *was, uint32_t count)
+static void copy_pointers(Instruction **to, Instruction *const *from, uint32_t count)
 {
     if (count != 0)
-        memcpy(array, was, count * sizeof *was);
+        memcpy(to, from, count * sizeof *to);
+}
+
+static uint32_t held_count(const Instruction *inst)
+{
+    return inst == NULL ? 0 : inst->operand_count + inst->control_count;
+}
+
+/* The arrays' copies begin at *held, which moves behind them. */
+static void save(SavedInstruction *to, Instruction *inst, Instruction ***held)
+{
+    if (inst == NULL)
+        return;
+    to->inst = inst;
+    to->was = *inst;
+    to->held = *held;
+    copy_pointers(to->held, inst->operands, inst->operand_count);
+    copy_pointers(to->held + inst->operand_count, inst->control, inst->control_count);
+    *held += held_count(inst);
 }
 
 static void restore(const SavedInstruction *saved)
 {
     if (saved->inst == NULL)
         return;
-    *saved->inst = saved->was;
-    put_back(saved->was.operands, saved->operands, saved->was.operand_count);
-    put_back(saved->was.control, saved->control, saved->was.control_count);
+    const Instruction *was = &saved->was;
+    *saved->inst = *was;
+    copy_pointers(was->operands, saved->held, was->operand_count);
+    copy_pointers(was->control, saved->held + was->operand_count, was->control_count);
 }
 
 SavedFusion *fusion_save(Instruction *fusion, Arena *a)
 {
     SavedFusion *s = ARENA_NEW(a, SavedFusion);
-    s->fusion = save(fusion, a);
     s->comp = inst_called(fusion, 0);
     s->was = *s->comp;
+    size_t held = held_count(fusion);
+    for (uint32_t i = 0; i < s->was.instruction_count; i++)
+        held += held_count(s->comp->instructions[i]);
+    Instruction **at = ARENA_ARRAY(a, Instruction *, held);
+    save(&s->fusion, fusion, &at);
     s->parameters =
         arena_copy(a, s->was.parameters, s->was.parameter_count * sizeof *s->parameters);
     s->instructions = ARENA_ARRAY(a, SavedInstruction, s->was.instruction_count);
     for (uint32_t i = 0; i < s->was.instruction_count; i++)
-        s->instructions[i] = save(s->comp->instructions[i], a);
+        save(&s->instructions[i], s->comp->instructions[i], &at);
     return s;
 }
 
@@ -60,7 +73,7 @@ void fusion_restore(const SavedFusion *s)
 {
     restore(&s->fusion);
     *s->comp = s->was;
-    put_back(s->was.parameters, s->parameters, s->was.parameter_count);
+    copy_pointers(s->was.parameters, s->parameters, s->was.parameter_count);
     for (uint32_t i = 0; i < s->was.instruction_count; i++) {
         s->comp->instructions[i] = s->instructions[i].inst;
         restore(&s->instructions[i]);

@@ -8,6 +8,8 @@
  * Needs: nothing. Keeps: order. Breaks: nothing; pass_dce removes what is left over.
  * Never makes a program larger: the result has no more elements than the operands together,
  * or FOLD_SMALL. One sweep in topological order. */
+#include <string.h>
+
 #include "ir/eval/eval.h"
 #include "passes/simplify/simplify.h"
 
@@ -17,9 +19,24 @@ enum {
     FOLD_STEPS = 100000      /* instructions run, those of called computations included */
 };
 
+static bool is_known(const Instruction *inst)
+{
+    return inst->op == OP_CONSTANT && inst->literal && shape_is_array(inst->shape) &&
+           !literal_has_elided(inst->literal);
+}
+
+/* One value everywhere: its plain form, which algebra would make of a constant again. A small one
+ * is folded where it is read, if what reads it is. */
+static bool is_splat(const Instruction *inst)
+{
+    return inst->op == OP_BROADCAST && inst->operands[0]->shape->rank == 0 &&
+           is_known(inst->operands[0]) && !inst->shape->dynamic &&
+           inst->control_count == 0;
+}
+
 static bool is_foldable(const Instruction *inst)
 {
-    if (inst->operand_count == 0 || !shape_is_array(inst->shape) ||
+    if (inst->operand_count == 0 || is_splat(inst) || !shape_is_array(inst->shape) ||
         inst->shape->dynamic || inst->control_count > 0)
         return false;
     if (op_is(inst->op,
@@ -28,16 +45,18 @@ static bool is_foldable(const Instruction *inst)
     int64_t inputs = 0, outputs;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Instruction *operand = inst->operands[i];
-        if (operand->op != OP_CONSTANT || !operand->literal ||
-            !shape_is_array(operand->shape) || literal_has_elided(operand->literal))
+        int64_t elements;
+        if ((!is_known(operand) && !is_splat(operand)) ||
+            !shape_element_count(operand->shape, &elements) ||
+            (!is_known(operand) && elements > FOLD_SMALL))
             return false;
-        inputs += operand->literal->count;
+        inputs += elements;
     }
     return shape_element_count(inst->shape, &outputs) &&
            (outputs <= FOLD_SMALL || outputs <= inputs) && outputs <= FOLD_ELEMENTS;
 }
 
-static Instruction *fold(Instruction *inst)
+static Instruction *value_of(Instruction *inst)
 {
     Module *m = inst->parent->module;
     const Literal *value = evaluate_constant(m->arena, inst, FOLD_ELEMENTS, FOLD_STEPS);
@@ -46,6 +65,22 @@ static Instruction *fold(Instruction *inst)
     Literal *l = arena_copy(m->arena, value, sizeof *value);
     l->shape = inst->shape;
     return computation_add_constant(inst->parent, l, NULL);
+}
+
+/* The constant; NULL, and it is as before, if it takes too long. */
+static Instruction *fold(Instruction *inst, Arena *scratch)
+{
+    Instruction **operands =
+        arena_copy(scratch, inst->operands, inst->operand_count * sizeof *operands);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < inst->operand_count; i++) {
+        if (is_splat(operands[i]))
+            inst->operands[i] = value_of(operands[i]);
+        ok = inst->operands[i] != NULL;
+    }
+    Instruction *constant = ok ? value_of(inst) : NULL;
+    memcpy(inst->operands, operands, inst->operand_count * sizeof *operands);
+    return constant;
 }
 
 static bool fold_constants(Computation *comp, Arena *scratch)
@@ -60,7 +95,7 @@ static bool fold_constants(Computation *comp, Arena *scratch)
         for (uint32_t k = 0; k < inst->operand_count; k++)
             if (inst->operands[k]->id < old_count && forward[inst->operands[k]->id])
                 inst->operands[k] = forward[inst->operands[k]->id];
-        Instruction *constant = is_foldable(inst) ? fold(inst) : NULL;
+        Instruction *constant = is_foldable(inst) ? fold(inst, scratch) : NULL;
         if (constant) {
             forward[inst->id] = constant;
             changed = true;
