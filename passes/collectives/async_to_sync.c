@@ -118,11 +118,14 @@ static void set_thread(Computation *comp, const char *thread, int depth)
     }
 }
 
-/* What asks for a stream, or runs on the thread "parallel", stays a call, which becomes
+/* What is a group, asks for a stream, or runs on the thread "parallel", stays a call, which becomes
  * asynchronous again. */
 static void keep_stream(Instruction *call, const Instruction *start, bool is_parallel)
 {
     const char *stream = inst_frontend_attribute(start, "_xla_stream_annotation");
+    const char *group = inst_frontend_attribute(start, "_collectives_group");
+    if (group != NULL)
+        inst_set_frontend_attribute(call, "_collectives_group", group);
     if (stream == NULL && !is_parallel)
         return;
     inst_set_frontend_attribute(call, "_xla_stream_annotation",

@@ -18,6 +18,7 @@
 
 #include "ir/analysis/collective.h"
 #include "passes/collectives/collectives.h"
+#include "passes/collectives/pair.h"
 
 static const char annotation[] = "_xla_stream_annotation";
 
@@ -85,24 +86,13 @@ static void clear_annotations(const Computation *comp)
 
 static Instruction *make_pair(Instruction *call)
 {
-    Computation *comp = call->parent;
-    Module *m = comp->module;
     const char *stream = inst_frontend_attribute(call, annotation);
-    const Shape **shapes =
-        ARENA_ARRAY(m->arena, const Shape *, (size_t)call->operand_count + 1);
-    for (uint32_t i = 0; i < call->operand_count; i++)
-        shapes[i] = call->operands[i]->shape;
-    const Shape *parts[2] = {shape_tuple(m->intern, call->operand_count, shapes),
-                             call->shape};
-    Instruction *start = computation_add(
-        comp, OP_ASYNC_START, shape_tuple(m->intern, 2, parts), call->operand_count,
-        call->operands, arena_printf(m->arena, "%s.start", call->name));
-    Instruction *done = computation_add(comp, OP_ASYNC_DONE, call->shape, 1, &start,
-                                        arena_printf(m->arena, "%s.done", call->name));
+    Instruction *done = pair_make(call->parent, inst_called(call, 0), call->operand_count,
+                                  call->operands, call->name);
+    Instruction *start = done->operands[0];
     Instruction *pair[2] = {start, done};
     clear_annotations(inst_called(call, 0));
     for (int i = 0; i < 2; i++) {
-        inst_set_computation(pair[i], ATTR_CALLS, inst_called(call, 0));
         copy_metadata(pair[i], call);
         if (strcmp(stream, "parallel") != 0)
             inst_set_frontend_attribute(pair[i], annotation, stream);

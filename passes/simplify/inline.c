@@ -20,6 +20,7 @@ static bool may_inline(const Instruction *inst)
 {
     const char *inlineable = inst_frontend_attribute(inst, "inlineable");
     if (inst_frontend_attribute(inst, "_xla_stream_annotation") != NULL ||
+        inst_frontend_attribute(inst, "_collectives_group") != NULL ||
         (inlineable != NULL &&
          (strcmp(inlineable, "false") == 0 || strcmp(inlineable, "xla_late") == 0)))
         return false;

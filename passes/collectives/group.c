@@ -1,0 +1,168 @@
+/* Collectives that are to be carried out as one group: together on a communication stream.
+ *
+ *   a = f32[8] all-gather(p), .., frontend_attributes={collective_group_key="k"}
+ *   b = f32[2] reduce-scatter(q), .., frontend_attributes={collective_group_key="k"}
+ *   ->  s = ((f32[4], f32[4]), (f32[8], f32[2])) async-start(p, q), calls=_collectives_group
+ *       d = (f32[8], f32[2]) async-done(s)   a = get-tuple-element(d), index=0   b = ...
+ *
+ * Those of one key that do not need one another become one computation, of whatever kinds they
+ * are; one that is left alone stays as it is. A call that the text marks with the frontend
+ * attribute _collectives_group becomes such a pair as well; passes before leave it a call.
+ *
+ * Needs: combiners have made one of what can be one. Keeps: values, metadata, attributes,
+ * control edges. Ends: each key is swept once. */
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "passes/collectives/independent.h"
+#include "passes/collectives/merge.h"
+#include "passes/collectives/pair.h"
+#include "passes/settings.h"
+
+static const char mark[] = "_collectives_group";
+
+static const char *key_of(const Join *j, const Instruction *inst)
+{
+    const char *key = inst_frontend_attribute(inst, "collective_group_key");
+    bool plain = op_is(inst->op, OPF_COLLECTIVE) &&
+                 !op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE) &&
+                 inst->op != OP_SEND && inst->op != OP_RECV &&
+                 !inst_has(inst, ATTR_PERMUTE_SLICE_SIZES);
+    return key != NULL && plain ? intern_string(j->m->intern, key) : NULL;
+}
+
+/* After what else was said of them. */
+static void mark_pair(Instruction *done)
+{
+    Instruction *pair[2] = {done->operands[0], done};
+    for (int i = 0; i < 2; i++) {
+        inst_set_frontend_attribute(pair[i], mark, "");
+        if (inst_frontend_attribute(pair[i], "_xla_stream_annotation") == NULL)
+            inst_set_frontend_attribute(pair[i], "_xla_stream_annotation", "collective");
+    }
+}
+
+/* A computation of all members on parameters of its own, and the operands to call it with. */
+static Computation *outlined(Join *j, Instruction *const *members, uint32_t count,
+                             Instruction ***out_operands, uint32_t *out_count)
+{
+    Computation *work = module_add_computation(j->m, mark);
+    work->execution_thread = j->comp->execution_thread;
+    uint32_t most = 0, n = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most += members[i]->operand_count;
+    Instruction **given = ARENA_ARRAY(j->scratch, Instruction *, (size_t)most + 1);
+    Instruction **results = ARENA_ARRAY(j->scratch, Instruction *, (size_t)count + 1);
+    const Shape **shapes = ARENA_ARRAY(j->scratch, const Shape *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t operands = members[i]->operand_count;
+        Instruction **own = ARENA_ARRAY(j->scratch, Instruction *, (size_t)operands + 1);
+        for (uint32_t k = 0; k < operands; k++) {
+            given[n] = members[i]->operands[k];
+            own[k] = computation_add_parameter(work, n, given[n]->shape, NULL);
+            n++;
+        }
+        shapes[i] = members[i]->shape;
+        results[i] =
+            computation_add_like(work, members[i], members[i]->shape, operands, own);
+    }
+    work->root = computation_add(work, OP_TUPLE, shape_tuple(j->m->intern, count, shapes),
+                                 count, results, NULL);
+    *out_operands = given;
+    *out_count = n;
+    return work;
+}
+
+static void join(Join *j, Instruction *const *members, uint32_t count,
+                 Instruction **forward, Instruction **edges)
+{
+    Instruction **operands;
+    uint32_t n;
+    Computation *work = outlined(j, members, count, &operands, &n);
+    Instruction *done = pair_make(j->comp, work, n, operands, members[0]->name);
+    Instruction *start = done->operands[0];
+    merge_attributes(start, members, count);
+    inst_unset(start, ATTR_BACKEND_CONFIG); /* each has its own */
+    mark_pair(done);
+    done->span = start->span;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *part = computation_add(j->comp, OP_GET_TUPLE_ELEMENT,
+                                            members[i]->shape, 1, &done, NULL);
+        inst_set_int(part, ATTR_INDEX, i);
+        forward[members[i]->id] = part;
+        edges[members[i]->id] = done;
+    }
+    j->counts->collectives_grouped += count;
+    j->counts->collective_groups++;
+}
+
+/* -- groups that the text makes ------------------------------------------------------------- */
+
+static Instruction *start_call(Instruction *call)
+{
+    Instruction *done = pair_make(call->parent, inst_called(call, 0), call->operand_count,
+                                  call->operands, call->name);
+    Instruction *start = done->operands[0];
+    const Attr *said = inst_attr(call, ATTR_FRONTEND_ATTRIBUTES);
+    const Attr *metadata = inst_attr(call, ATTR_METADATA);
+    inst_set(start, *said);
+    inst_set(done, *said);
+    if (metadata != NULL)
+        inst_set(start, *metadata);
+    mark_pair(done);
+    start->span = done->span = call->span;
+    start->control = call->control;
+    start->control_count = call->control_count;
+    return done;
+}
+
+static bool start_calls(Computation *comp, Arena *scratch, PassCounts *counts)
+{
+    uint32_t count = comp->instruction_count;
+    Instruction **made = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst == NULL || inst->op != OP_CALL ||
+            inst_frontend_attribute(inst, mark) == NULL)
+            continue;
+        made[i] = start_call(inst);
+        counts->collective_groups++;
+        changed = true;
+    }
+    if (!changed)
+        return false;
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    memcpy(forward, made, count * sizeof *forward);
+    computation_replace(comp, forward);
+    for (uint32_t i = 0; i < count; i++) {
+        if (forward[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+    computation_sort(comp);
+    return true;
+}
+
+bool pass_collective_groups(Module *m, PassContext *cx)
+{
+    Join j = {.m = m,
+              .scratch = cx->scratch,
+              .most_bytes = INT64_MAX,
+              .most_count = INT64_MAX,
+              .key = key_of,
+              .join = join,
+              .counts = &cx->counts};
+    bool changed = false;
+    const bool *is_program = module_programs(m, cx->scratch);
+    uint32_t count = m->computation_count;
+    for (uint32_t k = 0; k < count; k++) {
+        if (m->computations[k] != NULL && is_program[k])
+            changed |= start_calls(m->computations[k], cx->scratch, &cx->counts);
+    }
+    if (cx->settings->group_collectives)
+        changed |= independent_join(&j);
+    if (changed)
+        module_sort(m);
+    return changed;
+}

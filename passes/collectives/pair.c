@@ -1,0 +1,20 @@
+/* See pair.h. */
+#include "passes/collectives/pair.h"
+
+Instruction *pair_make(Computation *comp, Computation *work, uint32_t count,
+                       Instruction *const *operands, const char *name)
+{
+    Module *m = comp->module;
+    const Shape **shapes = ARENA_ARRAY(m->arena, const Shape *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        shapes[i] = operands[i]->shape;
+    const Shape *parts[2] = {shape_tuple(m->intern, count, shapes), work->root->shape};
+    Instruction *start =
+        computation_add(comp, OP_ASYNC_START, shape_tuple(m->intern, 2, parts), count,
+                        operands, arena_printf(m->arena, "%s.start", name));
+    Instruction *done = computation_add(comp, OP_ASYNC_DONE, work->root->shape, 1, &start,
+                                        arena_printf(m->arena, "%s.done", name));
+    inst_set_computation(start, ATTR_CALLS, work);
+    inst_set_computation(done, ATTR_CALLS, work);
+    return done;
+}

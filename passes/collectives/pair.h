@@ -1,0 +1,12 @@
+/* Asynchronous pairs of a computation. */
+#ifndef GXC_PASSES_COLLECTIVES_PAIR_H
+#define GXC_PASSES_COLLECTIVES_PAIR_H
+
+#include "ir/module.h"
+
+/* In `comp`: async-start of `work` on operands, named NAME.start, and its async-done, NAME.done,
+ * which is returned. Attributes and control edges are the caller's to add. */
+Instruction *pair_make(Computation *comp, Computation *work, uint32_t count,
+                       Instruction *const *operands, const char *name);
+
+#endif
