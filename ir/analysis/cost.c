@@ -2,6 +2,7 @@
 #include "ir/analysis/cost.h"
 
 #include "ir/analysis/alias.h"
+#include "ir/analysis/block_scaled.h"
 #include "ir/analysis/collective.h"
 #include "ir/analysis/loop.h"
 #include "ir/analysis/matmul.h"
@@ -96,10 +97,22 @@ static double product_peak(const CostModel *c, const Instruction *inst)
     return (t == DT_F64 ? 0.5 : 1) * plain * OF_LIBRARY;
 }
 
+/* cuBLASLt's product of [b,M,K] and [b,N,K] in blocks: tensor cores take twice as many bytes, four
+ * times as many half bytes, as they take 16-bit numbers. */
+static double block_scaled(const CostModel *c, const Instruction *inst)
+{
+    const Shape *lhs = inst->operands[0]->shape;
+    double tensor = c->device->tensor_teraflops * 1e12 * OF_LIBRARY;
+    double k = (double)lhs->dims[lhs->rank - 1];
+    return 2 * elements(inst->shape) * k / (tensor * 16 / dtype_info[lhs->dtype].bits);
+}
+
 /* Seconds of arithmetic in one operation, without its memory. */
 static double arithmetic(const CostModel *c, const Instruction *inst)
 {
     double work = elements(inst->shape);
+    if (block_op(inst) == BLOCK_MATMUL)
+        return block_scaled(c, inst);
     if (is_product(inst->op))
         return 2 * work * contracted(inst) / product_peak(c, inst);
     if (inst->op == OP_REDUCE || inst->op == OP_SORT || inst->op == OP_TOPK)
