@@ -90,7 +90,8 @@ Instruction *sized_masked(Statics *st, const Sized *x, const Ints *dims,
 
 static Instruction *zero_of(Statics *st, const Shape *s)
 {
-    return rw_splat(&st->r, shape_scalar(st->r.m->intern, s->dtype), 0);
+    const Shape *scalar = shape_scalar(st->r.m->intern, s->dtype);
+    return rw_constant(&st->r, literal_create(st->r.m->arena, scalar));
 }
 
 static const Shape *bounds(Statics *st, const Instruction *inst)

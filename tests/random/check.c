@@ -11,6 +11,7 @@
 #include "ir/eval/eval.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "passes/dynamic/dynamic.h"
 #include "passes/pipeline.h"
 #include "passes/settings.h"
 #include "runtime/gxrt.h"
@@ -21,6 +22,8 @@ const char *const verdict_names[VERDICT_COUNT] = {
 
 const char *library_folder;
 
+enum { MOST_DEVICES = 8 };
+
 typedef struct Check {
     Arena *arena;
     const char *text;
@@ -28,9 +31,10 @@ typedef struct Check {
     int level;
     char *message;
     size_t size;
-    Module *module;       /* as parsed */
-    EvalDevice reference; /* arguments and the evaluator's result */
-    Verdict verdict;      /* of the pass that runs */
+    Module *module; /* as parsed, with the interface that the program will have */
+    EvalDevice reference[MOST_DEVICES]; /* arguments and the evaluator's results */
+    uint32_t devices;
+    Verdict verdict; /* of the pass that runs */
 } Check;
 
 static Verdict found(Check *c, Verdict v, const char *what, const char *detail)
@@ -46,6 +50,9 @@ static Module *parse(Check *c, const char *text, Verdict otherwise, const char *
     Arena *scratch = arena_create();
     if (m != NULL && !module_verify(m, LEVEL_WELL_FORMED, scratch))
         m = NULL;
+    PassContext cx = {.scratch = scratch};
+    if (m != NULL)
+        pass_dynamic_interface(m, &cx);
     arena_destroy(scratch);
     if (m == NULL)
         c->verdict = d->unsupported_count == d->error_count
@@ -119,29 +126,45 @@ static void fill_small(DType t, char *to, Random *r)
         number_set_double(t, to, info->special == SPECIAL_E8M0 ? 1 + (x < 0) : x);
 }
 
+/* The devices of a program get different arguments, but for single values, which may decide where
+ * it goes. */
+static const Literal *make_argument(Check *c, const Instruction *inst, uint32_t device)
+{
+    Literal *l = literal_create(c->arena, inst->shape);
+    Random r = {c->data + (l->count > 1 ? device * UINT64_C(7919) : 0)};
+    for (const char *s = inst->name; *s != '\0'; s++)
+        r.state = r.state * 31 + (unsigned char)*s;
+    size_t size = dtype_info[inst->shape->dtype].storage;
+    for (int64_t i = 0; shape_is_array(inst->shape) && i < l->count; i++) {
+        char *to = (char *)l->data + (size_t)i * size;
+        if (inst->name[0] == 's')
+            fill_special(inst->shape->dtype, to, &r);
+        else
+            fill_small(inst->shape->dtype, to, &r);
+    }
+    return l;
+}
+
 static void make_arguments(Check *c)
 {
     const Computation *e = c->module->entry;
-    const Literal **arguments =
-        ARENA_ARRAY(c->arena, const Literal *, e->parameter_count + 1u);
-    for (uint32_t p = 0; p < e->parameter_count; p++) {
-        const Instruction *inst = e->parameters[p];
-        Literal *l = literal_create(c->arena, inst->shape);
-        Random r = {c->data};
-        for (const char *s = inst->name; *s != '\0'; s++)
-            r.state = r.state * 31 + (unsigned char)*s;
-        size_t size = dtype_info[inst->shape->dtype].storage;
-        for (int64_t i = 0; shape_is_array(inst->shape) && i < l->count; i++) {
-            char *to = (char *)l->data + (size_t)i * size;
-            if (inst->name[0] == 's')
-                fill_special(inst->shape->dtype, to, &r);
-            else
-                fill_small(inst->shape->dtype, to, &r);
-        }
-        arguments[p] = l;
+    for (uint32_t d = 0; d < c->devices; d++) {
+        const Literal **arguments =
+            ARENA_ARRAY(c->arena, const Literal *, e->parameter_count + 1u);
+        for (uint32_t p = 0; p < e->parameter_count; p++)
+            arguments[p] = make_argument(c, e->parameters[p], d);
+        c->reference[d].argument_count = e->parameter_count;
+        c->reference[d].arguments = arguments;
     }
-    c->reference.argument_count = e->parameter_count;
-    c->reference.arguments = arguments;
+}
+
+static EvalStatus evaluate(const Check *c, const Module *m, EvalDevice *out, Arena *a,
+                           const char **error)
+{
+    EvalOptions limits = {.step_limit = 1000000};
+    for (uint32_t d = 0; d < c->devices; d++)
+        out[d] = c->reference[d];
+    return module_evaluate(m, &limits, c->devices, out, a, error);
 }
 
 /* -- comparing -------------------------------------------------------------------------------- */
@@ -209,13 +232,15 @@ static bool check_forms(Check *c)
     for (int i = 0; i < 3; i++) {
         const char *once = module_print(c->arena, c->module, forms[i], NULL);
         Module *m = parse(c, once, VERDICT_FORM, names[i]);
-        EvalDevice device = c->reference;
+        EvalDevice got[MOST_DEVICES];
         if (m == NULL ||
             (forms[i] == PRINT_DEFAULT &&
              !same_text(c, names[i], once, module_print(c->arena, m, forms[i], NULL))))
             return false;
-        if (module_evaluate(m, NULL, 1, &device, c->arena, &error) != EVAL_OK ||
-            !literal_equal(device.result, c->reference.result)) {
+        bool same = evaluate(c, m, got, c->arena, &error) == EVAL_OK;
+        for (uint32_t d = 0; d < c->devices && same; d++)
+            same = literal_equal(got[d].result, c->reference[d].result);
+        if (!same) {
             c->verdict = found(c, VERDICT_FORM, names[i], "computes something else");
             return false;
         }
@@ -233,16 +258,20 @@ static void after_pass(void *user, unsigned number, const char *pass, bool chang
     if (!changed || c->verdict != VERDICT_GOOD)
         return;
     Arena *a = arena_scratch();
-    EvalDevice device = c->reference;
+    EvalDevice got[MOST_DEVICES];
     const char *error = "";
     char what[256];
     char name[300];
-    EvalStatus st = module_evaluate(m, NULL, 1, &device, a, &error);
+    EvalStatus st = evaluate(c, m, got, a, &error);
     snprintf(name, sizeof name, "after %s: ", pass);
     if (st != EVAL_OK)
         c->verdict = found(c, VERDICT_PASS, name, error);
-    else if (!close(device.result, c->reference.result, what, sizeof what))
-        c->verdict = found(c, VERDICT_PASS, name, what);
+    for (uint32_t d = 0; d < c->devices && st == EVAL_OK; d++) {
+        if (!close(got[d].result, c->reference[d].result, what, sizeof what)) {
+            c->verdict = found(c, VERDICT_PASS, name, what);
+            break;
+        }
+    }
     arena_destroy(a);
 }
 
@@ -259,7 +288,8 @@ static bool check_passes(Check *c)
                       .target = &target,
                       .settings = &settings,
                       .opt_level = c->level};
-    PipelineOptions o = {.verify_each = true, .lint = true, .after = after_pass, .user = c};
+    PipelineOptions o = {
+        .verify_each = true, .lint = true, .after = after_pass, .user = c};
     c->verdict = VERDICT_GOOD;
     bool ok = pipeline_run(m, &cx, &o);
     if (!ok && c->verdict == VERDICT_GOOD) {
@@ -312,34 +342,40 @@ static void transfer(const gxrt_value_info *v, Literal *l, char *buffer, bool to
     free(dense);
 }
 
+/* What one device works with. */
+typedef struct Local {
+    gxrt_buffer arguments[256], results[16];
+    bool donated[16]; /* the result is in an argument's buffer */
+} Local;
+
 typedef struct Running {
     gxrt_program *program;
     gxrt_session *session;
-    gxrt_buffer arguments[256], results[16];
-    bool donated[16]; /* the result is in an argument's buffer */
-    size_t argument_count, result_count;
+    Local *local; /* by device */
+    size_t devices, argument_count, result_count;
 } Running;
 
-static gxrt_status give_argument(Running *r, const gxrt_value_info *v, size_t i,
+static gxrt_status give_argument(Running *r, size_t d, const gxrt_value_info *v, size_t i,
                                  Literal *l)
 {
-    gxrt_buffer *b = &r->arguments[i];
+    gxrt_buffer *b = &r->local[d].arguments[i];
     *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = v->bytes};
-    gxrt_status st = gxrt_allocate(r->session, 0, v->bytes, &b->data);
+    gxrt_status st = gxrt_allocate(r->session, d, v->bytes, &b->data);
     if (st != GXRT_OK)
         return st;
     char *packed = calloc(v->bytes + 1, 1);
     transfer(v, l, packed, true);
-    st = gxrt_copy_to_device(r->session, 0, b->data, packed, v->bytes);
+    st = gxrt_copy_to_device(r->session, d, b->data, packed, v->bytes);
     free(packed);
     return st;
 }
 
-static gxrt_status take_result(Running *r, const gxrt_value_info *v, size_t i, Literal *l)
+static gxrt_status take_result(Running *r, size_t d, const gxrt_value_info *v, size_t i,
+                               Literal *l)
 {
     char *packed = calloc(v->bytes + 1, 1);
     gxrt_status st =
-        gxrt_copy_to_host(r->session, 0, packed, r->results[i].data, v->bytes);
+        gxrt_copy_to_host(r->session, d, packed, r->local[d].results[i].data, v->bytes);
     if (st == GXRT_OK)
         transfer(v, l, packed, false);
     free(packed);
@@ -351,75 +387,97 @@ static Literal *leaf_of(Literal *l, size_t i)
     return shape_is_tuple(l->shape) ? l->elements[i] : l;
 }
 
-static gxrt_status run(Check *c, Running *r, Literal *result)
+static gxrt_status make_buffers(Check *c, Running *r, size_t d)
 {
     gxrt_value_info v = {.struct_size = sizeof v};
     gxrt_status st = GXRT_OK;
+    Local *own = &r->local[d];
     for (size_t i = 0; i < r->argument_count && st == GXRT_OK; i++) {
         gxrt_program_get_argument(r->program, i, &v);
-        Literal *l = literal_copy(c->arena, c->reference.arguments[i]);
-        st = give_argument(r, &v, i, l);
+        Literal *l = literal_copy(c->arena, c->reference[d].arguments[i]);
+        st = give_argument(r, d, &v, i, l);
     }
     for (size_t i = 0; i < r->result_count && st == GXRT_OK; i++) {
         gxrt_program_get_result(r->program, i, &v);
-        r->results[i] =
-            (gxrt_buffer){.struct_size = sizeof r->results[i], .bytes = v.bytes};
+        own->results[i] =
+            (gxrt_buffer){.struct_size = sizeof own->results[i], .bytes = v.bytes};
         if (v.alias >= 0 && (v.must_alias || c->data % 2 == 0)) { /* donated */
-            r->results[i] = r->arguments[v.alias];
-            r->donated[i] = true;
+            own->results[i] = own->arguments[v.alias];
+            own->donated[i] = true;
             continue;
         }
-        st = gxrt_allocate(r->session, 0, v.bytes, &r->results[i].data);
+        st = gxrt_allocate(r->session, d, v.bytes, &own->results[i].data);
     }
-    gxrt_run job = {.struct_size = sizeof job,
-                    .arguments = r->arguments,
-                    .argument_count = r->argument_count,
-                    .results = r->results,
-                    .result_count = r->result_count};
-    st = st == GXRT_OK ? gxrt_execute(r->session, 1, &job) : st;
-    st = st == GXRT_OK ? gxrt_synchronize(r->session, 0) : st;
-    for (size_t i = 0; i < r->result_count && st == GXRT_OK; i++) {
-        gxrt_program_get_result(r->program, i, &v);
-        st = take_result(r, &v, i, leaf_of(result, i));
+    return st;
+}
+
+static gxrt_status run(Check *c, Running *r, Literal **results)
+{
+    gxrt_value_info v = {.struct_size = sizeof v};
+    gxrt_run jobs[MOST_DEVICES];
+    gxrt_status st = GXRT_OK;
+    for (size_t d = 0; d < r->devices && st == GXRT_OK; d++) {
+        st = make_buffers(c, r, d);
+        jobs[d] = (gxrt_run){.struct_size = sizeof jobs[d],
+                             .arguments = r->local[d].arguments,
+                             .argument_count = r->argument_count,
+                             .results = r->local[d].results,
+                             .result_count = r->result_count};
+    }
+    st = st == GXRT_OK ? gxrt_execute(r->session, r->devices, jobs) : st;
+    for (size_t d = 0; d < r->devices && st == GXRT_OK; d++) {
+        st = gxrt_synchronize(r->session, d);
+        for (size_t i = 0; i < r->result_count && st == GXRT_OK; i++) {
+            gxrt_program_get_result(r->program, i, &v);
+            st = take_result(r, d, &v, i, leaf_of(results[d], i));
+        }
     }
     return st;
 }
 
 static void clean(Running *r)
 {
-    for (size_t i = 0; i < r->argument_count && r->session != NULL; i++)
-        gxrt_free(r->session, 0, r->arguments[i].data);
-    for (size_t i = 0; i < r->result_count && r->session != NULL; i++) {
-        if (!r->donated[i])
-            gxrt_free(r->session, 0, r->results[i].data);
+    for (size_t d = 0; d < r->devices && r->session != NULL; d++) {
+        Local *own = &r->local[d];
+        for (size_t i = 0; i < r->argument_count; i++)
+            gxrt_free(r->session, d, own->arguments[i].data);
+        for (size_t i = 0; i < r->result_count; i++) {
+            if (!own->donated[i])
+                gxrt_free(r->session, d, own->results[i].data);
+        }
     }
     gxrt_session_destroy(r->session);
     gxrt_program_destroy(r->program);
+    free(r->local);
 }
 
 static Verdict run_artefact(Check *c, const void *bytes, size_t size)
 {
-    Running r = {0};
+    Running r = {.devices = c->devices, .local = calloc(c->devices, sizeof *r.local)};
     gxrt_session_options so = {.struct_size = sizeof so,
                                .device = "emu",
                                .library_path = library_folder,
-                               .exact_emulated_devices = 1};
+                               .exact_emulated_devices = (int)c->devices};
     gxrt_program_info info = {.struct_size = sizeof info};
     gxrt_status st = gxrt_program_open_memory(bytes, size, &r.program);
     st = st == GXRT_OK ? gxrt_session_create(r.program, &so, &r.session) : st;
     st = st == GXRT_OK ? gxrt_program_get_info(r.program, &info) : st;
-    Literal *result = literal_copy(c->arena, c->reference.result);
+    Literal *results[MOST_DEVICES];
+    for (uint32_t d = 0; d < c->devices; d++)
+        results[d] = literal_copy(c->arena, c->reference[d].result);
     Verdict v = VERDICT_GOOD;
     char what[256];
     if (st == GXRT_OK && info.argument_count <= 256 && info.result_count <= 16) {
         r.argument_count = info.argument_count;
         r.result_count = info.result_count;
-        st = run(c, &r, result);
+        st = run(c, &r, results);
     }
     if (st != GXRT_OK)
         v = found(c, VERDICT_RUN, "", gxrt_last_error());
-    else if (!close(result, c->reference.result, what, sizeof what))
-        v = found(c, VERDICT_DIFFERENT, "", what);
+    for (uint32_t d = 0; d < c->devices && v == VERDICT_GOOD; d++) {
+        if (!close(results[d], c->reference[d].result, what, sizeof what))
+            v = found(c, VERDICT_DIFFERENT, "", what);
+    }
     clean(&r);
     return v;
 }
@@ -456,10 +514,12 @@ static Verdict check(Check *c)
     c->module = parse(c, c->text, VERDICT_INVALID, "");
     if (c->module == NULL)
         return c->verdict;
+    int64_t devices = eval_device_count(c->module, NULL);
+    if (devices < 1 || devices > MOST_DEVICES)
+        return found(c, VERDICT_INVALID, "", "too many devices");
+    c->devices = (uint32_t)devices;
     make_arguments(c);
-    EvalOptions limits = {.step_limit = 1000000};
-    EvalStatus st =
-        module_evaluate(c->module, &limits, 1, &c->reference, c->arena, &error);
+    EvalStatus st = evaluate(c, c->module, c->reference, c->arena, &error);
     if (st != EVAL_OK)
         return found(c, st == EVAL_UNSUPPORTED ? VERDICT_UNSUPPORTED : VERDICT_INVALID,
                      "evaluator: ", error);

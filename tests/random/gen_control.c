@@ -98,6 +98,12 @@ static const struct {
     {gen_while, 3, false, true},         {gen_conditional, 3, false, true},
     {gen_call, 2, false, true},          {gen_map, 1, false, false},
     {gen_tuple, 2, false, false},        {gen_fusion, 2, false, true},
+    {gen_collective, 6, false, false},   {gen_device_id, 1, false, false},
+    {gen_async, 2, false, false},        {gen_dynamic, 2, false, false},
+    {gen_scan, 1, false, true},          {gen_ragged_dot, 1, false, false},
+    {gen_scaled_dot, 1, false, false},   {gen_sort_many, 1, false, false},
+    {gen_rng, 1, false, false},          {gen_rounding, 2, true, false},
+    {gen_wrapped, 1, false, false},      {gen_norm_others, 1, false, true},
 };
 
 enum { OPERATIONS = sizeof operations / sizeof *operations };
@@ -487,6 +493,13 @@ char *generate(uint64_t seed)
     random_bits(&shared.random);
     shared.has_special = random_chance(&shared.random, 35);
     shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
+    shared.replicas = shared.partitions = 1;
+    if (random_chance(&shared.random, 15)) { /* several devices */
+        static const int grids[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}};
+        int which = (int)random_below(&shared.random, 5);
+        shared.replicas = grids[which][0];
+        shared.partitions = grids[which][1];
+    }
     shared.head = open_memstream(&text, &size);
     Gen *g = calloc(1, sizeof *g);
     g->shared = &shared;
@@ -499,9 +512,14 @@ char *generate(uint64_t seed)
     fclose(shared.head);
     char *all = malloc(size + sizeof shared.aliases + 200);
     bool aliased = shared.aliases[0] != '\0';
-    sprintf(all, "HloModule random_%llu%s%s%s\n\n%s", (unsigned long long)seed,
-            aliased ? ", input_output_alias={ " : "", shared.aliases, aliased ? " }" : "",
-            text);
+    int at = sprintf(all, "HloModule random_%llu%s%s%s", (unsigned long long)seed,
+                     aliased ? ", input_output_alias={ " : "", shared.aliases,
+                     aliased ? " }" : "");
+    if (shared.replicas > 1)
+        at += sprintf(all + at, ", replica_count=%d", shared.replicas);
+    if (shared.partitions > 1)
+        at += sprintf(all + at, ", num_partitions=%d", shared.partitions);
+    sprintf(all + at, "\n\n%s", text);
     free(text);
     return all;
 }

@@ -48,7 +48,7 @@ static const char *choose_reduction(Gen *g, const Value *a, Value **init)
 }
 
 /* Facts of a value that combines up to n elements of a. False: its answer is not sure. */
-static bool can_reduce(const Value *a, const char *op)
+bool can_reduce(const Value *a, const char *op)
 {
     bool sums = strcmp(op, "add") == 0;
     if (!is_arithmetic(a->type) || (sums && (a->special || !may_round(a))))
@@ -60,7 +60,7 @@ static bool can_reduce(const Value *a, const char *op)
            dtype_info[number_component(a->type)].mantissa_bits > 20;
 }
 
-static void reduced(Value *v, const Value *a, const char *op, int64_t n)
+void reduced(Value *v, const Value *a, const char *op, int64_t n)
 {
     moved(v, a, NULL);
     v->pure = is_int(v->type) || v->type == DT_PRED;

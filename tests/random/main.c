@@ -3,6 +3,7 @@
  *
  *     random [-n COUNT] [-s FIRST_SEED] [-j JOBS] [-t SECONDS] [-o FOLDER] [-R]
  *     random -p SEED            prints the module of a seed
+ *     random -l [-n COUNT]      lists the opcodes that no module of these seeds has
  *     random -c FILE [-d DATA] [-O LEVEL] [-r]   checks a module; -r: shrinks it
  *
  * Exit: 0 nothing found, 1 found something, 2 usage. */
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/op.h"
 #include "tests/random/random.h"
 
 typedef struct Options {
@@ -29,7 +31,7 @@ typedef struct Options {
     const char *file;
     uint64_t data;
     int level;
-    bool shrink;
+    bool shrink, list;
 } Options;
 
 /* What workers and parent share. */
@@ -240,6 +242,29 @@ static char *read_text(const char *path)
     return text;
 }
 
+/* Which opcodes of the table the generator never makes. */
+static int list_missing(const Options *o)
+{
+    bool has[OP_COUNT] = {false};
+    uint64_t count = o->count < 1000000 ? o->count : 2000;
+    for (uint64_t seed = o->first; seed < o->first + count; seed++) {
+        char *text = generate(seed);
+        for (int op = 0; op < OP_COUNT; op++) {
+            char call[64];
+            snprintf(call, sizeof call, " %s(", op_info[op].name);
+            has[op] = has[op] || strstr(text, call) != NULL;
+        }
+        free(text);
+    }
+    int missing = 0;
+    for (int op = 0; op < OP_COUNT; op++) {
+        if (!has[op])
+            printf("%s\n", op_info[op].name);
+        missing += !has[op];
+    }
+    return missing != 0;
+}
+
 static int check_file(const Options *o)
 {
     char message[2000];
@@ -259,7 +284,7 @@ int main(int argc, char **argv)
 {
     Options o = {.first = 1, .count = 1000000000, .jobs = 1, .folder = ".", .level = 1};
     int option;
-    while ((option = getopt(argc, argv, "n:s:j:t:o:Rp:c:d:O:r")) != -1) {
+    while ((option = getopt(argc, argv, "n:s:j:t:o:Rp:c:d:O:rl")) != -1) {
         switch (option) {
         case 'n':
             o.count = strtoull(optarg, NULL, 10);
@@ -294,6 +319,9 @@ int main(int argc, char **argv)
         case 'r':
             o.shrink = true;
             break;
+        case 'l':
+            o.list = true;
+            break;
         default:
             return 2;
         }
@@ -306,5 +334,5 @@ int main(int argc, char **argv)
              slash != NULL ? argv[0] : ".");
     library_folder = folder;
     setenv("GXEMU_SHADOW", "1", 0);
-    return o.file != NULL ? check_file(&o) : run_all(&o);
+    return o.list ? list_missing(&o) : o.file != NULL ? check_file(&o) : run_all(&o);
 }

@@ -34,6 +34,8 @@ typedef struct Shared {
     bool has_special;
     char aliases[512];     /* of results with parameters, as in the header */
     int64_t most_elements; /* of an array; most modules are small */
+    int replicas, partitions;
+    int channels; /* used so far */
 } Shared;
 
 /* One computation in the making. */
@@ -100,6 +102,13 @@ GenFn gen_broadcast, gen_reshape, gen_transpose, gen_slice, gen_pad, gen_concate
     gen_fresh;
 GenFn gen_reduce, gen_reduce_pair, gen_reduce_window, gen_select_and_scatter, gen_dot,
     gen_convolution, gen_sort, gen_topk, gen_fft, gen_cholesky, gen_norm, gen_random_bits;
+/* May an operation of a reduction - "add", "maximum" - read a, and what its result is of n of them. */
+bool can_reduce(const Value *a, const char *op);
+void reduced(Value *v, const Value *a, const char *op, int64_t n);
+GenFn gen_collective, gen_device_id, gen_async;
+GenFn gen_dynamic;
+GenFn gen_scan, gen_ragged_dot, gen_scaled_dot, gen_sort_many, gen_rng, gen_rounding,
+    gen_wrapped, gen_norm_others;
 GenFn gen_while, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
 
 #endif

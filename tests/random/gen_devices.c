@@ -1,0 +1,281 @@
+/* Random collectives and asynchronous pairs. Collectives stand in the entry only: control flow may
+ * differ from device to device. */
+#include <string.h>
+
+#include "tests/random/value.h"
+
+/* Who talks to whom: groups of equal size, and what has to be said of them. */
+typedef struct Groups {
+    char text[160]; /* ", replica_groups=..., channel_id=..." */
+    int size;
+    int ids;      /* how many there are: replicas, partitions or all devices */
+    bool flat;    /* ids count all devices */
+    bool channel; /* ids are partitions, or flat */
+} Groups;
+
+static void print_groups(Gen *g, Groups *x)
+{
+    int order[8];
+    for (int i = 0; i < x->ids; i++) {
+        int at = (int)below(g, i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    int at = 0;
+    if (chance(g, 30) && x->size == x->ids && !x->flat) {
+        snprintf(x->text, sizeof x->text, ", replica_groups={}");
+        return;
+    }
+    if (chance(g, 30)) { /* iota */
+        bool turned = x->size != x->ids && chance(g, 50);
+        at = snprintf(x->text, sizeof x->text, ", replica_groups=[%d,%d]<=[%d",
+                      x->ids / x->size, x->size, turned ? x->size : x->ids);
+        snprintf(x->text + at, sizeof x->text - (size_t)at, turned ? ",%d]T(1,0)" : "]",
+                 x->ids / x->size);
+        return;
+    }
+    at = snprintf(x->text, sizeof x->text, ", replica_groups={");
+    for (int i = 0; i < x->ids; i++)
+        at += snprintf(x->text + at, sizeof x->text - (size_t)at, "%s%d%s",
+                       i % x->size == 0 ? (i ? ",{" : "{") : ",", order[i],
+                       i % x->size == x->size - 1 ? "}" : "");
+    snprintf(x->text + at, sizeof x->text - (size_t)at, "}");
+}
+
+/* may_be_flat: the operation knows use_global_device_ids. */
+static bool choose_groups(Gen *g, bool may_be_flat, Groups *x)
+{
+    Shared *s = g->shared;
+    *x = (Groups){.ids = 1};
+    if (s->replicas * s->partitions == 1)
+        return false;
+    x->flat = may_be_flat && chance(g, 50);
+    x->channel = x->flat || s->replicas == 1 ||
+                 (!may_be_flat && s->partitions > 1 && chance(g, 50));
+    if (may_be_flat && x->channel && !x->flat)
+        x->flat = true; /* without the flag a channel means both at once */
+    x->ids = x->flat      ? s->replicas * s->partitions
+             : x->channel ? s->partitions
+                          : s->replicas;
+    if (x->ids == 1)
+        return false;
+    x->size = x->ids == 4 && chance(g, 50) ? 2 : x->ids;
+    print_groups(g, x);
+    size_t at = strlen(x->text);
+    if (x->channel)
+        snprintf(x->text + at, sizeof x->text - at, ", channel_id=%d%s", ++s->channels,
+                 x->flat ? ", use_global_device_ids=true" : "");
+    return true;
+}
+
+/* "add.2 = shape op(x), attributes", or the pair of start and done; `pair` is the start's shape. */
+static Value *emit_collective(Gen *g, const Value *a, const int64_t *dims, const char *op,
+                              const char *attributes, bool may_pair)
+{
+    char in[128];
+    char out[128];
+    Value like = *a;
+    memcpy(like.dims, dims, sizeof like.dims);
+    shape_of(a, in);
+    shape_of(&like, out);
+    if (!may_pair || chance(g, 60))
+        return emit(g, a->type, a->rank, dims, "%s(%s)%s", op, a->name, attributes);
+    int id = g->shared->next_id++;
+    bool native = strcmp(op, "all-gather") == 0 || strcmp(op, "collective-permute") == 0;
+    if (strcmp(op, "all-reduce") == 0)
+        say(g, "  t%d = %s %s-start(%s)%s\n", id, out, op, a->name, attributes);
+    else if (native)
+        say(g, "  t%d = (%s, %s) %s-start(%s)%s\n", id, in, out, op, a->name, attributes);
+    else
+        say(g, "  t%d = ((%s), %s) %s-start(%s)%s\n", id, in, out, op, a->name,
+            attributes);
+    return emit(g, a->type, a->rank, dims, "%s-done(t%d)", op, id);
+}
+
+static void all_reduce(Gen *g, Value *a)
+{
+    static const char *const ops[] = {"add", "add", "maximum", "minimum"};
+    const char *op = a->type == DT_PRED ? "or" : ops[below(g, 4)];
+    Groups x;
+    char text[320];
+    if (!can_reduce(a, op) || is_complex(a->type) || !choose_groups(g, true, &x))
+        return;
+    bool scatter = a->rank > 0 && chance(g, 40);
+    int d = scatter ? (int)below(g, a->rank) : 0;
+    int64_t dims[MAX_RANK];
+    memcpy(dims, a->dims, sizeof dims);
+    scatter = scatter && a->dims[d] % x.size == 0;
+    if (scatter)
+        dims[d] /= x.size;
+    int at =
+        snprintf(text, sizeof text, "%s, to_apply=%s", x.text, reducer(g, a->type, op));
+    if (scatter)
+        snprintf(text + at, sizeof text - (size_t)at, ", dimensions={%d}", d);
+    Value *v = emit_collective(g, a, dims, scatter ? "reduce-scatter" : "all-reduce",
+                               text, true);
+    reduced(v, a, op, x.size);
+}
+
+static void move(Gen *g, Value *a)
+{
+    Groups x;
+    char text[320];
+    int64_t dims[MAX_RANK];
+    memcpy(dims, a->dims, sizeof dims);
+    int d = a->rank > 0 ? (int)below(g, a->rank) : 0;
+    int kind = (int)below(g, 4);
+    Value *v = NULL;
+    if (kind == 0 && a->rank > 0 && choose_groups(g, true, &x)) {
+        dims[d] *= x.size;
+        snprintf(text, sizeof text, "%s, dimensions={%d}", x.text, d);
+        v = emit_collective(g, a, dims, "all-gather", text, true);
+    } else if (kind == 1 && a->rank > 0 && choose_groups(g, false, &x) &&
+               a->dims[d] % x.size == 0) {
+        snprintf(text, sizeof text, "%s, dimensions={%d}", x.text, d);
+        v = emit_collective(g, a, dims, "all-to-all", text, true);
+    } else if (kind == 2 && choose_groups(g, false, &x)) {
+        v = emit_collective(g, a, dims, "collective-broadcast", x.text, false);
+    } else if (kind == 3 && choose_groups(g, false, &x)) {
+        int shift = 1 + (int)below(g, x.ids - 1), at = 0;
+        int count = chance(g, 60) ? x.ids : (int)below(g, x.ids + 1);
+        at = snprintf(text, sizeof text, ", source_target_pairs={");
+        for (int i = 0; i < count; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s{%d,%d}", i ? "," : "",
+                           i, (i + shift) % x.ids);
+        at += snprintf(text + at, sizeof text - (size_t)at, "}");
+        if (x.channel)
+            snprintf(text + at, sizeof text - (size_t)at, ", channel_id=%d",
+                     g->shared->channels);
+        v = emit_collective(g, a, dims, "collective-permute", text, true);
+    }
+    if (v == NULL)
+        return;
+    moved(v, a, NULL);
+    v->pure = v->pure && kind != 3;
+}
+
+/* Rows of each device to places of their own on every other. */
+static void ragged(Gen *g, Value *a)
+{
+    int n = g->shared->replicas;
+    if (g->shared->partitions > 1 || a->rank == 0 || a->dims[0] < n)
+        return;
+    int64_t each = a->dims[0] / n, sent = 1 + below(g, each), count = n;
+    int64_t offsets[4], sizes[4];
+    char text[2][128], groups[32] = "";
+    for (int i = 0; i < n; i++) {
+        offsets[i] = i * each;
+        sizes[i] = sent;
+        snprintf(groups + strlen(groups), sizeof groups - strlen(groups), "%s%d",
+                 i ? "," : "", i);
+    }
+    Value *out = same_shape(g, a, a->type);
+    Value *from = emit(g, DT_S32, 1, &count, "constant({%s})", list(offsets, n, text[0]));
+    Value *size = emit(g, DT_S32, 1, &count, "constant({%s})", list(sizes, n, text[1]));
+    Value *id = emit(g, DT_U32, 0, NULL, "replica-id()");
+    Value *own = emit(g, DT_S32, 0, NULL, "convert(%s)", id->name);
+    Value *step = constant_scalar(g, DT_S32, (double)each);
+    Value *place = emit(g, DT_S32, 0, NULL, "multiply(%s, %s)", own->name, step->name);
+    Value *to = emit(g, DT_S32, 1, &count, "broadcast(%s), dimensions={}", place->name);
+    Value *v =
+        emit(g, a->type, a->rank, a->dims,
+             "ragged-all-to-all(%s, %s, %s, %s, %s, %s), replica_groups={{%s}}", a->name,
+             out->name, from->name, size->name, to->name, size->name, groups);
+    moved(v, a, out);
+}
+
+/* To the next device, if it is not the last; the others have zeros. */
+static void send(Gen *g, Value *a)
+{
+    int n = g->shared->replicas * g->shared->partitions, at = 0;
+    if (g->shared->replicas > 1 && g->shared->partitions > 1)
+        return;
+    char shape[128], pairs[64] = "";
+    for (int i = 0; i + 1 < n; i++)
+        at += snprintf(pairs + at, sizeof pairs - (size_t)at, "%s{%d,%d}", i ? "," : "",
+                       i, i + 1);
+    int id = g->shared->next_id++, channel = ++g->shared->channels;
+    shape_of(a, shape);
+    say(g, "  t%d = token[] after-all()\n", id);
+    say(g,
+        "  t%dr = (%s, u32[], token[]) recv(t%d), channel_id=%d, "
+        "frontend_attributes={_xla_send_recv_source_target_pairs=\"{%s}\"}\n",
+        id, shape, id, channel, pairs);
+    say(g,
+        "  t%ds = (%s, u32[], token[]) send(%s, t%d), channel_id=%d, "
+        "frontend_attributes={_xla_send_recv_source_target_pairs=\"{%s}\"}, "
+        "control-predecessors={t%dr}\n",
+        id, shape, a->name, id, channel, pairs, id);
+    say(g, "  t%dd = (%s, token[]) recv-done(t%dr), channel_id=%d\n", id, shape, id,
+        channel);
+    say(g,
+        "  t%de = token[] send-done(t%ds), channel_id=%d, control-predecessors={t%dd}\n",
+        id, id, channel, id);
+    Value *v = emit(g, a->type, a->rank, a->dims, "get-tuple-element(t%dd), index=0", id);
+    moved(v, a, NULL);
+    v->pure = false;
+}
+
+void gen_collective(Gen *g)
+{
+    Value *a;
+    if (!g->entry || g->shared->replicas * g->shared->partitions == 1)
+        return;
+    a = pick(g);
+    if (elements_of(a) * 4 > g->shared->most_elements)
+        return;
+    static void (*const kinds[])(Gen *, Value *) = {
+        all_reduce, all_reduce, all_reduce, move, move, move, ragged, send};
+    kinds[below(g, 8)](g, a);
+}
+
+void gen_device_id(Gen *g)
+{
+    if (g->entry && g->shared->replicas * g->shared->partitions > 1)
+        emit(g, DT_U32, 0, NULL, chance(g, 50) ? "partition-id()" : "replica-id()");
+}
+
+/* Pairs of other operations, which run beside the program or at once. */
+void gen_async(Gen *g)
+{
+    if (!g->entry)
+        return;
+    Value *a = pick(g);
+    char shape[128];
+    shape_of(a, shape);
+    int id = g->shared->next_id++;
+    Value *v;
+    if (a->layout[0] == '\0' && chance(g, 40)) {
+        say(g, "  t%d = (%s, %s, u32[]) copy-start(%s)\n", id, shape, shape, a->name);
+        v = emit(g, a->type, a->rank, a->dims, "copy-done(t%d)", id);
+        moved(v, a, NULL);
+        return;
+    }
+    if (chance(g, 40)) {
+        int64_t all[MAX_RANK];
+        for (int i = 0; i < a->rank; i++)
+            all[i] = i;
+        char dims[128];
+        say(g, "  t%d = ((%s), %s) transpose-start(%s), dimensions={%s}\n", id, shape,
+            shape, a->name, list(all, a->rank, dims));
+        v = emit(g, a->type, a->rank, a->dims, "transpose-done(t%d)", id);
+        moved(v, a, NULL);
+        return;
+    }
+    Value *b = same_shape(g, a, a->type);
+    if (!is_arithmetic(a->type) || is_complex(a->type))
+        return;
+    fprintf(g->shared->head,
+            "side%d {\n  a = %s parameter(0)\n  b = %s parameter(1)\n"
+            "  ROOT r = %s maximum(a, b)\n}\n",
+            id, shape, shape, shape);
+    bool late = chance(g, 30);
+    say(g, "  t%d = ((%s, %s), %s) async-start(%s, %s), calls=side%d\n", id, shape, shape,
+        shape, a->name, b->name, id);
+    if (late)
+        say(g, "  t%du = ((%s, %s), %s) async-update(t%d)\n", id, shape, shape, shape,
+            id);
+    v = emit(g, a->type, a->rank, a->dims, "async-done(t%d%s)", id, late ? "u" : "");
+    moved(v, a, b);
+    v->pure = !is_float(a->type);
+}
