@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { RUN = 8 }; /* numbers in a row lie in a row: they are taken in order */
+
 typedef struct Entry {
     const char *root; /* interned; NULL: free slot */
     uint64_t number;
@@ -39,7 +41,7 @@ static size_t entry_hash(const char *root, uint64_t number)
 
 static Entry *set_slot(Entry *slots, size_t capacity, const char *root, uint64_t number)
 {
-    size_t at = entry_hash(root, number) & (capacity - 1);
+    size_t at = (entry_hash(root, number / RUN) * RUN + number % RUN) & (capacity - 1);
     while (slots[at].root != NULL &&
            (slots[at].root != root || slots[at].number != number))
         at = (at + 1) & (capacity - 1);
