@@ -155,6 +155,39 @@ def permutes(n):
     return "", [*lines, f"  ROOT r = {F32} add({values[0]}, {values[1]})"]
 
 
+def pipelined(n):
+    """A loop of three steps whose body has n instructions: weights are gathered layer by layer, every
+    eighth layer's sum over devices is stored."""
+    count = max(1, n // 8)
+    stores = max(1, count // 8)
+    row, rows, table = "f32[4,128]{1,0}", "f32[3,4,128]{2,1,0}", "f32[3,1,128]{2,1,0}"
+    tuple_type = f"(s32[], {row}, {table}, " + ", ".join([rows] * stores) + ")"
+    body = [f"body {{\n  t = {tuple_type} parameter(0)", "  i = s32[] get-tuple-element(t), index=0",
+            f"  x = {row} get-tuple-element(t), index=1", f"  w = {table} get-tuple-element(t), index=2",
+            "  one = s32[] constant(1)", "  zero = s32[] constant(0)", "  j = s32[] add(i, one)"]
+    value, stored = "x", []
+    for k in range(count):
+        body += [f"  c.{k} = s32[] constant({k})", f"  v.{k} = s32[] subtract(c.{k}, i)",
+                 f"  d.{k} = f32[1,1,128]{{2,1,0}} dynamic-slice(w, v.{k}, zero, zero), dynamic_slice_sizes={{1,1,128}}",
+                 f"  e.{k} = f32[1,128]{{1,0}} reshape(d.{k})", f"  f.{k} = f32[1,128]{{1,0}} negate(e.{k})",
+                 f"  g.{k} = {row} all-gather(f.{k}), replica_groups={{{{0,1,2,3}}}}, dimensions={{0}}",
+                 f"  h.{k} = {row} {OPS[k % 4]}({value}, g.{k})"]
+        value = f"h.{k}"
+        if k % 8 == 0 and len(stored) < stores:
+            body += [f"  a.{k} = {row} all-reduce({value}), replica_groups={{{{0,1,2,3}}}}, to_apply=add",
+                     f"  l.{k} = f32[1,4,128]{{2,1,0}} reshape(a.{k})",
+                     f"  b.{k} = {rows} get-tuple-element(t), index={3 + len(stored)}",
+                     f"  u.{k} = {rows} dynamic-update-slice(b.{k}, l.{k}, i, zero, zero)"]
+            stored.append(f"u.{k}")
+    body.append(f"  ROOT r = {tuple_type} tuple(j, {value}, w, {', '.join(stored)})\n}}")
+    condition = ["condition {", f"  t = {tuple_type} parameter(0)", "  i = s32[] get-tuple-element(t), index=0",
+                 "  three = s32[] constant(3)", "  ROOT c = pred[] compare(i, three), direction=LT\n}\n"]
+    main = [f"  x = {row} parameter(0)", f"  w = {table} parameter(1)", f"  b = {rows} parameter(2)",
+            "  i = s32[] constant(0)", f"  t = {tuple_type} tuple(i, x, w, {', '.join(['b'] * stores)})",
+            f"  ROOT l = {tuple_type} while(t), condition=condition, body=body"]
+    return ADD + "\n" + "\n".join(body) + "\n\n" + "\n".join(condition), main
+
+
 def calls(n):
     """n / 10 calls of as many computations."""
     count, functions, main = max(1, n // 10), [], [f"  x0 = {F32} parameter(0)"]
@@ -170,12 +203,12 @@ def calls(n):
 
 KINDS = {"chain": chain, "wide": wide, "layers": layers, "calls": calls,
          "collectives": collectives, "gathers": gathers, "loop": loop, "sums": sums,
-         "permutes": permutes}
+         "permutes": permutes, "pipelined": pipelined}
 
 
 def module(kind, n):
     functions, main = KINDS[kind](n)
-    devices = ", replica_count=4" if kind in ("collectives", "gathers", "loop", "sums", "permutes") else ""
+    devices = "" if kind in ("chain", "wide", "layers", "calls") else ", replica_count=4"
     return f"HloModule {kind}{devices}\n\n{functions}\nENTRY main {{\n" + "\n".join(main) + "\n}\n"
 
 
