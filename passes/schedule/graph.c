@@ -121,7 +121,10 @@ static void find_sources(Graph *s)
         size_t leaves = shape_leaf_count(inst->shape);
         bool is_ours =
             alias_defines(inst) && inst->op != OP_PARAMETER && inst->op != OP_CONSTANT;
-        for (size_t leaf = 0; leaf < leaves && is_ours; leaf++)
+        /* the first leaves of a start are its operands */
+        bool starts = op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_COPY_START;
+        size_t first = starts ? async_result_leaf(inst) : 0;
+        for (size_t leaf = first; leaf < leaves && is_ours; leaf++)
             s->bytes[s->place[i] + leaf] = shape_bytes(shape_leaf(inst->shape, leaf));
         for (uint32_t k = 0; k < inst->operand_count && does_something(inst); k++)
             add_sources(s, i, inst->operands[k]);

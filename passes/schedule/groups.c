@@ -89,7 +89,7 @@ typedef struct Groups {
     Computation *comp;
     Arena *scratch;
     bool lenient;
-    bool changed;
+    bool changed, found;
     const char **async; /* ids that asynchronous operations have */
     uint32_t async_count;
     size_t async_capacity;
@@ -162,6 +162,7 @@ static void visit_member(Groups *g, Instruction *inst)
     const char *name = group_name(inst);
     if (name == NULL)
         return;
+    g->found = true;
     bool is_async = op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
     if (!is_well_formed(name)) {
         diag_error(g->module->diag, inst->span,
@@ -385,7 +386,7 @@ bool pass_scheduling_groups(Module *m, PassContext *cx)
                 visit_member(&g, comp->instructions[i]);
         }
     }
-    for (uint32_t c = 0; c < m->computation_count; c++) {
+    for (uint32_t c = 0; c < m->computation_count && g.found; c++) {
         if (m->computations[c] == NULL || !is_program[c])
             continue;
         visit(&g, m->computations[c]);

@@ -486,6 +486,21 @@ static bool take_start_before_kernel(Latency *l, uint32_t *out)
     return true;
 }
 
+/* Bytes that begin to live, backwards, when x is placed; those that nobody reads, too. */
+static int64_t bytes_added(const Latency *l, uint32_t x)
+{
+    const Graph *g = l->g;
+    int64_t n = 0;
+    if (x >= l->count)
+        return 0;
+    for (uint32_t k = 0; k < g->sources[x].count; k++)
+        n += l->is_live[g->sources[x].list[k]] ? 0 : g->bytes[g->sources[x].list[k]];
+    for (size_t leaf = 0; leaf < shape_leaf_count(g->comp->instructions[x]->shape);
+         leaf++)
+        n += l->is_live[g->place[x] + leaf] ? 0 : g->bytes[g->place[x] + leaf];
+    return n + graph_bytes_inside(g, g->comp->instructions[x]);
+}
+
 /* Bytes that live no longer, less those that have to. */
 static int64_t gain(const Latency *l, uint32_t x)
 {
@@ -501,15 +516,15 @@ static int64_t gain(const Latency *l, uint32_t x)
     return n;
 }
 
-/* The start or kernel, of the first ones, that lets most die; false: none does. */
-static bool take_smaller(Latency *l, uint32_t *out)
+/* The start or kernel, of the first ones, that lets most die; false: none has a larger gain than
+ * `most`. */
+static bool take_smaller(Latency *l, int64_t most, uint32_t *out)
 {
     Heap *heaps[] = {&l->starts, &l->early_starts[RESOURCE_COLLECTIVE],
                      &l->early_starts[RESOURCE_COMPUTE], &l->early_starts[RESOURCE_COPY],
                      &l->kernels},
          *best = NULL;
     uint32_t at = 0;
-    int64_t most = 0;
     for (size_t h = 0; h < sizeof heaps / sizeof *heaps; h++) {
         for (uint32_t i = 0; i < heaps[h]->count && i < LOOKED_AT; i++) {
             uint32_t x = heaps[h]->list[i];
@@ -547,8 +562,8 @@ static uint32_t take_next(Latency *l)
     if (l->free.count != 0)
         return heap_take(&l->free, 0);
     bool found = take_any(l, &from, &x);
-    if (found && from != NULL && l->live - gain(l, x) > l->limits->memory &&
-        take_smaller(l, &smaller)) {
+    if (found && from != NULL && l->live + bytes_added(l, x) > l->limits->memory &&
+        take_smaller(l, gain(l, x), &smaller)) {
         heap_put(from, x);
         return smaller;
     }

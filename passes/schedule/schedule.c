@@ -142,17 +142,27 @@ static void take_order(const Graph *g, const uint32_t *order)
 static int64_t hide_latency(Scheduler *s, int64_t most, uint32_t *order)
 {
     const Graph *g = &s->graph;
-    uint32_t *other = ARENA_ARRAY(g->scratch, uint32_t, g->count);
+    LatencyLimits limits = s->limits;
+    int64_t reruns = s->cx->settings->scheduler_memory_reruns, best = INT64_MAX;
+    uint32_t *made = ARENA_ARRAY(g->scratch, uint32_t, g->count);
+    uint32_t *kept = ARENA_ARRAY(g->scratch, uint32_t, g->count);
     LatencyUse use;
-    int64_t hidden = latency_order(g, s->cost, &s->limits, s->use, order, other, &use);
-    if (hidden > s->limits.memory && most < hidden) {
+    for (int64_t i = 0; i <= reruns && best > s->limits.memory; i++) {
+        int64_t n = latency_order(g, s->cost, &limits, s->use, order, made, &use);
+        if (n < best) {
+            best = n;
+            s->use[g->comp->id] = use;
+            memcpy(kept, made, g->count * sizeof *kept);
+        }
+        limits.memory -= limits.memory / 10 + 1;
+    }
+    if (best > s->limits.memory && most < best) {
         s->cx->counts.schedules_out_of_memory++;
         return most;
     }
-    s->use[g->comp->id] = use;
-    memcpy(order, other, g->count * sizeof *order);
+    memcpy(order, kept, g->count * sizeof *order);
     s->cx->counts.schedules_hiding_latency++;
-    return hidden;
+    return best;
 }
 
 static void schedule_computation(Scheduler *s)
