@@ -190,10 +190,13 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
     if (!fits(&s))
         return NULL;
     s.state = shape_tuple(r->m->intern, s.leaf_count, s.leaves);
-    Instruction *loop = make_loop(&s);
     uint32_t given = s.outputs + s.carries;
     Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, given);
-    for (uint32_t k = 0; k < given; k++) {
+    Instruction *loop = s.n > 0 ? make_loop(&s) : NULL;
+    for (uint32_t k = 0; loop == NULL && k < given; k++) /* no step at all */
+        parts[k] = k < s.outputs ? rw_splat(r, result_leaf(&s, k), 0)
+                                 : inst->operands[s.inputs + k - s.outputs];
+    for (uint32_t k = 0; loop != NULL && k < given; k++) {
         parts[k] =
             rw_unary(r, OP_GET_TUPLE_ELEMENT, s.state->elements[1 + s.inputs + k], loop);
         inst_set_int(parts[k], ATTR_INDEX, 1 + s.inputs + k);

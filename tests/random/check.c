@@ -241,7 +241,8 @@ static bool check_forms(Check *c)
         for (uint32_t d = 0; d < c->devices && same; d++)
             same = literal_equal(got[d].result, c->reference[d].result);
         if (!same) {
-            c->verdict = found(c, VERDICT_FORM, names[i], "computes something else");
+            c->verdict = found(c, VERDICT_FORM, names[i],
+                               *error != '\0' ? error : "computes something else");
             return false;
         }
     }

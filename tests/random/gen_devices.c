@@ -206,8 +206,10 @@ static void send(Gen *g, Value *a)
         "frontend_attributes={_xla_send_recv_source_target_pairs=\"{%s}\"}, "
         "control-predecessors={t%dr}\n",
         id, shape, a->name, id, channel, pairs, id);
-    say(g, "  t%dd = (%s, token[]) recv-done(t%dr), channel_id=%d\n", id, shape, id,
-        channel);
+    say(g,
+        "  t%dd = (%s, token[]) recv-done(t%dr), channel_id=%d, "
+        "control-predecessors={t%ds}\n",
+        id, shape, id, channel, id);
     say(g,
         "  t%de = token[] send-done(t%ds), channel_id=%d, control-predecessors={t%dd}\n",
         id, id, channel, id);
