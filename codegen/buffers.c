@@ -4,15 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
 
 #define NESTING_MOST 1000
 
+/* An operand and a result that may be one buffer, if nobody reads the operand afterwards. They
+ * take part at two times, `time` and the one behind it. */
+typedef struct InPlace {
+    uint32_t operand, result, time;
+} InPlace;
+
 typedef struct Walk {
     const AliasSets *aliases;
     Buffers *b;
+    Arena *arena;
     uint32_t time;
     uint32_t depth;
+    InPlace *pairs;
+    size_t pair_count, pair_capacity;
 } Walk;
 
 static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
@@ -41,6 +51,23 @@ static void touch_operands(Walk *w, const Instruction *inst, uint32_t time)
 {
     for (uint32_t i = 0; i < inst->operand_count; i++)
         touch_all(w, inst->operands[i], time);
+}
+
+/* NCCL reduces and sends along into the buffer that it reads. */
+static void walk_in_place(Walk *w, const Instruction *inst)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        touch_operands(w, inst, w->time + k);
+        touch_all(w, inst, w->time + k);
+    }
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        InPlace pair = {alias_set(w->aliases, inst->operands[i], 0),
+                        alias_set(w->aliases, inst, i), w->time};
+        w->pairs = arena_grow(w->arena, w->pairs, &w->pair_capacity, w->pair_count + 1,
+                              sizeof *w->pairs);
+        w->pairs[w->pair_count++] = pair;
+    }
+    w->time += 2;
 }
 
 static void walk(Walk *w, const Computation *comp);
@@ -73,6 +100,8 @@ static void walk(Walk *w, const Computation *comp)
             /* what was started reads and writes until now */
             touch_operands(w, inst, w->time);
             touch_operands(w, inst->operands[0], w->time++);
+        } else if (inst->op == OP_ALL_REDUCE || inst->op == OP_COLLECTIVE_BROADCAST) {
+            walk_in_place(w, inst);
         } else if (alias_defines(inst)) {
             touch_operands(w, inst, w->time);
             touch_all(w, inst, w->time++);
@@ -154,9 +183,10 @@ static int by_size(const void *x, const void *y)
     return a->set < b->set ? -1 : a->set > b->set;
 }
 
+/* Of all that is in the places of both. */
 static bool overlap_in_time(const Buffer *x, const Buffer *y)
 {
-    return x->begin <= y->end && y->begin <= x->end;
+    return x->begin <= y->last && y->begin <= x->last;
 }
 
 static uint64_t rounded(uint64_t bytes)
@@ -170,7 +200,7 @@ static uint64_t best_offset(const Buffer *s, Item *placed, size_t count)
     uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
         const Buffer *o = placed[i].buffer;
-        if (!overlap_in_time(s, o))
+        if (!overlap_in_time(s, o) || s->colour != o->colour)
             continue;
         if (o->offset >= at + rounded(s->bytes) && o->offset - at < best_gap) {
             best = at;
@@ -182,7 +212,30 @@ static uint64_t best_offset(const Buffer *s, Item *placed, size_t count)
     return best != UINT64_MAX ? best : at;
 }
 
-static void place_temporaries(Buffers *b, Arena *a)
+/* The operand's buffer becomes the result's where both are temporary and the operand dies. */
+static void join_pairs(const Walk *w, const uint32_t *colours)
+{
+    Buffer *sets = w->b->sets;
+    for (uint32_t i = 0; i < w->b->set_count; i++) {
+        sets[i].place = i;
+        sets[i].last = sets[i].end;
+    }
+    for (size_t i = 0; i < w->pair_count; i++) {
+        const InPlace *p = &w->pairs[i];
+        Buffer *from = &sets[p->operand], *to = &sets[p->result];
+        if (p->operand == p->result || from->kind != BUFFER_NONE ||
+            to->kind != BUFFER_NONE || from->bytes != to->bytes ||
+            colours[p->operand] != colours[p->result] || from->end != p->time + 1 ||
+            to->begin != p->time)
+            continue;
+        from->end = p->time;
+        to->begin = p->time + 1;
+        to->place = from->place;
+        sets[to->place].last = to->end;
+    }
+}
+
+static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
 {
     Item *items = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
     Item *placed = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
@@ -191,7 +244,8 @@ static void place_temporaries(Buffers *b, Arena *a)
         Buffer *s = &b->sets[i];
         if (s->kind == BUFFER_NONE && s->live) {
             s->kind = BUFFER_TEMP;
-            if (s->bytes != 0)
+            s->colour = colours[i] == MEMORY_COLLECTIVE ? 1 : 0;
+            if (s->bytes != 0 && s->place == i)
                 items[count++] = (Item){i, s};
         }
     }
@@ -199,26 +253,31 @@ static void place_temporaries(Buffers *b, Arena *a)
     for (size_t i = 0; i < count; i++) {
         Buffer *s = &b->sets[items[i].set];
         s->offset = best_offset(s, placed, done);
-        if (s->offset + rounded(s->bytes) > b->temp_bytes)
-            b->temp_bytes = s->offset + rounded(s->bytes);
+        uint64_t *all = &b->temp_bytes[s->colour];
+        if (s->offset + rounded(s->bytes) > *all)
+            *all = s->offset + rounded(s->bytes);
         size_t at = done++;
         for (; at > 0 && placed[at - 1].buffer->offset > s->offset; at--)
             placed[at] = placed[at - 1];
         placed[at] = items[i];
     }
+    for (uint32_t i = 0; i < b->set_count; i++)
+        b->sets[i].offset = b->sets[b->sets[i].place].offset;
 }
 
-Buffers *buffers_assign(const Module *m, const AliasSets *aliases, Arena *a)
+Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
+                        const uint32_t *colours, Arena *a)
 {
     Buffers *b = ARENA_NEW(a, Buffers);
     b->set_count = alias_set_count(aliases);
     b->sets = ARENA_ARRAY(a, Buffer, (size_t)b->set_count + 1);
     find_kinds(m, aliases, b, a);
-    Walk w = {.aliases = aliases, .b = b, .time = 1};
+    Walk w = {.aliases = aliases, .b = b, .arena = a, .time = 1};
     walk(&w, m->entry);
     touch_all(&w, m->entry->root, w.time);
     b->end = w.time;
-    place_temporaries(b, a);
+    join_pairs(&w, colours);
+    place_temporaries(b, colours, a);
     return b;
 }
 
@@ -249,7 +308,8 @@ void buffers_check(const Buffers *b, Arena *scratch)
             if (o->end < s->begin)
                 continue;
             open[kept++] = o;
-            if (s->offset < o->offset + o->bytes && o->offset < s->offset + s->bytes)
+            if (s->colour == o->colour && s->offset < o->offset + o->bytes &&
+                o->offset < s->offset + s->bytes)
                 bug("the buffers of %s and %s share bytes while both are live",
                     o->owner->name, s->owner->name);
         }

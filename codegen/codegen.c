@@ -9,6 +9,7 @@
 
 #include "codegen/emit/emit.h"
 #include "codegen/variant.h"
+#include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
 
 struct Codegen {
@@ -178,7 +179,11 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
     }
     double t0 = now();
     v->aliases = alias_sets_create(m, cg->arena);
-    v->buffers = buffers_assign(m, v->aliases, cg->arena);
+    const uint32_t *colours =
+        memory_colours(m, v->aliases, cg->options.collective_memory, cg->arena);
+    if (colours == NULL)
+        return false;
+    v->buffers = buffers_assign(m, v->aliases, colours, cg->arena);
     Arena *scratch = arena_scratch();
     buffers_check(v->buffers, scratch);
     arena_destroy(scratch);

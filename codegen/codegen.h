@@ -26,6 +26,7 @@ typedef struct CodegenOptions {
     bool contract;   /* a * b + c may become fma */
     uint32_t jobs;
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
+    bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;
     const char *options_text; /* for the plan's record */
     const char *gxc_version;

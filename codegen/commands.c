@@ -43,7 +43,8 @@ static uint32_t add_allocation(Variant *v, const Buffer *b)
     case BUFFER_NONE:
         p.kind = PLAN_TEMP;
         p.index = 0;
-        p.bytes = v->buffers->temp_bytes;
+        p.bytes = v->buffers->temp_bytes[b->colour];
+        p.colour = b->colour;
         p.alignment = 256;
         break;
     }
@@ -57,9 +58,10 @@ static uint32_t slice_of_set(Variant *v, uint32_t set)
     const Buffer *b = &v->buffers->sets[set];
     PlanSlice s = {.bytes = b->bytes};
     if (b->kind == BUFFER_TEMP || b->kind == BUFFER_NONE) {
-        if (v->temp_allocation == PLAN_NONE)
-            v->temp_allocation = add_allocation(v, b);
-        s.allocation = v->temp_allocation;
+        uint32_t *temp = &v->temp_allocation[b->colour];
+        if (*temp == PLAN_NONE)
+            *temp = add_allocation(v, b);
+        s.allocation = *temp;
         s.offset = b->offset;
     } else {
         s.allocation = add_allocation(v, b);
@@ -492,7 +494,8 @@ bool variant_make_commands(Variant *v)
 {
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
-    v->temp_allocation = v->workspace_slice = v->state_slice = PLAN_NONE;
+    v->temp_allocation[0] = v->temp_allocation[1] = PLAN_NONE;
+    v->workspace_slice = v->state_slice = PLAN_NONE;
     return add_signature(v) && variant_assign_streams(v) &&
            variant_add_computation(v, v->module->entry);
 }

@@ -29,7 +29,8 @@ typedef struct Variant {
     Buffers *buffers;
     PlanBuilder plan;
     uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
-    uint32_t temp_allocation, workspace_slice, state_slice;
+    uint32_t temp_allocation[BUFFER_COLOURS]; /* by colour */
+    uint32_t workspace_slice, state_slice;
     KernelEntry *kernels;
     size_t kernel_count, kernel_capacity;
     uint32_t *kernel_table; /* hash table of kernel numbers + 1 */

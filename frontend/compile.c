@@ -297,6 +297,7 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
         .compute_streams = (uint32_t)c->settings.num_compute_streams,
         .communication_streams = (uint32_t)c->settings.num_communication_streams,
+        .collective_memory = c->settings.collective_memory != 0,
         .options_text =
             arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
                          given->fp_contract_off ? " --fp-contract=off" : "",

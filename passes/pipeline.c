@@ -70,6 +70,7 @@ static const Pass pipeline[] = {
     {"schedule",       pass_schedule,       0, true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
     {"sync-collectives", pass_sync_collectives, 2, false, LEVEL_SCHEDULED,  "what overlaps nothing needs no stream of its own; the order decides"},
     {"copy-insertion", pass_copy_insertion, 0, true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
+    {"collective-memory", pass_collective_memory, 0, true, LEVEL_SCHEDULED, "which buffers are one is known now; copies of what the caller owns come last, where they disturb no overlap"},
     {NULL, NULL, 0, false, LEVEL_WELL_FORMED, NULL},
 };
 /* clang-format on */
@@ -91,6 +92,7 @@ static const OrderFact order[] = {
     {"expand", "inline-expanded", "a scan becomes a loop that calls its computation"},
     {"expand", "simplify", "an expanded graph has constants to fold"},
     {"expand", "fuse", "only what a kernel knows can be fused"},
+    {"copy-insertion", "collective-memory", "a buffer has one colour: it must be known what shares it"},
     {"schedule", "copy-insertion", "whether a value is still live depends on the order"},
     {"async-to-sync", "inline", "asynchronous computations become calls"},
     {"code-motion-setup", "all-reduce-code-motion",

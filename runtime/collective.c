@@ -218,6 +218,46 @@ static gxrt_status join_world(Device *d)
     return settle(d, d->world_comm, r, "ncclCommInitRankConfig", "joining the world");
 }
 
+/* Memory for collectives is made known to each communicator that may work in it. What NCCL
+ * does not want to know about works all the same. */
+static gxrt_status register_memory(Device *d, Group *g)
+{
+    const gxrt_session *s = d->session;
+    const Plan *p = s->plan;
+    if (!g->comm || s->options.allocator) {
+        return GXRT_OK;
+    }
+    g->registered = calloc((size_t)p->allocations_count + 1, sizeof *g->registered);
+    if (!g->registered) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    }
+    for (uint32_t i = 0; i < p->allocations_count; i++) {
+        const PlanAllocation *a = &p->allocations[i];
+        if (a->colour != 1 || !d->owned[i]) {
+            continue;
+        }
+        ncclResult_t r =
+            s->nccl->comm_register(g->comm, d->owned[i], a->bytes, &g->registered[i]);
+        if (r != ncclSuccess) {
+            g->registered[i] = NULL;
+            session_log(s, 1, "ncclCommRegister: %s: collectives copy their buffers",
+                        s->nccl->error_string(r));
+        }
+    }
+    return GXRT_OK;
+}
+
+static void deregister_memory(Device *d, Group *g)
+{
+    const gxrt_session *s = d->session;
+    for (uint32_t i = 0; g->registered && i < s->plan->allocations_count; i++) {
+        if (g->registered[i] && !d->is_aborted) {
+            s->nccl->comm_deregister(g->comm, g->registered[i]);
+        }
+    }
+    free(g->registered);
+}
+
 static gxrt_status join_cliques(Device *d)
 {
     const Plan *p = d->session->plan;
@@ -241,6 +281,7 @@ static gxrt_status join_cliques(Device *d)
         } else if (needed) {
             st = split(d, &p->cliques[i], g, colour);
         }
+        st = st == GXRT_OK ? register_memory(d, g) : st;
     }
     pthread_mutex_unlock(&d->nccl_mutex);
     watchdog_leave(d);
@@ -288,10 +329,14 @@ static gxrt_status exchange(gxrt_session *s)
     return st;
 }
 
-static gxrt_status load_nccl(gxrt_session *s)
+gxrt_status collective_load(gxrt_session *s)
 {
     char error[512];
     int version = 0;
+    if (s->plan->cliques_count == 0 || s->world_devices == 1) {
+        s->nccl = NULL;
+        return GXRT_OK;
+    }
     if (!s->nccl) {
         s->nccl =
             library_nccl(s->cuda->emulated, s->options.library_path, error, sizeof error);
@@ -336,7 +381,6 @@ gxrt_status collective_create(gxrt_session *s)
         }
         return GXRT_OK;
     }
-    st = st == GXRT_OK ? load_nccl(s) : st;
     st = st == GXRT_OK ? watchdog_start(s) : st;
     if (st == GXRT_OK && s->options.world && s->options.world->size > 1) {
         st = s->options.world->store
@@ -364,6 +408,7 @@ static void leave_cliques(Device *d)
         if (g->order) {
             s->cuda->event_destroy(g->order);
         }
+        deregister_memory(d, g);
         if (g->comm && !g->is_world && !d->is_aborted) {
             s->failed ? s->nccl->comm_abort(g->comm) : s->nccl->comm_destroy(g->comm);
         }

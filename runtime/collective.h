@@ -21,10 +21,14 @@ typedef struct Group {
     CUevent order;        /* orders calls on different streams; NULL until it is needed */
     uint32_t last_stream; /* plan stream of the last call */
     bool was_called;
+    void **registered; /* by allocation: NCCL's handle, or NULL */
 } Group;
 
 /* Communicators of all local devices; nothing for plans without collectives. */
 gxrt_status collective_create(gxrt_session *s);
+/* NCCL's functions for a session that will need them: before its devices are made, which may
+ * take memory from it. */
+gxrt_status collective_load(gxrt_session *s);
 void collective_destroy(gxrt_session *s);
 
 gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream);

@@ -41,6 +41,30 @@ static gxrt_status take(Device *d, size_t bytes, size_t alignment, void **out)
     return GXRT_OK;
 }
 
+/* Memory for collectives comes from NCCL, where there is one to talk to. */
+static bool is_nccl_memory(const Device *d, uint32_t colour)
+{
+    const gxrt_session *s = d->session;
+    return colour == 1 && s->nccl && !s->options.allocator;
+}
+
+static gxrt_status take_coloured(Device *d, uint32_t colour, size_t bytes,
+                                 size_t alignment, void **out)
+{
+    if (!is_nccl_memory(d, colour)) {
+        return take(d, bytes, alignment, out);
+    }
+    ncclResult_t r = d->session->nccl->mem_alloc(out, bytes);
+    if (r != ncclSuccess) {
+        *out = NULL;
+        return status_set(GXRT_OUT_OF_MEMORY,
+                          "gxrt_session_create: ncclMemAlloc has no %zu bytes on device "
+                          "%d: %s",
+                          bytes, d->ordinal, d->session->nccl->error_string(r));
+    }
+    return GXRT_OK;
+}
+
 static void give_back(Device *d, void *pointer)
 {
     const gxrt_session *s = d->session;
@@ -110,7 +134,7 @@ gxrt_status memory_create(Device *d)
         } else if (is_owned(a)) {
             size_t alignment = a->alignment > 256 ? a->alignment : 256;
             size_t more = d->session->options.allocator ? 0 : alignment - 256;
-            st = take(d, a->bytes + more, alignment, &d->owned[i]);
+            st = take_coloured(d, a->colour, a->bytes + more, alignment, &d->owned[i]);
             CUdeviceptr at = (CUdeviceptr)(uintptr_t)d->owned[i];
             d->base[i] = (at + alignment - 1) & ~(CUdeviceptr)(alignment - 1);
             if (st == GXRT_OK && a->kind == PLAN_STATE) {
@@ -125,7 +149,11 @@ void memory_destroy(Device *d)
 {
     const Plan *p = d->session->plan;
     for (uint32_t i = 0; d->owned && i < p->allocations_count; i++) {
-        give_back(d, d->owned[i]);
+        if (!d->owned[i] || !is_nccl_memory(d, p->allocations[i].colour)) {
+            give_back(d, d->owned[i]);
+        } else {
+            d->session->nccl->mem_free(d->owned[i]);
+        }
     }
     give_back(d, d->constants);
 }

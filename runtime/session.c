@@ -343,6 +343,7 @@ static gxrt_status build_session(gxrt_session *s)
     st = st == GXRT_OK ? check_program(s) : st;
     st = st == GXRT_OK ? check_parts(s) : st;
     st = st == GXRT_OK ? need_cublaslt(s) : st;
+    st = st == GXRT_OK ? collective_load(s) : st;
     st = st == GXRT_OK ? make_devices(s, count, first, ordinals) : st;
     free(ordinals);
     return st;

@@ -254,6 +254,29 @@ static void test_calls(void **state)
     close_world(&w);
 }
 
+/* rows: collectives.M1 (memory of colour 1 comes from NCCL and is registered once with each
+ * communicator; other memory is not) */
+static void test_memory(void **state)
+{
+    (void)state;
+    Maker m;
+    World w = {0};
+    begin(&m);
+    PlanAllocation a = {.kind = PLAN_TEMP, .alignment = 256, .bytes = 512, .colour = 1};
+    plan_add_allocations(&m.b, &a, 1);
+    a = (PlanAllocation){.kind = PLAN_TEMP, .alignment = 256, .bytes = 256};
+    plan_add_allocations(&m.b, &a, 1);
+    collective(&m, PLAN_ALL_REDUCE, clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4, 4);
+    open_world(&w, &m, NULL);
+    assert_non_null(strstr(fake_nccl_log[0], "memory 512; "));
+    assert_non_null(strstr(fake_nccl_log[0], "init 0 of 4; split 0 key 0 share=1; "
+                                             "register 512 of 2; "));
+    assert_null(strstr(fake_nccl_log[2], "register"));
+    assert_null(strstr(fake_nccl_log[0], "memory 256"));
+    run(&w);
+    close_world(&w); /* and nothing is held */
+}
+
 static uint64_t turns(const World *w)
 {
     uint64_t n = 0;
@@ -354,8 +377,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cliques),  cmocka_unit_test(test_splits),
         cmocka_unit_test(test_channels), cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_meetings), cmocka_unit_test(test_old),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_meetings), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_old),      cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

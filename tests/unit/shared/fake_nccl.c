@@ -219,6 +219,45 @@ static ncclResult_t receive_from(void *receive, size_t count, ncclDataType_t typ
     return ncclSuccess;
 }
 
+static ncclResult_t mem_alloc(void **out, size_t bytes)
+{
+    pthread_mutex_lock(&mutex);
+    note("memory %zu; ", bytes);
+    fake_comms++; /* counted with them */
+    pthread_mutex_unlock(&mutex);
+    *out = calloc(1, bytes);
+    return ncclSuccess;
+}
+
+static ncclResult_t mem_free(void *pointer)
+{
+    pthread_mutex_lock(&mutex);
+    fake_comms--;
+    pthread_mutex_unlock(&mutex);
+    free(pointer);
+    return ncclSuccess;
+}
+
+static ncclResult_t comm_register(ncclComm_t comm, void *buffer, size_t bytes,
+                                  void **out_handle)
+{
+    pthread_mutex_lock(&mutex);
+    note("register %zu of %d; ", bytes, comm->ranks);
+    fake_comms++;
+    pthread_mutex_unlock(&mutex);
+    *out_handle = buffer;
+    return ncclSuccess;
+}
+
+static ncclResult_t comm_deregister(ncclComm_t comm, void *handle)
+{
+    (void)comm, (void)handle;
+    pthread_mutex_lock(&mutex);
+    fake_comms--;
+    pthread_mutex_unlock(&mutex);
+    return ncclSuccess;
+}
+
 const NcclApi fake_nccl = {
     .version = version,
     .error_string = error_string,
@@ -237,4 +276,8 @@ const NcclApi fake_nccl = {
     .broadcast = broadcast,
     .send = send_to,
     .receive = receive_from,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
+    .comm_register = comm_register,
+    .comm_deregister = comm_deregister,
 };

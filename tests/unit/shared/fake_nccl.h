@@ -12,6 +12,6 @@ extern const NcclApi fake_nccl;
 
 extern int fake_nccl_version;                /* 22707 */
 extern char fake_nccl_log[FAKE_RANKS][2048]; /* by device */
-extern int fake_comms;                       /* that are open */
+extern int fake_comms; /* that are open, memory and registrations that are held */
 
 #endif
