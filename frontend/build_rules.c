@@ -99,7 +99,10 @@ Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_cou
     Instruction *inst =
         computation_append(scope->comp, call->op, call->shape, operand_count, operands);
     inst->span = span;
-    inst->name = op_info[call->op].name;
+    inst->name = op_info[call->op].name; /* until it gets its own */
+    if (p->pending.count != 0 && span.begin == pending_top(p)->span.begin &&
+        pending_top(p)->symbol != NULL)
+        inst->name = pending_top(p)->symbol->text;
     inst->literal = call->literal;
     if (call->op == OP_PARAMETER) {
         inst->parameter = call->parameter;

@@ -88,6 +88,8 @@ const Shape *infer_all_gather_start(InferContext *cx, const Instruction *inst)
         !infer_want_arrays(cx, inst, 0, inst->operand_count))
         return NULL;
     const Shape *r = inst->shape;
+    if (cx->sketch && shape_is_array(r)) /* without its input */
+        return want_shards(cx, inst, r, true) ? r : NULL;
     if (!shape_is_tuple(r) || r->rank < 2)
         return infer_error(cx, inst, "must give (inputs, outputs), but is declared as %s",
                            infer_text(cx, r));

@@ -126,24 +126,34 @@ static bool want_argument(InferContext *cx, const Instruction *inst,
     return false;
 }
 
+static bool is_number(Bytes text)
+{
+    for (size_t k = 0; k < text.length; k++)
+        if (text.data[k] < '0' || text.data[k] > '9')
+            return false;
+    return text.length != 0;
+}
+
 /* A composite names the operation that it stands for in its frontend attributes. */
-static bool is_named_composite(const Instruction *inst)
+static bool want_composite(InferContext *cx, const Instruction *inst)
 {
     const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
-    bool named = false;
+    Bytes name = {"", 0}, version = {"0", 1};
     for (uint32_t i = 0; a && i < a->dict->count; i++) {
         const DictEntry *e = &a->dict->entries[i];
         if (strcmp(e->key, "composite.name") == 0)
-            named = e->value.length > 0;
-        if (strcmp(e->key, "composite.version") != 0)
-            continue;
-        for (size_t k = 0; k < e->value.length; k++)
-            if (e->value.data[k] < '0' || e->value.data[k] > '9')
-                return false;
-        if (e->value.length == 0)
-            return false;
+            name = e->value;
+        if (strcmp(e->key, "composite.version") == 0)
+            version = e->value;
     }
-    return named;
+    if (name.length != 0 && is_number(version))
+        return true;
+    infer_error(
+        cx, inst,
+        "a composite needs frontend_attributes composite.name, which is \"%.*s\", "
+        "and a number as composite.version, which is \"%.*s\"",
+        (int)name.length, name.data, (int)version.length, version.data);
+    return false;
 }
 
 const Shape *infer_call(InferContext *cx, const Instruction *inst)
@@ -155,10 +165,8 @@ const Shape *infer_call(InferContext *cx, const Instruction *inst)
     for (uint32_t i = 0; i < inst->operand_count; i++)
         if (!want_argument(cx, inst, comp, i, operand(inst, i)))
             return NULL;
-    if (inst_bool(inst, ATTR_IS_COMPOSITE) && !is_named_composite(inst))
-        return infer_error(cx, inst,
-                           "a composite needs frontend_attributes composite.name, and "
-                           "composite.version must be a number if present");
+    if (inst_bool(inst, ATTR_IS_COMPOSITE) && !want_composite(cx, inst))
+        return NULL;
     return infer_callee_result(comp);
 }
 

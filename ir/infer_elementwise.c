@@ -272,7 +272,8 @@ const Shape *infer_clamp(InferContext *cx, const Instruction *inst)
 const Shape *infer_stochastic_convert(InferContext *cx, const Instruction *inst)
 {
     if (!want_type(cx, inst, 0, dtype_is_float, "floating") ||
-        !want_type(cx, inst, 1, dtype_is_integer, "integral") ||
+        !want_type(cx, inst, 1, cx->sketch ? dtype_is_integer : dtype_is_unsigned,
+                   cx->sketch ? "integral" : "unsigned") ||
         !infer_want_array_shape(cx, inst))
         return NULL;
     const Shape *x = operand(inst, 0), *random = operand(inst, 1);

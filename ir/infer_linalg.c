@@ -175,6 +175,9 @@ const Shape *infer_rng_bit_generator(InferContext *cx, const Instruction *inst)
         return NULL;
     const Shape *state = operand(inst, 0), *r = inst->shape;
     const Shape *bits = r;
+    if (!dtype_is_integer(state->dtype))
+        return infer_error(cx, inst, "the state must be integers, but is %s",
+                           infer_text(cx, state));
     if (shape_is_tuple(r)) {
         if (r->rank != 2 || !shape_compatible(r->elements[0], state))
             return infer_error(cx, inst,

@@ -71,20 +71,27 @@ static void check_lists(Verify *v, const Instruction *inst, IntLists groups)
             }
             seen[id] = true;
         }
-    if (v->level > LEVEL_WELL_FORMED && devices && total != devices)
+    if (v->level > LEVEL_SKETCH && devices && total != devices)
         verify_error(v, inst, "replica_groups hold %lld devices, but there are %lld",
                      (long long)total, (long long)devices);
-    bool strict = v->level > LEVEL_WELL_FORMED || inst->op == OP_REDUCE_SCATTER;
+    bool strict = v->level > LEVEL_SKETCH || inst->op == OP_REDUCE_SCATTER;
     if (strict && !even && !is_all_reduce(inst->op))
         verify_error(v, inst, "replica_groups must be of one size");
+}
+
+/* In sketches a start may give the output alone. */
+static bool is_bare_start(const Instruction *inst)
+{
+    return inst->op == OP_ALL_GATHER_START && shape_is_array(inst->shape);
 }
 
 /* Gathered (scattered) dimension = shard times group size. */
 static void check_shards(Verify *v, const Instruction *inst, int64_t size)
 {
     bool gathers = inst->op != OP_REDUCE_SCATTER;
-    const Shape *r =
-        inst->op == OP_ALL_GATHER_START ? inst->shape->elements[1] : inst->shape;
+    const Shape *r = is_bare_start(inst) || inst->op != OP_ALL_GATHER_START
+                         ? inst->shape
+                         : inst->shape->elements[1];
     const Shape *s = inst->operands[0]->shape;
     if (shape_is_tuple(r))
         r = r->elements[0];
@@ -123,7 +130,8 @@ static void check_groups(Verify *v, const Instruction *inst)
         size = lists.count ? lists.data[0].count : 0;
     }
     bool shards = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START;
-    if (inst->op == OP_REDUCE_SCATTER || (shards && v->level > LEVEL_WELL_FORMED))
+    if (inst->op == OP_REDUCE_SCATTER ||
+        (shards && (v->level > LEVEL_SKETCH || is_bare_start(inst))))
         check_shards(v, inst, size);
     if (inst->op == OP_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS) &&
         inst->operand_count != size)
@@ -221,9 +229,10 @@ static void check_pairs(Verify *v, const Instruction *inst)
         for (uint32_t i = 0; i < pairs.count; i++)
             if (++count[pairs.data[i].data[side]] == limit + 1)
                 verify_error(v, inst,
-                             "source_target_pairs: %lld is more than %lld times a %s",
-                             (long long)pairs.data[i].data[side], (long long)limit,
-                             side == 0 ? "source" : "target");
+                             "source_target_pairs: device %lld may be a %s %lld times, "
+                             "but is more often",
+                             (long long)pairs.data[i].data[side],
+                             side == 0 ? "source" : "target", (long long)limit);
     }
 }
 

@@ -21,7 +21,7 @@ static bool check_entry_layout(Verify *v)
                             entry->parameter_count));
         return false;
     }
-    if (v->level <= LEVEL_WELL_FORMED) /* text that is only read may be a sketch */
+    if (v->level == LEVEL_SKETCH) /* text that is only read may be a sketch */
         return true;
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         if (!shape_compatible(config->entry_parameters[i], entry->parameters[i]->shape)) {
@@ -48,6 +48,28 @@ static const Shape *parameter_shape(Verify *v, int64_t number)
     if (config->entry_result)
         return config->entry_parameters[number];
     return v->m->entry->parameters[number]->shape;
+}
+
+static const char *index_text(Verify *v, Ints index)
+{
+    const char *text = "";
+    for (uint32_t i = 0; i < index.count; i++)
+        text = arena_printf(v->scratch, "%s%s%lld", text, i == 0 ? "" : ",",
+                            (long long)index.data[i]);
+    return text;
+}
+
+static const char *parameter_text(Verify *v, int64_t number)
+{
+    return arena_printf(v->scratch, "parameter %lld", (long long)number);
+}
+
+/* What a parameter is, or how many there are. */
+static const char *parameters_text(Verify *v, int64_t number)
+{
+    const Shape *s = parameter_shape(v, number);
+    return s ? verify_text(v, s)
+             : arena_printf(v->scratch, "%u parameters", v->m->entry->parameter_count);
 }
 
 /* Marks the leaf that an index path of a parameter names; true if it was marked already.
@@ -77,12 +99,16 @@ static void check_alias(Verify *v, const AliasEntry *e, bool **taken)
     const Shape *out = verify_shape_at(result, e->output);
     in = in ? verify_shape_at(in, e->input) : NULL;
     if (!in || !out || !shape_is_array(in) || !shape_is_array(out)) {
-        header_error(
-            v, "input_output_alias names what is no array of the parameters or of the "
-               "result");
+        bool result_is = out && shape_is_array(out);
+        header_error(v, arena_printf(v->scratch,
+                                     "input_output_alias: %s {%s} is no array of %s",
+                                     result_is ? parameter_text(v, e->operand) : "output",
+                                     index_text(v, result_is ? e->input : e->output),
+                                     result_is ? parameters_text(v, e->operand)
+                                               : verify_text(v, result)));
         return;
     }
-    if (v->level > LEVEL_WELL_FORMED && shape_bytes(in) != shape_bytes(out))
+    if (v->level > LEVEL_SKETCH && shape_bytes(in) != shape_bytes(out))
         header_error(v, arena_printf(v->scratch,
                                      "input_output_alias: %s and %s have different sizes",
                                      verify_text(v, in), verify_text(v, out)));
@@ -104,7 +130,10 @@ static void check_donor(Verify *v, const DonorEntry *e, bool **taken)
     const Shape *s = parameter_shape(v, e->parameter);
     s = s ? verify_shape_at(s, e->index) : NULL;
     if (!s || !shape_is_array(s)) {
-        header_error(v, "buffer_donor names what is no array of the parameters");
+        header_error(
+            v, arena_printf(v->scratch, "buffer_donor: %s {%s} is no array of %s",
+                            parameter_text(v, e->parameter), index_text(v, e->index),
+                            parameters_text(v, e->parameter)));
         return;
     }
     if (take_leaf(v, taken, e->parameter, e->index))

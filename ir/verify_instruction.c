@@ -2,6 +2,7 @@
  * and what section 12.4 of the language adds to the rules of its opcode. */
 #include <string.h>
 
+#include "ir/origin.h"
 #include "ir/verify_rules.h"
 
 /* Opcodes whose shape must agree even where mixed precision is allowed (12.3). */
@@ -189,7 +190,7 @@ static void check_bitcast(Verify *v, const Instruction *inst)
     if (is_host(from) != is_host(to))
         verify_error(v, inst, "cannot turn %s into %s: they lie in different memories",
                      verify_text(v, from), verify_text(v, to));
-    if (v->level > LEVEL_WELL_FORMED && from->layout->tile_count == 0 &&
+    if (v->level > LEVEL_SKETCH && from->layout->tile_count == 0 &&
         to->layout->tile_count == 0 && shape_bytes(from) != shape_bytes(to))
         verify_error(v, inst, "cannot turn %s into %s: they have different sizes",
                      verify_text(v, from), verify_text(v, to));
@@ -230,6 +231,27 @@ static void check_size(Verify *v, const Instruction *inst, const Shape *s)
                    sketch ? "bytes" : "bits");
 }
 
+static bool has_shape_of(const Origin *o, const Shape *s)
+{
+    if (o->kind != ORIGIN_TUPLE)
+        return !shape_is_tuple(s) || o->kind != ORIGIN_LEAF;
+    if (!shape_is_tuple(s) || s->rank != o->count)
+        return false;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (!has_shape_of(o->elements[i], s->elements[i]))
+            return false;
+    return true;
+}
+
+/* The tree of where values come from is that of the shape. */
+static void check_origin(Verify *v, const Instruction *inst)
+{
+    const Origin *o = inst_attr(inst, ATTR_ORIGIN)->origin;
+    if (!has_shape_of(o, inst->shape))
+        verify_error(v, inst, "origin has %zu leaves, but not those of %s",
+                     origin_leaf_count(o), verify_text(v, inst->shape));
+}
+
 void verify_instruction(Verify *v, const Instruction *inst)
 {
     check_layouts(v, inst, inst->shape);
@@ -242,8 +264,11 @@ void verify_instruction(Verify *v, const Instruction *inst)
         check_elementwise(v, inst);
     if (op_is(inst->op, OPF_COLLECTIVE))
         verify_collective(v, inst);
-    if (inst->op == OP_WHILE || inst_has(inst, ATTR_SHARDING))
+    if (inst->op == OP_WHILE || inst->op == OP_CONDITIONAL ||
+        inst_has(inst, ATTR_SHARDING))
         verify_sharding(v, inst);
+    if (inst_has(inst, ATTR_ORIGIN))
+        check_origin(v, inst);
     switch (inst->op) {
     case OP_COPY_START:
         check_copy_start(v, inst);

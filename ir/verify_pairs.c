@@ -27,22 +27,27 @@ static const Instruction *sole_user(Uses uses, const Instruction *inst)
     return user_count(uses, inst) == 1 ? uses.list[uses.start[inst->id]] : NULL;
 }
 
+static const char *with_article(Verify *v, OpCode op)
+{
+    const char *name = op_info[op].name;
+    return arena_printf(v->scratch, "%s %s", strchr("aeiou", *name) ? "an" : "a", name);
+}
+
 static void check_start(Verify *v, const Instruction *inst, Uses uses, OpCode done)
 {
     const Instruction *user = sole_user(uses, inst);
     if (!user || user->op != done)
-        verify_error(v, inst, "must have exactly one user, %s %s, but has %u%s%s",
-                     strchr("aeiou", *op_info[done].name) ? "an" : "a",
-                     op_info[done].name, user_count(uses, inst), user ? ", a " : "",
-                     user ? op_info[user->op].name : "");
+        verify_error(v, inst, "must have exactly one user, %s, but has %u%s%s",
+                     with_article(v, done), user_count(uses, inst), user ? ", " : "",
+                     user ? with_article(v, user->op) : "");
 }
 
 static void check_done(Verify *v, const Instruction *inst, OpCode start)
 {
     if (inst->operands[0]->op != start)
-        verify_error(v, inst, "its operand %s must be a %s, but is a %s",
-                     inst->operands[0]->name, op_info[start].name,
-                     op_info[inst->operands[0]->op].name);
+        verify_error(v, inst, "its operand %s must be %s, but is %s",
+                     inst->operands[0]->name, with_article(v, start),
+                     with_article(v, inst->operands[0]->op));
 }
 
 /* -- async-start, async-update, async-done -------------------------------------------- */

@@ -10,12 +10,22 @@ static const Sharding *sharding_of(const Instruction *inst)
     return a ? a->sharding : NULL;
 }
 
+/* Of 1 or no partition shardings say nothing about the devices that there are. */
+static void check_device(Verify *v, const Instruction *inst, int64_t device)
+{
+    int64_t devices = v->m->config.num_partitions;
+    if (devices > 1 && device >= devices)
+        verify_error(v, inst, "sharding: device %lld of %lld", (long long)device,
+                     (long long)devices);
+}
+
 static void check_devices(Verify *v, const Instruction *inst, Ints devices)
 {
     int64_t most = -1;
     for (uint32_t i = 0; i < devices.count; i++)
         if (devices.data[i] > most)
             most = devices.data[i];
+    check_device(v, inst, most);
     if (most < 0 || most > (int64_t)1 << 24)
         return;
     bool *seen = ARENA_ARRAY(v->scratch, bool, (size_t)most + 1);
@@ -30,10 +40,42 @@ static void check_devices(Verify *v, const Instruction *inst, Ints devices)
     }
 }
 
+/* A dimension of the array for each of the sharding, each axis of the mesh once. */
+static void check_named(Verify *v, const Instruction *inst, const Sharding *sharding,
+                        const Shape *s)
+{
+    if (sharding->dim_count != 0 && shape_is_array(s) && sharding->dim_count != s->rank) {
+        verify_error(v, inst, "sharding: %u dimensions for %s", sharding->dim_count,
+                     verify_text(v, s));
+        return;
+    }
+    const AxisRefs *lists[] = {&sharding->replicated, &sharding->unreduced,
+                               &sharding->manual};
+    bool *seen = ARENA_ARRAY(v->scratch, bool, sharding->mesh->axis_count);
+    uint32_t count = sharding->dim_count + 3;
+    for (uint32_t i = 0; i < count; i++) {
+        AxisRefs refs = i < sharding->dim_count ? sharding->dim_shardings[i].axes
+                                                : *lists[i - sharding->dim_count];
+        for (uint32_t k = 0; k < refs.count; k++) {
+            uint32_t axis = refs.data[k].axis;
+            if (seen[axis] && refs.data[k].size == 0) {
+                verify_error(v, inst, "sharding: axis '%s' of the mesh occurs twice",
+                             sharding->mesh->axes[axis].name);
+                return;
+            }
+            seen[axis] = true;
+        }
+    }
+}
+
 static void check_tiling(Verify *v, const Instruction *inst, const Sharding *sharding,
                          const Shape *s)
 {
     uint32_t subgroups = sharding->subgroup_count + (sharding->replicate_last ? 1 : 0);
+    if (sharding->kind == SHARDING_NAMED)
+        check_named(v, inst, sharding, s);
+    if (sharding->kind == SHARDING_MAXIMAL)
+        check_device(v, inst, sharding->device);
     if (sharding->kind != SHARDING_TILED || !shape_is_array(s))
         return;
     if (sharding->rank != s->rank + subgroups) {
@@ -74,11 +116,31 @@ static void check_same(Verify *v, const Instruction *inst, const Instruction *a,
                      a->name, b->name);
 }
 
+/* Its branches give what the conditional gives, sharded in one way. */
+static void check_branches(Verify *v, const Instruction *inst)
+{
+    const Instruction *first = inst;
+    for (uint32_t i = 0; i < inst_called_count(inst); i++) {
+        const Instruction *root = inst_called(inst, i)->root;
+        const Sharding *x = sharding_of(first), *y = sharding_of(root);
+        if (x && y && !sharding_equal(x, y)) {
+            verify_error(v, inst,
+                         "the conditional's results are sharded in different ways by %s "
+                         "and %s",
+                         first->name, root->name);
+            return;
+        }
+        first = x ? first : root;
+    }
+}
+
 void verify_sharding(Verify *v, const Instruction *inst)
 {
     const Sharding *sharding = sharding_of(inst);
     if (sharding)
         check_fit(v, inst, sharding);
+    if (inst->op == OP_CONDITIONAL)
+        check_branches(v, inst);
     if (inst->op != OP_WHILE)
         return;
     const Computation *condition = inst_attr(inst, ATTR_CONDITION)->computations.data[0];
