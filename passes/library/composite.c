@@ -174,12 +174,13 @@ static Instruction *scaled_dot(Rewriter *r, Instruction *inst)
         unscaled[i] = is_unscaled(operands[i], operands[2 + i]);
         if (!unscaled[i] && !is_scaled_by(s, operands[2 + i]->shape, l.dims[i][0]))
             return NULL;
-        if (unscaled[i]) /* how a scaled-dot is told that there is none */
-            operands[2 + i] = rw_splat(r, shape_scalar(r->m->intern, DT_BF16), 1);
     }
     if ((unscaled[0] && unscaled[1]) ||
         !result_fits(&l, operands[0]->shape, operands[1]->shape, inst->shape))
         return NULL;
+    for (int i = 0; i < 2; i++)
+        if (unscaled[i]) /* how a scaled-dot is told that there is none */
+            operands[2 + i] = rw_splat(r, shape_scalar(r->m->intern, DT_BF16), 1);
     Instruction *dot = rw_add(r, OP_SCALED_DOT, inst->shape, 4, operands);
     inst_set_ints(dot, ATTR_LHS_CONTRACTING_DIMS, l.dims[0], 1);
     inst_set_ints(dot, ATTR_RHS_CONTRACTING_DIMS, l.dims[1], 1);

@@ -124,15 +124,19 @@ Instruction *split_scaled_dot(Rewriter *r, Instruction *inst)
     int64_t k = main->x->shape->dims[main->k], blocks = main->blocks;
     int64_t padded_blocks = (blocks + pieces - 1) / pieces * pieces;
     int64_t padded = padded_blocks * (k / blocks);
+    int64_t scales[2]; /* of each side along k, padding included */
+    for (int i = 0; i < 2; i++) {
+        int64_t block = sides[i].blocks == 0 ? padded / pieces : k / sides[i].blocks;
+        scales[i] = block == 0 ? 0 : padded / block;
+        if (block == 0 || padded % block != 0 || scales[i] % pieces != 0)
+            return NULL; /* the other side's blocks would be cut */
+    }
     Instruction *operands[4];
     for (int i = 0; i < 2; i++) {
         const Side *s = &sides[i];
-        int64_t block = s->blocks == 0 ? padded / pieces : k / s->blocks;
-        if (block == 0 || padded % block != 0 || padded / block % pieces != 0)
-            return NULL; /* the other side's blocks would be cut */
         operands[i] = cut(r, s->x, s->k, padded, pieces);
         operands[2 + i] =
-            s->blocks == 0 ? s->scale : cut(r, s->scale, s->k, padded / block, pieces);
+            s->blocks == 0 ? s->scale : cut(r, s->scale, s->k, scales[i], pieces);
     }
     const Shape *result = inst->shape;
     int64_t at = sides[0].batch.count;
