@@ -48,7 +48,9 @@ struct Eval {
     Arena *scratch;      /* until the instruction is done */
     PointerMap plans;    /* Computation -> Plan, made when first run */
     PointerMap programs; /* Computation -> Apply (ir/eval/apply.h) */
-    PointerMap groups;   /* ReplicaGroups -> IntLists; send, recv -> what joins them */
+    uint8_t
+        *effects; /* by Computation.id: 1 it has none, 2 it has some; NULL until asked */
+    PointerMap groups; /* ReplicaGroups -> IntLists; send, recv -> what joins them */
     uint64_t steps;
     uint32_t nesting;
     bool unsupported; /* what an early end means: set by eval_unsupported */

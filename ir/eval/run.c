@@ -8,24 +8,47 @@
 
 /* -- plans -------------------------------------------------------------------------- */
 
-/* What must run though nothing that the root needs depends on it. */
-static bool has_effect(const Instruction *inst)
+static bool has_effect(Eval *eval, const Instruction *inst);
+
+static bool computation_has_effect(Eval *eval, const Computation *comp)
 {
-    return op_is(inst->op,
-                 OPF_EFFECT | OPF_COLLECTIVE | OPF_ASYNC_START | OPF_ASYNC_DONE) ||
-           inst->op == OP_CUSTOM_CALL;
+    if (eval->effects == NULL)
+        eval->effects =
+            ARENA_ARRAY(eval->arena, uint8_t, eval->module->computation_count);
+    uint8_t *known = &eval->effects[comp->id];
+    if (*known != 0)
+        return *known == 2;
+    *known = 1; /* while it is looked at */
+    for (uint32_t i = 0; i < comp->instruction_count && *known == 1; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst != NULL && has_effect(eval, inst))
+            *known = 2;
+    }
+    return *known == 2;
+}
+
+/* What must run though nothing that the root needs depends on it. */
+static bool has_effect(Eval *eval, const Instruction *inst)
+{
+    bool effect =
+        op_is(inst->op, OPF_EFFECT | OPF_COLLECTIVE | OPF_ASYNC_START | OPF_ASYNC_DONE) ||
+        inst->op == OP_CUSTOM_CALL;
+    bool runs = op_is(inst->op, OPF_CONTROL) || inst->op == OP_FUSION;
+    for (uint32_t i = 0; runs && !effect && i < inst_called_count(inst); i++)
+        effect = computation_has_effect(eval, inst_called(inst, i));
+    return effect;
 }
 
 /* Drops what is not needed for the root or an effect; order is topological. */
-static uint32_t drop_dead(const Computation *comp, Instruction **order, uint32_t n,
-                          Arena *scratch)
+static uint32_t drop_dead(Eval *eval, const Computation *comp, Instruction **order,
+                          uint32_t n, Arena *scratch)
 {
     bool *needed = ARENA_ARRAY(scratch, bool, comp->instruction_count);
     uint32_t kept = 0;
     needed[comp->root->id] = true;
     for (uint32_t i = n; i-- > 0;) {
         const Instruction *inst = order[i];
-        needed[inst->id] = needed[inst->id] || has_effect(inst);
+        needed[inst->id] = needed[inst->id] || has_effect(eval, inst);
         for (uint32_t k = 0; needed[inst->id] && k < inst->operand_count; k++)
             needed[inst->operands[k]->id] = true;
     }
@@ -37,13 +60,13 @@ static uint32_t drop_dead(const Computation *comp, Instruction **order, uint32_t
 
 /* Elements of parameters are taken out first, so that the tuple dies early and a loop can
  * update its arrays in place. */
-static void plan_order(Plan *plan, Arena *arena, Arena *scratch)
+static void plan_order(Eval *eval, Plan *plan, Arena *scratch)
 {
     uint32_t n = 0;
     Instruction **order = computation_post_order(plan->comp, scratch, &n);
-    n = drop_dead(plan->comp, order, n, scratch);
+    n = drop_dead(eval, plan->comp, order, n, scratch);
     plan->count = n;
-    plan->order = ARENA_ARRAY(arena, Instruction *, n);
+    plan->order = ARENA_ARRAY(eval->arena, Instruction *, n);
     uint32_t at = 0;
     for (uint32_t group = 0; group < 3; group++) {
         for (uint32_t i = 0; i < n; i++) {
@@ -97,7 +120,7 @@ const Plan *eval_plan(Eval *eval, const Computation *comp)
     plan = ARENA_NEW(eval->arena, Plan);
     plan->comp = comp;
     Arena *scratch = arena_scratch();
-    plan_order(plan, eval->arena, scratch);
+    plan_order(eval, plan, scratch);
     plan_deaths(plan, eval->arena, scratch);
     arena_destroy(scratch);
     pointer_map_set(&eval->plans, eval->arena, comp, plan);
