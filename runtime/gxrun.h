@@ -32,6 +32,7 @@ typedef struct Options {
     size_t devices;      /* 0: not given, as the next two */
     uint32_t replicas, partitions;
     bool has_rank;
+    uint32_t timeout; /* seconds; 0: libgxrt's */
     uint32_t rank, world;
     Source *inputs;
     size_t input_count;

@@ -21,7 +21,8 @@ enum {
     KEY_RTOL,
     KEY_ATOL,
     KEY_BENCH,
-    KEY_PROFILE
+    KEY_PROFILE,
+    KEY_TIMEOUT
 };
 
 const char *argp_program_version = "gxrun " GXC_VERSION;
@@ -35,6 +36,8 @@ static const struct argp_option table[] = {
     {"partitions", KEY_PARTITIONS, "P", 0, "instead of the module's number", 0},
     {"rank", KEY_RANK, "R", 0, "this process is rank R ...", 0},
     {"world", KEY_WORLD, "W", 0, "... of W", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0,
+     "how long to wait for a late rank (default 40)", 0},
     {"input", KEY_INPUT, "[NAME=]@FILE|[NAME=]random[:SEED]", 0,
      "a parameter, by name or order; {device} in FILE is the device number", 0},
     {"output", KEY_OUTPUT, "@FILE", 0, "where a result goes, by order", 0},
@@ -155,6 +158,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_WORLD:
         o->world = positive(state, "world", text, 1);
+        break;
+    case KEY_TIMEOUT:
+        o->timeout = positive(state, "timeout", text, 1);
         break;
     case KEY_INPUT:
         add_input(state, o, text);

@@ -10,7 +10,7 @@
 #define GXRT_FORMAT(f, a)
 #endif
 
-enum { STATUS_TEXT = 2048 };
+enum { STATUS_TEXT = 4096 };
 
 /* Stores the text for gxrt_last_error() on this thread and returns `status`. */
 gxrt_status status_set(gxrt_status status, const char *format, ...) GXRT_FORMAT(2, 3);

@@ -32,7 +32,7 @@ typedef struct DeviceTracks {
     atomic_uint waits_number; /* counts them */
     unsigned waits_seen;      /* the watchdog's copy at its last look */
     double waited;            /* seconds since then */
-    bool has_warned;          /* of this wait */
+    bool is_slow;             /* half of the time is over */
 } DeviceTracks;
 
 struct Watchdog {
@@ -43,7 +43,8 @@ struct Watchdog {
     pthread_cond_t wake;
     bool has_thread, has_mutex, has_wake;
     bool stop;
-    unsigned looks; /* counts when NCCL is asked */
+    unsigned looks;  /* counts when NCCL is asked */
+    bool has_warned; /* of this wait */
     atomic_bool struck;
     char report[REPORT]; /* written before `struck` */
 };
@@ -162,6 +163,10 @@ static void describe(const gxrt_session *s, size_t i, char *text, size_t size)
         append(text, size, "%s ",
                event_done(s, k->reached) ? "waits in" : "has not reached");
         append_command(s, text, size, k->command);
+        if (t->head - t->tail > 1) {
+            append(text, size, ", %u more behind it up to ", t->head - t->tail - 1);
+            append_command(s, text, size, t->ring[(t->head - 1) % TRACKED].command);
+        }
     } else if (waits) {
         append(text, size, "%s", waits);
         if (t->waits_command != PLAN_NONE) {
@@ -269,6 +274,20 @@ static size_t furthest_behind(const gxrt_session *s, size_t device)
     return device;
 }
 
+/* " among devices 0, 1, 2, 3": who takes part in a collective on this device. */
+static void append_group(const gxrt_session *s, size_t device, uint32_t command,
+                         char *text, size_t size)
+{
+    enum { MOST = 16 };
+    const PlanCommand *c = &s->plan->commands[command];
+    const Group *g = &s->devices[device].groups[s->plan->collectives[c->index].clique];
+    for (uint32_t k = 0; k < g->size && k < MOST; k++) {
+        append(text, size, "%s%lld", k ? ", " : " among devices ",
+               (long long)g->devices[k]);
+    }
+    append(text, size, "%s", g->size > MOST ? ", ..." : "");
+}
+
 /* "device 1: all-reduce sum.2 (command 7)": what this device waits for. */
 static void append_wait(const gxrt_session *s, size_t device, char *text, size_t size)
 {
@@ -276,7 +295,9 @@ static void append_wait(const gxrt_session *s, size_t device, char *text, size_t
     const char *waits = t->waits;
     append(text, size, "device %u: ", s->devices[device].number);
     if (t->tail != t->head) {
-        append_command(s, text, size, t->ring[t->tail % TRACKED].command);
+        uint32_t command = t->ring[t->tail % TRACKED].command;
+        append_command(s, text, size, command);
+        append_group(s, device, command, text, size);
     } else {
         append(text, size, "%s", waits ? waits : "waiting");
     }
@@ -289,6 +310,7 @@ static void warn(const gxrt_session *s, size_t device)
     append_wait(s, device, text, sizeof text);
     append(text, sizeof text, " is not done after %.3g s, waiting %.3g s more",
            s->options.timeout_seconds / 2, s->options.timeout_seconds / 2);
+    ask_nccl(s, device, text, sizeof text);
     for (size_t i = 0; i < s->device_count; i++) {
         describe(s, i, text, sizeof text);
     }
@@ -356,10 +378,7 @@ static bool look(gxrt_session *s, size_t i, double step)
     double limit = s->options.timeout_seconds;
     double longest = t->tail != t->head ? t->stalled : 0;
     longest = waits && t->waited > longest ? t->waited : longest;
-    if (longest > limit / 2 && !t->has_warned) {
-        warn(s, i);
-    }
-    t->has_warned = longest > limit / 2;
+    t->is_slow = longest > limit / 2;
     return longest > limit;
 }
 
@@ -397,6 +416,14 @@ static bool look_at_all(gxrt_session *s, double step)
         strike(s, late, NULL);
         return true;
     }
+    size_t slow = 0;
+    while (slow < s->device_count && !s->watchdog->tracks[slow].is_slow) {
+        slow++;
+    }
+    if (slow < s->device_count && !s->watchdog->has_warned) {
+        warn(s, furthest_behind(s, slow));
+    }
+    s->watchdog->has_warned = slow < s->device_count;
     bool asks = s->watchdog->looks++ % ASK_EVERY == 0;
     for (size_t i = 0; i < s->device_count && asks; i++) {
         const char *failure = failure_of(s, &s->devices[i]);

@@ -195,7 +195,7 @@ static int stop(int number)
     setenv("GXEMU_LOSE_RANK", text, 1);
     gxrt_program *program = make_program(&file);
     gxrt_status st = run_once(program, 1);
-    snprintf(want[0], sizeof want[0], " op.%d (command %d) was not done", operation,
+    snprintf(want[0], sizeof want[0], " op.%d (command %d) among devices 0, 1", operation,
              operation);
     snprintf(want[1], sizeof want[1], "NCCL: rank %d of this communicator did not",
              device);
