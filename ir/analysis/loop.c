@@ -124,6 +124,12 @@ static bool find_step(const Loop *loop, Induction *v)
            element == v->index && v->step != 0;
 }
 
+bool loop_counts(const Loop *loop, uint32_t element)
+{
+    Induction v = {.index = element};
+    return find_step(loop, &v);
+}
+
 /* How often `value direction limit` holds for value = init, init + step, ...; -1: unknown. */
 static int64_t trips(int64_t init, int64_t step, int64_t limit, int64_t direction)
 {

@@ -27,6 +27,8 @@ typedef struct Induction {
     int64_t init, step, trips;
 } Induction;
 
+/* The body adds a constant to the element, from whatever it starts. */
+bool loop_counts(const Loop *loop, uint32_t element);
 /* Finds it through additions of constants in the body, and to what the condition compares;
  * false: there is none, or how often the loop runs is not known. */
 bool loop_induction(const Loop *loop, Induction *out);

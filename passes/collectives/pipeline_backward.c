@@ -7,7 +7,7 @@
  *                  ROOT (i + 1, .., y, g) }, one step less
  *       after the loop the last step, without the gather
  *
- * The chain of operands reaches only elements that the loop does not change, its counter and
+ * The chain of operands reaches only elements that the loop does not change, its counters and
  * constants, and nobody else reads what it makes of arrays: that would be made twice. An
  * opt-barrier in the chain keeps the collective in its step, and so does a transfer's end. What
  * is only handed on to the next step runs ahead already.
@@ -38,9 +38,12 @@ static bool is_invariant(const Backward *b, const Instruction *inst)
     return element >= 0 && loop_is_invariant(&b->p->loop, (uint32_t)element);
 }
 
+/* The loop's counter, or another: its next value is known in every step. */
 static bool is_counter(const Backward *b, const Instruction *inst)
 {
-    return loop_element(b->p->loop.body, inst) == b->p->induction.index;
+    int64_t element = loop_element(b->p->loop.body, inst);
+    return element >= 0 && (element == b->p->induction.index ||
+                            loop_counts(&b->p->loop, (uint32_t)element));
 }
 
 /* May be made once more without cost that matters. */
@@ -162,10 +165,10 @@ static Instruction **gather_next(Backward *b, Instruction *const *list, uint32_t
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     for (uint32_t i = 0; i < body->instruction_count; i++) {
         Instruction *inst = body->instructions[i];
-        if (is_counter(b, inst))
-            made[i] = body->root->operands[p->induction.index];
-        else if (is_invariant(b, inst))
+        if (is_invariant(b, inst))
             made[i] = inst;
+        else if (is_counter(b, inst))
+            made[i] = body->root->operands[inst_int(inst, ATTR_INDEX, 0)];
     }
     return make_chains(b, body, made, list, n, -1);
 }
