@@ -1,6 +1,8 @@
 /* See partition.h. */
 #include "ir/analysis/partition.h"
 
+#include <string.h>
+
 #include "ir/custom_call.h"
 #include "ir/sharding.h"
 
@@ -48,6 +50,14 @@ static bool is_spread(const Instruction *inst)
            (attr != NULL && spreads(attr->sharding));
 }
 
+/* XLA's partitioner leaves the shardings of parameters and adds this to the entry's name. */
+static bool has_partitioned_name(const Module *m)
+{
+    static const char suffix[] = "_spmd";
+    size_t length = strlen(m->entry->name), n = sizeof suffix - 1;
+    return length >= n && memcmp(m->entry->name + length - n, suffix, n) == 0;
+}
+
 const Instruction *module_unpartitioned(const Module *m)
 {
     const Instruction *border = NULL, *spread = NULL;
@@ -72,7 +82,7 @@ const Instruction *module_unpartitioned(const Module *m)
     }
     if (numbered)
         return NULL;
-    bool marked = !talks && !m->config.is_scheduled;
+    bool marked = !talks && !m->config.is_scheduled && !has_partitioned_name(m);
     return border != NULL ? border : marked ? spread : NULL;
 }
 

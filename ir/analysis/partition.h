@@ -8,7 +8,8 @@
  * partitions needs one if a call gives a part of its operand, or the whole; or if nothing in it
  * asks for the partition's number, and either a call marks where whole and part meet, or
  * nothing talks to other devices and values are marked to be spread over them. A scheduled
- * module was compiled, and so partitioned, before. */
+ * module was compiled, and so partitioned, before; one whose entry is called ..._spmd comes from
+ * XLA's partitioner. */
 const Instruction *module_unpartitioned(const Module *m);
 
 /* Reports it at that instruction, with what to do. */
