@@ -3,6 +3,7 @@
  * own, because the emulator reads its environment once. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,6 +29,37 @@ static void test_one_process(void **state)
 {
     (void)state;
     expect_exit(one_process, 0, NULL);
+}
+
+static void *one_session(void *argument)
+{
+    (void)argument;
+    return (void *)(intptr_t)run_all(NULL, 20, 20, false);
+}
+
+static int two_sessions(int argument)
+{
+    (void)argument;
+    setenv("GXEMU_DELAY", "3:500", 1);
+    setenv("GXEMU_SCHEDULE", "threads", 1);
+    pthread_t threads[2];
+    int wrong = 0;
+    for (int i = 0; i < 2; i++)
+        wrong |= pthread_create(&threads[i], NULL, one_session, NULL);
+    for (int i = 0; i < 2 && !wrong; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        wrong |= result != NULL;
+    }
+    return wrong;
+}
+
+/* rows: collectives.H3 (edge: two executions at once: each has its own events)
+ * rows: collectives.J1 (edge: two sessions beside each other, with their own communicators) */
+static void test_two_sessions(void **state)
+{
+    (void)state;
+    expect_exit(two_sessions, 0, NULL);
 }
 
 static int delayed(int argument)
@@ -179,11 +211,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 
-        cmocka_unit_test(test_one_process),   cmocka_unit_test(test_random_delays),
-        cmocka_unit_test(test_lost_rank),     cmocka_unit_test(test_old_library),
-        cmocka_unit_test(test_two_processes), cmocka_unit_test(test_two_processes_tcp),
-        cmocka_unit_test(test_other_program), cmocka_unit_test(test_missing_process),
-        cmocka_unit_test(test_no_store),
+        cmocka_unit_test(test_one_process),       cmocka_unit_test(test_two_sessions),
+        cmocka_unit_test(test_random_delays),     cmocka_unit_test(test_lost_rank),
+        cmocka_unit_test(test_old_library),       cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_two_processes_tcp), cmocka_unit_test(test_other_program),
+        cmocka_unit_test(test_missing_process),   cmocka_unit_test(test_no_store),
     };
     return cmocka_run_group_tests(tests, find_emulator, NULL);
 }
