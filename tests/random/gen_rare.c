@@ -89,23 +89,36 @@ void gen_ragged_dot(Gen *g)
     settle(v, 0);
 }
 
-/* Of 8- and 4-bit floats with a power of two for each block. */
+/* Of 8- and 4-bit floats with a power of two for each block; as a call, too, whose scales may be
+ * more than are needed. */
 void gen_scaled_dot(Gen *g)
 {
     static const DType types[] = {DT_F8E4M3FN, DT_F8E5M2, DT_F4E2M1FN, DT_BF16};
     DType t = types[below(g, 4)];
+    bool call = chance(g, 50);
     int64_t m = 1 + below(g, 6), n = 1 + below(g, 6), blocks = 1 + below(g, 3),
-            block = 1 + below(g, 8);
-    Value *a = matrix(g, t, 2, (int64_t[]){m, blocks * block});
-    Value *b = matrix(g, t, 2, (int64_t[]){n, blocks * block});
-    Value *x = matrix(g, DT_F8E8M0FNU, 2, (int64_t[]){m, blocks});
+            block = chance(g, 20) ? 32 : 1 + below(g, 8);
+    int64_t k = blocks * block - (call ? below(g, block) : 0),
+            more = call ? below(g, 3) : 0;
+    Value *a = matrix(g, t, 2, (int64_t[]){m, k});
+    Value *b = matrix(g, t, 2, (int64_t[]){n, k});
+    Value *x = matrix(g, DT_F8E8M0FNU, 2, (int64_t[]){m + more, blocks + more});
     Value *y = matrix(g, DT_F8E8M0FNU, 2, (int64_t[]){n, blocks});
     if (a == NULL || b == NULL || x == NULL || y == NULL)
         return;
-    Value *v = emit(g, DT_F32, 2, (int64_t[]){m, n},
-                    "scaled-dot(%s, %s, %s, %s), lhs_contracting_dims={1}, "
-                    "rhs_contracting_dims={1}",
-                    a->name, b->name, x->name, y->name);
+    Value *v;
+    if (call)
+        v = emit(
+            g, DT_F32, 2, (int64_t[]){m, n},
+            "custom-call(%s, %s, %s, %s), custom_call_target=\"__op$block_scaled_dot\", "
+            "backend_config={\"block_scaled_dot_backend_config\":{\"block_size\":"
+            "\"%lld\"}}",
+            a->name, b->name, x->name, y->name, (long long)block);
+    else
+        v = emit(g, DT_F32, 2, (int64_t[]){m, n},
+                 "scaled-dot(%s, %s, %s, %s), lhs_contracting_dims={1}, "
+                 "rhs_contracting_dims={1}",
+                 a->name, b->name, x->name, y->name);
     v->depth = MAX_DEPTH;
     v->high = 60;
 }
