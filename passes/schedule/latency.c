@@ -16,6 +16,7 @@
  *     the order of `base`;
  *   - a start that was not hidden: the clock jumps;
  *   - what asks for the earliest place; parameters and constants.
+ * With fences (fence.c) all that comes after one is placed before anything else is ready.
  * Where a done or a kernel would make more live than the limit, what lets most die comes before it.
  * A scheduling group (groups.h) is placed at once when all that comes after it is: its dones, its
  * kernels, its starts. Where limits leave nothing to place they give way.
@@ -28,6 +29,8 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/bug.h"
+#include "passes/schedule/fence.h"
 #include "passes/schedule/groups.h"
 #include "passes/schedule/heap.h"
 
@@ -55,8 +58,13 @@ typedef struct Latency {
     Heap free, dones, starts, kernels, forced, inputs;
     Heap early_starts[RESOURCE_COUNT];
     uint32_t waiting[RESOURCE_COUNT]; /* dones, and groups with dones, that are ready */
+    uint32_t waiting_groups;
     Heap *open; /* group that is being placed: its kernels and starts */
     Heap inner_dones, inner_kernels, inner_starts;
+    uint32_t *part;      /* [count + groups] between fences; NULL: there are none */
+    uint32_t *part_left; /* [parts] what of it is not placed */
+    Edges *held;         /* [parts] ready, but of an earlier part than the one at hand */
+    uint32_t now_part;
     uint32_t opened;  /* number of that group, 0: none */
     uint32_t *flying; /* starts of collectives whose dones are placed */
     uint32_t flying_count;
@@ -191,6 +199,27 @@ static void find_groups(Latency *l)
     }
 }
 
+/* A group stands where the last of it does. */
+static void find_parts(Latency *l, const uint32_t *base)
+{
+    uint32_t n = l->count + l->group_count;
+    l->part = ARENA_ARRAY(l->arena, uint32_t, (size_t)n + 1);
+    uint32_t parts = fence_parts(l->g, base, l->limits->fencing, l->part);
+    l->part_left = ARENA_ARRAY(l->arena, uint32_t, (size_t)parts + 1);
+    l->held = ARENA_ARRAY(l->arena, Edges, (size_t)parts + 1);
+    l->now_part = parts - 1;
+    for (uint32_t i = 0; i < l->count; i++) {
+        uint32_t g = l->count + l->group[i] - 1;
+        if (l->group[i] != 0 && l->part[i] > l->part[g])
+            l->part[g] = l->part[i];
+    }
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (l->group[i] != 0)
+            l->part[i] = l->part[l->count + l->group[i] - 1];
+        l->part_left[l->part[i]]++;
+    }
+}
+
 static void init(Latency *l, const uint32_t *base)
 {
     Arena *a = l->arena;
@@ -206,6 +235,8 @@ static void init(Latency *l, const uint32_t *base)
     find_costs(l);
     find_groups(l);
     find_depths(l, base);
+    if (l->limits->fencing >= 0)
+        find_parts(l, base);
     l->zero = ARENA_ARRAY(a, double, n + l->group_count);
     l->free = l->inputs = heap_make(a, l->zero, l->by_transfers);
     l->dones = l->inner_dones = heap_make(a, l->zero, l->by_depth);
@@ -298,10 +329,16 @@ static void put_done(Latency *l, uint32_t x)
 /* All that comes after x is placed. */
 static void make_ready(Latency *l, uint32_t x)
 {
+    bool is_member = x < l->count && l->group[x] != 0;
+    if (l->part != NULL && !is_member && l->part[x] < l->now_part) {
+        edges_add(l->arena, &l->held[l->part[x]], x);
+        return;
+    }
     if (x >= l->count) {
         bool waits = has_done(l, x - l->count);
         heap_put(waits ? &l->dones : &l->kernels, x);
         l->waiting[RESOURCE_COLLECTIVE] += waits;
+        l->waiting_groups += waits;
         return;
     }
     const Instruction *inst = l->g->comp->instructions[x];
@@ -325,6 +362,14 @@ static void make_ready(Latency *l, uint32_t x)
         heap_put(&l->free, x);
     else
         heap_put(&l->kernels, x);
+}
+
+/* Goes on to the part before, and to what of it was held back. */
+static void pass_fence(Latency *l)
+{
+    Edges *held = &l->held[--l->now_part];
+    for (uint32_t k = 0; k < held->count; k++)
+        make_ready(l, held->list[k]);
 }
 
 /* Backwards: what it reads lives from here on, what it makes no longer. */
@@ -406,12 +451,18 @@ static void place(Latency *l, uint32_t x)
         if (group != 0 && group != l->group[x] && --l->left[l->count + group - 1] == 0)
             make_ready(l, l->count + group - 1);
     }
+    if (l->part == NULL)
+        return;
+    l->part_left[l->part[x]]--;
+    while (l->now_part > 0 && l->part_left[l->now_part] == 0)
+        pass_fence(l);
 }
 
 static void place_group(Latency *l, uint32_t group)
 {
     l->opened = group + 1;
     l->waiting[RESOURCE_COLLECTIVE] -= has_done(l, group);
+    l->waiting_groups -= has_done(l, group);
     for (uint32_t k = 0; k < l->members[group].count; k++) {
         if (l->left[l->members[group].list[k]] == 0)
             make_ready(l, l->members[group].list[k]);
@@ -541,11 +592,20 @@ static bool take_smaller(Latency *l, int64_t most, uint32_t *out)
     return best != NULL;
 }
 
+/* A stream is free that a done waits for. */
+static bool has_room_for_dones(const Latency *l)
+{
+    bool room = l->waiting_groups != 0;
+    for (int r = 0; r < RESOURCE_COUNT; r++)
+        room |= l->waiting[r] != 0 && l->used[r] < l->limits->most[r];
+    return room;
+}
+
 /* As if there were memory for everything. */
 static bool take_any(Latency *l, Heap **from, uint32_t *out)
 {
     *from = &l->dones;
-    if (take_allowed(l, &l->dones, out))
+    if (has_room_for_dones(l) && take_allowed(l, &l->dones, out))
         return true;
     if (take_start(l, l->now, false, out) || take_start_before_kernel(l, out)) {
         *from = NULL;
@@ -553,6 +613,11 @@ static bool take_any(Latency *l, Heap **from, uint32_t *out)
     }
     *from = &l->kernels;
     return take_allowed(l, &l->kernels, out);
+}
+
+static bool is_empty(const Latency *l)
+{
+    return l->forced.count + l->kernels.count + l->dones.count + l->inputs.count == 0;
 }
 
 static uint32_t take_next(Latency *l)
@@ -569,6 +634,11 @@ static uint32_t take_next(Latency *l)
     }
     if (found || take_start(l, DBL_MAX, true, &x))
         return x;
+    while (is_empty(l)) { /* what a group waits for lies beyond a fence */
+        if (l->part == NULL || l->now_part == 0)
+            bug("nothing of %s can be scheduled", l->g->comp->name);
+        pass_fence(l);
+    }
     Heap *rest = l->forced.count != 0    ? &l->forced
                  : l->kernels.count != 0 ? &l->kernels
                  : l->dones.count != 0   ? &l->dones

@@ -19,7 +19,8 @@ typedef struct LatencyLimits {
         starts_early; /* with room for several collectives: all start as early as they can */
     bool
         shared_ranks; /* collectives with two devices in common are not in flight together */
-    int64_t memory; /* bytes that should not be exceeded */
+    int64_t fencing; /* bytes that may begin to live between two fences; -1: no fences */
+    int64_t memory;  /* bytes that should not be exceeded */
 } LatencyLimits;
 
 typedef struct LatencyUse {

@@ -223,6 +223,9 @@ static void set_limits(Scheduler *s, const Module *m)
         int64_t memory = (int64_t)s->cx->target->device->memory_gib << 30;
         s->limits.memory = memory / 100 * 76 - entry_bytes(m);
     }
+    s->limits.fencing = set->scheduler_memory_fencing_bytes;
+    if (s->limits.fencing == 0)
+        s->limits.fencing = s->limits.memory > 0 ? s->limits.memory / 100 : 0;
 }
 
 /* The name that profiles, traces and errors call an instruction by, however it is renamed. */
