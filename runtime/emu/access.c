@@ -77,6 +77,9 @@ static void report_race(Engine *e, gxemu_block *b, uint32_t argument, uint64_t o
     if (c->same_block)
         finding_add(e->finding, " (thread %" PRIu32 ") with no barrier between",
                     c->thread);
+    if (c->site != RACE_NO_SITE)
+        finding_add(e->finding, ", in instruction %s (site %" PRIu32 ")",
+                    engine_site(e, c->site), c->site);
     engine_abort(e);
 }
 
@@ -166,7 +169,7 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
     if (l->check_races && shadow->pages != NULL) {
         RaceConflict conflict;
         RaceKind found = race_access(shadow, &e->race, serial, thread_of(b)->index, at,
-                                     bytes, kind, &conflict);
+                                     bytes, site, kind, &conflict);
         if (found != RACE_NONE)
             report_race(e, b, argument, offset, bytes, site, kind, &conflict);
     }

@@ -35,8 +35,9 @@ static void engine_key_create(void)
     pthread_key_create(&engine_key, engine_destroy);
 }
 
-static const char *site_name(const EngineLaunch *l, uint32_t site)
+const char *engine_site(const Engine *e, uint32_t site)
 {
+    const EngineLaunch *l = e->launch;
     if (l->sites == NULL || site >= l->site_count || l->sites[site] == NULL)
         return "?";
     return l->sites[site];
@@ -48,8 +49,8 @@ void engine_describe(const Engine *e, const Thread *t, uint32_t site)
     finding_add(
         e->finding,
         "kernel %s, instruction %s (site %u), thread (%u,%u,%u) of block (%u,%u,%u)",
-        l->name, site_name(l, site), site, t->view.tid[0], t->view.tid[1], t->view.tid[2],
-        e->ctaid[0], e->ctaid[1], e->ctaid[2]);
+        l->name, engine_site(e, site), site, t->view.tid[0], t->view.tid[1],
+        t->view.tid[2], e->ctaid[0], e->ctaid[1], e->ctaid[2]);
 }
 
 void engine_abort(Engine *e)

@@ -70,6 +70,8 @@ void engine_ready(Engine *e, Thread *t);
 void engine_abort(Engine *e) __attribute__((noreturn));
 /* Appends "kernel k, instruction i (site s), thread … of block …" to the finding. */
 void engine_describe(const Engine *e, const Thread *t, uint32_t site);
+/* The HLO instruction of an access site; "?" if it has none. */
+const char *engine_site(const Engine *e, uint32_t site);
 
 /* Whoever waited for this thread need not any more. */
 void sync_thread_ended(Engine *e, Thread *t);

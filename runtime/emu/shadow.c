@@ -39,7 +39,7 @@ static uint64_t page_count(uint64_t bytes)
 
 static uint64_t cells_bytes(uint64_t bytes)
 {
-    return page_count(bytes) * (SHADOW_PAGE_BYTES / 4) * sizeof(uint64_t);
+    return page_count(bytes) * (SHADOW_PAGE_BYTES / 4) * sizeof(RaceCell);
 }
 
 bool shadow_init(Shadow *s, uint64_t bytes, bool written, bool race)
@@ -208,7 +208,7 @@ static uint32_t stamp_join(const Race *r, uint32_t stamp, uint32_t own, uint32_t
 static bool page_refine(ShadowPage *page, uint32_t shift)
 {
     uint32_t count = SHADOW_PAGE_BYTES >> shift;
-    uint64_t *cells = malloc(count * sizeof *cells);
+    RaceCell *cells = malloc(count * sizeof *cells);
     if (cells == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++)
@@ -227,54 +227,60 @@ static void page_renew(Shadow *s, uint64_t index, uint64_t serial)
         page->cells = s->cells + index * (SHADOW_PAGE_BYTES / 4);
         page->shift = 2;
     }
-    memset(page->cells, 0, ((size_t)SHADOW_PAGE_BYTES >> page->shift) * sizeof(uint64_t));
+    memset(page->cells, 0,
+           ((size_t)SHADOW_PAGE_BYTES >> page->shift) * sizeof *page->cells);
     page->serial = serial;
 }
 
-static inline RaceKind cell_read(uint64_t *cell, const Race *r, uint32_t own,
-                                 uint32_t thread)
+static inline RaceKind cell_read(RaceCell *cell, const Race *r, uint32_t own,
+                                 uint32_t thread, uint16_t site)
 {
-    uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
+    uint32_t writer = (uint32_t)cell->stamps, reader = (uint32_t)(cell->stamps >> 32);
     if (writer != 0 && writer != own && stamp_conflicts(r, writer, thread))
         return RACE_WITH_WRITE;
     if (reader != own)
-        *cell = (uint64_t)stamp_join(r, reader, own, thread) << 32 | writer;
+        cell->stamps = (uint64_t)stamp_join(r, reader, own, thread) << 32 | writer;
+    cell->reader_site = site;
     return RACE_NONE;
 }
 
-static inline RaceKind cell_write(uint64_t *cell, const Race *r, uint32_t own,
-                                  uint32_t thread)
+static inline RaceKind cell_write(RaceCell *cell, const Race *r, uint32_t own,
+                                  uint32_t thread, uint16_t site)
 {
-    uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
+    uint32_t writer = (uint32_t)cell->stamps, reader = (uint32_t)(cell->stamps >> 32);
     if (writer != 0 && writer != own && stamp_conflicts(r, writer, thread))
         return RACE_WITH_WRITE;
     if (reader != 0 && reader != own && stamp_conflicts(r, reader, thread))
         return RACE_WITH_READ;
-    *cell = own;
+    cell->stamps = own;
+    cell->writer_site = site;
     return RACE_NONE;
 }
 
-static inline RaceKind cell_update(uint64_t *cell, const Race *r, uint32_t own,
-                                   uint32_t thread)
+static inline RaceKind cell_update(RaceCell *cell, const Race *r, uint32_t own,
+                                   uint32_t thread, uint16_t site)
 {
-    uint32_t writer = (uint32_t)*cell, reader = (uint32_t)(*cell >> 32);
+    uint32_t writer = (uint32_t)cell->stamps, reader = (uint32_t)(cell->stamps >> 32);
     if (writer != 0 && (writer & STAMP_ATOMIC) == 0 && stamp_conflicts(r, writer, thread))
         return RACE_WITH_WRITE;
     if (reader != 0 && reader != own && stamp_conflicts(r, reader, thread))
         return RACE_WITH_READ;
     uint32_t join =
         (writer & STAMP_ATOMIC) != 0 ? stamp_join(r, writer, own, thread) : own;
-    *cell = (*cell >> 32) << 32 | join | STAMP_ATOMIC;
+    cell->stamps = (cell->stamps >> 32) << 32 | join | STAMP_ATOMIC;
+    cell->writer_site = site;
     return RACE_NONE;
 }
 
-static RaceKind race_found(RaceKind kind, uint64_t cell, const Race *r, uint64_t offset,
-                           RaceConflict *out)
+static RaceKind race_found(RaceKind kind, const RaceCell *cell, const Race *r,
+                           uint64_t offset, RaceConflict *out)
 {
-    uint32_t stamp = kind == RACE_WITH_WRITE ? (uint32_t)cell : (uint32_t)(cell >> 32);
+    bool wrote = kind == RACE_WITH_WRITE;
+    uint32_t stamp = (uint32_t)(wrote ? cell->stamps : cell->stamps >> 32);
     *out = (RaceConflict){
         .kind = kind,
         .thread = stamp & STAMP_THREAD,
+        .site = wrote ? cell->writer_site : cell->reader_site,
         .same_block =
             (stamp & STAMP_BLOCKS) == 0 && stamp >> STAMP_SHIFT >= r->block_first,
         .offset = offset,
@@ -283,9 +289,11 @@ static RaceKind race_found(RaceKind kind, uint64_t cell, const Race *r, uint64_t
 }
 
 RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
-                     uint64_t offset, uint32_t bytes, uint32_t kind, RaceConflict *out)
+                     uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind,
+                     RaceConflict *out)
 {
     uint32_t own = r->warp[thread / 32] << STAMP_SHIFT | thread;
+    uint16_t at = site < RACE_NO_SITE ? (uint16_t)site : RACE_NO_SITE;
     uint64_t end = offset + bytes;
     while (offset < end) {
         uint64_t index = offset >> SHADOW_PAGE_SHIFT;
@@ -301,23 +309,24 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
             return RACE_NO_MEMORY;
         }
         uint32_t shift = page->shift;
-        uint64_t *cell = page->cells + ((offset - base) >> shift);
-        uint64_t *last = page->cells + ((stop - 1 - base) >> shift);
+        RaceCell *cell = page->cells + ((offset - base) >> shift);
+        RaceCell *last = page->cells + ((stop - 1 - base) >> shift);
         RaceKind found = RACE_NONE;
         if (kind == GXEMU_READ)
-            while (cell <= last && (found = cell_read(cell, r, own, thread)) == RACE_NONE)
+            while (cell <= last &&
+                   (found = cell_read(cell, r, own, thread, at)) == RACE_NONE)
                 cell++;
         else if (kind == GXEMU_WRITE)
             while (cell <= last &&
-                   (found = cell_write(cell, r, own, thread)) == RACE_NONE)
+                   (found = cell_write(cell, r, own, thread, at)) == RACE_NONE)
                 cell++;
         else
             while (cell <= last &&
-                   (found = cell_update(cell, r, own, thread)) == RACE_NONE)
+                   (found = cell_update(cell, r, own, thread, at)) == RACE_NONE)
                 cell++;
         if (found != RACE_NONE) {
             uint64_t cell_offset = base + ((uint64_t)(cell - page->cells) << shift);
-            return race_found(found, *cell, r, cell_offset, out);
+            return race_found(found, cell, r, cell_offset, out);
         }
         offset = stop;
     }

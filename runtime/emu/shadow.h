@@ -1,7 +1,7 @@
 /* What is known about the bytes of one piece of memory beside their values.
  *
  * Written state: one byte per byte, 0xff once something was written (GXEMU_SHADOW).
- * Race state: one 8-byte cell per 4 bytes (per 2 or 1 where a kernel makes smaller
+ * Race state: one cell per 4 bytes (per 2 or 1 where a kernel makes smaller
  * accesses): who wrote last and who has read since (GXEMU_RACE). It is valid for one launch
  * (for shared memory: one block); a page of another serial number is cleared when touched.
  *
@@ -19,10 +19,18 @@ enum {
     SHADOW_PAGE_SHIFT = 10,
     SHADOW_PAGE_BYTES = 1 << SHADOW_PAGE_SHIFT,
     RACE_WARPS = 32,
+    RACE_NO_SITE = UINT16_MAX,
 };
 
+/* Who touched a few bytes: see shadow.c. */
+typedef struct RaceCell {
+    uint64_t stamps;
+    uint16_t writer_site,
+        reader_site; /* of the last one: RACE_NO_SITE if the number is larger */
+} RaceCell;
+
 typedef struct ShadowPage {
-    uint64_t *cells;
+    RaceCell *cells;
     uint64_t serial;
     uint32_t shift; /* a cell covers 1 << shift bytes: 2, 1 or 0 */
 } ShadowPage;
@@ -31,7 +39,7 @@ typedef struct Shadow {
     uint64_t bytes;
     uint8_t *written;  /* NULL: not tracked */
     ShadowPage *pages; /* NULL: not tracked */
-    uint64_t *cells;   /* those of pages with shift 2 */
+    RaceCell *cells;   /* those of pages with shift 2 */
 } Shadow;
 
 /* Modes: what to track. False: no memory. */
@@ -71,13 +79,15 @@ typedef enum {
 typedef struct RaceConflict {
     RaceKind kind;
     uint32_t thread; /* the other one, linear in its block */
+    uint32_t site;   /* of the other access, or RACE_NO_SITE */
     bool same_block;
     uint64_t offset; /* first byte of the cell in conflict */
 } RaceConflict;
 
-/* Checks and notes an access of `thread` (linear in its block). kind: GXEMU_READ, … The
- * range must lie in the shadow. `serial` is one of the two of `r`. */
+/* Checks and notes an access of `thread` (linear in its block). kind: GXEMU_READ, … `site`:
+ * its number in the kernel. The range must lie in the shadow. `serial` is one of the two of `r`. */
 RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
-                     uint64_t offset, uint32_t bytes, uint32_t kind, RaceConflict *out);
+                     uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind,
+                     RaceConflict *out);
 
 #endif

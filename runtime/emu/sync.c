@@ -24,19 +24,11 @@ static const char *operation_name(const Thread *t)
     return "?";
 }
 
-static const char *site_text(const Engine *e, uint32_t site)
-{
-    const EngineLaunch *l = e->launch;
-    return l->sites != NULL && site < l->site_count && l->sites[site] != NULL
-               ? l->sites[site]
-               : "?";
-}
-
 /* Appends "thread 3 waits at a barrier of reduce.1 (site 4)". */
 static void describe_waiting(const Engine *e, const Thread *t)
 {
     finding_add(e->finding, "thread %" PRIu32 " waits at %s of %s (site %" PRIu32,
-                t->index, operation_name(t), site_text(e, t->site), t->site);
+                t->index, operation_name(t), engine_site(e, t->site), t->site);
     if (t->state == THREAD_IN_WARP)
         finding_add(e->finding, ", lanes 0x%08" PRIx32, t->mask);
     finding_add(e->finding, ")");

@@ -276,7 +276,8 @@ static void test_race(void **state)
         "race: kernel kernel, instruction reduce.2 (site 1), thread (32,0,0) of "
         "block (0,0,0) writes 4 bytes at byte 4 of shared memory");
     expect_finding(kernel_all_write_first, 1000, FINDING_RACE,
-                   "which another thread of the block wrote (thread 0) with no barrier");
+                   "which another thread of the block wrote (thread 0) with no barrier "
+                   "between, in instruction reduce.2 (site 1)");
 }
 
 static void test_uninitialised(void **state)
