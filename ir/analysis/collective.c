@@ -89,6 +89,19 @@ IntLists collective_groups(Arena *a, const Instruction *inst)
     return (IntLists){groups, n};
 }
 
+bool collective_groups_equal(IntLists a, IntLists b)
+{
+    if (a.count != b.count)
+        return false;
+    for (uint32_t g = 0; g < a.count; g++) {
+        size_t bytes = a.data[g].count * sizeof *a.data[g].data;
+        if (a.data[g].count != b.data[g].count ||
+            memcmp(a.data[g].data, b.data[g].data, bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
 int64_t collective_group_size(Arena *a, const Instruction *inst)
 {
     IntLists groups = collective_groups(a, inst);

@@ -25,6 +25,8 @@ CollectiveMode collective_mode(const Instruction *inst);
  * without groups has one of all its ids. For a collective-permute, send or recv: all devices
  * that its ids range over. Made in `a`. */
 IntLists collective_groups(Arena *a, const Instruction *inst);
+/* The same groups in the same order, each in the same order. */
+bool collective_groups_equal(IntLists a, IntLists b);
 /* Devices in each group: the first one's size. */
 int64_t collective_group_size(Arena *a, const Instruction *inst);
 /* Pairs {source, target} of device numbers of a collective-permute; made in `a`. */

@@ -5,8 +5,6 @@
  * changes; after a few rounds all assumptions are. */
 #include "ir/analysis/replicated.h"
 
-#include <string.h>
-
 #include "ir/analysis/collective.h"
 
 enum { ROUNDS_MOST = 8 };
@@ -27,19 +25,6 @@ static bool share(IntLists groups, int64_t divisor, bool quotient)
             if (!same)
                 return false;
         }
-    }
-    return true;
-}
-
-static bool same_groups(IntLists a, IntLists b)
-{
-    if (a.count != b.count)
-        return false;
-    for (uint32_t g = 0; g < a.count; g++) {
-        size_t bytes = a.data[g].count * sizeof *a.data[g].data;
-        if (a.data[g].count != b.data[g].count ||
-            memcmp(a.data[g].data, b.data[g].data, bytes) != 0)
-            return false;
     }
     return true;
 }
@@ -68,7 +53,7 @@ static bool holds(const Facts *f, const Instruction *inst, const bool *known,
         return f->one_partition;
     case OP_ALL_REDUCE:
     case OP_ALL_GATHER:
-        return same_groups(f->groups, collective_groups(f->scratch, inst));
+        return collective_groups_equal(f->groups, collective_groups(f->scratch, inst));
     case OP_GET_TUPLE_ELEMENT:
         if (inst->operands[0]->op == OP_PARAMETER)
             return elements != NULL && elements[inst_int(inst, ATTR_INDEX, 0)];

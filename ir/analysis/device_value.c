@@ -1,0 +1,136 @@
+/* See device_value.h. */
+#include "ir/analysis/device_value.h"
+
+enum { STEPS_MOST = 64 }; /* instructions looked at */
+
+typedef struct Device {
+    int64_t replica, partition;
+    int steps;
+} Device;
+
+static bool value_of(Device *d, const Instruction *inst, int64_t *out);
+
+static bool fits(const Shape *s, int64_t value)
+{
+    uint32_t bits = dtype_info[s->dtype].bits;
+    bool is_signed = dtype_is_signed(s->dtype);
+    if (s->dtype == DT_PRED)
+        return value == 0 || value == 1;
+    if (!is_signed && value < 0)
+        return false;
+    uint32_t room = is_signed ? bits - 1 : bits;
+    return room >= 63 || (value < (INT64_C(1) << room) && value >= -(INT64_C(1) << room));
+}
+
+static bool compute(OpCode op, int64_t a, int64_t b, int64_t *out)
+{
+    const int64_t most = INT64_C(1) << 31; /* no overflow below */
+    if (a > most || a < -most || b > most || b < -most)
+        return false;
+    switch (op) {
+    case OP_ADD:
+        *out = a + b;
+        return true;
+    case OP_SUBTRACT:
+        *out = a - b;
+        return true;
+    case OP_MULTIPLY:
+        *out = a * b;
+        return true;
+    case OP_DIVIDE:
+        *out = b == 0 ? 0 : a / b;
+        return b != 0;
+    case OP_REMAINDER:
+        *out = b == 0 ? 0 : a % b;
+        return b != 0;
+    case OP_MINIMUM:
+        *out = a < b ? a : b;
+        return true;
+    case OP_MAXIMUM:
+        *out = a > b ? a : b;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Element `at` of a constant table or an iota. */
+static bool element(const Instruction *table, int64_t at, int64_t *out)
+{
+    while (table->op == OP_RESHAPE || table->op == OP_COPY || table->op == OP_BITCAST)
+        table = table->operands[0];
+    if (table->op == OP_CONSTANT) {
+        *out = literal_int(table->literal, at);
+        return true;
+    }
+    *out = at;
+    return table->op == OP_IOTA && table->shape->rank == 1;
+}
+
+/* One element of an array with one long dimension, at a computed place. */
+static bool looked_up(Device *d, const Instruction *slice, int64_t *out)
+{
+    const Shape *s = slice->operands[0]->shape;
+    int64_t at = 0;
+    if (shape_elements(slice->shape) != 1 || !layout_is_default(s->layout))
+        return false;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t index;
+        if (!value_of(d, slice->operands[1 + i], &index))
+            return false;
+        index = index < 0 ? 0 : index > s->dims[i] - 1 ? s->dims[i] - 1 : index;
+        at = at * s->dims[i] + index;
+    }
+    return element(slice->operands[0], at, out);
+}
+
+static bool value_of(Device *d, const Instruction *inst, int64_t *out)
+{
+    DType t = inst->shape->dtype;
+    bool known = shape_is_array(inst->shape) && inst->shape->dynamic == NULL &&
+                 (dtype_is_integer(t) || t == DT_PRED) && ++d->steps <= STEPS_MOST &&
+                 shape_elements(inst->shape) == 1;
+    int64_t a, b, c;
+    if (!known)
+        return false;
+    switch (inst->op) {
+    case OP_CONSTANT:
+        *out = literal_int(inst->literal, 0);
+        return true;
+    case OP_REPLICA_ID:
+        *out = d->replica;
+        return true;
+    case OP_PARTITION_ID:
+        *out = d->partition;
+        return true;
+    case OP_CONVERT:
+    case OP_RESHAPE:
+    case OP_BITCAST:
+    case OP_COPY:
+    case OP_BROADCAST:
+        known = value_of(d, inst->operands[0], out) &&
+                (inst->op != OP_BITCAST || inst->operands[0]->shape->dtype == t);
+        break;
+    case OP_DYNAMIC_SLICE:
+        known = looked_up(d, inst, out);
+        break;
+    case OP_CLAMP:
+        known = value_of(d, inst->operands[0], &a) &&
+                value_of(d, inst->operands[1], &b) && value_of(d, inst->operands[2], &c);
+        if (known)
+            *out = b < a ? (a < c ? a : c) : b < c ? b : c;
+        break;
+    default:
+        known = inst->operand_count == 2 && value_of(d, inst->operands[0], &a) &&
+                value_of(d, inst->operands[1], &b) && compute(inst->op, a, b, out);
+        break;
+    }
+    return known && fits(inst->shape, *out);
+}
+
+bool device_value(const Instruction *inst, int64_t replica, int64_t partition,
+                  int64_t *out)
+{
+    Device d = {.replica = replica, .partition = partition};
+    return value_of(&d, inst, out);
+}
