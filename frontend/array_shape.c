@@ -334,7 +334,7 @@ bool parse_array_shape(Parser *p, Token first, const Shape **out)
         }
     }
     const char *text = p->text + first.span.begin;
-    Token prim = {TOK_PRIM, first.span};
+    Token prim = {first.span, TOK_PRIM};
     prim.span.end = prim.span.begin + (uint32_t)strcspn(text, "[");
     p->ahead_count = 0;
     lexer_seek(p, prim.span.end);

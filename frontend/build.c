@@ -243,7 +243,7 @@ void build_lost_computation(Parser *p)
 
 void build_thread(Parser *p, Span name)
 {
-    if (!token_is(p, (Token){TOK_ATTR, name}, "execution_thread"))
+    if (!token_is(p, (Token){name, TOK_ATTR}, "execution_thread"))
         diag_error(p->diag, name,
                    "unexpected attribute \"%.*s\". Allowed attributes: execution_thread",
                    (int)(name.end - name.begin - 1), p->text + name.begin);

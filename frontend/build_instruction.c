@@ -96,7 +96,7 @@ void build_argument_int(Parser *p, Span value)
         call->broken = true;
         return;
     }
-    if (!token_int(p, (Token){TOK_INT, value}, &call->parameter)) {
+    if (!token_int(p, (Token){value, TOK_INT}, &call->parameter)) {
         call->broken = true;
     } else if (call->parameter < 0 || call->parameter >= INT32_MAX) {
         diag_error(p->diag, value, "parameter number %lld: it must be from 0 to %d",
@@ -110,7 +110,7 @@ void build_argument_int(Parser *p, Span value)
 bool build_path(Parser *p, Span index)
 {
     int64_t value;
-    if (!token_int(p, (Token){TOK_INT, index}, &value))
+    if (!token_int(p, (Token){index, TOK_INT}, &value))
         return build_lost(p);
     STACK_PUSH(p, p->ints, value);
     return true;
@@ -284,7 +284,7 @@ static const OpAttr *find_attribute(const Call *call, const char *text, size_t l
 bool build_attribute_begin(Parser *p, Span name)
 {
     Pending *at = pending_top(p);
-    Token token = {TOK_ATTR, name};
+    Token token = {name, TOK_ATTR};
     size_t length;
     const char *text = token_text(p, token, &length);
     const OpAttr *found = find_attribute(&at->call, text, length);

@@ -64,7 +64,7 @@ static Token resync(Parser *p, size_t at)
     bool inside = scope != NULL && scope->in_body;
     bool busy = inside && p->pending.count == p->scopes.count;
     bool first_on_line = skip_blanks(line, end) >= s;
-    Token t = {TOK_END, {(uint32_t)p->length, (uint32_t)p->length}};
+    Token t = {{(uint32_t)p->length, (uint32_t)p->length}, TOK_END};
     if (inside && first_on_line && starts_computation(line, end))
         return t; /* a lost `}`: all that follows would be read wrongly */
     s = busy && first_on_line ? line : memchr(s, '\n', (size_t)(end - s));
@@ -94,7 +94,7 @@ static Token resync(Parser *p, size_t at)
 static Token start_token(Parser *p)
 {
     Token first = take(p), second = peek(p);
-    Token start = {TOK_START_COMPUTATIONS, {first.span.begin, first.span.begin}};
+    Token start = {{first.span.begin, first.span.begin}, TOK_START_COMPUTATIONS};
     put_back(p, first);
     if (first.kind == TOK_HLO_MODULE || first.kind == TOK_END || first.kind == TOK_BAD) {
         return take(p);
@@ -111,7 +111,7 @@ static Token start_token(Parser *p)
 
 static Token attribute_token(Parser *p)
 {
-    Token t = {TOK_VALUE, {(uint32_t)p->end, (uint32_t)p->end}};
+    Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_VALUE};
     Pending *at = &p->pending.data[p->pending.count - 1];
     switch (attr_info[at->attr.id].kind) {
     case AK_COMPUTATION:
@@ -136,8 +136,8 @@ static Token attribute_token(Parser *p)
 
 static Token header_token(Parser *p)
 {
-    Token t = {TOK_VALUE, {(uint32_t)p->end, (uint32_t)p->end}};
-    if (token_is(p, (Token){TOK_ATTR, p->header_name}, "entry_computation_layout"))
+    Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_VALUE};
+    if (token_is(p, (Token){p->header_name, TOK_ATTR}, "entry_computation_layout"))
         t.kind = TOK_AS_LAYOUT;
     else if (!header_value(p))
         t.kind = TOK_BAD;
@@ -148,7 +148,7 @@ static Token header_token(Parser *p)
 static Token literal_token(Parser *p)
 {
     Call *call = &p->calls.data[p->calls.count - 1];
-    Token t = {TOK_LITERAL, {(uint32_t)p->end, (uint32_t)p->end}};
+    Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_LITERAL};
     size_t offset = p->end;
     p->ahead_count = 0;
     if (!literal_parse(p, call->shape, &offset, &call->literal))
@@ -171,7 +171,7 @@ static Token wanted_token(Parser *p)
     case WANT_HEADER:
         return header_token(p);
     case WANT_THREAD: {
-        Token t = {TOK_VALUE, {(uint32_t)p->end, (uint32_t)p->end}};
+        Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_VALUE};
         Bytes thread;
         if (!expect_string(p, &thread))
             t.kind = TOK_BAD;

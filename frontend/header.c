@@ -318,7 +318,7 @@ static bool positive(Parser *p, int64_t *out)
 bool header_value(Parser *p)
 {
     ModuleConfig *config = &p->m->config;
-    Token name = {TOK_ATTR, p->header_name};
+    Token name = {p->header_name, TOK_ATTR};
     int which = 0;
     while (which < H_COUNT && !token_is(p, name, header_names[which]))
         which++;

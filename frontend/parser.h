@@ -101,8 +101,8 @@ typedef enum {
 } Want;
 
 typedef struct Token {
+    Span span; /* first: it is read and written as one word */
     int kind;
-    Span span;
 } Token;
 
 /* A growable array in the scratch arena. */

@@ -128,7 +128,7 @@ static bool split_numbers(Parser *p, Token t, uint32_t width, uint32_t *rank,
     *rank = 1;
     *columns = 0;
     while (s < end) {
-        Token part = {TOK_INT, {(uint32_t)(s - p->text), 0}};
+        Token part = {{(uint32_t)(s - p->text), 0}, TOK_INT};
         while (s < end && *s != 'x' && *s != '_')
             s++;
         part.span.end = (uint32_t)(s - p->text);
