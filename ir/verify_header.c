@@ -108,7 +108,7 @@ static void check_alias(Verify *v, const AliasEntry *e, bool **taken)
                                                : verify_text(v, result)));
         return;
     }
-    if (v->level > LEVEL_SKETCH && shape_bytes(in) != shape_bytes(out))
+    if (v->level > LEVEL_WELL_FORMED && shape_bytes(in) != shape_bytes(out))
         header_error(v, arena_printf(v->scratch,
                                      "input_output_alias: %s and %s have different sizes",
                                      verify_text(v, in), verify_text(v, out)));
