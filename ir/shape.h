@@ -54,7 +54,7 @@ struct Shape {
     const bool *dynamic; /* [rank] arrays: `<=n` or `?`; NULL = all static */
     const Layout *layout;         /* arrays: never NULL; else NULL */
     const Shape *const *elements; /* [rank] tuples; buffers: the one array shape inside */
-    const size_t *first_leaf;     /* [rank + 1] tuples: leaves before each element, and all */
+    const size_t *first_leaf; /* [rank + 1] tuples: leaves before each element, and all */
 };
 
 /* Makers; all in the table's arena. A NULL layout means the default, {rank-1, ..., 0}. */

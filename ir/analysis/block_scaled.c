@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/custom_call.h"
+
 BlockOp block_op(const Instruction *inst)
 {
     static const struct {
@@ -14,12 +16,8 @@ BlockOp block_op(const Instruction *inst)
         {"__op$block_scaled_dot", BLOCK_DOT},
         {BLOCK_SCALED_MATMUL, BLOCK_MATMUL},
     };
-    if (inst->op != OP_CUSTOM_CALL)
-        return BLOCK_NONE;
-    Bytes target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET);
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        if (strlen(targets[i].target) == target.length &&
-            memcmp(targets[i].target, target.data, target.length) == 0)
+        if (custom_call_has_target(inst, targets[i].target))
             return targets[i].op;
     return BLOCK_NONE;
 }

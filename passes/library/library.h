@@ -7,7 +7,7 @@
 PassFn pass_library_dots; /* large dots: cuBLASLt */
 PassFn
     pass_block_scaled; /* block-scaled custom calls; their dots, where cuBLASLt has them */
-PassFn pass_composites;   /* calls that stand for a scaled-dot */
+PassFn pass_composites;  /* calls that stand for a scaled-dot */
 PassFn pass_scaled_dots; /* scaled-dots: dots that scale as they read */
 
 #endif

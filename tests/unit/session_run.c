@@ -223,7 +223,8 @@ static void test_replicas(void **state)
     Program p = open_program(&m, "", 0);
     gxrt_session *s;
     gxrt_session_options options = {.struct_size = sizeof options, .replicas = 3};
-    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s), GXRT_OK);
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_OK);
     gxrt_buffer a[3];
     gxrt_buffer r[3];
     gxrt_run runs[3];
@@ -307,7 +308,8 @@ static void test_host_call(void **state)
     gxrt_session_options options = {
         .struct_size = sizeof options, .host_calls = &h, .host_call_count = 1};
     gxrt_session *s;
-    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s), GXRT_OK);
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_OK);
     int32_t x[4] = {1, 2, 3, 4};
     int32_t y[4];
     const size_t four = 4;
