@@ -255,7 +255,10 @@ bool pass_schedule(Module *m, PassContext *cx)
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     s.graph.called = ARENA_ARRAY(cx->scratch, int64_t, (size_t)m->computation_count + 1);
     s.use = ARENA_ARRAY(cx->scratch, LatencyUse, (size_t)m->computation_count + 1);
-    if (cx->settings->latency_hiding && cx->opt_level >= 2)
+    bool any = false;
+    for (uint32_t c = 0; c < m->computation_count; c++)
+        any |= is_program[c] && has_async(m->computations[c]);
+    if (any && cx->settings->latency_hiding && cx->opt_level >= 2)
         s.cost = cost_create(m, cx->target, cx->scratch);
     set_limits(&s, m);
     for (uint32_t c = 0; c < m->computation_count; c++) {
