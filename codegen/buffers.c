@@ -53,6 +53,15 @@ static void touch_operands(Walk *w, const Instruction *inst, uint32_t time)
         touch_all(w, inst->operands[i], time);
 }
 
+/* Another operand lies in the buffer of operand k: it is still read when k's result is written. */
+static bool is_read_twice(const Walk *w, const Instruction *inst, uint32_t k)
+{
+    uint32_t set = alias_set(w->aliases, inst->operands[k], 0), times = 0;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        times += alias_set(w->aliases, inst->operands[i], 0) == set;
+    return times > 1;
+}
+
 /* NCCL reduces and sends along into the buffer that it reads. */
 static void walk_in_place(Walk *w, const Instruction *inst)
 {
@@ -61,6 +70,8 @@ static void walk_in_place(Walk *w, const Instruction *inst)
         touch_all(w, inst, w->time + k);
     }
     for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (is_read_twice(w, inst, i))
+            continue;
         InPlace pair = {alias_set(w->aliases, inst->operands[i], 0),
                         alias_set(w->aliases, inst, i), w->time};
         w->pairs = arena_grow(w->arena, w->pairs, &w->pair_capacity, w->pair_count + 1,
