@@ -57,7 +57,7 @@ GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard fr
 GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 
-.PHONY: all setup demo check check-random check-unit fuzz fuzzers check-built install bench layers rows size format format-check \
+.PHONY: all setup demo check check-random check-xla check-unit fuzz fuzzers check-built install bench layers rows size format format-check \
         clean gpu-bundle check-gpu bench-gpu
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
 
@@ -136,6 +136,12 @@ $(B)/tests/random: $(call obj,$(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs
 check-random: $(B)/tests/random $(GXEMU)
 	@mkdir -p $(B)/random
 	@$(B)/tests/random -j $(J) -o $(B)/random $(or $(ARGS),-t 60) 2>$(B)/random/unsupported.log
+
+# The evaluator against XLA:CPU, from PyPI: make check-xla ARGS="--seeds 1:5000 -v".
+$(B)/xla/bin/python:
+	python3 -m venv $(B)/xla && $(B)/xla/bin/pip install -q jax
+check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
+	@$< tests/xla/check.py $(B) $(or $(ARGS),--seconds 120)
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)

@@ -377,6 +377,18 @@ static void add_device_id(Variant *v, const Instruction *inst)
 
 #define HOST_CALL_MOST_BUFFERS 256 /* that libgxrt hands to a function */
 
+/* "(f32[8]{0}, s32[]) -> f32[4]{0}", a line feed, the attributes. */
+static const char *describe_call(Arena *a, const Instruction *inst)
+{
+    const char *text = "(";
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        text = arena_printf(a, "%s%s%s", text, i ? ", " : "",
+                            shape_text(a, inst->operands[i]->shape, true));
+    Bytes attributes = inst_bytes(inst, ATTR_BACKEND_CONFIG);
+    return arena_printf(a, "%s) -> %s\n%.*s", text, shape_text(a, inst->shape, true),
+                        (int)attributes.length, attributes.data ? attributes.data : "");
+}
+
 /* A custom call becomes a call by name, of a function that the caller registers with libgxrt:
  * the leaves of its operands, then those of its result. */
 static bool add_host_call(Variant *v, const Instruction *inst)
@@ -408,7 +420,9 @@ static bool add_host_call(Variant *v, const Instruction *inst)
         "name; a call that JAX made for its own kernels goes away when the program is "
         "lowered for the CPU",
         inst->name, target);
-    variant_command(v, PLAN_HOST_CALL, inst, plan_string(&v->plan, target), args, count);
+    uint32_t at = variant_command(v, PLAN_HOST_CALL, inst, plan_string(&v->plan, target),
+                                  args, count);
+    v->plan.commands[at].count = plan_string(&v->plan, describe_call(v->arena, inst));
     return true;
 }
 

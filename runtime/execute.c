@@ -102,6 +102,36 @@ static gxrt_status fill(Device *d, const PlanCommand *c, CUstream stream)
 
 enum { MAX_HOST_BUFFERS = 256 };
 
+/* `text`: shapes, a line feed, attributes. */
+static int call_described(const gxrt_host_call *h, gxrt_host_arguments *a,
+                          const char *text)
+{
+    const char *end = strchr(text, '\n');
+    size_t length = end ? (size_t)(end - text) : strlen(text);
+    char *shapes = malloc(length + 1);
+    if (!shapes) {
+        return -1;
+    }
+    memcpy(shapes, text, length);
+    shapes[length] = 0;
+    a->shapes = shapes;
+    a->attributes = end ? end + 1 : "";
+    int r = h->described(h->user, a);
+    free(shapes);
+    return r;
+}
+
+static int call_function(const gxrt_host_call *h, gxrt_host_arguments *a,
+                         const char *text)
+{
+    bool can_describe =
+        h->struct_size >= offsetof(gxrt_host_call, described) + sizeof h->described;
+    if (h->function || !can_describe || !h->described) {
+        return h->function(h->user, a->stream, a->buffer_count, a->buffers, a->bytes);
+    }
+    return call_described(h, a, text);
+}
+
 static gxrt_status host_call(Device *d, const PlanCommand *c, CUstream stream)
 {
     const gxrt_session *s = d->session;
@@ -117,7 +147,13 @@ static gxrt_status host_call(Device *d, const PlanCommand *c, CUstream stream)
     for (size_t i = 0; i < s->options.host_call_count; i++) {
         const gxrt_host_call *h = &s->options.host_calls[i];
         if (strcmp(h->name, name) == 0) {
-            int r = h->function(h->user, stream, c->arg_count, buffers, bytes);
+            gxrt_host_arguments a = {.struct_size = sizeof a,
+                                     .stream = stream,
+                                     .buffer_count = c->arg_count,
+                                     .buffers = buffers,
+                                     .bytes = bytes,
+                                     .instruction = plan_text(p, c->name)};
+            int r = call_function(h, &a, plan_text(p, c->count));
             return r == 0 ? GXRT_OK
                           : status_set(GXRT_HOST_CALL_FAILED,
                                        "host call %s of HLO instruction %s returned %d",

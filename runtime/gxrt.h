@@ -199,11 +199,26 @@ typedef struct gxrt_allocator {
 typedef int (*gxrt_host_function)(void *user, void *stream, size_t buffer_count,
                                   void *const *buffers, const uint64_t *bytes);
 
+/* The same with all that the program says of the call. Strings live as long as the program. */
+typedef struct gxrt_host_arguments {
+    size_t struct_size;
+    void *stream;         /* a CUstream */
+    size_t buffer_count;  /* leaves of the operands, then of the result */
+    void *const *buffers; /* device addresses; dense, in the layouts that `shapes` has */
+    const uint64_t *bytes;
+    const char *instruction; /* its name in the HLO */
+    const char *
+        shapes; /* until the function returns; in HLO's words: "(f32[8]{0}, s32[]) -> f32[4]{0}" */
+    const char *attributes; /* its backend_config as it stands, "" if it has none */
+} gxrt_host_arguments;
+typedef int (*gxrt_described_function)(void *user, const gxrt_host_arguments *arguments);
+
 typedef struct gxrt_host_call {
     size_t struct_size;
     const char *name;
-    gxrt_host_function function;
+    gxrt_host_function function; /* or, if this is NULL, */
     void *user;
+    gxrt_described_function described;
 } gxrt_host_call;
 
 /* Streams from the caller, for what runs beside the stream of an execution. borrow: 0 for

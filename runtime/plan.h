@@ -383,7 +383,8 @@ typedef enum PlanCommandKind {
     PLAN_CONDITIONAL, /* args: selector slice: 1 byte (pred: true is branch 0) or 4 (s32: out of
                          range is the last branch); index, count: refs, commands of each branch */
     PLAN_CALL,        /* children run in order: a called computation kept together */
-    PLAN_HOST_CALL,   /* index: string, the function's name; args: slices */
+    PLAN_HOST_CALL, /* index: string, the function's name; args: slices; count: string, shapes,
+                         a line feed, attributes */
     PLAN_ASYNC_START, /* children run on their own streams; index: async slot */
     PLAN_ASYNC_DONE,  /* index: async slot; this command's stream waits for that start */
     PLAN_COMMAND_KINDS

@@ -238,7 +238,8 @@ static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     case PLAN_CALL:
         return true;
     case PLAN_HOST_CALL:
-        return (plan_is_string(r, c->index) && p->strings[c->index]) ||
+        return (plan_is_string(r, c->index) && p->strings[c->index] &&
+                plan_is_string(r, c->count)) ||
                plan_fail(r, "a host call without a name");
     case PLAN_ASYNC_START:
         if (c->index >= p->info->async_count) {

@@ -69,6 +69,11 @@ static void reduction_merge(Reduction *r)
         r->reduced[0] = false;
         r->in[0] = r->out[0] = 1;
         top = 1;
+    } else if (r->in[top - 1] != 1) { /* one element is left of a dynamic dimension */
+        r->dims[top] = 1;
+        r->reduced[top] = true;
+        r->in[top] = 1;
+        r->out[top++] = 0;
     }
     r->rank = top;
 }

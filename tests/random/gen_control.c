@@ -108,6 +108,22 @@ static const struct {
 
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
+bool generate_plain;
+
+/* Has no place in StableHLO, or gives XLA a choice. */
+static bool is_own(GenFn *function)
+{
+    static GenFn *const own[] = {
+        gen_topk,      gen_random_bits, gen_tuple,    gen_fusion, gen_collective,
+        gen_device_id, gen_async,       gen_dynamic,  gen_scan,   gen_ragged_dot,
+        gen_rng,       gen_scaled_dot,  gen_rounding, gen_wrapped};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (own[i] == function)
+            return true;
+    }
+    return false;
+}
+
 static void grow_with(Gen *g, int instructions, bool fusible)
 {
     int total = 0;
@@ -120,6 +136,8 @@ static void grow_with(Gen *g, int instructions, bool fusible)
         int i = 0;
         while (at >= operations[i].weight)
             at -= operations[i++].weight;
+        if (generate_plain && is_own(operations[i].function))
+            continue;
         if ((fusible && !operations[i].fusible) || (operations[i].big && g->nesting > 1))
             continue;
         operations[i].function(g);
@@ -471,7 +489,7 @@ static void entry_root(Gen *g)
         char shape[320];
         char layout[24];
         lay_out(g, &g->values[i], name, shape, layout);
-        if (chance(g, 40))
+        if (!generate_plain && chance(g, 40))
             alias(g, &g->values[i], layout, n);
         at += (size_t)snprintf(names_text + at, sizeof names_text - at, "%s%s",
                                n ? ", " : "", name);
@@ -491,10 +509,10 @@ char *generate(uint64_t seed)
     size_t size = 0;
     Shared shared = {.random = {seed * UINT64_C(0x9e3779b97f4a7c15) + 1}};
     random_bits(&shared.random);
-    shared.has_special = random_chance(&shared.random, 35);
+    shared.has_special = random_chance(&shared.random, 35) && !generate_plain;
     shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
     shared.replicas = shared.partitions = 1;
-    if (random_chance(&shared.random, 15)) { /* several devices */
+    if (random_chance(&shared.random, 15) && !generate_plain) { /* several devices */
         static const int grids[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}};
         int which = (int)random_below(&shared.random, 5);
         shared.replicas = grids[which][0];

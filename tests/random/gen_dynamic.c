@@ -31,6 +31,8 @@ static void set_size(Gen *g, Sized *s)
 {
     char text[256];
     int d = (int)below(g, s->v.rank);
+    if (s->dynamic[d])
+        return; /* what a larger size would show is anything */
     Value *n = constant_scalar(g, DT_S32, 0);
     if (chance(g, 60)) {
         Value *size = constant_scalar(g, DT_S32, (double)below(g, s->v.dims[d] + 1));

@@ -213,7 +213,8 @@ void gen_rounding(Gen *g)
 void gen_wrapped(Gen *g)
 {
     Value *a = pick(g), *v;
-    int id = g->shared->next_id++, kind = (int)below(g, 4);
+    int id = g->shared->next_id++,
+        kind = (int)below(g, g->shared->partitions > 1 ? 3 : 4);
     if (kind == 0) {
         say(g, "  t%d = token[] after-all()\n", id);
         v = emit(g, a->type, a->rank, a->dims, "add-dependency(%s, t%d)", a->name, id);

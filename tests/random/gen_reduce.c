@@ -42,8 +42,11 @@ static const char *choose_reduction(Gen *g, const Value *a, Value **init)
                      : is_int(a->type)   ? ints[below(g, 8)]
                      : is_float(a->type) ? floats[below(g, 4)]
                                          : "add";
+    bool starts_well = strstr(op, "imum") == NULL && (!is_int(a->type) || op[1] != 'n');
+    if (generate_plain && !starts_well) /* the first value has to be neutral */
+        op = is_int(a->type) ? "or" : "add";
     double start = strcmp(op, "and") == 0 || strcmp(op, "multiply") == 0 ? 1 : 0;
-    *init = constant_scalar(g, a->type, chance(g, 10) ? 2 : start);
+    *init = constant_scalar(g, a->type, !generate_plain && chance(g, 10) ? 2 : start);
     return op;
 }
 

@@ -22,6 +22,9 @@ bool random_chance(Random *r, int percent);
  * starts with 's' are to be fed any bit pattern, all others small values (check.c). */
 char *generate(uint64_t seed);
 
+/* Only what XLA:CPU has, too, and defines in the same way: for make check-xla. */
+extern bool generate_plain;
+
 typedef enum {
     VERDICT_GOOD,
     VERDICT_UNSUPPORTED, /* gxc says so */

@@ -70,7 +70,9 @@ DType any_type(Gen *g)
     for (;;) {
         DType t = (DType)(1 + below(g, DT_COUNT - 1));
         if (dtype_info[t].name != NULL && dtype_info[t].class != DTC_OTHER &&
-            !dtype_info[t].text_only && dtype_info[t].storage != 0)
+            !dtype_info[t].text_only && dtype_info[t].storage != 0 &&
+            (!generate_plain || t == DT_PRED ||
+             dtype_info[t].bits >= (is_float(t) ? 16 : 8)))
             return t;
     }
 }
