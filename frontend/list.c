@@ -36,8 +36,8 @@ static void list_settings(FILE *f)
 
 /* Forms of opcodes that are supported otherwise. */
 static const char *const missing_forms[][2] = {
-    {"map", "functions that read what is no scalar by elementwise operations"},
     {"stochastic-convert", "to floats"},
+    {"rng", "in the functions of map and scan"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},

@@ -305,9 +305,12 @@ static bool sweep(Sweep *s)
         s->forward = arena_grow(a, s->forward, &s->forward_capacity,
                                 comp->instruction_count, sizeof *s->forward);
         computation_replace(comp, s->forward);
-        for (uint32_t i = 0; i < n; i++) /* their effects live on in what replaces them */
-            if (s->forward[order[i]->id] && op_is(order[i]->op, OPF_CONTROL))
-                computation_remove(comp, order[i]);
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            if (inst && s->forward[i] && inst_called_count(inst) > 0)
+                computation_remove(comp,
+                                   inst); /* its effects live on in what replaces it */
+        }
     }
     return changed;
 }
