@@ -12,6 +12,7 @@
  * Needs: fused, pairs made. Keeps: everything else. Ends: one sweep for each rule. */
 #include "passes/schedule/groups.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/analysis/collective.h"
@@ -26,27 +27,49 @@ static const char *group_name(const Instruction *inst)
     return name == NULL || strcmp(name, "noop") == 0 ? NULL : name;
 }
 
-static uint32_t find_name(const char *const *names, uint32_t count, const char *name)
+typedef struct Member {
+    const char *name;
+    uint32_t id;
+} Member;
+
+static int by_name(const void *a, const void *b)
 {
-    while (count > 0 && strcmp(names[count - 1], name) != 0)
-        count--;
-    return count;
+    const Member *p = a, *q = b;
+    int order = strcmp(p->name, q->name);
+    return order != 0 ? order : p->id < q->id ? -1 : p->id > q->id;
 }
 
 uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
                        const char *const **out_names)
 {
-    const char **names = NULL;
+    uint32_t n = 0, count = 0;
     size_t capacity = 0;
-    uint32_t count = 0;
+    Member *members = NULL;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const char *name = group_name(comp->instructions[i]);
-        group[i] = name != NULL ? find_name(names, count, name) : 0;
-        if (name == NULL || group[i] != 0)
+        group[i] = 0;
+        if (name == NULL)
             continue;
-        names = arena_grow(scratch, names, &capacity, (size_t)count + 1, sizeof *names);
-        names[count++] = name;
-        group[i] = count;
+        members = arena_grow(scratch, members, &capacity, (size_t)n + 1, sizeof *members);
+        members[n++] = (Member){name, i};
+    }
+    *out_names = NULL;
+    if (n == 0)
+        return 0;
+    qsort(members, n, sizeof *members, by_name);
+    uint32_t *first = ARENA_ARRAY(scratch, uint32_t, comp->instruction_count);
+    for (uint32_t k = 0; k < n; k++) {
+        bool begins = k == 0 || strcmp(members[k - 1].name, members[k].name) != 0;
+        first[members[k].id] = begins ? members[k].id : first[members[k - 1].id];
+    }
+    const char **names = ARENA_ARRAY(scratch, const char *, n);
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const char *name = group_name(comp->instructions[i]);
+        if (name == NULL)
+            continue;
+        if (first[i] == i)
+            names[count++] = name;
+        group[i] = first[i] == i ? count : group[first[i]];
     }
     *out_names = names;
     return count;
@@ -90,7 +113,7 @@ typedef struct Groups {
     Arena *scratch;
     bool lenient;
     bool changed, found;
-    const char **async; /* ids that asynchronous operations have */
+    Member *async; /* asynchronous operations with groups, by name */
     uint32_t async_count;
     size_t async_capacity;
     uint32_t *group; /* [instructions] of comp */
@@ -172,11 +195,18 @@ static void visit_member(Groups *g, Instruction *inst)
         leave_group(g, inst);
     } else if (!is_async && !holds_product(inst)) {
         leave_group(g, inst);
-    } else if (is_async && find_name(g->async, g->async_count, name) == 0) {
+    } else if (is_async) {
         g->async = arena_grow(g->scratch, g->async, &g->async_capacity,
                               (size_t)g->async_count + 1, sizeof *g->async);
-        g->async[g->async_count++] = name;
+        g->async[g->async_count++] = (Member){name, 0};
     }
+}
+
+static bool is_asynchronous(const Groups *g, const char *name)
+{
+    Member key = {name, 0};
+    return g->async_count != 0 &&
+           bsearch(&key, g->async, g->async_count, sizeof key, by_name) != NULL;
 }
 
 /* Groups of one, and groups with nothing asynchronous. */
@@ -187,8 +217,7 @@ static void drop_empty(Groups *g)
         members[g->group[i]]++;
     for (uint32_t i = 0; i < g->comp->instruction_count; i++) {
         uint32_t k = g->group[i];
-        if (k == 0 ||
-            (members[k] > 1 && find_name(g->async, g->async_count, g->names[k - 1]) != 0))
+        if (k == 0 || (members[k] > 1 && is_asynchronous(g, g->names[k - 1])))
             continue;
         leave_group(g, g->comp->instructions[i]);
         g->group[i] = 0;
@@ -386,6 +415,8 @@ bool pass_scheduling_groups(Module *m, PassContext *cx)
                 visit_member(&g, comp->instructions[i]);
         }
     }
+    if (g.async_count != 0)
+        qsort(g.async, g.async_count, sizeof *g.async, by_name);
     for (uint32_t c = 0; c < m->computation_count && g.found; c++) {
         if (m->computations[c] == NULL || !is_program[c])
             continue;
