@@ -367,6 +367,22 @@ static gxrt_status make_tables(gxrt_session *s)
               : status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
 }
 
+static pthread_mutex_t queueing = PTHREAD_MUTEX_INITIALIZER;
+
+void collective_enter(const gxrt_session *s)
+{
+    if (s->watchdog && s->device_count > 1) {
+        pthread_mutex_lock(&queueing);
+    }
+}
+
+void collective_leave(const gxrt_session *s)
+{
+    if (s->watchdog && s->device_count > 1) {
+        pthread_mutex_unlock(&queueing);
+    }
+}
+
 gxrt_status collective_create(gxrt_session *s)
 {
     if (s->plan->cliques_count == 0) {
@@ -397,7 +413,12 @@ gxrt_status collective_create(gxrt_session *s)
                  ? GXRT_OK
                  : nccl_error(&s->devices[0], "ncclGetUniqueId", r, "starting");
     }
-    return st == GXRT_OK ? session_each(s, join_cliques) : st;
+    if (st == GXRT_OK) {
+        collective_enter(s);
+        st = session_each(s, join_cliques);
+        collective_leave(s);
+    }
+    return st;
 }
 
 static void leave_cliques(Device *d)

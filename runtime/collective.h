@@ -31,6 +31,12 @@ gxrt_status collective_create(gxrt_session *s);
 gxrt_status collective_load(gxrt_session *s);
 void collective_destroy(gxrt_session *s);
 
+/* Around what queues collectives on all local devices. Two sessions that do so at once on the
+ * same devices would come in different orders on different devices, and wait for each other for
+ * ever; so one after the other. Nothing for sessions without communicators or with one device. */
+void collective_enter(const gxrt_session *s);
+void collective_leave(const gxrt_session *s);
+
 gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream);
 
 /* (type, whether it is reduced) as NCCL moves it: its type, and its elements for one of ours.

@@ -17,7 +17,8 @@
  * against an older header go on working.
  *
  * Threads: programs may be shared by all threads. A session is used by one thread at a time;
- * different sessions run beside each other. */
+ * different sessions run beside each other; those with collectives queue their work one after
+ * the other, and in a world of several processes must do so in the same order in all of them. */
 #ifndef GXRT_H
 #define GXRT_H
 

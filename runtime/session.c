@@ -533,10 +533,18 @@ static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
     return GXRT_OK;
 }
 
+static gxrt_status execute_all(gxrt_session *s)
+{
+    collective_enter(s);
+    gxrt_status st = session_each(s, execute_run);
+    collective_leave(s);
+    return st;
+}
+
 gxrt_status gxrt_execute(gxrt_session *s, size_t n, const gxrt_run *runs)
 {
     gxrt_status st = check_all(s, n, runs);
-    return st == GXRT_OK ? session_each(s, execute_run) : st;
+    return st == GXRT_OK ? execute_all(s) : st;
 }
 
 static gxrt_status report_timings(Device *d, void (*event)(void *, const gxrt_event *),
@@ -601,7 +609,7 @@ gxrt_status gxrt_profile(gxrt_session *s, size_t n, const gxrt_run *runs,
     for (size_t i = 0; i < n; i++) {
         s->devices[i].profiling = true;
     }
-    st = session_each(s, execute_run);
+    st = execute_all(s);
     for (size_t i = 0; i < n; i++) {
         gxrt_status done = finish_profile(&s->devices[i], st, event, user);
         st = st == GXRT_OK ? done : st;

@@ -16,7 +16,7 @@
  * release. */
 struct CUctx_st {
     int device;
-    unsigned retained;
+    _Atomic unsigned retained;
     CUresult failed; /* what every call returns since a finding, or CUDA_SUCCESS */
     Finding last;
     struct CUstream_st *streams; /* all, the legacy default stream among them */
