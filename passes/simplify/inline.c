@@ -62,12 +62,21 @@ static bool is_mappable(const Computation *callee, Arena *scratch)
     return true;
 }
 
+/* What was in a call and has an effect: whoever waited for the call waits for it. */
+typedef struct Inside {
+    Instruction **list;
+    size_t count, capacity;
+} Inside;
+
 typedef struct Inliner {
     Computation *comp;
     Arena *scratch;
     Instruction **order; /* the new list of instructions */
     size_t count, capacity;
     Instruction **forward; /* by id of the instructions before this pass */
+    const Effects *has_effect;
+    Inside *inside; /* by id of the calls before this pass */
+    bool waits;     /* some call had an effect */
 } Inliner;
 
 static void emit(Inliner *cx, Instruction *inst)
@@ -143,6 +152,13 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
         if (from->op == OP_FUSION || from->op == OP_ASYNC_START) /* called by one only */
             inst_set_called(to, 0, computation_clone(inst_called(from, 0), NULL));
         copy_controls(cx, to, from, made, call);
+        if (!simplify_is_pure(to, cx->has_effect)) {
+            Inside *in = &cx->inside[call->id];
+            in->list = arena_grow(cx->scratch, in->list, &in->capacity, in->count + 1,
+                                  sizeof *in->list);
+            in->list[in->count++] = to;
+            cx->waits = true;
+        }
         made[from->id] = map && from->op == OP_CONSTANT ? spread(cx, call, to) : to;
     }
     return made[callee->root->id];
@@ -159,7 +175,31 @@ static bool is_inlined(const Instruction *inst, Arena *scratch)
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0), scratch);
 }
 
-static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
+static void wait_for_inside(Inliner *cx, Instruction *inst, uint32_t old_count)
+{
+    size_t n = inst->control_count;
+    for (uint32_t k = 0; k < inst->control_count; k++) {
+        const Instruction *o = inst->control[k];
+        n += o->id < old_count && cx->forward[o->id] ? cx->inside[o->id].count : 0;
+    }
+    if (n == inst->control_count)
+        return;
+    Instruction **control = ARENA_ARRAY(cx->comp->module->arena, Instruction *, n);
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < inst->control_count; k++) {
+        const Instruction *o = inst->control[k];
+        control[at++] = inst->control[k];
+        const Inside *in =
+            o->id < old_count && cx->forward[o->id] ? &cx->inside[o->id] : NULL;
+        for (size_t i = 0; in != NULL && i < in->count; i++)
+            control[at++] = in->list[i];
+    }
+    inst->control = control;
+    inst->control_count = at;
+}
+
+static bool inline_calls(Computation *comp, const Effects *has_effect, Arena *scratch,
+                         size_t *total)
 {
     uint32_t old_count = comp->instruction_count;
     bool any = false;
@@ -167,7 +207,8 @@ static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
         any = comp->instructions[i] && is_inlined(comp->instructions[i], scratch);
     if (!any)
         return false;
-    Inliner cx = {.comp = comp, .scratch = scratch};
+    Inliner cx = {.comp = comp, .scratch = scratch, .has_effect = has_effect};
+    cx.inside = ARENA_ARRAY(scratch, Inside, (size_t)old_count + 1);
     cx.forward = ARENA_ARRAY(scratch, Instruction *, old_count);
     uint32_t n;
     Instruction **order = computation_post_order(comp, scratch, &n);
@@ -181,6 +222,8 @@ static bool inline_calls(Computation *comp, Arena *scratch, size_t *total)
             emit(&cx, inst);
         }
     }
+    for (size_t i = 0; cx.waits && i < cx.count; i++)
+        wait_for_inside(&cx, cx.order[i], old_count);
     Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
     memcpy(forward, cx.forward, old_count * sizeof *forward);
     computation_replace(comp, forward);
@@ -194,11 +237,12 @@ bool pass_inline(Module *m, PassContext *cx)
 {
     bool changed = false;
     size_t total = 0;
+    const Effects *has_effect = simplify_effects(m, cx->scratch);
     for (uint32_t c = 0; c < m->computation_count; c++)
         total += m->computations[c] ? m->computations[c]->instruction_count : 0;
     for (uint32_t c = 0; c < m->computation_count; c++)
         if (m->computations[c])
-            changed |= inline_calls(m->computations[c], cx->scratch, &total);
+            changed |= inline_calls(m->computations[c], has_effect, cx->scratch, &total);
     if (changed)
         module_remove_dead_computations(m);
     return changed;

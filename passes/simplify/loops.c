@@ -355,11 +355,15 @@ static bool unroll(const Loop *loop, int64_t trip_count)
         return false;
     if (loop->init->shape != inst->shape || loop->body->root->shape != inst->shape)
         return false;
+    if (trip_count == 0 && inst->control_count > 0)
+        return false; /* what waits for it waits for what it waits for */
     Instruction *by = loop->init;
     for (int64_t i = 0; i < trip_count; i++) {
         by = computation_add(comp, OP_CALL, inst->shape, 1, &by, NULL);
         inst_set_computation(by, ATTR_TO_APPLY, loop->body);
         by->span = inst->span;
+        by->control = i == 0 ? inst->control : NULL;
+        by->control_count = i == 0 ? inst->control_count : 0;
     }
     computation_replace_one(comp, inst, by);
     computation_remove(comp, inst);

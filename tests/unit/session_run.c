@@ -304,7 +304,10 @@ static void test_host_call(void **state)
     maker_command(&m, PLAN_HOST_CALL, plan_string(&m.b, "mine"), args, 2);
     Program p = open_program(&m, "", 0);
     int answer = 0;
-    gxrt_host_call h = {sizeof h, "mine", host_function, &answer};
+    gxrt_host_call h = {.struct_size = sizeof h,
+                        .name = "mine",
+                        .function = host_function,
+                        .user = &answer};
     gxrt_session_options options = {
         .struct_size = sizeof options, .host_calls = &h, .host_call_count = 1};
     gxrt_session *s;
