@@ -67,7 +67,12 @@ static bool read_header(PlanReader *r, const void *bytes, size_t size, PlanHeade
     if (memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0) {
         return plan_fail(r, "this is not a plan of gxc");
     }
-    if (header->major != PLAN_MAJOR) {
+    if (header->major < PLAN_MAJOR) {
+        return plan_fail(r,
+                         "the plan has format %u of an older gxc, this libgxrt reads %d",
+                         header->major, PLAN_MAJOR);
+    }
+    if (header->major > PLAN_MAJOR) {
         return plan_newer(r, "format", header->major);
     }
     size_t table = header->section_count * sizeof(PlanSection);

@@ -374,6 +374,24 @@ static void test_scales(void **state)
     assert_non_null(strstr(refusal(&b), wrong));
 }
 
+static void test_formats(void **state)
+{
+    (void)state;
+    for (int change = -1; change <= 1; change += 2) {
+        PlanBuilder b;
+        Plan p;
+        char error[256];
+        size_t size;
+        build(&b);
+        void *bytes = bytes_of(&b, &size);
+        ((PlanHeader *)bytes)->major = (uint16_t)(PLAN_MAJOR + change);
+        assert_false(plan_read(&p, bytes, size, error, sizeof error));
+        assert_non_null(
+            strstr(error, change < 0 ? "of an older gxc" : "needs a newer libgxrt"));
+        free(bytes);
+    }
+}
+
 static void test_depth(void **state)
 {
     (void)state;
@@ -484,10 +502,15 @@ static void test_million(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_wrong_contents), cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_depth),          cmocka_unit_test(test_elf),
-        cmocka_unit_test(test_elf_damage),     cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_wrong_contents),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_elf_damage),
+        cmocka_unit_test(test_scales),
         cmocka_unit_test(test_million),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
