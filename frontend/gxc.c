@@ -321,17 +321,20 @@ static bool write_file(const char *name, const void *data, size_t size)
     return ok;
 }
 
-static char *default_output(const char *input)
+/* The input's name with what is made of it (NULL: an artefact, a cubin) as its ending. */
+static char *default_output(const char *input, const char *emit)
 {
+    const char *ending = emit != NULL ? emit : "cubin";
     const char *base = strcmp(input, "-") == 0 ? "out" : input;
     size_t length = strlen(base);
     const char *dot = strrchr(base, '.'), *slash = strrchr(base, '/');
     if (dot != NULL && dot != base && (slash == NULL || dot > slash + 1))
         length = (size_t)(dot - base);
-    char *name = malloc(length + sizeof ".cubin");
+    char *name = malloc(length + strlen(ending) + 2);
     if (name != NULL) {
         memcpy(name, base, length);
-        strcpy(name + length, ".cubin");
+        name[length] = '.';
+        strcpy(name + length + 1, ending);
     }
     return name;
 }
@@ -408,7 +411,7 @@ static int compile(const Request *r)
         char *name = NULL;
         const char *output = r->output;
         if (output == NULL)
-            output = writes_text(&o) ? "-" : (name = default_output(r->input));
+            output = writes_text(&o) ? "-" : (name = default_output(r->input, o.emit));
         if (output != NULL && is_same_file(r->input, output)) {
             fprintf(stderr, "gxc: the output %s is the input; give another with -o\n",
                     output);
