@@ -54,6 +54,9 @@ static const char *choose_reduction(Gen *g, const Value *a, Value **init)
 bool can_reduce(const Value *a, const char *op)
 {
     bool sums = strcmp(op, "add") == 0;
+    if (generate_plain && sums && is_float(a->type) &&
+        dtype_info[a->type].mantissa_bits < 20)
+        return false; /* XLA:CPU sums short floats in short floats */
     if (!is_arithmetic(a->type) || (sums && (a->special || !may_round(a))))
         return is_int(a->type) || a->type == DT_PRED;
     if (is_float(a->type) && a->special)
