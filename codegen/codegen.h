@@ -39,6 +39,9 @@ typedef struct CodegenOptions {
 typedef struct CodegenReport {
     const char *target;
     uint64_t launches, copies, collectives, host_calls, host_syncs, distinct_kernels;
+    /* Of arrays that loops and row reductions read and write, and what of it by accesses of 16
+     * bytes. */
+    uint64_t loop_bytes, loop_bytes_wide;
     uint64_t bytes_accessed, argument_bytes, result_bytes, aliased_bytes, constant_bytes;
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;

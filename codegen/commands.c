@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codegen/emit/emitters.h"
 #include "codegen/library/cublaslt.h"
 #include "ir/analysis/block_scaled.h"
 #include "ir/analysis/emitter.h"
@@ -279,6 +280,48 @@ static uint64_t bytes_written(const Variant *v, const Instruction *fusion, uint3
     return in_place ? (uint64_t)shape_bytes(root->operands[1]->shape) : whole;
 }
 
+enum {
+    WIDE_BYTES = 16,       /* of the widest access */
+    WIDE_ARRAY_BYTES = 512 /* a warp of those: smaller arrays are not counted */
+};
+
+/* Its rows in memory begin at multiples of the widest access. */
+static bool allows_wide(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t d = s->layout->minor_to_major[i];
+        if (s->dims[d] != 1)
+            return s->dims[d] * dtype_info[s->dtype].bits % (8 * WIDE_BYTES) == 0;
+    }
+    return false;
+}
+
+/* Counts by the accesses' width what a launch of a loop or a row reduction moves of arrays that
+ * allow the widest. */
+static void count_accesses(Variant *v, const Instruction *fusion, const Kernel *k,
+                           const uint64_t *bytes)
+{
+    EmitterKind kind = emitter_of(fusion);
+    bool counts = kind == EMITTER_ROW_REDUCTION;
+    if (kind ==
+        EMITTER_LOOP) /* what combines many elements into one is bound by its work */
+        counts = fusion_is_plain(inst_called(fusion, 0), NULL, 0);
+    if (!counts)
+        return;
+    uint32_t n = fusion->operand_count,
+             results = (uint32_t)shape_leaf_count(fusion->shape);
+    for (uint32_t i = 0; i < n + results; i++) {
+        const KernelArg *arg = &k->args[i];
+        const Shape *s =
+            i < n ? fusion->operands[i]->shape : shape_leaf(fusion->shape, i - n);
+        if (bytes[i] < WIDE_ARRAY_BYTES || arg->accessed == 0 || !allows_wide(s))
+            continue;
+        double part = (double)arg->accessed_wide / (double)arg->accessed;
+        v->report.loop_bytes += v->times * bytes[i];
+        v->report.loop_bytes_wide += v->times * (uint64_t)((double)bytes[i] * part);
+    }
+}
+
 static void add_launch(Variant *v, const Instruction *fusion)
 {
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
@@ -289,18 +332,20 @@ static void add_launch(Variant *v, const Instruction *fusion)
         return;
     uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
     PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 1);
+    uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = variant_slice_arg(v, fusion->operands[i], 0, PLAN_READ);
-        uint64_t read = bytes_read(v, fusion, i);
+        uint64_t read = bytes[i] = bytes_read(v, fusion, i);
         if (read != (uint64_t)shape_bytes(fusion->operands[i]->shape))
             args[i].value = read == 0 ? 1 : read;
     }
     for (uint32_t r = 0; r < results; r++) {
         args[n + r] = variant_slice_arg(v, fusion, r, PLAN_WRITE);
-        uint64_t written = bytes_written(v, fusion, r);
+        uint64_t written = bytes[n + r] = bytes_written(v, fusion, r);
         if (written != (uint64_t)shape_bytes(shape_leaf(fusion->shape, r)))
             args[n + r].value = written;
     }
+    count_accesses(v, fusion, v->kernels[kernel].kernel, bytes);
     n += results;
     if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
         args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
@@ -339,8 +384,12 @@ static bool add_while(Variant *v, const Instruction *inst)
         return false;
     v->plan.loops[index].condition_commands = v->plan.commands_count - first;
     first = v->plan.commands_count;
+    uint64_t times = v->times;
+    if (known)
+        v->times *= (uint64_t)loop.trip_count;
     if (!variant_add_computation(v, body))
         return false;
+    v->times = times;
     v->plan.loops[index].body_commands = v->plan.commands_count - first;
     plan_close(&v->plan, c);
     return true;
@@ -506,6 +555,7 @@ bool variant_add_computation(Variant *v, const Computation *comp)
 
 bool variant_make_commands(Variant *v)
 {
+    v->times = 1;
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
     v->temp_allocation[0] = v->temp_allocation[1] = PLAN_NONE;

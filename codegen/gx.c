@@ -256,10 +256,20 @@ static void check_access(Kernel *k, unsigned arg, LLVMTypeRef type, unsigned ali
         bug("kernel %s, %s: alignment %u", k->name, k->at, align);
 }
 
+static void count_access(Kernel *k, unsigned arg, LLVMTypeRef type)
+{
+    if (arg == GX_SHARED || k->is_rest)
+        return;
+    uint64_t bytes = gx_type_bytes(type);
+    k->args[arg].accessed += bytes;
+    k->args[arg].accessed_wide += bytes >= 16 ? bytes : 0;
+}
+
 LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef type,
                      unsigned align)
 {
     check_access(k, arg, type, align);
+    count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
                            current_site(k)};
     return call(k, "gx.load", type, type, args, 4);
@@ -270,6 +280,7 @@ void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
 {
     LLVMTypeRef type = LLVMTypeOf(value);
     check_access(k, arg, type, align);
+    count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
                            current_site(k)};
     call(k, "gx.store", type, LLVMVoidTypeInContext(k->context), args, 5);

@@ -38,6 +38,8 @@ typedef struct KernelArg {
     uint64_t bytes;    /* pointer: bytes of the slice; an access behind them is a fault */
     bool is_read_only; /* pointer: nobody writes these bytes while the kernel runs */
     bool is_noalias;   /* pointer: no other argument reaches bytes that this one writes */
+    /* pointer: bytes of the accesses that the code holds, and those of 16 bytes' accesses */
+    uint64_t accessed, accessed_wide;
 } KernelArg;
 
 typedef struct Kernel {
@@ -55,7 +57,9 @@ typedef struct Kernel {
     uint32_t shared_align;
     bool
         needs_fibres; /* uses a barrier or a warp operation: kept up by the functions below */
-    bool contract;  /* a*b+c may become one fma (--fp-contract) */
+    bool contract; /* a*b+c may become one fma (--fp-contract) */
+    bool
+        is_rest; /* what is written now runs for a few elements: not counted as accessed */
     const char *at; /* HLO instruction whose code is written now; outlives the kernel */
     const char **sites; /* site number -> HLO instruction */
     size_t site_count, site_capacity;

@@ -36,6 +36,7 @@ typedef struct Variant {
     uint32_t *kernel_table; /* hash table of kernel numbers + 1 */
     size_t kernel_slots;
     uint32_t nesting;
+    uint64_t times; /* that the commands being made run: trip counts, 1 where not known */
     uint32_t stream;          /* of the commands that are being made */
     uint32_t **start_streams; /* [computation id][instruction id] stream of a start */
     uint32_t *streams_of[PLAN_STREAM_KINDS]; /* plan stream by index; 0: not made yet */

@@ -79,6 +79,8 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"host_syncs", "waits for the device", r->host_syncs},
         {"distinct_kernels", "distinct kernels", r->distinct_kernels},
         {"bytes_accessed", "bytes accessed", r->bytes_accessed},
+        {"loop_bytes", "bytes of loops and row reductions", r->loop_bytes},
+        {"loop_bytes_wide", "of them by 16-byte accesses", r->loop_bytes_wide},
         {"argument_bytes", "argument bytes", r->argument_bytes},
         {"result_bytes", "result bytes", r->result_bytes},
         {"aliased_bytes", "aliased bytes", r->aliased_bytes},

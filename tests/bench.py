@@ -64,11 +64,14 @@ def compile_table(gxc, gxrun, repeat, only, folder):
               f"{report['launches']:6} {report['copies']:6} {report['bytes_accessed']:10} {report['temp_bytes']:9} "
               f"{report['peak_bytes']:9} {report['spill_bytes']:6} {emulated:6.2f}", flush=True)
         logs.append(math.log(seconds))
-        for key in ("launches", "copies", "bytes_accessed", "temp_bytes", "peak_bytes", "spill_bytes"):
+        for key in ("launches", "copies", "bytes_accessed", "temp_bytes", "peak_bytes", "spill_bytes",
+                    "loop_bytes", "loop_bytes_wide"):
             sums[key] = sums.get(key, 0) + report[key]
         sums["compile seconds"] = sums.get("compile seconds", 0) + seconds
         sums["emulated seconds"] = sums.get("emulated seconds", 0) + emulated
     print("sums:", ", ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in sums.items()))
+    print(f"bytes of loops and row reductions by 16-byte accesses, where rows allow it: "
+          f"{sums['loop_bytes_wide'] / max(1, sums['loop_bytes']):.3f}")
     print(f"geometric mean of compile times: {math.exp(sum(logs) / len(logs)):.3f} s")
 
 

@@ -14,7 +14,9 @@ static void emit_tail(Emit *e, const IndexExpr *first, int64_t elements, Element
                   emit_index_constant(e, 1), NULL, 0);
     emit_scope_begin(e);
     e->lanes = 1;
+    e->k->is_rest = true;
     body(e, user, emit_variable(e, loop.index, (Range){0, elements - 1}));
+    e->k->is_rest = false;
     e->lanes = lanes;
     emit_scope_end(e);
     gx_loop_end(e->k, &loop, NULL);

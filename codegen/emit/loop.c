@@ -5,7 +5,6 @@
 #include "codegen/emit/emitters.h"
 #include "ir/bug.h"
 
-#define LOOP_ACCESS_BYTES 16
 #define LOOP_WIDE_WORK                                                                   \
     160 /* operations of an element up to which accesses are what counts */
 #define LOOP_FEW_ELEMENTS 16384 /* so few do not fill a device even one by one */
@@ -19,11 +18,6 @@ typedef struct Group {
 static bool in_group(const Group *g, uint32_t leaf)
 {
     return shape_elements(emitter_result(g->in->fusion, leaf).shape) == g->elements;
-}
-
-static unsigned bytes_of(const Shape *s)
-{
-    return dtype_info[s->dtype].bits / 8;
 }
 
 /* Instructions that the group's results are made of, by id. */
@@ -44,14 +38,17 @@ static bool *group_code(const Group *g)
     return is_used;
 }
 
-/* How many elements a thread takes: as many as fill a 16-byte access of the widest array; 1
+/* How many elements a thread takes: enough for wide accesses; 1
  * where an element is no straight-line code, or so much of it that accesses do not matter. */
 static uint32_t choose_lanes(const Group *g)
 {
     const Instruction *fusion = g->in->fusion;
     const Computation *comp = inst_called(fusion, 0);
     const bool *is_used = group_code(g);
-    unsigned widest = 1, narrowest = 64, work = 0;
+    uint32_t results = emitter_result_count(fusion), arrays = 0;
+    const Shape **array =
+        ARENA_ARRAY(g->in->arena, const Shape *, comp->instruction_count + results);
+    unsigned narrowest = 64, work = 0;
     bool plain = true;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         const Instruction *inst = comp->instructions[i];
@@ -60,24 +57,22 @@ static uint32_t choose_lanes(const Group *g)
         plain = plain && inst_is_plain(inst);
         work += op_is(inst->op, OPF_EXPENSIVE) ? 20 : 1;
         if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1)
-            widest = bytes_of(inst->shape) > widest ? bytes_of(inst->shape) : widest;
+            array[arrays++] = inst->shape;
     }
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+    for (uint32_t i = 0; i < results; i++) {
         const Shape *s = emitter_result(fusion, i).shape;
         if (!in_group(g, i))
             continue;
-        widest = bytes_of(s) > widest ? bytes_of(s) : widest;
+        array[arrays++] = s;
         unsigned bits = dtype_info[s->dtype].bits;
         narrowest = bits < narrowest ? bits : narrowest;
     }
-    uint32_t lanes = LOOP_ACCESS_BYTES / widest;
-    if (lanes > 8)
-        lanes = 8;
-    /* a rest doubles the code */
-    bool has_rest = lanes > 1 && g->elements % lanes != 0;
-    if (!plain || work > LOOP_WIDE_WORK || g->elements < 2 * (int64_t)lanes ||
-        (has_rest && g->elements < LOOP_FEW_ELEMENTS))
+    uint32_t lanes = emit_access_lanes(array, arrays);
+    if (!plain || work > LOOP_WIDE_WORK || g->elements < 2 * (int64_t)lanes)
         lanes = 1;
+    /* a rest doubles the code */
+    while (lanes > 1 && g->elements < LOOP_FEW_ELEMENTS && g->elements % lanes != 0)
+        lanes /= 2;
     /* threads write whole bytes */
     while (narrowest < 8 && lanes * narrowest < 8)
         lanes *= 2;

@@ -12,7 +12,6 @@
 #define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
 #define ROW_LIGHT_CODE 24 /* instructions */
 #define ROW_CARRIED 16    /* accumulators in one loop */
-#define ROW_ACCESS_BYTES 16
 
 typedef struct Rows {
     const EmitterInput *in;
@@ -35,11 +34,13 @@ static uint32_t power_of_two_above(int64_t n, uint32_t most)
     return p;
 }
 
-/* Columns of an access: as many as make 16 bytes of the widest array that has all columns. */
-static uint32_t choose_lanes(const Instruction *fusion, const ReductionPlan *p)
+/* Columns that a thread takes at once, for wide accesses of the arrays that have all columns. */
+static uint32_t choose_lanes(const Instruction *fusion, const ReductionPlan *p,
+                             Arena *arena)
 {
     const Computation *comp = inst_called(fusion, 0);
-    unsigned widest = 1;
+    const Shape **arrays = ARENA_ARRAY(arena, const Shape *, comp->instruction_count);
+    uint32_t count = 0;
     if (!p->minor_reduced || p->columns == 0 ||
         !fusion_is_plain(comp, p->heroes, p->hero_count))
         return 1;
@@ -49,15 +50,12 @@ static uint32_t choose_lanes(const Instruction *fusion, const ReductionPlan *p)
             (inst->op != OP_PARAMETER && inst != comp->root) ||
             shape_elements(inst->shape) < p->columns)
             continue;
-        unsigned bytes = dtype_info[inst->shape->dtype].bits / 8;
-        widest = bytes > widest ? bytes : widest;
+        arrays[count++] = inst->shape;
     }
-    uint32_t lanes = ROW_ACCESS_BYTES / widest;
-    if (lanes > 8)
-        lanes = 8;
+    uint32_t lanes = emit_access_lanes(arrays, count);
     while (lanes > 1 && p->columns % lanes != 0)
         lanes /= 2;
-    return lanes == 0 ? 1 : lanes;
+    return lanes;
 }
 
 static uint32_t choose_group(const Rows *r)
@@ -342,7 +340,7 @@ Kernel *emitter_row_reduction(const EmitterInput *in)
     Rows r = {.in = in, .plan = reduction_plan(in->fusion, in->arena, &why)};
     if (r.plan == NULL)
         bug("%s is no row reduction: %s", in->fusion->name, why);
-    r.lanes = choose_lanes(in->fusion, r.plan);
+    r.lanes = choose_lanes(in->fusion, r.plan, in->arena);
     r.group = choose_group(&r);
     uint32_t threads = r.group > ROW_THREADS ? r.group : ROW_THREADS;
     while (threads > 32 && threads > r.group && threads / 2 / r.group >= r.plan->rows)
