@@ -132,7 +132,7 @@ static int64_t find(int64_t *parent, int64_t i)
     return i;
 }
 
-/* The number of each device's group, -1 for devices in none; false: there are no groups. */
+/* The first device of each device's group, -1 for devices in none; false: there are no groups. */
 static bool group_numbers(Arena *a, const Instruction *inst, int64_t *out, int64_t n)
 {
     bool pairs = inst_has(inst, ATTR_SOURCE_TARGET_PAIRS);
@@ -150,7 +150,7 @@ static bool group_numbers(Arena *a, const Instruction *inst, int64_t *out, int64
             if (pairs)
                 out[find(out, device)] = find(out, lists.data[g].data[0]);
             else
-                out[device] = g;
+                out[device] = lists.data[g].data[0];
         }
     }
     for (int64_t i = 0; i < n && pairs; i++)
@@ -166,11 +166,23 @@ int64_t collective_shared_devices(Arena *a, const Instruction *x, const Instruct
     int64_t *gy = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
     if (!group_numbers(a, x, gx, n) || !group_numbers(a, y, gy, n))
         return n;
+    /* lists of the devices of each group of x, and how many of them each group of y has */
+    int64_t *first = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
+    int64_t *next = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
+    int64_t *common = ARENA_ARRAY(a, int64_t, (size_t)n + 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t common = 0;
-        for (int64_t k = 0; k < n && gx[i] >= 0 && gy[i] >= 0; k++)
-            common += gx[k] == gx[i] && gy[k] == gy[i];
-        most = common > most ? common : most;
+        if (gx[i] < 0 || gy[i] < 0)
+            continue;
+        next[i] = first[gx[i]];
+        first[gx[i]] = i + 1;
+    }
+    for (int64_t g = 0; g < n; g++) {
+        for (int64_t i = first[g]; i != 0; i = next[i - 1]) {
+            common[gy[i - 1]]++;
+            most = common[gy[i - 1]] > most ? common[gy[i - 1]] : most;
+        }
+        for (int64_t i = first[g]; i != 0; i = next[i - 1])
+            common[gy[i - 1]] = 0;
     }
     return most;
 }
