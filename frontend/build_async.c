@@ -173,6 +173,9 @@ static bool update_wrapped(Parser *p, Pending *at, Computation *comp)
         open = true;
         STACK_PUSH(p, p->open_async, comp);
     }
+    const Shape *result = comp->root->shape;
+    if (done && shape_is_tuple(result) && result->rank == 0)
+        comp->root->shape = s; /* the start did not know it */
     if (open)
         bind_more(p, comp, done ? NULL : s->elements[0], done ? s : s->elements[1]);
     return !done || !open || build_complete(p, comp->root, at->call.op_span);
