@@ -4,6 +4,8 @@
 #include "frontend/proto_reader.h"
 #include "ir/print_value.h"
 
+#define GLOBAL_IDS_FIELD 71 /* use_global_device_ids */
+
 /* -- attributes with messages of their own --------------------------------------------------- */
 
 static void put_window(Reader *r, Message window)
@@ -467,7 +469,10 @@ void reader_put_attribute(Reader *r, OpCode op, const OpAttr *row, Message inst)
         bool zero = message_find(inst, field) == NULL;
         if (row->id == ATTR_CONSTRAIN_LAYOUT && op == OP_CUSTOM_CALL)
             return;
-        if (!zero || row->rule == ATTR_REQUIRED || row->rule == ATTR_SHOWN)
+        /* channel 0 is not written by others, but global numbers tell that there is one */
+        bool implied =
+            row->id == ATTR_CHANNEL_ID && message_int(inst, GLOBAL_IDS_FIELD) != 0;
+        if (!zero || implied || row->rule == ATTR_REQUIRED || row->rule == ATTR_SHOWN)
             put_plain(r, row->id, inst, field, zero ? 0 : plus);
     } else if (!put_nested(r, op, row, inst)) {
         put_special(r, row, inst);
