@@ -39,6 +39,14 @@ void collective_leave(const gxrt_session *s);
 
 gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream);
 
+/* The status of a NCCL call that failed; the watchdog's report, once it has struck. */
+gxrt_status collective_error(Device *d, const char *call, ncclResult_t r,
+                             const char *what);
+/* A call on a communicator may go on in the background: waits for it. The watchdog ends that
+ * by aborting. */
+gxrt_status collective_settle(Device *d, ncclComm_t comm, ncclResult_t r,
+                              const char *call, const char *what);
+
 /* (type, whether it is reduced) as NCCL moves it: its type, and its elements for one of ours.
  * -1: not possible. Types without a NCCL type move as bytes. */
 int collective_type(const char *dtype, bool reduces, uint32_t sm, uint32_t *out_factor);

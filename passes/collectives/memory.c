@@ -22,7 +22,7 @@ typedef struct Memory {
     Instruction **order; /* the new list of instructions */
     uint32_t count;
     Instruction **forward; /* by old id */
-    bool changed;
+    uint32_t copies;
 } Memory;
 
 static bool is_coloured(const Memory *x, const Instruction *inst)
@@ -38,7 +38,7 @@ static Instruction *copy_of(Memory *x, Instruction *inst)
     Instruction *copy =
         computation_add(x->comp, OP_COPY, inst->shape, 1, &inst, "collective_copy");
     copy->span = inst->span;
-    x->changed = true;
+    x->copies++;
     return copy;
 }
 
@@ -111,15 +111,16 @@ bool pass_collective_memory(Module *m, PassContext *cx)
     if (colours == NULL)
         return false;
     const bool *is_program = module_programs(m, cx->scratch);
-    bool changed = false;
+    uint32_t copies = 0;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         if (m->computations[c] == NULL || !is_program[c])
             continue;
         Memory x = {.comp = m->computations[c], .sets = sets, .colours = colours};
         visit(&x, m->computations[c] == m->entry, cx->scratch);
-        if (x.changed)
+        if (x.copies != 0)
             finish(&x);
-        changed |= x.changed;
+        copies += x.copies;
     }
-    return changed;
+    cx->counts.collective_copies += copies;
+    return copies != 0;
 }

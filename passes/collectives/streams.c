@@ -115,18 +115,20 @@ static Instruction *pair_of(Instruction *inst)
                : NULL;
 }
 
-static bool visit(Computation *comp, Instruction *(*make)(Instruction *), Arena *scratch)
+/* How many were made. */
+static uint32_t visit(Computation *comp, Instruction *(*make)(Instruction *),
+                      Arena *scratch)
 {
     uint32_t count = comp->instruction_count;
     Instruction **made = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
-    bool changed = false;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (comp->instructions[i] != NULL)
             made[i] = make(comp->instructions[i]);
-        changed |= made[i] != NULL;
+        n += made[i] != NULL;
     }
-    if (!changed)
-        return false;
+    if (n == 0)
+        return 0;
     Instruction **forward =
         ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
     memcpy(forward, made, count * sizeof *forward);
@@ -136,31 +138,32 @@ static bool visit(Computation *comp, Instruction *(*make)(Instruction *), Arena 
             computation_remove(comp, comp->instructions[i]);
     }
     computation_sort(comp);
-    return true;
+    return n;
 }
 
-static bool visit_all(Module *m, Instruction *(*make)(Instruction *), Arena *scratch)
+static uint32_t visit_all(Module *m, Instruction *(*make)(Instruction *), Arena *scratch)
 {
     if (m->config.is_scheduled)
-        return false;
+        return 0;
     const bool *is_program = module_programs(m, scratch);
-    uint32_t count = m->computation_count;
-    bool changed = false;
+    uint32_t count = m->computation_count, n = 0;
     for (uint32_t c = 0; c < count; c++) {
         if (m->computations[c] != NULL && is_program[c])
-            changed |= visit(m->computations[c], make, scratch);
+            n += visit(m->computations[c], make, scratch);
     }
-    if (changed)
+    if (n != 0)
         module_sort(m);
-    return changed;
+    return n;
 }
 
 bool pass_stream_annotations(Module *m, PassContext *cx)
 {
-    return visit_all(m, call_of, cx->scratch);
+    return visit_all(m, call_of, cx->scratch) != 0;
 }
 
 bool pass_stream_calls(Module *m, PassContext *cx)
 {
-    return visit_all(m, pair_of, cx->scratch);
+    uint32_t n = visit_all(m, pair_of, cx->scratch);
+    cx->counts.stream_calls += n;
+    return n != 0;
 }
