@@ -137,11 +137,17 @@ static void visit_root(Own *o, bool is_body)
 static void remove_unused(Own *o)
 {
     Uses uses = uses_compute(o->comp, o->cx->scratch);
+    bool *is_awaited = ARENA_ARRAY(o->cx->scratch, bool, o->comp->instruction_count + 1u);
+    for (uint32_t i = 0; i < o->comp->instruction_count; i++) {
+        const Instruction *inst = o->comp->instructions[i];
+        for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++)
+            is_awaited[inst->control[k]->id] = true;
+    }
     for (uint32_t i = o->count; i-- > 0;) {
         Instruction *inst = o->comp->instructions[i];
         bool is_ours = inst != NULL && (inst->op == OP_TUPLE || is_free(inst));
         if (is_ours && inst != o->comp->root && uses.start[i] == uses.start[i + 1] &&
-            inst->control_count == 0) {
+            inst->control_count == 0 && !is_awaited[i]) {
             computation_remove(o->comp, inst);
             uses = uses_compute(o->comp, o->cx->scratch);
         }

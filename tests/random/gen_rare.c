@@ -161,24 +161,32 @@ void gen_sort_many(Gen *g)
     }
 }
 
+/* Draws follow one another: their order in the text is no order once they are printed again. */
 void gen_rng(Gen *g)
 {
     static const DType types[] = {DT_F32, DT_F32, DT_F64, DT_BF16, DT_F16,
                                   DT_S32, DT_U8,  DT_S64, DT_PRED};
     DType t = types[below(g, 9)];
     int rank;
-    int64_t dims[MAX_RANK];
+    int64_t dims[MAX_RANK] = {2};
+    char after[64] = "";
+    if (!g->entry)
+        return;
+    if (g->last_draw[0] != '\0')
+        snprintf(after, sizeof after, ", control-predecessors={%s}", g->last_draw);
     if (chance(g, 10)) {
-        emit(g, DT_U64, 1, (int64_t[]){2}, "rng-get-and-update-state(), delta=%d",
-             (int)below(g, 20));
+        Value *v = emit(g, DT_U64, 1, dims, "rng-get-and-update-state(), delta=%d%s",
+                        (int)below(g, 20), after);
+        memcpy(g->last_draw, v->name, sizeof g->last_draw);
         return;
     }
     any_dims(g, &rank, dims);
     Value *low = constant_scalar(g, t, t == DT_PRED ? 0 : 1);
     Value *high = constant_scalar(g, t, t == DT_PRED ? 1 : 2 + (double)below(g, 9));
     bool normal = is_float(t) && chance(g, 40);
-    Value *v = emit(g, t, rank, dims, "rng(%s, %s), distribution=%s", low->name,
-                    high->name, normal ? "rng_normal" : "rng_uniform");
+    Value *v = emit(g, t, rank, dims, "rng(%s, %s), distribution=%s%s", low->name,
+                    high->name, normal ? "rng_normal" : "rng_uniform", after);
+    memcpy(g->last_draw, v->name, sizeof g->last_draw);
     v->high = 6;
     v->pure = !is_float(t);
     v->depth = is_float(t) ? MAX_DEPTH : 0;

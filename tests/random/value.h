@@ -47,6 +47,7 @@ typedef struct Gen {
     int parameters;
     bool entry;
     int nesting;
+    char last_draw[24]; /* what drew random numbers last */
 } Gen;
 
 int64_t below(Gen *g, int64_t n);
