@@ -222,7 +222,7 @@ static const Case cases[] = {
      "l = pred[] compare(i, z), direction=EQ a = f32[] constant(1)\n"
      "ROOT c = f32[] conditional(l, a, a), true_computation=t, false_computation=f }",
      .result = {"deadlock: no device can go on: device 0 waits at %n = all-reduce in "
-                "computation t; device "
+                "computation t for device 1; device "
                 "1 has finished"},
      .devices = 2,
      .status = EVAL_ERROR},
