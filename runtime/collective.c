@@ -321,7 +321,32 @@ static CUresult alone(Device *d, const PlanCollective *op, const Group *g,
     return CUDA_SUCCESS;
 }
 
-/* Queues the NCCL calls of all buffers as one group. */
+static bool is_joined(const Device *d, const PlanCommand *c)
+{
+    const Plan *p = d->session->plan;
+    return c->kind == PLAN_COLLECTIVE &&
+           (p->collectives[c->index].flags & PLAN_COLLECTIVE_JOINED) != 0;
+}
+
+/* The calls of all buffers of one command. */
+static gxrt_status issue_buffers(Device *d, const PlanCommand *c, const Group *g,
+                                 CUstream stream, ncclResult_t *r)
+{
+    const PlanCollective *op = &d->session->plan->collectives[c->index];
+    gxrt_status st = GXRT_OK;
+    for (uint32_t i = 0; i < c->arg_count / 2 && *r == ncclSuccess && st == GXRT_OK;
+         i++) {
+        Buffer b;
+        st = get_buffer(d, c, i, &b);
+        if (st == GXRT_OK) {
+            *r = issue(d, op, g, &b, i, stream);
+        }
+    }
+    return st;
+}
+
+/* Queues the NCCL calls of all buffers, of the commands that are joined with it too, as one
+ * group. */
 static gxrt_status issue_group(Device *d, const PlanCommand *c, Group *g, CUstream stream)
 {
     gxrt_session *s = d->session;
@@ -331,12 +356,10 @@ static gxrt_status issue_group(Device *d, const PlanCommand *c, Group *g, CUstre
     pthread_mutex_lock(&d->nccl_mutex);
     gxrt_status st = watchdog_verdict(s);
     ncclResult_t r = st == GXRT_OK ? s->nccl->group_start() : ncclSuccess;
-    for (uint32_t i = 0; i < c->arg_count / 2 && r == ncclSuccess && st == GXRT_OK; i++) {
-        Buffer b;
-        st = get_buffer(d, c, i, &b);
-        if (st == GXRT_OK) {
-            r = issue(d, op, g, &b, i, stream);
-        }
+    bool more = st == GXRT_OK;
+    for (const PlanCommand *each = c; more && r == ncclSuccess && st == GXRT_OK; each++) {
+        st = issue_buffers(d, each, g, stream, &r);
+        more = is_joined(d, each);
     }
     if (watchdog_verdict(s) == GXRT_OK) {
         ncclResult_t end = s->nccl->group_end();
@@ -385,7 +408,8 @@ gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream)
             st = device_error(d, "cuMemcpyDtoDAsync", r, what);
         }
     }
-    if (st != GXRT_OK || !g->comm) {
+    bool issued = c > d->session->plan->commands && is_joined(d, c - 1);
+    if (st != GXRT_OK || !g->comm || issued) {
         return st;
     }
     bool tracked = false;

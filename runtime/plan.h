@@ -323,7 +323,11 @@ typedef enum PlanReduction {
     PLAN_REDUCTIONS
 } PlanReduction;
 
-enum { PLAN_COLLECTIVE_TUPLE = 1 }; /* all-to-all of a tuple: buffer k is for rank k */
+enum {
+    PLAN_COLLECTIVE_TUPLE = 1, /* all-to-all of a tuple: buffer k is for rank k */
+    PLAN_COLLECTIVE_JOINED = 2 /* one NCCL group with the next command, a collective of the same
+                                * clique and stream that neither needs the other */
+};
 
 /* One collective. Its command's args are pairs (operand slice, read; result slice, write), a
  * pair for each buffer; ragged all-to-all: input, output, then its four size and offset
@@ -336,7 +340,7 @@ typedef struct PlanCollective {
     uint32_t pairs; /* numbers: pair_count x (source, target) device numbers */
     uint32_t pair_count;
     uint32_t dtypes; /* refs: a string for each buffer, or PLAN_NONE: all are `dtype` */
-    uint32_t flags;  /* PLAN_COLLECTIVE_TUPLE */
+    uint32_t flags;  /* PLAN_COLLECTIVE_... */
     int64_t channel; /* HLO's channel_id, 0 if none: for messages */
 } PlanCollective;
 

@@ -142,6 +142,16 @@ static bool read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args
     return true;
 }
 
+/* The command after c is one that c may be joined with. */
+static bool has_partner(const Plan *p, const PlanCommand *c)
+{
+    const PlanCommand *next = c + 1;
+    return next < p->commands + p->commands_count && next->kind == PLAN_COLLECTIVE &&
+           next->stream == c->stream && next->wait_count == 0 &&
+           next->index < p->collectives_count &&
+           p->collectives[next->index].clique == p->collectives[c->index].clique;
+}
+
 static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
@@ -152,6 +162,9 @@ static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *
     if (op->dtypes != PLAN_NONE &&
         !plan_in_table(op->dtypes, c->arg_count / 2, p->refs_count)) {
         return plan_fail(r, "a collective without its types");
+    }
+    if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c)) {
+        return plan_fail(r, "a collective joined with nothing");
     }
     for (uint32_t i = 0; i < c->arg_count; i++) {
         if (args[i].tag != PLAN_ARG_SLICE && args[i].tag != PLAN_ARG_NONE) {

@@ -233,6 +233,9 @@ static void print_collective(const Plan *p, const PlanCollective *c, FILE *out)
     if (c->channel) {
         fprintf(out, " channel=%" PRId64, c->channel);
     }
+    if (c->flags & PLAN_COLLECTIVE_JOINED) {
+        fprintf(out, " joined");
+    }
     for (uint32_t i = 0; i < c->pair_count; i++) {
         fprintf(out, "%s{%" PRId64 ",%" PRId64 "}", i ? "," : " ",
                 p->numbers[c->pairs + 2 * i], p->numbers[c->pairs + 2 * i + 1]);

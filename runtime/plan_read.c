@@ -461,7 +461,7 @@ static bool read_collectives(PlanReader *r)
     for (uint32_t i = 0; i < p->collectives_count; i++) {
         const PlanCollective *c = &p->collectives[i];
         if (c->kind >= PLAN_COLLECTIVE_KINDS || c->reduction >= PLAN_REDUCTIONS ||
-            c->flags > PLAN_COLLECTIVE_TUPLE) {
+            c->flags > (PLAN_COLLECTIVE_TUPLE | PLAN_COLLECTIVE_JOINED)) {
             return plan_newer(r, "a collective of kind", c->kind);
         }
         if (!plan_is_string(r, c->dtype) || c->clique >= p->cliques_count ||

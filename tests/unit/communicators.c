@@ -181,6 +181,32 @@ static void test_splits(void **state)
     close_world(&w);
 }
 
+/* rows: collectives.B7 (edge: joined commands are one NCCL group, others one each) */
+static void test_joined(void **state)
+{
+    (void)state;
+    for (int joined = 0; joined < 2; joined++) {
+        Maker m;
+        World w = {0};
+        begin(&m);
+        uint32_t everybody = all(&m);
+        collective(&m, PLAN_ALL_REDUCE, everybody, 4, 4);
+        collective(&m, PLAN_ALL_GATHER, everybody, 2, 8);
+        collective(&m, PLAN_ALL_REDUCE, everybody, 8, 8);
+        m.b.collectives[0].flags = joined ? PLAN_COLLECTIVE_JOINED : 0;
+        open_world(&w, &m, NULL);
+        memset(fake_nccl_log, 0, sizeof fake_nccl_log);
+        memset(fake_nccl_groups, 0, sizeof fake_nccl_groups);
+        run(&w);
+        for (size_t d = 0; d < FAKE_RANKS; d++) {
+            expect_log(d, "all-reduce 4 type 2 op 0 of 4; all-gather 2 type 2 of 4; "
+                          "all-reduce 8 type 2 op 0 of 4; ");
+            assert_int_equal(fake_nccl_groups[d], joined ? 2 : 3);
+        }
+        close_world(&w);
+    }
+}
+
 /* rows: collectives.J4 (edge: the flag wins; below 2.28, other GPUs and send/receive: NCCL's) */
 static void test_channels(void **state)
 {
@@ -375,10 +401,11 @@ static void test_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cliques),  cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_channels), cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_meetings), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_old),      cmocka_unit_test(test_types),
+        cmocka_unit_test(test_cliques), cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_joined),  cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_calls),   cmocka_unit_test(test_meetings),
+        cmocka_unit_test(test_memory),  cmocka_unit_test(test_old),
+        cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ typedef struct Hall {
 
 int fake_nccl_version = 22707;
 char fake_nccl_log[FAKE_RANKS][2048];
+int fake_nccl_groups[FAKE_RANKS];
 int fake_comms;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -168,6 +169,12 @@ static ncclResult_t group(void)
     return ncclSuccess;
 }
 
+static ncclResult_t group_end(void)
+{
+    fake_nccl_groups[fake_current]++;
+    return ncclSuccess;
+}
+
 static ncclResult_t all_reduce(const void *send, void *receive, size_t count,
                                ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                CUstream stream)
@@ -269,7 +276,7 @@ const NcclApi fake_nccl = {
     .comm_abort = comm_close,
     .comm_async_error = comm_async_error,
     .group_start = group,
-    .group_end = group,
+    .group_end = group_end,
     .all_reduce = all_reduce,
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
