@@ -96,7 +96,8 @@ static gxrt_program *make_program(void **out_file, bool other)
     m.pairs = clique(&m, "pairs", 2, (int64_t[]){2, 3, 0, 2, 1, 2}, 6);
     collective(&m, PLAN_ALL_REDUCE, "all-reduce.1", m.all, N);
     collective(&m, PLAN_ALL_GATHER, "all-gather.2", m.pairs, 2 * N);
-    collective(&m, PLAN_REDUCE_SCATTER, "reduce-scatter.3", m.all, N / 4);
+    collective(&m, PLAN_REDUCE_SCATTER, "reduce-scatter.3", m.all, N / 4)->flags =
+        PLAN_COLLECTIVE_JOINED; /* one NCCL group with the next */
     collective(&m, PLAN_ALL_TO_ALL, "all-to-all.4", m.all, N);
     PlanCollective *permute =
         collective(&m, PLAN_COLLECTIVE_PERMUTE, "permute.5", m.all, N);
