@@ -76,7 +76,9 @@ static UserList *users_of(Fuse *f, const Instruction *inst)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < u->count; i++) {
         Instruction *user = u->list[i];
-        if (f->comp->instructions[user->id] == user && reads(user, inst))
+        /* only what has been merged into may read less than before */
+        if (f->comp->instructions[user->id] == user &&
+            (!f->is_made[user->id] || reads(user, inst)))
             u->list[kept++] = user;
     }
     u->count = kept;
@@ -341,9 +343,8 @@ static bool reads_only(const Instruction *consumer, const Instruction *producer)
 static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer,
                            Weight *inside)
 {
-    if (!reads_only(consumer, producer))
-        return false;
-    if (!may_be_consumer(consumer) || consumer->parent != f->comp)
+    if (!may_be_consumer(consumer) || consumer->parent != f->comp ||
+        !reads_only(consumer, producer))
         return false;
     if (producer_work(producer) > 4 && is_heavy(consumer))
         return false;
