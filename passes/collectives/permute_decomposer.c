@@ -11,6 +11,7 @@
  *
  * Taken are permutes of one array, of at least collective-permute-decomposer-threshold bytes - none
  * by default -, whose pairs have no cycle: on a ring every rank would wait for the one before.
+ * Those between replicas stay where there are several partitions: transfers are between these.
  * Several stay in order: the send of one comes before the recv of the next, its end before the
  * next one's end. Collectives that share two devices or more with a transfer, and that no transfer
  * waits for, come behind the last one's end: two communicators that hold the same devices must be
@@ -80,12 +81,20 @@ static bool has_cycle(IntLists pairs, Arena *scratch)
     return false;
 }
 
+/* The pairs of transfers are partitions where there are several, replicas otherwise. */
+static bool is_other_mode(const Instruction *inst)
+{
+    bool has_partitions = inst->parent->module->config.num_partitions > 1;
+    return (collective_mode(inst) == COLLECTIVE_CROSS_PARTITION) != has_partitions;
+}
+
 static bool may_take(const Instruction *inst, const PassContext *cx)
 {
     return inst->op == OP_COLLECTIVE_PERMUTE && inst->operand_count == 1 &&
            shape_is_array(inst->shape) &&
            shape_bytes(inst->shape) >=
                cx->settings->collective_permute_decomposer_threshold &&
+           !is_other_mode(inst) &&
            !has_cycle(inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS), cx->scratch);
 }
 
