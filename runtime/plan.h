@@ -325,7 +325,8 @@ typedef enum PlanReduction {
 
 enum {
     PLAN_COLLECTIVE_TUPLE = 1, /* all-to-all of a tuple: buffer k is for rank k */
-    PLAN_COLLECTIVE_JOINED = 2 /* one NCCL group with the next command, a collective of the same
+    PLAN_COLLECTIVE_JOINED =
+        2 /* one NCCL group with the next command, a collective of the same
                                 * clique and stream that neither needs the other */
 };
 
