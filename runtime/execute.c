@@ -132,6 +132,25 @@ static int call_function(const gxrt_host_call *h, gxrt_host_arguments *a,
     return call_described(h, a, text);
 }
 
+/* What a function of the host has written: the emulator does not see it. */
+static gxrt_status note_written(Device *d, const PlanCommand *c, CUstream stream)
+{
+    const gxrt_session *s = d->session;
+    const Plan *p = s->plan;
+    for (uint32_t i = 0; s->cuda->emulated && i < c->arg_count; i++) {
+        const PlanArg *a = &p->args[c->args + i];
+        uint64_t bytes = p->slices[a->index].bytes;
+        if ((a->access & PLAN_WRITE) == 0 || bytes == 0) {
+            continue;
+        }
+        CUresult r = s->cuda->emu_define(slice_address(d, a->index), bytes, stream);
+        if (r != CUDA_SUCCESS) {
+            return command_error(d, c, "gxemuMemDefine", r);
+        }
+    }
+    return GXRT_OK;
+}
+
 static gxrt_status host_call(Device *d, const PlanCommand *c, CUstream stream)
 {
     const gxrt_session *s = d->session;
@@ -154,7 +173,7 @@ static gxrt_status host_call(Device *d, const PlanCommand *c, CUstream stream)
                                      .bytes = bytes,
                                      .instruction = plan_text(p, c->name)};
             int r = call_function(h, &a, plan_text(p, c->count));
-            return r == 0 ? GXRT_OK
+            return r == 0 ? note_written(d, c, stream)
                           : status_set(GXRT_HOST_CALL_FAILED,
                                        "host call %s of HLO instruction %s returned %d",
                                        name, plan_text(p, c->name), r);

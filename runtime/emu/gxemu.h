@@ -52,6 +52,9 @@ typedef struct GxemuLaunch {
  * gxemuMemUndefine(pointer, bytes, stream): in stream order, these bytes count as never
  * written (shadow mode).
  *
+ * gxemuMemDefine(pointer, bytes, stream): in stream order, these bytes count as written, by a
+ * function of the host that needs no copy to reach them.
+ *
  * gxemuGetLastError(text, bytes): the report of the current context's latest fault (kernel,
  * HLO instruction, thread, address, what to do), empty if there was none. A faulting kernel
  * makes every later call on its context fail with CUDA_ERROR_ILLEGAL_ADDRESS, other findings

@@ -243,7 +243,8 @@ typedef struct Fill {
     Allocation *allocation;
     unsigned char *to;
     size_t count;
-    unsigned width; /* bytes of an element; 0: mark as never written */
+    unsigned
+        width; /* bytes of an element; 0: mark as written (value 1) or never written */
     uint32_t value;
 } Fill;
 
@@ -253,8 +254,9 @@ static bool fill_run(Operation *op, Finding *out)
     Fill *f = (Fill *)(void *)op;
     uint64_t offset = offset_in(f->allocation, f->to);
     if (f->width == 0) {
-        memset(f->to, 0xff, f->count);
-        shadow_set_written(&f->allocation->shadow, offset, f->count, false);
+        if (f->value == 0)
+            memset(f->to, 0xff, f->count);
+        shadow_set_written(&f->allocation->shadow, offset, f->count, f->value != 0);
         return true;
     }
     for (size_t i = 0; f->width > 1 && i < f->count; i++)
@@ -312,4 +314,9 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream
 CUresult gxemuMemUndefine(CUdeviceptr pointer, size_t bytes, CUstream stream)
 {
     return fill_submit("gxemuMemUndefine", pointer, 0, 0, bytes, stream);
+}
+
+CUresult gxemuMemDefine(CUdeviceptr pointer, size_t bytes, CUstream stream)
+{
+    return fill_submit("gxemuMemDefine", pointer, 1, 0, bytes, stream);
 }
