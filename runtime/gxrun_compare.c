@@ -110,7 +110,7 @@ static bool element_close(DType dtype, const char *got, const char *want, Tolera
         double other[2];
         number_get_complex(dtype, got, g);
         number_get_complex(dtype, want, w);
-        double scale = hypot(w[0], w[1]);
+        double scale = hypot(isfinite(w[0]) ? w[0] : 0, isfinite(w[1]) ? w[1] : 0);
         bool re = component_close(g[0], w[0], scale, t, out_difference, out_excess);
         bool im = component_close(g[1], w[1], scale, t, &other[0], &other[1]);
         *out_difference = fmax(*out_difference, other[0]);

@@ -578,41 +578,90 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
 
 /* -- scalar computations ---------------------------------------------------------------------- */
 
+/* All branches, which have no effects, then the chosen one's leaves; an index out of range takes the last. */
+static LLVMValueRef *choose_branch(Emit *e, const Instruction *inst,
+                                   LLVMValueRef *const *values)
+{
+    LLVMBuilderRef b = e->k->builder;
+    size_t leaves = shape_leaf_count(inst->shape);
+    LLVMValueRef index = values[inst->operands[0]->id][0], *chosen = NULL;
+    for (uint32_t i = inst_called_count(inst); i-- > 0;) {
+        LLVMValueRef *branch = ARENA_ARRAY(e->arena, LLVMValueRef, leaves + 1);
+        emit_computation(e, inst_called(inst, i), values[inst->operands[i + 1]->id],
+                         branch);
+        bool is_pred = inst->operands[0]->shape->dtype == DT_PRED;
+        LLVMValueRef number = LLVMConstInt(LLVMTypeOf(index), is_pred ? i == 0 : i, 0);
+        LLVMValueRef takes = LLVMBuildICmp(b, LLVMIntEQ, index, number, "");
+        for (size_t k = 0; chosen != NULL && k < leaves; k++)
+            branch[k] = LLVMBuildSelect(b, takes, branch[k], chosen[k], "");
+        chosen = branch;
+    }
+    return chosen;
+}
+
+static LLVMValueRef *join_leaves(Emit *e, const Instruction *tuple,
+                                 LLVMValueRef *const *values)
+{
+    LLVMValueRef *all =
+        ARENA_ARRAY(e->arena, LLVMValueRef, shape_leaf_count(tuple->shape) + 1);
+    for (uint32_t i = 0; i < tuple->operand_count; i++) {
+        const Instruction *x = tuple->operands[i];
+        memcpy(all + tuple->shape->first_leaf[i], values[x->id],
+               shape_leaf_count(x->shape) * sizeof *all);
+    }
+    return all;
+}
+
+/* The value of an instruction that is a scalar. */
+static LLVMValueRef scalar_value(Emit *e, const Instruction *inst,
+                                 LLVMValueRef *const *values)
+{
+    const OpEmit *emit = &op_emit[inst->op];
+    LLVMValueRef operands[8];
+    for (uint32_t i = 0; i < inst->operand_count && i < 8; i++)
+        operands[i] = values[inst->operands[i]->id][0];
+    if (emit->kind == EMIT_CONSTANT)
+        return emit_constant(e->k, inst->shape->dtype, inst->literal, 0);
+    if (emit->kind == EMIT_SCALAR)
+        return emit->scalar(e->k, inst, operands);
+    if (emit->kind == EMIT_MOVE && shape_elements(inst->shape) == 1 &&
+        inst->operands[0]->shape->dtype == inst->shape->dtype)
+        return operands[0];
+    if (inst->op == OP_BITCAST)
+        return op_emit[OP_BITCAST_CONVERT].scalar(e->k, inst, operands);
+    escape_throw(ESCAPE_UNSUPPORTED, "%s (%s) in the scalar computation %s", inst->name,
+                 op_info[inst->op].name, inst->parent->name);
+}
+
+/* The leaves of any instruction. A parameter that is a tuple, a branch's, is the only one. */
+static LLVMValueRef *leaves_of(Emit *e, const Instruction *inst,
+                               LLVMValueRef *const *values, const LLVMValueRef *args)
+{
+    if (inst->op == OP_PARAMETER)
+        return arena_copy(e->arena, args + inst->parameter,
+                          shape_leaf_count(inst->shape) * sizeof *args);
+    if (inst->op == OP_CONDITIONAL)
+        return choose_branch(e, inst, values);
+    if (inst->op == OP_TUPLE)
+        return join_leaves(e, inst, values);
+    if (inst->op == OP_OPT_BARRIER)
+        return values[inst->operands[0]->id];
+    if (inst->op == OP_GET_TUPLE_ELEMENT)
+        return values[inst->operands[0]->id] +
+               inst->operands[0]->shape->first_leaf[inst_int(inst, ATTR_INDEX, 0)];
+    LLVMValueRef v = scalar_value(e, inst, values);
+    return arena_copy(e->arena, &v, sizeof v);
+}
+
 void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
                       LLVMValueRef *out)
 {
     uint32_t count;
     Instruction **order = computation_post_order(comp, e->arena, &count);
-    LLVMValueRef *values = ARENA_ARRAY(e->arena, LLVMValueRef, comp->instruction_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const Instruction *inst = order[i];
-        LLVMValueRef operands[8];
-        bool is_array = shape_is_array(inst->shape);
-        for (uint32_t k = 0; is_array && k < inst->operand_count && k < 8; k++)
-            operands[k] = values[inst->operands[k]->id];
-        const OpEmit *emit = &op_emit[inst->op];
-        if (inst->op == OP_PARAMETER)
-            values[inst->id] = args[inst->parameter];
-        else if (!is_array)
-            continue; /* a tuple: only the root */
-        else if (emit->kind == EMIT_CONSTANT)
-            values[inst->id] = emit_constant(e->k, inst->shape->dtype, inst->literal, 0);
-        else if (emit->kind == EMIT_SCALAR)
-            values[inst->id] = emit->scalar(e->k, inst, operands);
-        else if (emit->kind == EMIT_MOVE && shape_elements(inst->shape) == 1 &&
-                 inst->operands[0]->shape->dtype == inst->shape->dtype)
-            values[inst->id] = operands[0];
-        else if (inst->op == OP_BITCAST)
-            values[inst->id] = op_emit[OP_BITCAST_CONVERT].scalar(e->k, inst, operands);
-        else
-            escape_throw(ESCAPE_UNSUPPORTED, "%s (%s) in the scalar computation %s",
-                         inst->name, op_info[inst->op].name, comp->name);
-    }
+    LLVMValueRef **values =
+        ARENA_ARRAY(e->arena, LLVMValueRef *, comp->instruction_count);
+    for (uint32_t i = 0; i < count; i++)
+        values[order[i]->id] = leaves_of(e, order[i], values, args);
     const Instruction *root = comp->root;
-    if (root->op != OP_TUPLE) {
-        out[0] = values[root->id];
-        return;
-    }
-    for (uint32_t i = 0; i < root->operand_count; i++)
-        out[i] = values[root->operands[i]->id];
+    memcpy(out, values[root->id], shape_leaf_count(root->shape) * sizeof *out);
 }

@@ -85,8 +85,12 @@ static Instruction *uniform(Draw *d)
     Instruction *first = d->inst->operands[0], *end = d->inst->operands[1];
     Instruction *a = rw_convert(r, d->one, first), *b = rw_convert(r, d->one, end);
     Instruction *u = unit(d, draw_bits(d, like(d, d->s, d->bits)));
-    Instruction *x = op2(d, OP_MULTIPLY, spread(d, op2(d, OP_SUBTRACT, b, a)), u);
-    x = rw_convert(r, d->s, op2(d, OP_ADD, spread(d, a), x));
+    /* by halves: end - first may be more than the type holds */
+    Instruction *part = rw_splat(r, d->one, 0.5);
+    Instruction *span =
+        op2(d, OP_SUBTRACT, op2(d, OP_MULTIPLY, b, part), op2(d, OP_MULTIPLY, a, part));
+    Instruction *x = op2(d, OP_MULTIPLY, spread(d, span), u);
+    x = rw_convert(r, d->s, op2(d, OP_ADD, op2(d, OP_ADD, spread(d, a), x), x));
     /* rounded up to the end */
     Instruction *wrong = compare(d, x, DIRECTION_GE, spread(d, end));
     wrong = op2(d, OP_AND, wrong, spread(d, compare(d, first, DIRECTION_LT, end)));
