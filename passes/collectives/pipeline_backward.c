@@ -217,10 +217,13 @@ static void ask_for_next(PipelineLoop *p)
         if (loop_element(condition, inst) != p->induction.index)
             continue;
         Instruction *again = step_element(condition->parameters[0], p->induction.index);
+        int64_t step = p->induction.step; /* unsigned counters may run down */
+        Literal *size = literal_create(p->m->arena, again->shape);
+        literal_set_int(size, 0, step < 0 ? -step : step);
         Instruction *operands[2] = {again,
-                                    computation_add_scalar(condition, again->shape->dtype,
-                                                           (double)p->induction.step)};
-        sums[i] = computation_add(condition, OP_ADD, again->shape, 2, operands, NULL);
+                                    computation_add_constant(condition, size, NULL)};
+        sums[i] = computation_add(condition, step < 0 ? OP_SUBTRACT : OP_ADD,
+                                  again->shape, 2, operands, NULL);
     }
     Instruction **forward =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)condition->instruction_count + 1);
