@@ -109,6 +109,15 @@ Instruction *sized_again(Statics *st, const Instruction *inst, Sized *const *x)
 
 /* -- sizes themselves ------------------------------------------------------------------------------ */
 
+Instruction *sized_within(Statics *st, Instruction *size, int64_t bound)
+{
+    int64_t known = size->op == OP_CONSTANT ? literal_int(size->literal, 0) : -1;
+    if (known >= 0 && known <= bound)
+        return size;
+    Instruction *limits[3] = {number(st, 0), size, number(st, bound)};
+    return rw_add(&st->r, OP_CLAMP, s32(st), 3, limits);
+}
+
 static bool set_dimension_size(Statics *st, const Instruction *inst, Sized *const *x,
                                Sized *out)
 {
@@ -117,7 +126,8 @@ static bool set_dimension_size(Statics *st, const Instruction *inst, Sized *cons
     out->sizes = sized_room(st, rank);
     for (uint32_t d = 0; d < rank; d++)
         out->sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
-    out->sizes[inst_ints(inst, ATTR_DIMENSIONS).data[0]] = x[1]->inst;
+    int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
+    out->sizes[d] = sized_within(st, x[1]->inst, x[0]->inst->shape->dims[d]);
     return true;
 }
 
@@ -151,7 +161,9 @@ static bool slice_to_dynamic(Statics *st, const Instruction *inst, Sized *const 
     out->inst = x[0]->inst;
     out->sizes = sized_room(st, rank);
     for (uint32_t d = 0; d < rank; d++)
-        out->sizes[d] = dynamic != NULL && dynamic[d] ? x[d + 1]->inst : NULL;
+        out->sizes[d] = dynamic != NULL && dynamic[d]
+                            ? sized_within(st, x[d + 1]->inst, inst->shape->dims[d])
+                            : NULL;
     return true;
 }
 

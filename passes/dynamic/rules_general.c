@@ -384,7 +384,8 @@ bool sized_dynamic_reshape(Statics *st, const Instruction *inst, Sized *const *x
     const Shape *s32 = shape_scalar(st->r.m->intern, DT_S32);
     out->sizes = sized_room(st, s->rank);
     for (uint32_t d = 0; d < s->rank; d++)
-        out->sizes[d] = rw_convert(&st->r, s32, x[d + 1]->inst);
+        out->sizes[d] =
+            sized_within(st, rw_convert(&st->r, s32, x[d + 1]->inst), s->dims[d]);
     if (shape_elements(s) == 0 || shape_elements(s) > INT32_MAX)
         return false;
     out->inst = moved(st, x[0], out->sizes, s);

@@ -29,6 +29,9 @@ SizedRule *sized_rule(const Instruction *inst);
 const Shape *sized_form(Intern *t, const Shape *s);
 /* The run-time size of a dimension, s32[]. */
 Instruction *sized_size(Statics *st, const Sized *x, uint32_t d);
+/* A size that the program sets, s32[], between 0 and the bound: others, which have no meaning, must not
+ * send the caller, or what is moved by sizes, beyond the bounds. */
+Instruction *sized_within(Statics *st, Instruction *size, int64_t bound);
 static inline bool sized_has(const Sized *x, uint32_t d)
 {
     return x->sizes != NULL && x->sizes[d] != NULL;
