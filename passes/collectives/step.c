@@ -94,20 +94,24 @@ static void own_called(Instruction *inst, FreshIds *ids)
         inst_set_called(inst, k, clone_whole(inst_called(inst, k), ids));
 }
 
+static void add_to_group(Instruction *inst, int64_t base)
+{
+    int64_t number;
+    const char *rest;
+    if (group_of(inst, &number, &rest))
+        inst_set_frontend_attribute(inst, group_key,
+                                    arena_printf(inst->parent->module->arena, "%lld%s",
+                                                 (long long)(base + number), rest));
+}
+
 static void set_group(const StepCopy *c, Instruction *inst)
 {
     int64_t number;
     const char *rest;
-    if (!group_of(inst, &number, &rest))
-        return;
-    if (c->groups == STEP_GROUPS_DROPPED) {
+    if (c->groups != STEP_GROUPS_DROPPED)
+        add_to_group(inst, c->group_base);
+    else if (group_of(inst, &number, &rest))
         inst_set_frontend_attribute(inst, group_key, NULL);
-        return;
-    }
-    Arena *a = inst->parent->module->arena;
-    inst_set_frontend_attribute(
-        inst, group_key,
-        arena_printf(a, "%lld%s", (long long)(c->group_base + number), rest));
 }
 
 /* Channels of transfers of this copy lie in a range of their own: number + transfer_base. */
@@ -127,8 +131,8 @@ static void choose_transfers(StepCopy *c, Instruction *const *list, uint32_t cou
     c->ids->channel += most - least + 1;
 }
 
-/* Groups of this copy lie in a range of their own: number + group_base. */
-static void choose_groups(StepCopy *c, Instruction *const *list, uint32_t count)
+/* A range of their own for the groups of these instructions: what is to be added to them. */
+static int64_t choose_groups(FreshIds *ids, Instruction *const *list, uint32_t count)
 {
     int64_t least = INT64_MAX, most = -1, number;
     const char *rest;
@@ -138,10 +142,28 @@ static void choose_groups(StepCopy *c, Instruction *const *list, uint32_t count)
         least = number < least ? number : least;
         most = number > most ? number : most;
     }
-    if (most < 0 || c->groups == STEP_GROUPS_DROPPED)
-        return;
-    c->group_base = c->ids->group - least;
-    c->ids->group += most - least + 1;
+    if (most < 0)
+        return 0;
+    int64_t base = ids->group - least;
+    ids->group += most - least + 1;
+    return base;
+}
+
+bool step_has_groups(Instruction *const *list, uint32_t count)
+{
+    int64_t number;
+    const char *rest;
+    bool has = false;
+    for (uint32_t i = 0; i < count && !has; i++)
+        has = list[i] != NULL && group_of(list[i], &number, &rest);
+    return has;
+}
+
+void step_renumber_groups(FreshIds *ids, Instruction *const *list, uint32_t count)
+{
+    int64_t base = choose_groups(ids, list, count);
+    for (uint32_t i = 0; i < count; i++)
+        add_to_group(list[i], base);
 }
 
 /* {{from,to},...} -> the i < trips for which first + i * stride is in them; {1,0} is none. */
@@ -219,7 +241,8 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
 {
     Arena *scratch = arena_scratch();
     bool *is_new = ARENA_ARRAY(scratch, bool, (size_t)count + 1);
-    choose_groups(c, list, count);
+    if (c->groups != STEP_GROUPS_DROPPED)
+        c->group_base = choose_groups(c->ids, list, count);
     choose_transfers(c, list, count);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *from = list[i];

@@ -12,6 +12,12 @@ typedef struct FreshIds {
 
 FreshIds fresh_ids(const Module *m);
 
+/* Some of the instructions (NULLs are none) is of a scheduling group with a number. */
+bool step_has_groups(Instruction *const *list, uint32_t count);
+
+/* Their groups become others that no instruction has. */
+void step_renumber_groups(FreshIds *ids, Instruction *const *list, uint32_t count);
+
 /* The scheduling groups of a copy: others, the same, or none. */
 typedef enum { STEP_GROUPS_RENUMBERED, STEP_GROUPS_DROPPED } StepGroups;
 

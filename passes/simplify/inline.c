@@ -12,6 +12,7 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/analysis/emitter.h"
+#include "passes/collectives/step.h"
 #include "passes/simplify/simplify.h"
 
 enum { INLINE_LIMIT = 4000000 }; /* instructions of a module */
@@ -77,6 +78,9 @@ typedef struct Inliner {
     const Effects *has_effect;
     Inside *inside; /* by id of the calls before this pass */
     bool waits;     /* some call had an effect */
+    bool
+        has_groups; /* scheduling groups stand here already: those of a call are others */
+    FreshIds *ids;  /* of the module; group 0: not known yet */
 } Inliner;
 
 static void emit(Inliner *cx, Instruction *inst)
@@ -120,6 +124,20 @@ static void copy_controls(Inliner *cx, Instruction *to, const Instruction *from,
     to->control_count = n;
 }
 
+/* Scheduling groups are within one computation: those of two calls are not the same. */
+static void part_groups(Inliner *cx, Instruction *const *made, uint32_t n)
+{
+    if (!step_has_groups(made, n))
+        return;
+    if (!cx->has_groups) {
+        cx->has_groups = true;
+        return;
+    }
+    if (cx->ids->group == 0)
+        *cx->ids = fresh_ids(cx->comp->module);
+    step_renumber_groups(cx->ids, made, n);
+}
+
 /* The callee's instructions, in its order, with the call's operands for its parameters. */
 static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
 {
@@ -130,6 +148,7 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
     Instruction **made =
         ARENA_ARRAY(cx->scratch, Instruction *, callee->instruction_count);
     const bool *is_read = find_read(callee, order, n, cx->scratch);
+    size_t first = cx->count;
     for (uint32_t i = 0; i < n; i++) {
         Instruction *from = order[i];
         if (map && !is_read[from->id]) /* may have no meaning on arrays */
@@ -161,6 +180,8 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
         }
         made[from->id] = map && from->op == OP_CONSTANT ? spread(cx, call, to) : to;
     }
+    if (call->op == OP_CALL)
+        part_groups(cx, cx->order + first, (uint32_t)(cx->count - first));
     return made[callee->root->id];
 }
 
@@ -198,8 +219,8 @@ static void wait_for_inside(Inliner *cx, Instruction *inst, uint32_t old_count)
     inst->control_count = at;
 }
 
-static bool inline_calls(Computation *comp, const Effects *has_effect, Arena *scratch,
-                         size_t *total)
+static bool inline_calls(Computation *comp, const Effects *has_effect, FreshIds *ids,
+                         Arena *scratch, size_t *total)
 {
     uint32_t old_count = comp->instruction_count;
     bool any = false;
@@ -207,7 +228,8 @@ static bool inline_calls(Computation *comp, const Effects *has_effect, Arena *sc
         any = comp->instructions[i] && is_inlined(comp->instructions[i], scratch);
     if (!any)
         return false;
-    Inliner cx = {.comp = comp, .scratch = scratch, .has_effect = has_effect};
+    Inliner cx = {.comp = comp, .scratch = scratch, .has_effect = has_effect, .ids = ids};
+    cx.has_groups = step_has_groups(comp->instructions, old_count);
     cx.inside = ARENA_ARRAY(scratch, Inside, (size_t)old_count + 1);
     cx.forward = ARENA_ARRAY(scratch, Instruction *, old_count);
     uint32_t n;
@@ -237,12 +259,14 @@ bool pass_inline(Module *m, PassContext *cx)
 {
     bool changed = false;
     size_t total = 0;
+    FreshIds ids = {0};
     const Effects *has_effect = simplify_effects(m, cx->scratch);
     for (uint32_t c = 0; c < m->computation_count; c++)
         total += m->computations[c] ? m->computations[c]->instruction_count : 0;
     for (uint32_t c = 0; c < m->computation_count; c++)
         if (m->computations[c])
-            changed |= inline_calls(m->computations[c], has_effect, cx->scratch, &total);
+            changed |=
+                inline_calls(m->computations[c], has_effect, &ids, cx->scratch, &total);
     if (changed)
         module_remove_dead_computations(m);
     return changed;
