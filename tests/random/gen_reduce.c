@@ -435,7 +435,8 @@ void gen_fft(Gen *g)
 {
     DType t = chance(g, 70) ? DT_C64 : DT_C128;
     Value *a = pick_type(g, t);
-    if (a->rank < 1 || a->special || !may_round(a) || a->dims[a->rank - 1] == 0)
+    if (a->rank < 1 || a->special || !may_round(a) || a->dims[a->rank - 1] == 0 ||
+        a->dims[a->rank - 1] > 512) /* of a large prime it is a matrix */
         return;
     Value *v =
         emit(g, t, a->rank, a->dims, "fft(%s), fft_type=%s, fft_length={%lld}", a->name,
