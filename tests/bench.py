@@ -142,23 +142,26 @@ def growth_table(gxc, repeat, folder):
 
 
 def work_table(gxc, folder):
-    """Machine instructions per HLO instruction, of reading, passes and printing."""
+    """Machine instructions per HLO instruction, of reading, passes and printing, and their slope:
+    unlike times, they do not grow with what misses the caches."""
     if shutil.which("valgrind") is None:
         print("\nMachine instructions: no valgrind here")
         return
-    print("\nMachine instructions per HLO instruction, everything but codegen, in thousands")
+    sizes = (3 * 10 ** 3, 3 * 10 ** 4)
+    print(f"\nMachine instructions, everything but codegen at -O2, for {sizes[0]} and {sizes[1]} instructions")
     plain = folder / "gxc"
     subprocess.run(["objcopy", "--strip-debug", gxc, plain], check=True)
     for kind in generate.KINDS:
-        numbers = []
-        for n in (1000, 10000):
+        points = []
+        for n in sizes:
             path, count = generated(folder, kind, n)
             process = subprocess.run(
-                ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind'}", plain, "--emit=hlo",
-                 "-O2", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
-            instructions = int(re.search(r"Collected : (\d+)", process.stderr).group(1))
-            numbers.append(instructions / count / 1e3)
-        print(f"  {kind:12} {numbers[0]:6.1f} of 1000, {numbers[1]:6.1f} of 10000", flush=True)
+                ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder / 'cachegrind'}",
+                 plain, "--emit=hlo", "-O2", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                check=True)
+            points.append((count, int(re.search(r"I\s+refs:\s+([\d,]+)", process.stderr).group(1).replace(",", ""))))
+        each = [work / count / 1e3 for count, work in points]
+        print(f"  {kind:12} {each[0]:6.1f} and {each[1]:6.1f} thousand each, slope {slope(points):.3f}", flush=True)
 
 
 def emulator_table(build):
