@@ -6,7 +6,8 @@
  *       d = (f32[8], f32[2]) async-done(s)   a = get-tuple-element(d), index=0   b = ...
  *
  * Those of one key that do not need one another become one computation, of whatever kinds they
- * are; one that is left alone stays as it is. A call that the text marks with the frontend
+ * are; one that is left alone stays as it is, and those of different scheduling groups, or for
+ * different streams, stay apart. A call that the text marks with the frontend
  * attribute _collectives_group becomes such a pair as well; passes before leave it a call.
  *
  * Needs: combiners have made one of what can be one. Keeps: values, metadata, attributes,
@@ -28,7 +29,13 @@ static const char *key_of(const Join *j, const Instruction *inst)
                  !op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE) &&
                  inst->op != OP_SEND && inst->op != OP_RECV &&
                  !inst_has(inst, ATTR_PERMUTE_SLICE_SIZES);
-    return key != NULL && plain ? intern_string(j->m->intern, key) : NULL;
+    if (key == NULL || !plain)
+        return NULL;
+    const char *group = inst_frontend_attribute(inst, "_scheduling_group_id");
+    const char *stream = inst_frontend_attribute(inst, "_xla_send_recv_pipeline");
+    return intern_string(j->m->intern, arena_printf(j->scratch, "%s;%s;%s", key,
+                                                    group == NULL ? "" : group,
+                                                    stream == NULL ? "" : stream));
 }
 
 /* After what else was said of them. */
