@@ -9,7 +9,9 @@
  * n elements take n log n steps in each of log2(n / run) kernels. Each step says that it sorts
  * everything, which is what all of them together do (ir/analysis/sort.h).
  *
- * Needs: wrapped. Keeps: values. Ends: what it makes fits. */
+ * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
+#include <string.h>
+
 #include "ir/analysis/emitter.h"
 #include "ir/analysis/sort.h"
 #include "passes/fusion/fusion.h"
@@ -53,6 +55,77 @@ static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
     return fusion;
 }
 
+/* -- NaN ------------------------------------------------------------------------------------------- */
+
+static bool asks_for_less(const Instruction *c)
+{
+    if (c == NULL || c->op != OP_COMPARE ||
+        !dtype_is_float(c->operands[0]->shape->dtype) ||
+        inst_int(c, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER)
+        return false;
+    int64_t d = inst_int(c, ATTR_DIRECTION, DIRECTION_EQ);
+    return d != DIRECTION_EQ && d != DIRECTION_NE;
+}
+
+static Instruction *compare(Instruction *a, Instruction *b, const Shape *pred,
+                            int64_t direction)
+{
+    Instruction *operands[2] = {a, b};
+    Instruction *c = computation_add(a->parent, OP_COMPARE, pred, 2, operands, NULL);
+    inst_set_int(c, ATTR_DIRECTION, direction);
+    return c;
+}
+
+static Instruction *both(Instruction *a, Instruction *b, OpCode op)
+{
+    Instruction *operands[2] = {a, b};
+    return computation_add(a->parent, op, a->shape, 2, operands, NULL);
+}
+
+/* The comparison where NaN is greater than every number. */
+static Instruction *with_nan_last(const Instruction *c)
+{
+    Instruction *a = c->operands[0], *b = c->operands[1];
+    int64_t direction = inst_int(c, ATTR_DIRECTION, DIRECTION_EQ);
+    bool is_greater = direction == DIRECTION_GT || direction == DIRECTION_GE;
+    Instruction *more = is_greater ? a : b, *less = is_greater ? b : a;
+    Instruction *decides = compare(more, more, c->shape, DIRECTION_NE);
+    if (direction == DIRECTION_LT || direction == DIRECTION_GT)
+        decides = both(decides, compare(less, less, c->shape, DIRECTION_EQ), OP_AND);
+    return both(compare(a, b, c->shape, direction), decides, OP_OR);
+}
+
+/* Merges look for places by halving, which loses elements where NaN is neither less nor greater than
+ * anything: in the comparators of the steps it is greater. */
+static void order_nan(Split *s, Instruction *sort)
+{
+    Computation *comp = inst_called(sort, 0);
+    uint32_t count = comp->instruction_count, found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        found += asks_for_less(comp->instructions[i]);
+    if (found == 0)
+        return;
+    comp = computation_clone(comp, comp->name);
+    count = comp->instruction_count;
+    Instruction **by = ARENA_ARRAY(s->cx->scratch, Instruction *, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (asks_for_less(comp->instructions[i]))
+            by[i] = with_nan_last(comp->instructions[i]);
+    }
+    Instruction **forward =
+        ARENA_ARRAY(s->cx->scratch, Instruction *, comp->instruction_count);
+    memcpy(forward, by, count * sizeof *by);
+    computation_replace(comp, forward);
+    for (uint32_t i = 0; i < count; i++) {
+        if (by[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+    computation_sort(comp);
+    inst_set_computation(sort, ATTR_TO_APPLY, comp);
+}
+
+/* -- steps ----------------------------------------------------------------------------------------- */
+
 static Instruction *hero(const Instruction *fusion)
 {
     const Computation *comp = inst_called(fusion, 0);
@@ -81,6 +154,7 @@ static Instruction *split(Split *s, Instruction *fusion)
     int64_t run = sort_slots(sort, TARGET_STATIC_SHARED);
     run = run < MOST_RUN ? run : MOST_RUN;
     s->sort = sort;
+    order_nan(s, sort);
     sort_set_step(sort, (SortStep){run, false});
     Instruction *last = fusion;
     for (; run < size; run *= 2)

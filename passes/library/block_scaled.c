@@ -236,9 +236,11 @@ static Instruction *scaled_dot(Rewriter *r, const Dot *dot, const Shape *result)
     uint32_t lead = d->has_batch ? 1 : 0;
     int64_t sizes[3] = {d->batch, 0, 0}, free_size[2] = {d->m, d->n}, batch = 0;
     Instruction *operands[4];
+    /* one block may be much longer than what it scales */
+    int64_t k = d->blocks == 1 ? d->k : d->blocks * d->block;
     for (int i = 0; i < 2; i++) {
         sizes[lead] = free_size[i];
-        sizes[lead + 1] = d->blocks * d->block;
+        sizes[lead + 1] = k;
         operands[i] = scaled_resize(r, dot->x[i], sizes);
         sizes[lead + 1] = d->blocks;
         operands[2 + i] = dot->scale[i] != NULL
