@@ -189,33 +189,51 @@ static gxrt_status join_cliques(Device *d)
     return st;
 }
 
-/* All processes must run the same plan; the store tells before anybody can hang. */
+/* What each rank says of itself. */
+typedef struct Card {
+    uint8_t plan[16]; /* hash */
+    uint32_t ranks;
+} Card;
+
+static gxrt_status compare(const gxrt_world *w, const Card *mine, uint32_t rank,
+                           const Card *other)
+{
+    if (other->ranks != mine->ranks) {
+        return status_set(GXRT_WORLD_FAILED,
+                          "rank %u is one of %u ranks, rank %u one of %u: give all ranks "
+                          "the same world size, and every run its own store",
+                          rank, other->ranks, w->rank, mine->ranks);
+    }
+    return memcmp(mine->plan, other->plan, sizeof mine->plan) == 0
+               ? GXRT_OK
+               : status_set(GXRT_WORLD_FAILED,
+                            "rank %u runs another program than rank %u: give all ranks "
+                            "the same cubin and the same kind of GPU",
+                            rank, w->rank);
+}
+
+/* All processes must be of one world and run the same plan; the store tells before anybody can
+ * hang. */
 static gxrt_status exchange(gxrt_session *s)
 {
     gxrt_world *w = s->options.world;
     char key[64];
-    uint8_t mine[16];
+    Card mine = {.ranks = w->size};
     double timeout = s->options.timeout_seconds;
     unsigned generation = w->sessions++;
-    plan_hash(s->plan->bytes, s->plan->size, mine);
+    plan_hash(s->plan->bytes, s->plan->size, mine.plan);
     snprintf(key, sizeof key, "plan.%u.%u", generation, w->rank);
-    gxrt_status st = store_put(w->store, key, mine, sizeof mine, timeout);
+    gxrt_status st = store_put(w->store, key, &mine, sizeof mine, timeout);
     for (uint32_t i = 0; i < w->size && st == GXRT_OK; i++) {
-        uint8_t other[16];
+        Card other;
         snprintf(key, sizeof key, "plan.%u.%u", generation, i);
-        st = store_get(w->store, key, other, sizeof other, timeout);
-        if (st != GXRT_OK) {
-            st = status_set(
-                GXRT_WORLD_FAILED,
-                "rank %u of %u did not come within %.0f s: is it running? (%s)", i,
-                w->size, timeout, gxrt_last_error());
-        } else if (memcmp(mine, other, sizeof mine) != 0) {
-            st = status_set(
-                GXRT_WORLD_FAILED,
-                "rank %u runs another program than rank %u: give all ranks the "
-                "same cubin and the same kind of GPU",
-                i, w->rank);
-        }
+        st = store_get(w->store, key, &other, sizeof other, timeout);
+        st = st == GXRT_OK
+                 ? compare(w, &mine, i, &other)
+                 : status_set(
+                       GXRT_WORLD_FAILED,
+                       "rank %u of %u did not come within %.0f s: is it running? (%s)", i,
+                       w->size, timeout, gxrt_last_error());
     }
     snprintf(key, sizeof key, "nccl.%u", generation);
     if (st == GXRT_OK && w->rank == 0) {

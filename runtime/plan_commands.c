@@ -152,6 +152,47 @@ static bool has_partner(const Plan *p, const PlanCommand *c)
            p->collectives[next->index].clique == p->collectives[c->index].clique;
 }
 
+/* The result of a collective has the bytes that groups of this size make of its operand. */
+static bool sizes_fit(const PlanCollective *op, uint64_t from, uint64_t to,
+                      uint64_t members)
+{
+    switch ((PlanCollectiveKind)op->kind) {
+    case PLAN_ALL_GATHER:
+        return plan_multiply(from, members) == to;
+    case PLAN_REDUCE_SCATTER:
+        return from == plan_multiply(to, members);
+    case PLAN_ALL_REDUCE:
+    case PLAN_ALL_TO_ALL:
+    case PLAN_COLLECTIVE_PERMUTE:
+    case PLAN_BROADCAST:
+        return from == to;
+    case PLAN_SEND:
+    case PLAN_RECEIVE:
+    case PLAN_RAGGED_ALL_TO_ALL:
+    case PLAN_BARRIER:
+    case PLAN_COLLECTIVE_KINDS:
+        break;
+    }
+    return true;
+}
+
+/* An operand and its result, in all groups that there are. */
+static bool pair_fits(const Plan *p, const PlanCollective *op, const PlanArg *args)
+{
+    const PlanClique *clique = &p->cliques[op->clique];
+    const int64_t *numbers = p->numbers + clique->groups;
+    uint64_t from = args[0].tag ? slice_of(p, &args[0])->bytes : 0;
+    uint64_t to = args[1].tag ? slice_of(p, &args[1])->bytes : 0;
+    for (uint32_t i = 0, at = 0; i < clique->group_count; i++) {
+        if (numbers[at] > 0 && !sizes_fit(op, from, to, (uint64_t)numbers[at])) {
+            return false;
+        }
+        at += 1 + (uint32_t)numbers[at];
+    }
+    return (!args[0].tag || is_slice(&args[0], PLAN_READ)) &&
+           (!args[1].tag || is_slice(&args[1], PLAN_WRITE));
+}
+
 static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
@@ -172,6 +213,25 @@ static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *
         }
         if (op->dtypes != PLAN_NONE && !plan_is_string(r, p->refs[op->dtypes + i / 2])) {
             return plan_fail(r, "a collective with a damaged type");
+        }
+    }
+    for (uint32_t i = 0; i < c->arg_count; i += 2) {
+        if (!pair_fits(p, op, args + i)) {
+            return plan_fail(r, "a collective whose operand and result do not fit");
+        }
+    }
+    return true;
+}
+
+static bool read_host_call(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    if (!plan_is_string(r, c->index) || !r->p->strings[c->index] ||
+        !plan_is_string(r, c->count)) {
+        return plan_fail(r, "a host call without a name");
+    }
+    for (uint32_t i = 0; i < c->arg_count; i++) {
+        if (args[i].tag != PLAN_ARG_SLICE) {
+            return plan_fail(r, "a host call with a buffer that is no slice");
         }
     }
     return true;
@@ -251,9 +311,7 @@ static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     case PLAN_CALL:
         return true;
     case PLAN_HOST_CALL:
-        return (plan_is_string(r, c->index) && p->strings[c->index] &&
-                plan_is_string(r, c->count)) ||
-               plan_fail(r, "a host call without a name");
+        return read_host_call(r, c, args);
     case PLAN_ASYNC_START:
         if (c->index >= p->info->async_count) {
             return plan_fail(r, "an async slot that is not there");

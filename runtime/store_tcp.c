@@ -94,17 +94,26 @@ static bool wait_ready(int socket, short events, double end)
     }
 }
 
+/* The last call found nothing to do after all: poll() may say so. */
+static bool may_retry(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+/* A peer that takes only a part must not keep us beyond `end`: no call blocks. */
 static bool send_all(int socket, const void *bytes, size_t size, double end)
 {
     const char *at = bytes;
     while (size > 0) {
-        ssize_t n =
-            wait_ready(socket, POLLOUT, end) ? send(socket, at, size, MSG_NOSIGNAL) : -1;
-        if (n < 0) {
+        if (!wait_ready(socket, POLLOUT, end)) {
             return false;
         }
-        at += n;
-        size -= (size_t)n;
+        ssize_t n = send(socket, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && !may_retry()) {
+            return false;
+        }
+        at += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
     }
     return true;
 }
@@ -113,13 +122,16 @@ static bool receive_all(int socket, void *bytes, size_t size, double end)
 {
     char *at = bytes;
     while (size > 0) {
-        ssize_t n = wait_ready(socket, POLLIN, end) ? recv(socket, at, size, 0) : -1;
-        if (n <= 0) {
+        if (!wait_ready(socket, POLLIN, end)) {
+            return false;
+        }
+        ssize_t n = recv(socket, at, size, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && !may_retry())) {
             errno = n == 0 ? ECONNRESET : errno;
             return false;
         }
-        at += n;
-        size -= (size_t)n;
+        at += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
     }
     return true;
 }
@@ -274,6 +286,7 @@ static void welcome(TcpStore *s, int socket)
     }
     *g = (Guest){s, socket};
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    fcntl(socket, F_SETFD, FD_CLOEXEC);
     pthread_mutex_lock(&s->mutex);
     s->connections++;
     pthread_attr_init(&detached);
@@ -343,8 +356,10 @@ static gxrt_status start_server(TcpStore *s)
         return st;
     }
     int error = 0;
-    for (struct addrinfo *a = list; a && s->socket < 0; a = a->ai_next) {
-        int made = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+    /* on another address of the host another run's ranks would come to us, and ours to it */
+    for (struct addrinfo *a = list; a && s->socket < 0 && error != EADDRINUSE;
+         a = a->ai_next) {
+        int made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
         if (made >= 0) {
             setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
         }
@@ -388,6 +403,18 @@ static gxrt_status lost(TcpStore *s, int error)
                       s->name, strerror(error));
 }
 
+/* While nobody listens on a port that the system gives out itself, connect() may meet itself. */
+static bool is_own_end(int socket)
+{
+    struct sockaddr_storage here = {0};
+    struct sockaddr_storage there = {0};
+    socklen_t here_size = sizeof here;
+    socklen_t there_size = sizeof there;
+    return getsockname(socket, (struct sockaddr *)&here, &here_size) == 0 &&
+           getpeername(socket, (struct sockaddr *)&there, &there_size) == 0 &&
+           here_size == there_size && memcmp(&here, &there, here_size) == 0;
+}
+
 /* connect() with a limit of time. */
 static bool connect_until(int socket, const struct addrinfo *a, double end)
 {
@@ -402,6 +429,7 @@ static bool connect_until(int socket, const struct addrinfo *a, double end)
         getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
     }
     fcntl(socket, F_SETFL, flags);
+    error = error == 0 && is_own_end(socket) ? ECONNREFUSED : error;
     errno = error;
     return error == 0;
 }
@@ -410,7 +438,7 @@ static int try_connect(const struct addrinfo *list, double end)
 {
     int made = -1;
     for (const struct addrinfo *a = list; a && made < 0; a = a->ai_next) {
-        made = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+        made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
         if (made >= 0 && !connect_until(made, a, end)) {
             int error = errno;
             close(made);
@@ -439,11 +467,13 @@ static gxrt_status introduce(TcpStore *s, double end)
     setsockopt(s->socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     if (!send_all(s->socket, &h, sizeof h, end) ||
         !receive_all(s->socket, &r, sizeof r, end) ||
-        memcmp(r.magic, magic, sizeof magic) != 0 || ntohl(r.answer) >= ANSWERS) {
+        memcmp(r.magic, magic, sizeof magic) != 0 ||
+        (ntohl(r.answer) != ANSWER_YES &&
+         (ntohl(r.answer) >= ANSWERS || !words[ntohl(r.answer)]))) {
         drop(s);
         return status_set(GXRT_WORLD_FAILED,
-                          "the store %s: what listens there is no store of gxrt: give a "
-                          "port that nothing else uses",
+                          "the store %s: what listens there is no store of gxrt, or its "
+                          "rank 0 is stopped: give a port that nothing else uses",
                           s->name);
     }
     if (ntohl(r.answer) != ANSWER_YES) {
@@ -554,7 +584,8 @@ static gxrt_status tcp_get(Store *store, const char *key, void *bytes, size_t si
         memcpy(bytes, e->bytes, size);
         return GXRT_OK;
     }
-    Request r = {.milliseconds = htonl((uint32_t)(seconds * 1000))};
+    double milliseconds = seconds < 1e6 ? 1000 * seconds : 1e9;
+    Request r = {.milliseconds = htonl((uint32_t)milliseconds)};
     snprintf(r.key, sizeof r.key, "%s", key);
     pthread_mutex_lock(&s->mutex);
     gxrt_status st = ask(s, &r, NULL, bytes, size, seconds);
@@ -575,11 +606,13 @@ static void stop_server(TcpStore *s)
     }
     s->stop = true;
     pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+    pthread_join(s->thread, NULL); /* from here on nobody comes */
+    pthread_mutex_lock(&s->mutex);
     while (s->connections > 0) { /* each looks at `stop` ten times a second */
         pthread_cond_wait(&s->changed, &s->mutex);
     }
     pthread_mutex_unlock(&s->mutex);
-    pthread_join(s->thread, NULL);
 }
 
 static void tcp_close(Store *store)

@@ -13,7 +13,13 @@
 #include "runtime/collective.h"
 #include "runtime/store.h"
 
-enum { TRACKED = 64, REPORT = STATUS_TEXT, ANSWER = 512, ASK_EVERY = 7 };
+enum {
+    TRACKED = 64,
+    REPORT = STATUS_TEXT,
+    ANSWER = 512,
+    ANSWER_SECONDS = 3,
+    ASK_EVERY = 7
+};
 
 /* A collective on its way. */
 typedef struct Track {
@@ -191,13 +197,19 @@ static void ask_others(const gxrt_session *s, const char *mine, char *text, size
     char answer[ANSWER] = "";
     append(answer, sizeof answer, "%s", mine);
     snprintf(key, sizeof key, "late.%u.%u", w->sessions, w->rank);
-    store_put(w->store, key, answer, sizeof answer, 3);
+    double end = now() + ANSWER_SECONDS; /* for all: who waits is not kept much longer */
+    if (store_put(w->store, key, answer, sizeof answer, ANSWER_SECONDS) != GXRT_OK) {
+        append(text, size, "; the other ranks cannot be asked: %s", gxrt_last_error());
+        return;
+    }
     for (uint32_t i = 0; i < w->size; i++) {
         snprintf(key, sizeof key, "late.%u.%u", w->sessions, i);
         if (i == w->rank) {
             continue;
         }
-        if (store_get(w->store, key, answer, sizeof answer, 3) == GXRT_OK) {
+        double left = end - now();
+        if (store_get(w->store, key, answer, sizeof answer, left > 0 ? left : 0) ==
+            GXRT_OK) {
             answer[sizeof answer - 1] = 0;
             append(text, size, "; rank %u%s", i, answer);
         } else {

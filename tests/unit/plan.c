@@ -290,6 +290,16 @@ static void test_messages(void **state)
     build(&b);
     b.args[1].index = 1; /* argument y is not donated */
     assert_non_null(strstr(refusal(&b), "may not be written"));
+    build(&b);
+    b.collectives[0].kind = PLAN_ALL_GATHER; /* of two devices: its result is larger */
+    assert_non_null(strstr(refusal(&b), "whose operand and result do not fit"));
+    build(&b);
+    b.args[b.args_count - 1].access = PLAN_READ;
+    assert_non_null(strstr(refusal(&b), "whose operand and result do not fit"));
+    build(&b);
+    PlanArg buffer = {.tag = PLAN_ARG_IMMEDIATE, .value = 1};
+    add_command(&b, PLAN_HOST_CALL, plan_string(&b, "f"), "custom-call.1", &buffer, 1);
+    assert_non_null(strstr(refusal(&b), "a buffer that is no slice"));
 }
 
 enum { SCALES_A = 3, SCALES_B, FACTORS };

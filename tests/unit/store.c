@@ -203,6 +203,29 @@ static void test_silence(void **state)
     pthread_join(closes, NULL);
 }
 
+/* Answers a greeting with what only answers a question. */
+static void *answer_badly(void *argument)
+{
+    static const unsigned char not_there[16] = "GXRTSTO1\0\0\0\4";
+    unsigned char hello[144];
+    int guest = accept(*(int *)argument, NULL, NULL);
+    recv(guest, hello, sizeof hello, MSG_WAITALL);
+    send(guest, not_there, sizeof not_there, MSG_NOSIGNAL);
+    close(guest);
+    return NULL;
+}
+
+static void test_bad_answer(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int listener = take_port("");
+    assert_int_equal(pthread_create(&thread, NULL, answer_badly, &listener), 0);
+    expect(address, 1, 2, GXRT_WORLD_FAILED, "is no store of gxrt");
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_foreign_files),
         cmocka_unit_test(test_wrong_stores),
         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_bad_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
