@@ -360,6 +360,10 @@ static gxrt_status issue_group(Device *d, const PlanCommand *c, Group *g, CUstre
     for (const PlanCommand *each = c; more && r == ncclSuccess && st == GXRT_OK; each++) {
         st = issue_buffers(d, each, g, stream, &r);
         more = is_joined(d, each);
+        if (r != ncclSuccess) { /* of several that are joined, this one has failed */
+            command_text(d, each, what, sizeof what);
+            op = &s->plan->collectives[each->index];
+        }
     }
     if (watchdog_verdict(s) == GXRT_OK) {
         ncclResult_t end = s->nccl->group_end();
