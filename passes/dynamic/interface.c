@@ -80,8 +80,9 @@ static Instruction *size_parameter(Border *b, const char *name, uint32_t d, int6
     Instruction *size = computation_add_parameter(b->r.comp, b->parameter++, s32,
                                                   module_unique_name(b->r.m, name));
     note_size(b, size, d);
-    Instruction *limits[3] = {rw_splat_int(&b->r, s32, 0), size,
-                              rw_splat_int(&b->r, s32, bound)};
+    Instruction *limits[3] = {
+        rw_splat_int(&b->r, s32, 0), size,
+        rw_splat_int(&b->r, s32, bound < INT32_MAX ? bound : INT32_MAX)};
     return rw_add(&b->r, OP_CLAMP, s32, 3, limits);
 }
 

@@ -114,7 +114,8 @@ Instruction *sized_within(Statics *st, Instruction *size, int64_t bound)
     int64_t known = size->op == OP_CONSTANT ? literal_int(size->literal, 0) : -1;
     if (known >= 0 && known <= bound)
         return size;
-    Instruction *limits[3] = {number(st, 0), size, number(st, bound)};
+    Instruction *most = number(st, bound < INT32_MAX ? bound : INT32_MAX);
+    Instruction *limits[3] = {number(st, 0), size, most};
     return rw_add(&st->r, OP_CLAMP, s32(st), 3, limits);
 }
 
