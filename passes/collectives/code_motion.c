@@ -518,6 +518,7 @@ static void take_given(Motion *c)
             forward[reduce->id] = c->found[i].given;
             continue;
         }
+        forward[reduce->id] = reduce->operands[0]; /* for who only waits for it */
         for (uint32_t k = 0; k < motion_user_count(c, reduce); k++) {
             Instruction *part = motion_user(c, reduce, k);
             forward[part->id] = reduce->operands[inst_int(part, ATTR_INDEX, 0)];
