@@ -121,12 +121,45 @@ static int call_described(const gxrt_host_call *h, gxrt_host_arguments *a,
     return r;
 }
 
+/* The caller's structs may be older and shorter ones, each as long as the first. */
+static const gxrt_host_call *host_call_at(const gxrt_session *s, size_t i)
+{
+    const gxrt_host_call *first = s->options.host_calls;
+    return (const gxrt_host_call *)((const char *)first + i * first->struct_size);
+}
+
+static bool can_describe(const gxrt_host_call *h)
+{
+    return h->struct_size >= offsetof(gxrt_host_call, described) + sizeof h->described &&
+           h->described;
+}
+
+gxrt_status check_host_calls(const gxrt_session *s)
+{
+    for (size_t i = 0; i < s->options.host_call_count; i++) {
+        const gxrt_host_call *first = s->options.host_calls;
+        if (!first || first->struct_size < offsetof(gxrt_host_call, described)) {
+            return status_set(
+                GXRT_INVALID_ARGUMENT,
+                "gxrt_session_create: host_calls is NULL, or struct_size of "
+                "its elements is not set");
+        }
+        const gxrt_host_call *h = host_call_at(s, i);
+        if (h->struct_size != first->struct_size || !h->name ||
+            (!h->function && !can_describe(h))) {
+            return status_set(GXRT_INVALID_ARGUMENT,
+                              "gxrt_session_create: host call %zu lacks its name, its "
+                              "function or its struct_size",
+                              i);
+        }
+    }
+    return GXRT_OK;
+}
+
 static int call_function(const gxrt_host_call *h, gxrt_host_arguments *a,
                          const char *text)
 {
-    bool can_describe =
-        h->struct_size >= offsetof(gxrt_host_call, described) + sizeof h->described;
-    if (h->function || !can_describe || !h->described) {
+    if (h->function) {
         return h->function(h->user, a->stream, a->buffer_count, a->buffers, a->bytes);
     }
     return call_described(h, a, text);
@@ -164,7 +197,7 @@ static gxrt_status host_call(Device *d, const PlanCommand *c, CUstream stream)
         bytes[i] = p->slices[a->index].bytes;
     }
     for (size_t i = 0; i < s->options.host_call_count; i++) {
-        const gxrt_host_call *h = &s->options.host_calls[i];
+        const gxrt_host_call *h = host_call_at(s, i);
         if (strcmp(h->name, name) == 0) {
             gxrt_host_arguments a = {.struct_size = sizeof a,
                                      .stream = stream,

@@ -170,7 +170,9 @@ GXRT_API gxrt_status gxrt_world_from_environment(gxrt_world **out);
  * without collectives between the processes. */
 GXRT_API gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
                                        gxrt_world **out);
-GXRT_API void gxrt_world_destroy(gxrt_world *world); /* NULL is fine */
+/* After its sessions; NULL is fine. Rank 0 of a tcp store waits for the others to leave, 10 s at
+ * most. */
+GXRT_API void gxrt_world_destroy(gxrt_world *world);
 GXRT_API uint32_t gxrt_world_rank(const gxrt_world *world);
 GXRT_API uint32_t gxrt_world_size(const gxrt_world *world);
 
@@ -234,6 +236,8 @@ typedef struct gxrt_streams {
     void (*give_back)(void *user, int device, void *stream);
 } gxrt_streams;
 
+/* Copied when the session is made; what `world`, `allocator`, `host_calls` and `streams` point
+ * to must outlive the session. */
 typedef struct gxrt_session_options {
     size_t struct_size;
     const char *device;  /* "auto" (NULL): GPUs if there are any, else emulated ones;

@@ -386,6 +386,7 @@ gxrt_status session_create(const gxrt_program *program,
     if (s->options.timeout_seconds <= 0) {
         s->options.timeout_seconds = 40;
     }
+    st = st == GXRT_OK ? check_host_calls(s) : st;
     st = st == GXRT_OK ? build_session(s) : st;
     if (st != GXRT_OK) {
         gxrt_session_destroy(s);

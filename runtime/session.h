@@ -180,6 +180,9 @@ gxrt_status launch_call(Device *d, const PlanCommand *c, CUstream stream);
 /* execute.c: queues d->run on d's streams. */
 gxrt_status execute_run(Device *d);
 
+/* The host functions of the options: each has its name, a function and its size. */
+gxrt_status check_host_calls(const gxrt_session *s);
+
 /* Address of a slice of the plan, with the loop counters of this moment. */
 int64_t term_value(const Device *d, const PlanTerm *t);
 CUdeviceptr slice_address(const Device *d, uint32_t slice);

@@ -293,6 +293,13 @@ static int host_function(void *user, void *stream, size_t count, void *const *bu
     return *(int *)user;
 }
 
+typedef struct OldHostCall {
+    size_t struct_size;
+    const char *name;
+    gxrt_host_function function;
+    void *user;
+} OldHostCall;
+
 static void test_host_call(void **state)
 {
     (void)state;
@@ -304,13 +311,17 @@ static void test_host_call(void **state)
     maker_command(&m, PLAN_HOST_CALL, plan_string(&m.b, "mine"), args, 2);
     Program p = open_program(&m, "", 0);
     int answer = 0;
-    gxrt_host_call h = {.struct_size = sizeof h,
-                        .name = "mine",
-                        .function = host_function,
-                        .user = &answer};
-    gxrt_session_options options = {
-        .struct_size = sizeof options, .host_calls = &h, .host_call_count = 1};
+    /* as programs pass them that know no `described`: an array of shorter structs */
+    OldHostCall h[2] = {{sizeof *h, "another", host_function, NULL},
+                        {sizeof *h, "mine", NULL, &answer}};
+    gxrt_session_options options = {.struct_size = sizeof options,
+                                    .host_calls = (const gxrt_host_call *)(void *)h,
+                                    .host_call_count = 2};
     gxrt_session *s;
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_INVALID_ARGUMENT);
+    assert_non_null(strstr(gxrt_last_error(), "host call 1 lacks its name"));
+    h[1].function = host_function;
     assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
                      GXRT_OK);
     int32_t x[4] = {1, 2, 3, 4};
