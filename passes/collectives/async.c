@@ -243,6 +243,9 @@ static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
     Instruction *inst = computation_add(comp, op, done->shape, start->operand_count,
                                         start->operands, like->name);
     copy_attributes(inst, like);
+    const char *group = inst_frontend_attribute(start, "_scheduling_group_id");
+    if (group != NULL) /* said of the pair, not of what it calls */
+        inst_set_frontend_attribute(inst, "_scheduling_group_id", group);
     inst_set_frontend_attribute(inst, "async_collective_name", start->name);
     inst->control_count = 0;
     inst->control = ARENA_ARRAY(comp->module->arena, Instruction *,
