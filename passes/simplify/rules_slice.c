@@ -39,10 +39,11 @@ static Instruction *slice_slice(Rewriter *r, Instruction *inst)
         int64_t count = inst->shape->dims[i];
         if (x.stride > INT32_MAX || y.stride > INT32_MAX)
             return NULL;
-        dims[i].start = x.start + y.start * x.stride;
         dims[i].stride = x.stride * y.stride;
-        dims[i].limit =
-            count == 0 ? dims[i].start : dims[i].start + (count - 1) * dims[i].stride + 1;
+        if (count == 0) /* where the outer one starts may lie behind x */
+            continue;
+        dims[i].start = x.start + y.start * x.stride;
+        dims[i].limit = dims[i].start + (count - 1) * dims[i].stride + 1;
     }
     return rw_slice(r, inst->shape, a->operands[0], dims);
 }
