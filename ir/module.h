@@ -139,6 +139,10 @@ void inst_add_control(Instruction *inst, Instruction *before);
  * entries. The replaced instructions stay, for dead-code elimination to remove. What stands
  * for them gets their metadata and span if it has none. */
 void computation_replace(Computation *comp, Instruction *const *forward);
+/* The same for the first `count` instructions, of which forward has as many entries - what was
+ * added since stays -, and the replaced are marked for removal. */
+void computation_supersede(Computation *comp, Instruction *const *forward,
+                           uint32_t count);
 void computation_replace_one(Computation *comp, Instruction *from,
                              Instruction *to); /* O(n) */
 void computation_compact(Computation *comp);   /* drops NULLs, renumbers ids */

@@ -33,14 +33,13 @@ static void hand_over(Instruction *to, const Instruction *from)
         to->span = from->span;
 }
 
-void computation_replace(Computation *comp, Instruction *const *forward)
+static void replace(Computation *comp, Instruction *const *forward, uint32_t count)
 {
-    uint32_t count = comp->instruction_count;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
         Instruction *inst = comp->instructions[i];
         if (inst == NULL)
             continue;
-        if (forward[i] != NULL)
+        if (i < count && forward[i] != NULL)
             hand_over(follow(forward, count, inst), inst);
         for (uint32_t k = 0; k < inst->operand_count; k++)
             inst->operands[k] = follow(forward, count, inst->operands[k]);
@@ -48,6 +47,20 @@ void computation_replace(Computation *comp, Instruction *const *forward)
             inst->control[k] = follow(forward, count, inst->control[k]);
     }
     comp->root = follow(forward, count, comp->root);
+}
+
+void computation_replace(Computation *comp, Instruction *const *forward)
+{
+    replace(comp, forward, comp->instruction_count);
+}
+
+void computation_supersede(Computation *comp, Instruction *const *forward, uint32_t count)
+{
+    replace(comp, forward, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (forward[i] != NULL && comp->instructions[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
 }
 
 void computation_replace_one(Computation *comp, Instruction *from, Instruction *to)

@@ -31,11 +31,7 @@ static bool visit(Computation *comp, Arena *scratch)
     }
     if (!changed)
         return false;
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, forward, count);
     return true;
 }
 

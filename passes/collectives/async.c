@@ -21,6 +21,7 @@
 #include "ir/analysis/collective.h"
 #include "ir/analysis/cost.h"
 #include "passes/collectives/collectives.h"
+#include "passes/collectives/pair.h"
 #include "passes/settings.h"
 
 /* -- making pairs ----------------------------------------------------------------------------- */
@@ -91,19 +92,10 @@ static const Shape *start_shape(const Instruction *inst, OpCode start)
     return shape_tuple(inst->parent->module->intern, 2, parts);
 }
 
-/* A computation that does what `inst` does. */
 static Computation *wrapped(const Instruction *inst)
 {
-    Module *m = inst->parent->module;
-    Computation *comp = module_add_computation(m, "async_computation");
+    Computation *comp = pair_outline(inst, "async_computation");
     comp->is_async_wrapped = true;
-    comp->execution_thread = inst->parent->execution_thread;
-    Instruction **operands =
-        ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
-    for (uint32_t i = 0; i < inst->operand_count; i++)
-        operands[i] = computation_add_parameter(comp, i, inst->operands[i]->shape, NULL);
-    comp->root =
-        computation_add_like(comp, inst, inst->shape, inst->operand_count, operands);
     return comp;
 }
 

@@ -346,14 +346,7 @@ static bool visit(Computation *comp, Arena *scratch)
     }
     if (!changed)
         return false;
-    Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, s.forward, s.count * sizeof *forward);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < s.count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, s.forward, s.count);
     computation_sort(comp);
     return true;
 }

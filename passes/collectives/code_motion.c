@@ -482,14 +482,7 @@ static void replace_results(Motion *c, Instruction **values, const Shape *shape,
     }
     if (comp->root == c->loop)
         comp->root = computation_add(comp, OP_TUPLE, shape, n, values, NULL);
-    Instruction **all =
-        ARENA_ARRAY(c->scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(all, forward, made * sizeof *all);
-    computation_replace(comp, all);
-    for (uint32_t i = 0; i < made; i++) {
-        if (all[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, forward, made);
 }
 
 static void remove_if_unused(Computation *comp, Instruction *inst)
@@ -524,15 +517,7 @@ static void take_given(Motion *c)
             forward[part->id] = reduce->operands[inst_int(part, ATTR_INDEX, 0)];
         }
     }
-    computation_replace(body, forward);
-    for (uint32_t i = 0; i < c->count; i++) {
-        if (body->instructions[c->found[i].reduce->id] != NULL)
-            computation_remove(body, c->found[i].reduce);
-    }
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        if (forward[i] != NULL && body->instructions[i] != NULL)
-            computation_remove(body, body->instructions[i]);
-    }
+    computation_supersede(body, forward, body->instruction_count);
     computation_sort(body);
 }
 

@@ -10,8 +10,6 @@
  *
  * Needs: nothing. Keeps: values, sums in a wider type aside; attributes and control edges.
  * Ends: transposes move down, conversions up, each once. */
-#include <string.h>
-
 #include "ir/analysis/collective.h"
 #include "passes/collectives/code_motion.h"
 #include "passes/settings.h"
@@ -125,14 +123,7 @@ static bool visit_body(Computation *comp, PassContext *cx)
     s.forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)s.count + 1);
     if (!visit(&s))
         return false;
-    Instruction **forward =
-        ARENA_ARRAY(cx->scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, s.forward, s.count * sizeof *forward);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < s.count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, s.forward, s.count);
     computation_sort(comp);
     return true;
 }

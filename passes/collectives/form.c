@@ -458,11 +458,7 @@ static bool visit(Form *f, Computation *comp)
         return false;
     forward = arena_grow(f->scratch, forward, &capacity, comp->instruction_count,
                          sizeof *forward);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, forward, comp->instruction_count);
     computation_sort(comp);
     return true;
 }

@@ -12,8 +12,6 @@
  *
  * Needs: combiners have made one of what can be one. Keeps: values, metadata, attributes,
  * control edges. Ends: each key is swept once. */
-#include <string.h>
-
 #include "ir/analysis/collective.h"
 #include "passes/collectives/independent.h"
 #include "passes/collectives/merge.h"
@@ -139,14 +137,7 @@ static bool start_calls(Computation *comp, Arena *scratch, PassCounts *counts)
     }
     if (!changed)
         return false;
-    Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, made, count * sizeof *forward);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, made, count);
     computation_sort(comp);
     return true;
 }

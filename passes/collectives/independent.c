@@ -10,8 +10,6 @@
  * for each key, because what was joined before ties the program together.
  *
  * Time: keys that occur twice times instructions. */
-#include <string.h>
-
 #include "passes/collectives/independent.h"
 
 typedef struct Member {
@@ -104,11 +102,7 @@ static void replace_members(Sweep *s, Instruction **order, uint32_t n)
                 *edge = s->edges[(*edge)->id];
         }
     }
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < n; i++) {
-        if (s->forward[order[i]->id] != NULL)
-            computation_remove(comp, order[i]);
-    }
+    computation_supersede(comp, forward, comp->instruction_count);
 }
 
 /* Joins the operations of one key. */

@@ -1,6 +1,20 @@
 /* See pair.h. */
 #include "passes/collectives/pair.h"
 
+Computation *pair_outline(const Instruction *inst, const char *name)
+{
+    Module *m = inst->parent->module;
+    Computation *comp = module_add_computation(m, name);
+    comp->execution_thread = inst->parent->execution_thread;
+    Instruction **operands =
+        ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        operands[i] = computation_add_parameter(comp, i, inst->operands[i]->shape, NULL);
+    comp->root =
+        computation_add_like(comp, inst, inst->shape, inst->operand_count, operands);
+    return comp;
+}
+
 Instruction *pair_make(Computation *comp, Computation *work, uint32_t count,
                        Instruction *const *operands, const char *name)
 {

@@ -169,14 +169,7 @@ bool pass_permute_cycles(Module *m, PassContext *cx)
         }
         if (!here)
             continue;
-        Instruction **forward =
-            ARENA_ARRAY(cx->scratch, Instruction *, (size_t)comp->instruction_count + 1);
-        memcpy(forward, chosen, count * sizeof *forward);
-        computation_replace(comp, forward);
-        for (uint32_t i = 0; i < count; i++) {
-            if (chosen[i] != NULL)
-                computation_remove(comp, comp->instructions[i]);
-        }
+        computation_supersede(comp, chosen, count);
         computation_sort(comp);
         changed = true;
     }

@@ -19,7 +19,6 @@
  *
  * Needs: plain collectives. Keeps: values, control edges, metadata. Ends: one sweep. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir/analysis/carried.h"
 #include "ir/analysis/collective.h"
@@ -255,12 +254,7 @@ static bool visit(Computation *comp, PassContext *cx, Channels *channels)
             !d.is_before[i] && is_conflicting(&d, inst))
             inst_add_control(inst, last.send_done);
     }
-    Instruction **forward =
-        ARENA_ARRAY(cx->scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, d.forward, d.count * sizeof *forward);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < d.taken_count; i++)
-        computation_remove(comp, d.taken[i]);
+    computation_supersede(comp, d.forward, d.count);
     computation_sort(comp);
     return true;
 }

@@ -13,8 +13,6 @@
  * is only handed on to the next step runs ahead already.
  *
  * Needs, keeps, ends: pipeline.c. */
-#include <string.h>
-
 #include "ir/analysis/collective.h"
 #include "passes/collectives/pipeline.h"
 #include "passes/settings.h"
@@ -225,14 +223,7 @@ static void ask_for_next(PipelineLoop *p)
         sums[i] = computation_add(condition, step < 0 ? OP_SUBTRACT : OP_ADD,
                                   again->shape, 2, operands, NULL);
     }
-    Instruction **forward =
-        ARENA_ARRAY(p->scratch, Instruction *, (size_t)condition->instruction_count + 1);
-    memcpy(forward, sums, n * sizeof *forward);
-    computation_replace(condition, forward);
-    for (uint32_t i = 0; i < n; i++) {
-        if (forward[i] != NULL)
-            computation_remove(condition, condition->instructions[i]);
-    }
+    computation_supersede(condition, sums, n);
     computation_sort(condition);
 }
 
@@ -249,9 +240,7 @@ static void change_body(Backward *b, Instruction *const *next)
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     for (uint32_t i = 0; i < b->count; i++)
         forward[b->chosen[i]->id] = ready[i];
-    computation_replace(body, forward);
-    for (uint32_t i = 0; i < b->count; i++)
-        computation_remove(body, b->chosen[i]);
+    computation_supersede(body, forward, body->instruction_count);
     computation_sort(body);
 }
 

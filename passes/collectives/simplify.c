@@ -404,14 +404,7 @@ static bool sweep(Sweep *s, Rule *rule, uint64_t *count)
     }
     if (!changed)
         return false;
-    Instruction **all =
-        ARENA_ARRAY(s->scratch, Instruction *, (size_t)s->comp->instruction_count + 1);
-    memcpy(all, forward, before * sizeof *all);
-    computation_replace(s->comp, all);
-    for (uint32_t i = 0; i < before; i++) {
-        if (all[i] != NULL)
-            computation_remove(s->comp, s->comp->instructions[i]);
-    }
+    computation_supersede(s->comp, forward, before);
     return true;
 }
 

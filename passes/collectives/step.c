@@ -302,8 +302,7 @@ void step_replace_loops(Computation *caller, Instruction **const *values, uint32
             tuples[i] = computation_add(caller, OP_TUPLE, old->shape, old->shape->rank,
                                         values[i], NULL);
     }
-    Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)caller->instruction_count + 1);
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = caller->instructions[i];
         if (inst == NULL)
@@ -314,10 +313,6 @@ void step_replace_loops(Computation *caller, Instruction **const *values, uint32
                  values[inst->operands[0]->id] != NULL)
             forward[i] = values[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)];
     }
-    computation_replace(caller, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(caller, caller->instructions[i]);
-    }
+    computation_supersede(caller, forward, count);
     computation_sort(caller);
 }

@@ -36,18 +36,9 @@ static long queue_of(const Instruction *inst)
     return strtol(*at == '"' ? at + 1 : at, NULL, 10);
 }
 
-/* A computation that does what `inst` does. */
 static Computation *outlined(const Instruction *inst)
 {
-    Module *m = inst->parent->module;
-    Computation *comp = module_add_computation(m, "stream_computation");
-    comp->execution_thread = inst->parent->execution_thread;
-    Instruction **operands =
-        ARENA_ARRAY(m->arena, Instruction *, (size_t)inst->operand_count + 1);
-    for (uint32_t i = 0; i < inst->operand_count; i++)
-        operands[i] = computation_add_parameter(comp, i, inst->operands[i]->shape, NULL);
-    comp->root =
-        computation_add_like(comp, inst, inst->shape, inst->operand_count, operands);
+    Computation *comp = pair_outline(inst, "stream_computation");
     inst_unset(comp->root, ATTR_BACKEND_CONFIG);
     return comp;
 }
@@ -129,14 +120,7 @@ static uint32_t visit(Computation *comp, Instruction *(*make)(Instruction *),
     }
     if (n == 0)
         return 0;
-    Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, made, count * sizeof *forward);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (forward[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, made, count);
     computation_sort(comp);
     return n;
 }

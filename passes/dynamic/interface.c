@@ -157,11 +157,7 @@ static void make_parameters_static(Border *b)
         ARENA_ARRAY(b->r.scratch, Instruction *, entry->instruction_count + 1u);
     for (uint32_t i = 0; i < count; i++)
         forward[old[i]->id] = by[i];
-    computation_replace(entry, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (by[i] != NULL)
-            computation_remove(entry, old[i]);
-    }
+    computation_supersede(entry, forward, entry->instruction_count);
     set_layout(b->r.m);
 }
 

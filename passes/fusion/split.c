@@ -176,16 +176,12 @@ bool pass_split_reductions(Module *m, PassContext *cx)
             if (by == NULL)
                 continue;
             if (forward == NULL)
-                forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count * 4 + 4);
+                forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
             forward[i] = by;
         }
         if (forward == NULL)
             continue;
-        computation_replace(comp, forward);
-        for (uint32_t i = 0; i < count; i++) {
-            if (forward[i] != NULL)
-                computation_remove(comp, comp->instructions[i]);
-        }
+        computation_supersede(comp, forward, count);
         changed = true;
     }
     return changed;

@@ -10,8 +10,6 @@
  * everything, which is what all of them together do (ir/analysis/sort.h).
  *
  * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
-#include <string.h>
-
 #include "ir/analysis/emitter.h"
 #include "ir/analysis/sort.h"
 #include "passes/fusion/fusion.h"
@@ -112,14 +110,7 @@ static void order_nan(Split *s, Instruction *sort)
         if (asks_for_less(comp->instructions[i]))
             by[i] = with_nan_last(comp->instructions[i]);
     }
-    Instruction **forward =
-        ARENA_ARRAY(s->cx->scratch, Instruction *, comp->instruction_count);
-    memcpy(forward, by, count * sizeof *by);
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < count; i++) {
-        if (by[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
+    computation_supersede(comp, by, count);
     computation_sort(comp);
     inst_set_computation(sort, ATTR_TO_APPLY, comp);
 }

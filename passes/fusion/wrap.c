@@ -100,7 +100,7 @@ bool pass_wrap(Module *m, PassContext *cx)
             continue;
         uint32_t count = comp->instruction_count;
         Instruction **forward =
-            ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count * 2 + 1);
+            ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
         for (uint32_t i = 0; i < count; i++) {
             Instruction *inst = comp->instructions[i];
             if (inst == NULL || stays(inst))
@@ -109,11 +109,7 @@ bool pass_wrap(Module *m, PassContext *cx)
             emitter_set(forward[i], emitter_choose(forward[i], cx->target));
             changed = true;
         }
-        computation_replace(comp, forward);
-        for (uint32_t i = 0; i < count; i++) {
-            if (forward[i] != NULL)
-                computation_remove(comp, comp->instructions[i]);
-        }
+        computation_supersede(comp, forward, count);
     }
     if (changed)
         module_sort(m);

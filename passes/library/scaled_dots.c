@@ -105,7 +105,7 @@ bool pass_scaled_dots(Module *m, PassContext *cx)
                 shape_is_dynamic(inst->operands[1]->shape))
                 continue;
             if (forward == NULL)
-                forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count * 2);
+                forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
             forward[i] = fusion_wrap(inst);
             open_up(forward[i], cx->scratch);
             emitter_set(forward[i], emitter_choose(forward[i], cx->target));
@@ -114,10 +114,7 @@ bool pass_scaled_dots(Module *m, PassContext *cx)
         if (forward == NULL)
             continue;
         changed = true;
-        computation_replace(comp, forward);
-        for (uint32_t i = 0; i < count; i++)
-            if (forward[i] != NULL)
-                computation_remove(comp, comp->instructions[i]);
+        computation_supersede(comp, forward, count);
     }
     if (changed)
         module_sort(m);

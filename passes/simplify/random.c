@@ -245,11 +245,7 @@ static void sweep(Random *x, Computation *comp)
         ARENA_ARRAY(x->cx->scratch, Instruction *, comp->instruction_count + 1u);
     for (uint32_t i = 0; i < n; i++)
         forward[order[i]->id] = by[i];
-    computation_replace(comp, forward);
-    for (uint32_t i = 0; i < n; i++) {
-        if (by[i] != NULL)
-            computation_remove(comp, order[i]);
-    }
+    computation_supersede(comp, forward, comp->instruction_count);
 }
 
 bool pass_random(Module *m, PassContext *cx)
