@@ -42,7 +42,8 @@ STATIC  := $(if $(SAN),,-no-pie -static-libstdc++ -static-libgcc)
 # --- sources -------------------------------------------------------------------------------
 GEN     := $(if $(wildcard frontend/hlo.y),hlo.tab) $(if $(wildcard frontend/hlo.l),hlo.lex)
 GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
-GXC_C   := $(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c codegen/*.c codegen/*/*.c) \
+PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
+GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan*.c)
 RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c)
 GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c)
@@ -145,7 +146,7 @@ check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
-FUZZ_LIB := $(call obj,$(wildcard ir/*.c ir/*/*.c passes/*.c passes/*/*.c) $(GEN_C) \
+FUZZ_LIB := $(call obj,$(wildcard ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
               $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)

@@ -1,5 +1,11 @@
-/* Collectives: passes that bring them into one form, combine them, move them and make them
- * asynchronous. */
+/* Passes about collectives.
+ *
+ *   combine/  fewer of them: combiners, groups, identities and merges
+ *   loops/    those of loops: code motion, the pipeliner, double buffering
+ *   async/    start and done, permutes as sends and receives, streams
+ *
+ * Here: what NCCL and kernels cannot do as it stands (form, ragged), the memory of their
+ * buffers, and calls that are notes to a partitioner. */
 #ifndef GXC_PASSES_COLLECTIVES_COLLECTIVES_H
 #define GXC_PASSES_COLLECTIVES_COLLECTIVES_H
 

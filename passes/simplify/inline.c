@@ -12,7 +12,7 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/analysis/emitter.h"
-#include "passes/collectives/step.h"
+#include "passes/collectives/loops/step.h"
 #include "passes/simplify/simplify.h"
 
 enum { INLINE_LIMIT = 4000000 }; /* instructions of a module */

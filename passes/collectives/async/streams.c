@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "passes/collectives/async/pair.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/pair.h"
 
 static const char annotation[] = "_xla_stream_annotation";
 

@@ -1,10 +1,10 @@
 /* What the kinds of pipelining share: the loops of a module one after the other, and what the
  * program reads of them afterwards. */
-#ifndef GXC_PASSES_COLLECTIVES_PIPELINE_H
-#define GXC_PASSES_COLLECTIVES_PIPELINE_H
+#ifndef GXC_PASSES_COLLECTIVES_LOOPS_PIPELINE_H
+#define GXC_PASSES_COLLECTIVES_LOOPS_PIPELINE_H
 
 #include "ir/analysis/loop.h"
-#include "passes/collectives/step.h"
+#include "passes/collectives/loops/step.h"
 #include "passes/pass.h"
 
 /* A loop that is looked at. Its computations have no other caller; both are sorted, so that ids

@@ -24,7 +24,7 @@
 #include "ir/analysis/collective.h"
 #include "ir/text.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/step.h"
+#include "passes/collectives/loops/step.h"
 #include "passes/settings.h"
 
 typedef struct Transfer {

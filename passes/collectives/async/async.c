@@ -20,8 +20,8 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/analysis/cost.h"
+#include "passes/collectives/async/pair.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/pair.h"
 #include "passes/settings.h"
 
 /* -- making pairs ----------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* See pipeline_stage.h. */
-#include "passes/collectives/pipeline_stage.h"
+#include "passes/collectives/loops/pipeline_stage.h"
 
 #include "ir/analysis/loop.h"
 

@@ -9,7 +9,7 @@
  * constant places: what else that array holds is not reduced. All of it is no larger than a
  * limit: more would not be there early enough for anybody. Any reduction does: each element is
  * reduced as before. */
-#include "passes/collectives/code_motion.h"
+#include "passes/collectives/loops/code_motion.h"
 
 enum { CHAIN_MOST = 64 };
 

@@ -11,7 +11,7 @@
  * Needs: nothing. Keeps: values, sums in a wider type aside; attributes and control edges.
  * Ends: transposes move down, conversions up, each once. */
 #include "ir/analysis/collective.h"
-#include "passes/collectives/code_motion.h"
+#include "passes/collectives/loops/code_motion.h"
 #include "passes/settings.h"
 
 typedef struct Setup {

@@ -14,7 +14,7 @@
  *
  * Needs, keeps, ends: pipeline.c. */
 #include "ir/analysis/collective.h"
-#include "passes/collectives/pipeline.h"
+#include "passes/collectives/loops/pipeline.h"
 #include "passes/settings.h"
 
 enum { CHAIN_MOST = 64 };

@@ -12,7 +12,7 @@
  *
  * Needs: plain collectives, trip counts. Keeps: values. Breaks: nothing; peeled steps leave
  * constant instructions behind. Ends: each loop is visited once by each kind. */
-#include "passes/collectives/pipeline.h"
+#include "passes/collectives/loops/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -23,7 +23,7 @@
 #include "ir/analysis/device_value.h"
 #include "ir/replica_groups.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/merge.h"
+#include "passes/collectives/combine/merge.h"
 #include "passes/settings.h"
 
 typedef struct Sweep {

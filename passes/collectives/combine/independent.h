@@ -1,7 +1,7 @@
 /* Finding collectives of one key that do not need one another, for passes that make one of
  * several: combiners, and groups that the program asks for. */
-#ifndef GXC_PASSES_COLLECTIVES_INDEPENDENT_H
-#define GXC_PASSES_COLLECTIVES_INDEPENDENT_H
+#ifndef GXC_PASSES_COLLECTIVES_COMBINE_INDEPENDENT_H
+#define GXC_PASSES_COLLECTIVES_COMBINE_INDEPENDENT_H
 
 #include "passes/collectives/collectives.h"
 

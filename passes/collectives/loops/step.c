@@ -1,5 +1,5 @@
 /* See step.h. */
-#include "passes/collectives/step.h"
+#include "passes/collectives/loops/step.h"
 
 #include <stdlib.h>
 #include <string.h>

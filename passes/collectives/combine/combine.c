@@ -20,8 +20,8 @@
 #include "ir/bug.h"
 #include "ir/replica_groups.h"
 #include "ir/text.h"
-#include "passes/collectives/independent.h"
-#include "passes/collectives/merge.h"
+#include "passes/collectives/combine/independent.h"
+#include "passes/collectives/combine/merge.h"
 #include "passes/settings.h"
 
 typedef struct Kind {

@@ -2,10 +2,10 @@
  *
  * A stage is closed: nobody else reads what it makes, and what it stores, into elements of the
  * loop, is read by nobody before the next step's store. */
-#ifndef GXC_PASSES_COLLECTIVES_PIPELINE_STAGE_H
-#define GXC_PASSES_COLLECTIVES_PIPELINE_STAGE_H
+#ifndef GXC_PASSES_COLLECTIVES_LOOPS_PIPELINE_STAGE_H
+#define GXC_PASSES_COLLECTIVES_LOOPS_PIPELINE_STAGE_H
 
-#include "passes/collectives/pipeline.h"
+#include "passes/collectives/loops/pipeline.h"
 
 enum { STAGE_MEMBERS_MOST = 64 };
 

@@ -1,6 +1,6 @@
 /* Asynchronous pairs of a computation. */
-#ifndef GXC_PASSES_COLLECTIVES_PAIR_H
-#define GXC_PASSES_COLLECTIVES_PAIR_H
+#ifndef GXC_PASSES_COLLECTIVES_ASYNC_PAIR_H
+#define GXC_PASSES_COLLECTIVES_ASYNC_PAIR_H
 
 #include "ir/module.h"
 

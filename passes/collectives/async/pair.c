@@ -1,5 +1,5 @@
 /* See pair.h. */
-#include "passes/collectives/pair.h"
+#include "passes/collectives/async/pair.h"
 
 Computation *pair_outline(const Instruction *inst, const char *name)
 {

@@ -16,7 +16,7 @@
 #include "ir/analysis/collective.h"
 #include "ir/analysis/loop.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/step.h"
+#include "passes/collectives/loops/step.h"
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
 

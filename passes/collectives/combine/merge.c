@@ -1,5 +1,5 @@
 /* See merge.h. */
-#include "passes/collectives/merge.h"
+#include "passes/collectives/combine/merge.h"
 
 #include <string.h>
 

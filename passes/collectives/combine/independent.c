@@ -10,7 +10,7 @@
  * for each key, because what was joined before ties the program together.
  *
  * Time: keys that occur twice times instructions. */
-#include "passes/collectives/independent.h"
+#include "passes/collectives/combine/independent.h"
 
 typedef struct Member {
     Instruction *inst;

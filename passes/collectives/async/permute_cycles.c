@@ -19,7 +19,7 @@
 #include "ir/analysis/collective.h"
 #include "ir/text.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/step.h"
+#include "passes/collectives/loops/step.h"
 #include "passes/settings.h"
 
 static const char validation_key[] = "_xla_send_recv_validation";

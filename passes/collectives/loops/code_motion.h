@@ -1,6 +1,6 @@
 /* What the files of all-reduce-code-motion and code-motion-setup share. */
-#ifndef GXC_PASSES_COLLECTIVES_CODE_MOTION_H
-#define GXC_PASSES_COLLECTIVES_CODE_MOTION_H
+#ifndef GXC_PASSES_COLLECTIVES_LOOPS_CODE_MOTION_H
+#define GXC_PASSES_COLLECTIVES_LOOPS_CODE_MOTION_H
 
 #include "passes/collectives/collectives.h"
 

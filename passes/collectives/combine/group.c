@@ -13,9 +13,9 @@
  * Needs: combiners have made one of what can be one. Keeps: values, metadata, attributes,
  * control edges. Ends: each key is swept once. */
 #include "ir/analysis/collective.h"
-#include "passes/collectives/independent.h"
-#include "passes/collectives/merge.h"
-#include "passes/collectives/pair.h"
+#include "passes/collectives/async/pair.h"
+#include "passes/collectives/combine/independent.h"
+#include "passes/collectives/combine/merge.h"
 #include "passes/settings.h"
 
 static const char mark[] = "_collectives_group";

@@ -20,7 +20,7 @@
  * loop asks for, so one sweep hoists through all of them.
  *
  * Needs: nothing. Keeps: values, up to the order of additions. Ends: one sweep. */
-#include "passes/collectives/code_motion.h"
+#include "passes/collectives/loops/code_motion.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "passes/collectives/pipeline_stage.h"
+#include "passes/collectives/loops/pipeline_stage.h"
 #include "passes/settings.h"
 
 enum { UPDATES_MOST = 16 };

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "passes/collectives/pipeline_stage.h"
+#include "passes/collectives/loops/pipeline_stage.h"
 
 typedef struct Forward {
     PipelineLoop *p;
