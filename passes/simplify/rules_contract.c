@@ -68,7 +68,8 @@ static Instruction *spread(Rewriter *r, const Instruction *dot, Instruction *x,
     return rw_broadcast(r, dot->shape, x, rank, place);
 }
 
-/* dot over one element -> multiply of broadcasts: one product, rounded once */
+/* dot over one element -> multiply of broadcasts: one product, rounded once. A sum starts at +0,
+ * so -0 becomes 0: + 0 for floats. */
 static Instruction *dot_one(Rewriter *r, Instruction *inst)
 {
     if (!is_static_dot(inst) || contracted(inst) != 1 ||
@@ -93,7 +94,12 @@ static Instruction *dot_one(Rewriter *r, Instruction *inst)
     int64_t lhs_free = (int64_t)inst->operands[0]->shape->rank - lb.count - lc.count;
     Instruction *a = spread(r, inst, inst->operands[0], lb, lc, lb.count);
     Instruction *b = spread(r, inst, inst->operands[1], rb, rc, lb.count + lhs_free);
-    return a && b ? rw_binary(r, OP_MULTIPLY, inst->shape, a, b) : NULL;
+    if (a == NULL || b == NULL)
+        return NULL;
+    Instruction *product = rw_binary(r, OP_MULTIPLY, inst->shape, a, b);
+    return dtype_is_float(t) ? rw_binary(r, OP_ADD, inst->shape, product,
+                                         rw_splat(r, inst->shape, 0.0))
+                             : product;
 }
 
 static bool has_one_kept_order(Ints p, Ints batch, Ints contracting)
