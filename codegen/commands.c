@@ -424,8 +424,6 @@ static void add_device_id(Variant *v, const Instruction *inst)
     v->plan.commands[c].count = 4;
 }
 
-#define HOST_CALL_MOST_BUFFERS 256 /* that libgxrt hands to a function */
-
 /* "(f32[8]{0}, s32[]) -> f32[4]{0}", a line feed, the attributes. */
 static const char *describe_call(Arena *a, const Instruction *inst)
 {
@@ -448,7 +446,7 @@ static bool add_host_call(Variant *v, const Instruction *inst)
     PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, n + results + 1);
     uint32_t count = 0;
     const char *target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET).data;
-    if (n + results > HOST_CALL_MOST_BUFFERS || *target == '\0') {
+    if (n + results > PLAN_MAX_HOST_BUFFERS || *target == '\0') {
         diag_unsupported(v->module->diag, inst->span,
                          "a custom call to \"%s\" with %zu buffers", target, n + results);
         return false;

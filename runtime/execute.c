@@ -100,8 +100,6 @@ static gxrt_status fill(Device *d, const PlanCommand *c, CUstream stream)
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuMemsetAsync", r);
 }
 
-enum { MAX_HOST_BUFFERS = 256 };
-
 /* `text`: shapes, a line feed, attributes. */
 static int call_described(const gxrt_host_call *h, gxrt_host_arguments *a,
                           const char *text)
@@ -189,8 +187,8 @@ static gxrt_status host_call(Device *d, const PlanCommand *c, CUstream stream)
     const gxrt_session *s = d->session;
     const Plan *p = s->plan;
     const char *name = plan_text(p, c->index);
-    void *buffers[MAX_HOST_BUFFERS];
-    uint64_t bytes[MAX_HOST_BUFFERS];
+    void *buffers[PLAN_MAX_HOST_BUFFERS];
+    uint64_t bytes[PLAN_MAX_HOST_BUFFERS];
     for (uint32_t i = 0; i < c->arg_count; i++) {
         const PlanArg *a = &p->args[c->args + i];
         buffers[i] = (void *)(uintptr_t)slice_address(d, a->index);

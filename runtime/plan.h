@@ -26,6 +26,7 @@
 #define PLAN_MINOR 0
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
+#define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
 #define PLAN_CONSTANT_ALIGNMENT 256 /* of constants in .gxc.const and on the device */
 
 /* PLAN_SECTION(id, name, Record): the sections, in file order. `name` is the member of Plan,
@@ -536,6 +537,10 @@ typedef struct PlanElfSection {
  * [file, file + size). False if the file is no such ELF or has no such section. */
 bool plan_elf_find(const void *file, size_t size, const char *name, PlanElfSection *out);
 bool plan_elf_is(const void *file, size_t size); /* starts like such an ELF file */
+
+/* Whether all that `header`, the original header of this ELF file, names lies in the file: CUDA's
+ * loader is given no size. */
+bool plan_elf_is_whole(const void *file, size_t size, const void *header);
 
 /* `cubin` with the sections behind it: its bytes stay where they are, only the ELF header
  * changes. Sections start at multiples of PLAN_CONSTANT_ALIGNMENT. The result is the

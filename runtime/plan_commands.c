@@ -3,16 +3,6 @@
 
 #include "runtime/plan_read.h"
 
-static const PlanSlice *slice_of(const Plan *p, const PlanArg *a)
-{
-    return &p->slices[a->index];
-}
-
-static bool is_slice(const PlanArg *a, uint16_t access)
-{
-    return a->tag == PLAN_ARG_SLICE && (a->access & access) == access;
-}
-
 /* Nothing may write a constant, or an argument that its owner keeps. */
 static bool may_write(const Plan *p, uint32_t slice)
 {
@@ -52,101 +42,11 @@ static bool read_arg(PlanReader *r, const PlanArg *a)
     }
 }
 
-static uint64_t type_bits(uint32_t type)
-{
-    switch (type) {
-    case 0:  /* CUDA_R_32F */
-    case 10: /* CUDA_R_32I */
-        return 32;
-    case 1: /* CUDA_R_64F */
-    case 4: /* CUDA_C_32F */
-        return 64;
-    case 5: /* CUDA_C_64F */
-        return 128;
-    case 2:  /* CUDA_R_16F */
-    case 14: /* CUDA_R_16BF */
-        return 16;
-    case 33: /* CUDA_R_4F_E2M1 */
-        return 4;
-    default:
-        return 8;
-    }
-}
-
-static bool matrix_fits(const Plan *p, const PlanMatrix *m, const PlanArg *a,
-                        uint32_t batch)
-{
-    if (m->ld < 0 || m->batch_stride < 0 || m->order > 1 || m->transpose > 2 ||
-        batch == 0) {
-        return false;
-    }
-    uint64_t inner = m->order ? m->columns : m->rows;
-    uint64_t outer = m->order ? m->rows : m->columns;
-    if (inner == 0 || outer == 0 || (uint64_t)m->ld < inner) {
-        return false;
-    }
-    uint64_t elements =
-        plan_add(plan_add(plan_multiply(outer - 1, (uint64_t)m->ld), inner),
-                 plan_multiply(batch - 1, (uint64_t)m->batch_stride));
-    return plan_multiply(elements, type_bits(m->type)) / 8 <= slice_of(p, a)->bytes;
-}
-
-/* Scales of blocks lie in whole tiles of 128 lines and 4 scales, which tell 512 bytes each. */
-static bool scales_fit(const Plan *p, const PlanMatrix *m, const PlanArg *a,
-                       uint32_t batch)
-{
-    if (m->scale_mode != 1 && m->scale_mode != 2) {
-        return true;
-    }
-    uint64_t block = m->scale_mode == 1 ? 16 : 32;
-    uint64_t tiles = plan_multiply(m->columns / 128 + (m->columns % 128 != 0),
-                                   m->rows / (4 * block) + (m->rows % (4 * block) != 0));
-    return a->tag == PLAN_ARG_SLICE &&
-           plan_multiply(plan_multiply(tiles, 512), batch) <= slice_of(p, a)->bytes;
-}
-
-static bool read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
-{
-    const Plan *p = r->p;
-    if (c->index >= p->matmuls_count || c->arg_count != PLAN_MATMUL_ARGS ||
-        !is_slice(&args[PLAN_MATMUL_A], PLAN_READ) ||
-        !is_slice(&args[PLAN_MATMUL_B], PLAN_READ) ||
-        !is_slice(&args[PLAN_MATMUL_D], PLAN_WRITE)) {
-        return plan_fail(r, "a matrix product without its operands");
-    }
-    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
-        if (args[i].tag != PLAN_ARG_NONE && args[i].tag != PLAN_ARG_SLICE) {
-            return plan_fail(r, "a matrix product with an operand that is no slice");
-        }
-    }
-    const PlanMatmul *m = &p->matmuls[c->index];
-    const PlanArg *in_c = &args[PLAN_MATMUL_C];
-    if (!matrix_fits(p, &m->a, &args[PLAN_MATMUL_A], m->batch) ||
-        !matrix_fits(p, &m->b, &args[PLAN_MATMUL_B], m->batch) ||
-        !matrix_fits(p, &m->d, &args[PLAN_MATMUL_D], m->batch) ||
-        !matrix_fits(p, &m->c, in_c->tag ? in_c : &args[PLAN_MATMUL_D], m->batch)) {
-        return plan_fail(r, "a matrix product whose matrices leave their slices");
-    }
-    const PlanArg *factors = &args[PLAN_MATMUL_FACTORS];
-    if (!scales_fit(p, &m->a, &args[PLAN_MATMUL_SCALE_A], m->batch) ||
-        !scales_fit(p, &m->b, &args[PLAN_MATMUL_SCALE_B], m->batch) ||
-        m->device_factors > 1 || (m->device_factors == 1) != (factors->tag != 0) ||
-        (factors->tag && slice_of(p, factors)->bytes < type_bits(m->scale_type) / 4)) {
-        return plan_fail(r, "a matrix product whose scales leave their slices");
-    }
-    if (args[PLAN_MATMUL_WORKSPACE].tag
-            ? slice_of(p, &args[PLAN_MATMUL_WORKSPACE])->bytes < m->workspace_bytes
-            : m->workspace_bytes != 0) {
-        return plan_fail(r, "a matrix product without its workspace");
-    }
-    return true;
-}
-
-/* The command after c is one that c may be joined with. */
-static bool has_partner(const Plan *p, const PlanCommand *c)
+/* The command after c, in the region that ends at `limit`, is one that c may be joined with. */
+static bool has_partner(const Plan *p, const PlanCommand *c, uint32_t limit)
 {
     const PlanCommand *next = c + 1;
-    return next < p->commands + p->commands_count && next->kind == PLAN_COLLECTIVE &&
+    return next < p->commands + limit && next->kind == PLAN_COLLECTIVE &&
            next->stream == c->stream && next->wait_count == 0 &&
            next->index < p->collectives_count &&
            p->collectives[next->index].clique == p->collectives[c->index].clique;
@@ -167,7 +67,9 @@ static bool sizes_fit(const PlanCollective *op, uint64_t from, uint64_t to,
     case PLAN_BROADCAST:
         return from == to;
     case PLAN_SEND:
+        return to == 0 || from == to;
     case PLAN_RECEIVE:
+        return from == 0 || from == to;
     case PLAN_RAGGED_ALL_TO_ALL:
     case PLAN_BARRIER:
     case PLAN_COLLECTIVE_KINDS:
@@ -176,24 +78,30 @@ static bool sizes_fit(const PlanCollective *op, uint64_t from, uint64_t to,
     return true;
 }
 
-/* An operand and its result, in all groups that there are. */
+/* An operand and its result, in all groups that there are; a device in none is its own. */
 static bool pair_fits(const Plan *p, const PlanCollective *op, const PlanArg *args)
 {
     const PlanClique *clique = &p->cliques[op->clique];
     const int64_t *numbers = p->numbers + clique->groups;
-    uint64_t from = args[0].tag ? slice_of(p, &args[0])->bytes : 0;
-    uint64_t to = args[1].tag ? slice_of(p, &args[1])->bytes : 0;
+    uint64_t from = args[0].tag ? plan_slice_of(p, &args[0])->bytes : 0;
+    uint64_t to = args[1].tag ? plan_slice_of(p, &args[1])->bytes : 0;
     for (uint32_t i = 0, at = 0; i < clique->group_count; i++) {
         if (numbers[at] > 0 && !sizes_fit(op, from, to, (uint64_t)numbers[at])) {
             return false;
         }
         at += 1 + (uint32_t)numbers[at];
     }
-    return (!args[0].tag || is_slice(&args[0], PLAN_READ)) &&
-           (!args[1].tag || is_slice(&args[1], PLAN_WRITE));
+    uint64_t grouped = clique->number_count - clique->group_count;
+    if (grouped < (uint64_t)p->info->replicas * p->info->partitions &&
+        !sizes_fit(op, from, to, 1)) {
+        return false;
+    }
+    return (!args[0].tag || plan_is_slice(&args[0], PLAN_READ)) &&
+           (!args[1].tag || plan_is_slice(&args[1], PLAN_WRITE));
 }
 
-static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args,
+                            uint32_t limit)
 {
     const Plan *p = r->p;
     if (c->index >= p->collectives_count || c->arg_count % 2 != 0) {
@@ -204,7 +112,7 @@ static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *
         !plan_in_table(op->dtypes, c->arg_count / 2, p->refs_count)) {
         return plan_fail(r, "a collective without its types");
     }
-    if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c)) {
+    if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c, limit)) {
         return plan_fail(r, "a collective joined with nothing");
     }
     for (uint32_t i = 0; i < c->arg_count; i++) {
@@ -229,6 +137,9 @@ static bool read_host_call(PlanReader *r, const PlanCommand *c, const PlanArg *a
         !plan_is_string(r, c->count)) {
         return plan_fail(r, "a host call without a name");
     }
+    if (c->arg_count > PLAN_MAX_HOST_BUFFERS) {
+        return plan_newer(r, "a host call whose buffers are", c->arg_count);
+    }
     for (uint32_t i = 0; i < c->arg_count; i++) {
         if (args[i].tag != PLAN_ARG_SLICE) {
             return plan_fail(r, "a host call with a buffer that is no slice");
@@ -247,8 +158,8 @@ static bool read_while(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     if (plan_add(l->condition_commands, l->body_commands) != c->subtree - 1) {
         return plan_fail(r, "a loop whose parts do not add up");
     }
-    if (l->trip_count < 0 && (c->arg_count < 1 || !is_slice(&args[0], PLAN_READ) ||
-                              slice_of(p, &args[0])->bytes != 1)) {
+    if (l->trip_count < 0 && (c->arg_count < 1 || !plan_is_slice(&args[0], PLAN_READ) ||
+                              plan_slice_of(p, &args[0])->bytes != 1)) {
         return plan_fail(r, "a loop without its predicate");
     }
     return true;
@@ -257,11 +168,11 @@ static bool read_while(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 static bool read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
-    if (c->arg_count < 1 || !is_slice(&args[0], PLAN_READ) || c->count == 0 ||
+    if (c->arg_count < 1 || !plan_is_slice(&args[0], PLAN_READ) || c->count == 0 ||
         !plan_in_table(c->index, c->count, p->refs_count)) {
         return plan_fail(r, "a conditional without its selector or branches");
     }
-    uint64_t bytes = slice_of(p, &args[0])->bytes;
+    uint64_t bytes = plan_slice_of(p, &args[0])->bytes;
     if (bytes != 4 && !(bytes == 1 && c->count == 2)) {
         return plan_fail(r, "a conditional whose selector is neither pred nor s32");
     }
@@ -275,17 +186,19 @@ static bool read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg 
 
 static bool read_fill(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
-    if (c->arg_count != 2 || !is_slice(&args[0], PLAN_WRITE) ||
+    if (c->arg_count != 2 || !plan_is_slice(&args[0], PLAN_WRITE) ||
         (args[1].tag != PLAN_ARG_IMMEDIATE && args[1].tag != PLAN_ARG_PARTITION &&
          args[1].tag != PLAN_ARG_REPLICA) ||
         (c->count != 1 && c->count != 2 && c->count != 4) ||
-        slice_of(r->p, &args[0])->bytes % c->count != 0) {
+        plan_slice_of(r->p, &args[0])->bytes % c->count != 0) {
         return plan_fail(r, "a fill without its destination or pattern");
     }
     return true;
 }
 
-static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+/* `limit`: the end of the region that holds the command. */
+static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args,
+                      uint32_t limit)
 {
     const Plan *p = r->p;
     switch ((PlanCommandKind)c->kind) {
@@ -294,16 +207,16 @@ static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args)
                 c->arg_count == p->kernels[c->index].parameter_count) ||
                plan_fail(r, "a launch whose arguments do not fit its kernel");
     case PLAN_COPY:
-        return (c->arg_count == 2 && is_slice(&args[0], PLAN_WRITE) &&
-                is_slice(&args[1], PLAN_READ) &&
-                slice_of(p, &args[0])->bytes == slice_of(p, &args[1])->bytes) ||
+        return (c->arg_count == 2 && plan_is_slice(&args[0], PLAN_WRITE) &&
+                plan_is_slice(&args[1], PLAN_READ) &&
+                plan_slice_of(p, &args[0])->bytes == plan_slice_of(p, &args[1])->bytes) ||
                plan_fail(r, "a copy whose sides do not fit");
     case PLAN_FILL:
         return read_fill(r, c, args);
     case PLAN_MATMUL:
-        return read_matmul(r, c, args);
+        return plan_read_matmul(r, c, args);
     case PLAN_COLLECTIVE:
-        return read_collective(r, c, args);
+        return read_collective(r, c, args, limit);
     case PLAN_WHILE:
         return read_while(r, c, args);
     case PLAN_CONDITIONAL:
@@ -333,7 +246,7 @@ static bool has_children(uint16_t kind)
            kind == PLAN_ASYNC_START;
 }
 
-static bool read_command(PlanReader *r, uint32_t i)
+static bool read_command(PlanReader *r, uint32_t i, uint32_t limit)
 {
     const Plan *p = r->p;
     const PlanCommand *c = &p->commands[i];
@@ -364,7 +277,7 @@ static bool read_command(PlanReader *r, uint32_t i)
             return false;
         }
     }
-    return read_kind(r, c, args);
+    return read_kind(r, c, args, limit);
 }
 
 /* A command that is open: its current region (branch, condition or body) ends at `end`. */
@@ -396,7 +309,7 @@ bool plan_read_commands(PlanReader *r)
         PlanReader inner = *r;
         inner.error = why;
         inner.error_size = sizeof why;
-        if (!read_command(&inner, i)) {
+        if (!read_command(&inner, i, limit)) {
             const char *name = c->name < p->strings_count ? plan_text(p, c->name) : "?";
             if (strstr(why, "newer libgxrt")) {
                 return plan_fail(r, "%s", why);

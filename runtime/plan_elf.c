@@ -64,6 +64,35 @@ bool plan_elf_find(const void *file, size_t size, const char *name, PlanElfSecti
     return false;
 }
 
+bool plan_elf_is_whole(const void *file, size_t size, const void *header)
+{
+    Elf64_Ehdr h;
+    if (!plan_elf_is(file, size) || !plan_elf_is(header, sizeof h)) {
+        return false;
+    }
+    memcpy(&h, header, sizeof h);
+    if ((h.e_shnum && h.e_shentsize != sizeof(Elf64_Shdr)) ||
+        (h.e_phnum && h.e_phentsize != sizeof(Elf64_Phdr)) ||
+        !in_file(h.e_shoff, (uint64_t)h.e_shnum * sizeof(Elf64_Shdr), size) ||
+        !in_file(h.e_phoff, (uint64_t)h.e_phnum * sizeof(Elf64_Phdr), size)) {
+        return false;
+    }
+    for (size_t i = 0; i < h.e_shnum; i++) {
+        Elf64_Shdr s = section_at(file, h.e_shoff, i);
+        if (s.sh_type != SHT_NOBITS && !in_file(s.sh_offset, s.sh_size, size)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < h.e_phnum; i++) {
+        Elf64_Phdr p;
+        memcpy(&p, (const char *)file + h.e_phoff + i * sizeof p, sizeof p);
+        if (!in_file(p.p_offset, p.p_filesz, size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static size_t align_to(size_t n, size_t alignment)
 {
     return (n + alignment - 1) & ~(alignment - 1);

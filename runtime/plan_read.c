@@ -136,6 +136,9 @@ static bool read_frame(PlanReader *r, const void *bytes, size_t size)
         return false;
     }
     unsigned char seen[PLAN_SECTION_COUNT] = {0};
+    for (uint32_t i = 0; i < PLAN_SECTION_COUNT; i++) { /* what is not there is empty */
+        set_section(r->p, i, bytes, 0);
+    }
     uint64_t end = sizeof header + header.section_count * sizeof(PlanSection);
     for (uint32_t i = 0; i < header.section_count; i++) {
         PlanSection s;
@@ -191,6 +194,9 @@ static bool read_info(PlanReader *r)
         return plan_fail(r, "the plan is for %u replicas and %u partitions",
                          info->replicas, info->partitions);
     }
+    if (info->flags & ~(uint32_t)PLAN_ELIDED) {
+        return plan_newer(r, "flags", info->flags);
+    }
     if (info->signal_count > p->commands_count || info->async_count > p->commands_count ||
         info->counter_count > p->loops_count) {
         return plan_fail(r, "the plan counts more slots than commands");
@@ -201,6 +207,21 @@ static bool read_info(PlanReader *r)
         }
     }
     return true;
+}
+
+/* The caller's buffers are those of the arguments and results, and no more: an allocation of
+ * that kind which no value lives in would be at no address. */
+static bool is_lent(const Plan *p, const PlanAllocation *a, uint32_t index)
+{
+    bool is_argument = a->kind == PLAN_ARGUMENT;
+    if (!is_argument && a->kind != PLAN_RESULT) {
+        return true;
+    }
+    if (a->index >= (is_argument ? p->arguments_count : p->results_count)) {
+        return false;
+    }
+    uint32_t slice = (is_argument ? p->arguments : p->results)[a->index].slice;
+    return slice < p->slices_count && p->slices[slice].allocation == index;
 }
 
 static bool read_allocations(PlanReader *r)
@@ -222,8 +243,7 @@ static bool read_allocations(PlanReader *r)
             return plan_fail(r, "constant %s of the plan lies outside .gxc.const",
                              plan_text(p, a->name));
         }
-        if ((a->kind == PLAN_ARGUMENT && a->index >= p->arguments_count) ||
-            (a->kind == PLAN_RESULT && a->index >= p->results_count)) {
+        if (!is_lent(p, a, i)) {
             return plan_fail(
                 r, "allocation %u of the plan belongs to no argument or result", i);
         }
@@ -254,13 +274,11 @@ static bool read_slices(PlanReader *r)
             const PlanTerm *t = &p->terms[s->terms + j];
             int64_t a = t->low * t->stride;
             int64_t b = t->high * t->stride;
-            low += a < b ? a : b;
+            low += a < b ? a : b; /* 64 terms of at most 2^55: far from overflow */
             high += a < b ? b : a;
-            if (low < 0 || high > INT64_MAX >> 1) {
-                return plan_fail(r, "slice %u of the plan leaves its allocation", i);
-            }
         }
-        if (plan_add((uint64_t)high, s->bytes) > p->allocations[s->allocation].bytes) {
+        if (low < 0 ||
+            plan_add((uint64_t)high, s->bytes) > p->allocations[s->allocation].bytes) {
             return plan_fail(r, "slice %u of the plan leaves its allocation", i);
         }
     }
@@ -376,6 +394,49 @@ static bool launch_fits(const PlanKernel *k)
            plan_add(k->shared_bytes, k->static_shared_bytes) <= MAX_SHARED;
 }
 
+static uint64_t
+map_element_bytes(uint32_t type) /* of CUtensorMapDataType; 0: not known */
+{
+    static const unsigned char bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
+/* The tensor lies in its slice. (Boxes that reach beyond it are filled.) */
+static bool map_fits(const Plan *p, const PlanTensorMap *t)
+{
+    const int64_t *sizes = p->numbers + t->numbers;
+    const int64_t *strides = sizes + t->rank;
+    const int64_t *boxes = strides + t->rank - 1;
+    const int64_t *steps = boxes + t->rank;
+    uint64_t last = 0; /* the last element's first byte */
+    for (uint32_t i = 0; i < t->rank; i++) {
+        uint64_t stride = i ? (uint64_t)strides[i - 1] : map_element_bytes(t->data_type);
+        if (sizes[i] <= 0 || (i && strides[i - 1] < 0) || boxes[i] <= 0 ||
+            boxes[i] > 256 || steps[i] <= 0 || steps[i] > 8) {
+            return false;
+        }
+        last = plan_add(last, plan_multiply((uint64_t)sizes[i] - 1, stride));
+    }
+    return plan_add(last, map_element_bytes(t->data_type)) <= p->slices[t->slice].bytes;
+}
+
+static bool read_tensor_maps(PlanReader *r)
+{
+    const Plan *p = r->p;
+    for (uint32_t i = 0; i < p->tensor_maps_count; i++) {
+        const PlanTensorMap *t = &p->tensor_maps[i];
+        if (map_element_bytes(t->data_type) == 0) {
+            return plan_newer(r, "a tensor map of type", t->data_type);
+        }
+        if (t->slice >= p->slices_count || t->rank < 1 || t->rank > 5 ||
+            !plan_in_table(t->numbers, 4 * t->rank - 1, p->numbers_count) ||
+            !map_fits(p, t)) {
+            return plan_fail(r, "tensor map %u of the plan is damaged", i);
+        }
+    }
+    return true;
+}
+
 static bool read_kernels(PlanReader *r)
 {
     const Plan *p = r->p;
@@ -400,22 +461,16 @@ static bool read_kernels(PlanReader *r)
             }
         }
     }
-    for (uint32_t i = 0; i < p->tensor_maps_count; i++) {
-        const PlanTensorMap *t = &p->tensor_maps[i];
-        if (t->slice >= p->slices_count || t->rank < 1 || t->rank > 5 ||
-            !plan_in_table(t->numbers, 4 * t->rank - 1, p->numbers_count)) {
-            return plan_fail(r, "tensor map %u of the plan is damaged", i);
-        }
-    }
     return true;
 }
 
-/* Devices of all groups: in range, none twice. */
-static bool read_groups(const Plan *p, const PlanClique *c, unsigned char *seen)
+/* Devices of all groups: in range, none twice. seen[device]: the last clique that had it, plus
+ * one. */
+static bool read_groups(const Plan *p, uint32_t clique, uint32_t *seen)
 {
+    const PlanClique *c = &p->cliques[clique];
     uint64_t devices = (uint64_t)p->info->replicas * p->info->partitions;
     const int64_t *numbers = p->numbers + c->groups;
-    memset(seen, 0, devices);
     uint32_t at = 0;
     for (uint32_t g = 0; g < c->group_count; g++) {
         if (at >= c->number_count || numbers[at] < 0 ||
@@ -425,9 +480,10 @@ static bool read_groups(const Plan *p, const PlanClique *c, unsigned char *seen)
         uint32_t end = at + 1 + (uint32_t)numbers[at];
         for (at++; at < end; at++) {
             if (numbers[at] < 0 || numbers[at] >= (int64_t)devices ||
-                seen[numbers[at]]++) {
+                seen[numbers[at]] == clique + 1) {
                 return false;
             }
+            seen[numbers[at]] = clique + 1;
         }
     }
     return at == c->number_count;
@@ -436,7 +492,8 @@ static bool read_groups(const Plan *p, const PlanClique *c, unsigned char *seen)
 static bool read_cliques(PlanReader *r)
 {
     const Plan *p = r->p;
-    unsigned char *seen = calloc((size_t)p->info->replicas * p->info->partitions, 1);
+    size_t devices = (size_t)p->info->replicas * p->info->partitions;
+    uint32_t *seen = calloc(devices, sizeof *seen);
     if (!seen) {
         return plan_fail(r, "no memory to read the plan");
     }
@@ -445,7 +502,7 @@ static bool read_cliques(PlanReader *r)
         if (!plan_is_string(r, c->name) || c->mode >= PLAN_GROUP_MODES ||
             c->communication > 1 ||
             !plan_in_table(c->groups, c->number_count, p->numbers_count) ||
-            !read_groups(p, c, seen)) {
+            !read_groups(p, i, seen)) {
             free(seen);
             return plan_fail(r, "clique %u of the plan is damaged", i);
         }
@@ -462,7 +519,10 @@ static bool read_collectives(PlanReader *r)
         const PlanCollective *c = &p->collectives[i];
         if (c->kind >= PLAN_COLLECTIVE_KINDS || c->reduction >= PLAN_REDUCTIONS ||
             c->flags > (PLAN_COLLECTIVE_TUPLE | PLAN_COLLECTIVE_JOINED)) {
-            return plan_newer(r, "a collective of kind", c->kind);
+            return plan_newer(r, "a collective of kind, reduction or flags",
+                              c->kind >= PLAN_COLLECTIVE_KINDS  ? c->kind
+                              : c->reduction >= PLAN_REDUCTIONS ? c->reduction
+                                                                : c->flags);
         }
         if (!plan_is_string(r, c->dtype) || c->clique >= p->cliques_count ||
             !plan_in_table(c->pairs, 2 * (uint64_t)c->pair_count, p->numbers_count)) {
@@ -496,7 +556,7 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     }
     if (!read_frame(&r, bytes, size) || !read_info(&r) || !read_allocations(&r) ||
         !read_slices(&r) || !read_signature(&r) || !read_kernels(&r) ||
-        !read_cliques(&r) || !read_collectives(&r)) {
+        !read_tensor_maps(&r) || !read_cliques(&r) || !read_collectives(&r)) {
         return false;
     }
     r.signalled = calloc((size_t)out->info->signal_count + 1, 1);

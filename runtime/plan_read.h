@@ -1,5 +1,5 @@
-/* What the two halves of the plan's reader share: frame and tables (plan_read.c), commands
- * (plan_commands.c). */
+/* What the parts of the plan's reader share: frame and tables (plan_read.c), commands
+ * (plan_commands.c), matrix products (plan_matmul.c). */
 #ifndef GXC_RUNTIME_PLAN_READ_H
 #define GXC_RUNTIME_PLAN_READ_H
 
@@ -26,6 +26,9 @@ bool plan_newer(PlanReader *r, const char *what, uint64_t value);
 /* The command tree; every table that it names has been validated. */
 bool plan_read_commands(PlanReader *r);
 
+/* A matrix product, its args read: each of its operands lies in its slice. */
+bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args);
+
 static inline bool plan_in_table(uint64_t first, uint64_t count, uint64_t total)
 {
     return first <= total && count <= total - first;
@@ -44,6 +47,16 @@ static inline uint64_t plan_multiply(uint64_t a, uint64_t b) /* saturates */
 static inline uint64_t plan_add(uint64_t a, uint64_t b) /* saturates */
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static inline const PlanSlice *plan_slice_of(const Plan *p, const PlanArg *a)
+{
+    return &p->slices[a->index];
+}
+
+static inline bool plan_is_slice(const PlanArg *a, uint16_t access)
+{
+    return a->tag == PLAN_ARG_SLICE && (a->access & access) == access;
 }
 
 #endif

@@ -64,16 +64,20 @@ static gxrt_status read_variant(gxrt_program *program, size_t index,
         return st;
     }
     const PlanInfo *info = v->plan.info;
+    const char *target = plan_text(&v->plan, info->target);
     if (index == 0) {
         v->cubin = (PlanElfSection){"cubin", program->bytes, info->cubin_bytes};
-        if (info->cubin_bytes > program->size ||
-            !plan_elf_is(info->elf_header, sizeof info->elf_header)) {
-            return status_set(GXRT_INVALID_FILE, "%s: its cubin is cut off",
-                              shown_path(program));
-        }
     } else if (!find_section(program, PLAN_ELF_CUBIN, index, &v->cubin)) {
         return status_set(GXRT_INVALID_FILE, "%s: the cubin for %s is missing",
-                          shown_path(program), plan_text(&v->plan, info->target));
+                          shown_path(program), target);
+    }
+    bool has_header =
+        index == 0 || plan_elf_is(info->elf_header, sizeof info->elf_header);
+    if (v->cubin.size > program->size ||
+        !plan_elf_is_whole(v->cubin.bytes, v->cubin.size,
+                           has_header ? info->elf_header : v->cubin.bytes)) {
+        return status_set(GXRT_INVALID_FILE, "%s: the cubin for %s is cut off",
+                          shown_path(program), target);
     }
     find_section(program, PLAN_ELF_EMU, index, &v->emu);
     if (info->constant_bytes > program->constants.size) {
@@ -88,7 +92,9 @@ static bool same_values(const Plan *p, const PlanValue *a, const Plan *q,
 {
     for (uint32_t i = 0; i < count; i++) {
         if (a[i].rank != b[i].rank || a[i].bytes != b[i].bytes ||
-            a[i].alias != b[i].alias ||
+            a[i].element_bits != b[i].element_bits || a[i].alias != b[i].alias ||
+            a[i].alias_kind != b[i].alias_kind || a[i].donated != b[i].donated ||
+            a[i].size_of != b[i].size_of || a[i].size_dimension != b[i].size_dimension ||
             strcmp(plan_text(p, a[i].dtype), plan_text(q, b[i].dtype)) != 0 ||
             memcmp(p->numbers + a[i].dims, q->numbers + b[i].dims,
                    2 * a[i].rank * sizeof(int64_t)) != 0) {

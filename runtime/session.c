@@ -156,10 +156,6 @@ static gxrt_status check_program(const gxrt_session *s)
             return status_set(GXRT_UNSUPPORTED, "not supported: the collective %s (%s)",
                               plan_collective_name(kind), plan_text(p, c->name));
         }
-        if (c->kind == PLAN_HOST_CALL && c->arg_count > 256) {
-            return status_set(GXRT_UNSUPPORTED,
-                              "not supported: a host call with %u buffers", c->arg_count);
-        }
     }
     return GXRT_OK;
 }

@@ -1,4 +1,4 @@
-/* Compiled files: opening, looking into and printing a hostile one is safe. */
+/* Compiled files: opening, looking into, printing and checking a hostile one is safe. */
 #include "runtime/plan.h"
 
 #include "runtime/gxrt.h"
@@ -19,11 +19,37 @@ static void look(const gxrt_program *p)
         (void)gxrt_program_get_variant(p, i, &variant);
 }
 
-/* A plan alone: fuzzed bytes get past the checksums of the file there. */
-static void look_at_plan(const void *bytes, size_t size)
+/* Gives fuzzed bytes the hashes and the length that they must have, or nothing of what stands
+ * behind them would ever be read. */
+static void seal(unsigned char *bytes, size_t size)
+{
+    PlanHeader h;
+    if (size < sizeof h)
+        return;
+    memcpy(&h, bytes, sizeof h);
+    size_t table = sizeof h + h.section_count * sizeof(PlanSection);
+    if (table > size)
+        return;
+    for (size_t at = sizeof h; at < table; at += sizeof(PlanSection)) {
+        PlanSection s;
+        memcpy(&s, bytes + at, sizeof s);
+        if (s.offset <= size && s.bytes <= size - s.offset)
+            plan_hash(bytes + s.offset, s.bytes, s.hash);
+        memcpy(bytes + at, &s, sizeof s);
+    }
+    h.total_bytes = size;
+    memset(h.hash, 0, sizeof h.hash);
+    memcpy(bytes, &h, sizeof h);
+    plan_hash(bytes, table, h.hash);
+    memcpy(bytes, &h, sizeof h);
+}
+
+/* A plan alone, also as one that is whole. */
+static void look_at_plan(unsigned char *bytes, size_t size)
 {
     char error[512];
     Plan plan;
+    seal(bytes, size);
     if (!plan_read(&plan, bytes, size, error, sizeof error))
         return;
     char *text = NULL;
@@ -34,11 +60,12 @@ static void look_at_plan(const void *bytes, size_t size)
     free(text);
     (void)plan_counts(&plan);
     (void)plan_sizes(&plan);
+    (void)plan_check(&plan, error, sizeof error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    void *copy = aligned_alloc(64, (size + 64) / 64 * 64);
+    unsigned char *copy = aligned_alloc(64, (size + 64) / 64 * 64);
     if (copy == NULL)
         return 0;
     memcpy(copy, data, size);

@@ -302,12 +302,13 @@ static void test_messages(void **state)
     assert_non_null(strstr(refusal(&b), "a buffer that is no slice"));
 }
 
-enum { SCALES_A = 3, SCALES_B, FACTORS };
+enum { SCALES_A = 3, SCALES_B, FACTORS, MORE, SLICES };
 
-/* One block-scaled product, 128 x 128 x 128, with slices 0 ... 5: A, B, D, scales, factors. */
+/* One block-scaled product, 128 x 128 x 128, with slices 0 ... 6: A, B, D, scales, factors, and
+ * one that is not used. */
 static void build_scaled(PlanBuilder *b)
 {
-    static const uint64_t bytes[6] = {16384, 16384, 65536, 512, 512, 8};
+    static const uint64_t bytes[SLICES] = {16384, 16384, 65536, 512, 512, 8, 0};
     plan_builder_init(b);
     PlanInfo *info = &b->info[0];
     info->module = plan_string(b, "scaled");
@@ -317,7 +318,7 @@ static void build_scaled(PlanBuilder *b)
     PlanAllocation memory = {.kind = PLAN_TEMP, .bytes = 1 << 20, .alignment = 256};
     uint32_t allocation = plan_add_allocations(b, &memory, 1);
     uint64_t offset = 0;
-    for (int i = 0; i < 6; i++, offset += 65536) {
+    for (int i = 0; i < SLICES; i++, offset += 65536) {
         PlanSlice s = {.allocation = allocation, .offset = offset, .bytes = bytes[i]};
         plan_add_slices(b, &s, 1);
     }
@@ -382,6 +383,182 @@ static void test_scales(void **state)
     build_scaled(&b);
     b.args[PLAN_MATMUL_FACTORS].tag = PLAN_ARG_NONE;
     assert_non_null(strstr(refusal(&b), wrong));
+}
+
+/* What an epilogue, a scale and the largest value need, and that a byte less is refused. */
+static void test_matmul_operands(void **state)
+{
+    (void)state;
+    static const char bias[] = "whose bias leaves",
+                      aux[] = "whose auxiliary matrix leaves",
+                      scales[] = "whose scales leave", amax[] = "whose largest value";
+    static const struct {
+        int operand;
+        uint32_t epilogue;
+        uint16_t access;
+        uint64_t bytes;
+        const char *error;
+    } rows[] = {
+        {PLAN_MATMUL_BIAS, 4, PLAN_READ, 128 * 4, bias},
+        {PLAN_MATMUL_BIAS, 6, PLAN_READ, 128 * 4, bias},
+        {PLAN_MATMUL_BIAS, 36, PLAN_READ, 128 * 4, bias},
+        {PLAN_MATMUL_BIAS, 256, PLAN_WRITE, 128 * 4, bias},
+        {PLAN_MATMUL_BIAS, 512, PLAN_WRITE, 128 * 4, bias},
+        {PLAN_MATMUL_AUX, 160, PLAN_WRITE, 128 * 128 * 4, aux},
+        {PLAN_MATMUL_AUX, 130, PLAN_WRITE, 128 * 128 / 8, aux},
+        {PLAN_MATMUL_AUX, 192, PLAN_READ, 128 * 128 * 4, aux},
+        {PLAN_MATMUL_AUX, 136, PLAN_READ, 128 * 128 / 8, aux},
+        {PLAN_MATMUL_SCALE_C, 1, PLAN_READ, 4, scales},
+        {PLAN_MATMUL_SCALE_D, 1, PLAN_READ, 4, scales},
+        {PLAN_MATMUL_AMAX_D, 1, PLAN_WRITE, 4, amax},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int change = 0; change < 4;
+             change++) { /* right, a byte less, none, access */
+            PlanBuilder b;
+            build_scaled(&b);
+            PlanMatmul *m = &b.matmuls[0];
+            m->epilogue = rows[i].epilogue;
+            m->aux_ld = 128;
+            b.slices[MORE].bytes = rows[i].bytes - (change == 1);
+            uint16_t access = change == 3 ? 3 - rows[i].access : rows[i].access;
+            PlanArg *arg = &b.args[rows[i].operand];
+            if (change != 2) {
+                *arg = slice_arg(MORE, access);
+            }
+            bool is_free = rows[i].epilogue == 1 &&
+                           (change == 2 || (change == 3 && rows[i].error == scales));
+            if (change == 0 || is_free) {
+                size_t size;
+                Plan p;
+                char error[256];
+                void *bytes = bytes_of(&b, &size);
+                if (!plan_read(&p, bytes, size, error, sizeof error)) {
+                    fail_msg("row %zu, change %d: %s", i, change, error);
+                }
+                free(bytes);
+            } else {
+                assert_non_null(strstr(refusal(&b), rows[i].error));
+            }
+        }
+    }
+}
+
+/* Numbers of cuBLASLt that the reader cannot bound are for a newer one; sizes must agree. */
+static void test_matmul_kinds(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build_scaled(&b);
+    b.matmuls[0].epilogue = 5;
+    assert_non_null(strstr(refusal(&b), "epilogue 5: it needs a newer libgxrt"));
+    build_scaled(&b);
+    b.matmuls[0].a.type = 6; /* complex, of 2 x 16 bits */
+    assert_non_null(strstr(refusal(&b), "a matrix of type 6: it needs a newer"));
+    build_scaled(&b);
+    b.matmuls[0].d.scale_mode = 1;
+    assert_non_null(strstr(refusal(&b), "scales of mode 1: it needs a newer"));
+    build_scaled(&b);
+    b.matmuls[0].a.rows = 64; /* k of B is 128 */
+    assert_non_null(strstr(refusal(&b), "whose matrices do not fit together"));
+    build_scaled(&b);
+    b.matmuls[0].c.columns = 1;
+    assert_non_null(strstr(refusal(&b), "whose matrices do not fit together"));
+    build_scaled(&b);
+    b.matmuls[0].scale_type = 4; /* alpha and beta on the device: of f32 or f64 only */
+    b.slices[FACTORS].bytes = 16;
+    assert_non_null(strstr(refusal(&b), "whose scales leave their slices"));
+    build_scaled(&b); /* sizes that overflow to little */
+    b.matmuls[0].a.batch_stride = INT64_MAX;
+    b.matmuls[0].batch = 3;
+    assert_non_null(strstr(refusal(&b), "whose matrices leave their slices"));
+}
+
+/* What a hostile file could reach beyond, table by table. */
+static void test_bounds(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    build(
+        &b); /* a second, larger allocation "of argument 0": nobody would give it an address */
+    PlanAllocation twin = b.allocations[0];
+    twin.bytes = 1 << 20;
+    plan_add_allocations(&b, &twin, 1);
+    assert_non_null(strstr(refusal(&b), "belongs to no argument or result"));
+    build(&b);
+    b.info[0].flags = 2;
+    assert_non_null(strstr(refusal(&b), "flags 2: it needs a newer libgxrt"));
+    build(&b); /* joined with a collective behind the loop that it ends */
+    b.collectives[0].flags = PLAN_COLLECTIVE_JOINED;
+    b.commands[1] = b.commands[b.commands_count - 1];
+    b.commands[2] = b.commands[1];
+    assert_non_null(strstr(refusal(&b), "a collective joined with nothing"));
+    build(&b); /* a receive into 128 bytes, of which a device alone would copy 1 */
+    b.collectives[0].kind = PLAN_RECEIVE;
+    b.args[b.args_count - 2].index = 4;
+    assert_non_null(strstr(refusal(&b), "whose operand and result do not fit"));
+    build(&b); /* a gather of groups of nobody: both devices are alone */
+    b.collectives[0].kind = PLAN_ALL_GATHER;
+    b.cliques[0].group_count = b.cliques[0].number_count = 0;
+    b.args[b.args_count - 1].index = 3;
+    b.args[b.args_count - 2].index = 4;
+    assert_non_null(strstr(refusal(&b), "whose operand and result do not fit"));
+    build(&b);
+    PlanArg buffers[PLAN_MAX_HOST_BUFFERS + 1];
+    for (int i = 0; i <= PLAN_MAX_HOST_BUFFERS; i++) {
+        buffers[i] = slice_arg(1, PLAN_READ);
+    }
+    add_command(&b, PLAN_HOST_CALL, plan_string(&b, "f"), "call", buffers,
+                PLAN_MAX_HOST_BUFFERS + 1);
+    assert_non_null(strstr(refusal(&b), "whose buffers are 257: it needs a newer"));
+    build(&b); /* two terms, the first alone would leave the allocation: they do not */
+    static const PlanTerm terms[2] = {{.low = -64, .high = -64, .stride = 1},
+                                      {.low = 64, .high = 64, .stride = 1}};
+    PlanSlice s = {.allocation = 2,
+                   .terms = plan_add_terms(&b, terms, 2),
+                   .term_count = 2,
+                   .bytes = 128};
+    plan_add_slices(&b, &s, 1);
+    Plan p;
+    char error[256];
+    size_t size;
+    void *bytes = bytes_of(&b, &size);
+    if (!plan_read(&p, bytes, size, error, sizeof error)) {
+        fail_msg("%s", error);
+    }
+    free(bytes);
+}
+
+/* A map of 8 x 4 floats in slice 0, of 128 bytes. */
+static void test_tensor_maps(void **state)
+{
+    (void)state;
+    static const int64_t right[] = {8, 4, 32, 8, 4, 1, 1};
+    static const struct {
+        int at;
+        int64_t number;
+        bool is_right;
+    } rows[] = {{0, 8, true},    {0, 9, false},   {1, 5, false},
+                {2, 33, false},  {2, -32, false}, {0, INT64_MAX, false},
+                {3, 257, false}, {3, 16, true},   {5, 0, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        PlanBuilder b;
+        build(&b);
+        PlanTensorMap t = {
+            .data_type = 7, .rank = 2, .numbers = plan_add_numbers(&b, right, 7)};
+        b.numbers[t.numbers + rows[i].at] = rows[i].number;
+        plan_add_tensor_maps(&b, &t, 1);
+        if (rows[i].is_right) {
+            size_t size;
+            Plan p;
+            char error[256];
+            void *bytes = bytes_of(&b, &size);
+            assert_true(plan_read(&p, bytes, size, error, sizeof error));
+            free(bytes);
+        } else {
+            assert_non_null(strstr(refusal(&b), "tensor map 0 of the plan is damaged"));
+        }
+    }
 }
 
 static void test_formats(void **state)
@@ -521,6 +698,10 @@ int main(void)
         cmocka_unit_test(test_elf),
         cmocka_unit_test(test_elf_damage),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_matmul_operands),
+        cmocka_unit_test(test_matmul_kinds),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_tensor_maps),
         cmocka_unit_test(test_million),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
