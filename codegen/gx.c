@@ -500,29 +500,55 @@ LLVMBasicBlockRef gx_block(Kernel *k, const char *name)
     return LLVMAppendBasicBlockInContext(k->context, k->function, name);
 }
 
-void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
-                   LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count)
+void gx_while_begin(Kernel *k, GxLoop *loop, LLVMValueRef *carried,
+                    unsigned carried_count)
 {
     LLVMBuilderRef b = k->builder;
-    if (carried_count > sizeof loop->phi / sizeof *loop->phi)
-        bug("kernel %s: a loop with %u carried values", k->name, carried_count);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), body;
-    *loop = (GxLoop){.carried = carried, .carried_count = carried_count, .step = step};
-    loop->header = gx_block(k, "loop");
-    body = gx_block(k, "body");
-    loop->exit = gx_block(k, "done");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    *loop = (GxLoop){.carried = carried,
+                     .carried_count = carried_count,
+                     .phi = ARENA_ARRAY(k->arena, LLVMValueRef, carried_count + 1),
+                     .header = gx_block(k, "loop")};
     LLVMBuildBr(b, loop->header);
     LLVMPositionBuilderAtEnd(b, loop->header);
-    loop->index = LLVMBuildPhi(b, LLVMTypeOf(start), "i");
-    LLVMAddIncoming(loop->index, &start, &before, 1);
     for (unsigned i = 0; i < carried_count; i++) {
         loop->phi[i] = LLVMBuildPhi(b, LLVMTypeOf(carried[i]), "");
         LLVMAddIncoming(loop->phi[i], &carried[i], &before, 1);
         carried[i] = loop->phi[i];
     }
-    LLVMValueRef more = LLVMBuildICmp(b, LLVMIntSLT, loop->index, end, "");
-    LLVMBuildCondBr(b, more, body, loop->exit);
-    LLVMPositionBuilderAtEnd(b, body);
+}
+
+void gx_while_body(Kernel *k, GxLoop *loop, LLVMValueRef condition)
+{
+    LLVMBasicBlockRef body = gx_block(k, "body");
+    loop->exit = gx_block(k, "done");
+    LLVMBuildCondBr(k->builder, condition, body, loop->exit);
+    LLVMPositionBuilderAtEnd(k->builder, body);
+}
+
+void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next)
+{
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(k->builder);
+    for (unsigned i = 0; i < loop->carried_count; i++) {
+        LLVMValueRef value = next[i];
+        LLVMAddIncoming(loop->phi[i], &value, &latch, 1);
+    }
+    LLVMBuildBr(k->builder, loop->header);
+    LLVMPositionBuilderAtEnd(k->builder, loop->exit);
+    for (unsigned i = 0; i < loop->carried_count; i++)
+        loop->carried[i] = loop->phi[i];
+}
+
+void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
+                   LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    gx_while_begin(k, loop, carried, carried_count);
+    loop->step = step;
+    loop->index = LLVMBuildPhi(b, LLVMTypeOf(start), "i");
+    LLVMAddIncoming(loop->index, &start, &before, 1);
+    gx_while_body(k, loop, LLVMBuildICmp(b, LLVMIntSLT, loop->index, end, ""));
 }
 
 void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next)
@@ -531,12 +557,7 @@ void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next)
     LLVMValueRef index = LLVMBuildNSWAdd(b, loop->index, loop->step, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMAddIncoming(loop->index, &index, &latch, 1);
-    for (unsigned i = 0; i < loop->carried_count; i++)
-        LLVMAddIncoming(loop->phi[i], &next[i], &latch, 1);
-    LLVMBuildBr(b, loop->header);
-    LLVMPositionBuilderAtEnd(b, loop->exit);
-    for (unsigned i = 0; i < loop->carried_count; i++)
-        loop->carried[i] = loop->phi[i];
+    gx_while_end(k, loop, next);
 }
 
 void gx_if_begin(Kernel *k, GxIf *s, LLVMValueRef condition)
@@ -549,12 +570,9 @@ void gx_if_begin(Kernel *k, GxIf *s, LLVMValueRef condition)
 
 void gx_if_else(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count)
 {
-    if (count > sizeof s->yields / sizeof *s->yields)
-        bug("kernel %s: an if with %u values", k->name, count);
     s->has_else = true;
     s->then_end = LLVMGetInsertBlock(k->builder);
-    if (count)
-        memcpy(s->yields, yields, count * sizeof *yields);
+    s->yields = arena_copy(k->arena, yields, count * sizeof *yields);
     s->end = gx_block(k, "end");
     LLVMBuildBr(k->builder, s->end);
     LLVMPositionBuilderAtEnd(k->builder, s->otherwise);

@@ -183,18 +183,26 @@ typedef struct GxLoop {
     LLVMValueRef index;
     LLVMValueRef *carried;
     unsigned carried_count;
-    LLVMValueRef step, phi[16]; /* its own */
+    LLVMValueRef step, *phi; /* its own */
     LLVMBasicBlockRef header, exit;
 } GxLoop;
 void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
                    LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count);
 void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next);
 
+/* while (condition) { body }: begin leaves the builder where the condition's code goes, body behind the
+ * test of it; carried values as those of GxLoop, right from gx_while_begin on. `index` and `step` stay
+ * unused. */
+void gx_while_begin(Kernel *k, GxLoop *loop, LLVMValueRef *carried,
+                    unsigned carried_count);
+void gx_while_body(Kernel *k, GxLoop *loop, LLVMValueRef condition);
+void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next);
+
 /* if (condition) { then } else { otherwise }, with values that both sides yield:
  *   GxIf s; gx_if_begin(k, &s, c); …; gx_if_else(k, &s, yields, n); …; gx_if_end(k, &s, yields, n, out);
  * gx_if_else may be left out when n is 0. */
 typedef struct GxIf {
-    LLVMValueRef yields[16]; /* its own */
+    LLVMValueRef *yields; /* its own */
     LLVMBasicBlockRef then_end, otherwise, end;
     bool has_else;
 } GxIf;

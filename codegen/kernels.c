@@ -173,7 +173,10 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
     if (emitter == NULL)
         escape_throw(ESCAPE_UNSUPPORTED, "%s: no emitter for its kind of kernel yet",
                      fusion->name);
+    Escape *escape = escape_innermost();
+    escape->at = fusion->span;
     e.kernel = emitter(&in);
+    escape->at = (Span){0, 0};
     e.plan_index = add_plan_kernel(v, e.kernel);
     v->kernels = arena_grow(v->arena, v->kernels, &v->kernel_capacity,
                             v->kernel_count + 1, sizeof *v->kernels);

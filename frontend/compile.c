@@ -582,7 +582,7 @@ static const char *write_replay(Compile *c, const char *message)
 static void finish_escape(Compile *c, const Escape *e)
 {
     if (e->kind == ESCAPE_UNSUPPORTED) {
-        diag_unsupported(c->diag, (Span){0, 0}, "%s", e->message);
+        diag_unsupported(c->diag, e->at, "%s", e->message);
         return;
     }
     c->status = GXC_BUG;

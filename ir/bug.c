@@ -11,6 +11,7 @@ void escape_push(Escape *e)
     e->kind = ESCAPE_NONE;
     e->message[0] = '\0';
     e->scratch = NULL;
+    e->at = (Span){0, 0};
     e->outer = innermost;
     innermost = e;
 }

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 
 #include "ir/arena.h"
+#include "ir/diag.h"
 
 typedef enum {
     ESCAPE_NONE,
@@ -23,6 +24,7 @@ typedef struct Escape {
     Arena
         *scratch; /* arenas that are destroyed when something is thrown (arena_scratch) */
     EscapeKind kind;
+    Span at; /* where in the text what is done now stands; {0, 0}: not known */
     char message[2048];
 } Escape;
 

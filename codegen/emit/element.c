@@ -12,6 +12,7 @@
 typedef struct Preset {
     const LLVMValueRef *values; /* [leaf][lane]; NULL: none */
     uint32_t lanes;             /* 0: the same for all of them */
+    bool has_elements;          /* instead, all elements of all leaves */
 } Preset;
 
 /* -- values that were computed already ---------------------------------------------------- */
@@ -455,6 +456,11 @@ void emit_preset_lanes(Emit *e, const Instruction *inst, const LLVMValueRef *val
         .lanes = e->lanes};
 }
 
+void emit_preset_elements(Emit *e, const Instruction *inst, const LLVMValueRef *values)
+{
+    e->presets[inst->id] = (Preset){.values = values, .has_elements = true};
+}
+
 static const Preset *preset_of(const Emit *e, const Instruction *inst)
 {
     if (inst->parent != e->comp || e->presets[inst->id].values == NULL)
@@ -462,9 +468,38 @@ static const Preset *preset_of(const Emit *e, const Instruction *inst)
     return &e->presets[inst->id];
 }
 
-static void preset_values(const Emit *e, const Preset *p, uint32_t leaf,
-                          LLVMValueRef *out)
+/* Of the array that `values` holds, the element at an index. */
+static LLVMValueRef held_element(Emit *e, const Shape *s, const LLVMValueRef *values,
+                                 const IndexExpr *const *index)
 {
+    LLVMBuilderRef b = e->k->builder;
+    const IndexExpr *number = ix_const(e->ix, 0);
+    for (uint32_t d = 0; d < s->rank; d++)
+        number = ix_add(e->ix, ix_mul(e->ix, number, s->dims[d]), index[d]);
+    int64_t count = shape_elements(s);
+    LLVMValueRef out = count > 0 ? values[0] : LLVMConstNull(emit_type(e->k, s->dtype));
+    if (number->kind == IX_CONST) /* outside: in code that is never reached */
+        return number->value >= 0 && number->value < count ? values[number->value] : out;
+    LLVMValueRef at = emit_index(e, number, 0);
+    for (int64_t i = 1; i < count; i++) {
+        LLVMValueRef is_it =
+            LLVMBuildICmp(b, LLVMIntEQ, at, emit_index_constant(e, i), "");
+        out = LLVMBuildSelect(b, is_it, values[i], out, "");
+    }
+    return out;
+}
+
+static void preset_values(Emit *e, const Instruction *inst, uint32_t leaf,
+                          const IndexExpr *const *index, LLVMValueRef *out)
+{
+    const Preset *p = preset_of(e, inst);
+    if (p->has_elements) {
+        const LLVMValueRef *values = p->values;
+        for (uint32_t i = 0; i < leaf; i++)
+            values += shape_elements(shape_leaf(inst->shape, i));
+        out[0] = held_element(e, shape_leaf(inst->shape, leaf), values, index);
+        return;
+    }
     for (uint32_t v = 0; v < e->lanes; v++) {
         uint32_t lane = e->lanes > 1 ? v : e->lane;
         out[v] = p->values[p->lanes == 0 ? leaf : leaf * p->lanes + lane];
@@ -479,7 +514,7 @@ void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
         return;
     }
     if (preset_of(e, inst) != NULL) {
-        preset_values(e, preset_of(e, inst), leaf, out);
+        preset_values(e, inst, leaf, index, out);
         return;
     }
     if (inst->op != OP_REDUCE && inst->op != OP_REDUCE_WINDOW)
@@ -507,7 +542,7 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
 {
     uint32_t rank = inst->shape->rank, lanes = e->lanes;
     if (preset_of(e, inst) != NULL) {
-        preset_values(e, preset_of(e, inst), 0, out);
+        preset_values(e, inst, 0, index, out);
         return;
     }
     if (lanes > 1 && emit_is_uniform(rank, index)) {
@@ -574,94 +609,4 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
     }
     e->k->at = outer;
     memo_add(e, inst, rank, index, lanes, out, lanes);
-}
-
-/* -- scalar computations ---------------------------------------------------------------------- */
-
-/* All branches, which have no effects, then the chosen one's leaves; an index out of range takes the last. */
-static LLVMValueRef *choose_branch(Emit *e, const Instruction *inst,
-                                   LLVMValueRef *const *values)
-{
-    LLVMBuilderRef b = e->k->builder;
-    size_t leaves = shape_leaf_count(inst->shape);
-    LLVMValueRef index = values[inst->operands[0]->id][0], *chosen = NULL;
-    for (uint32_t i = inst_called_count(inst); i-- > 0;) {
-        LLVMValueRef *branch = ARENA_ARRAY(e->arena, LLVMValueRef, leaves + 1);
-        emit_computation(e, inst_called(inst, i), values[inst->operands[i + 1]->id],
-                         branch);
-        bool is_pred = inst->operands[0]->shape->dtype == DT_PRED;
-        LLVMValueRef number = LLVMConstInt(LLVMTypeOf(index), is_pred ? i == 0 : i, 0);
-        LLVMValueRef takes = LLVMBuildICmp(b, LLVMIntEQ, index, number, "");
-        for (size_t k = 0; chosen != NULL && k < leaves; k++)
-            branch[k] = LLVMBuildSelect(b, takes, branch[k], chosen[k], "");
-        chosen = branch;
-    }
-    return chosen;
-}
-
-static LLVMValueRef *join_leaves(Emit *e, const Instruction *tuple,
-                                 LLVMValueRef *const *values)
-{
-    LLVMValueRef *all =
-        ARENA_ARRAY(e->arena, LLVMValueRef, shape_leaf_count(tuple->shape) + 1);
-    for (uint32_t i = 0; i < tuple->operand_count; i++) {
-        const Instruction *x = tuple->operands[i];
-        memcpy(all + tuple->shape->first_leaf[i], values[x->id],
-               shape_leaf_count(x->shape) * sizeof *all);
-    }
-    return all;
-}
-
-/* The value of an instruction that is a scalar. */
-static LLVMValueRef scalar_value(Emit *e, const Instruction *inst,
-                                 LLVMValueRef *const *values)
-{
-    const OpEmit *emit = &op_emit[inst->op];
-    LLVMValueRef operands[8];
-    for (uint32_t i = 0; i < inst->operand_count && i < 8; i++)
-        operands[i] = values[inst->operands[i]->id][0];
-    if (emit->kind == EMIT_CONSTANT)
-        return emit_constant(e->k, inst->shape->dtype, inst->literal, 0);
-    if (emit->kind == EMIT_SCALAR)
-        return emit->scalar(e->k, inst, operands);
-    if (emit->kind == EMIT_MOVE && shape_elements(inst->shape) == 1 &&
-        inst->operands[0]->shape->dtype == inst->shape->dtype)
-        return operands[0];
-    if (inst->op == OP_BITCAST)
-        return op_emit[OP_BITCAST_CONVERT].scalar(e->k, inst, operands);
-    escape_throw(ESCAPE_UNSUPPORTED, "%s (%s) in the scalar computation %s", inst->name,
-                 op_info[inst->op].name, inst->parent->name);
-}
-
-/* The leaves of any instruction. A parameter that is a tuple, a branch's, is the only one. */
-static LLVMValueRef *leaves_of(Emit *e, const Instruction *inst,
-                               LLVMValueRef *const *values, const LLVMValueRef *args)
-{
-    if (inst->op == OP_PARAMETER)
-        return arena_copy(e->arena, args + inst->parameter,
-                          shape_leaf_count(inst->shape) * sizeof *args);
-    if (inst->op == OP_CONDITIONAL)
-        return choose_branch(e, inst, values);
-    if (inst->op == OP_TUPLE)
-        return join_leaves(e, inst, values);
-    if (inst->op == OP_OPT_BARRIER)
-        return values[inst->operands[0]->id];
-    if (inst->op == OP_GET_TUPLE_ELEMENT)
-        return values[inst->operands[0]->id] +
-               inst->operands[0]->shape->first_leaf[inst_int(inst, ATTR_INDEX, 0)];
-    LLVMValueRef v = scalar_value(e, inst, values);
-    return arena_copy(e->arena, &v, sizeof v);
-}
-
-void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
-                      LLVMValueRef *out)
-{
-    uint32_t count;
-    Instruction **order = computation_post_order(comp, e->arena, &count);
-    LLVMValueRef **values =
-        ARENA_ARRAY(e->arena, LLVMValueRef *, comp->instruction_count);
-    for (uint32_t i = 0; i < count; i++)
-        values[order[i]->id] = leaves_of(e, order[i], values, args);
-    const Instruction *root = comp->root;
-    memcpy(out, values[root->id], shape_leaf_count(root->shape) * sizeof *out);
 }

@@ -69,6 +69,8 @@ void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
 void emit_preset(Emit *e, const Instruction *inst, const LLVMValueRef *leaves);
 /* The same with a value for each of the lanes: [leaf][lane]. */
 void emit_preset_lanes(Emit *e, const Instruction *inst, const LLVMValueRef *values);
+/* The same with the values of all elements, row-major, of leaf after leaf; they are not copied. One lane. */
+void emit_preset_elements(Emit *e, const Instruction *inst, const LLVMValueRef *values);
 
 /* For select functions: the map of an operand, and the map applied to an index with its
  * runtimes bound and its symbols replaced by `symbols` (NULL if it has none): results
@@ -99,8 +101,8 @@ void emit_store(Emit *e, uint32_t arg, const Shape *shape, const IndexExpr *cons
 void emit_scope_begin(Emit *e);
 void emit_scope_end(Emit *e);
 
-/* A computation on scalars (reducer, comparator, combiner), inlined: args[parameter] ->
- * out[leaf of the root]. */
+/* A computation on scalars (reducer, comparator, combiner), inlined: args[parameter] -> out[leaf of the
+ * root]; of arrays all elements. */
 void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
                       LLVMValueRef *out);
 

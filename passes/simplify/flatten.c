@@ -5,8 +5,9 @@
  *   d = while(y), condition=c, body=b   =>   d = while(y), condition=c.1, body=b.1
  *
  * Needs: nothing. Keeps: everything else. Breaks: nothing.
- * What is applied to scalars, and fusions, may stay shared. Ends: each computation is entered
- * once; beyond FLATTEN_LIMIT instructions sharing stays. */
+ * What is applied to scalars, and fusions, may stay shared among themselves, but not with what a caller
+ * runs: kernels take them in as they are. Ends: each computation is entered once; beyond FLATTEN_LIMIT
+ * instructions sharing stays. */
 #include "passes/simplify/simplify.h"
 
 enum { FLATTEN_LIMIT = 4000000 }; /* instructions that are copied */
@@ -19,6 +20,9 @@ typedef struct Flatten {
     bool *taken; /* by Computation.id: a caller has it */
     size_t taken_capacity;
     size_t copied;
+    Computation *
+        *applied; /* by id, in the second sweep: what stands for one that is applied */
+    size_t applied_capacity;
 } Flatten;
 
 static bool take(Flatten *f, const Computation *comp)
@@ -57,6 +61,51 @@ static bool flatten_calls(Flatten *f, Instruction *inst)
     return changed;
 }
 
+static Computation *apart(Flatten *f, Computation *comp);
+
+static void apply_apart(Flatten *f, Instruction *inst)
+{
+    for (uint32_t k = 0; k < inst_called_count(inst); k++) {
+        Computation *comp = inst_called(inst, k), *own = apart(f, comp);
+        if (own != comp)
+            inst_set_called(inst, k, own);
+    }
+}
+
+/* The computation to apply instead of one that a caller runs, too. */
+static Computation *apart(Flatten *f, Computation *comp)
+{
+    f->applied = arena_grow(f->scratch, f->applied, &f->applied_capacity,
+                            (size_t)comp->id + 1, sizeof(Computation *));
+    if (f->applied[comp->id] != NULL)
+        return f->applied[comp->id];
+    bool is_run = comp->id < f->taken_capacity && f->taken[comp->id];
+    Computation *own = is_run ? computation_clone(comp, NULL) : comp;
+    f->applied[comp->id] = own;
+    for (uint32_t i = 0; i < own->instruction_count; i++) {
+        if (own->instructions[i] != NULL)
+            apply_apart(f, own->instructions[i]);
+    }
+    return own;
+}
+
+static bool part_applied(Flatten *f)
+{
+    uint32_t count = f->m->computation_count;
+    const bool *is_program = module_programs(f->m, f->scratch);
+    for (uint32_t c = 0; c < count; c++) {
+        Computation *comp = f->m->computations[c];
+        for (uint32_t i = 0; comp != NULL && is_program[c] && i < comp->instruction_count;
+             i++) {
+            Instruction *inst = comp->instructions[i];
+            if (inst == NULL || op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
+                continue;
+            apply_apart(f, inst);
+        }
+    }
+    return f->m->computation_count != count;
+}
+
 bool pass_flatten(Module *m, PassContext *cx)
 {
     Flatten f = {.m = m, .scratch = cx->scratch};
@@ -70,6 +119,7 @@ bool pass_flatten(Module *m, PassContext *cx)
                 changed |= flatten_calls(&f, inst);
         }
     }
+    changed |= part_applied(&f);
     if (changed)
         module_sort(m);
     return changed;
