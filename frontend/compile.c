@@ -220,12 +220,12 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
     PassContext cx = {.scratch = c->scratch,
                       .target = target,
                       .settings = &c->settings,
-                      .opt_level = (int)c->settings.level};
+                      .opt_level = (int)c->settings.level,
+                      .lint = o->lint != 0};
     c->pipeline =
         (PipelineOptions){.only = o->passes,
                           .skip = o->skip,
                           .verify_each = o->print_after != NULL || o->dump_dir != NULL,
-                          .lint = o->lint != 0,
                           .after = after_pass,
                           .user = c};
     stage_begin(&c->times, "passes");

@@ -13,7 +13,7 @@ typedef struct Record {
     const Instruction *inst;
     const char *name;
     OpCode op;
-    bool is_collective;
+    bool is_needed;    /* a collective that something needs */
     Metadata metadata; /* op_name only */
     bool has_metadata, has_config;
     const Dict *frontend;
@@ -71,7 +71,35 @@ static bool holds(const Lint *l, const Instruction *inst)
     return l->count != 0 && bsearch(&inst, l->all, l->count, sizeof *l->all, by_address);
 }
 
-static void add_record(Lint *l, const Instruction *inst)
+/* By id: what the root, an effect or control flow needs. */
+static const bool *find_needed(const Computation *comp, Arena *a)
+{
+    uint32_t count = comp->instruction_count, n = 0;
+    bool *needed = ARENA_ARRAY(a, bool, (size_t)count + 1);
+    const Instruction **stack = ARENA_ARRAY(a, const Instruction *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL ||
+            (inst != comp->root && !op_is(inst->op, OPF_EFFECT | OPF_CONTROL)))
+            continue;
+        needed[inst->id] = true;
+        stack[n++] = inst;
+    }
+    while (n > 0) {
+        const Instruction *inst = stack[--n];
+        for (uint32_t i = 0; i < inst->operand_count + inst->control_count; i++) {
+            const Instruction *next = i < inst->operand_count
+                                          ? inst->operands[i]
+                                          : inst->control[i - inst->operand_count];
+            if (!needed[next->id])
+                stack[n++] = next;
+            needed[next->id] = true;
+        }
+    }
+    return needed;
+}
+
+static void add_record(Lint *l, const Instruction *inst, bool is_needed)
 {
     const Attr *metadata = inst_attr(inst, ATTR_METADATA);
     const Attr *frontend = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
@@ -82,7 +110,7 @@ static void add_record(Lint *l, const Instruction *inst)
     Record r = {.inst = inst,
                 .name = inst->name,
                 .op = inst->op,
-                .is_collective = is_communication(inst),
+                .is_needed = is_needed && is_communication(inst),
                 .has_metadata = metadata != NULL && metadata->metadata->op_name.length,
                 .has_config = has_config,
                 .frontend = frontend == NULL ? NULL : frontend->dict,
@@ -103,13 +131,14 @@ Lint *lint_begin(const Module *m, Arena *a)
     l->a = a;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         const Computation *comp = m->computations[c];
+        const bool *needed = comp != NULL ? find_needed(comp, a) : NULL;
         for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
             const Instruction *inst = comp->instructions[i];
             if (inst == NULL)
                 continue;
             l->all = arena_grow(a, l->all, &l->capacity, l->count + 1, sizeof *l->all);
             l->all[l->count++] = inst;
-            add_record(l, inst);
+            add_record(l, inst, needed[inst->id]);
         }
     }
     if (l->count != 0)
@@ -288,8 +317,23 @@ void lint_check(const Lint *before, const Module *m, const char *pass)
             check_kept(r, after, pass);
             if (count != 0)
                 check_successor(r, after, before, pass, made, count);
-        } else if (count != 0 && r->is_collective) {
+        } else if (count != 0 && r->is_needed) {
             check_replaced(r, after, pass, made, count);
         }
     }
+}
+
+bool lint_run(const char *name, PassFn *pass, Module *m, PassContext *cx)
+{
+    if (!cx->lint)
+        return pass(m, cx);
+    Arena *a = arena_scratch();
+    Lint *before = lint_begin(m, a);
+    cx->lint_parts = false;
+    bool changed = pass(m, cx);
+    if (!cx->lint_parts)
+        lint_check(before, m, name);
+    cx->lint_parts = true;
+    arena_destroy(a);
+    return changed;
 }

@@ -7,9 +7,12 @@
 #ifndef GXC_PASSES_LINT_H
 #define GXC_PASSES_LINT_H
 
-#include "ir/module.h"
+#include "passes/pass.h"
 
 typedef struct Lint Lint;
+
+/* Runs a pass, or a part of one, and checks it if the context says so. */
+bool lint_run(const char *name, PassFn *pass, Module *m, PassContext *cx);
 
 /* Remembers the module as it is before a pass; `a` must live until lint_check. */
 Lint *lint_begin(const Module *m, Arena *a);

@@ -196,16 +196,6 @@ static bool is_wanted(const Pass *p, const PassContext *cx, const PipelineOption
     return p->required || cx->opt_level >= p->least_level;
 }
 
-static bool run_linted(const Pass *p, Module *m, PassContext *cx)
-{
-    Arena *a = arena_scratch();
-    Lint *before = lint_begin(m, a);
-    bool changed = p->function(m, cx);
-    lint_check(before, m, p->name);
-    arena_destroy(a);
-    return changed;
-}
-
 bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
 {
     check_order();
@@ -215,7 +205,7 @@ bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
         if (!is_wanted(p, cx, options))
             continue;
         options->current = p->name;
-        bool changed = options->lint ? run_linted(p, m, cx) : p->function(m, cx);
+        bool changed = lint_run(p->name, p->function, m, cx);
         arena_reset(cx->scratch);
         if (m->diag->error_count != 0)
             return false; /* something that is not supported */
@@ -224,7 +214,7 @@ bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
         bool level_changes =
             pipeline[i + 1].name != NULL && pipeline[i + 1].yields != p->yields;
         Level level = options->only != NULL ? LEVEL_WELL_FORMED : p->yields;
-        bool verify = (options->verify_each || options->lint) && changed;
+        bool verify = (options->verify_each || cx->lint) && changed;
         if (verify || level_changes) {
             if (!module_verify(m, level, cx->scratch))
                 return false;

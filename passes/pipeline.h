@@ -8,7 +8,6 @@ typedef struct PipelineOptions {
     const char *only; /* comma-separated names: just these; "none"; NULL: the level's */
     const char *skip; /* comma-separated names */
     bool verify_each; /* verify after every pass (tests), else at each change of level */
-    bool lint; /* check that every pass keeps what it must (passes/lint.h), and verify */
     /* called after each pass that ran; number counts from 1 */
     void (*after)(void *user, unsigned number, const char *pass, bool changed,
                   const Module *m);

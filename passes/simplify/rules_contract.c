@@ -97,9 +97,9 @@ static Instruction *dot_one(Rewriter *r, Instruction *inst)
     if (a == NULL || b == NULL)
         return NULL;
     Instruction *product = rw_binary(r, OP_MULTIPLY, inst->shape, a, b);
-    return dtype_is_float(t) ? rw_binary(r, OP_ADD, inst->shape, product,
-                                         rw_splat(r, inst->shape, 0.0))
-                             : product;
+    return dtype_is_float(t)
+               ? rw_binary(r, OP_ADD, inst->shape, product, rw_splat(r, inst->shape, 0.0))
+               : product;
 }
 
 static bool has_one_kept_order(Ints p, Ints batch, Ints contracting)

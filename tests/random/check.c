@@ -288,9 +288,9 @@ static bool check_passes(Check *c)
     PassContext cx = {.scratch = scratch,
                       .target = &target,
                       .settings = &settings,
-                      .opt_level = c->level};
-    PipelineOptions o = {
-        .verify_each = true, .lint = true, .after = after_pass, .user = c};
+                      .opt_level = c->level,
+                      .lint = true};
+    PipelineOptions o = {.verify_each = true, .after = after_pass, .user = c};
     c->verdict = VERDICT_GOOD;
     bool ok = pipeline_run(m, &cx, &o);
     if (!ok && c->verdict == VERDICT_GOOD) {
