@@ -127,7 +127,7 @@ static void leave_group(Groups *g, Instruction *inst)
     g->changed = true;
 }
 
-/* "7", "7:2" or "7:-1" */
+/* "7", "7:2" or "7:-1", the group below 2^63 - 1 (copies of it get numbers of their own) */
 static bool is_well_formed(const char *name)
 {
     size_t digits = strspn(name, "0123456789"), more = 1;
@@ -136,7 +136,8 @@ static bool is_well_formed(const char *name)
         rest += rest[1] == '-' ? 2 : 1;
         rest += more = strspn(rest, "0123456789");
     }
-    return digits != 0 && more != 0 && *rest == '\0';
+    return digits != 0 && more != 0 && *rest == '\0' &&
+           strtoll(name, NULL, 10) < INT64_MAX;
 }
 
 static bool is_product(OpCode op)

@@ -20,25 +20,42 @@ static bool group_of(const Instruction *inst, int64_t *number, const char **rest
     char *end;
     *number = strtoll(text, &end, 10);
     *rest = end;
-    return *number < INT64_MAX / 4;
+    return *number < INT64_MAX; /* that stands for all larger ones */
+}
+
+/* Numbers from `next` on are not used, those far above it apart: no module needs that many. */
+static bool step_over(int64_t *next, int64_t used)
+{
+    if (used < *next || used - *next > INT64_C(1) << 32)
+        return false;
+    *next = used + 1;
+    return true;
+}
+
+static bool step_over_all(const Computation *comp, FreshIds *ids)
+{
+    bool changed = false;
+    for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        int64_t number;
+        const char *rest;
+        if (inst == NULL)
+            continue;
+        changed |= step_over(&ids->channel, inst_int(inst, ATTR_CHANNEL_ID, 0));
+        if (group_of(inst, &number, &rest))
+            changed |= step_over(&ids->group, number);
+    }
+    return changed;
 }
 
 FreshIds fresh_ids(const Module *m)
 {
     FreshIds ids = {1, 0};
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            int64_t number;
-            const char *rest;
-            if (inst == NULL)
-                continue;
-            if (inst_int(inst, ATTR_CHANNEL_ID, 0) >= ids.channel)
-                ids.channel = inst_int(inst, ATTR_CHANNEL_ID, 0) + 1;
-            if (group_of(inst, &number, &rest) && number >= ids.group)
-                ids.group = number + 1;
-        }
+    bool again = true;
+    while (again) {
+        again = false;
+        for (uint32_t c = 0; c < m->computation_count; c++)
+            again |= step_over_all(m->computations[c], &ids);
     }
     return ids;
 }
@@ -94,59 +111,89 @@ static void own_called(Instruction *inst, FreshIds *ids)
         inst_set_called(inst, k, clone_whole(inst_called(inst, k), ids));
 }
 
-static void add_to_group(Instruction *inst, int64_t base)
+/* Number i of those in order becomes first + i. */
+typedef struct Renumbering {
+    int64_t *numbers, first;
+    size_t count, capacity;
+} Renumbering;
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void add_number(Renumbering *r, int64_t number, Arena *scratch)
+{
+    r->numbers =
+        arena_grow(scratch, r->numbers, &r->capacity, r->count + 1, sizeof *r->numbers);
+    r->numbers[r->count++] = number;
+}
+
+/* Takes from `next` as many numbers as there are different ones. */
+static void choose_numbers(Renumbering *r, int64_t *next)
+{
+    size_t n = 0;
+    if (r->count != 0)
+        qsort(r->numbers, r->count, sizeof *r->numbers, by_number);
+    for (size_t i = 0; i < r->count; i++) {
+        if (n == 0 || r->numbers[n - 1] != r->numbers[i])
+            r->numbers[n++] = r->numbers[i];
+    }
+    r->count = n;
+    r->first = *next;
+    *next += (int64_t)n;
+}
+
+static int64_t new_number(const Renumbering *r, int64_t number)
+{
+    const int64_t *at =
+        bsearch(&number, r->numbers, r->count, sizeof *r->numbers, by_number);
+    return r->first + (at - r->numbers);
+}
+
+static Renumbering renumber_groups(FreshIds *ids, Instruction *const *list,
+                                   uint32_t count, Arena *scratch)
+{
+    Renumbering r = {0};
+    int64_t number;
+    const char *rest;
+    for (uint32_t i = 0; i < count; i++) {
+        if (group_of(list[i], &number, &rest))
+            add_number(&r, number, scratch);
+    }
+    choose_numbers(&r, &ids->group);
+    return r;
+}
+
+static Renumbering renumber_transfers(FreshIds *ids, Instruction *const *list,
+                                      uint32_t count, Arena *scratch)
+{
+    Renumbering r = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_transfer(list[i]))
+            add_number(&r, inst_int(list[i], ATTR_CHANNEL_ID, 0), scratch);
+    }
+    choose_numbers(&r, &ids->channel);
+    return r;
+}
+
+static void set_group(Instruction *inst, const Renumbering *r)
 {
     int64_t number;
     const char *rest;
     if (group_of(inst, &number, &rest))
         inst_set_frontend_attribute(inst, group_key,
                                     arena_printf(inst->parent->module->arena, "%lld%s",
-                                                 (long long)(base + number), rest));
+                                                 (long long)new_number(r, number), rest));
 }
 
-static void set_group(const StepCopy *c, Instruction *inst)
+static void drop_group(Instruction *inst)
 {
     int64_t number;
     const char *rest;
-    if (c->groups != STEP_GROUPS_DROPPED)
-        add_to_group(inst, c->group_base);
-    else if (group_of(inst, &number, &rest))
+    if (group_of(inst, &number, &rest))
         inst_set_frontend_attribute(inst, group_key, NULL);
-}
-
-/* Channels of transfers of this copy lie in a range of their own: number + transfer_base. */
-static void choose_transfers(StepCopy *c, Instruction *const *list, uint32_t count)
-{
-    int64_t least = INT64_MAX, most = -1;
-    for (uint32_t i = 0; c->renews_transfers && i < count; i++) {
-        if (!is_transfer(list[i]))
-            continue;
-        int64_t channel = inst_int(list[i], ATTR_CHANNEL_ID, 0);
-        least = channel < least ? channel : least;
-        most = channel > most ? channel : most;
-    }
-    if (most < 0)
-        return;
-    c->transfer_base = c->ids->channel - least;
-    c->ids->channel += most - least + 1;
-}
-
-/* A range of their own for the groups of these instructions: what is to be added to them. */
-static int64_t choose_groups(FreshIds *ids, Instruction *const *list, uint32_t count)
-{
-    int64_t least = INT64_MAX, most = -1, number;
-    const char *rest;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!group_of(list[i], &number, &rest))
-            continue;
-        least = number < least ? number : least;
-        most = number > most ? number : most;
-    }
-    if (most < 0)
-        return 0;
-    int64_t base = ids->group - least;
-    ids->group += most - least + 1;
-    return base;
 }
 
 bool step_has_groups(Instruction *const *list, uint32_t count)
@@ -161,9 +208,11 @@ bool step_has_groups(Instruction *const *list, uint32_t count)
 
 void step_renumber_groups(FreshIds *ids, Instruction *const *list, uint32_t count)
 {
-    int64_t base = choose_groups(ids, list, count);
+    Arena *scratch = arena_scratch();
+    Renumbering groups = renumber_groups(ids, list, count, scratch);
     for (uint32_t i = 0; i < count; i++)
-        add_to_group(list[i], base);
+        set_group(list[i], &groups);
+    arena_destroy(scratch);
 }
 
 /* {{from,to},...} -> the i < trips for which first + i * stride is in them; {1,0} is none. */
@@ -241,9 +290,12 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
 {
     Arena *scratch = arena_scratch();
     bool *is_new = ARENA_ARRAY(scratch, bool, (size_t)count + 1);
-    if (c->groups != STEP_GROUPS_DROPPED)
-        c->group_base = choose_groups(c->ids, list, count);
-    choose_transfers(c, list, count);
+    bool keeps_groups = c->groups != STEP_GROUPS_DROPPED;
+    Renumbering groups = {0}, transfers = {0};
+    if (keeps_groups)
+        groups = renumber_groups(c->ids, list, count, scratch);
+    if (c->renews_transfers)
+        transfers = renumber_transfers(c->ids, list, count, scratch);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *from = list[i];
         if (c->made[from->id] != NULL)
@@ -255,10 +307,13 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
         Instruction *to =
             computation_add_like(c->to, from, from->shape, from->operand_count, operands);
         own_called(to, c->ids);
-        set_group(c, to);
+        if (keeps_groups)
+            set_group(to, &groups);
+        else
+            drop_group(to);
         if (c->renews_transfers && is_transfer(to))
             inst_set_int(to, ATTR_CHANNEL_ID,
-                         inst_int(to, ATTR_CHANNEL_ID, 0) + c->transfer_base);
+                         new_number(&transfers, inst_int(to, ATTR_CHANNEL_ID, 0)));
         if (c->step >= 0)
             map_intervals(to, c->step, 1, 1);
         c->made[from->id] = to;

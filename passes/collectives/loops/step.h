@@ -31,7 +31,6 @@ typedef struct StepCopy {
     bool
         renews_transfers; /* sends and receives get channels of their own, too, pair by pair */
     int64_t step;         /* which step it is; -1: no single one */
-    int64_t group_base, transfer_base; /* set by step_copy */
 } StepCopy;
 
 /* Copies the instructions, in this order, that have nothing in `made` yet, and sets it. The
