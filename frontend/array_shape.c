@@ -233,10 +233,7 @@ static ShapeMemo *memo_find(Parser *p, Span span)
         p->memo_capacity = capacity;
     }
     const char *text = p->text + span.begin;
-    uint32_t length = span.end - span.begin, hash = 2166136261u;
-    for (uint32_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
-    hash ^= hash >> 15;
+    uint32_t length = span.end - span.begin, hash = text_hash(text, length);
     ShapeMemo *slot = memo_slot(p->shape_memo, p->memo_capacity, text, length, hash);
     slot->text = text;
     slot->length = length;

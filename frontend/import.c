@@ -2,17 +2,20 @@
  * entry, and what the header left out. */
 #include "frontend/hlo.tab.h"
 #include "frontend/parser.h"
+#include "ir/names.h"
 #include "ir/stack_frames.h"
 
 static void name_all(Parser *p)
 {
     Module *m = p->m;
+    names_reserve(m->instruction_names, p->symbol_count);
     for (uint32_t c = 0; c < m->computation_count; c++) {
         Computation *comp = m->computations[c];
-        comp->name = module_unique_computation_name(m, comp->name);
-        for (uint32_t i = 0; i < comp->instruction_count; i++)
-            comp->instructions[i]->name =
-                module_unique_name(m, comp->instructions[i]->name);
+        comp->name = names_keep(m->computation_names, comp->name);
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            Instruction *inst = comp->instructions[i];
+            inst->name = names_keep(m->instruction_names, inst->name);
+        }
     }
 }
 

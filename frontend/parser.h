@@ -226,6 +226,7 @@ bool literal_parse_typed(Parser *p,
                          const Literal **out); /* shapes are written before arrays */
 
 /* -- symbol.c --------------------------------------------------------------------------- */
+uint32_t text_hash(const char *text, size_t length);
 Symbol *symbol_get(Parser *p, const char *text, size_t length);
 const char *name_text(const Parser *p, Span name, size_t *length); /* without % and : */
 Symbol *symbol_named(Parser *p, Span name);

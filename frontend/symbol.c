@@ -1,5 +1,8 @@
 /* Names of the source: one hash table for all scopes. A nested computation hides what it
  * defines again; leaving it (build_computation_end) restores that. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "frontend/parser.h"
 #include "ir/dtype.h"
 
@@ -9,6 +12,11 @@ static bool is_illegal(const char *text, size_t length)
     if (length >= 2 && text[0] == '_' && text[1] == '_')
         return strncmp(text, "__xla_", 6) != 0;
     return dtype_from_name(text, length, &dtype);
+}
+
+uint32_t text_hash(const char *text, size_t length)
+{
+    return (uint32_t)XXH3_64bits(text, length);
 }
 
 /* The slot of this text: its symbol's, or the free one where it belongs. */
@@ -25,7 +33,10 @@ static SymbolSlot *find_slot(SymbolSlot *slots, size_t count, const char *text,
 
 static void grow(Parser *p)
 {
-    size_t count = p->slot_count == 0 ? 1024 : p->slot_count * 4;
+    size_t count = p->slot_count == 0 ? 64 : p->slot_count * 2;
+    while (p->slot_count == 0 &&
+           count < p->length / 64) /* dense texts: 80 bytes a name */
+        count *= 2;
     SymbolSlot *slots = ARENA_ARRAY(p->scratch, SymbolSlot, count);
     for (size_t i = 0; i < p->slot_count; i++) {
         if (p->slots[i].symbol == NULL)
@@ -43,10 +54,7 @@ Symbol *symbol_get(Parser *p, const char *text, size_t length)
 {
     if (p->symbol_count * 2 >= p->slot_count)
         grow(p);
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
-    hash ^= hash >> 15;
+    uint32_t hash = text_hash(text, length);
     SymbolSlot *slot = find_slot(p->slots, p->slot_count, text, length, hash);
     if (slot->symbol != NULL)
         return slot->symbol;

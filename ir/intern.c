@@ -102,16 +102,6 @@ const char *intern_text(Intern *t, const char *data, size_t length)
     return s->value;
 }
 
-const char *intern_owned(Intern *t, const char *text, size_t length)
-{
-    TextKey key = {text, length};
-    uint64_t hash = XXH3_64bits(text, length);
-    Slot *s = table_find(t, &t->texts, hash, &key, text_same);
-    if (s->value == NULL)
-        slot_fill(&t->texts, s, hash, text);
-    return s->value;
-}
-
 const char *intern_string(Intern *t, const char *text)
 {
     return intern_text(t, text, strlen(text));

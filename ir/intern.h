@@ -17,8 +17,6 @@ Arena *intern_arena(const Intern *t);
 
 /* A NUL-terminated copy; the text must not hold a NUL. */
 const char *intern_text(Intern *t, const char *data, size_t length);
-/* The text itself, which must live as long as the table, unless an equal one is there. */
-const char *intern_owned(Intern *t, const char *text, size_t length);
 const char *intern_string(Intern *t, const char *text);
 
 /* The fields are copied; what they point to, too. */

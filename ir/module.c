@@ -13,8 +13,8 @@ Module *module_create(Arena *a, Diag *d, const char *name)
     m->diag = d;
     m->intern = intern_create(a);
     m->name = intern_string(m->intern, name);
-    m->instruction_names = names_create(a, m->intern);
-    m->computation_names = names_create(a, m->intern);
+    m->instruction_names = names_create(a);
+    m->computation_names = names_create(a);
     m->config.replica_count = 1;
     m->config.num_partitions = 1;
     return m;

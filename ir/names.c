@@ -1,76 +1,127 @@
-/* See names.h. Two hash tables: numbers in use by (root, number), next counter by root. */
+/* See names.h. Two hash tables: the roots, and the numbers in use by (root, number). */
 #include "ir/names.h"
 
 #include <stdbool.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum { RUN = 8 }; /* numbers in a row lie in a row: they are taken in order */
 
-typedef struct Entry {
-    const char *root; /* interned; NULL: free slot */
-    uint64_t number;
-    uint64_t next; /* counters only */
-} Entry;
+typedef struct Root {
+    const char *text; /* in the first name that had it */
+    size_t length;
+    bool is_used;  /* the root itself is a name */
+    uint64_t next; /* the number to try next */
+} Root;
 
-typedef struct Set {
-    Entry *slots;
-    size_t capacity, count;
-} Set;
+typedef struct RootSlot {
+    uint64_t hash;
+    Root *root; /* NULL: free */
+} RootSlot;
+
+typedef struct Used {
+    const Root *root; /* NULL: free */
+    uint64_t number;
+} Used;
 
 struct Names {
     Arena *arena;
-    Intern *texts;
-    Set used;     /* keyed by (root, number) */
-    Set counters; /* keyed by (root, 0) */
+    RootSlot *roots;
+    size_t root_capacity, root_count;
+    Used *used;
+    size_t used_capacity, used_count;
 };
 
-Names *names_create(Arena *a, Intern *texts)
+Names *names_create(Arena *a)
 {
     Names *n = ARENA_NEW(a, Names);
     n->arena = a;
-    n->texts = texts;
     return n;
 }
 
-static size_t entry_hash(const char *root, uint64_t number)
+static RootSlot *root_slot(RootSlot *slots, size_t capacity, const char *text,
+                           size_t length, uint64_t hash)
 {
-    uint64_t h = (uint64_t)(uintptr_t)root / 16 * UINT64_C(0x9e3779b97f4a7c15);
-    h ^= number * UINT64_C(0xc2b2ae3d27d4eb4f);
-    return (size_t)(h ^ (h >> 29));
+    size_t at = hash & (capacity - 1);
+    while (slots[at].root != NULL &&
+           (slots[at].hash != hash || slots[at].root->length != length ||
+            memcmp(slots[at].root->text, text, length) != 0))
+        at = (at + 1) & (capacity - 1);
+    return &slots[at];
 }
 
-static Entry *set_slot(Entry *slots, size_t capacity, const char *root, uint64_t number)
+/* The root of this spelling; a new one points to `text`. */
+static Root *root_get(Names *n, const char *text, size_t length)
 {
-    size_t at = (entry_hash(root, number / RUN) * RUN + number % RUN) & (capacity - 1);
+    if (n->root_count * 2 >= n->root_capacity) {
+        size_t capacity = n->root_capacity == 0 ? 64 : n->root_capacity * 2;
+        RootSlot *grown = ARENA_ARRAY(n->arena, RootSlot, capacity);
+        for (size_t i = 0; i < n->root_capacity; i++) {
+            const RootSlot *s = &n->roots[i];
+            if (s->root != NULL)
+                *root_slot(grown, capacity, s->root->text, s->root->length, s->hash) = *s;
+        }
+        n->roots = grown;
+        n->root_capacity = capacity;
+    }
+    uint64_t hash = XXH3_64bits(text, length);
+    RootSlot *slot = root_slot(n->roots, n->root_capacity, text, length, hash);
+    if (slot->root == NULL) {
+        Root *root = ARENA_NEW(n->arena, Root);
+        *root = (Root){.text = text, .length = length};
+        *slot = (RootSlot){hash, root};
+        n->root_count++;
+    }
+    return slot->root;
+}
+
+static Used *used_slot(Used *slots, size_t capacity, const Root *root, uint64_t number)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)root / 16 * UINT64_C(0x9e3779b97f4a7c15);
+    hash ^= number / RUN * UINT64_C(0xc2b2ae3d27d4eb4f);
+    hash ^= hash >> 29;
+    size_t at = (size_t)(hash * RUN + number % RUN) & (capacity - 1);
     while (slots[at].root != NULL &&
            (slots[at].root != root || slots[at].number != number))
         at = (at + 1) & (capacity - 1);
     return &slots[at];
 }
 
-/* The entry, made if it is new. */
-static Entry *set_entry(Names *n, Set *set, const char *root, uint64_t number,
-                        bool *is_new)
+void names_reserve(Names *n, size_t count)
 {
-    if (set->count * 2 >= set->capacity) {
-        size_t capacity = set->capacity == 0 ? 64 : set->capacity * 2;
-        Entry *slots = ARENA_ARRAY(n->arena, Entry, capacity);
-        for (size_t i = 0; i < set->capacity; i++) {
-            const Entry *e = &set->slots[i];
-            if (e->root != NULL)
-                *set_slot(slots, capacity, e->root, e->number) = *e;
-        }
-        set->slots = slots;
-        set->capacity = capacity;
+    size_t capacity = n->used_capacity == 0 ? 64 : n->used_capacity;
+    while (capacity / 2 <= n->used_count + count)
+        capacity *= 2;
+    if (capacity == n->used_capacity)
+        return;
+    Used *grown = ARENA_ARRAY(n->arena, Used, capacity);
+    for (size_t i = 0; i < n->used_capacity; i++) {
+        const Used *u = &n->used[i];
+        if (u->root != NULL)
+            *used_slot(grown, capacity, u->root, u->number) = *u;
     }
-    Entry *e = set_slot(set->slots, set->capacity, root, number);
-    *is_new = e->root == NULL;
-    if (*is_new) {
-        e->root = root;
-        e->number = number;
-        set->count++;
+    n->used = grown;
+    n->used_capacity = capacity;
+}
+
+/* False if it was in use. */
+static bool use(Names *n, Root *root, uint64_t number)
+{
+    if (number == 0) {
+        bool was_used = root->is_used;
+        root->is_used = true;
+        return !was_used;
     }
-    return e;
+    if (n->used_count * 2 >= n->used_capacity)
+        names_reserve(n, 1);
+    Used *u = used_slot(n->used, n->used_capacity, root, number);
+    if (u->root != NULL)
+        return false;
+    *u = (Used){root, number};
+    n->used_count++;
+    return true;
 }
 
 /* Splits "x.12" into its root's length and number; false if there is no such suffix. */
@@ -92,36 +143,47 @@ static bool split_number(const char *name, size_t length, size_t *root_length,
 }
 
 /* "root.number" */
-static const char *numbered(Names *n, const char *root, size_t length, uint64_t number)
+static const char *numbered(Names *n, const Root *root, uint64_t number)
 {
     char digits[20];
-    size_t count = 0;
+    size_t count = 0, length = root->length;
     do {
         digits[count++] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
     char *text = arena_alloc(n->arena, length + count + 2);
-    memcpy(text, root, length);
+    memcpy(text, root->text, length);
     text[length++] = '.';
     while (count != 0)
         text[length++] = digits[--count];
-    return intern_owned(n->texts, text, length);
+    return text;
 }
 
-const char *names_take(Names *n, const char *wanted)
+static const char *give(Names *n, const char *wanted, bool keep)
 {
     size_t length = strlen(wanted), root_length = length;
     uint64_t number = 0;
     split_number(wanted, length, &root_length, &number);
-    const char *root = intern_text(n->texts, wanted, root_length);
-    bool is_new;
-    set_entry(n, &n->used, root, number, &is_new);
-    if (is_new)
-        return intern_text(n->texts, wanted, length);
-    bool first;
-    Entry *counter = set_entry(n, &n->counters, root, 0, &first);
-    do
-        set_entry(n, &n->used, root, counter->next++, &is_new);
-    while (!is_new);
-    return numbered(n, root, root_length, counter->next - 1);
+    Root *root = root_get(n, wanted, root_length);
+    if (!use(n, root, number)) {
+        while (!use(n, root, root->next))
+            root->next++;
+        return numbered(n, root, root->next++);
+    }
+    if (keep)
+        return wanted;
+    const char *copy = arena_text(n->arena, wanted, length);
+    if (root->text == wanted)
+        root->text = copy;
+    return copy;
+}
+
+const char *names_take(Names *n, const char *wanted)
+{
+    return give(n, wanted, false);
+}
+
+const char *names_keep(Names *n, const char *wanted)
+{
+    return give(n, wanted, true);
 }

@@ -4,12 +4,17 @@
 #ifndef GXC_IR_NAMES_H
 #define GXC_IR_NAMES_H
 
-#include "ir/intern.h"
+#include "ir/arena.h"
 
 typedef struct Names Names;
 
-Names *names_create(Arena *a, Intern *texts);
-/* The name itself, or the next free one of its root; interned, and in use from now on. */
+Names *names_create(Arena *a);
+/* Room for so many more names. */
+void names_reserve(Names *n, size_t count);
+/* The name itself, or the next free one of its root; in use from now on. Names that were given
+ * are different pointers: each is given once. */
 const char *names_take(Names *n, const char *wanted);
+/* The same for a text that lives as long as the arena: it is not copied. */
+const char *names_keep(Names *n, const char *wanted);
 
 #endif

@@ -232,7 +232,7 @@ static size_t pointer_hash(const void *p)
     return (size_t)(((uint64_t)(uintptr_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 }
 
-/* Names are interned: no pointer may occur twice. */
+/* Each name was given once (ir/names.h): no pointer may occur twice. */
 static void check_names(Verify *v)
 {
     Module *m = v->m;

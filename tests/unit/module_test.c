@@ -41,7 +41,7 @@ static void names_follow_the_language(void **state)
 {
     (void)state;
     Arena *a = arena_create();
-    Names *n = names_create(a, intern_create(a));
+    Names *n = names_create(a);
     assert_string_equal(names_take(n, "p0"), "p0");
     assert_string_equal(names_take(n, "p0"), "p0.1");
     assert_string_equal(names_take(n, "p"), "p");
@@ -49,6 +49,11 @@ static void names_follow_the_language(void **state)
     assert_string_equal(names_take(n, "p.7"), "p.1");
     assert_string_equal(names_take(n, "p.0"), "p.2"); /* p.0 is p, which is taken */
     assert_string_equal(names_take(n, ".5"), ".5");
+    const char *own = arena_text(a, "own.1", 5);
+    assert_ptr_equal(names_keep(n, own), own);
+    assert_string_equal(names_keep(n, own), "own.0");
+    names_reserve(n, 1000);
+    assert_string_equal(names_take(n, "own.1"), "own.2");
     arena_destroy(a);
 }
 
