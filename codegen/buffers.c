@@ -101,9 +101,8 @@ static void walk(Walk *w, const Computation *comp)
     if (++w->depth > NESTING_MOST)
         escape_throw(ESCAPE_UNSUPPORTED, "computations nested more than %d deep",
                      NESTING_MOST);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
             continue;
         if (op_is(inst->op, OPF_CONTROL) || inst->op == OP_ASYNC_START) {
             walk_called(w, inst);
@@ -148,12 +147,11 @@ static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Ar
     for (uint32_t p = 0; p < entry->parameter_count; p++)
         n += (uint32_t)shape_leaf_count(entry->parameters[p]->shape);
     b->argument_sets = ARENA_ARRAY(a, uint32_t, (size_t)n + 1);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0;
-             comp != NULL && !comp->is_fused && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_CONSTANT)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (comp->is_fused)
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_CONSTANT)
                 continue;
             for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
                 uint32_t set = alias_set(aliases, inst, leaf);

@@ -138,11 +138,9 @@ static const char *misfit(Arena *a, const Shape *s)
 
 static bool check_shapes(const Module *m)
 {
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            const char *why = inst != NULL ? misfit(m->arena, inst->shape) : NULL;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            const char *why = misfit(m->arena, inst->shape);
             if (why == NULL)
                 continue;
             diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);

@@ -543,8 +543,8 @@ bool variant_add_computation(Variant *v, const Computation *comp)
                          "loops and branches nested more than %d deep", NESTING_MOST);
         return false;
     }
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL && !add_instruction(v, comp->instructions[i]))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!add_instruction(v, inst))
             return false;
     }
     v->nesting--;

@@ -115,15 +115,12 @@ static bool visit(Walk *w, const Visit *at)
     const Computation *comp = at->comp;
     uint32_t *of = ARENA_ARRAY(v->arena, uint32_t, (size_t)comp->instruction_count + 1);
     v->start_streams[comp->id] = of;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         uint32_t scope = at->scope;
         if (op_is(inst->op, OPF_ASYNC_START)) {
             if (scope == PLAN_NONE && !choose(w, inst, &scope))
                 return false;
-            of[i] = scope;
+            of[inst->id] = scope;
         }
         if (!op_is(inst->op, OPF_CONTROL) && inst->op != OP_ASYNC_START)
             continue;

@@ -325,10 +325,8 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
 /* Their values are not known: what is made of them must not run. */
 static void warn_of_elided(Compile *c, const Module *m)
 {
-    for (uint32_t i = 0; i < m->computation_count; i++) {
-        const Computation *comp = m->computations[i];
-        for (uint32_t k = 0; k < comp->instruction_count; k++) {
-            const Instruction *inst = comp->instructions[k];
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             if (inst->op == OP_CONSTANT && literal_has_elided(inst->literal))
                 diag_warning(
                     c->diag, inst->span,

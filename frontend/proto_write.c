@@ -624,15 +624,13 @@ static void put_computation(Writer *w, Text *t, const Computation *comp)
 static void put_schedule(Writer *w, Text *t, const Module *m)
 {
     Text schedule = make(w);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        if (comp == NULL || comp->is_fused)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (comp->is_fused)
             continue;
         int64_t *ids = ARENA_ARRAY(w->arena, int64_t, comp->instruction_count);
         uint32_t count = 0;
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            if (comp->instructions[i] != NULL)
-                ids[count++] = id_of(w, comp->instructions[i]);
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            ids[count++] = id_of(w, inst);
         }
         Text entry = make(w), sequence = make(w);
         wire_int(&entry, 1, comp->id);
@@ -734,15 +732,14 @@ const char *proto_print(Arena *a, const Module *m, size_t *length)
     text_init(&t, a);
     w.first_id = ARENA_ARRAY(scratch, int64_t, m->computation_count);
     int64_t next = 0;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        w.first_id[c] = next;
-        next += m->computations[c] != NULL ? m->computations[c]->instruction_count : 0;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        w.first_id[comp->id] = next;
+        next += comp->instruction_count;
     }
     wire_string(&t, 1, m->name);
     wire_string(&t, 2, m->entry->name);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL)
-            put_computation(&w, &t, m->computations[c]);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        put_computation(&w, &t, comp);
     }
     put_program_shape(&w, &t, m->config.entry_parameter_count, m->config.entry_parameters,
                       m->config.entry_result);

@@ -155,6 +155,64 @@ void module_remove_dead_computations(Module *m); /* those that the entry does no
 
 /* -- asking ------------------------------------------------------------------------- */
 
+/* Walks over what is there, removed ones left out, in order of id:
+ *
+ *   for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+ *
+ * Meanwhile anything may be added, which is visited too, or removed, `inst` itself included;
+ * who renumbers (computation_compact, computation_sort, module_sort) ends the walk. */
+static inline Instruction *inst_at_or_after(const Computation *comp, uint32_t id)
+{
+    while (id < comp->instruction_count && comp->instructions[id] == NULL)
+        id++;
+    return id < comp->instruction_count ? comp->instructions[id] : NULL;
+}
+
+static inline Instruction *inst_first(const Computation *comp)
+{
+    return inst_at_or_after(comp, 0);
+}
+
+static inline Instruction *inst_next(const Instruction *inst)
+{
+    return inst_at_or_after(inst->parent, inst->id + 1);
+}
+
+static inline Computation *comp_at_or_after(const Module *m, uint32_t id)
+{
+    while (id < m->computation_count && m->computations[id] == NULL)
+        id++;
+    return id < m->computation_count ? m->computations[id] : NULL;
+}
+
+static inline Computation *comp_first(const Module *m)
+{
+    return comp_at_or_after(m, 0);
+}
+
+static inline Computation *comp_next(const Computation *comp)
+{
+    return comp_at_or_after(comp->module, comp->id + 1);
+}
+
+/* Backwards: callers before callees where module_sort has been. */
+static inline Computation *comp_at_or_before(const Module *m, uint32_t end)
+{
+    while (end > 0 && m->computations[end - 1] == NULL)
+        end--;
+    return end > 0 ? m->computations[end - 1] : NULL;
+}
+
+static inline Computation *comp_last(const Module *m)
+{
+    return comp_at_or_before(m, m->computation_count);
+}
+
+static inline Computation *comp_previous(const Computation *comp)
+{
+    return comp_at_or_before(comp->module, comp->id);
+}
+
 /* Users of each instruction of a computation, in order of id; a user that has the operand
  * twice is listed twice. users of i: list[start[i]] .. list[start[i + 1] - 1]. */
 typedef struct Uses {

@@ -35,11 +35,8 @@ static void hand_over(Instruction *to, const Instruction *from)
 
 static void replace(Computation *comp, Instruction *const *forward, uint32_t count)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
-        if (i < count && forward[i] != NULL)
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->id < count && forward[inst->id] != NULL)
             hand_over(follow(forward, count, inst), inst);
         for (uint32_t k = 0; k < inst->operand_count; k++)
             inst->operands[k] = follow(forward, count, inst->operands[k]);
@@ -65,10 +62,7 @@ void computation_supersede(Computation *comp, Instruction *const *forward, uint3
 
 void computation_replace_one(Computation *comp, Instruction *from, Instruction *to)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (uint32_t k = 0; k < inst->operand_count; k++) {
             if (inst->operands[k] == from)
                 inst->operands[k] = to;
@@ -101,16 +95,13 @@ void computation_compact(Computation *comp)
 
 static bool is_ordered(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (uint32_t k = 0; k < inst->operand_count; k++) {
-            if (inst->operands[k]->id >= i)
+            if (inst->operands[k]->id >= inst->id)
                 return false;
         }
         for (uint32_t k = 0; k < inst->control_count; k++) {
-            if (inst->control[k]->id >= i)
+            if (inst->control[k]->id >= inst->id)
                 return false;
         }
     }
@@ -180,9 +171,8 @@ Instruction **computation_post_order(const Computation *comp, Arena *scratch,
         return out;
     }
     uint32_t n = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL)
-            out[n++] = comp->instructions[i];
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        out[n++] = inst;
     }
     *count = n;
     return out;
@@ -277,8 +267,7 @@ void module_sort(Module *m)
                                    m->computation_count * sizeof *m->computations);
     keep_reached(m, all, m->computation_count);
     arena_destroy(scratch);
-    for (uint32_t i = 0; i < m->computation_count; i++) {
-        Computation *comp = m->computations[i];
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         if (m->config.is_scheduled && !comp->is_fused)
             computation_compact(comp);
         else
@@ -289,11 +278,9 @@ void module_sort(Module *m)
 uint32_t *module_call_counts(const Module *m, Arena *scratch)
 {
     uint32_t *counts = ARENA_ARRAY(scratch, uint32_t, m->computation_count);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            uint32_t called = inst == NULL ? 0 : inst_called_count(inst);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            uint32_t called = inst_called_count(inst);
             for (uint32_t k = 0; k < called; k++)
                 counts[inst_called(inst, k)->id]++;
         }
@@ -305,11 +292,11 @@ bool *module_programs(const Module *m, Arena *scratch)
 {
     bool *is_program = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
     is_program[m->entry->id] = true;
-    for (uint32_t c = m->computation_count; c-- > 0;) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; is_program[c] && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
+    for (const Computation *comp = comp_last(m); comp; comp = comp_previous(comp)) {
+        if (!is_program[comp->id])
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (!op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
                 continue;
             for (uint32_t k = 0;
                  !op_is(inst->op, OPF_COLLECTIVE) && k < inst_called_count(inst); k++)

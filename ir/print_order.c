@@ -24,8 +24,8 @@ static bool is_one_operation(const Computation *comp)
             return false;
     }
     uint32_t live = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++)
-        live += comp->instructions[i] != NULL;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        live++;
     if (live != comp->parameter_count + 1)
         return false;
     return root->op != OP_ALL_GATHER && root->op != OP_ALL_REDUCE &&
@@ -221,8 +221,8 @@ static void queue_callees(Tour *tour, const Instruction *inst)
 static void tour_queued(Tour *tour, const Computation *root)
 {
     tour->seen[root->id] = true;
-    for (uint32_t i = 0; i < root->instruction_count; i++) {
-        queue_callees(tour, root->instructions[i]);
+    for (const Instruction *inst = inst_first(root); inst; inst = inst_next(inst)) {
+        queue_callees(tour, inst);
         while (tour->depth != 0) {
             Visit *v = &tour->stack[tour->depth - 1];
             if (v->at == v->count)
@@ -239,12 +239,9 @@ static bool *hidden_computations(Printer *p, const Module *m)
 {
     bool *hidden = ARENA_ARRAY(p->scratch, bool, m->computation_count);
     uint32_t *calls = module_call_counts(m, p->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_ASYNC_START ||
-                print_sugar(inst, p->form) == NULL)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_ASYNC_START || print_sugar(inst, p->form) == NULL)
                 continue;
             uint32_t id = inst_called(inst, 0)->id;
             hidden[id] = calls[id] == 1;
@@ -261,9 +258,8 @@ const Computation **print_computation_order(Printer *p, const Module *m, uint32_
                  .seen = ARENA_ARRAY(p->scratch, bool, m->computation_count),
                  .list_order = p->form == PRINT_LONG || p->form == PRINT_SHORT};
     const uint32_t *calls = module_call_counts(m, p->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        if (comp == NULL || calls[c] != 0)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (calls[comp->id] != 0)
             continue;
         if (tour.list_order)
             tour_queued(&tour, comp);

@@ -104,11 +104,9 @@ void stack_frames_compact(Module *m, Arena *scratch)
     new->functions = r.new_functions;
     new->locations = r.new_locations;
     new->frames = r.new_frames;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            if (comp->instructions[i] != NULL)
-                renumber_instruction(&r, comp->instructions[i]);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            renumber_instruction(&r, inst);
         }
     }
     m->config.stack_frames = new->frame_count != 0 ? new : NULL;

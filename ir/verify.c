@@ -126,9 +126,8 @@ static bool is_acyclic(Verify *v, const Computation *comp)
 static bool check_parameters(Verify *v, const Computation *comp)
 {
     uint32_t found = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst || inst->op != OP_PARAMETER)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_PARAMETER)
             continue;
         found++;
         if (inst->parameter < 0 || inst->parameter >= comp->parameter_count ||
@@ -179,12 +178,10 @@ static bool check_calls(Verify *v)
     uint32_t *first = ARENA_ARRAY(v->scratch, uint32_t, (size_t)n + 2);
     uint32_t *stack = ARENA_ARRAY(v->scratch, uint32_t, n);
     bool ordered = true;
-    for (uint32_t c = 0; c < n; c++) {
-        const Computation *comp = m->computations[c];
-        present += comp != NULL;
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            uint32_t calls = inst ? inst_called_count(inst) : 0;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        present++;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            uint32_t calls = inst_called_count(inst);
             for (uint32_t k = 0; k < calls; k++) {
                 const Computation *callee = inst_called(inst, k);
                 if (!callee || callee->id >= n || m->computations[callee->id] != callee) {
@@ -192,9 +189,9 @@ static bool check_calls(Verify *v)
                                  "calls a computation that is not in the module");
                     return false;
                 }
-                waits[c]++;
+                waits[comp->id]++;
                 first[callee->id + 2]++;
-                ordered &= callee->id < c;
+                ordered &= callee->id < comp->id;
             }
         }
     }
@@ -203,16 +200,14 @@ static bool check_calls(Verify *v)
     for (uint32_t i = 1; i < n + 2; i++)
         first[i] += first[i - 1];
     uint32_t *callers = ARENA_ARRAY(v->scratch, uint32_t, first[n + 1] + 1);
-    for (uint32_t c = 0; c < n; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            uint32_t calls = inst ? inst_called_count(inst) : 0;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            uint32_t calls = inst_called_count(inst);
             for (uint32_t k = 0; k < calls; k++)
-                callers[first[inst_called(inst, k)->id + 1]++] = c;
+                callers[first[inst_called(inst, k)->id + 1]++] = comp->id;
         }
-        if (comp && waits[c] == 0)
-            stack[top++] = c;
+        if (waits[comp->id] == 0)
+            stack[top++] = comp->id;
     }
     while (top > 0) {
         uint32_t c = stack[--top];
@@ -237,17 +232,13 @@ static void check_names(Verify *v)
 {
     Module *m = v->m;
     size_t total = 0, size = 16;
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        total += m->computations[c] ? m->computations[c]->instruction_count : 0;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        total += comp->instruction_count;
     while (size < total * 2)
         size *= 2;
     const char **table = ARENA_ARRAY(v->scratch, const char *, size);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (!inst)
-                continue;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             size_t at = pointer_hash(inst->name) & (size - 1);
             while (table[at] && table[at] != inst->name)
                 at = (at + 1) & (size - 1);
@@ -262,9 +253,8 @@ static bool check_structure(Verify *v)
 {
     Module *m = v->m;
     bool good = true;
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        if (m->computations[c])
-            good &= check_computation_structure(v, m->computations[c]);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        good &= check_computation_structure(v, comp);
     if (!m->entry || m->entry->id >= m->computation_count ||
         m->computations[m->entry->id] != m->entry) {
         diag_error(v->diag, (Span){0}, "module %s has no entry computation", m->name);
@@ -331,11 +321,8 @@ static void check_sole_caller(Verify *v, const Instruction *inst)
 /* All that a fusion computes is used; its root is used by nothing inside. */
 static void check_fused(Verify *v, const Computation *comp, Uses uses)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst)
-            continue;
-        bool used = uses.start[i + 1] > uses.start[i];
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        bool used = uses.start[inst->id + 1] > uses.start[inst->id];
         if (inst == comp->root && used)
             verify_error(v, inst, "is the root of fused computation %s, but has users",
                          comp->name);
@@ -349,10 +336,7 @@ static void check_fused(Verify *v, const Computation *comp, Uses uses)
 static void check_computation(Verify *v, const Computation *comp)
 {
     bool pairs = false, buffers = false;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         verify_instruction(v, inst);
         if (inst_called_count(inst) > 0) {
             check_threads(v, inst);
@@ -389,9 +373,8 @@ bool module_verify(Module *m, Level level, Arena *scratch)
     if (!check_structure(&v))
         return false;
     check_names(&v);
-    for (uint32_t c = m->computation_count; c-- > 0;) /* callers first */
-        if (m->computations[c])
-            check_computation(&v, m->computations[c]);
+    for (const Computation *comp = comp_last(m); comp; comp = comp_previous(comp))
+        check_computation(&v, comp); /* callers first */
     verify_transfers(&v);
     verify_header(&v);
     if (level > LEVEL_WELL_FORMED && m->diag->error_count == before)

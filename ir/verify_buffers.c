@@ -121,15 +121,14 @@ static void check_one_writer(Verify *v, const Instruction *inst, Uses uses)
 
 void verify_buffers(Verify *v, const Computation *comp, Uses uses)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst || !verify_has_buffer(inst->shape))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!verify_has_buffer(inst->shape))
             continue;
         if (!may_hold_buffers(inst))
             verify_error(v, inst, "cannot give a buffer, %s",
                          verify_text(v, inst->shape));
         check_one_writer(v, inst, uses);
-        for (uint32_t k = uses.start[i]; k < uses.start[i + 1]; k++)
+        for (uint32_t k = uses.start[inst->id]; k < uses.start[inst->id + 1]; k++)
             if (!may_hold_buffers(uses.list[k]))
                 verify_error(v, uses.list[k], "cannot take a buffer, %s",
                              verify_text(v, inst->shape));

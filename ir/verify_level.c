@@ -62,12 +62,8 @@ static void check_fused(Verify *v, const Instruction *inst)
 
 void verify_level(Verify *v)
 {
-    for (uint32_t c = 0; c < v->m->computation_count; c++) {
-        const Computation *comp = v->m->computations[c];
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (!inst)
-                continue;
+    for (const Computation *comp = comp_first(v->m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             if (v->level >= LEVEL_LAID_OUT)
                 check_laid_out(v, inst);
             if (v->level >= LEVEL_FUSED)

@@ -363,10 +363,8 @@ static void walk_order(Open *o, const Computation *comp, int depth)
     if (o->seen[comp->id] || depth > WALK_DEPTH)
         return;
     o->seen[comp->id] = true;
-    for (uint32_t i = 0; i < comp->instruction_count && !o->failed; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst && !o->failed;
+         inst = inst_next(inst)) {
         if (is_device_transfer(inst)) {
             meet_transfer(o, inst);
         } else if (inst->op == OP_WHILE || inst->op == OP_CALL ||
@@ -423,10 +421,7 @@ void verify_pairs(Verify *v, const Computation *comp, Uses uses)
 {
     const Instruction **starts =
         ARENA_ARRAY(v->scratch, const Instruction *, comp->instruction_count);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (int k = 0; k < PAIR_COUNT; k++) {
             if (inst->op == pairs[k].start)
                 check_start(v, inst, uses, pairs[k].done);

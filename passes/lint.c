@@ -129,13 +129,9 @@ Lint *lint_begin(const Module *m, Arena *a)
 {
     Lint *l = ARENA_NEW(a, Lint);
     l->a = a;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        const bool *needed = comp != NULL ? find_needed(comp, a) : NULL;
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL)
-                continue;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        const bool *needed = find_needed(comp, a);
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             l->all = arena_grow(a, l->all, &l->capacity, l->count + 1, sizeof *l->all);
             l->all[l->count++] = inst;
             add_record(l, inst, needed[inst->id]);

@@ -35,9 +35,8 @@ static uint32_t choose_lanes(const Columns *c)
     unsigned widest = 1;
     if (!fusion_is_plain(comp, c->plan->heroes, c->plan->hero_count))
         return 1;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op != OP_PARAMETER || shape_elements(inst->shape) == 1)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_PARAMETER || shape_elements(inst->shape) == 1)
             continue;
         unsigned bytes = dtype_info[inst->shape->dtype].bits / 8;
         widest = bytes > widest ? bytes : widest;

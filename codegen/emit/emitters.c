@@ -40,10 +40,7 @@ const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
 
 bool fusion_fits_32_bits(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
             const Shape *s = shape_leaf(inst->shape, leaf);
             /* elements count too: a broadcast's index may be large without any memory */
@@ -97,12 +94,11 @@ bool inst_is_plain(const Instruction *inst)
 bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
                      uint32_t count)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         bool is_hero = false;
         for (uint32_t h = 0; h < count; h++)
             is_hero |= inst == heroes[h];
-        if (inst == NULL || is_hero)
+        if (is_hero)
             continue;
         if (!inst_is_plain(inst))
             return false;

@@ -50,9 +50,8 @@ static uint32_t choose_lanes(const Group *g)
         ARENA_ARRAY(g->in->arena, const Shape *, comp->instruction_count + results);
     unsigned narrowest = 64, work = 0;
     bool plain = true;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || !is_used[i])
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!is_used[inst->id])
             continue;
         plain = plain && inst_is_plain(inst);
         work += op_is(inst->op, OPF_EXPENSIVE) ? 20 : 1;

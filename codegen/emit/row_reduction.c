@@ -44,9 +44,8 @@ static uint32_t choose_lanes(const Instruction *fusion, const ReductionPlan *p,
     if (!p->minor_reduced || p->columns == 0 ||
         !fusion_is_plain(comp, p->heroes, p->hero_count))
         return 1;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || !shape_is_array(inst->shape) ||
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!shape_is_array(inst->shape) ||
             (inst->op != OP_PARAMETER && inst != comp->root) ||
             shape_elements(inst->shape) < p->columns)
             continue;

@@ -199,16 +199,12 @@ AliasSets *alias_sets_create(const Module *m, Arena *a)
     AliasSets *s = ARENA_NEW(a, AliasSets);
     s->module = m;
     s->first = ARENA_ARRAY(a, uint32_t *, m->computation_count);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        if (comp == NULL || comp->is_fused)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (comp->is_fused)
             continue;
-        s->first[c] = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL)
-                continue;
-            s->first[c][i] = s->place_count;
+        s->first[comp->id] = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            s->first[comp->id][inst->id] = s->place_count;
             s->place_count += (uint32_t)shape_leaf_count(inst->shape);
         }
     }
@@ -216,11 +212,11 @@ AliasSets *alias_sets_create(const Module *m, Arena *a)
     s->number = ARENA_ARRAY(a, uint32_t, s->place_count);
     for (uint32_t i = 0; i < s->place_count; i++)
         s->parent[i] = i;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; s->first[c] != NULL && i < comp->instruction_count; i++) {
-            if (comp->instructions[i] != NULL)
-                join_instruction(s, comp->instructions[i]);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (s->first[comp->id] == NULL)
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            join_instruction(s, inst);
         }
     }
     join_entry(s, m);

@@ -66,11 +66,9 @@ bool loop_hands_on(const Instruction *loop, size_t leaf)
 bool *module_loop_bodies(const Module *m, Arena *scratch)
 {
     bool *is_body = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op == OP_WHILE)
                 is_body[inst_called(inst, 1)->id] = true;
         }
     }

@@ -328,14 +328,11 @@ CostModel *cost_create(const Module *m, const Target *t, Arena *a)
     c->program = ARENA_ARRAY(a, double, (size_t)c->count + 1);
     c->fused = ARENA_ARRAY(a, double, (size_t)c->count + 1);
     const bool *is_program = module_programs(m, a);
-    for (uint32_t k = 0; k < c->count; k++) {
-        const Computation *comp = m->computations[k];
-        for (uint32_t i = 0; comp != NULL && is_program[k] && i < comp->instruction_count;
-             i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL)
-                c->program[k] += cost_compute(c, inst) + cost_transfer(c, inst);
-        }
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (!is_program[comp->id])
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+            c->program[comp->id] += cost_compute(c, inst) + cost_transfer(c, inst);
     }
     return c;
 }

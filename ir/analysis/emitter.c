@@ -146,9 +146,8 @@ const Instruction *emitter_hero(const Instruction *fusion, OpCode op)
 {
     const Computation *comp = inst_called(fusion, 0);
     const Instruction *hero = NULL;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op != op)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != op)
             continue;
         if (hero != NULL)
             return NULL;

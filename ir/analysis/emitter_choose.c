@@ -43,9 +43,8 @@ bool emitter_by_element(OpCode op)
 static const char *body_illegal(const Instruction *fusion, const Instruction *hero)
 {
     const Computation *comp = inst_called(fusion, 0);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst == hero)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst == hero)
             continue;
         if (!by_element[inst->op])
             return "an operation inside has no elements";
@@ -101,9 +100,8 @@ static bool is_read_besides(const Instruction *fusion, const Instruction *hero,
 {
     const Computation *comp = inst_called(fusion, 0);
     const Instruction *parameter = behind_bitcasts(hero->operands[operand]);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op == OP_BITCAST)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_BITCAST)
             continue;
         for (uint32_t k = 0; k < inst->operand_count; k++)
             if (behind_bitcasts(inst->operands[k]) == parameter &&
@@ -210,9 +208,8 @@ static const char *one_update_illegal(const Instruction *fusion,
     const Instruction *base = behind_bitcasts(update->operands[0]);
     if (base->op != OP_PARAMETER)
         return "what is updated is no operand of the fusion";
-    for (uint32_t k = 0; k < comp->instruction_count; k++) {
-        const Instruction *user = comp->instructions[k];
-        for (uint32_t o = 0; user != NULL && o < user->operand_count; o++) {
+    for (const Instruction *user = inst_first(comp); user; user = inst_next(user)) {
+        for (uint32_t o = 0; o < user->operand_count; o++) {
             bool is_own = user->op == OP_BITCAST || (user == update && o == 0);
             if (behind_bitcasts(user->operands[o]) == base && !is_own &&
                 user->op != OP_TUPLE &&

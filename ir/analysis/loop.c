@@ -13,9 +13,8 @@ enum { OFFSET_STEPS = 8 }; /* additions that are looked through */
 static bool reads_only_elements(const Computation *comp)
 {
     const Instruction *p = comp->parameters[0];
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; inst && k < inst->operand_count; k++)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count; k++)
             if (inst->operands[k] == p && inst->op != OP_GET_TUPLE_ELEMENT)
                 return false;
     }

@@ -132,13 +132,10 @@ const uint32_t *memory_colours(const Module *m, const AliasSets *sets, bool coll
         m, sets, ARENA_ARRAY(a, uint32_t, n), ARENA_ARRAY(a, const Instruction *, n),
         a, true};
     const bool *is_program = module_programs(m, a);
-    for (uint32_t k = 0; k < m->computation_count; k++) {
-        const Computation *comp = m->computations[k];
-        for (uint32_t i = 0; comp != NULL && is_program[k] && i < comp->instruction_count;
-             i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL)
-                continue;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (!is_program[comp->id])
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             ask_for_layouts(&c, inst);
             if (inst->op == OP_CUSTOM_CALL) {
                 ask_for_list(&c, inst, "operands_memory_spaces");

@@ -64,12 +64,8 @@ const Instruction *module_unpartitioned(const Module *m)
     bool talks = false, numbered = false;
     if (m->config.num_partitions <= 1)
         return NULL;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL)
-                continue;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             numbered |= inst->op == OP_PARTITION_ID;
             talks |= op_is(inst->op, OPF_COLLECTIVE);
             if (is_border(inst) && changes_size(inst))

@@ -170,8 +170,7 @@ static bool is_candidate(const Instruction *inst)
 static const Instruction *find_main(const Computation *comp)
 {
     const Instruction *best = NULL;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (is_candidate(inst) && (best == NULL || work_of(inst) > work_of(best)))
             best = inst;
     }

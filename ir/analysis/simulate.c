@@ -117,9 +117,8 @@ static void play(Player *p, const Computation *comp, Clock *clock, int depth)
     if (p->end[comp->id] == NULL)
         p->end[comp->id] =
             ARENA_ARRAY(p->arena, double, (size_t)comp->instruction_count + 1);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL)
-            play_instruction(p, comp->instructions[i], clock, depth);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        play_instruction(p, inst, clock, depth);
     }
 }
 

@@ -133,8 +133,8 @@ static void find_heroes(Search *s, const Instruction *inst)
 
 static bool has_hero(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL && may_be_hero(comp->instructions[i]))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (may_be_hero(inst))
             return true;
     }
     return false;

@@ -589,11 +589,9 @@ static IntLists send_pairs(EvalCall *call, const Instruction *inst)
 /* Whether the module has an instruction of this opcode with this channel. */
 static bool has_channel(const Module *m, OpCode op, int64_t channel)
 {
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++)
-            if (comp->instructions[i] != NULL && comp->instructions[i]->op == op &&
-                inst_int(comp->instructions[i], ATTR_CHANNEL_ID, 0) == channel)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+            if (inst->op == op && inst_int(inst, ATTR_CHANNEL_ID, 0) == channel)
                 return true;
     }
     return false;

@@ -44,9 +44,8 @@ static bool is_invariant(const Computation *body, int64_t element)
 /* Reads the condition nothing that the body changes? Then a loop that is entered never ends. */
 static bool never_ends(const Computation *condition, const Computation *body)
 {
-    for (uint32_t i = 0; i < condition->instruction_count; i++) {
-        const Instruction *inst = condition->instructions[i];
-        if (inst == NULL || inst->op == OP_PARAMETER)
+    for (const Instruction *inst = inst_first(condition); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_PARAMETER)
             continue;
         if (op_is(inst->op, OPF_EFFECT | OPF_COLLECTIVE | OPF_RANDOM) ||
             inst_called_count(inst) > 0)

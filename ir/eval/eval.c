@@ -231,9 +231,8 @@ static bool computation_is_constant(const Computation *comp, uint32_t depth)
 {
     if (depth > EVAL_NESTING_MAX)
         return false;
-    for (uint32_t i = 0; i < comp->instruction_count; i++)
-        if (comp->instructions[i] != NULL &&
-            !instruction_is_constant(comp->instructions[i], depth))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        if (!instruction_is_constant(inst, depth))
             return false;
     return true;
 }

@@ -19,9 +19,9 @@ static bool computation_has_effect(Eval *eval, const Computation *comp)
     if (*known != 0)
         return *known == 2;
     *known = 1; /* while it is looked at */
-    for (uint32_t i = 0; i < comp->instruction_count && *known == 1; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst != NULL && has_effect(eval, inst))
+    for (const Instruction *inst = inst_first(comp); inst && *known == 1;
+         inst = inst_next(inst)) {
+        if (has_effect(eval, inst))
             *known = 2;
     }
     return *known == 2;

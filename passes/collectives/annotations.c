@@ -40,9 +40,8 @@ bool pass_annotations(Module *m, PassContext *cx)
     if (module_unpartitioned(m) != NULL)
         return false;
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL)
-            changed |= visit(m->computations[c], cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        changed |= visit(comp, cx->scratch);
     }
     if (changed)
         module_sort(m);

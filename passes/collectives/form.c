@@ -316,9 +316,8 @@ static Instruction *apply(Form *f, const Computation *reducer_of, Instruction *x
 
 static bool is_elementwise(const Computation *c)
 {
-    for (uint32_t i = 0; i < c->instruction_count; i++) {
-        const Instruction *inst = c->instructions[i];
-        if (inst != NULL && inst->op != OP_PARAMETER && inst->op != OP_CONSTANT &&
+    for (const Instruction *inst = inst_first(c); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_PARAMETER && inst->op != OP_CONSTANT &&
             (!op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_MAP ||
              inst->shape->rank != 0))
             return false;
@@ -442,16 +441,15 @@ static bool visit(Form *f, Computation *comp)
     bool changed = false;
     Instruction **forward = NULL;
     size_t capacity = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst == NULL || !op_is(inst->op, OPF_COLLECTIVE))
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!op_is(inst->op, OPF_COLLECTIVE))
             continue;
         Instruction *made = rewrite(f, inst);
         if (made == NULL)
             continue;
         forward = arena_grow(f->scratch, forward, &capacity, comp->instruction_count,
                              sizeof *forward);
-        forward[i] = made;
+        forward[inst->id] = made;
         changed = true;
     }
     if (!changed)

@@ -329,13 +329,10 @@ static bool sweep(Statics *st, Borders *b)
 
 static bool has_dynamic(const Module *m)
 {
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL &&
-                (shape_is_dynamic(inst->shape) || inst->op == OP_GET_DIMENSION_SIZE ||
-                 inst->op == OP_SET_DIMENSION_SIZE))
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (shape_is_dynamic(inst->shape) || inst->op == OP_GET_DIMENSION_SIZE ||
+                inst->op == OP_SET_DIMENSION_SIZE)
                 return true;
         }
     }
@@ -346,9 +343,8 @@ static bool has_dynamic(const Module *m)
 static void join_loops(Borders *b, const Computation *comp)
 {
     Intern *t = comp->module->intern;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op != OP_WHILE)
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_WHILE)
             continue;
         Computation *condition = inst_called(inst, 0), *body = inst_called(inst, 1);
         const Shape *s = join_shapes(t, inst->shape, inst->operands[0]->shape);
@@ -364,19 +360,15 @@ static Borders borders_create(Module *m, PassContext *cx)
     Borders b = {.roots = ARENA_ARRAY(cx->scratch, Sized *, m->computation_count + 1u)};
     b.parameters = ARENA_ARRAY(cx->scratch, const Shape **, m->computation_count + 1u);
     b.states = ARENA_ARRAY(cx->scratch, Statics, m->computation_count + 1u);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
-        if (comp == NULL)
-            continue;
-        b.states[c].r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch};
-        b.parameters[c] =
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        b.states[comp->id].r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch};
+        b.parameters[comp->id] =
             ARENA_ARRAY(cx->scratch, const Shape *, comp->parameter_count + 1u);
         for (uint32_t i = 0; i < comp->parameter_count; i++)
-            b.parameters[c][i] = comp->parameters[i]->shape;
+            b.parameters[comp->id][i] = comp->parameters[i]->shape;
     }
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL)
-            join_loops(&b, m->computations[c]);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        join_loops(&b, comp);
     }
     return b;
 }

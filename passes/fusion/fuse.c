@@ -242,9 +242,8 @@ static int64_t producer_work(const Instruction *producer)
         return op_cost(producer);
     const Computation *comp = inst_called(producer, 0);
     int64_t work = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL)
-            work += op_cost(comp->instructions[i]);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        work += op_cost(inst);
     }
     return work;
 }

@@ -205,11 +205,9 @@ Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
 
 void fusion_name_all(Module *m)
 {
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->name == NULL)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->name == NULL)
                 inst->name = module_unique_name(m, op_info[inst->op].name);
         }
     }

@@ -269,10 +269,8 @@ static uint32_t nodes_of(const Instruction *fusion)
 {
     const Computation *comp = inst_called(fusion, 0);
     uint32_t size = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst != NULL)
-            size += op_is(inst->op, OPF_EXPENSIVE) ? EXPENSIVE_NODES : 1;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        size += op_is(inst->op, OPF_EXPENSIVE) ? EXPENSIVE_NODES : 1;
     }
     return size;
 }
@@ -281,9 +279,9 @@ static bool has_heavy_code(const Instruction *fusion)
 {
     static const OpCode heavy[] = {OP_DOT, OP_CONVOLUTION, OP_REDUCE, OP_REDUCE_WINDOW};
     const Computation *comp = inst_called(fusion, 0);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (size_t h = 0; h < sizeof heavy / sizeof *heavy; h++) {
-            if (comp->instructions[i] != NULL && comp->instructions[i]->op == heavy[h])
+            if (inst->op == heavy[h])
                 return true;
         }
     }
@@ -294,8 +292,8 @@ static uint32_t count_reduces(const Instruction *fusion)
 {
     const Computation *comp = inst_called(fusion, 0);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++)
-        n += comp->instructions[i] != NULL && comp->instructions[i]->op == OP_REDUCE;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        n += inst->op == OP_REDUCE;
     return n;
 }
 
@@ -598,8 +596,7 @@ static void make_fusion(Join *j, Kernel *k, Instruction **forward)
 static bool *find_successors(const Computation *comp, Arena *scratch)
 {
     bool *has = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (uint32_t k = 0; k < inst->control_count; k++)
             has[inst->control[k]->id] = true;
     }

@@ -138,9 +138,8 @@ static void remove_unused(Own *o)
 {
     Uses uses = uses_compute(o->comp, o->cx->scratch);
     bool *is_awaited = ARENA_ARRAY(o->cx->scratch, bool, o->comp->instruction_count + 1u);
-    for (uint32_t i = 0; i < o->comp->instruction_count; i++) {
-        const Instruction *inst = o->comp->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++)
+    for (const Instruction *inst = inst_first(o->comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->control_count; k++)
             is_awaited[inst->control[k]->id] = true;
     }
     for (uint32_t i = o->count; i-- > 0;) {

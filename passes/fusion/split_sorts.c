@@ -120,9 +120,9 @@ static void order_nan(Split *s, Instruction *sort)
 static Instruction *hero(const Instruction *fusion)
 {
     const Computation *comp = inst_called(fusion, 0);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL && comp->instructions[i]->op == OP_SORT)
-            return comp->instructions[i];
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_SORT)
+            return inst;
     }
     return NULL;
 }

@@ -171,12 +171,12 @@ static void expand_bitcasts(LayOut *l)
 static void redirect(LayOut *l)
 {
     Computation *comp = l->comp;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
             uint32_t id = inst->operands[k]->id;
             bool stands_in = id < l->count && l->forward[id] != NULL;
-            if (stands_in && (i < l->count || comp->instructions[id]->op == OP_BITCAST))
+            if (stands_in &&
+                (inst->id < l->count || comp->instructions[id]->op == OP_BITCAST))
                 inst->operands[k] = l->forward[id];
         }
     }
@@ -208,8 +208,8 @@ static bool lay_out(Computation *comp, Arena *scratch)
 bool pass_layout(Module *m, PassContext *cx)
 {
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        changed |= lay_out(m->computations[c], cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        changed |= lay_out(comp, cx->scratch);
     if (changed)
         module_sort(m);
     return changed;

@@ -59,14 +59,16 @@ static bool is_worth_it(const Instruction *dot, const PassContext *cx)
 
 bool pass_library_dots(Module *m, PassContext *cx)
 {
+    if (cx->settings->cublaslt == 0)
+        return false;
     bool changed = false;
     const bool *is_program = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; cx->settings->cublaslt != 0 && c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; is_program[c] && i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_DOT || !types_fit(inst) ||
-                !algorithm_fits(inst) || !is_worth_it(inst, cx))
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (!is_program[comp->id])
+            continue;
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_DOT || !types_fit(inst) || !algorithm_fits(inst) ||
+                !is_worth_it(inst, cx))
                 continue;
             matmul_set_library(inst);
             changed = true;

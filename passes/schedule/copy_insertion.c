@@ -375,8 +375,7 @@ static void note_buffer_uses(CopyInsertion *ci)
 {
     const Computation *comp = ci->comp;
     ci->buffer_last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         size_t n = shape_leaf_count(inst->shape);
         for (size_t leaf = 0; leaf < n; leaf++) {
             Source s = value_source(inst, leaf);
@@ -456,8 +455,8 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
     }
     take_order(ci);
     number_places(ci);
-    for (uint32_t i = 0; i < comp->instruction_count; i++)
-        append(ci, comp->instructions[i]);
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        append(ci, inst);
     visit_root(ci);
     take_order(ci);
 }
@@ -468,11 +467,9 @@ bool pass_copy_insertion(Module *m, PassContext *cx)
     const bool *is_program = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     bool *is_condition = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_WHILE)
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_WHILE)
                 continue;
             is_condition[inst_called(inst, 0)->id] = true;
         }

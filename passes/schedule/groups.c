@@ -45,13 +45,13 @@ uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
     uint32_t n = 0, count = 0;
     size_t capacity = 0;
     Member *members = NULL;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const char *name = group_name(comp->instructions[i]);
-        group[i] = 0;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        const char *name = group_name(inst);
+        group[inst->id] = 0;
         if (name == NULL)
             continue;
         members = arena_grow(scratch, members, &capacity, (size_t)n + 1, sizeof *members);
-        members[n++] = (Member){name, i};
+        members[n++] = (Member){name, inst->id};
     }
     *out_names = NULL;
     if (n == 0)
@@ -63,13 +63,13 @@ uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
         first[members[k].id] = begins ? members[k].id : first[members[k - 1].id];
     }
     const char **names = ARENA_ARRAY(scratch, const char *, n);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const char *name = group_name(comp->instructions[i]);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        const char *name = group_name(inst);
         if (name == NULL)
             continue;
-        if (first[i] == i)
+        if (first[inst->id] == inst->id)
             names[count++] = name;
-        group[i] = first[i] == i ? count : group[first[i]];
+        group[inst->id] = first[inst->id] == inst->id ? count : group[first[inst->id]];
     }
     *out_names = names;
     return count;
@@ -89,11 +89,9 @@ static bool asks_for_early(const Instruction *inst)
 
 static bool holds_update(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst != NULL &&
-            (inst->op == OP_DYNAMIC_UPDATE_SLICE ||
-             (inst->op == OP_FUSION && holds_update(inst_called(inst, 0)))))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_DYNAMIC_UPDATE_SLICE ||
+            (inst->op == OP_FUSION && holds_update(inst_called(inst, 0))))
             return true;
     }
     return false;
@@ -151,10 +149,12 @@ static bool holds_product(const Instruction *inst)
     if (inst->op != OP_FUSION)
         return is_product(inst->op) || inst->op == OP_CUSTOM_CALL;
     const Computation *comp = inst_called(inst, 0);
-    bool found = false;
-    for (uint32_t i = 0; i < comp->instruction_count && !found; i++)
-        found = comp->instructions[i] != NULL && is_product(comp->instructions[i]->op);
-    return found;
+    for (const Instruction *inside = inst_first(comp); inside;
+         inside = inst_next(inside)) {
+        if (is_product(inside->op))
+            return true;
+    }
+    return false;
 }
 
 /* The id that products inside a fusion have becomes the fusion's. */
@@ -162,9 +162,8 @@ static void take_from_inside(Groups *g, Instruction *fusion)
 {
     Computation *comp = inst_called(fusion, 0);
     const char *name = group_name(fusion);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        const char *inner = inst != NULL ? group_name(inst) : NULL;
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        const char *inner = group_name(inst);
         if (inner == NULL)
             continue;
         leave_group(g, inst);
@@ -214,24 +213,24 @@ static bool is_asynchronous(const Groups *g, const char *name)
 static void drop_empty(Groups *g)
 {
     uint32_t *members = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
-    for (uint32_t i = 0; i < g->comp->instruction_count; i++)
-        members[g->group[i]]++;
-    for (uint32_t i = 0; i < g->comp->instruction_count; i++) {
-        uint32_t k = g->group[i];
+    for (const Instruction *inst = inst_first(g->comp); inst; inst = inst_next(inst))
+        members[g->group[inst->id]]++;
+    for (Instruction *inst = inst_first(g->comp); inst; inst = inst_next(inst)) {
+        uint32_t k = g->group[inst->id];
         if (k == 0 || (members[k] > 1 && is_asynchronous(g, g->names[k - 1])))
             continue;
-        leave_group(g, g->comp->instructions[i]);
-        g->group[i] = 0;
+        leave_group(g, inst);
+        g->group[inst->id] = 0;
     }
 }
 
 static void dissolve(Groups *g, uint32_t k)
 {
-    for (uint32_t i = 0; i < g->comp->instruction_count; i++) {
-        if (g->group[i] != k)
+    for (Instruction *inst = inst_first(g->comp); inst; inst = inst_next(inst)) {
+        if (g->group[inst->id] != k)
             continue;
-        leave_group(g, g->comp->instructions[i]);
-        g->group[i] = 0;
+        leave_group(g, inst);
+        g->group[inst->id] = 0;
     }
 }
 
@@ -382,12 +381,12 @@ static void visit(Groups *g, Computation *comp)
 static void visit_fusions(Groups *g, const bool *is_program)
 {
     const Module *m = g->module;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && is_program[c] && i < comp->instruction_count;
-             i++) {
-            if (comp->instructions[i] != NULL && comp->instructions[i]->op == OP_FUSION)
-                take_from_inside(g, comp->instructions[i]);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (!is_program[comp->id])
+            continue;
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op == OP_FUSION)
+                take_from_inside(g, inst);
         }
     }
 }
@@ -408,20 +407,19 @@ bool pass_scheduling_groups(Module *m, PassContext *cx)
                 .scratch = cx->scratch,
                 .lenient = cx->settings->lenient_scheduling_groups != 0};
     visit_fusions(&g, is_program);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && is_program[c] && i < comp->instruction_count;
-             i++) {
-            if (comp->instructions[i] != NULL)
-                visit_member(&g, comp->instructions[i]);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (!is_program[comp->id])
+            continue;
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            visit_member(&g, inst);
         }
     }
     if (g.async_count != 0)
         qsort(g.async, g.async_count, sizeof *g.async, by_name);
-    for (uint32_t c = 0; c < m->computation_count && g.found; c++) {
-        if (m->computations[c] == NULL || !is_program[c])
+    for (Computation *comp = comp_first(m); comp && g.found; comp = comp_next(comp)) {
+        if (!is_program[comp->id])
             continue;
-        visit(&g, m->computations[c]);
+        visit(&g, comp);
         cx->counts.scheduling_groups += g.count;
     }
     return g.changed;

@@ -119,8 +119,8 @@ static int64_t plain_order(const Graph *g, uint32_t *order)
 
 static bool has_async(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        if (op_is(comp->instructions[i]->op, OPF_ASYNC_START))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (op_is(inst->op, OPF_ASYNC_START))
             return true;
     }
     return false;
@@ -232,9 +232,8 @@ static void set_limits(Scheduler *s, const Module *m)
 static void note_names(Computation *comp)
 {
     Arena *a = comp->module->arena;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op == OP_CONSTANT || inst->op == OP_PARAMETER)
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_CONSTANT || inst->op == OP_PARAMETER)
             continue;
         const Attr *old = inst_attr(inst, ATTR_METADATA);
         Metadata *metadata = ARENA_NEW(a, Metadata);
@@ -256,8 +255,8 @@ bool pass_schedule(Module *m, PassContext *cx)
     s.graph.called = ARENA_ARRAY(cx->scratch, int64_t, (size_t)m->computation_count + 1);
     s.use = ARENA_ARRAY(cx->scratch, LatencyUse, (size_t)m->computation_count + 1);
     bool any = false;
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        any |= is_program[c] && has_async(m->computations[c]);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        any |= is_program[comp->id] && has_async(comp);
     if (any && cx->settings->latency_hiding && cx->opt_level >= 2)
         s.cost = cost_create(m, cx->target, cx->scratch);
     set_limits(&s, m);

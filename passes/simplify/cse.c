@@ -127,10 +127,7 @@ static bool same_computation(const Computation *a, const Computation *b)
 static uint64_t computation_hash(const Computation *comp)
 {
     uint64_t h = comp->instruction_count;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (!inst)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         h = mix(h, inst_operation_hash(inst));
         for (uint32_t k = 0; k < inst->operand_count; k++)
             h = mix(h, inst->operands[k]->id);
@@ -144,28 +141,27 @@ static Computation **canonical_computations(const Module *m, Arena *scratch)
     uint32_t n = m->computation_count;
     Computation **first = ARENA_ARRAY(scratch, Computation *, n);
     bool *applied = ARENA_ARRAY(scratch, bool, n);
-    for (uint32_t c = 0; c < n; c++)
-        for (uint32_t i = 0;
-             m->computations[c] && i < m->computations[c]->instruction_count; i++) {
-            const Instruction *inst = m->computations[c]->instructions[i];
-            if (inst && applies_scalars(inst))
-                for (uint32_t k = 0; k < inst_called_count(inst); k++)
-                    applied[inst_called(inst, k)->id] = true;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (!applies_scalars(inst))
+                continue;
+            for (uint32_t k = 0; k < inst_called_count(inst); k++)
+                applied[inst_called(inst, k)->id] = true;
         }
+    }
     size_t size = 16;
     while (size < (size_t)n * 2)
         size *= 2;
     Computation **table = ARENA_ARRAY(scratch, Computation *, size);
-    for (uint32_t c = 0; c < n; c++) {
-        Computation *comp = m->computations[c];
-        first[c] = comp;
-        if (!comp || !applied[c])
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        first[comp->id] = comp;
+        if (!applied[comp->id])
             continue;
         size_t at = computation_hash(comp) & (size - 1);
         while (table[at] && !same_computation(table[at], comp))
             at = (at + 1) & (size - 1);
         if (table[at])
-            first[c] = table[at];
+            first[comp->id] = table[at];
         else
             table[at] = comp;
     }
@@ -176,11 +172,9 @@ static bool merge_computations(Module *m, Arena *scratch)
 {
     Computation **first = canonical_computations(m, scratch);
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (!inst || !applies_scalars(inst))
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (!applies_scalars(inst))
                 continue;
             for (uint32_t k = 0; k < inst_called_count(inst); k++) {
                 Computation *callee = inst_called(inst, k);
@@ -197,9 +191,8 @@ static bool merge_computations(Module *m, Arena *scratch)
 bool pass_cse(Module *m, PassContext *cx)
 {
     bool changed = merge_computations(m, cx->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        if (m->computations[c])
-            changed |= merge_instructions(m->computations[c], cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        changed |= merge_instructions(comp, cx->scratch);
     if (changed)
         pass_dce(m, cx);
     return changed;

@@ -34,12 +34,10 @@ Effects *simplify_effects(const Module *m, Arena *scratch)
     Effects *has_effect = ARENA_NEW(scratch, Effects);
     has_effect->of = ARENA_ARRAY(scratch, bool, m->computation_count);
     has_effect->count = m->computation_count;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++)
-            if (comp->instructions[i] &&
-                !simplify_is_pure(comp->instructions[i], has_effect))
-                has_effect->of[c] = true;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+            if (!simplify_is_pure(inst, has_effect))
+                has_effect->of[comp->id] = true;
     }
     return has_effect;
 }
@@ -87,19 +85,19 @@ static bool *find_narrow(const Computation *comp, Arena *scratch)
 {
     bool *narrow = NULL;
     Uses uses = {0};
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op != OP_OPT_BARRIER || !shape_is_tuple(inst->shape))
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_OPT_BARRIER || !shape_is_tuple(inst->shape))
             continue;
         if (narrow == NULL) {
             uses = uses_compute(comp, scratch);
             narrow = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
         }
-        narrow[i] = is_narrow(comp, inst, uses);
+        narrow[inst->id] = is_narrow(comp, inst, uses);
     }
-    for (uint32_t i = 0; narrow != NULL && i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++) {
+    if (narrow == NULL)
+        return NULL;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->control_count; k++) {
             /* who waits for the whole keeps the whole */
             narrow[inst->control[k]->id] = false;
         }
@@ -132,9 +130,8 @@ static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
 {
     bool changed = false;
     uint32_t **place = ARENA_ARRAY(scratch, uint32_t *, comp->instruction_count);
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst != NULL && k->live[i] && is_element(inst) &&
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (k->live[inst->id] && is_element(inst) &&
             k->is_narrow[inst->operands[0]->id]) {
             uint32_t b = inst->operands[0]->id;
             if (place[b] == NULL)
@@ -142,19 +139,19 @@ static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
             place[b][inst_int(inst, ATTR_INDEX, 0)] = 1;
         }
     }
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *barrier = comp->instructions[i];
-        if (barrier == NULL || !k->live[i] || !k->is_narrow[i] || place[i] == NULL)
+    for (Instruction *barrier = inst_first(comp); barrier; barrier = inst_next(barrier)) {
+        if (!k->live[barrier->id] || !k->is_narrow[barrier->id] ||
+            place[barrier->id] == NULL)
             continue;
         Instruction *tuple = barrier->operands[0];
         const Shape **shapes = ARENA_ARRAY(scratch, const Shape *, tuple->operand_count);
         uint32_t n = 0;
         for (uint32_t e = 0; e < tuple->operand_count; e++) {
-            if (place[i][e] == 0)
+            if (place[barrier->id][e] == 0)
                 continue;
             shapes[n] = tuple->shape->elements[e];
             tuple->operands[n] = tuple->operands[e];
-            place[i][e] = n++;
+            place[barrier->id][e] = n++;
         }
         if (n == tuple->operand_count)
             continue;
@@ -166,14 +163,14 @@ static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
         inst_unset(barrier, ATTR_ORIGIN);
         changed = true;
     }
-    for (uint32_t i = 0; changed && i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst != NULL && k->live[i] && is_element(inst) &&
-            place[inst->operands[0]->id] != NULL)
+    if (!changed)
+        return false;
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (k->live[inst->id] && is_element(inst) && place[inst->operands[0]->id] != NULL)
             inst_set_int(inst, ATTR_INDEX,
                          place[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)]);
     }
-    return changed;
+    return true;
 }
 
 static bool remove_dead(Computation *comp, const Effects *has_effect, Arena *scratch)
@@ -203,9 +200,8 @@ bool pass_dce(Module *m, PassContext *cx)
 {
     bool changed = false;
     const Effects *has_effect = simplify_effects(m, cx->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        if (m->computations[c])
-            changed |= remove_dead(m->computations[c], has_effect, cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        changed |= remove_dead(comp, has_effect, cx->scratch);
     uint32_t before = m->computation_count;
     module_remove_dead_computations(m);
     return changed || m->computation_count != before;

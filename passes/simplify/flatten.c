@@ -113,9 +113,8 @@ bool pass_flatten(Module *m, PassContext *cx)
     push(&f, m->entry);
     while (f.count > 0) {
         Computation *comp = f.stack[--f.count];
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst && op_is(inst->op, OPF_CONTROL))
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (op_is(inst->op, OPF_CONTROL))
                 changed |= flatten_calls(&f, inst);
         }
     }

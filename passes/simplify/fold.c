@@ -114,9 +114,9 @@ bool pass_fold(Module *m, PassContext *cx)
     bool changed = false;
     if (m->config.is_scheduled)
         return false;
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        if (m->computations[c] && !m->computations[c]->is_fused)
-            changed |= fold_constants(m->computations[c], cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        if (!comp->is_fused)
+            changed |= fold_constants(comp, cx->scratch);
     if (changed)
         pass_dce(m, cx);
     return changed;

@@ -169,9 +169,8 @@ static bool is_used_by_element(const Instruction *inst)
     const Computation *comp = inst->parent;
     if (comp->root == inst)
         return false;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *user = comp->instructions[i];
-        for (uint32_t k = 0; user && k < user->operand_count; k++)
+    for (const Instruction *user = inst_first(comp); user; user = inst_next(user)) {
+        for (uint32_t k = 0; k < user->operand_count; k++)
             if (user->operands[k] == inst && user->op != OP_GET_TUPLE_ELEMENT)
                 return false;
     }
@@ -209,10 +208,9 @@ bool pass_hoist(Module *m, PassContext *cx)
         return false;
     bool changed = false;
     uint32_t *calls = module_call_counts(m, cx->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         bool here = false;
-        uint32_t count = comp ? comp->instruction_count : 0;
+        uint32_t count = comp->instruction_count;
         for (uint32_t i = 0; i < count; i++) {
             Instruction *inst = comp->instructions[i];
             Loop loop;

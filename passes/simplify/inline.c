@@ -261,12 +261,10 @@ bool pass_inline(Module *m, PassContext *cx)
     size_t total = 0;
     FreshIds ids = {0};
     const Effects *has_effect = simplify_effects(m, cx->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        total += m->computations[c] ? m->computations[c]->instruction_count : 0;
-    for (uint32_t c = 0; c < m->computation_count; c++)
-        if (m->computations[c])
-            changed |=
-                inline_calls(m->computations[c], has_effect, &ids, cx->scratch, &total);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        total += comp->instruction_count;
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        changed |= inline_calls(comp, has_effect, &ids, cx->scratch, &total);
     if (changed)
         module_remove_dead_computations(m);
     return changed;

@@ -55,8 +55,8 @@ static void own_computations(Loop *loop, CallCounts calls)
         if (calls.of[comp->id] < 2)
             continue;
         calls.of[comp->id]--;
-        for (uint32_t i = 0; i < comp->instruction_count; i++)
-            count_calls_again(comp->instructions[i], calls);
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+            count_calls_again(inst, calls);
         inst_set_computation(loop->inst, ids[k], computation_clone(comp, NULL));
     }
     loop->condition = called(loop->inst, ATTR_CONDITION);
@@ -150,9 +150,8 @@ static void marker_push(Marker *mark, Instruction *inst)
 
 static void marker_push_effects(Marker *mark, const Effects *has_effect)
 {
-    for (uint32_t i = 0; i < mark->comp->instruction_count; i++) {
-        Instruction *inst = mark->comp->instructions[i];
-        if (inst && !simplify_is_pure(inst, has_effect))
+    for (Instruction *inst = inst_first(mark->comp); inst; inst = inst_next(inst)) {
+        if (!simplify_is_pure(inst, has_effect))
             marker_push(mark, inst);
     }
 }
@@ -229,9 +228,8 @@ static const Shape *kept_shape(const Loop *loop, const bool *keep)
 static void renumber(Computation *comp, const Instruction *tuple, const bool *keep,
                      const uint32_t *place)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (!inst || inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != tuple)
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != tuple)
             continue;
         int64_t index = inst_int(inst, ATTR_INDEX, 0);
         if (keep[index])
@@ -249,9 +247,8 @@ static void drop_unneeded(Computation *comp, const Effects *has_effect, Arena *s
     marker_push_effects(&mark, has_effect);
     while (marker_next(&mark) != NULL)
         continue;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst && !mark.live[i] && inst->op != OP_PARAMETER)
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!mark.live[inst->id] && inst->op != OP_PARAMETER)
             computation_remove(comp, inst);
     }
 }
@@ -311,15 +308,14 @@ static bool bypass_invariants(const Loop *loop, Instruction **forward)
 {
     Computation *comp = loop->inst->parent;
     bool changed = false;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (!inst || inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != loop->inst)
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != loop->inst)
             continue;
         int64_t index = inst_int(inst, ATTR_INDEX, 0);
         Instruction *init = loop->init->operands[index];
         if (loop_is_invariant(loop, (uint32_t)index) && init->shape == inst->shape &&
-            !forward[i]) {
-            forward[i] = init;
+            !forward[inst->id]) {
+            forward[inst->id] = init;
             changed = true;
         }
     }
@@ -329,11 +325,9 @@ static bool bypass_invariants(const Loop *loop, Instruction **forward)
 /* A body that becomes a part of one kernel: it only computes element by element and moves. */
 static bool is_one_kernel(const Computation *body)
 {
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        const Instruction *inst = body->instructions[i];
-        if (!inst || inst->op == OP_PARAMETER || inst->op == OP_CONSTANT ||
-            inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT ||
-            inst->op == OP_IOTA)
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || inst->op == OP_TUPLE ||
+            inst->op == OP_GET_TUPLE_ELEMENT || inst->op == OP_IOTA)
             continue;
         bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
                       inst->op == OP_RESHAPE || inst->op == OP_SLICE;
@@ -413,13 +407,11 @@ bool pass_trip_counts(Module *m, PassContext *cx)
 {
     (void)cx;
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             Loop loop;
             Induction v;
-            if (!inst || inst->op != OP_WHILE)
+            if (inst->op != OP_WHILE)
                 continue;
             if (strstr(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, "known_trip_count")) {
                 inst_unset(inst, ATTR_BACKEND_CONFIG);
@@ -444,7 +436,7 @@ bool pass_loops(Module *m, PassContext *cx)
         Computation *comp = m->computations[c];
         bool here = false;
         for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
+            Instruction *inst = comp->instructions[i]; /* unrolling sorts */
             Loop loop;
             if (inst && inst->op == OP_WHILE && inst->id == i &&
                 loop_analyse(inst, &loop) && loop.condition->id < computations &&

@@ -254,9 +254,9 @@ bool pass_random(Module *m, PassContext *cx)
                 .cx = cx,
                 .draws = ARENA_ARRAY(cx->scratch, bool, m->computation_count + 1u)};
     const bool *is_program = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (is_program[c])
-            sweep(&x, m->computations[c]);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (is_program[comp->id])
+            sweep(&x, comp);
     }
     if (x.changed)
         module_sort(m);

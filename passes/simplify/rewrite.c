@@ -305,9 +305,8 @@ static bool sweep(Sweep *s)
         s->forward = arena_grow(a, s->forward, &s->forward_capacity,
                                 comp->instruction_count, sizeof *s->forward);
         computation_replace(comp, s->forward);
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst && s->forward[i] && inst_called_count(inst) > 0)
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (s->forward[inst->id] && inst_called_count(inst) > 0)
                 computation_remove(comp,
                                    inst); /* its effects live on in what replaces it */
         }
@@ -346,9 +345,8 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
     const Tables *all = tables_create(cx->scratch, tables, table_count);
     const Effects *has_effect = simplify_effects(m, cx->scratch);
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
-        if (!comp || comp->is_fused)
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (comp->is_fused)
             continue;
         Sweep s = {.tables = all,
                    .budget = (uint64_t)comp->instruction_count * REWRITE_CAP + 1000};

@@ -49,9 +49,8 @@ static bool is_cheap_branch(const Computation *branch)
 {
     if (branch->instruction_count > BRANCH_INSTRUCTIONS)
         return false;
-    for (uint32_t i = 0; i < branch->instruction_count; i++) {
-        const Instruction *inst = branch->instructions[i];
-        if (!inst || inst->op == OP_PARAMETER || inst->op == OP_TUPLE)
+    for (const Instruction *inst = inst_first(branch); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_PARAMETER || inst->op == OP_TUPLE)
             continue;
         bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
                       inst->op == OP_RESHAPE || inst->op == OP_SLICE ||

@@ -177,11 +177,9 @@ static bool make_pairs(Computation *comp, PassContext *cx)
 static const bool *find_asynchronous(const Module *m, Arena *scratch)
 {
     bool *is_async = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
-    for (uint32_t c = m->computation_count; c-- > 0;) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || (!is_async[c] && inst->op != OP_ASYNC_START))
+    for (const Computation *comp = comp_last(m); comp; comp = comp_previous(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (!is_async[comp->id] && inst->op != OP_ASYNC_START)
                 continue;
             for (uint32_t k = 0; k < inst_called_count(inst); k++)
                 is_async[inst_called(inst, k)->id] = true;
@@ -259,15 +257,14 @@ static Instruction **find_idle(const Computation *comp, Arena *scratch)
     bool *in_flight = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
     uint32_t *open = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         OpCode op;
         if (op_is(inst->op, OPF_ASYNC_START) && plain_of(inst, &op)) {
-            in_flight[i] = true;
-            open[n++] = i;
+            in_flight[inst->id] = true;
+            open[n++] = inst->id;
         } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
             if (in_flight[inst->operands[0]->id])
-                idle[i] = inst->operands[0];
+                idle[inst->id] = inst->operands[0];
         } else if (!cost_is_free(inst)) {
             while (n > 0)
                 in_flight[open[--n]] = false;
@@ -331,9 +328,9 @@ bool pass_sync_collectives(Module *m, PassContext *cx)
         return false;
     const bool *is_program = module_programs(m, cx->scratch);
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL && is_program[c])
-            changed |= undo_pairs(m->computations[c], cx);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (is_program[comp->id])
+            changed |= undo_pairs(comp, cx);
     }
     if (changed)
         module_remove_dead_computations(m);

@@ -111,9 +111,9 @@ enum { NESTING_MOST = 1000 };
 static void set_thread(Computation *comp, const char *thread, int depth)
 {
     comp->execution_thread = thread;
-    for (uint32_t i = 0; i < comp->instruction_count && depth < NESTING_MOST; i++) {
-        const Instruction *inst = comp->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst_called_count(inst); k++)
+    for (const Instruction *inst = inst_first(comp); inst && depth < NESTING_MOST;
+         inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst_called_count(inst); k++)
             set_thread(inst_called(inst, k), thread, depth + 1);
     }
 }
@@ -355,9 +355,8 @@ bool pass_async_to_sync(Module *m, PassContext *cx)
 {
     bool changed = m->config.is_scheduled;
     m->config.is_scheduled = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL)
-            changed |= visit(m->computations[c], cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        changed |= visit(comp, cx->scratch);
     }
     if (changed)
         module_sort(m);

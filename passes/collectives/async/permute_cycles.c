@@ -154,9 +154,8 @@ bool pass_permute_cycles(Module *m, PassContext *cx)
         return false;
     FreshIds ids = fresh_ids(m);
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        Computation *comp = m->computations[c];
-        uint32_t count = comp == NULL ? 0 : comp->instruction_count;
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        uint32_t count = comp->instruction_count;
         Instruction **chosen = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
         bool here = false;
         for (uint32_t i = 0; i < count; i++) {

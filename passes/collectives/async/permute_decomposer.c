@@ -268,9 +268,9 @@ bool pass_permute_decomposer(Module *m, PassContext *cx)
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     const uint32_t *calls = module_call_counts(m, cx->scratch);
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL && is_body[c] && calls[c] == 1)
-            changed |= visit(m->computations[c], cx, &channels);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (is_body[comp->id] && calls[comp->id] == 1)
+            changed |= visit(comp, cx, &channels);
     }
     return changed;
 }

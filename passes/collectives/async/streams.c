@@ -68,10 +68,8 @@ static Instruction *make_call(Instruction *inst, long queue)
 
 static void clear_annotations(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst != NULL)
-            inst_set_frontend_attribute(inst, annotation, NULL);
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        inst_set_frontend_attribute(inst, annotation, NULL);
     }
 }
 

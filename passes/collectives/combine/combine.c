@@ -294,11 +294,9 @@ static void combine(Join *j, Instruction *const *members, uint32_t count,
 
 static bool is_constrained(const Module *m, OpCode op)
 {
-    for (uint32_t k = 0; k < m->computation_count; k++) {
-        const Computation *comp = m->computations[k];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == op && inst_bool(inst, ATTR_CONSTRAIN_LAYOUT))
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op == op && inst_bool(inst, ATTR_CONSTRAIN_LAYOUT))
                 return true;
         }
     }

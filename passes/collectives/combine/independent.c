@@ -138,14 +138,13 @@ static KeyCount *find_keys(Join *j, const char **key_by_id, uint32_t *out_count)
     KeyCount *keys = NULL;
     size_t capacity = 0;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < j->comp->instruction_count; i++) {
-        const Instruction *inst = j->comp->instructions[i];
-        if (inst == NULL || !op_is(inst->op, OPF_COLLECTIVE))
+    for (const Instruction *inst = inst_first(j->comp); inst; inst = inst_next(inst)) {
+        if (!op_is(inst->op, OPF_COLLECTIVE))
             continue;
         const char *key = j->key(j, inst);
         if (key == NULL || shape_bytes(inst->shape) > j->most_bytes)
             continue;
-        key_by_id[i] = key;
+        key_by_id[inst->id] = key;
         uint32_t k = 0;
         while (k < n && keys[k].key != key)
             k++;

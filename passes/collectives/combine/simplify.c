@@ -42,11 +42,10 @@ static void count_uses(Sweep *s)
     s->capacity = 0;
     s->uses = arena_grow(s->scratch, NULL, &s->capacity, s->count + 1, sizeof *s->uses);
     memset(s->uses, 0, (s->count + 1) * sizeof *s->uses);
-    for (uint32_t i = 0; i < s->comp->instruction_count; i++) {
-        const Instruction *inst = s->comp->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++)
+    for (const Instruction *inst = inst_first(s->comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count; k++)
             s->uses[inst->operands[k]->id]++;
-        for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++)
+        for (uint32_t k = 0; k < inst->control_count; k++)
             s->uses[inst->control[k]->id] += 2; /* waited for: not ours to remove */
     }
     s->uses[s->comp->root->id]++;
@@ -428,20 +427,25 @@ static void remove_unused(Sweep *s)
     computation_sort(s->comp);
 }
 
+static bool has_collectives(const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (op_is(inst->op, OPF_COLLECTIVE))
+            return true;
+    }
+    return false;
+}
+
 static bool run(Module *m, PassContext *cx, Rule *rule, uint64_t *count)
 {
     if (!cx->settings->simplify_collectives)
         return false;
     const bool *is_program = module_programs(m, cx->scratch);
     bool changed = false;
-    for (uint32_t k = 0; k < m->computation_count; k++) {
-        Sweep s = {.m = m, .comp = m->computations[k], .scratch = cx->scratch};
-        bool any = false;
-        for (uint32_t i = 0;
-             s.comp != NULL && is_program[k] && i < s.comp->instruction_count; i++)
-            any |= s.comp->instructions[i] != NULL &&
-                   op_is(s.comp->instructions[i]->op, OPF_COLLECTIVE);
-        if (!any || s.comp->is_async_wrapped || !sweep(&s, rule, count))
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        Sweep s = {.m = m, .comp = comp, .scratch = cx->scratch};
+        if (!is_program[comp->id] || comp->is_async_wrapped || !has_collectives(comp) ||
+            !sweep(&s, rule, count))
             continue;
         remove_unused(&s);
         changed = true;

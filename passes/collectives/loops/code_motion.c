@@ -64,9 +64,9 @@ static bool find_elements(Motion *c)
             c->element[k] = NULL;
     }
     const Instruction *q = c->condition->parameters[0];
-    for (uint32_t i = 0; i < c->condition->instruction_count; i++) {
-        const Instruction *inst = c->condition->instructions[i];
-        for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
+    for (const Instruction *inst = inst_first(c->condition); inst;
+         inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
             if (inst->operands[k] != q)
                 continue;
             if (inst->op != OP_GET_TUPLE_ELEMENT)
@@ -488,11 +488,11 @@ static void replace_results(Motion *c, Instruction **values, const Shape *shape,
 static void remove_if_unused(Computation *comp, Instruction *inst)
 {
     bool used = comp->root == inst;
-    for (uint32_t i = 0; i < comp->instruction_count && !used; i++) {
-        const Instruction *other = comp->instructions[i];
-        for (uint32_t k = 0; other != NULL && k < other->operand_count; k++)
+    for (const Instruction *other = inst_first(comp); other && !used;
+         other = inst_next(other)) {
+        for (uint32_t k = 0; k < other->operand_count; k++)
             used |= other->operands[k] == inst;
-        for (uint32_t k = 0; other != NULL && k < other->control_count; k++)
+        for (uint32_t k = 0; k < other->control_count; k++)
             used |= other->control[k] == inst;
     }
     if (!used)

@@ -10,6 +10,7 @@
  *
  * Needs: nothing. Keeps: values, sums in a wider type aside; attributes and control edges.
  * Ends: transposes move down, conversions up, each once. */
+#include "ir/analysis/carried.h"
 #include "ir/analysis/collective.h"
 #include "passes/collectives/loops/code_motion.h"
 #include "passes/settings.h"
@@ -133,20 +134,11 @@ bool pass_code_motion_setup(Module *m, PassContext *cx)
     if (!cx->settings->reduce_scatter_code_motion &&
         !cx->settings->reorder_convert_reduce_add)
         return false;
-    bool *is_body = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
-    uint32_t count = m->computation_count;
-    for (uint32_t k = 0; k < count; k++) {
-        const Computation *comp = m->computations[k];
-        for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE)
-                is_body[inst_called(inst, 1)->id] = true;
-        }
-    }
+    const bool *is_body = module_loop_bodies(m, cx->scratch);
     bool changed = false;
-    for (uint32_t k = 0; k < count; k++) {
-        if (is_body[k])
-            changed |= visit_body(m->computations[k], cx);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (is_body[comp->id])
+            changed |= visit_body(comp, cx);
     }
     if (changed)
         module_sort(m);

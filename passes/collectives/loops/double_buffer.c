@@ -32,9 +32,9 @@ static int64_t wanted_factor(const Loop *loop, const PassContext *cx, int64_t tr
         return 1;
     if (strategy == NULL &&
         (mode == MODE_ON || (mode == MODE_DEFAULT && cx->opt_level >= 2))) {
-        for (uint32_t i = 0; i < loop->body->instruction_count && !twice; i++)
-            twice = loop->body->instructions[i] != NULL &&
-                    op_is(loop->body->instructions[i]->op, OPF_COLLECTIVE);
+        for (const Instruction *inst = inst_first(loop->body); inst && !twice;
+             inst = inst_next(inst))
+            twice = op_is(inst->op, OPF_COLLECTIVE);
     }
     int64_t factor = full ? trips : twice ? 2 : 1;
     int64_t most = cx->settings->double_buffer_max_instructions;

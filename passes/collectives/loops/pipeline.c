@@ -130,11 +130,10 @@ Instruction **pipeline_with_elements(PipelineLoop *p, Instruction *const *values
     const Computation *body = p->loop.body;
     Instruction **made =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        const Instruction *inst = body->instructions[i];
-        int64_t element = inst != NULL ? loop_element(body, inst) : -1;
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        int64_t element = loop_element(body, inst);
         if (element >= 0)
-            made[i] = values[element];
+            made[inst->id] = values[element];
     }
     return made;
 }
@@ -147,16 +146,16 @@ static void count_readers(PipelineLoop *p)
     p->has_successor = ARENA_ARRAY(p->scratch, bool, (size_t)body->instruction_count + 1);
     p->element_uses = ARENA_ARRAY(p->scratch, uint32_t, (size_t)p->loop.count + 1);
     p->is_tested = ARENA_ARRAY(p->scratch, bool, (size_t)p->loop.count + 1);
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        const Instruction *inst = body->instructions[i];
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
         for (uint32_t k = 0; k < inst->control_count; k++)
             p->has_successor[inst->control[k]->id] = true;
         int64_t element = loop_element(body, inst);
         if (element >= 0)
-            p->element_uses[element] += p->uses.start[i + 1] - p->uses.start[i];
+            p->element_uses[element] +=
+                p->uses.start[inst->id + 1] - p->uses.start[inst->id];
     }
-    for (uint32_t i = 0; i < condition->instruction_count; i++) {
-        int64_t element = loop_element(condition, condition->instructions[i]);
+    for (const Instruction *inst = inst_first(condition); inst; inst = inst_next(inst)) {
+        int64_t element = loop_element(condition, inst);
         if (element >= 0)
             p->is_tested[element] = true;
     }
@@ -164,10 +163,8 @@ static void count_readers(PipelineLoop *p)
 
 static bool has_candidates(const Computation *body)
 {
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        const Instruction *inst = body->instructions[i];
-        if (inst != NULL &&
-            (inst->op == OP_ALL_REDUCE || inst->op == OP_ALL_GATHER ||
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        if ((inst->op == OP_ALL_REDUCE || inst->op == OP_ALL_GATHER ||
              inst->op == OP_REDUCE_SCATTER) &&
             !collective_is_pipelined(inst))
             return true;

@@ -128,9 +128,9 @@ static uint32_t list_chains(const Backward *b, Instruction **list)
 {
     const Computation *body = b->p->loop.body;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        if (b->in_chain[i])
-            list[n++] = body->instructions[i];
+    for (Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        if (b->in_chain[inst->id])
+            list[n++] = inst;
     }
     return n;
 }
@@ -161,12 +161,11 @@ static Instruction **gather_next(Backward *b, Instruction *const *list, uint32_t
     Computation *body = p->loop.body;
     Instruction **made =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        Instruction *inst = body->instructions[i];
+    for (Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
         if (is_invariant(b, inst))
-            made[i] = inst;
+            made[inst->id] = inst;
         else if (is_counter(b, inst))
-            made[i] = body->root->operands[inst_int(inst, ATTR_INDEX, 0)];
+            made[inst->id] = body->root->operands[inst_int(inst, ATTR_INDEX, 0)];
     }
     return make_chains(b, body, made, list, n, -1);
 }
@@ -186,8 +185,7 @@ static void peel_last(Backward *b)
     Instruction **list =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        Instruction *inst = body->instructions[i];
+    for (Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
         if (inst != body->root && inst->op != OP_PARAMETER)
             list[n++] = inst;
     }

@@ -79,9 +79,9 @@ static void peel_first(Forward *f)
     Instruction **list =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        Instruction *inst = body->instructions[i];
-        if (inst != body->root && inst->op != OP_PARAMETER && f->stages.stage_of[i] == 0)
+    for (Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        if (inst != body->root && inst->op != OP_PARAMETER &&
+            f->stages.stage_of[inst->id] == 0)
             list[n++] = inst;
     }
     StepCopy copy = {.from = body,

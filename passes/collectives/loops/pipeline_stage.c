@@ -9,8 +9,8 @@ void stages_init(Stages *f, PipelineLoop *p, uint32_t updates_most)
 {
     const Computation *body = p->loop.body;
     uint32_t candidates = 0;
-    for (uint32_t i = 0; i < body->instruction_count; i++)
-        candidates += op_is(body->instructions[i]->op, OPF_COLLECTIVE);
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst))
+        candidates += op_is(inst->op, OPF_COLLECTIVE);
     *f = (Stages){
         .p = p,
         .updates_most = updates_most,

@@ -35,12 +35,9 @@ static bool step_over(int64_t *next, int64_t used)
 static bool step_over_all(const Computation *comp, FreshIds *ids)
 {
     bool changed = false;
-    for (uint32_t i = 0; comp != NULL && i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         int64_t number;
         const char *rest;
-        if (inst == NULL)
-            continue;
         changed |= step_over(&ids->channel, inst_int(inst, ATTR_CHANNEL_ID, 0));
         if (group_of(inst, &number, &rest))
             changed |= step_over(&ids->group, number);
@@ -54,8 +51,8 @@ FreshIds fresh_ids(const Module *m)
     bool again = true;
     while (again) {
         again = false;
-        for (uint32_t c = 0; c < m->computation_count; c++)
-            again |= step_over_all(m->computations[c], &ids);
+        for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+            again |= step_over_all(comp, &ids);
     }
     return ids;
 }
@@ -68,9 +65,8 @@ static bool is_transfer(const Instruction *inst)
 
 bool step_may_copy(const Computation *body, const bool *effects, uint32_t effect_count)
 {
-    for (uint32_t i = 0; i < body->instruction_count; i++) {
-        const Instruction *inst = body->instructions[i];
-        if (inst == NULL || is_transfer(inst))
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        if (is_transfer(inst))
             continue;
         if (op_is(inst->op, OPF_EFFECT | OPF_RANDOM | OPF_ASYNC_START | OPF_ASYNC_DONE) ||
             inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
@@ -93,8 +89,8 @@ static void own_called(Instruction *inst, FreshIds *ids);
 static Computation *clone_whole(Computation *comp, FreshIds *ids)
 {
     Computation *clone = computation_clone(comp, NULL);
-    for (uint32_t i = 0; i < clone->instruction_count; i++)
-        own_called(clone->instructions[i], ids);
+    for (Instruction *inst = inst_first(clone); inst; inst = inst_next(inst))
+        own_called(inst, ids);
     return clone;
 }
 
