@@ -157,7 +157,7 @@ fuzzers: $(FUZZERS)
 fuzz:
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers
-	@tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
+	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 
 # Recursive, in parallel unless the user said how.
 PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(J))

@@ -268,6 +268,51 @@ static const Shape *aliased_operand(const Instruction *inst, int64_t number, Int
     return NULL;
 }
 
+/* Takes the leaves below an index path that exists; false if one was taken before. *taken, a flag
+ * for each leaf, is made when it is first asked for. */
+static bool take_leaves(InferContext *cx, bool **taken, const Shape *s, Ints index)
+{
+    if (!*taken)
+        *taken = ARENA_ARRAY(cx->arena, bool, shape_leaf_count(s) + 1);
+    bool *leaf = *taken;
+    for (uint32_t i = 0; i < index.count && shape_is_tuple(s); i++) {
+        leaf += s->first_leaf[index.data[i]];
+        s = s->elements[index.data[i]];
+    }
+    for (size_t n = shape_leaf_count(s); n > 0; n--, leaf++) {
+        if (*leaf)
+            return false;
+        *leaf = true;
+    }
+    return true;
+}
+
+/* A buffer has one value at the end: no two results of a call share an operand, no result shares
+ * two. (In a fusion the aliases only say what may be done.) */
+static bool want_one_to_one(InferContext *cx, const Instruction *call,
+                            const Aliasing *aliasing)
+{
+    bool *results = NULL;
+    bool **operands = ARENA_ARRAY(cx->arena, bool *, call->operand_count + 1);
+    for (uint32_t i = 0; i < aliasing->count; i++) {
+        const AliasEntry *e = &aliasing->entries[i];
+        if (!take_leaves(cx, &results, call->shape, e->output)) {
+            infer_error(cx, call,
+                        "output_to_operand_aliasing: result %s shares two operands",
+                        infer_ints_text(cx, e->output));
+            return false;
+        }
+        if (!take_leaves(cx, &operands[e->operand], operand(call, (uint32_t)e->operand),
+                         e->input)) {
+            infer_error(cx, call,
+                        "output_to_operand_aliasing: two results share operand %lld %s",
+                        (long long)e->operand, infer_ints_text(cx, e->input));
+            return false;
+        }
+    }
+    return true;
+}
+
 bool infer_want_aliasing(InferContext *cx, const Instruction *inst)
 {
     const Attr *a = inst_attr(inst, ATTR_OUTPUT_TO_OPERAND_ALIASING);
@@ -295,7 +340,8 @@ bool infer_want_aliasing(InferContext *cx, const Instruction *inst)
             return false;
         }
     }
-    return true;
+    return !a || inst->op != OP_CUSTOM_CALL || inst->operand_count == 0 ||
+           want_one_to_one(cx, inst, a->aliasing);
 }
 
 const Shape *infer_fusion(InferContext *cx, const Instruction *inst)
