@@ -25,6 +25,7 @@
 /* One call: what was asked, and what there is so far. */
 typedef struct Compile {
     Arena *arena, *scratch;
+    Arena **module_arenas; /* one for each target */
     Diag *diag;
     const char *name;
     const char *input;
@@ -81,6 +82,9 @@ static void check_targets(Compile *c)
     }
     if (c->target_count == 0 && target_find("sm_90a", &c->targets[0]))
         c->target_count = 1;
+    c->module_arenas = ARENA_ARRAY(c->arena, Arena *, c->target_count);
+    for (size_t i = 0; i < c->target_count; i++)
+        c->module_arenas[i] = arena_create();
 }
 
 /* The names in --libraries are known; whether `library` is among them. */
@@ -157,8 +161,8 @@ static Level text_level(const gxc_options *o)
     return o->verify_only || printed ? LEVEL_SKETCH : LEVEL_WELL_FORMED;
 }
 
-/* Text to verified module; NULL after messages. */
-static Module *read_module(Compile *c)
+/* Text to verified module, in `a`; NULL after messages. */
+static Module *read_module(Compile *c, Arena *a)
 {
     progress(c, "parse", 0, 1);
     stage_begin(&c->times, "parse");
@@ -169,7 +173,7 @@ static Module *read_module(Compile *c)
     }
     if (proto_is(c->diag->text, c->diag->length) && !proto_to_text(c->diag))
         return NULL;
-    Module *m = hlo_parse(c->arena, c->diag);
+    Module *m = hlo_parse(a, c->diag);
     if (m == NULL)
         return NULL;
     stage_begin(&c->times, "verify");
@@ -342,7 +346,7 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
     c->codegen = codegen_create(c->arena, o);
     for (size_t i = 0; i < c->target_count; i++) {
         /* passes change the module in place: further variants start from the text again */
-        Module *m = i == 0 ? first : read_module(c);
+        Module *m = i == 0 ? first : read_module(c, c->module_arenas[i]);
         if (m == NULL || !run_passes(c, m, &c->targets[i]))
             return;
         stage_begin(&c->times, "codegen");
@@ -419,7 +423,7 @@ static void compile_variants(Compile *c, Module *first)
 static void do_compile(Compile *c)
 {
     const gxc_options *o = &c->options;
-    Module *m = read_module(c);
+    Module *m = read_module(c, c->module_arenas[0]);
     if (m == NULL || o->verify_only)
         return;
     result_set_signature(c->result, m, &(EvalOptions){0});
@@ -448,7 +452,7 @@ static void fix_interface(Compile *c, Module *m)
 
 static void do_signature(Compile *c)
 {
-    Module *m = read_module(c);
+    Module *m = read_module(c, c->arena);
     if (m == NULL)
         return;
     EvalOptions grid = {.replicas = c->options.replicas,
@@ -530,7 +534,7 @@ static size_t add_output(gxc_array *out, const Literal *l)
 
 static void do_evaluate(Compile *c)
 {
-    Module *m = read_module(c);
+    Module *m = read_module(c, c->arena);
     if (m == NULL || !is_partitioned(m))
         return;
     gxc_result *r = c->result;
@@ -646,6 +650,8 @@ static gxc_status run(const char *name, const void *input, size_t size,
     escape_pop(&setup);
     arena_destroy(c->scratch);
     codegen_destroy(c->codegen);
+    for (size_t i = 0; c->module_arenas != NULL && i < c->target_count; i++)
+        arena_destroy(c->module_arenas[i]);
     if (*out == NULL) {
         arena_destroy(c->arena);
         return GXC_BUG;

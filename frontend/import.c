@@ -8,7 +8,6 @@
 static void name_all(Parser *p)
 {
     Module *m = p->m;
-    names_reserve(m->instruction_names, p->symbol_count);
     for (uint32_t c = 0; c < m->computation_count; c++) {
         Computation *comp = m->computations[c];
         comp->name = names_keep(m->computation_names, comp->name);

@@ -6,7 +6,6 @@
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include "ir/arena.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #define ARENA_BLOCK_SMALL (1 << 16) /* from here on the system has zeroed pages for us */
 #define ARENA_BLOCK_HUGE (1 << 21)  /* from here on they are huge, header included */
 #define ARENA_BLOCK_MOST (ARENA_BLOCK_HUGE - sizeof(Block))
+#define ARENA_LARGE ARENA_BLOCK_SMALL /* what is worth looking for to give it back */
 #define ARENA_ALIGN 16
 
 typedef struct Block {
@@ -99,14 +99,19 @@ Arena *arena_create(void)
     return a;
 }
 
+static void block_free(Block *b)
+{
+    if (is_huge(b->size))
+        munmap(b, sizeof(Block) + b->size);
+    else
+        free(b);
+}
+
 static void blocks_free(Block *b)
 {
     while (b != NULL) {
         Block *next = b->next;
-        if (is_huge(b->size))
-            munmap(b, sizeof(Block) + b->size);
-        else
-            free(b);
+        block_free(b);
         b = next;
     }
 }
@@ -157,11 +162,63 @@ void arena_reset(Arena *a)
     a->bytes = sizeof(Block) + keep->size;
 }
 
-void *arena_alloc(Arena *a, size_t bytes)
+Arena *arena_move(Arena *a)
+{
+    Arena *to = arena_scratch();
+    to->current = a->current;
+    to->bytes = a->bytes;
+    a->current = NULL;
+    a->bytes = 0;
+    a->next_size = ARENA_BLOCK_FIRST;
+    return to;
+}
+
+static size_t round_up(size_t bytes)
 {
     if (bytes > SIZE_MAX - ARENA_ALIGN)
         escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", bytes);
-    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+}
+
+/* Takes the block that holds just this allocation out of the list; NULL: there is none. */
+static Block *block_remove(Arena *a, const void *p, size_t bytes)
+{
+    if (bytes < ARENA_LARGE)
+        return NULL;
+    size_t rounded = round_up(bytes);
+    for (Block **at = &a->current; *at != NULL; at = &(*at)->next) {
+        Block *b = *at;
+        if (block_data(b) != p || b->size != rounded)
+            continue;
+        *at = b->next;
+        a->bytes -= sizeof(Block) + b->size;
+        return b;
+    }
+    return NULL;
+}
+
+void arena_drop(Arena *a, void *p, size_t bytes)
+{
+    Block *b = block_remove(a, p, bytes);
+    if (b != NULL)
+        block_free(b);
+}
+
+bool arena_hand_over(Arena *from, Arena *to, const void *p, size_t bytes)
+{
+    Block *b = block_remove(from, p, bytes);
+    if (b == NULL)
+        return false;
+    to->bytes += sizeof(Block) + b->size;
+    Block **place = to->current == NULL ? &to->current : &to->current->next;
+    b->next = *place;
+    *place = b;
+    return true;
+}
+
+void *arena_alloc(Arena *a, size_t bytes)
+{
+    size_t rounded = round_up(bytes);
     Block *b = a->current;
     if (b == NULL || rounded > b->size - b->used) {
         if (b != NULL && rounded > a->next_size / 4) {
@@ -240,6 +297,7 @@ void *arena_grow(Arena *a, void *array, size_t *capacity, size_t needed, size_t 
     void *p = arena_array(a, grown, size);
     if (*capacity != 0)
         memcpy(p, array, *capacity * size);
+    arena_drop(a, array, *capacity * size);
     *capacity = grown;
     return p;
 }

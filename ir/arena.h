@@ -8,6 +8,7 @@
 #define GXC_IR_ARENA_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ Arena *arena_create(void);
 Arena *arena_scratch(void);
 void arena_destroy(Arena *a); /* NULL is fine */
 void arena_reset(Arena *a);   /* forgets all allocations, keeps one block for reuse */
+/* A scratch arena with all that `a` held; `a` is empty afterwards. */
+Arena *arena_move(Arena *a);
 
 void *arena_alloc(Arena *a, size_t bytes); /* zeroed; bytes 0 gives a valid pointer */
 void *arena_array(Arena *a, size_t count, size_t size); /* zeroed; checks count * size */
@@ -40,8 +43,14 @@ size_t arena_bytes(const Arena *a); /* bytes taken from the system */
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_array((a), (n), sizeof(T)))
 
+/* What was allocated with `bytes` bytes goes back to the system if it is large enough to have been
+ * given memory of its own; small things are left behind. NULL is fine. */
+void arena_drop(Arena *a, void *p, size_t bytes);
+/* A large thing as before, moved from one arena to another without copying it; false: it is small. */
+bool arena_hand_over(Arena *from, Arena *to, const void *p, size_t bytes);
+
 /* Grows an array that lives in an arena: returns the array with room for at least `needed`
- * elements, contents kept, and updates *capacity. The old copy is abandoned. */
+ * elements, contents kept, and updates *capacity. The old copy is dropped. */
 void *arena_grow(Arena *a, void *array, size_t *capacity, size_t needed, size_t size);
 
 #endif

@@ -8,7 +8,7 @@
 
 Module *module_create(Arena *a, Diag *d, const char *name)
 {
-    Module *m = ARENA_NEW(a, Module);
+    Module *m = ARENA_NEW(d->arena, Module);
     m->arena = a;
     m->diag = d;
     m->intern = intern_create(a);

@@ -92,8 +92,14 @@ struct Module {
 
 /* -- making modules ---------------------------------------------------------------- */
 
-/* The module takes no ownership of arena or diag; both must outlive it. */
+/* The module takes no ownership of arena or diag; both must outlive it. The Module itself lies in
+ * the Diag's arena, all that belongs to it in `a`. */
 Module *module_create(Arena *a, Diag *d, const char *name);
+/* Where the module has an arena to itself - not its Diag's -: moves it into fresh memory without
+ * what was removed, renumbered (no NULLs are left), the instructions of a computation and what
+ * belongs to them in a row, equal lists once, and frees the old memory. The Module stays where it
+ * is; every other pointer into it is invalid afterwards. Names in use stay so. */
+void module_compact(Module *m);
 Computation *module_add_computation(Module *m,
                                     const char *name); /* name is made unique */
 /* A name not yet used by an instruction (computation) of the module, by the rule of section

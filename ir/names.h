@@ -9,12 +9,11 @@
 typedef struct Names Names;
 
 Names *names_create(Arena *a);
-/* Room for so many more names. */
-void names_reserve(Names *n, size_t count);
-/* The name itself, or the next free one of its root; in use from now on. Names that were given
- * are different pointers: each is given once. */
+/* The name itself, or the next free one of its root: in use from now on, in the arena. */
 const char *names_take(Names *n, const char *wanted);
 /* The same for a text that lives as long as the arena: it is not copied. */
 const char *names_keep(Names *n, const char *wanted);
+/* The same names in use; the other arena may go. */
+Names *names_copy(Arena *a, const Names *from);
 
 #endif

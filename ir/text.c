@@ -21,6 +21,7 @@ void text_reserve(Text *t, size_t more)
     char *data = arena_alloc(t->arena, capacity);
     if (t->length != 0)
         memcpy(data, t->data, t->length);
+    arena_drop(t->arena, t->data, t->capacity);
     t->data = data;
     t->capacity = capacity;
 }

@@ -220,6 +220,8 @@ bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
                 return false;
             arena_reset(cx->scratch);
         }
+        if (level_changes)
+            module_compact(m);
     }
     options->current = NULL;
     return true;

@@ -57,6 +57,31 @@ static void text_and_growth(void **state)
     arena_destroy(a);
 }
 
+static void large_things_go_back_or_move(void **state)
+{
+    (void)state;
+    Arena *a = arena_create(), *b = arena_create();
+    enum { BYTES = 3000000 };
+    char *small = arena_alloc(a, 100), *kept = arena_alloc(a, BYTES);
+    char *dropped = arena_alloc(a, BYTES);
+    kept[BYTES - 1] = 7;
+    arena_drop(a, dropped, BYTES);
+    arena_drop(a, small, 100);
+    arena_drop(a, NULL, BYTES);
+    assert_in_range(arena_bytes(a), BYTES, BYTES * 3 / 2);
+    assert_false(arena_hand_over(a, b, small, 100));
+    assert_true(arena_hand_over(a, b, kept, BYTES));
+    assert_in_range(arena_bytes(a), 1, BYTES / 2);
+    arena_destroy(a);
+    Arena *c = arena_move(b);
+    assert_int_equal(arena_bytes(b), 0);
+    assert_int_equal(kept[BYTES - 1], 7);
+    char *fresh = arena_alloc(b, 10);
+    arena_destroy(c);
+    assert_int_equal(fresh[9], 0);
+    arena_destroy(b);
+}
+
 static void a_size_that_overflows_is_thrown(void **state)
 {
     (void)state;
@@ -76,6 +101,7 @@ int main(void)
         cmocka_unit_test(memory_is_zeroed_and_aligned),
         cmocka_unit_test(reset_gives_zeroed_memory_again),
         cmocka_unit_test(text_and_growth),
+        cmocka_unit_test(large_things_go_back_or_move),
         cmocka_unit_test(a_size_that_overflows_is_thrown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

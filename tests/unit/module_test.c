@@ -52,7 +52,12 @@ static void names_follow_the_language(void **state)
     const char *own = arena_text(a, "own.1", 5);
     assert_ptr_equal(names_keep(n, own), own);
     assert_string_equal(names_keep(n, own), "own.0");
-    names_reserve(n, 1000);
+    Names *copy = names_copy(a, n);
+    for (int i = 2; i < 1000; i++) /* beyond one word of bits */
+        assert_string_equal(names_take(copy, "own"), arena_printf(a, "own.%d", i));
+    assert_string_equal(names_take(copy, "own.1"), "own.1000");
+    assert_string_equal(names_take(copy, "p.100000000000000"), "p.100000000000000");
+    assert_string_equal(names_take(copy, "p.100000000000000"), "p.3");
     assert_string_equal(names_take(n, "own.1"), "own.2");
     arena_destroy(a);
 }

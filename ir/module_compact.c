@@ -1,0 +1,203 @@
+/* Moving a module into fresh memory: module_compact. See module.h. */
+#include <string.h>
+
+#include "ir/bug.h"
+#include "ir/copier.h"
+#include "ir/names.h"
+#include "ir/stack_frames.h"
+
+/* What the instructions of a computation need together. */
+typedef struct Extent {
+    size_t instructions, operands, control, attrs, text;
+} Extent;
+
+static Extent extent_of(const Computation *comp)
+{
+    Extent e = {0};
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst == NULL)
+            continue;
+        e.instructions++;
+        e.operands += inst->operand_count;
+        e.control += inst->control_count;
+        e.attrs += inst->attr_count;
+        e.text += strlen(inst->name) + 1;
+    }
+    return e;
+}
+
+/* A computation that is being copied: where the next of each kind goes. */
+typedef struct Room {
+    Instruction **operands, **control;
+    Attr *attrs;
+    char *text;
+} Room;
+
+/* The copies of instructions that one names. */
+static Instruction **copy_references(Instruction **to, const Computation *comp,
+                                     Instruction *const *list, uint32_t count,
+                                     Instruction *const *copies)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *old = list[i];
+        if (old->parent != comp || comp->instructions[old->id] != old)
+            bug("%s was removed and is still read", old->name);
+        to[i] = copies[old->id];
+    }
+    return to + count;
+}
+
+static void copy_instruction(Copier *c, const Computation *from, const Instruction *old,
+                             Room *room, Instruction *const *copies)
+{
+    Instruction *inst = copies[old->id];
+    uint32_t id = inst->id;
+    Computation *parent = inst->parent;
+    *inst = *old;
+    inst->id = id;
+    inst->parent = parent;
+    inst->shape = copy_shape(c, old->shape);
+    inst->literal = copy_literal(c, old->literal);
+    size_t bytes = strlen(old->name) + 1;
+    inst->name = memcpy(room->text, old->name, bytes);
+    room->text += bytes;
+    inst->operands = room->operands;
+    room->operands =
+        copy_references(room->operands, from, old->operands, old->operand_count, copies);
+    inst->control = room->control;
+    room->control =
+        copy_references(room->control, from, old->control, old->control_count, copies);
+    inst->attrs = room->attrs;
+    for (uint32_t i = 0; i < old->attr_count; i++) {
+        room->attrs[i] = old->attrs[i];
+        copy_attr_value(c, &room->attrs[i]);
+    }
+    room->attrs += old->attr_count;
+}
+
+/* *to is a copy of *from as it is, for the same module. */
+static void copy_computation(Copier *c, const Computation *from, Computation *to)
+{
+    Arena *a = c->to;
+    Extent e = extent_of(from);
+    Arena *scratch = arena_scratch();
+    Instruction **copies = ARENA_ARRAY(scratch, Instruction *, from->instruction_count);
+    Instruction *instructions = ARENA_ARRAY(a, Instruction, e.instructions);
+    Room room = {.operands = ARENA_ARRAY(a, Instruction *, e.operands),
+                 .control = ARENA_ARRAY(a, Instruction *, e.control),
+                 .attrs = ARENA_ARRAY(a, Attr, e.attrs),
+                 .text = arena_alloc(a, e.text)};
+    to->instruction_count = (uint32_t)e.instructions;
+    to->instruction_capacity = e.instructions;
+    to->instructions = ARENA_ARRAY(a, Instruction *, e.instructions);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < from->instruction_count; i++) {
+        if (from->instructions[i] == NULL)
+            continue;
+        to->instructions[n] = copies[i] = &instructions[n];
+        instructions[n].id = n;
+        instructions[n++].parent = to;
+    }
+    for (uint32_t i = 0; i < from->instruction_count; i++) {
+        if (from->instructions[i] != NULL)
+            copy_instruction(c, from, from->instructions[i], &room, copies);
+    }
+    to->name = copy_text(c, from->name);
+    to->execution_thread = copy_text(c, from->execution_thread);
+    to->parameters = ARENA_ARRAY(a, Instruction *, from->parameter_count);
+    copy_references(to->parameters, from, from->parameters, from->parameter_count,
+                    copies);
+    copy_references(&to->root, from, &from->root, 1, copies);
+    arena_destroy(scratch);
+}
+
+static const StackFrames *copy_stack_frames(Copier *c, const StackFrames *f)
+{
+    if (f == NULL)
+        return NULL;
+    StackFrames *copy = arena_copy(c->to, f, sizeof *f);
+    Bytes *files = arena_copy(c->to, f->files, f->file_count * sizeof *files);
+    for (uint32_t i = 0; i < f->file_count; i++)
+        files[i] = copy_bytes(c, files[i]);
+    Bytes *functions =
+        arena_copy(c->to, f->functions, f->function_count * sizeof *functions);
+    for (uint32_t i = 0; i < f->function_count; i++)
+        functions[i] = copy_bytes(c, functions[i]);
+    copy->files = files;
+    copy->functions = functions;
+    copy->locations =
+        copy_array(c, f->locations, f->location_count, sizeof *f->locations);
+    copy->frames = copy_array(c, f->frames, f->frame_count, sizeof *f->frames);
+    return copy;
+}
+
+static void copy_config(Copier *c, ModuleConfig *config)
+{
+    config->input_output_alias = copy_aliasing(c, config->input_output_alias);
+    DonorEntry *donors =
+        arena_copy(c->to, config->donors, config->donor_count * sizeof *donors);
+    for (uint32_t i = 0; i < config->donor_count; i++)
+        donors[i].index = copy_ints(c, donors[i].index);
+    config->donors = donors;
+    const Shape **parameters =
+        ARENA_ARRAY(c->to, const Shape *, config->entry_parameter_count);
+    for (uint32_t i = 0; i < config->entry_parameter_count; i++)
+        parameters[i] = copy_shape(c, config->entry_parameters[i]);
+    config->entry_parameters = parameters;
+    config->entry_result = copy_shape(c, config->entry_result);
+    config->propagate_to_parameters = copy_ints(c, config->propagate_to_parameters);
+    config->propagate_to_output = copy_ints(c, config->propagate_to_output);
+    config->frontend_attributes = copy_dict(c, config->frontend_attributes);
+    config->origin_recovery_table = copy_bytes(c, config->origin_recovery_table);
+    config->debug_attributes = copy_bytes(c, config->debug_attributes);
+    config->stack_frames = copy_stack_frames(c, config->stack_frames);
+}
+
+static void copy_computations(Copier *c, Module *m)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < m->computation_count; i++)
+        live += m->computations[i] != NULL;
+    Computation **old = m->computations;
+    Computation *fresh = ARENA_ARRAY(c->to, Computation, live);
+    Computation **list = ARENA_ARRAY(c->to, Computation *, live);
+    Computation **by_id = ARENA_ARRAY(c->scratch, Computation *, m->computation_count);
+    c->computations = by_id;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->computation_count; i++) {
+        if (old[i] == NULL)
+            continue;
+        fresh[n] = *old[i];
+        fresh[n].id = n;
+        by_id[i] = list[n] = &fresh[n];
+        n++;
+    }
+    for (uint32_t i = 0; i < m->computation_count; i++) {
+        if (old[i] != NULL)
+            copy_computation(c, old[i], by_id[i]);
+    }
+    m->entry = by_id[m->entry->id];
+    m->computations = list;
+    m->computation_count = live;
+    m->computation_capacity = live;
+}
+
+void module_compact(Module *m)
+{
+    if (m->arena == m->diag->arena)
+        return;
+    Arena *old = arena_move(m->arena);
+    Copier c = {.from = old,
+                .to = m->arena,
+                .scratch = arena_scratch(),
+                .intern = intern_create(m->arena)};
+    m->intern = c.intern;
+    m->name = copy_text(&c, m->name);
+    copy_computations(&c, m);
+    copy_config(&c, &m->config);
+    m->instruction_names = names_copy(m->arena, m->instruction_names);
+    m->computation_names = names_copy(m->arena, m->computation_names);
+    arena_destroy(c.scratch);
+    arena_destroy(old);
+}
