@@ -51,10 +51,25 @@ static uint32_t choose_lanes(const Columns *c)
     return lanes == 0 ? 1 : lanes;
 }
 
+/* Shared memory that all reductions take for a thread. */
+static uint64_t thread_bytes(const Columns *c)
+{
+    uint64_t bytes = 0;
+    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
+        const Instruction *hero = c->plan->heroes[h];
+        for (uint32_t i = 0; i < hero->operand_count / 2; i++) {
+            unsigned one = shared_bytes(hero->operands[i]->shape->dtype);
+            bytes += one < 4 ? 4 : one; /* small ones may accumulate in f32 */
+        }
+    }
+    return bytes * c->lanes;
+}
+
 static uint32_t choose_splits(const Columns *c)
 {
     uint32_t splits = 1;
-    while (splits < 16 && splits * 2 <= c->plan->columns)
+    while (splits < 16 && splits * 2 <= c->plan->columns &&
+           splits * 2 * COLUMN_WIDTH * thread_bytes(c) <= TARGET_STATIC_SHARED)
         splits *= 2;
     return splits;
 }
@@ -99,7 +114,7 @@ static void for_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried, unsig
     LLVMValueRef y = to_index(e, c->y);
     if (whole > 0) {
         GxLoop loop;
-        LLVMValueRef next[COLUMN_CARRIED];
+        LLVMValueRef next[REDUCER_MOST];
         gx_loop_begin(c->k, &loop, emit_index_constant(e, 0),
                       emit_index_constant(e, whole), emit_index_constant(e, 1), carried,
                       count);
@@ -114,7 +129,7 @@ static void for_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried, unsig
     }
     if (rest > 0) {
         GxIf guard;
-        LLVMValueRef before[COLUMN_CARRIED];
+        LLVMValueRef before[REDUCER_MOST];
         for (unsigned i = 0; i < count; i++)
             before[i] = carried[i];
         gx_if_begin(c->k, &guard,
@@ -164,7 +179,7 @@ static void combine_splits(Columns *c, const uint32_t *room, LLVMValueRef *carri
     Kernel *k = c->k;
     unsigned count = c->stage_values * c->lanes;
     GxLoop loop;
-    LLVMValueRef next[COLUMN_CARRIED], sum[REDUCER_MOST], other[REDUCER_MOST];
+    LLVMValueRef next[REDUCER_MOST], sum[REDUCER_MOST], other[REDUCER_MOST];
     load_splits(c, room, gx_i32(k, 0), carried);
     gx_loop_begin(k, &loop, gx_i32(k, 1), gx_i32(k, c->splits), gx_i32(k, 1), carried,
                   count);
@@ -210,8 +225,8 @@ static void share(Columns *c, uint32_t *room, const LLVMValueRef *carried)
 static void reduce_stage(Columns *c)
 {
     Emit *e = c->e;
-    LLVMValueRef carried[COLUMN_CARRIED];
-    uint32_t room[COLUMN_CARRIED], n = 0;
+    LLVMValueRef carried[REDUCER_MOST];
+    uint32_t room[REDUCER_MOST], n = 0;
     c->stage_values = 0;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         Reducer *r = &c->reducers[h];
@@ -232,7 +247,7 @@ static void reduce_stage(Columns *c)
     e->lanes = c->lanes;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         const Reducer *r = &c->reducers[h];
-        LLVMValueRef results[COLUMN_CARRIED], sum[REDUCER_MOST];
+        LLVMValueRef results[REDUCER_MOST], sum[REDUCER_MOST];
         for (uint32_t v = 0; v < c->lanes; v++) {
             for (uint32_t i = 0; i < r->count; i++)
                 sum[i] = from[i * c->lanes + v];

@@ -9,7 +9,7 @@
 
 #include "codegen/emit/emit.h"
 
-#define REDUCER_MOST 16
+#define REDUCER_MOST EMIT_MOST_LEAVES
 
 typedef struct Reducer {
     Emit *e;

@@ -346,6 +346,9 @@ static bool is_one_window(const Scatter *s)
 Kernel *emitter_scatter(const EmitterInput *in)
 {
     Scatter s = describe(in);
+    if (s.count > EMIT_MOST_LEAVES)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s scatters %u arrays; kernels handle %d",
+                     s.inst->name, s.count, EMIT_MOST_LEAVES);
     int64_t elements = shape_elements(s.update);
     bool is_unique = inst_bool(s.inst, ATTR_UNIQUE_INDICES) || is_one_window(&s);
     Emit *e;

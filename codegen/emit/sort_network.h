@@ -6,7 +6,7 @@
 
 #include "codegen/emit/emit.h"
 
-#define SORT_MOST 16 /* arrays sorted together */
+#define SORT_MOST EMIT_MOST_LEAVES /* arrays sorted together */
 
 typedef struct SortOrder SortOrder;
 /* i1: element a stands before element b. */
