@@ -37,7 +37,6 @@ static void list_settings(FILE *f)
 /* Forms of opcodes that are supported otherwise. */
 static const char *const missing_forms[][2] = {
     {"stochastic-convert", "to floats"},
-    {"rng", "in the functions of map and scan"},
     {"more than 64 arrays", "in one reduce, reduce-window, scatter or sort"},
     {"reducers, comparators, combiners", "that hold sort, scatter, select-and-scatter, "
                                          "topk, rng, collectives, custom calls, or "

@@ -339,7 +339,7 @@ static const Rule rules_block_scaled[] = {
 bool pass_block_scaled(Module *m, PassContext *cx)
 {
     static const Rule *const tables[] = {rules_block_scaled};
-    bool changed = rewrite_module(m, cx, tables, sizeof tables / sizeof *tables);
+    bool changed = rewrite_all(m, cx, tables, sizeof tables / sizeof *tables);
     if (changed)
         module_sort(m);
     return changed;

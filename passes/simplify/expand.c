@@ -272,7 +272,7 @@ bool pass_expand(Module *m, PassContext *cx)
     static const Rule *const tables[] = {rules_expand, rules_expand_scan,
                                          rules_expand_ragged, rules_expand_fft,
                                          rules_expand_linalg};
-    bool changed = rewrite_module(m, cx, tables, sizeof tables / sizeof *tables);
+    bool changed = rewrite_all(m, cx, tables, sizeof tables / sizeof *tables);
     if (changed)
         module_sort(m);
     return changed;

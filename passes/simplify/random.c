@@ -248,14 +248,33 @@ static void sweep(Random *x, Computation *comp)
     computation_supersede(comp, forward, comp->instruction_count);
 }
 
+/* What runs as often as it is called: programs, and the functions of map and scan, which become bodies of
+ * loops. */
+static const bool *find_drawing(const Module *m, Arena *scratch)
+{
+    bool *is_run = module_programs(m, scratch);
+    for (uint32_t c = m->computation_count; c-- > 0;) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; is_run[c] && i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            if (inst == NULL || (inst->op != OP_MAP && inst->op != OP_SCAN &&
+                                 !op_is(inst->op, OPF_CONTROL)))
+                continue;
+            for (uint32_t k = 0; k < inst_called_count(inst); k++)
+                is_run[inst_called(inst, k)->id] = true;
+        }
+    }
+    return is_run;
+}
+
 bool pass_random(Module *m, PassContext *cx)
 {
     Random x = {.m = m,
                 .cx = cx,
                 .draws = ARENA_ARRAY(cx->scratch, bool, m->computation_count + 1u)};
-    const bool *is_program = module_programs(m, cx->scratch);
+    const bool *is_run = find_drawing(m, cx->scratch);
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (is_program[comp->id])
+        if (is_run[comp->id])
             sweep(&x, comp);
     }
     if (x.changed)

@@ -219,6 +219,7 @@ typedef struct Sweep {
     Instruction **forward; /* by id */
     size_t forward_capacity;
     uint64_t budget;
+    bool with_control;    /* instructions with control predecessors are offered, too */
     const Rule *last[10]; /* the rules used last, for the message at the cap */
     uint32_t used;
 } Sweep;
@@ -264,10 +265,17 @@ static Instruction *rewrite_once(Sweep *s, Instruction *inst)
     return NULL;
 }
 
-static bool is_offered(const Instruction *inst)
+static bool is_offered(const Sweep *s, const Instruction *inst)
 {
-    return inst->control_count == 0 && inst->op != OP_PARAMETER &&
+    return (inst->control_count == 0 || s->with_control) && inst->op != OP_PARAMETER &&
            !op_is(inst->op, OPF_EFFECT);
+}
+
+/* What stands for an instruction waits for what that waited for. */
+static void wait_as(const Sweep *s, Instruction *by, const Instruction *inst)
+{
+    for (uint32_t k = 0; k < inst->control_count && by->id >= s->r.counted; k++)
+        inst_add_control(by, inst->control[k]);
 }
 
 static bool sweep(Sweep *s)
@@ -290,11 +298,12 @@ static bool sweep(Sweep *s)
         Instruction *inst = order[i];
         for (uint32_t k = 0; k < inst->operand_count; k++)
             inst->operands[k] = resolve(s, inst->operands[k]);
-        while (is_offered(inst)) {
+        while (is_offered(s, inst)) {
             Instruction *by = rewrite_once(s, inst);
             if (!by)
                 break;
             changed = true;
+            wait_as(s, by, inst);
             forward_to(s, inst, by);
             if (by->id < s->r.counted)
                 break; /* looked at before */
@@ -337,8 +346,8 @@ static void tidy(Computation *comp, const Effects *has_effect, Arena *scratch)
     computation_sort(comp);
 }
 
-bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
-                    size_t table_count)
+static bool rewrite(Module *m, PassContext *cx, const Rule *const *tables,
+                    size_t table_count, bool with_control)
 {
     if (m->config.is_scheduled)
         return false;
@@ -349,6 +358,7 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
         if (comp->is_fused)
             continue;
         Sweep s = {.tables = all,
+                   .with_control = with_control,
                    .budget = (uint64_t)comp->instruction_count * REWRITE_CAP + 1000};
         s.r = (Rewriter){.m = m, .comp = comp, .scratch = cx->scratch, .cx = cx};
         while (sweep(&s)) {
@@ -357,4 +367,16 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
         }
     }
     return changed;
+}
+
+bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
+                    size_t table_count)
+{
+    return rewrite(m, cx, tables, table_count, false);
+}
+
+bool rewrite_all(Module *m, PassContext *cx, const Rule *const *tables,
+                 size_t table_count)
+{
+    return rewrite(m, cx, tables, table_count, true);
 }

@@ -39,6 +39,10 @@ extern const Rule rules_arithmetic[], rules_logic[], rules_move[], rules_slice[]
 /* Applies the tables until nothing changes. */
 bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
                     size_t table_count);
+/* The same with rules that must be applied, also to instructions with control predecessors, on which their
+ * replacements then wait. */
+bool rewrite_all(Module *m, PassContext *cx, const Rule *const *tables,
+                 size_t table_count);
 
 /* -- for rules ----------------------------------------------------------------------- */
 
