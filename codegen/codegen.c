@@ -123,33 +123,6 @@ static void fill_report(Variant *v)
     r->emu_bytes = v->emu_bytes;
 }
 
-/* Emitters and plan keep indices in arrays of EMIT_MOST_RANK and know no sizes but these. */
-static const char *misfit(Arena *a, const Shape *s)
-{
-    if (shape_is_array(s) && s->rank > EMIT_MOST_RANK)
-        return arena_printf(a, "an array of more than %d dimensions", EMIT_MOST_RANK);
-    if (shape_is_array(s) && s->dynamic != NULL)
-        return "an array of dynamic size";
-    const char *why = NULL;
-    for (uint32_t i = 0; s->elements != NULL && i < s->rank && why == NULL; i++)
-        why = misfit(a, s->elements[i]);
-    return why;
-}
-
-static bool check_shapes(const Module *m)
-{
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            const char *why = misfit(m->arena, inst->shape);
-            if (why == NULL)
-                continue;
-            diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);
-            return false;
-        }
-    }
-    return true;
-}
-
 bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
 {
     Diag *d = m->diag;
@@ -157,7 +130,7 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
         diag_error(d, (Span){0, 0}, "%s", cg->options.cuda_error);
         return false;
     }
-    if (!check_shapes(m))
+    if (!codegen_fits(m))
         return false;
     Variant *v = ARENA_NEW(cg->arena, Variant);
     v->arena = cg->arena;

@@ -57,6 +57,12 @@ void codegen_versions(FILE *out);
 /* No kernel can be made for this opcode: its row says so. */
 bool codegen_lacks(OpCode op);
 
+/* Whether the module can become a program, as far as its text tells: asked before passes, for
+ * what they would not bring into another form. Says what is not supported, and where. */
+bool codegen_takes(const Module *m);
+/* The same of what passes have left, by its shapes. */
+bool codegen_fits(const Module *m);
+
 /* One Codegen makes one artefact; variants are added in order. All memory is in `a`. */
 Codegen *codegen_create(Arena *a, const CodegenOptions *options);
 /* Compiles a module at LEVEL_SCHEDULED for a target. False after messages to m->diag. */

@@ -187,7 +187,7 @@ static void add_sizes(const Module *m, const char *key, PlanValue *values, uint3
     }
 }
 
-static bool add_signature(Variant *v)
+static void add_signature(Variant *v)
 {
     const Computation *entry = v->module->entry;
     uint32_t n = 0;
@@ -196,12 +196,6 @@ static bool add_signature(Variant *v)
         size_t leaves = shape_leaf_count(inst->shape);
         for (size_t leaf = 0; leaf < leaves; leaf++) {
             const Shape *s = shape_leaf(inst->shape, leaf);
-            if (!shape_is_array(s)) {
-                diag_unsupported(v->module->diag, inst->span,
-                                 "entry parameter of shape %s",
-                                 shape_text(v->arena, s, false));
-                return false;
-            }
             const char *name = leaves == 1
                                    ? inst->name
                                    : arena_printf(v->arena, "%s.%s", inst->name,
@@ -212,11 +206,6 @@ static bool add_signature(Variant *v)
     }
     for (uint32_t leaf = 0; leaf < v->buffers->result_count; leaf++) {
         const Shape *s = shape_leaf(entry->root->shape, leaf);
-        if (!shape_is_array(s)) {
-            diag_unsupported(v->module->diag, entry->root->span, "result of shape %s",
-                             shape_text(v->arena, s, false));
-            return false;
-        }
         PlanValue value = plan_value(v, leaf_path(v->arena, entry->root->shape, leaf), s,
                                      v->buffers->result_sets[leaf]);
         plan_add_results(&v->plan, &value, 1);
@@ -224,7 +213,6 @@ static bool add_signature(Variant *v)
     add_sizes(v->module, "argument_sizes", v->plan.arguments, n);
     add_sizes(v->module, "result_sizes", v->plan.results, v->buffers->result_count);
     add_aliases(v);
-    return true;
 }
 
 /* -- commands --------------------------------------------------------------------------------- */
@@ -558,6 +546,6 @@ bool variant_make_commands(Variant *v)
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
     v->temp_allocation[0] = v->temp_allocation[1] = PLAN_NONE;
     v->workspace_slice = v->state_slice = PLAN_NONE;
-    return add_signature(v) && variant_assign_streams(v) &&
-           variant_add_computation(v, v->module->entry);
+    add_signature(v);
+    return variant_assign_streams(v) && variant_add_computation(v, v->module->entry);
 }

@@ -397,7 +397,7 @@ static bool is_partitioned(const Module *m)
 static void compile_variants(Compile *c, Module *first)
 {
     CodegenOptions o;
-    if (!is_partitioned(first))
+    if (!is_partitioned(first) || !codegen_takes(first))
         return;
     warn_of_elided(c, first);
     hash_module(c, first);

@@ -16,4 +16,19 @@ struct InferContext {
  * attributes; inst->shape may be NULL where the opcode is inferable. */
 const Shape *infer_shape(InferContext *cx, const Instruction *inst);
 
+/* -- mixed precision ------------------------------------------------------------------------- */
+
+/* Operands first .. end - 1 of an elementwise instruction have the type that it is computed in. */
+typedef struct OperandRange {
+    uint32_t first, end;
+} OperandRange;
+OperandRange infer_like_operands(const Instruction *inst);
+
+/* An elementwise instruction declares another float type than the rule of its opcode gives. */
+bool infer_computes_in_result(const Instruction *inst);
+
+/* The type that an elementwise instruction is computed in: the most precise of those operands and,
+ * where that is mixed, of the result. */
+DType infer_computing_type(const Instruction *inst);
+
 #endif

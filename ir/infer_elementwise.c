@@ -286,3 +286,28 @@ const Shape *infer_stochastic_convert(InferContext *cx, const Instruction *inst)
             infer_text(cx, x), infer_text(cx, random));
     return infer_with_dtype(cx, x, inst->shape->dtype);
 }
+
+/* -- mixed precision ------------------------------------------------------------------------- */
+
+OperandRange infer_like_operands(const Instruction *inst)
+{
+    uint32_t first = inst->op == OP_SELECT && inst->operand_count > 1 ? 1 : 0;
+    uint32_t end = inst->op == OP_STOCHASTIC_CONVERT ? 1 : inst->operand_count;
+    return (OperandRange){first, end};
+}
+
+bool infer_computes_in_result(const Instruction *inst)
+{
+    DType t = inst->operands[infer_like_operands(inst).first]->shape->dtype;
+    return inst->op != OP_CONVERT && dtype_is_float(t) &&
+           dtype_is_float(inst->shape->dtype);
+}
+
+DType infer_computing_type(const Instruction *inst)
+{
+    OperandRange like = infer_like_operands(inst);
+    DType t = inst->operands[like.first]->shape->dtype;
+    for (uint32_t i = like.first + 1; i < like.end; i++)
+        t = infer_binary_dtype(t, inst->operands[i]->shape->dtype);
+    return infer_computes_in_result(inst) ? infer_binary_dtype(t, inst->shape->dtype) : t;
+}

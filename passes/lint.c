@@ -37,10 +37,13 @@ typedef struct Exception {
 static const Exception exceptions[] = {
     {"stream-annotations", "_xla_stream_annotation"},
     {"stream-calls", "_xla_stream_annotation"},
+    {"collective-pipeliner", "_scheduling_group_id"}, /* behind its loop it is of no step */
     {"fused-groups", "_scheduling_group_id"},
     {"scheduling-groups", "_scheduling_group_id"},
     {"async-to-sync", "_xla_send_recv_source_target_pairs"}, /* source_target_pairs */
     {"async-to-sync", "_xla_send_recv_validation"},
+    {"async-to-sync", "_xla_send_recv_pipeline"}, /* of its own for each of the two */
+    {"join-transfers", "_xla_send_recv_pipeline"},
     {"join-transfers", "_xla_send_recv_source_target_pairs"},
     {"join-transfers", "_xla_send_recv_validation"},
     {"trip-counts", "backend_config"}, /* whose count was wrong */
@@ -48,6 +51,8 @@ static const Exception exceptions[] = {
 
 static bool is_communication(const Instruction *inst)
 {
+    if (inst->op == OP_ASYNC_START)
+        return op_is(inst_called(inst, 0)->root->op, OPF_COLLECTIVE);
     return op_is(inst->op, OPF_COLLECTIVE) ||
            (op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_COPY_START);
 }

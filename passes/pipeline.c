@@ -26,6 +26,7 @@ static const Pass pipeline[] = {
     {"annotations",    pass_annotations,    0, true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
     {"composites",     pass_composites,     0, false, LEVEL_WELL_FORMED, "what a composite stands for is not to be guessed from its body, which inline would put in its place"},
     {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
+    {"mixed-precision", pass_mixed_precision, 0, true, LEVEL_WELL_FORMED, "rules and kernels take it that an operation has one type; after inline, before anything computes"},
     {"random",         pass_random,         0, true,  LEVEL_WELL_FORMED, "draws keep their order whatever happens to what is around them; after inline, which puts calls' draws in their place"},
     {"static-shapes",  pass_static_shapes,  0, true,  LEVEL_WELL_FORMED, "nothing below knows sizes that change; after inline, which brings them together"},
     {"block-scaled",   pass_block_scaled,   0, true,  LEVEL_WELL_FORMED, "no kernel knows these calls; before simplify, which tidies what they become"},

@@ -120,10 +120,11 @@ static Given given_elementwise(Compiler *c, const Instruction *inst, const Given
         if (in[i] == UINT32_MAX)
             return (Given){0, NULL};
     }
-    uint32_t out = register_add(c, inst->shape->dtype);
+    uint32_t out = register_add(c, e.result);
     if (!step_add(c, &e.kernel, inst->operand_count, in, out))
         return (Given){0, NULL};
-    return given_one(c, out);
+    out = converted(c, out, inst->shape->dtype);
+    return out == UINT32_MAX ? (Given){0, NULL} : given_one(c, out);
 }
 
 static Given given_tuple(Compiler *c, const Instruction *inst, const Given *of)

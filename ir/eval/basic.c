@@ -111,7 +111,16 @@ void eval_get_tuple_element(EvalCall *call)
 
 void eval_forward(EvalCall *call)
 {
-    call->result = value_retain(call->operands[0]);
+    Value *x = call->operands[0];
+    DType from = x->shape->dtype, to = call->inst->shape->dtype;
+    if (from == to || !shape_is_array(x->shape)) {
+        call->result = value_retain(x);
+        return;
+    }
+    Value *v = eval_result(call); /* programs may mix float types */
+    for (uint32_t d = 0; x->sizes != NULL && d < v->shape->rank; d++)
+        value_set_size(v, d, x->sizes[d]);
+    number_convert(to, v->data, from, x->data, (size_t)x->count);
 }
 
 void eval_token(EvalCall *call)

@@ -5,29 +5,21 @@
 
 #include "ir/eval/call.h"
 #include "ir/eval/strided.h"
-
-/* Operands of different float types are computed in the more precise one. */
-static DType common_type(const Instruction *inst, uint32_t first, uint32_t end)
-{
-    DType t = inst->operands[first]->shape->dtype;
-    for (uint32_t i = first + 1; i < end; i++)
-        if (inst->operands[i]->shape->dtype != t)
-            t = dtype_higher_precision(t, inst->operands[i]->shape->dtype);
-    return t;
-}
+#include "ir/infer.h"
 
 bool elementwise_kernel(const Instruction *inst, bool exact, ElementwiseKernel *out)
 {
     if (inst->operand_count == 0 || inst->operand_count > 3)
         return false;
     memset(out, 0, sizeof *out);
-    uint32_t first = inst->op == OP_SELECT ? 1 : 0;
-    uint32_t end = inst->op == OP_STOCHASTIC_CONVERT ? 1 : inst->operand_count;
-    DType in = common_type(inst, first, end);
+    OperandRange same = infer_like_operands(inst);
+    DType in = infer_computing_type(inst);
     for (uint32_t i = 0; i < inst->operand_count; i++)
-        out->operand[i] = i >= first && i < end ? in : inst->operands[i]->shape->dtype;
+        out->operand[i] =
+            i >= same.first && i < same.end ? in : inst->operands[i]->shape->dtype;
+    out->result = infer_computes_in_result(inst) ? in : inst->shape->dtype;
     ScalarKernel *k = &out->kernel;
-    if (!scalar_kernel(inst->op, in, inst->shape->dtype, exact, k))
+    if (!scalar_kernel(inst->op, in, out->result, exact, k))
         return false;
     k->direction = inst_int(inst, ATTR_DIRECTION, 0);
     k->total_order = inst_int(inst, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER;
@@ -104,5 +96,11 @@ void eval_elementwise(EvalCall *call)
     }
     if (e.kernel.single != 0 && inst->op != OP_CLAMP && inst->op != OP_SELECT)
         eval_fail(call, "operands have different sizes");
-    e.kernel.run(v->data, in, (size_t)v->count, &e.kernel);
+    if (e.result == v->shape->dtype) {
+        e.kernel.run(v->data, in, (size_t)v->count, &e.kernel);
+        return;
+    }
+    void *out = eval_temp(call, (size_t)v->count, dtype_info[e.result].storage);
+    e.kernel.run(out, in, (size_t)v->count, &e.kernel);
+    number_convert(v->shape->dtype, v->data, e.result, out, (size_t)v->count);
 }

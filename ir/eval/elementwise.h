@@ -8,6 +8,7 @@
 typedef struct ElementwiseKernel {
     ScalarKernel kernel;
     DType operand[3]; /* type that each operand must be converted to first */
+    DType result;     /* type that it gives; to be converted to the instruction's */
 } ElementwiseKernel;
 
 /* False: no kernel (ir/eval/scalar.h). `single` operands are left to the caller. */

@@ -4,18 +4,19 @@
 
 #include "passes/pass.h"
 
-PassFn pass_inline;      /* calls and maps */
-PassFn pass_dce;         /* unused instructions and computations */
-PassFn pass_cse;         /* equal instructions, equal computations */
-PassFn pass_fold;        /* constant operands */
-PassFn pass_algebra;     /* rules over a few instructions (rewrite.h) */
-PassFn pass_expand;      /* composed operations: batch-norm, topk, ... */
-PassFn pass_random;      /* rng; what draws from the device's state in its order */
-PassFn pass_loops;       /* while: trip counts, dead and invariant values */
-PassFn pass_trip_counts; /* of while, derived anew */
-PassFn pass_flatten;     /* no two callers share a body or branch */
-PassFn pass_hoist;       /* while: invariant code moves out */
-PassFn pass_simplify;    /* all of the above to a fixpoint */
+PassFn pass_inline;          /* calls and maps */
+PassFn pass_dce;             /* unused instructions and computations */
+PassFn pass_cse;             /* equal instructions, equal computations */
+PassFn pass_fold;            /* constant operands */
+PassFn pass_algebra;         /* rules over a few instructions (rewrite.h) */
+PassFn pass_expand;          /* composed operations: batch-norm, topk, ... */
+PassFn pass_mixed_precision; /* operands of several float types */
+PassFn pass_random;          /* rng; what draws from the device's state in its order */
+PassFn pass_loops;           /* while: trip counts, dead and invariant values */
+PassFn pass_trip_counts;     /* of while, derived anew */
+PassFn pass_flatten;         /* no two callers share a body or branch */
+PassFn pass_hoist;           /* while: invariant code moves out */
+PassFn pass_simplify;        /* all of the above to a fixpoint */
 
 /* Which computations have effects, themselves or by what they call; those made since count as
  * if they had. */

@@ -158,7 +158,7 @@ static void test_two_processes_tcp(void **state)
     assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
     assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
     close(s);
-    snprintf(store, sizeof store, "tcp://secret@localhost:%u", ntohs(a.sin_port));
+    snprintf(store, sizeof store, "tcp://secret@127.0.0.1:%u", ntohs(a.sin_port));
     two_processes_at(0, 1, 0, NULL);
 }
 

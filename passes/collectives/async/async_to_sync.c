@@ -13,10 +13,12 @@
  * What the text said about time is dropped, a schedule too: passes below move, combine and fuse, and pairs are
  * made again where they pay. A pair that is not complete in one computation stays as it is.
  *
- * Needs: well formed. Keeps: values, control edges, metadata. Ends: one sweep. */
+ * Needs: well formed. Keeps: values, metadata, control edges but for those that want
+ * something between the start and its end. Ends: one sweep. */
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "passes/collectives/async/cycles.h"
 #include "passes/collectives/collectives.h"
 
 typedef struct Sync {
@@ -25,6 +27,10 @@ typedef struct Sync {
     Uses uses;
     Instruction **forward; /* [count] by old id */
     uint32_t count;
+    /* searches for what depends on what */
+    uint32_t *seen; /* [count]: by old id, in which search */
+    uint32_t searches, depth;
+    Instruction **stack; /* [count] */
 } Sync;
 
 static uint32_t use_count(const Sync *s, const Instruction *inst)
@@ -179,27 +185,33 @@ static bool convert_async(Sync *s, Instruction *done)
 
 /* -- send and recv ------------------------------------------------------------------------ */
 
-/* `from` is computed from `target`; a bounded search over old instructions. */
+/* What an instruction is computed from goes on the stack. */
+static void push_operands(Sync *s, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        Instruction *next = inst->operands[i];
+        if (next->id < s->count && s->seen[next->id] != s->searches) {
+            s->seen[next->id] = s->searches;
+            s->stack[s->depth++] = next;
+        }
+    }
+}
+
+/* `from` is computed from `target`, by operations as they are by now: a transfer that has become
+ * one operation gives nothing before it has taken what it sends. */
 static bool depends(Sync *s, Instruction *from, const Instruction *target)
 {
-    bool *seen = ARENA_ARRAY(s->scratch, bool, (size_t)s->count + 1);
-    Instruction **stack = ARENA_ARRAY(s->scratch, Instruction *, (size_t)s->count + 1);
-    uint32_t n = 0;
-    stack[n++] = from;
-    seen[from->id] = true;
-    while (n > 0) {
-        const Instruction *inst = stack[--n];
+    s->searches++;
+    s->depth = 0;
+    s->stack[s->depth++] = from;
+    s->seen[from->id] = s->searches;
+    while (s->depth > 0) {
+        const Instruction *inst = s->stack[--s->depth];
         if (inst == target)
             return true;
-        for (uint32_t i = 0; i < inst->operand_count + inst->control_count; i++) {
-            Instruction *next = i < inst->operand_count
-                                    ? inst->operands[i]
-                                    : inst->control[i - inst->operand_count];
-            if (next->id < s->count && !seen[next->id]) {
-                seen[next->id] = true;
-                stack[n++] = next;
-            }
-        }
+        push_operands(s, inst);
+        if (s->forward[inst->id] != NULL)
+            push_operands(s, s->forward[inst->id]);
     }
     return false;
 }
@@ -339,6 +351,8 @@ static bool visit(Computation *comp, Arena *scratch)
         return false;
     s.uses = uses_compute(comp, scratch);
     s.forward = ARENA_ARRAY(scratch, Instruction *, (size_t)s.count + 1);
+    s.seen = ARENA_ARRAY(scratch, uint32_t, (size_t)s.count + 1);
+    s.stack = ARENA_ARRAY(scratch, Instruction *, (size_t)s.count + 1);
     bool changed = false;
     for (uint32_t i = 0; i < s.count; i++) {
         if (comp->instructions[i] != NULL)
@@ -347,6 +361,7 @@ static bool visit(Computation *comp, Arena *scratch)
     if (!changed)
         return false;
     computation_supersede(comp, s.forward, s.count);
+    computation_break_cycles(comp, scratch);
     computation_sort(comp);
     return true;
 }
