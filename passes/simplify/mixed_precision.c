@@ -111,10 +111,8 @@ static bool sweep(Module *m, Computation *comp, PassContext *cx)
 bool pass_mixed_precision(Module *m, PassContext *cx)
 {
     bool changed = false;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] != NULL)
-            changed |= sweep(m, m->computations[c], cx);
-    }
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        changed |= sweep(m, comp, cx);
     if (changed)
         module_sort(m);
     return changed;
