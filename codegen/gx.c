@@ -214,11 +214,6 @@ LLVMValueRef gx_ntid(Kernel *k, unsigned axis)
     return gx_i32(k, k->block[axis]);
 }
 
-LLVMValueRef gx_nctaid(Kernel *k, unsigned axis)
-{
-    return gx_i32(k, k->grid[axis]);
-}
-
 LLVMValueRef gx_lane(Kernel *k)
 {
     return call(k, "gx.lane", NULL, gx_int_type(k, 32), NULL, 0);

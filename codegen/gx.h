@@ -81,7 +81,6 @@ char *kernel_name(Arena *a, const char *text);
 LLVMValueRef gx_tid(Kernel *k, unsigned axis);
 LLVMValueRef gx_ctaid(Kernel *k, unsigned axis);
 LLVMValueRef gx_ntid(Kernel *k, unsigned axis);
-LLVMValueRef gx_nctaid(Kernel *k, unsigned axis);
 LLVMValueRef gx_lane(Kernel *k);                    /* linear thread index mod 32 */
 LLVMValueRef gx_immediate(Kernel *k, unsigned arg); /* value of a KERNEL_I32 or _I64 */
 

@@ -6,7 +6,7 @@
 #include "ir/infer.h"
 #include "ir/sharding.h"
 
-const Shape *build_infer(Parser *p, Instruction *inst)
+static const Shape *build_infer(Parser *p, Instruction *inst)
 {
     InferContext cx = {.intern = p->intern,
                        .arena = p->scratch,
@@ -75,55 +75,6 @@ Instruction *build_open(Parser *p, const Call *call, uint32_t operand_count,
                                            operand_count, operands);
     inst->span = span;
     set_attributes(p, inst, attr_count, attrs);
-    return inst;
-}
-
-bool build_complete(Parser *p, Instruction *inst, Span at)
-{
-    Call call = {.op = inst->op, .open_span = at};
-    return check_arity(p, &call, inst->operand_count) && check_required(p, inst, at) &&
-           build_rules(p, inst, at);
-}
-
-Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_count,
-                               Instruction *const *operands, uint32_t attr_count,
-                               const Attr *attrs, Span span, Span attrs_span)
-{
-    Scope *scope = scope_top(p);
-    if (!check_arity(p, call, operand_count))
-        return NULL;
-    if (call->op == OP_PARAMETER && call->parameter < 0) {
-        diag_error(p->diag, call->open_span, "expects the number of the parameter");
-        return NULL;
-    }
-    Instruction *inst =
-        computation_append(scope->comp, call->op, call->shape, operand_count, operands);
-    inst->span = span;
-    inst->name = op_info[call->op].name; /* until it gets its own */
-    if (p->pending.count != 0 && span.begin == pending_top(p)->span.begin &&
-        pending_top(p)->symbol != NULL)
-        inst->name = pending_top(p)->symbol->text;
-    inst->literal = call->literal;
-    if (call->op == OP_PARAMETER) {
-        inst->parameter = call->parameter;
-        STACK_PUSH(p, p->parameters, inst);
-    }
-    set_attributes(p, inst, attr_count, attrs);
-    if (!check_required(p, inst, attrs_span) || !build_rules(p, inst, attrs_span))
-        return NULL;
-    if (call->shape == NULL && !op_is(inst->op, OPF_INFERABLE)) {
-        diag_error(p->diag, call->op_span, "cannot infer shape for opcode: %s",
-                   op_info[inst->op].name);
-        return NULL;
-    }
-    if (call->op == OP_CONSTANT) {
-        inst->shape = call->literal->shape;
-    } else if (call->shape == NULL || op_is(inst->op, OPF_RECOMPUTED)) {
-        inst->shape = build_infer(p, inst);
-        if (inst->shape == NULL)
-            return NULL;
-    }
-    spread_sharding(p, inst);
     return inst;
 }
 
@@ -262,7 +213,7 @@ static bool rules_of_opcode(Parser *p, Instruction *inst, Span attrs_span)
     }
 }
 
-bool build_rules(Parser *p, Instruction *inst, Span attrs_span)
+static bool follows_rules(Parser *p, Instruction *inst, Span attrs_span)
 {
     if (!rules_of_opcode(p, inst, attrs_span) || !check_replication(p, inst))
         return false;
@@ -282,4 +233,53 @@ bool build_rules(Parser *p, Instruction *inst, Span attrs_span)
     }
     inst->attr_count = kept;
     return true;
+}
+
+bool build_complete(Parser *p, Instruction *inst, Span at)
+{
+    Call call = {.op = inst->op, .open_span = at};
+    return check_arity(p, &call, inst->operand_count) && check_required(p, inst, at) &&
+           follows_rules(p, inst, at);
+}
+
+Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_count,
+                               Instruction *const *operands, uint32_t attr_count,
+                               const Attr *attrs, Span span, Span attrs_span)
+{
+    Scope *scope = scope_top(p);
+    if (!check_arity(p, call, operand_count))
+        return NULL;
+    if (call->op == OP_PARAMETER && call->parameter < 0) {
+        diag_error(p->diag, call->open_span, "expects the number of the parameter");
+        return NULL;
+    }
+    Instruction *inst =
+        computation_append(scope->comp, call->op, call->shape, operand_count, operands);
+    inst->span = span;
+    inst->name = op_info[call->op].name; /* until it gets its own */
+    if (p->pending.count != 0 && span.begin == pending_top(p)->span.begin &&
+        pending_top(p)->symbol != NULL)
+        inst->name = pending_top(p)->symbol->text;
+    inst->literal = call->literal;
+    if (call->op == OP_PARAMETER) {
+        inst->parameter = call->parameter;
+        STACK_PUSH(p, p->parameters, inst);
+    }
+    set_attributes(p, inst, attr_count, attrs);
+    if (!check_required(p, inst, attrs_span) || !follows_rules(p, inst, attrs_span))
+        return NULL;
+    if (call->shape == NULL && !op_is(inst->op, OPF_INFERABLE)) {
+        diag_error(p->diag, call->op_span, "cannot infer shape for opcode: %s",
+                   op_info[inst->op].name);
+        return NULL;
+    }
+    if (call->op == OP_CONSTANT) {
+        inst->shape = call->literal->shape;
+    } else if (call->shape == NULL || op_is(inst->op, OPF_RECOMPUTED)) {
+        inst->shape = build_infer(p, inst);
+        if (inst->shape == NULL)
+            return NULL;
+    }
+    spread_sharding(p, inst);
+    return inst;
 }

@@ -88,7 +88,7 @@ static bool origin_key(Parser *p, Text *t)
 }
 
 /* { {"name" {i}} : {"name" {i}} [, "module text"] ... }, kept as the text that is printed. */
-bool header_origin_table(Parser *p, Bytes *out)
+static bool header_origin_table(Parser *p, Bytes *out)
 {
     Text t;
     text_init(&t, p->arena);
@@ -160,7 +160,7 @@ static bool debug_entry(Parser *p, Text *t)
 }
 
 /* { {"name" {i}} : debug | ({debug},...) , ... }, kept as the text that is printed. */
-bool header_debug_attributes(Parser *p, Bytes *out)
+static bool header_debug_attributes(Parser *p, Bytes *out)
 {
     Text t;
     text_init(&t, p->arena);

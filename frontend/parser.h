@@ -201,7 +201,6 @@ bool token_is(const Parser *p, Token t, const char *word);
 bool token_int(Parser *p, Token t, int64_t *out);
 bool enter(Parser *p, Span at); /* one level deeper; false after a message */
 void leave(Parser *p);
-const char *token_kind_name(int kind);
 bool parse_array_shape(Parser *p, Token first, const Shape **out); /* array_shape.c */
 Ints ints_take(Parser *p,
                size_t mark); /* ints above the mark, moved to the module's arena */
@@ -216,8 +215,6 @@ bool value_sharding(Parser *p, const Sharding **out);
 bool value_replica_groups(Parser *p, const ReplicaGroups **out);
 bool value_origin(Parser *p, const Origin **out);
 bool value_metadata(Parser *p, const Metadata **out);
-bool header_origin_table(Parser *p, Bytes *out);
-bool header_debug_attributes(Parser *p, Bytes *out);
 
 /* -- literal.c -------------------------------------------------------------------------- */
 /* Reads a literal of this shape from the source at `offset`, which it moves behind it. */
@@ -271,8 +268,6 @@ Instruction *build_open(Parser *p, const Call *call, uint32_t operand_count,
                         Instruction *const *operands, uint32_t attr_count,
                         const Attr *attrs, Span span);
 bool build_complete(Parser *p, Instruction *inst, Span at);
-bool build_rules(Parser *p, Instruction *inst, Span attrs_span);
-const Shape *build_infer(Parser *p, Instruction *inst);
 void build_lost_instruction(Parser *p);
 void build_single_begin(Parser *p);
 const Shape *build_tuple(Parser *p, size_t count);

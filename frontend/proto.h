@@ -49,7 +49,6 @@ void wire_flag(Text *t, uint32_t field, bool value); /* nothing if false */
 void wire_bytes(Text *t, uint32_t field, const char *data, size_t length);
 void wire_string(Text *t, uint32_t field, const char *s);
 void wire_message(Text *t, uint32_t field, const Text *message);
-void wire_double(Text *t, uint32_t field, double value);
 void wire_float(Text *t, uint32_t field, float value);
 void wire_ints(Text *t, uint32_t field, const int64_t *data, size_t count); /* packed */
 

@@ -58,7 +58,6 @@ void reader_put_name(Reader *r, const Names *n, uint64_t id);
 const char *reader_clean_name(Reader *r, Bytes name); /* as the language can write it */
 
 /* -- proto_shape.c --------------------------------------------------------------------- */
-DType reader_dtype(int64_t number); /* DT_INVALID: none of ours */
 void reader_put_list(Text *t, Ints ints);
 void reader_put_shape(Reader *r, Message shape);
 /* `typed`: every array behind its shape, as in the literal of a custom-call. */

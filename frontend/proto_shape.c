@@ -10,7 +10,8 @@
 
 /* -- shapes ------------------------------------------------------------------------------ */
 
-DType reader_dtype(int64_t number)
+/* DT_INVALID: none of ours */
+static DType reader_dtype(int64_t number)
 {
     DType t = DT_INVALID;
     if (number >= PROTO_DTYPE && number < PROTO_DTYPE + (int64_t)DT_TUPLE)

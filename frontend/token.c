@@ -68,7 +68,7 @@ bool accept_word(Parser *p, const char *word)
     return true;
 }
 
-const char *token_kind_name(int kind)
+static const char *token_kind_name(int kind)
 {
     switch (kind) {
     case TOK_IDENT:

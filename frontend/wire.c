@@ -117,14 +117,6 @@ static void add_fixed(Text *t, uint64_t bits, size_t bytes)
         text_char(t, (char)(bits >> (8 * i)));
 }
 
-void wire_double(Text *t, uint32_t field, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    wire_tag(t, field, 1);
-    add_fixed(t, bits, 8);
-}
-
 void wire_float(Text *t, uint32_t field, float value)
 {
     uint32_t bits;

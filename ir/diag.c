@@ -103,13 +103,6 @@ static Line find_line(const Diag *d, size_t offset, Line from)
     return from;
 }
 
-void diag_position(const Diag *d, size_t offset, size_t *line, size_t *column)
-{
-    Line found = find_line(d, offset, (Line){0, 1});
-    *line = found.number;
-    *column = (offset < d->length ? offset : d->length) - found.begin + 1;
-}
-
 typedef struct Out {
     Arena *arena;
     char *data;

@@ -47,9 +47,6 @@ void diag_note(Diag *d, Span span, const char *format, ...) GXC_FORMAT(3, 4);
 /* An error "not supported: ..." : the input is right, gxc cannot handle it (exit code 4). */
 void diag_unsupported(Diag *d, Span span, const char *format, ...) GXC_FORMAT(3, 4);
 
-/* Line and column, both from 1; the column counts bytes. */
-void diag_position(const Diag *d, size_t offset, size_t *line, size_t *column);
-
 /* All messages as text, "file:line:col: error: ..." with source line and caret, in the
  * Diag's arena. Long source lines are cut around the caret. */
 const char *diag_render(const Diag *d, bool colour);

@@ -191,12 +191,6 @@ const Shape *infer_with_dtype(InferContext *cx, const Shape *s, DType dtype)
     return shape_with_dtype(cx->intern, s, dtype);
 }
 
-const Shape *infer_one_or_tuple(InferContext *cx, uint32_t count,
-                                const Shape *const *shapes)
-{
-    return count == 1 ? shapes[0] : shape_tuple(cx->intern, count, shapes);
-}
-
 const Shape *infer_tuple_of(InferContext *cx, const Instruction *inst, uint32_t begin,
                             uint32_t end)
 {

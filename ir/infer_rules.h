@@ -54,9 +54,6 @@ const Shape *infer_with_dtype(InferContext *cx, const Shape *s, DType dtype);
 /* The shape of each operand begin .. end - 1: itself if one, else their tuple. */
 const Shape *infer_tuple_of(InferContext *cx, const Instruction *inst, uint32_t begin,
                             uint32_t end);
-/* The one if count is 1, else the tuple. */
-const Shape *infer_one_or_tuple(InferContext *cx, uint32_t count,
-                                const Shape *const *shapes);
 
 /* Element type of what a binary rule gives, section 9.7. */
 DType infer_binary_dtype(DType a, DType b);

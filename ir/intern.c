@@ -259,17 +259,3 @@ const Shape *intern_shape(Intern *t, const Shape *shape)
     slot_fill(&t->shapes, s, hash, copy);
     return copy;
 }
-
-const Shape *intern_import_shape(Intern *t, const Shape *shape)
-{
-    Shape copy = *shape;
-    if (shape->layout != NULL)
-        copy.layout = intern_layout(t, shape->layout);
-    if (shape->elements != NULL) {
-        const Shape **elements = ARENA_ARRAY(t->arena, const Shape *, shape->rank);
-        for (uint32_t i = 0; i < shape->rank; i++)
-            elements[i] = intern_import_shape(t, shape->elements[i]);
-        copy.elements = elements;
-    }
-    return intern_shape(t, &copy);
-}

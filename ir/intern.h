@@ -24,7 +24,4 @@ const Layout *intern_layout(Intern *t, const Layout *layout);
 /* Layouts and element shapes inside must be interned in the same table already. */
 const Shape *intern_shape(Intern *t, const Shape *shape);
 
-/* The same value in another table. */
-const Shape *intern_import_shape(Intern *t, const Shape *shape);
-
 #endif

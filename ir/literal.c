@@ -107,11 +107,6 @@ uint64_t literal_bits(const Literal *l, int64_t index)
     return number_load(l->shape->dtype, element_at(l, index));
 }
 
-void literal_complex(const Literal *l, int64_t index, double out[2])
-{
-    number_get_complex(l->shape->dtype, element_at(l, index), out);
-}
-
 void literal_set_int(Literal *l, int64_t index, int64_t value)
 {
     number_set_int(l->shape->dtype, element_at(l, index), value);
@@ -120,11 +115,6 @@ void literal_set_int(Literal *l, int64_t index, int64_t value)
 void literal_set_double(Literal *l, int64_t index, double value)
 {
     number_set_double(l->shape->dtype, element_at(l, index), value);
-}
-
-void literal_set_bits(Literal *l, int64_t index, uint64_t bits)
-{
-    number_store(l->shape->dtype, element_at(l, index), bits);
 }
 
 void literal_set_complex(Literal *l, int64_t index, double re, double im)

@@ -31,11 +31,8 @@ bool literal_has_elided(const Literal *l);
 int64_t literal_int(const Literal *l, int64_t index);
 double literal_double(const Literal *l, int64_t index);
 uint64_t literal_bits(const Literal *l, int64_t index); /* types up to 64 bits */
-void literal_complex(const Literal *l, int64_t index,
-                     double out[2]); /* complex types only */
 void literal_set_int(Literal *l, int64_t index, int64_t value);
 void literal_set_double(Literal *l, int64_t index, double value);
-void literal_set_bits(Literal *l, int64_t index, uint64_t bits);
 void literal_set_complex(Literal *l, int64_t index, double re, double im);
 
 /* The bytes that device memory holds for the literal in an array of this shape: elements in

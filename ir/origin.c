@@ -5,24 +5,6 @@
 
 #include "ir/print_value.h"
 
-bool origin_equal(const Origin *a, const Origin *b)
-{
-    if (a->kind != b->kind || a->count != b->count || a->name.length != b->name.length ||
-        a->index.count != b->index.count)
-        return false;
-    if (a->name.length != 0 && memcmp(a->name.data, b->name.data, a->name.length) != 0)
-        return false;
-    for (uint32_t i = 0; i < a->index.count; i++) {
-        if (a->index.data[i] != b->index.data[i])
-            return false;
-    }
-    for (uint32_t i = 0; i < a->count; i++) {
-        if (!origin_equal(a->elements[i], b->elements[i]))
-            return false;
-    }
-    return true;
-}
-
 size_t origin_leaf_count(const Origin *o)
 {
     if (o->kind != ORIGIN_TUPLE)

@@ -21,7 +21,6 @@ struct Origin {
     const Origin *const *elements; /* TUPLE */
 };
 
-bool origin_equal(const Origin *a, const Origin *b);
 size_t origin_leaf_count(const Origin *o);
 void origin_print(Text *t, const Origin *o); /* `{...}` with its braces */
 

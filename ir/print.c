@@ -201,12 +201,3 @@ const char *computation_print(Arena *a, const Computation *comp, PrintForm form,
     print_computation(&p, comp);
     return printer_done(&p, length);
 }
-
-const char *inst_print(Arena *a, const Instruction *inst, PrintForm form)
-{
-    Printer p;
-    printer_init(&p, a, form);
-    p.inline_callees = form == PRINT_CANONICAL;
-    print_instruction(&p, inst);
-    return printer_done(&p, NULL);
-}

@@ -15,6 +15,5 @@ typedef enum {
 const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *length);
 const char *computation_print(Arena *a, const Computation *comp, PrintForm form,
                               size_t *length);
-const char *inst_print(Arena *a, const Instruction *inst, PrintForm form);
 
 #endif

@@ -90,20 +90,6 @@ const Shape *shape_with_dims(Intern *t, const Shape *array, uint32_t rank,
     return shape_array(t, array->dtype, rank, dims, NULL, NULL);
 }
 
-const Shape *shape_with_default_layouts(Intern *t, const Shape *s)
-{
-    if (shape_is_array(s))
-        return shape_array(t, s->dtype, s->rank, s->dims, s->dynamic, NULL);
-    if (s->elements == NULL)
-        return s;
-    const Shape **elements = ARENA_ARRAY(intern_arena(t), const Shape *, s->rank);
-    for (uint32_t i = 0; i < s->rank; i++)
-        elements[i] = shape_with_default_layouts(t, s->elements[i]);
-    Shape copy = *s;
-    copy.elements = elements;
-    return intern_shape(t, &copy);
-}
-
 bool shape_is_array(const Shape *s)
 {
     return s->layout != NULL;

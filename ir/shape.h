@@ -70,7 +70,6 @@ const Shape *shape_with_layout(Intern *t, const Shape *array, const Layout *layo
 const Shape *shape_with_dtype(Intern *t, const Shape *array, DType dtype);
 const Shape *shape_with_dims(Intern *t, const Shape *array, uint32_t rank,
                              const int64_t *dims); /* default layout, static */
-const Shape *shape_with_default_layouts(Intern *t, const Shape *s); /* tuples too */
 
 bool shape_is_array(const Shape *s);
 bool shape_is_tuple(const Shape *s);

@@ -69,7 +69,8 @@ bool sharding_equal(const Sharding *a, const Sharding *b)
 
 /* -- normal forms -------------------------------------------------------------------- */
 
-int64_t sharding_device_count(const Sharding *s)
+/* of the tiling or mesh; 0 = any */
+static int64_t sharding_device_count(const Sharding *s)
 {
     if (s->kind == SHARDING_NAMED)
         return s->mesh->is_maximal ? 1 : mesh_device_count(s->mesh);

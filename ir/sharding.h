@@ -66,6 +66,5 @@ const Sharding *sharding_for_leaves(Arena *a, const Sharding *s, size_t leaves);
 const Sharding *sharding_normal(Arena *a, Sharding *s);
 /* `{...}` with its braces. */
 void sharding_print(Text *t, const Sharding *s, bool metadata);
-int64_t sharding_device_count(const Sharding *s); /* of the tiling or mesh; 0 = any */
 
 #endif

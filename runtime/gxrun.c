@@ -70,14 +70,14 @@ static void leaves_free(Leaf *leaves, size_t count)
     free(leaves);
 }
 
-void signature_free(Signature *s)
+static void signature_free(Signature *s)
 {
     leaves_free(s->parameters, s->parameter_count);
     leaves_free(s->results, s->result_count);
     memset(s, 0, sizeof *s);
 }
 
-bool read_file(const char *path, Bytes *out, char *error, size_t error_size)
+static bool read_file(const char *path, Bytes *out, char *error, size_t error_size)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     size_t room = 1 << 16;

@@ -75,7 +75,6 @@ typedef struct Signature {
     uint8_t hash[16]; /* of the module */
 } Signature;
 
-void signature_free(Signature *s);
 bool leaf_set(Leaf *leaf, const char *name, const char *dtype, uint32_t rank,
               const int64_t *dims);
 
@@ -93,7 +92,6 @@ int complain(int code, const char *format, ...)
     ;
 void *allocate(size_t count, size_t size); /* zeroed; ends the process without memory */
 void free_arrays(void **arrays, size_t count);
-bool read_file(const char *path, Bytes *out, char *error, size_t error_size);
 
 /* --- gxrun_compiler.c: libgxc, loaded when it is needed. All return an exit code. */
 int compiler_compile(const Options *o, const char *path, const Bytes *hlo, Bytes *out);

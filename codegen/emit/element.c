@@ -249,8 +249,8 @@ bool emit_is_uniform(uint32_t rank, const IndexExpr *const *index)
     return true;
 }
 
-void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index, uint32_t lane,
-                  const IndexExpr **out)
+static void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index,
+                         uint32_t lane, const IndexExpr **out)
 {
     const IndexExpr *value = ix_const(e->ix, lane);
     for (uint32_t i = 0; i < rank; i++)

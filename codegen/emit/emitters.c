@@ -30,7 +30,8 @@ uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
     return inst_called(fusion, 0)->parameter_count + i;
 }
 
-const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
+/* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
+static const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
 {
     uint32_t *args = ARENA_ARRAY(a, uint32_t, (size_t)comp->parameter_count + 1);
     for (uint32_t i = 0; i < comp->parameter_count; i++)
@@ -38,7 +39,8 @@ const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
     return args;
 }
 
-bool fusion_fits_32_bits(const Computation *comp)
+/* Whether byte offsets of all arrays of the fused computation fit 31 bits. */
+static bool fusion_fits_32_bits(const Computation *comp)
 {
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {

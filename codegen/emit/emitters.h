@@ -33,10 +33,6 @@ EmitterFn *emitter_function(EmitterKind kind);
 
 /* The kernel argument of result leaf i (emitter_result). */
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
-/* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
-const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp);
-/* Whether byte offsets of all arrays of the fused computation fit 31 bits. */
-bool fusion_fits_32_bits(const Computation *comp);
 /* Neighbouring elements are one piece of straight-line code: several lanes are worth it. */
 bool inst_is_plain(const Instruction *inst);
 /* No instruction but the heroes branches or loops for an element: several lanes are worth it. */

@@ -34,7 +34,8 @@ LLVMTypeRef emit_type(Kernel *k, DType t)
     return gx_int_type(k, info->bits == 6 ? 8 : info->bits);
 }
 
-LLVMValueRef scalar_constant(Kernel *k, DType t, const void *element)
+/* A number in storage form as a constant. */
+static LLVMValueRef scalar_constant(Kernel *k, DType t, const void *element)
 {
     LLVMTypeRef type = emit_type(k, t);
     if (dtype_is_complex(t)) {
@@ -106,8 +107,8 @@ static ScalarCode *code_of(const ScalarRow *row, DType t)
     return NULL;
 }
 
-LLVMValueRef scalar_run(Kernel *k, const Instruction *inst, const LLVMValueRef *operands,
-                        const ScalarRow *row)
+static LLVMValueRef scalar_run(Kernel *k, const Instruction *inst,
+                               const LLVMValueRef *operands, const ScalarRow *row)
 {
     ScalarCall c = {
         .k = k, .inst = inst, .type = common_type(inst), .operands = operands};

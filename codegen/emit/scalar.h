@@ -25,16 +25,10 @@ typedef struct ScalarRow { /* NULL: not defined for the class */
     ScalarCode *pred, *integer, *real, *complex;
 } ScalarRow;
 
-LLVMValueRef scalar_run(Kernel *k, const Instruction *inst, const LLVMValueRef *operands,
-                        const ScalarRow *row);
 GXC_NORETURN void scalar_unsupported(const Instruction *inst);
-
-/* A number in storage form as a constant. */
-LLVMValueRef scalar_constant(Kernel *k, DType t, const void *element);
 
 /* Floats of any type to f32 (f64 stays), and from f32 or f64 to any type, rounded once. */
 LLVMValueRef scalar_widen(Kernel *k, LLVMValueRef value, DType from);
-LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to);
 /* The same for types of 8 bits and less (scalar_small.c): code <-> f32; f32 or f64 -> code. */
 LLVMValueRef scalar_decode(Kernel *k, LLVMValueRef code, DType from);
 LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to);

@@ -19,7 +19,7 @@ LLVMValueRef scalar_widen(Kernel *k, LLVMValueRef value, DType from)
     return LLVMBuildFPExt(k->builder, value, emit_type(k, DT_F32), "");
 }
 
-LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to)
+static LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to)
 {
     LLVMTypeRef type = emit_type(k, to);
     if (LLVMTypeOf(value) == type)

@@ -3,8 +3,10 @@
 
 #include "codegen/emit/threads.h"
 
-LLVMValueRef sort_goes_before(Emit *e, const SortOrder *order, const LLVMValueRef *a,
-                              LLVMValueRef at_a, const LLVMValueRef *b, LLVMValueRef at_b)
+/* Element a, whose position is at_a, goes before b: the one that stood behind has to be proved smaller. */
+static LLVMValueRef sort_goes_before(Emit *e, const SortOrder *order,
+                                     const LLVMValueRef *a, LLVMValueRef at_a,
+                                     const LLVMValueRef *b, LLVMValueRef at_b)
 {
     LLVMBuilderRef builder = e->k->builder;
     LLVMValueRef x[SORT_MOST], y[SORT_MOST];

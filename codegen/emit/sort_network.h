@@ -20,11 +20,6 @@ struct SortOrder {
     bool largest;          /* topk */
 };
 
-/* Element a, whose position is at_a, goes before b: the one that stood behind has to be proved smaller. */
-LLVMValueRef sort_goes_before(Emit *e, const SortOrder *order, const LLVMValueRef *a,
-                              LLVMValueRef at_a, const LLVMValueRef *b,
-                              LLVMValueRef at_b);
-
 typedef struct SortNetwork {
     Emit *e;
     const SortOrder *order;

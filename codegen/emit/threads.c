@@ -109,10 +109,3 @@ LLVMValueRef to_index(Emit *e, LLVMValueRef value)
                ? value
                : LLVMBuildZExt(e->k->builder, value, e->index_type, "");
 }
-
-LLVMValueRef from_index(Emit *e, LLVMValueRef value)
-{
-    LLVMTypeRef i32 = gx_int_type(e->k, 32);
-    return LLVMTypeOf(value) == i32 ? value
-                                    : LLVMBuildTrunc(e->k->builder, value, i32, "");
-}

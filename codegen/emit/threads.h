@@ -21,6 +21,5 @@ LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
 
 /* An i32 as a value of index_type, and back. */
 LLVMValueRef to_index(Emit *e, LLVMValueRef value);
-LLVMValueRef from_index(Emit *e, LLVMValueRef value);
 
 #endif

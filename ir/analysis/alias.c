@@ -25,7 +25,7 @@ static uint32_t find(uint32_t *parent, uint32_t x)
     return x;
 }
 
-uint32_t alias_place(const AliasSets *s, const Instruction *inst, size_t leaf)
+static uint32_t alias_place(const AliasSets *s, const Instruction *inst, size_t leaf)
 {
     return s->first[inst->parent->id][inst->id] + (uint32_t)leaf;
 }

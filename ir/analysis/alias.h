@@ -21,7 +21,6 @@ typedef struct AliasSets AliasSets;
  * buffers. The module must not change while the sets are used. */
 AliasSets *alias_sets_create(const Module *m, Arena *a);
 
-uint32_t alias_place(const AliasSets *s, const Instruction *inst, size_t leaf);
 /* The set of a place: a number below alias_set_count, in order of first appearance. */
 uint32_t alias_set(const AliasSets *s, const Instruction *inst, size_t leaf);
 uint32_t alias_set_count(const AliasSets *s);

@@ -50,9 +50,6 @@ bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
 /* Elements that each update of an update_slice kernel writes; -1: it has none. */
 int64_t emitter_update_elements(const Instruction *fusion);
 
-/* Its elements can be computed one by one, inside any kernel. */
-bool emitter_by_element(OpCode op);
-
 /* -- results of a fused computation ------------------------------------------------------------ */
 
 /* What leaf `leaf` of the root's shape is: instruction `inst`, of which it is leaf `inst_leaf` (0 of

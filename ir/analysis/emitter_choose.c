@@ -33,11 +33,6 @@ static const bool by_element[OP_COUNT] = {
 #include "ir/ops.def"
 };
 
-bool emitter_by_element(OpCode op)
-{
-    return by_element[op];
-}
-
 /* Every instruction but `hero` (may be NULL) is computed by element, and no value inside is a tuple but
  * for results and what has several of them. */
 static const char *body_illegal(const Instruction *fusion, const Instruction *hero)

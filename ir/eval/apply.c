@@ -271,11 +271,6 @@ DType apply_result_type(const Apply *p, uint32_t i)
     return p->result_types[i];
 }
 
-DType apply_parameter_type(const Apply *p, uint32_t i)
-{
-    return p->comp->parameters[i]->shape->dtype;
-}
-
 /* -- running ------------------------------------------------------------------------ */
 
 static void run_rows(Apply *p, size_t at, size_t n, const void *const *inputs,

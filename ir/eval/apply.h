@@ -15,7 +15,6 @@ Apply *apply_of(EvalCall *call, const Computation *comp);
 /* Leaves of the result: 1, or the number of elements of a tuple of scalars. */
 uint32_t apply_result_count(const Apply *p);
 DType apply_result_type(const Apply *p, uint32_t i);
-DType apply_parameter_type(const Apply *p, uint32_t i);
 
 /* inputs[i]: n elements of parameter i's type; outputs[i]: n elements of result leaf i's
  * type. An output may be the same array as an input, but not overlap it otherwise. */

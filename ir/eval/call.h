@@ -88,9 +88,6 @@ Value *eval_array(EvalCall *call, const Shape *shape);
 Value *eval_result(EvalCall *call);
 /* The operand's value to write on: itself where nobody else can see it, else a copy. */
 Value *eval_take(EvalCall *call, uint32_t operand);
-/* The operand's elements under another shape of as many bytes, without a copy where nobody else
- * needs them. */
-Value *eval_reinterpret(EvalCall *call, uint32_t operand, const Shape *shape);
 /* Room for count elements of size bytes, until the instruction is done; not initialised. */
 void *eval_temp(EvalCall *call, size_t count, size_t size);
 

@@ -62,7 +62,9 @@ static Value *same_data(EvalCall *call, Value *x, const Shape *shape)
     return v;
 }
 
-Value *eval_reinterpret(EvalCall *call, uint32_t operand, const Shape *shape)
+/* The operand's elements under another shape of as many bytes, without a copy where nobody else
+ * needs them. */
+static Value *eval_reinterpret(EvalCall *call, uint32_t operand, const Shape *shape)
 {
     Value *x = call->operands[operand];
     if (x->owned == NULL &&

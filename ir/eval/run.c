@@ -112,7 +112,7 @@ static void plan_deaths(Plan *plan, Arena *arena, Arena *scratch)
     }
 }
 
-const Plan *eval_plan(Eval *eval, const Computation *comp)
+static const Plan *eval_plan(Eval *eval, const Computation *comp)
 {
     Plan *plan = pointer_map_get(&eval->plans, comp);
     if (plan != NULL)

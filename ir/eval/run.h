@@ -26,8 +26,6 @@ struct Frame {
     size_t capacity;   /* of arguments and values together */
 };
 
-const Plan *eval_plan(Eval *eval, const Computation *comp);
-
 /* Steps a device until it is done, parked or has run `most` instructions. True if it ran at
  * least one phase to its end. */
 bool device_step(Eval *eval, Device *device, uint32_t most);

@@ -83,7 +83,7 @@ static Instruction *split_dimension(Form *f, Instruction *x, uint32_t d, int64_t
 }
 
 /* A dimension of size 1 in front. */
-Instruction *form_add_front(Form *f, Instruction *x)
+static Instruction *form_add_front(Form *f, Instruction *x)
 {
     const Shape *s = x->shape;
     int64_t *dims = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);

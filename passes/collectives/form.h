@@ -20,7 +20,6 @@ Instruction *form_unary(OpCode op, const Shape *s, Instruction *x);
 Instruction *form_reshape(const Shape *s,
                           Instruction *x); /* x itself if it has the shape */
 Instruction *form_convert(Form *f, Instruction *x, DType t);
-Instruction *form_add_front(Form *f, Instruction *x); /* a dimension of size 1 in front */
 /* The scalar `op`, one of add, multiply, minimum, maximum, of two values of type t. */
 Computation *form_reducer(Form *f, OpCode op, DType t);
 /* The collective `op` with the groups, names and control edges of `like` on other operands;

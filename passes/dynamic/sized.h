@@ -24,9 +24,6 @@ typedef bool SizedRule(Statics *st, const Instruction *inst, Sized *const *x, Si
 /* NULL: only arrays of fixed size will do. */
 SizedRule *sized_rule(const Instruction *inst);
 
-/* Whatever is handed on as one value: an array of dynamic size is a tuple of the array at its
- * bounds and an s32 for each dimension. */
-const Shape *sized_form(Intern *t, const Shape *s);
 /* The run-time size of a dimension, s32[]. */
 Instruction *sized_size(Statics *st, const Sized *x, uint32_t d);
 /* A size that the program sets, s32[], between 0 and the bound: others, which have no meaning, must not

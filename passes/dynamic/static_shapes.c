@@ -16,7 +16,9 @@
 
 /* -- shapes ------------------------------------------------------------------------------------ */
 
-const Shape *sized_form(Intern *t, const Shape *s)
+/* Whatever is handed on as one value: an array of dynamic size is a tuple of the array at its
+ * bounds and an s32 for each dimension. */
+static const Shape *sized_form(Intern *t, const Shape *s)
 {
     if (!shape_is_dynamic(s))
         return s;

@@ -113,13 +113,6 @@ const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *di
     return shape_array(r->m->intern, dtype, rank, dims, NULL, NULL);
 }
 
-/* -- asking ----------------------------------------------------------------------------- */
-
-bool rw_sole_use(const Rewriter *r, const Instruction *inst)
-{
-    return inst->id < r->counted && r->use_count[inst->id] == 1;
-}
-
 Instruction *rw_as(const Instruction *like, Instruction *inst)
 {
     return inst->shape == like->shape ? inst : NULL;
@@ -284,15 +277,9 @@ static bool sweep(Sweep *s)
     Arena *a = s->r.scratch;
     uint32_t n;
     Instruction **order = computation_post_order(comp, a, &n);
-    uint32_t *use_count = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < order[i]->operand_count; k++)
-            use_count[order[i]->operands[k]->id]++;
-    use_count[comp->root->id]++;
-    s->r.use_count = use_count;
-    s->r.counted = comp->instruction_count;
-    s->forward = ARENA_ARRAY(a, Instruction *, comp->instruction_count);
-    s->forward_capacity = comp->instruction_count;
+    uint32_t old_count = comp->instruction_count;
+    s->forward = ARENA_ARRAY(a, Instruction *, old_count);
+    s->forward_capacity = old_count;
     bool changed = false;
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = order[i];
@@ -305,7 +292,7 @@ static bool sweep(Sweep *s)
             changed = true;
             wait_as(s, by, inst);
             forward_to(s, inst, by);
-            if (by->id < s->r.counted)
+            if (by->id < old_count)
                 break; /* looked at before */
             inst = by;
         }

@@ -18,10 +18,8 @@ typedef struct Rewriter {
     Module *m;
     Computation *comp;
     Arena *scratch;
-    PassContext *cx;           /* target, settings, counts */
-    Instruction *at;           /* the instruction that is being rewritten */
-    const uint32_t *use_count; /* by id, of the instructions before the sweep */
-    uint32_t counted;          /* how many those are */
+    PassContext *cx; /* target, settings, counts */
+    Instruction *at; /* the instruction that is being rewritten */
 } Rewriter;
 
 typedef Instruction *RuleFn(Rewriter *r, Instruction *inst);
@@ -71,8 +69,6 @@ Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
 /* Static array of the element type and sizes with default layout. */
 const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *dims);
 
-/* No other instruction of the computation uses it, as of the start of the sweep. */
-bool rw_sole_use(const Rewriter *r, const Instruction *inst);
 /* inst, or NULL if it has not the shape of the instruction that is rewritten. */
 Instruction *rw_as(const Instruction *like, Instruction *inst);
 

@@ -46,7 +46,7 @@ CUresult emu_refuse(CUresult error, const char *format, ...)
     return error;
 }
 
-CUresult finding_result(FindingKind kind)
+static CUresult finding_result(FindingKind kind)
 {
     switch (kind) {
     case FINDING_NONE:

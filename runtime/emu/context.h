@@ -41,7 +41,6 @@ CUresult emu_refuse_finding(const Finding *f);
 
 /* A finding of an operation: the context fails from now on. The first one stays. */
 void context_fail(CUcontext context, const Finding *f);
-CUresult finding_result(FindingKind kind);
 
 int device_count(void);
 CUcontext device_context(int device); /* NULL: no such device */

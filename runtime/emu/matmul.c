@@ -25,8 +25,9 @@ uint64_t matmul_scales_bytes(uint64_t lines, uint64_t scales)
     return (lines + 127) / 128 * 128 * ((scales + 3) / 4 * 4);
 }
 
-uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t batch,
-                            uint64_t line, uint64_t scale)
+/* Where the scale of (line, k) lies; lines are rows of op(A) or columns of op(B). */
+static uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t batch,
+                                   uint64_t line, uint64_t scale)
 {
     uint64_t tile = line / 128 * ((scales + 3) / 4) + scale / 4;
     return matmul_scales_bytes(lines, scales) * batch + tile * 512 + line % 32 * 16 +

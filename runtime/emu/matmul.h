@@ -45,9 +45,6 @@ typedef struct Matmul {
 
 /* Bytes of n elements in device memory. */
 uint64_t matrix_elements_bytes(DType t, uint64_t n);
-/* Where the scale of (line, k) lies; lines are rows of op(A) or columns of op(B). */
-uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t batch,
-                            uint64_t line, uint64_t scale);
 /* Bytes of the scales of one batch: lines are padded to 128, scales of a line to 4. */
 uint64_t matmul_scales_bytes(uint64_t lines, uint64_t scales);
 
