@@ -33,6 +33,7 @@ typedef struct Block {
 struct Arena {
     Block *current;
     size_t next_size;
+    size_t bytes;
     Escape *owner; /* scratch: the escape that destroys it, in whose list it is */
     Arena *previous, *next;
 };
@@ -66,7 +67,7 @@ static void *map_huge(size_t bytes)
     return p + before;
 }
 
-static Block *block_create(size_t size)
+static Block *block_create(Arena *a, size_t size)
 {
     if (size > SIZE_MAX - sizeof(Block) - 2 * (size_t)ARENA_BLOCK_HUGE)
         escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", size);
@@ -78,6 +79,7 @@ static Block *block_create(size_t size)
     if (b == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory: cannot allocate %zu bytes", size);
     *b = (Block){.size = size, .is_zero = is_zero};
+    a->bytes += sizeof(Block) + size;
     return b;
 }
 
@@ -157,6 +159,7 @@ void arena_reset(Arena *a)
     keep->next = NULL;
     keep->is_zero = false;
     keep->used = 0;
+    a->bytes = sizeof(Block) + keep->size;
 }
 
 Arena *arena_move(Arena *a)
@@ -219,13 +222,13 @@ void *arena_alloc(Arena *a, size_t bytes)
     Block *b = a->current;
     if (b == NULL || rounded > b->size - b->used) {
         if (b != NULL && rounded > a->next_size / 4) {
-            Block *own = block_create(rounded);
+            Block *own = block_create(a, rounded);
             own->next = b->next;
             b->next = own;
             return block_take(own, rounded);
         }
         size_t size = rounded > a->next_size ? rounded : a->next_size;
-        b = block_create(size);
+        b = block_create(a, size);
         b->next = a->current;
         a->current = b;
         a->next_size =
@@ -277,6 +280,11 @@ char *arena_printf(Arena *a, const char *format, ...)
     char *p = arena_vprintf(a, format, args);
     va_end(args);
     return p;
+}
+
+size_t arena_bytes(const Arena *a)
+{
+    return a->bytes;
 }
 
 void *arena_grow(Arena *a, void *array, size_t *capacity, size_t needed, size_t size)

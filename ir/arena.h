@@ -37,6 +37,7 @@ void *arena_copy(Arena *a, const void *data, size_t bytes);
 char *arena_text(Arena *a, const char *data, size_t length); /* copy, NUL added */
 char *arena_printf(Arena *a, const char *format, ...) GXC_FORMAT(2, 3);
 char *arena_vprintf(Arena *a, const char *format, va_list args) GXC_FORMAT(2, 0);
+size_t arena_bytes(const Arena *a); /* bytes taken from the system */
 
 /* New allocation of one element type: T *p = ARENA_NEW(a, T); T *q = ARENA_ARRAY(a, T, n); */
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
