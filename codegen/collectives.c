@@ -183,8 +183,8 @@ static bool check_devices(const Variant *v, PlanCollectiveKind kind,
 /* The operands and results fit groups of `size` devices. */
 static bool fits_group(PlanCollectiveKind kind, const Instruction *inst, int64_t size)
 {
-    bool tuple = kind == PLAN_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS);
-    if (tuple)
+    Ints split = inst_ints(inst, ATTR_DIMENSIONS);
+    if (kind == PLAN_ALL_TO_ALL && split.count == 0)
         return inst->operand_count == size;
     for (uint32_t k = 0; k < inst->operand_count; k++) {
         const Shape *in = inst->operands[k]->shape;
@@ -192,7 +192,7 @@ static bool fits_group(PlanCollectiveKind kind, const Instruction *inst, int64_t
         int64_t to = shape_bytes(shape_leaf(inst->shape, result_leaf(inst, k)));
         if ((kind == PLAN_ALL_GATHER && from * size != to) ||
             (kind == PLAN_REDUCE_SCATTER && from != to * size) ||
-            (kind == PLAN_ALL_TO_ALL && in->dims[0] % size != 0))
+            (kind == PLAN_ALL_TO_ALL && in->dims[split.data[0]] % size != 0))
             return false;
     }
     return true;
