@@ -34,7 +34,8 @@ INCLUDE := -I. -I$(B)/gen
 DEFINE  := -DGXC_VERSION='"$(VERSION)"'
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 LINKING  = $(Q)mkdir -p $(@D); echo "  link  $@";
-LLD     := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+# What runs at start-up, of which LLVM brings much, lies together.
+LLD     := $(if $(shell command -v ld.lld),-fuse-ld=lld -z keep-text-section-prefix)
 LINK     = $(LINKING) $(CXX) $(CFLAGS) $(SANFLAG) $(LLD) -Wl,--gc-sections -Wl,--as-needed $(LDFLAGS)
 # A sanitised program brings its own start-up; others start faster without relocations.
 STATIC  := $(if $(SAN),,-no-pie -static-libstdc++ -static-libgcc)

@@ -194,11 +194,11 @@ static bool layout_follows(Parser *p)
 {
     if (peek(p).kind != '{')
         return false;
-    size_t end = p->end;
+    uint32_t end = p->taken.end;
     Token open = take(p);
     int next = peek(p).kind;
     put_back(p, open);
-    p->end = end;
+    p->taken.end = end;
     return next == TOK_INT || next == ':';
 }
 

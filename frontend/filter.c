@@ -82,7 +82,7 @@ static Token resync(Parser *p, size_t at)
         break;
     }
     p->ahead_count = 0;
-    p->end = t.span.begin;
+    p->taken.end = t.span.begin;
     p->depth = inside ? scope->depth : 0;
     lexer_seek(p, t.span.begin);
     return t;
@@ -111,7 +111,7 @@ static Token start_token(Parser *p)
 
 static Token attribute_token(Parser *p)
 {
-    Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_VALUE};
+    Token t = {{p->taken.end, p->taken.end}, TOK_VALUE};
     Pending *at = &p->pending.data[p->pending.count - 1];
     switch (attr_info[at->attr.id].kind) {
     case AK_COMPUTATION:
@@ -129,31 +129,31 @@ static Token attribute_token(Parser *p)
     default:
         if (!value_parse(p, at))
             t.kind = TOK_BAD;
-        t.span.end = (uint32_t)p->end;
+        t.span.end = p->taken.end;
         return t;
     }
 }
 
 static Token header_token(Parser *p)
 {
-    Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_VALUE};
+    Token t = {{p->taken.end, p->taken.end}, TOK_VALUE};
     if (token_is(p, (Token){p->header_name, TOK_ATTR}, "entry_computation_layout"))
         t.kind = TOK_AS_LAYOUT;
     else if (!header_value(p))
         t.kind = TOK_BAD;
-    t.span.end = (uint32_t)p->end;
+    t.span.end = p->taken.end;
     return t;
 }
 
 static Token literal_token(Parser *p)
 {
     Call *call = &p->calls.data[p->calls.count - 1];
-    Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_LITERAL};
-    size_t offset = p->end;
+    Token t = {{p->taken.end, p->taken.end}, TOK_LITERAL};
+    size_t offset = p->taken.end;
     p->ahead_count = 0;
     if (!literal_parse(p, call->shape, &offset, &call->literal))
         t.kind = TOK_BAD;
-    p->end = offset;
+    p->taken.end = (uint32_t)offset;
     t.span.end = (uint32_t)offset;
     lexer_seek(p, offset);
     return t;
@@ -171,7 +171,7 @@ static Token wanted_token(Parser *p)
     case WANT_HEADER:
         return header_token(p);
     case WANT_THREAD: {
-        Token t = {{(uint32_t)p->end, (uint32_t)p->end}, TOK_VALUE};
+        Token t = {{p->taken.end, p->taken.end}, TOK_VALUE};
         Bytes thread;
         if (!expect_string(p, &thread))
             t.kind = TOK_BAD;
@@ -189,25 +189,36 @@ static Token wanted_token(Parser *p)
     return take(p);
 }
 
+static Token array_token(Parser *p, Token first, const Shape **shape)
+{
+    int kind = parse_array_shape(p, first, shape) ? TOK_SHAPE : TOK_BAD;
+    return (Token){{first.span.begin, p->taken.end}, kind};
+}
+
 int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p)
 {
     Token t = p->want == WANT_TOKEN ? take(p) : wanted_token(p);
-    value->span = t.span;
-    if (t.kind == TOK_ARRAY || t.kind == TOK_PRIM) {
-        if (parse_array_shape(p, t, &value->shape))
-            t.kind = TOK_SHAPE;
-        else
-            t.kind = TOK_BAD;
-        t.span.end = (uint32_t)p->end;
-    } else if (t.kind == TOK_TABLE) {
+    switch (t.kind) {
+    case TOK_ARRAY:
+    case TOK_PRIM:
+        t = array_token(p, t, &value->shape);
+        break;
+    case TOK_TABLE:
         if (!table_parse(p, t))
             t.kind = TOK_BAD;
-    } else if (t.kind == '(' || t.kind == '{') {
+        break;
+    case '(':
+    case '{':
         if (!enter(p, t.span))
             t.kind = TOK_BAD;
-    } else if (t.kind == ')' || t.kind == '}') {
+        break;
+    case ')':
+    case '}':
         if (p->depth > 0)
             leave(p);
+        break;
+    default:
+        break;
     }
     *span = t.span;
     p->last = t.span;

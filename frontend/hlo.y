@@ -31,8 +31,6 @@ static void hlo_text_error(const Span *span, Parser *p, const char *message);
     const Shape *shape;
     size_t count;
     bool is;
-    int64_t integer;
-    Span span;
 }
 
 %token END 0      "end of text"

@@ -262,10 +262,10 @@ bool literal_parse_typed(Parser *p, const Literal **out)
         const Shape *shape;
         if (!parse_array_shape(p, first, &shape))
             return false;
-        size_t offset = p->end;
+        size_t offset = p->taken.end;
         p->ahead_count = 0;
         bool right = literal_parse(p, shape, &offset, out);
-        p->end = offset;
+        p->taken.end = (uint32_t)offset;
         lexer_seek(p, offset);
         return right;
     }

@@ -131,13 +131,15 @@ struct Parser {
     Module *m;
     Intern *intern;
     void *scanner; /* flex */
+    char *scanned; /* its copy of the text */
+    bool in_name[256]; /* the bytes of names */
     bool bad;      /* the last token was wrong, and this was said */
 
     /* token filter */
     Want want;
     Token ahead[4]; /* raw tokens that were put back, last first */
     unsigned ahead_count;
-    size_t end; /* of the last raw token taken */
+    Span taken; /* the last raw token; its end is moved by what reads on by itself */
     Span last;  /* the last token given to the grammar */
     uint32_t depth;
     Span header_name; /* of the header attribute that is being read */

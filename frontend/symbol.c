@@ -19,6 +19,14 @@ uint32_t text_hash(const char *text, size_t length)
     return (uint32_t)XXH3_64bits(text, length);
 }
 
+/* Names with numbers in a row lie in a row: mostly they are defined and used together. */
+static uint32_t name_hash(const char *text, size_t length)
+{
+    enum { RUN = 16 };
+    uint32_t last = length != 0 ? (unsigned char)text[length - 1] : 0;
+    return text_hash(text, length != 0 ? length - 1 : 0) * RUN + last % RUN;
+}
+
 /* The slot of this text: its symbol's, or the free one where it belongs. */
 static SymbolSlot *find_slot(SymbolSlot *slots, size_t count, const char *text,
                              size_t length, uint32_t hash)
@@ -54,7 +62,7 @@ Symbol *symbol_get(Parser *p, const char *text, size_t length)
 {
     if (p->symbol_count * 2 >= p->slot_count)
         grow(p);
-    uint32_t hash = text_hash(text, length);
+    uint32_t hash = name_hash(text, length);
     SymbolSlot *slot = find_slot(p->slots, p->slot_count, text, length, hash);
     if (slot->symbol != NULL)
         return slot->symbol;

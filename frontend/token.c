@@ -9,7 +9,7 @@
 Token take(Parser *p)
 {
     Token t = p->ahead_count != 0 ? p->ahead[--p->ahead_count] : lexer_next(p);
-    p->end = t.span.end;
+    p->taken = t.span;
     return t;
 }
 
@@ -346,9 +346,9 @@ bool expect_json(Parser *p, Bytes *out)
     in++;
     const char *from = p->text + open.span.begin;
     *out = (Bytes){arena_text(p->arena, from, (size_t)(in - from)), (size_t)(in - from)};
-    p->end = (size_t)(in - p->text);
+    p->taken.end = (uint32_t)(in - p->text);
     p->ahead_count = 0;
-    lexer_seek(p, p->end);
+    lexer_seek(p, p->taken.end);
     return true;
 }
 

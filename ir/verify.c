@@ -222,9 +222,11 @@ static bool check_calls(Verify *v)
     return false;
 }
 
+/* Neighbours in memory have neighbouring slots. */
 static size_t pointer_hash(const void *p)
 {
-    return (size_t)(((uint64_t)(uintptr_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+    uint64_t at = (uintptr_t)p, run = at >> 11, in_run = at >> 7 & 15;
+    return (size_t)((run * UINT64_C(0x9e3779b97f4a7c15) >> 24) * 16 + in_run);
 }
 
 /* Each name was given once (ir/names.h): no pointer may occur twice. */
