@@ -211,6 +211,7 @@ typedef struct Sweep {
     const Tables *tables;
     Instruction **forward; /* by id */
     size_t forward_capacity;
+    uint32_t old_count; /* instructions before the sweep */
     uint64_t budget;
     bool with_control;    /* instructions with control predecessors are offered, too */
     const Rule *last[10]; /* the rules used last, for the message at the cap */
@@ -267,7 +268,7 @@ static bool is_offered(const Sweep *s, const Instruction *inst)
 /* What stands for an instruction waits for what that waited for. */
 static void wait_as(const Sweep *s, Instruction *by, const Instruction *inst)
 {
-    for (uint32_t k = 0; k < inst->control_count && by->id >= s->r.counted; k++)
+    for (uint32_t k = 0; k < inst->control_count && by->id >= s->old_count; k++)
         inst_add_control(by, inst->control[k]);
 }
 
@@ -277,9 +278,9 @@ static bool sweep(Sweep *s)
     Arena *a = s->r.scratch;
     uint32_t n;
     Instruction **order = computation_post_order(comp, a, &n);
-    uint32_t old_count = comp->instruction_count;
-    s->forward = ARENA_ARRAY(a, Instruction *, old_count);
-    s->forward_capacity = old_count;
+    s->old_count = comp->instruction_count;
+    s->forward = ARENA_ARRAY(a, Instruction *, s->old_count);
+    s->forward_capacity = s->old_count;
     bool changed = false;
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = order[i];
@@ -292,7 +293,7 @@ static bool sweep(Sweep *s)
             changed = true;
             wait_as(s, by, inst);
             forward_to(s, inst, by);
-            if (by->id < old_count)
+            if (by->id < s->old_count)
                 break; /* looked at before */
             inst = by;
         }
