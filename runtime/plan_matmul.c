@@ -81,16 +81,19 @@ static uint64_t extent(uint64_t inner, uint64_t outer, int64_t ld, uint32_t batc
                     plan_multiply(batch - 1, (uint64_t)batch_stride));
 }
 
+static bool is_matrix(const PlanMatrix *m)
+{
+    return m->ld >= 0 && m->batch_stride >= 0 && m->order <= 1 && m->transpose <= 2 &&
+           m->rows != 0 && m->columns != 0 &&
+           (uint64_t)m->ld >= (m->order ? m->columns : m->rows);
+}
+
 static bool matrix_fits(const Plan *p, const PlanMatrix *m, const PlanArg *a,
                         uint32_t batch)
 {
-    if (m->ld < 0 || m->batch_stride < 0 || m->order > 1 || m->transpose > 2) {
-        return false;
-    }
     uint64_t inner = m->order ? m->columns : m->rows;
     uint64_t outer = m->order ? m->rows : m->columns;
-    return inner != 0 && outer != 0 && (uint64_t)m->ld >= inner &&
-           has_bits(p, a, extent(inner, outer, m->ld, batch, m->batch_stride),
+    return has_bits(p, a, extent(inner, outer, m->ld, batch, m->batch_stride),
                     type_bits(m->type));
 }
 
@@ -214,6 +217,22 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
            plan_newer(r, "a matrix product with epilogue", m->epilogue);
 }
 
+bool plan_read_matmuls(PlanReader *r)
+{
+    for (uint32_t i = 0; i < r->p->matmuls_count; i++) {
+        const PlanMatmul *m = &r->p->matmuls[i];
+        if (!read_kinds(r, m)) {
+            return false;
+        }
+        if (!is_matrix(&m->a) || !is_matrix(&m->b) || !is_matrix(&m->c) ||
+            !is_matrix(&m->d) || m->batch == 0 || m->batch > INT32_MAX ||
+            !sizes_agree(m)) {
+            return plan_fail(r, "matrix product %u of the plan is damaged", i);
+        }
+    }
+    return true;
+}
+
 bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
@@ -230,12 +249,6 @@ bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     }
     const PlanMatmul *m = &p->matmuls[c->index];
     const PlanArg *in_c = &args[PLAN_MATMUL_C];
-    if (!read_kinds(r, m)) {
-        return false;
-    }
-    if (m->batch == 0 || m->batch > INT32_MAX || !sizes_agree(m)) {
-        return plan_fail(r, "a matrix product whose matrices do not fit together");
-    }
     if (!matrix_fits(p, &m->a, &args[PLAN_MATMUL_A], m->batch) ||
         !matrix_fits(p, &m->b, &args[PLAN_MATMUL_B], m->batch) ||
         !matrix_fits(p, &m->d, &args[PLAN_MATMUL_D], m->batch) ||

@@ -26,7 +26,10 @@ bool plan_newer(PlanReader *r, const char *what, uint64_t value);
 /* The command tree; every table that it names has been validated. */
 bool plan_read_commands(PlanReader *r);
 
-/* A matrix product, its args read: each of its operands lies in its slice. */
+/* The records of matrix products by themselves, whether a command names them or not. */
+bool plan_read_matmuls(PlanReader *r);
+
+/* A command with such a record, its args read: each operand lies in its slice. */
 bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args);
 
 static inline bool plan_in_table(uint64_t first, uint64_t count, uint64_t total)

@@ -460,10 +460,15 @@ static void test_matmul_kinds(void **state)
     assert_non_null(strstr(refusal(&b), "scales of mode 1: it needs a newer"));
     build_scaled(&b);
     b.matmuls[0].a.rows = 64; /* k of B is 128 */
-    assert_non_null(strstr(refusal(&b), "whose matrices do not fit together"));
+    assert_non_null(strstr(refusal(&b), "matrix product 0 of the plan is damaged"));
     build_scaled(&b);
     b.matmuls[0].c.columns = 1;
-    assert_non_null(strstr(refusal(&b), "whose matrices do not fit together"));
+    assert_non_null(strstr(refusal(&b), "matrix product 0 of the plan is damaged"));
+    build_scaled(&b); /* one that no command names is made, too */
+    PlanMatmul unused = b.matmuls[0];
+    unused.a.transpose = 3;
+    plan_add_matmuls(&b, &unused, 1);
+    assert_non_null(strstr(refusal(&b), "matrix product 1 of the plan is damaged"));
     build_scaled(&b);
     b.matmuls[0].scale_type = 4; /* alpha and beta on the device: of f32 or f64 only */
     b.slices[FACTORS].bytes = 16;
