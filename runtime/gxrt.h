@@ -165,8 +165,8 @@ typedef struct gxrt_world gxrt_world;
 GXRT_API gxrt_status gxrt_world_from_environment(gxrt_world **out);
 /* The same with the values given. `store` carries NCCL's id and what the ranks tell each other
  * about a hang: "tcp://HOST:PORT" or "tcp://SECRET@HOST:PORT", where rank 0 listens, or
- * "file:FOLDER", a folder that all ranks share and no run has used. For trusted networks:
- * nothing is encrypted, and the secret keeps jobs apart, not attackers out. NULL for programs
+ * "file:FOLDER", a folder that all ranks share, for one run at a time (what killed ranks have left
+ * there does not matter). For trusted networks: nothing is encrypted, and the secret keeps jobs apart, not attackers out. NULL for programs
  * without collectives between the processes. */
 GXRT_API gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
                                        gxrt_world **out);

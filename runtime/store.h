@@ -14,8 +14,9 @@ typedef struct Store Store;
 
 /* "tcp://HOST:PORT" or "tcp://SECRET@HOST:PORT": rank 0 listens there, the others connect when
  * they first put or get something; all ranks have the same secret. "file:FOLDER" or a path: a
- * folder that all ranks share and no earlier run has used; it is made if it is missing, and
- * removed by the last rank that closes the store. */
+ * folder that all ranks share, on a file system with locks, for one run at a time; it is made if it
+ * is missing, and removed by the last rank that closes the store. What a run has left whose ranks
+ * were killed is cleared away. */
 gxrt_status store_open(const char *where, uint32_t rank, uint32_t ranks, Store **out);
 void store_close(Store *s); /* NULL is fine */
 

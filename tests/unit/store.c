@@ -12,8 +12,10 @@
 #include <cmocka.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,6 +126,73 @@ static void test_foreign_files(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* A process that opens as this rank, puts a key of its own, and is killed. */
+static void kill_rank(const char *folder, uint32_t rank, uint32_t ranks)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        Store *s;
+        char key[16];
+        snprintf(key, sizeof key, "stale.%u", rank);
+        if (store_open(folder, rank, ranks, &s) != GXRT_OK ||
+            store_put(s, key, "1234", 4, 1) != GXRT_OK)
+            _exit(1);
+        raise(SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+}
+
+/* What killed ranks have left neither stops nor reaches the next run, and goes. */
+static void test_killed_ranks(void **state)
+{
+    (void)state;
+    char folder[64], key[80];
+    Store *s, *other;
+    uint32_t value;
+    snprintf(folder, sizeof folder, "/tmp/gxc-store-%ld", (long)getpid());
+    snprintf(key, sizeof key, "%s/gxrt.stale.1", folder);
+    kill_rank(folder, 1, 2);
+    assert_int_equal(access(key, F_OK), 0);
+    kill_rank(folder, 0, 3); /* another run, killed too */
+    assert_int_not_equal(access(key, F_OK), 0);
+    assert_int_equal(store_open(folder, 1, 2, &s), GXRT_OK);
+    assert_int_equal(store_get(s, "stale.0", &value, 4, 0.1), GXRT_WORLD_FAILED);
+    kill_rank(folder, 0, 2); /* of the run that rank 1 is in */
+    assert_int_equal(store_get(s, "stale.0", &value, 4, 1), GXRT_OK);
+    assert_int_equal(store_open(folder, 0, 2, &other), GXRT_WORLD_FAILED);
+    assert_non_null(
+        strstr(gxrt_last_error(), "rank 0 of the run there has ended, but rank 1"));
+    store_close(s);
+    assert_int_not_equal(access(folder, F_OK), 0); /* the survivor has cleared up */
+    snprintf(address, sizeof address, "%s", folder);
+    kill_rank(folder, 2, RANKS);
+    all_ranks();
+    assert_int_not_equal(access(folder, F_OK), 0);
+}
+
+/* Who lives keeps its seat. */
+static void test_taken_seat(void **state)
+{
+    (void)state;
+    char folder[64];
+    Store *s, *other;
+    snprintf(folder, sizeof folder, "/tmp/gxc-store-%ld", (long)getpid());
+    assert_int_equal(store_open(folder, 1, 3, &s), GXRT_OK);
+    assert_int_equal(store_open(folder, 2, 3, &other), GXRT_OK);
+    store_close(other);
+    char process[64];
+    snprintf(process, sizeof process, "(process %ld on ", (long)getpid());
+    assert_int_equal(store_open(folder, 1, 3, &other), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "has a rank 1 already (process "));
+    assert_non_null(strstr(gxrt_last_error(), process));
+    assert_int_equal(store_open(folder, 0, 2, &other), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "is of a world of 3 ranks (rank 1 is"));
+    store_close(s);
+    assert_int_not_equal(access(folder, F_OK), 0);
+}
+
 /* Opens as `rank` of `ranks`, puts, and expects to be told `why` within 5 s. */
 static void expect(const char *where, uint32_t rank, uint32_t ranks, gxrt_status want,
                    const char *why)
@@ -229,10 +298,9 @@ static void test_bad_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_ranks),
-        cmocka_unit_test(test_foreign_files),
-        cmocka_unit_test(test_wrong_stores),
-        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_all_ranks),    cmocka_unit_test(test_foreign_files),
+        cmocka_unit_test(test_killed_ranks), cmocka_unit_test(test_taken_seat),
+        cmocka_unit_test(test_wrong_stores), cmocka_unit_test(test_silence),
         cmocka_unit_test(test_bad_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
