@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/shared/emulated.h"
+#include "tests/unit/shared/fake_driver.h"
+#include "tests/unit/shared/program.h"
 
 static double seconds(void)
 {
@@ -79,25 +82,100 @@ static void test_old_version(void **state)
                  "NCCL 2.19 is too old: install NCCL 2.27 or newer");
 }
 
-static int without_library(int argument)
+/* A copy of this program in a folder of its own. The folder "none" there has files by the names of
+ * the libraries that are none, so that one which the system has is not found either. */
+static char alone[64], none[64];
+
+static int run_alone(int emulated)
 {
-    (void)argument;
+    setenv("LD_LIBRARY_PATH", none, 1);
+    execl(alone, alone, emulated ? "emulator" : "nccl", (char *)NULL);
+    return 2;
+}
+
+/* What the copy does: a program with a collective among four GPUs of the fake driver. */
+static int without_nccl(void)
+{
+    Maker m;
+    maker_init(&m);
+    m.b.info[0].partitions = 4;
+    PlanClique all = {.name = plan_string(&m.b, "all"),
+                      .mode = PLAN_FLATTENED_ID,
+                      .group_count = 1,
+                      .groups = plan_add_numbers(&m.b, (int64_t[]){4, 0, 1, 2, 3}, 5),
+                      .number_count = 5};
+    plan_add_cliques(&m.b, &all, 1);
+    Program p = open_program(&m, "", 0);
+    gxrt_session_options options = {.struct_size = sizeof options};
+    gxrt_session *s;
+    gxrt_status st = session_create(p.program, &options, &fake_api, NULL, NULL, &s);
+    fprintf(stderr, "%s: %s\n", gxrt_status_name(st), gxrt_last_error());
+    gxrt_program_destroy(p.program);
+    free(p.file);
+    return st != GXRT_OK;
+}
+
+/* The same on the emulator. */
+static int without_emulator(void)
+{
     strcpy(emulator_folder, "/nonexistent");
-    setenv("LD_LIBRARY_PATH", "", 1);
     return run_all(NULL, 1, 2, false);
 }
 
-/* The emulator, or NCCL, is not there: the message says what to install. */
+static void copy_program(const char *to)
+{
+    char block[65536];
+    FILE *in = fopen("/proc/self/exe", "rb");
+    FILE *out = fopen(to, "wb");
+    assert_true(in && out);
+    for (size_t n; (n = fread(block, 1, sizeof block, in)) > 0;)
+        assert_int_equal(fwrite(block, 1, n, out), n);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0700), 0);
+}
+
+static void write_words(const char *folder, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("this is no library", f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The emulator, or NCCL, is not there: the message says where it belongs or what to install.
+ * rows: collectives.J1 (edge: NCCL is not there) */
 static void test_missing_library(void **state)
 {
     (void)state;
-    char text[4096];
-    int code = child_finish(child_start(without_library, 0), text, sizeof text);
-    if (code ==
-        0) /* it was found beside the program, which comes after the folder given */
-        return;
-    if (code != 1 || !strstr(text, "missing library"))
-        fail_msg("exit %d: %s", code, text);
+    static const struct {
+        const char *file, *says, *advice;
+    } rows[] = {
+        {"libnccl.so.2",
+         "missing library: the program has collectives: libnccl.so.2 was not found (",
+         "): install NCCL 2.27 or newer"},
+        {"libgxemu.so", "missing library: libgxemu.so was not found (",
+         "keep it beside the program or in its ../lib"}};
+    char text[4096], folder[48], path[128];
+    snprintf(folder, sizeof folder, "/tmp/gxc-alone-%ld", (long)getpid());
+    snprintf(alone, sizeof alone, "%s/program", folder);
+    snprintf(none, sizeof none, "%s/none", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(mkdir(none, 0700), 0);
+    copy_program(alone);
+    for (int i = 0; i < 2; i++) {
+        write_words(none, rows[i].file);
+        int code = child_finish(child_start(run_alone, i), text, sizeof text);
+        if (code != 1 || !strstr(text, rows[i].says) || !strstr(text, rows[i].advice))
+            fail_msg("exit %d: %s", code, text);
+        snprintf(path, sizeof path, "%s/%s", none, rows[i].file);
+        assert_int_equal(remove(path), 0);
+    }
+    assert_int_equal(remove(alone), 0);
+    assert_int_equal(rmdir(none), 0);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* --- two processes -------------------------------------------------------------------------- */
@@ -189,8 +267,10 @@ static void test_killed_rank(void **state)
     kill_one(0);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    if (count == 2)
+        return strcmp(arguments[1], "nccl") == 0 ? without_nccl() : without_emulator();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delayed_rank),    cmocka_unit_test(test_too_slow),
         cmocka_unit_test(test_failing_calls),   cmocka_unit_test(test_old_version),
