@@ -47,10 +47,10 @@ Instruction **sized_room(Statics *st, uint32_t n)
     return ARENA_ARRAY(st->r.scratch, Instruction *, n + 1u);
 }
 
-static Instruction *index_along(Statics *st, const Shape *s, uint32_t d)
+static Instruction *index_along(Statics *st, const Shape *s, uint32_t d, DType t)
 {
     Instruction *i =
-        rw_add(&st->r, OP_IOTA, shape_with_dtype(st->r.m->intern, s, DT_S32), 0, NULL);
+        rw_add(&st->r, OP_IOTA, shape_with_dtype(st->r.m->intern, s, t), 0, NULL);
     inst_set_int(i, ATTR_IOTA_DIMENSION, d);
     return i;
 }
@@ -73,8 +73,12 @@ Instruction *sized_mask(Statics *st, const Sized *x, const Ints *dims)
     for (uint32_t d = 0; d < s->rank; d++) {
         if (!sized_has(x, d) || (dims != NULL && !sized_contains(*dims, d)))
             continue;
-        Instruction *i = index_along(st, s, d);
-        Instruction *m = compare(st, i, DIRECTION_LT, splat(st, i->shape, x->sizes[d]));
+        /* sizes are s32, what lies beyond them need not be */
+        DType t = s->dims[d] > INT32_MAX ? DT_S64 : DT_S32;
+        Instruction *i = index_along(st, s, d, t);
+        Instruction *size =
+            rw_convert(&st->r, shape_scalar(st->r.m->intern, t), x->sizes[d]);
+        Instruction *m = compare(st, i, DIRECTION_LT, splat(st, i->shape, size));
         all = all == NULL ? m : op2(st, OP_AND, all, m);
     }
     return all;
