@@ -23,7 +23,7 @@ const char *reducer(Gen *g, DType t, const char *op)
     return kept;
 }
 
-static int log2_up(int64_t n)
+int log2_up(int64_t n)
 {
     int bits = 0;
     while (bits < 40 && (INT64_C(1) << bits) < n)
@@ -32,7 +32,7 @@ static int log2_up(int64_t n)
 }
 
 /* An operation that reduces this type, and its starting value as a scalar. */
-static const char *choose_reduction(Gen *g, const Value *a, Value **init)
+const char *choose_reduction(Gen *g, const Value *a, Value **init)
 {
     static const char *const ints[] = {"add", "add", "maximum", "minimum",
                                        "and", "or",  "xor",     "multiply"};
@@ -46,7 +46,11 @@ static const char *choose_reduction(Gen *g, const Value *a, Value **init)
     if (generate_plain && !starts_well) /* the first value has to be neutral */
         op = is_int(a->type) ? "or" : "add";
     double start = strcmp(op, "and") == 0 || strcmp(op, "multiply") == 0 ? 1 : 0;
-    *init = constant_scalar(g, a->type, !generate_plain && chance(g, 10) ? 2 : start);
+    if (generate_plain &&
+        is_complex(a->type)) /* XLA:CPU leaves out what must be neutral */
+        *init = emit(g, a->type, 0, NULL, "constant((0, 0))");
+    else
+        *init = constant_scalar(g, a->type, !generate_plain && chance(g, 10) ? 2 : start);
     return op;
 }
 
@@ -114,6 +118,17 @@ void gen_reduce(Gen *g)
     reduced(v, a, op, n);
 }
 
+/* Where a maximum starts: for XLA:CPU, which may leave it out, below all that there is. */
+static Value *lowest(Gen *g, DType t, int64_t n)
+{
+    char element[16], text[NUMBER_TEXT_MAX];
+    if (!generate_plain || n == 0)
+        return constant_scalar(g, t, 0);
+    number_lowest(t, element);
+    number_print(t, element, true, text);
+    return emit(g, t, 0, NULL, "constant(%s)", text);
+}
+
 /* Two results: the largest element and its least index. */
 void gen_reduce_pair(Gen *g)
 {
@@ -131,7 +146,7 @@ void gen_reduce_pair(Gen *g)
         return;
     Value *index = emit(g, DT_S32, a->rank, a->dims, "iota(), iota_dimension=%d",
                         (int)which[count - 1]);
-    Value *least = constant_scalar(g, a->type, 0);
+    Value *least = lowest(g, a->type, n);
     Value *zero = constant_scalar(g, DT_S32, 0);
     const char *t = dtype_info[a->type].name;
     int id = g->shared->next_id++;
@@ -160,91 +175,6 @@ void gen_reduce_pair(Gen *g)
     moved(v, a, NULL);
     v->pure = is_int(a->type);
     emit(g, DT_S32, rank, dims, "get-tuple-element(t%d), index=1", pair);
-}
-
-typedef struct Win {
-    char text[320];
-    int64_t dims[MAX_RANK];
-    int64_t elements; /* of one window */
-    int64_t total;
-} Win;
-
-static bool choose_window(Gen *g, const Value *a, bool dilate, Win *w)
-{
-    char part[5][128] = {"", "", "", "", ""};
-    int at[5] = {0};
-    w->elements = w->total = 1;
-    for (int i = 0; i < a->rank; i++) {
-        int64_t size = a->dims[i] == 0 || chance(g, 40) ? 1 : 1 + below(g, 4);
-        if (chance(g, 8))
-            size = a->dims[i] > 0 ? a->dims[i] : 1;
-        int64_t stride = 1 + (chance(g, 30) ? below(g, 3) : 0);
-        int64_t low = chance(g, 60) ? 0 : below(g, size);
-        int64_t high = chance(g, 60) ? 0 : below(g, size);
-        int64_t spread = dilate && chance(g, 20) ? 2 : 1;
-        int64_t base = dilate && chance(g, 20) ? 2 : 1;
-        int64_t padded = (a->dims[i] > 0 ? (a->dims[i] - 1) * base + 1 : 0) + low + high;
-        int64_t span = (size - 1) * spread + 1;
-        w->dims[i] = padded < span ? 0 : (padded - span) / stride + 1;
-        const char *x = i ? "x" : "";
-        int64_t numbers[5] = {size, stride, 0, base, spread};
-        for (int k = 0; k < 5; k++) {
-            if (k == 2)
-                at[k] += snprintf(part[k] + at[k], 30, "%s%lld_%lld", x, (long long)low,
-                                  (long long)high);
-            else
-                at[k] +=
-                    snprintf(part[k] + at[k], 20, "%s%lld", x, (long long)numbers[k]);
-        }
-        w->elements *= size;
-        w->total *= w->dims[i] * size;
-    }
-    snprintf(
-        w->text, sizeof w->text,
-        "window={size=%.50s stride=%.50s pad=%.50s lhs_dilate=%.50s rhs_dilate=%.50s}",
-        part[0], part[1], part[2], part[3], part[4]);
-    return w->total <= 4 * g->shared->most_elements;
-}
-
-void gen_reduce_window(Gen *g)
-{
-    Value *a = pick_rank(g, 1);
-    Win w;
-    Value *init;
-    const char *op = choose_reduction(g, a, &init);
-    if (!can_reduce(a, op) || !choose_window(g, a, true, &w))
-        return;
-    Value *v = emit(g, a->type, a->rank, w.dims, "reduce-window(%s, %s), %s, to_apply=%s",
-                    a->name, init->name, w.text, reducer(g, a->type, op));
-    reduced(v, a, op, w.elements);
-}
-
-void gen_select_and_scatter(Gen *g)
-{
-    Value *a = pick_rank(g, 1);
-    Win w;
-    if (a->depth > 0 || a->special || is_complex(a->type) || !is_arithmetic(a->type) ||
-        a->type == DT_PRED || !choose_window(g, a, false, &w))
-        return;
-    Value like = *a;
-    memcpy(like.dims, w.dims, sizeof like.dims);
-    Value *source = same_shape(g, &like, a->type);
-    if (source->special || !may_round(source))
-        return;
-    Value *init = constant_scalar(g, a->type, 0);
-    const char *t = dtype_info[a->type].name;
-    char *dilate = strstr(w.text, " lhs_dilate");
-    memcpy(dilate, "}", 2);
-    int id = g->shared->next_id++;
-    fprintf(g->shared->head,
-            "ge%d {\n  a = %s[] parameter(0)\n  b = %s[] parameter(1)\n  ROOT r = pred[] "
-            "compare(a, b), direction=GE\n}\n",
-            id, t, t);
-    Value *v =
-        emit(g, a->type, a->rank, a->dims,
-             "select-and-scatter(%s, %s, %s), %s, select=ge%d, scatter=%s", a->name,
-             source->name, init->name, w.text, id, reducer(g, a->type, "add"));
-    reduced(v, source, "add", w.elements);
 }
 
 void gen_dot(Gen *g)
@@ -324,48 +254,6 @@ void gen_dot(Gen *g)
     settle(v, a->depth > b->depth ? a->depth : b->depth);
 }
 
-void gen_convolution(Gen *g)
-{
-    static const DType types[] = {DT_F32, DT_F32, DT_BF16, DT_F16, DT_F64, DT_S32, DT_S8};
-    int spatial = 1 + (int)below(g, 2);
-    DType t = types[below(g, 7)];
-    int64_t groups = chance(g, 30) ? 2 : 1;
-    int64_t in = (1 + below(g, 3)) * groups;
-    int64_t out = (1 + below(g, 3)) * groups;
-    Value left = {.rank = spatial + 2, .dims = {1 + below(g, 3)}};
-    Value right = {.rank = spatial + 2};
-    Value window = {.rank = spatial};
-    for (int i = 0; i < spatial; i++)
-        window.dims[i] = left.dims[i + 1] = 1 + below(g, 8);
-    Win w;
-    if (!choose_window(g, &window, true, &w))
-        return;
-    left.dims[spatial + 1] = in;
-    const char *size = strstr(w.text, "size=") + 5;
-    for (int i = 0; i < spatial; i++) {
-        right.dims[i] = strtoll(size, NULL, 10);
-        size = strpbrk(size, "x ") + 1;
-    }
-    right.dims[spatial] = in / groups;
-    right.dims[spatial + 1] = out;
-    Value *a = same_shape(g, &left, t);
-    Value *b = same_shape(g, &right, t);
-    if (a->special || b->special || !may_round(a) || !may_round(b) ||
-        (a->depth + b->depth > 0 && max_depth(t) < 4))
-        return;
-    int64_t dims[MAX_RANK] = {left.dims[0]};
-    for (int i = 0; i < spatial; i++)
-        dims[i + 1] = w.dims[i];
-    dims[spatial + 1] = out;
-    Value *v = emit(g, t, spatial + 2, dims,
-                    "convolution(%s, %s), %s, dim_labels=%s, feature_group_count=%d",
-                    a->name, b->name, w.text,
-                    spatial == 1 ? "b0f_0io->b0f" : "b01f_01io->b01f", (int)groups);
-    v->high = a->high + b->high + log2_up(in * w.elements);
-    v->grain = a->grain + b->grain;
-    settle(v, a->depth > b->depth ? a->depth : b->depth);
-}
-
 void gen_sort(Gen *g)
 {
     Value *a = pick_rank(g, 1);
@@ -429,60 +317,6 @@ void gen_topk(Gen *g)
     Value *v = emit(g, a->type, a->rank, dims, "get-tuple-element(t%d), index=0", pair);
     moved(v, a, NULL);
     emit(g, DT_S32, a->rank, dims, "get-tuple-element(t%d), index=1", pair);
-}
-
-void gen_fft(Gen *g)
-{
-    DType t = chance(g, 70) ? DT_C64 : DT_C128;
-    Value *a = pick_type(g, t);
-    if (a->rank < 1 || a->special || !may_round(a) || a->dims[a->rank - 1] == 0 ||
-        a->dims[a->rank - 1] > 512) /* of a large prime it is a matrix */
-        return;
-    Value *v =
-        emit(g, t, a->rank, a->dims, "fft(%s), fft_type=%s, fft_length={%lld}", a->name,
-             chance(g, 50) ? "FFT" : "IFFT", (long long)a->dims[a->rank - 1]);
-    v->high = a->high + log2_up(a->dims[a->rank - 1]);
-    v->grain = -2000;
-    settle(v, a->depth);
-    v->depth = MAX_DEPTH;
-}
-
-/* Of a matrix that is sure to be positive definite: n I + a a^T. */
-void gen_cholesky(Gen *g)
-{
-    int64_t n = 1 + below(g, 7);
-    int64_t dims[] = {n, n};
-    DType t = chance(g, 70) ? DT_F32 : DT_F64;
-    Value *a = fresh(g, t, 2, dims);
-    if (a->special)
-        return;
-    Value *square = emit(
-        g, t, 2, dims, "dot(%s, %s), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
-        a->name, a->name);
-    Value *row = emit(g, DT_S32, 2, dims, "iota(), iota_dimension=0");
-    Value *column = emit(g, DT_S32, 2, dims, "iota(), iota_dimension=1");
-    Value *diagonal = emit(g, DT_PRED, 2, dims, "compare(%s, %s), direction=EQ",
-                           row->name, column->name);
-    Value *size = constant_scalar(g, t, (double)n);
-    Value *all = emit(g, t, 2, dims, "broadcast(%s), dimensions={}", size->name);
-    Value *more = emit(g, t, 2, dims, "add(%s, %s)", square->name, all->name);
-    Value *matrix = emit(g, t, 2, dims, "select(%s, %s, %s)", diagonal->name, more->name,
-                         square->name);
-    Value *factor = emit(g, t, 2, dims, "cholesky(%s), lower=true", matrix->name);
-    square->high = more->high = matrix->high = all->high = 9;
-    square->grain = more->grain = matrix->grain = -4;
-    factor->depth = MAX_DEPTH;
-    factor->high = 60;
-    if (chance(g, 50)) {
-        Value *b = same_shape(g, a, t);
-        Value *x = emit(g, t, 2, dims,
-                        "triangular-solve(%s, %s), left_side=%s, lower=true, "
-                        "unit_diagonal=false, transpose_a=%s",
-                        factor->name, b->name, chance(g, 50) ? "true" : "false",
-                        chance(g, 50) ? "NO_TRANSPOSE" : "TRANSPOSE");
-        x->depth = MAX_DEPTH;
-        x->high = 60;
-    }
 }
 
 void gen_norm(Gen *g)

@@ -101,11 +101,15 @@ GenFn gen_unary, gen_binary, gen_compare, gen_select, gen_convert, gen_bits, gen
 GenFn gen_broadcast, gen_reshape, gen_transpose, gen_slice, gen_pad, gen_concatenate,
     gen_reverse, gen_dynamic_slice, gen_dynamic_update, gen_gather, gen_scatter, gen_copy,
     gen_fresh;
-GenFn gen_reduce, gen_reduce_pair, gen_reduce_window, gen_select_and_scatter, gen_dot,
-    gen_convolution, gen_sort, gen_topk, gen_fft, gen_cholesky, gen_norm, gen_random_bits;
+GenFn gen_reduce, gen_reduce_pair, gen_reduce_window, gen_reduce_window_pair,
+    gen_select_and_scatter, gen_dot, gen_convolution, gen_sort, gen_topk, gen_fft,
+    gen_cholesky, gen_norm, gen_random_bits;
 /* May an operation of a reduction - "add", "maximum" - read a, and what its result is of n of them. */
 bool can_reduce(const Value *a, const char *op);
 void reduced(Value *v, const Value *a, const char *op, int64_t n);
+/* One that this type has, and its starting value. */
+const char *choose_reduction(Gen *g, const Value *a, Value **init);
+int log2_up(int64_t n);
 GenFn gen_collective, gen_device_id, gen_async;
 GenFn gen_dynamic;
 GenFn gen_scan, gen_ragged_dot, gen_scaled_dot, gen_sort_many, gen_rng, gen_rounding,
