@@ -9,7 +9,8 @@
  * needs both. Types: elements of less than a byte travel as bytes where pieces are cut; types
  * that NCCL does not add are widened around the reduction, as is an operand whose reducer
  * computes in another type. Reducers that NCCL does not know, such as xor or a complex
- * product, become an all-gather (for reduce-scatter an all-to-all) and operations on its parts.
+ * product, become an all-gather (for reduce-scatter an all-to-all, if it has such groups) and
+ * operations on its parts.
  *
  * What none of this can express stays, and codegen refuses it by name.
  * Needs: nothing. Keeps: values, operand order, groups, channel. Ends: one sweep. */
@@ -193,13 +194,18 @@ static Instruction *bring_forward(Form *f, Instruction *inst)
 
 /* -- types ---------------------------------------------------------------------------------------- */
 
+DType form_carrier(DType t)
+{
+    if (!dtype_is_sub_byte(t))
+        return t;
+    return dtype_is_float(t) ? DT_BF16 : dtype_is_signed(t) ? DT_S8 : DT_U8;
+}
+
 /* The type in which elements travel. */
 static DType carrier_of(const Instruction *inst, DType t)
 {
     bool cuts = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_TO_ALL;
-    if (!dtype_is_sub_byte(t) || !cuts)
-        return t;
-    return dtype_is_float(t) ? DT_BF16 : dtype_is_signed(t) ? DT_S8 : DT_U8;
+    return cuts ? form_carrier(t) : t;
 }
 
 /* The type in which NCCL can reduce values of type t. */
@@ -358,8 +364,9 @@ static bool has_all_to_all_groups(const Instruction *inst)
 static Instruction *reduce_here(Form *f, Instruction *inst)
 {
     const Computation *by = inst_called(inst, 0);
-    bool scatters = inst->op == OP_REDUCE_SCATTER;
-    if (!is_elementwise(by) || (scatters && !has_all_to_all_groups(inst)))
+    bool cuts = inst->op == OP_REDUCE_SCATTER;
+    bool scatters = cuts && has_all_to_all_groups(inst);
+    if (!is_elementwise(by))
         return NULL;
     uint32_t n = inst->operand_count;
     int64_t size = collective_group_size(f->scratch, inst);
@@ -369,21 +376,23 @@ static Instruction *reduce_here(Form *f, Instruction *inst)
         const Shape *s = result_shape(inst, k);
         if (!is_plain(x->shape))
             return NULL;
-        uint32_t d = scatters ? (uint32_t)inst_ints(inst, ATTR_DIMENSIONS).data[0] : 0;
+        uint32_t d = cuts ? (uint32_t)inst_ints(inst, ATTR_DIMENSIONS).data[0] : 0;
         Instruction *pieces =
             scatters ? move_dimension(f, split_dimension(f, x, d, size), d, 0)
                      : form_add_front(f, x);
         const Shape *all = form_with_front(f, pieces->shape, size);
+        const Shape *one = scatters ? s : x->shape;
         Instruction *moved;
         form_collective(f, inst, scatters ? OP_ALL_TO_ALL : OP_ALL_GATHER, 1, &pieces,
                         &all, &moved);
         if (!scatters && inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
             inst_set(moved, *inst_attr(inst, ATTR_USE_GLOBAL_DEVICE_IDS));
         inst_set_ints(moved, ATTR_DIMENSIONS, &(int64_t){0}, 1);
-        Instruction *sum = part(f, moved, 0, s);
+        Instruction *sum = part(f, moved, 0, one);
         for (int64_t i = 1; i < size; i++)
-            sum = apply(f, by, sum, part(f, moved, i, s));
-        results[k] = form_convert(f, sum, s->dtype);
+            sum = apply(f, by, sum, part(f, moved, i, one));
+        sum = form_convert(f, sum, s->dtype);
+        results[k] = cuts && !scatters ? form_own_part(f, inst, sum, d, s) : sum;
     }
     return gather_results(inst, results);
 }

@@ -20,6 +20,8 @@ Instruction *form_unary(OpCode op, const Shape *s, Instruction *x);
 Instruction *form_reshape(const Shape *s,
                           Instruction *x); /* x itself if it has the shape */
 Instruction *form_convert(Form *f, Instruction *x, DType t);
+/* Of whole bytes: in which elements of type t can be cut apart. */
+DType form_carrier(DType t);
 /* The scalar `op`, one of add, multiply, minimum, maximum, of two values of type t. */
 Computation *form_reducer(Form *f, OpCode op, DType t);
 /* The collective `op` with the groups, names and control edges of `like` on other operands;
@@ -27,6 +29,11 @@ Computation *form_reducer(Form *f, OpCode op, DType t);
 void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count,
                      Instruction *const *operands, const Shape *const *shapes,
                      Instruction **out);
+
+/* Of x, cut along dimension d, the part that is this device's by its place in its group of the
+ * collective. (form_part.c) */
+Instruction *form_own_part(Form *f, const Instruction *inst, Instruction *x, uint32_t d,
+                           const Shape *part);
 
 /* A ragged-all-to-all by all-gather, all-to-all of its sizes, and one gather. NULL: it cannot
  * be expressed so. (ragged.c) */

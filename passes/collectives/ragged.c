@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/replica_groups.h"
 #include "passes/collectives/form.h"
 
 typedef struct Ragged {
@@ -121,34 +122,51 @@ static Instruction *rows_at(Form *f, Instruction *x, Instruction *at, const Shap
     return g;
 }
 
+/* The rows of all devices of a group, one behind the other. */
+static Instruction *gather_rows(Form *f, const Instruction *inst, Instruction *input,
+                                int64_t groups)
+{
+    const Shape *all = form_with_front(f, input->shape, input->shape->dims[0] * groups);
+    Instruction *gathered;
+    form_collective(f, inst, OP_ALL_GATHER, 1, &input, &all, &gathered);
+    inst_set_ints(gathered, ATTR_DIMENSIONS, &(int64_t){0}, 1);
+    if (!inst_has(inst, ATTR_CHANNEL_ID))
+        return gathered;
+    /* a channel of inst means partitions; of an all-gather, whatever it says */
+    ReplicaGroups *devices = ARENA_NEW(f->m->arena, ReplicaGroups);
+    devices->form = GROUPS_LISTS;
+    devices->lists = collective_groups(f->m->arena, inst);
+    inst_set(gathered, (Attr){.id = ATTR_REPLICA_GROUPS, .groups = devices});
+    inst_set_int(gathered, ATTR_USE_GLOBAL_DEVICE_IDS, true);
+    return gathered;
+}
+
 Instruction *form_ragged(Form *f, const Instruction *inst)
 {
-    Instruction *input = inst->operands[0], *output = inst->operands[1];
-    const Shape *in = input->shape, *out = output->shape;
+    const Shape *in = inst->operands[0]->shape, *out = inst->operands[1]->shape;
     int64_t groups = collective_group_size(f->scratch, inst);
     int64_t n = shape_elements(inst->operands[2]->shape);
     bool plain = !shape_is_dynamic(in) && !shape_is_dynamic(out) && in->rank > 0 &&
-                 !dtype_is_sub_byte(in->dtype) && groups > 0 && n > 0 && n % groups == 0;
-    if (collective_mode(inst) == COLLECTIVE_CROSS_PARTITION)
-        plain &= f->m->config.replica_count == 1;
-    if (!plain || shape_elements(in) == 0 || shape_elements(out) == 0)
+                 groups > 0 && n > 0 && n % groups == 0;
+    if (!plain)
         return NULL;
+    if (shape_elements(in) == 0 || shape_elements(out) == 0)
+        return inst->operands[1];
+    DType own = in->dtype, t = form_carrier(own);
+    Instruction *output = form_convert(f, inst->operands[1], t);
+    out = output->shape;
     int64_t dims[2] = {n, out->dims[0]};
     Ragged r = {.f = f,
                 .pieces = form_array(f, DT_S64, 1, dims),
                 .table = form_array(f, DT_S64, 2, dims),
                 .flags = form_array(f, DT_PRED, 2, dims)};
-    const Shape *all = form_with_front(f, in, in->dims[0] * groups);
-    Instruction *gathered;
-    form_collective(f, inst, OP_ALL_GATHER, 1, &input, &all, &gathered);
-    inst_set_ints(gathered, ATTR_DIMENSIONS, &(int64_t){0}, 1);
-    if (inst_has(inst, ATTR_CHANNEL_ID)) /* partitions, which are device numbers here */
-        inst_set_int(gathered, ATTR_USE_GLOBAL_DEVICE_IDS, true);
+    Instruction *gathered =
+        gather_rows(f, inst, form_convert(f, inst->operands[0], t), groups);
     Instruction *at = sources(&r, inst, groups);
     Instruction *rows = rows_at(f, gathered, at, out);
     const Shape *one = form_array(f, DT_PRED, 1, out->dims);
     Instruction *is_sent = compare(one, at, splat(f, at->shape, 0), DIRECTION_GE);
     is_sent =
         broadcast(shape_with_dtype(f->m->intern, out, DT_PRED), is_sent, &(int64_t){0});
-    return select(is_sent, rows, output);
+    return form_convert(f, select(is_sent, rows, output), own);
 }

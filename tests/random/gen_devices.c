@@ -1,4 +1,4 @@
-/* Random collectives and asynchronous pairs. Collectives stand in the entry only: control flow may
+/* Random collectives and asynchronous pairs. Collectives stand only where all devices come equally often: control flow may
  * differ from device to device. */
 #include <string.h>
 
@@ -6,11 +6,12 @@
 
 /* Who talks to whom: groups of equal size, and what has to be said of them. */
 typedef struct Groups {
-    char text[160]; /* ", replica_groups=..., channel_id=..." */
-    int size;
-    int ids;      /* how many there are: replicas, partitions or all devices */
-    bool flat;    /* ids count all devices */
-    bool channel; /* ids are partitions, or flat */
+    char text[200]; /* ", replica_groups=..., channel_id=..." */
+    int size;       /* devices of a group */
+    int ids;        /* how many there are: replicas, partitions or all devices */
+    bool flat;      /* ids count all devices */
+    bool both;      /* ids count replicas; a group has all partitions of each */
+    bool channel;   /* ids are partitions, or one of the above */
 } Groups;
 
 static void print_groups(Gen *g, Groups *x)
@@ -24,6 +25,13 @@ static void print_groups(Gen *g, Groups *x)
     int at = 0;
     if (chance(g, 30) && x->size == x->ids && !x->flat) {
         snprintf(x->text, sizeof x->text, ", replica_groups={}");
+        return;
+    }
+    if (chance(g, 15) && x->ids == 4) {
+        snprintf(x->text, sizeof x->text, ", replica_groups=mesh['a'=2,'b'=2] {%s}",
+                 x->size == 4    ? "'a','b'"
+                 : chance(g, 50) ? "'a'"
+                                 : "'b'");
         return;
     }
     if (chance(g, 30)) { /* iota */
@@ -52,15 +60,16 @@ static bool choose_groups(Gen *g, bool may_be_flat, Groups *x)
     x->flat = may_be_flat && chance(g, 50);
     x->channel = x->flat || s->replicas == 1 ||
                  (!may_be_flat && s->partitions > 1 && chance(g, 50));
-    if (may_be_flat && x->channel && !x->flat)
-        x->flat = true; /* without the flag a channel means both at once */
-    x->ids = x->flat      ? s->replicas * s->partitions
-             : x->channel ? s->partitions
-                          : s->replicas;
-    if (x->ids == 1)
+    if (may_be_flat && !x->flat && (x->channel || chance(g, 15)))
+        x->both = x->channel = true; /* what a channel means without the flag */
+    x->ids = x->flat                  ? s->replicas * s->partitions
+             : x->channel && !x->both ? s->partitions
+                                      : s->replicas;
+    if (x->ids == 1 && !x->both)
         return false;
     x->size = x->ids == 4 && chance(g, 50) ? 2 : x->ids;
     print_groups(g, x);
+    x->size *= x->both ? s->partitions : 1;
     size_t at = strlen(x->text);
     if (x->channel)
         snprintf(x->text + at, sizeof x->text - at, ", channel_id=%d%s", ++s->channels,
@@ -92,12 +101,22 @@ static Value *emit_collective(Gen *g, const Value *a, const int64_t *dims, const
     return emit(g, a->type, a->rank, dims, "%s-done(t%d)", op, id);
 }
 
+static const char *combination(Gen *g, const Value *a)
+{
+    static const char *const floats[] = {"add", "add", "maximum", "minimum"};
+    static const char *const ints[] = {"add", "add", "maximum", "minimum",
+                                       "and", "or",  "xor",     "multiply"};
+    static const char *const preds[] = {"or", "and", "xor"};
+    return a->type == DT_PRED ? preds[below(g, 3)]
+           : is_int(a->type)  ? ints[below(g, 8)]
+                              : floats[below(g, 4)];
+}
+
 static void all_reduce(Gen *g, Value *a)
 {
-    static const char *const ops[] = {"add", "add", "maximum", "minimum"};
-    const char *op = a->type == DT_PRED ? "or" : ops[below(g, 4)];
+    const char *op = combination(g, a);
     Groups x;
-    char text[320];
+    char text[400];
     if (!can_reduce(a, op) || is_complex(a->type) || !choose_groups(g, true, &x))
         return;
     bool scatter = a->rank > 0 && chance(g, 40);
@@ -116,10 +135,88 @@ static void all_reduce(Gen *g, Value *a)
     reduced(v, a, op, x.size);
 }
 
+/* Two arrays by one operation. */
+static void pair(Gen *g, Value *a)
+{
+    static const char *const ops[] = {"all-reduce", "all-gather", "reduce-scatter"};
+    const char *op = ops[below(g, 3)], *how = combination(g, a);
+    Groups x;
+    char in[2][128], out[2][128], text[300] = "";
+    bool reduces = strcmp(op, "all-gather") != 0, moves = strcmp(op, "all-reduce") != 0;
+    Value *b = same_shape(g, a, reduces ? a->type : any_type(g));
+    if ((reduces &&
+         (!can_reduce(a, how) || !can_reduce(b, how) || is_complex(a->type))) ||
+        a->rank < moves || !choose_groups(g, true, &x))
+        return;
+    int d = moves ? (int)below(g, a->rank) : 0;
+    Value facts[2] = {*a, *b};
+    for (int i = 0; i < 2; i++) {
+        shape_of(&facts[i], in[i]);
+        if (moves && !reduces)
+            facts[i].dims[d] *= x.size;
+        else if (moves && facts[i].dims[d] % x.size != 0)
+            return;
+        else if (moves)
+            facts[i].dims[d] /= x.size;
+        shape_of(&facts[i], out[i]);
+    }
+    int at = reduces ? sprintf(text, ", to_apply=%s", reducer(g, a->type, how)) : 0;
+    if (moves)
+        sprintf(text + at, ", dimensions={%d}", d);
+    int id = g->shared->next_id++;
+    if (chance(g, 60))
+        say(g, "  t%d = (%s, %s) %s(%s, %s)%s%s\n", id, out[0], out[1], op, a->name,
+            b->name, x.text, text);
+    else if (!moves)
+        say(g, "  t%ds = (%s, %s) %s-start(%s, %s)%s%s\n  t%d = (%s, %s) %s-done(t%ds)\n",
+            id, out[0], out[1], op, a->name, b->name, x.text, text, id, out[0], out[1],
+            op, id);
+    else
+        say(g,
+            "  t%ds = ((%s, %s), (%s, %s)) %s-start(%s, %s)%s%s\n"
+            "  t%d = (%s, %s) %s-done(t%ds)\n",
+            id, in[0], in[1], out[0], out[1], op, a->name, b->name, x.text, text, id,
+            out[0], out[1], op, id);
+    for (int i = 0; i < 2; i++) {
+        Value *v = emit(g, facts[i].type, facts[i].rank, facts[i].dims,
+                        "get-tuple-element(t%d), index=%d", id, i);
+        if (reduces)
+            reduced(v, &facts[i], how, x.size);
+        else
+            moved(v, &facts[i], NULL);
+    }
+}
+
+/* Each device sends array i to device i of its group. */
+static void swap(Gen *g, Value *a)
+{
+    Groups x;
+    char shape[128], operands[200] = "", shapes[600] = "";
+    if (a->layout[0] != '\0' || !choose_groups(g, false, &x))
+        return; /* all must have one layout */
+    Value facts = *a;
+    shape_of(a, shape);
+    for (int i = 0; i < x.size; i++) {
+        Value *v = i == 0 ? a : same_shape(g, a, a->type);
+        v = v->layout[0] != '\0' ? a : v;
+        Value old = facts;
+        moved(&facts, &old, v);
+        sprintf(operands + strlen(operands), "%s%s", i ? ", " : "", v->name);
+        sprintf(shapes + strlen(shapes), "%s%s", i ? ", " : "", shape);
+    }
+    int id = g->shared->next_id++;
+    say(g, "  t%d = (%s) all-to-all(%s)%s\n", id, shapes, operands, x.text);
+    for (int i = 0; i < x.size; i++) {
+        Value *v =
+            emit(g, a->type, a->rank, a->dims, "get-tuple-element(t%d), index=%d", id, i);
+        moved(v, &facts, NULL);
+    }
+}
+
 static void move(Gen *g, Value *a)
 {
     Groups x;
-    char text[320];
+    char text[400];
     int64_t dims[MAX_RANK];
     memcpy(dims, a->dims, sizeof dims);
     int d = a->rank > 0 ? (int)below(g, a->rank) : 0;
@@ -157,29 +254,34 @@ static void move(Gen *g, Value *a)
 /* Rows of each device to places of their own on every other. */
 static void ragged(Gen *g, Value *a)
 {
-    int n = g->shared->replicas;
-    if (g->shared->partitions > 1 || a->rank == 0 || a->dims[0] < n)
+    bool partitions =
+        g->shared->partitions > 1 && (g->shared->replicas == 1 || chance(g, 50));
+    int n = partitions ? g->shared->partitions : g->shared->replicas;
+    if (a->rank == 0 || a->dims[0] < n)
         return;
     int64_t each = a->dims[0] / n, sent = 1 + below(g, each), count = n;
     int64_t offsets[4], sizes[4];
-    char text[2][128], groups[32] = "";
+    char text[2][128], groups[80] = "";
     for (int i = 0; i < n; i++) {
         offsets[i] = i * each;
         sizes[i] = sent;
-        snprintf(groups + strlen(groups), sizeof groups - strlen(groups), "%s%d",
-                 i ? "," : "", i);
+        sprintf(groups + strlen(groups), "%s%d", i ? "," : "", i);
     }
+    if (partitions)
+        sprintf(groups + strlen(groups), "}}, channel_id=%d", ++g->shared->channels);
+    else
+        strcat(groups, "}}");
     Value *out = same_shape(g, a, a->type);
     Value *from = emit(g, DT_S32, 1, &count, "constant({%s})", list(offsets, n, text[0]));
     Value *size = emit(g, DT_S32, 1, &count, "constant({%s})", list(sizes, n, text[1]));
-    Value *id = emit(g, DT_U32, 0, NULL, "replica-id()");
+    Value *id = emit(g, DT_U32, 0, NULL, partitions ? "partition-id()" : "replica-id()");
     Value *own = emit(g, DT_S32, 0, NULL, "convert(%s)", id->name);
     Value *step = constant_scalar(g, DT_S32, (double)each);
     Value *place = emit(g, DT_S32, 0, NULL, "multiply(%s, %s)", own->name, step->name);
     Value *to = emit(g, DT_S32, 1, &count, "broadcast(%s), dimensions={}", place->name);
     Value *v =
         emit(g, a->type, a->rank, a->dims,
-             "ragged-all-to-all(%s, %s, %s, %s, %s, %s), replica_groups={{%s}}", a->name,
+             "ragged-all-to-all(%s, %s, %s, %s, %s, %s), replica_groups={{%s", a->name,
              out->name, from->name, size->name, to->name, size->name, groups);
     moved(v, a, out);
 }
@@ -221,19 +323,19 @@ static void send(Gen *g, Value *a)
 void gen_collective(Gen *g)
 {
     Value *a;
-    if (!g->entry || g->shared->replicas * g->shared->partitions == 1)
+    if (!g->uniform || g->shared->replicas * g->shared->partitions == 1)
         return;
     a = pick(g);
     if (elements_of(a) * 4 > g->shared->most_elements)
         return;
     static void (*const kinds[])(Gen *, Value *) = {
-        all_reduce, all_reduce, all_reduce, move, move, move, ragged, send};
-    kinds[below(g, 8)](g, a);
+        all_reduce, all_reduce, all_reduce, move, move, move, pair, swap, ragged, send};
+    kinds[below(g, 10)](g, a);
 }
 
 void gen_device_id(Gen *g)
 {
-    if (g->entry && g->shared->replicas * g->shared->partitions > 1)
+    if (g->shared->replicas * g->shared->partitions > 1)
         emit(g, DT_U32, 0, NULL, chance(g, 50) ? "partition-id()" : "replica-id()");
 }
 

@@ -46,6 +46,7 @@ typedef struct Gen {
     int count;
     int parameters;
     bool entry;
+    bool uniform; /* all devices run it, equally often */
     int nesting;
     char last_draw[24]; /* what drew random numbers last */
 } Gen;
@@ -92,8 +93,9 @@ const char *reducer(Gen *g, DType t,
                     const char *op); /* binary computation of an opcode */
 Gen *begin(Gen *outer);              /* a called computation */
 const char *finish(Gen *g, const Value *root, const char *prefix, char out[24]);
-const char *finish_tuple(Gen *g, Value **roots, int n, const char *prefix, char out[24]);
-void grow(Gen *g, int instructions); /* adds random instructions */
+void finish_entry(Gen *g);
+void grow(Gen *g, int instructions);         /* adds random instructions */
+void grow_fusible(Gen *g, int instructions); /* what may stand in a fusion */
 
 /* One file for each group of operations; a function adds one, or nothing. */
 typedef void GenFn(Gen *g);

@@ -1,0 +1,227 @@
+/* Random modules: which operations they are made of, and what stands around them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/random/value.h"
+
+/* -- growing ---------------------------------------------------------------------------------- */
+
+static const struct {
+    GenFn *function;
+    int weight;
+    bool fusible; /* may stand in fused computations and maps' surroundings */
+    bool big;     /* only where little is nested */
+} operations[] = {
+    {gen_unary, 10, true, false},
+    {gen_binary, 16, true, false},
+    {gen_compare, 5, true, false},
+    {gen_select, 5, true, false},
+    {gen_convert, 6, true, false},
+    {gen_bits, 2, true, false},
+    {gen_complex, 1, true, false},
+    {gen_broadcast, 7, true, false},
+    {gen_reshape, 5, true, false},
+    {gen_transpose, 5, true, false},
+    {gen_slice, 5, true, false},
+    {gen_pad, 4, true, false},
+    {gen_concatenate, 4, true, false},
+    {gen_reverse, 2, true, false},
+    {gen_copy, 2, false, false},
+    {gen_fresh, 3, true, false},
+    {gen_dynamic_slice, 3, true, false},
+    {gen_dynamic_update, 4, true, false},
+    {gen_gather, 4, true, false},
+    {gen_scatter, 3, false, false},
+    {gen_reduce, 8, true, false},
+    {gen_reduce_pair, 2, true, false},
+    {gen_reduce_window, 3, true, false},
+    {gen_select_and_scatter, 1, false, false},
+    {gen_dot, 5, false, false},
+    {gen_convolution, 2, false, false},
+    {gen_sort, 3, false, false},
+    {gen_topk, 1, false, false},
+    {gen_fft, 1, false, true},
+    {gen_cholesky, 1, false, true},
+    {gen_reduce_window_pair, 1, true, false},
+    {gen_norm, 1, false, true},
+    {gen_random_bits, 1, false, false},
+    {gen_while, 3, false, true},
+    {gen_conditional, 3, false, true},
+    {gen_call, 2, false, true},
+    {gen_map, 1, false, false},
+    {gen_tuple, 2, false, false},
+    {gen_fusion, 2, false, true},
+    {gen_collective, 6, false, false},
+    {gen_device_id, 1, false, false},
+    {gen_async, 2, false, false},
+    {gen_dynamic, 2, false, false},
+    {gen_scan, 1, false, true},
+    {gen_ragged_dot, 1, false, false},
+    {gen_scaled_dot, 1, false, false},
+    {gen_sort_many, 1, false, false},
+    {gen_rng, 1, false, false},
+    {gen_rounding, 2, true, false},
+    {gen_wrapped, 1, false, false},
+    {gen_norm_others, 1, false, true},
+};
+
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+bool generate_plain;
+
+/* Has no place in StableHLO, or gives XLA a choice. */
+static bool is_own(GenFn *function)
+{
+    static GenFn *const own[] = {
+        gen_topk,      gen_random_bits, gen_tuple,    gen_fusion, gen_collective,
+        gen_device_id, gen_async,       gen_dynamic,  gen_scan,   gen_ragged_dot,
+        gen_rng,       gen_scaled_dot,  gen_rounding, gen_wrapped};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (own[i] == function)
+            return true;
+    }
+    return false;
+}
+
+static void grow_with(Gen *g, int instructions, bool fusible)
+{
+    int total = 0;
+    for (int i = 0; i < OPERATIONS; i++)
+        total += operations[i].weight;
+    for (int n = 0;
+         n < instructions * 4 && g->count < instructions && g->count < MAX_VALUES - 40;
+         n++) {
+        if (g->shared->replicas * g->shared->partitions > 1 && chance(g, 12)) {
+            gen_collective(g);
+            continue;
+        }
+        int64_t at = below(g, total);
+        int i = 0;
+        while (at >= operations[i].weight)
+            at -= operations[i++].weight;
+        if (generate_plain && is_own(operations[i].function))
+            continue;
+        if ((fusible && !operations[i].fusible) || (operations[i].big && g->nesting > 1))
+            continue;
+        operations[i].function(g);
+    }
+}
+
+void grow(Gen *g, int instructions)
+{
+    grow_with(g, instructions, false);
+}
+
+void grow_fusible(Gen *g, int instructions)
+{
+    grow_with(g, instructions, true);
+}
+
+/* -- the module ------------------------------------------------------------------------------- */
+
+/* A result in some layout: a copy, if it is not the default one. Its shape goes to `shape`. */
+static void lay_out(Gen *g, Value *v, char name[32], char shape[320], char layout[24])
+{
+    char plain[128];
+    snprintf(name, 32, "%s", v->name);
+    snprintf(shape, 320, "%s", shape_of(v, plain));
+    layout[0] = '\0';
+    if (v->rank < 2 || !chance(g, 20))
+        return;
+    int64_t order[MAX_RANK];
+    char text[128];
+    for (int i = 0; i < v->rank; i++) {
+        int at = (int)below(g, i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    snprintf(layout, 24, "%.20s", list(order, v->rank, text));
+    snprintf(shape, 320, "%s{%s}", plain, text);
+    snprintf(name, 32, "l%d", g->shared->next_id++);
+    say(g, "  %s = %s copy(%s)\n", name, shape, v->name);
+}
+
+/* Gives result i a parameter's buffer that nothing else got. */
+static void alias(Gen *g, const Value *v, const char *layout, int i)
+{
+    char *all = g->shared->aliases;
+    size_t at = strlen(all);
+    for (int k = 0; k < g->count && at < 400; k++) {
+        const Value *p = &g->values[k];
+        if (p->parameter == 0 || p->type != v->type || p->rank != v->rank ||
+            p->layout[0] == '!' ||
+            memcmp(p->dims, v->dims, sizeof p->dims[0] * (size_t)p->rank) != 0 ||
+            strcmp(p->layout, layout) != 0)
+            continue;
+        snprintf(all + at, sizeof g->shared->aliases - at, "%s{%d}: (%d, {}, %s-alias)",
+                 at ? ", " : "", i, p->parameter - 1, chance(g, 70) ? "may" : "must");
+        g->values[k].layout[0] = '!'; /* taken */
+        return;
+    }
+}
+
+static void entry_root(Gen *g)
+{
+    char names_text[512] = "";
+    char shapes[2048] = "";
+    size_t at = 0;
+    size_t shapes_at = 0;
+    int n = 0;
+    for (int i = g->count; i-- > 0 && n < 6;) {
+        if (!chance(g, g->values[i].used ? 15 : 60) && (i > 0 || n > 0))
+            continue;
+        char name[32];
+        char shape[320];
+        char layout[24];
+        lay_out(g, &g->values[i], name, shape, layout);
+        if (!generate_plain && chance(g, 40))
+            alias(g, &g->values[i], layout, n);
+        at += (size_t)snprintf(names_text + at, sizeof names_text - at, "%s%s",
+                               n ? ", " : "", name);
+        shapes_at += (size_t)snprintf(shapes + shapes_at, sizeof shapes - shapes_at,
+                                      "%s%s", n ? ", " : "", shape);
+        n++;
+    }
+    if (n == 1 && g->shared->aliases[0] == '\0' && chance(g, 50))
+        say(g, "  ROOT root = %s copy(%s)\n", shapes, names_text);
+    else
+        say(g, "  ROOT root = (%s) tuple(%s)\n", shapes, names_text);
+}
+
+char *generate(uint64_t seed)
+{
+    char *text = NULL;
+    size_t size = 0;
+    Shared shared = {.random = {seed * UINT64_C(0x9e3779b97f4a7c15) + 1}};
+    random_bits(&shared.random);
+    shared.has_special = random_chance(&shared.random, 35) && !generate_plain;
+    shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
+    shared.replicas = shared.partitions = 1;
+    if (random_chance(&shared.random, 20) && !generate_plain) { /* several devices */
+        static const int grids[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}};
+        int which = (int)random_below(&shared.random, 5);
+        shared.replicas = grids[which][0];
+        shared.partitions = grids[which][1];
+    }
+    shared.head = open_memstream(&text, &size);
+    Gen *g = calloc(1, sizeof *g);
+    g->shared = &shared;
+    g->entry = g->uniform = true;
+    g->body = tmpfile();
+    grow(g, 4 + (int)below(g, chance(g, 20) ? 60 : 20));
+    entry_root(g);
+    finish_entry(g);
+    fclose(shared.head);
+    char *all = malloc(size + sizeof shared.aliases + 200);
+    bool aliased = shared.aliases[0] != '\0';
+    int at = sprintf(all, "HloModule random_%llu%s%s%s", (unsigned long long)seed,
+                     aliased ? ", input_output_alias={ " : "", shared.aliases,
+                     aliased ? " }" : "");
+    if (shared.replicas > 1)
+        at += sprintf(all + at, ", replica_count=%d", shared.replicas);
+    if (shared.partitions > 1)
+        at += sprintf(all + at, ", num_partitions=%d", shared.partitions);
+    sprintf(all + at, "\n\n%s", text);
+    free(text);
+    return all;
+}
