@@ -255,9 +255,16 @@ void eval_reduce_window(EvalCall *call)
 static int64_t *select_elements(EvalCall *call, const Slide *s, const Value *x,
                                 int64_t windows)
 {
-    Apply *select =
-        apply_of(call, inst_attr(call->inst, ATTR_SELECT)->computations.data[0]);
-    size_t size = value_element_bytes(x), n = (size_t)windows;
+    const Computation *by = inst_attr(call->inst, ATTR_SELECT)->computations.data[0];
+    Apply *select = apply_of(call, by);
+    DType type = by->parameters[0]->shape->dtype; /* programs may mix float types */
+    size_t size = dtype_info[type].storage, n = (size_t)windows;
+    const char *data = x->data;
+    if (type != x->shape->dtype) {
+        char *converted = eval_temp(call, (size_t)x->count, size);
+        number_convert(type, converted, x->shape->dtype, data, (size_t)x->count);
+        data = converted;
+    }
     int64_t *taken = eval_temp(call, n, sizeof *taken),
             *numbers = eval_temp(call, (size_t)x->count, 8);
     int64_t *old = eval_temp(call, n, sizeof *old),
@@ -277,7 +284,6 @@ static int64_t *select_elements(EvalCall *call, const Slide *s, const Value *x,
         strided_copy(8, s->rank, b.dims, old, dense, taken + b.out, b.out_strides);
         strided_copy(8, s->rank, b.dims, new, dense, numbers + b.in, b.in_strides);
         for (int64_t i = 0; i < b.count; i++) {
-            const char *data = x->data;
             memcpy(left + i * (int64_t)size,
                    data + (old[i] < 0 ? new[i] : old[i]) * (int64_t)size, size);
             memcpy(right + i * (int64_t)size, data + new[i] * (int64_t)size, size);

@@ -35,10 +35,16 @@ static bool is_elementwise(const Instruction *inst)
 static bool moves_floats(const Instruction *inst)
 {
     bool as_bits = inst->op == OP_BITCAST || inst->op == OP_BITCAST_CONVERT;
-    bool moves = op_is(inst->op, OPF_MOVES) || inst->op == OP_REDUCE_WINDOW ||
-                 inst->op == OP_SELECT_AND_SCATTER || inst->op == OP_SCATTER;
-    return moves && !as_bits && shape_is_array(inst->shape) &&
+    return op_is(inst->op, OPF_MOVES) && !as_bits && shape_is_array(inst->shape) &&
            dtype_is_float(inst->shape->dtype);
+}
+
+/* Gives what a computation makes of floats. */
+static bool applies_to_floats(const Instruction *inst)
+{
+    bool applies = inst->op == OP_REDUCE || inst->op == OP_REDUCE_WINDOW ||
+                   inst->op == OP_SELECT_AND_SCATTER || inst->op == OP_SCATTER;
+    return applies && shape_is_array(inst->shape) && dtype_is_float(inst->shape->dtype);
 }
 
 /* The operands that are to have one type, and which; none of most instructions. */
@@ -48,14 +54,17 @@ static OperandRange like_operands(const Instruction *inst, DType *t)
         *t = infer_computing_type(inst);
         return infer_like_operands(inst);
     }
-    *t = inst->shape->dtype;
-    return (OperandRange){0, moves_floats(inst) ? inst->operand_count : 0};
+    bool applies = applies_to_floats(inst);
+    uint32_t last =
+        applies ? inst_called_count(inst) - 1 : 0; /* select does not make floats */
+    *t = applies ? inst_called(inst, last)->root->shape->dtype : inst->shape->dtype;
+    return (OperandRange){0, applies || moves_floats(inst) ? inst->operand_count : 0};
 }
 
 static bool has_other_result(const Instruction *inst, DType t)
 {
-    return is_elementwise(inst) && infer_computes_in_result(inst) &&
-           inst->shape->dtype != t;
+    bool computes = is_elementwise(inst) && infer_computes_in_result(inst);
+    return (computes || applies_to_floats(inst)) && inst->shape->dtype != t;
 }
 
 static bool is_mixed(const Instruction *inst)
