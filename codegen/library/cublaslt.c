@@ -73,6 +73,15 @@ static PlanMatrix matrix(DType t, int64_t rows, int64_t columns, bool transpose)
                         .batch_stride = rows * columns};
 }
 
+/* The matrices of an operand with `kept` rows or columns beside those that are summed. */
+static PlanMatrix operand(DType t, const MatmulSide *side, int64_t k, int64_t kept)
+{
+    PlanMatrix m = side->k_first ? matrix(t, kept, k, false) : matrix(t, k, kept, false);
+    m.ld = side->ld;
+    m.batch_stride = side->batch_stride;
+    return m;
+}
+
 static uint64_t workspace_bytes(const Variant *v)
 {
     /* what NVIDIA recommends for each */
@@ -103,8 +112,10 @@ static PlanMatmul describe(const Variant *v, const Instruction *dot)
                     .alpha = 1,
                     .alignment = ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v)};
-    m.a = s.rhs_k_first ? matrix(in, s.n, s.k, false) : matrix(in, s.k, s.n, true);
-    m.b = s.lhs_k_first ? matrix(in, s.m, s.k, true) : matrix(in, s.k, s.m, false);
+    m.a = operand(in, &s.rhs, s.k, s.n);
+    m.a.transpose = !s.rhs.k_first;
+    m.b = operand(in, &s.lhs, s.k, s.m);
+    m.b.transpose = s.lhs.k_first;
     m.c = m.d = matrix(result, s.n, s.m, false);
     return m;
 }

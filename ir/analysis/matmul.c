@@ -14,52 +14,104 @@ static bool is_row_major(const Shape *s)
     return true;
 }
 
-/* Dimensions first, first + 1, ... */
-static bool is_run(Ints dims, int64_t first)
+/* Dimensions of an operand by what becomes of them. */
+typedef enum { BATCH, CONTRACTED, KEPT, KINDS } Kind;
+
+typedef struct Side {
+    int64_t size[KINDS], stride[KINDS];
+    Kind inner; /* its elements lie side by side; KINDS: there is only one element */
+} Side;
+
+static bool contains(Ints list, int64_t d)
 {
-    for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] != first + i)
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (list.data[i] == d)
+            return true;
+    }
+    return false;
+}
+
+/* Each kind's dimensions must lie together; those of size 1 lie anywhere. */
+static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out)
+{
+    *out = (Side){.size = {1, 1, 1}, .inner = KINDS};
+    Kind last = KINDS;
+    int64_t stride = 1;
+    for (uint32_t d = s->rank; d-- > 0;) {
+        if (s->dims[d] == 1)
+            continue;
+        Kind kind = contains(batch, d)        ? BATCH
+                    : contains(contracted, d) ? CONTRACTED
+                                              : KEPT;
+        if (kind != last && out->size[kind] != 1)
             return false;
+        if (kind != last)
+            out->stride[kind] = stride;
+        if (out->inner == KINDS)
+            out->inner = kind;
+        out->size[kind] *= s->dims[d];
+        stride *= s->dims[d];
+        last = kind;
+    }
+    return is_row_major(s) && out->inner != BATCH;
+}
+
+/* Pairs of dimensions come in the same order in both operands, whatever the order they are listed in. */
+static bool same_order(const Shape *l, Ints lhs, Ints rhs)
+{
+    for (uint32_t i = 0; i < lhs.count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            bool counts = l->dims[lhs.data[i]] != 1 && l->dims[lhs.data[k]] != 1;
+            if (counts && (lhs.data[i] < lhs.data[k]) != (rhs.data[i] < rhs.data[k]))
+                return false;
+        }
     }
     return true;
 }
 
-static int64_t product(const Shape *s, int64_t first, int64_t count)
+static bool is_ascending(const Shape *s, Ints dims)
 {
-    int64_t n = 1;
-    for (int64_t i = first; i < first + count; i++)
-        n *= s->dims[i];
-    return n;
+    int64_t last = -1;
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (s->dims[dims.data[i]] == 1)
+            continue;
+        if (dims.data[i] < last)
+            return false;
+        last = dims.data[i];
+    }
+    return true;
 }
 
-/* Batch dimensions first, then the contracted ones before or behind the others. */
-static bool describe_side(const Shape *s, Ints batch, Ints contracted, int64_t *kept,
-                          bool *k_first)
+static MatmulSide matrices(const Side *s)
 {
-    int64_t batches = batch.count, sums = contracted.count;
-    int64_t others = (int64_t)s->rank - batches - sums;
-    if (!is_row_major(s) || !is_run(batch, 0) || sums == 0)
-        return false;
-    *k_first = is_run(contracted, batches);
-    if (!*k_first && !is_run(contracted, batches + others))
-        return false;
-    *kept = product(s, *k_first ? batches + sums : batches, others);
-    return true;
+    bool k_first = s->inner == KEPT;
+    Kind inner = k_first ? KEPT : CONTRACTED, outer = k_first ? CONTRACTED : KEPT;
+    return (MatmulSide){.k_first = k_first,
+                        .ld = s->size[outer] > 1 ? s->stride[outer] : s->size[inner],
+                        .batch_stride = s->size[BATCH] > 1
+                                            ? s->stride[BATCH]
+                                            : s->size[KEPT] * s->size[CONTRACTED]};
 }
 
 bool matmul_shape(const Instruction *dot, MatmulShape *out)
 {
     const Shape *l = dot->operands[0]->shape, *r = dot->operands[1]->shape;
-    Ints batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS);
-    Ints contracted = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
-    if (!is_row_major(dot->shape) ||
-        !describe_side(l, batch, contracted, &out->m, &out->lhs_k_first) ||
-        !describe_side(r, inst_ints(dot, ATTR_RHS_BATCH_DIMS),
-                       inst_ints(dot, ATTR_RHS_CONTRACTING_DIMS), &out->n,
-                       &out->rhs_k_first))
+    Ints l_batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS);
+    Ints r_batch = inst_ints(dot, ATTR_RHS_BATCH_DIMS);
+    Ints l_sum = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
+    Ints r_sum = inst_ints(dot, ATTR_RHS_CONTRACTING_DIMS);
+    Side lhs, rhs;
+    if (!is_row_major(dot->shape) || !is_ascending(l, l_batch) ||
+        !is_ascending(r, r_batch) || !same_order(l, l_sum, r_sum) ||
+        !describe_side(l, l_batch, l_sum, &lhs) ||
+        !describe_side(r, r_batch, r_sum, &rhs))
         return false;
-    out->batch = product(l, 0, batch.count);
-    out->k = product(l, contracted.data[0], contracted.count);
+    *out = (MatmulShape){.batch = lhs.size[BATCH],
+                         .m = lhs.size[KEPT],
+                         .n = rhs.size[KEPT],
+                         .k = lhs.size[CONTRACTED],
+                         .lhs = matrices(&lhs),
+                         .rhs = matrices(&rhs)};
     return true;
 }
 

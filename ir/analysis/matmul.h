@@ -6,11 +6,17 @@
 
 #include "ir/module.h"
 
-/* For each of `batch` products: result [m][n] = sum over k, all arrays row-major and whole. */
+/* How an operand's matrices lie in memory, in elements. */
+typedef struct MatmulSide {
+    bool k_first; /* rows are of k: [k][m] instead of [m][k], [k][n] instead of [n][k] */
+    int64_t ld;   /* from row to row */
+    int64_t batch_stride;
+} MatmulSide;
+
+/* For each of `batch` products: result [m][n] = sum over k; the result is row-major and whole. */
 typedef struct MatmulShape {
     int64_t batch, m, n, k;
-    bool lhs_k_first; /* stored [k][m] instead of [m][k] */
-    bool rhs_k_first; /* stored [k][n] instead of [n][k] */
+    MatmulSide lhs, rhs;
 } MatmulShape;
 
 /* False: the dimensions do not lie as a library wants them. Laid out dots only. */

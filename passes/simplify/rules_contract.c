@@ -102,15 +102,12 @@ static Instruction *dot_one(Rewriter *r, Instruction *inst)
                : product;
 }
 
-static bool has_one_kept_order(Ints p, Ints batch, Ints contracting)
+/* The dimensions come in the same order behind p. */
+static bool is_ascending(Ints p, Ints dims)
 {
-    int64_t last = -1;
-    for (uint32_t i = 0; i < p.count; i++) {
-        if (contains(batch, i) || contains(contracting, i))
-            continue;
-        if (p.data[i] < last)
+    for (uint32_t i = 1; i < dims.count; i++) {
+        if (p.data[dims.data[i]] < p.data[dims.data[i - 1]])
             return false;
-        last = p.data[i];
     }
     return true;
 }
@@ -124,6 +121,70 @@ static void set_through(Rewriter *r, Instruction *dot, AttrId id, Ints dims, Int
         inst_set_ints(dot, id, to, dims.count);
 }
 
+/* Dimensions of more than one element. */
+static uint32_t wide_dims(Arena *a, const Shape *s, int64_t **out)
+{
+    uint32_t n = 0;
+    *out = ARENA_ARRAY(a, int64_t, s->rank + 1u);
+    for (uint32_t d = 0; d < s->rank; d++) {
+        if (s->dims[d] != 1)
+            (*out)[n++] = d;
+    }
+    return n;
+}
+
+/* What x = transpose(y, p) is of, or x = reshape(transpose(y)) that only adds and drops dimensions of size
+ * 1: then of such a reshape of y. The dimensions `kept` keep their order. NULL: there is no such y. */
+static Instruction *untransposed(Rewriter *r, Instruction *x, Ints kept, Ints *p)
+{
+    if (x->op == OP_TRANSPOSE) {
+        *p = inst_ints(x, ATTR_DIMENSIONS);
+        return is_ascending(*p, kept) ? x->operands[0] : NULL;
+    }
+    Instruction *t = x->op == OP_RESHAPE ? x->operands[0] : NULL;
+    if (t == NULL || t->op != OP_TRANSPOSE || !rw_is_static(x->shape) ||
+        !rw_is_static(t->shape))
+        return NULL;
+    const Shape *s = x->shape;
+    int64_t *in_t, *in_x;
+    uint32_t n = wide_dims(r->scratch, t->shape, &in_t);
+    if (wide_dims(r->scratch, s, &in_x) != n)
+        return NULL;
+    /* where in y; dimensions of size 1 stand before the next one that is kept */
+    Ints order = inst_ints(t, ATTR_DIMENSIONS);
+    int64_t *key = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u), next = INT64_MAX;
+    for (uint32_t i = s->rank, k = n; i-- > 0;) {
+        bool is_wide = s->dims[i] != 1;
+        if (is_wide && t->shape->dims[in_t[--k]] != s->dims[i])
+            return NULL;
+        key[i] = is_wide ? 2 * order.data[in_t[k]] + 1 : next;
+        if (is_wide && contains(kept, i))
+            next = key[i] - 1;
+    }
+    int64_t *to = ARENA_ARRAY(r->m->arena, int64_t, s->rank + 1u);
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        for (uint32_t k = 0; k < s->rank; k++)
+            to[i] += key[k] < key[i] || (key[k] == key[i] && k < i);
+        dims[to[i]] = s->dims[i];
+    }
+    *p = (Ints){to, s->rank};
+    if (!is_ascending(*p, kept))
+        return NULL;
+    return rw_reshape(r, rw_shape(r, s->dtype, s->rank, dims), t->operands[0]);
+}
+
+static Ints kept_dims(Arena *a, const Shape *s, Ints batch, Ints contracting)
+{
+    int64_t *dims = ARENA_ARRAY(a, int64_t, s->rank + 1u);
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        if (!contains(batch, d) && !contains(contracting, d))
+            dims[n++] = d;
+    }
+    return (Ints){dims, n};
+}
+
 /* dot(transpose(x), y) -> dot(x, y) by other dimension numbers, where the free dimensions of
  * x keep their order */
 static Instruction *dot_transpose(Rewriter *r, Instruction *inst)
@@ -132,16 +193,15 @@ static Instruction *dot_transpose(Rewriter *r, Instruction *inst)
     static const AttrId contracting_id[2] = {ATTR_LHS_CONTRACTING_DIMS,
                                              ATTR_RHS_CONTRACTING_DIMS};
     for (uint32_t side = 0; side < 2 && inst->operand_count == 2; side++) {
-        Instruction *t = inst->operands[side];
-        if (t->op != OP_TRANSPOSE)
-            continue;
-        Ints p = inst_ints(t, ATTR_DIMENSIONS);
-        Ints batch = inst_ints(inst, batch_id[side]);
+        Ints batch = inst_ints(inst, batch_id[side]), p;
         Ints contracting = inst_ints(inst, contracting_id[side]);
-        if (!has_one_kept_order(p, batch, contracting))
+        Ints kept =
+            kept_dims(r->scratch, inst->operands[side]->shape, batch, contracting);
+        Instruction *x = untransposed(r, inst->operands[side], kept, &p);
+        if (x == NULL)
             continue;
         Instruction *operands[2] = {inst->operands[0], inst->operands[1]};
-        operands[side] = t->operands[0];
+        operands[side] = x;
         Instruction *by = rw_like(r, inst, inst->shape, 2, operands);
         set_through(r, by, batch_id[side], batch, p);
         set_through(r, by, contracting_id[side], contracting, p);
