@@ -72,9 +72,9 @@ static void hlo_text_error(const Span *span, Parser *p, const char *message);
 %token RESYNC "place to go on"
 %token RESYNC_COMPUTATION "next computation"
 
-%type <shape> shape shape_opt
+%type <shape> shape typed
 %type <count> shapes operands arguments path
-%type <is> entry_opt root_opt
+%type <is> entry_opt
 
 %%
 
@@ -86,7 +86,7 @@ text:
         instruction
   | START_SINGLE                    { build_single_begin(p);
                                       build_instruction_begin(p, true, (Span){0}); }
-        rhs
+        body                        { build_instruction_end(p); }
   ;
 name: IDENT | NAME ;
 
@@ -133,25 +133,29 @@ shapes:
     shape                           { STACK_PUSH(p, p->shapes, $1); $$ = 1; }
   | shapes ',' shape                { STACK_PUSH(p, p->shapes, $3); $$ = $1 + 1; }
   ;
-shape_opt: %empty { $$ = NULL; } | shape ;
 
 instructions: instruction | instructions instruction ;
 instruction:
-    root_opt name '='               { if (!build_instruction_begin(p, $1, @2)) YYERROR; }
-        rhs
+    left body                       { build_instruction_end(p); }
   | error RESYNC                    { build_lost_instruction(p); yyerrok; }
   ;
-root_opt: %empty { $$ = false; } | ROOT { $$ = true; } ;
-
-rhs:
-    shape_opt opcode '('            { if (!build_call_begin(p, $1, @2, @3)) YYERROR; }
-        arguments ')'               { build_attributes_begin(p, $5, @6); }
-        attributes                  { build_instruction_end(p); }
+left:
+    name '='                        { build_instruction_begin(p, false, @1); }
+  | ROOT name '='                   { build_instruction_begin(p, true, @2); }
   ;
-opcode: IDENT ;
+body:
+    head ')'                        { build_attributes_begin(p, 0, @2); }
+  | head arguments ')'              { build_attributes_begin(p, $2, @3); }
+  | body ',' attribute_name VALUE   { build_attribute_end(p); }
+  | body ',' attribute_name structure { build_attribute_end(p); }
+  ;
+head:
+    typed IDENT '('                 { if (!build_call_begin(p, $1, @2, @3)) YYERROR; }
+  | IDENT '('                       { if (!build_call_begin(p, NULL, @1, @2)) YYERROR; }
+  ;
+typed: shape ; /* a name comes next: without it, that is what is missing */
 arguments:
-    %empty                          { $$ = 0; }
-  | INT                             { build_argument_int(p, @1); $$ = 0; }
+    INT                             { build_argument_int(p, @1); $$ = 0; }
   | LITERAL                         { $$ = 0; }
   | operands
   ;
@@ -160,22 +164,22 @@ operands:
   | operands ',' operand            { $$ = $1 + 1; }
   ;
 operand:
-    shape_opt name path             { build_operand(p, $1, @1, @2, true, $3); }
+    name                            { build_operand(p, NULL, @1, @1, true, 0); }
+  | name path                       { build_operand(p, NULL, @1, @1, true, $2); }
+  | typed name                      { build_operand(p, $1, @1, @2, true, 0); }
+  | typed name path                 { build_operand(p, $1, @1, @2, true, $3); }
   | shape                           { build_operand(p, $1, @1, @1, false, 0); }
-  | shape_opt opcode '('            { if (!build_call_begin(p, $1, @2, @3)) YYERROR; }
-        arguments ')'               { build_nested(p, $5); }
+  | head ')'                        { build_nested(p, 0); }
+  | head arguments ')'              { build_nested(p, $2); }
   ;
 path:
-    %empty                          { $$ = 0; }
+    '#' INT                         { if (!build_path(p, @2)) YYERROR; $$ = 1; }
   | path '#' INT                    { if (!build_path(p, @3)) YYERROR; $$ = $1 + 1; }
   ;
 
-attributes: %empty | attributes ',' attribute ;
-attribute: attribute_name attribute_value { build_attribute_end(p); } ;
 attribute_name: ATTR                { if (!build_attribute_begin(p, @1)) YYERROR; } ;
-attribute_value:
-    VALUE
-  | AS_COMPUTATION callee
+structure:
+    AS_COMPUTATION callee
   | AS_COMPUTATIONS '{' '}'
   | AS_COMPUTATIONS '{' callees '}'
   | AS_SHAPE shape                  { STACK_PUSH(p, p->shapes, $2); }
@@ -201,15 +205,24 @@ static int yyreport_syntax_error(const yypcontext_t *cx, Parser *p)
     if (kind == YYSYMBOL_BAD)
         return 0; /* the lexer or the filter has said it */
     const Span *span = yypcontext_location(cx);
-    yysymbol_kind_t expected[SHOWN];
-    int count = yypcontext_expected_tokens(cx, expected, SHOWN);
+    yysymbol_kind_t expected[YYNTOKENS];
+    int count = yypcontext_expected_tokens(cx, expected, YYNTOKENS);
     char text[512];
     size_t length = 0;
     text[0] = '\0';
     int kept = 0;
+    bool shape = false, name = false;
     for (int i = 0; i < count; i++) {
+        shape = shape || expected[i] == YYSYMBOL_SHAPE;
+        name = name || expected[i] == YYSYMBOL_IDENT;
+    }
+    for (int i = 0; i < count && count <= SHOWN; i++) {
         if (expected[i] != YYSYMBOL_NAME) /* "name" says it */
             expected[kept++] = expected[i];
+    }
+    if (shape && name) { /* the name behind a shape that may be left out */
+        expected[0] = YYSYMBOL_IDENT;
+        kept = 1;
     }
     count = kept;
     for (int i = 0; i < count; i++) {
