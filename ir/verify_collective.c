@@ -145,16 +145,18 @@ static void check_groups(Verify *v, const Instruction *inst)
     }
 }
 
-/* All the chunks are of one layout: they are exchanged as bytes. */
+/* All the chunks are of one layout: they are exchanged as bytes. The result says which: what an
+ * operand lies in is brought into it, and passes are free to change. */
 static void check_all_to_all(Verify *v, const Instruction *inst)
 {
-    for (uint32_t i = 1; i < inst->operand_count; i++)
-        if (!shape_layouts_equal(inst->operands[0]->shape, inst->operands[i]->shape)) {
-            verify_error(v, inst, "operands must have one layout, but are %s and %s",
-                         verify_text(v, inst->operands[0]->shape),
-                         verify_text(v, inst->operands[i]->shape));
+    for (uint32_t i = 1; shape_is_tuple(inst->shape) && i < inst->shape->rank; i++) {
+        const Shape *first = inst->shape->elements[0], *s = inst->shape->elements[i];
+        if (!shape_layouts_equal(first, s)) {
+            verify_error(v, inst, "results must have one layout, but are %s and %s",
+                         verify_text(v, first), verify_text(v, s));
             return;
         }
+    }
 }
 
 /* How many tuples of start indices the in-place form has: its slices. */

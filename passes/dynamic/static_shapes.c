@@ -199,10 +199,18 @@ static Sized *branch(Statics *st, Borders *b, Instruction *inst, Sized *const *x
 
 /* -- the sweep ----------------------------------------------------------------------------------- */
 
+static bool is_dynamic(const Sized *x)
+{
+    bool any = false;
+    for (uint32_t d = 0; x->sizes != NULL && d < x->inst->shape->rank; d++)
+        any = any || x->sizes[d] != NULL;
+    return any;
+}
+
 static bool has_sizes(const Instruction *inst, Sized *const *x)
 {
     for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (x[i]->sizes != NULL || x[i]->inst->shape != inst->operands[i]->shape)
+        if (is_dynamic(x[i]) || x[i]->inst->shape != inst->operands[i]->shape)
             return true;
     }
     return shape_is_dynamic(inst->shape) || inst->op == OP_SET_DIMENSION_SIZE ||

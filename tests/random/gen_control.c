@@ -454,3 +454,85 @@ void gen_while(Gen *g)
             v->depth = MAX_DEPTH;
     }
 }
+
+/* A loop over the rows of an array, from the front or the back, that makes a row of a result of
+ * each, and carries another along. */
+void gen_walk(Gen *g)
+{
+    Value *from = pick_rank(g, 1);
+    int64_t n = from->dims[0];
+    Value row = {.type = from->type, .rank = from->rank - 1};
+    char shape[1024], name[24], text[512], zeros[64] = "", sizes[128];
+    if (n < 1 || n > 9 || elements_of(from) > 512 || from->special || from->depth > 2)
+        return;
+    memcpy(row.dims, from->dims + 1, sizeof row.dims - sizeof *row.dims);
+    Value *zero = constant_scalar(g, from->type, 0);
+    Value *items[4] = {constant_scalar(g, DT_S32, 0), from,
+                       emit(g, from->type, from->rank, from->dims,
+                            "broadcast(%s), dimensions={}", zero->name),
+                       same_shape(g, &row, from->type)};
+    if (items[3]->special || items[3]->depth > 2)
+        return;
+    tuple_shape(items, 4, shape);
+    names(items, 4, text);
+    int id = g->shared->next_id++;
+    say(g, "  t%d = %s tuple(%s)\n", id, shape, text);
+
+    Gen *inner = begin(g);
+    inner->uniform = g->uniform;
+    say(inner, "  p = %s parameter(0)\n", shape);
+    Value *in[4];
+    for (int i = 0; i < 4; i++) {
+        in[i] = say_element(inner, (Nest){items, 4, 0}, "p", i, items[i]);
+        moved(in[i], items[i], NULL);
+        if (i >= 2 && !is_int(from->type) && from->type != DT_PRED) {
+            in[i]->pure = false;
+            in[i]->depth = items[i]->depth < 1 ? 1 : items[i]->depth;
+            in[i]->high = items[i]->high < 10 ? 10 : items[i]->high;
+        }
+    }
+    Value *at = in[0], *nought = constant_scalar(inner, DT_S32, 0);
+    if (chance(g, 30)) {
+        Value *last = constant_scalar(inner, DT_S32, (double)n - 1);
+        at = emit(inner, DT_S32, 0, NULL, "subtract(%s, %s)", last->name, at->name);
+    }
+    int64_t one_row[MAX_RANK] = {1};
+    memcpy(one_row + 1, row.dims, sizeof row.dims - sizeof *row.dims);
+    for (int i = 0; i < row.rank; i++)
+        sprintf(zeros + strlen(zeros), ", %s", nought->name);
+    Value *slice = emit(inner, from->type, from->rank, one_row,
+                        "dynamic-slice(%s, %s%s), dynamic_slice_sizes={%s}", in[1]->name,
+                        at->name, zeros, list(one_row, from->rank, sizes));
+    moved(slice, in[1], NULL);
+    Value *x = emit(inner, row.type, row.rank, row.dims, "reshape(%s)", slice->name);
+    moved(x, in[1], NULL);
+    int first = g->shared->next_id - 1;
+    grow(inner, inner->count + 2 + (int)below(g, 7));
+    Value *y = find_result(inner, &row, first, 3),
+          *c = find_result(inner, &row, first, in[3]->depth);
+    y = y->special ? x : y;
+    c = c->special ? in[3] : c;
+    Value *made = emit(inner, row.type, from->rank, one_row, "reshape(%s)", y->name);
+    Value *out = emit(inner, row.type, from->rank, from->dims,
+                      "dynamic-update-slice(%s, %s, %s%s)", in[2]->name, made->name,
+                      at->name, zeros);
+    Value *one = constant_scalar(inner, DT_S32, 1);
+    Value *next = emit(inner, DT_S32, 0, NULL, "add(%s, %s)", in[0]->name, one->name);
+    moved(out, in[2], y);
+    Value facts[2] = {*out, *c};
+    finish_nest(inner, (Nest){(Value *[]){next, in[1], out, c}, 4, 0}, "row", name);
+    fprintf(
+        g->shared->head,
+        "rows%d {\n  p = %s parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n"
+        "  n = s32[] constant(%lld)\n  ROOT r = pred[] compare(i, n), direction=LT\n}\n",
+        id, shape, (long long)n);
+    say(g, "  t%dw = %s while(t%d), condition=rows%d, body=%s\n", id, shape, id, id,
+        name);
+    for (int i = 0; i < 2; i++) {
+        Value *v = emit(g, facts[i].type, facts[i].rank, facts[i].dims,
+                        "get-tuple-element(t%dw), index=%d", id, 2 + i);
+        v->pure = is_int(v->type) || v->type == DT_PRED;
+        v->depth = v->pure ? 0 : facts[i].depth + 1;
+        v->high = v->pure ? 2 : facts[i].high + 4;
+    }
+}

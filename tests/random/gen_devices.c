@@ -192,13 +192,12 @@ static void swap(Gen *g, Value *a)
 {
     Groups x;
     char shape[128], operands[200] = "", shapes[600] = "";
-    if (a->layout[0] != '\0' || !choose_groups(g, false, &x))
-        return; /* all must have one layout */
+    if (!choose_groups(g, false, &x))
+        return;
     Value facts = *a;
     shape_of(a, shape);
     for (int i = 0; i < x.size; i++) {
         Value *v = i == 0 ? a : same_shape(g, a, a->type);
-        v = v->layout[0] != '\0' ? a : v;
         Value old = facts;
         moved(&facts, &old, v);
         sprintf(operands + strlen(operands), "%s%s", i ? ", " : "", v->name);

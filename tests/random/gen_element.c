@@ -49,6 +49,13 @@ static const UnaryOp unary[] = {
     {"tanh", "c", 'w', 0},
     {"log", "c", 'w', 0},
     {"sqrt", "c", 'w', 0},
+    {"cosine", "c", 'd', 6},
+    {"exponential-minus-one", "c", 'd', 7},
+    {"log-plus-one", "c", 'w', 0},
+    {"rsqrt", "c", 'w', 0},
+    {"tan", "c", 'w', 0},
+    {"logistic", "c", 'w', 0},
+    {"sign", "c", 'w', 0},
     {"is-finite", "f", 'p', 0},
 };
 
@@ -122,6 +129,8 @@ static const BinaryOp binary[] = {
     {"remainder", "f", 'j'},
     {"atan2", "f", 'w'},
     {"power", "f", 'w'},
+    {"divide", "c", 'w'},
+    {"power", "c", 'w'},
 };
 
 enum { BINARY = sizeof binary / sizeof *binary };
@@ -148,8 +157,9 @@ void gen_binary(Gen *g)
     const BinaryOp *o = &binary[chance(g, 50) ? below(g, 5) : below(g, BINARY)];
     Value *a = pick_class(g, o->classes);
     DType t = a->type;
-    if (!is_arithmetic(t) || is_special_complex(a))
-        return;
+    if (!is_arithmetic(t) || is_special_complex(a) ||
+        (generate_plain && is_int(t) && strcmp(o->name, "power") == 0))
+        return; /* XLA:CPU shifts for powers of two, whatever the exponent */
     Value *b = same_shape(g, a, t);
     bool real = is_float(t) || is_complex(t);
     if (is_special_complex(b) ||
@@ -278,6 +288,13 @@ void gen_complex(Gen *g)
 {
     if (chance(g, 50)) {
         Value *a = pick_class(g, "c");
+        if (chance(g, 25) && may_round(a) && !a->special) {
+            Value *v =
+                emit(g, number_component(a->type), a->rank, a->dims, "abs(%s)", a->name);
+            v->high = a->high + 1;
+            v->depth = MAX_DEPTH;
+            return;
+        }
         Value *v = emit(g, number_component(a->type), a->rank, a->dims, "%s(%s)",
                         chance(g, 50) ? "real" : "imag", a->name);
         moved(v, a, NULL);

@@ -46,6 +46,8 @@ static const struct {
     {gen_norm, 1, false, true},
     {gen_random_bits, 1, false, false},
     {gen_while, 3, false, true},
+    {gen_walk, 2, false, true},
+    {gen_tuple_parameter, 1, false, false},
     {gen_conditional, 3, false, true},
     {gen_call, 2, false, true},
     {gen_map, 1, false, false},
@@ -73,9 +75,9 @@ bool generate_plain;
 static bool is_own(GenFn *function)
 {
     static GenFn *const own[] = {
-        gen_topk,      gen_random_bits, gen_tuple,    gen_fusion, gen_collective,
-        gen_device_id, gen_async,       gen_dynamic,  gen_scan,   gen_ragged_dot,
-        gen_rng,       gen_scaled_dot,  gen_rounding, gen_wrapped};
+        gen_topk,       gen_random_bits, gen_tuple_parameter, gen_tuple,    gen_fusion,
+        gen_collective, gen_device_id,   gen_async,           gen_dynamic,  gen_scan,
+        gen_ragged_dot, gen_rng,         gen_scaled_dot,      gen_rounding, gen_wrapped};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (own[i] == function)
             return true;
@@ -160,40 +162,43 @@ static void alias(Gen *g, const Value *v, const char *layout, int i)
     }
 }
 
+/* The results, sometimes the first two as a tuple of their own. */
 static void entry_root(Gen *g)
 {
-    char names_text[512] = "";
-    char shapes[2048] = "";
-    size_t at = 0;
-    size_t shapes_at = 0;
+    char items[6][32], shapes[6][320], layout[24], all[2048] = "", inner[656];
     int n = 0;
     for (int i = g->count; i-- > 0 && n < 6;) {
         if (!chance(g, g->values[i].used ? 15 : 60) && (i > 0 || n > 0))
             continue;
-        char name[32];
-        char shape[320];
-        char layout[24];
-        lay_out(g, &g->values[i], name, shape, layout);
+        lay_out(g, &g->values[i], items[n], shapes[n], layout);
         if (!generate_plain && chance(g, 40))
             alias(g, &g->values[i], layout, n);
-        at += (size_t)snprintf(names_text + at, sizeof names_text - at, "%s%s",
-                               n ? ", " : "", name);
-        shapes_at += (size_t)snprintf(shapes + shapes_at, sizeof shapes - shapes_at,
-                                      "%s%s", n ? ", " : "", shape);
         n++;
     }
-    if (n == 1 && g->shared->aliases[0] == '\0' && chance(g, 50))
-        say(g, "  ROOT root = %s copy(%s)\n", shapes, names_text);
-    else
-        say(g, "  ROOT root = (%s) tuple(%s)\n", shapes, names_text);
+    bool aliased = g->shared->aliases[0] != '\0';
+    if (n == 1 && !aliased && chance(g, 50)) {
+        say(g, "  ROOT root = %s copy(%s)\n", shapes[0], items[0]);
+        return;
+    }
+    bool nested = n > 1 && !aliased && !generate_plain && chance(g, 15);
+    snprintf(inner, sizeof inner, "(%.300s, %.300s)", shapes[0], shapes[n > 1 ? 1 : 0]);
+    if (nested)
+        say(g, "  first = %s tuple(%s, %s)\n", inner, items[0], items[1]);
+    strcpy(all, nested ? inner : shapes[0]);
+    for (int i = nested ? 2 : 1; i < n; i++)
+        sprintf(all + strlen(all), ", %s", shapes[i]);
+    say(g, "  ROOT root = (%s) tuple(%s", all, nested ? "first" : items[0]);
+    for (int i = nested ? 2 : 1; i < n; i++)
+        say(g, ", %s", items[i]);
+    say(g, ")\n");
 }
 
 char *generate(uint64_t seed)
 {
     char *text = NULL;
     size_t size = 0;
-    Shared shared = {.random = {seed * UINT64_C(0x9e3779b97f4a7c15) + 1}};
-    random_bits(&shared.random);
+    Shared shared = {.random = {seed}};
+    shared.random.state = random_bits(&shared.random); /* neighbours differ in all bits */
     shared.has_special = random_chance(&shared.random, 35) && !generate_plain;
     shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
     shared.replicas = shared.partitions = 1;

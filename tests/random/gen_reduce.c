@@ -4,10 +4,33 @@
 
 #include "tests/random/value.h"
 
+/* The same in other words, of integers (floats have NaN, and -0). */
+static const char *say_reducer(Gen *g, DType t, const char *op, char out[400])
+{
+    const char *n = dtype_info[t].name;
+    bool whole = is_int(t) && chance(g, 30);
+    if (whole && strcmp(op, "add") == 0)
+        snprintf(out, 400, "  c = %s[] negate(b)\n  ROOT r = %s[] subtract(a, c)", n, n);
+    else if (whole && strcmp(op, "maximum") == 0)
+        snprintf(
+            out, 400,
+            "  c = pred[] compare(a, b), direction=GT\n  ROOT r = %s[] select(c, a, b)",
+            n);
+    else if (whole && strcmp(op, "minimum") == 0)
+        snprintf(
+            out, 400,
+            "  c = pred[] compare(b, a), direction=GE\n  ROOT r = %s[] select(c, a, b)",
+            n);
+    else
+        snprintf(out, 400, "  ROOT r = %s[] %s(%s)", n, op,
+                 chance(g, 20) ? "b, a" : "a, b");
+    return out;
+}
+
 const char *reducer(Gen *g, DType t, const char *op)
 {
     Shared *s = g->shared;
-    char name[40];
+    char name[40], text[400];
     snprintf(name, sizeof name, "%s_%s", op, dtype_info[t].name);
     for (int i = 0; i < s->reducer_count; i++) {
         if (strcmp(s->reducers[i], name) == 0)
@@ -16,10 +39,8 @@ const char *reducer(Gen *g, DType t, const char *op)
     char *kept = s->reducers[s->reducer_count < 63 ? s->reducer_count++ : 63];
     memcpy(kept, name, sizeof name);
     const char *type = dtype_info[t].name;
-    fprintf(s->head,
-            "%s {\n  a = %s[] parameter(0)\n  b = %s[] parameter(1)\n"
-            "  ROOT r = %s[] %s(a, b)\n}\n",
-            kept, type, type, type, op);
+    fprintf(s->head, "%s {\n  a = %s[] parameter(0)\n  b = %s[] parameter(1)\n%s\n}\n",
+            kept, type, type, say_reducer(g, t, op, text));
     return kept;
 }
 
@@ -177,6 +198,29 @@ void gen_reduce_pair(Gen *g)
     emit(g, DT_S32, rank, dims, "get-tuple-element(t%d), index=1", pair);
 }
 
+static bool is_short(const Value *v, int bits)
+{
+    return v->depth == 0 && v->high - v->grain <= bits;
+}
+
+/* How to multiply: what rounds operands only where nothing is lost. */
+static const char *choose_precision(Gen *g, const Value *a, const Value *b, DType out)
+{
+    static const char *const any[] = {
+        ", operand_precision={high,highest}", ", operand_precision={highest,highest}",
+        ", algorithm=dot_f32_f32_f32", ", algorithm=dot_tf32_tf32_f32_x3",
+        ", algorithm=dot_bf16_bf16_f32_x6"};
+    static const char *const rounding[] = {", algorithm=dot_tf32_tf32_f32",
+                                           ", algorithm=dot_bf16_bf16_f32",
+                                           ", algorithm=dot_bf16_bf16_f32_x3"};
+    if (generate_plain || !chance(g, 25))
+        return "";
+    if (a->type != DT_F32 || b->type != DT_F32 || out != DT_F32)
+        return any[below(g, 2)];
+    return is_short(a, 7) && is_short(b, 7) && chance(g, 50) ? rounding[below(g, 3)]
+                                                             : any[below(g, 5)];
+}
+
 void gen_dot(Gen *g)
 {
     Value *a = pick_rank(g, 1);
@@ -238,17 +282,20 @@ void gen_dot(Gen *g)
     DType t = a->type;
     if ((t == DT_BF16 || t == DT_F16) && chance(g, 30))
         t = DT_F32;
+    else if (is_int(t) && dtype_info[t].bits <= 8 && !generate_plain && chance(g, 70))
+        t = dtype_info[t].class == DTC_SINT ? DT_S32 : DT_U32;
     else if (t == DT_S8 && chance(g, 70))
         t = DT_S32;
     else if (dtype_info[t].class == DTC_FLOAT && dtype_info[t].bits <= 8)
         t = chance(g, 70) ? DT_F32 : DT_BF16;
     char text[4][128];
-    Value *v = emit(g, t, rank, out,
-                    "dot(%s, %s), lhs_contracting_dims={%s}, rhs_contracting_dims={%s}, "
-                    "lhs_batch_dims={%s}, rhs_batch_dims={%s}",
-                    a->name, b->name, list(lists[0], contracting, text[0]),
-                    list(lists[1], contracting, text[1]),
-                    list(lists[2], batches, text[2]), list(lists[3], batches, text[3]));
+    Value *v =
+        emit(g, t, rank, out,
+             "dot(%s, %s), lhs_contracting_dims={%s}, rhs_contracting_dims={%s}, "
+             "lhs_batch_dims={%s}, rhs_batch_dims={%s}%s",
+             a->name, b->name, list(lists[0], contracting, text[0]),
+             list(lists[1], contracting, text[1]), list(lists[2], batches, text[2]),
+             list(lists[3], batches, text[3]), choose_precision(g, a, b, t));
     v->high = a->high + b->high + log2_up(n) + is_complex(t);
     v->grain = a->grain + b->grain;
     settle(v, a->depth > b->depth ? a->depth : b->depth);

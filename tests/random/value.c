@@ -1,6 +1,7 @@
 /* Values, types and text of the generator. */
 #include "tests/random/value.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,27 +138,79 @@ static Value *add_value(Gen *g, DType t, int rank, const int64_t *dims)
     return v;
 }
 
+/* What any instruction may say of itself; the compiler keeps it (check.c counts `note`s). */
+static void say_notes(Gen *g, const char *text)
+{
+    int id = g->shared->next_id++;
+    if (chance(g, 50))
+        say(g,
+            ", metadata={op_type=\"op\" op_name=\"net/op.%d\" source_file=\"net.py\" "
+            "source_line=%d}",
+            id, id);
+    else if (strstr(text, "frontend_attributes") == NULL)
+        say(g, ", frontend_attributes={note=\"%d\"}", id);
+    else if (strstr(text, "sharding") == NULL && g->shared->partitions == 1)
+        say(g, ", sharding={replicated}");
+}
+
+static void choose_order(Gen *g, int rank, char out[24])
+{
+    int64_t order[MAX_RANK];
+    char text[128];
+    for (int i = 0; i < rank; i++) {
+        int at = (int)below(g, i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    snprintf(out, 24, "%.20s", list(order, rank, text));
+}
+
+/* Whether its layout is for it to say, not for its operands. */
+static bool may_lay_out(const char *text)
+{
+    static const char *const others[] = {
+        "get-tuple-element", "bitcast(",    "parameter(",     "-done(",  "all-",
+        "collective-",       "custom-call", "reduce-scatter", "constant"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strstr(text, others[i]) != NULL)
+            return false;
+    }
+    return true;
+}
+
 Value *emit(Gen *g, DType t, int rank, const int64_t *dims, const char *format, ...)
 {
     Value *v = add_value(g, t, rank, dims);
-    char shape[128];
-    say(g, "  %s = %s ", v->name, shape_of(v, shape));
+    char shape[128], text[2048];
     va_list args;
     va_start(args, format);
-    vfprintf(g->body, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    say(g, "  %s = %s", v->name, shape_of(v, shape));
+    if (rank > 1 && !generate_plain && chance(g, 3) && may_lay_out(text)) {
+        choose_order(g, rank, v->layout);
+        say(g, "{%s}", v->layout);
+    }
+    say(g, " %s", text);
+    if (!generate_plain && chance(g, 4))
+        say_notes(g, text);
     say(g, "\n");
     return v;
 }
 
 /* -- facts ------------------------------------------------------------------------------------ */
 
-int64_t elements_of(const Value *v)
+static int64_t count_of(int rank, const int64_t *dims)
 {
     int64_t n = 1;
-    for (int i = 0; i < v->rank; i++)
-        n *= v->dims[i];
+    for (int i = 0; i < rank; i++)
+        n *= dims[i];
     return n;
+}
+
+int64_t elements_of(const Value *v)
+{
+    return count_of(v->rank, v->dims);
 }
 
 static int most(int a, int b)
@@ -351,27 +404,56 @@ Value *constant_scalar(Gen *g, DType t, double value)
     return emit(g, t, 0, NULL, "constant(%s)", text);
 }
 
-static Value *constant_vector(Gen *g, DType t, int64_t n)
+/* What only special values are: -0, the largest, infinities, NaN. */
+static double special_number(Gen *g)
 {
-    Value *v = add_value(g, t, 1, &n);
+    static const double numbers[] = {-0.0, 0,    INFINITY, -INFINITY,
+                                     NAN,  3e38, -65504,   1e-40};
+    return numbers[below(g, 8)];
+}
+
+static void say_number(Gen *g, DType t, bool special)
+{
+    char text[NUMBER_TEXT_MAX], element[16] = {0};
+    double x = (double)below(g, 9) / 4;
+    if (special && chance(g, 40))
+        x = special_number(g);
+    if (is_complex(t))
+        number_set_complex(t, element, x, 1 - x);
+    else
+        number_set_double(t, element,
+                          dtype_info[t].special == SPECIAL_E8M0 ? 1
+                          : t == DT_PRED                        ? x > 1
+                          : dtype_info[t].bits < 4              ? x > 1
+                                                                : x);
+    number_print(t, element, true, text);
+    say(g, "%s", text);
+}
+
+static Value *constant_array(Gen *g, DType t, int rank, const int64_t *dims)
+{
+    Value *v = add_value(g, t, rank, dims);
     char shape[128];
-    char text[NUMBER_TEXT_MAX];
-    say(g, "  %s = %s constant({", v->name, shape_of(v, shape));
-    for (int64_t i = 0; i < n; i++) {
-        char element[16] = {0};
-        double x = (double)below(g, 9) / 4;
-        if (is_complex(t))
-            number_set_complex(t, element, x, 1 - x);
-        else
-            number_set_double(t, element,
-                              dtype_info[t].special == SPECIAL_E8M0 ? 1
-                              : t == DT_PRED                        ? x > 1
-                              : dtype_info[t].bits < 4              ? x > 1
-                                                                    : x);
-        number_print(t, element, true, text);
-        say(g, "%s%s", i ? "," : "", text);
+    v->special =
+        is_float(t) && is_arithmetic(t) && g->shared->has_special && chance(g, 30);
+    if (v->special) {
+        v->high = 300;
+        v->grain = -1100;
     }
-    say(g, "})\n");
+    say(g, "  %s = %s constant(", v->name, shape_of(v, shape));
+    int64_t n = elements_of(v);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rows = n;
+        if (i > 0)
+            say(g, ",");
+        for (int d = 0; d < rank; rows /= dims[d++])
+            say(g, "%s", i % rows == 0 ? "{" : "");
+        say_number(g, t, v->special);
+        rows = n;
+        for (int d = 0; d < rank; rows /= dims[d++])
+            say(g, "%s", (i + 1) % rows == 0 ? "}" : "");
+    }
+    say(g, ")\n");
     return v;
 }
 
@@ -389,27 +471,46 @@ static Value *new_parameter(Gen *g, DType t, int rank, const int64_t *dims)
     memcpy(v->name, name, sizeof name);
     say(g, "  %s = %s", v->name, shape_of(v, shape));
     if (rank > 1 && chance(g, 40)) {
-        int64_t order[MAX_RANK];
-        char text[128];
-        for (int i = 0; i < rank; i++) {
-            int at = (int)below(g, i + 1);
-            order[i] = order[at];
-            order[at] = i;
-        }
-        snprintf(v->layout, sizeof v->layout, "%.20s", list(order, rank, text));
-        say(g, "{%s}", text);
+        choose_order(g, rank, v->layout);
+        say(g, "{%s}", v->layout);
     }
     v->parameter = g->parameters + 1;
     say(g, " parameter(%d)\n", g->parameters++);
     return v;
 }
 
+/* A parameter that is a tuple: its elements are small values. */
+void gen_tuple_parameter(Gen *g)
+{
+    Value items[3];
+    char shapes[3][128], inner[300];
+    int n = 2 + (int)below(g, 2), id = g->shared->next_id++;
+    bool nested = chance(g, 50);
+    if (!g->entry)
+        return;
+    for (int i = 0; i < n; i++) {
+        items[i] = (Value){.type = any_type(g)};
+        any_dims(g, &items[i].rank, items[i].dims);
+        shape_of(&items[i], shapes[i]);
+    }
+    snprintf(inner, sizeof inner, nested ? "(%s, %s)" : "%s, %s", shapes[0], shapes[1]);
+    say(g, "  pt%d = (%s%s%s) parameter(%d)\n", id, inner, n == 3 ? ", " : "",
+        n == 3 ? shapes[2] : "", g->parameters++);
+    if (nested)
+        say(g, "  pt%dn = %s get-tuple-element(pt%d), index=0\n", id, inner, id);
+    for (int i = 0; i < n; i++)
+        emit(g, items[i].type, items[i].rank, items[i].dims,
+             "get-tuple-element(pt%d%s), index=%d", id, nested && i < 2 ? "n" : "",
+             nested && i == 2 ? 1 : i);
+}
+
 Value *fresh(Gen *g, DType t, int rank, const int64_t *dims)
 {
     if (g->entry && chance(g, 70))
         return new_parameter(g, t, rank, dims);
-    if (rank == 1 && dims[0] <= 16 && chance(g, 50))
-        return constant_vector(g, t, dims[0]);
+    if (rank > 0 && count_of(rank, dims) <= 24 && count_of(rank, dims) > 0 &&
+        chance(g, 50))
+        return constant_array(g, t, rank, dims);
     if (rank > 0 && dims[rank - 1] <= 4 && is_arithmetic(t) && t != DT_PRED &&
         chance(g, 30) && dtype_info[t].bits > 4)
         return emit(g, t, rank, dims, "iota(), iota_dimension=%d", rank - 1);

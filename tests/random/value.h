@@ -22,7 +22,7 @@ typedef struct Value {
     bool pure;       /* bits are those of an input: -0 and NaN payloads are known */
     bool used;
     int parameter;   /* its number + 1; 0: none */
-    char layout[24]; /* of a parameter: minor to major; empty: the default */
+    char layout[24]; /* as written, minor to major; empty: the default */
 } Value;
 
 typedef struct Shared {
@@ -102,7 +102,7 @@ typedef void GenFn(Gen *g);
 GenFn gen_unary, gen_binary, gen_compare, gen_select, gen_convert, gen_bits, gen_complex;
 GenFn gen_broadcast, gen_reshape, gen_transpose, gen_slice, gen_pad, gen_concatenate,
     gen_reverse, gen_dynamic_slice, gen_dynamic_update, gen_gather, gen_scatter, gen_copy,
-    gen_fresh;
+    gen_fresh, gen_tuple_parameter;
 GenFn gen_reduce, gen_reduce_pair, gen_reduce_window, gen_reduce_window_pair,
     gen_select_and_scatter, gen_dot, gen_convolution, gen_sort, gen_topk, gen_fft,
     gen_cholesky, gen_norm, gen_random_bits;
@@ -116,6 +116,6 @@ GenFn gen_collective, gen_device_id, gen_async;
 GenFn gen_dynamic;
 GenFn gen_scan, gen_ragged_dot, gen_scaled_dot, gen_sort_many, gen_rng, gen_rounding,
     gen_wrapped, gen_norm_others;
-GenFn gen_while, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
+GenFn gen_while, gen_walk, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
 
 #endif
