@@ -2,6 +2,7 @@
 #include "runtime/emu/context.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,10 @@ pthread_mutex_t emu_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t emu_changed = PTHREAD_COND_INITIALIZER;
 
 static struct CUctx_st contexts[CONFIG_MOST_DEVICES];
-static bool is_initialised;
+/* Held while a context comes to life or dies: another session must not get one that is being
+ * emptied. Taken before emu_lock. */
+static pthread_mutex_t lifetime = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool is_initialised; /* read by every call, without the lock */
 static int devices_set; /* by gxemuSetDeviceCount; 0: not */
 static long call_count;
 
@@ -108,13 +112,14 @@ CUresult emu_enter(const char *function, CUcontext *out_context)
     if (out_context == NULL)
         return CUDA_SUCCESS;
     CUcontext context = context_current();
-    if (context == NULL || context->retained == 0)
+    pthread_mutex_lock(&emu_lock);
+    bool is_live = context != NULL && context->retained != 0;
+    CUresult failed = is_live ? context->failed : CUDA_SUCCESS;
+    pthread_mutex_unlock(&emu_lock);
+    if (!is_live)
         return emu_refuse(CUDA_ERROR_INVALID_CONTEXT,
                           "%s is called without a current context", function);
     *out_context = context;
-    pthread_mutex_lock(&emu_lock);
-    CUresult failed = context->failed;
-    pthread_mutex_unlock(&emu_lock);
     return failed;
 }
 
@@ -172,9 +177,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
     CUcontext context = device_context(device);
     if (out == NULL || context == NULL)
         return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&lifetime);
     pthread_mutex_lock(&emu_lock);
     context->retained++;
     pthread_mutex_unlock(&emu_lock);
+    pthread_mutex_unlock(&lifetime);
     *out = context;
     return CUDA_SUCCESS;
 }
@@ -185,18 +192,23 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     if (r != CUDA_SUCCESS)
         return r;
     CUcontext context = device_context(device);
-    if (context == NULL || context->retained == 0)
+    if (context == NULL)
         return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&lifetime);
     pthread_mutex_lock(&emu_lock);
-    bool last = --context->retained == 0;
+    bool was_live = context->retained != 0;
+    bool last = was_live && --context->retained == 0;
     pthread_mutex_unlock(&emu_lock);
     if (last) {
         queue_destroy_all(context);
         allocation_free_all(context->device);
+        pthread_mutex_lock(&emu_lock);
         context->failed = CUDA_SUCCESS;
         context->last = (Finding){0};
+        pthread_mutex_unlock(&emu_lock);
     }
-    return CUDA_SUCCESS;
+    pthread_mutex_unlock(&lifetime);
+    return was_live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context)
@@ -204,7 +216,10 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
     CUresult r = emu_enter("cuCtxPushCurrent_v2", NULL);
     if (r != CUDA_SUCCESS)
         return r;
-    if (context == NULL || context->retained == 0)
+    pthread_mutex_lock(&emu_lock);
+    bool is_live = context != NULL && context->retained != 0;
+    pthread_mutex_unlock(&emu_lock);
+    if (!is_live)
         return emu_refuse(CUDA_ERROR_INVALID_CONTEXT,
                           "the pushed context does not exist");
     if (stack_size == STACK_MOST)
