@@ -354,7 +354,7 @@ LLVMValueRef complex_logistic(const ScalarCall *c)
     return result(c, divide(k, one, one_plus(k, z)));
 }
 
-/* 0^0 = 1, 0^w = 0 for real w > 0, else e^(w log z). */
+/* 0^0 = 1, 0^w = 0 for real w > 0 and NaN for others, else z^w = e^(w log z). */
 LLVMValueRef complex_power(const ScalarCall *c)
 {
     Kernel *k = c->k;
@@ -364,8 +364,10 @@ LLVMValueRef complex_power(const ScalarCall *c)
     LLVMValueRef is_zero = both(k, is_equal(k, z.re, 0), is_equal(k, z.im, 0));
     LLVMValueRef is_real =
         both(k, is_equal(k, w.im, 0), f_compare(k, LLVMRealOGE, w.re, zero));
+    LLVMValueRef nan = f_number(z.re, (double)NAN);
     Pair simple = {choose(k, is_equal(k, w.re, 0), one, zero), zero};
-    return result(c, choose_pair(k, both(k, is_zero, is_real), simple, r));
+    simple = choose_pair(k, is_real, simple, (Pair){nan, nan});
+    return result(c, choose_pair(k, is_zero, simple, r));
 }
 
 /* -- hyperbolic and trigonometric functions: f(z) = g(i z) / i -- */

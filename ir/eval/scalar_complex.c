@@ -89,11 +89,11 @@ static Complex divide(Complex a, Complex b)
 static Complex power(Complex base, Complex exponent)
 {
     double re = creal(exponent), im = cimag(exponent);
-    if (base == 0 && exponent == 0)
-        return 1;
-    if (base == 0 && re > 0 && im == 0)
-        return 0;
-    return cpow(base, exponent);
+    if (base != 0)
+        return cpow(base, exponent);
+    if (im == 0 && re >= 0)
+        return re == 0;
+    return make(NAN, NAN);
 }
 
 /* The angle of (b, a), continued: -i log((b + i a) / sqrt(a^2 + b^2)). */
