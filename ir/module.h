@@ -149,6 +149,13 @@ void computation_replace(Computation *comp, Instruction *const *forward);
  * added since stays -, and the replaced are marked for removal. */
 void computation_supersede(Computation *comp, Instruction *const *forward,
                            uint32_t count);
+/* Every instruction that is there at the call becomes what `by` says, added to comp; NULL: it stays.
+ * How many did not. What was added is for computation_sort, or module_sort, to put in place. */
+typedef Instruction *RemakeFn(Instruction *inst, void *context);
+uint32_t computation_replace_each(Computation *comp, RemakeFn *by, void *context,
+                                  Arena *scratch);
+/* The same in all programs (module_programs) that are there at the call. */
+uint32_t module_replace_each(Module *m, RemakeFn *by, void *context, Arena *scratch);
 void computation_replace_one(Computation *comp, Instruction *from,
                              Instruction *to); /* O(n) */
 void computation_compact(Computation *comp);   /* drops NULLs, renumbers ids */

@@ -60,6 +60,38 @@ void computation_supersede(Computation *comp, Instruction *const *forward, uint3
     }
 }
 
+uint32_t computation_replace_each(Computation *comp, RemakeFn *by, void *context,
+                                  Arena *scratch)
+{
+    uint32_t count = comp->instruction_count, replaced = 0;
+    Instruction **forward = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        Instruction *made = inst != NULL ? by(inst, context) : NULL;
+        if (made == NULL)
+            continue;
+        if (forward == NULL)
+            forward = ARENA_ARRAY(scratch, Instruction *, count);
+        forward[i] = made;
+        replaced++;
+    }
+    if (replaced != 0)
+        computation_supersede(comp, forward, count);
+    return replaced;
+}
+
+uint32_t module_replace_each(Module *m, RemakeFn *by, void *context, Arena *scratch)
+{
+    const bool *is_program = module_programs(m, scratch);
+    uint32_t count = m->computation_count, replaced = 0;
+    for (uint32_t c = 0; c < count; c++) {
+        if (is_program[c])
+            replaced +=
+                computation_replace_each(m->computations[c], by, context, scratch);
+    }
+    return replaced;
+}
+
 void computation_replace_one(Computation *comp, Instruction *from, Instruction *to)
 {
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {

@@ -11,39 +11,22 @@
 #include "ir/custom_call.h"
 #include "passes/collectives/collectives.h"
 
-static bool is_annotation(const Instruction *inst)
+static Instruction *annotated(Instruction *inst, void *context)
 {
-    return custom_call_is_marker(inst) && inst->operand_count == 1 &&
-           shape_compatible(inst->shape, inst->operands[0]->shape);
-}
-
-static bool visit(Computation *comp, Arena *scratch)
-{
-    uint32_t count = comp->instruction_count;
-    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
-    bool changed = false;
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst == NULL || !is_annotation(inst))
-            continue;
-        forward[i] = inst->operands[0];
-        changed = true;
-    }
-    if (!changed)
-        return false;
-    computation_supersede(comp, forward, count);
-    return true;
+    (void)context;
+    bool is_annotation = custom_call_is_marker(inst) && inst->operand_count == 1 &&
+                         shape_compatible(inst->shape, inst->operands[0]->shape);
+    return is_annotation ? inst->operands[0] : NULL;
 }
 
 bool pass_annotations(Module *m, PassContext *cx)
 {
     if (module_unpartitioned(m) != NULL)
         return false;
-    bool changed = false;
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        changed |= visit(comp, cx->scratch);
-    }
-    if (changed)
+    uint32_t n = 0;
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        n += computation_replace_each(comp, annotated, NULL, cx->scratch);
+    if (n != 0)
         module_sort(m);
-    return changed;
+    return n != 0;
 }

@@ -134,8 +134,9 @@ static Instruction *split(Instruction *reduce, uint32_t along, int64_t pieces,
     return second;
 }
 
-static Instruction *try_split(Instruction *reduce, Arena *scratch)
+static Instruction *try_split(Instruction *reduce, void *context)
 {
+    const PassContext *cx = context;
     if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
         reduce->control_count != 0 || !shape_is_array(reduce->shape) ||
         dtype_is_sub_byte(reduce->shape->dtype))
@@ -156,33 +157,10 @@ static Instruction *try_split(Instruction *reduce, Arena *scratch)
     if (along == from->rank)
         return NULL;
     int64_t pieces = pieces_of(from->dims[along], wanted);
-    return pieces < 4 ? NULL : split(reduce, along, pieces, scratch);
+    return pieces < 4 ? NULL : split(reduce, along, pieces, cx->scratch);
 }
 
 bool pass_split_reductions(Module *m, PassContext *cx)
 {
-    bool changed = false;
-    const bool *is_program = module_programs(m, cx->scratch);
-    uint32_t computations = m->computation_count;
-    for (uint32_t c = 0; c < computations; c++) {
-        Computation *comp = m->computations[c];
-        if (comp == NULL || !is_program[c])
-            continue;
-        uint32_t count = comp->instruction_count;
-        Instruction **forward = NULL;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *reduce = comp->instructions[i];
-            Instruction *by = reduce != NULL ? try_split(reduce, cx->scratch) : NULL;
-            if (by == NULL)
-                continue;
-            if (forward == NULL)
-                forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
-            forward[i] = by;
-        }
-        if (forward == NULL)
-            continue;
-        computation_supersede(comp, forward, count);
-        changed = true;
-    }
-    return changed;
+    return module_replace_each(m, try_split, cx, cx->scratch) != 0;
 }

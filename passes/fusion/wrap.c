@@ -89,28 +89,19 @@ Instruction *fusion_wrap(Instruction *inst)
     return fusion;
 }
 
+static Instruction *wrapped(Instruction *inst, void *context)
+{
+    const PassContext *cx = context;
+    if (stays(inst))
+        return NULL;
+    Instruction *fusion = fusion_wrap(inst);
+    emitter_set(fusion, emitter_choose(fusion, cx->target));
+    return fusion;
+}
+
 bool pass_wrap(Module *m, PassContext *cx)
 {
-    bool changed = false;
-    uint32_t computations = m->computation_count;
-    const bool *is_program = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < computations; c++) {
-        Computation *comp = m->computations[c];
-        if (comp == NULL || !is_program[c])
-            continue;
-        uint32_t count = comp->instruction_count;
-        Instruction **forward =
-            ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst == NULL || stays(inst))
-                continue;
-            forward[i] = fusion_wrap(inst);
-            emitter_set(forward[i], emitter_choose(forward[i], cx->target));
-            changed = true;
-        }
-        computation_supersede(comp, forward, count);
-    }
+    bool changed = module_replace_each(m, wrapped, cx, cx->scratch) != 0;
     if (changed)
         module_sort(m);
     return changed;

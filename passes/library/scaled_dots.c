@@ -87,36 +87,23 @@ static void open_up(Instruction *fusion, Arena *scratch)
     fusion_drop_unread(fusion, scratch);
 }
 
+static Instruction *fused(Instruction *inst, void *context)
+{
+    PassContext *cx = context;
+    if (inst->op != OP_SCALED_DOT || shape_is_dynamic(inst->operands[0]->shape) ||
+        shape_is_dynamic(inst->operands[1]->shape))
+        return NULL;
+    Instruction *fusion = fusion_wrap(inst);
+    open_up(fusion, cx->scratch);
+    emitter_set(fusion, emitter_choose(fusion, cx->target));
+    return fusion;
+}
+
 bool pass_scaled_dots(Module *m, PassContext *cx)
 {
-    bool changed = false;
-    const bool *is_program = module_programs(m, cx->scratch);
-    uint32_t computations = m->computation_count;
-    for (uint32_t c = 0; c < computations; c++) {
-        Computation *comp = m->computations[c];
-        if (comp == NULL || !is_program[c])
-            continue;
-        uint32_t count = comp->instruction_count;
-        Instruction **forward = NULL;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_SCALED_DOT ||
-                shape_is_dynamic(inst->operands[0]->shape) ||
-                shape_is_dynamic(inst->operands[1]->shape))
-                continue;
-            if (forward == NULL)
-                forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
-            forward[i] = fusion_wrap(inst);
-            open_up(forward[i], cx->scratch);
-            emitter_set(forward[i], emitter_choose(forward[i], cx->target));
-            cx->counts.scaled_dots_fused++;
-        }
-        if (forward == NULL)
-            continue;
-        changed = true;
-        computation_supersede(comp, forward, count);
-    }
-    if (changed)
+    uint32_t n = module_replace_each(m, fused, cx, cx->scratch);
+    cx->counts.scaled_dots_fused += n;
+    if (n != 0)
         module_sort(m);
-    return changed;
+    return n != 0;
 }

@@ -253,12 +253,12 @@ static void sweep(Random *x, Computation *comp)
 static const bool *find_drawing(const Module *m, Arena *scratch)
 {
     bool *is_run = module_programs(m, scratch);
-    for (uint32_t c = m->computation_count; c-- > 0;) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; is_run[c] && i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            if (inst == NULL || (inst->op != OP_MAP && inst->op != OP_SCAN &&
-                                 !op_is(inst->op, OPF_CONTROL)))
+    for (const Computation *comp = comp_last(m); comp; comp = comp_previous(comp)) {
+        if (!is_run[comp->id])
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_MAP && inst->op != OP_SCAN &&
+                !op_is(inst->op, OPF_CONTROL))
                 continue;
             for (uint32_t k = 0; k < inst_called_count(inst); k++)
                 is_run[inst_called(inst, k)->id] = true;

@@ -126,8 +126,18 @@ static Instruction *is_target(Instruction *inst, int64_t target)
 }
 
 /* The ring in two parts; NULL: it is none. */
-static Instruction *decompose(Instruction *inst, PassContext *cx, FreshIds *ids)
+typedef struct Decomposer {
+    PassContext *cx;
+    FreshIds ids;
+} Decomposer;
+
+static Instruction *decompose(Instruction *inst, void *context)
 {
+    Decomposer *d = context;
+    PassContext *cx = d->cx;
+    if (inst->op != OP_COLLECTIVE_PERMUTE || !shape_is_array(inst->shape) ||
+        shape_bytes(inst->shape) < cx->settings->collective_permute_decomposer_threshold)
+        return NULL;
     IntLists pairs = inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS);
     Edge *edges = ARENA_ARRAY(cx->scratch, Edge, (size_t)pairs.count + 1);
     uint32_t closing;
@@ -139,7 +149,7 @@ static Instruction *decompose(Instruction *inst, PassContext *cx, FreshIds *ids)
                                 add_part(inst, pairs, one, true, mark),
                                 add_part(inst, pairs, one, false, mark)};
     if (inst_has(inst, ATTR_CHANNEL_ID))
-        inst_set_int(operands[1], ATTR_CHANNEL_ID, ids->channel++);
+        inst_set_int(operands[1], ATTR_CHANNEL_ID, d->ids.channel++);
     cx->counts.permute_cycles_broken++;
     Instruction *chosen =
         computation_add(inst->parent, OP_SELECT, inst->shape, 3, operands, inst->name);
@@ -149,28 +159,14 @@ static Instruction *decompose(Instruction *inst, PassContext *cx, FreshIds *ids)
 
 bool pass_permute_cycles(Module *m, PassContext *cx)
 {
-    int64_t least = cx->settings->collective_permute_decomposer_threshold;
-    if (least == INT64_MAX || m->config.is_scheduled)
+    if (cx->settings->collective_permute_decomposer_threshold == INT64_MAX ||
+        m->config.is_scheduled)
         return false;
-    FreshIds ids = fresh_ids(m);
-    bool changed = false;
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        uint32_t count = comp->instruction_count;
-        Instruction **chosen = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
-        bool here = false;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst == NULL || inst->op != OP_COLLECTIVE_PERMUTE ||
-                !shape_is_array(inst->shape) || shape_bytes(inst->shape) < least)
-                continue;
-            chosen[i] = decompose(inst, cx, &ids);
-            here |= chosen[i] != NULL;
-        }
-        if (!here)
-            continue;
-        computation_supersede(comp, chosen, count);
-        computation_sort(comp);
-        changed = true;
-    }
-    return changed;
+    Decomposer d = {cx, fresh_ids(m)};
+    uint32_t n = 0;
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        n += computation_replace_each(comp, decompose, &d, cx->scratch);
+    if (n != 0)
+        module_sort(m);
+    return n != 0;
 }

@@ -91,48 +91,26 @@ static Instruction *make_pair(Instruction *call)
     return done;
 }
 
-static Instruction *call_of(Instruction *inst)
+static Instruction *call_of(Instruction *inst, void *context)
 {
+    (void)context;
     long queue = queue_of(inst);
     return queue != 0 ? make_call(inst, queue) : NULL;
 }
 
-static Instruction *pair_of(Instruction *inst)
+static Instruction *pair_of(Instruction *inst, void *context)
 {
+    (void)context;
     return inst->op == OP_CALL && inst_frontend_attribute(inst, annotation) != NULL
                ? make_pair(inst)
                : NULL;
 }
 
-/* How many were made. */
-static uint32_t visit(Computation *comp, Instruction *(*make)(Instruction *),
-                      Arena *scratch)
-{
-    uint32_t count = comp->instruction_count;
-    Instruction **made = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (comp->instructions[i] != NULL)
-            made[i] = make(comp->instructions[i]);
-        n += made[i] != NULL;
-    }
-    if (n == 0)
-        return 0;
-    computation_supersede(comp, made, count);
-    computation_sort(comp);
-    return n;
-}
-
-static uint32_t visit_all(Module *m, Instruction *(*make)(Instruction *), Arena *scratch)
+static uint32_t replace_all(Module *m, RemakeFn *make, Arena *scratch)
 {
     if (m->config.is_scheduled)
         return 0;
-    const bool *is_program = module_programs(m, scratch);
-    uint32_t count = m->computation_count, n = 0;
-    for (uint32_t c = 0; c < count; c++) {
-        if (m->computations[c] != NULL && is_program[c])
-            n += visit(m->computations[c], make, scratch);
-    }
+    uint32_t n = module_replace_each(m, make, NULL, scratch);
     if (n != 0)
         module_sort(m);
     return n;
@@ -140,12 +118,12 @@ static uint32_t visit_all(Module *m, Instruction *(*make)(Instruction *), Arena 
 
 bool pass_stream_annotations(Module *m, PassContext *cx)
 {
-    return visit_all(m, call_of, cx->scratch) != 0;
+    return replace_all(m, call_of, cx->scratch) != 0;
 }
 
 bool pass_stream_calls(Module *m, PassContext *cx)
 {
-    uint32_t n = visit_all(m, pair_of, cx->scratch);
+    uint32_t n = replace_all(m, pair_of, cx->scratch);
     cx->counts.stream_calls += n;
     return n != 0;
 }

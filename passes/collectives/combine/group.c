@@ -103,8 +103,11 @@ static void join(Join *j, Instruction *const *members, uint32_t count,
 
 /* -- groups that the text makes ------------------------------------------------------------- */
 
-static Instruction *start_call(Instruction *call)
+static Instruction *start_call(Instruction *call, void *context)
 {
+    (void)context;
+    if (call->op != OP_CALL || inst_frontend_attribute(call, mark) == NULL)
+        return NULL;
     Instruction *done = pair_make(call->parent, inst_called(call, 0), call->operand_count,
                                   call->operands, call->name);
     Instruction *start = done->operands[0];
@@ -121,27 +124,6 @@ static Instruction *start_call(Instruction *call)
     return done;
 }
 
-static bool start_calls(Computation *comp, Arena *scratch, PassCounts *counts)
-{
-    uint32_t count = comp->instruction_count;
-    Instruction **made = ARENA_ARRAY(scratch, Instruction *, (size_t)count + 1);
-    bool changed = false;
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst == NULL || inst->op != OP_CALL ||
-            inst_frontend_attribute(inst, mark) == NULL)
-            continue;
-        made[i] = start_call(inst);
-        counts->collective_groups++;
-        changed = true;
-    }
-    if (!changed)
-        return false;
-    computation_supersede(comp, made, count);
-    computation_sort(comp);
-    return true;
-}
-
 bool pass_collective_groups(Module *m, PassContext *cx)
 {
     Join j = {.m = m,
@@ -151,13 +133,11 @@ bool pass_collective_groups(Module *m, PassContext *cx)
               .key = key_of,
               .join = join,
               .counts = &cx->counts};
-    bool changed = false;
-    const bool *is_program = module_programs(m, cx->scratch);
-    uint32_t count = m->computation_count;
-    for (uint32_t k = 0; k < count; k++) {
-        if (m->computations[k] != NULL && is_program[k])
-            changed |= start_calls(m->computations[k], cx->scratch, &cx->counts);
-    }
+    uint32_t started = module_replace_each(m, start_call, NULL, cx->scratch);
+    if (started != 0)
+        module_sort(m);
+    cx->counts.collective_groups += started;
+    bool changed = started != 0;
     if (cx->settings->group_collectives)
         changed |= independent_join(&j);
     if (changed)
