@@ -4,7 +4,8 @@
  * Rows that fit are sorted in shared memory by a bitonic network, several short ones in a block; each
  * element carries its first position, which decides between equal ones and stands for padding where it
  * lies behind the row. Longer rows come in steps (ir/analysis/sort.h): runs, then merges, for which each
- * thread searches the other run for the place of its element. */
+ * thread searches the other run for the place of its element. If the comparator may contradict itself,
+ * each thread searches for the element of its place instead, so that every place gets one of its own. */
 #include "ir/analysis/sort.h"
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/sort_network.h"
@@ -244,6 +245,124 @@ static void merge_element(Emit *e, const void *user, const IndexExpr *linear)
                    index, &x[i]);
 }
 
+/* -- merging what has no order ---------------------------------------------------------------------------- */
+
+/* Of the first `at` elements of two merged runs `a` are of the first. */
+typedef struct Cut {
+    LLVMValueRef at, a;
+} Cut;
+
+/* Two runs: from `first` on, and from `second` on. */
+typedef struct Runs {
+    Sort *s;
+    Emit *e;
+    const IndexExpr *row;
+    LLVMValueRef first, second;
+} Runs;
+
+static LLVMValueRef maximum(Emit *e, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMBuilderRef b = e->k->builder;
+    return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGT, x, y, ""), x, y, "");
+}
+
+/* x - y, but not below 0 */
+static LLVMValueRef less_by(Emit *e, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildSub(e->k->builder, maximum(e, x, y), y, "");
+}
+
+static void load_place(const Runs *r, LLVMValueRef at, LLVMValueRef *out)
+{
+    const Sort *s = r->s;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    at = minimum(r->e, at, emit_index_constant(r->e, s->size - 1));
+    place(r->e, s, r->row, emit_variable(r->e, at, (Range){0, s->size - 1}), index);
+    for (uint32_t i = 0; i < s->order.count; i++)
+        emit_element(r->e, s->inst->operands[i], index, &out[i]);
+    r->e->k->at = s->inst->name;
+}
+
+/* How many of the first `middle` elements are of the first run: between those of two cuts around it, so
+ * that cuts never cross, whatever the comparator says. */
+static LLVMValueRef cut_between(const Runs *r, LLVMValueRef middle, Cut before, Cut after)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    uint32_t steps = 1;
+    while (INT64_C(1) << (steps - 1) < r->s->step.run / 2)
+        steps++;
+    LLVMValueRef after_b = LLVMBuildSub(b, after.at, after.a, "");
+    LLVMValueRef before_b = LLVMBuildSub(b, before.at, before.a, "");
+    LLVMValueRef bounds[2] = {maximum(e, before.a, less_by(e, middle, after_b)),
+                              minimum(e, after.a, LLVMBuildSub(b, middle, before_b, ""))};
+    LLVMValueRef x[SORT_MOST], y[SORT_MOST], next[2];
+    GxLoop loop;
+    gx_loop_begin(k, &loop, gx_i32(k, 0), gx_i32(k, steps), gx_i32(k, 1), bounds, 2);
+    LLVMValueRef low = bounds[0], high = bounds[1], one = emit_index_constant(e, 1);
+    LLVMValueRef open = LLVMBuildICmp(b, LLVMIntULT, low, high, "");
+    LLVMValueRef m = LLVMBuildLShr(b, LLVMBuildAdd(b, low, high, ""), one, "");
+    LLVMValueRef partner = less_by(e, middle, LLVMBuildAdd(b, m, one, ""));
+    emit_scope_begin(e);
+    load_place(r, LLVMBuildAdd(b, r->first, m, ""), x);
+    load_place(r, LLVMBuildAdd(b, r->second, partner, ""), y);
+    LLVMValueRef down = compare(e, &r->s->order, y, x);
+    emit_scope_end(e);
+    LLVMValueRef up = LLVMBuildAnd(b, open, LLVMBuildNot(b, down, ""), "");
+    down = LLVMBuildAnd(b, open, down, "");
+    next[0] = LLVMBuildSelect(b, up, LLVMBuildAdd(b, m, one, ""), low, "");
+    next[1] = LLVMBuildSelect(b, down, m, high, "");
+    gx_loop_end(k, &loop, next);
+    return low;
+}
+
+/* Each thread finds what comes to its place: the cut before it, by halving the merged run. */
+static void merge_place(Emit *e, const void *user, const IndexExpr *linear)
+{
+    Sort s = *(const Sort *)user;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    const IndexExpr *row = ix_floordiv(e->ix, linear, s.size);
+    const IndexExpr *mine = ix_mod(e->ix, linear, s.size), *index[EMIT_MOST_RANK];
+    LLVMValueRef size = emit_index_constant(e, s.size), at = emit_index(e, mine, 0);
+    LLVMValueRef first = LLVMBuildAnd(b, at, emit_index_constant(e, -s.step.run), "");
+    LLVMValueRef half = emit_index_constant(e, s.step.run / 2);
+    LLVMValueRef second = minimum(e, LLVMBuildAdd(b, first, half, ""), size);
+    LLVMValueRef whole = emit_index_constant(e, s.step.run);
+    LLVMValueRef end = minimum(e, LLVMBuildAdd(b, first, whole, ""), size);
+    Runs r = {&s, e, row, first, second};
+    uint32_t levels = 0;
+    while (INT64_C(1) << levels < s.step.run)
+        levels++;
+    at = LLVMBuildSub(b, at, first, "");
+    LLVMValueRef zero = emit_index_constant(e, 0), next[4];
+    LLVMValueRef cuts[4] = {zero, zero, LLVMBuildSub(b, end, first, ""),
+                            LLVMBuildSub(b, second, first, "")};
+    GxLoop loop;
+    gx_loop_begin(k, &loop, gx_i32(k, 0), gx_i32(k, levels), gx_i32(k, 1), cuts, 4);
+    Cut before = {cuts[0], cuts[1]}, after = {cuts[2], cuts[3]};
+    LLVMValueRef middle = LLVMBuildLShr(b, LLVMBuildAdd(b, before.at, after.at, ""),
+                                        emit_index_constant(e, 1), "");
+    Cut cut = {middle, cut_between(&r, middle, before, after)};
+    LLVMValueRef is_left = LLVMBuildICmp(b, LLVMIntULT, at, middle, "");
+    next[0] = LLVMBuildSelect(b, is_left, before.at, cut.at, "");
+    next[1] = LLVMBuildSelect(b, is_left, before.a, cut.a, "");
+    next[2] = LLVMBuildSelect(b, is_left, cut.at, after.at, "");
+    next[3] = LLVMBuildSelect(b, is_left, cut.a, after.a, "");
+    gx_loop_end(k, &loop, next);
+    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntUGT, cuts[3], cuts[1], ""),
+                 x[SORT_MOST];
+    LLVMValueRef from = LLVMBuildSelect(
+        b, is_first, LLVMBuildAdd(b, first, cuts[1], ""),
+        LLVMBuildAdd(b, second, LLVMBuildSub(b, at, cuts[1], ""), ""), "");
+    load_place(&r, from, x);
+    place(e, &s, row, mine, index);
+    for (uint32_t i = 0; i < s.order.count; i++)
+        emit_store(e, fusion_result_arg(s.in->fusion, i), shape_leaf(s.inst->shape, i),
+                   index, &x[i]);
+}
+
 Kernel *emitter_sort(const EmitterInput *in)
 {
     const Instruction *inst = emitter_hero(in->fusion, OP_SORT);
@@ -263,7 +382,8 @@ Kernel *emitter_sort(const EmitterInput *in)
     for (uint32_t i = 0; i < s.order.count; i++)
         s.order.type[i] = inst->operands[i]->shape->dtype;
     if (s.step.merges) {
-        Emit *e = emit_for_elements(in, s.rows * s.size, 1, merge_element, &s);
+        Emit *e = emit_for_elements(in, s.rows * s.size, 1,
+                                    s.step.trusts ? merge_element : merge_place, &s);
         kernel_finish(e->k);
         return e->k;
     }

@@ -10,9 +10,15 @@
  * positions. */
 int64_t sort_slots(const Instruction *sort, uint64_t bytes);
 
+/* Whether the comparator surely orders elements: first by one key, then by another, ... Where it
+ * may say anything - x before y before z before x - places found by halving are no places: two
+ * elements may get the same one. NaN is not looked at. */
+bool sort_has_order(const Instruction *sort);
+
 typedef struct SortStep {
     int64_t run; /* sorts or makes runs of so many elements; 0: whole rows at once */
     bool merges; /* two runs of half as many, sorted already, each time */
+    bool trusts; /* merges: the comparator orders elements */
 } SortStep;
 
 SortStep sort_step(const Instruction *sort);

@@ -6,8 +6,9 @@
  *         ...
  *         s = fusion(e), calls={sort, merges_runs=131072}
  *
- * n elements take n log n steps in each of log2(n / run) kernels. Each step says that it sorts
- * everything, which is what all of them together do (ir/analysis/sort.h).
+ * n elements take n log n steps in each of log2(n / run) kernels - n log^2 n where the comparator may
+ * contradict itself (merges_runs_of_any_order). Each step says that it sorts everything, which is what
+ * all of them together do (ir/analysis/sort.h).
  *
  * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
 #include "ir/analysis/emitter.h"
@@ -22,6 +23,7 @@ typedef struct Split {
     Computation *comp;
     PassContext *cx;
     const Instruction *sort; /* as it was */
+    bool trusts;             /* its comparator */
 } Split;
 
 /* A merge of what `before` made. */
@@ -43,7 +45,7 @@ static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
         inner[i] = computation_add_parameter(fused, i, leaf, NULL);
     }
     fused->root = computation_add_like(fused, s->sort, s->sort->shape, n, inner);
-    sort_set_step(fused->root, (SortStep){run, true});
+    sort_set_step(fused->root, (SortStep){run, true, s->trusts});
     Instruction *fusion =
         computation_add(s->comp, OP_FUSION, before->shape, n, outer, before->name);
     fusion->span = before->span;
@@ -145,8 +147,10 @@ static Instruction *split(Split *s, Instruction *fusion)
     int64_t run = sort_slots(sort, TARGET_STATIC_SHARED);
     run = run < MOST_RUN ? run : MOST_RUN;
     s->sort = sort;
-    order_nan(s, sort);
-    sort_set_step(sort, (SortStep){run, false});
+    s->trusts = sort_has_order(sort);
+    if (s->trusts)
+        order_nan(s, sort);
+    sort_set_step(sort, (SortStep){run, false, false});
     Instruction *last = fusion;
     for (; run < size; run *= 2)
         last = add_merge(s, last, 2 * run);
