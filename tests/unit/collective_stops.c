@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "runtime/gxrt.h"
-#include "runtime/plan.h"
+#include "tests/unit/shared/collective_program.h"
 #include "tests/unit/shared/emulated.h"
 
 enum { DEVICES = 8, N = 8, OPERATIONS = 24, AT_ONCE = 8 };
@@ -31,100 +31,29 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static uint32_t value(PlanBuilder *b, bool result, int64_t n)
-{
-    uint32_t index = result ? b->results_count : b->arguments_count;
-    uint64_t bytes = (uint64_t)n * 4;
-    PlanAllocation a = {.kind = result ? PLAN_RESULT : PLAN_ARGUMENT,
-                        .index = index,
-                        .alignment = 4,
-                        .bytes = bytes};
-    PlanSlice s = {.allocation = plan_add_allocations(b, &a, 1), .bytes = bytes};
-    PlanValue v = {.dtype = plan_string(b, "f32"),
-                   .element_bits = 32,
-                   .rank = 1,
-                   .dims = plan_add_numbers(b, (int64_t[]){n, 0}, 2),
-                   .slice = plan_add_slices(b, &s, 1),
-                   .alias = PLAN_NONE,
-                   .size_of = PLAN_NONE,
-                   .bytes = bytes};
-    if (result)
-        plan_add_results(b, &v, 1);
-    else
-        plan_add_arguments(b, &v, 1);
-    return v.slice;
-}
-
-static void add_operation(PlanBuilder *b, int i, uint32_t in, uint32_t ring)
-{
-    char name[32];
-    snprintf(name, sizeof name, "op.%d", i);
-    PlanCollective op = {.kind = kinds[i % KINDS].kind,
-                         .reduction = PLAN_REDUCE_SUM,
-                         .dtype = plan_string(b, "f32"),
-                         .dtypes = PLAN_NONE};
-    if (op.kind == PLAN_COLLECTIVE_PERMUTE) {
-        op.pairs = ring;
-        op.pair_count = DEVICES;
-    }
-    PlanArg args[2] = {
-        {PLAN_ARG_SLICE, PLAN_READ, in, 0},
-        {PLAN_ARG_SLICE, PLAN_WRITE, value(b, true, kinds[i % KINDS].elements), 0}};
-    PlanCommand c = {.kind = PLAN_COLLECTIVE,
-                     .name = plan_string(b, name),
-                     .signal = PLAN_NONE,
-                     .index = plan_add_collectives(b, &op, 1)};
-    plan_command(b, &c, args, 2);
-}
-
 static gxrt_program *make_program(void **out_file)
 {
-    PlanBuilder b;
-    plan_builder_init(&b);
-    b.info[0].target = plan_string(&b, "sm_90a");
-    b.info[0].sm = 90;
-    b.info[0].suffix = 'a';
-    b.info[0].partitions = DEVICES;
-    int64_t all[DEVICES + 1] = {DEVICES};
-    int64_t ring[2 * DEVICES];
+    CollectiveMaker m;
+    int64_t numbers[DEVICES + 1] = {DEVICES}, pairs[2 * DEVICES];
     for (int i = 0; i < DEVICES; i++) {
-        all[i + 1] = i;
-        ring[2 * i] = i;
-        ring[2 * i + 1] = (i + 1) % DEVICES;
+        numbers[i + 1] = i;
+        pairs[2 * i] = i;
+        pairs[2 * i + 1] = (i + 1) % DEVICES;
     }
-    PlanClique clique = {.name = plan_string(&b, "all"),
-                         .mode = PLAN_FLATTENED_ID,
-                         .group_count = 1,
-                         .groups = plan_add_numbers(&b, all, DEVICES + 1),
-                         .number_count = DEVICES + 1};
-    plan_add_cliques(&b, &clique, 1);
-    uint32_t pairs = plan_add_numbers(&b, ring, 2 * DEVICES);
-    uint32_t in = value(&b, false, N);
-    for (int i = 0; i < OPERATIONS; i++)
-        add_operation(&b, i, in, pairs);
-    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
-    const uint64_t layout[3] = {64, 192, 1};
-    memcpy(elf + 40, &layout[0], 8);
-    elf[58] = 64;
-    elf[60] = 2;
-    elf[62] = 1;
-    memcpy(elf + 128 + 24, &layout[1], 8);
-    memcpy(elf + 128 + 32, &layout[2], 8);
-    memcpy(b.info[0].elf_header, elf, 64);
-    b.info[0].cubin_bytes = sizeof elf;
-    PlanElfSection section = {PLAN_ELF_PLAN, NULL, 0};
-    void *plan;
-    size_t size;
-    const char *error;
-    gxrt_program *program = NULL;
-    plan_write(&b, &plan, &section.size);
-    plan_builder_deinit(&b);
-    section.bytes = plan;
-    plan_elf_append(elf, sizeof elf, &section, 1, out_file, &size, &error);
-    free(plan);
-    if (gxrt_program_open_memory(*out_file, size, &program) != GXRT_OK)
-        fprintf(stderr, "%s\n", gxrt_last_error());
-    return program;
+    collectives_init(&m, "stops", DEVICES, N);
+    uint32_t all = collectives_clique(&m, "all", 1, numbers, DEVICES + 1);
+    uint32_t ring = plan_add_numbers(&m.b, pairs, 2 * DEVICES);
+    for (int i = 0; i < OPERATIONS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "op.%d", i);
+        PlanCollective *op = collectives_add(&m, kinds[i % KINDS].kind, name, all,
+                                             kinds[i % KINDS].elements);
+        if (op->kind == PLAN_COLLECTIVE_PERMUTE) {
+            op->pairs = ring;
+            op->pair_count = DEVICES;
+        }
+    }
+    return collectives_open(&m, out_file);
 }
 
 static gxrt_status execute(gxrt_session *s, gxrt_buffer *arguments,

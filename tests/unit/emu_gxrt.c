@@ -15,6 +15,7 @@
 #include "codegen/backend.h"
 #include "runtime/gxrt.h"
 #include "runtime/plan.h"
+#include "tests/unit/shared/artefact.h"
 
 enum { COUNT = 1000, BYTES = COUNT * 4, THREADS = 128, TRIPS = 3 };
 
@@ -117,33 +118,16 @@ static void plan_make(PlanBuilder *b, uint64_t launched_bytes)
     plan_close(b, open);
 }
 
-/* An artefact whose cubin is an ELF file with nothing in it. */
-static void *artefact_make(uint64_t launched_bytes, size_t *out_bytes)
+static void *file_make(uint64_t launched_bytes, size_t *out_bytes)
 {
-    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
-    const uint64_t table = 64, names = 192, names_bytes = 1;
     PlanBuilder b;
-    void *plan, *file;
-    const char *error = NULL;
-    memcpy(elf + 40, &table, 8);
-    elf[58] = 64;
-    elf[60] = 2;
-    elf[62] = 1;
-    memcpy(elf + 128 + 24, &names, 8);
-    memcpy(elf + 128 + 32, &names_bytes, 8);
     plan_make(&b, launched_bytes);
-    memcpy(b.info[0].elf_header, elf, 64);
-    b.info[0].cubin_bytes = sizeof elf;
     plan_hash("", 0, b.info[0].constant_hash);
     Arena *a = arena_create();
-    PlanElfSection sections[] = {{PLAN_ELF_PLAN, NULL, 0}, {PLAN_ELF_EMU, NULL, 0}};
-    sections[1].bytes = kernel_make(a, &sections[1].size);
-    assert_true(plan_write(&b, &plan, &sections[0].size));
-    sections[0].bytes = plan;
-    assert_true(plan_elf_append(elf, sizeof elf, sections, 2, &file, out_bytes, &error));
+    PlanElfSection emu = {PLAN_ELF_EMU, NULL, 0};
+    emu.bytes = kernel_make(a, &emu.size);
+    void *file = artefact_make(&b, &emu, 1, out_bytes);
     arena_destroy(a);
-    free(plan);
-    plan_builder_deinit(&b);
     return file;
 }
 
@@ -177,7 +161,7 @@ static void fixture_init(Fixture *f, uint64_t launched_bytes, uint32_t devices)
     static float values[COUNT];
     size_t bytes;
     memset(f, 0, sizeof *f);
-    f->file = artefact_make(launched_bytes, &bytes);
+    f->file = file_make(launched_bytes, &bytes);
     ok(gxrt_program_open_memory(f->file, bytes, &f->program));
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/plan.h"
+#include "tests/unit/shared/artefact.h"
 
 static uint32_t add_value(PlanBuilder *b, bool result, const char *name, uint32_t alias)
 {
@@ -639,16 +640,8 @@ static void test_elf_damage(void **state)
 {
     (void)state;
     /* a header, one name table, one section, then .gxc.plan appended: all small */
-    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
-    uint64_t shoff = 64;
-    memcpy(elf + 40, &shoff, 8);
-    elf[58] = 64; /* e_shentsize */
-    elf[60] = 2;  /* e_shnum */
-    elf[62] = 1;  /* e_shstrndx */
-    uint64_t names_at = 192;
-    uint64_t names_size = 1;
-    memcpy(elf + 128 + 24, &names_at, 8);
-    memcpy(elf + 128 + 32, &names_size, 8);
+    unsigned char elf[EMPTY_ELF_BYTES];
+    empty_elf(elf);
     PlanElfSection add = {".gxc.plan", "12345678", 8};
     PlanElfSection found;
     void *out;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/session.h"
+#include "tests/unit/shared/collective_program.h"
 
 enum { DEVICES = 4, N = 8 };
 
@@ -21,111 +21,22 @@ char emulator_folder[512];
 
 /* --- the program -------------------------------------------------------------------------- */
 
-typedef struct Maker {
-    PlanBuilder b;
-    uint32_t all, pairs; /* cliques */
-    uint32_t in;
-} Maker;
-
-static uint32_t value(Maker *m, bool result, int64_t n)
-{
-    uint32_t index = result ? m->b.results_count : m->b.arguments_count;
-    uint64_t bytes = (uint64_t)n * 4;
-    PlanAllocation a = {.kind = result ? PLAN_RESULT : PLAN_ARGUMENT,
-                        .index = index,
-                        .alignment = 16,
-                        .bytes = bytes};
-    PlanSlice s = {.allocation = plan_add_allocations(&m->b, &a, 1), .bytes = bytes};
-    PlanValue v = {.name = plan_string(&m->b, "v"),
-                   .dtype = plan_string(&m->b, "f32"),
-                   .element_bits = 32,
-                   .rank = 1,
-                   .dims = plan_add_numbers(&m->b, (int64_t[]){n, 0}, 2),
-                   .slice = plan_add_slices(&m->b, &s, 1),
-                   .alias = PLAN_NONE,
-                   .size_of = PLAN_NONE,
-                   .bytes = bytes};
-    if (result)
-        plan_add_results(&m->b, &v, 1);
-    else
-        plan_add_arguments(&m->b, &v, 1);
-    return v.slice;
-}
-
-static uint32_t clique(Maker *m, const char *name, uint32_t groups,
-                       const int64_t *numbers, uint32_t count)
-{
-    PlanClique c = {.name = plan_string(&m->b, name),
-                    .mode = PLAN_FLATTENED_ID,
-                    .group_count = groups,
-                    .groups = plan_add_numbers(&m->b, numbers, count),
-                    .number_count = count};
-    return plan_add_cliques(&m->b, &c, 1);
-}
-
-/* One collective of the argument into a new result of n elements. */
-static PlanCollective *collective(Maker *m, uint32_t kind, const char *name, uint32_t on,
-                                  int64_t n)
-{
-    PlanCollective op = {.kind = kind,
-                         .reduction = PLAN_REDUCE_SUM,
-                         .dtype = plan_string(&m->b, "f32"),
-                         .clique = on,
-                         .dtypes = PLAN_NONE};
-    PlanArg args[2] = {{PLAN_ARG_SLICE, PLAN_READ, m->in, 0},
-                       {PLAN_ARG_SLICE, PLAN_WRITE, value(m, true, n), 0}};
-    PlanCommand c = {.kind = PLAN_COLLECTIVE,
-                     .name = plan_string(&m->b, name),
-                     .signal = PLAN_NONE,
-                     .index = plan_add_collectives(&m->b, &op, 1)};
-    plan_command(&m->b, &c, args, 2);
-    return &m->b.collectives[c.index];
-}
-
 static gxrt_program *make_program(void **out_file, bool other)
 {
-    Maker m;
-    plan_builder_init(&m.b);
-    m.b.info[0].target = plan_string(&m.b, "sm_90a");
-    m.b.info[0].module = plan_string(&m.b, other ? "other" : "collectives");
-    m.b.info[0].sm = 90;
-    m.b.info[0].suffix = 'a';
-    m.b.info[0].partitions = DEVICES;
-    m.in = value(&m, false, N);
-    m.all = clique(&m, "all", 1, (int64_t[]){4, 0, 1, 2, 3}, 5);
-    m.pairs = clique(&m, "pairs", 2, (int64_t[]){2, 3, 0, 2, 1, 2}, 6);
-    collective(&m, PLAN_ALL_REDUCE, "all-reduce.1", m.all, N);
-    collective(&m, PLAN_ALL_GATHER, "all-gather.2", m.pairs, 2 * N);
-    collective(&m, PLAN_REDUCE_SCATTER, "reduce-scatter.3", m.all, N / 4)->flags =
+    CollectiveMaker m;
+    collectives_init(&m, other ? "other" : "collectives", DEVICES, N);
+    uint32_t all = collectives_clique(&m, "all", 1, (int64_t[]){4, 0, 1, 2, 3}, 5);
+    uint32_t pairs = collectives_clique(&m, "pairs", 2, (int64_t[]){2, 3, 0, 2, 1, 2}, 6);
+    collectives_add(&m, PLAN_ALL_REDUCE, "all-reduce.1", all, N);
+    collectives_add(&m, PLAN_ALL_GATHER, "all-gather.2", pairs, 2 * N);
+    collectives_add(&m, PLAN_REDUCE_SCATTER, "reduce-scatter.3", all, N / 4)->flags =
         PLAN_COLLECTIVE_JOINED; /* one NCCL group with the next */
-    collective(&m, PLAN_ALL_TO_ALL, "all-to-all.4", m.all, N);
+    collectives_add(&m, PLAN_ALL_TO_ALL, "all-to-all.4", all, N);
     PlanCollective *permute =
-        collective(&m, PLAN_COLLECTIVE_PERMUTE, "permute.5", m.all, N);
+        collectives_add(&m, PLAN_COLLECTIVE_PERMUTE, "permute.5", all, N);
     permute->pair_count = 2; /* 0 to 1, 1 to 3: 0 and 2 get zeros */
     permute->pairs = plan_add_numbers(&m.b, (int64_t[]){0, 1, 1, 3}, 4);
-    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
-    const uint64_t layout[3] = {64, 192, 1};
-    memcpy(elf + 40, &layout[0], 8);
-    elf[58] = 64;
-    elf[60] = 2;
-    elf[62] = 1;
-    memcpy(elf + 128 + 24, &layout[1], 8);
-    memcpy(elf + 128 + 32, &layout[2], 8);
-    memcpy(m.b.info[0].elf_header, elf, 64);
-    m.b.info[0].cubin_bytes = sizeof elf;
-    PlanElfSection section = {PLAN_ELF_PLAN, NULL, 0};
-    void *plan;
-    size_t size;
-    const char *error;
-    gxrt_program *program = NULL;
-    plan_write(&m.b, &plan, &section.size);
-    plan_builder_deinit(&m.b);
-    section.bytes = plan;
-    plan_elf_append(elf, sizeof elf, &section, 1, out_file, &size, &error);
-    free(plan);
-    if (gxrt_program_open_memory(*out_file, size, &program) != GXRT_OK)
-        fprintf(stderr, "%s\n", gxrt_last_error());
-    return program;
+    return collectives_open(&m, out_file);
 }
 
 /* Result i of `device`, where device d's argument is 100 d + index. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/shared/artefact.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/program.h"
 
@@ -101,34 +102,12 @@ uint32_t maker_add(Maker *m, uint32_t in, uint32_t out, uint64_t n, PlanArg what
     return maker_command(m, PLAN_LAUNCH, m->add, args, 4);
 }
 
-/* The bytes of an artefact around the plan; `cubin` is an ELF file with a name table. */
 void *artefact(Maker *m, const void *constants, size_t constant_bytes, size_t *out_size)
 {
-    unsigned char elf[64 + 2 * 64 + 16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
-    const uint64_t table = 64;
-    const uint64_t names_at = 192;
-    const uint64_t names_size = 1;
-    memcpy(elf + 40, &table, 8);
-    elf[58] = 64;
-    elf[60] = 2;
-    elf[62] = 1;
-    memcpy(elf + 128 + 24, &names_at, 8);
-    memcpy(elf + 128 + 32, &names_size, 8);
-    memcpy(m->b.info[0].elf_header, elf, 64);
-    m->b.info[0].cubin_bytes = sizeof elf;
+    PlanElfSection section = {PLAN_ELF_CONST, constants, constant_bytes};
     m->b.info[0].constant_bytes = constant_bytes;
     plan_hash(constants, constant_bytes, m->b.info[0].constant_hash);
-    PlanElfSection sections[2] = {{PLAN_ELF_PLAN, NULL, 0},
-                                  {PLAN_ELF_CONST, constants, constant_bytes}};
-    void *plan;
-    void *file;
-    const char *error;
-    assert_true(plan_write(&m->b, &plan, &sections[0].size));
-    sections[0].bytes = plan;
-    assert_true(plan_elf_append(elf, sizeof elf, sections, 2, &file, out_size, &error));
-    free(plan);
-    plan_builder_deinit(&m->b);
-    return file;
+    return artefact_make(&m->b, &section, 1, out_size);
 }
 
 Program open_program(Maker *m, const void *constants, size_t bytes)
