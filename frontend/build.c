@@ -109,10 +109,10 @@ void build_computation_begin(Parser *p, bool is_entry, Span name, bool nested)
     } else {
         scope.symbol = symbol_named(p, name);
         scope.comp->name = sanitised(p, scope.symbol->text, scope.symbol->length);
-        if (scope.symbol->has_computation) {
+        if (scope.symbol->computation != NULL) {
             diag_error(p->diag, name, "computation already exists: %s",
                        scope.symbol->text);
-            diag_note(p->diag, scope.symbol->comp_span,
+            diag_note(p->diag, scope.symbol->computation->span,
                       "computation previously defined here");
         }
     }
@@ -217,11 +217,8 @@ Computation *build_computation_end(Parser *p, Span close)
         diag_error(p->diag, close, "a computation has at least one instruction");
         scope->broken = true;
     }
-    if (scope->symbol != NULL && !scope->symbol->has_computation) {
-        scope->symbol->has_computation = true;
-        scope->symbol->comp = scope->broken ? NULL : comp;
-        scope->symbol->comp_span = comp->span;
-    }
+    if (scope->symbol != NULL)
+        symbol_define(p, scope->symbol, scope->broken ? NULL : comp, comp->span);
     Computation *result = scope->broken ? NULL : comp;
     STACK_PUSH(p, p->finished, comp);
     leave_scope(p);
@@ -234,7 +231,7 @@ void build_lost_computation(Parser *p)
     while (p->scopes.count != 0) {
         Symbol *symbol = scope_top(p)->symbol;
         if (symbol != NULL)
-            symbol->has_computation = true;
+            symbol_define(p, symbol, NULL, (Span){0});
         leave_scope(p);
     }
     p->pending.count = p->calls.count = p->operands.count = p->attrs.count = 0;

@@ -9,7 +9,7 @@
 static void check_name(Parser *p, Pending *at)
 {
     Symbol *s = at->symbol;
-    if (s->illegal) {
+    if (symbol_is_illegal(s)) {
         bool type = s->text[0] != '_';
         diag_error(p->diag, at->span,
                    "illegal instruction name: %s; suggest renaming to: %s%s%s", s->text,

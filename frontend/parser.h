@@ -21,19 +21,23 @@ typedef struct Parser Parser;
 typedef struct Symbol {
     const char *text; /* NUL-terminated */
     uint32_t length;
-    uint32_t scope; /* serial of the scope in which `inst` is bound; 0 = none */
-    bool illegal;   /* not allowed as the name of an instruction */
-    bool has_computation;
-    Span span; /* where the instruction was defined */
-    Span comp_span;
+    uint32_t scope;    /* serial of the scope in which `inst` is bound; 0 = none */
+    Span span;         /* where the instruction was defined */
     Instruction *inst; /* NULL although bound: its definition was wrong */
-    Computation *comp; /* NULL although has_computation: likewise */
+    struct Definition *computation; /* of this name; NULL: none */
 } Symbol;
 
+typedef struct Definition {
+    Computation *comp; /* NULL: it was wrong */
+    Span span;
+} Definition;
+
 typedef struct SymbolSlot {
-    Symbol *symbol; /* NULL: free */
-    uint32_t hash, length;
+    uint32_t hash;
+    uint32_t number; /* of the symbol, from 1; 0: free */
 } SymbolSlot;
+
+#define SYMBOL_BLOCK 1024
 
 /* What a nested computation hid. */
 typedef struct Hidden {
@@ -130,10 +134,10 @@ struct Parser {
     size_t length;
     Module *m;
     Intern *intern;
-    void *scanner; /* flex */
-    char *scanned; /* its copy of the text */
+    void *scanner;     /* flex */
+    char *scanned;     /* its copy of the text */
     bool in_name[256]; /* the bytes of names */
-    bool bad;      /* the last token was wrong, and this was said */
+    bool bad;          /* the last token was wrong, and this was said */
 
     /* token filter */
     Want want;
@@ -148,6 +152,7 @@ struct Parser {
     /* symbols */
     SymbolSlot *slots; /* open addressing; at most half full */
     size_t slot_count, symbol_count;
+    STACK(Symbol *) symbols; /* blocks of SYMBOL_BLOCK */
     STACK(Hidden) hidden;
 
     /* memory of shapes by their text */
@@ -232,6 +237,9 @@ Symbol *symbol_named(Parser *p, Span name);
 /* The instruction of this name in the innermost scope; *known is false where there is none. */
 Instruction *symbol_instruction(Parser *p, const Symbol *s, bool *known);
 void symbol_bind(Parser *p, Symbol *s, Instruction *inst, Span span);
+bool symbol_is_illegal(const Symbol *s); /* as the name of an instruction */
+/* The first definition counts; comp is NULL if it is wrong. */
+void symbol_define(Parser *p, Symbol *s, Computation *comp, Span span);
 /* The computation of this name, NULL after a message (or if its definition was wrong). */
 Computation *symbol_computation(Parser *p, Span name);
 

@@ -6,14 +6,6 @@
 #include "frontend/parser.h"
 #include "ir/dtype.h"
 
-static bool is_illegal(const char *text, size_t length)
-{
-    DType dtype;
-    if (length >= 2 && text[0] == '_' && text[1] == '_')
-        return strncmp(text, "__xla_", 6) != 0;
-    return dtype_from_name(text, length, &dtype);
-}
-
 uint32_t text_hash(const char *text, size_t length)
 {
     return (uint32_t)XXH3_64bits(text, length);
@@ -27,35 +19,42 @@ static uint32_t name_hash(const char *text, size_t length)
     return text_hash(text, length != 0 ? length - 1 : 0) * RUN + last % RUN;
 }
 
-/* The slot of this text: its symbol's, or the free one where it belongs. */
-static SymbolSlot *find_slot(SymbolSlot *slots, size_t count, const char *text,
-                             size_t length, uint32_t hash)
+static Symbol *symbol_at(const Parser *p, uint32_t number)
 {
-    size_t at = hash & (count - 1);
-    while (slots[at].symbol != NULL &&
-           (slots[at].hash != hash || slots[at].length != length ||
-            memcmp(slots[at].symbol->text, text, length) != 0))
-        at = (at + 1) & (count - 1);
-    return &slots[at];
+    uint32_t i = number - 1;
+    return &p->symbols.data[i / SYMBOL_BLOCK][i % SYMBOL_BLOCK];
 }
 
 static void grow(Parser *p)
 {
     size_t count = p->slot_count == 0 ? 64 : p->slot_count * 2;
     while (p->slot_count == 0 &&
-           count < p->length / 64) /* dense texts: 80 bytes a name */
+           count < p->length / 32) /* dense texts: 64 bytes a name */
         count *= 2;
     SymbolSlot *slots = ARENA_ARRAY(p->scratch, SymbolSlot, count);
     for (size_t i = 0; i < p->slot_count; i++) {
-        if (p->slots[i].symbol == NULL)
+        if (p->slots[i].number == 0)
             continue;
         size_t at = p->slots[i].hash & (count - 1);
-        while (slots[at].symbol != NULL)
+        while (slots[at].number != 0)
             at = (at + 1) & (count - 1);
         slots[at] = p->slots[i];
     }
+    arena_drop(p->scratch, p->slots, p->slot_count * sizeof *p->slots);
     p->slots = slots;
     p->slot_count = count;
+}
+
+static Symbol *add(Parser *p, const char *text, size_t length)
+{
+    if (p->symbol_count % SYMBOL_BLOCK == 0) {
+        Symbol *block = ARENA_ARRAY(p->scratch, Symbol, SYMBOL_BLOCK);
+        STACK_PUSH(p, p->symbols, block);
+    }
+    Symbol *s = symbol_at(p, (uint32_t)++p->symbol_count);
+    s->text = arena_text(p->arena, text, length);
+    s->length = (uint32_t)length;
+    return s;
 }
 
 Symbol *symbol_get(Parser *p, const char *text, size_t length)
@@ -63,15 +62,16 @@ Symbol *symbol_get(Parser *p, const char *text, size_t length)
     if (p->symbol_count * 2 >= p->slot_count)
         grow(p);
     uint32_t hash = name_hash(text, length);
-    SymbolSlot *slot = find_slot(p->slots, p->slot_count, text, length, hash);
-    if (slot->symbol != NULL)
-        return slot->symbol;
-    Symbol *s = ARENA_NEW(p->scratch, Symbol);
-    s->text = arena_text(p->arena, text, length);
-    s->length = (uint32_t)length;
-    s->illegal = is_illegal(s->text, length);
-    *slot = (SymbolSlot){s, hash, (uint32_t)length};
-    p->symbol_count++;
+    size_t mask = p->slot_count - 1, at = hash & mask;
+    for (; p->slots[at].number != 0; at = (at + 1) & mask) {
+        if (p->slots[at].hash != hash)
+            continue;
+        Symbol *s = symbol_at(p, p->slots[at].number);
+        if (s->length == length && memcmp(s->text, text, length) == 0)
+            return s;
+    }
+    Symbol *s = add(p, text, length);
+    p->slots[at] = (SymbolSlot){hash, (uint32_t)p->symbol_count};
     return s;
 }
 
@@ -86,6 +86,23 @@ const char *name_text(const Parser *p, Span name, size_t *length)
         *length -= 1;
     }
     return text;
+}
+
+bool symbol_is_illegal(const Symbol *s)
+{
+    DType dtype;
+    const char *text = s->text;
+    if (s->length >= 2 && text[0] == '_' && text[1] == '_')
+        return strncmp(text, "__xla_", 6) != 0;
+    return dtype_from_name(text, s->length, &dtype);
+}
+
+void symbol_define(Parser *p, Symbol *s, Computation *comp, Span span)
+{
+    if (s->computation != NULL)
+        return;
+    s->computation = ARENA_NEW(p->scratch, Definition);
+    *s->computation = (Definition){comp, span};
 }
 
 Symbol *symbol_named(Parser *p, Span name)
@@ -116,7 +133,9 @@ void symbol_bind(Parser *p, Symbol *s, Instruction *inst, Span span)
 Computation *symbol_computation(Parser *p, Span name)
 {
     Symbol *s = symbol_named(p, name);
-    if (!s->has_computation && !p->lost_computation)
+    if (s->computation != NULL)
+        return s->computation->comp;
+    if (!p->lost_computation)
         diag_error(p->diag, name, "computation does not exist: %s", s->text);
-    return s->comp;
+    return NULL;
 }
