@@ -338,6 +338,51 @@ void gen_device_id(Gen *g)
         emit(g, DT_U32, 0, NULL, chance(g, 50) ? "partition-id()" : "replica-id()");
 }
 
+/* "op-start" and "op-done" of what moves elements. */
+static void moving_pair(Gen *g, Value *a, int id)
+{
+    static const char *const ops[] = {"transpose", "reverse", "broadcast", "concatenate"};
+    int kind = (int)below(g, 4), rank = a->rank;
+    int64_t dims[MAX_RANK], order[MAX_RANK];
+    char in[128], out[128], text[128], second[64] = "", second_shape[140] = "";
+    memcpy(dims, a->dims, sizeof dims);
+    for (int i = 0; i < rank; i++) {
+        int at = (int)below(g, i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    if ((kind == 1 || kind == 3) && rank == 0)
+        return;
+    if (kind == 0) {
+        for (int i = 0; i < rank; i++)
+            dims[i] = a->dims[order[i]];
+    } else if (kind == 2) {
+        if (rank == MAX_RANK || elements_of(a) * 2 > g->shared->most_elements)
+            return;
+        memmove(dims + 1, dims, sizeof dims - sizeof *dims);
+        dims[0] = 2;
+        for (int i = 0; i < a->rank; i++)
+            order[i] = i + 1;
+        rank++;
+    }
+    Value *b = kind == 3 ? same_shape(g, a, a->type) : NULL;
+    Value facts = *a;
+    shape_of(a, in);
+    if (b != NULL) {
+        dims[order[0]] *= 2;
+        snprintf(second, sizeof second, ", %s", b->name);
+        snprintf(second_shape, sizeof second_shape, ", %s", in);
+    }
+    Value like = {.type = a->type, .rank = rank};
+    memcpy(like.dims, dims, sizeof dims);
+    shape_of(&like, out);
+    say(g, "  t%d = ((%s%s), %s) %s-start(%s%s), dimensions={%s}\n", id, in, second_shape,
+        out, ops[kind], a->name, second,
+        list(order, kind == 1 || kind == 3 ? 1 : a->rank, text));
+    Value *v = emit(g, a->type, rank, dims, "%s-done(t%d)", ops[kind], id);
+    moved(v, &facts, b);
+}
+
 /* Pairs of other operations, which run beside the program or at once. */
 void gen_async(Gen *g)
 {
@@ -354,15 +399,8 @@ void gen_async(Gen *g)
         moved(v, a, NULL);
         return;
     }
-    if (chance(g, 40)) {
-        int64_t all[MAX_RANK];
-        for (int i = 0; i < a->rank; i++)
-            all[i] = i;
-        char dims[128];
-        say(g, "  t%d = ((%s), %s) transpose-start(%s), dimensions={%s}\n", id, shape,
-            shape, a->name, list(all, a->rank, dims));
-        v = emit(g, a->type, a->rank, a->dims, "transpose-done(t%d)", id);
-        moved(v, a, NULL);
+    if (chance(g, 50)) {
+        moving_pair(g, a, id);
         return;
     }
     Value *b = same_shape(g, a, a->type);

@@ -48,45 +48,49 @@ static Value *matrix(Gen *g, DType t, int rank, const int64_t *dims)
     return v->special || v->depth > 0 || v->high > 8 ? NULL : v;
 }
 
-/* Rows in groups, each with its own matrix; or sums in groups. */
+/* Facts of a sum of n products. */
+static void settle_products(Value *v, const Value *a, const Value *b, int64_t n)
+{
+    v->high = a->high + b->high + 1 + log2_up(n);
+    v->grain = a->grain + b->grain;
+    settle(v, 0);
+}
+
+/* Rows in groups, each with its own matrix, perhaps of several batches; or sums in groups. */
 void gen_ragged_dot(Gen *g)
 {
+    static const DType types[] = {DT_F32, DT_F32, DT_BF16, DT_F16, DT_F64, DT_S32};
     int64_t m = 1 + below(g, 9), k = 1 + below(g, 6), n = 1 + below(g, 6),
-            groups = 1 + below(g, 4);
-    bool sums = chance(g, 30);
-    DType t = chance(g, 70) ? DT_F32 : DT_BF16;
-    Value *a = matrix(g, t, 2, (int64_t[]){m, sums ? m : k});
-    Value *b = sums ? matrix(g, t, 2, (int64_t[]){m, n})
-                    : matrix(g, t, 3, (int64_t[]){groups, k, n});
+            groups = 1 + below(g, 4), batch = 1 + below(g, 3);
+    int form = (int)below(g, 3); /* 1: sums in groups, 2: with batches */
+    DType t = types[below(g, 6)];
+    DType to = t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
+    const int64_t left[][3] = {{m, k}, {m, m}, {batch, m, k}};
+    const int64_t right[][4] = {{groups, k, n}, {m, n}, {groups, batch, k, n}};
+    const int64_t out[][3] = {{m, n}, {groups, m, n}, {batch, m, n}};
+    static const int ranks[3][3] = {{2, 3, 2}, {2, 2, 3}, {3, 4, 3}};
+    static const char *const attributes[] = {
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+        "rhs_group_dims={0}",
+        "lhs_contracting_dims={0}, rhs_contracting_dims={0}, lhs_ragged_dims={0}, "
+        "rhs_group_dims={}",
+        "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"};
+    Value *a = matrix(g, t, ranks[form][0], left[form]);
+    Value *b = matrix(g, t, ranks[form][1], right[form]);
     if (a == NULL || b == NULL)
         return;
     char sizes[128];
-    int64_t each[4], left = m;
+    int64_t each[4], rest = m;
     for (int i = 0; i < groups; i++) {
-        each[i] = below(g, left + 1);
-        left -= each[i];
+        each[i] = below(g, rest + 1);
+        rest -= each[i];
     }
     Value *s =
         emit(g, DT_S32, 1, &groups, "constant({%s})", list(each, (int)groups, sizes));
-    Value *v;
-    int64_t summed = sums ? m : k;
-    if (sums)
-        v = emit(
-            g, DT_F32, 3, (int64_t[]){groups, m, n},
-            "ragged-dot(%s, %s, %s), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
-            "lhs_ragged_dims={0}, rhs_group_dims={}",
-            a->name, b->name, s->name);
-    else
-        v = emit(
-            g, DT_F32, 2, (int64_t[]){m, n},
-            "ragged-dot(%s, %s, %s), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
-            "lhs_ragged_dims={0}, rhs_group_dims={0}",
-            a->name, b->name, s->name);
-    v->high = a->high + b->high + 1;
-    for (int64_t i = 1; i < summed; i *= 2)
-        v->high++;
-    v->grain = a->grain + b->grain;
-    settle(v, 0);
+    Value *v = emit(g, to, ranks[form][2], out[form], "ragged-dot(%s, %s, %s), %s",
+                    a->name, b->name, s->name, attributes[form]);
+    settle_products(v, a, b, form == 1 ? m : k);
 }
 
 /* Of 8- and 4-bit floats with a power of two for each block; as a call, too, whose scales may be
@@ -227,7 +231,11 @@ void gen_wrapped(Gen *g)
         say(g, "  t%d = token[] after-all()\n", id);
         v = emit(g, a->type, a->rank, a->dims, "add-dependency(%s, t%d)", a->name, id);
     } else if (kind == 1) {
-        v = emit(g, a->type, a->rank, a->dims, "bitcast(%s)", a->name);
+        int64_t n = elements_of(a);
+        if (chance(g, 50)) /* as it lies in memory */
+            v = emit(g, a->type, 1, &n, "bitcast(%s)", a->name);
+        else
+            v = emit(g, a->type, a->rank, a->dims, "bitcast(%s)", a->name);
     } else if (kind == 2) {
         v = emit(g, a->type, a->rank, a->dims,
                  "domain(%s), domain={kind=\"sharding\", entry={replicated}, "

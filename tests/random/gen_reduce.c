@@ -368,20 +368,19 @@ void gen_topk(Gen *g)
 
 void gen_norm(Gen *g)
 {
-    Value *a = pick_type(g, DT_F32);
+    DType t = chance(g, 70) ? DT_F32 : DT_F64;
+    Value *a = pick_type(g, t);
     if (a->rank < 2 || a->depth > 1 || a->special)
         return;
     int f = (int)below(g, a->rank);
-    int64_t dims[] = {a->dims[f]};
     Value like = {.rank = 1, .dims = {a->dims[f]}};
-    Value *scale = same_shape(g, &like, DT_F32);
-    Value *offset = same_shape(g, &like, DT_F32);
+    Value *scale = same_shape(g, &like, t);
+    Value *offset = same_shape(g, &like, t);
     if (scale->special || offset->special || scale->depth > 1 || offset->depth > 1)
         return;
-    (void)dims;
     char full[128];
     char small[128];
-    like.type = DT_F32;
+    like.type = t;
     shape_of(&like, small);
     int id = g->shared->next_id++;
     say(g,
@@ -389,7 +388,7 @@ void gen_norm(Gen *g)
         "feature_index=%d\n",
         id, shape_of(a, full), small, small, a->name, scale->name, offset->name, f);
     for (int i = 0; i < 3; i++) {
-        Value *v = emit(g, DT_F32, i ? 1 : a->rank, i ? like.dims : a->dims,
+        Value *v = emit(g, t, i ? 1 : a->rank, i ? like.dims : a->dims,
                         "get-tuple-element(t%d), index=%d", id, i);
         v->depth = MAX_DEPTH;
         v->high = 60;
@@ -398,11 +397,14 @@ void gen_norm(Gen *g)
 
 void gen_random_bits(Gen *g)
 {
-    bool philox = chance(g, 50);
-    int64_t two[] = {philox ? 3 : 2};
+    int algorithm = (int)below(g, 3);
+    int64_t two[] = {algorithm == 0 ? 2 : 3};
     Value *state = index_vector(g, 1, two, 10);
     Value *wide = emit(g, DT_U64, 1, two, "convert(%s)", state->name);
-    DType t = chance(g, 60) ? DT_U32 : chance(g, 50) ? DT_U64 : DT_U16;
+    static const DType types[] = {DT_U32, DT_U32, DT_U64, DT_U16, DT_U8, DT_S32};
+    static const char *const algorithms[] = {"rng_three_fry", "rng_philox",
+                                             "rng_default"};
+    DType t = types[below(g, 6)];
     int rank;
     Value like = {.type = t};
     any_dims(g, &rank, like.dims);
@@ -410,7 +412,7 @@ void gen_random_bits(Gen *g)
     char shape[128];
     int id = g->shared->next_id++;
     say(g, "  t%d = (u64[%d], %s) rng-bit-generator(%s), algorithm=%s\n", id, (int)two[0],
-        shape_of(&like, shape), wide->name, philox ? "rng_philox" : "rng_three_fry");
+        shape_of(&like, shape), wide->name, algorithms[algorithm]);
     emit(g, DT_U64, 1, two, "get-tuple-element(t%d), index=0", id);
     emit(g, t, rank, like.dims, "get-tuple-element(t%d), index=1", id);
 }
