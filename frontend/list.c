@@ -48,6 +48,11 @@ static const char *const missing_forms[][2] = {
     {"collectives", "from one float type to another"},
     {"token[]", "as an entry parameter or result"},
     {"?", "arrays without a bound"},
+    {"<=n",
+     "windows' own sizes and groups in convolutions; transformed dimensions of fft, "
+     "summed "
+     "ones of scaled-dot, all but the scanned one of scan; select-and-scatter that does "
+     "not add to the largest or smallest"},
     {"cuDNN",
      "no graphs of it: a scaled-dot in a fusion for it is done by cuBLASLt, or by "
      "a kernel of our own"},
@@ -56,7 +61,8 @@ static const char *const missing_forms[][2] = {
 /* Opcodes that only know arrays of fixed size. */
 static void list_without_sizes(FILE *f)
 {
-    const uint32_t known = OPF_SIZES | OPF_ELEMENTWISE | OPF_EFFECT | OPF_ASYNC_DONE;
+    const uint32_t known =
+        OPF_SIZES | OPF_DENSE | OPF_ELEMENTWISE | OPF_EFFECT | OPF_ASYNC_DONE;
     fprintf(f, "%-28s operands of dynamic size of:", "<=n");
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_info[op].arity != 0 && op_info[op].eval != NULL &&

@@ -41,6 +41,7 @@ enum {
     BOUNDARY = OPF_BOUNDARY,
     ACCURACY = OPF_ACCURACY,
     SIZES = OPF_SIZES,
+    DENSE = OPF_DENSE,
 };
 
 const OpInfo op_info[OP_COUNT] = {

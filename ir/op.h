@@ -38,6 +38,8 @@ typedef enum {
 #define OPF_ACCURACY (1u << 14)  /* may have result_accuracy */
 #define OPF_SIZES                                                                        \
     (1u << 15) /* has a meaning on arrays with run-time sizes, as elementwise ones have */
+#define OPF_DENSE                                                                        \
+    (1u << 16) /* arrays with run-time sizes mean arrays of just those sizes */
 
 typedef struct InferContext InferContext; /* ir/infer.h */
 typedef struct EvalCall EvalCall;         /* ir/eval/eval.h */

@@ -1,5 +1,6 @@
 /* Frames and devices: the loop that runs computations without recursion. */
 #include "ir/eval/run.h"
+#include "ir/eval/dense.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -201,17 +202,6 @@ static void count_step(EvalCall *call)
     eval->steps++;
 }
 
-/* An operation that knows nothing of run-time sizes would read what is not there. */
-static void check_sizes(const EvalCall *call)
-{
-    for (uint32_t i = 0; i < call->inst->operand_count; i++) {
-        const Value *x = call->operands[i];
-        if (x->sizes != NULL &&
-            memcmp(x->sizes, x->shape->dims, x->shape->rank * sizeof *x->sizes) != 0)
-            eval_unsupported(call, "an operand of dynamic size");
-    }
-}
-
 /* Runs one phase of the top frame's next instruction. False: it waits. */
 static bool device_step_once(Eval *eval, Device *device, Value **operands)
 {
@@ -234,10 +224,15 @@ static bool device_step_once(Eval *eval, Device *device, Value **operands)
     EvalFn *fn = op_info[inst->op].eval;
     if (fn == NULL)
         eval_unsupported(&call, "the evaluator does not know this operation");
-    if (!op_is(inst->op, OPF_SIZES | OPF_ELEMENTWISE))
-        check_sizes(&call);
+    bool has_sizes =
+        !op_is(inst->op, OPF_SIZES | OPF_ELEMENTWISE) && dense_has_sizes(&call);
+    if (has_sizes && !op_is(inst->op, OPF_DENSE)) /* it would read what is not there */
+        eval_unsupported(&call, "an operand of dynamic size");
     struct Temp *mark = value_heap_mark(&eval->heap);
-    fn(&call);
+    if (has_sizes)
+        dense_run(&call, fn);
+    else
+        fn(&call);
     value_heap_release(&eval->heap, mark);
     arena_reset(eval->scratch);
     f->phase = call.phase;

@@ -92,7 +92,7 @@ Instruction *sized_masked(Statics *st, const Sized *x, const Ints *dims,
                         : select3(st, mask, x->inst, splat(st, x->inst->shape, fill));
 }
 
-static Instruction *zero_of(Statics *st, const Shape *s)
+Instruction *sized_zero(Statics *st, const Shape *s)
 {
     const Shape *scalar = shape_scalar(st->r.m->intern, s->dtype);
     return rw_constant(&st->r, literal_create(st->r.m->arena, scalar));
@@ -150,7 +150,7 @@ static bool pad_to_static(Statics *st, const Instruction *inst, Sized *const *x,
     uint32_t rank = x[0]->inst->shape->rank;
     if (inst->operand_count != 1 || shape_leaf_count(inst->shape) != rank + 1)
         return false;
-    out[0].inst = sized_masked(st, x[0], NULL, zero_of(st, x[0]->inst->shape));
+    out[0].inst = sized_masked(st, x[0], NULL, sized_zero(st, x[0]->inst->shape));
     for (uint32_t d = 0; d < rank; d++)
         out[d + 1].inst = sized_size(st, x[0], d);
     return true;
@@ -302,7 +302,7 @@ static Instruction *moved_down(Statics *st, Instruction *x, uint32_t d, Instruct
     more[d].high = s->dims[d];
     dims[d] *= 2;
     Instruction *wide =
-        pad(st, x, zero_of(st, s), more, rw_shape(&st->r, s->dtype, s->rank, dims));
+        pad(st, x, sized_zero(st, s), more, rw_shape(&st->r, s->dtype, s->rank, dims));
     Instruction **operands = sized_room(st, s->rank + 1);
     operands[0] = wide;
     for (uint32_t k = 0; k < s->rank; k++)
@@ -418,28 +418,39 @@ static bool dynamic_update_slice(Statics *st, const Instruction *inst, Sized *co
 
 /* -- contractions ------------------------------------------------------------------------------------ */
 
+static const AttrId batches[2] = {ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS};
+static const AttrId sums[2] = {ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS};
+
+/* Batch dimensions, then what is kept of each side. */
+static Instruction **product_sizes(Statics *st, const Instruction *inst, Sized *const *x)
+{
+    Instruction **sizes = sized_room(st, inst->shape->rank);
+    uint32_t at = 0;
+    for (uint32_t side = 0; side < 2; side++) {
+        Ints batch = inst_ints(inst, batches[side]), sum = inst_ints(inst, sums[side]);
+        for (uint32_t i = 0; i < batch.count && side == 0; i++, at++)
+            sizes[at] = sized_has(x[0], (uint32_t)batch.data[i])
+                            ? x[0]->sizes[batch.data[i]]
+                            : NULL;
+        for (uint32_t d = 0; d < x[side]->inst->shape->rank; d++) {
+            if (!sized_contains(batch, d) && !sized_contains(sum, d))
+                sizes[at++] = sized_has(x[side], d) ? x[side]->sizes[d] : NULL;
+        }
+    }
+    return sizes;
+}
+
 static bool dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
 {
-    static const AttrId batches[2] = {ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS};
-    static const AttrId sums[2] = {ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS};
     if (inst->operand_count != 2)
         return false;
     Sized both[2] = {*x[0], *x[1]};
     Sized *operands[2] = {&both[0], &both[1]};
-    uint32_t at = 0;
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = product_sizes(st, inst, x);
     for (uint32_t side = 0; side < 2; side++) {
-        Ints batch = inst_ints(inst, batches[side]), sum = inst_ints(inst, sums[side]);
+        Ints sum = inst_ints(inst, sums[side]);
         both[side].inst =
-            sized_masked(st, x[side], &sum, zero_of(st, x[side]->inst->shape));
-        for (uint32_t i = 0; i < batch.count && side == 0; i++, at++)
-            out->sizes[at] = sized_has(x[0], (uint32_t)batch.data[i])
-                                 ? x[0]->sizes[batch.data[i]]
-                                 : NULL;
-        for (uint32_t d = 0; d < x[side]->inst->shape->rank; d++) {
-            if (!sized_contains(batch, d) && !sized_contains(sum, d))
-                out->sizes[at++] = sized_has(x[side], d) ? x[side]->sizes[d] : NULL;
-        }
+            sized_masked(st, x[side], &sum, sized_zero(st, x[side]->inst->shape));
     }
     /* beyond the other side's size there are zeros, but perhaps none to multiply with */
     Ints left = inst_ints(inst, sums[0]), right = inst_ints(inst, sums[1]);
@@ -452,10 +463,40 @@ static bool dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
             Sized cut = both[side];
             cut.sizes = sized_room(st, cut.inst->shape->rank);
             cut.sizes[own] = x[!side]->sizes[other];
-            both[side].inst = sized_masked(st, &cut, NULL, zero_of(st, cut.inst->shape));
+            both[side].inst =
+                sized_masked(st, &cut, NULL, sized_zero(st, cut.inst->shape));
         }
     }
     out->inst = sized_again(st, inst, operands);
+    return true;
+}
+
+/* Sums are of whole blocks. */
+static bool scaled_dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        Ints sum = inst_ints(inst, sums[i % 2]);
+        for (uint32_t k = 0; k < sum.count; k++) {
+            if (sized_has(x[i], (uint32_t)sum.data[k]))
+                return false;
+        }
+    }
+    out->inst = sized_again(st, inst, x);
+    out->sizes = product_sizes(st, inst, x);
+    return true;
+}
+
+/* Where the widths differ, there is a last dimension of what makes up one element. */
+static bool bitcast_convert(Statics *st, const Instruction *inst, Sized *const *x,
+                            Sized *out)
+{
+    uint32_t rank = x[0]->inst->shape->rank;
+    if (rank > inst->shape->rank && sized_has(x[0], rank - 1))
+        return false;
+    out->inst = sized_again(st, inst, x);
+    out->sizes = sized_room(st, inst->shape->rank);
+    for (uint32_t d = 0; d < rank && d < inst->shape->rank; d++)
+        out->sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
     return true;
 }
 
@@ -501,6 +542,18 @@ SizedRule *sized_rule(const Instruction *inst)
         {OP_RESHAPE, sized_reshape},
         {OP_DYNAMIC_RESHAPE, sized_dynamic_reshape},
         {OP_ALL_REDUCE, one_all_reduce},
+        {OP_BATCH_NORM_GRAD, sized_batch_norm},
+        {OP_BATCH_NORM_INFERENCE, sized_batch_norm},
+        {OP_BATCH_NORM_TRAINING, sized_batch_norm},
+        {OP_BITCAST_CONVERT, bitcast_convert},
+        {OP_CHOLESKY, sized_cholesky},
+        {OP_CONVOLUTION, sized_convolution},
+        {OP_FFT, sized_fft},
+        {OP_SCALED_DOT, scaled_dot},
+        {OP_SCAN, sized_scan},
+        {OP_SELECT_AND_SCATTER, sized_select_and_scatter},
+        {OP_TOPK, sized_topk},
+        {OP_TRIANGULAR_SOLVE, sized_triangular_solve},
         {OP_IOTA, whole},
         {OP_CONSTANT, NULL},
     };

@@ -69,8 +69,7 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
     return true;
 }
 
-/* The number of windows over `size` elements. */
-static Instruction *window_count(Statics *st, Instruction *size, const WindowDim *w)
+Instruction *sized_window_count(Statics *st, Instruction *size, const WindowDim *w)
 {
     Rewriter *r = &st->r;
     const Shape *s = size->shape;
@@ -102,9 +101,10 @@ bool sized_reduce_window(Statics *st, const Instruction *inst, Sized *const *x,
         out[k].sizes = sized_room(st, s->rank);
         for (uint32_t d = 0; d < s->rank; d++) {
             if (sized_has(x[0], d))
-                out[k].sizes[d] = d < window->rank
-                                      ? window_count(st, x[0]->sizes[d], &window->dims[d])
-                                      : x[0]->sizes[d];
+                out[k].sizes[d] =
+                    d < window->rank
+                        ? sized_window_count(st, x[0]->sizes[d], &window->dims[d])
+                        : x[0]->sizes[d];
         }
         masked[k] = *x[k];
         init = rw_convert(&st->r,

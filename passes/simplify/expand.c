@@ -93,7 +93,8 @@ typedef struct Norm {
     const Shape *array, *vector; /* of x, of what there is one of for each feature */
     int64_t feature;
     Instruction *x;
-    double count; /* elements of one feature */
+    Instruction *mask;  /* the elements that are there; NULL: all */
+    Instruction *count; /* elements of one feature, a scalar */
     Computation *add;
 } Norm;
 
@@ -117,15 +118,16 @@ static Computation *adder(Rewriter *r, DType dtype)
     return comp;
 }
 
-static Norm norm_make(Rewriter *r, Instruction *inst)
+static Norm norm_make(Rewriter *r, Instruction *inst, Instruction *mask,
+                      Instruction *count)
 {
-    Norm n = {.r = r, .feature = inst_int(inst, ATTR_FEATURE_INDEX, 0)};
+    Norm n = {.r = r,
+              .feature = inst_int(inst, ATTR_FEATURE_INDEX, 0),
+              .mask = mask,
+              .count = count};
     n.x = widened(&n, inst->operands[0]);
     n.array = n.x->shape;
     n.vector = rw_shape(r, n.array->dtype, 1, &n.array->dims[n.feature]);
-    n.count = 1;
-    for (uint32_t i = 0; i < n.array->rank; i++)
-        n.count *= i == n.feature ? 1.0 : (double)n.array->dims[i];
     n.add = adder(r, n.array->dtype);
     return n;
 }
@@ -144,6 +146,10 @@ static Instruction *sum(Norm *n, Instruction *a)
             dims[count++] = i;
     Instruction *zero =
         rw_splat(n->r, shape_scalar(n->r->m->intern, n->array->dtype), 0.0);
+    if (n->mask != NULL) {
+        Instruction *parts[3] = {n->mask, a, rw_splat(n->r, n->array, 0.0)};
+        a = rw_add(n->r, OP_SELECT, n->array, 3, parts);
+    }
     Instruction *reduce = rw_binary(n->r, OP_REDUCE, n->vector, a, zero);
     inst_set_ints(reduce, ATTR_DIMENSIONS, dims, count);
     inst_set_computation(reduce, ATTR_TO_APPLY, n->add);
@@ -153,7 +159,7 @@ static Instruction *sum(Norm *n, Instruction *a)
 static Instruction *per_count(Norm *n, Instruction *vector)
 {
     return rw_binary(n->r, OP_DIVIDE, n->vector, vector,
-                     rw_splat(n->r, n->vector, n->count));
+                     rw_broadcast(n->r, n->vector, n->count, 0, NULL));
 }
 
 /* 1 / sqrt(variance + epsilon) */
@@ -184,11 +190,8 @@ static Instruction *normalised(Norm *n, Instruction *inst, Instruction *mean,
                      spread(n, widened(n, inst->operands[2])));
 }
 
-static Instruction *batch_norm_inference(Rewriter *r, Instruction *inst)
+static Instruction *batch_norm_inference(Norm n, Instruction *inst)
 {
-    if (!rw_is_static(inst->operands[0]->shape))
-        return NULL;
-    Norm n = norm_make(r, inst);
     return narrowed(&n, inst->shape,
                     normalised(&n, inst, widened(&n, inst->operands[3]),
                                widened(&n, inst->operands[4])));
@@ -202,11 +205,9 @@ static Instruction *tuple_of(Norm *n, const Instruction *inst, Instruction *cons
     return rw_add(n->r, OP_TUPLE, inst->shape, 3, parts);
 }
 
-static Instruction *batch_norm_training(Rewriter *r, Instruction *inst)
+static Instruction *batch_norm_training(Norm n, Instruction *inst)
 {
-    if (!rw_is_static(inst->operands[0]->shape))
-        return NULL;
-    Norm n = norm_make(r, inst);
+    Rewriter *r = n.r;
     Instruction *mean = per_count(&n, sum(&n, n.x));
     Instruction *centred = rw_binary(r, OP_SUBTRACT, n.array, n.x, spread(&n, mean));
     Instruction *square = rw_binary(r, OP_MULTIPLY, n.array, centred, centred);
@@ -216,11 +217,9 @@ static Instruction *batch_norm_training(Rewriter *r, Instruction *inst)
 }
 
 /* dx = scale * r * (dy - sum(dy)/N - hat * dscale/N), hat = (x - mean) * r */
-static Instruction *batch_norm_grad(Rewriter *r, Instruction *inst)
+static Instruction *batch_norm_grad(Norm n, Instruction *inst)
 {
-    if (!rw_is_static(inst->operands[0]->shape))
-        return NULL;
-    Norm n = norm_make(r, inst);
+    Rewriter *r = n.r;
     Instruction *dy = widened(&n, inst->operands[4]);
     Instruction *rd = reciprocal_deviation(&n, inst, widened(&n, inst->operands[3]));
     Instruction *mean = widened(&n, inst->operands[2]);
@@ -238,6 +237,27 @@ static Instruction *batch_norm_grad(Rewriter *r, Instruction *inst)
     Instruction *values[3] = {
         rw_binary(r, OP_MULTIPLY, n.array, spread(&n, factor), inner), dscale, doffset};
     return tuple_of(&n, inst, values);
+}
+
+Instruction *expand_batch_norm(Rewriter *r, Instruction *inst, Instruction *mask,
+                               Instruction *count)
+{
+    Norm n = norm_make(r, inst, mask, count);
+    return inst->op == OP_BATCH_NORM_INFERENCE  ? batch_norm_inference(n, inst)
+           : inst->op == OP_BATCH_NORM_TRAINING ? batch_norm_training(n, inst)
+                                                : batch_norm_grad(n, inst);
+}
+
+static Instruction *batch_norm(Rewriter *r, Instruction *inst)
+{
+    const Shape *s = inst->operands[0]->shape;
+    if (!rw_is_static(s))
+        return NULL;
+    double count = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        count *= i == inst_int(inst, ATTR_FEATURE_INDEX, 0) ? 1.0 : (double)s->dims[i];
+    const Shape *one = shape_scalar(r->m->intern, wide(s->dtype));
+    return expand_batch_norm(r, inst, NULL, rw_splat(r, one, count));
 }
 
 /* dot or convolution of floats that gives integers -> of floats, then convert: the sum is
@@ -261,9 +281,9 @@ static const Rule rules_expand[] = {
     {OP_CONVOLUTION, "integer_product", integer_product},
     {OP_TOPK, "topk", topk},
     {OP_CUSTOM_CALL, "custom_topk", custom_topk},
-    {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm_inference},
-    {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm_training},
-    {OP_BATCH_NORM_GRAD, "batch_norm_grad", batch_norm_grad},
+    {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm},
+    {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm},
+    {OP_BATCH_NORM_GRAD, "batch_norm_grad", batch_norm},
     {0},
 };
 
