@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -191,6 +192,8 @@ static void write_dump(Compile *c, const char *name, const char *text, size_t le
 {
     char *path = arena_printf(c->arena, "%s/%s", c->options.dump_dir, name);
     FILE *f = fopen(path, "wb");
+    if (f == NULL && errno == ENOENT && mkdir(c->options.dump_dir, 0777) == 0)
+        f = fopen(path, "wb");
     bool ok = f != NULL && fwrite(text, 1, length, f) == length;
     ok &= f != NULL && fclose(f) == 0;
     if (!ok)
