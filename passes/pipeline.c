@@ -197,32 +197,63 @@ static bool is_wanted(const Pass *p, const PassContext *cx, const PipelineOption
     return p->required || cx->opt_level >= p->least_level;
 }
 
+/* Where the pipeline stands. */
+typedef struct Run {
+    Module *m;
+    PassContext *cx;
+    PipelineOptions *options;
+    Level level;     /* that the last pass belongs to */
+    bool is_changed; /* since the module was copied last */
+    unsigned number; /* of passes so far */
+} Run;
+
+static bool verify(const Run *r)
+{
+    Level level = r->options->only != NULL ? LEVEL_WELL_FORMED : r->level;
+    bool good = module_verify(r->m, level, r->cx->scratch);
+    arena_reset(r->cx->scratch);
+    return good;
+}
+
+/* All passes of a level have run. */
+static bool finish_level(Run *r)
+{
+    if (!verify(r))
+        return false;
+    if (r->is_changed)
+        module_compact(r->m);
+    r->is_changed = false;
+    return true;
+}
+
+static bool run_pass(Run *r, const Pass *p)
+{
+    Module *m = r->m;
+    PipelineOptions *o = r->options;
+    o->current = p->name;
+    bool changed = lint_run(p->name, p->function, m, r->cx);
+    arena_reset(r->cx->scratch);
+    if (m->diag->error_count != 0)
+        return false; /* something that is not supported */
+    r->number++;
+    if (o->after != NULL)
+        o->after(o->user, r->number, p->name, changed, m);
+    r->is_changed |= changed;
+    r->level = p->yields;
+    return !changed || !(o->verify_each || r->cx->lint) || verify(r);
+}
+
 bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
 {
     check_order();
-    unsigned number = 0;
+    Run r = {.m = m, .cx = cx, .options = options};
     for (size_t i = 0; pipeline[i].name != NULL; i++) {
         const Pass *p = &pipeline[i];
         if (!is_wanted(p, cx, options))
             continue;
-        options->current = p->name;
-        bool changed = lint_run(p->name, p->function, m, cx);
-        arena_reset(cx->scratch);
-        if (m->diag->error_count != 0)
-            return false; /* something that is not supported */
-        if (options->after != NULL)
-            options->after(options->user, ++number, p->name, changed, m);
-        bool level_changes =
-            pipeline[i + 1].name != NULL && pipeline[i + 1].yields != p->yields;
-        Level level = options->only != NULL ? LEVEL_WELL_FORMED : p->yields;
-        bool verify = (options->verify_each || cx->lint) && changed;
-        if (verify || level_changes) {
-            if (!module_verify(m, level, cx->scratch))
-                return false;
-            arena_reset(cx->scratch);
-        }
-        if (level_changes)
-            module_compact(m);
+        bool is_next_level = r.number != 0 && p->yields != r.level;
+        if ((is_next_level && !finish_level(&r)) || !run_pass(&r, p))
+            return false;
     }
     options->current = NULL;
     return true;

@@ -92,23 +92,46 @@ def generated(folder, kind, n):
     return path, int(subprocess.run(["grep", "-c", " = ", path], stdout=subprocess.PIPE, check=True).stdout)
 
 
+def linear_passes(gxc):
+    """Those before fusion, whose work in one kernel is quadratic in its size, which is bounded."""
+    lines = run([gxc, "--list-passes"])[2].splitlines()
+    names = [line.split()[0] for line in lines if "to be seen alone" not in line]
+    return names[:names.index("fuse")]
+
+
+def stages(gxc):
+    """What large modules go through: title and options."""
+    return (("parse, verify", ["--verify"]),
+            ("parse, verify, print", ["--emit=hlo", "--passes=none"]),
+            ("linear passes", ["--emit=hlo", "-O2", "--passes=" + ",".join(linear_passes(gxc))]),
+            ("all passes", ["--emit=hlo", "-O2"]))
+
+
+LARGE = (10 ** 4, 10 ** 5, 10 ** 6)
+LARGE_KINDS = ("chain", "wide", "layers")
+
+
 def front_table(gxc, repeat, folder):
+    """Memory is what a process has at its peak beyond one that does nothing, without the text itself."""
     nothing = folder / "nothing.hlo"
     nothing.write_text("HloModule nothing\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n")
     start, least, _ = best(10, [gxc, "--verify", nothing])
-    print(f"\nStart: {1e3 * start:.1f} ms\n\nGenerated modules: without passes")
-    for title, options in (("parse, verify", ["--verify"]), ("parse, verify, print", ["--emit=hlo", "--passes=none"])):
-        for kind in ("chain", "wide"):
-            points = []
-            for n in (10 ** 4, 10 ** 5, 10 ** 6):
+    print(f"\nStart: {1e3 * start:.1f} ms\n\nLarge generated modules; linear passes: the {len(linear_passes(gxc))} "
+          "before fusion")
+    for title, options in stages(gxc):
+        for kind in LARGE_KINDS:
+            times, bytes_ = [], []
+            for n in LARGE:
                 path, instructions = generated(folder, kind, n)
-                seconds, memory, _ = best(repeat, [gxc, *options, path])
+                runs = [run([gxc, *options, path], False) for _ in range(1 if title == "all passes" else repeat)]
+                seconds, memory = (min(r[i] for r in runs) for i in (0, 1))
                 size = path.stat().st_size
-                points.append((instructions, seconds - start))
+                times.append((instructions, seconds - start))
+                bytes_.append((instructions, (memory - least) * 2 ** 20 - size))
                 print(f"  {title:21} {kind:6} {instructions:8} instructions, {size / 1e6:6.2f} MB: {seconds:6.3f} s, "
                       f"{size / 1e6 / max(1e-9, seconds - start):4.0f} MB/s, "
-                      f"{(memory - least) * 1e6 / instructions:5.0f} bytes an instruction", flush=True)
-            print(f"  {title:21} {kind:6} slope {slope(points):.2f}")
+                      f"{bytes_[-1][1] / instructions:5.0f} bytes an instruction", flush=True)
+            print(f"  {title:21} {kind:6} slope of time {slope(times):.3f}, of memory {slope(bytes_):.3f}", flush=True)
 
 
 def pass_times(gxc, path):
@@ -142,27 +165,34 @@ def growth_table(gxc, repeat, folder):
               f"{runs[-1][1]:5.0f} MB{'; above: ' + ', '.join(slow) if slow else ''}", flush=True)
 
 
+def work(gxc, folder, arguments):
+    """Machine instructions of a run."""
+    process = subprocess.run(
+        ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder / 'cachegrind'}", gxc,
+         *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    return int(re.search(r"I\s+refs:\s+([\d,]+)", process.stderr).group(1).replace(",", ""))
+
+
 def work_table(gxc, folder):
-    """Machine instructions per HLO instruction, of reading, passes and printing, and their slope:
-    unlike times, they do not grow with what misses the caches."""
+    """Machine instructions per HLO instruction, and their slope: unlike times, they do not grow with what
+    misses the caches."""
     if shutil.which("valgrind") is None:
         print("\nMachine instructions: no valgrind here")
         return
-    sizes = (3 * 10 ** 3, 3 * 10 ** 4)
-    print(f"\nMachine instructions, everything but codegen at -O2, for {sizes[0]} and {sizes[1]} instructions")
     plain = folder / "gxc"
     subprocess.run(["objcopy", "--strip-debug", gxc, plain], check=True)
-    for kind in generate.KINDS:
+    start = work(plain, folder, ["--version"])
+    large, small = (10 ** 3, 10 ** 4, 10 ** 5), (3 * 10 ** 3, 3 * 10 ** 4)
+    rows = [(title, options, kind, large) for title, options in stages(gxc)[:3] for kind in LARGE_KINDS]
+    rows += [(title, options, kind, small) for title, options in stages(gxc)[3:] for kind in generate.KINDS]
+    print("\nThousands of machine instructions for each instruction")
+    for title, options, kind, sizes in rows:
         points = []
         for n in sizes:
             path, count = generated(folder, kind, n)
-            process = subprocess.run(
-                ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder / 'cachegrind'}",
-                 plain, "--emit=hlo", "-O2", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                check=True)
-            points.append((count, int(re.search(r"I\s+refs:\s+([\d,]+)", process.stderr).group(1).replace(",", ""))))
-        each = [work / count / 1e3 for count, work in points]
-        print(f"  {kind:12} {each[0]:6.1f} and {each[1]:6.1f} thousand each, slope {slope(points):.3f}", flush=True)
+            points.append((count, work(plain, folder, [*options, path]) - start))
+        print(f"  {title:21} {kind:12} {', '.join(f'{w / n / 1e3:.2f} of {n}' for n, w in points)}, "
+              f"slope {slope(points):.3f}", flush=True)
 
 
 def emulator_table(build):
