@@ -85,11 +85,10 @@ static bool parse_device_ids(Parser *p, Mesh *mesh)
     return expect(p, ')', NULL);
 }
 
-static bool parse_mesh_axes(Parser *p, Mesh *mesh, Token *device_ids)
+static bool parse_mesh_axes(Parser *p, Mesh *mesh)
 {
     STACK(MeshAxis) axes = {0};
     int64_t count = 1;
-    device_ids->kind = 0;
     while (peek(p).kind == TOK_STRING) {
         Bytes name;
         MeshAxis axis;
@@ -109,18 +108,17 @@ static bool parse_mesh_axes(Parser *p, Mesh *mesh, Token *device_ids)
         if (!accept_token(p, ',', NULL))
             break;
     }
-    if (peek(p).kind == TOK_ATTR)
-        *device_ids = take(p);
     mesh->axis_count = (uint32_t)axes.count;
     mesh->axes = arena_copy(p->arena, axes.data, axes.count * sizeof *axes.data);
     return true;
 }
 
-/* mesh['x'=2,'y'=4, device_ids=(...)] or maximal_mesh[device_id=3] */
-static bool parse_mesh(Parser *p, const Mesh **out)
+/* mesh['x'=2,'y'=4] or maximal_mesh[device_id=3]; `, device_ids=(...)` is read by the
+ * caller. */
+static bool parse_mesh(Parser *p, Mesh **out)
 {
     Mesh *mesh = ARENA_NEW(p->arena, Mesh);
-    Token t = take(p), ids;
+    Token t = take(p);
     mesh->is_maximal = token_is(p, t, "maximal_mesh");
     *out = mesh;
     if (!mesh->is_maximal && !token_is(p, t, "mesh"))
@@ -133,15 +131,7 @@ static bool parse_mesh(Parser *p, const Mesh **out)
             return says(p, t, "expects device_id=");
         return expect_int(p, &mesh->device) && expect(p, ']', NULL);
     }
-    if (!parse_mesh_axes(p, mesh, &ids))
-        return false;
-    if (ids.kind == TOK_ATTR) {
-        if (!token_is(p, ids, "device_ids"))
-            return says(p, ids, "expects device_ids=");
-        if (!parse_device_ids(p, mesh))
-            return false;
-    }
-    return expect(p, ']', NULL);
+    return parse_mesh_axes(p, mesh) && expect(p, ']', NULL);
 }
 
 /* 'name', 'name':(pre)size, or the axis by its quoted number */
@@ -235,6 +225,24 @@ static bool groups_iota(Parser *p, ReplicaGroups *g)
     return true;
 }
 
+/* mesh['x'=2,'y'=4], device_ids=(...) {'x'} */
+static bool groups_mesh(Parser *p, ReplicaGroups *g)
+{
+    Mesh *mesh;
+    g->form = GROUPS_MESH;
+    if (!parse_mesh(p, &mesh))
+        return false;
+    g->mesh = mesh;
+    if (accept_token(p, ',', NULL)) {
+        Token t = take(p);
+        if (t.kind != TOK_ATTR || !token_is(p, t, "device_ids"))
+            return says(p, t, "expects device_ids=");
+        if (!parse_device_ids(p, mesh))
+            return false;
+    }
+    return parse_axis_refs(p, mesh, &g->axes, NULL);
+}
+
 bool value_replica_groups(Parser *p, const ReplicaGroups **out)
 {
     ReplicaGroups *g = ARENA_NEW(p->arena, ReplicaGroups);
@@ -244,8 +252,7 @@ bool value_replica_groups(Parser *p, const ReplicaGroups **out)
         return groups_lists(p, g);
     if (t.kind == '[')
         return groups_iota(p, g);
-    g->form = GROUPS_MESH;
-    return parse_mesh(p, &g->mesh) && parse_axis_refs(p, g->mesh, &g->axes, NULL);
+    return groups_mesh(p, g);
 }
 
 /* -- shardings -------------------------------------------------------------------------- */
@@ -400,9 +407,11 @@ static bool named_item(Parser *p, Sharding *s, Token t)
 
 static bool parse_named(Parser *p, Sharding *s)
 {
+    Mesh *mesh;
     s->kind = SHARDING_NAMED;
-    if (!parse_mesh(p, &s->mesh))
+    if (!parse_mesh(p, &mesh))
         return false;
+    s->mesh = mesh;
     while (peek(p).kind != '}') {
         accept_token(p, ',', NULL);
         Token t = peek(p);

@@ -148,6 +148,7 @@ void mesh_print(Text *t, const Mesh *mesh)
     for (uint32_t i = 0; i < mesh->axis_count; i++)
         text_printf(t, "%s'%s'=%lld", i == 0 ? "" : ",", mesh->axes[i].name,
                     (long long)mesh->axes[i].size);
+    text_char(t, ']');
     if (mesh->devices.count != 0) {
         text_string(t, ", device_ids=(");
         for (uint32_t i = 0; i < mesh->devices.count; i++) {
@@ -161,7 +162,6 @@ void mesh_print(Text *t, const Mesh *mesh)
         iota_print(t, mesh->iota);
         text_char(t, ')');
     }
-    text_char(t, ']');
 }
 
 void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs)

@@ -163,14 +163,28 @@ static void accumulate(Rows *r, const void *user, const IndexExpr *column,
     }
 }
 
+/* Neighbours first, and what the lower lane has stands first: so all lanes find the same, and a
+ * computation that prefers its first value (the first NaN of an argmax) gets it. Where either order
+ * gives the same, nothing is exchanged. */
 static void combine_lanes(Rows *r, const Reducer *reducer, uint32_t width,
                           LLVMValueRef *values)
 {
-    for (uint32_t mask = width / 2; mask > 0; mask /= 2) {
+    Kernel *k = r->k;
+    for (uint32_t mask = 1; mask < width; mask *= 2) {
         LLVMValueRef other[REDUCER_MOST];
         for (uint32_t i = 0; i < reducer->count; i++)
             other[i] =
                 shuffle_bfly(r->e, reducer->accumulator[i], values[i], mask, width);
+        if (!reducer->is_simple) {
+            LLVMValueRef bit = LLVMBuildAnd(k->builder, gx_lane(k), gx_i32(k, mask), "");
+            LLVMValueRef is_upper =
+                LLVMBuildICmp(k->builder, LLVMIntNE, bit, gx_i32(k, 0), "");
+            for (uint32_t i = 0; i < reducer->count; i++) {
+                LLVMValueRef mine = values[i];
+                values[i] = LLVMBuildSelect(k->builder, is_upper, other[i], mine, "");
+                other[i] = LLVMBuildSelect(k->builder, is_upper, mine, other[i], "");
+            }
+        }
         reducer_combine(reducer, values, other, values);
     }
 }
