@@ -67,7 +67,7 @@ static const struct argp_option rows[] = {
     {"lint", KEY_LINT, NULL, 0, "Check after each pass that it kept what it must", 0},
     {"print-after", KEY_PRINT_AFTER, "PASS", 0, "Show the module after a pass, or all",
      0},
-    {"dump-dir", KEY_DUMP_DIR, "DIR", 0, "Write every stage into DIR", 0},
+    {"dump-dir", KEY_DUMP_DIR, "DIR", 0, "Write what passes change into DIR", 0},
     {"set", KEY_SET, "NAME=VALUE", 0, "A switch or threshold of --list-settings", 0},
     {"report", KEY_REPORT, "FORM", OPTION_ARG_OPTIONAL,
      "Numbers on standard output: text, json", 0},

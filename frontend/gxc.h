@@ -54,7 +54,7 @@ typedef struct gxc_options {
         *passes;      /* comma-separated: only these; "none"; NULL the level's pipeline */
     const char *skip; /* comma-separated: without these */
     const char *print_after; /* a pass, or "all": its result goes to the diagnostics */
-    const char *dump_dir;    /* every stage as a numbered file in this folder */
+    const char *dump_dir;    /* the module after each pass that changes it: a file here */
     const char *libraries;   /* "all" (default), "none", or a list of cublaslt, cudnn */
     const char *assembler;   /* NULL: what is there; "nvjitlink" or "ptxas" */
     const char *cuda;        /* folder of a CUDA toolkit or of its wheels */
@@ -67,6 +67,7 @@ typedef struct gxc_options {
         *replay_dir; /* where a bug's replay file goes; NULL: the working directory */
     int timing;      /* time by stage goes to the diagnostics */
     int colour;      /* diagnostics with terminal colours */
+    /* Called on the calling thread before each stage and pass; `of` 0: how many are not known. */
     void (*progress)(void *user, const char *stage, size_t done, size_t of);
     void *progress_user;
     int lint; /* check after each pass that it kept what it must, and verify */
