@@ -3,7 +3,7 @@
  * written. */
 #include "frontend/parser.h"
 #include "ir/dtype.h"
-#include "ir/infer.h"
+#include "ir/infer/infer.h"
 #include "ir/sharding.h"
 
 static const Shape *build_infer(Parser *p, Instruction *inst)

@@ -41,7 +41,7 @@ typedef enum {
 #define OPF_DENSE                                                                        \
     (1u << 16) /* arrays with run-time sizes mean arrays of just those sizes */
 
-typedef struct InferContext InferContext; /* ir/infer.h */
+typedef struct InferContext InferContext; /* ir/infer/infer.h */
 typedef struct EvalCall EvalCall;         /* ir/eval/eval.h */
 typedef struct IndexContext IndexContext; /* ir/analysis/index_map.h */
 typedef struct IndexMap IndexMap;

@@ -9,7 +9,7 @@
 
 #include "ir/analysis/target.h"
 #include "ir/module.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 
 typedef struct PassSettings PassSettings; /* passes/settings.h: thresholds and switches */
 

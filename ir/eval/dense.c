@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/eval/strided.h"
-#include "ir/infer.h"
+#include "ir/infer/infer.h"
 
 bool dense_has_sizes(const EvalCall *call)
 {

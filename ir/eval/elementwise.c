@@ -5,7 +5,7 @@
 
 #include "ir/eval/call.h"
 #include "ir/eval/strided.h"
-#include "ir/infer.h"
+#include "ir/infer/infer.h"
 
 bool elementwise_kernel(const Instruction *inst, bool exact, ElementwiseKernel *out)
 {

@@ -7,7 +7,7 @@
  *
  * Needs: nothing. Keeps: values. Ends: one sweep. Runs at every level: kernels and rules below take
  * it that what is added, or moved, is of one type. */
-#include "ir/infer.h"
+#include "ir/infer/infer.h"
 #include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
 

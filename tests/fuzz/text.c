@@ -3,7 +3,7 @@
 #include "frontend/parse.h"
 #include "ir/bug.h"
 #include "ir/print.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 static Module *read(Arena *a, const char *text, size_t size, Diag **out_diag)

@@ -10,7 +10,7 @@
 #include "ir/bug.h"
 #include "ir/eval/eval.h"
 #include "ir/print.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "passes/dynamic/dynamic.h"
 #include "passes/pipeline.h"
 #include "passes/settings.h"

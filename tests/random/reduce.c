@@ -8,7 +8,7 @@
 #include "frontend/parse.h"
 #include "ir/bug.h"
 #include "ir/print.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "passes/simplify/simplify.h"
 #include "tests/random/random.h"
 

@@ -11,7 +11,7 @@
 #include "frontend/proto.h"
 #include "ir/bug.h"
 #include "ir/print.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 
 #include <cmocka.h>
 

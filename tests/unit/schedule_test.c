@@ -14,7 +14,7 @@
 #include "ir/analysis/cost.h"
 #include "ir/analysis/simulate.h"
 #include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "passes/schedule/schedule.h"
 #include "passes/settings.h"
 

@@ -3,12 +3,12 @@
  * Each rule makes its message and goes on, so that one run shows several mistakes; a module
  * whose structure is broken (operands elsewhere, cycles) is looked at no further. Everything is
  * linear in the module and without recursion over operands. */
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 void verify_error(Verify *v, const Instruction *inst, const char *format, ...)
 {

@@ -1,6 +1,6 @@
 /* Shape rules of operations that move, select or make elements: broadcast, slices, pad,
  * concatenate, gather, ... (sections 9.1 - 9.4, 9.10 of the language). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 const Shape *infer_same(InferContext *cx, const Instruction *inst)
 {

@@ -2,7 +2,7 @@
  * the array, names each device once; values that a loop carries keep their sharding. */
 #include "ir/sharding.h"
 
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 static const Sharding *sharding_of(const Instruction *inst)
 {

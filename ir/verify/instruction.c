@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/origin.h"
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 /* Opcodes whose shape must agree even where mixed precision is allowed (12.3). */
 static bool is_exact(OpCode op)

@@ -1,7 +1,7 @@
 /* The verifier: what must hold of a module at each level. Levels are predicates on the one
  * structure, each includes those before it. */
-#ifndef GXC_IR_VERIFY_H
-#define GXC_IR_VERIFY_H
+#ifndef GXC_IR_VERIFY_VERIFY_H
+#define GXC_IR_VERIFY_VERIFY_H
 
 #include "ir/module.h"
 

@@ -1,6 +1,6 @@
 /* Shape inference and the rules of each opcode (sections 9 and 12 of the language). */
-#ifndef GXC_IR_INFER_H
-#define GXC_IR_INFER_H
+#ifndef GXC_IR_INFER_INFER_H
+#define GXC_IR_INFER_INFER_H
 
 #include "ir/module.h"
 

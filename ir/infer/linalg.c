@@ -1,6 +1,6 @@
 /* Shape rules of what is expanded into simpler operations: cholesky, triangular-solve, fft,
  * batch normalisation, random numbers (sections 9.3 and 9.4 of the language). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 static bool is_square(const Shape *s)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 typedef struct Pair {
     OpCode start, done;

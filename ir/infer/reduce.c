@@ -1,6 +1,6 @@
 /* Shape rules of reductions and of what else applies a scalar computation: reduce,
  * reduce-window, select-and-scatter, sort, topk, map, scan (sections 9.8, 9.9). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 /* Result i of a computation: its one result, or element i of the tuple of several. */
 static const Shape *result_element(const Shape *result, uint32_t count, uint32_t i)

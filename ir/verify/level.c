@@ -2,7 +2,7 @@
  * compiler leave behind and later ones rely on. Each level includes those before it.
  * LEVEL_OPTIMISED adds no predicate of its own here: from it on, the rules that a text may
  * break as long as it is only read are checked, where they stand. */
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 /* Opcodes that may give a value another layout than their operand's. */
 static bool may_change_layout(const Instruction *inst)

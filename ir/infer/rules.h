@@ -4,7 +4,7 @@
 #define GXC_IR_INFER_RULES_H
 
 #include "ir/dtype.h"
-#include "ir/infer.h"
+#include "ir/infer/infer.h"
 #include "ir/op_functions.h"
 
 /* A message about inst: "add.3 (add): ..."; returns NULL, what a rule gives after an error. */

@@ -1,7 +1,7 @@
 /* Shape rules of collectives, of asynchronous pairs and of send and recv (sections 9.3, 9.5,
  * 9.6 of the language). Which devices form the groups is checked by the verifier, which knows
  * how many there are. */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 static bool want_collective(InferContext *cx, const Instruction *inst)
 {

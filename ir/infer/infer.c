@@ -1,6 +1,6 @@
-/* Shape inference: the entry, and what the rules of the opcodes share (infer_rules.h). The
+/* Shape inference: the entry, and what the rules of the opcodes share (rules.h). The
  * rules themselves stand by family in infer_*.c. */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Shape rules of gather and scatter (section 9.10 of the language). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 static bool contains(Ints v, int64_t x)
 {

@@ -1,5 +1,5 @@
 /* Shape rules of contractions: dot, ragged-dot, scaled-dot, convolution (9.1, 9.3, 9.9). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 typedef struct DotDims {
     Ints lhs_batch, lhs_contracting, rhs_batch, rhs_contracting;

@@ -1,6 +1,6 @@
 /* Shape rules of tuples, tokens, constants, calls, loops, branches, fusions and custom calls
  * (sections 9.1 - 9.4 of the language). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 #include <string.h>
 

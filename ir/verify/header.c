@@ -1,6 +1,6 @@
 /* The verifier's rules about the module's header: layout of the entry computation, aliases
  * between parameters and results, donated parameters (12.1 of the language). */
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 static void header_error(Verify *v, const char *text)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/analysis/block_scaled.h"
-#include "ir/verify_rules.h"
+#include "ir/verify/rules.h"
 
 /* Not asynchronous operations: section 12.4 names them, but the corpus refuses them. */
 static bool may_hold_buffers(const Instruction *inst)

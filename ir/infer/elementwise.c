@@ -1,5 +1,5 @@
 /* Shape rules of elementwise operations (sections 9.1 - 9.4 and 9.7 of the language). */
-#include "ir/infer_rules.h"
+#include "ir/infer/rules.h"
 
 typedef bool TypeTest(DType t);
 

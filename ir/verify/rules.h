@@ -2,8 +2,8 @@
 #ifndef GXC_IR_VERIFY_RULES_H
 #define GXC_IR_VERIFY_RULES_H
 
-#include "ir/infer.h"
-#include "ir/verify.h"
+#include "ir/infer/infer.h"
+#include "ir/verify/verify.h"
 
 typedef struct Verify {
     Module *m;
