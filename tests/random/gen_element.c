@@ -183,6 +183,48 @@ void gen_binary(Gen *g)
         settle_binary(v, a, b, o->kind);
 }
 
+/* Operands, or operand and result, of different floats: the language allows it. */
+void gen_mixed(Gen *g)
+{
+    Value *a = pick_class(g, "f");
+    DType wide = a->type == DT_F32 || chance(g, 30) ? DT_F64 : DT_F32;
+    if (a->type == DT_F64 || !is_arithmetic(a->type) || a->depth > 0 || a->special)
+        return;
+    Value *b = same_shape(g, a, wide), *v;
+    if (b->depth > 0 || b->special)
+        return;
+    const BinaryOp *o = &binary[below(g, 5)];
+    int kind = (int)below(g, 4);
+    if (kind == 0) {
+        bool narrow = chance(g, 20) && dtype_info[a->type].bits >= 16;
+        v = emit(g, narrow ? a->type : wide, a->rank, a->dims, "%s(%s, %s)", o->name,
+                 chance(g, 50) ? a->name : b->name, b->name);
+        moved(v, a, b);
+        if (o->kind != 'm')
+            settle_binary(v, a, b, o->kind);
+        if (narrow)
+            v->depth = MAX_DEPTH;
+    } else if (kind == 1) {
+        v = emit(g, wide, a->rank, a->dims, "%s(%s)", chance(g, 50) ? "negate" : "abs",
+                 a->name);
+        moved(v, a, NULL);
+    } else if (kind == 2 && a->rank > 0) {
+        int d = (int)below(g, a->rank);
+        int64_t dims[MAX_RANK];
+        memcpy(dims, a->dims, sizeof dims);
+        dims[d] *= 2;
+        v = emit(g, wide, a->rank, dims, "concatenate(%s, %s), dimensions={%d}", a->name,
+                 b->name, d);
+        moved(v, a, b);
+    } else {
+        Value *p = same_shape(g, a, DT_PRED);
+        v = emit(g, wide, a->rank, a->dims, "select(%s, %s, %s)", p->name, a->name,
+                 b->name);
+        moved(v, a, b);
+    }
+    v->pure = false;
+}
+
 void gen_compare(Gen *g)
 {
     static const char *const directions[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};

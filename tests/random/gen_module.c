@@ -47,6 +47,7 @@ static const struct {
     {gen_random_bits, 1, false, false},
     {gen_while, 3, false, true},
     {gen_walk, 2, false, true},
+    {gen_mixed, 2, true, false},
     {gen_tuple_parameter, 1, false, false},
     {gen_conditional, 3, false, true},
     {gen_call, 2, false, true},
@@ -74,10 +75,12 @@ bool generate_plain;
 /* Has no place in StableHLO, or gives XLA a choice. */
 static bool is_own(GenFn *function)
 {
-    static GenFn *const own[] = {
-        gen_topk,       gen_random_bits, gen_tuple_parameter, gen_tuple,    gen_fusion,
-        gen_collective, gen_device_id,   gen_async,           gen_dynamic,  gen_scan,
-        gen_ragged_dot, gen_rng,         gen_scaled_dot,      gen_rounding, gen_wrapped};
+    static GenFn *const own[] = {gen_topk,       gen_random_bits, gen_tuple_parameter,
+                                 gen_mixed,      gen_tuple,       gen_fusion,
+                                 gen_collective, gen_device_id,   gen_async,
+                                 gen_dynamic,    gen_scan,        gen_ragged_dot,
+                                 gen_rng,        gen_scaled_dot,  gen_rounding,
+                                 gen_wrapped};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (own[i] == function)
             return true;

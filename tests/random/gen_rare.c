@@ -242,10 +242,16 @@ void gen_wrapped(Gen *g)
                  "exit={maximal device=0}}",
                  a->name);
     } else {
-        v = emit(
-            g, a->type, a->rank, a->dims,
-            "custom-call(%s), custom_call_target=\"Sharding\", sharding={replicated}",
-            a->name);
+        static const char *const targets[] = {
+            "Sharding\", sharding={replicated}",
+            "MoveToHost\"",
+            "MoveToDevice\"",
+            "LayoutConstraint\"",
+            "PinToDevice\"",
+            "annotate_device_placement\", "
+            "frontend_attributes={_xla_buffer_placement=\"device\"}"};
+        v = emit(g, a->type, a->rank, a->dims, "custom-call(%s), custom_call_target=\"%s",
+                 a->name, targets[below(g, 6)]);
     }
     moved(v, a, NULL);
 }

@@ -99,7 +99,8 @@ void grow_fusible(Gen *g, int instructions); /* what may stand in a fusion */
 
 /* One file for each group of operations; a function adds one, or nothing. */
 typedef void GenFn(Gen *g);
-GenFn gen_unary, gen_binary, gen_compare, gen_select, gen_convert, gen_bits, gen_complex;
+GenFn gen_unary, gen_binary, gen_mixed, gen_compare, gen_select, gen_convert, gen_bits,
+    gen_complex;
 GenFn gen_broadcast, gen_reshape, gen_transpose, gen_slice, gen_pad, gen_concatenate,
     gen_reverse, gen_dynamic_slice, gen_dynamic_update, gen_gather, gen_scatter, gen_copy,
     gen_fresh, gen_tuple_parameter;
