@@ -11,7 +11,7 @@
 
 typedef struct Lint Lint;
 
-/* Runs a pass, or a part of one, and checks it if the context says so. */
+/* Runs a pass, and checks it if the context says so. */
 bool lint_run(const char *name, PassFn *pass, Module *m, PassContext *cx);
 
 /* Remembers the module as it is before a pass; `a` must live until lint_check. */

@@ -24,7 +24,6 @@ typedef struct PassContext {
     const PassSettings *settings;
     int opt_level;     /* 0, 1, 2 */
     bool lint;         /* check that every pass keeps what it must (passes/lint.h) */
-    bool lint_parts;   /* the pass that runs has parts, which were checked one by one */
     PassCounts counts; /* what passes did: they add to it, gxc --report prints it */
 } PassContext;
 

@@ -2,12 +2,8 @@
  *
  * Needs: nothing. Keeps: the entry's signature and layouts. Yields: LEVEL_OPTIMISED.
  * Ends because each pass lowers its own measure and none raises another's for ever; SIMPLIFY_ROUNDS
- * bounds it all the same: a round that changes nothing is the usual end. Each part is checked by
- * itself (lint.h): together, a copy that one makes of a collective and another one that is dead
- * look as if the first stood for both. */
+ * bounds it all the same: a round that changes nothing is the usual end. */
 #include "passes/simplify/simplify.h"
-
-#include "passes/lint.h"
 
 enum { SIMPLIFY_ROUNDS = 8 };
 
@@ -19,7 +15,7 @@ bool pass_simplify(Module *m, PassContext *cx)
     for (int round = 0; again && round < SIMPLIFY_ROUNDS; round++) {
         again = false;
         for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-            again |= lint_run("simplify", passes[i], m, cx);
+            again |= passes[i](m, cx);
         module_sort(m);
         changed |= again;
     }

@@ -181,14 +181,41 @@ static void to_static(Gen *g, const Sized *s)
         emit(g, DT_S32, 0, NULL, "get-tuple-element(t%d), index=%d", id, i + 1);
 }
 
-void gen_dynamic(Gen *g)
+/* A parameter whose sizes the caller says. */
+static void sized_parameter(Gen *g, Sized *s)
+{
+    char text[64];
+    *s = (Sized){.v = {.type = any_type(g),
+                       .rank = 1 + (int)below(g, 3),
+                       .high = 2,
+                       .grain = -2,
+                       .pure = true}};
+    for (int i = 0; i < s->v.rank; i++) {
+        s->v.dims[i] = 1 + below(g, 7);
+        s->dynamic[i] = chance(g, 60);
+    }
+    snprintf(text, sizeof text, "parameter(%d)", g->parameters++);
+    add(g, s, text);
+}
+
+static bool sized_value(Gen *g, Sized *s)
 {
     Value *a = pick_rank(g, 1);
     if (elements_of(a) == 0 || elements_of(a) > 512 || a->rank > 3)
+        return false;
+    *s = (Sized){.v = *a};
+    snprintf(s->name, sizeof s->name, "%s", a->name);
+    set_size(g, s);
+    return true;
+}
+
+void gen_dynamic(Gen *g)
+{
+    Sized s;
+    if (g->entry && chance(g, 30))
+        sized_parameter(g, &s);
+    else if (!sized_value(g, &s))
         return;
-    Sized s = {.v = *a};
-    snprintf(s.name, sizeof s.name, "%s", a->name);
-    set_size(g, &s);
     for (int n = (int)below(g, 4); n > 0 && elements_of(&s.v) < 2000; n--) {
         static void (*const steps[])(Gen *, Sized *) = {set_size, turn, join, pad,
                                                         simple};
