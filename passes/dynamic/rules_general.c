@@ -351,7 +351,10 @@ bool sized_reshape(Statics *st, const Instruction *inst, Sized *const *x, Sized 
     out->sizes = sized_room(st, to->rank);
     for (uint32_t d = 0; d < from->rank; d++) {
         uint32_t at = sized_has(x[0], d) ? same_dimension(from, d, to) : to->rank;
-        if (at < to->rank)
+        if (at < to->rank && out->sizes[at] != NULL) /* both of at most one element */
+            out->sizes[at] = rw_binary(&st->r, OP_MULTIPLY, x[0]->sizes[d]->shape,
+                                       out->sizes[at], x[0]->sizes[d]);
+        else if (at < to->rank)
             out->sizes[at] = x[0]->sizes[d];
         keeps &= at < to->rank || !sized_has(x[0], d);
     }
