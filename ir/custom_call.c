@@ -92,3 +92,50 @@ bool custom_call_is_slice_to_dynamic(const Instruction *inst)
     }
     return true;
 }
+
+bool custom_call_is_new_buffer(const Instruction *inst)
+{
+    return inst->op == OP_CUSTOM_CALL && inst->operand_count == 0 &&
+           shape_is_array(unwrapped(inst->shape)) &&
+           (custom_call_has_target(inst, "AllocateBuffer") ||
+            custom_call_has_target(inst, "CreateBuffer"));
+}
+
+bool custom_call_is_seed(const Instruction *inst)
+{
+    return custom_call_has_target(inst, "GetRngSeed") && inst->operand_count == 0 &&
+           shape_is_scalar(inst->shape) && inst->shape->dtype == DT_U64;
+}
+
+static bool is_half_of(const Shape *half, const Shape *whole)
+{
+    if (!shape_is_array(half) || !shape_is_array(whole) || shape_is_dynamic(whole) ||
+        !shape_same_dims(half, whole))
+        return false;
+    if (whole->dtype == DT_F64)
+        return half->dtype == DT_F32;
+    return (whole->dtype == DT_U64 || whole->dtype == DT_S64) &&
+           (half->dtype == DT_U32 || half->dtype == DT_S32);
+}
+
+X64Part custom_call_x64(const Instruction *inst)
+{
+    static const struct {
+        const char *target;
+        X64Part part;
+    } parts[] = {{"X64SplitLow", X64_LOW},
+                 {"X64SplitHigh", X64_HIGH},
+                 {"X64Combine", X64_COMBINE}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        bool combines = parts[i].part == X64_COMBINE;
+        if (!custom_call_has_target(inst, parts[i].target) ||
+            inst->operand_count != (combines ? 2 : 1))
+            continue;
+        const Shape *s = inst->operands[0]->shape;
+        bool fits = combines ? is_half_of(s, inst->shape) &&
+                                   is_half_of(inst->operands[1]->shape, inst->shape)
+                             : is_half_of(inst->shape, s);
+        return fits ? parts[i].part : X64_NONE;
+    }
+    return X64_NONE;
+}

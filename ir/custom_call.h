@@ -20,4 +20,16 @@ bool custom_call_is_topk(const Instruction *inst);
 bool custom_call_is_pad_to_static(const Instruction *inst);
 bool custom_call_is_slice_to_dynamic(const Instruction *inst);
 
+/* Memory that holds nothing yet: AllocateBuffer, CreateBuffer. gxc fills it with zeros. */
+bool custom_call_is_new_buffer(const Instruction *inst);
+
+/* GetRngSeed: a u64 from the device's generator, another one each time. */
+bool custom_call_is_seed(const Instruction *inst);
+
+/* 64-bit values in two halves: X64SplitLow and X64SplitHigh of one, X64Combine(low, high). Halves
+ * of integers are their 32 bits as u32 or s32; of f64, x as f32, rounded, is the high one and x
+ * minus that, as f32, the low one, or 0 where that is not finite. */
+typedef enum X64Part { X64_NONE, X64_LOW, X64_HIGH, X64_COMBINE } X64Part;
+X64Part custom_call_x64(const Instruction *inst);
+
 #endif

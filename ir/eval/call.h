@@ -96,4 +96,7 @@ static inline Intern *eval_intern(const EvalCall *call)
     return call->eval->module->intern;
 }
 
+/* The next number of the device's generator (custom-call GetRngSeed). */
+void eval_seed(EvalCall *call);
+
 #endif

@@ -250,3 +250,10 @@ void eval_rng_get_and_update_state(EvalCall *call)
     memcpy(v->data, call->device->counter, v->bytes);
     counter_add(call->device->counter, (uint64_t)inst_int(call->inst, ATTR_DELTA, 0));
 }
+
+void eval_seed(EvalCall *call)
+{
+    Value *v = eval_result(call);
+    *(uint64_t *)v->data = call->device->counter[0];
+    counter_add(call->device->counter, 1);
+}

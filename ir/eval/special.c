@@ -1,11 +1,7 @@
-/* map, scan, custom-call: opcodes that come down to a called computation, or to nothing. */
-#include "ir/custom_call.h"
+/* map and scan: opcodes that come down to a called computation. */
 #include "ir/eval/apply.h"
-#include "ir/eval/block_scaled.h"
 #include "ir/eval/call.h"
-#include "ir/eval/dynamic.h"
 #include "ir/eval/strided.h"
-#include "ir/eval/topk.h"
 
 void eval_map(EvalCall *call)
 {
@@ -102,34 +98,4 @@ void eval_scan(EvalCall *call)
             call->result = arguments[inputs + i];
         }
     }
-}
-
-/* -- custom-call -------------------------------------------------------------------- */
-
-void eval_custom_call(EvalCall *call)
-{
-    const Instruction *inst = call->inst;
-    const char *target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET).data;
-    if (target == NULL)
-        target = "";
-    if (custom_call_is_topk(inst)) {
-        Value *v = eval_result(call);
-        topk_rows(call, call->operands[0], true, v->elements[0], v->elements[1]);
-        return;
-    }
-    if (custom_call_is_pad_to_static(inst)) {
-        pad_to_static(call);
-        return;
-    }
-    if (custom_call_is_slice_to_dynamic(inst)) {
-        slice_to_dynamic(call);
-        return;
-    }
-    if (custom_call_is_marker(inst)) {
-        call->result = value_retain(call->operands[0]);
-        return;
-    }
-    if (eval_block_scaled(call))
-        return;
-    eval_unsupported(call, "custom_call_target \"%s\"", target);
 }

@@ -6,7 +6,12 @@
  * needs none, and a partitioned one says what each partition does. One that was not partitioned
  * (ir/analysis/partition.h), which is refused before it is compiled or run, keeps its calls.
  *
+ * Buffers - b(f32[8]), what Pin and CreateBuffer give - are arrays: each has one writer, so that
+ * values say the same.
+ *
  * Needs: nothing. Keeps: values. Ends: one sweep. */
+#include <string.h>
+
 #include "ir/analysis/partition.h"
 #include "ir/custom_call.h"
 #include "passes/collectives/collectives.h"
@@ -19,14 +24,47 @@ static Instruction *annotated(Instruction *inst, void *context)
     return is_annotation ? inst->operands[0] : NULL;
 }
 
+static const Shape *without_buffers(Intern *intern, Arena *scratch, const Shape *s)
+{
+    if (s->dtype == DT_BUFFER)
+        return without_buffers(intern, scratch, s->elements[0]);
+    if (!shape_is_tuple(s) || s->rank == 0)
+        return s;
+    const Shape **elements = ARENA_ARRAY(scratch, const Shape *, s->rank);
+    bool changed = false;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        elements[i] = without_buffers(intern, scratch, s->elements[i]);
+        changed |= elements[i] != s->elements[i];
+    }
+    return changed ? shape_tuple(intern, s->rank, elements) : s;
+}
+
+static bool unwrap_buffers(Module *m, Arena *scratch)
+{
+    bool changed = false;
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            const Shape *s = without_buffers(m->intern, scratch, inst->shape);
+            if (s == inst->shape)
+                continue;
+            if (custom_call_is_new_buffer(inst)) /* the one that gives an array */
+                inst_set_bytes(inst, ATTR_CUSTOM_CALL_TARGET, "AllocateBuffer",
+                               strlen("AllocateBuffer"));
+            inst->shape = s;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
 bool pass_annotations(Module *m, PassContext *cx)
 {
     if (module_unpartitioned(m) != NULL)
         return false;
-    uint32_t n = 0;
+    bool changed = unwrap_buffers(m, cx->scratch);
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
-        n += computation_replace_each(comp, annotated, NULL, cx->scratch);
-    if (n != 0)
+        changed |= computation_replace_each(comp, annotated, NULL, cx->scratch) != 0;
+    if (changed)
         module_sort(m);
-    return n != 0;
+    return changed;
 }

@@ -85,6 +85,72 @@ static Instruction *custom_topk(Rewriter *r, Instruction *inst)
     return by;
 }
 
+/* -- other custom calls --------------------------------------------------------------------- */
+
+static Instruction *new_buffer(Rewriter *r, Instruction *inst)
+{
+    return custom_call_is_new_buffer(inst) && shape_is_array(inst->shape)
+               ? rw_splat_int(r, inst->shape, 0)
+               : NULL;
+}
+
+/* The half of an f64 that f32 keeps, or what it loses. */
+static Instruction *split_float(Rewriter *r, Instruction *inst, bool low)
+{
+    Instruction *x = inst->operands[0];
+    Instruction *high = rw_unary(r, OP_CONVERT, inst->shape, x);
+    if (!low)
+        return high;
+    Instruction *back = rw_unary(r, OP_CONVERT, x->shape, high);
+    Instruction *rest = rw_binary(r, OP_SUBTRACT, x->shape, x, back);
+    Instruction *parts[3] = {
+        rw_unary(r, OP_IS_FINITE, shape_with_dtype(r->m->intern, x->shape, DT_PRED),
+                 high),
+        rw_unary(r, OP_CONVERT, inst->shape, rest), rw_splat(r, inst->shape, 0)};
+    return rw_add(r, OP_SELECT, inst->shape, 3, parts);
+}
+
+/* Halves are bits: sign makes no difference, conversions keep the low ones. */
+static Instruction *as_unsigned(Rewriter *r, Instruction *x, DType to)
+{
+    DType same = dtype_info[x->shape->dtype].bits == 64 ? DT_U64 : DT_U32;
+    x = rw_convert(r, shape_with_dtype(r->m->intern, x->shape, same), x);
+    return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, to), x);
+}
+
+static Instruction *split_integer(Rewriter *r, Instruction *inst, bool low)
+{
+    Instruction *x = as_unsigned(r, inst->operands[0], DT_U64);
+    if (!low)
+        x = rw_binary(r, OP_SHIFT_RIGHT_LOGICAL, x->shape, x,
+                      rw_splat_int(r, x->shape, 32));
+    return rw_convert(r, inst->shape, as_unsigned(r, x, DT_U32));
+}
+
+static Instruction *combine(Rewriter *r, Instruction *inst)
+{
+    Instruction *low = inst->operands[0], *high = inst->operands[1];
+    if (inst->shape->dtype == DT_F64)
+        return rw_binary(r, OP_ADD, inst->shape, rw_convert(r, inst->shape, high),
+                         rw_convert(r, inst->shape, low));
+    low = as_unsigned(r, low, DT_U64);
+    high = as_unsigned(r, high, DT_U64);
+    high =
+        rw_binary(r, OP_SHIFT_LEFT, high->shape, high, rw_splat_int(r, high->shape, 32));
+    return rw_convert(r, inst->shape, rw_binary(r, OP_OR, low->shape, low, high));
+}
+
+static Instruction *x64(Rewriter *r, Instruction *inst)
+{
+    X64Part part = custom_call_x64(inst);
+    if (part == X64_NONE)
+        return NULL;
+    if (part == X64_COMBINE)
+        return combine(r, inst);
+    return inst->shape->dtype == DT_F32 ? split_float(r, inst, part == X64_LOW)
+                                        : split_integer(r, inst, part == X64_LOW);
+}
+
 /* -- batch normalisation ------------------------------------------------------------------- */
 
 /* The operands of a batch normalisation, in the type that it is computed in. */
@@ -281,6 +347,8 @@ static const Rule rules_expand[] = {
     {OP_CONVOLUTION, "integer_product", integer_product},
     {OP_TOPK, "topk", topk},
     {OP_CUSTOM_CALL, "custom_topk", custom_topk},
+    {OP_CUSTOM_CALL, "new_buffer", new_buffer},
+    {OP_CUSTOM_CALL, "x64", x64},
     {OP_BATCH_NORM_INFERENCE, "batch_norm_inference", batch_norm},
     {OP_BATCH_NORM_TRAINING, "batch_norm_training", batch_norm},
     {OP_BATCH_NORM_GRAD, "batch_norm_grad", batch_norm},

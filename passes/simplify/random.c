@@ -10,6 +10,7 @@
  * order of the text, so that a program gives the same numbers at every level of optimisation.
  *
  * Needs: calls inlined. Keeps: values. Ends: one sweep. */
+#include "ir/custom_call.h"
 #include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
 
@@ -174,7 +175,7 @@ typedef struct Random {
 
 static bool draws(const Random *x, const Instruction *inst)
 {
-    if (op_is(inst->op, OPF_RANDOM))
+    if (op_is(inst->op, OPF_RANDOM) || custom_call_is_seed(inst))
         return true;
     for (uint32_t i = 0; i < inst_called_count(inst); i++) {
         if (x->draws[inst_called(inst, i)->id])
@@ -183,10 +184,26 @@ static bool draws(const Random *x, const Instruction *inst)
     return false;
 }
 
+/* The counter's first word. */
+static Instruction *seed(Random *x, Computation *comp, Instruction *inst,
+                         Instruction **state)
+{
+    static const int64_t two = 2, one = 1;
+    Rewriter r = {.m = x->m, .comp = comp, .scratch = x->cx->scratch, .at = inst};
+    *state =
+        rw_add(&r, OP_RNG_GET_AND_UPDATE_STATE, rw_shape(&r, DT_U64, 1, &two), 0, NULL);
+    inst_set_int(*state, ATTR_DELTA, 1);
+    SliceDim first = {0, 1, 1};
+    Instruction *word = rw_slice(&r, rw_shape(&r, DT_U64, 1, &one), *state, &first);
+    return rw_reshape(&r, inst->shape, word);
+}
+
 /* The value in place of an rng; *state: what of it draws. */
 static Instruction *expand(Random *x, Computation *comp, Instruction *inst,
                            Instruction **state)
 {
+    if (custom_call_is_seed(inst))
+        return seed(x, comp, inst, state);
     DType t = inst->shape->dtype;
     Draw d = {.r = {.m = x->m, .comp = comp, .scratch = x->cx->scratch, .at = inst},
               .inst = inst,
@@ -205,6 +222,8 @@ static Instruction *expand(Random *x, Computation *comp, Instruction *inst,
 
 static bool can_expand(const Instruction *inst)
 {
+    if (custom_call_is_seed(inst))
+        return true;
     return inst->op == OP_RNG && shape_is_array(inst->shape) &&
            !shape_is_dynamic(inst->shape) && !dtype_is_complex(inst->shape->dtype) &&
            inst->operand_count == 2;
