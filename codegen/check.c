@@ -1,6 +1,7 @@
 /* What no kernel and no plan can be made for, by what the module says. */
 #include "codegen/codegen.h"
 #include "codegen/emit/emit.h"
+#include "ir/analysis/collective.h"
 #include "ir/diag.h"
 
 /* -- before passes -------------------------------------------------------------------------- */
@@ -36,6 +37,71 @@ static const Instruction *mixed_operand(const Instruction *inst)
     return NULL;
 }
 
+/* -- groups --------------------------------------------------------------------------------- */
+
+/* The result of operand k of a collective. */
+static const Shape *result_of(const Instruction *inst, uint32_t k)
+{
+    const Shape *s = inst->shape;
+    if (op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_ALL_REDUCE_START &&
+        shape_is_tuple(s) && s->rank >= 2)
+        s = s->elements[1];
+    return shape_is_tuple(s) && k < s->rank ? s->elements[k] : s;
+}
+
+/* The operands and results fit groups of `size` devices. */
+static bool fits_group(const Instruction *inst, int64_t size)
+{
+    bool gathers = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START;
+    Ints split = inst_ints(inst, ATTR_DIMENSIONS);
+    if (inst->op == OP_ALL_TO_ALL && split.count == 0)
+        return inst->operand_count == size;
+    if (!gathers && inst->op != OP_ALL_TO_ALL && inst->op != OP_REDUCE_SCATTER)
+        return true;
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        int64_t in = inst->operands[k]->shape->dims[split.data[0]];
+        int64_t out = result_of(inst, k)->dims[split.data[0]];
+        if (gathers                     ? in * size != out
+            : inst->op == OP_ALL_TO_ALL ? in % size != 0
+                                        : in != out * size)
+            return false;
+    }
+    return true;
+}
+
+/* Shapes are for groups of a certain size; how many devices there are, the text may not say. */
+static bool check_groups(const Module *m, const Instruction *inst, Arena *scratch)
+{
+    IntLists groups = collective_groups(scratch, inst);
+    for (uint32_t g = 0; g < groups.count; g++) {
+        int64_t size = groups.data[g].count;
+        if (size == 0 || fits_group(inst, size))
+            continue;
+        diag_error(
+            m->diag, inst->span,
+            "%s of %s to %s does not fit a group of %lld devices, of the %lld that "
+            "the program is compiled for: --partitions (or --replicas) says how "
+            "many there are",
+            op_info[inst->op].name, shape_text(scratch, inst->operands[0]->shape, false),
+            shape_text(scratch, result_of(inst, 0), false), (long long)size,
+            (long long)(m->config.replica_count * m->config.num_partitions));
+        return false;
+    }
+    return true;
+}
+
+static bool takes_groups(const Module *m, const Instruction *inst)
+{
+    bool splits = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START ||
+                  inst->op == OP_ALL_TO_ALL || inst->op == OP_REDUCE_SCATTER;
+    if (!splits || inst->operand_count == 0)
+        return true;
+    Arena *scratch = arena_scratch();
+    bool good = check_groups(m, inst, scratch);
+    arena_destroy(scratch);
+    return good;
+}
+
 static bool takes(const Module *m, const Instruction *inst)
 {
     const Instruction *mixed = mixed_operand(inst);
@@ -45,7 +111,8 @@ static bool takes(const Module *m, const Instruction *inst)
         diag_unsupported(m->diag, inst->span, "%s of %s to %s", op_info[inst->op].name,
                          shape_text(m->arena, mixed->shape, false),
                          shape_text(m->arena, inst->shape, false));
-    return mixed == NULL && !inst_has(inst, ATTR_SPARSITY_CONFIG);
+    return mixed == NULL && !inst_has(inst, ATTR_SPARSITY_CONFIG) &&
+           takes_groups(m, inst);
 }
 
 bool codegen_takes(const Module *m)

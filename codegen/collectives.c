@@ -180,48 +180,6 @@ static bool check_devices(const Variant *v, PlanCollectiveKind kind,
     return false;
 }
 
-/* The operands and results fit groups of `size` devices. */
-static bool fits_group(PlanCollectiveKind kind, const Instruction *inst, int64_t size)
-{
-    Ints split = inst_ints(inst, ATTR_DIMENSIONS);
-    if (kind == PLAN_ALL_TO_ALL && split.count == 0)
-        return inst->operand_count == size;
-    for (uint32_t k = 0; k < inst->operand_count; k++) {
-        const Shape *in = inst->operands[k]->shape;
-        int64_t from = shape_bytes(in);
-        int64_t to = shape_bytes(shape_leaf(inst->shape, result_leaf(inst, k)));
-        if ((kind == PLAN_ALL_GATHER && from * size != to) ||
-            (kind == PLAN_REDUCE_SCATTER && from != to * size) ||
-            (kind == PLAN_ALL_TO_ALL && in->dims[split.data[0]] % size != 0))
-            return false;
-    }
-    return true;
-}
-
-/* Shapes that are for groups of another size: the header gives no counts here, either. */
-static bool check_shapes(const Variant *v, PlanCollectiveKind kind,
-                         const Instruction *inst)
-{
-    const ModuleConfig *config = &v->module->config;
-    IntLists groups = collective_groups(v->arena, inst);
-    for (uint32_t g = 0; g < groups.count; g++) {
-        int64_t size = groups.data[g].count;
-        if (size == 0 || fits_group(kind, inst, size))
-            continue;
-        const Shape *in = inst->operands[0]->shape;
-        diag_error(
-            v->module->diag, inst->span,
-            "%s of %s to %s does not fit a group of %lld devices, of the %lld that "
-            "the program is compiled for: --partitions (or --replicas) says how "
-            "many there are",
-            op_info[inst->op].name, shape_text(v->arena, in, false),
-            shape_text(v->arena, shape_leaf(inst->shape, result_leaf(inst, 0)), false),
-            (long long)size, (long long)(config->replica_count * config->num_partitions));
-        return false;
-    }
-    return true;
-}
-
 static void add_pairs(Variant *v, const Instruction *inst, PlanCollective *c)
 {
     IntLists pairs = collective_pairs(v->arena, inst);
@@ -260,8 +218,7 @@ static bool add_collective(Variant *v, const Instruction *inst)
 {
     PlanCollective c = {.dtypes = PLAN_NONE,
                         .channel = inst_int(inst, ATTR_CHANNEL_ID, 0)};
-    if (!check(v, inst, &c) || !check_devices(v, c.kind, inst) ||
-        !check_shapes(v, c.kind, inst))
+    if (!check(v, inst, &c) || !check_devices(v, c.kind, inst))
         return false;
     if (c.kind == PLAN_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS))
         c.flags |= PLAN_COLLECTIVE_TUPLE;

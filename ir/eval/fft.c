@@ -198,6 +198,12 @@ void eval_fft(EvalCall *call)
     uint32_t rank = x->shape->rank, first = rank - lengths.count;
     if (rank == 0 || rank > EVAL_RANK_MAX || lengths.count > rank)
         eval_fail(call, "the operand has too few dimensions");
+    for (uint32_t i = 0; i < lengths.count; i++) {
+        if (lengths.data[i] != 0)
+            continue;
+        memset(v->data, 0, v->bytes); /* sums of nothing */
+        return;
+    }
     if (v->count == 0)
         return;
     bool inverse = type == FFT_IFFT || type == FFT_IRFFT;
