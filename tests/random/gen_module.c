@@ -204,6 +204,7 @@ char *generate(uint64_t seed)
     shared.random.state = random_bits(&shared.random); /* neighbours differ in all bits */
     shared.has_special = random_chance(&shared.random, 35) && !generate_plain;
     shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
+    shared.other_words = random_chance(&shared.random, 30);
     shared.replicas = shared.partitions = 1;
     if (random_chance(&shared.random, 20) && !generate_plain) { /* several devices */
         static const int grids[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}};

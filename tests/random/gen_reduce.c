@@ -8,7 +8,7 @@
 static const char *say_reducer(Gen *g, DType t, const char *op, char out[400])
 {
     const char *n = dtype_info[t].name;
-    bool whole = is_int(t) && chance(g, 30);
+    bool whole = is_int(t) && g->shared->other_words && chance(g, 60);
     if (whole && strcmp(op, "add") == 0)
         snprintf(out, 400, "  c = %s[] negate(b)\n  ROOT r = %s[] subtract(a, c)", n, n);
     else if (whole && strcmp(op, "maximum") == 0)
@@ -67,11 +67,13 @@ const char *choose_reduction(Gen *g, const Value *a, Value **init)
     if (generate_plain && !starts_well) /* the first value has to be neutral */
         op = is_int(a->type) ? "or" : "add";
     double start = strcmp(op, "and") == 0 || strcmp(op, "multiply") == 0 ? 1 : 0;
+    /* a function that is no single operation may start anywhere, any number of times */
+    bool odd_start = !generate_plain && !g->shared->other_words && chance(g, 10);
     if (generate_plain &&
         is_complex(a->type)) /* XLA:CPU leaves out what must be neutral */
         *init = emit(g, a->type, 0, NULL, "constant((0, 0))");
     else
-        *init = constant_scalar(g, a->type, !generate_plain && chance(g, 10) ? 2 : start);
+        *init = constant_scalar(g, a->type, odd_start ? 2 : start);
     return op;
 }
 

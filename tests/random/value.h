@@ -32,6 +32,7 @@ typedef struct Shared {
     char reducers[64][40]; /* made so far */
     int reducer_count;
     bool has_special;
+    bool other_words;      /* sums as differences, ... */
     char aliases[512];     /* of results with parameters, as in the header */
     int64_t most_elements; /* of an array; most modules are small */
     int replicas, partitions;
