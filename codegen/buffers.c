@@ -17,6 +17,7 @@ typedef struct InPlace {
 
 typedef struct Walk {
     const AliasSets *aliases;
+    const LoopSlices *slices;
     Buffers *b;
     Arena *arena;
     uint32_t time;
@@ -27,6 +28,11 @@ typedef struct Walk {
 
 static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
 {
+    const LoopSlice *slice = loop_slice_of(w->slices, inst);
+    if (slice != NULL) {
+        inst = slice->source;
+        leaf = slice->leaf;
+    }
     Buffer *s = &w->b->sets[alias_set(w->aliases, inst, leaf)];
     uint64_t bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
     if (bytes > s->bytes)
@@ -275,13 +281,13 @@ static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
 }
 
 Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
-                        const uint32_t *colours, Arena *a)
+                        const LoopSlices *slices, const uint32_t *colours, Arena *a)
 {
     Buffers *b = ARENA_NEW(a, Buffers);
     b->set_count = alias_set_count(aliases);
     b->sets = ARENA_ARRAY(a, Buffer, (size_t)b->set_count + 1);
     find_kinds(m, aliases, b, a);
-    Walk w = {.aliases = aliases, .b = b, .arena = a, .time = 1};
+    Walk w = {.aliases = aliases, .slices = slices, .b = b, .arena = a, .time = 1};
     walk(&w, m->entry);
     touch_all(&w, m->entry->root, w.time);
     b->end = w.time;

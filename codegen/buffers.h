@@ -9,6 +9,7 @@
 #define GXC_CODEGEN_BUFFERS_H
 
 #include "ir/analysis/alias.h"
+#include "ir/analysis/loop_slice.h"
 
 #define BUFFER_ALIGNMENT 128 /* of offsets in temporary memory */
 #define BUFFER_COLOURS 2     /* of memory: each has a block of its own */
@@ -46,9 +47,10 @@ typedef struct Buffers {
     uint32_t argument_count, result_count;
 } Buffers;
 
-/* `colours`: by set, as memory_colours gives them. */
+/* `slices` have no buffers: they lie in that of what they are of. `colours`: by set, as memory_colours
+ * gives them. */
 Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
-                        const uint32_t *colours, Arena *a);
+                        const LoopSlices *slices, const uint32_t *colours, Arena *a);
 /* True if all live ranges that overlap in time are apart in memory; else bug() names both. */
 void buffers_check(const Buffers *b, Arena *scratch);
 

@@ -154,7 +154,8 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
         memory_colours(m, v->aliases, cg->options.collective_memory, cg->arena);
     if (colours == NULL)
         return false;
-    v->buffers = buffers_assign(m, v->aliases, colours, cg->arena);
+    v->loop_slices = loop_slices_create(m, cg->arena);
+    v->buffers = buffers_assign(m, v->aliases, v->loop_slices, colours, cg->arena);
     Arena *scratch = arena_scratch();
     buffers_check(v->buffers, scratch);
     arena_destroy(scratch);

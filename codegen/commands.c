@@ -71,8 +71,30 @@ static uint32_t slice_of_set(Variant *v, uint32_t set)
     return v->slices[set];
 }
 
+/* A part of the source's slice, at a place that depends on the loop's counter. */
+static uint32_t add_loop_slice(Variant *v, const Instruction *inst, const LoopSlice *l)
+{
+    PlanTerm terms[LOOP_SLICE_TERMS] = {0};
+    for (uint32_t i = 0; i < l->term_count; i++)
+        terms[i] = (PlanTerm){.counter = v->counters[inst->parent->id],
+                              .scale = l->terms[i].scale,
+                              .bias = l->terms[i].bias,
+                              .high = l->terms[i].high,
+                              .stride = l->terms[i].stride};
+    uint32_t whole = slice_of_set(v, alias_set(v->aliases, l->source, l->leaf));
+    PlanSlice s = v->plan.slices[whole];
+    s.offset += (uint64_t)l->offset;
+    s.bytes = (uint64_t)shape_bytes(inst->shape);
+    s.terms = plan_add_terms(&v->plan, terms, l->term_count);
+    s.term_count = l->term_count;
+    return plan_add_slices(&v->plan, &s, 1);
+}
+
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
 {
+    const LoopSlice *l = loop_slice_of(v->loop_slices, inst);
+    if (l != NULL)
+        return add_loop_slice(v, inst, l);
     return slice_of_set(v, alias_set(v->aliases, inst, leaf));
 }
 
@@ -365,6 +387,8 @@ static bool add_while(Variant *v, const Instruction *inst)
         predicate = variant_slice_arg(v, condition->root, 0, PLAN_READ);
         v->plan.info[0].host_syncs++;
     }
+    if (loop_slices_has(v->loop_slices, body))
+        loop.counter = v->counters[body->id] = v->plan.info[0].counter_count++;
     uint32_t index = plan_add_loops(&v->plan, &loop, 1);
     uint32_t c = variant_command(v, PLAN_WHILE, inst, index, &predicate, known ? 0 : 1);
     uint32_t first = v->plan.commands_count;
@@ -485,7 +509,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         return variant_add_collective(v, inst);
     switch (inst->op) {
     case OP_FUSION:
-        add_launch(v, inst);
+        if (loop_slice_of(v->loop_slices, inst) == NULL)
+            add_launch(v, inst);
         return true;
     case OP_COPY:
         add_copy(v, inst);
@@ -544,6 +569,7 @@ bool variant_make_commands(Variant *v)
     v->times = 1;
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
+    v->counters = ARENA_ARRAY(v->arena, uint32_t, v->module->computation_count + 1u);
     v->temp_allocation[0] = v->temp_allocation[1] = PLAN_NONE;
     v->workspace_slice = v->state_slice = PLAN_NONE;
     add_signature(v);

@@ -27,6 +27,9 @@ typedef struct Variant {
     Backend *backend;
     AliasSets *aliases;
     Buffers *buffers;
+    const LoopSlices *loop_slices;
+    uint32_t *
+        counters; /* [computation id] of the loop with this body, where it has such slices */
     PlanBuilder plan;
     uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
     uint32_t temp_allocation[BUFFER_COLOURS]; /* by colour */

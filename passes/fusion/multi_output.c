@@ -15,6 +15,7 @@
 
 #include "ir/analysis/carried.h"
 #include "ir/analysis/emitter.h"
+#include "ir/analysis/loop_slice.h"
 #include "ir/analysis/reduction.h"
 #include "ir/bug.h"
 #include "passes/fusion/fusion.h"
@@ -76,8 +77,9 @@ typedef struct Join {
     size_t kernel_count, kernel_capacity;
     uint32_t *read_at; /* [instruction count] the last visit to a reader */
     uint32_t visit;
-    const uint32_t *callers; /* by computation id, when the pass began */
-    Arena *brief;            /* for one visit */
+    const uint32_t *callers;  /* by computation id, when the pass began */
+    const LoopSlices *slices; /* no kernels, if they stay alone */
+    Arena *brief;             /* for one visit */
     bool changed;
 } Join;
 
@@ -314,7 +316,8 @@ static bool describe_reduction(Kernel *k, Arena *scratch)
 static Kernel *describe(Join *j, Instruction *inst)
 {
     if (inst->op != OP_FUSION || !shape_is_array(inst->shape) ||
-        inst->control_count != 0 || shape_elements(inst->shape) == 0)
+        inst->control_count != 0 || shape_elements(inst->shape) == 0 ||
+        loop_slice_of(j->slices, inst) != NULL)
         return NULL;
     Kernel *k = ARENA_NEW(j->cx->scratch, Kernel);
     k->fusion = inst;
@@ -650,6 +653,7 @@ bool pass_multi_output(Module *m, PassContext *cx)
     const bool *is_program = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     j.callers = module_call_counts(m, cx->scratch);
+    j.slices = loop_slices_create(m, cx->scratch);
     uint32_t computations = m->computation_count;
     for (uint32_t c = 0; c < computations; c++) {
         if (!is_program[c])

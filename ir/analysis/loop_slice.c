@@ -1,0 +1,370 @@
+/* See loop_slice.h. */
+#include "ir/analysis/loop_slice.h"
+
+#include "ir/analysis/alias.h"
+#include "ir/analysis/emitter.h"
+#include "ir/analysis/loop.h"
+#include "ir/analysis/matmul.h"
+
+#define DEPTH_MOST 64
+
+typedef struct BodySlices {
+    const LoopSlice **by; /* [instruction id]; NULL: none in this one */
+    uint32_t count;
+} BodySlices;
+
+struct LoopSlices {
+    BodySlices *bodies; /* [computation id] */
+    uint32_t count;
+};
+
+/* -- numbers that follow from another one -------------------------------------------------------------- */
+
+/* base * scale + add. Where an index was made good that might have been negative, that index: base *
+ * floor_scale + floor_add, which must be 0 or more. */
+typedef struct Number {
+    const Instruction *base; /* a parameter; NULL: the constant alone */
+    size_t leaf;             /* of the parameter's shape */
+    int64_t scale, add;
+    bool has_floor;
+    int64_t floor_scale, floor_add;
+} Number;
+
+static bool find_number(const Instruction *inst, size_t leaf, int depth, Number *out);
+
+/* Numbers stay so small that products of two, and their sums, overflow nowhere. */
+static bool is_small(int64_t x)
+{
+    return x >= -(INT64_C(1) << 31) && x <= INT64_C(1) << 31;
+}
+
+static bool find_sum(const Instruction *inst, int depth, Number *out)
+{
+    Number a, b;
+    int64_t sign = inst->op == OP_SUBTRACT ? -1 : 1;
+    if (!find_number(inst->operands[0], 0, depth, &a) ||
+        !find_number(inst->operands[1], 0, depth, &b) ||
+        (a.base != NULL && b.base != NULL))
+        return false;
+    *out = b.base != NULL ? b : a;
+    out->scale *= b.base != NULL ? sign : 1;
+    out->add = a.add + sign * b.add;
+    return is_small(out->add);
+}
+
+/* select(x < 0, anything, x) */
+static bool find_made_good(const Instruction *inst, int depth, Number *out)
+{
+    const Instruction *p = inst->operands[0];
+    Number x, zero;
+    if (p->op != OP_COMPARE ||
+        inst_int(p, ATTR_DIRECTION, DIRECTION_EQ) != DIRECTION_LT ||
+        !find_number(inst->operands[2], 0, depth, out) || out->has_floor ||
+        !find_number(p->operands[0], 0, depth, &x) || x.base != out->base ||
+        x.leaf != out->leaf || x.scale != out->scale || x.add != out->add ||
+        !find_number(p->operands[1], 0, depth, &zero) || zero.base != NULL ||
+        zero.add != 0)
+        return false;
+    out->has_floor = true;
+    out->floor_scale = out->scale;
+    out->floor_add = out->add;
+    return true;
+}
+
+/* `inner` of a parameter that is `outer`. */
+static bool compose(const Number *inner, const Number *outer, Number *out)
+{
+    if (inner->has_floor && outer->has_floor)
+        return false;
+    *out = *outer;
+    out->scale = inner->scale * outer->scale;
+    out->add = inner->scale * outer->add + inner->add;
+    if (inner->has_floor) {
+        out->has_floor = true;
+        out->floor_scale = inner->floor_scale * outer->scale;
+        out->floor_add = inner->floor_scale * outer->add + inner->floor_add;
+    }
+    return is_small(out->scale) && is_small(out->add) && is_small(out->floor_scale) &&
+           is_small(out->floor_add);
+}
+
+/* What a fusion's own instruction is in terms of the fusion's operands. */
+static bool find_outside(const Instruction *fusion, const Instruction *inst, size_t leaf,
+                         int depth, Number *out)
+{
+    Number inner, outer;
+    if (!find_number(inst, leaf, depth, &inner))
+        return false;
+    *out = inner;
+    if (inner.base == NULL)
+        return true;
+    return find_number(fusion->operands[inner.base->parameter], inner.leaf, depth,
+                       &outer) &&
+           compose(&inner, &outer, out);
+}
+
+static bool find_in_tuple(const Instruction *tuple, size_t leaf, int depth, Number *out)
+{
+    for (uint32_t i = 0; i < tuple->operand_count; i++) {
+        size_t n = shape_leaf_count(tuple->operands[i]->shape);
+        if (leaf < n)
+            return find_number(tuple->operands[i], leaf, depth, out);
+        leaf -= n;
+    }
+    return false;
+}
+
+static bool find_number(const Instruction *inst, size_t leaf, int depth, Number *out)
+{
+    if (++depth > DEPTH_MOST)
+        return false;
+    switch (inst->op) {
+    case OP_PARAMETER:
+        *out = (Number){.base = inst, .leaf = leaf, .scale = 1};
+        return true;
+    case OP_CONSTANT:
+        if (!dtype_is_integer(inst->shape->dtype) || shape_elements(inst->shape) != 1)
+            return false;
+        *out = (Number){.add = literal_int(inst->literal, 0)};
+        return is_small(out->add);
+    case OP_GET_TUPLE_ELEMENT:
+        leaf += alias_element_leaf(inst->operands[0]->shape,
+                                   (uint32_t)inst_int(inst, ATTR_INDEX, 0));
+        return find_number(inst->operands[0], leaf, depth, out);
+    case OP_TUPLE:
+        return find_in_tuple(inst, leaf, depth, out);
+    case OP_COPY:
+    case OP_OPT_BARRIER:
+        return find_number(inst->operands[0], leaf, depth, out);
+    case OP_RESHAPE:
+        return find_number(inst->operands[0], 0, depth, out);
+    case OP_ADD:
+    case OP_SUBTRACT:
+        return shape_elements(inst->shape) == 1 && find_sum(inst, depth, out);
+    case OP_SELECT:
+        return shape_elements(inst->shape) == 1 && find_made_good(inst, depth, out);
+    case OP_FUSION:
+        return find_outside(inst, inst_called(inst, 0)->root, leaf, depth, out);
+    default:
+        return false;
+    }
+}
+
+/* -- loops ------------------------------------------------------------------------------------------ */
+
+/* The values between these two are all of the type. */
+static bool fits(DType t, int64_t a, int64_t b)
+{
+    unsigned bits = dtype_info[t].bits - dtype_is_signed(t);
+    int64_t most = bits >= 63 ? INT64_MAX : (INT64_C(1) << bits) - 1;
+    int64_t least = dtype_is_signed(t) ? -most - 1 : 0;
+    return a >= least && a <= most && b >= least && b <= most;
+}
+
+/* A number of the body as one of the rounds before: n->scale each round, n->add at first. It never leaves
+ * the type. */
+static bool find_steps(const Instruction *loop, Number *n)
+{
+    const Computation *body = inst_called(loop, 1);
+    int64_t trips = loop_known_trip_count(loop);
+    Number first, next;
+    if (n->base != body->parameters[0] || trips < 0 || !is_small(trips))
+        return false;
+    DType t = shape_leaf(loop->shape, n->leaf)->dtype;
+    if (!dtype_is_integer(t) || !find_number(loop->operands[0], n->leaf, 0, &first) ||
+        first.base != NULL || !find_number(body->root, n->leaf, 0, &next) ||
+        next.base != n->base || next.leaf != n->leaf || next.scale != 1 || next.has_floor)
+        return false;
+    int64_t last;
+    if (__builtin_mul_overflow(next.add, trips, &last) || !is_small(last += first.add) ||
+        !fits(t, first.add, last))
+        return false;
+    int64_t sums[2] = {first.add, last - next.add};
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t value, floor = 0;
+        if (__builtin_mul_overflow(n->scale, sums[i], &value) ||
+            __builtin_add_overflow(value, n->add, &value) || !fits(t, value, value))
+            return false;
+        if (n->has_floor &&
+            (__builtin_mul_overflow(n->floor_scale, sums[i], &floor) ||
+             __builtin_add_overflow(floor, n->floor_add, &floor) || floor < 0))
+            return false;
+    }
+    n->add += n->scale * first.add;
+    n->scale *= next.add;
+    return true;
+}
+
+/* The leaf of the body's parameter that inst is, through what hands values on. */
+static bool carried_leaf(const Computation *body, const Instruction *inst, size_t leaf,
+                         size_t *out)
+{
+    while (inst->op == OP_GET_TUPLE_ELEMENT || inst->op == OP_TUPLE) {
+        if (inst->op == OP_GET_TUPLE_ELEMENT) {
+            leaf += alias_element_leaf(inst->operands[0]->shape,
+                                       (uint32_t)inst_int(inst, ATTR_INDEX, 0));
+            inst = inst->operands[0];
+            continue;
+        }
+        uint32_t i = 0;
+        for (; leaf >= shape_leaf_count(inst->operands[i]->shape); i++)
+            leaf -= shape_leaf_count(inst->operands[i]->shape);
+        inst = inst->operands[i];
+    }
+    *out = leaf;
+    return inst == body->parameters[0];
+}
+
+/* -- slices ----------------------------------------------------------------------------------------- */
+
+static bool is_row_major(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
+            return false;
+    }
+    return s->layout->tile_count == 0;
+}
+
+static const Instruction *through_reshapes(const Instruction *inst)
+{
+    while ((inst->op == OP_RESHAPE || inst->op == OP_BITCAST) &&
+           inst->operands[0]->shape->dtype == inst->shape->dtype &&
+           is_row_major(inst->shape))
+        inst = inst->operands[0];
+    return inst;
+}
+
+/* Behind the first dimension with more than one element all are whole. */
+static bool is_one_piece(const Shape *part, const Shape *whole)
+{
+    bool is_inside = false;
+    for (uint32_t d = 0; d < part->rank; d++) {
+        if (is_inside && part->dims[d] != whole->dims[d])
+            return false;
+        is_inside |= part->dims[d] != 1;
+    }
+    return true;
+}
+
+typedef struct Search {
+    const Instruction *loop, *fusion;
+    LoopSlice *out;
+} Search;
+
+/* One dimension's start, `stride` bytes each. */
+static bool add_start(Search *s, const Instruction *start, int64_t high, int64_t stride)
+{
+    LoopSlice *out = s->out;
+    Number n;
+    if (!find_outside(s->fusion, start, 0, 0, &n))
+        return false;
+    if (n.base == NULL) {
+        out->offset += (n.add < 0 ? 0 : n.add > high ? high : n.add) * stride;
+        return !n.has_floor && out->offset % LOOP_SLICE_ALIGNMENT == 0;
+    }
+    if (!find_steps(s->loop, &n) || out->term_count == LOOP_SLICE_TERMS ||
+        stride % LOOP_SLICE_ALIGNMENT != 0)
+        return false;
+    out->terms[out->term_count++] = (LoopSliceTerm){n.scale, n.add, high, stride};
+    return true;
+}
+
+static bool add_starts(Search *s, const Instruction *slice)
+{
+    const Shape *part = slice->shape, *whole = slice->operands[0]->shape;
+    int64_t stride = dtype_info[whole->dtype].bits / 8;
+    for (uint32_t d = whole->rank; d-- > 0; stride *= whole->dims[d]) {
+        int64_t high = whole->dims[d] - part->dims[d];
+        if (high != 0 && !add_start(s, slice->operands[d + 1], high, stride))
+            return false;
+    }
+    return true;
+}
+
+/* What the fusion is a slice of. */
+static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopSlice *out)
+{
+    const Computation *body = inst_called(loop, 1);
+    if (fusion->op != OP_FUSION || emitter_of(fusion) != EMITTER_LOOP ||
+        !shape_is_array(fusion->shape) || !is_row_major(fusion->shape))
+        return false;
+    const Instruction *slice = through_reshapes(inst_called(fusion, 0)->root);
+    if (slice->op != OP_DYNAMIC_SLICE || dtype_info[slice->shape->dtype].bits % 8 != 0 ||
+        slice->operand_count != slice->shape->rank + 1u ||
+        !is_row_major(slice->operands[0]->shape) || shape_elements(slice->shape) == 0 ||
+        !is_one_piece(slice->shape, slice->operands[0]->shape))
+        return false;
+    const Instruction *array = through_reshapes(slice->operands[0]);
+    if (array->op != OP_PARAMETER || !is_row_major(array->shape))
+        return false;
+    size_t leaf, after;
+    *out = (LoopSlice){.inst = fusion, .source = body->parameters[0]};
+    if (!carried_leaf(body, fusion->operands[array->parameter], 0, &leaf) ||
+        !carried_leaf(body, body->root, leaf, &after) || after != leaf)
+        return false;
+    out->leaf = leaf;
+    Search s = {loop, fusion, out};
+    return add_starts(&s, slice) && out->term_count > 0;
+}
+
+static bool only_products_read(const Uses *uses, const Instruction *inst)
+{
+    uint32_t first = uses->start[inst->id], end = uses->start[inst->id + 1];
+    for (uint32_t i = first; i < end; i++) {
+        if (!matmul_is_library(uses->list[i]))
+            return false;
+    }
+    return end > first && inst->parent->root != inst;
+}
+
+static void find_in_body(LoopSlices *all, const Instruction *loop, Arena *a)
+{
+    const Computation *body = inst_called(loop, 1);
+    Uses uses = {0};
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        LoopSlice found;
+        if (!find_slice(loop, inst, &found))
+            continue;
+        if (uses.start == NULL)
+            uses = uses_compute(body, a);
+        if (!only_products_read(&uses, inst))
+            continue;
+        BodySlices *own = &all->bodies[body->id];
+        if (own->by == NULL) {
+            own->count = body->instruction_count;
+            own->by = ARENA_ARRAY(a, const LoopSlice *, own->count + 1u);
+        }
+        own->by[inst->id] = arena_copy(a, &found, sizeof found);
+    }
+}
+
+const LoopSlices *loop_slices_create(const Module *m, Arena *a)
+{
+    LoopSlices *all = ARENA_NEW(a, LoopSlices);
+    const bool *is_program = module_programs(m, a);
+    all->count = m->computation_count;
+    all->bodies = ARENA_ARRAY(a, BodySlices, all->count + 1u);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst && is_program[comp->id];
+             inst = inst_next(inst)) {
+            if (inst->op == OP_WHILE)
+                find_in_body(all, inst, a);
+        }
+    }
+    return all;
+}
+
+const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *fusion)
+{
+    uint32_t body = fusion->parent->id;
+    if (body >= s->count || fusion->id >= s->bodies[body].count)
+        return NULL;
+    const LoopSlice *slice = s->bodies[body].by[fusion->id];
+    return slice != NULL && slice->inst == fusion ? slice : NULL;
+}
+
+bool loop_slices_has(const LoopSlices *s, const Computation *body)
+{
+    return s->bodies[body->id].by != NULL;
+}

@@ -1,0 +1,40 @@
+/* Slices that a loop's body takes of an array that the loop leaves alone, at places that follow from how
+ * often it went round: stacked weights by layer.
+ *
+ *   v = fusion(w, i), of reshape(dynamic-slice(w, i, 0, 0))      w: an invariant element; i: 0, 1, 2, ...
+ *   y = dot(x, v), backend_config={"library":"cublaslt"}
+ *
+ * The library reads v where it lies in w: no kernel runs and v has no buffer. Only slices that are whole
+ * pieces of memory and that nobody but library products reads. */
+#ifndef GXC_IR_ANALYSIS_LOOP_SLICE_H
+#define GXC_IR_ANALYSIS_LOOP_SLICE_H
+
+#include "ir/module.h"
+
+#define LOOP_SLICE_TERMS 4
+#define LOOP_SLICE_ALIGNMENT 16 /* of every such place: what libraries are promised */
+
+/* clamp(rounds * scale + bias, 0, high) * stride bytes; rounds: finished ones of the loop */
+typedef struct LoopSliceTerm {
+    int64_t scale, bias, high, stride;
+} LoopSliceTerm;
+
+typedef struct LoopSlice {
+    const Instruction *inst;   /* the fusion */
+    const Instruction *source; /* the body's parameter */
+    size_t leaf;               /* of its shape: the array */
+    int64_t offset;            /* bytes; the terms come on top */
+    uint32_t term_count;
+    LoopSliceTerm terms[LOOP_SLICE_TERMS];
+} LoopSlice;
+
+typedef struct LoopSlices LoopSlices;
+
+/* Of a module that is laid out and fused; linear in its size. */
+const LoopSlices *loop_slices_create(const Module *m, Arena *a);
+/* NULL: it is none, or was made later. */
+const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *fusion);
+/* The loop with this body has some. */
+bool loop_slices_has(const LoopSlices *s, const Computation *body);
+
+#endif
