@@ -141,12 +141,42 @@ static bool assemble_in_process(Arena *a, const Cuda *cuda, const Target *target
 
 extern char **environ;
 
+#define SPLIT "-split-compile"
+
+/* From 2 threads on (below, sections come in another order) to what one digit says. */
+enum { SPLIT_SINCE = 130, SPLIT_LEAST = 2, SPLIT_MOST = 9 };
+
+static char digit_of(uint32_t threads)
+{
+    long n = threads ? (long)threads : sysconf(_SC_NPROCESSORS_ONLN);
+    n = n < SPLIT_LEAST ? SPLIT_LEAST : n > SPLIT_MOST ? SPLIT_MOST : n;
+    return (char)('0' + n);
+}
+
+/* ptxas notes its options in the cubin; the number of threads, which changes nothing else, is
+ * always noted as the least. */
+static void note_least_threads(char *cubin, size_t bytes)
+{
+    static const char noted[] = SPLIT " ";
+    const size_t length = sizeof noted - 1;
+    for (char *p = cubin, *end = cubin + bytes; end - p > (ptrdiff_t)length; p++) {
+        p = memchr(p, noted[0], (size_t)(end - p) - length);
+        if (!p)
+            break;
+        if (memcmp(p, noted, length) == 0)
+            p[length] = '0' + SPLIT_LEAST;
+    }
+}
+
 /* Runs ptxas with files 3 (PTX) and 4 (cubin), its output in `log`. Returns its exit status,
  * or -1 with errno set. */
-static int run_ptxas(const char *path, const char *arch, int ptx, int cubin, int log)
+static int run_ptxas(const char *path, const char *arch, const char *threads, int ptx,
+                     int cubin, int log)
 {
-    const char *args[] = {"ptxas",     "-v", "-arch",     arch,
-                          "/dev/fd/3", "-o", "/dev/fd/4", NULL};
+    const char *args[] = {"ptxas", "-v",        "-arch", arch,    "/dev/fd/3",
+                          "-o",    "/dev/fd/4", SPLIT,   threads, NULL};
+    if (!threads)
+        args[7] = NULL;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     /* through high numbers, so that no file is overwritten before it was copied */
@@ -157,7 +187,7 @@ static int run_ptxas(const char *path, const char *arch, int ptx, int cubin, int
     posix_spawn_file_actions_adddup2(&actions, 63, 3);
     posix_spawn_file_actions_adddup2(&actions, 64, 4);
     pid_t pid;
-    char *argv[8];
+    char *argv[sizeof args / sizeof *args];
     memcpy(argv, args, sizeof argv); /* posix_spawn changes none of them */
     int failed = posix_spawn(&pid, path, &actions, NULL, argv, environ), status = -1;
     posix_spawn_file_actions_destroy(&actions);
@@ -185,39 +215,45 @@ static char *read_all(Arena *a, FILE *f, size_t *out_bytes)
 }
 
 static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
-                              const char *ptx, FILE *files[3], Cubin *out,
-                              const char **out_error)
+                              const char *ptx, uint32_t threads, FILE *files[3],
+                              Cubin *out, const char **out_error)
 {
     size_t log_bytes = 0;
+    const char digit[2] = {digit_of(threads)};
     if (!files[0] || !files[1] || !files[2] || fputs(ptx, files[0]) < 0 ||
         fflush(files[0]) != 0) {
         *out_error = arena_printf(a, "temporary file: %s", strerror(errno));
         return false;
     }
     rewind(files[0]);
-    int status = run_ptxas(cuda->assembler, target->name, fileno(files[0]),
-                           fileno(files[1]), fileno(files[2]));
+    int status =
+        run_ptxas(cuda->assembler, target->name, cuda->cuda >= SPLIT_SINCE ? digit : NULL,
+                  fileno(files[0]), fileno(files[1]), fileno(files[2]));
     if (status < 0) {
         *out_error =
             arena_printf(a, "cannot run %s: %s", cuda->assembler, strerror(errno));
         return false;
     }
     const char *log = read_all(a, files[2], &log_bytes);
-    out->data = read_all(a, files[1], &out->bytes);
+    char *cubin = read_all(a, files[1], &out->bytes);
+    out->data = cubin;
     if (status != 0 || !log || !out->data || out->bytes == 0) {
         *out_error = arena_printf(a, "%s: %s", cuda->assembler,
                                   log && *log ? log : "it made no cubin");
         return false;
     }
+    note_least_threads(cubin, out->bytes);
     read_log(a, log, out);
     return true;
 }
 
 static bool assemble_by_process(Arena *a, const Cuda *cuda, const Target *target,
-                                const char *ptx, Cubin *out, const char **out_error)
+                                const char *ptx, uint32_t threads, Cubin *out,
+                                const char **out_error)
 {
     FILE *files[3] = {tmpfile(), tmpfile(), tmpfile()};
-    bool is_done = assemble_by_files(a, cuda, target, ptx, files, out, out_error);
+    bool is_done =
+        assemble_by_files(a, cuda, target, ptx, threads, files, out, out_error);
     for (int i = 0; i < 3; i++)
         if (files[i])
             fclose(files[i]);
@@ -225,7 +261,7 @@ static bool assemble_by_process(Arena *a, const Cuda *cuda, const Target *target
 }
 
 bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
-              Cubin *out, const char **out_error)
+              uint32_t threads, Cubin *out, const char **out_error)
 {
     *out = (Cubin){0};
     if (cuda->cuda < target->min_cuda) {
@@ -237,5 +273,5 @@ bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
     }
     if (cuda->kind == ASSEMBLER_NVJITLINK)
         return assemble_in_process(a, cuda, target, ptx, out, out_error);
-    return assemble_by_process(a, cuda, target, ptx, out, out_error);
+    return assemble_by_process(a, cuda, target, ptx, threads, out, out_error);
 }

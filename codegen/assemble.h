@@ -41,9 +41,11 @@ typedef struct Cubin {
     size_t use_count;
 } Cubin;
 
-/* One call for all kernels of a program. The flags are fixed, as the assembler writes them into
- * the cubin: the same text gives the same bytes. False: *out_error has the assembler's words. */
+/* One call for all kernels of a program, with `threads` where the assembler can use them (ptxas
+ * from CUDA 13 on, 2 to 9); 0: one a processor. The flags are fixed, as the assembler writes them
+ * into the cubin: the same text gives the same bytes, whatever `threads` is. False: *out_error has
+ * the assembler's words. */
 bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
-              Cubin *out, const char **out_error);
+              uint32_t threads, Cubin *out, const char **out_error);
 
 #endif

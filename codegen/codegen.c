@@ -94,7 +94,7 @@ static bool assemble_kernels(Variant *v)
         return true;
     }
     const char *error = NULL;
-    if (!assemble(v->arena, &o->cuda, v->target, ptx, &v->cubin, &error)) {
+    if (!assemble(v->arena, &o->cuda, v->target, ptx, o->jobs, &v->cubin, &error)) {
         diag_error(d, (Span){0, 0}, "%s", error);
         return false;
     }

@@ -24,7 +24,7 @@ typedef struct CodegenOptions {
         *cuda_error; /* why it was not found: an error only once something needs it */
     bool emu;        /* add the host object */
     bool contract;   /* a * b + c may become fma */
-    uint32_t jobs;
+    uint32_t jobs;   /* threads of the assembler; 0: one a processor */
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;
