@@ -34,7 +34,9 @@ typedef struct Check {
     Module *module; /* as parsed, with the interface that the program will have */
     EvalDevice reference[MOST_DEVICES]; /* arguments and the evaluator's results */
     uint32_t devices;
-    Verdict verdict; /* of the pass that runs */
+    Verdict verdict;           /* of the pass that runs */
+    const char *settings[100]; /* "name=value" */
+    size_t setting_count;
 } Check;
 
 static Verdict found(Check *c, Verdict v, const char *what, const char *detail)
@@ -270,6 +272,38 @@ static bool check_forms(Check *c)
     return true;
 }
 
+/* -- settings ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int64_t least, most;
+} settings_rows[] = {
+#define SETTING(field, name, value, least, most, doc) {name, least, most},
+#include "passes/settings.def"
+};
+
+enum { SETTINGS = sizeof settings_rows / sizeof *settings_rows };
+
+/* Of half of the modules some switches and thresholds are others than by default. */
+static void choose_settings(Check *c)
+{
+    Random r = {c->data};
+    if (random_chance(&r, 50))
+        return;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        int64_t least = settings_rows[i].least, most = settings_rows[i].most;
+        int64_t some = random_below(&r, INT64_C(1) << random_below(&r, 24));
+        int64_t value = random_chance(&r, 30)   ? least
+                        : random_chance(&r, 30) ? most
+                        : some < least          ? least
+                        : some > most           ? most
+                                                : some;
+        if (random_chance(&r, 20))
+            c->settings[c->setting_count++] = arena_printf(
+                c->arena, "%s=%lld", settings_rows[i].name, (long long)value);
+    }
+}
+
 /* -- passes ----------------------------------------------------------------------------------- */
 
 static void after_pass(void *user, unsigned number, const char *pass, bool changed,
@@ -299,11 +333,18 @@ static void after_pass(void *user, unsigned number, const char *pass, bool chang
 
 static bool check_passes(Check *c)
 {
+    static const char *const targets[] = {"sm_90a", "sm_80", "sm_100a"};
     PassSettings settings;
     settings_init(&settings);
     settings.level = c->level;
+    for (size_t i = 0; i < c->setting_count; i++) {
+        if (settings_set(&settings, c->settings[i]) != SETTING_OK) {
+            c->verdict = found(c, VERDICT_BUG, "refused: ", c->settings[i]);
+            return false;
+        }
+    }
     Target target;
-    target_find("sm_90a", &target);
+    target_find(targets[c->data % 3], &target);
     Arena *scratch = arena_scratch();
     Module *m = parse(c, c->text, VERDICT_INVALID, "");
     PassContext cx = {.scratch = scratch,
@@ -528,6 +569,8 @@ static Verdict check_program(Check *c)
                      .opt_level = c->level,
                      .opt_level_set = 1,
                      .jobs = 1,
+                     .settings = c->settings,
+                     .setting_count = c->setting_count,
                      .replay_dir = "/nonexistent"};
     gxc_result *r;
     size_t size = 0;
@@ -556,6 +599,7 @@ static Verdict check(Check *c)
         return found(c, VERDICT_INVALID, "", "too many devices");
     c->devices = (uint32_t)devices;
     make_arguments(c);
+    choose_settings(c);
     EvalStatus st = evaluate(c, c->module, c->reference, c->arena, &error);
     if (st != EVAL_OK)
         return found(c, st == EVAL_UNSUPPORTED ? VERDICT_UNSUPPORTED : VERDICT_INVALID,
