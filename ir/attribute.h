@@ -62,6 +62,22 @@ typedef struct Ints {
     const int64_t *data;
     uint32_t count;
 } Ints;
+
+/* Where it first stands; -1: nowhere. */
+static inline int64_t ints_find(Ints list, int64_t x)
+{
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (list.data[i] == x)
+            return i;
+    }
+    return -1;
+}
+
+static inline bool ints_contain(Ints list, int64_t x)
+{
+    return ints_find(list, x) >= 0;
+}
+
 typedef struct IntLists {
     const Ints *data;
     uint32_t count;

@@ -1,3 +1,4 @@
+/* See custom_call.h. */
 #include "ir/custom_call.h"
 
 #include <string.h>

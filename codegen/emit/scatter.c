@@ -25,15 +25,6 @@ typedef struct Scatter {
     const uint32_t *free_dims, *walked;
 } Scatter;
 
-static int64_t find(Ints list, int64_t value)
-{
-    for (uint32_t i = 0; i < list.count; i++) {
-        if (list.data[i] == value)
-            return i;
-    }
-    return -1;
-}
-
 /* -- places ----------------------------------------------------------------------------------------- */
 
 /* The size of the window along dimension d of the operand; *update_dim: where the update counts it, -1:
@@ -42,10 +33,10 @@ static int64_t window_size(const Scatter *s, int64_t d, int64_t *update_dim)
 {
     int64_t next = 0;
     *update_dim = -1;
-    if (find(s->inserted, d) >= 0 || find(s->batching, d) >= 0)
+    if (ints_find(s->inserted, d) >= 0 || ints_find(s->batching, d) >= 0)
         return 1;
     for (int64_t i = 0; i < d; i++)
-        next += find(s->inserted, i) < 0 && find(s->batching, i) < 0;
+        next += ints_find(s->inserted, i) < 0 && ints_find(s->batching, i) < 0;
     *update_dim = s->window_dims.data[next];
     return s->update->dims[*update_dim];
 }
@@ -56,7 +47,7 @@ static void indices_place(const Scatter *s, const IndexExpr *const *update,
 {
     uint32_t next = 0;
     for (uint32_t i = 0; i < s->update->rank; i++) {
-        if (find(s->window_dims, i) >= 0)
+        if (ints_find(s->window_dims, i) >= 0)
             continue;
         if (next == s->vector_dim)
             next++;
@@ -108,7 +99,7 @@ static void destination(Emit *e, const Scatter *s, const IndexExpr *const *updat
     *bound = ix_const(e->ix, 0);
     for (uint32_t d = 0; d < s->operand->rank; d++) {
         int64_t update_dim, size = window_size(s, d, &update_dim);
-        int64_t component = find(s->start_map, d), batch = find(s->batching, d);
+        int64_t component = ints_find(s->start_map, d), batch = ints_find(s->batching, d);
         out[d] = update_dim >= 0 ? update[update_dim] : ix_const(e->ix, 0);
         if (batch >= 0) {
             out[d] = place[s->index_batching.data[batch]];
@@ -228,21 +219,21 @@ static void divide_dims(Scatter *s)
     for (uint32_t d = 0; d < s->operand->rank; d++) {
         int64_t update_dim;
         window_size(s, d, &update_dim);
-        if (update_dim >= 0 && find(s->start_map, d) < 0)
+        if (update_dim >= 0 && ints_find(s->start_map, d) < 0)
             is_free[update_dim] = true;
     }
     /* batching dimensions of the indices: the update has them among its scatter dimensions */
     int64_t next = 0;
     for (uint32_t i = 0; i < s->update->rank; i++) {
-        if (find(s->window_dims, i) >= 0)
+        if (ints_find(s->window_dims, i) >= 0)
             continue;
         if (next == s->vector_dim)
             next++;
-        is_free[i] = find(s->index_batching, next++) >= 0;
+        is_free[i] = ints_find(s->index_batching, next++) >= 0;
     }
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < s->update->rank; i++) {
-            bool is_window = find(s->window_dims, i) >= 0;
+            bool is_window = ints_find(s->window_dims, i) >= 0;
             if (is_window != (pass == 1))
                 continue;
             if (is_free[i])
@@ -261,7 +252,7 @@ static int64_t choose_owners(const Scatter *s)
     int64_t places = 1, owners = 1;
     for (uint32_t d = 0; d < s->operand->rank; d++) {
         int64_t update_dim, size = window_size(s, d, &update_dim);
-        if (find(s->start_map, d) < 0)
+        if (ints_find(s->start_map, d) < 0)
             continue;
         if (size != 1)
             return 1;
@@ -337,7 +328,8 @@ static Scatter describe(const EmitterInput *in)
 static bool is_one_window(const Scatter *s)
 {
     for (uint32_t i = 0; i < s->walked_count; i++) {
-        if (find(s->window_dims, s->walked[i]) < 0 && s->update->dims[s->walked[i]] != 1)
+        if (ints_find(s->window_dims, s->walked[i]) < 0 &&
+            s->update->dims[s->walked[i]] != 1)
             return false;
     }
     return true;

@@ -88,15 +88,6 @@ static IndexMap scalar_map(IndexContext *cx, const Shape *result)
     return map;
 }
 
-static int64_t find(Ints list, int64_t value)
-{
-    for (uint32_t i = 0; i < list.count; i++) {
-        if (list.data[i] == value)
-            return i;
-    }
-    return -1;
-}
-
 /* -- the same place -------------------------------------------------------------------- */
 
 void index_elementwise(IndexContext *cx, const Instruction *inst, uint32_t leaf,
@@ -148,7 +139,7 @@ void index_reverse(IndexContext *cx, const Instruction *inst, uint32_t leaf,
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
     Builder b = begin(cx, inst->shape, inst->shape->rank, 0);
     for (uint32_t i = 0; i < b.map.result_count; i++) {
-        bool flip = find(dims, i) >= 0;
+        bool flip = ints_find(dims, i) >= 0;
         b.results[i] =
             flip ? plus(&b, ix_mul(cx, dim(&b, i), -1), inst->shape->dims[i] - 1)
                  : dim(&b, i);
@@ -324,7 +315,7 @@ void index_gather(IndexContext *cx, const Instruction *inst, uint32_t leaf,
         ARENA_ARRAY(b.arena, const IndexExpr *, (size_t)indices->shape->rank + 1);
     uint32_t next = 0;
     for (uint32_t i = 0; i < inst->shape->rank; i++) {
-        if (find(offset, i) >= 0)
+        if (ints_find(offset, i) >= 0)
             continue;
         if (next == vector_dim)
             next++;
@@ -332,10 +323,10 @@ void index_gather(IndexContext *cx, const Instruction *inst, uint32_t leaf,
     }
     uint32_t window = 0;
     for (uint32_t i = 0; i < from->rank; i++) {
-        bool kept = find(collapsed, i) < 0 && find(batching, i) < 0;
+        bool kept = ints_find(collapsed, i) < 0 && ints_find(batching, i) < 0;
         const IndexExpr *e =
             kept ? dim(&b, (uint32_t)offset.data[window++]) : ix_const(cx, 0);
-        int64_t component = find(start_map, i), along = find(batching, i);
+        int64_t component = ints_find(start_map, i), along = ints_find(batching, i);
         if (along >= 0) {
             e = batch[index_batching.data[along]];
         } else if (component >= 0) {
@@ -366,7 +357,7 @@ void index_reduce(IndexContext *cx, const Instruction *inst, uint32_t leaf,
         uint32_t kept = 0;
         for (uint32_t i = 0; i < from->rank; i++)
             b.results[i] =
-                find(reduced, i) >= 0 ? symbol(&b, from->dims[i]) : dim(&b, kept++);
+                ints_find(reduced, i) >= 0 ? symbol(&b, from->dims[i]) : dim(&b, kept++);
         maps[k] = finish(&b);
         maps[half + k] = scalar_map(cx, result);
     }
@@ -389,7 +380,7 @@ void index_dot(IndexContext *cx, const Instruction *inst, uint32_t leaf, IndexMa
         for (uint32_t i = 0; i < batch.count; i++)
             b.results[batch.data[i]] = dim(&b, i);
         for (uint32_t i = 0; i < from->rank; i++) {
-            if (find(batch, i) < 0 && find(contracted, i) < 0)
+            if (ints_find(batch, i) < 0 && ints_find(contracted, i) < 0)
                 b.results[i] = dim(&b, free_at++);
         }
         maps[side] = finish(&b);

@@ -22,15 +22,6 @@ typedef struct Side {
     Kind inner; /* its elements lie side by side; KINDS: there is only one element */
 } Side;
 
-static bool contains(Ints list, int64_t d)
-{
-    for (uint32_t i = 0; i < list.count; i++) {
-        if (list.data[i] == d)
-            return true;
-    }
-    return false;
-}
-
 /* Each kind's dimensions must lie together; those of size 1 lie anywhere. */
 static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out)
 {
@@ -40,9 +31,9 @@ static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out
     for (uint32_t d = s->rank; d-- > 0;) {
         if (s->dims[d] == 1)
             continue;
-        Kind kind = contains(batch, d)        ? BATCH
-                    : contains(contracted, d) ? CONTRACTED
-                                              : KEPT;
+        Kind kind = ints_contain(batch, d)        ? BATCH
+                    : ints_contain(contracted, d) ? CONTRACTED
+                                                  : KEPT;
         if (kind != last && out->size[kind] != 1)
             return false;
         if (kind != last)

@@ -42,14 +42,6 @@ static void view_narrow(View *v, int64_t d, int64_t first, int64_t size)
     v->dims[d] = size;
 }
 
-static bool contains(Ints list, int64_t d)
-{
-    for (uint32_t i = 0; i < list.count; i++)
-        if (list.data[i] == d)
-            return true;
-    return false;
-}
-
 static void side_add(Side *s, const View *v, int64_t d, int64_t *product)
 {
     s->dims[s->rank] = v->dims[d];
@@ -75,7 +67,8 @@ static void side_make(Side *s, const View *v, Ints batch, Ints sum, Ints without
             continue;
         }
         for (uint32_t d = 0; d < v->rank; d++)
-            if (!contains(batch, d) && !contains(sum, d) && !contains(without, d))
+            if (!ints_contain(batch, d) && !ints_contain(sum, d) &&
+                !ints_contain(without, d))
                 side_add(s, v, d, &s->free);
     }
 }
@@ -153,7 +146,7 @@ static void dot_sizes(EvalCall *call)
         for (uint32_t i = 0; i < batch.count && side == 0; i++)
             value_set_size(call->result, at++, value_size(x, (uint32_t)batch.data[i]));
         for (uint32_t d = 0; d < x->shape->rank; d++)
-            if (!contains(batch, d) && !contains(sum, d))
+            if (!ints_contain(batch, d) && !ints_contain(sum, d))
                 value_set_size(call->result, at++, value_size(x, d));
     }
 }
@@ -234,23 +227,15 @@ typedef struct Ragged {
     char *sums;         /* what out shows */
 } Ragged;
 
-static int64_t position(Ints list, int64_t d)
-{
-    for (uint32_t i = 0; i < list.count; i++)
-        if (list.data[i] == d)
-            return i;
-    return -1;
-}
-
 /* The result's dimension that a free or batch dimension of the left side becomes. */
 static int64_t result_dim(const Ragged *g, int64_t d)
 {
-    int64_t first = g->mode == RAGGED_SUMMED ? 1 : 0, at = position(g->lhs_batch, d);
+    int64_t first = g->mode == RAGGED_SUMMED ? 1 : 0, at = ints_find(g->lhs_batch, d);
     if (at >= 0)
         return first + at;
     at = first + g->lhs_batch.count;
     for (int64_t k = 0; k < d; k++)
-        at += !contains(g->lhs_batch, k) && !contains(g->lhs_sum, k);
+        at += !ints_contain(g->lhs_batch, k) && !ints_contain(g->lhs_sum, k);
     return at;
 }
 
@@ -259,7 +244,7 @@ static void ragged_narrow(const Ragged *g, View *l, View *r, View *out, int64_t 
                           int64_t first, int64_t size)
 {
     view_narrow(l, d, first, size);
-    int64_t batch = position(g->lhs_batch, d), sum = position(g->lhs_sum, d);
+    int64_t batch = ints_find(g->lhs_batch, d), sum = ints_find(g->lhs_sum, d);
     if (batch >= 0)
         view_narrow(r, g->rhs_batch.data[batch], first, size);
     if (sum >= 0)
@@ -306,7 +291,8 @@ static void ragged_prefix(EvalCall *call, Ragged *g, const Shape *sizes)
         if (at < g->prefix_rank && g->lhs_sum.data[i] != g->dim)
             g->prefix[at++] = g->lhs_sum.data[i];
     for (int64_t d = 0; g->mode == RAGGED_FREE && d < g->dim; d++)
-        if (at < g->prefix_rank && !contains(g->lhs_batch, d) && !contains(g->lhs_sum, d))
+        if (at < g->prefix_rank && !ints_contain(g->lhs_batch, d) &&
+            !ints_contain(g->lhs_sum, d))
             g->prefix[at++] = d;
     if (at != g->prefix_rank)
         eval_fail(call, "group sizes of %u dimensions do not fit", sizes->rank);
@@ -359,11 +345,11 @@ void eval_ragged_dot(EvalCall *call)
     g->rhs_batch = inst_ints(inst, ATTR_RHS_BATCH_DIMS);
     g->rhs_sum = inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS);
     g->rhs_group = inst_ints(inst, ATTR_RHS_GROUP_DIMS);
-    g->mode = contains(g->lhs_sum, g->dim) ? RAGGED_SUMMED : RAGGED_FREE;
+    g->mode = ints_contain(g->lhs_sum, g->dim) ? RAGGED_SUMMED : RAGGED_FREE;
     DType t = gemm_type(x->shape->dtype, y->shape->dtype, inst->shape->dtype);
     view_make(call, &g->lhs, x->shape->dtype, x->data, x->shape);
     view_make(call, &g->rhs, y->shape->dtype, y->data, y->shape);
-    if (contains(g->lhs_batch, g->dim)) {
+    if (ints_contain(g->lhs_batch, g->dim)) {
         dot_views(call, &g->lhs, &g->rhs);
         return;
     }

@@ -32,18 +32,6 @@ typedef struct WalkNames {
     AttrId window, dropped, map, operand_batch, index_batch;
 } WalkNames;
 
-static bool contains(Ints list, int64_t d, uint32_t *at)
-{
-    for (uint32_t i = 0; i < list.count; i++) {
-        if (list.data[i] != d)
-            continue;
-        if (at != NULL)
-            *at = i;
-        return true;
-    }
-    return false;
-}
-
 static void walk_batch(Walk *w, const Instruction *inst, const WalkNames *names,
                        Ints window, const Shape *other, const int64_t *other_strides)
 {
@@ -55,15 +43,15 @@ static void walk_batch(Walk *w, const Instruction *inst, const WalkNames *names,
     Ints to = inst_ints(inst, names->operand_batch);
     uint32_t d = 0;
     for (uint32_t k = 0; k < other->rank; k++) {
-        if (contains(window, k, NULL))
+        if (ints_contain(window, k))
             continue;
         if (d == vector)
             d++;
-        uint32_t at = 0;
+        int64_t at = ints_find(batch, d);
         w->batch_dims[w->batch_rank] = other->dims[k];
         w->batch_index_strides[w->batch_rank] = d < s->rank ? strides[d] : 0;
         w->batch_other_strides[w->batch_rank] = other_strides[k];
-        w->batch_start[w->batch_rank++] = contains(batch, d, &at) ? to.data[at] : -1;
+        w->batch_start[w->batch_rank++] = at >= 0 ? to.data[at] : -1;
         d++;
     }
 }
@@ -91,7 +79,7 @@ static void walk_make(EvalCall *call, Walk *w, const Value *operand, const Value
     w->window_count = 1;
     for (uint32_t d = 0; d < w->operand_rank; d++) {
         w->sizes[d] = 1;
-        if (contains(dropped, d, NULL) || contains(batch, d, NULL))
+        if (ints_contain(dropped, d) || ints_contain(batch, d))
             continue;
         if (w->window_rank == window.count)
             eval_fail(call, "more window dimensions are needed than are named");
@@ -144,7 +132,7 @@ static void gather_sizes(EvalCall *call, Value *v)
     Ints batch = inst_ints(inst, ATTR_OPERAND_BATCHING_DIMS);
     uint32_t d = 0, window = 0;
     for (uint32_t k = 0; indices->sizes != NULL && k < v->shape->rank; k++) {
-        if (contains(offset, k, NULL))
+        if (ints_contain(offset, k))
             continue;
         d += d == inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0);
         if (d < indices->shape->rank)
@@ -152,7 +140,7 @@ static void gather_sizes(EvalCall *call, Value *v)
         d++;
     }
     for (d = 0; x->sizes != NULL && d < x->shape->rank; d++) {
-        if (contains(collapsed, d, NULL) || contains(batch, d, NULL))
+        if (ints_contain(collapsed, d) || ints_contain(batch, d))
             continue;
         if (sizes.data[d] == x->shape->dims[d])
             value_set_size(v, (uint32_t)offset.data[window], x->sizes[d]);
@@ -264,7 +252,7 @@ static void scatter_limit(Scatter *s, const Instruction *inst, const Value *upda
     Ints window = inst_ints(inst, ATTR_UPDATE_WINDOW_DIMS);
     uint32_t at = 0;
     for (uint32_t k = 0; updates->sizes != NULL && k < updates->shape->rank; k++)
-        if (!contains(window, k, NULL))
+        if (!ints_contain(window, k))
             s->walk.batch_dims[at++] = updates->sizes[k];
     int64_t vector = inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0);
     const Value *indices = s->walk.indices;

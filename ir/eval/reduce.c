@@ -17,14 +17,6 @@ typedef struct Reduction {
     int64_t results, length; /* elements of a result; elements folded into each */
 } Reduction;
 
-static bool contains(Ints list, int64_t d)
-{
-    for (uint32_t i = 0; i < list.count; i++)
-        if (list.data[i] == d)
-            return true;
-    return false;
-}
-
 static void reduction_make(EvalCall *call, Reduction *r)
 {
     const Value *x = call->operands[0];
@@ -35,7 +27,7 @@ static void reduction_make(EvalCall *call, Reduction *r)
     r->results = r->length = 1;
     strides_row_major(r->rank, x->shape->dims, r->in);
     for (uint32_t d = r->rank; d-- > 0;) {
-        r->reduced[d] = contains(dims, d);
+        r->reduced[d] = ints_contain(dims, d);
         r->dims[d] = r->reduced[d] ? value_size(x, d) : x->shape->dims[d];
         r->out[d] = r->reduced[d] ? 0 : r->results;
         if (r->reduced[d])

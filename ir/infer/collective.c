@@ -296,15 +296,6 @@ const Shape *infer_async_done(InferContext *cx, const Instruction *inst)
 
 /* -- send and recv ---------------------------------------------------------------------- */
 
-static bool want_token(InferContext *cx, const Instruction *inst, uint32_t i)
-{
-    if (operand(inst, i)->dtype == DT_TOKEN)
-        return true;
-    infer_error(cx, inst, "operand %u must be token[], but is %s", i,
-                infer_text(cx, operand(inst, i)));
-    return false;
-}
-
 static const Shape *transfer(InferContext *cx, const Shape *data)
 {
     const Shape *shapes[3] = {data, shape_scalar(cx->intern, DT_U32),
@@ -322,7 +313,7 @@ const Shape *infer_send(InferContext *cx, const Instruction *inst)
 const Shape *infer_recv(InferContext *cx, const Instruction *inst)
 {
     const Shape *r = inst->shape;
-    if (!want_token(cx, inst, 0) || !infer_want_shape(cx, inst))
+    if (!infer_want_token(cx, inst, 0) || !infer_want_shape(cx, inst))
         return NULL;
     if (!shape_is_tuple(r) || r->rank < 1)
         return infer_error(cx, inst,

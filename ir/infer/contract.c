@@ -12,14 +12,6 @@ static DotDims dot_dims(const Instruction *inst)
         inst_ints(inst, ATTR_RHS_BATCH_DIMS), inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS)};
 }
 
-static bool contains(Ints v, int64_t x)
-{
-    for (uint32_t i = 0; i < v.count; i++)
-        if (v.data[i] == x)
-            return true;
-    return false;
-}
-
 /* Batch and contracting dimensions of one side: in range, none twice. */
 static bool want_side(InferContext *cx, const Instruction *inst, bool is_lhs, Ints batch,
                       Ints contracting, const Shape *s)
@@ -31,7 +23,7 @@ static bool want_side(InferContext *cx, const Instruction *inst, bool is_lhs, In
                          contracting, s->rank, false))
         return false;
     for (uint32_t i = 0; i < batch.count; i++)
-        if (contains(contracting, batch.data[i])) {
+        if (ints_contain(contracting, batch.data[i])) {
             infer_error(
                 cx, inst, "dimension %lld of %s, %s, is batch and contracting dimension",
                 (long long)batch.data[i], is_lhs ? "lhs" : "rhs", infer_text(cx, s));
@@ -93,13 +85,13 @@ static const Shape *dot_shape(InferContext *cx, const Instruction *inst, DotDims
         dims[rank++] = a->dims[d.lhs_batch.data[i]];
     }
     for (uint32_t i = 0; i < a->rank; i++)
-        if (!contains(d.lhs_batch, i) && !contains(d.lhs_contracting, i)) {
+        if (!ints_contain(d.lhs_batch, i) && !ints_contain(d.lhs_contracting, i)) {
             if (dynamic && a->dynamic)
                 dynamic[rank] = a->dynamic[i];
             dims[rank++] = a->dims[i];
         }
     for (uint32_t i = 0; i < b->rank; i++)
-        if (!contains(d.rhs_batch, i) && !contains(d.rhs_contracting, i)) {
+        if (!ints_contain(d.rhs_batch, i) && !ints_contain(d.rhs_contracting, i)) {
             if (dynamic && b->dynamic)
                 dynamic[rank] = b->dynamic[i];
             dims[rank++] = b->dims[i];
@@ -184,16 +176,16 @@ const Shape *infer_ragged_dot(InferContext *cx, const Instruction *inst)
         !infer_want_dims(cx, inst, "rhs_group_dims", group, b->rank, false))
         return NULL;
     for (uint32_t i = 0; i < group.count; i++)
-        if (contains(d.rhs_batch, group.data[i]) ||
-            contains(d.rhs_contracting, group.data[i]))
+        if (ints_contain(d.rhs_batch, group.data[i]) ||
+            ints_contain(d.rhs_contracting, group.data[i]))
             return infer_error(cx, inst,
                                "group dimension %lld is batch or contracting dimension",
                                (long long)group.data[i]);
     int64_t groups = group_count(cx, inst);
     if (groups == -1)
         return NULL;
-    bool contracting = contains(d.lhs_contracting, ragged.data[0]);
-    bool free = !contracting && !contains(d.lhs_batch, ragged.data[0]);
+    bool contracting = ints_contain(d.lhs_contracting, ragged.data[0]);
+    bool free = !contracting && !ints_contain(d.lhs_batch, ragged.data[0]);
     if (group.count != (free ? 1u : 0u))
         return infer_error(cx, inst, "rhs_group_dims=%s must have %s entry",
                            infer_ints_text(cx, group), free ? "one" : "no");
@@ -211,11 +203,11 @@ const Shape *infer_ragged_dot(InferContext *cx, const Instruction *inst)
     for (uint32_t i = 0; i < d.lhs_batch.count; i++)
         dims[rank++] = a->dims[d.lhs_batch.data[i]];
     for (uint32_t i = 0; i < a->rank; i++)
-        if (!contains(d.lhs_batch, i) && !contains(d.lhs_contracting, i))
+        if (!ints_contain(d.lhs_batch, i) && !ints_contain(d.lhs_contracting, i))
             dims[rank++] = a->dims[i];
     for (uint32_t i = 0; i < b->rank; i++)
-        if (!contains(d.rhs_batch, i) && !contains(d.rhs_contracting, i) &&
-            !contains(group, i))
+        if (!ints_contain(d.rhs_batch, i) && !ints_contain(d.rhs_contracting, i) &&
+            !ints_contain(group, i))
             dims[rank++] = b->dims[i];
     return infer_array(cx, inst, product_type(inst, a->dtype, b->dtype), rank, dims,
                        NULL);

@@ -47,15 +47,6 @@ const Shape *infer_get_tuple_element(InferContext *cx, const Instruction *inst)
     return s->elements[index];
 }
 
-static bool want_token(InferContext *cx, const Instruction *inst, uint32_t i)
-{
-    if (operand(inst, i)->dtype == DT_TOKEN)
-        return true;
-    infer_error(cx, inst, "operand %u must be token[], but is %s", i,
-                infer_text(cx, operand(inst, i)));
-    return false;
-}
-
 /* XLA's own tests join values that are no tokens, so any operand will do. */
 const Shape *infer_after_all(InferContext *cx, const Instruction *inst)
 {
@@ -65,7 +56,7 @@ const Shape *infer_after_all(InferContext *cx, const Instruction *inst)
 
 const Shape *infer_add_dependency(InferContext *cx, const Instruction *inst)
 {
-    return want_token(cx, inst, 1) ? operand(inst, 0) : NULL;
+    return infer_want_token(cx, inst, 1) ? operand(inst, 0) : NULL;
 }
 
 const Shape *infer_device_id(InferContext *cx, const Instruction *inst)
@@ -76,7 +67,7 @@ const Shape *infer_device_id(InferContext *cx, const Instruction *inst)
 
 const Shape *infer_infeed(InferContext *cx, const Instruction *inst)
 {
-    if (!infer_want_shape(cx, inst) || !want_token(cx, inst, 0))
+    if (!infer_want_shape(cx, inst) || !infer_want_token(cx, inst, 0))
         return NULL;
     const Shape *r = inst->shape;
     if (!shape_is_tuple(r) || r->rank != 2 || r->elements[1]->dtype != DT_TOKEN)
@@ -88,7 +79,7 @@ const Shape *infer_infeed(InferContext *cx, const Instruction *inst)
 const Shape *infer_outfeed(InferContext *cx, const Instruction *inst)
 {
     const Attr *data = inst_attr(inst, ATTR_OUTFEED_SHAPE);
-    if (!want_token(cx, inst, 1))
+    if (!infer_want_token(cx, inst, 1))
         return NULL;
     if (data && !shape_compatible(data->shape, operand(inst, 0)))
         return infer_error(cx, inst, "outfeed_shape=%s, but the operand is %s",

@@ -1,14 +1,6 @@
 /* Shape rules of gather and scatter (section 9.10 of the language). */
 #include "ir/infer/rules.h"
 
-static bool contains(Ints v, int64_t x)
-{
-    for (uint32_t i = 0; i < v.count; i++)
-        if (v.data[i] == x)
-            return true;
-    return false;
-}
-
 /* Rank of the indices with the implied last dimension of 1 where index_vector_dim names it. */
 static int64_t expanded_rank(const Shape *indices, int64_t vector_dim)
 {
@@ -58,7 +50,7 @@ static bool want_batching(InferContext *cx, const Instruction *inst, const Shape
         return false;
     }
     for (uint32_t i = 0; i < a.count; i++) {
-        if (contains(collapsed, a.data[i])) {
+        if (ints_contain(collapsed, a.data[i])) {
             infer_error(cx, inst,
                         "dimension %lld of %s is batching and collapsed dimension",
                         (long long)a.data[i], infer_text(cx, s));
@@ -93,7 +85,7 @@ static bool want_slice_sizes(InferContext *cx, const Instruction *inst, const Sh
         return false;
     }
     for (uint32_t i = 0; i < s->rank; i++) {
-        bool vanishes = contains(collapsed, i) || contains(batching, i);
+        bool vanishes = ints_contain(collapsed, i) || ints_contain(batching, i);
         if (sizes.data[i] >= 0 &&
             (s->dims[i] == DIM_UNBOUNDED || sizes.data[i] <= s->dims[i]) &&
             (!vanishes || sizes.data[i] <= 1))
@@ -135,7 +127,8 @@ const Shape *infer_gather(InferContext *cx, const Instruction *inst)
     uint32_t from_slice = 0, from_indices = 0, next_offset = 0;
     for (uint32_t i = 0; i < rank; i++) {
         if (next_offset < offset.count && offset.data[next_offset] == i) {
-            while (contains(collapsed, from_slice) || contains(batching, from_slice))
+            while (ints_contain(collapsed, from_slice) ||
+                   ints_contain(batching, from_slice))
                 from_slice++;
             dims[i] = sizes.data[from_slice];
             if (dynamic && s->dynamic)
@@ -173,7 +166,8 @@ static bool want_update(InferContext *cx, const Instruction *inst, const Shape *
     uint32_t from_operand = 0, from_indices = 0, next_window = 0;
     for (uint32_t i = 0; i < u->rank; i++) {
         if (next_window < window.count && window.data[next_window] == i) {
-            while (contains(inserted, from_operand) || contains(batching, from_operand))
+            while (ints_contain(inserted, from_operand) ||
+                   ints_contain(batching, from_operand))
                 from_operand++;
             int64_t limit = s->dims[from_operand];
             if (u->dims[i] > limit && limit != DIM_UNBOUNDED) {

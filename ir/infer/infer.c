@@ -249,3 +249,12 @@ const Shape *infer_shape(InferContext *cx, const Instruction *inst)
         return NULL;
     return info->infer(cx, inst);
 }
+
+bool infer_want_token(InferContext *cx, const Instruction *inst, uint32_t i)
+{
+    const Shape *s = inst->operands[i]->shape;
+    if (s->dtype == DT_TOKEN)
+        return true;
+    infer_error(cx, inst, "operand %u must be token[], but is %s", i, infer_text(cx, s));
+    return false;
+}

@@ -55,6 +55,9 @@ const Shape *infer_with_dtype(InferContext *cx, const Shape *s, DType dtype);
 const Shape *infer_tuple_of(InferContext *cx, const Instruction *inst, uint32_t begin,
                             uint32_t end);
 
+/* Operand i is a token; else false after a message. */
+bool infer_want_token(InferContext *cx, const Instruction *inst, uint32_t i);
+
 /* Element type of what a binary rule gives, section 9.7. */
 DType infer_binary_dtype(DType a, DType b);
 

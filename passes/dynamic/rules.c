@@ -55,15 +55,6 @@ static Instruction *index_along(Statics *st, const Shape *s, uint32_t d, DType t
     return i;
 }
 
-bool sized_contains(Ints list, int64_t d)
-{
-    for (uint32_t i = 0; i < list.count; i++) {
-        if (list.data[i] == d)
-            return true;
-    }
-    return false;
-}
-
 /* -- masks --------------------------------------------------------------------------------------- */
 
 Instruction *sized_mask(Statics *st, const Sized *x, const Ints *dims)
@@ -71,7 +62,7 @@ Instruction *sized_mask(Statics *st, const Sized *x, const Ints *dims)
     const Shape *s = x->inst->shape;
     Instruction *all = NULL;
     for (uint32_t d = 0; d < s->rank; d++) {
-        if (!sized_has(x, d) || (dims != NULL && !sized_contains(*dims, d)))
+        if (!sized_has(x, d) || (dims != NULL && !ints_contain(*dims, d)))
             continue;
         /* sizes are s32, what lies beyond them need not be */
         DType t = s->dims[d] > INT32_MAX ? DT_S64 : DT_S32;
@@ -433,7 +424,7 @@ static Instruction **product_sizes(Statics *st, const Instruction *inst, Sized *
                             ? x[0]->sizes[batch.data[i]]
                             : NULL;
         for (uint32_t d = 0; d < x[side]->inst->shape->rank; d++) {
-            if (!sized_contains(batch, d) && !sized_contains(sum, d))
+            if (!ints_contain(batch, d) && !ints_contain(sum, d))
                 sizes[at++] = sized_has(x[side], d) ? x[side]->sizes[d] : NULL;
         }
     }

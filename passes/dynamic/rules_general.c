@@ -55,7 +55,7 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
         uint32_t at = 0;
         out[k].sizes = sized_room(st, x[k]->inst->shape->rank);
         for (uint32_t d = 0; d < x[k]->inst->shape->rank; d++) {
-            if (!sized_contains(dims, d))
+            if (!ints_contain(dims, d))
                 out[k].sizes[at++] = sized_has(x[k], d) ? x[k]->sizes[d] : NULL;
         }
         masked[k] = *x[k];
@@ -179,7 +179,7 @@ bool sized_gather(Statics *st, const Instruction *inst, Sized *const *x, Sized *
     out->inst = sized_again(st, inst, x);
     out->sizes = sized_room(st, inst->shape->rank);
     for (uint32_t k = 0; k < inst->shape->rank; k++) {
-        if (sized_contains(offset, k))
+        if (ints_contain(offset, k))
             continue;
         d += d == inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0);
         if (d < x[1]->inst->shape->rank && sized_has(x[1], d))
@@ -187,7 +187,7 @@ bool sized_gather(Statics *st, const Instruction *inst, Sized *const *x, Sized *
         d++;
     }
     for (d = 0; d < x[0]->inst->shape->rank; d++) {
-        if (sized_contains(collapsed, d) || sized_contains(batch, d))
+        if (ints_contain(collapsed, d) || ints_contain(batch, d))
             continue;
         if (sized_has(x[0], d) && taken.data[d] == x[0]->inst->shape->dims[d])
             out->sizes[offset.data[window]] = x[0]->sizes[d];
@@ -210,7 +210,7 @@ bool sized_scatter(Statics *st, const Instruction *inst, Sized *const *x, Sized 
     for (uint32_t d = 0; d < s->rank; d++) {
         if (d == vector)
             continue;
-        while (at < updates->inst->shape->rank && sized_contains(window, at))
+        while (at < updates->inst->shape->rank && ints_contain(window, at))
             at++;
         Instruction *own = sized_has(x[count], d) ? x[count]->sizes[d] : NULL;
         Instruction *other = sized_has(updates, at) ? updates->sizes[at] : NULL;

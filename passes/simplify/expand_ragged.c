@@ -19,14 +19,6 @@ typedef struct Ragged {
     Instruction *starts, *ends;
 } Ragged;
 
-static int64_t position(Ints list, int64_t d)
-{
-    for (uint32_t i = 0; i < list.count; i++)
-        if (list.data[i] == d)
-            return i;
-    return -1;
-}
-
 /* The dimensions of lhs that come before the ragged one: the sizes may depend on them. */
 static bool find_prefix(Ragged *g, bool summed)
 {
@@ -39,7 +31,7 @@ static bool find_prefix(Ragged *g, bool summed)
         if (g->lhs_sum.data[i] != g->dim)
             g->prefix[n++] = g->lhs_sum.data[i];
     for (int64_t d = 0; !summed && d < g->dim && n < wanted; d++)
-        if (position(g->lhs_batch, d) < 0 && position(g->lhs_sum, d) < 0)
+        if (ints_find(g->lhs_batch, d) < 0 && ints_find(g->lhs_sum, d) < 0)
             g->prefix[n++] = d;
     return n == wanted;
 }
@@ -137,12 +129,12 @@ static Instruction *plain_dot(Ragged *g, const Shape *s)
 /* The dimension of a dot's result that a batch or free dimension of lhs becomes. */
 static int64_t result_dim(const Ragged *g, int64_t d)
 {
-    int64_t at = position(g->lhs_batch, d);
+    int64_t at = ints_find(g->lhs_batch, d);
     if (at >= 0)
         return at;
     at = g->lhs_batch.count;
     for (int64_t k = 0; k < d; k++)
-        at += position(g->lhs_batch, k) < 0 && position(g->lhs_sum, k) < 0;
+        at += ints_find(g->lhs_batch, k) < 0 && ints_find(g->lhs_sum, k) < 0;
     return at;
 }
 
@@ -153,7 +145,7 @@ static Instruction *ragged_free(Ragged *g, int64_t group)
     int64_t at =
         (int64_t)g->lhs->shape->rank - g->lhs_sum.count; /* rhs's free ones follow */
     for (int64_t k = 0; k < group; k++)
-        at += position(g->rhs_batch, k) < 0 && position(g->rhs_sum, k) < 0;
+        at += ints_find(g->rhs_batch, k) < 0 && ints_find(g->rhs_sum, k) < 0;
     int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, out->rank + 1);
     for (uint32_t i = 0; i <= out->rank; i++)
         sizes[i] = i < at    ? out->dims[i]
@@ -207,13 +199,13 @@ static Instruction *ragged_summed(Ragged *g)
     int64_t *left = ARENA_ARRAY(r->scratch, int64_t, n + 1);
     int64_t *right = ARENA_ARRAY(r->scratch, int64_t, n + 1);
     for (uint32_t i = 0; i < n; i++) {
-        int64_t batch = position(g->lhs_batch, g->prefix[i]);
-        int64_t sum = position(g->lhs_sum, g->prefix[i]);
+        int64_t batch = ints_find(g->lhs_batch, g->prefix[i]);
+        int64_t sum = ints_find(g->lhs_sum, g->prefix[i]);
         left[i] = g->prefix[i] + 1;
         right[i] = (batch >= 0 ? g->rhs_batch.data[batch] : g->rhs_sum.data[sum]) + 1;
     }
     left[n] = right[n] = 0;
-    int64_t other = g->rhs_sum.data[position(g->lhs_sum, g->dim)];
+    int64_t other = g->rhs_sum.data[ints_find(g->lhs_sum, g->dim)];
     Ragged each = *g;
     each.lhs = masked(g, g->lhs, g->dim, left);
     each.rhs = masked(g, g->rhs, other, right);
@@ -243,9 +235,9 @@ static Instruction *ragged_dot(Rewriter *r, Instruction *inst)
                 .rhs_batch = inst_ints(inst, ATTR_RHS_BATCH_DIMS),
                 .rhs_sum = inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS),
                 .dim = ragged.data[0]};
-    if (position(g.lhs_batch, g.dim) >= 0)
+    if (ints_find(g.lhs_batch, g.dim) >= 0)
         return plain_dot(&g, inst->shape);
-    bool summed = position(g.lhs_sum, g.dim) >= 0;
+    bool summed = ints_find(g.lhs_sum, g.dim) >= 0;
     if ((!summed && group.count != 1) || !find_prefix(&g, summed))
         return NULL;
     find_bounds(&g);

@@ -5,14 +5,6 @@
 
 #include "passes/simplify/rewrite.h"
 
-static bool contains(Ints v, int64_t x)
-{
-    for (uint32_t i = 0; i < v.count; i++)
-        if (v.data[i] == x)
-            return true;
-    return false;
-}
-
 static int64_t contracted(const Instruction *dot)
 {
     Ints dims = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
@@ -47,7 +39,7 @@ static Instruction *spread(Rewriter *r, const Instruction *dot, Instruction *x,
     int64_t *place = ARENA_ARRAY(r->scratch, int64_t, rank);
     int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
     for (uint32_t i = 0; i < s->rank; i++) {
-        if (contains(contracting, i))
+        if (ints_contain(contracting, i))
             continue;
         sizes[n] = s->dims[i];
         place[n] = -1;
@@ -158,7 +150,7 @@ static Instruction *untransposed(Rewriter *r, Instruction *x, Ints kept, Ints *p
         if (is_wide && t->shape->dims[in_t[--k]] != s->dims[i])
             return NULL;
         key[i] = is_wide ? 2 * order.data[in_t[k]] + 1 : next;
-        if (is_wide && contains(kept, i))
+        if (is_wide && ints_contain(kept, i))
             next = key[i] - 1;
     }
     int64_t *to = ARENA_ARRAY(r->m->arena, int64_t, s->rank + 1u);
@@ -179,7 +171,7 @@ static Ints kept_dims(Arena *a, const Shape *s, Ints batch, Ints contracting)
     int64_t *dims = ARENA_ARRAY(a, int64_t, s->rank + 1u);
     uint32_t n = 0;
     for (uint32_t d = 0; d < s->rank; d++) {
-        if (!contains(batch, d) && !contains(contracting, d))
+        if (!ints_contain(batch, d) && !ints_contain(contracting, d))
             dims[n++] = d;
     }
     return (Ints){dims, n};

@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-static bool contains(Ints v, int64_t x)
-{
-    for (uint32_t i = 0; i < v.count; i++)
-        if (v.data[i] == x)
-            return true;
-    return false;
-}
-
 static Computation *reducer(const Instruction *inst)
 {
     return inst_attr(inst, ATTR_TO_APPLY)->computations.data[0];
@@ -79,7 +71,7 @@ static Instruction *reduce_broadcast(Rewriter *r, Instruction *inst)
     int64_t *place = ARENA_ARRAY(r->scratch, int64_t, b->shape->rank);
     int64_t next = 0;
     for (uint32_t i = 0; i < b->shape->rank; i++)
-        place[i] = contains(reduced, i) ? -1 : next++;
+        place[i] = ints_contain(reduced, i) ? -1 : next++;
     int64_t *kept = ARENA_ARRAY(r->scratch, int64_t, dims.count);
     for (uint32_t i = 0; i < dims.count; i++) {
         kept[i] = place[dims.data[i]];
@@ -100,7 +92,7 @@ static Instruction *reduce_transpose(Rewriter *r, Instruction *inst)
     Ints p = inst_ints(t, ATTR_DIMENSIONS), reduced = inst_ints(inst, ATTR_DIMENSIONS);
     int64_t last[2] = {-1, -1};
     for (uint32_t i = 0; i < p.count; i++) {
-        bool gone = contains(reduced, i);
+        bool gone = ints_contain(reduced, i);
         if (p.data[i] < last[gone])
             return NULL;
         last[gone] = p.data[i];
@@ -134,7 +126,7 @@ static Instruction *reduce_reshape(Rewriter *r, Instruction *inst)
     for (uint32_t i = 0; i < to->rank; i++) {
         if (to->dims[i] == 1)
             continue;
-        if (contains(dims, i))
+        if (ints_contain(dims, i))
             kept[n++] = k;
         else
             sizes[rank++] = to->dims[i];

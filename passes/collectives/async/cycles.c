@@ -1,3 +1,4 @@
+/* See cycles.h. */
 #include "passes/collectives/async/cycles.h"
 
 #include <string.h>
