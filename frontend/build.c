@@ -9,16 +9,6 @@
 #include "ir/bug.h"
 #include "ir/dtype.h"
 
-Scope *scope_top(Parser *p)
-{
-    return &p->scopes.data[p->scopes.count - 1];
-}
-
-Pending *pending_top(Parser *p)
-{
-    return &p->pending.data[p->pending.count - 1];
-}
-
 bool build_lost(Parser *p)
 {
     p->want = WANT_RESYNC;

@@ -117,8 +117,11 @@ typedef struct Token {
         size_t capacity;                                                                 \
     }
 #define STACK_PUSH(p, stack, value)                                                      \
-    ((stack).data = arena_grow((p)->scratch, (stack).data, &(stack).capacity,            \
-                               (stack).count + 1, sizeof *(stack).data),                 \
+    ((stack).count < (stack).capacity                                                    \
+         ? (void)0                                                                       \
+         : (void)((stack).data =                                                         \
+                      arena_grow((p)->scratch, (stack).data, &(stack).capacity,          \
+                                 (stack).count + 1, sizeof *(stack).data)),              \
      (stack).data[(stack).count++] = (value))
 
 /* Room for the first ones: `data` may then be counted from. */
@@ -246,8 +249,14 @@ Computation *symbol_computation(Parser *p, Span name);
 /* -- build*.c: actions of the grammar; those that return bool: false = read on at the next
  *    instruction, a message was made ---------------------------------------------------- */
 bool build_lost(Parser *p); /* always false */
-Scope *scope_top(Parser *p);
-Pending *pending_top(Parser *p);
+static inline Scope *scope_top(const Parser *p)
+{
+    return &p->scopes.data[p->scopes.count - 1];
+}
+static inline Pending *pending_top(const Parser *p)
+{
+    return &p->pending.data[p->pending.count - 1];
+}
 void build_module_name(Parser *p, Span name);
 void build_header_attribute(Parser *p, Span name);
 bool build_header_layout(Parser *p, size_t parameters, const Shape *result);

@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "ir/op_functions.h"
 
 /* `none` in a column: the table holds NULL. */
@@ -58,10 +61,7 @@ _Static_assert(OP_COUNT * 2 < FIND_SLOTS, "the look-up table must stay sparse");
 
 static uint32_t spelling_hash(const char *name, size_t length)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)name[i]) * 16777619u;
-    return h ^ (h >> 15);
+    return (uint32_t)XXH3_64bits(name, length);
 }
 
 static uint16_t find_table[FIND_SLOTS]; /* opcode + 1; 0 = free */
