@@ -7,6 +7,7 @@
 
 #include "frontend/gxc.h"
 #include "frontend/parse.h"
+#include "frontend/proto.h"
 #include "ir/bug.h"
 #include "ir/eval/eval.h"
 #include "ir/print.h"
@@ -45,10 +46,13 @@ static Verdict found(Check *c, Verdict v, const char *what, const char *detail)
     return v;
 }
 
-static Module *parse(Check *c, const char *text, Verdict otherwise, const char *what)
+/* Text, or bytes of a proto. */
+static Module *parse_bytes(Check *c, const char *bytes, size_t size, Verdict otherwise,
+                           const char *what)
 {
-    Diag *d = diag_create(c->arena, "random.hlo", text, strlen(text));
-    Module *m = hlo_parse(c->arena, d);
+    Diag *d = diag_create(c->arena, "random.hlo", bytes, size);
+    Module *m =
+        proto_is(bytes, size) && !proto_to_text(d) ? NULL : hlo_parse(c->arena, d);
     Arena *scratch = arena_create();
     if (m != NULL && !module_verify(m, LEVEL_WELL_FORMED, scratch))
         m = NULL;
@@ -63,6 +67,11 @@ static Module *parse(Check *c, const char *text, Verdict otherwise, const char *
     if (m == NULL && c->verdict == VERDICT_UNSUPPORTED)
         found(c, c->verdict, "", diag_render(d, false));
     return m;
+}
+
+static Module *parse(Check *c, const char *text, Verdict otherwise, const char *what)
+{
+    return parse_bytes(c, text, strlen(text), otherwise, what);
 }
 
 static bool same_text(Check *c, const char *what, const char *once, const char *twice)
@@ -238,6 +247,17 @@ static size_t count_notes(const char *text)
     for (const char *at = text; (at = strstr(at, "note=\"")) != NULL; at++)
         n++;
     return n;
+}
+
+/* A proto holds the same module. */
+static bool check_proto(Check *c)
+{
+    size_t size;
+    const char *bytes = proto_print(c->arena, c->module, &size);
+    Module *m = parse_bytes(c, bytes, size, VERDICT_FORM, "proto: ");
+    return m != NULL &&
+           same_text(c, "proto: ", module_print(c->arena, c->module, PRINT_LONG, NULL),
+                     module_print(c->arena, m, PRINT_LONG, NULL));
 }
 
 /* The default form printed again is itself; what is read from the others computes the same.
@@ -604,7 +624,7 @@ static Verdict check(Check *c)
     if (st != EVAL_OK)
         return found(c, st == EVAL_UNSUPPORTED ? VERDICT_UNSUPPORTED : VERDICT_INVALID,
                      "evaluator: ", error);
-    if (!check_forms(c) || !check_passes(c))
+    if (!check_forms(c) || !check_proto(c) || !check_passes(c))
         return c->verdict;
     return check_program(c);
 }

@@ -228,6 +228,8 @@ char *generate(uint64_t seed)
                      aliased ? " }" : "");
     if (shared.replicas > 1)
         at += sprintf(all + at, ", replica_count=%d", shared.replicas);
+    if (random_chance(&shared.random, 5) && !generate_plain)
+        at += sprintf(all + at, ", is_scheduled=true");
     if (shared.partitions > 1)
         at += sprintf(all + at, ", num_partitions=%d", shared.partitions);
     sprintf(all + at, "\n\n%s", text);
