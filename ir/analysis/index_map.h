@@ -82,9 +82,6 @@ const IndexExpr *ix_mod(IndexContext *cx, const IndexExpr *a, int64_t divisor); 
  * column; NULL if the opcode has none. */
 IndexMap *index_maps(IndexContext *cx, const Instruction *inst, uint32_t leaf);
 
-/* outer: result -> middle; inner: middle -> operand. Gives result -> operand; symbols,
- * runtimes and constraints of both are kept (inner's variables renumbered behind outer's). */
-IndexMap index_compose(IndexContext *cx, const IndexMap *outer, const IndexMap *inner);
 IndexMap index_identity(IndexContext *cx, const Shape *shape);
 
 /* The element's number in memory order (physical, by layout) from its logical index, and the

@@ -259,26 +259,6 @@ static void starts_are_clamped_runtime_values(void **state)
     arena_destroy(f.arena);
 }
 
-static void composition_renumbers_variables(void **state)
-{
-    (void)state;
-    Fixture f = begin();
-    Instruction *x = parameter(&f, DT_F32, 2, (int64_t[]){6, 4});
-    Instruction *zero = computation_add_scalar(f.comp, DT_F32, 0);
-    Instruction *t = unary(&f, OP_TRANSPOSE, x, 2, (int64_t[]){4, 6});
-    inst_set_ints(t, ATTR_DIMENSIONS, (int64_t[]){1, 0}, 2);
-    Instruction *operands[2] = {t, zero};
-    Instruction *reduce = computation_add(
-        f.comp, OP_REDUCE,
-        shape_array(f.module->intern, DT_F32, 1, (int64_t[]){4}, NULL, NULL), 2, operands,
-        NULL);
-    inst_set_ints(reduce, ATTR_DIMENSIONS, (int64_t[]){1}, 1);
-    IndexMap both =
-        index_compose(f.cx, &index_maps(f.cx, reduce, 0)[0], &index_maps(f.cx, t, 0)[0]);
-    assert_string_equal(index_map_text(f.arena, &both), "(d0) -> (s0, d0), s0 in [0, 5]");
-    arena_destroy(f.arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,7 +267,6 @@ int main(void)
         cmocka_unit_test(maps_of_moves),
         cmocka_unit_test(maps_with_constraints_and_symbols),
         cmocka_unit_test(starts_are_clamped_runtime_values),
-        cmocka_unit_test(composition_renumbers_variables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
