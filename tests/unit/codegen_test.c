@@ -218,7 +218,7 @@ static void every_target_assembles(void **state)
         assert_int_equal(count_of(ptx, ".visible .entry"), f->count);
         assert_int_equal(count_of(ptx, "__nv_"), 0);
         assert_non_null(strstr(ptx, "ld.global.nc.v4.b32"));
-        if (!assemble(f->arena, &f->cuda, &target, ptx, &cubin, &error))
+        if (!assemble(f->arena, &f->cuda, &target, ptx, 1, &cubin, &error))
             fail_msg("%s: %s", names[i], error);
         assert_memory_equal(cubin.data, ELFMAG, SELFMAG);
         assert_int_equal(cubin.use_count, f->count);
@@ -241,8 +241,8 @@ static void both_assemblers_work_and_repeat(void **state)
         const char *error = NULL;
         if (!cuda_find(f->arena, NULL, (AssemblerKind)kind, &cuda, &error))
             continue;
-        assert_true(assemble(f->arena, &cuda, &target, ptx, &first, &error));
-        assert_true(assemble(f->arena, &cuda, &target, ptx, &second, &error));
+        assert_true(assemble(f->arena, &cuda, &target, ptx, 1, &first, &error));
+        assert_true(assemble(f->arena, &cuda, &target, ptx, 4, &second, &error));
         assert_int_equal(first.bytes, second.bytes);
         assert_memory_equal(first.data, second.data, first.bytes);
         assert_int_equal(first.use_count, f->count);
@@ -256,7 +256,7 @@ static void a_bad_program_gives_the_assemblers_words(void **state)
     Cubin cubin;
     const char *error = NULL;
     assert_true(target_find("sm_80", &target));
-    assert_false(assemble(f->arena, &f->cuda, &target, "nonsense", &cubin, &error));
+    assert_false(assemble(f->arena, &f->cuda, &target, "nonsense", 1, &cubin, &error));
     assert_non_null(strstr(error, "error"));
 }
 
