@@ -2,6 +2,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,13 +96,15 @@ typedef struct Request {
     const char **targets, **settings;
 } Request;
 
-static long parse_count(struct argp_state *state, const char *text, long least)
+static long parse_count(struct argp_state *state, const char *option, const char *text,
+                        long least)
 {
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < least || value > 1 << 20)
-        argp_error(state, "\"%s\" is no number from %ld to %d", text, least, 1 << 20);
+        argp_error(state, "%s%s: a number from %ld to %d is expected", option, text,
+                   least, 1 << 20);
     return value;
 }
 
@@ -125,7 +128,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         r->output = arg;
         break;
     case 'O':
-        o->opt_level = (int)parse_count(state, arg, 0);
+        o->opt_level = (int)parse_count(state, "-O", arg, 0);
         o->opt_level_set = 1;
         break;
     case 'v':
@@ -144,13 +147,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->verify_only = 1;
         break;
     case KEY_REPLICAS:
-        o->replicas = parse_count(state, arg, 1);
+        o->replicas = parse_count(state, "--replicas=", arg, 1);
         break;
     case KEY_PARTITIONS:
-        o->partitions = parse_count(state, arg, 1);
+        o->partitions = parse_count(state, "--partitions=", arg, 1);
         break;
     case KEY_JOBS:
-        o->jobs = (int)parse_count(state, arg, 1);
+        o->jobs = (int)parse_count(state, "--jobs=", arg, 1);
         break;
     case KEY_PASSES:
         o->passes = arg;
@@ -283,7 +286,8 @@ static bool write_all(int fd, const char *data, size_t size)
     return true;
 }
 
-/* To a temporary name beside the target, then renamed: no half-written file is left. */
+/* To a temporary name beside the target, then renamed: no half-written file is left. What would
+ * end the process meanwhile waits. */
 static bool write_file(const char *name, const void *data, size_t size)
 {
     if (strcmp(name, "-") == 0) {
@@ -295,8 +299,16 @@ static bool write_file(const char *name, const void *data, size_t size)
     struct stat st;
     bool special = stat(name, &st) == 0 && !S_ISREG(st.st_mode); /* /dev/null, a pipe */
     char *temporary = malloc(strlen(name) + 32);
-    if (temporary == NULL)
+    if (temporary == NULL) {
+        fprintf(stderr, "gxc: cannot write %s: out of memory\n", name);
         return false;
+    }
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, special ? NULL : &ends, &before);
     if (special)
         strcpy(temporary, name);
     else
@@ -317,6 +329,7 @@ static bool write_file(const char *name, const void *data, size_t size)
         if (fd >= 0 && !special)
             unlink(temporary);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     free(temporary);
     return ok;
 }

@@ -123,13 +123,29 @@ static void put_text(Out *out, const char *text)
     put(out, text, strlen(text));
 }
 
+/* Bytes of the character in UTF-8 at `data`; 0 if there is none, or one that controls. */
+static size_t character_bytes(const unsigned char *data, size_t length)
+{
+    if (data[0] < 0x80)
+        return (data[0] >= 0x20 && data[0] != 0x7f) || data[0] == '\t';
+    size_t n = data[0] >= 0xf0 ? 4 : data[0] >= 0xe0 ? 3 : 2;
+    if (data[0] < 0xc2 || data[0] > 0xf4 || n > length ||
+        (data[0] == 0xc2 && data[1] < 0xa0))
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((data[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return n;
+}
+
 /* Bytes that would move the cursor or are no text are shown as `?`; tabs stay. */
 static void put_source(Out *out, const char *data, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)data[i];
-        char shown = (c < 0x20 && c != '\t') || c == 0x7f ? '?' : (char)c;
-        put(out, &shown, 1);
+    for (size_t i = 0, n; i < length; i += n) {
+        n = character_bytes((const unsigned char *)data + i, length - i);
+        put(out, n ? data + i : "?", n ? n : 1);
+        n += n == 0;
     }
 }
 

@@ -160,6 +160,23 @@ static const Source *source_of(const Source **by_leaf, size_t leaf,
     return by_leaf[leaf] ? by_leaf[leaf] : otherwise;
 }
 
+/* "x, y, z, ..." */
+static const char *names_of(const Signature *s)
+{
+    static char text[256];
+    size_t at =
+        (size_t)snprintf(text, sizeof text, "%s", s->parameter_count ? "" : "none");
+    for (size_t i = 0; i < s->parameter_count; i++) {
+        const char *name = s->parameters[i].name;
+        if (at + strlen(name) + 8 > sizeof text) {
+            snprintf(text + at, sizeof text - at, ", ...");
+            break;
+        }
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? ", " : "", name);
+    }
+    return text;
+}
+
 /* Which --input feeds which parameter: named ones first, the others by order. */
 static int assign_inputs(const Options *o, const Signature *s, const Source **by_leaf)
 {
@@ -171,8 +188,9 @@ static int assign_inputs(const Options *o, const Signature *s, const Source **by
             leaf++;
         }
         if (name && leaf == s->parameter_count) {
-            return complain(EXIT_WRONG, "--input=%s=...: the program has no parameter %s",
-                            name, name);
+            return complain(EXIT_WRONG,
+                            "--input=%s=...: the program has no parameter %s, but %s",
+                            name, name, names_of(s));
         }
         if (name && by_leaf[leaf]) {
             return complain(EXIT_WRONG, "--input=%s=...: given twice", name);

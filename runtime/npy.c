@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,9 +173,12 @@ static bool parse_header(const char *text, Header *h)
 
 static bool read_header(const Error *e, FILE *file, Header *h)
 {
-    unsigned char start[12];
+    unsigned char start[12] = {0};
     if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0) {
-        return fail(e, "this is not a .npy file");
+        return ferror(file) ? fail(e, "%s", strerror(errno))
+               : memcmp(start, "PK", 2) == 0
+                   ? fail(e, "this is a .npz archive: save one array, as .npy")
+                   : fail(e, "this is not a .npy file");
     }
     size_t length = start[8] | (size_t)start[9] << 8;
     if (start[6] > 1) {
@@ -183,8 +187,12 @@ static bool read_header(const Error *e, FILE *file, Header *h)
         }
         length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
-    if (start[6] < 1 || start[6] > 3 || length > MAX_HEADER) {
-        return fail(e, "a .npy file of a version that is not known");
+    if (start[6] < 1 || start[6] > 3) {
+        return fail(e, "a .npy file of version %d, known are 1 to 3", start[6]);
+    }
+    if (length > MAX_HEADER) {
+        return fail(e, "the header of the .npy file has %zu bytes, at most %d are read",
+                    length, MAX_HEADER);
     }
     char *text = malloc(length + 1);
     if (!text) {
@@ -193,7 +201,14 @@ static bool read_header(const Error *e, FILE *file, Header *h)
     bool whole = fread(text, 1, length, file) == length;
     text[length] = 0;
     bool ok = whole && strlen(text) == length && parse_header(text, h);
+    const char *descr = whole ? find_key(text, "descr") : NULL;
+    bool is_record = descr && *descr == '[';
+    bool is_object = descr && (strncmp(descr + 1, "|O", 2) == 0);
     free(text);
+    if (is_record || is_object) {
+        return fail(e, "the file holds %s: save an array of numbers",
+                    is_record ? "records of several fields" : "Python objects");
+    }
     return ok || fail(e, whole ? "the header of the .npy file is damaged"
                                : "the file is cut off");
 }
@@ -332,7 +347,8 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
     }
     size_t length = make_header(dtype, rank, dims, header, sizeof header - 64);
     size_t bytes = n * dtype_info[dtype].storage;
-    /* a device or a pipe is written as it is, a file by a temporary name beside it */
+    /* a device or a pipe is written as it is, a file by a temporary name beside it, and what would
+     * end the process meanwhile waits */
     struct stat st;
     bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     char *temporary = malloc(strlen(path) + 32);
@@ -343,6 +359,12 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
     if (!special) {
         sprintf(temporary + strlen(path), ".%ld.tmp", (long)getpid());
     }
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, special ? NULL : &ends, &before);
     FILE *file = fopen(temporary, special ? "wb" : "wbx");
     bool ok = file && fwrite(header, 1, length, file) == length &&
               fwrite(data, 1, bytes, file) == bytes;
@@ -358,6 +380,7 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
     if (!ok && file && !special) {
         remove(temporary);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     free(temporary);
     return ok || fail(&e, "cannot be written: %s", strerror(why));
 }

@@ -125,6 +125,13 @@ static gxrt_status read_program(gxrt_program *program)
             "`gxc prog.hlo -o prog.cubin` writes",
             shown_path(program));
     }
+    if (!plan_elf_is_whole(program->bytes, program->size, program->bytes)) {
+        return status_set(
+            GXRT_INVALID_FILE,
+            "%s: the file is cut off or damaged: what its ELF header names lies "
+            "beyond its %zu bytes; compile or copy it again",
+            shown_path(program), program->size);
+    }
     if (!find_section(program, PLAN_ELF_PLAN, 0, &section)) {
         return status_set(GXRT_INVALID_FILE,
                           "%s: no plan of gxc inside: it was damaged, or made by another "

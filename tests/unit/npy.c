@@ -78,7 +78,9 @@ static void test_messages(void **state)
     refused("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }", data, 16,
             DT_F32, 2, dims, "big-endian");
     refused("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 2), }", data,
-            16, DT_F32, 2, dims, "header of the .npy file is damaged");
+            16, DT_F32, 2, dims, "the file holds records of several fields");
+    refused("{'descr': '|O', 'fortran_order': False, 'shape': (2, 2), }", data, 16,
+            DT_F32, 2, dims, "the file holds Python objects");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -2), }", data, 16,
             DT_F32, 2, dims, "damaged");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2", data, 16, DT_F32,
@@ -92,6 +94,13 @@ static void test_messages(void **state)
     fclose(file);
     assert_false(npy_read(path, DT_F32, 2, dims, &out, error, sizeof error));
     assert_non_null(strstr(error, "not a .npy file"));
+    assert_false(npy_read("/tmp", DT_F32, 2, dims, &out, error, sizeof error));
+    assert_non_null(strstr(error, "Is a directory"));
+    file = fopen(path, "wb");
+    fputs("PK\003\004 and so on", file);
+    fclose(file);
+    assert_false(npy_read(path, DT_F32, 2, dims, &out, error, sizeof error));
+    assert_non_null(strstr(error, "a .npz archive: save one array"));
     assert_false(npy_read("/nonexistent", DT_F32, 2, dims, &out, error, sizeof error));
     assert_non_null(strstr(error, "No such file"));
     assert_false(npy_write("/nonexistent/x", DT_F32, 2, dims, data, error, sizeof error));
