@@ -207,16 +207,22 @@ static bool is_dynamic(const Sized *x)
     return any;
 }
 
+/* What is about sizes itself, of whatever arrays. */
+static bool asks_for_sizes(const Instruction *inst)
+{
+    return shape_is_dynamic(inst->shape) || inst->op == OP_SET_DIMENSION_SIZE ||
+           inst->op == OP_GET_DIMENSION_SIZE || inst->op == OP_DYNAMIC_RESHAPE ||
+           custom_call_has_target(inst, "PadToStatic") ||
+           custom_call_has_target(inst, "SliceToDynamic");
+}
+
 static bool has_sizes(const Instruction *inst, Sized *const *x)
 {
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         if (is_dynamic(x[i]) || x[i]->inst->shape != inst->operands[i]->shape)
             return true;
     }
-    return shape_is_dynamic(inst->shape) || inst->op == OP_SET_DIMENSION_SIZE ||
-           inst->op == OP_GET_DIMENSION_SIZE || inst->op == OP_DYNAMIC_RESHAPE ||
-           custom_call_has_target(inst, "PadToStatic") ||
-           custom_call_has_target(inst, "SliceToDynamic");
+    return asks_for_sizes(inst);
 }
 
 /* The bounds of s, dynamic where there are sizes. */
@@ -341,8 +347,7 @@ static bool has_dynamic(const Module *m)
 {
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (shape_is_dynamic(inst->shape) || inst->op == OP_GET_DIMENSION_SIZE ||
-                inst->op == OP_SET_DIMENSION_SIZE)
+            if (asks_for_sizes(inst))
                 return true;
         }
     }
