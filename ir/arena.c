@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "ir/bug.h"
 
@@ -61,7 +62,7 @@ static void *map_huge(size_t bytes)
     size_t before = -(uintptr_t)p % ARENA_BLOCK_HUGE;
     if (before != 0)
         munmap(p, before);
-    size_t page = 4096, used = (bytes + page - 1) / page * page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (bytes + page - 1) / page * page;
     munmap(p + before + used, room - before - used);
     madvise(p + before, used, MADV_HUGEPAGE);
     return p + before;

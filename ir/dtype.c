@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* Every word of a text asks this, so words that no type's name resembles go first: the second
- * letters of all names are digits, but for those of four. */
+/* Every word of a text asks this, so words that no type's name resembles go first: all names but
+ * four are a letter and a number. */
 static bool may_be_name(const char *name, size_t length)
 {
     if (length < 2 || length > 13)
         return false;
     if (name[1] >= '0' && name[1] <= '9')
-        return true;
+        return name[0] == 's' || name[0] == 'u' || name[0] == 'f' || name[0] == 'c';
     static const char other[][2] = {{'p', 'r'}, {'b', 'f'}, {'t', 'o'}, {'o', 'p'}};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         if (name[0] == other[i][0] && name[1] == other[i][1])
