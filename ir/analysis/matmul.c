@@ -106,6 +106,16 @@ bool matmul_shape(const Instruction *dot, MatmulShape *out)
     return true;
 }
 
+bool matmul_side_fits(const Instruction *dot, uint32_t side)
+{
+    const Shape *s = dot->operands[side]->shape;
+    Ints batch = inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
+    Ints sum =
+        inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+    Side unused;
+    return is_ascending(s, batch) && describe_side(s, batch, sum, &unused);
+}
+
 bool matmul_is_library(const Instruction *inst)
 {
     Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);

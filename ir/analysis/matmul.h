@@ -22,6 +22,9 @@ typedef struct MatmulShape {
 /* False: the dimensions do not lie as a library wants them. Laid out dots only. */
 bool matmul_shape(const Instruction *dot, MatmulShape *out);
 
+/* Whether operand 0 or 1 by itself lies as a library wants it. */
+bool matmul_side_fits(const Instruction *dot, uint32_t side);
+
 bool matmul_is_library(const Instruction *inst);
 void matmul_set_library(Instruction *dot);
 
