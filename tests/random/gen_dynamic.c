@@ -121,6 +121,132 @@ static void simple(Gen *g, Sized *s)
     add(g, s, text);
 }
 
+/* One more dimension, in front or behind. */
+static void spread(Gen *g, Sized *s)
+{
+    char text[256], dims[128];
+    bool front = chance(g, 50);
+    int64_t map[MAX_RANK];
+    if (s->v.rank == 4)
+        return;
+    for (int i = s->v.rank; front && i > 0; i--) {
+        s->v.dims[i] = s->v.dims[i - 1];
+        s->dynamic[i] = s->dynamic[i - 1];
+    }
+    for (int i = 0; i < s->v.rank; i++)
+        map[i] = i + front;
+    int at = front ? 0 : s->v.rank;
+    s->v.dims[at] = 1 + below(g, 3);
+    s->dynamic[at] = false;
+    snprintf(text, sizeof text, "broadcast(%s), dimensions={%s}", s->name,
+             list(map, s->v.rank, dims));
+    s->v.rank++;
+    add(g, s, text);
+}
+
+static void widen(Gen *g, Sized *s)
+{
+    char text[256];
+    if (!is_int(s->v.type) && s->v.type != DT_PRED)
+        return;
+    snprintf(text, sizeof text, "convert(%s)", s->name);
+    s->v.type = DT_S64;
+    add(g, s, text);
+}
+
+static void order(Gen *g, Sized *s)
+{
+    char text[256];
+    if (!is_int(s->v.type))
+        return;
+    int id = g->shared->next_id++;
+    const char *t = dtype_info[s->v.type].name;
+    fprintf(g->shared->head,
+            "less%d {\n  a = %s[] parameter(0)\n  b = %s[] parameter(1)\n"
+            "  ROOT r = pred[] compare(a, b), direction=%s\n}\n",
+            id, t, t, chance(g, 50) ? "LT" : "GT");
+    snprintf(text, sizeof text,
+             "sort(%s), dimensions={%d}, is_stable=true, to_apply=less%d", s->name,
+             (int)below(g, s->v.rank), id);
+    add(g, s, text);
+}
+
+/* The sums, or the like, along one of several dimensions. */
+static void lower(Gen *g, Sized *s)
+{
+    static const char *const ops[] = {"add", "maximum", "minimum"};
+    const char *op = s->v.type == DT_PRED ? "or" : ops[below(g, 3)];
+    char text[256];
+    int d = (int)below(g, s->v.rank);
+    if (s->v.rank < 2 || !can_reduce(&s->v, op) || is_complex(s->v.type) || s->v.special)
+        return;
+    Value *init = constant_scalar(g, s->v.type, 0), old = s->v;
+    snprintf(text, sizeof text, "reduce(%s, %s), dimensions={%d}, to_apply=%s", s->name,
+             init->name, d, reducer(g, s->v.type, op));
+    s->v.rank--;
+    for (int i = d; i < s->v.rank; i++) {
+        s->v.dims[i] = s->v.dims[i + 1];
+        s->dynamic[i] = s->dynamic[i + 1];
+    }
+    reduced(&s->v, &old, op, old.dims[d]);
+    add(g, s, text);
+}
+
+/* Times a matrix of fixed size: sums go as far as both sides do. */
+static void multiply(Gen *g, Sized *s)
+{
+    char text[300];
+    if (s->v.rank != 2 || s->v.type == DT_PRED || !is_arithmetic(s->v.type) ||
+        s->v.special || s->v.depth > 0 || dtype_info[s->v.type].bits < 16)
+        return;
+    int d = (int)below(g, 2);
+    Value like = {.rank = 2, .dims = {s->v.dims[d], 1 + below(g, 5)}};
+    Value *b = same_shape(g, &like, s->v.type);
+    if (b->special || b->depth > 0)
+        return;
+    snprintf(text, sizeof text,
+             "dot(%s, %s), lhs_contracting_dims={%d}, rhs_contracting_dims={0}", s->name,
+             b->name, d);
+    s->v.dims[0] = s->v.dims[1 - d];
+    s->dynamic[0] = s->dynamic[1 - d];
+    s->v.dims[1] = like.dims[1];
+    s->dynamic[1] = false;
+    s->v.high += b->high + log2_up(like.dims[0]) + is_complex(s->v.type);
+    s->v.grain += b->grain;
+    settle(&s->v, 0);
+    add(g, s, text);
+}
+
+/* Round a loop a few times, reversed or as it is. */
+static void circle(Gen *g, Sized *s)
+{
+    char shape[128], name[24];
+    int id = g->shared->next_id++;
+    FILE *f = g->shared->head;
+    snprintf(name, sizeof name, "%s", s->name);
+    Value *zero = constant_scalar(g, DT_S32, 0);
+    shape_text(s, shape);
+    fprintf(f,
+            "turns%d {\n  p = (s32[], %s) parameter(0)\n"
+            "  i = s32[] get-tuple-element(p), index=0\n"
+            "  x = %s get-tuple-element(p), index=1\n  one = s32[] constant(1)\n"
+            "  j = s32[] add(i, one)\n  y = %s reverse(x), dimensions={%d}\n"
+            "  ROOT r = (s32[], %s) tuple(j, y)\n}\n",
+            id, shape, shape, shape, (int)below(g, s->v.rank), shape);
+    fprintf(f,
+            "few%d {\n  p = (s32[], %s) parameter(0)\n"
+            "  i = s32[] get-tuple-element(p), index=0\n  n = s32[] constant(%d)\n"
+            "  ROOT r = pred[] compare(i, n), direction=LT\n}\n",
+            id, shape, (int)below(g, 4));
+    say(g, "  w%d = (s32[], %s) tuple(%s, %s)\n", id, shape, zero->name, name);
+    say(g, "  w%dx = (s32[], %s) while(w%d), condition=few%d, body=turns%d\n", id, shape,
+        id, id, id);
+    snprintf(name, sizeof name, "w%dx", id);
+    char text[64];
+    snprintf(text, sizeof text, "get-tuple-element(%s), index=1", name);
+    add(g, s, text);
+}
+
 /* Its elements behind one another. */
 static void flatten(Gen *g, Sized *s)
 {
@@ -216,10 +342,11 @@ void gen_dynamic(Gen *g)
         sized_parameter(g, &s);
     else if (!sized_value(g, &s))
         return;
-    for (int n = (int)below(g, 4); n > 0 && elements_of(&s.v) < 2000; n--) {
-        static void (*const steps[])(Gen *, Sized *) = {set_size, turn, join, pad,
-                                                        simple};
-        steps[below(g, 5)](g, &s);
+    for (int n = (int)below(g, 6); n > 0 && elements_of(&s.v) < 2000; n--) {
+        static void (*const steps[])(Gen *, Sized *) = {set_size, turn,     join,  pad,
+                                                        simple,   spread,   widen, order,
+                                                        lower,    multiply, circle};
+        steps[below(g, 11)](g, &s);
     }
     if (chance(g, 20))
         flatten(g, &s);
