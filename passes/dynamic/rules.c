@@ -462,6 +462,39 @@ static bool dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
     return true;
 }
 
+/* Groups have sizes of their own; what follows the last one belongs to none. */
+static bool ragged_dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
+{
+    Ints groups = inst_ints(inst, ATTR_RHS_GROUP_DIMS);
+    Ints ragged = inst_ints(inst, ATTR_LHS_RAGGED_DIMS),
+         batch = inst_ints(inst, batches[0]);
+    Sized both[2] = {*x[0], *x[1]};
+    Sized *operands[3] = {&both[0], &both[1], x[2]};
+    uint32_t at = 0;
+    if (x[2]->sizes != NULL)
+        return false;
+    out->sizes = sized_room(st, inst->shape->rank);
+    if (ragged.count == 1 && ints_find(inst_ints(inst, sums[0]), ragged.data[0]) >= 0)
+        at = 1; /* a sum for each group */
+    for (uint32_t i = 0; i < batch.count; i++, at++)
+        out->sizes[at] =
+            sized_has(x[0], (uint32_t)batch.data[i]) ? x[0]->sizes[batch.data[i]] : NULL;
+    for (uint32_t side = 0; side < 2; side++) {
+        Ints own = inst_ints(inst, batches[side]), sum = inst_ints(inst, sums[side]);
+        both[side].inst =
+            sized_masked(st, x[side], &sum, sized_zero(st, x[side]->inst->shape));
+        for (uint32_t d = 0; d < x[side]->inst->shape->rank; d++) {
+            bool is_group = side == 1 && ints_find(groups, d) >= 0;
+            if (is_group && sized_has(x[1], d))
+                return false;
+            if (!is_group && ints_find(own, d) < 0 && ints_find(sum, d) < 0)
+                out->sizes[at++] = sized_has(x[side], d) ? x[side]->sizes[d] : NULL;
+        }
+    }
+    out->inst = sized_again(st, inst, operands);
+    return true;
+}
+
 /* Sums are of whole blocks. */
 static bool scaled_dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
 {
@@ -540,6 +573,7 @@ SizedRule *sized_rule(const Instruction *inst)
         {OP_CHOLESKY, sized_cholesky},
         {OP_CONVOLUTION, sized_convolution},
         {OP_FFT, sized_fft},
+        {OP_RAGGED_DOT, ragged_dot},
         {OP_SCALED_DOT, scaled_dot},
         {OP_SCAN, sized_scan},
         {OP_SELECT_AND_SCATTER, sized_select_and_scatter},
