@@ -87,7 +87,7 @@ void any_dims(Gen *g, int *rank, int64_t *dims)
     *rank = (int)below(g, 5);
     int64_t n = 1;
     for (int i = 0; i < *rank; i++) {
-        dims[i] = chance(g, 1) ? 0 : from[below(g, 16)];
+        dims[i] = chance(g, 2) ? 0 : from[below(g, 16)];
         if (n * dims[i] > g->shared->most_elements)
             dims[i] = 1;
         n *= dims[i];
