@@ -326,6 +326,18 @@ static void choose_settings(Check *c)
 
 /* -- passes ----------------------------------------------------------------------------------- */
 
+/* Dumps can be read again, whatever passes have run. */
+static void check_dump(Check *c, const char *name, const Module *m, Arena *a)
+{
+    const char *once = module_print(a, m, PRINT_DEFAULT, NULL);
+    Diag *d = diag_create(a, "dump.hlo", once, strlen(once));
+    Module *again = hlo_parse(a, d);
+    if (again == NULL)
+        c->verdict = found(c, VERDICT_FORM, name, diag_render(d, false));
+    else
+        same_text(c, name, once, module_print(a, again, PRINT_DEFAULT, NULL));
+}
+
 static void after_pass(void *user, unsigned number, const char *pass, bool changed,
                        const Module *m)
 {
@@ -348,6 +360,8 @@ static void after_pass(void *user, unsigned number, const char *pass, bool chang
             break;
         }
     }
+    if (c->verdict == VERDICT_GOOD && c->data % 4 == 0)
+        check_dump(c, name, m, a);
     arena_destroy(a);
 }
 
