@@ -1,6 +1,8 @@
 /* See custom_call.h. */
 #include "ir/custom_call.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool custom_call_has_target(const Instruction *inst, const char *name)
@@ -139,4 +141,98 @@ X64Part custom_call_x64(const Instruction *inst)
         return fits ? parts[i].part : X64_NONE;
     }
     return X64_NONE;
+}
+
+/* The letter that "key = 76 : ui8" stands for; 0: there is none. */
+static int letter_of(Bytes config, const char *key)
+{
+    size_t length = strlen(key);
+    const char *p = config.data;
+    while (p && (p = strstr(p, key)) != NULL) {
+        bool whole = p > config.data && strchr("{ ,", p[-1]) != NULL;
+        p += length;
+        if (whole && strncmp(p, " = ", 3) == 0)
+            return (int)strtol(p + 3, NULL, 10);
+    }
+    return 0;
+}
+
+/* The last two dimensions of an array are the minor ones, the rows' the most. */
+static bool is_by_columns(const Shape *s)
+{
+    return shape_is_array(s) && s->rank >= 2 &&
+           s->layout->minor_to_major[0] == (int64_t)s->rank - 2 &&
+           s->layout->minor_to_major[1] == (int64_t)s->rank - 1;
+}
+
+static bool lie_by_columns(const Instruction *inst, const Shape *result)
+{
+    const Attr *layouts = inst_attr(inst, ATTR_OPERAND_LAYOUT_CONSTRAINTS);
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (!layouts || !is_by_columns(layouts->shapes.data[i]))
+            return false;
+    }
+    return is_by_columns(result);
+}
+
+static bool is_square(const Shape *s)
+{
+    return s->dims[s->rank - 1] == s->dims[s->rank - 2];
+}
+
+static bool is_info(const Shape *info, const Shape *matrix)
+{
+    if (!shape_is_array(info) || info->dtype != DT_S32 || info->rank + 2 != matrix->rank)
+        return false;
+    for (uint32_t i = 0; i < info->rank; i++) {
+        if (info->dims[i] != matrix->dims[i])
+            return false;
+    }
+    return true;
+}
+
+/* lapack_?NAME_ffi, ? the letter of the type. */
+static bool is_lapack(const Instruction *inst, const char *name)
+{
+    static const char letters[] = {
+        [DT_F32] = 's', [DT_F64] = 'd', [DT_C64] = 'c', [DT_C128] = 'z'};
+    DType t = inst->operand_count ? inst->operands[0]->shape->dtype : DT_COUNT;
+    char target[32];
+    if (t >= sizeof letters || letters[t] == 0)
+        return false;
+    snprintf(target, sizeof target, "lapack_%c%s_ffi", letters[t], name);
+    return custom_call_has_target(inst, target);
+}
+
+bool custom_call_lapack(const Instruction *inst, LapackCall *out)
+{
+    if (inst->op != OP_CUSTOM_CALL)
+        return false;
+    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
+    int uplo = letter_of(config, "uplo"), side = letter_of(config, "side"),
+        diag = letter_of(config, "diag"), trans = letter_of(config, "trans_x");
+    const Shape *s = inst->shape;
+    *out = (LapackCall){.op = OP_CHOLESKY, .lower = uplo == 'L'};
+    if (uplo != 'L' && uplo != 'U')
+        return false;
+    if (is_lapack(inst, "potrf"))
+        return inst->operand_count == 1 && s->dtype == DT_TUPLE && s->rank == 2 &&
+               lie_by_columns(inst, s->elements[0]) && is_square(s->elements[0]) &&
+               shape_compatible(s->elements[0], inst->operands[0]->shape) &&
+               is_info(s->elements[1], s->elements[0]);
+    if (!is_lapack(inst, "trsm") || inst->operand_count != 2 ||
+        (side != 'L' && side != 'R') || (diag != 'U' && diag != 'N') ||
+        !lie_by_columns(inst, s))
+        return false;
+    const Shape *a = inst->operands[0]->shape;
+    out->op = OP_TRIANGULAR_SOLVE;
+    out->left = side == 'L';
+    out->unit_diagonal = diag == 'U';
+    out->transpose = trans == 'N'   ? TRANSPOSE_NO
+                     : trans == 'T' ? TRANSPOSE_YES
+                     : trans == 'C' ? TRANSPOSE_ADJOINT
+                                    : TRANSPOSE_INVALID;
+    return out->transpose != TRANSPOSE_INVALID && a->rank == s->rank && is_square(a) &&
+           a->dims[a->rank - 1] == s->dims[s->rank - (out->left ? 2 : 1)] &&
+           shape_compatible(s, inst->operands[1]->shape);
 }

@@ -26,6 +26,17 @@ bool custom_call_is_new_buffer(const Instruction *inst);
 /* GetRngSeed: a u64 from the device's generator, another one each time. */
 bool custom_call_is_seed(const Instruction *inst);
 
+/* LAPACK's factorisation (lapack_spotrf_ffi ...) and BLAS's triangular solve (lapack_strsm_ffi ...),
+ * as JAX lowers cholesky and solve_triangular for the CPU: (matrix, s32[batch] info) of a matrix, and
+ * a matrix of two. Info is 0, or the order of the first leading minor that is not positive. Only
+ * where the matrices lie by columns, as LAPACK's do; else the triangles would be other ones. */
+typedef struct LapackCall {
+    OpCode op; /* OP_CHOLESKY or OP_TRIANGULAR_SOLVE */
+    bool lower, left, unit_diagonal;
+    int64_t transpose; /* TRANSPOSE_x */
+} LapackCall;
+bool custom_call_lapack(const Instruction *inst, LapackCall *out);
+
 /* 64-bit values in two halves: X64SplitLow and X64SplitHigh of one, X64Combine(low, high). Halves
  * of integers are their 32 bits as u32 or s32; of f64, x as f32, rounded, is the high one and x
  * minus that, as f32, the low one, or 0 where that is not finite. */

@@ -6,6 +6,7 @@
 #include "ir/eval/block_scaled.h"
 #include "ir/eval/call.h"
 #include "ir/eval/dynamic.h"
+#include "ir/eval/linalg.h"
 #include "ir/eval/topk.h"
 
 /* -- halves of 64 bits ------------------------------------------------------------------------ */
@@ -58,6 +59,7 @@ void eval_custom_call(EvalCall *call)
 {
     const Instruction *inst = call->inst;
     X64Part part = custom_call_x64(inst);
+    LapackCall lapack;
     if (custom_call_is_topk(inst)) {
         Value *v = eval_result(call);
         topk_rows(call, call->operands[0], true, v->elements[0], v->elements[1]);
@@ -71,6 +73,8 @@ void eval_custom_call(EvalCall *call)
         call->result = value_zero(&call->eval->heap, inst->shape);
     } else if (custom_call_is_seed(inst)) {
         eval_seed(call);
+    } else if (custom_call_lapack(inst, &lapack)) {
+        eval_lapack(call, &lapack);
     } else if (part != X64_NONE) {
         x64(call, part);
     } else if (!eval_block_scaled(call)) {

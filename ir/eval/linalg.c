@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/eval/call.h"
+#include "ir/eval/linalg.h"
 
 typedef struct Complex {
     double re, im;
@@ -63,11 +63,9 @@ static void conjugate_transpose(Complex *a, int64_t n)
         }
 }
 
-void eval_cholesky(EvalCall *call)
+/* The factors of all matrices of x, into v. Returns them as they were computed. */
+static const Complex *factor(EvalCall *call, const Value *x, bool lower, Value *v)
 {
-    const Value *x = call->operands[0];
-    Value *v = eval_result(call);
-    bool lower = inst_bool(call->inst, ATTR_LOWER);
     int64_t n = x->shape->dims[x->shape->rank - 1];
     Complex *a = as_complex(call, x);
     for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
@@ -79,6 +77,12 @@ void eval_cholesky(EvalCall *call)
             conjugate_transpose(one, n);
     }
     number_convert(v->shape->dtype, v->data, DT_C128, a, (size_t)v->count);
+    return a;
+}
+
+void eval_cholesky(EvalCall *call)
+{
+    factor(call, call->operands[0], inst_bool(call->inst, ATTR_LOWER), eval_result(call));
 }
 
 /* How the triangle is read: element (i, j) of op(a). */
@@ -110,25 +114,24 @@ static void solve(const Triangle *t, bool lower, Complex *b, int64_t stride)
     }
 }
 
-void eval_triangular_solve(EvalCall *call)
+static void solve_all(EvalCall *call, const LapackCall *how)
 {
-    const Instruction *inst = call->inst;
     const Value *x = call->operands[0], *y = call->operands[1];
     Value *v = eval_result(call);
-    int64_t op = inst_int(inst, ATTR_TRANSPOSE_A, TRANSPOSE_NO);
-    bool left = inst_bool(inst, ATTR_LEFT_SIDE), lower = inst_bool(inst, ATTR_LOWER);
     int64_t n = x->shape->dims[x->shape->rank - 1];
     int64_t rows = y->shape->dims[y->shape->rank - 2],
             columns = y->shape->dims[y->shape->rank - 1];
     const Complex *a = as_complex(call, x);
     Complex *b = as_complex(call, y);
-    bool transposed = op == TRANSPOSE_YES || op == TRANSPOSE_ADJOINT;
+    bool left = how->left;
+    bool transposed =
+        how->transpose == TRANSPOSE_YES || how->transpose == TRANSPOSE_ADJOINT;
     /* x op(a) = b is op(a)^T x^T = b^T: rows of b are the vectors. */
     Triangle t = {.n = n,
                   .transposed = transposed != !left,
-                  .conjugated = op == TRANSPOSE_ADJOINT,
-                  .unit = inst_bool(inst, ATTR_UNIT_DIAGONAL)};
-    bool forward = lower != t.transposed;
+                  .conjugated = how->transpose == TRANSPOSE_ADJOINT,
+                  .unit = how->unit_diagonal};
+    bool forward = how->lower != t.transposed;
     for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
         t.a = a + m * n * n;
         Complex *one = b + m * rows * columns;
@@ -136,4 +139,33 @@ void eval_triangular_solve(EvalCall *call)
             solve(&t, forward, left ? one + i : one + i * columns, left ? columns : 1);
     }
     number_convert(v->shape->dtype, v->data, DT_C128, b, (size_t)v->count);
+}
+
+void eval_triangular_solve(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    LapackCall how = {.lower = inst_bool(inst, ATTR_LOWER),
+                      .left = inst_bool(inst, ATTR_LEFT_SIDE),
+                      .unit_diagonal = inst_bool(inst, ATTR_UNIT_DIAGONAL),
+                      .transpose = inst_int(inst, ATTR_TRANSPOSE_A, TRANSPOSE_NO)};
+    solve_all(call, &how);
+}
+
+void eval_lapack(EvalCall *call, const LapackCall *how)
+{
+    if (how->op == OP_TRIANGULAR_SOLVE) {
+        solve_all(call, how);
+        return;
+    }
+    const Value *x = call->operands[0];
+    Value *v = eval_result(call);
+    const Complex *l = factor(call, x, how->lower, v->elements[0]);
+    int64_t n = x->shape->dims[x->shape->rank - 1];
+    int32_t *info = v->elements[1]->data;
+    for (int64_t m = 0; m < v->elements[1]->count; m++) {
+        int64_t k = 0;
+        while (k < n && l[(m * n + k) * n + k].re > 0)
+            k++;
+        info[m] = k < n ? (int32_t)k + 1 : 0;
+    }
 }

@@ -5,7 +5,7 @@
 #include "passes/simplify/rewrite.h"
 
 extern const Rule rules_expand_scan[], rules_expand_ragged[], rules_expand_fft[],
-    rules_expand_linalg[];
+    rules_expand_linalg[], rules_expand_lapack[];
 
 /* A batch-norm-*, where mask (pred, of x's dimensions; NULL: all) says which elements are there, `count` of
  * them for each feature (a scalar of the type that is computed in). A tuple is a tuple instruction. */
