@@ -231,7 +231,7 @@ static bool follows_rules(Parser *p, Instruction *inst, Span attrs_span)
         if (!accepted && !attr_is_default(inst, a))
             inst->attrs[kept++] = *a;
     }
-    inst->attr_count = kept;
+    inst->attr_count = (uint16_t)kept;
     return true;
 }
 
@@ -260,7 +260,8 @@ Instruction *build_instruction(Parser *p, const Call *call, uint32_t operand_cou
     if (p->pending.count != 0 && span.begin == pending_top(p)->span.begin &&
         pending_top(p)->symbol != NULL)
         inst->name = pending_top(p)->symbol->text;
-    inst->literal = call->literal;
+    if (call->op == OP_CONSTANT)
+        inst->literal = call->literal;
     if (call->op == OP_PARAMETER) {
         inst->parameter = call->parameter;
         STACK_PUSH(p, p->parameters, inst);

@@ -557,9 +557,9 @@ static void put_instruction(Writer *w, Text *t, const Instruction *inst)
         ids[i] = id_of(w, inst->control[i]);
     wire_ints(&m, 37, ids, inst->control_count);
     put_callees(&m, inst);
-    if (inst->literal != NULL && has_elements_field(inst->literal))
+    if (inst->op == OP_CONSTANT && has_elements_field(inst->literal))
         put_literal(w, &m, 8, inst->literal);
-    else if (inst->literal != NULL)
+    else if (inst->op == OP_CONSTANT)
         wire_string(&m, PROTO_LITERAL, literal_text(w->arena, inst->literal));
     for (uint32_t i = 0; i < inst->attr_count; i++) {
         const Attr *a = &inst->attrs[i];

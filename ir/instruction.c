@@ -177,10 +177,11 @@ static bool is_annotation(AttrId id)
 
 bool inst_same_operation(const Instruction *a, const Instruction *b)
 {
-    if (a->op != b->op || a->shape != b->shape || a->parameter != b->parameter)
+    if (a->op != b->op || a->shape != b->shape)
         return false;
-    if ((a->literal != NULL) != (b->literal != NULL) ||
-        (a->literal != NULL && !literal_equal(a->literal, b->literal)))
+    if (a->op == OP_PARAMETER && a->parameter != b->parameter)
+        return false;
+    if (a->op == OP_CONSTANT && !literal_equal(a->literal, b->literal))
         return false;
     uint32_t i = 0, k = 0;
     for (;;) {
@@ -198,8 +199,10 @@ bool inst_same_operation(const Instruction *a, const Instruction *b)
 uint64_t inst_operation_hash(const Instruction *inst)
 {
     uint64_t h = (uint64_t)inst->op * UINT64_C(0x9e3779b97f4a7c15);
-    h ^= (uint64_t)(uintptr_t)inst->shape + (uint64_t)inst->parameter;
-    if (inst->literal != NULL && inst->literal->data != NULL)
+    h ^= (uint64_t)(uintptr_t)inst->shape;
+    if (inst->op == OP_PARAMETER)
+        h += (uint64_t)inst->parameter;
+    if (inst->op == OP_CONSTANT && inst->literal->data != NULL)
         h ^= XXH3_64bits(inst->literal->data, literal_bytes(inst->literal));
     for (uint32_t i = 0; i < inst->attr_count; i++) {
         if (!is_annotation(inst->attrs[i].id))

@@ -123,7 +123,8 @@ static void copy_facts(Instruction *to, const Instruction *from)
     to->attr_count = from->attr_count;
     if (from->attr_count != 0)
         to->attrs = arena_copy(a, from->attrs, from->attr_count * sizeof *from->attrs);
-    to->literal = from->literal;
+    if (from->op == OP_CONSTANT)
+        to->literal = from->literal;
     to->span = from->span;
     if (from->op == OP_PARAMETER)
         computation_register_parameter(to->parent, to, from->parameter);
@@ -147,7 +148,8 @@ Instruction *computation_add_moved(Computation *comp, const Instruction *like,
     inst->name = like->name;
     inst->attr_count = like->attr_count;
     inst->attrs = like->attrs;
-    inst->literal = like->literal;
+    if (like->op == OP_CONSTANT)
+        inst->literal = like->literal;
     inst->span = like->span;
     return inst;
 }

@@ -19,21 +19,25 @@
 
 typedef struct Module Module;
 
+/* Sweeps over large modules read memory and do little else: what they ask stands together, and
+ * nothing is wider than it must be. */
 struct Instruction {
     uint32_t id;
-    OpCode op;
-    const char *name; /* unique in the module */
-    const Shape *shape;
-    Computation *parent;
+    uint16_t op; /* OpCode */
+    uint16_t attr_count;
     uint32_t operand_count;
     uint32_t control_count;
-    uint32_t attr_count;
-    Span span;              /* of the instruction's name in the source */
     Instruction **operands; /* [operand_count] */
     Instruction **control;  /* [control_count] control predecessors */
     Attr *attrs;            /* [attr_count] ascending by AttrId */
-    const Literal *literal; /* OP_CONSTANT only */
-    int64_t parameter;      /* OP_PARAMETER: its number */
+    const Shape *shape;
+    Computation *parent;
+    union {
+        const Literal *literal; /* OP_CONSTANT */
+        int64_t parameter;      /* OP_PARAMETER: its number */
+    };
+    const char *name; /* unique in the module */
+    Span span;        /* of the name in the source */
 };
 
 struct Computation {

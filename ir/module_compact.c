@@ -58,7 +58,8 @@ static void copy_instruction(Copier *c, const Computation *from, const Instructi
     inst->id = id;
     inst->parent = parent;
     inst->shape = copy_shape(c, old->shape);
-    inst->literal = copy_literal(c, old->literal);
+    if (old->op == OP_CONSTANT)
+        inst->literal = copy_literal(c, old->literal);
     size_t bytes = strlen(old->name) + 1;
     inst->name = memcpy(room->text, old->name, bytes);
     room->text += bytes;
