@@ -27,11 +27,11 @@ struct Instruction {
     uint16_t attr_count;
     uint32_t operand_count;
     uint32_t control_count;
+    Computation *parent;
     Instruction **operands; /* [operand_count] */
     Instruction **control;  /* [control_count] control predecessors */
     Attr *attrs;            /* [attr_count] ascending by AttrId */
     const Shape *shape;
-    Computation *parent;
     union {
         const Literal *literal; /* OP_CONSTANT */
         int64_t parameter;      /* OP_PARAMETER: its number */

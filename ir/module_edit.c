@@ -115,7 +115,9 @@ void computation_compact(Computation *comp)
         Instruction *inst = comp->instructions[i];
         if (inst == NULL)
             continue;
-        inst->id = kept;
+        if (inst->id !=
+            kept) /* mostly it is: memory that is not written need not go back */
+            inst->id = kept;
         comp->instructions[kept++] = inst;
     }
     memset(comp->instructions + kept, 0,
@@ -125,18 +127,29 @@ void computation_compact(Computation *comp)
 
 /* -- order ------------------------------------------------------------------------- */
 
-static bool is_ordered(const Computation *comp)
+static bool comes_after(const Instruction *inst, Instruction *const *list, uint32_t count)
 {
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        for (uint32_t k = 0; k < inst->operand_count; k++) {
-            if (inst->operands[k]->id >= inst->id)
-                return false;
-        }
-        for (uint32_t k = 0; k < inst->control_count; k++) {
-            if (inst->control[k]->id >= inst->id)
-                return false;
-        }
+    for (uint32_t k = 0; k < count; k++) {
+        if (list[k]->id >= inst->id)
+            return false;
     }
+    return true;
+}
+
+/* Whether the order of the list is a topological one, and that list without NULLs (out NULL:
+ * not asked for). */
+static bool is_ordered(const Computation *comp, Instruction **out, uint32_t *count)
+{
+    uint32_t n = 0;
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!comes_after(inst, inst->operands, inst->operand_count) ||
+            !comes_after(inst, inst->control, inst->control_count))
+            return false;
+        if (out != NULL)
+            out[n++] = inst;
+    }
+    if (out != NULL)
+        *count = n;
     return true;
 }
 
@@ -198,21 +211,14 @@ Instruction **computation_post_order(const Computation *comp, Arena *scratch,
                                      uint32_t *count)
 {
     Instruction **out = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
-    if (!is_ordered(comp)) {
+    if (!is_ordered(comp, out, count))
         *count = walk(comp, scratch, out);
-        return out;
-    }
-    uint32_t n = 0;
-    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        out[n++] = inst;
-    }
-    *count = n;
     return out;
 }
 
 void computation_sort(Computation *comp)
 {
-    if (!is_ordered(comp)) {
+    if (!is_ordered(comp, NULL, NULL)) {
         Arena *scratch = arena_scratch();
         Instruction **order =
             ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
@@ -289,6 +295,8 @@ static void keep_reached(Module *m, Computation **roots, uint32_t root_count)
 
 void module_remove_dead_computations(Module *m)
 {
+    if (m->computation_count == 1)
+        return;
     keep_reached(m, &m->entry, 1);
 }
 

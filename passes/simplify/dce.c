@@ -35,9 +35,11 @@ Effects *simplify_effects(const Module *m, Arena *scratch)
     has_effect->of = ARENA_ARRAY(scratch, bool, m->computation_count);
     has_effect->count = m->computation_count;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
-            if (!simplify_is_pure(inst, has_effect))
-                has_effect->of[comp->id] = true;
+        bool *has = &has_effect->of[comp->id];
+        *has = comp == m->entry; /* nobody calls it, and it may be large */
+        for (const Instruction *inst = inst_first(comp); inst && !*has;
+             inst = inst_next(inst))
+            *has = !simplify_is_pure(inst, has_effect);
     }
     return has_effect;
 }
