@@ -19,7 +19,7 @@
 static Instruction *annotated(Instruction *inst, void *context)
 {
     (void)context;
-    bool is_annotation = custom_call_is_marker(inst) && inst->operand_count == 1 &&
+    bool is_annotation = custom_call_is_marker(inst) &&
                          shape_compatible(inst->shape, inst->operands[0]->shape);
     return is_annotation ? inst->operands[0] : NULL;
 }
