@@ -147,7 +147,7 @@ static int64_t hide_latency(Scheduler *s, int64_t most, uint32_t *order)
     uint32_t *made = ARENA_ARRAY(g->scratch, uint32_t, g->count);
     uint32_t *kept = ARENA_ARRAY(g->scratch, uint32_t, g->count);
     LatencyUse use;
-    for (int64_t i = 0; i <= reruns && best > s->limits.memory; i++) {
+    for (int64_t i = 0; i == 0 || (i <= reruns && best > s->limits.memory); i++) {
         int64_t n = latency_order(g, s->cost, &limits, s->use, order, made, &use);
         if (n < best) {
             best = n;

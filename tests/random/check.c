@@ -231,6 +231,10 @@ static bool leaf_close(const Literal *got, const Literal *want, char *what, size
 
 static bool close(const Literal *got, const Literal *want, char *what, size_t size)
 {
+    if (!shape_compatible(got->shape, want->shape)) {
+        snprintf(what, size, "a result of another shape");
+        return false;
+    }
     if (shape_is_tuple(want->shape)) {
         for (uint32_t i = 0; i < want->shape->rank; i++) {
             if (!close(got->elements[i], want->elements[i], what, size))
