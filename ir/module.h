@@ -250,10 +250,10 @@ void inst_set_called(Instruction *inst, uint32_t i, Computation *callee);
 /* Callers of each computation: how often a computation is called, by Computation.id. */
 uint32_t *module_call_counts(const Module *m, Arena *scratch);
 
-/* By Computation.id: the computations that run as programs - the entry, and what calls, loops,
+/* The computations that run as programs, in their order - the entry, and what calls, loops,
  * branches and asynchronous operations of those run -, not fused ones, reducers, comparators.
- * The list must have callees before callers. */
-bool *module_programs(const Module *m, Arena *scratch);
+ * What is added later is not in the list. The module must have callees before callers. */
+Computations module_programs(const Module *m, Arena *scratch);
 
 const Attr *inst_attr(const Instruction *inst, AttrId id); /* NULL if absent */
 void inst_set(Instruction *inst, Attr attr);               /* adds or replaces */

@@ -82,13 +82,10 @@ uint32_t computation_replace_each(Computation *comp, RemakeFn *by, void *context
 
 uint32_t module_replace_each(Module *m, RemakeFn *by, void *context, Arena *scratch)
 {
-    const bool *is_program = module_programs(m, scratch);
-    uint32_t count = m->computation_count, replaced = 0;
-    for (uint32_t c = 0; c < count; c++) {
-        if (is_program[c])
-            replaced +=
-                computation_replace_each(m->computations[c], by, context, scratch);
-    }
+    Computations programs = module_programs(m, scratch);
+    uint32_t replaced = 0;
+    for (uint32_t c = 0; c < programs.count; c++)
+        replaced += computation_replace_each(programs.data[c], by, context, scratch);
     return replaced;
 }
 
@@ -328,7 +325,7 @@ uint32_t *module_call_counts(const Module *m, Arena *scratch)
     return counts;
 }
 
-bool *module_programs(const Module *m, Arena *scratch)
+Computations module_programs(const Module *m, Arena *scratch)
 {
     bool *is_program = ARENA_ARRAY(scratch, bool, (size_t)m->computation_count + 1);
     is_program[m->entry->id] = true;
@@ -343,7 +340,12 @@ bool *module_programs(const Module *m, Arena *scratch)
                 is_program[inst_called(inst, k)->id] = true;
         }
     }
-    return is_program;
+    Computations all = {ARENA_ARRAY(scratch, Computation *, m->computation_count), 0};
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (is_program[comp->id])
+            all.data[all.count++] = comp;
+    }
+    return all;
 }
 
 /* -- users ------------------------------------------------------------------------- */

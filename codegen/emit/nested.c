@@ -62,10 +62,7 @@ static void check_size(Nested *n, const Instruction *inst)
 
 static bool has_loop(const Computation *comp)
 {
-    for (uint32_t i = 0; i < comp->instruction_count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst == NULL)
-            continue;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op == OP_WHILE)
             return true;
         for (uint32_t k = 0; op_is(inst->op, OPF_CONTROL) && k < inst_called_count(inst);

@@ -327,10 +327,9 @@ CostModel *cost_create(const Module *m, const Target *t, Arena *a)
         .module = m, .device = t->device, .arena = a, .count = m->computation_count};
     c->program = ARENA_ARRAY(a, double, (size_t)c->count + 1);
     c->fused = ARENA_ARRAY(a, double, (size_t)c->count + 1);
-    const bool *is_program = module_programs(m, a);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (!is_program[comp->id])
-            continue;
+    Computations programs = module_programs(m, a);
+    for (uint32_t i = 0; i < programs.count; i++) {
+        const Computation *comp = programs.data[i];
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
             c->program[comp->id] += cost_compute(c, inst) + cost_transfer(c, inst);
     }

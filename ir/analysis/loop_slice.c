@@ -342,13 +342,13 @@ static void find_in_body(LoopSlices *all, const Instruction *loop, Arena *a)
 const LoopSlices *loop_slices_create(const Module *m, Arena *a)
 {
     LoopSlices *all = ARENA_NEW(a, LoopSlices);
-    const bool *is_program = module_programs(m, a);
-    const uint32_t *callers = module_call_counts(m, a);
     all->count = m->computation_count;
     all->bodies = ARENA_ARRAY(a, BodySlices, all->count + 1u);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst && is_program[comp->id];
-             inst = inst_next(inst)) {
+    Computations programs = module_programs(m, a);
+    const uint32_t *callers = module_call_counts(m, a);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        const Computation *comp = programs.data[c];
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             if (inst->op == OP_WHILE && callers[inst_called(inst, 1)->id] == 1)
                 find_in_body(all, inst, a);
         }

@@ -131,10 +131,9 @@ const uint32_t *memory_colours(const Module *m, const AliasSets *sets, bool coll
     Colours c = {
         m, sets, ARENA_ARRAY(a, uint32_t, n), ARENA_ARRAY(a, const Instruction *, n),
         a, true};
-    const bool *is_program = module_programs(m, a);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (!is_program[comp->id])
-            continue;
+    Computations programs = module_programs(m, a);
+    for (uint32_t k = 0; k < programs.count; k++) {
+        const Computation *comp = programs.data[k];
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             ask_for_layouts(&c, inst);
             if (inst->op == OP_CUSTOM_CALL) {

@@ -473,13 +473,10 @@ static bool visit(Form *f, Computation *comp)
 bool pass_collective_form(Module *m, PassContext *cx)
 {
     Form f = {.m = m, .scratch = cx->scratch, .target = cx->target};
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     bool changed = false;
-    uint32_t count = m->computation_count;
-    for (uint32_t c = 0; c < count; c++) {
-        if (m->computations[c] != NULL && is_program[c])
-            changed |= visit(&f, m->computations[c]);
-    }
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= visit(&f, programs.data[c]);
     if (changed)
         module_sort(m);
     return changed;

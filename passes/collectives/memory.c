@@ -110,13 +110,11 @@ bool pass_collective_memory(Module *m, PassContext *cx)
         memory_colours(m, sets, cx->settings->collective_memory != 0, cx->scratch);
     if (colours == NULL)
         return false;
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     uint32_t copies = 0;
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (m->computations[c] == NULL || !is_program[c])
-            continue;
-        Memory x = {.comp = m->computations[c], .sets = sets, .colours = colours};
-        visit(&x, m->computations[c] == m->entry, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        Memory x = {.comp = programs.data[c], .sets = sets, .colours = colours};
+        visit(&x, x.comp == m->entry, cx->scratch);
         if (x.copies != 0)
             finish(&x);
         copies += x.copies;

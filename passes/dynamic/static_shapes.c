@@ -395,10 +395,9 @@ bool pass_static_shapes(Module *m, PassContext *cx)
     m->config.is_scheduled = false; /* there will be others to schedule */
     module_sort(m);
     Borders b = borders_create(m, cx);
-    const bool *is_program = module_programs(m, cx->scratch);
-    uint32_t count = m->computation_count;
-    for (uint32_t c = 0; c < count; c++) {
-        if (is_program[c] && !sweep(&b.states[c], &b))
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        if (!sweep(&b.states[programs.data[c]->id], &b))
             return true;
     }
     module_sort(m);

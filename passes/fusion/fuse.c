@@ -522,13 +522,10 @@ static void fuse_computation(Fuse *f)
 bool pass_fuse(Module *m, PassContext *cx)
 {
     Fuse f = {.m = m, .cx = cx, .brief = arena_scratch()};
-    const bool *is_program = module_programs(m, cx->scratch);
-    uint32_t computations = m->computation_count;
+    Computations programs = module_programs(m, cx->scratch);
     f.callers = module_call_counts(m, cx->scratch);
-    for (uint32_t c = 0; c < computations; c++) {
-        if (!is_program[c])
-            continue;
-        f.comp = m->computations[c];
+    for (uint32_t c = 0; c < programs.count; c++) {
+        f.comp = programs.data[c];
         fuse_computation(&f);
     }
     arena_destroy(f.brief);

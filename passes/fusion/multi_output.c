@@ -650,16 +650,13 @@ static void join_computation(Join *j)
 bool pass_multi_output(Module *m, PassContext *cx)
 {
     Join j = {.m = m, .cx = cx, .brief = arena_scratch()};
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     j.callers = module_call_counts(m, cx->scratch);
     j.slices = loop_slices_create(m, cx->scratch);
-    uint32_t computations = m->computation_count;
-    for (uint32_t c = 0; c < computations; c++) {
-        if (!is_program[c])
-            continue;
-        j.comp = m->computations[c];
-        j.is_body = is_body[c];
+    for (uint32_t c = 0; c < programs.count; c++) {
+        j.comp = programs.data[c];
+        j.is_body = is_body[j.comp->id];
         join_computation(&j);
     }
     arena_destroy(j.brief);

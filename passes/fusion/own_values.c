@@ -156,13 +156,11 @@ static void remove_unused(Own *o)
 bool pass_own_values(Module *m, PassContext *cx)
 {
     Own o = {.m = m, .cx = cx};
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
-    uint32_t computations = m->computation_count;
-    for (uint32_t c = 0; c < computations; c++) {
-        if (!is_program[c])
-            continue;
-        o.comp = m->computations[c];
+    for (uint32_t c = 0; c < programs.count; c++) {
+        o.comp = programs.data[c];
+        bool in_loop = is_body[o.comp->id];
         computation_compact(o.comp);
         bool changed = o.changed;
         o.changed = false;
@@ -172,8 +170,8 @@ bool pass_own_values(Module *m, PassContext *cx)
             if (o.comp->instructions[i]->op == OP_WHILE)
                 visit_while(&o, o.comp->instructions[i]);
         }
-        if (is_body[c] || o.comp == m->entry)
-            visit_root(&o, is_body[c]);
+        if (in_loop || o.comp == m->entry)
+            visit_root(&o, in_loop);
         if (o.changed)
             remove_unused(&o);
         o.changed |= changed;

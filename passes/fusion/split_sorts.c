@@ -187,13 +187,11 @@ static bool split_all(Split *s)
 bool pass_split_sorts(Module *m, PassContext *cx)
 {
     Split s = {.m = m, .cx = cx};
-    const bool *is_program = module_programs(m, cx->scratch);
-    uint32_t computations = m->computation_count;
+    Computations programs = module_programs(m, cx->scratch);
     bool changed = false;
-    for (uint32_t c = 0; c < computations; c++) {
-        s.comp = m->computations[c];
-        if (s.comp != NULL && is_program[c])
-            changed |= split_all(&s);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        s.comp = programs.data[c];
+        changed |= split_all(&s);
     }
     if (changed)
         module_sort(m);

@@ -167,10 +167,9 @@ bool pass_library_dots(Module *m, PassContext *cx)
     bool changed = false, moved = false;
     if (cx->settings->cublaslt == 0)
         return false;
-    const bool *is_program = module_programs(m, cx->scratch);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (!is_program[comp->id])
-            continue;
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        const Computation *comp = programs.data[c];
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             if (inst->op != OP_DOT || !types_fit(inst) || !algorithm_fits(inst))
                 continue;

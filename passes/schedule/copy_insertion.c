@@ -464,7 +464,7 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
 bool pass_copy_insertion(Module *m, PassContext *cx)
 {
     CopyInsertion ci = {.m = m, .scratch = cx->scratch};
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     bool *is_condition = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
@@ -474,10 +474,10 @@ bool pass_copy_insertion(Module *m, PassContext *cx)
             is_condition[inst_called(inst, 0)->id] = true;
         }
     }
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        ci.comp = m->computations[c];
-        if (is_program[c] && !is_condition[c])
-            visit_computation(&ci, is_body[c]);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        ci.comp = programs.data[c];
+        if (!is_condition[ci.comp->id])
+            visit_computation(&ci, is_body[ci.comp->id]);
     }
     return ci.changed;
 }

@@ -378,12 +378,10 @@ static void visit(Groups *g, Computation *comp)
     break_circles(g);
 }
 
-static void visit_fusions(Groups *g, const bool *is_program)
+static void visit_fusions(Groups *g, Computations programs)
 {
-    const Module *m = g->module;
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (!is_program[comp->id])
-            continue;
+    for (uint32_t c = 0; c < programs.count; c++) {
+        const Computation *comp = programs.data[c];
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             if (inst->op == OP_FUSION)
                 take_from_inside(g, inst);
@@ -402,24 +400,21 @@ bool pass_scheduling_groups(Module *m, PassContext *cx)
 {
     if (m->config.is_scheduled)
         return false;
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     Groups g = {.module = m,
                 .scratch = cx->scratch,
                 .lenient = cx->settings->lenient_scheduling_groups != 0};
-    visit_fusions(&g, is_program);
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (!is_program[comp->id])
-            continue;
+    visit_fusions(&g, programs);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        const Computation *comp = programs.data[c];
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             visit_member(&g, inst);
         }
     }
     if (g.async_count != 0)
         qsort(g.async, g.async_count, sizeof *g.async, by_name);
-    for (Computation *comp = comp_first(m); comp && g.found; comp = comp_next(comp)) {
-        if (!is_program[comp->id])
-            continue;
-        visit(&g, comp);
+    for (uint32_t c = 0; c < programs.count && g.found; c++) {
+        visit(&g, programs.data[c]);
         cx->counts.scheduling_groups += g.count;
     }
     return g.changed;

@@ -250,21 +250,19 @@ bool pass_schedule(Module *m, PassContext *cx)
         return false;
     module_sort(m);
     Scheduler s = {.graph = {.scratch = cx->scratch}, .cx = cx};
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     s.graph.called = ARENA_ARRAY(cx->scratch, int64_t, (size_t)m->computation_count + 1);
     s.use = ARENA_ARRAY(cx->scratch, LatencyUse, (size_t)m->computation_count + 1);
     bool any = false;
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
-        any |= is_program[comp->id] && has_async(comp);
+    for (uint32_t c = 0; c < programs.count; c++)
+        any |= has_async(programs.data[c]);
     if (any && cx->settings->latency_hiding && cx->opt_level >= 2)
         s.cost = cost_create(m, cx->target, cx->scratch);
     set_limits(&s, m);
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        if (!is_program[c])
-            continue;
-        s.graph.comp = m->computations[c];
-        s.graph.is_body = is_body[c];
+    for (uint32_t c = 0; c < programs.count; c++) {
+        s.graph.comp = programs.data[c];
+        s.graph.is_body = is_body[s.graph.comp->id];
         schedule_computation(&s);
         note_names(s.graph.comp);
     }

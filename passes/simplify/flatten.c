@@ -82,25 +82,20 @@ static Computation *apart(Flatten *f, Computation *comp)
     bool is_run = comp->id < f->taken_capacity && f->taken[comp->id];
     Computation *own = is_run ? computation_clone(comp, NULL) : comp;
     f->applied[comp->id] = own;
-    for (uint32_t i = 0; i < own->instruction_count; i++) {
-        if (own->instructions[i] != NULL)
-            apply_apart(f, own->instructions[i]);
-    }
+    for (Instruction *inst = inst_first(own); inst; inst = inst_next(inst))
+        apply_apart(f, inst);
     return own;
 }
 
 static bool part_applied(Flatten *f)
 {
     uint32_t count = f->m->computation_count;
-    const bool *is_program = module_programs(f->m, f->scratch);
-    for (uint32_t c = 0; c < count; c++) {
-        Computation *comp = f->m->computations[c];
-        for (uint32_t i = 0; comp != NULL && is_program[c] && i < comp->instruction_count;
-             i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst == NULL || op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
-                continue;
-            apply_apart(f, inst);
+    Computations programs = module_programs(f->m, f->scratch);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        const Computation *comp = programs.data[c];
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (!op_is(inst->op, OPF_CONTROL | OPF_ASYNC_START))
+                apply_apart(f, inst);
         }
     }
     return f->m->computation_count != count;

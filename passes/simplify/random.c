@@ -271,7 +271,10 @@ static void sweep(Random *x, Computation *comp)
  * loops. */
 static const bool *find_drawing(const Module *m, Arena *scratch)
 {
-    bool *is_run = module_programs(m, scratch);
+    bool *is_run = ARENA_ARRAY(scratch, bool, m->computation_count + 1u);
+    Computations programs = module_programs(m, scratch);
+    for (uint32_t c = 0; c < programs.count; c++)
+        is_run[programs.data[c]->id] = true;
     for (const Computation *comp = comp_last(m); comp; comp = comp_previous(comp)) {
         if (!is_run[comp->id])
             continue;

@@ -190,13 +190,12 @@ static const bool *find_asynchronous(const Module *m, Arena *scratch)
 
 bool pass_async_collectives(Module *m, PassContext *cx)
 {
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     const bool *is_async = find_asynchronous(m, cx->scratch);
     bool changed = false;
-    uint32_t count = m->computation_count;
-    for (uint32_t c = 0; c < count; c++) {
-        if (m->computations[c] != NULL && is_program[c] && !is_async[c])
-            changed |= make_pairs(m->computations[c], cx);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        if (!is_async[programs.data[c]->id])
+            changed |= make_pairs(programs.data[c], cx);
     }
     if (changed)
         module_sort(m);
@@ -326,12 +325,10 @@ bool pass_sync_collectives(Module *m, PassContext *cx)
 {
     if (!m->config.is_scheduled)
         return false;
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     bool changed = false;
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (is_program[comp->id])
-            changed |= undo_pairs(comp, cx);
-    }
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= undo_pairs(programs.data[c], cx);
     if (changed)
         module_remove_dead_computations(m);
     return changed;

@@ -180,13 +180,11 @@ static bool visit(Join *j)
 
 bool independent_join(Join *j)
 {
-    const bool *is_program = module_programs(j->m, j->scratch);
+    Computations programs = module_programs(j->m, j->scratch);
     bool changed = false;
-    uint32_t count = j->m->computation_count;
-    for (uint32_t k = 0; k < count; k++) {
-        j->comp = j->m->computations[k];
-        if (j->comp != NULL && is_program[k] && !j->comp->is_fused &&
-            !j->comp->is_async_wrapped)
+    for (uint32_t c = 0; c < programs.count; c++) {
+        j->comp = programs.data[c];
+        if (!j->comp->is_async_wrapped)
             changed |= visit(j);
     }
     return changed;

@@ -440,12 +440,12 @@ static bool run(Module *m, PassContext *cx, Rule *rule, uint64_t *count)
 {
     if (!cx->settings->simplify_collectives)
         return false;
-    const bool *is_program = module_programs(m, cx->scratch);
+    Computations programs = module_programs(m, cx->scratch);
     bool changed = false;
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+    for (uint32_t c = 0; c < programs.count; c++) {
+        Computation *comp = programs.data[c];
         Sweep s = {.m = m, .comp = comp, .scratch = cx->scratch};
-        if (!is_program[comp->id] || comp->is_async_wrapped || !has_collectives(comp) ||
-            !sweep(&s, rule, count))
+        if (comp->is_async_wrapped || !has_collectives(comp) || !sweep(&s, rule, count))
             continue;
         remove_unused(&s);
         changed = true;
