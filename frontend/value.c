@@ -1,5 +1,6 @@
 /* Values of attributes, each by the kind of its attribute (section 8.6). All read raw tokens
  * and are flat: what nests - shapes, computations - is the grammar's business. */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "frontend/hlo.tab.h"
@@ -624,41 +625,45 @@ static bool parse_accuracy(Parser *p, const Accuracy **out)
     return expect(p, '}', NULL);
 }
 
-static bool metadata_string(Parser *p, Metadata *m, Token t, bool *found)
-{
-    const struct {
-        const char *name;
-        Bytes *place;
-    } strings[] = {{"op_type", &m->op_type},
-                   {"op_name", &m->op_name},
-                   {"source_file", &m->source_file},
-                   {"deduplicated_name", &m->deduplicated_name},
-                   {"scheduling_name", &m->scheduling_name},
-                   {"metadata_payload", &m->payload}};
-    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
-        if (token_is(p, t, strings[i].name)) {
-            *found = true;
-            return expect_string(p, strings[i].place);
-        }
+#define TEXT(name, field)                                                                \
+    {                                                                                    \
+        name, sizeof name - 1, offsetof(Metadata, field), true                           \
     }
-    return true;
-}
+#define NUMBER(field)                                                                    \
+    {                                                                                    \
+#field, sizeof #field - 1, offsetof(Metadata, field), false                      \
+    }
+static const struct {
+    const char *name;
+    size_t length, place;
+    bool is_text;
+} metadata_fields[] = {TEXT("op_type", op_type),
+                       TEXT("op_name", op_name),
+                       TEXT("source_file", source_file),
+                       TEXT("deduplicated_name", deduplicated_name),
+                       TEXT("scheduling_name", scheduling_name),
+                       TEXT("metadata_payload", payload),
+                       NUMBER(source_line),
+                       NUMBER(source_end_line),
+                       NUMBER(source_column),
+                       NUMBER(source_end_column),
+                       NUMBER(stack_frame_id)};
+#undef TEXT
+#undef NUMBER
 
-static bool metadata_number(Parser *p, Metadata *m, Token t, bool *found)
+/* The value of the field of this name, if there is one. */
+static bool metadata_value(Parser *p, Metadata *m, Token name, bool *found)
 {
-    const struct {
-        const char *name;
-        int64_t *place;
-    } numbers[] = {{"source_line", &m->source_line},
-                   {"source_end_line", &m->source_end_line},
-                   {"source_column", &m->source_column},
-                   {"source_end_column", &m->source_end_column},
-                   {"stack_frame_id", &m->stack_frame_id}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (token_is(p, t, numbers[i].name)) {
-            *found = true;
-            return expect_int(p, numbers[i].place);
-        }
+    size_t length;
+    const char *text = token_text(p, name, &length);
+    for (size_t i = 0; i < sizeof metadata_fields / sizeof *metadata_fields; i++) {
+        if (metadata_fields[i].length != length ||
+            memcmp(metadata_fields[i].name, text, length) != 0)
+            continue;
+        *found = true;
+        void *place = (char *)m + metadata_fields[i].place;
+        return metadata_fields[i].is_text ? expect_string(p, place)
+                                          : expect_int(p, place);
     }
     return true;
 }
@@ -671,8 +676,7 @@ bool value_metadata(Parser *p, const Metadata **out)
         return false;
     while (!accept_token(p, '}', NULL)) {
         bool found = false;
-        if (!expect(p, TOK_ATTR, &t) || !metadata_string(p, m, t, &found) ||
-            !metadata_number(p, m, t, &found))
+        if (!expect(p, TOK_ATTR, &t) || !metadata_value(p, m, t, &found))
             return false;
         if (!found && token_is(p, t, "profile_type")) {
             if (!expect_ints(p, &m->profile_types))
