@@ -38,9 +38,11 @@ static void list_settings(FILE *f)
 static const char *const missing_forms[][2] = {
     {"stochastic-convert", "to floats"},
     {"more than 64 arrays", "in one reduce, reduce-window, scatter or sort"},
-    {"reducers, comparators, combiners", "that hold sort, scatter, select-and-scatter, "
-                                         "topk, rng, collectives, custom calls, or "
-                                         "arrays of more than 1024 elements"},
+    {"reducers, comparators, combiners",
+     "that hold sort, scatter, select-and-scatter, "
+     "topk, rng, collectives, custom calls, or "
+     "arrays of more than 1024 elements, or sums over "
+     "many of them"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},

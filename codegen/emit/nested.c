@@ -8,7 +8,8 @@
 #include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
 
-#define NESTED_MOST 1024 /* elements of an array */
+#define NESTED_MOST 1024          /* elements of an array */
+#define NESTED_MOST_CHOICES 32768 /* of elements, for those that a loop reads */
 
 typedef struct Nested {
     Emit *e; /* of whoever inlines the computation */
@@ -254,6 +255,17 @@ static void constant(Nested *n, const Instruction *inst, LLVMValueRef *out)
         out[i] = emit_constant(n->e->k, inst->shape->dtype, inst->literal, i);
 }
 
+/* A loop that sums up chooses among all elements of its operands, for each element of the result. */
+static void check_choices(Nested *n, const Instruction *inst)
+{
+    int64_t choices = 0;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        choices += shape_elements(inst->operands[i]->shape);
+    if (choices * shape_elements(shape_leaf(inst->shape, 0)) > NESTED_MOST_CHOICES)
+        unsupported(inst, arena_printf(n->e->arena, ": more than %d choices of elements",
+                                       NESTED_MOST_CHOICES));
+}
+
 static void step(Nested *n, const Instruction *inst, LLVMValueRef *out)
 {
     switch (op_emit[inst->op].kind) {
@@ -267,11 +279,15 @@ static void step(Nested *n, const Instruction *inst, LLVMValueRef *out)
         constant(n, inst, out);
         return;
     case EMIT_REDUCE:
+        check_choices(n, inst);
         reduction(n, inst, out);
+        return;
+    case EMIT_CONTRACT:
+        check_choices(n, inst);
+        array(n, inst, out);
         return;
     case EMIT_SELECT:
     case EMIT_INDEX:
-    case EMIT_CONTRACT:
         array(n, inst, out);
         return;
     default:
