@@ -20,32 +20,21 @@ static bool takes_leaves(const Module *m, const Instruction *inst, const char *w
     return true;
 }
 
-/* The operand that a collective gives in another type, or NULL: text may mix float types, but
- * collectives move and reduce one. */
-static const Instruction *mixed_operand(const Instruction *inst)
-{
-    bool many = shape_is_tuple(inst->shape) && inst->shape->rank == inst->operand_count;
-    if (!op_is(inst->op, OPF_COLLECTIVE) || (!many && inst->operand_count != 1))
-        return NULL;
-    for (uint32_t k = 0; k < inst->operand_count; k++) {
-        const Shape *to = many ? inst->shape->elements[k] : inst->shape;
-        const Instruction *a = inst->operands[k];
-        if (shape_is_array(to) && shape_is_array(a->shape) &&
-            to->dtype != a->shape->dtype)
-            return a;
-    }
-    return NULL;
-}
-
 /* -- groups --------------------------------------------------------------------------------- */
 
-/* The result of operand k of a collective. */
-static const Shape *result_of(const Instruction *inst, uint32_t k)
+/* What a collective gives, in the end. */
+static const Shape *result_of(const Instruction *inst)
 {
     const Shape *s = inst->shape;
-    if (op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_ALL_REDUCE_START &&
-        shape_is_tuple(s) && s->rank >= 2)
-        s = s->elements[1];
+    bool has_operands =
+        op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_ALL_REDUCE_START;
+    return has_operands && shape_is_tuple(s) && s->rank >= 2 ? s->elements[1] : s;
+}
+
+/* That of its operand k. */
+static const Shape *result_part(const Instruction *inst, uint32_t k)
+{
+    const Shape *s = result_of(inst);
     return shape_is_tuple(s) && k < s->rank ? s->elements[k] : s;
 }
 
@@ -60,7 +49,7 @@ static bool fits_group(const Instruction *inst, int64_t size)
         return true;
     for (uint32_t k = 0; k < inst->operand_count; k++) {
         int64_t in = inst->operands[k]->shape->dims[split.data[0]];
-        int64_t out = result_of(inst, k)->dims[split.data[0]];
+        int64_t out = result_part(inst, k)->dims[split.data[0]];
         if (gathers                     ? in * size != out
             : inst->op == OP_ALL_TO_ALL ? in % size != 0
                                         : in != out * size)
@@ -69,37 +58,76 @@ static bool fits_group(const Instruction *inst, int64_t size)
     return true;
 }
 
-/* Shapes are for groups of a certain size; how many devices there are, the text may not say. */
+/* How many devices there are, the text may not say; groups and shapes are for a certain number. */
 static bool check_groups(const Module *m, const Instruction *inst, Arena *scratch)
 {
+    static const char advice[] = "--partitions (or --replicas) says how many there are";
     IntLists groups = collective_groups(scratch, inst);
+    int64_t devices = m->config.replica_count * m->config.num_partitions, members = 0;
     for (uint32_t g = 0; g < groups.count; g++) {
         int64_t size = groups.data[g].count;
+        members += size;
         if (size == 0 || fits_group(inst, size))
             continue;
         diag_error(
             m->diag, inst->span,
             "%s of %s to %s does not fit a group of %lld devices, of the %lld that "
-            "the program is compiled for: --partitions (or --replicas) says how "
-            "many there are",
+            "the program is compiled for: %s",
             op_info[inst->op].name, shape_text(scratch, inst->operands[0]->shape, false),
-            shape_text(scratch, result_of(inst, 0), false), (long long)size,
-            (long long)(m->config.replica_count * m->config.num_partitions));
+            shape_text(scratch, result_part(inst, 0), false), (long long)size,
+            (long long)devices, advice);
         return false;
     }
-    return true;
+    if (members >= devices)
+        return true;
+    diag_error(m->diag, inst->span,
+               "%s has groups of %lld devices, of the %lld that the program is compiled "
+               "for: %s",
+               op_info[inst->op].name, (long long)members, (long long)devices, advice);
+    return false;
 }
 
 static bool takes_groups(const Module *m, const Instruction *inst)
 {
-    bool splits = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START ||
-                  inst->op == OP_ALL_TO_ALL || inst->op == OP_REDUCE_SCATTER;
-    if (!splits || inst->operand_count == 0)
+    if (op_attr(inst->op, "replica_groups", 14) == NULL || inst->operand_count == 0)
         return true;
     Arena *scratch = arena_scratch();
     bool good = check_groups(m, inst, scratch);
     arena_destroy(scratch);
     return good;
+}
+
+/* The operand that a collective, or its end, gives in another type, or NULL: text may mix float
+ * types, but collectives move and reduce one. */
+static const Instruction *mixed_operand(const Instruction *inst)
+{
+    bool ends = inst->op == OP_ALL_REDUCE_DONE || inst->op == OP_ALL_GATHER_DONE ||
+                inst->op == OP_COLLECTIVE_PERMUTE_DONE;
+    if (ends && !shape_compatible(result_of(inst->operands[0]), inst->shape))
+        return inst->operands[0];
+    for (uint32_t k = 0; op_is(inst->op, OPF_COLLECTIVE) && k < inst->operand_count;
+         k++) {
+        DType from = inst->operands[k]->shape->dtype, to = result_part(inst, k)->dtype;
+        if (from != to && dtype_is_float(from) && dtype_is_float(to))
+            return inst->operands[k];
+    }
+    return NULL;
+}
+
+enum { CONSTANT_MOST = 1 << 30 }; /* bytes: the artefact is made in memory */
+
+/* Elided constants, which text of any size may have, too: their place is kept. */
+static bool takes_constant(const Module *m, const Instruction *inst)
+{
+    int64_t bytes;
+    if (inst->op != OP_CONSTANT || !shape_is_array(inst->shape) ||
+        (shape_byte_count(inst->shape, &bytes) && bytes <= CONSTANT_MOST))
+        return true;
+    diag_unsupported(m->diag, inst->span,
+                     "a constant of shape %s: an artefact holds constants of at most %d "
+                     "bytes; pass it as a parameter",
+                     shape_text(m->arena, inst->shape, false), CONSTANT_MOST);
+    return false;
 }
 
 static bool takes(const Module *m, const Instruction *inst)
@@ -112,7 +140,7 @@ static bool takes(const Module *m, const Instruction *inst)
                          shape_text(m->arena, mixed->shape, false),
                          shape_text(m->arena, inst->shape, false));
     return mixed == NULL && !inst_has(inst, ATTR_SPARSITY_CONFIG) &&
-           takes_groups(m, inst);
+           takes_constant(m, inst) && takes_groups(m, inst);
 }
 
 bool codegen_takes(const Module *m)

@@ -156,15 +156,22 @@ int64_t shape_elements(const Shape *s)
     return n;
 }
 
+bool shape_byte_count(const Shape *s, int64_t *out)
+{
+    int64_t count, bits;
+    if (!shape_is_array(s) || !shape_element_count(s, &count) ||
+        __builtin_mul_overflow(count, (int64_t)dtype_info[s->dtype].bits, &bits))
+        return false;
+    *out = bits / 8 + (bits % 8 != 0);
+    return true;
+}
+
 int64_t shape_bytes(const Shape *s)
 {
-    if (!shape_is_array(s))
-        return 0;
-    int64_t bits;
-    if (__builtin_mul_overflow(shape_elements(s), (int64_t)dtype_info[s->dtype].bits,
-                               &bits))
+    int64_t bytes = 0;
+    if (shape_is_array(s) && !shape_byte_count(s, &bytes))
         bug("shape_bytes: the size overflows");
-    return bits / 8 + (bits % 8 != 0);
+    return bytes;
 }
 
 size_t shape_leaf_count(const Shape *s)

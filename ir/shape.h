@@ -82,8 +82,11 @@ bool layout_is_default(const Layout *l); /* descending and without properties */
 bool shape_element_count(const Shape *s, int64_t *out);
 int64_t shape_elements(
     const Shape *s); /* the same for shapes known to be checked; bug() if not */
-/* Bytes in device memory: packed for 1-, 2- and 4-bit types; tuples: 0 (they are no buffers). */
-int64_t shape_bytes(const Shape *s);
+/* Bytes of an array in device memory: packed for 1-, 2- and 4-bit types; false if its bits do not
+ * fit int64_t. */
+bool shape_byte_count(const Shape *s, int64_t *out);
+int64_t shape_bytes(
+    const Shape *s); /* the same of checked shapes; tuples: 0 (they are no buffers) */
 size_t shape_leaf_count(const Shape *s); /* non-tuple shapes inside, depth first */
 const Shape *shape_leaf(const Shape *s, size_t leaf);
 /* The element of a tuple that holds the leaf, and which of that element's leaves it is. */

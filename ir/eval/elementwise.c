@@ -17,7 +17,7 @@ bool elementwise_kernel(const Instruction *inst, bool exact, ElementwiseKernel *
     for (uint32_t i = 0; i < inst->operand_count; i++)
         out->operand[i] =
             i >= same.first && i < same.end ? in : inst->operands[i]->shape->dtype;
-    out->result = infer_computes_in_result(inst) ? in : inst->shape->dtype;
+    out->result = infer_computed_result(inst);
     ScalarKernel *k = &out->kernel;
     if (!scalar_kernel(inst->op, in, out->result, exact, k))
         return false;

@@ -296,18 +296,20 @@ OperandRange infer_like_operands(const Instruction *inst)
     return (OperandRange){first, end};
 }
 
-bool infer_computes_in_result(const Instruction *inst)
-{
-    DType t = inst->operands[infer_like_operands(inst).first]->shape->dtype;
-    return inst->op != OP_CONVERT && dtype_is_float(t) &&
-           dtype_is_float(inst->shape->dtype);
-}
-
 DType infer_computing_type(const Instruction *inst)
 {
     OperandRange like = infer_like_operands(inst);
-    DType t = inst->operands[like.first]->shape->dtype;
+    DType t = inst->operands[like.first]->shape->dtype, result = inst->shape->dtype;
     for (uint32_t i = like.first + 1; i < like.end; i++)
         t = infer_binary_dtype(t, inst->operands[i]->shape->dtype);
-    return infer_computes_in_result(inst) ? infer_binary_dtype(t, inst->shape->dtype) : t;
+    bool both = dtype_is_float(t) && dtype_is_float(result) && inst->op != OP_CONVERT;
+    return both ? infer_binary_dtype(t, result) : t;
+}
+
+DType infer_computed_result(const Instruction *inst)
+{
+    DType t = infer_computing_type(inst), result = inst->shape->dtype;
+    if (!dtype_is_float(result) || inst->op == OP_CONVERT)
+        return result;
+    return dtype_is_complex(t) ? component_type(t) : dtype_is_float(t) ? t : result;
 }

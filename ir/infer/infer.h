@@ -24,11 +24,11 @@ typedef struct OperandRange {
 } OperandRange;
 OperandRange infer_like_operands(const Instruction *inst);
 
-/* An elementwise instruction declares another float type than the rule of its opcode gives. */
-bool infer_computes_in_result(const Instruction *inst);
-
 /* The type that an elementwise instruction is computed in: the most precise of those operands and,
- * where that is mixed, of the result. */
+ * where it gives floats of floats, of the result. */
 DType infer_computing_type(const Instruction *inst);
+
+/* The type that it gives then: where it is a float, text may declare another. */
+DType infer_computed_result(const Instruction *inst);
 
 #endif

@@ -36,8 +36,9 @@ static bool is_exact(OpCode op)
 
 bool verify_lacks_operands(const Instruction *inst)
 {
-    uint32_t wanted = inst->op == OP_CALL || inst->op == OP_FUSION
-                          ? inst_called(inst, 0)->parameter_count
+    bool calls = (inst->op == OP_CALL || inst->op == OP_FUSION) && /* a sketch may not */
+                 inst_called_count(inst) > 0;
+    uint32_t wanted = calls                ? inst_called(inst, 0)->parameter_count
                       : inst->op == OP_DOT ? 2
                                            : 0;
     return inst->operand_count < wanted ||
@@ -185,13 +186,13 @@ static void check_bitcast(Verify *v, const Instruction *inst)
     if (!shape_is_array(from) || !shape_is_array(to) || from->dynamic || to->dynamic)
         return;
     int64_t a, b;
-    if (!shape_element_count(from, &a) || !shape_element_count(to, &b))
+    if (!shape_byte_count(from, &a) || !shape_byte_count(to, &b))
         return;
     if (is_host(from) != is_host(to))
         verify_error(v, inst, "cannot turn %s into %s: they lie in different memories",
                      verify_text(v, from), verify_text(v, to));
     if (v->level > LEVEL_SKETCH && from->layout->tile_count == 0 &&
-        to->layout->tile_count == 0 && shape_bytes(from) != shape_bytes(to))
+        to->layout->tile_count == 0 && a != b)
         verify_error(v, inst, "cannot turn %s into %s: they have different sizes",
                      verify_text(v, from), verify_text(v, to));
 }

@@ -584,7 +584,9 @@ static void make_fusion(Join *j, Kernel *k, Instruction **forward)
         inst_set(fusion, *metadata);
     inst_set_int(fusion, ATTR_KIND, inst_int(old, ATTR_KIND, FUSION_LOOP));
     inst_set_computation(fusion, ATTR_CALLS, fused);
-    emitter_set(fusion, k->kind);
+    /* the result that it was chosen for may be one that nobody reads */
+    emitter_set(fusion,
+                n == k->leaves.count ? k->kind : emitter_choose(fusion, j->cx->target));
     for (uint32_t i = 0; i < n; i++) {
         Instruction *member = members[i];
         forward[member->id] = fusion;

@@ -19,12 +19,6 @@ typedef struct Mixed {
 
 /* -- what is mixed -------------------------------------------------------------------------- */
 
-static bool is_float_but(const Instruction *inst, DType t)
-{
-    return shape_is_array(inst->shape) && dtype_is_float(inst->shape->dtype) &&
-           inst->shape->dtype != t;
-}
-
 static bool is_elementwise(const Instruction *inst)
 {
     return op_is(inst->op, OPF_ELEMENTWISE) && inst->operand_count > 0 &&
@@ -39,65 +33,112 @@ static bool moves_floats(const Instruction *inst)
            dtype_is_float(inst->shape->dtype);
 }
 
-/* Gives what a computation makes of floats. */
-static bool applies_to_floats(const Instruction *inst)
+/* Gives what a computation makes of the operands: of k arrays and, behind them, their k start values,
+ * or of what is scattered to. */
+static const Computation *applied(const Instruction *inst)
 {
-    bool applies = inst->op == OP_REDUCE || inst->op == OP_REDUCE_WINDOW ||
-                   inst->op == OP_SELECT_AND_SCATTER || inst->op == OP_SCATTER;
-    return applies && shape_is_array(inst->shape) && dtype_is_float(inst->shape->dtype);
-}
-
-/* The operands that are to have one type, and which; none of most instructions. */
-static OperandRange like_operands(const Instruction *inst, DType *t)
-{
-    if (is_elementwise(inst)) {
-        *t = infer_computing_type(inst);
-        return infer_like_operands(inst);
+    switch (inst->op) {
+    case OP_REDUCE:
+    case OP_REDUCE_WINDOW:
+    case OP_SCATTER:
+        return inst_called(inst, 0);
+    case OP_SELECT_AND_SCATTER:
+        return inst_called(inst, 1);
+    default:
+        return NULL;
     }
-    bool applies = applies_to_floats(inst);
-    uint32_t last =
-        applies ? inst_called_count(inst) - 1 : 0; /* select does not make floats */
-    *t = applies ? inst_called(inst, last)->root->shape->dtype : inst->shape->dtype;
-    return (OperandRange){0, applies || moves_floats(inst) ? inst->operand_count : 0};
 }
 
-static bool has_other_result(const Instruction *inst, DType t)
+/* Leaf i of a tuple, or the array that there is. */
+static const Shape *part(const Shape *s, uint32_t i)
 {
-    bool computes = is_elementwise(inst) && infer_computes_in_result(inst);
-    return (computes || applies_to_floats(inst)) && inst->shape->dtype != t;
+    return shape_is_tuple(s) ? s->elements[i] : s;
 }
 
-static bool is_mixed(const Instruction *inst)
+/* The type that operand i is to have; its own where the opcode does not say. */
+static DType wanted(const Instruction *inst, uint32_t i)
 {
-    DType t;
-    OperandRange like = like_operands(inst, &t);
-    bool mixed = has_other_result(inst, t);
-    for (uint32_t i = like.first; i < like.end; i++)
-        mixed |= is_float_but(inst->operands[i], t);
-    return mixed;
+    const Shape *s = inst->operands[i]->shape;
+    const Computation *by = applied(inst);
+    if (!shape_is_array(s) || !dtype_is_float(s->dtype))
+        return s->dtype;
+    if (by != NULL) {
+        uint32_t results = shape_is_tuple(by->root->shape) ? by->root->shape->rank : 1;
+        bool is_update = inst->op == OP_SCATTER && i > results; /* behind the indices */
+        return part(by->root->shape, (is_update ? i - 1 : i) % results)->dtype;
+    }
+    if (is_elementwise(inst)) {
+        OperandRange like = infer_like_operands(inst);
+        return i >= like.first && i < like.end ? infer_computing_type(inst) : s->dtype;
+    }
+    return moves_floats(inst) ? inst->shape->dtype : s->dtype;
+}
+
+static const Shape *in_type(Intern *intern, const Shape *s, DType t)
+{
+    return s->dtype == t ? s : shape_with_dtype(intern, s, t);
+}
+
+/* The shape that it gives when its operands have those types. */
+static const Shape *computed(const Instruction *inst, Intern *intern, Arena *scratch)
+{
+    const Computation *by = applied(inst);
+    const Shape *s = inst->shape;
+    if (is_elementwise(inst))
+        return in_type(intern, s, infer_computed_result(inst));
+    if (by == NULL)
+        return s;
+    if (!shape_is_tuple(s))
+        return in_type(intern, s, part(by->root->shape, 0)->dtype);
+    const Shape **elements = ARENA_ARRAY(scratch, const Shape *, s->rank);
+    for (uint32_t i = 0; i < s->rank; i++)
+        elements[i] = in_type(intern, s->elements[i], part(by->root->shape, i)->dtype);
+    return shape_tuple(intern, s->rank, elements);
+}
+
+static bool is_mixed(const Instruction *inst, Intern *intern, Arena *scratch)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (wanted(inst, i) != inst->operands[i]->shape->dtype)
+            return true;
+    }
+    return computed(inst, intern, scratch) != inst->shape;
 }
 
 /* -- what becomes of it ------------------------------------------------------------------------ */
 
+/* What `wide` gives, in the types that were declared. */
+static Instruction *as_declared(Mixed *x, const Shape *s, Instruction *wide)
+{
+    if (!shape_is_tuple(s))
+        return rw_convert(&x->r, s, wide);
+    Instruction **parts = ARENA_ARRAY(x->r.scratch, Instruction *, s->rank);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        parts[i] = rw_unary(&x->r, OP_GET_TUPLE_ELEMENT, wide->shape->elements[i], wide);
+        inst_set_int(parts[i], ATTR_INDEX, i);
+        parts[i] = rw_convert(&x->r, s->elements[i], parts[i]);
+    }
+    return rw_add(&x->r, OP_TUPLE, s, s->rank, parts);
+}
+
 static void make_explicit(Mixed *x, Instruction *inst)
 {
-    DType t;
-    OperandRange like = like_operands(inst, &t);
+    Intern *intern = x->r.m->intern;
+    const Shape *s = computed(inst, intern, x->r.scratch);
     x->r.at = inst;
-    for (uint32_t i = like.first; i < like.end; i++) {
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
         Instruction *a = inst->operands[i];
-        if (is_float_but(a, t))
+        DType t = wanted(inst, i);
+        if (t != a->shape->dtype)
             inst->operands[i] =
-                rw_convert(&x->r, shape_with_dtype(x->r.m->intern, a->shape, t), a);
+                rw_convert(&x->r, shape_with_dtype(intern, a->shape, t), a);
     }
-    if (!has_other_result(inst, t))
+    if (s == inst->shape)
         return;
-    Instruction *wide =
-        rw_like(&x->r, inst, shape_with_dtype(x->r.m->intern, inst->shape, t),
-                inst->operand_count, inst->operands);
+    Instruction *wide = rw_like(&x->r, inst, s, inst->operand_count, inst->operands);
     wide->control = inst->control;
     wide->control_count = inst->control_count;
-    x->forward[inst->id] = rw_convert(&x->r, inst->shape, wide);
+    x->forward[inst->id] = as_declared(x, inst->shape, wide);
 }
 
 static bool sweep(Module *m, Computation *comp, PassContext *cx)
@@ -106,7 +147,7 @@ static bool sweep(Module *m, Computation *comp, PassContext *cx)
                .count = comp->instruction_count};
     for (uint32_t i = 0; i < x.count; i++) {
         Instruction *inst = comp->instructions[i];
-        if (inst == NULL || !is_mixed(inst))
+        if (inst == NULL || !is_mixed(inst, m->intern, cx->scratch))
             continue;
         if (x.forward == NULL)
             x.forward = ARENA_ARRAY(cx->scratch, Instruction *, x.count);
