@@ -250,10 +250,16 @@ int data_check_outputs(const Options *o, const Signature *s)
         return complain(EXIT_WRONG, "%zu outputs were asked for; the program gives %zu",
                         o->output_count, s->result_count);
     }
-    for (size_t i = 0; i < o->output_count && s->devices > 1; i++) {
+    for (size_t i = 0; i < o->output_count; i++) {
         bool replaced;
-        free(device_name(o->outputs[i].file, 0, &replaced));
-        if (!replaced) {
+        char error[1024];
+        char *path = device_name(o->outputs[i].file, s->first, &replaced);
+        bool ok = npy_can_write(path, error, sizeof error);
+        free(path);
+        if (!ok) {
+            return complain(EXIT_WRONG, "%s", error);
+        }
+        if (!replaced && s->devices > 1) {
             return complain(EXIT_WRONG,
                             "--output=@%s: %zu devices would write it; put {device} into "
                             "the name",
