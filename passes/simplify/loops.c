@@ -432,10 +432,10 @@ bool pass_loops(Module *m, PassContext *cx)
     uint32_t computations = m->computation_count;
     CallCounts calls = {module_call_counts(m, cx->scratch), computations};
     const Effects *has_effect = simplify_effects(m, cx->scratch);
-    for (uint32_t c = 0; c < computations; c++) {
-        Computation *comp = m->computations[c];
+    for (Computation *comp = comp_first(m); comp && comp->id < computations;
+         comp = comp_next(comp)) {
         bool here = false;
-        for (uint32_t i = 0; comp && i < comp->instruction_count; i++) {
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
             Instruction *inst = comp->instructions[i]; /* unrolling sorts */
             Loop loop;
             if (inst && inst->op == OP_WHILE && inst->id == i &&

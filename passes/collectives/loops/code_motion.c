@@ -611,15 +611,13 @@ bool pass_all_reduce_code_motion(Module *m, PassContext *cx)
     bool changed = false;
     const uint32_t *calls = module_call_counts(m, cx->scratch);
     uint32_t computations = m->computation_count;
-    for (uint32_t k = 0; k < computations; k++) {
-        Computation *comp = m->computations[k];
-        uint32_t count = comp == NULL ? 0 : comp->instruction_count;
-        Instruction **loops = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
+    for (Computation *comp = comp_first(m); comp && comp->id < computations;
+         comp = comp_next(comp)) {
+        Instruction **loops =
+            ARENA_ARRAY(cx->scratch, Instruction *, comp->instruction_count);
         uint32_t n = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE &&
-                calls[inst_called(inst, 0)->id] == 1 &&
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op == OP_WHILE && calls[inst_called(inst, 0)->id] == 1 &&
                 calls[inst_called(inst, 1)->id] == 1)
                 loops[n++] = inst;
         }

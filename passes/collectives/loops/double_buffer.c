@@ -212,10 +212,9 @@ bool pass_double_buffer(Module *m, PassContext *cx)
     const uint32_t *calls = module_call_counts(m, cx->scratch);
     const Effects *effects = simplify_effects(m, cx->scratch);
     bool changed = false;
-    for (uint32_t c = 0; c < effects->count; c++) {
-        Computation *comp = m->computations[c];
-        changed |= comp != NULL && visit_computation(comp, cx, effects, calls, &ids);
-    }
+    for (Computation *comp = comp_first(m); comp && comp->id < effects->count;
+         comp = comp_next(comp))
+        changed |= visit_computation(comp, cx, effects, calls, &ids);
     if (!changed)
         return false;
     module_sort(m);

@@ -227,11 +227,9 @@ bool pass_collective_pipeliner(Module *m, PassContext *cx)
         const uint32_t *calls = module_call_counts(m, cx->scratch);
         const Effects *effects = simplify_effects(m, cx->scratch);
         bool here = false;
-        for (uint32_t c = 0; c < effects->count; c++) {
-            Computation *comp = m->computations[c];
-            here |= comp != NULL &&
-                    visit_computation(comp, cx, &ids, effects, calls, kinds[k]);
-        }
+        for (Computation *comp = comp_first(m); comp && comp->id < effects->count;
+             comp = comp_next(comp))
+            here |= visit_computation(comp, cx, &ids, effects, calls, kinds[k]);
         if (here)
             module_sort(m);
         changed |= here;
