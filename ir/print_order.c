@@ -238,15 +238,19 @@ static void tour_queued(Tour *tour, const Computation *root)
 static bool *hidden_computations(Printer *p, const Module *m)
 {
     bool *hidden = ARENA_ARRAY(p->scratch, bool, m->computation_count);
+    uint32_t *starts = ARENA_ARRAY(p->scratch, uint32_t, m->computation_count);
     uint32_t *calls = module_call_counts(m, p->scratch);
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op != OP_ASYNC_START || print_sugar(inst, p->form) == NULL)
-                continue;
+            if (print_sugar(inst, p->form) == NULL || inst_called_count(inst) == 0)
+                continue; /* updates and dones may say once more what was started */
             uint32_t id = inst_called(inst, 0)->id;
-            hidden[id] = calls[id] == 1;
+            calls[id]--;
+            starts[id] += inst->op == OP_ASYNC_START;
         }
     }
+    for (uint32_t i = 0; i < m->computation_count; i++)
+        hidden[i] = starts[i] == 1 && calls[i] == 0;
     return hidden;
 }
 
