@@ -1,9 +1,9 @@
 /* Arenas: a list of blocks that grow geometrically up to BLOCK_MOST; large allocations get
  * a block of their own, behind the current one, so that the current block goes on filling.
  * Small blocks are zeroed as they are used: most arenas live for one function and need little.
- * The largest are whole huge pages where the system has them: reading a text of some MB is
- * otherwise to a third the making of small pages. */
-#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
+ * The largest are mapped by themselves: they are zeroed already and go back at once. (Huge pages
+ * were tried: a tenth faster with much free memory, slower where the system has to find them.) */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "ir/arena.h"
 
 #include <stdint.h>
@@ -11,16 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "ir/bug.h"
 
 #ifndef ARENA_BLOCK_FIRST /* a test build makes this tiny so that blocks change often */
 #define ARENA_BLOCK_FIRST 4096
 #endif
-#define ARENA_BLOCK_SMALL (1 << 16) /* from here on the system has zeroed pages for us */
-#define ARENA_BLOCK_HUGE (1 << 21)  /* from here on they are huge, header included */
-#define ARENA_BLOCK_MOST (ARENA_BLOCK_HUGE - sizeof(Block))
+#define ARENA_BLOCK_SMALL (1 << 16)  /* from here on the system has zeroed pages for us */
+#define ARENA_BLOCK_MAPPED (1 << 21) /* from here on we map them, header included */
+#define ARENA_BLOCK_MOST (ARENA_BLOCK_MAPPED - sizeof(Block))
 #define ARENA_LARGE ARENA_BLOCK_SMALL /* what is worth looking for to give it back */
 #define ARENA_ALIGN 16
 
@@ -46,37 +45,27 @@ static unsigned char *block_data(Block *b)
     return (unsigned char *)(b + 1);
 }
 
-static bool is_huge(size_t size)
+static bool is_mapped(size_t size)
 {
     return size >= ARENA_BLOCK_MOST;
 }
 
-/* Zeroed and aligned to a huge page; what is too much before and behind goes back. */
-static void *map_huge(size_t bytes)
+static void *map_block(size_t bytes)
 {
-    size_t room = bytes + ARENA_BLOCK_HUGE;
-    char *p =
-        mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    size_t before = -(uintptr_t)p % ARENA_BLOCK_HUGE;
-    if (before != 0)
-        munmap(p, before);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (bytes + page - 1) / page * page;
-    munmap(p + before + used, room - before - used);
-    madvise(p + before, used, MADV_HUGEPAGE);
-    return p + before;
+    void *p =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
 }
 
 static Block *block_create(Arena *a, size_t size)
 {
-    if (size > SIZE_MAX - sizeof(Block) - 2 * (size_t)ARENA_BLOCK_HUGE)
+    if (size > SIZE_MAX - sizeof(Block) - (size_t)ARENA_BLOCK_MAPPED)
         escape_throw(ESCAPE_MEMORY, "an allocation of %zu bytes is too large", size);
     bool is_zero = size >= ARENA_BLOCK_SMALL;
     size_t bytes = sizeof(Block) + size;
-    Block *b = is_huge(size) ? map_huge(bytes)
-               : is_zero     ? calloc(1, bytes)
-                             : malloc(bytes);
+    Block *b = is_mapped(size) ? map_block(bytes)
+               : is_zero       ? calloc(1, bytes)
+                               : malloc(bytes);
     if (b == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory: cannot allocate %zu bytes", size);
     *b = (Block){.size = size, .is_zero = is_zero};
@@ -102,7 +91,7 @@ Arena *arena_create(void)
 
 static void block_free(Block *b)
 {
-    if (is_huge(b->size))
+    if (is_mapped(b->size))
         munmap(b, sizeof(Block) + b->size);
     else
         free(b);
