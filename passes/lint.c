@@ -37,7 +37,8 @@ typedef struct Exception {
 static const Exception exceptions[] = {
     {"stream-annotations", "_xla_stream_annotation"},
     {"stream-calls", "_xla_stream_annotation"},
-    {"collective-pipeliner", "_scheduling_group_id"}, /* behind its loop it is of no step */
+    {"collective-pipeliner",
+     "_scheduling_group_id"}, /* behind its loop it is of no step */
     {"fused-groups", "_scheduling_group_id"},
     {"scheduling-groups", "_scheduling_group_id"},
     {"async-to-sync", "_xla_send_recv_source_target_pairs"}, /* source_target_pairs */
