@@ -19,7 +19,7 @@ static struct CUctx_st contexts[CONFIG_MOST_DEVICES];
  * emptied. Taken before emu_lock. */
 static pthread_mutex_t lifetime = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_initialised; /* read by every call, without the lock */
-static int devices_set; /* by gxemuSetDeviceCount; 0: not */
+static int devices_set;            /* by gxemuSetDeviceCount; 0: not */
 static long call_count;
 
 static _Thread_local CUcontext stack[STACK_MOST];
