@@ -72,7 +72,12 @@ SavedFusion *fusion_save(Instruction *fusion, Arena *a)
 void fusion_restore(const SavedFusion *s)
 {
     restore(&s->fusion);
+    Instruction **list =
+        s->comp->instructions; /* the one of then may be too small and gone */
+    size_t capacity = s->comp->instruction_capacity;
     *s->comp = s->was;
+    s->comp->instructions = list;
+    s->comp->instruction_capacity = capacity;
     copy_pointers(s->was.parameters, s->parameters, s->was.parameter_count);
     for (uint32_t i = 0; i < s->was.instruction_count; i++) {
         s->comp->instructions[i] = s->instructions[i].inst;

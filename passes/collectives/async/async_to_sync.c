@@ -298,7 +298,7 @@ static bool convert_transfer(Sync *s, Instruction *send)
     Instruction *moved =
         computation_add(s->comp, OP_COLLECTIVE_PERMUTE, send->operands[0]->shape, 1,
                         send->operands, recv->name);
-    Ints *kept = arena_copy(m->arena, pairs.data, (pairs.count + 1) * sizeof *kept);
+    Ints *kept = arena_copy(m->arena, pairs.data, pairs.count * sizeof *kept);
     for (uint32_t i = 0; i < pairs.count; i++)
         kept[i].data = arena_copy(m->arena, kept[i].data, 2 * sizeof(int64_t));
     inst_set(moved, (Attr){.id = ATTR_SOURCE_TARGET_PAIRS, .lists = {kept, pairs.count}});

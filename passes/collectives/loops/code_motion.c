@@ -316,7 +316,7 @@ static const Shape *stretch_all(Motion *c)
 {
     const Shape *s = c->loop->shape;
     const Shape **elements =
-        arena_copy(c->scratch, s->elements, (s->rank + 1) * sizeof *elements);
+        arena_copy(c->scratch, s->elements, s->rank * sizeof *elements);
     bool any = false;
     for (uint32_t i = 0; i < c->count; i++) {
         const Accumulator *a = &c->found[i];
