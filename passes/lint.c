@@ -52,8 +52,8 @@ static const Exception exceptions[] = {
 
 /* Passes that make copies of collectives, which have all that these have, and drop what nobody
  * reads: what is gone has not been replaced by what was made. */
-static const char *const copiers[] = {"inline", "inline-expanded", "simplify", "loops",
-                                      "simplify-peeled"};
+static const char *const copiers[] = {"inline",   "inline-expanded", "expand",
+                                      "simplify", "loops",           "simplify-peeled"};
 
 static bool is_communication(const Instruction *inst)
 {
