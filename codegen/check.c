@@ -97,13 +97,14 @@ static bool takes_groups(const Module *m, const Instruction *inst)
     return good;
 }
 
-/* The operand that a collective, or its end, gives in another type, or NULL: text may mix float
- * types, but collectives move and reduce one. */
+/* The operand that a collective, its end, or the copy of a tuple gives in another type, or NULL: text
+ * may mix float types, but these move bytes. */
 static const Instruction *mixed_operand(const Instruction *inst)
 {
     bool ends = inst->op == OP_ALL_REDUCE_DONE || inst->op == OP_ALL_GATHER_DONE ||
                 inst->op == OP_COLLECTIVE_PERMUTE_DONE;
-    if (ends && !shape_compatible(result_of(inst->operands[0]), inst->shape))
+    bool copies = inst->op == OP_COPY && shape_is_tuple(inst->shape);
+    if ((ends || copies) && !shape_compatible(result_of(inst->operands[0]), inst->shape))
         return inst->operands[0];
     for (uint32_t k = 0; op_is(inst->op, OPF_COLLECTIVE) && k < inst->operand_count;
          k++) {
