@@ -142,7 +142,7 @@ Computation *computation_clone(Computation *comp, const char *name);
 
 /* Marks for removal; it must have no users when the pass ends. */
 void computation_remove(Computation *comp, Instruction *inst);
-/* One more control predecessor. */
+/* One more control predecessor, if it is none yet. */
 void inst_add_control(Instruction *inst, Instruction *before);
 /* forward[id] != NULL: all uses of instruction id become uses of forward[id] (followed
  * transitively), the root and control edges included. forward has instruction_count

@@ -196,6 +196,10 @@ static uint32_t walk(const Computation *comp, Arena *scratch, Instruction **out)
 
 void inst_add_control(Instruction *inst, Instruction *before)
 {
+    for (uint32_t i = 0; i < inst->control_count; i++) {
+        if (inst->control[i] == before)
+            return;
+    }
     Instruction **all = ARENA_ARRAY(inst->parent->module->arena, Instruction *,
                                     (size_t)inst->control_count + 1);
     if (inst->control_count != 0)

@@ -229,16 +229,6 @@ static bool can_expand(const Instruction *inst)
            inst->operand_count == 2;
 }
 
-static void wait_for(Random *x, Instruction *inst, Instruction *before)
-{
-    Instruction **control =
-        ARENA_ARRAY(x->m->arena, Instruction *, inst->control_count + 1u);
-    for (uint32_t i = 0; i < inst->control_count; i++)
-        control[i] = inst->control[i];
-    control[inst->control_count++] = before;
-    inst->control = control;
-}
-
 static void sweep(Random *x, Computation *comp)
 {
     uint32_t n;
@@ -254,7 +244,7 @@ static void sweep(Random *x, Computation *comp)
             state->control_count = order[i]->control_count;
         }
         if (last != NULL)
-            wait_for(x, state, last);
+            inst_add_control(state, last);
         last = state;
         x->draws[comp->id] = x->changed = true;
     }
