@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "codegen/host_bf16.h"
 #include "codegen/libdevice.h"
 #include "codegen/lower.h"
 #include "ir/bug.h"
@@ -228,42 +229,6 @@ const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
     return copy;
 }
 
-/* A shift of a bf16's bits by 15, signed: LLVM 22 sees the test of a float's sign in it, and then
- * finds that x86 lacks the type ("Do not know how to soft promote this operator's operand"). */
-static bool is_bf16_sign(LLVMValueRef inst)
-{
-    if (LLVMGetInstructionOpcode(inst) != LLVMAShr)
-        return false;
-    LLVMValueRef bits = LLVMGetOperand(inst, 0), count = LLVMGetOperand(inst, 1);
-    return LLVMIsABitCastInst(bits) && LLVMIsAConstantInt(count) &&
-           LLVMConstIntGetZExtValue(count) == 15 &&
-           LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(bits, 0))) == LLVMBFloatTypeKind;
-}
-
-/* Hides there that the bits are those of a float: they go through an empty piece of assembly. */
-static void hide_bf16_signs(LLVMModuleRef m)
-{
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
-        for (; block; block = LLVMGetNextBasicBlock(block)) {
-            LLVMValueRef inst = LLVMGetFirstInstruction(block);
-            for (; inst; inst = LLVMGetNextInstruction(inst)) {
-                if (!is_bf16_sign(inst))
-                    continue;
-                LLVMValueRef bits = LLVMGetOperand(inst, 0);
-                LLVMTypeRef i16 = LLVMTypeOf(bits),
-                            type = LLVMFunctionType(i16, &i16, 1, 0);
-                LLVMValueRef none = LLVMGetInlineAsm(type, "", 0, "=r,0", 4, 0, 0,
-                                                     LLVMInlineAsmDialectATT, 0);
-                LLVMPositionBuilderBefore(b, inst);
-                LLVMSetOperand(inst, 0, LLVMBuildCall2(b, type, none, &bits, 1, ""));
-            }
-        }
-    }
-    LLVMDisposeBuilder(b);
-}
-
 const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count,
                                 uint32_t sm, size_t *out_bytes)
 {
@@ -279,7 +244,7 @@ const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count
     libdevice_lower_for_host(m);
     run_passes(m, machine,
                "always-inline,function(early-cse<memssa>,simplifycfg),globaldce");
-    hide_bf16_signs(m);
+    host_keep_bf16_bits(m);
     LLVMMemoryBufferRef object = emit(m, machine, LLVMObjectFile);
     *out_bytes = LLVMGetBufferSize(object);
     void *copy = arena_copy(b->arena, LLVMGetBufferStart(object), *out_bytes);

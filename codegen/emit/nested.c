@@ -8,8 +8,8 @@
 #include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
 
-#define NESTED_MOST 1024          /* elements of an array */
-#define NESTED_MOST_CHOICES 32768 /* of elements, for those that a loop reads */
+#define NESTED_MOST 1024         /* elements of an array */
+#define NESTED_MOST_CHOICES 2048 /* of elements, for those that a loop reads */
 
 typedef struct Nested {
     Emit *e; /* of whoever inlines the computation */
@@ -273,6 +273,9 @@ static void step(Nested *n, const Instruction *inst, LLVMValueRef *out)
     case EMIT_MOVE:
         if (scalar(n, inst, out))
             return;
+        if (inst->op == OP_DYNAMIC_SLICE || inst->op == OP_DYNAMIC_UPDATE_SLICE ||
+            inst->op == OP_GATHER)
+            check_choices(n, inst);
         array(n, inst, out);
         return;
     case EMIT_CONSTANT:

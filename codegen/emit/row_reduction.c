@@ -163,9 +163,10 @@ static void accumulate(Rows *r, const void *user, const IndexExpr *column,
     }
 }
 
-/* Neighbours first, and what the lower lane has stands first: so all lanes find the same, and a
- * computation that prefers its first value (the first NaN of an argmax) gets it. Where either order
- * gives the same, nothing is exchanged. */
+/* Neighbours first, and what the lower lane has stands first: so all lanes find the same. A
+ * computation that prefers its first value (the first NaN of an argmax) gets it in rows of one round;
+ * in longer ones a lane has taken every n-th element before, and which of several comes first is as
+ * open as the language leaves it. Where either order gives the same, nothing is exchanged. */
 static void combine_lanes(Rows *r, const Reducer *reducer, uint32_t width,
                           LLVMValueRef *values)
 {

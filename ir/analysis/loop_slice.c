@@ -185,9 +185,9 @@ static bool find_steps(const Instruction *loop, Number *n)
         if (__builtin_mul_overflow(n->scale, sums[i], &value) ||
             __builtin_add_overflow(value, n->add, &value) || !fits(t, value, value))
             return false;
-        if (n->has_floor &&
-            (__builtin_mul_overflow(n->floor_scale, sums[i], &floor) ||
-             __builtin_add_overflow(floor, n->floor_add, &floor) || floor < 0))
+        if (n->has_floor && (__builtin_mul_overflow(n->floor_scale, sums[i], &floor) ||
+                             __builtin_add_overflow(floor, n->floor_add, &floor) ||
+                             floor < 0 || !fits(t, floor, floor)))
             return false;
     }
     n->add += n->scale * first.add;
@@ -292,7 +292,8 @@ static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopS
     const Instruction *slice = through_reshapes(inst_called(fusion, 0)->root);
     if (slice->op != OP_DYNAMIC_SLICE || dtype_info[slice->shape->dtype].bits % 8 != 0 ||
         slice->operand_count != slice->shape->rank + 1u ||
-        !is_row_major(slice->operands[0]->shape) || shape_elements(slice->shape) == 0 ||
+        !is_row_major(slice->operands[0]->shape) || !is_row_major(slice->shape) ||
+        shape_elements(slice->shape) == 0 ||
         !is_one_piece(slice->shape, slice->operands[0]->shape))
         return false;
     const Instruction *array = through_reshapes(slice->operands[0]);

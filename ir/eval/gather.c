@@ -161,6 +161,12 @@ void eval_gather(EvalCall *call)
     int64_t batch[EVAL_RANK_MAX] = {0}, start[EVAL_RANK_MAX], other;
     if (v->count == 0 || is_empty(w.batch_rank, w.batch_dims))
         return;
+    const char *data = x->data;
+    if (x->shape->dtype != v->shape->dtype) { /* programs may mix float types */
+        void *same = eval_temp(call, (size_t)x->count, size);
+        number_convert(v->shape->dtype, same, x->shape->dtype, x->data, (size_t)x->count);
+        data = same;
+    }
     do {
         walk_start(&w, batch, start, &other);
         int64_t from = 0;
@@ -170,7 +176,7 @@ void eval_gather(EvalCall *call)
             from += (i < 0 ? 0 : i) * w.operand_strides[d];
         }
         char *out = (char *)v->data + other * (int64_t)size;
-        const char *in = (const char *)x->data + from * (int64_t)size;
+        const char *in = data + from * (int64_t)size;
         if (w.window_count == 1)
             memcpy(out, in, size);
         else

@@ -87,10 +87,16 @@ static Value *eval_reinterpret(EvalCall *call, uint32_t operand, const Shape *sh
 
 void eval_reshape(EvalCall *call)
 {
-    if (call->operands[0]->sizes != NULL)
+    const Value *x = call->operands[0];
+    if (x->sizes != NULL) {
         dynamic_reshape(call);
-    else
+    } else if (x->shape->dtype != call->inst->shape->dtype) {
+        Value *v = eval_result(call); /* programs may mix float types */
+        number_convert(v->shape->dtype, v->data, x->shape->dtype, x->data,
+                       (size_t)v->count);
+    } else {
         call->result = eval_reinterpret(call, 0, call->inst->shape);
+    }
 }
 
 void eval_transpose(EvalCall *call)

@@ -34,6 +34,13 @@ static bool is_exact(OpCode op)
     }
 }
 
+/* Those that the language lets mix types, but that are not carried out so. */
+static bool is_exact_to_run(OpCode op)
+{
+    return op == OP_ADD_DEPENDENCY || op == OP_ALL_TO_ALL || op == OP_DOMAIN ||
+           op == OP_SET_DIMENSION_SIZE || op == OP_SORT || op == OP_TOPK;
+}
+
 bool verify_lacks_operands(const Instruction *inst)
 {
     bool calls = (inst->op == OP_CALL || inst->op == OP_FUSION) && /* a sketch may not */
@@ -65,8 +72,10 @@ static void check_shape(Verify *v, const Instruction *inst)
     const Shape *inferred = infer_shape(&v->infer, inst);
     if (!inferred || inferred == inst->shape)
         return;
-    if (is_exact(inst->op) ? shape_compatible(inferred, inst->shape)
-                           : shape_fp_compatible(inferred, inst->shape))
+    bool exact =
+        is_exact(inst->op) || (v->level > LEVEL_SKETCH && is_exact_to_run(inst->op));
+    if (exact ? shape_compatible(inferred, inst->shape)
+              : shape_fp_compatible(inferred, inst->shape))
         return;
     verify_error(v, inst,
                  "expected instruction to have shape equal to %s, actual shape is %s",

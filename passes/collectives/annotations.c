@@ -21,7 +21,12 @@ static Instruction *annotated(Instruction *inst, void *context)
     (void)context;
     bool is_annotation = custom_call_is_marker(inst) &&
                          shape_compatible(inst->shape, inst->operands[0]->shape);
-    return is_annotation ? inst->operands[0] : NULL;
+    if (!is_annotation)
+        return NULL;
+    if (shape_layouts_equal(inst->shape, inst->operands[0]->shape))
+        return inst->operands[0];
+    /* LayoutConstraint: bitcasts behind it see where elements lie */
+    return computation_add(inst->parent, OP_COPY, inst->shape, 1, inst->operands, NULL);
 }
 
 static const Shape *without_buffers(Intern *intern, Arena *scratch, const Shape *s)

@@ -57,7 +57,9 @@ bool sized_topk(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
 
 /* -- select-and-scatter ----------------------------------------------------------------------------- */
 
-/* What is never selected where anything else is: of a select that keeps the larger or the smaller. */
+/* What is never selected where any number is: of a select that keeps the larger or the smaller, and of
+ * equal ones the first, as it may be a number that is there. NaN is none: what a window with one selects
+ * at the edge of the sizes is left open. */
 static Instruction *never_selected(Statics *st, const Computation *select, DType t)
 {
     const Instruction *root = select->root;
@@ -66,8 +68,7 @@ static Instruction *never_selected(Statics *st, const Computation *select, DType
         return NULL;
     const Shape *s = shape_scalar(st->r.m->intern, t);
     int64_t direction = inst_int(root, ATTR_DIRECTION, 0);
-    bool larger = direction == DIRECTION_GE || direction == DIRECTION_GT;
-    bool smaller = direction == DIRECTION_LE || direction == DIRECTION_LT;
+    bool larger = direction == DIRECTION_GE, smaller = direction == DIRECTION_LE;
     if (dtype_is_float(t) && (larger || smaller))
         return rw_splat(&st->r, s, larger ? -INFINITY : INFINITY);
     if (!larger)
