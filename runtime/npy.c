@@ -204,7 +204,7 @@ static bool read_header(const Error *e, FILE *file, Header *h)
     bool ok = whole && strlen(text) == length && parse_header(text, h);
     const char *descr = whole ? find_key(text, "descr") : NULL;
     bool is_record = descr && *descr == '[';
-    bool is_object = descr && (strncmp(descr + 1, "|O", 2) == 0);
+    bool is_object = descr && *descr != 0 && strncmp(descr + 1, "|O", 2) == 0;
     free(text);
     if (is_record || is_object) {
         return fail(e, "the file holds %s: save an array of numbers",

@@ -86,6 +86,9 @@ static void test_messages(void **state)
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2", data, 16, DT_F32,
             2, dims, "damaged");
     refused("", data, 16, DT_F32, 2, dims, "damaged");
+    /* nothing behind the last key, where its value's second letter would be */
+    refused("{'fortran_order': False, 'shape': (2, 2), 'descr':", data, 16, DT_F32, 2,
+            dims, "damaged");
     const signed char narrow[4] = {7, -8, 8, 0};
     refused("{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2), }", narrow, 4,
             DT_S4, 2, dims, "element 2 is 8: no value of s4");
