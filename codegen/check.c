@@ -3,6 +3,7 @@
 #include "codegen/emit/emit.h"
 #include "ir/analysis/collective.h"
 #include "ir/diag.h"
+#include "ir/infer/infer.h"
 
 /* -- before passes -------------------------------------------------------------------------- */
 
@@ -134,14 +135,15 @@ static bool takes_constant(const Module *m, const Instruction *inst)
 static bool takes(const Module *m, const Instruction *inst)
 {
     const Instruction *mixed = mixed_operand(inst);
-    if (inst_has(inst, ATTR_SPARSITY_CONFIG))
+    bool compressed = inst->op == OP_CONVOLUTION && infer_is_compressed(inst);
+    if (compressed)
         diag_unsupported(m->diag, inst->span, "structured sparsity (sparsity_config)");
     else if (mixed != NULL)
         diag_unsupported(m->diag, inst->span, "%s of %s to %s", op_info[inst->op].name,
                          shape_text(m->arena, mixed->shape, false),
                          shape_text(m->arena, inst->shape, false));
-    return mixed == NULL && !inst_has(inst, ATTR_SPARSITY_CONFIG) &&
-           takes_constant(m, inst) && takes_groups(m, inst);
+    return mixed == NULL && !compressed && takes_constant(m, inst) &&
+           takes_groups(m, inst);
 }
 
 bool codegen_takes(const Module *m)

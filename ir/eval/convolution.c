@@ -6,6 +6,7 @@
 #include "ir/eval/gemm.h"
 #include "ir/eval/strided.h"
 #include "ir/eval/window.h"
+#include "ir/infer/infer.h"
 
 /* A dimension number is counted among all dimensions; strides are those of the row-major
  * arrays. */
@@ -140,7 +141,7 @@ static void conv_make(EvalCall *call, Conv *c, const Value *v)
 
 void eval_convolution(EvalCall *call)
 {
-    if (inst_has(call->inst, ATTR_SPARSITY_CONFIG))
+    if (infer_is_compressed(call->inst))
         eval_unsupported(call, "structured sparsity");
     Value *v = eval_result(call);
     Conv *c = ARENA_NEW(call->scratch, Conv);

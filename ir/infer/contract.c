@@ -322,3 +322,16 @@ const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
     return infer_array(cx, inst, product_type(inst, a->dtype, b->dtype), a->rank, dims,
                        NULL);
 }
+
+bool infer_is_compressed(const Instruction *convolution)
+{
+    if (!inst_has(convolution, ATTR_SPARSITY_CONFIG))
+        return false;
+    const Shape *x = convolution->operands[0]->shape,
+                *k = convolution->operands[1]->shape;
+    if (!shape_is_array(x) || !shape_is_array(k))
+        return true;
+    const DimLabels *l = inst_attr(convolution, ATTR_DIM_LABELS)->labels;
+    int64_t groups = inst_int(convolution, ATTR_FEATURE_GROUP_COUNT, 1);
+    return k->dims[l->rhs_input] * groups != x->dims[l->lhs_feature];
+}

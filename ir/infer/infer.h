@@ -31,4 +31,8 @@ DType infer_computing_type(const Instruction *inst);
 /* The type that it gives then: where it is a float, text may declare another. */
 DType infer_computed_result(const Instruction *inst);
 
+/* A convolution whose kernel leaves out what its sparsity_config says: less than the input's features
+ * are there, or a tuple with their places. A kernel that has all of them is a plain one. */
+bool infer_is_compressed(const Instruction *convolution);
+
 #endif
