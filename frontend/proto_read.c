@@ -258,11 +258,12 @@ static void put_module(Reader *r, Wire module)
     }
     reader_sort(&r->computations);
     put_header(r, m);
+    int64_t entry = message_int(m, 6);
     for (size_t i = 0; i < m.count; i++) {
         if (m.fields[i].number != 3)
             continue;
         Message comp = message_scan(r, m.fields[i].bytes);
-        put_computation(r, comp, message_int(comp, 5) == message_int(m, 6));
+        put_computation(r, comp, message_int(comp, 5) == entry);
     }
 }
 
