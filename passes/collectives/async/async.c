@@ -136,6 +136,21 @@ static bool is_left_plain(OpCode op, int64_t kinds)
     return false;
 }
 
+/* What by[] has for one of the first `count` instructions stands for it; then those of `order` are the
+ * computation's, in that order. */
+static void put_in_order(Computation *comp, Instruction *const *by, uint32_t count,
+                         Instruction *const *order, uint32_t n, Arena *scratch)
+{
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
+    memcpy(forward, by, count * sizeof *forward);
+    computation_replace(comp, forward);
+    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
+    memcpy(comp->instructions, order, n * sizeof *order);
+    comp->instruction_count = n;
+    computation_compact(comp);
+}
+
 /* Pairs stand where the operations stood: a schedule stays one. */
 static bool make_pairs(Computation *comp, PassContext *cx)
 {
@@ -161,14 +176,7 @@ static bool make_pairs(Computation *comp, PassContext *cx)
             order[n++] = done[i]->operands[0];
         order[n++] = done[i] != NULL ? done[i] : comp->instructions[i];
     }
-    Instruction **forward =
-        ARENA_ARRAY(cx->scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, done, count * sizeof *forward);
-    computation_replace(comp, forward);
-    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
-    memcpy(comp->instructions, order, n * sizeof *order);
-    comp->instruction_count = n;
-    computation_compact(comp);
+    put_in_order(comp, done, count, order, n, cx->scratch);
     cx->counts.collectives_made_async += pairs;
     return true;
 }
@@ -237,13 +245,11 @@ static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
         inst_set_frontend_attribute(inst, "_scheduling_group_id", group);
     inst_set_frontend_attribute(inst, "async_collective_name", start->name);
     inst->control_count = 0;
-    inst->control = ARENA_ARRAY(comp->module->arena, Instruction *,
-                                (size_t)start->control_count + done->control_count + 1);
     for (uint32_t i = 0; i < start->control_count; i++)
-        inst->control[inst->control_count++] = start->control[i];
+        inst_add_control(inst, start->control[i]);
     for (uint32_t i = 0; i < done->control_count; i++) {
         if (done->control[i] != start)
-            inst->control[inst->control_count++] = done->control[i];
+            inst_add_control(inst, done->control[i]);
     }
     return inst;
 }
@@ -310,14 +316,7 @@ static bool undo_pairs(Computation *comp, PassContext *cx)
         else if (idle[i] != NULL)
             order[n++] = plain[i];
     }
-    Instruction **forward =
-        ARENA_ARRAY(scratch, Instruction *, (size_t)comp->instruction_count + 1);
-    memcpy(forward, plain, count * sizeof *forward);
-    computation_replace(comp, forward);
-    memset(comp->instructions, 0, comp->instruction_count * sizeof *comp->instructions);
-    memcpy(comp->instructions, order, n * sizeof *order);
-    comp->instruction_count = n;
-    computation_compact(comp);
+    put_in_order(comp, plain, count, order, n, scratch);
     return true;
 }
 

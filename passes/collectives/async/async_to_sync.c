@@ -49,19 +49,10 @@ static void copy_attributes(Instruction *to, const Instruction *from, AttrId but
 
 static void add_controls(Instruction *to, const Instruction *from)
 {
-    if (from->control_count == 0)
-        return;
-    uint32_t n = to->control_count;
-    Arena *a = to->parent->module->arena;
-    Instruction **all = ARENA_ARRAY(a, Instruction *, (size_t)n + from->control_count);
-    if (n != 0)
-        memcpy(all, to->control, n * sizeof *all);
     for (uint32_t i = 0; i < from->control_count; i++) {
         if (from->control[i] != to)
-            all[n++] = from->control[i];
+            inst_add_control(to, from->control[i]);
     }
-    to->control = all;
-    to->control_count = n;
 }
 
 static OpCode plain_form(OpCode start)
