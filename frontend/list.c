@@ -53,9 +53,7 @@ static const char *const missing_forms[][2] = {
     {"?", "arrays without a bound"},
     {"<=n",
      "windows' own sizes and groups in convolutions; transformed dimensions of fft, "
-     "summed "
-     "ones of scaled-dot, all but the scanned one of scan; select-and-scatter that does "
-     "not add to the largest or smallest"},
+     "summed ones of scaled-dot, all but the scanned one of scan"},
     {"cuDNN",
      "no graphs of it: a scaled-dot in a fusion for it is done by cuBLASLt, or by "
      "a kernel of our own"},
