@@ -118,6 +118,21 @@ static bool identities(const Reducer *r, double *out)
     return true;
 }
 
+/* initial: [count] */
+static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computation *comp,
+                  uint32_t count, Instruction *const *initial)
+{
+    *r = (Reducer){.e = e, .inst = inst, .comp = comp, .count = count};
+    find_components(r);
+    uint32_t lanes = e->lanes;
+    e->lanes = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        emit_element(e, initial[i], NULL, &r->initial[i]);
+        r->initial[i] = reducer_widen(r, i, r->initial[i]);
+    }
+    e->lanes = lanes;
+}
+
 void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
 {
     uint32_t half = inst->operand_count / 2;
@@ -125,21 +140,19 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
         escape_throw(ESCAPE_UNSUPPORTED,
                      "%s reduces %u arrays at once; kernels handle %d", inst->name, half,
                      REDUCER_MOST);
-    *r = (Reducer){.e = e, .inst = inst, .comp = inst_called(inst, 0), .count = half};
-    find_components(r);
-    uint32_t lanes = e->lanes;
-    e->lanes = 1;
-    for (uint32_t i = 0; i < half; i++) {
-        emit_element(e, inst->operands[half + i], NULL, &r->initial[i]);
-        r->initial[i] = reducer_widen(r, i, r->initial[i]);
-    }
-    e->lanes = lanes;
+    begin(r, e, inst, inst_called(inst, 0), half, inst->operands + half);
     double identity[REDUCER_MOST];
     if (!identities(r, identity))
         return;
     for (uint32_t i = 0; i < half; i++)
         r->joins_initial |=
             !inst_is_constant_scalar(inst->operands[half + i], identity[i]);
+}
+
+void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
+                            const Computation *comp, Instruction *initial)
+{
+    begin(r, e, inst, comp, 1, &initial);
 }
 
 void reducer_start(const Reducer *r, LLVMValueRef *out)

@@ -32,6 +32,9 @@ OpCode computation_operation(const Computation *comp);
 
 /* Of a reduce or reduce-window. Emits the initial values where the builder stands. */
 void reducer_begin(Reducer *r, Emit *e, const Instruction *inst);
+/* Of one array by comp, for what combines all of it in order, from the initial value on. */
+void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
+                            const Computation *comp, Instruction *initial);
 /* What an accumulator starts with. */
 void reducer_start(const Reducer *r, LLVMValueRef *out);
 /* An operand's element as the accumulator's type. */

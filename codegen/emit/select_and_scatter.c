@@ -1,13 +1,14 @@
 /* Select-and-scatter: a thread for each element of the result walks over the windows that hold it, in
  * order, finds what each of them selects, and combines the sources of those that selected it. */
 #include "codegen/emit/emitters.h"
+#include "codegen/emit/reducer.h"
 #include "codegen/emit/threads.h"
 #include "ir/bug.h"
 
 typedef struct Choice {
     const EmitterInput *in;
     const Instruction *inst;
-    const Computation *select, *scatter;
+    const Computation *select;
     const Shape *operand, *source;
     WindowDim dims[EMIT_MOST_RANK];
 } Choice;
@@ -78,8 +79,9 @@ static LLVMValueRef selected(Emit *e, const Choice *c, const IndexExpr *const *w
     return carried[0];
 }
 
-static void combine_window(Emit *e, const Choice *c, const IndexExpr *const *window,
-                           LLVMValueRef mine, LLVMValueRef *sum)
+static void combine_window(Emit *e, const Choice *c, const Reducer *r,
+                           const IndexExpr *const *window, LLVMValueRef mine,
+                           LLVMValueRef *sum)
 {
     Kernel *k = e->k;
     GxIf is_mine;
@@ -88,7 +90,8 @@ static void combine_window(Emit *e, const Choice *c, const IndexExpr *const *win
     emit_scope_begin(e);
     emit_element(e, c->inst->operands[1], window, &source);
     k->at = c->inst->name;
-    emit_computation(e, c->scatter, (LLVMValueRef[]){*sum, source}, &next);
+    source = reducer_widen(r, 0, source);
+    reducer_combine(r, sum, &source, &next);
     emit_scope_end(e);
     gx_if_else(k, &is_mine, &next, 1);
     gx_if_end(k, &is_mine, sum, 1, sum);
@@ -106,7 +109,10 @@ static void choose_element(Emit *e, const void *user, const IndexExpr *linear)
     int64_t combinations = 1;
     emit_delinear(e, c->operand, linear, at);
     LLVMValueRef mine = emit_index(e, index_linear(e->ix, c->operand, at), 0);
-    emit_element(e, c->inst->operands[2], NULL, &sum);
+    Reducer r;
+    reducer_begin_in_order(&r, e, c->inst, called(c->inst, ATTR_SCATTER),
+                           c->inst->operands[2]);
+    reducer_start(&r, &sum);
     for (uint32_t d = 0; d < c->operand->rank; d++)
         combinations *= candidates(&c->dims[d]);
     GxLoop loop;
@@ -138,7 +144,7 @@ static void choose_element(Emit *e, const void *user, const IndexExpr *linear)
         gx_if_begin(k, &guard, ok);
     emit_scope_begin(e);
     next = sum;
-    combine_window(e, c, window, mine, &next);
+    combine_window(e, c, &r, window, mine, &next);
     emit_scope_end(e);
     if (ok != NULL) {
         gx_if_else(k, &guard, &next, 1);
@@ -146,6 +152,7 @@ static void choose_element(Emit *e, const void *user, const IndexExpr *linear)
     }
     emit_scope_end(e);
     gx_loop_end(k, &loop, &next);
+    reducer_finish(&r, &sum, &sum);
     emit_store(e, fusion_result_arg(c->in->fusion, 0), c->inst->shape, at, &sum);
 }
 
@@ -155,7 +162,6 @@ Kernel *emitter_select_and_scatter(const EmitterInput *in)
     Choice c = {.in = in,
                 .inst = inst,
                 .select = called(inst, ATTR_SELECT),
-                .scatter = called(inst, ATTR_SCATTER),
                 .operand = inst->operands[0]->shape,
                 .source = inst->operands[1]->shape};
     const Window *w = inst_window(inst);
