@@ -147,7 +147,7 @@ check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
-FUZZ_LIB := $(call obj,$(wildcard ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
+FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
               $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)

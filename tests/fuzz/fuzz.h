@@ -3,13 +3,15 @@
 #ifndef GXC_TESTS_FUZZ_H
 #define GXC_TESTS_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* What a target does with one input; watch.c calls it. */
+void fuzz_input(const uint8_t *data, size_t size);
 
 /* "this must not be: ..." */
 #define PROMISE(holds, ...)                                                              \

@@ -63,11 +63,11 @@ static void look_at_plan(unsigned char *bytes, size_t size)
     (void)plan_check(&plan, error, sizeof error);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_input(const uint8_t *data, size_t size)
 {
     unsigned char *copy = aligned_alloc(64, (size + 64) / 64 * 64);
     if (copy == NULL)
-        return 0;
+        return;
     memcpy(copy, data, size);
     gxrt_program *p = NULL;
     if (gxrt_program_open_memory(copy, size, &p) == GXRT_OK)
@@ -75,5 +75,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gxrt_program_destroy(p);
     look_at_plan(copy, size);
     free(copy);
-    return 0;
 }
