@@ -145,6 +145,26 @@ static void for_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried, unsig
     e->lanes = 1;
 }
 
+/* The same, each thread the columns between those of its neighbours: what they find can then be put
+ * together in the order of the columns. */
+static void for_own_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried,
+                            unsigned count)
+{
+    Emit *e = c->e;
+    LLVMValueRef first, end, next[REDUCER_MOST];
+    GxLoop loop;
+    share_in_order(e, to_index(e, c->y), c->splits, c->plan->columns, &first, &end);
+    e->lanes = c->lanes;
+    gx_loop_begin(c->k, &loop, first, end, emit_index_constant(e, 1), carried, count);
+    emit_scope_begin(e);
+    body(c, emit_variable(e, loop.index, (Range){0, c->plan->columns - 1}), carried);
+    emit_scope_end(e);
+    for (unsigned i = 0; i < count; i++)
+        next[i] = carried[i];
+    gx_loop_end(c->k, &loop, next);
+    e->lanes = 1;
+}
+
 /* -- meeting ---------------------------------------------------------------------------------------- */
 
 /* Where thread (x, y) keeps a value of lane v: [values][lanes] arrays of [splits][width]. */
@@ -227,17 +247,22 @@ static void reduce_stage(Columns *c)
     Emit *e = c->e;
     LLVMValueRef carried[REDUCER_MOST];
     uint32_t room[REDUCER_MOST], n = 0;
+    bool has_order = false; /* a computation may prefer what comes first */
     c->stage_values = 0;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         Reducer *r = &c->reducers[h];
         LLVMValueRef start[REDUCER_MOST];
         reducer_begin(r, e, c->plan->heroes[h]);
         reducer_start(r, start);
+        has_order |= !r->is_simple;
         c->stage_values += r->count;
         for (uint32_t i = 0; i < r->count * c->lanes; i++)
             carried[n++] = start[i / c->lanes];
     }
-    for_columns(c, accumulate, carried, n);
+    if (has_order && c->splits > 1)
+        for_own_columns(c, accumulate, carried, n);
+    else
+        for_columns(c, accumulate, carried, n);
     if (c->splits > 1) {
         share(c, room, carried);
         gx_barrier(c->k);

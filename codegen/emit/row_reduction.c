@@ -134,11 +134,34 @@ static void for_columns(Rows *r, ColumnsFn *body, const void *user, LLVMValueRef
     e->lanes = 1;
 }
 
+/* The same, each thread the columns that lie between those of its neighbours: a warp's accesses lie apart,
+ * but what the threads find can be put together in the order of the columns. */
+static void for_own_columns(Rows *r, ColumnsFn *body, const void *user,
+                            LLVMValueRef *carried, unsigned count)
+{
+    Emit *e = r->e;
+    int64_t items = r->plan->columns / r->lanes;
+    LLVMValueRef first, end, next[ROW_CARRIED];
+    GxLoop loop;
+    share_in_order(e, r->thread, r->group, items, &first, &end);
+    e->lanes = r->lanes;
+    gx_loop_begin(r->k, &loop, first, end, emit_index_constant(e, 1), carried, count);
+    emit_scope_begin(e);
+    one_access(r, emit_variable(e, loop.index, (Range){0, items - 1}), body, user,
+               carried);
+    emit_scope_end(e);
+    for (unsigned i = 0; i < count; i++)
+        next[i] = carried[i];
+    gx_loop_end(r->k, &loop, next);
+    e->lanes = 1;
+}
+
 /* -- reductions ------------------------------------------------------------------------------------ */
 
 typedef struct Stage {
     Reducer *reducers;
     uint32_t count, values; /* reductions; accumulators of all */
+    bool has_order;         /* one of them may prefer what comes first */
 } Stage;
 
 static void accumulate(Rows *r, const void *user, const IndexExpr *column,
@@ -164,9 +187,8 @@ static void accumulate(Rows *r, const void *user, const IndexExpr *column,
 }
 
 /* Neighbours first, and what the lower lane has stands first: so all lanes find the same. A
- * computation that prefers its first value (the first NaN of an argmax) gets it in rows of one round;
- * in longer ones a lane has taken every n-th element before, and which of several comes first is as
- * open as the language leaves it. Where either order gives the same, nothing is exchanged. */
+ * computation that prefers its first value (the first NaN of an argmax) gets it. Where either order gives
+ * the same, nothing is exchanged. */
 static void combine_lanes(Rows *r, const Reducer *reducer, uint32_t width,
                           LLVMValueRef *values)
 {
@@ -235,7 +257,11 @@ static void reduce(Rows *r, const Stage *s)
         reducer_start(&s->reducers[h], v);
         v += s->reducers[h].count;
     }
-    for_columns(r, accumulate, s, values, s->values);
+    /* in one round the threads have the order of the columns already */
+    if (s->has_order && r->plan->columns / r->lanes > r->group)
+        for_own_columns(r, accumulate, s, values, s->values);
+    else
+        for_columns(r, accumulate, s, values, s->values);
     v = values;
     for (uint32_t h = 0; h < s->count; h++) {
         r->k->at = s->reducers[h].inst->name;
@@ -264,8 +290,10 @@ static void reduce_all(Rows *r)
             (p->stage[h] != p->stage[h - 1] || s.values + values > ROW_CARRIED)) {
             reduce(r, &s);
             s.count = s.values = 0;
+            s.has_order = false;
         }
-        reducer_begin(&s.reducers[s.count++], r->e, p->heroes[h]);
+        reducer_begin(&s.reducers[s.count], r->e, p->heroes[h]);
+        s.has_order |= !s.reducers[s.count++].is_simple;
         s.values += values;
     }
     reduce(r, &s);
