@@ -1,5 +1,7 @@
 /* Shape rules of reductions and of what else applies a scalar computation: reduce,
  * reduce-window, select-and-scatter, sort, topk, map, scan (sections 9.8, 9.9). */
+#include <string.h>
+
 #include "ir/infer/rules.h"
 
 /* Result i of a computation: its one result, or element i of the tuple of several. */
@@ -322,6 +324,28 @@ const Shape *infer_map(InferContext *cx, const Instruction *inst)
     return infer_array(cx, inst, result->dtype, s->rank, s->dims, s->dynamic);
 }
 
+/* Whether the parameters are the inputs without dimension d, then the carries. */
+static bool scans_parameters(InferContext *cx, const Instruction *inst,
+                             const Computation *comp, uint32_t inputs, int64_t d)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Shape *s = operand(inst, i), *p = comp->parameters[i]->shape;
+        int64_t stack[INFER_STACK];
+        int64_t *sizes = infer_dims_room(cx, stack, s->rank + 1);
+        uint32_t rank = 0;
+        for (uint32_t j = 0; j < s->rank; j++)
+            if (i >= inputs || j != d)
+                sizes[rank++] = s->dims[j];
+        if (!shape_is_array(p) || p->dtype != s->dtype || p->rank != rank ||
+            memcmp(p->dims, sizes, rank * sizeof *sizes) != 0)
+            return infer_error(
+                       cx, inst, "parameter %u of function %s is %s, but %s %u is %s", i,
+                       comp->name, infer_text(cx, p), i < inputs ? "input" : "carry",
+                       i < inputs ? i : i - inputs, infer_text(cx, s)) != NULL;
+    }
+    return true;
+}
+
 /* Parameters: the inputs without dimension d, then the carries; results: outputs, then
  * carries. The outputs get dimension d, as long as the scan. */
 const Shape *infer_scan(InferContext *cx, const Instruction *inst)
@@ -356,6 +380,8 @@ const Shape *infer_scan(InferContext *cx, const Instruction *inst)
             return infer_error(
                 cx, inst, "dimension %lld of input %u, %s, must have size %lld",
                 (long long)d, i, infer_text(cx, operand(inst, i)), (long long)length);
+    if (!scans_parameters(cx, inst, comp, inputs, d))
+        return NULL;
     const Shape *result = infer_callee_result(comp);
     uint32_t count = shape_is_tuple(result) ? result->rank : 1;
     if (count < carries)
