@@ -144,25 +144,24 @@ static void contract(Emit *e, const Instruction *inst, const IndexExpr *const *i
     nest_begin(e, &nest, lhs, &sum, 1);
     const IndexExpr *at[EMIT_MOST_RANK], *constraints[2 * EMIT_MOST_RANK];
     emit_apply(e, lhs, index, nest.symbols, at, constraints);
-    LLVMValueRef ok = emit_constraints_hold(e, lhs, constraints), next;
+    LLVMValueRef ok = emit_constraints_hold(e, lhs, constraints), x, y;
     GxIf branch;
     if (ok != NULL) {
         gx_if_begin(e->k, &branch, ok);
         emit_scope_begin(e);
     }
-    LLVMValueRef x, y;
     emit_element(e, inst->operands[0], at, &x);
+    x = scalar_convert_value(e->k, x, inst->operands[0]->shape->dtype, t);
+    if (ok != NULL) { /* padding is zeros, which infinite weights make NaN */
+        LLVMValueRef zero = LLVMConstNull(emit_type(e->k, t));
+        emit_scope_end(e);
+        gx_if_else(e->k, &branch, &x, 1);
+        gx_if_end(e->k, &branch, &zero, 1, &x);
+    }
     emit_apply(e, rhs, index, nest.symbols, at, NULL);
     emit_element(e, inst->operands[1], at, &y);
-    x = scalar_convert_value(e->k, x, inst->operands[0]->shape->dtype, t);
     y = scalar_convert_value(e->k, y, inst->operands[1]->shape->dtype, t);
-    next = multiply_add(e, t, x, y, sum);
-    if (ok != NULL) {
-        emit_scope_end(e);
-        gx_if_else(e->k, &branch, &next, 1);
-        gx_if_end(e->k, &branch, &sum, 1, &next);
-    }
-    sum = next;
+    sum = multiply_add(e, t, x, y, sum);
     nest_end(e, &nest, lhs, &sum, 1);
     out[0] = scalar_convert_value(e->k, sum, t, result);
 }
