@@ -42,7 +42,7 @@ static const Shape *result_part(const Instruction *inst, uint32_t k)
 /* The operands and results fit groups of `size` devices. */
 static bool fits_group(const Instruction *inst, int64_t size)
 {
-    bool gathers = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START;
+    bool gathers = op_plain(inst->op) == OP_ALL_GATHER;
     Ints split = inst_ints(inst, ATTR_DIMENSIONS);
     if (inst->op == OP_ALL_TO_ALL && split.count == 0)
         return inst->operand_count == size;
@@ -102,8 +102,8 @@ static bool takes_groups(const Module *m, const Instruction *inst)
  * may mix float types, but these move bytes. */
 static const Instruction *mixed_operand(const Instruction *inst)
 {
-    bool ends = inst->op == OP_ALL_REDUCE_DONE || inst->op == OP_ALL_GATHER_DONE ||
-                inst->op == OP_COLLECTIVE_PERMUTE_DONE;
+    bool ends =
+        op_is(inst->op, OPF_ASYNC_DONE) && op_is(op_plain(inst->op), OPF_COLLECTIVE);
     bool copies = inst->op == OP_COPY && shape_is_tuple(inst->shape);
     if ((ends || copies) && !shape_compatible(result_of(inst->operands[0]), inst->shape))
         return inst->operands[0];

@@ -60,13 +60,11 @@ _Static_assert((int)COLLECTIVE_CROSS_REPLICA == (int)PLAN_CROSS_REPLICA &&
 
 static bool kind_of(const Instruction *inst, PlanCollectiveKind *out)
 {
-    switch (inst->op) {
+    switch (op_plain(inst->op)) {
     case OP_ALL_REDUCE:
-    case OP_ALL_REDUCE_START:
         *out = PLAN_ALL_REDUCE;
         return true;
     case OP_ALL_GATHER:
-    case OP_ALL_GATHER_START:
         *out = PLAN_ALL_GATHER;
         return true;
     case OP_REDUCE_SCATTER:
@@ -76,7 +74,6 @@ static bool kind_of(const Instruction *inst, PlanCollectiveKind *out)
         *out = PLAN_ALL_TO_ALL;
         return true;
     case OP_COLLECTIVE_PERMUTE:
-    case OP_COLLECTIVE_PERMUTE_START:
         *out = PLAN_COLLECTIVE_PERMUTE;
         return !inst_has(inst, ATTR_PERMUTE_SLICE_SIZES);
     case OP_COLLECTIVE_BROADCAST:

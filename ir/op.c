@@ -54,6 +54,28 @@ const OpInfo op_info[OP_COUNT] = {
 #include "ir/ops.def"
 };
 
+static const OpPair pairs[] = {
+#define PAIR(plain, start, done) {OP_##plain, OP_##start, OP_##done},
+#include "ir/ops.def"
+};
+
+const OpPair *op_pair(OpCode op)
+{
+    if (op == OP_ASYNC_START || op == OP_ASYNC_DONE)
+        return NULL;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (pairs[i].plain == op || pairs[i].start == op || pairs[i].done == op)
+            return &pairs[i];
+    }
+    return NULL;
+}
+
+OpCode op_plain(OpCode op)
+{
+    const OpPair *pair = op_is(op, OPF_ASYNC_START | OPF_ASYNC_DONE) ? op_pair(op) : NULL;
+    return pair != NULL ? pair->plain : op;
+}
+
 /* Rows are sorted by spelling in ops.def or not: the look-up does not rely on it. It hashes
  * spellings into a table that is filled at first use (the same on every thread). */
 #define FIND_SLOTS 512

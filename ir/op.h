@@ -83,6 +83,17 @@ typedef struct OpInfo {
 
 extern const OpInfo op_info[OP_COUNT];
 
+/* The PAIR column. */
+typedef struct OpPair {
+    OpCode plain, start, done;
+} OpPair;
+
+/* The pair that `op` is the start, the done or the plain form of; NULL if it is of none, and for
+ * async-start and async-done, which serve several. */
+const OpPair *op_pair(OpCode op);
+/* What a start or a done is the half of; other opcodes are themselves. */
+OpCode op_plain(OpCode op);
+
 /* The opcode with this spelling; OP_COUNT if there is none. */
 OpCode op_find(const char *name, size_t length);
 static inline bool op_is(OpCode op, uint32_t flags)

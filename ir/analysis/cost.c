@@ -241,8 +241,7 @@ static double message_seconds(const CostModel *c, bool linked, double messages,
 
 static double transfer_seconds(const CostModel *c, const Instruction *inst)
 {
-    bool is_permute =
-        inst->op == OP_COLLECTIVE_PERMUTE || inst->op == OP_COLLECTIVE_PERMUTE_START;
+    bool is_permute = op_plain(inst->op) == OP_COLLECTIVE_PERMUTE;
     double size = operand_bytes(inst);
     if (inst->op == OP_SEND || inst->op == OP_RECV)
         return message_seconds(c, true, 1,
@@ -253,12 +252,10 @@ static double transfer_seconds(const CostModel *c, const Instruction *inst)
     bool linked = is_linked(c, lists);
     double n = lists.count == 0 ? 1 : lists.data[0].count;
     double others = n - 1, part = n == 0 ? 0 : others / n;
-    switch (inst->op) {
-    case OP_ALL_REDUCE:
-    case OP_ALL_REDUCE_START: /* a ring: scattered, then gathered */
+    switch (op_plain(inst->op)) {
+    case OP_ALL_REDUCE: /* a ring: scattered, then gathered */
         return message_seconds(c, linked, 2 * others, 2 * size * part);
     case OP_ALL_GATHER:
-    case OP_ALL_GATHER_START:
         return message_seconds(c, linked, others, size * others);
     case OP_REDUCE_SCATTER:
         return message_seconds(c, linked, others, size * part);

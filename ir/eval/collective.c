@@ -371,14 +371,12 @@ static Value *ragged_all_to_all(EvalCall *call, const Meeting *x, uint32_t own)
 static Value *member_result(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own,
                             Value **shared)
 {
-    switch (x->inst->op) {
+    switch (op_plain(x->inst->op)) {
     case OP_ALL_REDUCE:
-    case OP_ALL_REDUCE_START:
         if (*shared == NULL)
             *shared = all_reduce(call, x, k);
         return value_retain(*shared);
     case OP_ALL_GATHER:
-    case OP_ALL_GATHER_START:
         if (*shared == NULL)
             *shared = all_gather(call, x, k);
         return value_retain(*shared);
@@ -557,8 +555,7 @@ void eval_collective(EvalCall *call)
 {
     if (inst_bool(call->inst, ATTR_HAS_DYNAMIC_ROOT))
         eval_unsupported(call, "a broadcast whose root is computed");
-    if (call->inst->op == OP_COLLECTIVE_PERMUTE ||
-        call->inst->op == OP_COLLECTIVE_PERMUTE_START)
+    if (op_plain(call->inst->op) == OP_COLLECTIVE_PERMUTE)
         permute(call);
     else
         meet(call);

@@ -4,7 +4,7 @@
 
 static bool is_all_reduce(OpCode op)
 {
-    return op == OP_ALL_REDUCE || op == OP_ALL_REDUCE_START;
+    return op_plain(op) == OP_ALL_REDUCE;
 }
 
 static void check_all_reduce(Verify *v, const Instruction *inst)
@@ -129,7 +129,7 @@ static void check_groups(Verify *v, const Instruction *inst)
         IntLists lists = replica_groups_lists(v->scratch, g);
         size = lists.count ? lists.data[0].count : 0;
     }
-    bool shards = inst->op == OP_ALL_GATHER || inst->op == OP_ALL_GATHER_START;
+    bool shards = op_plain(inst->op) == OP_ALL_GATHER;
     if (inst->op == OP_REDUCE_SCATTER ||
         (shards && (v->level > LEVEL_SKETCH || is_bare_start(inst))))
         check_shards(v, inst, size);

@@ -5,18 +5,6 @@
 
 #include "ir/verify/rules.h"
 
-typedef struct Pair {
-    OpCode start, done;
-} Pair;
-
-static const Pair pairs[] = {
-    {OP_ALL_GATHER_START, OP_ALL_GATHER_DONE},
-    {OP_ALL_REDUCE_START, OP_ALL_REDUCE_DONE},
-    {OP_COLLECTIVE_PERMUTE_START, OP_COLLECTIVE_PERMUTE_DONE},
-    {OP_COPY_START, OP_COPY_DONE},
-};
-enum { PAIR_COUNT = sizeof pairs / sizeof *pairs };
-
 static uint32_t user_count(Uses uses, const Instruction *inst)
 {
     return uses.start[inst->id + 1] - uses.start[inst->id];
@@ -422,12 +410,12 @@ void verify_pairs(Verify *v, const Computation *comp, Uses uses)
     const Instruction **starts =
         ARENA_ARRAY(v->scratch, const Instruction *, comp->instruction_count);
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        for (int k = 0; k < PAIR_COUNT; k++) {
-            if (inst->op == pairs[k].start)
-                check_start(v, inst, uses, pairs[k].done);
-            if (inst->op == pairs[k].done)
-                check_done(v, inst, pairs[k].start);
-        }
+        const OpPair *pair =
+            op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE) ? op_pair(inst->op) : NULL;
+        if (pair != NULL && inst->op == pair->start)
+            check_start(v, inst, uses, pair->done);
+        else if (pair != NULL)
+            check_done(v, inst, pair->start);
         if (inst->op == OP_ASYNC_START || continues(inst->op))
             check_chain(v, inst, chain_start(inst, starts), uses);
         if (inst->op == OP_SEND || inst->op == OP_RECV) {

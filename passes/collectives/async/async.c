@@ -26,33 +26,6 @@
 
 /* -- making pairs ----------------------------------------------------------------------------- */
 
-static bool start_of(OpCode op, OpCode *out_start, OpCode *out_done)
-{
-    switch (op) {
-    case OP_ALL_REDUCE:
-        *out_start = OP_ALL_REDUCE_START;
-        *out_done = OP_ALL_REDUCE_DONE;
-        return true;
-    case OP_ALL_GATHER:
-        *out_start = OP_ALL_GATHER_START;
-        *out_done = OP_ALL_GATHER_DONE;
-        return true;
-    case OP_COLLECTIVE_PERMUTE:
-        *out_start = OP_COLLECTIVE_PERMUTE_START;
-        *out_done = OP_COLLECTIVE_PERMUTE_DONE;
-        return true;
-    case OP_REDUCE_SCATTER:
-    case OP_ALL_TO_ALL:
-    case OP_RAGGED_ALL_TO_ALL:
-    case OP_COLLECTIVE_BROADCAST:
-        *out_start = OP_ASYNC_START;
-        *out_done = OP_ASYNC_DONE;
-        return true;
-    default:
-        return false;
-    }
-}
-
 static void copy_attributes(Instruction *to, const Instruction *from)
 {
     for (uint32_t i = 0; i < from->attr_count; i++)
@@ -99,8 +72,9 @@ static Computation *wrapped(const Instruction *inst)
     return comp;
 }
 
-static Instruction *make_pair(Instruction *inst, OpCode start_op, OpCode done_op)
+static Instruction *make_pair(Instruction *inst, const OpPair *pair)
 {
+    OpCode start_op = pair->start, done_op = pair->done;
     Computation *comp = inst->parent;
     Arena *a = comp->module->arena;
     Instruction *start =
@@ -159,12 +133,12 @@ static bool make_pairs(Computation *comp, PassContext *cx)
     Instruction **done = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
-        OpCode start_op, done_op;
-        if (!start_of(inst->op, &start_op, &done_op) ||
+        const OpPair *pair = op_is(inst->op, OPF_COLLECTIVE) ? op_pair(inst->op) : NULL;
+        if (pair == NULL || inst->op != pair->plain ||
             inst_has(inst, ATTR_PERMUTE_SLICE_SIZES) ||
             is_left_plain(inst->op, cx->settings->sync_collective_kinds))
             continue;
-        done[i] = make_pair(inst, start_op, done_op);
+        done[i] = make_pair(inst, pair);
         pairs++;
     }
     if (pairs == 0)
@@ -214,22 +188,10 @@ bool pass_async_collectives(Module *m, PassContext *cx)
 
 static bool plain_of(const Instruction *start, OpCode *out)
 {
-    switch (start->op) {
-    case OP_ALL_REDUCE_START:
-        *out = OP_ALL_REDUCE;
-        return true;
-    case OP_ALL_GATHER_START:
-        *out = OP_ALL_GATHER;
-        return true;
-    case OP_COLLECTIVE_PERMUTE_START:
-        *out = OP_COLLECTIVE_PERMUTE;
-        return true;
-    case OP_ASYNC_START:
-        *out = inst_called(start, 0)->root->op;
-        return op_is(*out, OPF_COLLECTIVE) && inst_called(start, 0)->is_async_wrapped;
-    default:
-        return false;
-    }
+    bool is_wrapped =
+        start->op == OP_ASYNC_START && inst_called(start, 0)->is_async_wrapped;
+    *out = is_wrapped ? inst_called(start, 0)->root->op : op_plain(start->op);
+    return *out != start->op && op_is(*out, OPF_COLLECTIVE);
 }
 
 static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)

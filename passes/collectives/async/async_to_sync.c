@@ -55,22 +55,6 @@ static void add_controls(Instruction *to, const Instruction *from)
     }
 }
 
-static OpCode plain_form(OpCode start)
-{
-    switch (start) {
-    case OP_ALL_REDUCE_START:
-        return OP_ALL_REDUCE;
-    case OP_ALL_GATHER_START:
-        return OP_ALL_GATHER;
-    case OP_COLLECTIVE_PERMUTE_START:
-        return OP_COLLECTIVE_PERMUTE;
-    case OP_COPY_START:
-        return OP_COPY;
-    default:
-        return OP_COUNT;
-    }
-}
-
 /* Forwards start, done and what lies between to the operation; a control edge of any of them
  * is one of it, except those among themselves. */
 static void finish_pair(Sync *s, Instruction *made, Instruction **parts, uint32_t count)
@@ -91,8 +75,8 @@ static void finish_pair(Sync *s, Instruction *made, Instruction **parts, uint32_
 static bool convert_collective(Sync *s, Instruction *done)
 {
     Instruction *start = done->operands[0];
-    OpCode op = plain_form(start->op);
-    if (op == OP_COUNT || use_count(s, start) != 1)
+    OpCode op = op_plain(start->op);
+    if (op == start->op || use_count(s, start) != 1)
         return false;
     Instruction *made = computation_add(s->comp, op, done->shape, start->operand_count,
                                         start->operands, done->name);
