@@ -89,9 +89,12 @@ static Instruction *custom_topk(Rewriter *r, Instruction *inst)
 
 static Instruction *new_buffer(Rewriter *r, Instruction *inst)
 {
-    return custom_call_is_new_buffer(inst) && shape_is_array(inst->shape)
-               ? rw_splat_int(r, inst->shape, 0)
-               : NULL;
+    if (!custom_call_is_new_buffer(inst) || !shape_is_array(inst->shape))
+        return NULL;
+    /* bits, not the number: not every type has a 0 */
+    const Shape *scalar = shape_scalar(r->m->intern, inst->shape->dtype);
+    Instruction *zero = rw_constant(r, literal_create(r->m->arena, scalar));
+    return rw_broadcast(r, inst->shape, zero, 0, NULL);
 }
 
 /* The half of an f64 that f32 keeps, or what it loses. */
