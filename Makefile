@@ -46,7 +46,7 @@ GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
 PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
 GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan*.c)
-RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c)
+RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c) ir/file.c
 GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c)
 EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
 UNIT_C  := $(wildcard tests/unit/*.c)
@@ -91,7 +91,7 @@ $(call obj,$(LLVM_C)): EXTRA = @$(B)/llvm.cflags
 $(call obj,$(LLVM_C)): $(B)/llvm.cflags
 
 # argp looks for the program's version in the program.
-$(call obj,frontend/gxc.c $(RUN_C)): EXTRA = -fvisibility=default
+$(call obj,frontend/gxc.c runtime/gxrun_options.c): EXTRA = -fvisibility=default
 
 $(B)/llvm.cflags $(B)/llvm.libs &:
 	@v=$$($(LLVM_CONFIG) --version) || { echo "gxc needs LLVM 22: run 'make setup', or set LLVM_CONFIG"; exit 1; }; \

@@ -6,10 +6,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "ir/file.h"
 
 #define CACHE_MAGIC "GXCCACHE"
 
@@ -74,23 +75,11 @@ const void *cache_load(Arena *a, const char *path, const char *key, size_t key_l
     return data;
 }
 
-bool cache_store(Arena *a, const char *path, const char *key, size_t key_length,
-                 const void *data, size_t size)
+bool cache_store(const char *path, const char *key, size_t key_length, const void *data,
+                 size_t size)
 {
-    const char *temporary = arena_printf(a, "%s.tmp%ld", path, (long)getpid());
-    FILE *f = fopen(temporary, "wbx");
-    if (f == NULL)
-        return false;
     CacheHeader h = header_of(key_length, data, size);
-    bool ok = fwrite(&h, sizeof h, 1, f) == 1 &&
-              fwrite(key, 1, key_length, f) == key_length &&
-              fwrite(data, 1, size, f) == size;
-    ok = fclose(f) == 0 && ok;
-    ok = ok && rename(temporary, path) == 0;
-    if (!ok) {
-        int error = errno;
-        remove(temporary);
-        errno = error;
-    }
-    return ok;
+    errno = file_write(path,
+                       (FilePart[]){{&h, sizeof h}, {key, key_length}, {data, size}}, 3);
+    return errno == 0;
 }

@@ -15,8 +15,8 @@ const char *cache_path(Arena *a, const char *folder, const char *key, size_t key
 const void *cache_load(Arena *a, const char *path, const char *key, size_t key_length,
                        size_t *size);
 
-/* Stores it; by a temporary name, so that others never see half a file. False: errno. */
-bool cache_store(Arena *a, const char *path, const char *key, size_t key_length,
-                 const void *data, size_t size);
+/* Stores it; others see the whole file or none. False: errno. */
+bool cache_store(const char *path, const char *key, size_t key_length, const void *data,
+                 size_t size);
 
 #endif

@@ -418,7 +418,7 @@ static void compile_variants(Compile *c, Module *first)
     if (r->bytes != NULL)
         return;
     add_variants(c, first, &o);
-    if (!has_failed(c) && !cache_store(c->arena, path, key, length, r->bytes, r->size))
+    if (!has_failed(c) && !cache_store(path, key, length, r->bytes, r->size))
         diag_warning(c->diag, (Span){0, 0}, "cannot write to the cache %s: %s",
                      c->options.cache_dir, strerror(errno));
 }

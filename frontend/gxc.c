@@ -1,8 +1,6 @@
 /* The program gxc: options, files, exit codes. The compiler itself is libgxc (gxc.h). */
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "frontend/gxc.h"
+#include "ir/file.h"
 
 static void print_version(FILE *out, struct argp_state *state)
 {
@@ -272,66 +271,19 @@ static char *read_all(const char *name, size_t *size)
     return data;
 }
 
-static bool write_all(int fd, const char *data, size_t size)
-{
-    while (size != 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-/* To a temporary name beside the target, then renamed: no half-written file is left. What would
- * end the process meanwhile waits. */
+/* False after a message. */
 static bool write_file(const char *name, const void *data, size_t size)
 {
     if (strcmp(name, "-") == 0) {
-        if (write_all(STDOUT_FILENO, data, size))
+        if (fwrite(data, 1, size, stdout) == size && fflush(stdout) == 0)
             return true;
         fprintf(stderr, "gxc: cannot write to standard output: %s\n", strerror(errno));
         return false;
     }
-    struct stat st;
-    bool special = stat(name, &st) == 0 && !S_ISREG(st.st_mode); /* /dev/null, a pipe */
-    char *temporary = malloc(strlen(name) + 32);
-    if (temporary == NULL) {
-        fprintf(stderr, "gxc: cannot write %s: out of memory\n", name);
-        return false;
-    }
-    sigset_t ends, before;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    sigprocmask(SIG_BLOCK, special ? NULL : &ends, &before);
-    if (special)
-        strcpy(temporary, name);
-    else
-        sprintf(temporary, "%s.tmp%ld", name, (long)getpid());
-    int fd = open(temporary, special ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL, 0666);
-    bool ok = fd >= 0 && write_all(fd, data, size);
-    int error = errno;
-    if (fd >= 0 && close(fd) != 0 && ok) {
-        ok = false;
-        error = errno;
-    }
-    if (ok && !special && rename(temporary, name) != 0) {
-        ok = false;
-        error = errno;
-    }
-    if (!ok) {
+    int error = file_write(name, &(FilePart){data, size}, 1);
+    if (error != 0)
         fprintf(stderr, "gxc: cannot write %s: %s\n", name, strerror(error));
-        if (fd >= 0 && !special)
-            unlink(temporary);
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    free(temporary);
-    return ok;
+    return error == 0;
 }
 
 /* The input's name with what is made of it (NULL: an artefact, a cubin) as its ending. */

@@ -5,13 +5,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "ir/file.h"
 
 enum { MAX_HEADER = 1 << 16, MAX_RANK = 64 };
 
@@ -366,40 +367,6 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
     }
     size_t length = make_header(dtype, rank, dims, header, sizeof header - 64);
     size_t bytes = n * dtype_info[dtype].storage;
-    /* a device or a pipe is written as it is, a file by a temporary name beside it, and what would
-     * end the process meanwhile waits */
-    struct stat st;
-    bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-    char *temporary = malloc(strlen(path) + 32);
-    if (!temporary) {
-        return fail(&e, "no memory");
-    }
-    strcpy(temporary, path);
-    if (!special) {
-        sprintf(temporary + strlen(path), ".%ld.tmp", (long)getpid());
-    }
-    sigset_t ends, before;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    sigprocmask(SIG_BLOCK, special ? NULL : &ends, &before);
-    FILE *file = fopen(temporary, special ? "wb" : "wbx");
-    bool ok = file && fwrite(header, 1, length, file) == length &&
-              fwrite(data, 1, bytes, file) == bytes;
-    int why = errno;
-    if (file && fclose(file) != 0 && ok) {
-        ok = false;
-        why = errno;
-    }
-    if (ok && !special && rename(temporary, path) != 0) {
-        ok = false;
-        why = errno;
-    }
-    if (!ok && file && !special) {
-        remove(temporary);
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    free(temporary);
-    return ok || fail(&e, "cannot be written: %s", strerror(why));
+    int why = file_write(path, (FilePart[]){{header, length}, {data, bytes}}, 2);
+    return why == 0 || fail(&e, "cannot be written: %s", strerror(why));
 }
