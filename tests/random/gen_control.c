@@ -171,7 +171,8 @@ void gen_conditional(Gen *g)
     char all[256] = "";
     size_t at = 0;
     int n = 1 + (int)below(g, 3);
-    int branches = 1 + (int)below(g, 3);
+    int branches = 1 + (int)below(g, chance(g, 15) ? 8 : 3);
+    bool bare = chance(g, 20); /* each branch gets an array */
     bool by_pred = branches == 2 && chance(g, 60);
     for (int i = 0; i < n; i++)
         outer[i] = pick(g);
@@ -182,14 +183,18 @@ void gen_conditional(Gen *g)
     Nest given = make_nest(g, outer, n);
     nest_shape(given, shape);
     snprintf(tuple, sizeof tuple, "t%d", g->shared->next_id++);
-    say_nest(g, given, tuple, false);
+    if (!bare)
+        say_nest(g, given, tuple, false);
     Value *two[2] = {&facts[0], &facts[1]};
     Nest taken = make_nest(g, two, results);
     for (int b = 0; b < branches; b++) {
         char name[24];
         Gen *inner = begin(g);
-        say(inner, "  p = %s parameter(0)\n", shape);
-        for (int i = 0; i < n; i++) {
+        if (bare)
+            inner_parameter(inner, outer[b % n], 0);
+        else
+            say(inner, "  p = %s parameter(0)\n", shape);
+        for (int i = 0; i < n && !bare; i++) {
             Value *v = say_element(inner, given, "p", i, outer[i]);
             moved(v, outer[i], NULL);
         }
@@ -210,10 +215,11 @@ void gen_conditional(Gen *g)
             finish_nest(inner, (Nest){roots, results, taken.inner}, "branch", name));
     }
     char result[1024];
-    char operands[128] = "";
+    char operands[256] = "";
     at = 0;
     for (int b = 0; b < branches; b++)
-        at += (size_t)snprintf(operands + at, sizeof operands - at, ", %s", tuple);
+        at += (size_t)snprintf(operands + at, sizeof operands - at, ", %s",
+                               bare ? outer[b % n]->name : tuple);
     nest_shape(taken, result);
     snprintf(tuple, sizeof tuple, "t%d", g->shared->next_id++);
     if (by_pred) {

@@ -23,19 +23,69 @@ static void leave(Value *v, const Value *last)
     v->high = v->pure ? 2 : last->high + 4;
 }
 
-/* A computation that asks whether item 0 is below `trips`. If it started anywhere, it runs few
- * rounds all the same: the start is not below -8 unless it is strange. */
-static void say_condition(Gen *g, Nest carried, int64_t trips, bool from_0, char out[24])
+/* How a loop counts: i = start; while (i < limit) i += step. */
+typedef struct Count {
+    DType type;
+    int64_t start, limit, step, trips;
+    const char *direction; /* of compare(i, limit) */
+    bool down;             /* i -= step */
+    bool anywhere; /* the start is not known, but for its being above -9 or strange */
+} Count;
+
+static Count count_rows(int64_t trips)
 {
+    return (Count){DT_S32, 0, trips, 1, trips, "LT", false, false};
+}
+
+/* Counts that know their start: upwards or downwards, in any type, to a limit that the index
+ * may jump over. */
+static Count choose_count(Gen *g)
+{
+    static const DType types[] = {DT_S32, DT_S32, DT_S32, DT_S32, DT_S64,
+                                  DT_U32, DT_S8,  DT_U8,  DT_S16, DT_U64};
+    static const char *const ups[] = {"LT", "LT", "LE", "NE"};
+    static const char *const downs[] = {"GT", "GT", "GE", "NE"};
+    Count c = count_rows(below(g, 5));
+    if (generate_plain || chance(g, 50))
+        return c;
+    c.type = types[below(g, 10)];
+    c.step = chance(g, 60) ? 1 : 1 + below(g, 3);
+    c.down = chance(g, 30);
+    c.start = chance(g, 50) ? 0 : below(g, 5);
+    c.limit = c.start + c.trips * c.step; /* where it stands at the end */
+    int64_t slack = c.trips > 0 ? below(g, c.step) : 0;
+    c.direction = (c.down ? downs : ups)[c.trips == 0 ? 0 : below(g, 4)];
+    if (c.down) {
+        int64_t low = c.start;
+        c.start = c.limit;
+        c.limit = low;
+    }
+    slack += c.direction[1] == 'E' && c.direction[0] != 'N';
+    if (c.direction[0] != 'N')
+        c.limit += c.down ? slack : -slack;
+    return c;
+}
+
+/* A computation that asks whether there is another round. If it started anywhere, it runs few
+ * rounds all the same. */
+static void say_condition(Gen *g, Nest carried, const Count *c, char out[24])
+{
+    static const char *const turned[][2] = {
+        {"LT", "GT"}, {"LE", "GE"}, {"GT", "LT"}, {"GE", "LE"}, {"NE", "NE"}};
     char shape[1024];
     Gen *test = begin(g);
     nest_shape(carried, shape);
     say(test, "  p = %s parameter(0)\n", shape);
     Value *i = say_element(test, carried, "p", 0, carried.items[0]);
-    Value *limit = constant_scalar(test, DT_S32, (double)trips);
-    Value *go = emit(test, DT_PRED, 0, NULL, "compare(%s, %s), direction=LT", i->name,
-                     limit->name);
-    if (!from_0) {
+    Value *limit = constant_scalar(test, c->type, (double)c->limit), *go = NULL;
+    bool turns = chance(g, 15);
+    for (int k = 0; k < 5 && go == NULL; k++) {
+        if (strcmp(turned[k][0], c->direction) == 0)
+            go = emit(test, DT_PRED, 0, NULL, "compare(%s, %s), direction=%s",
+                      turns ? limit->name : i->name, turns ? i->name : limit->name,
+                      turned[k][turns]);
+    }
+    if (c->anywhere) {
         Value *least = constant_scalar(test, DT_S32, -8);
         Value *sane = emit(test, DT_PRED, 0, NULL, "compare(%s, %s), direction=GE",
                            i->name, least->name);
@@ -44,21 +94,26 @@ static void say_condition(Gen *g, Nest carried, int64_t trips, bool from_0, char
     finish(test, go, "condition", out);
 }
 
-static Value *next_index(Gen *body, const Value *i)
+static Value *next_index(Gen *body, const Value *i, const Count *c)
 {
-    Value *one = constant_scalar(body, DT_S32, 1);
-    return emit(body, DT_S32, 0, NULL, "add(%s, %s)", i->name, one->name);
+    Value *step = constant_scalar(body, c->type, (double)c->step);
+    bool turns = !c->down && chance(body, 15);
+    return emit(body, c->type, 0, NULL, "%s(%s, %s)", c->down ? "subtract" : "add",
+                turns ? step->name : i->name, turns ? i->name : step->name);
 }
 
 /* "t = while(...)" of the nest `tuple`; the name goes to `tuple`. */
 static void say_while(Gen *g, Nest carried, const char *condition, const char *body,
-                      char tuple[24])
+                      const Count *c, char tuple[24])
 {
     char shape[1024];
     int id = g->shared->next_id++;
     nest_shape(carried, shape);
-    say(g, "  t%d = %s while(%s), condition=%s, body=%s\n", id, shape, tuple, condition,
+    say(g, "  t%d = %s while(%s), condition=%s, body=%s", id, shape, tuple, condition,
         body);
+    if (!c->anywhere && !generate_plain && chance(g, 15))
+        say(g, ", backend_config={\"known_trip_count\":{\"n\":\"%d\"}}", (int)c->trips);
+    say(g, "\n");
     snprintf(tuple, 24, "t%d", id);
 }
 
@@ -83,7 +138,9 @@ void gen_while(Gen *g)
     char tuple[24], body[24], condition[24];
     int n = 1 + (int)below(g, 3);
     bool counted = chance(g, 70);
-    outer[0] = counted ? constant_scalar(g, DT_S32, 0) : scalar(g, DT_S32);
+    Count c = counted ? choose_count(g) : count_rows(below(g, 5));
+    c.anywhere = !counted;
+    outer[0] = counted ? constant_scalar(g, c.type, (double)c.start) : scalar(g, DT_S32);
     for (int i = 1; i <= n; i++) {
         outer[i] = pick(g);
         if (!is_int(outer[i]->type) && outer[i]->type != DT_PRED && outer[i]->depth > 2)
@@ -95,7 +152,7 @@ void gen_while(Gen *g)
     Gen *inner = begin_body(g, carried, counted, in);
     int first = g->shared->next_id;
     grow(inner, n + 3 + (int)below(g, 8));
-    roots[0] = next_index(inner, in[0]);
+    roots[0] = next_index(inner, in[0], &c);
     for (int i = 1; i <= n; i++) {
         roots[i] = find_result(inner, in[i], first, in[i]->depth);
         if (roots[i]->special && !in[i]->special)
@@ -104,8 +161,8 @@ void gen_while(Gen *g)
     for (int i = 0; i <= n; i++)
         facts[i] = *roots[i];
     finish_nest(inner, (Nest){roots, n + 1, carried.inner}, "body", body);
-    say_condition(g, carried, below(g, 5), counted, condition);
-    say_while(g, carried, condition, body, tuple);
+    say_condition(g, carried, &c, condition);
+    say_while(g, carried, condition, body, &c, tuple);
     for (int i = 0; i <= n; i++)
         leave(say_element(g, carried, tuple, i, &facts[i]), &facts[i]);
 }
@@ -188,11 +245,13 @@ void gen_walk(Gen *g)
     Value *y = find_result(inner, &w.row, first, 3);
     Value *c = find_result(inner, &w.row, first, in[3]->depth);
     Value *out = put_row(inner, in[2], y->special ? x : y, &w);
-    Value *roots[4] = {next_index(inner, in[0]), in[1], out, c->special ? in[3] : c};
+    Count count = count_rows(from->dims[0]);
+    Value *roots[4] = {next_index(inner, in[0], &count), in[1], out,
+                       c->special ? in[3] : c};
     Value facts[2] = {*roots[2], *roots[3]};
     finish_nest(inner, (Nest){roots, 4, 0}, "row", body);
-    say_condition(g, carried, from->dims[0], true, condition);
-    say_while(g, carried, condition, body, tuple);
+    say_condition(g, carried, &count, condition);
+    say_while(g, carried, condition, body, &count, tuple);
     for (int i = 0; i < 2; i++)
         leave(say_element(g, carried, tuple, 2 + i, &facts[i]), &facts[i]);
 }

@@ -66,6 +66,12 @@ static const struct {
     {gen_rounding, 2, true, false},
     {gen_wrapped, 1, false, false},
     {gen_norm_others, 1, false, true},
+    {gen_normalised, 4, false, false},
+    {gen_attention, 1, false, false},
+    {gen_rows, 3, false, false},
+    {gen_quantised, 1, false, false},
+    {gen_moments, 1, false, false},
+    {gen_sort_floats, 1, false, false},
 };
 
 enum { OPERATIONS = sizeof operations / sizeof *operations };

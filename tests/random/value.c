@@ -153,6 +153,19 @@ static void say_notes(Gen *g, const char *text)
         say(g, ", sharding={replicated}");
 }
 
+/* What comes before the last value though that does not read it. */
+static void say_order(Gen *g, const char *text)
+{
+    if (g->count < 2 || strstr(text, "parameter(") != NULL ||
+        strstr(text, "control-predecessors") != NULL)
+        return;
+    int64_t first = below(g, g->count - 1), second = below(g, g->count - 1);
+    say(g, ", control-predecessors={%s", g->values[first].name);
+    if (second != first && chance(g, 30))
+        say(g, ", %s", g->values[second].name);
+    say(g, "}");
+}
+
 static void choose_order(Gen *g, int rank, char out[24])
 {
     int64_t order[MAX_RANK];
@@ -194,6 +207,8 @@ Value *emit(Gen *g, DType t, int rank, const int64_t *dims, const char *format, 
     say(g, " %s", text);
     if (!generate_plain && chance(g, 4))
         say_notes(g, text);
+    if (!generate_plain && chance(g, 2))
+        say_order(g, text);
     say(g, "\n");
     return v;
 }

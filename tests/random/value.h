@@ -118,6 +118,8 @@ GenFn gen_collective, gen_device_id, gen_async;
 GenFn gen_dynamic;
 GenFn gen_scan, gen_ragged_dot, gen_scaled_dot, gen_sort_many, gen_rng, gen_rounding,
     gen_wrapped, gen_norm_others;
+GenFn gen_normalised, gen_attention, gen_rows, gen_quantised, gen_moments,
+    gen_sort_floats;
 GenFn gen_while, gen_walk, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
 
 #endif
