@@ -23,22 +23,6 @@ static bool takes_leaves(const Module *m, const Instruction *inst, const char *w
 
 /* -- groups --------------------------------------------------------------------------------- */
 
-/* What a collective gives, in the end. */
-static const Shape *result_of(const Instruction *inst)
-{
-    const Shape *s = inst->shape;
-    bool has_operands =
-        op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_ALL_REDUCE_START;
-    return has_operands && shape_is_tuple(s) && s->rank >= 2 ? s->elements[1] : s;
-}
-
-/* That of its operand k. */
-static const Shape *result_part(const Instruction *inst, uint32_t k)
-{
-    const Shape *s = result_of(inst);
-    return shape_is_tuple(s) && k < s->rank ? s->elements[k] : s;
-}
-
 /* The operands and results fit groups of `size` devices. */
 static bool fits_group(const Instruction *inst, int64_t size)
 {
@@ -50,7 +34,7 @@ static bool fits_group(const Instruction *inst, int64_t size)
         return true;
     for (uint32_t k = 0; k < inst->operand_count; k++) {
         int64_t in = inst->operands[k]->shape->dims[split.data[0]];
-        int64_t out = result_part(inst, k)->dims[split.data[0]];
+        int64_t out = collective_result_part(inst, k)->dims[split.data[0]];
         if (gathers                     ? in * size != out
             : inst->op == OP_ALL_TO_ALL ? in % size != 0
                                         : in != out * size)
@@ -75,7 +59,7 @@ static bool check_groups(const Module *m, const Instruction *inst, Arena *scratc
             "%s of %s to %s does not fit a group of %lld devices, of the %lld that "
             "the program is compiled for: %s",
             op_info[inst->op].name, shape_text(scratch, inst->operands[0]->shape, false),
-            shape_text(scratch, result_part(inst, 0), false), (long long)size,
+            shape_text(scratch, collective_result_part(inst, 0), false), (long long)size,
             (long long)devices, advice);
         return false;
     }
@@ -98,24 +82,6 @@ static bool takes_groups(const Module *m, const Instruction *inst)
     return good;
 }
 
-/* The operand that a collective, its end, or the copy of a tuple gives in another type, or NULL: text
- * may mix float types, but these move bytes. */
-static const Instruction *mixed_operand(const Instruction *inst)
-{
-    bool ends =
-        op_is(inst->op, OPF_ASYNC_DONE) && op_is(op_plain(inst->op), OPF_COLLECTIVE);
-    bool copies = inst->op == OP_COPY && shape_is_tuple(inst->shape);
-    if ((ends || copies) && !shape_compatible(result_of(inst->operands[0]), inst->shape))
-        return inst->operands[0];
-    for (uint32_t k = 0; op_is(inst->op, OPF_COLLECTIVE) && k < inst->operand_count;
-         k++) {
-        DType from = inst->operands[k]->shape->dtype, to = result_part(inst, k)->dtype;
-        if (from != to && dtype_is_float(from) && dtype_is_float(to))
-            return inst->operands[k];
-    }
-    return NULL;
-}
-
 enum { CONSTANT_MOST = 1 << 30 }; /* bytes: the artefact is made in memory */
 
 /* Elided constants, which text of any size may have, too: their place is kept. */
@@ -134,16 +100,11 @@ static bool takes_constant(const Module *m, const Instruction *inst)
 
 static bool takes(const Module *m, const Instruction *inst)
 {
-    const Instruction *mixed = mixed_operand(inst);
-    bool compressed = inst->op == OP_CONVOLUTION && infer_is_compressed(inst);
-    if (compressed)
+    if (inst->op == OP_CONVOLUTION && infer_is_compressed(inst)) {
         diag_unsupported(m->diag, inst->span, "structured sparsity (sparsity_config)");
-    else if (mixed != NULL)
-        diag_unsupported(m->diag, inst->span, "%s of %s to %s", op_info[inst->op].name,
-                         shape_text(m->arena, mixed->shape, false),
-                         shape_text(m->arena, inst->shape, false));
-    return mixed == NULL && !compressed && takes_constant(m, inst) &&
-           takes_groups(m, inst);
+        return false;
+    }
+    return takes_constant(m, inst) && takes_groups(m, inst);
 }
 
 bool codegen_takes(const Module *m)

@@ -48,7 +48,6 @@ static const char *const missing_forms[][2] = {
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
     {"convolution", "structured sparsity (sparsity_config)"},
     {"constant", "of more than 2^30 bytes"},
-    {"collectives", "from one float type to another"},
     {"token[]", "as an entry parameter or result"},
     {"?", "arrays without a bound"},
     {"<=n",

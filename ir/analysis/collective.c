@@ -321,3 +321,19 @@ OpCode collective_reduction(const Computation *reducer)
         return OP_COUNT;
     }
 }
+
+/* -- results ------------------------------------------------------------------------------- */
+
+const Shape *collective_result(const Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    bool has_operands =
+        op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_ALL_REDUCE_START;
+    return has_operands && shape_is_tuple(s) && s->rank >= 2 ? s->elements[1] : s;
+}
+
+const Shape *collective_result_part(const Instruction *inst, uint32_t k)
+{
+    const Shape *s = collective_result(inst);
+    return shape_is_tuple(s) && k < s->rank ? s->elements[k] : s;
+}

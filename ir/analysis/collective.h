@@ -54,4 +54,9 @@ void inst_set_frontend_attribute(Instruction *inst, const char *key, const char 
 bool collective_is_pipelined(const Instruction *inst);
 void collective_set_pipelined(Instruction *inst);
 
+/* What a collective gives in the end, and what of it comes from operand k: of a start that holds its
+ * operands too, the results among its elements. */
+const Shape *collective_result(const Instruction *inst);
+const Shape *collective_result_part(const Instruction *inst, uint32_t k);
+
 #endif

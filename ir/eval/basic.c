@@ -109,18 +109,29 @@ void eval_get_tuple_element(EvalCall *call)
     call->result = value_retain(v->elements[index]);
 }
 
-void eval_forward(EvalCall *call)
+Value *eval_as(EvalCall *call, Value *x, const Shape *shape)
 {
-    Value *x = call->operands[0];
-    DType from = x->shape->dtype, to = call->inst->shape->dtype;
-    if (from == to || !shape_is_array(x->shape)) {
-        call->result = value_retain(x);
-        return;
+    DType from = x->shape->dtype, to = shape->dtype;
+    if (shape_compatible(x->shape, shape))
+        return value_retain(x);
+    if (shape_is_tuple(shape)) {
+        Value *v = value_tuple(&call->eval->heap, shape);
+        for (uint32_t i = 0; i < shape->rank; i++)
+            v->elements[i] = eval_as(call, x->elements[i], shape->elements[i]);
+        return v;
     }
-    Value *v = eval_result(call); /* programs may mix float types */
+    if (!dtype_is_float(from) || !dtype_is_float(to))
+        return value_retain(x);
+    Value *v = eval_array(call, shape_with_dtype(eval_intern(call), x->shape, to));
     for (uint32_t d = 0; x->sizes != NULL && d < v->shape->rank; d++)
         value_set_size(v, d, x->sizes[d]);
     number_convert(to, v->data, from, x->data, (size_t)x->count);
+    return v;
+}
+
+void eval_forward(EvalCall *call)
+{
+    call->result = eval_as(call, call->operands[0], call->inst->shape);
 }
 
 void eval_token(EvalCall *call)

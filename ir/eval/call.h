@@ -88,6 +88,9 @@ Value *eval_array(EvalCall *call, const Shape *shape);
 Value *eval_result(EvalCall *call);
 /* The operand's value to write on: itself where nobody else can see it, else a copy. */
 Value *eval_take(EvalCall *call, uint32_t operand);
+/* The value in the float types of a shape that is otherwise the same, for programs that mix them;
+ * retained where it has them. */
+Value *eval_as(EvalCall *call, Value *v, const Shape *shape);
 /* Room for count elements of size bytes, until the instruction is done; not initialised. */
 void *eval_temp(EvalCall *call, size_t count, size_t size);
 

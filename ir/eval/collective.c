@@ -434,6 +434,15 @@ static void check_sizes_agree(EvalCall *call, const Meeting *x, uint32_t own)
     }
 }
 
+/* Operand k as it meets the others: what is only moved in the type that it comes out in. */
+static Value *given(EvalCall *call, uint32_t k)
+{
+    OpCode op = op_plain(call->inst->op);
+    if (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER)
+        return value_retain(call->operands[k]);
+    return eval_as(call, call->operands[k], result_shape(call->inst, k));
+}
+
 static void meet(EvalCall *call)
 {
     CollectiveState *c = call->eval->collectives;
@@ -446,7 +455,7 @@ static void meet(EvalCall *call)
         uint32_t n = call->inst->operand_count;
         x->operands[m.own] = ARENA_ARRAY(call->eval->arena, Value *, n + 1);
         for (uint32_t k = 0; k < n; k++)
-            x->operands[m.own][k] = value_retain(call->operands[k]);
+            x->operands[m.own][k] = given(call, k);
         check_sizes_agree(call, x, m.own);
         c->waiting[call->device->id] = x;
         if (++x->arrived == x->count)
@@ -541,12 +550,15 @@ static void permute(EvalCall *call)
     int64_t source = partner(call, pairs, by_partition, true);
     if (source < 0) {
         for (uint32_t k = 0; k < inst->operand_count; k++)
-            parts[k] = value_zero(&call->eval->heap, call->operands[k]->shape);
+            parts[k] = value_zero(&call->eval->heap, result_shape(inst, k));
     } else {
         Message *m = message_take(call, inst, source);
         if (m == NULL)
             return;
-        memcpy(parts, m->values, m->count * sizeof *parts);
+        for (uint32_t k = 0; k < m->count; k++) {
+            parts[k] = eval_as(call, m->values[k], result_shape(inst, k));
+            value_release(m->values[k]);
+        }
     }
     call->result = packed(call, call->operands, parts);
 }
@@ -566,7 +578,7 @@ void eval_collective_done(EvalCall *call)
     Value *v = call->operands[0];
     const Instruction *start = call->inst->operands[0];
     bool all = op_is(start->op, OPF_COLLECTIVE) && !holds_operands(start);
-    call->result = value_retain(all ? v : v->elements[1]);
+    call->result = eval_as(call, all ? v : v->elements[1], call->inst->shape);
 }
 
 /* -- send and recv ------------------------------------------------------------------ */

@@ -4,9 +4,11 @@
  *   r = f32[8] add(a, b), a: bf16[8], b: f32[8]   =>  c = f32[8] convert(a)   r = f32[8] add(c, b)
  *   r = bf16[8] exponential(b), b: f32[8]         =>  e = f32[8] exponential(b)   r = bf16[8] convert(e)
  *   r = f32[8,4] transpose(a), a: bf16[4,8]       =>  c = f32[4,8] convert(a) r = f32[8,4] transpose(c)
+ *   r = bf16[8] all-reduce(b), b: f32[8], sum: f32 =>  s = f32[8] all-reduce(b) r = bf16[8] convert(s)
  *
  * Needs: nothing. Keeps: values. Ends: one sweep. Runs at every level: kernels and rules below take
  * it that what is added, or moved, is of one type. */
+#include "ir/analysis/collective.h"
 #include "ir/infer/infer.h"
 #include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
@@ -55,6 +57,66 @@ static const Shape *part(const Shape *s, uint32_t i)
     return shape_is_tuple(s) ? s->elements[i] : s;
 }
 
+static const Shape *in_type(Intern *intern, const Shape *s, DType t)
+{
+    return s->dtype == t ? s : shape_with_dtype(intern, s, t);
+}
+
+/* -- collectives: those that reduce do it in the reducer's type, the others move what they give -- */
+
+static bool has_other_type(const Instruction *inst, uint32_t k)
+{
+    DType from = inst->operands[k]->shape->dtype;
+    DType to = collective_result_part(inst, k)->dtype;
+    return from != to && dtype_is_float(from) && dtype_is_float(to);
+}
+
+/* The type in which operand k goes to the other devices, where it comes out in another than it is given. */
+static DType transferred(const Instruction *inst, uint32_t k)
+{
+    OpCode op = op_plain(inst->op);
+    bool reduces = op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER;
+    return reduces ? inst_called(inst, 0)->root->shape->dtype
+                   : collective_result_part(inst, k)->dtype;
+}
+
+/* Operands (or results) of a collective, one or a tuple, as they go to the other devices. */
+static const Shape *transferred_shape(const Instruction *inst, const Shape *s,
+                                      bool is_operands, Intern *intern, Arena *scratch)
+{
+    if (!shape_is_tuple(s)) {
+        DType t = has_other_type(inst, 0) ? transferred(inst, 0)
+                  : is_operands           ? inst->operands[0]->shape->dtype
+                                          : s->dtype;
+        return in_type(intern, s, t);
+    }
+    const Shape **elements = ARENA_ARRAY(scratch, const Shape *, s->rank + 1u);
+    for (uint32_t k = 0; k < s->rank; k++) {
+        DType t = has_other_type(inst, k) ? transferred(inst, k)
+                  : is_operands           ? inst->operands[k]->shape->dtype
+                                          : s->elements[k]->dtype;
+        elements[k] = in_type(intern, s->elements[k], t);
+    }
+    return shape_tuple(intern, s->rank, elements);
+}
+
+static const Shape *collective_computed(const Instruction *inst, Intern *intern,
+                                        Arena *scratch)
+{
+    const Shape *s = inst->shape, *result = collective_result(inst);
+    if (result == s)
+        return transferred_shape(inst, s, false, intern, scratch);
+    const Shape **elements = arena_copy(scratch, s->elements, s->rank * sizeof *elements);
+    for (uint32_t i = 0; i < 2; i++)
+        elements[i] = transferred_shape(inst, s->elements[i], i == 0, intern, scratch);
+    return shape_tuple(intern, s->rank, elements);
+}
+
+static bool ends_collective(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_ASYNC_DONE) && op_is(op_plain(inst->op), OPF_COLLECTIVE);
+}
+
 /* The type that operand i is to have; its own where the opcode does not say. */
 static DType wanted(const Instruction *inst, uint32_t i)
 {
@@ -67,16 +129,13 @@ static DType wanted(const Instruction *inst, uint32_t i)
         bool is_update = inst->op == OP_SCATTER && i > results; /* behind the indices */
         return part(by->root->shape, (is_update ? i - 1 : i) % results)->dtype;
     }
+    if (op_is(inst->op, OPF_COLLECTIVE))
+        return has_other_type(inst, i) ? transferred(inst, i) : s->dtype;
     if (is_elementwise(inst)) {
         OperandRange like = infer_like_operands(inst);
         return i >= like.first && i < like.end ? infer_computing_type(inst) : s->dtype;
     }
     return moves_floats(inst) ? inst->shape->dtype : s->dtype;
-}
-
-static const Shape *in_type(Intern *intern, const Shape *s, DType t)
-{
-    return s->dtype == t ? s : shape_with_dtype(intern, s, t);
 }
 
 /* The shape that it gives when its operands have those types. */
@@ -86,6 +145,17 @@ static const Shape *computed(const Instruction *inst, Intern *intern, Arena *scr
     const Shape *s = inst->shape;
     if (is_elementwise(inst))
         return in_type(intern, s, infer_computed_result(inst));
+    if (op_is(inst->op, OPF_COLLECTIVE))
+        return collective_computed(inst, intern, scratch);
+    if (ends_collective(inst) && op_is(inst->operands[0]->op, OPF_COLLECTIVE)) {
+        Instruction start = *inst->operands[0];
+        start.shape = collective_computed(inst->operands[0], intern, scratch);
+        const Shape *ended = collective_result(&start);
+        return shape_compatible(ended, s) ? s : ended;
+    }
+    if (inst->op == OP_COPY && shape_is_tuple(s))
+        return shape_compatible(inst->operands[0]->shape, s) ? s
+                                                             : inst->operands[0]->shape;
     if (by == NULL)
         return s;
     if (!shape_is_tuple(s))
@@ -110,13 +180,15 @@ static bool is_mixed(const Instruction *inst, Intern *intern, Arena *scratch)
 /* What `wide` gives, in the types that were declared. */
 static Instruction *as_declared(Mixed *x, const Shape *s, Instruction *wide)
 {
-    if (!shape_is_tuple(s))
+    if (shape_is_array(s))
         return rw_convert(&x->r, s, wide);
+    if (!shape_is_tuple(s))
+        return wide;
     Instruction **parts = ARENA_ARRAY(x->r.scratch, Instruction *, s->rank);
     for (uint32_t i = 0; i < s->rank; i++) {
         parts[i] = rw_unary(&x->r, OP_GET_TUPLE_ELEMENT, wide->shape->elements[i], wide);
         inst_set_int(parts[i], ATTR_INDEX, i);
-        parts[i] = rw_convert(&x->r, s->elements[i], parts[i]);
+        parts[i] = as_declared(x, s->elements[i], parts[i]);
     }
     return rw_add(&x->r, OP_TUPLE, s, s->rank, parts);
 }
@@ -135,6 +207,10 @@ static void make_explicit(Mixed *x, Instruction *inst)
     }
     if (s == inst->shape)
         return;
+    if (op_is(inst->op, OPF_ASYNC_START)) { /* its end converts */
+        inst->shape = s;
+        return;
+    }
     Instruction *wide = rw_like(&x->r, inst, s, inst->operand_count, inst->operands);
     wide->control = inst->control;
     wide->control_count = inst->control_count;
