@@ -200,22 +200,24 @@ static void write_dump(Compile *c, const char *name, const char *text, size_t le
         diag_error(c->diag, (Span){0, 0}, "cannot write %s: %s", path, strerror(errno));
 }
 
-static void after_pass(void *user, unsigned number, const char *pass, bool changed,
+static void after_pass(void *user, unsigned number, const char *pass, PassResult result,
                        const Module *m)
 {
     Compile *c = user;
     const gxc_options *o = &c->options;
-    stage_part(&c->times, pass);
+    static const char *const notes[] = {[PASS_LEFT_OUT] = " (left out)",
+                                        [PASS_CHANGED_NOTHING] = " (no change)",
+                                        [PASS_CHANGED] = ""};
+    stage_part(&c->times, pass, result != PASS_LEFT_OUT);
     progress(c, pass, number, 0);
     bool print = o->print_after != NULL && (strcmp(o->print_after, "all") == 0 ||
                                             strcmp(o->print_after, pass) == 0);
-    if (!print && (o->dump_dir == NULL || !changed))
+    if (!print && (o->dump_dir == NULL || result != PASS_CHANGED))
         return;
     size_t length;
     const char *text = module_print(c->arena, m, PRINT_DEFAULT, &length);
     if (print)
-        diag_note(c->diag, (Span){0, 0}, "after %s%s:\n%s", pass,
-                  changed ? "" : " (no change)", text);
+        diag_note(c->diag, (Span){0, 0}, "after %s%s:\n%s", pass, notes[result], text);
     if (o->dump_dir != NULL)
         write_dump(c, arena_printf(c->arena, "%03u-%s.hlo", number, pass), text, length);
     stage_skip(&c->times);

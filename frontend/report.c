@@ -35,7 +35,7 @@ void stage_begin(StageTimes *t, const char *name)
     t->began = t->part_began = now();
 }
 
-void stage_part(StageTimes *t, const char *name)
+void stage_part(StageTimes *t, const char *name, bool has_run)
 {
     size_t i = 0;
     while (i < t->part_count && strcmp(t->parts[i].name, name) != 0)
@@ -44,6 +44,7 @@ void stage_part(StageTimes *t, const char *name)
         return;
     t->part_count += i == t->part_count;
     t->parts[i].name = name;
+    t->parts[i].has_run |= has_run;
     double at = now();
     t->parts[i].seconds += at - t->part_began;
     t->part_began = at;
@@ -59,9 +60,13 @@ void stage_notes(const StageTimes *t, Diag *d)
     for (size_t i = 0; i < t->count; i++)
         diag_note(d, (Span){0, 0}, "%-10s %8.1f ms", t->stages[i].name,
                   t->stages[i].seconds * 1e3);
-    for (size_t i = 0; i < t->part_count; i++)
-        diag_note(d, (Span){0, 0}, "  pass %-30s %8.1f ms", t->parts[i].name,
-                  t->parts[i].seconds * 1e3);
+    for (size_t i = 0; i < t->part_count; i++) {
+        if (t->parts[i].has_run)
+            diag_note(d, (Span){0, 0}, "  pass %-30s %8.1f ms", t->parts[i].name,
+                      t->parts[i].seconds * 1e3);
+        else
+            diag_note(d, (Span){0, 0}, "  pass %-30s left out", t->parts[i].name);
+    }
 }
 
 typedef struct Figure {

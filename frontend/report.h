@@ -13,7 +13,8 @@
 typedef struct StageTimes {
     struct StageTime {
         const char *name;
-        double seconds;                             /* processor time of the process */
+        double seconds; /* processor time of the process */
+        bool has_run;
     } stages[STAGES_MOST], parts[STAGE_PARTS_MOST]; /* parts: passes, of all targets */
     size_t count, part_count;
     double began;      /* of the open stage */
@@ -24,8 +25,9 @@ typedef struct StageTimes {
 /* Ends the open stage and begins another; a name that was there before goes on adding. */
 void stage_begin(StageTimes *t, const char *name);
 void stage_end(StageTimes *t);
-/* The time since the last part ended, or the stage began, goes to the part of this name. */
-void stage_part(StageTimes *t, const char *name);
+/* The time since the last part ended, or the stage began, goes to the part of this name, which has
+ * run or was left out. */
+void stage_part(StageTimes *t, const char *name, bool has_run);
 void stage_skip(StageTimes *t);                 /* that time goes to none */
 void stage_notes(const StageTimes *t, Diag *d); /* --timing */
 

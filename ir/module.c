@@ -49,6 +49,7 @@ Instruction *computation_append(Computation *comp, OpCode op, const Shape *shape
     Arena *a = comp->module->arena;
     Instruction *inst = ARENA_NEW(a, Instruction);
     inst->op = op;
+    op_set_add(&comp->module->ops, op);
     inst->shape = shape;
     inst->parent = comp;
     inst->operand_count = operand_count;

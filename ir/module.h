@@ -89,6 +89,7 @@ struct Module {
     uint32_t computation_count;
     size_t computation_capacity;
     Computation *entry;
+    OpSet ops; /* of every instruction; some may have been removed since module_compact */
     ModuleConfig config;
     Diag *diag; /* for messages about this module; positions refer to its source */
     struct Names *instruction_names, *computation_names; /* in use (ir/names.h) */

@@ -55,6 +55,7 @@ static void copy_instruction(Copier *c, const Computation *from, const Instructi
     uint32_t id = inst->id;
     Computation *parent = inst->parent;
     *inst = *old;
+    op_set_add(&parent->module->ops, old->op);
     inst->id = id;
     inst->parent = parent;
     inst->shape = copy_shape(c, old->shape);
@@ -195,6 +196,7 @@ void module_compact(Module *m)
                 .intern = intern_create(m->arena)};
     m->intern = c.intern;
     m->name = copy_text(&c, m->name);
+    m->ops = (OpSet){{0}};
     copy_computations(&c, m);
     copy_config(&c, &m->config);
     m->instruction_names = names_copy(m->arena, m->instruction_names);

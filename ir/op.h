@@ -16,6 +16,21 @@ typedef enum {
     OP_COUNT
 } OpCode;
 
+/* A set of opcodes. */
+typedef struct OpSet {
+    uint64_t words[(OP_COUNT + 63) / 64];
+} OpSet;
+
+static inline void op_set_add(OpSet *s, OpCode op)
+{
+    s->words[op / 64] |= UINT64_C(1) << op % 64;
+}
+
+static inline bool op_set_has(const OpSet *s, OpCode op)
+{
+    return (s->words[op / 64] >> op % 64 & 1) != 0;
+}
+
 /* Flags of an opcode. */
 #define OPF_ELEMENTWISE                                                                  \
     (1u << 0) /* result element i depends on element i of each operand;

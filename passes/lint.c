@@ -7,6 +7,7 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/bug.h"
+#include "ir/print.h"
 
 /* What an instruction had. Attributes and edges are copies: passes change both in place. */
 typedef struct Record {
@@ -321,4 +322,19 @@ bool lint_run(const char *name, PassFn *pass, Module *m, PassContext *cx)
     lint_check(before, m, name);
     arena_destroy(a);
     return changed;
+}
+
+void lint_idle(const char *name, PassFn *pass, Module *m, PassContext *cx)
+{
+    if (!cx->lint)
+        return;
+    Arena *a = arena_scratch();
+    const char *before = module_print(a, m, PRINT_DEFAULT, NULL);
+    PassCounts counts = cx->counts;
+    size_t errors = m->diag->error_count;
+    if (pass(m, cx) || m->diag->error_count != errors ||
+        memcmp(&counts, &cx->counts, sizeof counts) != 0 ||
+        strcmp(before, module_print(a, m, PRINT_DEFAULT, NULL)) != 0)
+        bug("lint: %s is left out, and would have changed something", name);
+    arena_destroy(a);
 }

@@ -14,6 +14,9 @@ typedef struct Lint Lint;
 /* Runs a pass, and checks it if the context says so. */
 bool lint_run(const char *name, PassFn *pass, Module *m, PassContext *cx);
 
+/* bug() if a pass that is left out would have done something. Only where the context says so. */
+void lint_idle(const char *name, PassFn *pass, Module *m, PassContext *cx);
+
 /* Remembers the module as it is before a pass; `a` must live until lint_check. */
 Lint *lint_begin(const Module *m, Arena *a);
 /* bug() if the pass lost something. */

@@ -25,17 +25,30 @@ typedef struct PassContext {
     int opt_level;     /* 0, 1, 2 */
     bool lint;         /* check that every pass keeps what it must (passes/lint.h) */
     PassCounts counts; /* what passes did: they add to it, gxc --report prints it */
+    struct PassMemory *memory; /* of pipeline_run, for pass_run; NULL outside */
 } PassContext;
 
 typedef bool PassFn(Module *m, PassContext *cx);
 
+/* Instructions that a pass looks for: those of any of the flags or opcodes. */
+typedef struct Sought {
+    uint32_t flags;
+    const OpCode *ops; /* ended by OP_COUNT; NULL, and no flags: it looks at all */
+} Sought;
+
 typedef struct Pass {
     const char *name;
     PassFn *function;
+    Sought sought;   /* without any of these it is left out, as it would change nothing */
     int least_level; /* the lowest -O at which it runs */
     bool required;   /* runs at every level: the next stage relies on it */
     Level yields;    /* level that holds after it */
     const char *why; /* why it stands here */
 } Pass;
+
+/* A pass that has a row in the table, from inside another, which leaves all changes to those that it
+ * runs. It is left out, as in the pipeline, where the module has nothing that it looks for, or where
+ * it found nothing to change and no pass has changed anything since. */
+bool pass_run(PassFn *pass, Module *m, PassContext *cx);
 
 #endif

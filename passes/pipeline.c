@@ -19,62 +19,67 @@
 enum { BY_NAME = 9 }; /* a level that nobody asks for: the pass runs when it is named */
 
 /* clang-format off */
+#define ANY                   {0, NULL}
+#define FLAGS(flags)          {flags, NULL}
+#define FLAGS_OPS(flags, ...) {flags, (const OpCode[]){__VA_ARGS__, OP_COUNT}}
+#define OPS(...)              FLAGS_OPS(0, __VA_ARGS__)
+
 static const Pass pipeline[] = {
-    {"dynamic-interface", pass_dynamic_interface, 0, true, LEVEL_WELL_FORMED, "the program's border is the same before any other pass, as the evaluator sees it, too"},
-    {"async-to-sync",  pass_async_to_sync,  0, true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
-    {"stream-annotations", pass_stream_annotations, 0, true, LEVEL_WELL_FORMED, "what is for another stream is a call of its own before anything takes it in"},
-    {"annotations",    pass_annotations,    0, true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
-    {"composites",     pass_composites,     0, false, LEVEL_WELL_FORMED, "what a composite stands for is not to be guessed from its body, which inline would put in its place"},
-    {"inline",         pass_inline,         0, true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
-    {"mixed-precision", pass_mixed_precision, 0, true, LEVEL_WELL_FORMED, "rules and kernels take it that an operation has one type; after inline, before anything computes"},
-    {"random",         pass_random,         0, true,  LEVEL_WELL_FORMED, "draws keep their order whatever happens to what is around them; after inline, which puts calls' draws in their place"},
-    {"static-shapes",  pass_static_shapes,  0, true,  LEVEL_WELL_FORMED, "nothing below knows sizes that change; after inline, which brings them together"},
-    {"block-scaled",   pass_block_scaled,   0, true,  LEVEL_WELL_FORMED, "no kernel knows these calls; before simplify, which tidies what they become"},
-    {"expand",         pass_expand,         0, true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies what they become"},
-    {"inline-expanded", pass_inline,        0, true,  LEVEL_WELL_FORMED, "expansions call the computations that they were given"},
-    {"trip-counts",    pass_trip_counts,    0, true,  LEVEL_WELL_FORMED, "loops with a known count run without asking the device; a text's own counts may be wrong"},
-    {"simplify",       pass_simplify,       1, false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
-    {"algebra",        pass_algebra,   BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
-    {"fold",           pass_fold,      BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
-    {"cse",            pass_cse,       BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
-    {"loops",          pass_loops,     BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
-    {"hoist",          pass_hoist,     BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
-    {"dce",            pass_dce,            0, true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
-    {"flatten",        pass_flatten,        0, true,  LEVEL_OPTIMISED,   "a computation's values lie in one place each: no two loops may share it"},
-    {"collective-identities", pass_collective_identities, 1, false, LEVEL_OPTIMISED, "what does nothing is not worth moving"},
-    {"collective-merges", pass_collective_merges, 1, false, LEVEL_OPTIMISED, "the fewer reductions a sum has the sooner it leaves its loop; combiners would make one of two, this makes one of half the size"},
-    {"code-motion-setup", pass_code_motion_setup, 1, false, LEVEL_OPTIMISED, "brings sums of loops into the form that the next one knows"},
-    {"all-reduce-code-motion", pass_all_reduce_code_motion, 1, false, LEVEL_OPTIMISED, "on loops that simplify has brought into their plain form; before collective-form, which adds conversions around the sums"},
-    {"collective-pipeliner", pass_collective_pipeliner, 1, false, LEVEL_OPTIMISED, "what could not leave its loop is moved beside the next step's work; before collective-form, which wraps it"},
-    {"permute-cycles", pass_permute_cycles, 1, false, LEVEL_OPTIMISED,   "before permute-decomposer, which leaves rings alone"},
-    {"permute-decomposer", pass_permute_decomposer, 1, false, LEVEL_OPTIMISED, "after the pipeliner, which moves whole collectives"},
-    {"join-transfers", pass_async_to_sync,  1, false, LEVEL_OPTIMISED,   "plans have no sends of their own: the order stays, as control edges"},
-    {"simplify-peeled", pass_simplify,      2, false, LEVEL_OPTIMISED,   "peeled steps have constant indices, loops may have no step left"},
-    {"collective-form", pass_collective_form, 0, true, LEVEL_OPTIMISED,  "what NCCL can do: its transposes, conversions and reductions are then laid out and fused like others"},
-    {"layout",         pass_layout,         0, true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
-    {"library-dots",   pass_library_dots,   1, false, LEVEL_LAID_OUT,    "before fusion, which would take the dots' operands in"},
-    {"scaled-dots",    pass_scaled_dots,    0, true,  LEVEL_LAID_OUT,    "one kernel scales and multiplies: as instructions of their own, fusion might leave the scaled operands in memory; after library-dots, which would take the dots"},
-    {"split-reductions", pass_split_reductions, 1, false, LEVEL_LAID_OUT, "in row-major arrays a piece of a dimension is a bitcast; before fusion, which takes what is reduced into the first half"},
-    {"fuse",           pass_fuse,           1, false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
-    {"wrap",           pass_wrap,           0, true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
-    {"split-sorts",    pass_split_sorts,    0, true,  LEVEL_FUSED,       "after wrap, when sorts have taken in what makes their operands"},
-    {"fused-groups",   pass_fused_groups,   2, false, LEVEL_FUSED,       "what lies inside a kernel is not copied with it: its scheduling group must stand outside before loops are written out"},
-    {"all-gather-combiner", pass_all_gather_combiner, 1, false, LEVEL_FUSED, "after fusion, whose groups it would otherwise tie together; before multi-output, whose kernels side by side would tie them to one another"},
-    {"all-reduce-combiner", pass_all_reduce_combiner, 1, false, LEVEL_FUSED, "as all-gather-combiner"},
-    {"reduce-scatter-combiner", pass_reduce_scatter_combiner, 1, false, LEVEL_FUSED, "as all-gather-combiner"},
-    {"collective-permute-combiner", pass_collective_permute_combiner, 1, false, LEVEL_FUSED, "the smallest messages last: what depends on a combined operation is then known"},
-    {"double-buffer",  pass_double_buffer,  1, false, LEVEL_FUSED,       "two steps side by side need no copies between them; after combiners, which one step is enough for, before pairs are made"},
-    {"collective-groups", pass_collective_groups, 0, true, LEVEL_FUSED, "what is combined already need not be grouped; marked calls must not reach codegen"},
-    {"own-values",     pass_own_values,     1, false, LEVEL_FUSED,       "before multi-output, which joins the kernels that it makes"},
-    {"multi-output",   pass_multi_output,   1, false, LEVEL_FUSED,       "kernels side by side; after wrap, when all of them are known"},
-    {"async-collectives", pass_async_collectives, 2, false, LEVEL_FUSED,     "pairs are fixed points for every other pass; right before schedule, which pulls them apart"},
-    {"stream-calls",   pass_stream_calls,   0, true,  LEVEL_FUSED,       "as async-collectives, for what the text wants on another stream"},
-    {"scheduling-groups", pass_scheduling_groups, 2, false, LEVEL_FUSED,   "when all pairs are made: what the schedule could not keep together is no group"},
-    {"schedule",       pass_schedule,       0, true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
-    {"sync-collectives", pass_sync_collectives, 2, false, LEVEL_SCHEDULED,  "what overlaps nothing needs no stream of its own; the order decides"},
-    {"copy-insertion", pass_copy_insertion, 0, true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
-    {"collective-memory", pass_collective_memory, 0, true, LEVEL_SCHEDULED, "which buffers are one is known now; copies of what the caller owns come last, where they disturb no overlap"},
-    {NULL, NULL, 0, false, LEVEL_WELL_FORMED, NULL},
+    {"dynamic-interface",           pass_dynamic_interface,           ANY,                                         0,       true,  LEVEL_WELL_FORMED, "the program's border is the same before any other pass, as the evaluator sees it, too"},
+    {"async-to-sync",               pass_async_to_sync,               FLAGS_OPS(OPF_ASYNC_DONE, OP_SEND),          0,       true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
+    {"stream-annotations",          pass_stream_annotations,          ANY,                                         0,       true,  LEVEL_WELL_FORMED, "what is for another stream is a call of its own before anything takes it in"},
+    {"annotations",                 pass_annotations,                 ANY,                                         0,       true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
+    {"composites",                  pass_composites,                  ANY,                                         0,       false, LEVEL_WELL_FORMED, "what a composite stands for is not to be guessed from its body, which inline would put in its place"},
+    {"inline",                      pass_inline,                      OPS(OP_CALL, OP_FUSION, OP_MAP),             0,       true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
+    {"mixed-precision",             pass_mixed_precision,             ANY,                                         0,       true,  LEVEL_WELL_FORMED, "rules and kernels take it that an operation has one type; after inline, before anything computes"},
+    {"random",                      pass_random,                      FLAGS_OPS(OPF_RANDOM, OP_CUSTOM_CALL),       0,       true,  LEVEL_WELL_FORMED, "draws keep their order whatever happens to what is around them; after inline, which puts calls' draws in their place"},
+    {"static-shapes",               pass_static_shapes,               ANY,                                         0,       true,  LEVEL_WELL_FORMED, "nothing below knows sizes that change; after inline, which brings them together"},
+    {"block-scaled",                pass_block_scaled,                ANY,                                         0,       true,  LEVEL_WELL_FORMED, "no kernel knows these calls; before simplify, which tidies what they become"},
+    {"expand",                      pass_expand,                      ANY,                                         0,       true,  LEVEL_WELL_FORMED, "no kernel knows these operations; before simplify, which tidies what they become"},
+    {"inline-expanded",             pass_inline,                      OPS(OP_CALL, OP_FUSION, OP_MAP),             0,       true,  LEVEL_WELL_FORMED, "expansions call the computations that they were given"},
+    {"trip-counts",                 pass_trip_counts,                 OPS(OP_WHILE),                               0,       true,  LEVEL_WELL_FORMED, "loops with a known count run without asking the device; a text's own counts may be wrong"},
+    {"simplify",                    pass_simplify,                    ANY,                                         1,       false, LEVEL_WELL_FORMED, "fewer and simpler instructions for everything below"},
+    {"algebra",                     pass_algebra,                     ANY,                                         BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"fold",                        pass_fold,                        OPS(OP_CONSTANT),                            BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"cse",                         pass_cse,                         ANY,                                         BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"loops",                       pass_loops,                       OPS(OP_WHILE),                               BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"hoist",                       pass_hoist,                       OPS(OP_WHILE),                               BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"dce",                         pass_dce,                         ANY,                                         0,       true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
+    {"flatten",                     pass_flatten,                     FLAGS(OPF_CONTROL),                          0,       true,  LEVEL_OPTIMISED,   "a computation's values lie in one place each: no two loops may share it"},
+    {"collective-identities",       pass_collective_identities,       FLAGS(OPF_COLLECTIVE),                       1,       false, LEVEL_OPTIMISED,   "what does nothing is not worth moving"},
+    {"collective-merges",           pass_collective_merges,           FLAGS(OPF_COLLECTIVE),                       1,       false, LEVEL_OPTIMISED,   "the fewer reductions a sum has the sooner it leaves its loop; combiners would make one of two, this makes one of half the size"},
+    {"code-motion-setup",           pass_code_motion_setup,           OPS(OP_ALL_REDUCE, OP_REDUCE_SCATTER),       1,       false, LEVEL_OPTIMISED,   "brings sums of loops into the form that the next one knows"},
+    {"all-reduce-code-motion",      pass_all_reduce_code_motion,      OPS(OP_ALL_REDUCE, OP_REDUCE_SCATTER),       1,       false, LEVEL_OPTIMISED,   "on loops that simplify has brought into their plain form; before collective-form, which adds conversions around the sums"},
+    {"collective-pipeliner",        pass_collective_pipeliner,        OPS(OP_ALL_REDUCE, OP_ALL_GATHER, OP_REDUCE_SCATTER), 1,       false, LEVEL_OPTIMISED,   "what could not leave its loop is moved beside the next step's work; before collective-form, which wraps it"},
+    {"permute-cycles",              pass_permute_cycles,              OPS(OP_COLLECTIVE_PERMUTE),                  1,       false, LEVEL_OPTIMISED,   "before permute-decomposer, which leaves rings alone"},
+    {"permute-decomposer",          pass_permute_decomposer,          OPS(OP_COLLECTIVE_PERMUTE),                  1,       false, LEVEL_OPTIMISED,   "after the pipeliner, which moves whole collectives"},
+    {"join-transfers",              pass_async_to_sync,               FLAGS_OPS(OPF_ASYNC_DONE, OP_SEND),          1,       false, LEVEL_OPTIMISED,   "plans have no sends of their own: the order stays, as control edges"},
+    {"simplify-peeled",             pass_simplify,                    ANY,                                         2,       false, LEVEL_OPTIMISED,   "peeled steps have constant indices, loops may have no step left"},
+    {"collective-form",             pass_collective_form,             FLAGS(OPF_COLLECTIVE),                       0,       true,  LEVEL_OPTIMISED,   "what NCCL can do: its transposes, conversions and reductions are then laid out and fused like others"},
+    {"layout",                      pass_layout,                      ANY,                                         0,       true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
+    {"library-dots",                pass_library_dots,                OPS(OP_DOT),                                 1,       false, LEVEL_LAID_OUT,    "before fusion, which would take the dots' operands in"},
+    {"scaled-dots",                 pass_scaled_dots,                 OPS(OP_SCALED_DOT),                          0,       true,  LEVEL_LAID_OUT,    "one kernel scales and multiplies: as instructions of their own, fusion might leave the scaled operands in memory; after library-dots, which would take the dots"},
+    {"split-reductions",            pass_split_reductions,            OPS(OP_REDUCE),                              1,       false, LEVEL_LAID_OUT,    "in row-major arrays a piece of a dimension is a bitcast; before fusion, which takes what is reduced into the first half"},
+    {"fuse",                        pass_fuse,                        ANY,                                         1,       false, LEVEL_LAID_OUT,    "after layouts, which index maps need; before wrap, which takes what is left"},
+    {"wrap",                        pass_wrap,                        ANY,                                         0,       true,  LEVEL_FUSED,       "codegen takes kernels in one form only"},
+    {"split-sorts",                 pass_split_sorts,                 OPS(OP_SORT),                                0,       true,  LEVEL_FUSED,       "after wrap, when sorts have taken in what makes their operands"},
+    {"fused-groups",                pass_fused_groups,                OPS(OP_FUSION),                              2,       false, LEVEL_FUSED,       "what lies inside a kernel is not copied with it: its scheduling group must stand outside before loops are written out"},
+    {"all-gather-combiner",         pass_all_gather_combiner,         OPS(OP_ALL_GATHER),                          1,       false, LEVEL_FUSED,       "after fusion, whose groups it would otherwise tie together; before multi-output, whose kernels side by side would tie them to one another"},
+    {"all-reduce-combiner",         pass_all_reduce_combiner,         OPS(OP_ALL_REDUCE),                          1,       false, LEVEL_FUSED,       "as all-gather-combiner"},
+    {"reduce-scatter-combiner",     pass_reduce_scatter_combiner,     OPS(OP_REDUCE_SCATTER),                      1,       false, LEVEL_FUSED,       "as all-gather-combiner"},
+    {"collective-permute-combiner", pass_collective_permute_combiner, OPS(OP_COLLECTIVE_PERMUTE),                  1,       false, LEVEL_FUSED,       "the smallest messages last: what depends on a combined operation is then known"},
+    {"double-buffer",               pass_double_buffer,               OPS(OP_WHILE),                               1,       false, LEVEL_FUSED,       "two steps side by side need no copies between them; after combiners, which one step is enough for, before pairs are made"},
+    {"collective-groups",           pass_collective_groups,           FLAGS_OPS(OPF_COLLECTIVE, OP_CALL),          0,       true,  LEVEL_FUSED,       "what is combined already need not be grouped; marked calls must not reach codegen"},
+    {"own-values",                  pass_own_values,                  ANY,                                         1,       false, LEVEL_FUSED,       "before multi-output, which joins the kernels that it makes"},
+    {"multi-output",                pass_multi_output,                ANY,                                         1,       false, LEVEL_FUSED,       "kernels side by side; after wrap, when all of them are known"},
+    {"async-collectives",           pass_async_collectives,           FLAGS(OPF_COLLECTIVE),                       2,       false, LEVEL_FUSED,       "pairs are fixed points for every other pass; right before schedule, which pulls them apart"},
+    {"stream-calls",                pass_stream_calls,                OPS(OP_CALL),                                0,       true,  LEVEL_FUSED,       "as async-collectives, for what the text wants on another stream"},
+    {"scheduling-groups",           pass_scheduling_groups,           ANY,                                         2,       false, LEVEL_FUSED,       "when all pairs are made: what the schedule could not keep together is no group"},
+    {"schedule",                    pass_schedule,                    ANY,                                         0,       true,  LEVEL_SCHEDULED,   "buffers need an order of execution"},
+    {"sync-collectives",            pass_sync_collectives,            FLAGS_OPS(OPF_ASYNC_DONE, OP_SEND),          2,       false, LEVEL_SCHEDULED,   "what overlaps nothing needs no stream of its own; the order decides"},
+    {"copy-insertion",              pass_copy_insertion,              ANY,                                         0,       true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
+    {"collective-memory",           pass_collective_memory,           ANY,                                         0,       true,  LEVEL_SCHEDULED,   "which buffers are one is known now; copies of what the caller owns come last, where they disturb no overlap"},
+    {.name = NULL},
 };
 /* clang-format on */
 
@@ -197,6 +202,70 @@ static bool is_wanted(const Pass *p, const PassContext *cx, const PipelineOption
     return p->required || cx->opt_level >= p->least_level;
 }
 
+/* -- what is left out ------------------------------------------------------------------- */
+
+/* What passes found. A pass is a function of the module: one that changed nothing changes nothing
+ * until another does. */
+struct PassMemory {
+    uint64_t changes; /* how often passes have changed the module */
+    uint64_t idle_at[sizeof pipeline / sizeof *pipeline]; /* by the first row of its
+                 function: changes + 1 when the pass last changed nothing */
+};
+
+static size_t row_with(PassFn *function)
+{
+    for (size_t i = 0; pipeline[i].name != NULL; i++) {
+        if (pipeline[i].function == function)
+            return i;
+    }
+    bug("a pass that has no row is run");
+}
+
+static bool module_has(const Module *m, const Sought *s)
+{
+    bool has = s->flags == 0 && s->ops == NULL;
+    for (const OpCode *op = s->ops; !has && op != NULL && *op != OP_COUNT; op++)
+        has = op_set_has(&m->ops, *op);
+    for (int op = 0; !has && s->flags != 0 && op < OP_COUNT; op++)
+        has = op_is((OpCode)op, s->flags) && op_set_has(&m->ops, (OpCode)op);
+    return has;
+}
+
+/* A schedule is more than its instructions: there are passes that drop it. */
+static bool is_idle(const Pass *p, const Module *m, const PassContext *cx)
+{
+    const struct PassMemory *memory = cx->memory;
+    return memory->idle_at[row_with(p->function)] == memory->changes + 1 ||
+           (!m->config.is_scheduled && !module_has(m, &p->sought));
+}
+
+/* A pass that ran others has their changes counted already. */
+static void note_result(PassFn *pass, PassContext *cx, uint64_t before, bool changed)
+{
+    struct PassMemory *memory = cx->memory;
+    if (!changed)
+        memory->idle_at[row_with(pass)] = memory->changes + 1;
+    else if (memory->changes == before)
+        memory->changes++;
+}
+
+bool pass_run(PassFn *pass, Module *m, PassContext *cx)
+{
+    if (cx->memory == NULL)
+        return pass(m, cx);
+    const Pass *p = &pipeline[row_with(pass)];
+    if (is_idle(p, m, cx)) {
+        lint_idle(p->name, pass, m, cx);
+        return false;
+    }
+    uint64_t before = cx->memory->changes;
+    bool changed = pass(m, cx);
+    note_result(pass, cx, before, changed);
+    return changed;
+}
+
+/* -- the run ----------------------------------------------------------------------------- */
+
 /* Where the pipeline stands. */
 typedef struct Run {
     Module *m;
@@ -231,30 +300,48 @@ static bool run_pass(Run *r, const Pass *p)
     Module *m = r->m;
     PipelineOptions *o = r->options;
     o->current = p->name;
-    bool changed = lint_run(p->name, p->function, m, r->cx);
+    PassResult result = PASS_LEFT_OUT;
+    if (is_idle(p, m, r->cx)) {
+        lint_idle(p->name, p->function, m, r->cx);
+    } else {
+        uint64_t before = r->cx->memory->changes;
+        bool changed = lint_run(p->name, p->function, m, r->cx);
+        note_result(p->function, r->cx, before, changed);
+        result = changed ? PASS_CHANGED : PASS_CHANGED_NOTHING;
+    }
     arena_reset(r->cx->scratch);
     if (m->diag->error_count != 0)
         return false; /* something that is not supported */
     r->number++;
     if (o->after != NULL)
-        o->after(o->user, r->number, p->name, changed, m);
-    r->is_changed |= changed;
+        o->after(o->user, r->number, p->name, result, m);
+    r->is_changed |= result == PASS_CHANGED;
     r->level = p->yields;
-    return !changed || !(o->verify_each || r->cx->lint) || verify(r);
+    return result != PASS_CHANGED || !(o->verify_each || r->cx->lint) || verify(r);
+}
+
+static bool run_passes(Run *r)
+{
+    for (size_t i = 0; pipeline[i].name != NULL; i++) {
+        const Pass *p = &pipeline[i];
+        if (!is_wanted(p, r->cx, r->options))
+            continue;
+        bool is_next_level = r->number != 0 && p->yields != r->level;
+        if ((is_next_level && !finish_level(r)) || !run_pass(r, p))
+            return false;
+    }
+    return true;
 }
 
 bool pipeline_run(Module *m, PassContext *cx, PipelineOptions *options)
 {
     check_order();
+    struct PassMemory memory = {0};
+    cx->memory = &memory;
     Run r = {.m = m, .cx = cx, .options = options};
-    for (size_t i = 0; pipeline[i].name != NULL; i++) {
-        const Pass *p = &pipeline[i];
-        if (!is_wanted(p, cx, options))
-            continue;
-        bool is_next_level = r.number != 0 && p->yields != r.level;
-        if ((is_next_level && !finish_level(&r)) || !run_pass(&r, p))
-            return false;
-    }
-    options->current = NULL;
-    return true;
+    bool good = run_passes(&r);
+    if (good)
+        options->current = NULL;
+    cx->memory = NULL;
+    return good;
 }

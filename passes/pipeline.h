@@ -4,12 +4,18 @@
 
 #include "passes/pass.h"
 
+typedef enum {
+    PASS_LEFT_OUT, /* it would have changed nothing */
+    PASS_CHANGED_NOTHING,
+    PASS_CHANGED,
+} PassResult;
+
 typedef struct PipelineOptions {
     const char *only; /* comma-separated names: just these; "none"; NULL: the level's */
     const char *skip; /* comma-separated names */
     bool verify_each; /* verify after every pass (tests), else at each change of level */
-    /* called after each pass that ran; number counts from 1 */
-    void (*after)(void *user, unsigned number, const char *pass, bool changed,
+    /* called after each pass; number counts from 1 */
+    void (*after)(void *user, unsigned number, const char *pass, PassResult result,
                   const Module *m);
     void *user;
     const char *current; /* out: the pass that runs, for reports of bugs */

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "ir/bug.h"
 #include "ir/verify/rules.h"
 
 void verify_error(Verify *v, const Instruction *inst, const char *format, ...)
@@ -339,6 +340,8 @@ static void check_computation(Verify *v, const Computation *comp)
 {
     bool pairs = false, buffers = false;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!op_set_has(&v->m->ops, inst->op))
+            bug("%s is not in its module's set of opcodes", op_info[inst->op].name);
         verify_instruction(v, inst);
         if (inst_called_count(inst) > 0) {
             check_threads(v, inst);

@@ -195,6 +195,16 @@ static uint32_t rules_of(OpCode op, const Rule *const *tables, size_t table_coun
     return n;
 }
 
+/* Whether the module may have an instruction that a rule is for. */
+static bool any_offered(const Module *m, const Rule *const *tables, size_t table_count)
+{
+    bool any = false;
+    for (size_t t = 0; t < table_count; t++)
+        for (const Rule *rule = tables[t]; rule->apply; rule++)
+            any |= rule->op == OP_COUNT || op_set_has(&m->ops, rule->op);
+    return any;
+}
+
 static Tables *tables_create(Arena *a, const Rule *const *tables, size_t table_count)
 {
     Tables *all = ARENA_NEW(a, Tables);
@@ -337,7 +347,7 @@ static void tidy(Computation *comp, const Effects *has_effect, Arena *scratch)
 static bool rewrite(Module *m, PassContext *cx, const Rule *const *tables,
                     size_t table_count, bool with_control)
 {
-    if (m->config.is_scheduled)
+    if (m->config.is_scheduled || !any_offered(m, tables, table_count))
         return false;
     const Tables *all = tables_create(cx->scratch, tables, table_count);
     const Effects *has_effect = simplify_effects(m, cx->scratch);

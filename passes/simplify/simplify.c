@@ -11,16 +11,11 @@ bool pass_simplify(Module *m, PassContext *cx)
 {
     static PassFn *const passes[] = {pass_inline, pass_dce,   pass_fold, pass_algebra,
                                      pass_cse,    pass_loops, pass_dce,  pass_hoist};
-    bool changed = false, again = true, is_clean = false;
+    bool changed = false, again = true;
     for (int round = 0; again && round < SIMPLIFY_ROUNDS; round++) {
         again = false;
-        for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-            if (passes[i] == pass_dce && is_clean)
-                continue; /* it found nothing, and nothing has changed since */
-            bool here = passes[i](m, cx);
-            is_clean = !here && (is_clean || passes[i] == pass_dce);
-            again |= here;
-        }
+        for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+            again |= pass_run(passes[i], m, cx);
         module_sort(m);
         changed |= again;
     }

@@ -342,12 +342,12 @@ static void check_dump(Check *c, const char *name, const Module *m, Arena *a)
         same_text(c, name, once, module_print(a, again, PRINT_DEFAULT, NULL));
 }
 
-static void after_pass(void *user, unsigned number, const char *pass, bool changed,
+static void after_pass(void *user, unsigned number, const char *pass, PassResult result,
                        const Module *m)
 {
     (void)number;
     Check *c = user;
-    if (!changed || c->verdict != VERDICT_GOOD)
+    if (result != PASS_CHANGED || c->verdict != VERDICT_GOOD)
         return;
     Arena *a = arena_scratch();
     EvalDevice got[MOST_DEVICES];

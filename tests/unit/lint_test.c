@@ -194,8 +194,75 @@ static void lost(void **state)
         strstr(lint_after(not_waited_for), "last waits for nothing that test made of"));
 }
 
+/* -- what is left out ------------------------------------------------------------------------ */
+
+static bool says_nothing(Module *m, PassContext *cx)
+{
+    (void)m;
+    (void)cx;
+    return false;
+}
+
+static bool says_changed(Module *m, PassContext *cx)
+{
+    (void)m;
+    (void)cx;
+    return true;
+}
+
+static bool changes_in_silence(Module *m, PassContext *cx)
+{
+    (void)cx;
+    inst_unset(m->entry->root->operands[0], ATTR_TO_APPLY);
+    m->entry->root->op = OP_ABS;
+    return false;
+}
+
+static bool counts_in_silence(Module *m, PassContext *cx)
+{
+    (void)m;
+    cx->counts.scaled_dots_fused++;
+    return false;
+}
+
+static bool refuses(Module *m, PassContext *cx)
+{
+    (void)cx;
+    diag_error(m->diag, (Span){0, 0}, "no");
+    return false;
+}
+
+/* Whether the lint objects to leaving the pass out. */
+static bool objects_to(PassFn *pass)
+{
+    Fixture f;
+    setup(&f);
+    f.module->config.entry_result = f.last->shape;
+    PassContext cx = {.scratch = f.arena, .lint = true};
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        lint_idle("test", pass, f.module, &cx);
+    escape_pop(&e);
+    bool found =
+        e.kind != ESCAPE_NONE && strstr(e.message, "test is left out, and would") != NULL;
+    arena_destroy(f.arena);
+    return found;
+}
+
+static void left_out(void **state)
+{
+    (void)state;
+    assert_false(objects_to(says_nothing));
+    assert_true(objects_to(says_changed));
+    assert_true(objects_to(changes_in_silence));
+    assert_true(objects_to(counts_in_silence));
+    assert_true(objects_to(refuses));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kept), cmocka_unit_test(lost)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kept), cmocka_unit_test(lost),
+                                       cmocka_unit_test(left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
