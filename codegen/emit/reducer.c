@@ -122,7 +122,7 @@ static bool identities(const Reducer *r, double *out)
 static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computation *comp,
                   uint32_t count, Instruction *const *initial)
 {
-    *r = (Reducer){.e = e, .inst = inst, .comp = comp, .count = count};
+    *r = (Reducer){.e = e, .inst = inst, .comp = comp, .count = count, .place = -1};
     find_components(r);
     uint32_t lanes = e->lanes;
     e->lanes = 1;
@@ -133,6 +133,58 @@ static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computatio
     e->lanes = lanes;
 }
 
+/* Each result is one of its own two parameters, whichever. */
+static bool only_picks(const Reducer *r)
+{
+    const Instruction *root = r->comp->root;
+    if (root->op != OP_TUPLE)
+        return false;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const Instruction *pick = root->operands[i];
+        if (pick->op != OP_SELECT || pick->operands[1]->op != OP_PARAMETER ||
+            pick->operands[2]->op != OP_PARAMETER)
+            return false;
+        int64_t a = pick->operands[1]->parameter, b = pick->operands[2]->parameter;
+        if ((a != i || b != (int64_t)i + r->count) &&
+            (b != i || a != (int64_t)i + r->count))
+            return false;
+    }
+    return true;
+}
+
+/* 0, 1, … along dimension `along`, in a type that counts so far. */
+static bool counts_along(const Instruction *inst, int64_t along)
+{
+    DType t = inst->shape->dtype;
+    if (t != DT_S32 && t != DT_U32 && t != DT_S64 && t != DT_U64)
+        return false;
+    if (inst->op == OP_BROADCAST && inst->operands[0]->shape->rank == 1) {
+        if (inst_ints(inst, ATTR_DIMENSIONS).data[0] != along)
+            return false;
+        inst = inst->operands[0];
+        along = 0;
+    }
+    return inst->op == OP_IOTA && inst_int(inst, ATTR_IOTA_DIMENSION, 0) == along;
+}
+
+static int32_t place_of(const Reducer *r)
+{
+    if (r->is_simple || r->inst->op != OP_REDUCE || !only_picks(r))
+        return -1;
+    Ints reduced = inst_ints(r->inst, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < r->count && reduced.count == 1; i++) {
+        if (counts_along(r->inst->operands[i], reduced.data[0]) &&
+            inst_is_constant_scalar(r->inst->operands[r->count + i], 0))
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+bool reducer_needs_order(const Reducer *r)
+{
+    return !r->is_simple && r->place < 0;
+}
+
 void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
 {
     uint32_t half = inst->operand_count / 2;
@@ -141,6 +193,7 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
                      "%s reduces %u arrays at once; kernels handle %d", inst->name, half,
                      REDUCER_MOST);
     begin(r, e, inst, inst_called(inst, 0), half, inst->operands + half);
+    r->place = place_of(r);
     double identity[REDUCER_MOST];
     if (!identities(r, identity))
         return;

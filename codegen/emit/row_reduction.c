@@ -161,7 +161,7 @@ static void for_own_columns(Rows *r, ColumnsFn *body, const void *user,
 typedef struct Stage {
     Reducer *reducers;
     uint32_t count, values; /* reductions; accumulators of all */
-    bool has_order;         /* one of them may prefer what comes first */
+    bool needs_order;       /* of the columns: one of them may prefer what comes first */
 } Stage;
 
 static void accumulate(Rows *r, const void *user, const IndexExpr *column,
@@ -186,7 +186,19 @@ static void accumulate(Rows *r, const void *user, const IndexExpr *column,
     }
 }
 
-/* Neighbours first, and what the lower lane has stands first: so all lanes find the same. A
+/* The lane's values stand behind the other's. */
+static LLVMValueRef is_behind(Kernel *k, const Reducer *reducer, uint32_t mask,
+                              const LLVMValueRef *mine, const LLVMValueRef *other)
+{
+    LLVMBuilderRef b = k->builder;
+    int32_t place = reducer->place;
+    if (place >= 0)
+        return LLVMBuildICmp(b, LLVMIntUGT, mine[place], other[place], "");
+    LLVMValueRef bit = LLVMBuildAnd(b, gx_lane(k), gx_i32(k, mask), "");
+    return LLVMBuildICmp(b, LLVMIntNE, bit, gx_i32(k, 0), "");
+}
+
+/* Neighbours first, and what comes first in the row stands first: so all lanes find the same. A
  * computation that prefers its first value (the first NaN of an argmax) gets it. Where either order gives
  * the same, nothing is exchanged. */
 static void combine_lanes(Rows *r, const Reducer *reducer, uint32_t width,
@@ -199,13 +211,11 @@ static void combine_lanes(Rows *r, const Reducer *reducer, uint32_t width,
             other[i] =
                 shuffle_bfly(r->e, reducer->accumulator[i], values[i], mask, width);
         if (!reducer->is_simple) {
-            LLVMValueRef bit = LLVMBuildAnd(k->builder, gx_lane(k), gx_i32(k, mask), "");
-            LLVMValueRef is_upper =
-                LLVMBuildICmp(k->builder, LLVMIntNE, bit, gx_i32(k, 0), "");
+            LLVMValueRef is_later = is_behind(k, reducer, mask, values, other);
             for (uint32_t i = 0; i < reducer->count; i++) {
                 LLVMValueRef mine = values[i];
-                values[i] = LLVMBuildSelect(k->builder, is_upper, other[i], mine, "");
-                other[i] = LLVMBuildSelect(k->builder, is_upper, mine, other[i], "");
+                values[i] = LLVMBuildSelect(k->builder, is_later, other[i], mine, "");
+                other[i] = LLVMBuildSelect(k->builder, is_later, mine, other[i], "");
             }
         }
         reducer_combine(reducer, values, other, values);
@@ -258,7 +268,7 @@ static void reduce(Rows *r, const Stage *s)
         v += s->reducers[h].count;
     }
     /* in one round the threads have the order of the columns already */
-    if (s->has_order && r->plan->columns / r->lanes > r->group)
+    if (s->needs_order && r->plan->columns / r->lanes > r->group)
         for_own_columns(r, accumulate, s, values, s->values);
     else
         for_columns(r, accumulate, s, values, s->values);
@@ -290,10 +300,10 @@ static void reduce_all(Rows *r)
             (p->stage[h] != p->stage[h - 1] || s.values + values > ROW_CARRIED)) {
             reduce(r, &s);
             s.count = s.values = 0;
-            s.has_order = false;
+            s.needs_order = false;
         }
         reducer_begin(&s.reducers[s.count], r->e, p->heroes[h]);
-        s.has_order |= !s.reducers[s.count++].is_simple;
+        s.needs_order |= reducer_needs_order(&s.reducers[s.count++]);
         s.values += values;
     }
     reduce(r, &s);
