@@ -12,7 +12,7 @@ static bool takes_leaves(const Module *m, const Instruction *inst, const char *w
     size_t leaves = shape_leaf_count(inst->shape);
     for (size_t leaf = 0; leaf < leaves; leaf++) {
         const Shape *s = shape_leaf(inst->shape, leaf);
-        if (shape_is_array(s))
+        if (shape_is_array(s) || s->dtype == DT_TOKEN)
             continue;
         diag_unsupported(m->diag, inst->span, "entry %s of shape %s", what,
                          shape_text(m->arena, s, false));

@@ -48,7 +48,6 @@ static const char *const missing_forms[][2] = {
     {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
     {"convolution", "structured sparsity (sparsity_config)"},
     {"constant", "of more than 2^30 bytes"},
-    {"token[]", "as an entry parameter or result"},
     {"?", "arrays without a bound"},
     {"<=n",
      "windows' own sizes and groups in convolutions; transformed dimensions of fft, "

@@ -1,6 +1,7 @@
 /* The program's border: a parameter of dynamic size becomes an array of the size of its bounds
  * and one s32 parameter more for each dynamic dimension; a result alike, with zeros beyond its
- * sizes. What was there keeps its number, the sizes come behind.
+ * sizes. What was there keeps its number, the sizes come behind. A token, which is no data, goes
+ * in and out as an array without elements, pred[0], so that all numbers stay.
  *
  *   ENTRY e { p = f32[<=8] parameter(0)  ROOT r = f32[<=8] negate(p) }
  *     =>  q = f32[8] parameter(0)   n = s32[] parameter(1)
@@ -37,6 +38,20 @@ const Shape *dynamic_bounds(Intern *t, const Shape *s)
     const Shape **elements = ARENA_ARRAY(intern_arena(t), const Shape *, s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
         elements[i] = dynamic_bounds(t, s->elements[i]);
+    return shape_tuple(t, s->rank, elements);
+}
+
+/* The shape that the caller sees. */
+static const Shape *at_border(Intern *t, const Shape *s)
+{
+    static const int64_t none = 0;
+    if (s->dtype == DT_TOKEN)
+        return shape_array(t, DT_PRED, 1, &none, NULL, NULL);
+    if (!shape_is_tuple(s))
+        return dynamic_bounds(t, s);
+    const Shape **elements = ARENA_ARRAY(intern_arena(t), const Shape *, s->rank + 1u);
+    for (uint32_t i = 0; i < s->rank; i++)
+        elements[i] = at_border(t, s->elements[i]);
     return shape_tuple(t, s->rank, elements);
 }
 
@@ -86,14 +101,14 @@ static Instruction *size_parameter(Border *b, const char *name, uint32_t d, int6
     return rw_add(&b->r, OP_CLAMP, s32, 3, limits);
 }
 
-/* The value at its bounds as one of the wanted shape. */
-static Instruction *to_dynamic(Border *b, Instruction *x, const Shape *wanted)
+/* What the caller gives as a value of the wanted shape. */
+static Instruction *from_border(Border *b, Instruction *x, const Shape *wanted)
 {
     const Shape *s32 = shape_scalar(b->r.m->intern, DT_S32);
     if (shape_is_tuple(wanted)) {
         Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, wanted->rank + 1u);
         for (uint32_t i = 0; i < wanted->rank; i++)
-            parts[i] = to_dynamic(b, element(b, x, i), wanted->elements[i]);
+            parts[i] = from_border(b, element(b, x, i), wanted->elements[i]);
         return rw_add(&b->r, OP_TUPLE, wanted, wanted->rank, parts);
     }
     if (shape_is_dynamic(wanted)) {
@@ -104,6 +119,8 @@ static Instruction *to_dynamic(Border *b, Instruction *x, const Shape *wanted)
                                ? size_parameter(b, b->r.at->name, d, wanted->dims[d])
                                : rw_splat_int(&b->r, s32, wanted->dims[d]);
         x = call(b, wanted, wanted->rank + 1, parts, "SliceToDynamic");
+    } else if (wanted->dtype == DT_TOKEN) {
+        x = rw_add(&b->r, OP_AFTER_ALL, wanted, 0, NULL);
     }
     b->leaf++;
     return x;
@@ -111,7 +128,7 @@ static Instruction *to_dynamic(Border *b, Instruction *x, const Shape *wanted)
 
 static Instruction *replace_parameter(Border *b, Instruction *old)
 {
-    const Shape *s = dynamic_bounds(b->r.m->intern, old->shape);
+    const Shape *s = at_border(b->r.m->intern, old->shape);
     Instruction *p = computation_append(b->r.comp, OP_PARAMETER, s, 0, NULL);
     p->name = old->name;
     p->span = old->span;
@@ -119,7 +136,7 @@ static Instruction *replace_parameter(Border *b, Instruction *old)
         inst_set(p, old->attrs[i]);
     computation_register_parameter(b->r.comp, p, old->parameter);
     b->r.at = p;
-    return to_dynamic(b, p, old->shape);
+    return from_border(b, p, old->shape);
 }
 
 static void set_layout(Module *m)
@@ -129,13 +146,13 @@ static void set_layout(Module *m)
     const Shape **all = ARENA_ARRAY(m->arena, const Shape *, entry->parameter_count + 1u);
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         all[i] = i < c->entry_parameter_count
-                     ? dynamic_bounds(m->intern, c->entry_parameters[i])
+                     ? at_border(m->intern, c->entry_parameters[i])
                      : entry->parameters[i]->shape;
     c->entry_parameters = all;
     c->entry_parameter_count = entry->parameter_count;
 }
 
-static void make_parameters_static(Border *b)
+static bool replace_parameters(Border *b)
 {
     Computation *entry = b->r.comp;
     uint32_t count = entry->parameter_count, before = entry->instruction_count;
@@ -146,32 +163,33 @@ static void make_parameters_static(Border *b)
         b->leaf_count += shape_leaf_count(entry->parameters[i]->shape);
     for (uint32_t i = 0; i < count; i++) {
         old[i] = entry->parameters[i];
-        if (shape_is_dynamic(old[i]->shape))
+        if (at_border(b->r.m->intern, old[i]->shape) != old[i]->shape)
             by[i] = replace_parameter(b, old[i]);
         else
             b->leaf += shape_leaf_count(old[i]->shape);
     }
     if (entry->instruction_count == before)
-        return;
+        return false;
     Instruction **forward =
         ARENA_ARRAY(b->r.scratch, Instruction *, entry->instruction_count + 1u);
     for (uint32_t i = 0; i < count; i++)
         forward[old[i]->id] = by[i];
     computation_supersede(entry, forward, entry->instruction_count);
     set_layout(b->r.m);
+    return true;
 }
 
 /* -- results ---------------------------------------------------------------------------------- */
 
-static Instruction *to_static(Border *b, Instruction *x)
+static Instruction *to_border(Border *b, Instruction *x)
 {
     Intern *t = b->r.m->intern;
     if (shape_is_tuple(x->shape)) {
         uint32_t n = x->shape->rank;
         Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, n + 1u);
-        const Shape *s = dynamic_bounds(t, x->shape);
+        const Shape *s = at_border(t, x->shape);
         for (uint32_t i = 0; i < n; i++)
-            parts[i] = to_static(b, element(b, x, i));
+            parts[i] = to_border(b, element(b, x, i));
         return rw_add(&b->r, OP_TUPLE, s, n, parts);
     }
     const Shape *s = x->shape;
@@ -187,6 +205,8 @@ static Instruction *to_static(Border *b, Instruction *x)
             if (is_dynamic_at(s, d))
                 note_size(b, element(b, all, d + 1), d);
         }
+    } else if (s->dtype == DT_TOKEN) {
+        x = rw_constant(&b->r, literal_create(b->r.m->arena, at_border(t, s)));
     }
     b->leaf++;
     return x;
@@ -203,34 +223,40 @@ static void move_aliases(Module *m)
     a->entries = entries;
 }
 
-static void make_result_static(Border *b)
+static bool replace_result(Border *b)
 {
     Computation *entry = b->r.comp;
     Instruction *root = entry->root;
     Module *m = b->r.m;
-    if (!shape_is_dynamic(root->shape))
-        return;
+    const Shape *declared = at_border(m->intern, root->shape);
+    if (declared == root->shape)
+        return false;
     b->r.at = root;
     b->leaf_count = shape_leaf_count(root->shape);
+    if (m->config.entry_result != NULL)
+        declared = at_border(m->intern, m->config.entry_result);
     bool was_tuple = shape_is_tuple(root->shape);
-    Instruction *all = to_static(b, root);
+    Instruction *all = to_border(b, root);
     uint32_t had = was_tuple ? all->shape->rank : 1;
     uint32_t n = had + (uint32_t)b->count;
+    m->config.entry_result = declared;
+    entry->root = all;
+    if (b->count == 0)
+        return true;
     Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, n);
     const Shape **shapes = ARENA_ARRAY(b->r.scratch, const Shape *, n);
     const Shape **layouts = ARENA_ARRAY(b->r.scratch, const Shape *, n);
-    const Shape *config =
-        m->config.entry_result ? dynamic_bounds(m->intern, m->config.entry_result) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         parts[i] = i >= had ? b->sizes[i - had] : was_tuple ? all->operands[i] : all;
         layouts[i] = shapes[i] = parts[i]->shape;
-        if (config != NULL && i < had)
-            layouts[i] = was_tuple ? config->elements[i] : config;
+        if (i < had)
+            layouts[i] = was_tuple ? declared->elements[i] : declared;
     }
     entry->root = rw_add(&b->r, OP_TUPLE, shape_tuple(m->intern, n, shapes), n, parts);
     m->config.entry_result = shape_tuple(m->intern, n, layouts);
     if (!was_tuple && m->config.input_output_alias.count > 0)
         move_aliases(m);
+    return true;
 }
 
 static void note_names(Module *m, const char *key, const char *names)
@@ -280,11 +306,11 @@ bool pass_dynamic_interface(Module *m, PassContext *cx)
         return false;
     Border in = {.r = {.m = m, .comp = m->entry, .scratch = cx->scratch}, .names = ""};
     Border out = in;
-    make_parameters_static(&in);
-    make_result_static(&out);
+    bool changed = replace_parameters(&in);
+    changed |= replace_result(&out);
     note_names(m, "argument_sizes", in.names);
     note_names(m, "result_sizes", out.names);
-    if (in.count + out.count == 0)
+    if (!changed)
         return false;
     m->config.is_scheduled = false; /* there will be others to schedule */
     computation_sort(m->entry);
