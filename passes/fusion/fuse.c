@@ -10,6 +10,7 @@
  * from the index maps (broadcast, windows, contractions). All in integers.
  *
  * Needs: laid out. Keeps: values. Ends: each visit removes a producer or leaves it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/analysis/emitter.h"
@@ -17,8 +18,9 @@
 #include "ir/bug.h"
 #include "passes/fusion/fusion.h"
 
-#define KERNEL_MOST_NODES 160 /* instructions of one fused computation */
-#define KERNEL_MOST_CODE 320  /* of their copies in the code, by different indices */
+#define KERNEL_MOST_NODES 160   /* instructions of one fused computation */
+#define KERNEL_MOST_CODE 320    /* copies in the code that one producer adds */
+#define KERNEL_MOST_COPIES 1000 /* of all instructions of a kernel */
 #define KERNEL_MOST_OPERANDS 60
 #define MOST_READERS                                                                     \
     10 /* that work is repeated in: what reads those would repeat it again */
@@ -146,10 +148,20 @@ static bool may_be_consumer(const Instruction *inst)
 
 /* -- how often elements are computed ------------------------------------------------------------- */
 
+/* The indices that the kernel computes elements of an instruction at: the code holds a copy for
+ * each. They are known by numbers, made of the ways from the root to the instruction. */
+typedef struct Indices {
+    const uint64_t *data; /* ascending; the first KERNEL_MOST_CODE + 1 of more */
+    uint32_t count;
+} Indices;
+
 typedef struct Weight {
     int64_t evaluations; /* of elements, in the whole kernel */
-    int64_t copies;      /* of the code, by different indices */
+    Indices indices;
 } Weight;
+
+static const uint64_t root_index =
+    1; /* of the kernel's own elements, and of single ones */
 
 static int64_t saturating_mul(int64_t a, int64_t b)
 {
@@ -196,21 +208,65 @@ static bool is_single(const Shape *s)
     return true;
 }
 
-static void weigh_operand(Weight *o, const Instruction *inst, const Weight *w,
-                          const Instruction *operand)
+static int compare_indices(const void *a, const void *b)
 {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static Indices unite(Indices a, Indices b, Arena *scratch)
+{
+    if (a.count == 0 || a.data == b.data)
+        return b;
+    if (a.count == b.count && memcmp(a.data, b.data, a.count * sizeof *a.data) == 0)
+        return a;
+    uint32_t most = a.count + b.count, i = 0, k = 0, count = 0;
+    if (most > KERNEL_MOST_CODE + 1)
+        most = KERNEL_MOST_CODE + 1;
+    uint64_t *all = ARENA_ARRAY(scratch, uint64_t, most);
+    while ((i < a.count || k < b.count) && count < most) {
+        uint64_t next = k == b.count || (i < a.count && a.data[i] < b.data[k])
+                            ? a.data[i]
+                            : b.data[k];
+        i += i < a.count && a.data[i] == next;
+        k += k < b.count && b.data[k] == next;
+        all[count++] = next;
+    }
+    return (Indices){all, count};
+}
+
+/* Where inst reads operand k if its own elements are computed at these. */
+static Indices indices_behind(const Instruction *inst, uint32_t k, Indices at,
+                              Arena *scratch)
+{
+    if (is_single(inst->operands[k]->shape))
+        return (Indices){&root_index, 1};
+    if (reads_same_index(inst))
+        return at;
+    uint64_t *data = ARENA_ARRAY(scratch, uint64_t, (size_t)at.count + 1);
+    uint64_t way = inst_operation_hash(inst) + k;
+    for (uint32_t i = 0; i < at.count; i++) {
+        uint64_t h = (at.data[i] ^ way) * UINT64_C(0x9e3779b97f4a7c15);
+        data[i] = h ^ (h >> 32);
+    }
+    qsort(data, at.count, sizeof *data, compare_indices);
+    return (Indices){data, at.count};
+}
+
+static void weigh_operand(Weight *o, const Instruction *inst, const Weight *w, uint32_t k,
+                          Arena *scratch)
+{
+    const Instruction *operand = inst->operands[k];
     int64_t reads = w->evaluations;
     if (is_single(operand->shape))
         reads = 1; /* computed once a thread, which is cheap enough */
     else if (!op_is(inst->op, OPF_ELEMENTWISE))
         reads = saturating_mul(reads, reads_per_element(inst, operand));
-    if (reads_same_index(inst)) {
-        o->evaluations = reads > o->evaluations ? reads : o->evaluations;
-        o->copies = w->copies > o->copies ? w->copies : o->copies;
-    } else {
+    if (!reads_same_index(inst))
         o->evaluations += reads;
-        o->copies += w->copies;
-    }
+    else if (reads > o->evaluations)
+        o->evaluations = reads;
+    o->indices = unite(o->indices, indices_behind(inst, k, w->indices, scratch), scratch);
 }
 
 /* Weights by instruction id of a fused computation, which is left in order. */
@@ -221,15 +277,14 @@ static Weight *weigh(Computation *comp, Arena *scratch)
     for (uint32_t i = comp->instruction_count; i-- > 0;) {
         const Instruction *inst = comp->instructions[i];
         if (inst == comp->root) {
-            w[inst->id].copies = 1;
+            w[inst->id].indices = (Indices){&root_index, 1};
             if (shape_is_array(inst->shape))
                 w[inst->id].evaluations = shape_elements(inst->shape);
             else
                 w[inst->id].evaluations = shape_elements(shape_leaf(inst->shape, 0));
         }
         for (uint32_t k = 0; k < inst->operand_count; k++)
-            weigh_operand(&w[inst->operands[k]->id], inst, &w[inst->id],
-                          inst->operands[k]);
+            weigh_operand(&w[inst->operands[k]->id], inst, &w[inst->id], k, scratch);
     }
     return w;
 }
@@ -275,28 +330,36 @@ static int64_t read_bytes(const Instruction *inst)
     return n;
 }
 
-/* Evaluations of the producer's elements if it were inside the consumer, and copies of its
- * code. */
-static Weight weight_inside(const Instruction *producer, const Instruction *consumer,
+/* A producer inside a consumer. */
+typedef struct Inside {
+    int64_t evaluations; /* of its elements */
+    int64_t copies;      /* of its code */
+    int64_t others;      /* copies of all else in the consumer */
+} Inside;
+
+static Inside weight_inside(const Instruction *producer, const Instruction *consumer,
                             Arena *scratch)
 {
-    Weight sum = {0, 0};
     if (consumer->op != OP_FUSION) {
-        Weight w = {shape_elements(shape_leaf(consumer->shape, 0)), 1};
+        Weight sum = {0, {NULL, 0}},
+               w = {shape_elements(shape_leaf(consumer->shape, 0)), {&root_index, 1}};
         for (uint32_t i = 0; i < consumer->operand_count; i++) {
             if (consumer->operands[i] == producer)
-                weigh_operand(&sum, consumer, &w, producer);
+                weigh_operand(&sum, consumer, &w, i, scratch);
         }
-        return sum;
+        return (Inside){sum.evaluations, sum.indices.count, 1};
     }
     const Computation *comp = inst_called(consumer, 0);
     const Weight *w = weigh(inst_called(consumer, 0), scratch);
+    Inside sum = {0, 0, 0};
+    for (uint32_t i = 0; i < comp->instruction_count; i++)
+        sum.others += w[i].indices.count;
     for (uint32_t i = 0; i < consumer->operand_count; i++) {
         if (consumer->operands[i] != producer)
             continue;
         const Weight *p = &w[comp->parameters[i]->id];
         sum.evaluations += p->evaluations;
-        sum.copies += p->copies;
+        sum.copies += p->indices.count;
     }
     return sum;
 }
@@ -340,7 +403,7 @@ static bool reads_only(const Instruction *consumer, const Instruction *producer)
 }
 
 static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer,
-                           Weight *inside)
+                           Inside *inside)
 {
     if (!may_be_consumer(consumer) || consumer->parent != f->comp ||
         !reads_only(consumer, producer))
@@ -351,8 +414,9 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)
         return false;
     *inside = weight_inside(producer, consumer, f->brief);
-    return inside->copies * node_count(producer) + node_count(consumer) <=
-           KERNEL_MOST_CODE;
+    int64_t added = inside->copies * node_count(producer);
+    return added + node_count(consumer) <= KERNEL_MOST_CODE &&
+           added + inside->others <= KERNEL_MOST_COPIES;
 }
 
 static bool is_worth_it(const Fuse *f, const Instruction *producer, int64_t evaluations,
@@ -461,7 +525,7 @@ static void visit(Fuse *f, Instruction *producer)
         return;
     int64_t evaluations = 0;
     for (uint32_t i = 0; i < users->count; i++) {
-        Weight inside;
+        Inside inside;
         if (!consumer_takes(f, producer, users->list[i], &inside))
             return;
         evaluations += inside.evaluations;
