@@ -121,8 +121,8 @@ static void check_link(Verify *v, const Instruction *inst, const Instruction *st
     if (inst_has(inst, ATTR_ASYNC_EXECUTION_THREAD) && !same_thread(inst, start))
         verify_error(v, inst, "its execution thread is not that of %s", start->name);
     bool open = shape_is_tuple(comp->root->shape) && comp->root->shape->rank == 0;
-    if (comp->is_async_wrapped || (v->level == LEVEL_SKETCH && open))
-        return; /* made of the sugar, which may bind operands and result late */
+    if (v->level == LEVEL_SKETCH && open)
+        return; /* operands and result may be bound late */
     const Shape *bound = s->elements[0], *result = comp->root->shape;
     bool fits = fits_parameters(bound, comp);
     if (inst->op == OP_ASYNC_DONE)
