@@ -51,7 +51,8 @@ static const char *const missing_forms[][2] = {
     {"?", "arrays without a bound"},
     {"<=n",
      "windows' own sizes and groups in convolutions; transformed dimensions of fft, "
-     "summed ones of scaled-dot, all but the scanned one of scan"},
+     "summed ones of scaled-dot, all but the scanned one of scan; those that collectives "
+     "put together or divide, or bitcasts split or merge"},
     {"cuDNN",
      "no graphs of it: a scaled-dot in a fusion for it is done by cuBLASLt, or by "
      "a kernel of our own"},

@@ -239,6 +239,15 @@ bool shape_same_dims(const Shape *a, const Shape *b)
     return same_structure(a, b, false, false);
 }
 
+bool shape_is_row_major(const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
+            return false;
+    }
+    return true;
+}
+
 bool shape_layouts_equal(const Shape *a, const Shape *b)
 {
     if (a == b)

@@ -3,15 +3,6 @@
 
 typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
 
-static bool is_row_major(const Shape *s)
-{
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
-            return false;
-    }
-    return true;
-}
-
 /* Element number i in memory is the same element of both. */
 static bool same_order(const Shape *a, const Shape *b)
 {
@@ -19,7 +10,8 @@ static bool same_order(const Shape *a, const Shape *b)
         return false;
     if (shape_same_dims(a, b))
         return shape_layouts_equal(a, b);
-    return shape_elements(a) == shape_elements(b) && is_row_major(a) && is_row_major(b);
+    return shape_elements(a) == shape_elements(b) && shape_is_row_major(a) &&
+           shape_is_row_major(b);
 }
 
 /* Both have the same elements in the same places of memory. */

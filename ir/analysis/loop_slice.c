@@ -219,11 +219,7 @@ static bool carried_leaf(const Computation *body, const Instruction *inst, size_
 
 static bool is_row_major(const Shape *s)
 {
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
-            return false;
-    }
-    return s->layout->tile_count == 0;
+    return shape_is_row_major(s) && s->layout->tile_count == 0;
 }
 
 static const Instruction *through_reshapes(const Instruction *inst)

@@ -5,15 +5,6 @@
 
 static const char mark[] = "{\"library\":\"cublaslt\"}";
 
-static bool is_row_major(const Shape *s)
-{
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
-            return false;
-    }
-    return true;
-}
-
 /* Dimensions of an operand by what becomes of them. */
 typedef enum { BATCH, CONTRACTED, KEPT, KINDS } Kind;
 
@@ -44,7 +35,7 @@ static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out
         stride *= s->dims[d];
         last = kind;
     }
-    return is_row_major(s) && out->inner != BATCH;
+    return shape_is_row_major(s) && out->inner != BATCH;
 }
 
 /* Pairs of dimensions come in the same order in both operands, whatever the order they are listed in. */
@@ -92,7 +83,7 @@ bool matmul_shape(const Instruction *dot, MatmulShape *out)
     Ints l_sum = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
     Ints r_sum = inst_ints(dot, ATTR_RHS_CONTRACTING_DIMS);
     Side lhs, rhs;
-    if (!is_row_major(dot->shape) || !is_ascending(l, l_batch) ||
+    if (!shape_is_row_major(dot->shape) || !is_ascending(l, l_batch) ||
         !is_ascending(r, r_batch) || !same_order(l, l_sum, r_sum) ||
         !describe_side(l, l_batch, l_sum, &lhs) ||
         !describe_side(r, r_batch, r_sum, &rhs))

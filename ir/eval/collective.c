@@ -288,6 +288,17 @@ static void check_fits(const EvalCall *call, bool fits, uint32_t group)
         eval_fail(call, "a group of %u devices does not fit its shape", group);
 }
 
+/* Run-time sizes stay, in all dimensions but the one that is put together or divided. */
+static void keep_sizes(EvalCall *call, const Value *x, Value *v, int64_t divided)
+{
+    for (uint32_t d = 0; x->sizes != NULL && d < x->shape->rank; d++) {
+        if (d != divided)
+            value_set_size(v, d, x->sizes[d]);
+        else if (x->sizes[d] != x->shape->dims[d])
+            eval_unsupported(call, "dimension %u of dynamic size among devices", d);
+    }
+}
+
 static Value *reduce_scatter(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own)
 {
     Fold f;
@@ -301,6 +312,7 @@ static Value *reduce_scatter(EvalCall *call, const Meeting *x, uint32_t k, uint3
     char *piece = eval_temp(call, (size_t)v->count, dtype_info[f.types[0]].storage);
     copy_part(wide, sum, x->count, own, d, piece, false);
     fold_output(&f, 0, v->shape->dtype, v->data, piece, (size_t)v->count);
+    keep_sizes(call, x->operands[own][k], v, d);
     return v;
 }
 
@@ -312,6 +324,7 @@ static Value *all_gather(EvalCall *call, const Meeting *x, uint32_t k)
         check_fits(call, x->operands[i][k]->count * x->count == v->count, x->count);
         copy_part(v->shape, v->data, x->count, i, d, x->operands[i][k]->data, true);
     }
+    keep_sizes(call, x->operands[0][k], v, d);
     return v;
 }
 
@@ -333,6 +346,7 @@ static Value *all_to_all(EvalCall *call, const Meeting *x, uint32_t k, uint32_t 
         copy_part(v->shape, x->operands[i][k]->data, x->count, own, d, piece, false);
         copy_part(v->shape, v->data, x->count, i, d, piece, true);
     }
+    keep_sizes(call, x->operands[own][k], v, d);
     return v;
 }
 
@@ -414,24 +428,28 @@ static void meeting_complete(EvalCall *call, Meeting *x)
             value_release(x->operands[i][k]);
 }
 
-/* Arrays of dynamic size have the same sizes on all devices that meet: those of the first. */
+/* Arrays of dynamic size have the same sizes on all devices that exchange them. */
+static void check_sizes(EvalCall *call, uint32_t k, const Value *own, const Value *other,
+                        uint32_t device)
+{
+    for (uint32_t d = 0; own->shape->dynamic != NULL && d < own->shape->rank; d++) {
+        int64_t n = value_size(own, d), m = value_size(other, d);
+        if (n != m)
+            eval_fail(
+                call,
+                "dimension %u of operand %u has size %lld on device %u, but %lld on "
+                "device %u",
+                d, k, (long long)n, call->device->id, (long long)m, device);
+    }
+}
+
 static void check_sizes_agree(EvalCall *call, const Meeting *x, uint32_t own)
 {
     uint32_t i = 0;
     while (x->operands[i] == NULL)
         i++;
-    for (uint32_t k = 0; k < x->inst->operand_count; k++) {
-        const Value *a = x->operands[i][k], *b = x->operands[own][k];
-        for (uint32_t d = 0; a->shape->dynamic != NULL && d < a->shape->rank; d++) {
-            int64_t n = a->sizes == NULL ? a->shape->dims[d] : a->sizes[d];
-            int64_t m = b->sizes == NULL ? b->shape->dims[d] : b->sizes[d];
-            if (n != m)
-                eval_fail(call,
-                          "dimension %u of operand %u has size %lld on device %u, but "
-                          "%lld on device %u",
-                          d, k, (long long)m, x->ids[own], (long long)n, x->ids[i]);
-        }
-    }
+    for (uint32_t k = 0; k < x->inst->operand_count; k++)
+        check_sizes(call, k, x->operands[own][k], x->operands[i][k], x->ids[i]);
 }
 
 /* Operand k as it meets the others: what is only moved in the type that it comes out in. */
@@ -549,13 +567,16 @@ static void permute(EvalCall *call)
     Value **parts = ARENA_ARRAY(call->scratch, Value *, inst->operand_count);
     int64_t source = partner(call, pairs, by_partition, true);
     if (source < 0) {
-        for (uint32_t k = 0; k < inst->operand_count; k++)
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
             parts[k] = value_zero(&call->eval->heap, result_shape(inst, k));
+            keep_sizes(call, call->operands[k], parts[k], -1);
+        }
     } else {
         Message *m = message_take(call, inst, source);
         if (m == NULL)
             return;
         for (uint32_t k = 0; k < m->count; k++) {
+            check_sizes(call, k, call->operands[k], m->values[k], m->source);
             parts[k] = eval_as(call, m->values[k], result_shape(inst, k));
             value_release(m->values[k]);
         }

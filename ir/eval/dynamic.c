@@ -104,6 +104,16 @@ void dynamic_reshape(EvalCall *call)
     copy_packed(call, x, v);
 }
 
+void dynamic_bitcast(EvalCall *call)
+{
+    const Value *x = call->operands[0];
+    Value *v = reshape_result(call);
+    if (x->shape->dtype != v->shape->dtype || !shape_is_row_major(x->shape) ||
+        !shape_is_row_major(v->shape) || !keep_sizes(x, v))
+        eval_unsupported(call, "an operand of dynamic size that changes more than ones");
+    memcpy(v->data, x->data, v->bytes);
+}
+
 void eval_dynamic_reshape(EvalCall *call)
 {
     Value *v = reshape_result(call);

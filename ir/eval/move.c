@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ir/eval/call.h"
+#include "ir/eval/dense.h"
 #include "ir/eval/dynamic.h"
 #include "ir/eval/strided.h"
 
@@ -324,6 +325,10 @@ void eval_bitcast(EvalCall *call)
     const Shape *from = call->inst->operands[0]->shape, *to = call->inst->shape;
     if (!shape_is_array(from) || !shape_is_array(to)) {
         eval_forward(call);
+        return;
+    }
+    if (dense_has_sizes(call)) {
+        dynamic_bitcast(call);
         return;
     }
     check_rank(call);

@@ -94,6 +94,15 @@ static const Shape *bounds(Statics *st, const Instruction *inst)
     return dynamic_bounds(st->r.m->intern, inst->shape);
 }
 
+Instruction *sized_element(Statics *st, Instruction *all, uint32_t k)
+{
+    if (!shape_is_tuple(all->shape))
+        return all;
+    Instruction *e = rw_unary(&st->r, OP_GET_TUPLE_ELEMENT, all->shape->elements[k], all);
+    inst_set_int(e, ATTR_INDEX, k);
+    return e;
+}
+
 Instruction *sized_again(Statics *st, const Instruction *inst, Sized *const *x)
 {
     Instruction **operands = sized_room(st, inst->operand_count);
@@ -524,20 +533,41 @@ static bool bitcast_convert(Statics *st, const Instruction *inst, Sized *const *
     return true;
 }
 
-static bool one_all_reduce(Statics *st, const Instruction *inst, Sized *const *x,
-                           Sized *out)
+/* The dimension of a collective's operands that is put together or divided, -1: none is. */
+static int64_t divided_dimension(const Instruction *inst)
 {
-    if (inst->operand_count != 1)
-        return false;
-    out->inst = sized_again(st, inst, x);
-    out->sizes = x[0]->sizes;
+    Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
+    return dims.count > 0 ? dims.data[0] : -1;
+}
+
+/* Sizes are the same on all devices of a group, and stay. */
+static bool collective(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
+{
+    int64_t divided = divided_dimension(inst);
+    if (inst->op == OP_ALL_TO_ALL && divided < 0)
+        return false; /* each device gets another operand */
+    for (uint32_t k = 0; divided >= 0 && k < inst->operand_count; k++) {
+        if (sized_has(x[k], (uint32_t)divided))
+            return false;
+    }
+    Instruction *all = sized_again(st, inst, x);
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        out[k].inst = sized_element(st, all, k);
+        out[k].sizes = x[k]->sizes;
+    }
     return true;
 }
 
 /* A result that is declared dynamic though nothing says its size: it has that of its bounds. */
 static bool whole(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
 {
-    out->inst = sized_again(st, inst, x);
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (x[i]->sizes != NULL)
+            return false;
+    }
+    Instruction *all = sized_again(st, inst, x);
+    for (uint32_t k = 0; k < shape_leaf_count(inst->shape); k++)
+        out[k].inst = sized_element(st, all, k);
     return true;
 }
 
@@ -565,7 +595,13 @@ SizedRule *sized_rule(const Instruction *inst)
         {OP_SCATTER, sized_scatter},
         {OP_RESHAPE, sized_reshape},
         {OP_DYNAMIC_RESHAPE, sized_dynamic_reshape},
-        {OP_ALL_REDUCE, one_all_reduce},
+        {OP_ALL_GATHER, collective},
+        {OP_ALL_REDUCE, collective},
+        {OP_ALL_TO_ALL, collective},
+        {OP_BITCAST, sized_bitcast},
+        {OP_COLLECTIVE_BROADCAST, collective},
+        {OP_COLLECTIVE_PERMUTE, collective},
+        {OP_REDUCE_SCATTER, collective},
         {OP_BATCH_NORM_GRAD, sized_batch_norm},
         {OP_BATCH_NORM_INFERENCE, sized_batch_norm},
         {OP_BATCH_NORM_TRAINING, sized_batch_norm},
@@ -580,6 +616,8 @@ SizedRule *sized_rule(const Instruction *inst)
         {OP_TOPK, sized_topk},
         {OP_TRIANGULAR_SOLVE, sized_triangular_solve},
         {OP_IOTA, whole},
+        {OP_RNG, whole},
+        {OP_RNG_BIT_GENERATOR, whole},
         {OP_CONSTANT, NULL},
     };
     if (custom_call_has_target(inst, "PadToStatic"))

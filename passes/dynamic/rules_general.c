@@ -6,14 +6,6 @@
 
 /* -- reduce and sort -------------------------------------------------------------------------------- */
 
-static Instruction *element(Statics *st, Instruction *tuple, uint32_t i)
-{
-    Instruction *e =
-        rw_unary(&st->r, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], tuple);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 static Instruction *number(Statics *st, int64_t value)
 {
     return rw_splat_int(&st->r, shape_scalar(st->r.m->intern, DT_S32), value);
@@ -65,7 +57,7 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
     }
     Instruction *all = sized_again(st, inst, operands);
     for (uint32_t k = 0; k < count; k++)
-        out[k].inst = shape_is_tuple(all->shape) ? element(st, all, k) : all;
+        out[k].inst = sized_element(st, all, k);
     return true;
 }
 
@@ -114,7 +106,7 @@ bool sized_reduce_window(Statics *st, const Instruction *inst, Sized *const *x,
     }
     Instruction *all = sized_again(st, inst, operands);
     for (uint32_t k = 0; k < count; k++)
-        out[k].inst = shape_is_tuple(all->shape) ? element(st, all, k) : all;
+        out[k].inst = sized_element(st, all, k);
     return true;
 }
 
@@ -147,7 +139,7 @@ bool sized_sort(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
     if (mask == NULL) {
         Instruction *all = sized_again(st, inst, x);
         for (uint32_t k = 0; k < count; k++)
-            out[k].inst = shape_is_tuple(all->shape) ? element(st, all, k) : all;
+            out[k].inst = sized_element(st, all, k);
         return true;
     }
     Instruction **operands = sized_room(st, count + 1);
@@ -163,7 +155,7 @@ bool sized_sort(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
                 operands);
     inst_set_computation(all, ATTR_TO_APPLY, order_of_present(st, inst_called(inst, 0)));
     for (uint32_t k = 0; k < count; k++)
-        out[k].inst = element(st, all, k);
+        out[k].inst = sized_element(st, all, k);
     return true;
 }
 
@@ -235,7 +227,7 @@ bool sized_scatter(Statics *st, const Instruction *inst, Sized *const *x, Sized 
     }
     Instruction *all = sized_again(st, inst, operands);
     for (uint32_t k = 0; k < count; k++) {
-        out[k].inst = shape_is_tuple(all->shape) ? element(st, all, k) : all;
+        out[k].inst = sized_element(st, all, k);
         out[k].sizes = x[k]->sizes;
     }
     return true;
@@ -378,6 +370,19 @@ bool sized_reshape(Statics *st, const Instruction *inst, Sized *const *x, Sized 
         rw_binary(&st->r, OP_DIVIDE, total->shape, total, number(st, others));
     out->inst = moved(st, x[0], out->sizes, s);
     return true;
+}
+
+/* The bytes stay: a reshape of rows, where no dimension of dynamic size is split or merged. */
+bool sized_bitcast(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
+{
+    const Shape *from = x[0]->inst->shape, *to = inst->shape;
+    if (from->dtype != to->dtype || !shape_is_row_major(from) || !shape_is_row_major(to))
+        return false;
+    for (uint32_t d = 0; d < from->rank; d++) {
+        if (sized_has(x[0], d) && same_dimension(from, d, to) == to->rank)
+            return false;
+    }
+    return sized_reshape(st, inst, x, out);
 }
 
 bool sized_dynamic_reshape(Statics *st, const Instruction *inst, Sized *const *x,

@@ -3,14 +3,6 @@
 
 #include "passes/dynamic/sized.h"
 
-static Instruction *element(Statics *st, Instruction *tuple, uint32_t i)
-{
-    Instruction *e =
-        rw_unary(&st->r, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], tuple);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 /* -- topk ------------------------------------------------------------------------------------------ */
 
 /* What comes last: in the total order of floats the largest or smallest pattern of bits. */
@@ -46,7 +38,7 @@ bool sized_topk(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
     }
     Instruction *all = sized_again(st, inst, operands);
     for (uint32_t k = 0; k < 2; k++) {
-        out[k].inst = element(st, all, k);
+        out[k].inst = sized_element(st, all, k);
         out[k].sizes = sized_room(st, s->rank);
         for (uint32_t d = 0; d < last; d++)
             out[k].sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
@@ -117,7 +109,7 @@ static Instruction *selected_numbers(Statics *st, const Instruction *inst,
     inst_set_computation(both, ATTR_TO_APPLY,
                          selection_of_present(st, inst_called(inst, 0), type));
     Sized chosen = *x[1];
-    chosen.inst = element(st, both, 1);
+    chosen.inst = sized_element(st, both, 1);
     return sized_masked(st, &chosen, NULL, none);
 }
 
@@ -239,7 +231,7 @@ bool sized_scan(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
                                inst->operand_count + 1, operands);
     inst_set_computation(all, ATTR_TO_APPLY, step_if_present(st, &s));
     for (uint32_t k = 0; k < s.outputs + s.carries; k++) {
-        out[k].inst = shape_is_tuple(all->shape) ? element(st, all, k) : all;
+        out[k].inst = sized_element(st, all, k);
         if (k >= s.outputs)
             continue;
         out[k].sizes = sized_room(st, out[k].inst->shape->rank);

@@ -44,13 +44,16 @@ Instruction *sized_masked(Statics *st, const Sized *x, const Ints *dims,
 /* The operation on the elements at the bounds. */
 Instruction *sized_again(Statics *st, const Instruction *inst, Sized *const *x);
 
+/* Element k of what gives several arrays; what gives one itself. */
+Instruction *sized_element(Statics *st, Instruction *all, uint32_t k);
+
 /* 0 of the array's type, a scalar. */
 Instruction *sized_zero(Statics *st, const Shape *s);
 /* The number of windows over `size` elements. */
 Instruction *sized_window_count(Statics *st, Instruction *size, const WindowDim *w);
 
 SizedRule sized_reduce, sized_reduce_window, sized_sort, sized_gather, sized_scatter,
-    sized_reshape, sized_dynamic_reshape;
+    sized_bitcast, sized_reshape, sized_dynamic_reshape;
 SizedRule sized_batch_norm, sized_cholesky, sized_convolution, sized_fft,
     sized_triangular_solve;
 SizedRule sized_scan, sized_select_and_scatter, sized_topk;
