@@ -94,28 +94,38 @@ static bool layout_splits(Parser *p, Layout *l)
     return true;
 }
 
-/* D(...) says how dimensions are stored; all arrays are dense, so it is read and dropped. */
-static bool layout_dim_levels(Parser *p)
+/* D(...) says how each dimension is stored: dense, compressed, singleton or loose compressed;
+ * all arrays are dense, so it is read and dropped. */
+static bool layout_dim_levels(Parser *p, uint32_t rank)
 {
+    uint32_t count = 0;
+    Token open = peek(p);
     if (!accept_word(p, "D"))
         return true;
     if (!expect(p, '(', NULL))
         return false;
     do {
         Token t = take(p);
-        if (t.kind != TOK_IDENT) {
-            token_unexpected(p, t, "a dimension level type");
+        if (t.kind != TOK_IDENT || t.span.end - t.span.begin != 1 ||
+            strchr("DCSH", p->text[t.span.begin]) == NULL) {
+            token_unexpected(p, t, "a dimension level type: D, C, S or H");
             return false;
         }
+        count++;
         while (accept_token(p, '+', NULL) || accept_token(p, '~', NULL))
             ;
     } while (accept_token(p, ',', NULL));
-    return expect(p, ')', NULL);
+    if (!expect(p, ')', NULL))
+        return false;
+    if (count == rank)
+        return true;
+    diag_error(p->diag, open.span, "D(...) has %u levels for %u dimensions", count, rank);
+    return false;
 }
 
 static bool layout_properties(Parser *p, Layout *l)
 {
-    if (!layout_dim_levels(p))
+    if (!layout_dim_levels(p, l->rank))
         return false;
     if (accept_word(p, "T") && !layout_tiles(p, l))
         return false;

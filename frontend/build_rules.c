@@ -178,6 +178,11 @@ static bool rules_of_opcode(Parser *p, Instruction *inst, Span attrs_span)
     case OP_CONDITIONAL:
         return check_conditional(p, inst, attrs_span);
     case OP_CUSTOM_CALL:
+        if (inst_has(inst, ATTR_TO_APPLY) && inst_has(inst, ATTR_CALLED_COMPUTATIONS)) {
+            diag_error(p->diag, inst_attr(inst, ATTR_CALLED_COMPUTATIONS)->span,
+                       "to_apply names the called computation already");
+            return false;
+        }
         rename_attribute(inst, ATTR_TO_APPLY, ATTR_CALLED_COMPUTATIONS);
         return check_constraints(p, inst);
     case OP_COMPARE:

@@ -78,7 +78,7 @@ static bool parse_number(Cursor *c, DType dtype, void *out)
     if (!skip_space(c))
         return false;
     const char *from = c->s;
-    while (c->s < c->end && is_word(*c->s))
+    while (c->s < c->end && is_word(*c->s) && *from != '.') /* .5 is no number */
         c->s++;
     if (c->s == from)
         return expects(c, dtype == DT_PRED ? "true, false or an integer" : "a number");

@@ -584,6 +584,7 @@ static bool parse_tolerance(Parser *p, Accuracy *a)
     do {
         if (!expect(p, TOK_ATTR, &t))
             return false;
+        Token value = peek(p);
         bool right;
         if (token_is(p, t, "atol"))
             right = expect_number(p, &a->atol);
@@ -597,6 +598,10 @@ static bool parse_tolerance(Parser *p, Accuracy *a)
         }
         if (!right)
             return false;
+        if (a->atol < 0 || a->rtol < 0 || a->ulps < 0) {
+            diag_error(p->diag, value.span, "a tolerance is not negative");
+            return false;
+        }
     } while (accept_token(p, ',', NULL));
     return expect(p, '}', NULL);
 }
@@ -651,21 +656,48 @@ static const struct {
 #undef TEXT
 #undef NUMBER
 
-/* The value of the field of this name, if there is one. */
-static bool metadata_value(Parser *p, Metadata *m, Token name, bool *found)
+enum { METADATA_FIELDS = sizeof metadata_fields / sizeof *metadata_fields };
+
+static int metadata_field(const Parser *p, Token name)
 {
     size_t length;
     const char *text = token_text(p, name, &length);
-    for (size_t i = 0; i < sizeof metadata_fields / sizeof *metadata_fields; i++) {
-        if (metadata_fields[i].length != length ||
-            memcmp(metadata_fields[i].name, text, length) != 0)
-            continue;
-        *found = true;
-        void *place = (char *)m + metadata_fields[i].place;
-        return metadata_fields[i].is_text ? expect_string(p, place)
-                                          : expect_int(p, place);
-    }
+    int i = 0;
+    while (i < METADATA_FIELDS && (metadata_fields[i].length != length ||
+                                   memcmp(metadata_fields[i].name, text, length) != 0))
+        i++;
+    return i;
+}
+
+static bool int_between(Parser *p, int64_t least, int64_t most, int64_t *out)
+{
+    Token t = peek(p);
+    if (!expect_int(p, out))
+        return false;
+    if (*out >= least && *out <= most)
+        return true;
+    diag_error(p->diag, t.span, "expects an integer from %lld to %lld, but sees %lld",
+               (long long)least, (long long)most, (long long)*out);
+    return false;
+}
+
+static bool profile_item(Parser *p, AttrId id)
+{
+    (void)id;
+    int64_t value;
+    if (!int_between(p, 0, 3, &value))
+        return false;
+    STACK_PUSH(p, p->ints, value);
     return true;
+}
+
+static bool metadata_value(Parser *p, Metadata *m, int field)
+{
+    if (field == METADATA_FIELDS)
+        return parse_items(p, ATTR_METADATA, profile_item, &m->profile_types);
+    void *place = (char *)m + metadata_fields[field].place;
+    return metadata_fields[field].is_text ? expect_string(p, place)
+                                          : int_between(p, INT32_MIN, INT32_MAX, place);
 }
 
 bool value_metadata(Parser *p, const Metadata **out)
@@ -674,18 +706,20 @@ bool value_metadata(Parser *p, const Metadata **out)
     Token t;
     if (!expect(p, '{', NULL))
         return false;
+    unsigned seen = 0;
     while (!accept_token(p, '}', NULL)) {
-        bool found = false;
-        if (!expect(p, TOK_ATTR, &t) || !metadata_value(p, m, t, &found))
+        if (!expect(p, TOK_ATTR, &t))
             return false;
-        if (!found && token_is(p, t, "profile_type")) {
-            if (!expect_ints(p, &m->profile_types))
-                return false;
-        } else if (!found) {
-            unexpected_name(p, t, "metadata",
+        int field = metadata_field(p, t);
+        bool known = field < METADATA_FIELDS || token_is(p, t, "profile_type");
+        if (!known || (seen >> field & 1) != 0) {
+            unexpected_name(p, t, known ? "second" : "metadata",
                             "op_type, op_name, source_file, source_line, ...");
             return false;
         }
+        seen |= 1u << field;
+        if (!metadata_value(p, m, field))
+            return false;
         accept_token(p, ',', NULL);
     }
     *out = m;

@@ -148,13 +148,44 @@ const Shape *infer_scaled_dot(InferContext *cx, const Instruction *inst)
     return dot_shape(cx, inst, d);
 }
 
-/* The sizes of groups: [g], or with leading dimensions of lhs before it, [prefix..., g]. */
-static int64_t group_count(InferContext *cx, const Instruction *inst)
+/* The dimensions of lhs that the sizes of groups may depend on: batch dimensions, then those of
+ * the ragged one's kind, as far as they come before it. */
+static Ints group_prefix(InferContext *cx, DotDims d, int64_t ragged, uint32_t rank)
 {
-    const Shape *sizes = operand(inst, 2);
+    int64_t *dims = ARENA_ARRAY(cx->arena, int64_t, rank);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < d.lhs_batch.count && d.lhs_batch.data[i] != ragged; i++)
+        dims[n++] = d.lhs_batch.data[i];
+    bool contracting = ints_contain(d.lhs_contracting, ragged);
+    for (uint32_t i = 0; contracting && d.lhs_contracting.data[i] != ragged; i++)
+        dims[n++] = d.lhs_contracting.data[i];
+    bool free = !contracting && !ints_contain(d.lhs_batch, ragged);
+    for (int64_t i = 0; free && i < ragged; i++)
+        if (!ints_contain(d.lhs_batch, i) && !ints_contain(d.lhs_contracting, i))
+            dims[n++] = i;
+    return (Ints){.data = dims, .count = n};
+}
+
+/* The sizes of groups: [g], or with the dimensions before the ragged one, [prefix..., g]. */
+static int64_t group_count(InferContext *cx, const Instruction *inst, DotDims d,
+                           int64_t ragged)
+{
+    const Shape *a = operand(inst, 0), *sizes = operand(inst, 2);
     if (!dtype_is_integer(sizes->dtype) || sizes->rank == 0) {
         infer_error(cx, inst,
                     "group sizes must be integral and of rank 1 at least, but are %s",
+                    infer_text(cx, sizes));
+        return -1;
+    }
+    Ints prefix = group_prefix(cx, d, ragged, a->rank);
+    bool fits = sizes->rank == 1 || sizes->rank == prefix.count + 1;
+    for (uint32_t i = 0; fits && i + 1 < sizes->rank; i++)
+        fits = infer_same_size(sizes->dims[i], a->dims[prefix.data[i]]);
+    if (!fits) {
+        infer_error(cx, inst,
+                    "group sizes must have one dimension, or those of dimensions %s of "
+                    "lhs, %s, before it, but are %s",
+                    infer_ints_text(cx, prefix), infer_text(cx, a),
                     infer_text(cx, sizes));
         return -1;
     }
@@ -181,7 +212,7 @@ const Shape *infer_ragged_dot(InferContext *cx, const Instruction *inst)
             return infer_error(cx, inst,
                                "group dimension %lld is batch or contracting dimension",
                                (long long)group.data[i]);
-    int64_t groups = group_count(cx, inst);
+    int64_t groups = group_count(cx, inst, d, ragged.data[0]);
     if (groups == -1)
         return NULL;
     bool contracting = ints_contain(d.lhs_contracting, ragged.data[0]);

@@ -139,9 +139,10 @@ const Shape *infer_batch_norm_grad(InferContext *cx, const Instruction *inst)
     int64_t d = feature_dim(cx, inst, 1, 4);
     if (d < 0)
         return NULL;
-    if (!infer_same_sizes(operand(inst, 0), operand(inst, 4)))
+    if (!infer_same_sizes(operand(inst, 0), operand(inst, 4)) ||
+        !infer_same_type(operand(inst, 0)->dtype, operand(inst, 4)->dtype))
         return infer_error(
-            cx, inst, "operands 0 and 4 must have equal sizes, but are %s and %s",
+            cx, inst, "operands 0 and 4 must have equal shapes, but are %s and %s",
             infer_text(cx, operand(inst, 0)), infer_text(cx, operand(inst, 4)));
     return with_features(cx, inst, d);
 }

@@ -40,6 +40,28 @@ static void check_devices(Verify *v, const Instruction *inst, Ints devices)
     }
 }
 
+/* A part of a mesh's axis that is spoken for: the sizes behind `begin` and before `end`. */
+typedef struct AxisPart {
+    int64_t begin, end;
+    struct AxisPart *next;
+} AxisPart;
+
+/* Notes a whole axis, or the part (pre)size of it; false if it meets one noted before. Parts that
+ * do not meet are few, for the sizes of what they hold multiply up to the axis'. */
+static bool take_axis(Verify *v, AxisPart **taken, const Mesh *mesh, AxisRef ref)
+{
+    int64_t whole = mesh->axes[ref.axis].size;
+    AxisPart part = {1, whole > 1 ? whole : 2, taken[ref.axis]};
+    if (ref.size != 0)
+        part = (AxisPart){ref.pre, ref.pre * ref.size, taken[ref.axis]};
+    for (const AxisPart *t = part.next; t != NULL; t = t->next)
+        if (t->begin < part.end && part.begin < t->end)
+            return false;
+    if (part.begin < part.end)
+        taken[ref.axis] = arena_copy(v->scratch, &part, sizeof part);
+    return true;
+}
+
 /* A dimension of the array for each of the sharding, each axis of the mesh once. */
 static void check_named(Verify *v, const Instruction *inst, const Sharding *sharding,
                         const Shape *s)
@@ -51,19 +73,17 @@ static void check_named(Verify *v, const Instruction *inst, const Sharding *shar
     }
     const AxisRefs *lists[] = {&sharding->replicated, &sharding->unreduced,
                                &sharding->manual};
-    bool *seen = ARENA_ARRAY(v->scratch, bool, sharding->mesh->axis_count);
+    AxisPart **taken = ARENA_ARRAY(v->scratch, AxisPart *, sharding->mesh->axis_count);
     uint32_t count = sharding->dim_count + 3;
     for (uint32_t i = 0; i < count; i++) {
         AxisRefs refs = i < sharding->dim_count ? sharding->dim_shardings[i].axes
                                                 : *lists[i - sharding->dim_count];
         for (uint32_t k = 0; k < refs.count; k++) {
-            uint32_t axis = refs.data[k].axis;
-            if (seen[axis] && refs.data[k].size == 0) {
-                verify_error(v, inst, "sharding: axis '%s' of the mesh occurs twice",
-                             sharding->mesh->axes[axis].name);
-                return;
-            }
-            seen[axis] = true;
+            if (take_axis(v, taken, sharding->mesh, refs.data[k]))
+                continue;
+            verify_error(v, inst, "sharding: axis '%s' of the mesh occurs twice",
+                         sharding->mesh->axes[refs.data[k].axis].name);
+            return;
         }
     }
 }
