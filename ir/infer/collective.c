@@ -90,16 +90,14 @@ const Shape *infer_all_gather_start(InferContext *cx, const Instruction *inst)
     const Shape *r = inst->shape;
     if (cx->sketch && shape_is_array(r)) /* without its input */
         return want_shards(cx, inst, r, true) ? r : NULL;
-    if (!shape_is_tuple(r) || r->rank < 2)
+    if (!shape_is_tuple(r) || r->rank != 2)
         return infer_error(cx, inst, "must give (inputs, outputs), but is declared as %s",
                            infer_text(cx, r));
     if (!want_shards(cx, inst, r->elements[1], true))
         return NULL;
-    const Shape **shapes = ARENA_ARRAY(cx->arena, const Shape *, r->rank);
-    for (uint32_t i = 1; i < r->rank; i++)
-        shapes[i] = r->elements[i];
-    shapes[0] = infer_tuple_of(cx, inst, 0, inst->operand_count);
-    return shape_tuple(cx->intern, r->rank, shapes);
+    const Shape *shapes[2] = {infer_tuple_of(cx, inst, 0, inst->operand_count),
+                              r->elements[1]};
+    return shape_tuple(cx->intern, 2, shapes);
 }
 
 const Shape *infer_collective_done(InferContext *cx, const Instruction *inst)

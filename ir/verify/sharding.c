@@ -1,6 +1,7 @@
 /* The verifier's rules about shardings (12.2, 12.4 of the language): a tiling has the rank of
  * the array, names each device once; values that a loop carries keep their sharding. */
 #include "ir/sharding.h"
+#include "ir/replica_groups.h"
 
 #include "ir/verify/rules.h"
 
@@ -103,7 +104,10 @@ static void check_tiling(Verify *v, const Instruction *inst, const Sharding *sha
                      sharding->rank - subgroups, verify_text(v, s));
         return;
     }
-    check_devices(v, inst, sharding->devices);
+    if (sharding->devices.count != 0)
+        check_devices(v, inst, sharding->devices);
+    else
+        check_device(v, inst, iota_count(sharding->iota) - 1);
 }
 
 static void check_fit(Verify *v, const Instruction *inst, const Sharding *sharding)
