@@ -337,7 +337,7 @@ static bool scans_parameters(InferContext *cx, const Instruction *inst,
             if (i >= inputs || j != d)
                 sizes[rank++] = s->dims[j];
         if (!shape_is_array(p) || p->dtype != s->dtype || p->rank != rank ||
-            memcmp(p->dims, sizes, rank * sizeof *sizes) != 0)
+            (rank > 0 && memcmp(p->dims, sizes, rank * sizeof *sizes) != 0))
             return infer_error(
                        cx, inst, "parameter %u of function %s is %s, but %s %u is %s", i,
                        comp->name, infer_text(cx, p), i < inputs ? "input" : "carry",

@@ -238,6 +238,8 @@ char *generate(uint64_t seed)
         at += sprintf(all + at, ", is_scheduled=true");
     if (shared.partitions > 1)
         at += sprintf(all + at, ", num_partitions=%d", shared.partitions);
+    if (random_chance(&shared.random, 3) && !generate_plain)
+        at += sprintf(all + at, ", frontend_attributes={what=\"random\"}");
     sprintf(all + at, "\n\n%s", text);
     free(text);
     return all;

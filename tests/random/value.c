@@ -178,6 +178,18 @@ static void choose_order(Gen *g, int rank, char out[24])
     snprintf(out, 24, "%.20s", list(order, rank, text));
 }
 
+/* What else a layout says: tiles, a memory space, how short types are packed. */
+static const char *other_memory(Gen *g, DType t)
+{
+    static const char *const all[] = {":T(8,128)", ":T(2,128)(2,1)", ":T(4)", ":S(1)",
+                                      ":T(8,128)S(1)"};
+    if (!chance(g, 15))
+        return "";
+    if (dtype_info[t].bits < 8 && t != DT_PRED)
+        return dtype_info[t].bits == 4 ? ":E(4)" : ":E(2)";
+    return all[below(g, 5)];
+}
+
 /* Whether its layout is for it to say, not for its operands. */
 static bool may_lay_out(const char *text)
 {
@@ -202,7 +214,7 @@ Value *emit(Gen *g, DType t, int rank, const int64_t *dims, const char *format, 
     say(g, "  %s = %s", v->name, shape_of(v, shape));
     if (rank > 1 && !generate_plain && chance(g, 3) && may_lay_out(text)) {
         choose_order(g, rank, v->layout);
-        say(g, "{%s}", v->layout);
+        say(g, "{%s%s}", v->layout, other_memory(g, t));
     }
     say(g, " %s", text);
     if (!generate_plain && chance(g, 4))
