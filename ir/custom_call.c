@@ -180,17 +180,6 @@ static bool is_square(const Shape *s)
     return s->dims[s->rank - 1] == s->dims[s->rank - 2];
 }
 
-static bool is_info(const Shape *info, const Shape *matrix)
-{
-    if (!shape_is_array(info) || info->dtype != DT_S32 || info->rank + 2 != matrix->rank)
-        return false;
-    for (uint32_t i = 0; i < info->rank; i++) {
-        if (info->dims[i] != matrix->dims[i])
-            return false;
-    }
-    return true;
-}
-
 /* lapack_?NAME_ffi, ? the letter of the type. */
 static bool is_lapack(const Instruction *inst, const char *name)
 {
@@ -204,6 +193,63 @@ static bool is_lapack(const Instruction *inst, const char *name)
     return custom_call_has_target(inst, target);
 }
 
+/* Of t[batch] for each of so many of a matrix's rows or columns; count -1: for each matrix. */
+static bool is_of_batch(const Shape *s, DType t, const Shape *matrix, int64_t count)
+{
+    if (!shape_is_array(s) || s->dtype != t ||
+        s->rank + (count < 0 ? 2u : 1u) != matrix->rank)
+        return false;
+    for (uint32_t i = 0; i + 2 < matrix->rank; i++) {
+        if (s->dims[i] != matrix->dims[i])
+            return false;
+    }
+    return count < 0 || s->dims[s->rank - 1] == count;
+}
+
+/* A tuple of so many, the first of them with the operand's dimensions. */
+static bool gives_factors(const Instruction *inst, uint32_t parts)
+{
+    const Shape *s = inst->shape;
+    return inst->operand_count == 1 && s->dtype == DT_TUPLE && s->rank == parts &&
+           lie_by_columns(inst, s->elements[0]) &&
+           shape_compatible(s->elements[0], inst->operands[0]->shape);
+}
+
+static int64_t shorter_side(const Shape *s)
+{
+    int64_t rows = s->dims[s->rank - 2], columns = s->dims[s->rank - 1];
+    return rows < columns ? rows : columns;
+}
+
+static bool is_factorisation(const Instruction *inst, LapackCall *out)
+{
+    const Shape *s = inst->shape;
+    if (is_lapack(inst, "getrf")) {
+        out->kind = LAPACK_GETRF;
+        return gives_factors(inst, 3) &&
+               is_of_batch(s->elements[1], DT_S32, s->elements[0],
+                           shorter_side(s->elements[0])) &&
+               is_of_batch(s->elements[2], DT_S32, s->elements[0], -1);
+    }
+    if (is_lapack(inst, "geqrf")) {
+        out->kind = LAPACK_GEQRF;
+        return gives_factors(inst, 2) &&
+               is_of_batch(s->elements[1], s->elements[0]->dtype, s->elements[0],
+                           shorter_side(s->elements[0]));
+    }
+    bool is_complex = shape_is_array(s) && dtype_is_complex(s->dtype);
+    if (!is_lapack(inst, is_complex ? "ungqr" : "orgqr") || inst->operand_count != 2)
+        return false;
+    const Attr *layouts = inst_attr(inst, ATTR_OPERAND_LAYOUT_CONSTRAINTS);
+    const Shape *a = inst->operands[0]->shape, *t = inst->operands[1]->shape;
+    out->kind = LAPACK_ORGQR;
+    return layouts != NULL && is_by_columns(layouts->shapes.data[0]) &&
+           is_by_columns(s) && shape_compatible(s, a) && t->rank > 0 &&
+           t->dims[t->rank - 1] <= s->dims[s->rank - 1] &&
+           s->dims[s->rank - 1] <= s->dims[s->rank - 2] &&
+           is_of_batch(t, s->dtype, s, t->dims[t->rank - 1]);
+}
+
 bool custom_call_lapack(const Instruction *inst, LapackCall *out)
 {
     if (inst->op != OP_CUSTOM_CALL)
@@ -212,20 +258,22 @@ bool custom_call_lapack(const Instruction *inst, LapackCall *out)
     int uplo = letter_of(config, "uplo"), side = letter_of(config, "side"),
         diag = letter_of(config, "diag"), trans = letter_of(config, "trans_x");
     const Shape *s = inst->shape;
-    *out = (LapackCall){.op = OP_CHOLESKY, .lower = uplo == 'L'};
+    *out = (LapackCall){.kind = LAPACK_POTRF, .lower = uplo == 'L'};
+    if (is_factorisation(inst, out))
+        return true;
     if (uplo != 'L' && uplo != 'U')
         return false;
     if (is_lapack(inst, "potrf"))
         return inst->operand_count == 1 && s->dtype == DT_TUPLE && s->rank == 2 &&
                lie_by_columns(inst, s->elements[0]) && is_square(s->elements[0]) &&
                shape_compatible(s->elements[0], inst->operands[0]->shape) &&
-               is_info(s->elements[1], s->elements[0]);
+               is_of_batch(s->elements[1], DT_S32, s->elements[0], -1);
     if (!is_lapack(inst, "trsm") || inst->operand_count != 2 ||
         (side != 'L' && side != 'R') || (diag != 'U' && diag != 'N') ||
         !lie_by_columns(inst, s))
         return false;
     const Shape *a = inst->operands[0]->shape;
-    out->op = OP_TRIANGULAR_SOLVE;
+    out->kind = LAPACK_TRSM;
     out->left = side == 'L';
     out->unit_diagonal = diag == 'U';
     out->transpose = trans == 'N'   ? TRANSPOSE_NO

@@ -26,14 +26,20 @@ bool custom_call_is_new_buffer(const Instruction *inst);
 /* GetRngSeed: a u64 from the device's generator, another one each time. */
 bool custom_call_is_seed(const Instruction *inst);
 
-/* LAPACK's factorisation (lapack_spotrf_ffi ...) and BLAS's triangular solve (lapack_strsm_ffi ...),
- * as JAX lowers cholesky and solve_triangular for the CPU: (matrix, s32[batch] info) of a matrix, and
- * a matrix of two. Info is 0, or the order of the first leading minor that is not positive. Only
- * where the matrices lie by columns, as LAPACK's do; else the triangles would be other ones. */
+/* What JAX calls of LAPACK and BLAS for the CPU (lapack_spotrf_ffi ..., s the letter of the type), of a matrix
+ * or batches of them. Only where the matrices lie by columns, as LAPACK's do; else the triangles would be
+ * other ones. Info is 0, or the order of the first leading minor that is not positive (potrf), that is 0 (getrf). */
+typedef enum LapackKind {
+    LAPACK_POTRF, /* (l, info) of a, l l^H = a */
+    LAPACK_TRSM,  /* x of a and b, a x = b */
+    LAPACK_GETRF, /* (l and u, pivots, info) of a: row i changed places with row pivots[i], counted from 1 */
+    LAPACK_GEQRF, /* (r and vectors v, factors t) of a: a = h0 h1 .. r, h = 1 - t v v^H, v = (0 .. 0, 1, v..) */
+    LAPACK_ORGQR /* the first columns of h0 h1 .. of v and t; for complex numbers it is called ungqr */
+} LapackKind;
 typedef struct LapackCall {
-    OpCode op; /* OP_CHOLESKY or OP_TRIANGULAR_SOLVE */
-    bool lower, left, unit_diagonal;
-    int64_t transpose; /* TRANSPOSE_x */
+    LapackKind kind;
+    bool lower, left, unit_diagonal; /* of potrf and trsm */
+    int64_t transpose;               /* TRANSPOSE_x */
 } LapackCall;
 bool custom_call_lapack(const Instruction *inst, LapackCall *out);
 

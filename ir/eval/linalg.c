@@ -4,22 +4,18 @@
 
 #include "ir/eval/linalg.h"
 
-typedef struct Complex {
-    double re, im;
-} Complex;
-
-static Complex sub_product(Complex s, Complex a, Complex b) /* s - a b */
+Complex linalg_sub_product(Complex s, Complex a, Complex b) /* s - a b */
 {
     return (Complex){s.re - (a.re * b.re - a.im * b.im),
                      s.im - (a.re * b.im + a.im * b.re)};
 }
 
-static Complex conjugate(Complex a)
+Complex linalg_conjugate(Complex a)
 {
     return (Complex){a.re, -a.im};
 }
 
-static Complex divide(Complex a, Complex b)
+Complex linalg_divide(Complex a, Complex b)
 {
     if (b.im == 0)
         return (Complex){a.re / b.re, a.im / b.re};
@@ -27,11 +23,16 @@ static Complex divide(Complex a, Complex b)
     return (Complex){(a.re * b.re + a.im * b.im) / d, (a.im * b.re - a.re * b.im) / d};
 }
 
-static Complex *as_complex(EvalCall *call, const Value *x)
+Complex *linalg_read(EvalCall *call, const Value *x)
 {
     Complex *out = eval_temp(call, (size_t)x->count, sizeof *out);
     number_convert(DT_C128, out, x->shape->dtype, x->data, (size_t)x->count);
     return out;
+}
+
+void linalg_store(const Complex *a, Value *v)
+{
+    number_convert(v->shape->dtype, v->data, DT_C128, a, (size_t)v->count);
 }
 
 /* a = l l^H from the lower triangle; NaN where a is not positive definite. */
@@ -40,13 +41,13 @@ static void cholesky_lower(Complex *a, int64_t n)
     for (int64_t j = 0; j < n; j++) {
         Complex d = a[j * n + j];
         for (int64_t k = 0; k < j; k++)
-            d = sub_product(d, a[j * n + k], conjugate(a[j * n + k]));
+            d = linalg_sub_product(d, a[j * n + k], linalg_conjugate(a[j * n + k]));
         double pivot = d.re > 0 ? sqrt(d.re) : NAN;
         a[j * n + j] = (Complex){pivot, 0};
         for (int64_t i = j + 1; i < n; i++) {
             Complex s = a[i * n + j];
             for (int64_t k = 0; k < j; k++)
-                s = sub_product(s, a[i * n + k], conjugate(a[j * n + k]));
+                s = linalg_sub_product(s, a[i * n + k], linalg_conjugate(a[j * n + k]));
             a[i * n + j] = (Complex){s.re / pivot, s.im / pivot};
             a[j * n + i] = (Complex){0, 0};
         }
@@ -57,8 +58,8 @@ static void conjugate_transpose(Complex *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++) {
-            Complex t = conjugate(a[i * n + j]);
-            a[i * n + j] = conjugate(a[j * n + i]);
+            Complex t = linalg_conjugate(a[i * n + j]);
+            a[i * n + j] = linalg_conjugate(a[j * n + i]);
             a[j * n + i] = t;
         }
 }
@@ -67,7 +68,7 @@ static void conjugate_transpose(Complex *a, int64_t n)
 static const Complex *factor(EvalCall *call, const Value *x, bool lower, Value *v)
 {
     int64_t n = x->shape->dims[x->shape->rank - 1];
-    Complex *a = as_complex(call, x);
+    Complex *a = linalg_read(call, x);
     for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
         Complex *one = a + m * n * n;
         if (!lower)
@@ -76,7 +77,7 @@ static const Complex *factor(EvalCall *call, const Value *x, bool lower, Value *
         if (!lower)
             conjugate_transpose(one, n);
     }
-    number_convert(v->shape->dtype, v->data, DT_C128, a, (size_t)v->count);
+    linalg_store(a, v);
     return a;
 }
 
@@ -97,7 +98,7 @@ static Complex triangle_at(const Triangle *t, int64_t i, int64_t j)
     if (t->unit && i == j)
         return (Complex){1, 0};
     Complex x = t->transposed ? t->a[j * t->n + i] : t->a[i * t->n + j];
-    return t->conjugated ? conjugate(x) : x;
+    return t->conjugated ? linalg_conjugate(x) : x;
 }
 
 /* Solves t x = b for one vector with elements `stride` apart. */
@@ -108,9 +109,9 @@ static void solve(const Triangle *t, bool lower, Complex *b, int64_t stride)
         Complex x = b[i * stride];
         for (int64_t k = 0; k < s; k++) {
             int64_t j = lower ? k : t->n - 1 - k;
-            x = sub_product(x, triangle_at(t, i, j), b[j * stride]);
+            x = linalg_sub_product(x, triangle_at(t, i, j), b[j * stride]);
         }
-        b[i * stride] = divide(x, triangle_at(t, i, i));
+        b[i * stride] = linalg_divide(x, triangle_at(t, i, i));
     }
 }
 
@@ -121,8 +122,8 @@ static void solve_all(EvalCall *call, const LapackCall *how)
     int64_t n = x->shape->dims[x->shape->rank - 1];
     int64_t rows = y->shape->dims[y->shape->rank - 2],
             columns = y->shape->dims[y->shape->rank - 1];
-    const Complex *a = as_complex(call, x);
-    Complex *b = as_complex(call, y);
+    const Complex *a = linalg_read(call, x);
+    Complex *b = linalg_read(call, y);
     bool left = how->left;
     bool transposed =
         how->transpose == TRANSPOSE_YES || how->transpose == TRANSPOSE_ADJOINT;
@@ -138,7 +139,7 @@ static void solve_all(EvalCall *call, const LapackCall *how)
         for (int64_t i = 0; i < (left ? columns : rows); i++)
             solve(&t, forward, left ? one + i : one + i * columns, left ? columns : 1);
     }
-    number_convert(v->shape->dtype, v->data, DT_C128, b, (size_t)v->count);
+    linalg_store(b, v);
 }
 
 void eval_triangular_solve(EvalCall *call)
@@ -153,8 +154,12 @@ void eval_triangular_solve(EvalCall *call)
 
 void eval_lapack(EvalCall *call, const LapackCall *how)
 {
-    if (how->op == OP_TRIANGULAR_SOLVE) {
+    if (how->kind == LAPACK_TRSM) {
         solve_all(call, how);
+        return;
+    }
+    if (how->kind != LAPACK_POTRF) {
+        eval_lapack_factor(call, how->kind);
         return;
     }
     const Value *x = call->operands[0];

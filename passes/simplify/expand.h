@@ -12,4 +12,11 @@ extern const Rule rules_expand_scan[], rules_expand_ragged[], rules_expand_fft[]
 Instruction *expand_batch_norm(Rewriter *r, Instruction *inst, Instruction *mask,
                                Instruction *count);
 
+/* LAPACK's factorisations (LapackKind in ir/custom_call.h) in so many steps: l and u, or r and the vectors v,
+ * with the pivots (s32[.., steps, 1]) or the factors t; the product of the reflections. */
+Instruction *expand_lu(Rewriter *r, Instruction *a, int64_t steps,
+                       Instruction **out_pivots);
+Instruction *expand_qr(Rewriter *r, Instruction *a, int64_t steps, Instruction **out_t);
+Instruction *expand_reflections(Rewriter *r, Instruction *v, Instruction *t);
+
 #endif

@@ -1,0 +1,236 @@
+/* See columns.h. */
+#include "passes/simplify/columns.h"
+
+const Shape *columns_shape(Columns *c, const Shape *s, int64_t rows, int64_t columns)
+{
+    int64_t *dims = ARENA_ARRAY(c->r.scratch, int64_t, s->rank);
+    for (uint32_t k = 0; k + 2 < s->rank; k++)
+        dims[k] = s->dims[k];
+    dims[s->rank - 2] = rows;
+    dims[s->rank - 1] = columns;
+    return rw_shape(&c->r, s->dtype, s->rank, dims);
+}
+
+static Instruction *element(Rewriter *r, Instruction *tuple, uint32_t i)
+{
+    Instruction *e = rw_unary(r, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], tuple);
+    inst_set_int(e, ATTR_INDEX, i);
+    return e;
+}
+
+Instruction *columns_part(Columns *c, Instruction *x, const Shape *s, Instruction *row,
+                          Instruction *column)
+{
+    Instruction **operands = ARENA_ARRAY(c->r.scratch, Instruction *, c->rank + 1);
+    operands[0] = x;
+    for (uint32_t k = 1; k <= c->rank; k++)
+        operands[k] = c->zero;
+    if (row)
+        operands[c->rank - 1] = row;
+    if (column)
+        operands[c->rank] = column;
+    Instruction *slice = rw_add(&c->r, OP_DYNAMIC_SLICE, s, c->rank + 1, operands);
+    inst_set_ints(slice, ATTR_DYNAMIC_SLICE_SIZES, s->dims, s->rank);
+    return slice;
+}
+
+Instruction *columns_with_part(Columns *c, Instruction *x, Instruction *by,
+                               Instruction *row, Instruction *column)
+{
+    Instruction **operands = ARENA_ARRAY(c->r.scratch, Instruction *, c->rank + 2);
+    operands[0] = x;
+    operands[1] = by;
+    for (uint32_t k = 2; k <= c->rank + 1; k++)
+        operands[k] = c->zero;
+    if (row)
+        operands[c->rank] = row;
+    if (column)
+        operands[c->rank + 1] = column;
+    return rw_add(&c->r, OP_DYNAMIC_UPDATE_SLICE, x->shape, c->rank + 2, operands);
+}
+
+Instruction *columns_repeated(Columns *c, Instruction *x, const Shape *s)
+{
+    Rewriter *r = &c->r;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, c->rank);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, c->rank);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < c->rank; k++) {
+        if (k + 2 >= c->rank && x->shape->dims[k] == 1)
+            continue;
+        sizes[n] = x->shape->dims[k];
+        dims[n++] = k;
+    }
+    const Shape *whole = rw_shape(r, x->shape->dtype, s->rank, s->dims);
+    return rw_broadcast(
+        r, whole, rw_reshape(r, rw_shape(r, x->shape->dtype, n, sizes), x), n, dims);
+}
+
+Instruction *columns_numbers(Columns *c, const Shape *s, bool rows)
+{
+    Instruction *numbers =
+        rw_add(&c->r, OP_IOTA, rw_shape(&c->r, DT_S32, s->rank, s->dims), 0, NULL);
+    inst_set_int(numbers, ATTR_IOTA_DIMENSION, (int64_t)s->rank - (rows ? 2 : 1));
+    return numbers;
+}
+
+Instruction *columns_compare(Columns *c, const Shape *s, bool rows, int64_t direction)
+{
+    Instruction *numbers = columns_numbers(c, s, rows);
+    Instruction *step = rw_broadcast(&c->r, numbers->shape, c->i, 0, NULL);
+    return matrix_compare(&c->r, numbers, step, direction);
+}
+
+Instruction *columns_reduced(Columns *c, Instruction *x, OpCode op, Instruction *first)
+{
+    Rewriter *r = &c->r;
+    const Shape *one = columns_shape(c, x->shape, 1, x->shape->dims[c->rank - 1]);
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, c->rank), row = c->rank - 2;
+    for (uint32_t k = 0, n = 0; k < c->rank; k++) {
+        if (k != row)
+            dims[n++] = x->shape->dims[k];
+    }
+    Computation *comp = module_add_computation(c->m, "columns_reducer");
+    const Shape *scalar = shape_scalar(c->m->intern, x->shape->dtype);
+    Instruction *pair[2] = {computation_add_parameter(comp, 0, scalar, NULL),
+                            computation_add_parameter(comp, 1, scalar, NULL)};
+    comp->root = computation_add(comp, op, scalar, 2, pair, NULL);
+    Instruction *all = rw_binary(
+        r, OP_REDUCE, rw_shape(r, x->shape->dtype, c->rank - 1, dims), x, first);
+    inst_set_ints(all, ATTR_DIMENSIONS, &row, 1);
+    inst_set_computation(all, ATTR_TO_APPLY, comp);
+    return rw_reshape(r, one, all);
+}
+
+/* -- matrices --------------------------------------------------------------------------------- */
+
+DType matrix_real_type(DType t)
+{
+    return t == DT_C64 ? DT_F32 : t == DT_C128 ? DT_F64 : t;
+}
+
+Instruction *matrix_compare(Rewriter *r, Instruction *a, Instruction *b,
+                            int64_t direction)
+{
+    const Shape *s = rw_shape(r, DT_PRED, a->shape->rank, a->shape->dims);
+    Instruction *c = rw_binary(r, OP_COMPARE, s, a, b);
+    inst_set_int(c, ATTR_DIRECTION, direction);
+    return c;
+}
+
+Instruction *matrix_select(Rewriter *r, Instruction *p, Instruction *a, Instruction *b)
+{
+    Instruction *operands[3] = {p, a, b};
+    return rw_add(r, OP_SELECT, a->shape, 3, operands);
+}
+
+static Instruction *real_part(Rewriter *r, OpCode op, Instruction *x)
+{
+    DType t = matrix_real_type(x->shape->dtype);
+    return rw_unary(r, op, rw_shape(r, t, x->shape->rank, x->shape->dims), x);
+}
+
+Instruction *matrix_real(Rewriter *r, Instruction *x)
+{
+    return dtype_is_complex(x->shape->dtype) ? real_part(r, OP_REAL, x) : x;
+}
+
+Instruction *matrix_imag(Rewriter *r, Instruction *x)
+{
+    return dtype_is_complex(x->shape->dtype) ? real_part(r, OP_IMAG, x) : NULL;
+}
+
+Instruction *matrix_conjugate(Rewriter *r, Instruction *x)
+{
+    Instruction *im = matrix_imag(r, x);
+    if (im == NULL)
+        return x;
+    im = rw_unary(r, OP_NEGATE, im->shape, im);
+    return rw_binary(r, OP_COMPLEX, x->shape, matrix_real(r, x), im);
+}
+
+Instruction *matrix_transposed(Rewriter *r, Instruction *x)
+{
+    uint32_t rank = x->shape->rank;
+    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, rank);
+    for (uint32_t k = 0; k < rank; k++) {
+        order[k] = k + 2 < rank ? k : (int64_t)(2 * rank - 3 - k);
+        dims[k] = x->shape->dims[order[k]];
+    }
+    return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, dims), x, order);
+}
+
+/* -- the loop ---------------------------------------------------------------------------- */
+
+Columns columns_make(Rewriter *r, int64_t n, uint32_t count, Instruction *const *arrays)
+{
+    Columns c = {.m = r->m, .rank = arrays[0]->shape->rank, .n = n, .count = count};
+    c.r = (Rewriter){.m = r->m, .scratch = r->scratch};
+    c.index = shape_scalar(r->m->intern, DT_S32);
+    const Shape *all[COLUMNS_MOST + 1] = {c.index};
+    for (uint32_t k = 0; k < count; k++)
+        all[k + 1] = c.arrays[k] = arrays[k]->shape;
+    c.state = shape_tuple(r->m->intern, count + 1, all);
+    return c;
+}
+
+static Computation *condition(Columns *c)
+{
+    Computation *comp = module_add_computation(c->m, "columns_condition");
+    c->r.comp = comp;
+    Instruction *state = computation_add_parameter(comp, 0, c->state, NULL);
+    comp->root = rw_binary(&c->r, OP_COMPARE, shape_scalar(c->m->intern, DT_PRED),
+                           element(&c->r, state, 0), rw_splat_int(&c->r, c->index, c->n));
+    inst_set_int(comp->root, ATTR_DIRECTION, DIRECTION_LT);
+    return comp;
+}
+
+Instruction *columns_begin(Columns *c, bool forward, Instruction **arrays)
+{
+    Computation *comp = module_add_computation(c->m, "columns_body");
+    c->r.comp = comp;
+    Instruction *state = computation_add_parameter(comp, 0, c->state, NULL);
+    Instruction *steps = element(&c->r, state, 0);
+    c->zero = rw_splat_int(&c->r, c->index, 0);
+    c->i = steps;
+    if (!forward)
+        c->i = rw_binary(&c->r, OP_SUBTRACT, c->index,
+                         rw_splat_int(&c->r, c->index, c->n - 1), steps);
+    for (uint32_t k = 0; k < c->count; k++)
+        arrays[k] = element(&c->r, state, k + 1);
+    return steps;
+}
+
+/* What the loop carries. */
+static Instruction *state_of(Rewriter *r, const Columns *c, Instruction *step,
+                             Instruction *const *arrays)
+{
+    Instruction *all[COLUMNS_MOST + 1] = {step};
+    for (uint32_t k = 0; k < c->count; k++)
+        all[k + 1] = arrays[k];
+    return rw_add(r, OP_TUPLE, c->state, c->count + 1, all);
+}
+
+Computation *columns_end(Columns *c, Instruction *steps, Instruction *const *arrays)
+{
+    Instruction *next =
+        rw_binary(&c->r, OP_ADD, c->index, steps, rw_splat_int(&c->r, c->index, 1));
+    c->r.comp->root = state_of(&c->r, c, next, arrays);
+    return c->r.comp;
+}
+
+Instruction *columns_run(Rewriter *r, Columns *c, Computation *body,
+                         Instruction *const *arrays)
+{
+    Instruction *first = state_of(r, c, rw_splat_int(r, c->index, 0), arrays);
+    Instruction *loop = rw_unary(r, OP_WHILE, c->state, first);
+    inst_set_computation(loop, ATTR_CONDITION, condition(c));
+    inst_set_computation(loop, ATTR_BODY, body);
+    return loop;
+}
+
+Instruction *columns_result(Rewriter *r, Instruction *loop, uint32_t k)
+{
+    return element(r, loop, k + 1);
+}
