@@ -53,15 +53,15 @@ bool verify_lacks_operands(const Instruction *inst)
 }
 
 /* The operation inside async sugar gets its operands from later updates too; in a sketch also
- * where the sugar was written out. */
+ * where the sugar was written out, and what it got late need not fit it. */
 static bool is_bound_late(const Verify *v, const Instruction *inst)
 {
     const Instruction *caller = v->fusion_of[inst->parent->id];
     bool started = caller != NULL && caller->op == OP_ASYNC_START;
-    bool wrapped =
-        inst->parent->is_async_wrapped || (v->level == LEVEL_SKETCH && started);
-    return wrapped && inst == inst->parent->root &&
-           (verify_lacks_operands(inst) ||
+    bool sketch = v->level == LEVEL_SKETCH && started;
+    bool late = sketch && caller->operand_count < inst->parent->parameter_count;
+    return (sketch || inst->parent->is_async_wrapped) && inst == inst->parent->root &&
+           (late || verify_lacks_operands(inst) ||
             (shape_is_tuple(inst->shape) && inst->shape->rank == 0));
 }
 
