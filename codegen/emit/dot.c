@@ -421,7 +421,7 @@ static Kernel *contraction(const EmitterInput *in, const Instruction *inst)
     Contraction c = {.in = in,
                      .inst = inst,
                      .result = inst->shape,
-                     .type = contract_accumulator(inst->shape->dtype),
+                     .type = contract_accumulator(inst),
                      .batch_size = 1,
                      .feature_dim = -1};
     if (inst->op == OP_CONVOLUTION)

@@ -46,9 +46,9 @@ void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *
 /* bitcast-convert where the widths differ, for which its scalar function is not enough. */
 SelectFn element_regrouped;
 
-/* The type that products are summed in: f32 for narrower floats, f64 and complex their own, integers the
- * result's. */
-DType contract_accumulator(DType result);
+/* The type that products of a dot or convolution are summed in: f32 for narrower floats, f64 and complex
+ * their own, integers the result's, but floats that give an integer as floats. */
+DType contract_accumulator(const Instruction *inst);
 /* sum + x * y in that type. */
 LLVMValueRef multiply_add(Emit *e, DType t, LLVMValueRef x, LLVMValueRef y,
                           LLVMValueRef sum);
