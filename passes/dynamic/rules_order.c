@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "passes/dynamic/sized.h"
+#include "passes/simplify/expand.h"
 
 /* -- topk ------------------------------------------------------------------------------------------ */
 
@@ -48,89 +49,12 @@ bool sized_topk(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
 
 /* -- select-and-scatter ----------------------------------------------------------------------------- */
 
-/* The places that windows select go through a reduce-window as pairs of an element and its number; one
- * that is not there has the number -1, and is kept only until one comes that is there. */
-static Computation *selection_of_present(Statics *st, Computation *select, DType number)
-{
-    Module *m = st->r.m;
-    Computation *comp = module_add_computation(m, "select_present");
-    const Shape *pred = shape_scalar(m->intern, DT_PRED),
-                *pair[2] = {select->parameters[0]->shape,
-                            shape_scalar(m->intern, number)};
-    Instruction *p[4], *is_there[2], *chosen[2];
-    for (uint32_t i = 0; i < 4; i++)
-        p[i] = computation_add_parameter(comp, i, pair[i % 2], NULL);
-    Instruction *zero = computation_add_scalar(comp, number, 0);
-    for (uint32_t i = 0; i < 2; i++) {
-        is_there[i] = computation_add(comp, OP_COMPARE, pred, 2,
-                                      (Instruction *[]){p[2 * i + 1], zero}, NULL);
-        inst_set_int(is_there[i], ATTR_DIRECTION, DIRECTION_GE);
-    }
-    Instruction *keeps =
-        computation_add(comp, OP_CALL, pred, 2, (Instruction *[]){p[0], p[2]}, NULL);
-    inst_set_computation(keeps, ATTR_TO_APPLY, select);
-    Instruction *absent = computation_add(comp, OP_NOT, pred, 1, &is_there[1], NULL);
-    keeps = computation_add(comp, OP_AND, pred, 2, (Instruction *[]){is_there[0], keeps},
-                            NULL);
-    keeps = computation_add(comp, OP_OR, pred, 2, (Instruction *[]){absent, keeps}, NULL);
-    for (uint32_t i = 0; i < 2; i++)
-        chosen[i] = computation_add(comp, OP_SELECT, pair[i], 3,
-                                    (Instruction *[]){keeps, p[i], p[i + 2]}, NULL);
-    comp->root =
-        computation_add(comp, OP_TUPLE, shape_tuple(m->intern, 2, pair), 2, chosen, NULL);
-    return comp;
-}
-
-/* For each window the number of the element that it selects, counted through the bounds; -1: none. */
-static Instruction *selected_numbers(Statics *st, const Instruction *inst,
-                                     Sized *const *x, const Shape *windows)
-{
-    static const int64_t first = 0;
-    Rewriter *r = &st->r;
-    Intern *t = r->m->intern;
-    const Shape *s = x[0]->inst->shape;
-    int64_t count = shape_elements(s);
-    DType type = count > INT32_MAX ? DT_S64 : DT_S32;
-    const Shape *scalar = shape_scalar(t, type);
-    Instruction *numbers = rw_add(r, OP_IOTA, rw_shape(r, type, 1, &count), 0, NULL);
-    inst_set_int(numbers, ATTR_IOTA_DIMENSION, first);
-    Sized all = *x[0];
-    Instruction *none = rw_splat_int(r, scalar, -1);
-    all.inst = rw_reshape(r, shape_with_dtype(t, s, type), numbers);
-    Instruction *operands[4] = {x[0]->inst, sized_masked(st, &all, NULL, none),
-                                sized_zero(st, s), none};
-    const Shape *parts[2] = {shape_with_dtype(t, windows, s->dtype),
-                             shape_with_dtype(t, windows, type)};
-    Instruction *both =
-        rw_add(r, OP_REDUCE_WINDOW, shape_tuple(t, 2, parts), 4, operands);
-    const Attr *window = inst_attr(inst, ATTR_WINDOW);
-    if (window != NULL)
-        inst_set(both, *window);
-    inst_set_computation(both, ATTR_TO_APPLY,
-                         selection_of_present(st, inst_called(inst, 0), type));
-    Sized chosen = *x[1];
-    chosen.inst = sized_element(st, both, 1);
-    return sized_masked(st, &chosen, NULL, none);
-}
-
 bool sized_select_and_scatter(Statics *st, const Instruction *inst, Sized *const *x,
                               Sized *out)
 {
-    static const int64_t first = 0;
-    Rewriter *r = &st->r;
-    const Shape *s = dynamic_bounds(r->m->intern, inst->shape);
-    const Shape *windows = x[1]->inst->shape;
-    int64_t count = shape_elements(s);
-    const Shape *flat = rw_shape(r, s->dtype, 1, &count);
-    Instruction *operands[3] = {rw_broadcast(r, flat, x[2]->inst, 0, NULL),
-                                selected_numbers(st, inst, x, windows), x[1]->inst};
-    Instruction *sums = rw_add(r, OP_SCATTER, flat, 3, operands);
-    inst_set_ints(sums, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
-    inst_set_ints(sums, ATTR_INSERTED_WINDOW_DIMS, &first, 1);
-    inst_set_ints(sums, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &first, 1);
-    inst_set_int(sums, ATTR_INDEX_VECTOR_DIM, windows->rank);
-    inst_set_computation(sums, ATTR_TO_APPLY, inst_called(inst, 1));
-    out->inst = rw_reshape(r, s, sums);
+    Instruction *again = sized_again(st, inst, x);
+    out->inst = expand_select_and_scatter(&st->r, again, sized_mask(st, x[0], NULL),
+                                          sized_mask(st, x[1], NULL));
     out->sizes = x[0]->sizes;
     return true;
 }

@@ -360,9 +360,9 @@ static const Rule rules_expand[] = {
 
 bool pass_expand(Module *m, PassContext *cx)
 {
-    static const Rule *const tables[] = {rules_expand,        rules_expand_scan,
-                                         rules_expand_ragged, rules_expand_fft,
-                                         rules_expand_linalg, rules_expand_lapack};
+    static const Rule *const tables[] = {
+        rules_expand,        rules_expand_scan,   rules_expand_ragged, rules_expand_fft,
+        rules_expand_linalg, rules_expand_lapack, rules_expand_select};
     bool changed = rewrite_all(m, cx, tables, sizeof tables / sizeof *tables);
     if (changed)
         module_sort(m);
