@@ -112,10 +112,12 @@ $(ARCHIVES) $(B)/obj/libunit.a:
 	$(Q)$(AR) rcs $@ $^
 
 SHARED = -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(SAN),,-Wl,-z,defs)
-$(B)/libgxc.so: $(call obj,$(GXC_C) $(GEN_C)) $(B)/llvm.libs
-	$(LINK) $(SHARED) -static-libstdc++ -static-libgcc -o $@ $(filter %.o,$^) @$(B)/llvm.libs $(LIBS)
-$(B)/gxc: $(call obj,frontend/gxc.c) $(B)/libgxc.a $(B)/llvm.libs
-	$(LINK) $(STATIC) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
+# Most of LLVM's start-up waits until code is generated.
+LAZY    := $(if $(SAN),,-Wl,-T,codegen/llvm.ld)
+$(B)/libgxc.so: $(call obj,$(GXC_C) $(GEN_C)) $(B)/llvm.libs codegen/llvm.ld
+	$(LINK) $(SHARED) $(LAZY) -static-libstdc++ -static-libgcc -o $@ $(filter %.o,$^) @$(B)/llvm.libs $(LIBS)
+$(B)/gxc: $(call obj,frontend/gxc.c) $(B)/libgxc.a $(B)/llvm.libs codegen/llvm.ld
+	$(LINK) $(STATIC) $(LAZY) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
 # The runtime links libc, libm, libpthread and libdl, nothing else.
 RT_LINK = $(LINKING) $(CC) $(CFLAGS) $(SANFLAG) $(LDFLAGS) -Wl,--as-needed
 RT_LIBS = -lm -ldl -lpthread

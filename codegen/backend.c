@@ -56,8 +56,16 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
     bug("LLVM: %s", copy);
 }
 
+/* LLVM's constructors, where a program was linked with llvm.ld; elsewhere there are none here, for
+ * they have run. */
+typedef void Constructor(void);
+extern Constructor *const gxc_llvm_init_begin[] __attribute__((weak));
+extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
+
 static void initialise_llvm(void)
 {
+    for (Constructor *const *c = gxc_llvm_init_begin; c != gxc_llvm_init_end; c++)
+        (*c)();
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
