@@ -46,7 +46,7 @@ extern const char *const verdict_names[VERDICT_COUNT];
 Verdict check_module(const char *text, uint64_t data, int level, char *message,
                      size_t size);
 
-/* check_module in a process of its own, ended after `seconds`. */
+/* check_module in a process of its own, ended after `seconds` of processor time. */
 Verdict check_apart(const char *text, uint64_t data, int level, int seconds,
                     char *message, size_t size);
 
