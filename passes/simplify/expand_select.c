@@ -74,26 +74,52 @@ static Instruction *selected_numbers(Rewriter *r, const Instruction *inst,
     return chosen;
 }
 
+/* What combines, and the type it is done in: sums and products of short floats are rounded once, in the end. */
+static Computation *combiner(Rewriter *r, const Instruction *inst, DType *out_type)
+{
+    Computation *comp = inst_called(inst, 1);
+    OpCode op = rw_reducer_op(comp);
+    *out_type = inst->shape->dtype;
+    if ((op != OP_ADD && op != OP_MULTIPLY) || !dtype_is_float(*out_type) ||
+        dtype_info[*out_type].bits >= 32)
+        return comp;
+    *out_type = DT_F32;
+    const Shape *s = shape_scalar(r->m->intern, DT_F32);
+    comp = module_add_computation(r->m, "combine_wide");
+    Instruction *pair[2] = {computation_add_parameter(comp, 0, s, NULL),
+                            computation_add_parameter(comp, 1, s, NULL)};
+    comp->root = computation_add(comp, op, s, 2, pair, NULL);
+    return comp;
+}
+
+/* In type t and the default layout. */
+static Instruction *in_type(Rewriter *r, DType t, Instruction *x)
+{
+    return rw_convert(r, rw_shape(r, t, x->shape->rank, x->shape->dims), x);
+}
+
 Instruction *expand_select_and_scatter(Rewriter *r, Instruction *inst, Instruction *mask,
                                        Instruction *windows_mask)
 {
     static const int64_t first = 0;
     const Shape *s = inst->shape, *windows = inst->operands[1]->shape;
     int64_t count = shape_elements(s);
-    DType type = count > INT32_MAX ? DT_S64 : DT_S32;
-    const Shape *flat = rw_shape(r, s->dtype, 1, &count);
-    Instruction *none = rw_splat_int(r, shape_scalar(r->m->intern, type), -1);
-    Instruction *numbers = selected_numbers(r, inst, mask, type);
-    Instruction *operands[3] = {rw_broadcast(r, flat, inst->operands[2], 0, NULL),
-                                masked(r, numbers, windows_mask, none),
-                                inst->operands[1]};
+    DType number = count > INT32_MAX ? DT_S64 : DT_S32, t;
+    Computation *by = combiner(r, inst, &t);
+    const Shape *flat = rw_shape(r, t, 1, &count);
+    Instruction *none = rw_splat_int(r, shape_scalar(r->m->intern, number), -1);
+    Instruction *numbers = selected_numbers(r, inst, mask, number);
+    Instruction *operands[3] = {
+        rw_broadcast(r, flat, in_type(r, t, inst->operands[2]), 0, NULL),
+        masked(r, numbers, windows_mask, none), in_type(r, t, inst->operands[1])};
     Instruction *sums = rw_add(r, OP_SCATTER, flat, 3, operands);
     inst_set_ints(sums, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
     inst_set_ints(sums, ATTR_INSERTED_WINDOW_DIMS, &first, 1);
     inst_set_ints(sums, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &first, 1);
     inst_set_int(sums, ATTR_INDEX_VECTOR_DIM, windows->rank);
-    inst_set_computation(sums, ATTR_TO_APPLY, inst_called(inst, 1));
-    Instruction *rows = rw_reshape(r, rw_shape(r, s->dtype, s->rank, s->dims), sums);
+    inst_set_computation(sums, ATTR_TO_APPLY, by);
+    Instruction *rows = rw_reshape(r, rw_shape(r, t, s->rank, s->dims), sums);
+    rows = in_type(r, s->dtype, rows);
     return rows->shape == s ? rows : rw_unary(r, OP_COPY, s, rows);
 }
 
