@@ -33,6 +33,20 @@ static void hand_over(Instruction *to, const Instruction *from)
         to->span = from->span;
 }
 
+/* Of edges that have become the same the first stays. */
+static void drop_doubles(Instruction *inst)
+{
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < inst->control_count; k++) {
+        uint32_t same = 0;
+        while (same < kept && inst->control[same] != inst->control[k])
+            same++;
+        if (same == kept)
+            inst->control[kept++] = inst->control[k];
+    }
+    inst->control_count = kept;
+}
+
 static void replace(Computation *comp, Instruction *const *forward, uint32_t count)
 {
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
@@ -40,8 +54,14 @@ static void replace(Computation *comp, Instruction *const *forward, uint32_t cou
             hand_over(follow(forward, count, inst), inst);
         for (uint32_t k = 0; k < inst->operand_count; k++)
             inst->operands[k] = follow(forward, count, inst->operands[k]);
-        for (uint32_t k = 0; k < inst->control_count; k++)
-            inst->control[k] = follow(forward, count, inst->control[k]);
+        bool changed = false;
+        for (uint32_t k = 0; k < inst->control_count; k++) {
+            Instruction *to = follow(forward, count, inst->control[k]);
+            changed |= to != inst->control[k];
+            inst->control[k] = to;
+        }
+        if (changed)
+            drop_doubles(inst);
     }
     comp->root = follow(forward, count, comp->root);
 }
@@ -96,10 +116,15 @@ void computation_replace_one(Computation *comp, Instruction *from, Instruction *
             if (inst->operands[k] == from)
                 inst->operands[k] = to;
         }
+        bool changed = false;
         for (uint32_t k = 0; k < inst->control_count; k++) {
-            if (inst->control[k] == from)
-                inst->control[k] = to;
+            if (inst->control[k] != from)
+                continue;
+            inst->control[k] = to;
+            changed = true;
         }
+        if (changed)
+            drop_doubles(inst);
     }
     if (comp->root == from)
         comp->root = to;

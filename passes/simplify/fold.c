@@ -34,6 +34,15 @@ static bool is_splat(const Instruction *inst)
            inst->control_count == 0;
 }
 
+/* The text of a constant has braces around all rows, also around those without elements. */
+static bool has_many_empty_rows(const Shape *s)
+{
+    int64_t rows = 1;
+    for (uint32_t i = 0; i < s->rank && s->dims[i] != 0 && rows <= FOLD_SMALL; i++)
+        rows *= s->dims[i] <= FOLD_SMALL ? s->dims[i] : FOLD_SMALL + 1;
+    return rows > FOLD_SMALL;
+}
+
 static bool is_foldable(const Instruction *inst)
 {
     if (inst->operand_count == 0 || is_splat(inst) || !shape_is_array(inst->shape) ||
@@ -53,6 +62,7 @@ static bool is_foldable(const Instruction *inst)
         inputs += elements;
     }
     return shape_element_count(inst->shape, &outputs) &&
+           (outputs > 0 || !has_many_empty_rows(inst->shape)) &&
            (outputs <= FOLD_SMALL || outputs <= inputs) && outputs <= FOLD_ELEMENTS;
 }
 
