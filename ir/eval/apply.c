@@ -127,6 +127,20 @@ static Given given_elementwise(Compiler *c, const Instruction *inst, const Given
     return out == UINT32_MAX ? (Given){0, NULL} : given_one(c, out);
 }
 
+/* The same bits as another type: as texts after layout assignment say bitcast-convert. */
+static Given given_bits(Compiler *c, const Instruction *inst, const Given *of)
+{
+    const Shape *from = inst->operands[0]->shape, *to = inst->shape;
+    const Given *g = &of[inst->operands[0]->id];
+    ScalarKernel k = {0};
+    if (!shape_is_scalar(from) || !shape_is_scalar(to) || g->count != 1 ||
+        !scalar_kernel(OP_BITCAST_CONVERT, from->dtype, to->dtype,
+                       c->call->eval->options.exact, &k))
+        return (Given){0, NULL};
+    uint32_t out = register_add(c, to->dtype);
+    return step_add(c, &k, 1, g->registers, out) ? given_one(c, out) : (Given){0, NULL};
+}
+
 static Given given_tuple(Compiler *c, const Instruction *inst, const Given *of)
 {
     uint32_t *list = ARENA_ARRAY(c->arena, uint32_t, inst->operand_count);
@@ -190,7 +204,8 @@ static Given compile_instruction(Compiler *c, const Instruction *inst,
     default:
         if (is_identity(inst))
             return of[inst->operands[0]->id];
-        return given_elementwise(c, inst, of);
+        return inst->op == OP_BITCAST ? given_bits(c, inst, of)
+                                      : given_elementwise(c, inst, of);
     }
 }
 
