@@ -244,8 +244,8 @@ static bool is_factorisation(const Instruction *inst, LapackCall *out)
     const Shape *a = inst->operands[0]->shape, *t = inst->operands[1]->shape;
     out->kind = LAPACK_ORGQR;
     return layouts != NULL && is_by_columns(layouts->shapes.data[0]) &&
-           is_by_columns(s) && shape_compatible(s, a) && t->rank > 0 &&
-           t->dims[t->rank - 1] <= s->dims[s->rank - 1] &&
+           is_by_columns(s) && shape_compatible(s, a) && shape_is_array(t) &&
+           t->rank > 0 && t->dims[t->rank - 1] <= s->dims[s->rank - 1] &&
            s->dims[s->rank - 1] <= s->dims[s->rank - 2] &&
            is_of_batch(t, s->dtype, s, t->dims[t->rank - 1]);
 }
