@@ -26,11 +26,9 @@ static int write_all(int fd, const char *data, size_t size)
     return 0;
 }
 
-static int write_parts(const char *path, int flags, const FilePart *parts, size_t count)
+/* Leaves `fd` closed. */
+static int write_parts(int fd, const FilePart *parts, size_t count)
 {
-    int fd = open(path, O_WRONLY | flags, 0666);
-    if (fd < 0)
-        return errno;
     int error = 0;
     for (size_t i = 0; i < count && error == 0; i++)
         error = write_all(fd, parts[i].data, parts[i].size);
@@ -39,37 +37,70 @@ static int write_parts(const char *path, int flags, const FilePart *parts, size_
     return error;
 }
 
-static int write_and_rename(const char *temporary, const char *path,
+/* The way to an open file, to which other output may go too: nothing there is replaced. */
+static bool names_open_file(const char *path)
+{
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 ||
+           strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+/* A new file beside `path`; -1: errno. Names that others left or write to are passed over. */
+static int open_temporary(const char *path, char *name, size_t size)
+{
+    int fd = -1;
+    for (int i = 0; fd < 0 && (i == 0 || (errno == EEXIST && i < 1000)); i++) {
+        snprintf(name, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    }
+    return fd;
+}
+
+/* `old` is what is there already; NULL: nothing. */
+static int write_and_rename(const char *path, const struct stat *old,
                             const FilePart *parts, size_t count)
 {
-    int error = write_parts(temporary, O_CREAT | O_EXCL, parts, count);
-    if (error == EEXIST) /* another one's */
+    size_t size = strlen(path) + 48;
+    char *temporary = malloc(size);
+    if (temporary == NULL)
+        return ENOMEM;
+    int error = 0, fd = open_temporary(path, temporary, size);
+    if (fd < 0) {
+        error = errno;
+        free(temporary);
         return error;
+    }
+    if (old != NULL && fchmod(fd, old->st_mode & 0777) != 0)
+        error = errno;
+    int written = write_parts(fd, parts, count);
+    error = error != 0 ? error : written;
     if (error == 0 && rename(temporary, path) != 0)
         error = errno;
     if (error != 0)
         unlink(temporary);
+    free(temporary);
     return error;
 }
 
 int file_write(const char *path, const FilePart *parts, size_t count)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return write_parts(path, 0, parts, count);
-    size_t size = strlen(path) + 32;
-    char *temporary = malloc(size);
-    if (temporary == NULL)
-        return ENOMEM;
-    snprintf(temporary, size, "%s.tmp%ld", path, (long)getpid());
+    bool exists = stat(path, &st) == 0;
+    if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
+        int fd = open(path, O_WRONLY | O_APPEND);
+        return fd < 0 ? errno : write_parts(fd, parts, count);
+    }
+    char *end = exists ? realpath(path, NULL) : NULL; /* of symbolic links, which stay */
+    if (exists && end == NULL)
+        return errno;
     sigset_t ends, before;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, &before);
-    int error = write_and_rename(temporary, path, parts, count);
+    int error =
+        write_and_rename(end != NULL ? end : path, exists ? &st : NULL, parts, count);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    free(temporary);
+    free(end);
     return error;
 }
