@@ -64,6 +64,13 @@ static const Shape *in_type(Intern *intern, const Shape *s, DType t)
 
 /* -- collectives: those that reduce do it in the reducer's type, the others move what they give -- */
 
+/* Among a group; send and recv have their type from the same text. */
+static bool is_among_group(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_COLLECTIVE) && inst->op != OP_SEND &&
+           inst->op != OP_SEND_DONE && inst->op != OP_RECV && inst->op != OP_RECV_DONE;
+}
+
 static bool has_other_type(const Instruction *inst, uint32_t k)
 {
     DType from = inst->operands[k]->shape->dtype;
@@ -129,7 +136,7 @@ static DType wanted(const Instruction *inst, uint32_t i)
         bool is_update = inst->op == OP_SCATTER && i > results; /* behind the indices */
         return part(by->root->shape, (is_update ? i - 1 : i) % results)->dtype;
     }
-    if (op_is(inst->op, OPF_COLLECTIVE))
+    if (is_among_group(inst))
         return has_other_type(inst, i) ? transferred(inst, i) : s->dtype;
     if (is_elementwise(inst)) {
         OperandRange like = infer_like_operands(inst);
@@ -145,9 +152,9 @@ static const Shape *computed(const Instruction *inst, Intern *intern, Arena *scr
     const Shape *s = inst->shape;
     if (is_elementwise(inst))
         return in_type(intern, s, infer_computed_result(inst));
-    if (op_is(inst->op, OPF_COLLECTIVE))
+    if (is_among_group(inst))
         return collective_computed(inst, intern, scratch);
-    if (ends_collective(inst) && op_is(inst->operands[0]->op, OPF_COLLECTIVE)) {
+    if (ends_collective(inst) && is_among_group(inst->operands[0])) {
         Instruction start = *inst->operands[0];
         start.shape = collective_computed(inst->operands[0], intern, scratch);
         const Shape *ended = collective_result(&start);
