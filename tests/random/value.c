@@ -142,11 +142,16 @@ static Value *add_value(Gen *g, DType t, int rank, const int64_t *dims)
 static void say_notes(Gen *g, const char *text)
 {
     int id = g->shared->next_id++;
-    if (chance(g, 50))
+    int kind = (int)below(g, 8);
+    if (kind < 3)
         say(g,
             ", metadata={op_type=\"op\" op_name=\"net/op.%d\" source_file=\"net.py\" "
             "source_line=%d}",
             id, id);
+    else if (kind == 3)
+        say(g, ", origin={{\"net.%d\"}}", id);
+    else if (kind == 4)
+        say(g, ", statistics={visualizing_index=0,heat=%d}", id);
     else if (strstr(text, "frontend_attributes") == NULL)
         say(g, ", frontend_attributes={note=\"%d\"}", id);
     else if (strstr(text, "sharding") == NULL && g->shared->partitions == 1)
