@@ -235,6 +235,14 @@ static Indices unite(Indices a, Indices b, Arena *scratch)
     return (Indices){all, count};
 }
 
+/* Elements are only renumbered: what reads the same ones by the same operation shares their code. Others read
+ * at indices that are found at run time, or behind a branch, where each has code of its own. */
+static bool renumbers(const Instruction *inst)
+{
+    return inst->op == OP_BROADCAST || inst->op == OP_RESHAPE || inst->op == OP_REVERSE ||
+           inst->op == OP_SLICE || inst->op == OP_TRANSPOSE;
+}
+
 /* Where inst reads operand k if its own elements are computed at these. */
 static Indices indices_behind(const Instruction *inst, uint32_t k, Indices at,
                               Arena *scratch)
@@ -244,7 +252,8 @@ static Indices indices_behind(const Instruction *inst, uint32_t k, Indices at,
     if (reads_same_index(inst))
         return at;
     uint64_t *data = ARENA_ARRAY(scratch, uint64_t, (size_t)at.count + 1);
-    uint64_t way = inst_operation_hash(inst) + k;
+    uint64_t own = (uint64_t)inst->id << 32;
+    uint64_t way = (renumbers(inst) ? inst_operation_hash(inst) : own) + k + 1;
     for (uint32_t i = 0; i < at.count; i++) {
         uint64_t h = (at.data[i] ^ way) * UINT64_C(0x9e3779b97f4a7c15);
         data[i] = h ^ (h >> 32);
