@@ -1,4 +1,5 @@
 /* See file.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "ir/file.h"
 
 #include <errno.h>
