@@ -126,7 +126,7 @@ static bool holds_computations(const Attr *a)
     return kind == AK_COMPUTATION || kind == AK_COMPUTATIONS;
 }
 
-uint32_t inst_called_count(const Instruction *inst)
+uint32_t inst_count_called(const Instruction *inst)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < inst->attr_count; i++) {

@@ -245,7 +245,11 @@ Instruction **computation_post_order(const Computation *comp, Arena *scratch,
                                      uint32_t *count);
 
 /* Called computations, in the order of the opcode's row (section 10.3). */
-uint32_t inst_called_count(const Instruction *inst);
+uint32_t inst_count_called(const Instruction *inst); /* for inst_called_count */
+static inline uint32_t inst_called_count(const Instruction *inst)
+{
+    return inst->attr_count == 0 ? 0 : inst_count_called(inst);
+}
 Computation *inst_called(const Instruction *inst, uint32_t i);
 void inst_set_called(Instruction *inst, uint32_t i, Computation *callee);
 /* Callers of each computation: how often a computation is called, by Computation.id. */

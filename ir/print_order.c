@@ -69,52 +69,55 @@ const Instruction *print_sugar(const Instruction *inst, PrintForm form)
 
 /* -- instructions ------------------------------------------------------------------------- */
 
+/* By ids, so that who comes back to an instruction looks at small arrays only. */
 typedef struct Walk {
+    const Computation *comp;
     Instruction **order;
     uint32_t count;
     uint8_t *state; /* 0 unseen, 1 on the way, 2 done */
-    Instruction **stack;
+    uint32_t *stack;
     size_t depth, capacity;
     Arena *scratch;
 } Walk;
 
-static void push(Walk *w, Instruction *inst)
+static void push(Walk *w, uint32_t id)
 {
-    if (w->state[inst->id] == 2)
+    if (w->state[id] == 2)
         return;
     w->stack =
         arena_grow(w->scratch, w->stack, &w->capacity, w->depth + 1, sizeof *w->stack);
-    w->stack[w->depth++] = inst;
+    w->stack[w->depth++] = id;
 }
 
 /* Depth first from one instruction without users: control predecessors, the last one first,
  * then operands, the first one first. */
-static void walk_from(Walk *w, Instruction *from)
+static void walk_from(Walk *w, uint32_t from)
 {
     push(w, from);
     while (w->depth != 0) {
-        Instruction *inst = w->stack[w->depth - 1];
-        if (w->state[inst->id] != 0) {
+        uint32_t id = w->stack[w->depth - 1];
+        Instruction *inst = w->comp->instructions[id];
+        if (w->state[id] != 0) {
             w->depth--;
-            if (w->state[inst->id] == 1) {
-                w->state[inst->id] = 2;
+            if (w->state[id] == 1) {
+                w->state[id] = 2;
                 w->order[w->count++] = inst;
             }
             continue;
         }
-        w->state[inst->id] = 1;
+        w->state[id] = 1;
         for (uint32_t i = inst->operand_count; i-- > 0;)
-            push(w, inst->operands[i]);
+            push(w, inst->operands[i]->id);
         for (uint32_t i = 0; i < inst->control_count; i++)
-            push(w, inst->control[i]);
+            push(w, inst->control[i]->id);
     }
 }
 
-Instruction **print_instruction_order(Printer *p, const Computation *comp,
-                                      uint32_t *count)
+static struct PrintOrder order_of(const Printer *p, const Computation *comp)
 {
     uint32_t n = comp->instruction_count;
-    Walk w = {.order = ARENA_ARRAY(p->scratch, Instruction *, n),
+    Walk w = {.comp = comp,
+              .order = ARENA_ARRAY(p->scratch, Instruction *, n),
               .state = ARENA_ARRAY(p->scratch, uint8_t, n),
               .scratch = p->scratch};
     bool scheduled = comp->module->config.is_scheduled && !comp->is_fused;
@@ -130,10 +133,20 @@ Instruction **print_instruction_order(Printer *p, const Computation *comp,
     }
     for (uint32_t i = 0; !scheduled && i < n; i++) {
         if (comp->instructions[i] != NULL && !used[i])
-            walk_from(&w, comp->instructions[i]);
+            walk_from(&w, i);
     }
-    *count = w.count;
-    return w.order;
+    return (struct PrintOrder){w.order, w.count};
+}
+
+Instruction **print_instruction_order(Printer *p, const Computation *comp,
+                                      uint32_t *count)
+{
+    struct PrintOrder here = {NULL, 0};
+    struct PrintOrder *o = p->orders == NULL ? &here : &p->orders[comp->id];
+    if (o->list == NULL)
+        *o = order_of(p, comp);
+    *count = o->count;
+    return o->list;
 }
 
 /* -- computations --------------------------------------------------------------------------- */

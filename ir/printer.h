@@ -8,6 +8,10 @@
 typedef struct Printer {
     Text text;
     Arena *scratch;
+    struct PrintOrder {
+        Instruction **list;
+        uint32_t count;
+    } *orders; /* by Computation.id, those that were asked for; NULL: of one only */
     PrintForm form;
     bool percent;   /* %name */
     bool signature; /* (p0: f32[2]) -> f32[2] */

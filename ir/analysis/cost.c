@@ -58,6 +58,8 @@ static double contracted(const Instruction *inst)
 {
     const Shape *s = inst->operands[inst->op == OP_CONVOLUTION ? 1 : 0]->shape;
     double n = 1;
+    if (shape_is_tuple(s)) /* a sparse kernel: its values, and where they lie */
+        s = s->elements[0];
     if (inst->op == OP_CONVOLUTION) {
         const Attr *labels = inst_attr(inst, ATTR_DIM_LABELS);
         double outputs = (double)s->dims[labels->labels->rhs_output];

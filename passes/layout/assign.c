@@ -11,6 +11,8 @@
  * Needs: well formed. Keeps: values. Yields: laid out. Ends: one sweep. */
 #include "passes/layout/layout.h"
 
+enum { PLAIN_KNOWN = 64 };
+
 /* The layout that an array has inside the program. */
 static const Shape *plain_shape(Intern *t, const Shape *s)
 {
@@ -121,8 +123,26 @@ typedef struct LayOut {
     uint32_t count;        /* instructions before the pass */
     const Shape **old;     /* [count] their shapes before it */
     Instruction **forward; /* [count] what stands in for an instruction, or NULL */
+    bool stands_in;        /* forward has any */
     bool changed;
+    struct PlainShape {
+        const Shape *of, *plain;
+    } known[PLAIN_KNOWN]; /* by address: shapes are few, and each is asked for often */
 } LayOut;
+
+static const Shape *known_plain_shape(LayOut *l, const Shape *s)
+{
+    struct PlainShape *known = &l->known[(uintptr_t)s / sizeof *s % PLAIN_KNOWN];
+    if (known->of != s)
+        *known = (struct PlainShape){s, plain_shape(l->comp->module->intern, s)};
+    return known->plain;
+}
+
+static void stand_in(LayOut *l, uint32_t id, Instruction *by)
+{
+    l->forward[id] = by;
+    l->stands_in = l->changed = true;
+}
 
 /* Every array row-major, constants too; entry parameters are converted behind themselves. */
 static void set_shapes(LayOut *l)
@@ -133,11 +153,11 @@ static void set_shapes(LayOut *l)
         if (inst == NULL)
             continue;
         l->old[i] = inst->shape;
-        const Shape *wanted = plain_shape(m->intern, inst->shape);
+        const Shape *wanted = known_plain_shape(l, inst->shape);
         if (l->comp == m->entry && inst->op == OP_PARAMETER) {
             Instruction *plain = in_layout(inst, wanted);
-            l->forward[i] = plain != inst ? plain : NULL;
-            l->changed |= plain != inst;
+            if (plain != inst)
+                stand_in(l, i, plain);
             continue;
         }
         l->changed |= inst->shape != wanted;
@@ -152,6 +172,8 @@ static void set_shapes(LayOut *l)
 
 static void expand_bitcasts(LayOut *l)
 {
+    if (!op_set_has(&l->comp->module->ops, OP_BITCAST))
+        return;
     for (uint32_t i = 0; i < l->count; i++) {
         Instruction *inst = l->comp->instructions[i];
         if (inst == NULL || inst->op != OP_BITCAST || !shape_is_array(inst->shape))
@@ -159,10 +181,8 @@ static void expand_bitcasts(LayOut *l)
         const Shape *from = l->old[inst->operands[0]->id];
         const Shape *to = l->old[i];
         bool moves = !is_row_major(from) || !is_row_major(to) || from->dtype != to->dtype;
-        if (moves && dtype_info[from->dtype].bits == dtype_info[to->dtype].bits) {
-            l->forward[i] = expand_bitcast(inst, from, to);
-            l->changed = true;
-        }
+        if (moves && dtype_info[from->dtype].bits == dtype_info[to->dtype].bits)
+            stand_in(l, i, expand_bitcast(inst, from, to));
     }
 }
 
@@ -196,7 +216,8 @@ static bool lay_out(Computation *comp, Arena *scratch)
     l.forward = ARENA_ARRAY(scratch, Instruction *, (size_t)l.count + 1);
     set_shapes(&l);
     expand_bitcasts(&l);
-    redirect(&l);
+    if (l.stands_in)
+        redirect(&l);
     if (result != NULL) {
         Instruction *root = in_layout(comp->root, result);
         l.changed |= root != comp->root;

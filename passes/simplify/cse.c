@@ -12,6 +12,8 @@
 
 #include "passes/simplify/simplify.h"
 
+enum { CSE_AT_ONCE = 16 };
+
 static uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
@@ -56,43 +58,82 @@ static bool same_value(const Instruction *a, const Instruction *b)
     return same;
 }
 
+/* No instruction is looked into to find that a slot is another's. */
 typedef struct Slot {
-    Instruction *inst;
-    uint64_t hash;
+    uint32_t id; /* + 1; 0: empty */
+    uint32_t hash;
 } Slot;
+
+typedef struct Merge {
+    Computation *comp;
+    Instruction **forward; /* by id: the instruction that stays */
+    Slot *table;
+    size_t size; /* of the table, a power of 2 */
+    bool changed;
+} Merge;
+
+/* Operands become those that stay; whether any was another. */
+static bool forward_operands(const Merge *m, Instruction *inst)
+{
+    bool any = false;
+    for (uint32_t k = 0; m->changed && k < inst->operand_count; k++) {
+        Instruction *by = m->forward[inst->operands[k]->id];
+        inst->operands[k] = by != NULL ? by : inst->operands[k];
+        any |= by != NULL;
+    }
+    return any;
+}
+
+static void merge_one(Merge *m, Instruction *inst, uint64_t hash)
+{
+    Slot own = {inst->id + 1, (uint32_t)(hash >> 32)};
+    size_t at = hash & (m->size - 1);
+    for (; m->table[at].id != 0; at = (at + 1) & (m->size - 1)) {
+        Instruction *first = m->comp->instructions[m->table[at].id - 1];
+        if (m->table[at].hash == own.hash && same_value(first, inst)) {
+            m->forward[inst->id] = first;
+            m->changed = true;
+            return;
+        }
+    }
+    m->table[at] = own;
+}
+
+/* The table of a large computation is in no cache: the slots of several instructions are asked for
+ * at once, before the first is needed. */
+static void merge_several(Merge *m, Instruction *const *list, uint32_t n)
+{
+    uint64_t hash[CSE_AT_ONCE];
+    volatile uint32_t seen;
+    for (uint32_t i = 0; i < n; i++) {
+        forward_operands(m, list[i]);
+        hash[i] = is_candidate(list[i]) ? hash_of(list[i]) : 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        seen = m->table[hash[i] & (m->size - 1)].id;
+    (void)seen;
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_new = forward_operands(m, list[i]);
+        if (is_candidate(list[i]))
+            merge_one(m, list[i], is_new ? hash_of(list[i]) : hash[i]);
+    }
+}
 
 static bool merge_instructions(Computation *comp, Arena *scratch)
 {
     uint32_t n;
     Instruction **order = computation_post_order(comp, scratch, &n);
-    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
-    size_t size = 16;
-    while (size < (size_t)n * 2)
-        size *= 2;
-    Slot *table = ARENA_ARRAY(scratch, Slot, size);
-    bool changed = false;
-    for (uint32_t i = 0; i < n; i++) {
-        Instruction *inst = order[i];
-        for (uint32_t k = 0; k < inst->operand_count; k++)
-            if (forward[inst->operands[k]->id])
-                inst->operands[k] = forward[inst->operands[k]->id];
-        if (!is_candidate(inst))
-            continue;
-        uint64_t hash = hash_of(inst);
-        size_t at = hash & (size - 1);
-        while (table[at].inst &&
-               (table[at].hash != hash || !same_value(table[at].inst, inst)))
-            at = (at + 1) & (size - 1);
-        if (table[at].inst) {
-            forward[inst->id] = table[at].inst;
-            changed = true;
-        } else {
-            table[at] = (Slot){inst, hash};
-        }
-    }
-    if (changed)
-        computation_replace(comp, forward);
-    return changed;
+    Merge m = {.comp = comp,
+               .forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count),
+               .size = 16};
+    while (m.size < (size_t)n * 2)
+        m.size *= 2;
+    m.table = ARENA_ARRAY(scratch, Slot, m.size);
+    for (uint32_t i = 0; i < n; i += CSE_AT_ONCE)
+        merge_several(&m, order + i, n - i < CSE_AT_ONCE ? n - i : CSE_AT_ONCE);
+    if (m.changed)
+        computation_replace(comp, m.forward);
+    return m.changed;
 }
 
 /* -- computations ------------------------------------------------------------------------ */
@@ -190,7 +231,8 @@ static bool merge_computations(Module *m, Arena *scratch)
 
 bool pass_cse(Module *m, PassContext *cx)
 {
-    bool changed = merge_computations(m, cx->scratch);
+    bool may_merge = m->computation_count > 2; /* the entry is applied to nothing */
+    bool changed = may_merge && merge_computations(m, cx->scratch);
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
         changed |= merge_instructions(comp, cx->scratch);
     if (changed)

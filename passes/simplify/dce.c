@@ -44,19 +44,28 @@ Effects *simplify_effects(const Module *m, Arena *scratch)
     return has_effect;
 }
 
+/* What of an instruction is needed. */
+typedef enum {
+    DEAD,
+    LIVE,
+    LIVE_IN_PARTS, /* its operands are marked by those who read the parts */
+} Need;
+
 typedef struct Mark {
-    bool *live;
-    Instruction **stack;
+    uint8_t *live;       /* Need by id */
+    uint32_t below;      /* what has a smaller id is still to be visited */
+    Instruction **stack; /* live ones that were visited before they were marked */
     uint32_t top;
     bool *is_narrow; /* by id: barriers that are marked element by element; NULL: none */
 } Mark;
 
 static void mark(Mark *k, Instruction *inst)
 {
-    if (k->live[inst->id])
+    if (k->live[inst->id] != DEAD)
         return;
-    k->live[inst->id] = true;
-    k->stack[k->top++] = inst;
+    k->live[inst->id] = LIVE;
+    if (inst->id >= k->below)
+        k->stack[k->top++] = inst;
 }
 
 static void mark_controls(Mark *k, const Instruction *inst)
@@ -87,6 +96,8 @@ static bool *find_narrow(const Computation *comp, Arena *scratch)
 {
     bool *narrow = NULL;
     Uses uses = {0};
+    if (!op_set_has(&comp->module->ops, OP_OPT_BARRIER))
+        return NULL;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op != OP_OPT_BARRIER || !shape_is_tuple(inst->shape))
             continue;
@@ -116,7 +127,7 @@ static void mark_needs(Mark *k, Instruction *inst)
         k->is_narrow[barrier->id]) {
         Instruction *tuple = barrier->operands[0];
         if (!k->live[barrier->id]) {
-            k->live[barrier->id] = k->live[tuple->id] = true;
+            k->live[barrier->id] = k->live[tuple->id] = LIVE_IN_PARTS;
             mark_controls(k, barrier);
             mark_controls(k, tuple);
         }
@@ -175,26 +186,42 @@ static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
     return true;
 }
 
+/* Backwards, as operands mostly have smaller ids than what reads them. */
+static void mark_all(Mark *k, const Computation *comp, const Effects *has_effect)
+{
+    k->below = comp->instruction_count;
+    mark(k, comp->root);
+    while (k->below > 0) {
+        Instruction *inst = comp->instructions[--k->below];
+        if (inst == NULL)
+            continue;
+        if (inst->op == OP_PARAMETER || !simplify_is_pure(inst, has_effect))
+            k->live[inst->id] = LIVE;
+        if (k->live[inst->id] == LIVE)
+            mark_needs(k, inst);
+        while (k->top > 0)
+            mark_needs(k, k->stack[--k->top]);
+    }
+}
+
 static bool remove_dead(Computation *comp, const Effects *has_effect, Arena *scratch)
 {
     uint32_t n = comp->instruction_count;
-    Mark k = {ARENA_ARRAY(scratch, bool, n), ARENA_ARRAY(scratch, Instruction *, n), 0,
-              find_narrow(comp, scratch)};
-    mark(&k, comp->root);
-    for (uint32_t i = 0; i < n; i++) {
-        Instruction *inst = comp->instructions[i];
-        if (inst && (inst->op == OP_PARAMETER || !simplify_is_pure(inst, has_effect)))
-            mark(&k, inst);
-    }
-    while (k.top > 0)
-        mark_needs(&k, k.stack[--k.top]);
+    Mark k = {.live = ARENA_ARRAY(scratch, uint8_t, n),
+              .stack = ARENA_ARRAY(scratch, Instruction *, n),
+              .is_narrow = find_narrow(comp, scratch)};
+    mark_all(&k, comp, has_effect);
     bool changed = k.is_narrow != NULL && narrow_barriers(comp, &k, scratch);
-    for (uint32_t i = 0; i < n; i++)
+    bool has_gaps = false;
+    for (uint32_t i = 0; i < n; i++) {
+        has_gaps |= !k.live[i];
         if (comp->instructions[i] && !k.live[i]) {
             computation_remove(comp, comp->instructions[i]);
             changed = true;
         }
-    computation_compact(comp);
+    }
+    if (has_gaps)
+        computation_compact(comp);
     return changed;
 }
 

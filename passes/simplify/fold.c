@@ -96,6 +96,11 @@ static Instruction *fold(Instruction *inst, Arena *scratch)
 static bool fold_constants(Computation *comp, Arena *scratch)
 {
     uint32_t n;
+    bool any = false; /* else what it makes foldable is not, either */
+    for (const Instruction *inst = inst_first(comp); inst && !any; inst = inst_next(inst))
+        any = is_foldable(inst);
+    if (!any)
+        return false;
     Instruction **order = computation_post_order(comp, scratch, &n);
     uint32_t old_count = comp->instruction_count;
     Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)old_count * 2);
