@@ -223,7 +223,7 @@ char *generate(uint64_t seed)
     g->shared = &shared;
     g->entry = g->uniform = true;
     g->body = tmpfile();
-    grow(g, 4 + (int)below(g, chance(g, 20) ? 60 : 20));
+    grow(g, 4 + (int)below(g, chance(g, 80) ? 20 : chance(g, 90) ? 60 : 250));
     entry_root(g);
     finish_entry(g);
     fclose(shared.head);
