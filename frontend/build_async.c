@@ -195,7 +195,7 @@ static Instruction *build_follower(Parser *p, Pending *at, Instruction **operand
     }
     const Computation *comp = inst_called(start, 0);
     if (comp->root == NULL || comp->root->op != call.op) {
-        diag_error(p->diag, call.op_span, "%s-%s belongs to %s-start, but %s starts a %s",
+        diag_error(p->diag, call.op_span, "%s-%s belongs to %s-start, but %s starts %s",
                    name, call.sugar == SUGAR_DONE ? "done" : "update", name, start->name,
                    comp->root == NULL ? "computation" : op_info[comp->root->op].name);
         diag_note(p->diag, start->span, "%s is defined here", start->name);
