@@ -45,7 +45,7 @@ static const char *const missing_forms[][2] = {
      "many of them"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
-    {"send, recv", "pairs that cross the border of a loop; transfers to the host"},
+    {"send, recv", "pairs that do not begin in one computation; transfers to the host"},
     {"convolution", "structured sparsity (sparsity_config)"},
     {"constant", "of more than 2^30 bytes"},
     {"?", "arrays without a bound"},

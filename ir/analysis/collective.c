@@ -322,6 +322,16 @@ OpCode collective_reduction(const Computation *reducer)
     }
 }
 
+bool collective_has_channel(const Module *m, OpCode op, int64_t channel)
+{
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+            if (inst->op == op && inst_int(inst, ATTR_CHANNEL_ID, 0) == channel)
+                return true;
+    }
+    return false;
+}
+
 /* -- results ------------------------------------------------------------------------------- */
 
 const Shape *collective_result(const Instruction *inst)

@@ -54,6 +54,10 @@ void inst_set_frontend_attribute(Instruction *inst, const char *key, const char 
 bool collective_is_pipelined(const Instruction *inst);
 void collective_set_pipelined(Instruction *inst);
 
+/* Whether the module has an instruction of this opcode with this channel: send or recv, whose other end has
+ * the same channel, or, where none has, is found by order alone. */
+bool collective_has_channel(const Module *m, OpCode op, int64_t channel);
+
 /* What a collective gives in the end, and what of it comes from operand k: of a start that holds its
  * operands too, the results among its elements. */
 const Shape *collective_result(const Instruction *inst);

@@ -616,17 +616,6 @@ static IntLists send_pairs(EvalCall *call, const Instruction *inst)
     return pairs;
 }
 
-/* Whether the module has an instruction of this opcode with this channel. */
-static bool has_channel(const Module *m, OpCode op, int64_t channel)
-{
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
-            if (inst->op == op && inst_int(inst, ATTR_CHANNEL_ID, 0) == channel)
-                return true;
-    }
-    return false;
-}
-
 /* What joins a send and a recv: their channel. One whose channel has no other end is joined to
  * another such one by the order alone, as transfers between two devices are on a GPU. */
 static const void *channel_key(EvalCall *call, const Instruction *inst)
@@ -636,7 +625,7 @@ static const void *channel_key(EvalCall *call, const Instruction *inst)
         return key;
     int64_t channel = inst_int(inst, ATTR_CHANNEL_ID, 0);
     OpCode other = inst->op == OP_SEND ? OP_RECV : OP_SEND;
-    if (!has_channel(call->eval->module, other, channel))
+    if (!collective_has_channel(call->eval->module, other, channel))
         channel = 0;
     const char *name = arena_printf(call->scratch, "channel %lld", (long long)channel);
     const char *text = intern_string(eval_intern(call), name);

@@ -10,8 +10,14 @@
  *   r = recv(t), channel_id=1   s = send(x, t), channel_id=1      p = collective-permute(x)
  *   rd = recv-done(r)           sd = send-done(s)             =>  rd = tuple(p, t)  sd = t
  *
+ * An end may lie in another turn of a loop, or behind it; what is received is then carried instead:
+ *
+ *   b = recv-done(get-tuple-element(state))  r = recv(t)      p = collective-permute(x)
+ *   s = send(x, t)   ROOT (.., r, s)                      =>  b = elements 0 and 2 of what is carried
+ *                                                             ROOT (.., (p, 0, t), (x, 0, t))
+ *
  * What the text said about time is dropped, a schedule too: passes below move, combine and fuse, and pairs are
- * made again where they pay. A pair that is not complete in one computation stays as it is.
+ * made again where they pay. A pair whose starts are not in one computation stays as it is.
  *
  * Needs: well formed. Keeps: values, metadata, control edges but for those that want
  * something between the start and its end. Ends: one sweep. */
@@ -208,6 +214,16 @@ static bool same_pairs(IntLists a, IntLists b)
     return same;
 }
 
+/* The channels are the same, or no other end has either of them: the order joins these. */
+static bool channels_join(const Instruction *send, const Instruction *recv)
+{
+    const Module *m = send->parent->module;
+    int64_t a = inst_int(send, ATTR_CHANNEL_ID, 0),
+            b = inst_int(recv, ATTR_CHANNEL_ID, 0);
+    return a == b || (!collective_has_channel(m, OP_RECV, a) &&
+                      !collective_has_channel(m, OP_SEND, b));
+}
+
 /* The receive of the same transfer. */
 static Instruction *matching_recv(Sync *s, const Instruction *send, IntLists pairs)
 {
@@ -215,8 +231,7 @@ static Instruction *matching_recv(Sync *s, const Instruction *send, IntLists pai
         Instruction *recv = s->comp->instructions[i];
         IntLists other;
         if (recv == NULL || recv->op != OP_RECV || s->forward[i] != NULL ||
-            inst_bool(recv, ATTR_IS_HOST_TRANSFER) ||
-            inst_int(recv, ATTR_CHANNEL_ID, 0) != inst_int(send, ATTR_CHANNEL_ID, 0) ||
+            inst_bool(recv, ATTR_IS_HOST_TRANSFER) || !channels_join(send, recv) ||
             !shape_compatible(recv->shape->elements[0], send->operands[0]->shape) ||
             !collective_transfer_pairs(s->scratch, recv, &other) ||
             !same_pairs(pairs, other))
@@ -258,6 +273,17 @@ static void copy_notes(Instruction *to, const Instruction *send, const Instructi
         inst_set(to, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 
+/* What stands for a start whose end is elsewhere: its data, and nothing to wait for. */
+static Instruction *carried(Sync *s, const Instruction *start, Instruction *data)
+{
+    const Shape *number = start->shape->elements[1];
+    Module *m = s->comp->module;
+    Instruction *zero =
+        computation_add_constant(s->comp, literal_create(m->arena, number), NULL);
+    Instruction *parts[3] = {data, zero, start->operands[start->operand_count - 1]};
+    return computation_add(s->comp, OP_TUPLE, start->shape, 3, parts, NULL);
+}
+
 static bool convert_transfer(Sync *s, Instruction *send)
 {
     IntLists pairs;
@@ -265,9 +291,11 @@ static bool convert_transfer(Sync *s, Instruction *send)
         !collective_transfer_pairs(s->scratch, send, &pairs))
         return false;
     Instruction *recv = matching_recv(s, send, pairs);
+    if (recv == NULL)
+        return false;
     Instruction *send_done = only_done(s, send, OP_SEND_DONE);
-    Instruction *recv_done = recv == NULL ? NULL : only_done(s, recv, OP_RECV_DONE);
-    if (send_done == NULL || recv_done == NULL || depends(s, send, recv_done))
+    Instruction *recv_done = only_done(s, recv, OP_RECV_DONE);
+    if (depends(s, send, recv_done != NULL ? recv_done : recv))
         return false;
     Module *m = s->comp->module;
     Instruction *moved =
@@ -281,13 +309,23 @@ static bool convert_transfer(Sync *s, Instruction *send)
         inst_set_int(moved, ATTR_CHANNEL_ID, inst_int(send, ATTR_CHANNEL_ID, 1));
     copy_notes(moved, send, recv);
     moved->span = recv->span;
-    Instruction *results[2] = {moved, recv->operands[0]};
-    Instruction *tuple =
-        computation_add(s->comp, OP_TUPLE, recv_done->shape, 2, results, recv_done->name);
-    Instruction *tokens[1] = {send->operands[1]};
-    Instruction *after = computation_add(s->comp, OP_AFTER_ALL, send_done->shape, 1,
-                                         tokens, send_done->name);
-    inst_add_control(after, moved); /* who waits for the end of the send waits for both */
+    s->forward[send->id] = s->forward[recv->id] = moved;
+    if (recv_done != NULL) {
+        Instruction *results[2] = {moved, recv->operands[0]};
+        s->forward[recv_done->id] = computation_add(s->comp, OP_TUPLE, recv_done->shape,
+                                                    2, results, recv_done->name);
+    } else {
+        s->forward[recv->id] = carried(s, recv, moved);
+    }
+    if (send_done != NULL) {
+        Instruction *tokens[1] = {send->operands[1]};
+        Instruction *after = computation_add(s->comp, OP_AFTER_ALL, send_done->shape, 1,
+                                             tokens, send_done->name);
+        inst_add_control(after, moved); /* who waits for the end waits for both */
+        s->forward[send_done->id] = after;
+    } else {
+        s->forward[send->id] = carried(s, send, send->operands[0]);
+    }
     add_controls(moved, send);
     add_controls(moved, recv);
     uint32_t n = 0;
@@ -297,9 +335,26 @@ static bool convert_transfer(Sync *s, Instruction *send)
             moved->control[n++] = c;
     }
     moved->control_count = n;
-    s->forward[send->id] = s->forward[recv->id] = moved;
-    s->forward[recv_done->id] = tuple;
-    s->forward[send_done->id] = after;
+    return true;
+}
+
+/* The end of a transfer that began elsewhere: elements of what is carried from there. */
+static bool convert_late_end(Sync *s, Instruction *done)
+{
+    Instruction *from = done->operands[0], *parts[2];
+    if (from->op == OP_SEND || from->op == OP_RECV ||
+        inst_bool(done, ATTR_IS_HOST_TRANSFER) || !shape_is_tuple(from->shape) ||
+        from->shape->rank != 3)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        parts[i] = computation_add(s->comp, OP_GET_TUPLE_ELEMENT,
+                                   from->shape->elements[2 * i], 1, &from, NULL);
+        inst_set_int(parts[i], ATTR_INDEX, 2 * i);
+    }
+    s->forward[done->id] =
+        done->op == OP_SEND_DONE
+            ? parts[1]
+            : computation_add(s->comp, OP_TUPLE, done->shape, 2, parts, done->name);
     return true;
 }
 
@@ -311,6 +366,8 @@ static bool convert(Sync *s, Instruction *inst)
         return convert_async(s, inst);
     if (inst->op == OP_SEND)
         return convert_transfer(s, inst);
+    if (inst->op == OP_SEND_DONE || inst->op == OP_RECV_DONE)
+        return convert_late_end(s, inst);
     return op_is(inst->op, OPF_ASYNC_DONE) && convert_collective(s, inst);
 }
 
