@@ -133,20 +133,46 @@ static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computatio
     e->lanes = lanes;
 }
 
-/* Each result is one of its own two parameters, whichever. */
-static bool only_picks(const Reducer *r)
+/* The parameter that result i takes where its select says so, of its own two; -1: it is not one of them. */
+static int64_t picked(const Reducer *r, uint32_t i)
+{
+    const Instruction *pick = r->comp->root->operands[i];
+    if (pick->op != OP_SELECT || pick->operands[1]->op != OP_PARAMETER ||
+        pick->operands[2]->op != OP_PARAMETER)
+        return -1;
+    int64_t a = pick->operands[1]->parameter, b = pick->operands[2]->parameter;
+    return a != b && a % r->count == i && b % r->count == i ? a : -1;
+}
+
+/* It asks, among others, that both elements have the same value i. */
+static bool asks_same(const Reducer *r, const Instruction *inst, uint32_t i)
+{
+    if (inst->op == OP_AND)
+        return asks_same(r, inst->operands[0], i) || asks_same(r, inst->operands[1], i);
+    const Instruction *x = inst->operand_count == 2 ? inst->operands[0] : NULL,
+                      *y = inst->operand_count == 2 ? inst->operands[1] : NULL;
+    return inst->op == OP_COMPARE && inst_int(inst, ATTR_DIRECTION, 0) == DIRECTION_EQ &&
+           x->op == OP_PARAMETER && y->op == OP_PARAMETER &&
+           x->parameter % r->count == i && y->parameter % r->count == i;
+}
+
+/* All results are picked of the same element as that of `place`, or have the same value in the other one:
+ * the element is then one of two, whichever. */
+static bool only_picks(const Reducer *r, uint32_t place)
 {
     const Instruction *root = r->comp->root;
     if (root->op != OP_TUPLE)
         return false;
+    bool takes_first = picked(r, place) == place;
     for (uint32_t i = 0; i < r->count; i++) {
-        const Instruction *pick = root->operands[i];
-        if (pick->op != OP_SELECT || pick->operands[1]->op != OP_PARAMETER ||
-            pick->operands[2]->op != OP_PARAMETER)
+        if (picked(r, i) < 0 || (picked(r, i) == i) != takes_first)
             return false;
-        int64_t a = pick->operands[1]->parameter, b = pick->operands[2]->parameter;
-        if ((a != i || b != (int64_t)i + r->count) &&
-            (b != i || a != (int64_t)i + r->count))
+        const Instruction *by = root->operands[i]->operands[0],
+                          *whole = root->operands[place]->operands[0];
+        bool wider = whole->op == OP_OR &&
+                     ((whole->operands[0] == by && asks_same(r, whole->operands[1], i)) ||
+                      (whole->operands[1] == by && asks_same(r, whole->operands[0], i)));
+        if (by != whole && !wider)
             return false;
     }
     return true;
@@ -169,12 +195,13 @@ static bool counts_along(const Instruction *inst, int64_t along)
 
 static int32_t place_of(const Reducer *r)
 {
-    if (r->is_simple || r->inst->op != OP_REDUCE || !only_picks(r))
+    if (r->is_simple || r->inst->op != OP_REDUCE)
         return -1;
     Ints reduced = inst_ints(r->inst, ATTR_DIMENSIONS);
     for (uint32_t i = 0; i < r->count && reduced.count == 1; i++) {
         if (counts_along(r->inst->operands[i], reduced.data[0]) &&
-            inst_is_constant_scalar(r->inst->operands[r->count + i], 0))
+            inst_is_constant_scalar(r->inst->operands[r->count + i], 0) &&
+            only_picks(r, i))
             return (int32_t)i;
     }
     return -1;
