@@ -304,6 +304,18 @@ static bool want_one_to_one(InferContext *cx, const Instruction *call,
     return true;
 }
 
+/* A fusion may see its operand through bitcasts: the same elements in other dimensions. */
+static bool may_share(const Instruction *inst, const Shape *out, const Shape *in)
+{
+    if (shape_compatible(out, in))
+        return inst->op != OP_ASYNC_START || shape_layouts_equal(out, in);
+    int64_t made, given;
+    return inst->op == OP_FUSION && shape_is_array(out) && shape_is_array(in) &&
+           dtype_info[out->dtype].bits == dtype_info[in->dtype].bits &&
+           shape_element_count(out, &made) && shape_element_count(in, &given) &&
+           made == given;
+}
+
 bool infer_want_aliasing(InferContext *cx, const Instruction *inst)
 {
     const Attr *a = inst_attr(inst, ATTR_OUTPUT_TO_OPERAND_ALIASING);
@@ -323,8 +335,7 @@ bool infer_want_aliasing(InferContext *cx, const Instruction *inst)
         }
         out = inside_buffer(out);
         in = inside_buffer(in);
-        bool same_layout = inst->op != OP_ASYNC_START || shape_layouts_equal(out, in);
-        if (!shape_compatible(out, in) || !same_layout) {
+        if (!may_share(inst, out, in)) {
             infer_error(cx, inst, "output_to_operand_aliasing: result %s cannot share %s",
                         shape_text(cx->arena, out, true),
                         shape_text(cx->arena, in, true));
