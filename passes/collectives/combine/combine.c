@@ -21,7 +21,7 @@
 #include "ir/replica_groups.h"
 #include "ir/text.h"
 #include "passes/collectives/combine/independent.h"
-#include "passes/collectives/combine/merge.h"
+#include "passes/collectives/combine/merged_attributes.h"
 #include "passes/settings.h"
 
 typedef struct Kind {

@@ -15,7 +15,7 @@
 #include "ir/analysis/collective.h"
 #include "passes/collectives/async/pair.h"
 #include "passes/collectives/combine/independent.h"
-#include "passes/collectives/combine/merge.h"
+#include "passes/collectives/combine/merged_attributes.h"
 #include "passes/settings.h"
 
 static const char mark[] = "_collectives_group";

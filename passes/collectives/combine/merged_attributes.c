@@ -1,5 +1,5 @@
-/* See merge.h. */
-#include "passes/collectives/combine/merge.h"
+/* See merged_attributes.h. */
+#include "passes/collectives/combine/merged_attributes.h"
 
 #include <string.h>
 

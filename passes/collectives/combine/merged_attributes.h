@@ -1,6 +1,6 @@
 /* The attributes of one operation that is made of several. */
-#ifndef GXC_PASSES_COLLECTIVES_COMBINE_MERGE_H
-#define GXC_PASSES_COLLECTIVES_COMBINE_MERGE_H
+#ifndef GXC_PASSES_COLLECTIVES_COMBINE_MERGED_ATTRIBUTES_H
+#define GXC_PASSES_COLLECTIVES_COMBINE_MERGED_ATTRIBUTES_H
 
 #include "ir/module.h"
 
