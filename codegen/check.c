@@ -135,15 +135,53 @@ static const char *misfit(Arena *a, const Shape *s)
     return why;
 }
 
+static int64_t largest(IntLists lists)
+{
+    int64_t most = -1;
+    for (uint32_t g = 0; g < lists.count; g++) {
+        for (uint32_t i = 0; i < lists.data[g].count; i++)
+            most = lists.data[g].data[i] > most ? lists.data[g].data[i] : most;
+    }
+    return most;
+}
+
+/* The last device that a collective names; -1: none. */
+static int64_t last_device(const Instruction *inst, Arena *scratch)
+{
+    if (op_plain(inst->op) == OP_COLLECTIVE_PERMUTE)
+        return largest(collective_pairs(scratch, inst));
+    bool has_groups = op_is(inst->op, OPF_COLLECTIVE) &&
+                      op_attr(inst->op, "replica_groups", 14) != NULL;
+    return has_groups ? largest(collective_groups(scratch, inst)) : -1;
+}
+
+/* Groups that name devices which the program is not compiled for: its header gives no counts. What passes
+ * have removed may. */
+static bool fits_devices(const Module *m, const Instruction *inst)
+{
+    Arena *scratch = arena_scratch();
+    int64_t devices = m->config.replica_count * m->config.num_partitions;
+    int64_t last = last_device(inst, scratch);
+    arena_destroy(scratch);
+    if (last < devices)
+        return true;
+    diag_error(m->diag, inst->span,
+               "%s is for device %lld, too, but the program is compiled for %lld: "
+               "--partitions=%lld (or --replicas) says how many there are",
+               op_info[inst->op].name, (long long)last, (long long)devices,
+               (long long)last + 1);
+    return false;
+}
+
 bool codegen_fits(const Module *m)
 {
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             const char *why = misfit(m->arena, inst->shape);
-            if (why == NULL)
-                continue;
-            diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);
-            return false;
+            if (why != NULL)
+                diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);
+            if (why != NULL || !fits_devices(m, inst))
+                return false;
         }
     }
     return true;

@@ -60,7 +60,7 @@ bool codegen_lacks(OpCode op);
 /* Whether the module can become a program, as far as its text tells: asked before passes, for
  * what they would not bring into another form. Says what is not supported, and where. */
 bool codegen_takes(const Module *m);
-/* The same of what passes have left, by its shapes. */
+/* The same of what passes have left, by its shapes and the devices that it names. */
 bool codegen_fits(const Module *m);
 
 /* One Codegen makes one artefact; variants are added in order. All memory is in `a`. */

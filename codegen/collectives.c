@@ -6,7 +6,6 @@
 
 #include "codegen/variant.h"
 #include "ir/analysis/collective.h"
-#include "ir/bug.h"
 
 /* -- cliques ------------------------------------------------------------------------------ */
 
@@ -148,35 +147,6 @@ static bool check(const Variant *v, const Instruction *inst, PlanCollective *out
     return true;
 }
 
-static int64_t largest(IntLists lists)
-{
-    int64_t most = -1;
-    for (uint32_t g = 0; g < lists.count; g++) {
-        for (uint32_t i = 0; i < lists.data[g].count; i++)
-            most = lists.data[g].data[i] > most ? lists.data[g].data[i] : most;
-    }
-    return most;
-}
-
-/* Groups that name devices which the program is not compiled for: its header gives no counts. */
-static bool check_devices(const Variant *v, PlanCollectiveKind kind,
-                          const Instruction *inst)
-{
-    const ModuleConfig *config = &v->module->config;
-    int64_t devices = config->replica_count * config->num_partitions;
-    int64_t most =
-        largest(kind == PLAN_COLLECTIVE_PERMUTE ? collective_pairs(v->arena, inst)
-                                                : collective_groups(v->arena, inst));
-    if (most < devices)
-        return true;
-    diag_error(v->module->diag, inst->span,
-               "%s is for device %lld, too, but the program is compiled for %lld: "
-               "--partitions=%lld (or --replicas) says how many there are",
-               op_info[inst->op].name, (long long)most, (long long)devices,
-               (long long)most + 1);
-    return false;
-}
-
 static void add_pairs(Variant *v, const Instruction *inst, PlanCollective *c)
 {
     IntLists pairs = collective_pairs(v->arena, inst);
@@ -211,11 +181,11 @@ static uint32_t add_buffers(Variant *v, const Instruction *inst, PlanCollective 
     return n;
 }
 
-static bool add_collective(Variant *v, const Instruction *inst)
+bool variant_collective_command(Variant *v, const Instruction *inst)
 {
     PlanCollective c = {.dtypes = PLAN_NONE,
                         .channel = inst_int(inst, ATTR_CHANNEL_ID, 0)};
-    if (!check(v, inst, &c) || !check_devices(v, c.kind, inst))
+    if (!check(v, inst, &c))
         return false;
     if (c.kind == PLAN_ALL_TO_ALL && !inst_has(inst, ATTR_DIMENSIONS))
         c.flags |= PLAN_COLLECTIVE_TUPLE;
@@ -229,112 +199,4 @@ static bool add_collective(Variant *v, const Instruction *inst)
     uint32_t index = plan_add_collectives(&v->plan, &c, 1);
     variant_command(v, PLAN_COLLECTIVE, inst, index, args, 2 * n);
     return true;
-}
-
-/* -- beside the program -------------------------------------------------------------------------- */
-
-/* A start that goes on until its slot is waited for: what `make` adds runs on `stream`. */
-static bool start(Variant *v, const Instruction *inst, uint32_t slot, uint32_t stream,
-                  bool (*make)(Variant *v, const Instruction *inst))
-{
-    uint32_t c = variant_command(v, PLAN_ASYNC_START, inst, slot, NULL, 0);
-    uint32_t before = v->stream;
-    v->stream = stream;
-    bool ok = make(v, inst);
-    v->stream = before;
-    plan_close(&v->plan, c);
-    return ok;
-}
-
-/* Plain collectives of a plan in which something is asynchronous run on a communication stream,
- * too, and are waited for: they come behind what it has begun, on all ranks alike. */
-bool variant_add_collective(Variant *v, const Instruction *inst)
-{
-    uint32_t stream = variant_collective_stream(v);
-    if (stream == v->stream)
-        return add_collective(v, inst);
-    uint32_t slot = v->plan.info[0].async_count++;
-    if (!start(v, inst, slot, stream, add_collective))
-        return false;
-    variant_command(v, PLAN_ASYNC_DONE, inst, slot, NULL, 0);
-    return true;
-}
-
-static bool make_started(Variant *v, const Instruction *inst)
-{
-    if (inst->op == OP_ASYNC_START)
-        return variant_add_computation(v, inst_called(inst, 0));
-    return add_collective(v, inst);
-}
-
-static bool overlap(const PlanBuilder *b, const PlanArg *x, const PlanArg *y)
-{
-    if (x->tag != PLAN_ARG_SLICE || y->tag != PLAN_ARG_SLICE)
-        return false;
-    const PlanSlice *s = &b->slices[x->index], *t = &b->slices[y->index];
-    bool fixed = s->term_count == 0 && t->term_count == 0;
-    return s->allocation == t->allocation &&
-           (!fixed ||
-            (s->offset < t->offset + t->bytes && t->offset < s->offset + s->bytes));
-}
-
-/* Neither reads or writes what the other writes. */
-static bool are_apart(const PlanBuilder *b, const PlanCommand *x, const PlanCommand *y)
-{
-    for (uint32_t i = 0; i < x->arg_count; i++) {
-        for (uint32_t k = 0; k < y->arg_count; k++) {
-            const PlanArg *s = &b->args[x->args + i], *t = &b->args[y->args + k];
-            bool writes = ((s->access | t->access) & PLAN_WRITE) != 0;
-            if (writes && overlap(b, s, t))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Commands from `first` on that follow one another, in one clique, are one NCCL group as long
- * as none needs another. */
-static void join_commands(PlanBuilder *b, uint32_t first)
-{
-    uint32_t run = first; /* where the present group begins */
-    for (uint32_t i = first; i < b->commands_count; i++) {
-        const PlanCommand *c = &b->commands[i];
-        if (c->kind != PLAN_COLLECTIVE) {
-            run = i + 1;
-            continue;
-        }
-        bool joins = i > run && b->collectives[c->index].clique ==
-                                    b->collectives[b->commands[i - 1].index].clique;
-        for (uint32_t k = run; joins && k < i; k++)
-            joins = are_apart(b, &b->commands[k], c);
-        if (joins)
-            b->collectives[b->commands[i - 1].index].flags |= PLAN_COLLECTIVE_JOINED;
-        else
-            run = i;
-    }
-}
-
-bool variant_add_async_start(Variant *v, const Instruction *inst)
-{
-    uint32_t first = v->plan.commands_count + 1;
-    struct AsyncSlot a = {inst, v->plan.info[0].async_count++};
-    if (!start(v, inst, a.slot, variant_start_stream(v, inst), make_started))
-        return false;
-    if (inst_frontend_attribute(inst, "_collectives_group") != NULL)
-        join_commands(&v->plan, first);
-    v->async = arena_grow(v->arena, v->async, &v->async_capacity, v->async_count + 1,
-                          sizeof *v->async);
-    v->async[v->async_count++] = a;
-    return true;
-}
-
-void variant_add_async_done(Variant *v, const Instruction *done)
-{
-    size_t i = v->async_count;
-    while (i > 0 && v->async[i - 1].start != done->operands[0])
-        i--;
-    if (i == 0)
-        bug("%s waits for what was not started", done->name);
-    variant_command(v, PLAN_ASYNC_DONE, done, v->async[i - 1].slot, NULL, 0);
-    v->async[i - 1] = v->async[--v->async_count];
 }

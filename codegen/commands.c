@@ -1,7 +1,5 @@
 /* The command tree: one walk over the schedule; every fusion becomes a launch, loops and
  * branches become commands with children. See runtime/plan.h for the records. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "codegen/emit/emitters.h"
@@ -12,243 +10,6 @@
 #include "ir/bug.h"
 
 #define NESTING_MOST 64 /* of loops and branches, as libgxrt allows */
-
-/* -- memory ------------------------------------------------------------------------------- */
-
-static uint32_t add_allocation(Variant *v, const Buffer *b)
-{
-    PlanAllocation p = {.index = b->index, .bytes = b->bytes, .alignment = 16};
-    switch (b->kind) {
-    case BUFFER_ARGUMENT:
-        p.kind = PLAN_ARGUMENT;
-        break;
-    case BUFFER_RESULT:
-        p.kind = PLAN_RESULT;
-        break;
-    case BUFFER_CONSTANT: {
-        const Literal *l = b->constant->literal;
-        unsigned char *packed = ARENA_ARRAY(v->arena, unsigned char, b->bytes + 1);
-        if (l->elided) {
-            p.elided = 1;
-            v->plan.info[0].flags |= PLAN_ELIDED;
-        } else {
-            literal_to_device(l, b->constant->shape, packed);
-        }
-        p.kind = PLAN_CONSTANT;
-        p.alignment = PLAN_CONSTANT_ALIGNMENT;
-        p.offset = constant_pool_add(v->pool, packed, b->bytes);
-        p.name = plan_string(&v->plan, b->constant->name);
-        break;
-    }
-    case BUFFER_TEMP:
-    case BUFFER_NONE:
-        p.kind = PLAN_TEMP;
-        p.index = 0;
-        p.bytes = v->buffers->temp_bytes[b->colour];
-        p.colour = b->colour;
-        p.alignment = 256;
-        break;
-    }
-    return plan_add_allocations(&v->plan, &p, 1);
-}
-
-static uint32_t slice_of_set(Variant *v, uint32_t set)
-{
-    if (v->slices[set] != PLAN_NONE)
-        return v->slices[set];
-    const Buffer *b = &v->buffers->sets[set];
-    PlanSlice s = {.bytes = b->bytes};
-    if (b->kind == BUFFER_TEMP || b->kind == BUFFER_NONE) {
-        uint32_t *temp = &v->temp_allocation[b->colour];
-        if (*temp == PLAN_NONE)
-            *temp = add_allocation(v, b);
-        s.allocation = *temp;
-        s.offset = b->offset;
-    } else {
-        s.allocation = add_allocation(v, b);
-    }
-    v->slices[set] = plan_add_slices(&v->plan, &s, 1);
-    return v->slices[set];
-}
-
-/* A part of the source's slice, at a place that depends on the loop's counter. */
-static uint32_t add_loop_slice(Variant *v, const Instruction *inst, const LoopSlice *l)
-{
-    PlanTerm terms[LOOP_SLICE_TERMS] = {0};
-    for (uint32_t i = 0; i < l->term_count; i++)
-        terms[i] = (PlanTerm){.counter = v->counters[inst->parent->id],
-                              .scale = l->terms[i].scale,
-                              .bias = l->terms[i].bias,
-                              .high = l->terms[i].high,
-                              .stride = l->terms[i].stride};
-    uint32_t whole = slice_of_set(v, alias_set(v->aliases, l->source, l->leaf));
-    PlanSlice s = v->plan.slices[whole];
-    s.offset += (uint64_t)l->offset;
-    s.bytes = (uint64_t)shape_bytes(inst->shape);
-    s.terms = plan_add_terms(&v->plan, terms, l->term_count);
-    s.term_count = l->term_count;
-    return plan_add_slices(&v->plan, &s, 1);
-}
-
-uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
-{
-    const LoopSlice *l = loop_slice_of(v->loop_slices, inst);
-    if (l != NULL)
-        return add_loop_slice(v, inst, l);
-    return slice_of_set(v, alias_set(v->aliases, inst, leaf));
-}
-
-PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
-                          uint16_t access)
-{
-    return (PlanArg){
-        .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
-}
-
-/* The state that random numbers come from: one for the program. */
-static uint32_t state_slice(Variant *v)
-{
-    if (v->state_slice == PLAN_NONE) {
-        PlanAllocation a = {.kind = PLAN_STATE,
-                            .bytes = VARIANT_STATE_BYTES,
-                            .alignment = BUFFER_ALIGNMENT,
-                            .name = plan_string(&v->plan, "random")};
-        PlanSlice s = {.allocation = plan_add_allocations(&v->plan, &a, 1),
-                       .bytes = VARIANT_STATE_BYTES};
-        v->state_slice = plan_add_slices(&v->plan, &s, 1);
-    }
-    return v->state_slice;
-}
-
-/* -- signature ------------------------------------------------------------------------------ */
-
-static PlanValue plan_value(Variant *v, const char *name, const Shape *s, uint32_t set)
-{
-    PlanValue p = {.name = plan_string(&v->plan, name),
-                   .dtype = plan_string(&v->plan, dtype_name(s->dtype)),
-                   .element_bits = dtype_info[s->dtype].bits,
-                   .rank = s->rank,
-                   .alias = PLAN_NONE,
-                   .size_of = PLAN_NONE,
-                   .bytes = (uint64_t)shape_bytes(s)};
-    p.dims = plan_add_numbers(&v->plan, s->dims, s->rank);
-    plan_add_numbers(&v->plan, s->layout->minor_to_major, s->rank);
-    p.slice = slice_of_set(v, set);
-    return p;
-}
-
-static const char *leaf_path(Arena *a, const Shape *s, size_t leaf)
-{
-    const char *path = "";
-    while (shape_is_tuple(s)) {
-        uint32_t i = 0;
-        size_t n;
-        for (; (n = shape_leaf_count(s->elements[i])) <= leaf; i++)
-            leaf -= n;
-        path = arena_printf(a, "%s%s%u", path, *path == '\0' ? "" : ".", i);
-        s = s->elements[i];
-    }
-    return *path == '\0' ? "0" : path;
-}
-
-/* Argument number of a parameter's first leaf. */
-static uint32_t first_argument(const Computation *entry, int64_t parameter)
-{
-    size_t n = 0;
-    for (int64_t i = 0; i < parameter; i++)
-        n += shape_leaf_count(entry->parameters[i]->shape);
-    return (uint32_t)n;
-}
-
-static void add_aliases(Variant *v)
-{
-    const Module *m = v->module;
-    const Computation *entry = m->entry;
-    const Aliasing *aliasing = &m->config.input_output_alias;
-    for (uint32_t i = 0; i < aliasing->count; i++) {
-        const AliasEntry *e = &aliasing->entries[i];
-        const Shape *parameter = entry->parameters[e->operand]->shape;
-        uint32_t argument = first_argument(entry, e->operand) +
-                            (uint32_t)alias_index_leaf(parameter, e->input);
-        uint32_t result = (uint32_t)alias_index_leaf(entry->root->shape, e->output);
-        if (v->buffers->argument_sets[argument] != v->buffers->result_sets[result])
-            continue; /* copy insertion could not make them one */
-        uint32_t kind = e->must ? PLAN_ALIAS_MUST : PLAN_ALIAS_MAY;
-        v->plan.arguments[argument].alias = result;
-        v->plan.arguments[argument].alias_kind = kind;
-        v->plan.results[result].alias = argument;
-        v->plan.results[result].alias_kind = kind;
-    }
-    for (uint32_t i = 0; i < m->config.donor_count; i++) {
-        const DonorEntry *d = &m->config.donors[i];
-        const Shape *parameter = entry->parameters[d->parameter]->shape;
-        uint32_t argument = first_argument(entry, d->parameter) +
-                            (uint32_t)alias_index_leaf(parameter, d->index);
-        v->plan.arguments[argument].donated = 1;
-    }
-}
-
-/* "1=0.0,3=2.1": value 1 is the size of value 0 in dimension 0, ... (passes/dynamic). */
-static void add_sizes(const Module *m, const char *key, PlanValue *values, uint32_t count)
-{
-    const Dict *d = m->config.frontend_attributes;
-    const char *at = NULL;
-    for (uint32_t i = 0; d != NULL && i < d->count; i++) {
-        if (strcmp(d->entries[i].key, key) == 0)
-            at = d->entries[i].value.data;
-    }
-    uint32_t size, of, dimension;
-    while (at != NULL &&
-           sscanf(at, "%" SCNu32 "=%" SCNu32 ".%" SCNu32, &size, &of, &dimension) == 3) {
-        if (size < count && of < count && dimension < values[of].rank) {
-            values[size].size_of = of;
-            values[size].size_dimension = dimension;
-        }
-        at = strchr(at, ',');
-        at += at != NULL;
-    }
-}
-
-static void add_signature(Variant *v)
-{
-    const Computation *entry = v->module->entry;
-    uint32_t n = 0;
-    for (uint32_t p = 0; p < entry->parameter_count; p++) {
-        const Instruction *inst = entry->parameters[p];
-        size_t leaves = shape_leaf_count(inst->shape);
-        for (size_t leaf = 0; leaf < leaves; leaf++) {
-            const Shape *s = shape_leaf(inst->shape, leaf);
-            const char *name = leaves == 1
-                                   ? inst->name
-                                   : arena_printf(v->arena, "%s.%s", inst->name,
-                                                  leaf_path(v->arena, inst->shape, leaf));
-            PlanValue value = plan_value(v, name, s, v->buffers->argument_sets[n++]);
-            plan_add_arguments(&v->plan, &value, 1);
-        }
-    }
-    for (uint32_t leaf = 0; leaf < v->buffers->result_count; leaf++) {
-        const Shape *s = shape_leaf(entry->root->shape, leaf);
-        PlanValue value = plan_value(v, leaf_path(v->arena, entry->root->shape, leaf), s,
-                                     v->buffers->result_sets[leaf]);
-        plan_add_results(&v->plan, &value, 1);
-    }
-    add_sizes(v->module, "argument_sizes", v->plan.arguments, n);
-    add_sizes(v->module, "result_sizes", v->plan.results, v->buffers->result_count);
-    add_aliases(v);
-}
-
-/* -- commands --------------------------------------------------------------------------------- */
-
-uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
-                         uint32_t index, const PlanArg *args, uint32_t arg_count)
-{
-    PlanCommand c = {.kind = (uint16_t)kind,
-                     .name = plan_string(&v->plan, inst->name),
-                     .stream = v->stream,
-                     .signal = PLAN_NONE,
-                     .index = index};
-    return plan_command(&v->plan, &c, args, arg_count);
-}
 
 /* Bytes of parameter p that a fusion reads: all of it, unless everything that reads it takes
  * slices. */
@@ -360,7 +121,7 @@ static void add_launch(Variant *v, const Instruction *fusion)
     if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
         args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
                               .access = PLAN_READ | PLAN_WRITE,
-                              .index = state_slice(v)};
+                              .index = variant_state_slice(v)};
     variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
 }
 
@@ -572,6 +333,6 @@ bool variant_make_commands(Variant *v)
     v->counters = ARENA_ARRAY(v->arena, uint32_t, v->module->computation_count + 1u);
     v->temp_allocation[0] = v->temp_allocation[1] = PLAN_NONE;
     v->workspace_slice = v->state_slice = PLAN_NONE;
-    add_signature(v);
+    variant_add_signature(v);
     return variant_assign_streams(v) && variant_add_computation(v, v->module->entry);
 }

@@ -54,7 +54,12 @@ typedef struct Variant {
     CodegenReport report;
 } Variant;
 
-/* The slice of a leaf's set; made on first use. */
+/* -- codegen/variant.c: what commands are made of -- */
+
+/* The slice of an alias set, of a leaf's set, of the state that random numbers come from (one for the
+ * program); made on first use. */
+uint32_t variant_set_slice(Variant *v, uint32_t set);
+uint32_t variant_state_slice(Variant *v);
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);
@@ -62,20 +67,38 @@ PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
 /* Appends a command without children, named after `inst`. */
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count);
-/* Streams of all starts (codegen/streams.c). False after messages. */
+
+/* -- codegen/signature.c -- */
+
+void variant_add_signature(Variant *v);
+
+/* -- codegen/streams.c -- */
+
+/* Streams of all starts. False after messages. */
 bool variant_assign_streams(Variant *v);
 uint32_t variant_start_stream(const Variant *v, const Instruction *start);
 /* The stream of a collective that is no start. */
 uint32_t variant_collective_stream(Variant *v);
-/* Start and done of asynchronous operations (codegen/collectives.c). */
+
+/* -- codegen/collectives.c -- */
+
+/* The command of a collective, on the stream of the variant. False after messages. */
+bool variant_collective_command(Variant *v, const Instruction *inst);
+
+/* -- codegen/async.c: false after messages -- */
+
+bool variant_add_collective(Variant *v, const Instruction *inst);
 bool variant_add_async_start(Variant *v, const Instruction *start);
 void variant_add_async_done(Variant *v, const Instruction *done);
-bool variant_add_computation(Variant *v, const Computation *comp);
-/* The command of a collective (codegen/collectives.c). False after messages. */
-bool variant_add_collective(Variant *v, const Instruction *inst);
 
-/* Signature, allocations, command tree and kernels. False after messages. */
+/* -- codegen/commands.c: false after messages -- */
+
+/* The commands of what a computation does, in order. */
+bool variant_add_computation(Variant *v, const Computation *comp);
+/* Signature, allocations, command tree and kernels. */
 bool variant_make_commands(Variant *v);
+
+/* -- codegen/kernels.c -- */
 
 /* The kernel of a fusion: an equal one that exists, or a new one. Index in plan.kernels. */
 uint32_t variant_kernel(Variant *v, const Instruction *fusion);
