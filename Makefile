@@ -2,7 +2,7 @@
 #
 #   make setup      install what is missing          make           build everything into build/
 #   make demo       set up, build, compile, run      make check     set up, build, test
-#   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
+#   make layers     includes point the right way     make size       how large it all is
 # Variables: CC CXX CFLAGS LDFLAGS, B=folder, SAN=address,undefined, WERROR=1 (also CI=1),
 # V=1 (show commands), LLVM_CONFIG=..., PREFIX= DESTDIR= (install), J=jobs (check), ARGS= (bench).
 
@@ -49,18 +49,14 @@ GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
 RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c) ir/file.c
 GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c)
 EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
-UNIT_C  := $(wildcard tests/unit/*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 
-RANDOM_C := $(wildcard tests/random/*.c)
-UNIT    := $(UNIT_C:tests/unit/%.c=$(B)/tests/unit/%)
 ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a
 GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard frontend/gxc.c),$(B)/gxc))
 GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 
-.PHONY: all setup demo check check-random check-xla check-unit fuzz fuzzers check-built install bench layers rows size format format-check \
-        clean gpu-bundle check-gpu bench-gpu
+.PHONY: all setup demo install layers size format format-check clean
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
 
 # --- compiling -----------------------------------------------------------------------------
@@ -106,8 +102,7 @@ LIBS := -ljansson -lmpfr -lgmp -lm -ldl -lpthread
 $(B)/libgxc.a: $(call obj,$(GXC_C) $(GEN_C))
 $(B)/libgxrt.a: $(call obj,$(GXRT_C))
 $(B)/obj/libgxemu.a: $(call obj,$(EMU_C))
-$(B)/obj/libunit.a: $(call obj,$(wildcard tests/unit/shared/*.c))
-$(ARCHIVES) $(B)/obj/libunit.a:
+$(ARCHIVES):
 	@mkdir -p $(@D); rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
@@ -129,95 +124,21 @@ $(B)/libgxemu.so: $(call obj,$(EMU_C))
 $(B)/gxrun: $(call obj,$(RUN_C)) $(B)/libgxrt.a
 	$(RT_LINK) -o $@ $^ $(RT_LIBS)
 
-# --- tests ---------------------------------------------------------------------------------
-# A unit test takes from the archives what it names, so few of them link LLVM.
-TEST_LINK = $(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs
-$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
-	$(TEST_LINK) -lcmocka $(LIBS)
-$(B)/tests/random: $(call obj,$(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs
-	$(TEST_LINK) $(LIBS)
-# Random modules, checked in every way that must agree: make check-random ARGS="-t SECONDS -s SEED".
-check-random: $(B)/tests/random $(GXEMU)
-	@mkdir -p $(B)/random
-	@$(B)/tests/random -j $(J) -o $(B)/random $(or $(ARGS),-t 60) 2>$(B)/random/unsupported.log
-
-# The evaluator against XLA:CPU, from PyPI: make check-xla ARGS="--seeds 1:5000 -v".
-$(B)/xla/bin/python:
-	python3 -m venv $(B)/xla && $(B)/xla/bin/pip install -q jax
-check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
-	@$< tests/xla/check.py $(B) $(or $(ARGS),--seconds 120)
-
-# libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
-FUZZ_C   := $(wildcard tests/fuzz/*.c)
-FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
-              $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
-              $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
-FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
-$(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
-	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
-fuzzers: $(FUZZERS)
-fuzz:
-	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
-	  SAN=fuzzer-no-link,address,undefined fuzzers
-	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
-
+# --- setting up, installing ----------------------------------------------------------------
 # Recursive, in parallel unless the user said how.
 PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(J))
 setup:
 	@LLVM_CONFIG=$(LLVM_CONFIG) .ci/setup $(B)
-check: setup
-	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
-check-built: all $(UNIT) $(B)/gpu-driver
-	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
-check-unit: $(UNIT)
-	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
-
 demo: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) all
 	@B=$(B) examples/demo
-
-# --- installing ----------------------------------------------------------------------------
-D = $(DESTDIR)$(PREFIX)
-define pkgconfig # name, what it is, libraries, private libraries
-@printf 'prefix=%s\nName: %s\nDescription: %s\nVersion: $(VERSION)\nCflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib %s\nLibs.private: %s\n' \
-	'$(PREFIX)' $(1) '$(2)' '$(3)' '$(4)' >$(D)/lib/pkgconfig/$(1).pc
-endef
-# Archives are installed as one object in which only the public names are left.
-define public-archive
-@$(LD) -r --whole-archive $(B)/$(1).a -o $(B)/obj/$(1).o && objcopy --localize-hidden $(B)/obj/$(1).o
-@rm -f $(D)/lib/$(1).a; $(AR) rcs $(D)/lib/$(1).a $(B)/obj/$(1).o
-endef
 install: all
-	@install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include $(D)/share/man/man1
-	install -m 755 $(B)/gxc $(B)/gxrun $(D)/bin
-	install -m 755 $(B)/libgxc.so $(B)/libgxrt.so $(B)/libgxemu.so $(D)/lib
-	install -m 644 frontend/gxc.h runtime/gxrt.h $(D)/include
-	install -m 644 docs/man/gxc.1 docs/man/gxrun.1 $(D)/share/man/man1
-	$(call public-archive,libgxrt)
-	$(call public-archive,libgxc)
-	$(call pkgconfig,gxrt,loads and runs programs compiled by gxc,-lgxrt,-lm -ldl -lpthread)
-	$(call pkgconfig,gxc,the gxc compiler as a library,-lgxc,$(shell sed 's/^-L//;s/^/-L/' $(B)/llvm.libs) $(LIBS) -lstdc++)
-	@[ ! -d $(B)/cuda ] || { install -d $(D)/lib/gxc; cp -rL $(B)/cuda $(D)/lib/gxc/; }
+	@B=$(B) DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' VERSION=$(VERSION) LIBS='$(LIBS)' LD=$(LD) AR=$(AR) .ci/install
 
-bench: all $(B)/tests/unit/emu_engine
-	@python3 tests/bench.py $(B) $(ARGS)
-
-# --- on a GPU ------------------------------------------------------------------------------
-$(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
-	$(RT_LINK) -o $@ $^ $(RT_LIBS)
-gpu-bundle: all $(B)/gpu-driver $(B)/tests/unit/codegen_emit_test
-	python3 tests/gpu/bundle.py $(B) $(B)/gpu-bundle
-check-gpu bench-gpu: %-gpu:
-	@[ -e /dev/nvidiactl ] || { echo "$@: no NVIDIA GPU in this machine, nothing was run"; exit 1; }
-	@[ -e $(B)/gpu-bundle/driver ] || { echo "make gpu-bundle first: it needs no GPU"; exit 1; }
-	@$(B)/gpu-bundle/$*
+include tests/tests.mk
 
 layers size:
 	@.ci/$@
-# The table row of the specification -> its tests; a row without one is an error.
-rows:
-	@tests/rows
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format:
 	$(CLANG_FORMAT) -i $(FORMATTED)

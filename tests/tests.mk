@@ -1,0 +1,67 @@
+# What tests and measures gxc; the Makefile includes it.
+#
+#   make check          everything that needs no GPU       make check-unit     the unit tests
+#   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
+#   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
+#   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
+#   make rows           row of the specification -> its tests; one without a test is an error
+
+UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
+.PHONY: check check-built check-unit check-random check-xla fuzz fuzzers bench rows gpu-bundle check-gpu bench-gpu
+
+check: setup
+	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
+check-built: all $(UNIT) $(B)/gpu-driver
+	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
+check-unit: $(UNIT)
+	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
+rows:
+	@tests/rows
+
+$(B)/obj/libunit.a: $(call obj,$(wildcard tests/unit/shared/*.c))
+	@mkdir -p $(@D); rm -f $@
+	$(Q)$(AR) rcs $@ $^
+# A unit test takes from the archives what it names, so few of them link LLVM.
+TEST_LINK = $(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) -lcmocka $(LIBS)
+$(B)/tests/random: $(call obj,$(wildcard tests/random/*.c)) $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) $(LIBS)
+# Random modules, checked in every way that must agree: make check-random ARGS="-t SECONDS -s SEED".
+check-random: $(B)/tests/random $(GXEMU)
+	@mkdir -p $(B)/random
+	@$(B)/tests/random -j $(J) -o $(B)/random $(or $(ARGS),-t 60) 2>$(B)/random/unsupported.log
+
+# The evaluator against XLA:CPU, from PyPI: make check-xla ARGS="--seeds 1:5000 -v".
+$(B)/xla/bin/python:
+	python3 -m venv $(B)/xla && $(B)/xla/bin/pip install -q jax
+check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
+	@$< tests/xla/check.py $(B) $(or $(ARGS),--seconds 120)
+
+# libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
+FUZZ_C   := $(wildcard tests/fuzz/*.c)
+FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
+              $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
+              $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
+FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
+$(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
+fuzzers: $(FUZZERS)
+fuzz:
+	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
+	  SAN=fuzzer-no-link,address,undefined fuzzers
+	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
+
+bench: all $(B)/tests/unit/emu_engine
+	@python3 tests/bench.py $(B) $(ARGS)
+
+# --- on a GPU ------------------------------------------------------------------------------
+$(B)/gpu-driver: $(call obj,tests/gpu/driver.c) $(B)/libgxrt.a
+	$(RT_LINK) -o $@ $^ $(RT_LIBS)
+gpu-bundle: all $(B)/gpu-driver $(B)/tests/unit/codegen_emit_test
+	python3 tests/gpu/bundle.py $(B) $(B)/gpu-bundle
+check-gpu bench-gpu: %-gpu:
+	@[ -e /dev/nvidiactl ] || { echo "$@: no NVIDIA GPU in this machine, nothing was run"; exit 1; }
+	@[ -e $(B)/gpu-bundle/driver ] || { echo "make gpu-bundle first: it needs no GPU"; exit 1; }
+	@$(B)/gpu-bundle/$*
