@@ -118,10 +118,85 @@ static const char **append(const char **list, size_t *count, const char *value)
     return grown;
 }
 
+/* Where the text of an option goes as it stands; NULL: it is no such option. */
+static const char **text_option(gxc_options *o, int key)
+{
+    switch (key) {
+    case KEY_EMIT:
+        return &o->emit;
+    case KEY_PRINT:
+        return &o->print;
+    case KEY_PASSES:
+        return &o->passes;
+    case KEY_SKIP:
+        return &o->skip;
+    case KEY_PRINT_AFTER:
+        return &o->print_after;
+    case KEY_DUMP_DIR:
+        return &o->dump_dir;
+    case KEY_LIBRARIES:
+        return &o->libraries;
+    case KEY_ASSEMBLER:
+        return &o->assembler;
+    case KEY_CUDA:
+        return &o->cuda;
+    case KEY_CACHE_DIR:
+        return &o->cache_dir;
+    default:
+        return NULL;
+    }
+}
+
+/* What an option sets to 1; NULL: none. */
+static int *flag_option(gxc_options *o, int key)
+{
+    switch (key) {
+    case KEY_VERIFY:
+        return &o->verify_only;
+    case KEY_LINT:
+        return &o->lint;
+    case KEY_TIMING:
+        return &o->timing;
+    case KEY_EMBED_HLO:
+        return &o->embed_hlo;
+    default:
+        return NULL;
+    }
+}
+
+/* The list that an option asks for; NULL: none. */
+static const char *listed(int key)
+{
+    switch (key) {
+    case KEY_LIST_PASSES:
+        return "passes";
+    case KEY_LIST_OPS:
+        return "ops";
+    case KEY_LIST_TARGETS:
+        return "targets";
+    case KEY_LIST_SETTINGS:
+        return "settings";
+    case KEY_LIST_UNSUPPORTED:
+        return "unsupported";
+    default:
+        return NULL;
+    }
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     Request *r = state->input;
     gxc_options *o = &r->options;
+    const char **text = text_option(o, key), *list = listed(key);
+    int *flag = flag_option(o, key);
+    if (text != NULL)
+        *text = arg;
+    if (flag != NULL)
+        *flag = 1;
+    if (list != NULL)
+        r->list = list;
+    if (text != NULL || flag != NULL || list != NULL)
+        return 0;
     switch (key) {
     case 'o':
         r->output = arg;
@@ -136,15 +211,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_TARGET:
         r->targets = append(r->targets, &o->target_count, arg);
         break;
-    case KEY_EMIT:
-        o->emit = arg;
-        break;
-    case KEY_PRINT:
-        o->print = arg;
-        break;
-    case KEY_VERIFY:
-        o->verify_only = 1;
-        break;
     case KEY_REPLICAS:
         o->replicas = parse_count(state, "--replicas=", arg, 1);
         break;
@@ -154,21 +220,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_JOBS:
         o->jobs = (int)parse_count(state, "--jobs=", arg, 1);
         break;
-    case KEY_PASSES:
-        o->passes = arg;
-        break;
-    case KEY_SKIP:
-        o->skip = arg;
-        break;
-    case KEY_LINT:
-        o->lint = 1;
-        break;
-    case KEY_PRINT_AFTER:
-        o->print_after = arg;
-        break;
-    case KEY_DUMP_DIR:
-        o->dump_dir = arg;
-        break;
     case KEY_SET:
         r->settings = append(r->settings, &o->setting_count, arg);
         break;
@@ -177,43 +228,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (strcmp(r->report, "text") != 0 && strcmp(r->report, "json") != 0)
             argp_error(state, "--report takes text or json, not \"%s\"", arg);
         break;
-    case KEY_TIMING:
-        o->timing = 1;
-        break;
-    case KEY_LIBRARIES:
-        o->libraries = arg;
-        break;
-    case KEY_ASSEMBLER:
-        o->assembler = arg;
-        break;
-    case KEY_CUDA:
-        o->cuda = arg;
-        break;
-    case KEY_CACHE_DIR:
-        o->cache_dir = arg;
-        break;
-    case KEY_EMBED_HLO:
-        o->embed_hlo = 1;
-        break;
     case KEY_FP_CONTRACT:
         if (strcmp(arg, "off") != 0 && strcmp(arg, "on") != 0)
             argp_error(state, "--fp-contract takes on or off, not \"%s\"", arg);
         o->fp_contract_off = strcmp(arg, "off") == 0;
-        break;
-    case KEY_LIST_PASSES:
-        r->list = "passes";
-        break;
-    case KEY_LIST_OPS:
-        r->list = "ops";
-        break;
-    case KEY_LIST_TARGETS:
-        r->list = "targets";
-        break;
-    case KEY_LIST_SETTINGS:
-        r->list = "settings";
-        break;
-    case KEY_LIST_UNSUPPORTED:
-        r->list = "unsupported";
         break;
     case KEY_EXPLAIN:
         r->explain = arg;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/plan_read.h"
+#include "runtime/plan_walk.h"
 
 /* Nothing may write a constant, or an argument that its owner keeps. */
 static bool may_write(const Plan *p, uint32_t slice)
@@ -280,30 +281,15 @@ static bool read_command(PlanReader *r, uint32_t i, uint32_t limit)
     return read_kind(r, c, args, limit);
 }
 
-/* A command that is open: its current region (branch, condition or body) ends at `end`. */
-typedef struct Open {
-    uint32_t command;
-    uint32_t region;
-    uint32_t end;
-} Open;
-
 /* Every subtree ends where a region of its parent allows it to. */
 bool plan_read_commands(PlanReader *r)
 {
     const Plan *p = r->p;
-    Open open[PLAN_MAX_DEPTH];
-    size_t depth = 0;
+    PlanWalk w = {.plan = p};
     for (uint32_t i = 0; i < p->commands_count; i++) {
-        while (depth && open[depth - 1].end == i) {
-            Open *o = &open[depth - 1];
-            const PlanCommand *c = &p->commands[o->command];
-            if (++o->region < plan_region_count(c)) {
-                o->end += plan_region_size(p, c, o->region);
-            } else {
-                depth--;
-            }
+        while (plan_walk_next_region(&w, i)) {
         }
-        uint32_t limit = depth ? open[depth - 1].end : p->commands_count;
+        uint32_t limit = w.depth ? w.open[w.depth - 1].end : p->commands_count;
         const PlanCommand *c = &p->commands[i];
         char why[256];
         PlanReader inner = *r;
@@ -322,11 +308,11 @@ bool plan_read_commands(PlanReader *r)
                              plan_text(p, c->name));
         }
         if (c->subtree > 1) {
-            if (depth == PLAN_MAX_DEPTH) {
+            if (w.depth == PLAN_MAX_DEPTH) {
                 return plan_fail(r, "the plan's commands are nested more than %d deep",
                                  PLAN_MAX_DEPTH);
             }
-            open[depth++] = (Open){i, 0, i + 1 + plan_region_size(p, c, 0)};
+            plan_walk_open(&w, i);
         }
     }
     return true;

@@ -1,8 +1,8 @@
-/* The plan as text, and the sums that reports show. */
+/* The plan as text. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/plan.h"
+#include "runtime/plan_walk.h"
 
 static const char *const command_names[] = {
     [PLAN_LAUNCH] = "launch",
@@ -305,60 +305,32 @@ static void print_command(const Plan *p, const PlanCommand *c, FILE *out)
     fprintf(out, "\n");
 }
 
-/* A command that is open while its regions are printed or counted. */
-typedef struct Open {
-    uint32_t command;
-    uint32_t region;
-    uint32_t end;
-    uint64_t times; /* of everything around it */
-} Open;
-
-uint32_t plan_region_count(const PlanCommand *c)
+static void print_region(const PlanWalk *w, FILE *out)
 {
-    return c->kind == PLAN_WHILE ? 2 : c->kind == PLAN_CONDITIONAL ? c->count : 1;
-}
-
-uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region)
-{
-    if (c->kind == PLAN_WHILE) {
-        const PlanLoop *l = &p->loops[c->index];
-        return region ? l->body_commands : l->condition_commands;
-    }
-    return c->kind == PLAN_CONDITIONAL ? p->refs[c->index + region] : c->subtree - 1;
-}
-
-static void print_region(const Plan *p, const Open *o, size_t depth, FILE *out)
-{
+    const Plan *p = w->plan;
+    const PlanOpen *o = &w->open[w->depth - 1];
     const PlanCommand *c = &p->commands[o->command];
     if (c->kind == PLAN_WHILE && plan_region_size(p, c, o->region)) {
-        fprintf(out, "%*s%s:\n", (int)(2 * depth - 1), "",
+        fprintf(out, "%*s%s:\n", (int)(2 * w->depth - 1), "",
                 o->region ? "body" : "condition");
     } else if (c->kind == PLAN_CONDITIONAL) {
-        fprintf(out, "%*sbranch %u:\n", (int)(2 * depth - 1), "", o->region);
+        fprintf(out, "%*sbranch %u:\n", (int)(2 * w->depth - 1), "", o->region);
     }
 }
 
 static void print_commands(const Plan *p, FILE *out)
 {
-    Open open[PLAN_MAX_DEPTH];
-    size_t depth = 0;
+    PlanWalk w = {.plan = p};
     for (uint32_t i = 0; i < p->commands_count; i++) {
-        while (depth && open[depth - 1].end == i) {
-            Open *o = &open[depth - 1];
-            const PlanCommand *c = &p->commands[o->command];
-            if (++o->region < plan_region_count(c)) {
-                o->end += plan_region_size(p, c, o->region);
-                print_region(p, o, depth, out);
-            } else {
-                depth--;
-            }
+        while (plan_walk_next_region(&w, i)) {
+            print_region(&w, out);
         }
         const PlanCommand *c = &p->commands[i];
-        fprintf(out, "%*s", (int)(2 * depth), "");
+        fprintf(out, "%*s", (int)(2 * w.depth), "");
         print_command(p, c, out);
         if (c->subtree > 1) {
-            open[depth++] = (Open){i, 0, i + 1 + plan_region_size(p, c, 0), 1};
-            print_region(p, &open[depth - 1], depth, out);
+            plan_walk_open(&w, i);
+            print_region(&w, out);
         }
     }
 }
@@ -392,91 +364,3 @@ void plan_print(const Plan *p, FILE *out)
 }
 
 /* --- sums -------------------------------------------------------------------------------- */
-
-PlanSizes plan_sizes(const Plan *p)
-{
-    PlanSizes s = {0};
-    for (uint32_t i = 0; i < p->arguments_count; i++) {
-        s.arguments += p->arguments[i].bytes;
-    }
-    for (uint32_t i = 0; i < p->results_count; i++) {
-        s.results += p->results[i].bytes;
-        s.aliased += p->results[i].alias != PLAN_NONE ? p->results[i].bytes : 0;
-    }
-    for (uint32_t i = 0; i < p->allocations_count; i++) {
-        const PlanAllocation *a = &p->allocations[i];
-        if (a->kind == PLAN_TEMP) {
-            s.temp += a->bytes;
-        } else if (a->kind == PLAN_WORKSPACE) {
-            s.workspace += a->bytes;
-        } else if (a->kind == PLAN_CONSTANT) {
-            s.constants += a->bytes;
-        }
-    }
-    s.peak = s.arguments + s.results - s.aliased + s.constants + s.temp;
-    return s;
-}
-
-static uint64_t arg_bytes(const Plan *p, const PlanArg *a)
-{
-    if (a->tag != PLAN_ARG_SLICE && a->tag != PLAN_ARG_TENSOR_MAP) {
-        return 0;
-    }
-    uint32_t slice = a->tag == PLAN_ARG_SLICE ? a->index : p->tensor_maps[a->index].slice;
-    uint64_t bytes = a->value ? a->value : p->slices[slice].bytes;
-    return bytes * (a->access == (PLAN_READ | PLAN_WRITE) ? 2 : a->access != 0);
-}
-
-static void count_command(const Plan *p, const PlanCommand *c, uint64_t times,
-                          PlanCounts *n)
-{
-    switch ((PlanCommandKind)c->kind) {
-    case PLAN_LAUNCH:
-    case PLAN_MATMUL:
-        n->launches++;
-        break;
-    case PLAN_COPY:
-    case PLAN_FILL:
-        n->copies++;
-        break;
-    case PLAN_COLLECTIVE:
-        n->collectives++;
-        break;
-    case PLAN_HOST_CALL:
-        n->host_calls++;
-        break;
-    case PLAN_WHILE:
-    case PLAN_CONDITIONAL:
-    case PLAN_CALL:
-    case PLAN_ASYNC_START:
-    case PLAN_ASYNC_DONE:
-    case PLAN_COMMAND_KINDS:
-        return;
-    }
-    for (uint32_t i = 0; i < c->arg_count; i++) {
-        if (c->kind != PLAN_MATMUL || i != PLAN_MATMUL_WORKSPACE) {
-            n->bytes_accessed += times * arg_bytes(p, &p->args[c->args + i]);
-        }
-    }
-}
-
-PlanCounts plan_counts(const Plan *p)
-{
-    PlanCounts n = {0};
-    Open open[PLAN_MAX_DEPTH];
-    size_t depth = 0;
-    for (uint32_t i = 0; i < p->commands_count; i++) {
-        while (depth && open[depth - 1].end == i) {
-            depth--;
-        }
-        uint64_t times = depth ? open[depth - 1].times : 1;
-        const PlanCommand *c = &p->commands[i];
-        count_command(p, c, times, &n);
-        if (c->subtree > 1) {
-            bool known = c->kind == PLAN_WHILE && p->loops[c->index].trip_count >= 0;
-            uint64_t trips = known ? (uint64_t)p->loops[c->index].trip_count : 1;
-            open[depth++] = (Open){i, 0, i + c->subtree, times * trips};
-        }
-    }
-    return n;
-}

@@ -62,6 +62,20 @@ static Ints expand(Arena *a, const ModuleConfig *c, CollectiveMode mode, Ints id
     return (Ints){devices, n};
 }
 
+/* Each list once for each copy of the program that has devices of its own. */
+static IntLists expand_all(Arena *a, const ModuleConfig *c, CollectiveMode mode,
+                           IntLists ids)
+{
+    int64_t copies = copy_count(c, mode);
+    Ints *lists = ARENA_ARRAY(a, Ints, ids.count * (size_t)copies + 1);
+    uint32_t n = 0;
+    for (int64_t copy = 0; copy < copies; copy++) {
+        for (uint32_t i = 0; i < ids.count; i++)
+            lists[n++] = expand(a, c, mode, ids.data[i], copy);
+    }
+    return (IntLists){lists, n};
+}
+
 IntLists collective_groups(Arena *a, const Instruction *inst)
 {
     const ModuleConfig *c = &inst->parent->module->config;
@@ -79,14 +93,7 @@ IntLists collective_groups(Arena *a, const Instruction *inst)
         *one = (Ints){all, (uint32_t)n};
         ids = (IntLists){one, 1};
     }
-    int64_t copies = copy_count(c, mode);
-    Ints *groups = ARENA_ARRAY(a, Ints, ids.count * (size_t)copies + 1);
-    uint32_t n = 0;
-    for (int64_t copy = 0; copy < copies; copy++) {
-        for (uint32_t g = 0; g < ids.count; g++)
-            groups[n++] = expand(a, c, mode, ids.data[g], copy);
-    }
-    return (IntLists){groups, n};
+    return expand_all(a, c, mode, ids);
 }
 
 bool collective_groups_equal(IntLists a, IntLists b)
@@ -112,15 +119,7 @@ IntLists collective_pairs(Arena *a, const Instruction *inst)
 {
     const ModuleConfig *c = &inst->parent->module->config;
     CollectiveMode mode = collective_mode(inst);
-    IntLists ids = inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS);
-    int64_t copies = copy_count(c, mode);
-    Ints *pairs = ARENA_ARRAY(a, Ints, ids.count * (size_t)copies + 1);
-    uint32_t n = 0;
-    for (int64_t copy = 0; copy < copies; copy++) {
-        for (uint32_t i = 0; i < ids.count; i++)
-            pairs[n++] = expand(a, c, mode, ids.data[i], copy);
-    }
-    return (IntLists){pairs, n};
+    return expand_all(a, c, mode, inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS));
 }
 
 /* -- devices in common ------------------------------------------------------------------------ */
