@@ -11,13 +11,27 @@
 
 #include "passes/pass.h"
 
-PassFn pass_annotations, pass_async_to_sync, pass_collective_form, pass_code_motion_setup,
-    pass_all_reduce_code_motion, pass_collective_pipeliner, pass_double_buffer,
-    pass_permute_cycles, pass_permute_decomposer, pass_async_collectives,
-    pass_stream_annotations, pass_stream_calls, pass_collective_memory,
-    pass_sync_collectives;
+PassFn pass_annotations;       /* calls that only say where a value should lie */
+PassFn pass_collective_form;   /* what NCCL carries out */
+PassFn pass_collective_memory; /* copies around memory of the caller's or the file's */
+
+PassFn pass_collective_identities; /* those that do nothing */
+PassFn pass_collective_merges;     /* one of two */
 PassFn pass_all_gather_combiner, pass_all_reduce_combiner, pass_reduce_scatter_combiner,
-    pass_collective_permute_combiner, pass_collective_groups, pass_collective_identities,
-    pass_collective_merges;
+    pass_collective_permute_combiner; /* one call of many */
+PassFn pass_collective_groups;        /* what the program wants carried out together */
+
+PassFn pass_code_motion_setup;      /* reductions, in the form that the next one knows */
+PassFn pass_all_reduce_code_motion; /* those that only feed accumulators, behind */
+PassFn pass_collective_pipeliner;   /* to the step before or behind */
+PassFn pass_double_buffer;          /* two steps at a time */
+
+PassFn pass_permute_cycles;     /* a ring: along it, and the edge that closes it */
+PassFn pass_permute_decomposer; /* in loops: sends and recvs */
+PassFn pass_async_to_sync;      /* pairs of the text: plain operations */
+PassFn pass_async_collectives;  /* plain operations: pairs */
+PassFn pass_sync_collectives;   /* pairs that overlap nothing: plain operations */
+PassFn pass_stream_annotations,
+    pass_stream_calls; /* work that the text wants elsewhere */
 
 #endif
