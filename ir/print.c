@@ -181,7 +181,7 @@ const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *leng
     printer_init(&p, a, form);
     print_header(&p, m);
     uint32_t count;
-    p.orders = ARENA_ARRAY(p.scratch, struct PrintOrder, m->computation_count);
+    p.orders = ARENA_ARRAY(p.scratch, PrintOrder, m->computation_count);
     const Computation **order = print_computation_order(&p, m, &count);
     for (uint32_t i = 0; i < count; i++) {
         if (form == PRINT_CANONICAL)

@@ -113,7 +113,7 @@ static void walk_from(Walk *w, uint32_t from)
     }
 }
 
-static struct PrintOrder order_of(const Printer *p, const Computation *comp)
+static PrintOrder order_of(const Printer *p, const Computation *comp)
 {
     uint32_t n = comp->instruction_count;
     Walk w = {.comp = comp,
@@ -135,14 +135,14 @@ static struct PrintOrder order_of(const Printer *p, const Computation *comp)
         if (comp->instructions[i] != NULL && !used[i])
             walk_from(&w, i);
     }
-    return (struct PrintOrder){w.order, w.count};
+    return (PrintOrder){w.order, w.count};
 }
 
 Instruction **print_instruction_order(Printer *p, const Computation *comp,
                                       uint32_t *count)
 {
-    struct PrintOrder here = {NULL, 0};
-    struct PrintOrder *o = p->orders == NULL ? &here : &p->orders[comp->id];
+    PrintOrder here = {NULL, 0};
+    PrintOrder *o = p->orders == NULL ? &here : &p->orders[comp->id];
     if (o->list == NULL)
         *o = order_of(p, comp);
     *count = o->count;

@@ -5,13 +5,15 @@
 #include "ir/print.h"
 #include "ir/text.h"
 
+typedef struct PrintOrder {
+    Instruction **list;
+    uint32_t count;
+} PrintOrder;
+
 typedef struct Printer {
     Text text;
     Arena *scratch;
-    struct PrintOrder {
-        Instruction **list;
-        uint32_t count;
-    } *orders; /* by Computation.id, those that were asked for; NULL: of one only */
+    PrintOrder *orders; /* by Computation.id, those asked for; NULL: of one only */
     PrintForm form;
     bool percent;   /* %name */
     bool signature; /* (p0: f32[2]) -> f32[2] */
