@@ -339,7 +339,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (o.jobs < 1 || o.jobs > 64)
+    if (o.jobs < 1 || o.jobs > 64 || optind != argc)
         return 2;
     static char folder[4096];
     const char *slash = strrchr(argv[0], '/');

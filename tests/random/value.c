@@ -152,10 +152,10 @@ static void say_notes(Gen *g, const char *text)
         say(g, ", origin={{\"net.%d\"}}", id);
     else if (kind == 4)
         say(g, ", statistics={visualizing_index=0,heat=%d}", id);
+    else if (kind == 5 && strstr(text, "sharding") == NULL && g->shared->partitions == 1)
+        say(g, ", sharding={replicated}");
     else if (strstr(text, "frontend_attributes") == NULL)
         say(g, ", frontend_attributes={note=\"%d\"}", id);
-    else if (strstr(text, "sharding") == NULL && g->shared->partitions == 1)
-        say(g, ", sharding={replicated}");
 }
 
 /* What comes before the last value though that does not read it. */
