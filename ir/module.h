@@ -145,6 +145,8 @@ Computation *computation_clone(Computation *comp, const char *name);
 void computation_remove(Computation *comp, Instruction *inst);
 /* One more control predecessor, if it is none yet. */
 void inst_add_control(Instruction *inst, Instruction *before);
+/* Of control predecessors that have become the same the first stays. */
+void inst_drop_double_controls(Instruction *inst);
 /* forward[id] != NULL: all uses of instruction id become uses of forward[id] (followed
  * transitively), the root and control edges included. forward has instruction_count
  * entries. The replaced instructions stay, for dead-code elimination to remove. What stands

@@ -33,8 +33,7 @@ static void hand_over(Instruction *to, const Instruction *from)
         to->span = from->span;
 }
 
-/* Of edges that have become the same the first stays. */
-static void drop_doubles(Instruction *inst)
+void inst_drop_double_controls(Instruction *inst)
 {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < inst->control_count; k++) {
@@ -61,7 +60,7 @@ static void replace(Computation *comp, Instruction *const *forward, uint32_t cou
             inst->control[k] = to;
         }
         if (changed)
-            drop_doubles(inst);
+            inst_drop_double_controls(inst);
     }
     comp->root = follow(forward, count, comp->root);
 }
@@ -124,7 +123,7 @@ void computation_replace_one(Computation *comp, Instruction *from, Instruction *
             changed = true;
         }
         if (changed)
-            drop_doubles(inst);
+            inst_drop_double_controls(inst);
     }
     if (comp->root == from)
         comp->root = to;

@@ -122,6 +122,7 @@ static void copy_controls(Inliner *cx, Instruction *to, const Instruction *from,
     for (uint32_t i = 0; i < call->control_count; i++)
         to->control[from->control_count + i] = call->control[i];
     to->control_count = n;
+    inst_drop_double_controls(to);
 }
 
 /* Scheduling groups are within one computation: those of two calls are not the same. */
@@ -217,6 +218,7 @@ static void wait_for_inside(Inliner *cx, Instruction *inst, uint32_t old_count)
     }
     inst->control = control;
     inst->control_count = at;
+    inst_drop_double_controls(inst);
 }
 
 static bool inline_calls(Computation *comp, const Effects *has_effect, FreshIds *ids,
