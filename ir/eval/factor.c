@@ -1,5 +1,6 @@
 /* LAPACK's factorisations: lu with partial pivoting, and qr by reflections. */
 #include <math.h>
+#include <string.h>
 
 #include "ir/eval/linalg.h"
 
@@ -145,6 +146,8 @@ void eval_lapack_factor(EvalCall *call, LapackKind kind)
     Complex *all = m.a, *made = kind == LAPACK_ORGQR
                                     ? eval_temp(call, (size_t)x->count, sizeof *made)
                                     : all;
+    if (kind == LAPACK_GETRF) /* matrices may be without elements */
+        memset(v->elements[2]->data, 0, (size_t)v->elements[2]->count * sizeof(int32_t));
     for (int64_t b = 0; b < count; b++) {
         Matrix q = {made + b * each, m.rows, m.columns, m.is_single};
         m.a = all + b * each;

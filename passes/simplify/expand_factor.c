@@ -278,6 +278,8 @@ Instruction *expand_reflections(Rewriter *r, Instruction *v, Instruction *t)
 {
     int64_t steps = t->shape->dims[t->shape->rank - 1];
     const Shape *s = v->shape;
+    if (steps == 0)
+        return unit_matrix(r, s);
     t = rw_reshape(r, for_steps(r, s, s->dtype, steps), by_rows(r, t));
     Instruction *arrays[3] = {by_rows(r, v), t, unit_matrix(r, s)}, *now[3];
     Columns c = columns_make(r, steps, 3, arrays);

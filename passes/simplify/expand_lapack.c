@@ -92,11 +92,24 @@ static Instruction *factors(Rewriter *r, Instruction *inst, const LapackCall *ho
     return rw_add(r, OP_TUPLE, inst->shape, inst->shape->rank, parts);
 }
 
+/* Of matrices without elements: info is 0, nothing else has elements. */
+static Instruction *of_nothing(Rewriter *r, const Shape *s)
+{
+    if (!shape_is_tuple(s))
+        return rw_splat(r, s, 0);
+    Instruction *parts[3];
+    for (uint32_t i = 0; i < s->rank; i++)
+        parts[i] = rw_splat(r, s->elements[i], 0);
+    return rw_add(r, OP_TUPLE, s, s->rank, parts);
+}
+
 static Instruction *lapack(Rewriter *r, Instruction *inst)
 {
     LapackCall how;
-    if (!custom_call_lapack(inst, &how) || rw_is_zero_size(inst->operands[0]->shape))
+    if (!custom_call_lapack(inst, &how))
         return NULL;
+    if (rw_is_zero_size(inst->operands[0]->shape))
+        return of_nothing(r, inst->shape);
     switch (how.kind) {
     case LAPACK_TRSM:
         return triangular_solve(r, inst, &how);
