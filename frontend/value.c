@@ -712,9 +712,13 @@ bool value_metadata(Parser *p, const Metadata **out)
             return false;
         int field = metadata_field(p, t);
         bool known = field < METADATA_FIELDS || token_is(p, t, "profile_type");
-        if (!known || (seen >> field & 1) != 0) {
-            unexpected_name(p, t, known ? "second" : "metadata",
+        if (!known) {
+            unexpected_name(p, t, "metadata",
                             "op_type, op_name, source_file, source_line, ...");
+            return false;
+        }
+        if ((seen >> field & 1) != 0) {
+            diag_error(p->diag, t.span, "the metadata has this field already");
             return false;
         }
         seen |= 1u << field;
