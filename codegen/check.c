@@ -104,6 +104,12 @@ static bool takes(const Module *m, const Instruction *inst)
         diag_unsupported(m->diag, inst->span, "structured sparsity (sparsity_config)");
         return false;
     }
+    if (!infer_applies_to_one_type(inst)) {
+        diag_unsupported(m->diag, inst->span,
+                         "%s applies a computation to elements of several float types",
+                         op_info[inst->op].name);
+        return false;
+    }
     return takes_constant(m, inst) && takes_groups(m, inst);
 }
 

@@ -42,7 +42,7 @@ static const char *const missing_forms[][2] = {
      "that hold sort, scatter, select-and-scatter, "
      "topk, rng, collectives, custom calls, or "
      "arrays of more than 1024 elements, or sums over "
-     "many of them"},
+     "many of them; that are given elements of two float types"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that do not begin in one computation; transfers to the host"},

@@ -1,6 +1,7 @@
 /* Frames and devices: the loop that runs computations without recursion. */
 #include "ir/eval/run.h"
 #include "ir/eval/dense.h"
+#include "ir/infer/infer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,8 @@ static bool device_step_once(Eval *eval, Device *device, Value **operands)
         eval_unsupported(&call, "the evaluator does not know this operation");
     bool has_sizes =
         !op_is(inst->op, OPF_SIZES | OPF_ELEMENTWISE) && dense_has_sizes(&call);
+    if (!infer_applies_to_one_type(inst))
+        eval_unsupported(&call, "a computation on elements of several float types");
     if (has_sizes && !op_is(inst->op, OPF_DENSE)) /* it would read what is not there */
         eval_unsupported(&call, "an operand of dynamic size");
     struct Temp *mark = value_heap_mark(&eval->heap);

@@ -420,3 +420,43 @@ const Shape *infer_scan(InferContext *cx, const Instruction *inst)
                 (count == 1 && inst->shape != NULL && !shape_is_tuple(inst->shape));
     return bare ? shapes[0] : shape_tuple(cx->intern, count, shapes);
 }
+
+static bool compares_own_type(const Instruction *inst, const Computation *comparator)
+{
+    for (uint32_t i = 0; i < comparator->parameter_count; i++) {
+        if (comparator->parameters[i]->shape->dtype != operand(inst, i / 2)->dtype)
+            return false;
+    }
+    return true;
+}
+
+static bool combines_one_type(const Computation *reducer)
+{
+    uint32_t k = reducer->parameter_count / 2;
+    for (uint32_t i = 0; i < k; i++) {
+        if (reducer->parameters[i]->shape->dtype !=
+            reducer->parameters[k + i]->shape->dtype)
+            return false;
+    }
+    return true;
+}
+
+bool infer_applies_to_one_type(const Instruction *inst)
+{
+    switch (inst->op) {
+    case OP_SORT:
+        return compares_own_type(inst, inst_called(inst, 0));
+    case OP_SELECT_AND_SCATTER:
+        return compares_own_type(inst, inst_called(inst, 0)) &&
+               combines_one_type(inst_called(inst, 1));
+    case OP_REDUCE:
+    case OP_REDUCE_WINDOW:
+    case OP_SCATTER:
+    case OP_ALL_REDUCE:
+    case OP_ALL_REDUCE_START:
+    case OP_REDUCE_SCATTER:
+        return combines_one_type(inst_called(inst, 0));
+    default:
+        return true;
+    }
+}
