@@ -55,6 +55,22 @@ void stage_skip(StageTimes *t)
     t->part_began = now();
 }
 
+/* Of this process, in MB; 0 where the kernel does not tell. rusage would also count what the process was
+ * before it became this program. */
+static double peak_memory(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256];
+    unsigned long kb = 0;
+    while (f != NULL && kb == 0 && fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            kb = strtoul(line + 6, NULL, 10);
+    }
+    if (f != NULL)
+        fclose(f);
+    return (double)kb / 1024;
+}
+
 void stage_notes(const StageTimes *t, Diag *d)
 {
     for (size_t i = 0; i < t->count; i++)
@@ -67,6 +83,9 @@ void stage_notes(const StageTimes *t, Diag *d)
         else
             diag_note(d, (Span){0, 0}, "  pass %-30s left out", t->parts[i].name);
     }
+    double memory = peak_memory();
+    if (memory > 0)
+        diag_note(d, (Span){0, 0}, "memory     %8.2f MB at most", memory);
 }
 
 typedef struct Figure {

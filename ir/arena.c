@@ -19,6 +19,7 @@
 #endif
 #define ARENA_BLOCK_SMALL (1 << 16)  /* from here on the system has zeroed pages for us */
 #define ARENA_BLOCK_MAPPED (1 << 21) /* from here on we map them, header included */
+#define ARENA_BLOCK_FILLED (1 << 25) /* up to here all pages come at once */
 #define ARENA_BLOCK_MOST (ARENA_BLOCK_MAPPED - sizeof(Block))
 #define ARENA_LARGE ARENA_BLOCK_SMALL /* what is worth looking for to give it back */
 #define ARENA_ALIGN 16
@@ -52,8 +53,9 @@ static bool is_mapped(size_t size)
 
 static void *map_block(size_t bytes)
 {
-    void *p =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int now = bytes <= ARENA_BLOCK_FILLED ? MAP_POPULATE : 0;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | now,
+                   -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 

@@ -173,6 +173,9 @@ static void print_header(Printer *p, const Module *m)
     text_string(t, "\n\n");
 }
 
+/* Bytes that a line has at least, mostly: so large texts do not grow by copies. */
+#define LINE_LEAST 64
+
 /* -- entry points ---------------------------------------------------------------------------- */
 
 const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *length)
@@ -184,6 +187,7 @@ const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *leng
     p.orders = ARENA_ARRAY(p.scratch, PrintOrder, m->computation_count);
     const Computation **order = print_computation_order(&p, m, &count);
     for (uint32_t i = 0; i < count; i++) {
+        text_reserve(&p.text, (size_t)order[i]->instruction_count * LINE_LEAST);
         if (form == PRINT_CANONICAL)
             text_printf(&p.text, "%sc%u ", order[i] == m->entry ? "ENTRY " : "",
                         order[i]->id);

@@ -34,6 +34,20 @@ def run(arguments, keep=True):
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, out.read().decode()
 
 
+def timed(gxc, options, path):
+    """Processor seconds, peak memory in MB and the notes of --timing. The memory is what gxc says: a process
+    that this one starts is counted with what this one has."""
+    process = subprocess.Popen([gxc, "--timing", *options, path], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    notes = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"exit {process.returncode}: {path}\n{notes}")
+    memory = float(re.search(r"note: memory +([0-9.]+) MB", notes).group(1))
+    return usage.ru_utime + usage.ru_stime, memory, notes
+
+
 def best(repeat, arguments):
     return min(run(arguments, False) for _ in range(repeat))
 
@@ -115,7 +129,7 @@ def front_table(gxc, repeat, folder):
     """Memory is what a process has at its peak beyond one that does nothing, without the text itself."""
     nothing = folder / "nothing.hlo"
     nothing.write_text("HloModule nothing\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n")
-    start, least, _ = best(10, [gxc, "--verify", nothing])
+    start, least, _ = min(timed(gxc, ["--verify"], nothing) for _ in range(10))
     print(f"\nStart: {1e3 * start:.1f} ms\n\nLarge generated modules; linear passes: the {len(linear_passes(gxc))} "
           "before fusion")
     for title, options in stages(gxc):
@@ -123,7 +137,7 @@ def front_table(gxc, repeat, folder):
             times, bytes_ = [], []
             for n in LARGE:
                 path, instructions = generated(folder, kind, n)
-                runs = [run([gxc, *options, path], False) for _ in range(1 if title == "all passes" else repeat)]
+                runs = [timed(gxc, options, path) for _ in range(1 if title == "all passes" else repeat)]
                 seconds, memory = (min(r[i] for r in runs) for i in (0, 1))
                 size = path.stat().st_size
                 times.append((instructions, seconds - start))
@@ -136,15 +150,9 @@ def front_table(gxc, repeat, folder):
 
 def pass_times(gxc, path):
     """Milliseconds by stage and by pass ("pass x") of all passes at -O2; memory in MB."""
-    process = subprocess.Popen([gxc, "--emit=hlo", "-O2", "--timing", path], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-    notes = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"exit {process.returncode}: {path}\n{notes}")
+    _, memory, notes = timed(gxc, ["--emit=hlo", "-O2"], path)
     found = re.findall(r"note: +(pass )?(\S+) +([0-9.]+) ms", notes)
-    return {(p + name): float(ms) for p, name, ms in found}, usage.ru_maxrss / 1024
+    return {(p + name): float(ms) for p, name, ms in found}, memory
 
 
 def growth_table(gxc, repeat, folder):
