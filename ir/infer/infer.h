@@ -31,9 +31,8 @@ DType infer_computing_type(const Instruction *inst);
 /* The type that it gives then: where it is a float, text may declare another. */
 DType infer_computed_result(const Instruction *inst);
 
-/* Elements have one float type in all that a reducer, combiner or comparator is given of them: what it
- * is given first and second is of one type, and a comparator's is the operand's. Text may mix them where it
- * may mix precision. */
+/* A reducer or combiner is given elements of one type, first and second; a comparator those of the operand
+ * or, in a select-and-scatter, of its sums. Text may mix float types here where it may mix precision. */
 bool infer_applies_to_one_type(const Instruction *inst);
 
 /* A convolution whose kernel leaves out what its sparsity_config says: less than the input's features

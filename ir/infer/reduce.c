@@ -421,10 +421,16 @@ const Shape *infer_scan(InferContext *cx, const Instruction *inst)
     return bare ? shapes[0] : shape_tuple(cx->intern, count, shapes);
 }
 
-static bool compares_own_type(const Instruction *inst, const Computation *comparator)
+static bool compares(const Computation *comparator, uint32_t i, DType t)
 {
-    for (uint32_t i = 0; i < comparator->parameter_count; i++) {
-        if (comparator->parameters[i]->shape->dtype != operand(inst, i / 2)->dtype)
+    return comparator->parameters[2 * i]->shape->dtype == t &&
+           comparator->parameters[2 * i + 1]->shape->dtype == t;
+}
+
+static bool sorts_own_types(const Instruction *inst)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (!compares(inst_called(inst, 0), i, operand(inst, i)->dtype))
             return false;
     }
     return true;
@@ -445,10 +451,11 @@ bool infer_applies_to_one_type(const Instruction *inst)
 {
     switch (inst->op) {
     case OP_SORT:
-        return compares_own_type(inst, inst_called(inst, 0));
-    case OP_SELECT_AND_SCATTER:
-        return compares_own_type(inst, inst_called(inst, 0)) &&
-               combines_one_type(inst_called(inst, 1));
+        return sorts_own_types(inst);
+    case OP_SELECT_AND_SCATTER: /* what is selected is read in the type of the sums */
+        return combines_one_type(inst_called(inst, 1)) &&
+               compares(inst_called(inst, 0), 0,
+                        inst_called(inst, 1)->parameters[0]->shape->dtype);
     case OP_REDUCE:
     case OP_REDUCE_WINDOW:
     case OP_SCATTER:
