@@ -48,7 +48,7 @@ $(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
 fuzzers: $(FUZZERS)
-fuzz:
+fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
