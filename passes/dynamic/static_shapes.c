@@ -297,8 +297,11 @@ static Sized *visit(Statics *st, Borders *b, Instruction *inst)
     }
 }
 
-/* New instructions wait where the old one waited; who waited for it waits for its array. */
-static void move_control(Statics *st, Instruction *const *order, uint32_t n)
+/* An instruction that was made for an old one waits where that waited; who waited for it waits for its
+ * array. What was there before (a size that is asked for) does not: what it would wait for may need it.
+ * had: [n] how many instructions there were before each was visited */
+static void move_control(Statics *st, Instruction *const *order, const uint32_t *had,
+                         uint32_t n)
 {
     Computation *comp = st->r.comp;
     Instruction **forward =
@@ -310,7 +313,7 @@ static void move_control(Statics *st, Instruction *const *order, uint32_t n)
         if (stays)
             continue;
         forward[old->id] = now;
-        if (now->control_count == 0) {
+        if (now->id >= had[i] && now->control_count == 0) {
             now->control = old->control;
             now->control_count = old->control_count;
         }
@@ -327,8 +330,10 @@ static bool sweep(Statics *st, Borders *b)
     Computation *comp = st->r.comp;
     uint32_t n;
     Instruction **order = computation_post_order(comp, st->r.scratch, &n);
+    uint32_t *had = ARENA_ARRAY(st->r.scratch, uint32_t, n + 1u);
     st->values = ARENA_ARRAY(st->r.scratch, Sized *, comp->instruction_count + 1u);
     for (uint32_t i = 0; i < n; i++) {
+        had[i] = comp->instruction_count;
         Sized *v = visit(st, b, order[i]);
         if (v == NULL)
             return false;
@@ -337,7 +342,7 @@ static bool sweep(Statics *st, Borders *b)
     Sized *root = st->values[comp->root->id];
     b->roots[comp->id] = root;
     comp->root = pack(st, root, root->shape);
-    move_control(st, order, n);
+    move_control(st, order, had, n);
     return true;
 }
 
