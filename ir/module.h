@@ -143,6 +143,8 @@ Computation *computation_clone(Computation *comp, const char *name);
 
 /* Marks for removal; it must have no users when the pass ends. */
 void computation_remove(Computation *comp, Instruction *inst);
+/* All that were added since there were `first`: whoever gives up leaves nothing behind. */
+void computation_remove_from(Computation *comp, uint32_t first);
 /* One more control predecessor, if it is none yet. */
 void inst_add_control(Instruction *inst, Instruction *before);
 /* Of control predecessors that have become the same the first stays. */

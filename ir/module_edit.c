@@ -11,6 +11,14 @@ void computation_remove(Computation *comp, Instruction *inst)
     comp->instructions[inst->id] = NULL;
 }
 
+void computation_remove_from(Computation *comp, uint32_t first)
+{
+    for (uint32_t i = first; i < comp->instruction_count; i++) {
+        if (comp->instructions[i] != NULL)
+            computation_remove(comp, comp->instructions[i]);
+    }
+}
+
 static Instruction *follow(Instruction *const *forward, uint32_t count, Instruction *inst)
 {
     uint32_t steps = 0;

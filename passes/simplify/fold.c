@@ -82,6 +82,7 @@ static Instruction *fold(Instruction *inst, Arena *scratch)
 {
     Instruction **operands =
         arena_copy(scratch, inst->operands, inst->operand_count * sizeof *operands);
+    uint32_t count = inst->parent->instruction_count;
     bool ok = true;
     for (uint32_t i = 0; ok && i < inst->operand_count; i++) {
         if (is_splat(operands[i]))
@@ -90,6 +91,8 @@ static Instruction *fold(Instruction *inst, Arena *scratch)
     }
     Instruction *constant = ok ? value_of(inst) : NULL;
     memcpy(inst->operands, operands, inst->operand_count * sizeof *operands);
+    if (constant == NULL)
+        computation_remove_from(inst->parent, count);
     return constant;
 }
 
@@ -103,7 +106,7 @@ static bool fold_constants(Computation *comp, Arena *scratch)
         return false;
     Instruction **order = computation_post_order(comp, scratch, &n);
     uint32_t old_count = comp->instruction_count;
-    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, (size_t)old_count * 2);
+    Instruction **forward = ARENA_ARRAY(scratch, Instruction *, old_count);
     bool changed = false;
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = order[i];
@@ -117,7 +120,7 @@ static bool fold_constants(Computation *comp, Arena *scratch)
         }
     }
     if (changed) {
-        computation_replace(comp, forward);
+        computation_supersede(comp, forward, old_count);
         if (!comp->module->config.is_scheduled)
             computation_sort(comp);
     }

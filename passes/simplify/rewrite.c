@@ -254,23 +254,14 @@ static void count_rewrite(Sweep *s, const Rule *rule)
     bug("rewriting computation %s does not end; last rules:%s", s->r.comp->name, text);
 }
 
-/* What a rule made before it saw that it does not apply. */
-static void remove_from(Computation *comp, uint32_t first)
-{
-    for (uint32_t i = first; i < comp->instruction_count; i++) {
-        if (comp->instructions[i] != NULL)
-            computation_remove(comp, comp->instructions[i]);
-    }
-}
-
 static Instruction *rewrite_once(Sweep *s, Instruction *inst)
 {
     s->r.at = inst;
     for (const Rule *const *rule = s->tables->by_op[inst->op]; *rule; rule++) {
         uint32_t count = s->r.comp->instruction_count;
         Instruction *by = (*rule)->apply(&s->r, inst);
-        if (!by) {
-            remove_from(s->r.comp, count);
+        if (!by) { /* what it made before it saw that it does not apply */
+            computation_remove_from(s->r.comp, count);
             continue;
         }
         if (by->shape != inst->shape)
