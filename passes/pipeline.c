@@ -239,29 +239,37 @@ static bool is_idle(const Pass *p, const Module *m, const PassContext *cx)
            (!m->config.is_scheduled && !module_has(m, &p->sought));
 }
 
-/* A pass that ran others has their changes counted already. */
-static void note_result(PassFn *pass, PassContext *cx, uint64_t before, bool changed)
+typedef bool Runner(const char *name, PassFn *pass, Module *m, PassContext *cx);
+
+/* Runs the row's pass, or leaves it out. One that ran others has their changes counted already. */
+static PassResult run_unless_idle(const Pass *p, Runner *run, Module *m, PassContext *cx)
 {
     struct PassMemory *memory = cx->memory;
+    if (is_idle(p, m, cx)) {
+        lint_idle(p->name, p->function, m, cx);
+        return PASS_LEFT_OUT;
+    }
+    uint64_t before = memory->changes;
+    bool changed = run(p->name, p->function, m, cx);
     if (!changed)
-        memory->idle_at[row_with(pass)] = memory->changes + 1;
+        memory->idle_at[row_with(p->function)] = memory->changes + 1;
     else if (memory->changes == before)
         memory->changes++;
+    return changed ? PASS_CHANGED : PASS_CHANGED_NOTHING;
+}
+
+/* Within another pass, which the lint looks at as a whole. */
+static bool run_part(const char *name, PassFn *pass, Module *m, PassContext *cx)
+{
+    (void)name;
+    return pass(m, cx);
 }
 
 bool pass_run(PassFn *pass, Module *m, PassContext *cx)
 {
     if (cx->memory == NULL)
         return pass(m, cx);
-    const Pass *p = &pipeline[row_with(pass)];
-    if (is_idle(p, m, cx)) {
-        lint_idle(p->name, pass, m, cx);
-        return false;
-    }
-    uint64_t before = cx->memory->changes;
-    bool changed = pass(m, cx);
-    note_result(pass, cx, before, changed);
-    return changed;
+    return run_unless_idle(&pipeline[row_with(pass)], run_part, m, cx) == PASS_CHANGED;
 }
 
 /* -- the run ----------------------------------------------------------------------------- */
@@ -300,15 +308,7 @@ static bool run_pass(Run *r, const Pass *p)
     Module *m = r->m;
     PipelineOptions *o = r->options;
     o->current = p->name;
-    PassResult result = PASS_LEFT_OUT;
-    if (is_idle(p, m, r->cx)) {
-        lint_idle(p->name, p->function, m, r->cx);
-    } else {
-        uint64_t before = r->cx->memory->changes;
-        bool changed = lint_run(p->name, p->function, m, r->cx);
-        note_result(p->function, r->cx, before, changed);
-        result = changed ? PASS_CHANGED : PASS_CHANGED_NOTHING;
-    }
+    PassResult result = run_unless_idle(p, lint_run, m, r->cx);
     arena_reset(r->cx->scratch);
     if (m->diag->error_count != 0)
         return false; /* something that is not supported */
