@@ -163,14 +163,14 @@ Instruction *matrix_transposed(Rewriter *r, Instruction *x)
 
 /* -- the loop ---------------------------------------------------------------------------- */
 
-Columns columns_make(Rewriter *r, int64_t n, uint32_t count, Instruction *const *arrays)
+static Columns make(Rewriter *r, int64_t n, uint32_t count, Instruction *const *arrays)
 {
     Columns c = {.m = r->m, .rank = arrays[0]->shape->rank, .n = n, .count = count};
     c.r = (Rewriter){.m = r->m, .scratch = r->scratch};
     c.index = shape_scalar(r->m->intern, DT_S32);
     const Shape *all[COLUMNS_MOST + 1] = {c.index};
     for (uint32_t k = 0; k < count; k++)
-        all[k + 1] = c.arrays[k] = arrays[k]->shape;
+        all[k + 1] = arrays[k]->shape;
     c.state = shape_tuple(r->m->intern, count + 1, all);
     return c;
 }
@@ -186,7 +186,8 @@ static Computation *condition(Columns *c)
     return comp;
 }
 
-Instruction *columns_begin(Columns *c, bool forward, Instruction **arrays)
+/* Begins the body; gives what counts its steps. */
+static Instruction *begin(Columns *c, bool forward, Instruction **arrays)
 {
     Computation *comp = module_add_computation(c->m, "columns_body");
     c->r.comp = comp;
@@ -212,7 +213,7 @@ static Instruction *state_of(Rewriter *r, const Columns *c, Instruction *step,
     return rw_add(r, OP_TUPLE, c->state, c->count + 1, all);
 }
 
-Computation *columns_end(Columns *c, Instruction *steps, Instruction *const *arrays)
+static Computation *end(Columns *c, Instruction *steps, Instruction *const *arrays)
 {
     Instruction *next =
         rw_binary(&c->r, OP_ADD, c->index, steps, rw_splat_int(&c->r, c->index, 1));
@@ -220,12 +221,16 @@ Computation *columns_end(Columns *c, Instruction *steps, Instruction *const *arr
     return c->r.comp;
 }
 
-Instruction *columns_run(Rewriter *r, Columns *c, Computation *body,
-                         Instruction *const *arrays)
+Instruction *columns_loop(Rewriter *r, int64_t n, bool forward, uint32_t count,
+                          Instruction *const *arrays, ColumnsStep *step, const void *user)
 {
-    Instruction *first = state_of(r, c, rw_splat_int(r, c->index, 0), arrays);
-    Instruction *loop = rw_unary(r, OP_WHILE, c->state, first);
-    inst_set_computation(loop, ATTR_CONDITION, condition(c));
+    Columns c = make(r, n, count, arrays);
+    Instruction *now[COLUMNS_MOST], *steps = begin(&c, forward, now);
+    step(&c, user, now);
+    Computation *body = end(&c, steps, now);
+    Instruction *first = state_of(r, &c, rw_splat_int(r, c.index, 0), arrays);
+    Instruction *loop = rw_unary(r, OP_WHILE, c.state, first);
+    inst_set_computation(loop, ATTR_CONDITION, condition(&c));
     inst_set_computation(loop, ATTR_BODY, body);
     return loop;
 }

@@ -13,17 +13,18 @@ typedef struct Columns {
     Rewriter r; /* of the computation that is being made */
     uint32_t rank, count;
     int64_t n;
-    const Shape *index, *state, *arrays[COLUMNS_MOST];
-    Instruction *i, *zero; /* in the body: the step, counted up or down; 0 */
+    const Shape *index, *state;
+    Instruction *i, *zero; /* the step, counted up or down; 0 */
 } Columns;
 
-Columns columns_make(Rewriter *r, int64_t n, uint32_t count, Instruction *const *arrays);
-/* Begins the body: `arrays` are its values. Returns what counts the steps. */
-Instruction *columns_begin(Columns *c, bool forward, Instruction **arrays);
-Computation *columns_end(Columns *c, Instruction *steps, Instruction *const *arrays);
-/* The loop, with what its arrays are at first; array k of what it leaves. */
-Instruction *columns_run(Rewriter *r, Columns *c, Computation *body,
-                         Instruction *const *arrays);
+/* One step: `arrays` are what the body is given, and then what it gives. */
+typedef void ColumnsStep(Columns *c, const void *user, Instruction **arrays);
+
+/* The loop over n steps, i counted up or down; `arrays` [count] are what it begins with. */
+Instruction *columns_loop(Rewriter *r, int64_t n, bool forward, uint32_t count,
+                          Instruction *const *arrays, ColumnsStep *step,
+                          const void *user);
+/* Array k of what it leaves. */
 Instruction *columns_result(Rewriter *r, Instruction *loop, uint32_t k);
 
 /* -- in the body ------------------------------------------------------------------------------ */

@@ -88,8 +88,9 @@ static Instruction *exchanged(Columns *c, Instruction *a, Instruction *p,
                          columns_repeated(c, row, s), a);
 }
 
-static void lu_step(Columns *c, Instruction **arrays)
+static void lu_step(Columns *c, const void *user, Instruction **arrays)
 {
+    (void)user;
     Rewriter *r = &c->r;
     const Shape *s = arrays[0]->shape;
     const Shape *column = columns_shape(c, s, s->dims[c->rank - 2], 1),
@@ -119,11 +120,7 @@ Instruction *expand_lu(Rewriter *r, Instruction *a, int64_t steps,
     const Shape *s = a->shape;
     Instruction *arrays[2] = {by_rows(r, a),
                               rw_splat_int(r, for_steps(r, s, DT_S32, steps), 0)};
-    Instruction *now[2];
-    Columns c = columns_make(r, steps, 2, arrays);
-    Instruction *step = columns_begin(&c, true, now);
-    lu_step(&c, now);
-    Instruction *loop = columns_run(r, &c, columns_end(&c, step, now), arrays);
+    Instruction *loop = columns_loop(r, steps, true, 2, arrays, lu_step, NULL);
     *out_pivots = columns_result(r, loop, 1);
     return columns_result(r, loop, 0);
 }
@@ -216,8 +213,9 @@ static Instruction *reflected(Columns *c, Instruction *a, Instruction *v, Instru
     return rw_binary(r, OP_SUBTRACT, s, a, product(c, v, row, s));
 }
 
-static void qr_step(Columns *c, Instruction **arrays)
+static void qr_step(Columns *c, const void *user, Instruction **arrays)
 {
+    (void)user;
     Rewriter *r = &c->r;
     Instruction *a = arrays[0];
     const Shape *s = a->shape, *column = columns_shape(c, s, s->dims[c->rank - 2], 1);
@@ -238,11 +236,7 @@ Instruction *expand_qr(Rewriter *r, Instruction *a, int64_t steps, Instruction *
     const Shape *s = a->shape;
     Instruction *arrays[2] = {by_rows(r, a),
                               rw_splat(r, for_steps(r, s, s->dtype, steps), 0)};
-    Instruction *now[2];
-    Columns c = columns_make(r, steps, 2, arrays);
-    Instruction *step = columns_begin(&c, true, now);
-    qr_step(&c, now);
-    Instruction *loop = columns_run(r, &c, columns_end(&c, step, now), arrays);
+    Instruction *loop = columns_loop(r, steps, true, 2, arrays, qr_step, NULL);
     *out_t = columns_result(r, loop, 1);
     return columns_result(r, loop, 0);
 }
@@ -260,8 +254,9 @@ static Instruction *unit_matrix(Rewriter *r, const Shape *s)
                       matrix_compare(r, at[0], at[1], DIRECTION_EQ));
 }
 
-static void product_step(Columns *c, Instruction **arrays)
+static void product_step(Columns *c, const void *user, Instruction **arrays)
 {
+    (void)user;
     Rewriter *r = &c->r;
     const Shape *s = arrays[2]->shape,
                 *column = columns_shape(c, s, s->dims[c->rank - 2], 1);
@@ -281,10 +276,7 @@ Instruction *expand_reflections(Rewriter *r, Instruction *v, Instruction *t)
     if (steps == 0)
         return unit_matrix(r, s);
     t = rw_reshape(r, for_steps(r, s, s->dtype, steps), by_rows(r, t));
-    Instruction *arrays[3] = {by_rows(r, v), t, unit_matrix(r, s)}, *now[3];
-    Columns c = columns_make(r, steps, 3, arrays);
-    Instruction *step = columns_begin(&c, false, now);
-    product_step(&c, now);
-    Instruction *loop = columns_run(r, &c, columns_end(&c, step, now), arrays);
+    Instruction *arrays[3] = {by_rows(r, v), t, unit_matrix(r, s)};
+    Instruction *loop = columns_loop(r, steps, false, 3, arrays, product_step, NULL);
     return columns_result(r, loop, 2);
 }

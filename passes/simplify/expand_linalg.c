@@ -37,6 +37,27 @@ static Instruction *pivot(Columns *c, Instruction *a, const Shape *one)
                                         : root;
 }
 
+/* arrays: what is left of the matrix, and its factor */
+static void cholesky_step(Columns *c, const void *user, Instruction **arrays)
+{
+    (void)user;
+    Rewriter *r = &c->r;
+    const Shape *s = arrays[0]->shape, *column = columns_shape(c, s, c->n, 1),
+                *one = columns_shape(c, s, 1, 1);
+    Instruction *left = arrays[0];
+    Instruction *root = columns_repeated(c, pivot(c, left, one), column);
+    Instruction *below =
+        rw_binary(r, OP_DIVIDE, column, columns_part(c, left, column, NULL, c->i), root);
+    Instruction *col = matrix_select(r, columns_compare(c, column, true, DIRECTION_GT),
+                                     below, rw_splat(r, column, 0.0));
+    col = matrix_select(r, columns_compare(c, column, true, DIRECTION_EQ), root, col);
+    Instruction *row = matrix_transposed(r, matrix_conjugate(r, col));
+    Instruction *product = rw_binary(r, OP_MULTIPLY, s, columns_repeated(c, col, s),
+                                     columns_repeated(c, row, s));
+    arrays[0] = rw_binary(r, OP_SUBTRACT, s, left, product);
+    arrays[1] = columns_with_part(c, arrays[1], col, NULL, c->i);
+}
+
 static Instruction *cholesky(Rewriter *r, Instruction *inst)
 {
     const Shape *s = inst->shape;
@@ -47,25 +68,8 @@ static Instruction *cholesky(Rewriter *r, Instruction *inst)
     if (!lower)
         a = matrix_conjugate(r, matrix_transposed(r, a));
     Instruction *zeros = rw_splat(r, rw_shape(r, a->shape->dtype, s->rank, s->dims), 0.0);
-    Instruction *first[2] = {a, zeros}, *now[2];
-    Columns c = columns_make(r, s->dims[s->rank - 1], 2, first);
-    const Shape *column = columns_shape(&c, c.arrays[0], c.n, 1),
-                *one = columns_shape(&c, c.arrays[0], 1, 1);
-    Instruction *steps = columns_begin(&c, true, now), *left = now[0], *l = now[1];
-    Instruction *root = columns_repeated(&c, pivot(&c, left, one), column);
-    Instruction *below = rw_binary(&c.r, OP_DIVIDE, column,
-                                   columns_part(&c, left, column, NULL, c.i), root);
-    Instruction *col =
-        matrix_select(&c.r, columns_compare(&c, column, true, DIRECTION_GT), below,
-                      rw_splat(&c.r, column, 0.0));
-    col = matrix_select(&c.r, columns_compare(&c, column, true, DIRECTION_EQ), root, col);
-    Instruction *row = matrix_transposed(&c.r, matrix_conjugate(&c.r, col));
-    Instruction *product =
-        rw_binary(&c.r, OP_MULTIPLY, c.arrays[0], columns_repeated(&c, col, c.arrays[0]),
-                  columns_repeated(&c, row, c.arrays[0]));
-    Instruction *rest = rw_binary(&c.r, OP_SUBTRACT, c.arrays[0], left, product);
-    Instruction *next[2] = {rest, columns_with_part(&c, l, col, NULL, c.i)};
-    Instruction *loop = columns_run(r, &c, columns_end(&c, steps, next), first);
+    Instruction *loop = columns_loop(r, s->dims[s->rank - 1], true, 2,
+                                     (Instruction *[]){a, zeros}, cholesky_step, NULL);
     Instruction *result = columns_result(r, loop, 1);
     if (!lower)
         result = matrix_conjugate(r, matrix_transposed(r, result));
@@ -73,6 +77,34 @@ static Instruction *cholesky(Rewriter *r, Instruction *inst)
 }
 
 /* -- triangular-solve -------------------------------------------------------------------------- */
+
+typedef struct Solve {
+    bool forward, is_unit; /* by rows from the first on; ones on the diagonal */
+} Solve;
+
+/* arrays: the matrix, and the right side, whose rows become those of the solution */
+static void solve_step(Columns *c, const void *user, Instruction **arrays)
+{
+    const Solve *how = user;
+    Rewriter *r = &c->r;
+    Instruction *matrix = arrays[0], *x = arrays[1];
+    const Shape *s = x->shape, *column = columns_shape(c, matrix->shape, c->n, 1),
+                *one = columns_shape(c, matrix->shape, 1, 1),
+                *row = columns_shape(c, s, 1, s->dims[c->rank - 1]);
+    Instruction *solved = columns_part(c, x, row, c->i, NULL);
+    if (!how->is_unit)
+        solved =
+            rw_binary(r, OP_DIVIDE, row, solved,
+                      columns_repeated(c, columns_part(c, matrix, one, c->i, c->i), row));
+    Instruction *col = columns_part(c, matrix, column, NULL, c->i);
+    Instruction *product = rw_binary(r, OP_MULTIPLY, s, columns_repeated(c, col, s),
+                                     columns_repeated(c, solved, s));
+    Instruction *to_come =
+        columns_compare(c, s, true, how->forward ? DIRECTION_GT : DIRECTION_LT);
+    Instruction *rest = rw_binary(r, OP_SUBTRACT, s, x, product);
+    rest = matrix_select(r, to_come, rest, x);
+    arrays[1] = columns_with_part(c, rest, solved, c->i, NULL);
+}
 
 static Instruction *triangular_solve(Rewriter *r, Instruction *inst)
 {
@@ -82,7 +114,8 @@ static Instruction *triangular_solve(Rewriter *r, Instruction *inst)
     int64_t op = inst_int(inst, ATTR_TRANSPOSE_A, TRANSPOSE_NO);
     bool left = inst_bool(inst, ATTR_LEFT_SIDE);
     bool turned = (op == TRANSPOSE_YES || op == TRANSPOSE_ADJOINT) != !left;
-    bool forward = inst_bool(inst, ATTR_LOWER) != turned;
+    Solve how = {.forward = inst_bool(inst, ATTR_LOWER) != turned,
+                 .is_unit = inst_bool(inst, ATTR_UNIT_DIAGONAL)};
     Instruction *m = widened(r, inst->operands[0]), *b = widened(r, inst->operands[1]);
     if (op == TRANSPOSE_ADJOINT)
         m = matrix_conjugate(r, m);
@@ -90,27 +123,8 @@ static Instruction *triangular_solve(Rewriter *r, Instruction *inst)
         m = matrix_transposed(r, m);
     if (!left)
         b = matrix_transposed(r, b); /* x op(a) = b is op(a)^T x^T = b^T */
-    Instruction *first[2] = {m, b}, *now[2];
-    Columns c = columns_make(r, m->shape->dims[s->rank - 1], 2, first);
-    const Shape *column = columns_shape(&c, c.arrays[0], c.n, 1),
-                *one = columns_shape(&c, c.arrays[0], 1, 1);
-    const Shape *row = columns_shape(&c, c.arrays[1], 1, c.arrays[1]->dims[c.rank - 1]);
-    Instruction *steps = columns_begin(&c, forward, now), *matrix = now[0], *x = now[1];
-    Instruction *solved = columns_part(&c, x, row, c.i, NULL);
-    if (!inst_bool(inst, ATTR_UNIT_DIAGONAL))
-        solved =
-            rw_binary(&c.r, OP_DIVIDE, row, solved,
-                      columns_repeated(&c, columns_part(&c, matrix, one, c.i, c.i), row));
-    Instruction *col = columns_part(&c, matrix, column, NULL, c.i);
-    Instruction *product =
-        rw_binary(&c.r, OP_MULTIPLY, c.arrays[1], columns_repeated(&c, col, c.arrays[1]),
-                  columns_repeated(&c, solved, c.arrays[1]));
-    Instruction *to_come =
-        columns_compare(&c, c.arrays[1], true, forward ? DIRECTION_GT : DIRECTION_LT);
-    Instruction *rest = rw_binary(&c.r, OP_SUBTRACT, c.arrays[1], x, product);
-    rest = matrix_select(&c.r, to_come, rest, x);
-    Instruction *next[2] = {matrix, columns_with_part(&c, rest, solved, c.i, NULL)};
-    Instruction *loop = columns_run(r, &c, columns_end(&c, steps, next), first);
+    Instruction *loop = columns_loop(r, m->shape->dims[s->rank - 1], how.forward, 2,
+                                     (Instruction *[]){m, b}, solve_step, &how);
     Instruction *result = columns_result(r, loop, 1);
     return narrowed(r, s, left ? result : matrix_transposed(r, result));
 }
