@@ -15,6 +15,14 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef int CUdevice_attribute; /* enums, as is each `int` type below */
+typedef int CUfunction_attribute;
+typedef int CUpointer_attribute;
+typedef int CUtensorMapDataType;
+typedef int CUtensorMapInterleave;
+typedef int CUtensorMapSwizzle;
+typedef int CUtensorMapL2promotion;
+typedef int CUtensorMapFloatOOBfill;
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
@@ -84,12 +92,17 @@ typedef struct CUlaunchConfig {
 } CUlaunchConfig;
 
 typedef struct CUtensorMap {
-    _Alignas(64) uint64_t opaque[16];
+    _Alignas(128) uint64_t opaque[16]; /* 64 before CUDA 13 */
 } CUtensorMap;
 
 /* --- cuBLASLt ---------------------------------------------------------------------------- */
 
 typedef int cublasStatus_t; /* 0 success, 15 not supported */
+typedef int cublasComputeType_t;
+typedef int cudaDataType_t;
+typedef int cublasLtMatmulDescAttributes_t;
+typedef int cublasLtMatrixLayoutAttribute_t;
+typedef int cublasLtMatmulPreferenceAttributes_t;
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct {
     uint64_t data[8];

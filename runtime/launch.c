@@ -185,7 +185,7 @@ bool launch_create(Device *d)
     d->parameters = zeroed(p->args_count, sizeof *d->parameters);
     d->has_counters = zeroed(p->commands_count, sizeof *d->has_counters);
     d->launches = zeroed(p->kernels_count, sizeof *d->launches);
-    d->tensor_maps = aligned_alloc(64, maps ? maps : 64);
+    d->tensor_maps = aligned_alloc(_Alignof(TensorMap), maps ? maps : sizeof(TensorMap));
     bool ok =
         d->slots && d->parameters && d->has_counters && d->launches && d->tensor_maps;
     if (ok && d->session->cuda->emulated) {
@@ -195,7 +195,7 @@ bool launch_create(Device *d)
     if (!ok) {
         return false;
     }
-    memset(d->tensor_maps, 0, maps ? maps : 64);
+    memset(d->tensor_maps, 0, maps);
     for (uint32_t i = 0; i < p->kernels_count; i++) {
         set_config(&p->kernels[i], &d->launches[i]);
     }

@@ -1,7 +1,8 @@
 # How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs; %make,
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
-# Features: gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), emu, asan.
+# Features: gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
+# driver, cuBLASLt and NCCL), emu, asan.
 import importlib.util
 import os
 import shutil
@@ -45,7 +46,9 @@ ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
 headers = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(ptxas))), "include")
 if os.path.exists(os.path.join(headers, "nvtx3", "nvToolsExtMem.h")):
     config.available_features.add("nvtx")
-    config.substitutions.append(("%cuda-include", headers))
+if all(os.path.exists(os.path.join(headers, h)) for h in ("cuda.h", "cublasLt.h", "nccl.h")):
+    config.available_features.add("headers")
+config.substitutions.append(("%cuda-include", headers))
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")
 if "address" in san:
