@@ -272,15 +272,19 @@ static void set_in_place(Instruction *fusion, uint32_t leaf, uint32_t operand)
     inst_set(fusion, (Attr){.id = ATTR_OUTPUT_TO_OPERAND_ALIASING, .aliasing = aliasing});
 }
 
+/* Its buffer may be written: it was made here, or its next value lies there. */
+static bool is_ours(const CopyInsertion *ci, Source s)
+{
+    return is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
+}
+
 /* `user` may write where leaf `leaf` of its operand `k` lies: nobody reads it later, `user`
  * takes it once, and it is no argument's. */
 static bool may_overwrite(const CopyInsertion *ci, const Instruction *user, uint32_t k,
                           size_t leaf)
 {
     Source s = value_source(user->operands[k], leaf);
-    bool ours =
-        is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
-    bool free = ours && ci->last_use[place_of(ci, s)] == user->id;
+    bool free = is_ours(ci, s) && ci->last_use[place_of(ci, s)] == user->id;
     for (uint32_t i = 0; i < user->operand_count && free; i++) {
         size_t n = shape_leaf_count(user->operands[i]->shape);
         for (size_t l = 0; l < n; l++) {
@@ -343,7 +347,7 @@ static void visit_while(CopyInsertion *ci, Instruction *loop)
         Source s = value_source(init, i);
         uint32_t place = place_of(ci, s);
         copied[i] =
-            !is_made_here(s) || ci->last_use[place] != loop->id || ci->handed[place] > 1;
+            !is_ours(ci, s) || ci->last_use[place] != loop->id || ci->handed[place] > 1;
     }
     for (size_t i = 0; i < n; i++)
         ci->handed[place_of(ci, value_source(init, i))] = 0;
@@ -410,15 +414,16 @@ static void visit_root(CopyInsertion *ci)
     ci->comp->root = with_copies(ci, root, copied, overwritten(ci, copied));
 }
 
-/* Which parameter leaves of a loop body are updated in place, step after step. */
+/* Which parameter leaves are updated in place: of a loop body, step after step, of the entry, by the call.
+ * A loop inside updates what it starts from. */
 static void find_chains(CopyInsertion *ci)
 {
     for (size_t i = 0; i < shape_leaf_count(ci->comp->root->shape); i++) {
         Source present;
         if (!carried(ci, i, &present))
             continue;
-        Source origin = origin_of(value_source(ci->comp->root, i));
-        if (origin.inst == present.inst && origin.leaf == present.leaf)
+        Source origin = beginning_of(value_source(ci->comp->root, i));
+        if (value_source_is(origin, present))
             ci->chain[place_of(ci, present)] = true;
     }
 }
