@@ -147,6 +147,8 @@ void computation_remove(Computation *comp, Instruction *inst);
 void computation_remove_from(Computation *comp, uint32_t first);
 /* One more control predecessor, if it is none yet. */
 void inst_add_control(Instruction *inst, Instruction *before);
+/* The same for those of `from`, but not for itself. */
+void inst_add_controls(Instruction *inst, const Instruction *from);
 /* Of control predecessors that have become the same the first stays. */
 void inst_drop_double_controls(Instruction *inst);
 /* forward[id] != NULL: all uses of instruction id become uses of forward[id] (followed

@@ -240,6 +240,14 @@ void inst_add_control(Instruction *inst, Instruction *before)
     inst->control = all;
 }
 
+void inst_add_controls(Instruction *inst, const Instruction *from)
+{
+    for (uint32_t i = 0; i < from->control_count; i++) {
+        if (from->control[i] != inst)
+            inst_add_control(inst, from->control[i]);
+    }
+}
+
 Instruction **computation_post_order(const Computation *comp, Arena *scratch,
                                      uint32_t *count)
 {

@@ -1,6 +1,7 @@
 /* See collective.h. */
 #include "ir/analysis/collective.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/replica_groups.h"
@@ -321,14 +322,43 @@ OpCode collective_reduction(const Computation *reducer)
     }
 }
 
-bool collective_has_channel(const Module *m, OpCode op, int64_t channel)
+/* -- channels ------------------------------------------------------------------------------ */
+
+static int compare_ints(const void *x, const void *y)
 {
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+static Ints channels_with(const Module *m, OpCode op, Arena *a)
+{
+    int64_t *all = NULL;
+    size_t n = 0, capacity = 0;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
-            if (inst->op == op && inst_int(inst, ATTR_CHANNEL_ID, 0) == channel)
-                return true;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != op)
+                continue;
+            all = arena_grow(a, all, &capacity, n + 1, sizeof *all);
+            all[n++] = inst_int(inst, ATTR_CHANNEL_ID, 0);
+        }
     }
-    return false;
+    if (n > 0)
+        qsort(all, n, sizeof *all, compare_ints);
+    return (Ints){all, (uint32_t)n};
+}
+
+TransferChannels collective_transfer_channels(const Module *m, Arena *a)
+{
+    return (TransferChannels){channels_with(m, OP_SEND, a), channels_with(m, OP_RECV, a)};
+}
+
+int64_t collective_transfer_channel(const TransferChannels *c, const Instruction *inst)
+{
+    Ints others = inst->op == OP_SEND ? c->recvs : c->sends;
+    int64_t channel = inst_int(inst, ATTR_CHANNEL_ID, 0);
+    bool joined = others.count > 0 && bsearch(&channel, others.data, others.count,
+                                              sizeof channel, compare_ints) != NULL;
+    return joined ? channel : CHANNEL_NONE;
 }
 
 /* -- results ------------------------------------------------------------------------------- */

@@ -54,9 +54,16 @@ void inst_set_frontend_attribute(Instruction *inst, const char *key, const char 
 bool collective_is_pipelined(const Instruction *inst);
 void collective_set_pipelined(Instruction *inst);
 
-/* Whether the module has an instruction of this opcode with this channel: send or recv, whose other end has
- * the same channel, or, where none has, is found by order alone. */
-bool collective_has_channel(const Module *m, OpCode op, int64_t channel);
+/* The channels of all sends and of all recvs of a module, each list ascending. */
+typedef struct TransferChannels {
+    Ints sends, recvs;
+} TransferChannels;
+
+TransferChannels collective_transfer_channels(const Module *m, Arena *a);
+/* What joins a send or recv with its other end: its channel, or CHANNEL_NONE for all whose channel has no other
+ * end in the module; the order alone joins those, as it does on a GPU. */
+#define CHANNEL_NONE INT64_MIN
+int64_t collective_transfer_channel(const TransferChannels *c, const Instruction *inst);
 
 /* What a collective gives in the end, and what of it comes from operand k: of a start that holds its
  * operands too, the results among its elements. */

@@ -134,6 +134,7 @@ struct CollectiveState {
     Meeting **waiting; /* [device_count] */
     int64_t
         *awaited; /* [device_count] the device from which a value must come; -1: none */
+    const TransferChannels *channels; /* of the module; NULL until asked */
 };
 
 CollectiveState *collective_state_create(Eval *eval)
@@ -616,18 +617,21 @@ static IntLists send_pairs(EvalCall *call, const Instruction *inst)
     return pairs;
 }
 
-/* What joins a send and a recv: their channel. One whose channel has no other end is joined to
- * another such one by the order alone, as transfers between two devices are on a GPU. */
+/* What joins a send and a recv (collective_transfer_channel), as a pointer. */
 static const void *channel_key(EvalCall *call, const Instruction *inst)
 {
     const void *key = pointer_map_get(&call->eval->groups, inst);
     if (key != NULL)
         return key;
-    int64_t channel = inst_int(inst, ATTR_CHANNEL_ID, 0);
-    OpCode other = inst->op == OP_SEND ? OP_RECV : OP_SEND;
-    if (!collective_has_channel(call->eval->module, other, channel))
-        channel = 0;
-    const char *name = arena_printf(call->scratch, "channel %lld", (long long)channel);
+    CollectiveState *c = call->eval->collectives;
+    if (c->channels == NULL) {
+        TransferChannels channels =
+            collective_transfer_channels(call->eval->module, call->eval->arena);
+        c->channels = arena_copy(call->eval->arena, &channels, sizeof channels);
+    }
+    const char *name =
+        arena_printf(call->scratch, "channel %lld",
+                     (long long)collective_transfer_channel(c->channels, inst));
     const char *text = intern_string(eval_intern(call), name);
     pointer_map_set(&call->eval->groups, call->eval->arena, inst,
                     (void *)(uintptr_t)text);

@@ -152,12 +152,6 @@ static Instruction *make_loop(Scan *s)
     return loop;
 }
 
-static void wait_as(Instruction *inst, const Instruction *old)
-{
-    for (uint32_t i = 0; i < old->control_count; i++)
-        inst_add_control(inst, old->control[i]);
-}
-
 static bool fits(const Scan *s)
 {
     for (uint32_t i = 0; i < s->leaf_count; i++) {
@@ -200,7 +194,7 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
     Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, given);
     Instruction *loop = s.n > 0 ? make_loop(&s) : NULL;
     if (loop != NULL) /* its function may draw random numbers */
-        wait_as(loop, inst);
+        inst_add_controls(loop, inst);
     for (uint32_t k = 0; loop == NULL && k < given; k++) /* no step at all */
         parts[k] = k < s.outputs ? rw_splat(r, result_leaf(&s, k), 0)
                                  : inst->operands[s.inputs + k - s.outputs];
@@ -231,7 +225,7 @@ static Instruction *map(Rewriter *r, Instruction *inst)
     inst_set_computation(all, ATTR_TO_APPLY, inst_called(inst, 0));
     inst_set_ints(all, ATTR_DIMENSIONS, &first, 1);
     inst_set_int(all, ATTR_NUM_CARRIES, 0);
-    wait_as(all, inst);
+    inst_add_controls(all, inst);
     return rw_reshape(r, s, all);
 }
 

@@ -207,8 +207,7 @@ static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
         inst_set_frontend_attribute(inst, "_scheduling_group_id", group);
     inst_set_frontend_attribute(inst, "async_collective_name", start->name);
     inst->control_count = 0;
-    for (uint32_t i = 0; i < start->control_count; i++)
-        inst_add_control(inst, start->control[i]);
+    inst_add_controls(inst, start);
     for (uint32_t i = 0; i < done->control_count; i++) {
         if (done->control[i] != start)
             inst_add_control(inst, done->control[i]);

@@ -23,8 +23,8 @@
  * something between the start and its end. Ends: one sweep. */
 #include <string.h>
 
-#include "ir/analysis/collective.h"
 #include "passes/collectives/async/cycles.h"
+#include "passes/collectives/async/transfer.h"
 #include "passes/collectives/collectives.h"
 
 typedef struct Sync {
@@ -33,10 +33,7 @@ typedef struct Sync {
     Uses uses;
     Instruction **forward; /* [count] by old id */
     uint32_t count;
-    /* searches for what depends on what */
-    uint32_t *seen; /* [count]: by old id, in which search */
-    uint32_t searches, depth;
-    Instruction **stack; /* [count] */
+    Transfers *transfers;
 } Sync;
 
 static uint32_t use_count(const Sync *s, const Instruction *inst)
@@ -53,14 +50,6 @@ static void copy_attributes(Instruction *to, const Instruction *from, AttrId but
     to->span = from->span;
 }
 
-static void add_controls(Instruction *to, const Instruction *from)
-{
-    for (uint32_t i = 0; i < from->control_count; i++) {
-        if (from->control[i] != to)
-            inst_add_control(to, from->control[i]);
-    }
-}
-
 /* Forwards start, done and what lies between to the operation; a control edge of any of them
  * is one of it, except those among themselves. */
 static void finish_pair(Sync *s, Instruction *made, Instruction **parts, uint32_t count)
@@ -68,7 +57,7 @@ static void finish_pair(Sync *s, Instruction *made, Instruction **parts, uint32_
     for (uint32_t i = 0; i < count; i++)
         s->forward[parts[i]->id] = made;
     for (uint32_t i = 0; i < count; i++)
-        add_controls(made, parts[i]);
+        inst_add_controls(made, parts[i]);
     uint32_t n = 0;
     for (uint32_t i = 0; i < made->control_count; i++) {
         Instruction *c = made->control[i];
@@ -166,79 +155,12 @@ static bool convert_async(Sync *s, Instruction *done)
 
 /* -- send and recv ------------------------------------------------------------------------ */
 
-/* What an instruction is computed from goes on the stack. */
-static void push_operands(Sync *s, const Instruction *inst)
-{
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        Instruction *next = inst->operands[i];
-        if (next->id < s->count && s->seen[next->id] != s->searches) {
-            s->seen[next->id] = s->searches;
-            s->stack[s->depth++] = next;
-        }
-    }
-}
-
-/* `from` is computed from `target`, by operations as they are by now: a transfer that has become
- * one operation gives nothing before it has taken what it sends. */
-static bool depends(Sync *s, Instruction *from, const Instruction *target)
-{
-    s->searches++;
-    s->depth = 0;
-    s->stack[s->depth++] = from;
-    s->seen[from->id] = s->searches;
-    while (s->depth > 0) {
-        const Instruction *inst = s->stack[--s->depth];
-        if (inst == target)
-            return true;
-        push_operands(s, inst);
-        if (s->forward[inst->id] != NULL)
-            push_operands(s, s->forward[inst->id]);
-    }
-    return false;
-}
-
 static Instruction *only_done(const Sync *s, const Instruction *start, OpCode op)
 {
     if (use_count(s, start) != 1)
         return NULL;
     Instruction *user = s->uses.list[s->uses.start[start->id]];
     return user->op == op ? user : NULL;
-}
-
-static bool same_pairs(IntLists a, IntLists b)
-{
-    bool same = a.count == b.count;
-    for (uint32_t i = 0; same && i < a.count; i++)
-        same = a.data[i].data[0] == b.data[i].data[0] &&
-               a.data[i].data[1] == b.data[i].data[1];
-    return same;
-}
-
-/* The channels are the same, or no other end has either of them: the order joins these. */
-static bool channels_join(const Instruction *send, const Instruction *recv)
-{
-    const Module *m = send->parent->module;
-    int64_t a = inst_int(send, ATTR_CHANNEL_ID, 0),
-            b = inst_int(recv, ATTR_CHANNEL_ID, 0);
-    return a == b || (!collective_has_channel(m, OP_RECV, a) &&
-                      !collective_has_channel(m, OP_SEND, b));
-}
-
-/* The receive of the same transfer. */
-static Instruction *matching_recv(Sync *s, const Instruction *send, IntLists pairs)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        Instruction *recv = s->comp->instructions[i];
-        IntLists other;
-        if (recv == NULL || recv->op != OP_RECV || s->forward[i] != NULL ||
-            inst_bool(recv, ATTR_IS_HOST_TRANSFER) || !channels_join(send, recv) ||
-            !shape_compatible(recv->shape->elements[0], send->operands[0]->shape) ||
-            !collective_transfer_pairs(s->scratch, recv, &other) ||
-            !same_pairs(pairs, other))
-            continue;
-        return recv;
-    }
-    return NULL;
 }
 
 /* What send and recv say besides who sends to whom: the one's attributes, or the other's. */
@@ -286,25 +208,18 @@ static Instruction *carried(Sync *s, const Instruction *start, Instruction *data
 
 static bool convert_transfer(Sync *s, Instruction *send)
 {
-    IntLists pairs;
-    if (inst_bool(send, ATTR_IS_HOST_TRANSFER) ||
-        !collective_transfer_pairs(s->scratch, send, &pairs))
-        return false;
-    Instruction *recv = matching_recv(s, send, pairs);
+    Instruction *recv = transfer_recv(s->transfers, send);
     if (recv == NULL)
         return false;
     Instruction *send_done = only_done(s, send, OP_SEND_DONE);
     Instruction *recv_done = only_done(s, recv, OP_RECV_DONE);
-    if (depends(s, send, recv_done != NULL ? recv_done : recv))
-        return false;
     Module *m = s->comp->module;
     Instruction *moved =
         computation_add(s->comp, OP_COLLECTIVE_PERMUTE, send->operands[0]->shape, 1,
                         send->operands, recv->name);
-    Ints *kept = arena_copy(m->arena, pairs.data, pairs.count * sizeof *kept);
-    for (uint32_t i = 0; i < pairs.count; i++)
-        kept[i].data = arena_copy(m->arena, kept[i].data, 2 * sizeof(int64_t));
-    inst_set(moved, (Attr){.id = ATTR_SOURCE_TARGET_PAIRS, .lists = {kept, pairs.count}});
+    IntLists pairs;
+    collective_transfer_pairs(m->arena, send, &pairs);
+    inst_set(moved, (Attr){.id = ATTR_SOURCE_TARGET_PAIRS, .lists = pairs});
     if (m->config.num_partitions > 1)
         inst_set_int(moved, ATTR_CHANNEL_ID, inst_int(send, ATTR_CHANNEL_ID, 1));
     copy_notes(moved, send, recv);
@@ -326,8 +241,8 @@ static bool convert_transfer(Sync *s, Instruction *send)
     } else {
         s->forward[send->id] = carried(s, send, send->operands[0]);
     }
-    add_controls(moved, send);
-    add_controls(moved, recv);
+    inst_add_controls(moved, send);
+    inst_add_controls(moved, recv);
     uint32_t n = 0;
     for (uint32_t i = 0; i < moved->control_count; i++) {
         Instruction *c = moved->control[i];
@@ -371,7 +286,7 @@ static bool convert(Sync *s, Instruction *inst)
     return op_is(inst->op, OPF_ASYNC_DONE) && convert_collective(s, inst);
 }
 
-static bool visit(Computation *comp, Arena *scratch)
+static bool visit(Computation *comp, const TransferChannels *channels, Arena *scratch)
 {
     Sync s = {.comp = comp, .scratch = scratch, .count = comp->instruction_count};
     bool any = false;
@@ -383,8 +298,7 @@ static bool visit(Computation *comp, Arena *scratch)
         return false;
     s.uses = uses_compute(comp, scratch);
     s.forward = ARENA_ARRAY(scratch, Instruction *, (size_t)s.count + 1);
-    s.seen = ARENA_ARRAY(scratch, uint32_t, (size_t)s.count + 1);
-    s.stack = ARENA_ARRAY(scratch, Instruction *, (size_t)s.count + 1);
+    s.transfers = transfers_find(comp, channels, s.forward, scratch);
     bool changed = false;
     for (uint32_t i = 0; i < s.count; i++) {
         if (comp->instructions[i] != NULL)
@@ -402,9 +316,9 @@ bool pass_async_to_sync(Module *m, PassContext *cx)
 {
     bool changed = m->config.is_scheduled;
     m->config.is_scheduled = false;
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        changed |= visit(comp, cx->scratch);
-    }
+    TransferChannels channels = collective_transfer_channels(m, cx->scratch);
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
+        changed |= visit(comp, &channels, cx->scratch);
     if (changed)
         module_sort(m);
     return changed;

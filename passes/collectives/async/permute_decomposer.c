@@ -196,8 +196,7 @@ static Transfer decompose(Decomposer *d, const Instruction *permute, Channels *c
     t.recv_done = add_part(permute, OP_RECV_DONE, shape_tuple(intern, 2, received), 1,
                            &t.recv, channel, NULL);
     t.send_done = add_part(permute, OP_SEND_DONE, token, 1, &t.send, channel, NULL);
-    for (uint32_t i = 0; i < permute->control_count; i++)
-        inst_add_control(t.recv, permute->control[i]);
+    inst_add_controls(t.recv, permute);
     inst_add_control(t.send, t.recv);
     inst_add_control(t.recv_done, t.send);
     Instruction *result = computation_add(comp, OP_GET_TUPLE_ELEMENT, permute->shape, 1,
