@@ -4,6 +4,7 @@
  * with an element for each column, are made in the same kernel. */
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/reducer.h"
+#include "codegen/emit/share.h"
 #include "codegen/emit/threads.h"
 #include "ir/analysis/reduction.h"
 #include "ir/bug.h"
@@ -76,10 +77,12 @@ static uint32_t choose_splits(const Columns *c)
 
 /* -- accumulating --------------------------------------------------------------------------------- */
 
-/* carried: [stage_values][lanes] */
-static void accumulate(Columns *c, const IndexExpr *column, LLVMValueRef *carried)
+/* carried: [stage_values][lanes]. A computation that is not simple takes the initial value once, before the
+ * first column: all threads but the first start with a column. */
+static void accumulate(Emit *e, const void *user, const IndexExpr *column,
+                       LLVMValueRef is_start, LLVMValueRef *carried)
 {
-    Emit *e = c->e;
+    const Columns *c = user;
     const IndexExpr *row = ix_add(e->ix, c->row, emit_lane(e));
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         const Reducer *r = &c->reducers[h];
@@ -95,7 +98,7 @@ static void accumulate(Columns *c, const IndexExpr *column, LLVMValueRef *carrie
                 next[i] = reducer_widen(r, i, values[i][v]);
                 sum[i] = carried[i * c->lanes + v];
             }
-            reducer_combine(r, sum, next, sum);
+            reducer_add(r, is_start, next, sum);
             for (uint32_t i = 0; i < r->count; i++)
                 carried[i * c->lanes + v] = sum[i];
         }
@@ -103,66 +106,16 @@ static void accumulate(Columns *c, const IndexExpr *column, LLVMValueRef *carrie
     }
 }
 
-/* Code for one column, with the values so far and then the next ones. */
-typedef void ColumnFn(Columns *c, const IndexExpr *column, LLVMValueRef *carried);
-
-static void for_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried, unsigned count)
+static void for_columns(Columns *c, bool in_order, ShareFn *body, LLVMValueRef *carried,
+                        unsigned count)
 {
-    Emit *e = c->e;
-    e->lanes = c->lanes;
-    int64_t whole = c->plan->columns / c->splits, rest = c->plan->columns % c->splits;
-    LLVMValueRef y = to_index(e, c->y);
-    if (whole > 0) {
-        GxLoop loop;
-        LLVMValueRef next[REDUCER_MOST];
-        gx_loop_begin(c->k, &loop, emit_index_constant(e, 0),
-                      emit_index_constant(e, whole), emit_index_constant(e, 1), carried,
-                      count);
-        emit_scope_begin(e);
-        const IndexExpr *round = emit_variable(e, loop.index, (Range){0, whole - 1});
-        const IndexExpr *split = emit_variable(e, y, (Range){0, (int64_t)c->splits - 1});
-        body(c, ix_add(e->ix, ix_mul(e->ix, round, c->splits), split), carried);
-        emit_scope_end(e);
-        for (unsigned i = 0; i < count; i++)
-            next[i] = carried[i];
-        gx_loop_end(c->k, &loop, next);
-    }
-    if (rest > 0) {
-        GxIf guard;
-        LLVMValueRef before[REDUCER_MOST];
-        for (unsigned i = 0; i < count; i++)
-            before[i] = carried[i];
-        gx_if_begin(c->k, &guard,
-                    LLVMBuildICmp(c->k->builder, LLVMIntULT, y,
-                                  emit_index_constant(e, rest), ""));
-        emit_scope_begin(e);
-        const IndexExpr *split = emit_variable(e, y, (Range){0, rest - 1});
-        body(c, ix_add(e->ix, split, ix_const(e->ix, whole * c->splits)), carried);
-        emit_scope_end(e);
-        gx_if_else(c->k, &guard, carried, count);
-        gx_if_end(c->k, &guard, before, count, carried);
-    }
-    e->lanes = 1;
-}
-
-/* The same, each thread the columns between those of its neighbours: what they find can then be put
- * together in the order of the columns. */
-static void for_own_columns(Columns *c, ColumnFn *body, LLVMValueRef *carried,
-                            unsigned count)
-{
-    Emit *e = c->e;
-    LLVMValueRef first, end, next[REDUCER_MOST];
-    GxLoop loop;
-    share_in_order(e, to_index(e, c->y), c->splits, c->plan->columns, &first, &end);
-    e->lanes = c->lanes;
-    gx_loop_begin(c->k, &loop, first, end, emit_index_constant(e, 1), carried, count);
-    emit_scope_begin(e);
-    body(c, emit_variable(e, loop.index, (Range){0, c->plan->columns - 1}), carried);
-    emit_scope_end(e);
-    for (unsigned i = 0; i < count; i++)
-        next[i] = carried[i];
-    gx_loop_end(c->k, &loop, next);
-    e->lanes = 1;
+    Share s = {.thread = to_index(c->e, c->y),
+               .threads = c->splits,
+               .items = c->plan->columns,
+               .in_order = in_order};
+    c->e->lanes = c->lanes;
+    share_items(c->e, &s, body, c, carried, count);
+    c->e->lanes = 1;
 }
 
 /* -- meeting ---------------------------------------------------------------------------------------- */
@@ -247,22 +200,19 @@ static void reduce_stage(Columns *c)
     Emit *e = c->e;
     LLVMValueRef carried[REDUCER_MOST];
     uint32_t room[REDUCER_MOST], n = 0;
-    bool has_order = false; /* a computation may prefer what comes first */
+    bool needs_order = false; /* a computation may prefer what comes first */
     c->stage_values = 0;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         Reducer *r = &c->reducers[h];
         LLVMValueRef start[REDUCER_MOST];
         reducer_begin(r, e, c->plan->heroes[h]);
         reducer_start(r, start);
-        has_order |= !r->is_simple;
+        needs_order |= !r->is_simple;
         c->stage_values += r->count;
         for (uint32_t i = 0; i < r->count * c->lanes; i++)
             carried[n++] = start[i / c->lanes];
     }
-    if (has_order && c->splits > 1)
-        for_own_columns(c, accumulate, carried, n);
-    else
-        for_columns(c, accumulate, carried, n);
+    for_columns(c, needs_order, accumulate, carried, n);
     if (c->splits > 1) {
         share(c, room, carried);
         gx_barrier(c->k);
@@ -304,7 +254,7 @@ static uint32_t stage_heroes(const ReductionPlan *p, uint32_t first, uint32_t *v
 /* -- results ------------------------------------------------------------------------------------------ */
 
 /* The results of one kind: with an element for each column, or one for all. */
-static void store(Columns *c, bool full, const IndexExpr *column)
+static void store(const Columns *c, bool full, const IndexExpr *column)
 {
     Emit *e = c->e;
     const Instruction *fusion = c->in->fusion;
@@ -319,10 +269,13 @@ static void store(Columns *c, bool full, const IndexExpr *column)
     }
 }
 
-static void store_column(Columns *c, const IndexExpr *column, LLVMValueRef *carried)
+static void store_column(Emit *e, const void *user, const IndexExpr *column,
+                         LLVMValueRef is_start, LLVMValueRef *carried)
 {
+    (void)e;
+    (void)is_start;
     (void)carried;
-    store(c, true, column);
+    store(user, true, column);
 }
 
 static void store_results(Columns *c)
@@ -336,7 +289,7 @@ static void store_results(Columns *c)
         gx_if_begin(c->k, &exists, c->in_range);
     emit_scope_begin(e);
     if (c->plan->has_full)
-        for_columns(c, store_column, NULL, 0);
+        for_columns(c, false, store_column, NULL, 0);
     if (has_rows) {
         gx_if_begin(c->k, &first,
                     LLVMBuildICmp(c->k->builder, LLVMIntEQ, c->y, gx_i32(c->k, 0), ""));

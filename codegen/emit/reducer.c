@@ -108,14 +108,10 @@ static void find_components(Reducer *r)
     }
 }
 
-static bool identities(const Reducer *r, double *out)
+/* Of operation i; false: the computation is not simple, or the operation has none that is known. */
+static bool has_identity(const Reducer *r, uint32_t i, double *out)
 {
-    for (uint32_t i = 0; i < r->count; i++) {
-        if (!r->is_simple ||
-            !identity_of(r->component[i]->op, r->accumulator[i], &out[i]))
-            return false;
-    }
-    return true;
+    return r->is_simple && identity_of(r->component[i]->op, r->accumulator[i], out);
 }
 
 /* initial: [count] */
@@ -221,12 +217,10 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
                      REDUCER_MOST);
     begin(r, e, inst, inst_called(inst, 0), half, inst->operands + half);
     r->place = place_of(r);
-    double identity[REDUCER_MOST];
-    if (!identities(r, identity))
-        return;
+    double identity;
     for (uint32_t i = 0; i < half; i++)
-        r->joins_initial |=
-            !inst_is_constant_scalar(inst->operands[half + i], identity[i]);
+        r->joins_initial |= has_identity(r, i, &identity) &&
+                            !inst_is_constant_scalar(inst->operands[half + i], identity);
 }
 
 void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
@@ -237,11 +231,11 @@ void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
 
 void reducer_start(const Reducer *r, LLVMValueRef *out)
 {
-    double identity[REDUCER_MOST];
-    bool is_known = r->joins_initial && identities(r, identity);
+    double identity;
     for (uint32_t i = 0; i < r->count; i++)
-        out[i] = is_known ? emit_number(r->e->k, r->accumulator[i], identity[i])
-                          : r->initial[i];
+        out[i] = r->joins_initial && has_identity(r, i, &identity)
+                     ? emit_number(r->e->k, r->accumulator[i], identity)
+                     : r->initial[i];
 }
 
 LLVMValueRef reducer_widen(const Reducer *r, uint32_t i, LLVMValueRef element)
@@ -283,6 +277,18 @@ void reducer_combine(const Reducer *r, const LLVMValueRef *a, const LLVMValueRef
         out[i] = r->is_wide[i] ? wide_operation(r->e->k, op->op, pair[0], pair[1])
                                : op_emit[op->op].scalar(r->e->k, op, pair);
     }
+}
+
+void reducer_add(const Reducer *r, LLVMValueRef is_start, const LLVMValueRef *element,
+                 LLVMValueRef *sum)
+{
+    LLVMValueRef next[REDUCER_MOST];
+    bool may_start = is_start != NULL && !r->is_simple;
+    reducer_combine(r, sum, element, next);
+    for (uint32_t i = 0; i < r->count; i++)
+        sum[i] = may_start ? LLVMBuildSelect(r->e->k->builder, is_start, element[i],
+                                             next[i], "")
+                           : next[i];
 }
 
 void reducer_finish(const Reducer *r, const LLVMValueRef *accumulator, LLVMValueRef *out)

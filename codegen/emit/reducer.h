@@ -1,9 +1,10 @@
 /* The computation of a reduction, as emitters combine values with it.
  *
  * Sums and products of floats narrower than f32 are kept in f32 and rounded once. Where the
- * computation is one associative operation with a known identity (or several side by side), accumulators start with the
- * identity and the initial value joins once, at the end; otherwise they all start with the initial
- * value, as the language allows. */
+ * computation is one associative operation, or several side by side (it is simple), accumulators start with
+ * the operation's identity and the initial value joins at the end; of those without a known identity (minimum,
+ * and, ... of long integers) the initial value may join any number of times, and they start with it.
+ * Of any other computation it joins once, before the first element, as in the evaluator. */
 #ifndef GXC_CODEGEN_EMIT_REDUCER_H
 #define GXC_CODEGEN_EMIT_REDUCER_H
 
@@ -47,13 +48,17 @@ void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
                             const Computation *comp, Instruction *initial);
 /* Threads must take columns that follow one another, for the computation to have them in order. */
 bool reducer_needs_order(const Reducer *r);
-/* What an accumulator starts with. */
+/* What an accumulator starts with; if the computation is not simple, only that of the first elements. */
 void reducer_start(const Reducer *r, LLVMValueRef *out);
 /* An operand's element as the accumulator's type. */
 LLVMValueRef reducer_widen(const Reducer *r, uint32_t i, LLVMValueRef element);
 /* out = f(a, b); a stands for what comes first. May be in place. */
 void reducer_combine(const Reducer *r, const LLVMValueRef *a, const LLVMValueRef *b,
                      LLVMValueRef *out);
+/* sum = f(sum, element), or just element where is_start (i1; NULL: nowhere), of a computation that is not
+ * simple: the first element of accumulators that hold nothing. */
+void reducer_add(const Reducer *r, LLVMValueRef is_start, const LLVMValueRef *element,
+                 LLVMValueRef *sum);
 /* The results from the accumulator of everything. May be in place. */
 void reducer_finish(const Reducer *r, const LLVMValueRef *accumulator, LLVMValueRef *out);
 

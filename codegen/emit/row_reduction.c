@@ -4,6 +4,7 @@
  * the same kernel. */
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/reducer.h"
+#include "codegen/emit/share.h"
 #include "codegen/emit/threads.h"
 #include "ir/analysis/reduction.h"
 #include "ir/bug.h"
@@ -21,6 +22,7 @@ typedef struct Rows {
     uint32_t lanes;        /* columns of an access */
     uint32_t group;        /* threads of a row */
     LLVMValueRef thread;   /* index: number in the group */
+    LLVMValueRef number;   /* i32: the same */
     LLVMValueRef local;    /* i32: the block's row */
     LLVMValueRef in_range; /* i1: the row exists; NULL: always */
     const IndexExpr *row;
@@ -72,103 +74,43 @@ static uint32_t choose_group(const Rows *r)
     return group < 32 ? 32 : group;
 }
 
-/* -- loops over the columns --------------------------------------------------------------------- */
-
-/* Code for `lanes` columns from `column` on; carried: the values so far, then the next ones. */
-typedef void ColumnsFn(Rows *r, const void *user, const IndexExpr *column,
-                       LLVMValueRef *carried);
-
-static void one_access(Rows *r, const IndexExpr *item, ColumnsFn *body, const void *user,
-                       LLVMValueRef *carried)
-{
-    Emit *e = r->e;
-    const IndexExpr *column = ix_add(e->ix, ix_mul(e->ix, item, r->lanes), emit_lane(e));
-    body(r, user, column, carried);
-}
-
-static void for_columns(Rows *r, ColumnsFn *body, const void *user, LLVMValueRef *carried,
-                        unsigned count)
-{
-    Emit *e = r->e;
-    int64_t items = r->plan->columns / r->lanes, whole = items / r->group,
-            rest = items % r->group;
-    e->lanes = r->lanes;
-    if (whole > 0) {
-        const IndexExpr *thread =
-            emit_variable(e, r->thread, (Range){0, (int64_t)r->group - 1});
-        GxLoop loop;
-        const IndexExpr *round = ix_const(e->ix, 0);
-        if (whole > 1) {
-            gx_loop_begin(r->k, &loop, emit_index_constant(e, 0),
-                          emit_index_constant(e, whole), emit_index_constant(e, 1),
-                          carried, count);
-            round = emit_variable(e, loop.index, (Range){0, whole - 1});
-        }
-        emit_scope_begin(e);
-        one_access(r, ix_add(e->ix, ix_mul(e->ix, round, r->group), thread), body, user,
-                   carried);
-        emit_scope_end(e);
-        if (whole > 1) {
-            LLVMValueRef next[ROW_CARRIED];
-            for (unsigned i = 0; i < count; i++)
-                next[i] = carried[i];
-            gx_loop_end(r->k, &loop, next);
-        }
-    }
-    if (rest > 0) {
-        GxIf guard;
-        LLVMValueRef before[ROW_CARRIED];
-        for (unsigned i = 0; i < count; i++)
-            before[i] = carried[i];
-        gx_if_begin(r->k, &guard,
-                    LLVMBuildICmp(r->k->builder, LLVMIntULT, r->thread,
-                                  emit_index_constant(e, rest), ""));
-        emit_scope_begin(e);
-        const IndexExpr *thread = emit_variable(e, r->thread, (Range){0, rest - 1});
-        one_access(r, ix_add(e->ix, thread, ix_const(e->ix, whole * r->group)), body,
-                   user, carried);
-        emit_scope_end(e);
-        gx_if_else(r->k, &guard, carried, count);
-        gx_if_end(r->k, &guard, before, count, carried);
-    }
-    e->lanes = 1;
-}
-
-/* The same, each thread the columns that lie between those of its neighbours: a warp's accesses lie apart,
- * but what the threads find can be put together in the order of the columns. */
-static void for_own_columns(Rows *r, ColumnsFn *body, const void *user,
-                            LLVMValueRef *carried, unsigned count)
-{
-    Emit *e = r->e;
-    int64_t items = r->plan->columns / r->lanes;
-    LLVMValueRef first, end, next[ROW_CARRIED];
-    GxLoop loop;
-    share_in_order(e, r->thread, r->group, items, &first, &end);
-    e->lanes = r->lanes;
-    gx_loop_begin(r->k, &loop, first, end, emit_index_constant(e, 1), carried, count);
-    emit_scope_begin(e);
-    one_access(r, emit_variable(e, loop.index, (Range){0, items - 1}), body, user,
-               carried);
-    emit_scope_end(e);
-    for (unsigned i = 0; i < count; i++)
-        next[i] = carried[i];
-    gx_loop_end(r->k, &loop, next);
-    e->lanes = 1;
-}
-
-/* -- reductions ------------------------------------------------------------------------------------ */
-
 typedef struct Stage {
+    Rows *rows;
     Reducer *reducers;
     uint32_t count, values; /* reductions; accumulators of all */
     bool needs_order;       /* of the columns: one of them may prefer what comes first */
 } Stage;
 
-static void accumulate(Rows *r, const void *user, const IndexExpr *column,
-                       LLVMValueRef *carried)
+/* -- loops over the columns --------------------------------------------------------------------- */
+
+/* Accesses of `lanes` columns, one item each. user is body's. */
+static void for_columns(Rows *r, bool in_order, ShareFn *body, const void *user,
+                        LLVMValueRef *carried, unsigned count)
+{
+    Share s = {.thread = r->thread,
+               .threads = r->group,
+               .items = r->plan->columns / r->lanes,
+               .in_order = in_order};
+    r->e->lanes = r->lanes;
+    share_items(r->e, &s, body, user, carried, count);
+    r->e->lanes = 1;
+}
+
+static const IndexExpr *column_of(const Rows *r, const IndexExpr *item)
+{
+    return ix_add(r->e->ix, ix_mul(r->e->ix, item, r->lanes), emit_lane(r->e));
+}
+
+/* -- reductions ------------------------------------------------------------------------------------ */
+
+/* A computation that is not simple takes the initial value once, before the first column: all threads but the
+ * first start with a column. */
+static void accumulate(Emit *e, const void *user, const IndexExpr *item,
+                       LLVMValueRef is_start, LLVMValueRef *carried)
 {
     const Stage *s = user;
-    Emit *e = r->e;
+    const Rows *r = s->rows;
+    const IndexExpr *column = column_of(r, item);
     for (uint32_t h = 0; h < s->count; h++) {
         const Reducer *reducer = &s->reducers[h];
         const IndexExpr *at[EMIT_MOST_RANK];
@@ -180,46 +122,81 @@ static void accumulate(Rows *r, const void *user, const IndexExpr *column,
         for (uint32_t v = 0; v < r->lanes; v++) {
             for (uint32_t i = 0; i < reducer->count; i++)
                 next[i] = reducer_widen(reducer, i, values[i][v]);
-            reducer_combine(reducer, carried, next, carried);
+            reducer_add(reducer, v == 0 ? is_start : NULL, next, carried);
         }
         carried += reducer->count;
     }
 }
 
-/* The lane's values stand behind the other's. */
-static LLVMValueRef is_behind(Kernel *k, const Reducer *reducer, uint32_t mask,
-                              const LLVMValueRef *mine, const LLVMValueRef *other)
+/* Threads that combine what they found; those from `active` on had no columns. */
+typedef struct Team {
+    uint32_t threads, active;
+    LLVMValueRef thread; /* i32: number in the team; modulo 32 that of its lane */
+} Team;
+
+static void exchange(Kernel *k, const Reducer *reducer, LLVMValueRef condition,
+                     LLVMValueRef *a, LLVMValueRef *b)
+{
+    for (uint32_t i = 0; i < reducer->count; i++) {
+        LLVMValueRef first = LLVMBuildSelect(k->builder, condition, b[i], a[i], "");
+        b[i] = LLVMBuildSelect(k->builder, condition, a[i], b[i], "");
+        a[i] = first;
+    }
+}
+
+/* By a computation that is not simple: what comes first in the row stands first, so all threads find the
+ * same, and one that prefers its first value (the first NaN of an argmax) gets it. `other` is of the
+ * threads whose number differs by `mask`: where the upper ones had no columns, the lower ones' values stay. */
+static void combine_in_order(Kernel *k, const Reducer *reducer, const Team *team,
+                             uint32_t mask, LLVMValueRef *values, LLVMValueRef *other)
 {
     LLVMBuilderRef b = k->builder;
     int32_t place = reducer->place;
+    bool is_partial = team->active < team->threads;
+    LLVMValueRef lower[REDUCER_MOST], bits = gx_i32(k, mask);
+    if (place < 0 || is_partial) {
+        LLVMValueRef bit = LLVMBuildAnd(b, team->thread, bits, "");
+        exchange(k, reducer, LLVMBuildICmp(b, LLVMIntNE, bit, gx_i32(k, 0), ""), values,
+                 other);
+    }
+    for (uint32_t i = 0; i < reducer->count; i++)
+        lower[i] = values[i];
     if (place >= 0)
-        return LLVMBuildICmp(b, LLVMIntUGT, mine[place], other[place], "");
-    LLVMValueRef bit = LLVMBuildAnd(b, gx_lane(k), gx_i32(k, mask), "");
-    return LLVMBuildICmp(b, LLVMIntNE, bit, gx_i32(k, 0), "");
+        exchange(k, reducer,
+                 LLVMBuildICmp(b, LLVMIntUGT, values[place], other[place], ""), values,
+                 other);
+    reducer_combine(reducer, values, other, values);
+    if (!is_partial)
+        return;
+    LLVMValueRef upper = LLVMBuildAnd(b, LLVMBuildOr(b, team->thread, bits, ""),
+                                      gx_i32(k, ~(mask - 1)), "");
+    LLVMValueRef has = LLVMBuildICmp(b, LLVMIntULT, upper, gx_i32(k, team->active), "");
+    for (uint32_t i = 0; i < reducer->count; i++)
+        values[i] = LLVMBuildSelect(b, has, values[i], lower[i], "");
 }
 
-/* Neighbours first, and what comes first in the row stands first: so all lanes find the same. A
- * computation that prefers its first value (the first NaN of an argmax) gets it. Where either order gives
- * the same, nothing is exchanged. */
-static void combine_lanes(Rows *r, const Reducer *reducer, uint32_t width,
+/* Neighbours first; all lanes find the same. */
+static void combine_lanes(Rows *r, const Reducer *reducer, const Team *team,
                           LLVMValueRef *values)
 {
-    Kernel *k = r->k;
+    uint32_t width = team->threads < 32 ? team->threads : 32;
     for (uint32_t mask = 1; mask < width; mask *= 2) {
         LLVMValueRef other[REDUCER_MOST];
         for (uint32_t i = 0; i < reducer->count; i++)
             other[i] =
                 shuffle_bfly(r->e, reducer->accumulator[i], values[i], mask, width);
-        if (!reducer->is_simple) {
-            LLVMValueRef is_later = is_behind(k, reducer, mask, values, other);
-            for (uint32_t i = 0; i < reducer->count; i++) {
-                LLVMValueRef mine = values[i];
-                values[i] = LLVMBuildSelect(k->builder, is_later, other[i], mine, "");
-                other[i] = LLVMBuildSelect(k->builder, is_later, mine, other[i], "");
-            }
-        }
-        reducer_combine(reducer, values, other, values);
+        if (reducer->is_simple)
+            reducer_combine(reducer, values, other, values);
+        else
+            combine_in_order(r->k, reducer, team, mask, values, other);
     }
+}
+
+/* Threads of a row that have columns. */
+static uint32_t active_threads(const Rows *r)
+{
+    int64_t items = r->plan->columns / r->lanes;
+    return items < r->group ? (uint32_t)items : r->group;
 }
 
 /* Each warp leaves its values in shared memory; each then combines all of them. */
@@ -233,8 +210,10 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
     LLVMValueRef warp = LLVMBuildLShr(b, thread, gx_i32(k, 5), ""), lane = gx_lane(k);
     /* values of the group's warps lie side by side */
     LLVMValueRef first = LLVMBuildMul(b, r->local, gx_i32(k, warps), "");
-    LLVMValueRef mine =
-        LLVMBuildAdd(b, first, LLVMBuildAnd(b, lane, gx_i32(k, warps - 1), ""), "");
+    Team team = {.threads = warps,
+                 .active = (active_threads(r) + 31) / 32,
+                 .thread = LLVMBuildAnd(b, lane, gx_i32(k, warps - 1), "")};
+    LLVMValueRef mine = LLVMBuildAdd(b, first, team.thread, "");
     GxIf leader;
     gx_if_begin(k, &leader, LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, 0), ""));
     for (uint32_t h = 0; h < s->count; h++) {
@@ -255,7 +234,7 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
             values[n + i] =
                 shared_load(e, t, shared_place(e, room[n + i], mine, shared_bytes(t)));
         }
-        combine_lanes(r, reducer, warps, values + n);
+        combine_lanes(r, reducer, &team, values + n);
         n += reducer->count;
     }
 }
@@ -267,15 +246,12 @@ static void reduce(Rows *r, const Stage *s)
         reducer_start(&s->reducers[h], v);
         v += s->reducers[h].count;
     }
-    /* in one round the threads have the order of the columns already */
-    if (s->needs_order && r->plan->columns / r->lanes > r->group)
-        for_own_columns(r, accumulate, s, values, s->values);
-    else
-        for_columns(r, accumulate, s, values, s->values);
+    for_columns(r, s->needs_order, accumulate, s, values, s->values);
+    Team team = {.threads = r->group, .active = active_threads(r), .thread = r->number};
     v = values;
     for (uint32_t h = 0; h < s->count; h++) {
         r->k->at = s->reducers[h].inst->name;
-        combine_lanes(r, &s->reducers[h], r->group < 32 ? r->group : 32, v);
+        combine_lanes(r, &s->reducers[h], &team, v);
         v += s->reducers[h].count;
     }
     if (r->group > 32)
@@ -293,7 +269,7 @@ static void reduce(Rows *r, const Stage *s)
 static void reduce_all(Rows *r)
 {
     const ReductionPlan *p = r->plan;
-    Stage s = {.reducers = ARENA_ARRAY(r->in->arena, Reducer, p->hero_count)};
+    Stage s = {.rows = r, .reducers = ARENA_ARRAY(r->in->arena, Reducer, p->hero_count)};
     for (uint32_t h = 0; h < p->hero_count; h++) {
         uint32_t values = p->heroes[h]->operand_count / 2;
         if (s.count > 0 &&
@@ -311,19 +287,21 @@ static void reduce_all(Rows *r)
 
 /* -- results ----------------------------------------------------------------------------------------- */
 
-static void store_full(Rows *r, const void *user, const IndexExpr *column,
-                       LLVMValueRef *carried)
+static void store_full(Emit *e, const void *user, const IndexExpr *item,
+                       LLVMValueRef is_start, LLVMValueRef *carried)
 {
-    (void)user;
+    (void)is_start;
     (void)carried;
+    const Rows *r = user;
+    const IndexExpr *column = column_of(r, item);
     const Instruction *fusion = r->in->fusion;
     for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
         FusionResult result = emitter_result(fusion, i);
         const IndexExpr *at[EMIT_MOST_RANK];
         if (!reduction_is_full(r->plan, result.shape))
             continue;
-        reduction_result_index(r->e->ix, r->plan, result.shape, r->row, column, at);
-        emit_result(r->e, fusion, i, at);
+        reduction_result_index(e->ix, r->plan, result.shape, r->row, column, at);
+        emit_result(e, fusion, i, at);
     }
 }
 
@@ -357,7 +335,7 @@ static void store_all(Rows *r)
     if (r->in_range != NULL)
         gx_if_begin(r->k, &exists, r->in_range);
     if (r->plan->has_full)
-        for_columns(r, store_full, NULL, NULL, 0);
+        for_columns(r, false, store_full, r, NULL, 0);
     if (has_rows)
         store_rows(r);
     if (r->in_range != NULL)
@@ -372,7 +350,8 @@ static void find_row(Rows *r, uint32_t rows_per_block)
     Kernel *k = r->k;
     LLVMBuilderRef b = k->builder;
     LLVMValueRef tid = gx_tid(k, 0), group = gx_i32(k, r->group);
-    r->thread = to_index(e, LLVMBuildURem(b, tid, group, ""));
+    r->number = LLVMBuildURem(b, tid, group, "");
+    r->thread = to_index(e, r->number);
     r->local = LLVMBuildUDiv(b, tid, group, "");
     LLVMValueRef first = LLVMBuildNSWMul(b, to_index(e, gx_ctaid(k, 0)),
                                          emit_index_constant(e, rows_per_block), "");

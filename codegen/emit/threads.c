@@ -109,17 +109,3 @@ LLVMValueRef to_index(Emit *e, LLVMValueRef value)
                ? value
                : LLVMBuildZExt(e->k->builder, value, e->index_type, "");
 }
-
-void share_in_order(Emit *e, LLVMValueRef who, int64_t of, int64_t items,
-                    LLVMValueRef *first, LLVMValueRef *end)
-{
-    LLVMBuilderRef b = e->k->builder;
-    LLVMValueRef each = emit_index_constant(e, items / of),
-                 longer = emit_index_constant(e, items % of);
-    LLVMValueRef is_longer = LLVMBuildICmp(b, LLVMIntSLT, who, longer, "");
-    LLVMValueRef before = LLVMBuildSelect(b, is_longer, who, longer, "");
-    *first = LLVMBuildNSWAdd(b, LLVMBuildNSWMul(b, who, each, ""), before, "");
-    *end = LLVMBuildNSWAdd(b, *first, each, "");
-    LLVMValueRef one = LLVMBuildZExt(b, is_longer, LLVMTypeOf(who), "");
-    *end = LLVMBuildNSWAdd(b, *end, one, "");
-}

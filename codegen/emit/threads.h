@@ -22,9 +22,4 @@ LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
 /* An i32 as a value of index_type, and back. */
 LLVMValueRef to_index(Emit *e, LLVMValueRef value);
 
-/* `items` shared out among `of` threads in pieces that follow one another, as long or longer by one:
- * thread number `who`, of index_type, has those from *first on, before *end. */
-void share_in_order(Emit *e, LLVMValueRef who, int64_t of, int64_t items,
-                    LLVMValueRef *first, LLVMValueRef *end);
-
 #endif

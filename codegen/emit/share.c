@@ -1,0 +1,76 @@
+/* See share.h. */
+#include "codegen/emit/share.h"
+
+/* What the thread's items start with, and how far they lie apart. `threads` of them ask. */
+static const IndexExpr *first_item(Emit *e, const Share *s, int64_t threads)
+{
+    const IndexExpr *thread = emit_variable(e, s->thread, (Range){0, threads - 1});
+    int64_t each = s->items / s->threads, longer = s->items % s->threads;
+    if (!s->in_order || each == 0)
+        return thread;
+    thread = ix_mul(e->ix, thread, each);
+    if (longer == 0)
+        return thread;
+    LLVMValueRef most = emit_index_constant(e, longer);
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef before = LLVMBuildSelect(
+        b, LLVMBuildICmp(b, LLVMIntSLT, s->thread, most, ""), s->thread, most, "");
+    return ix_add(e->ix, thread, emit_variable(e, before, (Range){0, longer}));
+}
+
+static LLVMValueRef is_not_first(Emit *e, const Share *s)
+{
+    return LLVMBuildICmp(e->k->builder, LLVMIntNE, s->thread, emit_index_constant(e, 0),
+                         "");
+}
+
+/* The rounds in which every thread has an item. */
+static void whole_rounds(Emit *e, const Share *s, int64_t rounds, int64_t step,
+                         ShareFn *body, const void *user, LLVMValueRef *carried,
+                         unsigned count)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef is_start = is_not_first(e, s), next[EMIT_MOST_LEAVES];
+    const IndexExpr *round = ix_const(e->ix, 0);
+    GxLoop loop;
+    if (rounds > 1) {
+        LLVMValueRef zero = emit_index_constant(e, 0);
+        gx_loop_begin(e->k, &loop, zero, emit_index_constant(e, rounds),
+                      emit_index_constant(e, 1), carried, count);
+        round = emit_variable(e, loop.index, (Range){0, rounds - 1});
+        is_start = LLVMBuildAnd(b, is_start,
+                                LLVMBuildICmp(b, LLVMIntEQ, loop.index, zero, ""), "");
+    }
+    emit_scope_begin(e);
+    body(e, user, ix_add(e->ix, ix_mul(e->ix, round, step), first_item(e, s, s->threads)),
+         is_start, carried);
+    emit_scope_end(e);
+    for (unsigned i = 0; i < count; i++)
+        next[i] = carried[i];
+    if (rounds > 1)
+        gx_loop_end(e->k, &loop, next);
+}
+
+void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
+                 LLVMValueRef *carried, unsigned count)
+{
+    int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
+    int64_t step = s->in_order ? 1 : s->threads;
+    if (rounds > 0)
+        whole_rounds(e, s, rounds, step, body, user, carried, count);
+    if (rest == 0)
+        return;
+    GxIf guard;
+    LLVMValueRef before[EMIT_MOST_LEAVES];
+    for (unsigned i = 0; i < count; i++)
+        before[i] = carried[i];
+    gx_if_begin(e->k, &guard,
+                LLVMBuildICmp(e->k->builder, LLVMIntULT, s->thread,
+                              emit_index_constant(e, rest), ""));
+    emit_scope_begin(e);
+    body(e, user, ix_add(e->ix, first_item(e, s, rest), ix_const(e->ix, rounds * step)),
+         rounds == 0 ? is_not_first(e, s) : NULL, carried);
+    emit_scope_end(e);
+    gx_if_else(e->k, &guard, carried, count);
+    gx_if_end(e->k, &guard, before, count, carried);
+}
