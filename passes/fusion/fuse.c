@@ -18,8 +18,8 @@
 #include "ir/bug.h"
 #include "passes/fusion/fusion.h"
 
-#define KERNEL_MOST_NODES 160   /* instructions of one fused computation */
-#define KERNEL_MOST_CODE 320    /* copies in the code that one producer adds */
+#define KERNEL_MOST_NODES 400   /* instructions of one fused computation */
+#define KERNEL_MOST_CODE 500    /* copies in the code that one producer adds */
 #define KERNEL_MOST_COPIES 1000 /* of all instructions of a kernel */
 #define KERNEL_MOST_OPERANDS 60
 #define MOST_READERS                                                                     \
