@@ -29,7 +29,14 @@ gxrt_status collective_create(gxrt_session *s);
 /* NCCL's functions for a session that will need them: before its devices are made, which may
  * take memory from it. */
 gxrt_status collective_load(gxrt_session *s);
+/* Ends them: all ranks of a node have to. Who waits too long for one aborts. */
 void collective_destroy(gxrt_session *s);
+
+/* Does `job` for all local devices at once, each on a thread of its own, with its context: for
+ * NCCL's calls that may wait for the other ranks of the node. */
+void collective_each(gxrt_session *s, void (*job)(Device *));
+/* Aborts the communicators of a device: first the world's, from which the others were split. */
+void collective_abort(Device *d);
 
 /* Around what queues collectives on all local devices. Two sessions that do so at once on the
  * same devices would come in different orders on different devices, and wait for each other for

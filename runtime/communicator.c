@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/store.h"
 
@@ -93,10 +94,10 @@ static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
     ncclComm_t out = NULL;
     ncclResult_t r =
         s->nccl->comm_split(d->world_comm, colour, (int)g->rank, &out, &config);
+    g->comm = out; /* to be aborted too, if it does not come about */
     gxrt_status st = collective_settle(d, d->world_comm, r, "ncclCommSplit",
                                        plan_text(s->plan, c->name));
     if (st == GXRT_OK && out) {
-        g->comm = out;
         ncclResult_t state = ncclSuccess;
         s->nccl->comm_async_error(out, &state);
         st = collective_settle(d, out, state, "ncclCommSplit",
@@ -339,22 +340,118 @@ gxrt_status collective_create(gxrt_session *s)
     return st;
 }
 
+/* --- the end -------------------------------------------------------------------------------- */
+
+typedef struct Errand {
+    void (*job)(Device *);
+    Device *device;
+    pthread_t thread;
+    bool is_running;
+} Errand;
+
+static void *run_errand(void *argument)
+{
+    Errand *e = argument;
+    const CudaApi *cuda = e->device->session->cuda;
+    bool current =
+        e->device->context && cuda->context_push(e->device->context) == CUDA_SUCCESS;
+    e->job(e->device);
+    if (current) {
+        device_leave(e->device);
+    }
+    return NULL;
+}
+
+void collective_each(gxrt_session *s, void (*job)(Device *))
+{
+    Errand *errands = calloc(s->device_count, sizeof *errands);
+    for (size_t i = 1; errands && i < s->device_count; i++) {
+        Errand *e = &errands[i];
+        *e = (Errand){.job = job, .device = &s->devices[i]};
+        e->is_running = pthread_create(&e->thread, NULL, run_errand, e) == 0;
+    }
+    for (size_t i = 0; i < s->device_count; i++) {
+        if (!errands || !errands[i].is_running) {
+            run_errand(&(Errand){.job = job, .device = &s->devices[i]});
+        }
+    }
+    for (size_t i = 1; errands && i < s->device_count; i++) {
+        if (errands[i].is_running) {
+            pthread_join(errands[i].thread, NULL);
+        }
+    }
+    free(errands);
+}
+
+void collective_abort(Device *d)
+{
+    const gxrt_session *s = d->session;
+    d->is_aborted = true;
+    if (d->world_comm) {
+        s->nccl->comm_abort(d->world_comm);
+    }
+    for (uint32_t i = 0; d->groups && i < s->plan->cliques_count; i++) {
+        if (d->groups[i].comm && !d->groups[i].is_world) {
+            s->nccl->comm_abort(d->groups[i].comm);
+        }
+    }
+}
+
+/* Waits for the other ranks; false if they do not come in time, or something has failed. */
+static bool finalize(const gxrt_session *s, ncclComm_t comm)
+{
+    enum { TURN_NS = 50000 };
+    double left = s->options.timeout_seconds;
+    ncclResult_t r = s->nccl->comm_finalize(comm);
+    ncclResult_t state = ncclInProgress;
+    while ((r == ncclSuccess || r == ncclInProgress) && state == ncclInProgress) {
+        r = s->nccl->comm_async_error(comm, &state);
+        if (state == ncclInProgress && left <= 0) {
+            return false;
+        }
+        if (state == ncclInProgress) {
+            nanosleep(&(struct timespec){.tv_nsec = TURN_NS}, NULL);
+            left -= 1e-9 * TURN_NS;
+        }
+    }
+    return r == ncclSuccess && state == ncclSuccess;
+}
+
+static bool finalize_all(const Device *d)
+{
+    const gxrt_session *s = d->session;
+    bool ok = !s->failed;
+    for (uint32_t i = 0; d->groups && ok && i < s->plan->cliques_count; i++) {
+        const Group *g = &d->groups[i];
+        ok = !g->comm || g->is_world || finalize(s, g->comm);
+    }
+    return ok && (!d->world_comm || finalize(s, d->world_comm));
+}
+
+static void destroy_all(Device *d)
+{
+    const gxrt_session *s = d->session;
+    for (uint32_t i = 0; d->groups && i < s->plan->cliques_count; i++) {
+        if (d->groups[i].comm && !d->groups[i].is_world) {
+            s->nccl->comm_destroy(d->groups[i].comm);
+        }
+    }
+    if (d->world_comm) {
+        s->nccl->comm_destroy(d->world_comm);
+    }
+}
+
 static void leave_cliques(Device *d)
 {
     const gxrt_session *s = d->session;
     for (uint32_t i = 0; d->groups && i < s->plan->cliques_count; i++) {
-        Group *g = &d->groups[i];
-        if (g->order) {
-            s->cuda->event_destroy(g->order);
+        if (d->groups[i].order) {
+            s->cuda->event_destroy(d->groups[i].order);
         }
-        deregister_memory(d, g);
-        if (g->comm && !g->is_world && !d->is_aborted) {
-            s->failed ? s->nccl->comm_abort(g->comm) : s->nccl->comm_destroy(g->comm);
-        }
+        deregister_memory(d, &d->groups[i]);
     }
-    if (d->world_comm && !d->is_aborted) {
-        s->failed ? s->nccl->comm_abort(d->world_comm)
-                  : s->nccl->comm_destroy(d->world_comm);
+    if (!d->is_aborted && d->world_comm) {
+        finalize_all(d) ? destroy_all(d) : collective_abort(d);
     }
     free(d->groups);
     if (d->has_nccl_mutex) {
@@ -365,13 +462,6 @@ static void leave_cliques(Device *d)
 void collective_destroy(gxrt_session *s)
 {
     watchdog_stop(s);
-    for (size_t i = 0; i < s->device_count; i++) {
-        Device *d = &s->devices[i];
-        bool current = d->context && s->cuda->context_push(d->context) == CUDA_SUCCESS;
-        leave_cliques(d);
-        if (current) {
-            device_leave(d);
-        }
-    }
+    collective_each(s, leave_cliques);
     free(s->meetings);
 }

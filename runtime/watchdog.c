@@ -221,7 +221,7 @@ static void ask_others(const gxrt_session *s, const char *mine, char *text, size
     }
 }
 
-static void abort_device(gxrt_session *s, Device *d)
+static void abort_device(Device *d)
 {
     /* a thread inside NCCL keeps the lock, and only the abort gets it out */
     int locked = -1;
@@ -231,28 +231,9 @@ static void abort_device(gxrt_session *s, Device *d)
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         }
     }
-    d->is_aborted = true;
-    bool current = s->cuda->context_push(d->context) == CUDA_SUCCESS;
-    for (uint32_t i = 0; i < s->plan->cliques_count; i++) {
-        if (d->groups[i].comm && !d->groups[i].is_world) {
-            s->nccl->comm_abort(d->groups[i].comm);
-        }
-    }
-    if (d->world_comm) {
-        s->nccl->comm_abort(d->world_comm);
-    }
-    if (current) {
-        device_leave(d);
-    }
+    collective_abort(d);
     if (locked == 0) {
         pthread_mutex_unlock(&d->nccl_mutex);
-    }
-}
-
-static void abort_all(gxrt_session *s)
-{
-    for (size_t i = 0; i < s->device_count; i++) {
-        abort_device(s, &s->devices[i]);
     }
 }
 
@@ -353,7 +334,7 @@ static void strike(gxrt_session *s, size_t device, const char *failure)
            "; the communicators were aborted: end or restart all ranks");
     w->struck = true;
     s->failed = true;
-    abort_all(s);
+    collective_each(s, abort_device);
 }
 
 /* --- watching --------------------------------------------------------------------------------- */
@@ -417,7 +398,7 @@ static bool look_at_all(gxrt_session *s, double step)
 {
     size_t late = s->device_count;
     if (s->failed) { /* a call has failed on one device, and it says why: nobody waits for it */
-        abort_all(s);
+        collective_each(s, abort_device);
         return true;
     }
     for (size_t i = 0; i < s->device_count; i++) {

@@ -101,6 +101,7 @@ static void close_world(World *w)
     gxrt_session_destroy(w->session);
     close_program(&w->program);
     assert_int_equal(fake_comms, 0);
+    assert_int_equal(fake_nccl_lonely, 0);
     memset(w, 0, sizeof *w);
 }
 

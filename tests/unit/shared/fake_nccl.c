@@ -14,6 +14,7 @@
 struct ncclComm {
     int ranks, rank;
     struct Hall *hall; /* of its ranks, to split it */
+    bool is_final;     /* all ranks have said that they are done */
 };
 
 /* Where the ranks of one communicator meet to make parts of it. */
@@ -26,7 +27,7 @@ typedef struct Hall {
 int fake_nccl_version = 22707;
 char fake_nccl_log[FAKE_RANKS][2048];
 int fake_nccl_groups[FAKE_RANKS];
-int fake_comms;
+int fake_comms, fake_nccl_lonely;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -64,7 +65,7 @@ static bool gather(Hall *h)
 static ncclComm_t new_comm(Hall *h, int rank)
 {
     ncclComm_t c = calloc(1, sizeof *c);
-    *c = (struct ncclComm){h->ranks, rank, h};
+    *c = (struct ncclComm){.ranks = h->ranks, .rank = rank, .hall = h};
     h->users++;
     fake_comms++;
     return c;
@@ -146,9 +147,18 @@ static ncclResult_t comm_split(ncclComm_t comm, int colour, int key, ncclComm_t 
     return ok ? ncclSuccess : 3;
 }
 
+static ncclResult_t comm_finalize(ncclComm_t comm)
+{
+    pthread_mutex_lock(&mutex);
+    comm->is_final = gather(comm->hall);
+    pthread_mutex_unlock(&mutex);
+    return comm->is_final ? ncclSuccess : 3;
+}
+
 static ncclResult_t comm_close(ncclComm_t comm)
 {
     pthread_mutex_lock(&mutex);
+    fake_nccl_lonely += !comm->is_final;
     if (--comm->hall->users == 0)
         free(comm->hall);
     fake_comms--;
@@ -272,6 +282,7 @@ const NcclApi fake_nccl = {
     .unique_id = unique_id,
     .comm_init = comm_init,
     .comm_split = comm_split,
+    .comm_finalize = comm_finalize,
     .comm_destroy = comm_close,
     .comm_abort = comm_close,
     .comm_async_error = comm_async_error,
