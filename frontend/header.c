@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "frontend/hlo.tab.h"
+#include "frontend/parse.h"
 #include "frontend/parser.h"
 #include "ir/origin.h"
 #include "ir/print_value.h"
@@ -87,6 +88,25 @@ static bool origin_key(Parser *p, Text *t)
     return true;
 }
 
+/* The text in the quotes must be a module; it is kept as it is written. */
+static bool origin_module(Parser *p, Text *t)
+{
+    Span at = peek(p).span;
+    Bytes text;
+    if (!expect_string(p, &text))
+        return false;
+    text_string(t, ",\n  ");
+    text_add(t, p->text + at.begin, at.end - at.begin);
+    Arena *scratch = arena_scratch();
+    Diag *inner = diag_create(scratch, p->diag->file, text.data, text.length);
+    bool right = hlo_parse(scratch, inner) != NULL;
+    if (!right)
+        diag_error(p->diag, at, "the module of the origin_recovery_table is wrong: %s",
+                   inner->first->text);
+    arena_destroy(scratch);
+    return right;
+}
+
 /* { {"name" {i}} : {"name" {i}} [, "module text"] ... }, kept as the text that is printed. */
 static bool header_origin_table(Parser *p, Bytes *out)
 {
@@ -102,10 +122,8 @@ static bool header_origin_table(Parser *p, Bytes *out)
         if (!origin_key(p, &t))
             return false;
         if (accept_token(p, ',', NULL) && peek(p).kind == TOK_STRING) {
-            Token module = take(p);
-            text_string(&t, ",\n  ");
-            text_add(&t, p->text + module.span.begin,
-                     module.span.end - module.span.begin);
+            if (!origin_module(p, &t))
+                return false;
             accept_token(p, ',', NULL);
         }
         text_char(&t, '\n');
@@ -249,6 +267,11 @@ static bool header_donors(Parser *p)
     }
     if (donors.count != 0)
         qsort(donors.data, donors.count, sizeof *donors.data, compare_donors);
+    size_t kept = 0; /* a set: what is said twice is said once */
+    for (size_t i = 0; i < donors.count; i++)
+        if (i == 0 || compare_donors(&donors.data[kept - 1], &donors.data[i]) != 0)
+            donors.data[kept++] = donors.data[i];
+    donors.count = kept;
     p->m->config.donor_count = (uint32_t)donors.count;
     p->m->config.donors =
         arena_copy(p->arena, donors.data, donors.count * sizeof *donors.data);
@@ -451,15 +474,25 @@ static bool parse_frames(Parser *p, StackFrames *f)
 
 bool table_parse(Parser *p, Token keyword)
 {
+    static const char *const order[] = {"FileNames", "FunctionNames", "FileLocations",
+                                        "StackFrames"};
+    if (p->table_count >= 4 || !token_is(p, keyword, order[p->table_count])) {
+        token_unexpected(p, keyword,
+                         p->table_count < 4 ? order[p->table_count] : "a computation");
+        return false;
+    }
     StackFrames *f = ARENA_NEW(p->arena, StackFrames);
     if (p->m->config.stack_frames != NULL)
         *f = *p->m->config.stack_frames;
     p->m->config.stack_frames = f;
-    if (token_is(p, keyword, "FileNames"))
+    switch (p->table_count++) {
+    case 0:
         return parse_texts(p, &f->file_count, &f->files);
-    if (token_is(p, keyword, "FunctionNames"))
+    case 1:
         return parse_texts(p, &f->function_count, &f->functions);
-    if (token_is(p, keyword, "FileLocations"))
+    case 2:
         return parse_locations(p, f);
-    return parse_frames(p, f);
+    default:
+        return parse_frames(p, f);
+    }
 }

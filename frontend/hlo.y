@@ -54,6 +54,7 @@ static void hlo_text_error(const Span *span, Parser *p, const char *message);
 %token PRIM       "element type"
 %token ARRAY      "array shape"
 %token TABLE      "table of stack frames"
+%token SHARDING   "word of a sharding"
 %token BUFFER     "buffer shape"
 %token BAD        "character of no token"
 %token JSON       "dictionary"
@@ -100,7 +101,7 @@ header_value:
   | AS_LAYOUT '{' '(' shapes ')' ARROW shape '}'
                                     { if (!build_header_layout(p, $4, $7)) YYERROR; }
   ;
-tables: %empty | tables TABLE ;
+tables: %empty | TABLE TABLE TABLE TABLE ; /* table_parse wants them in their order */
 
 computations: computation | computations computation ;
 computation:

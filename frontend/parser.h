@@ -140,7 +140,10 @@ struct Parser {
     void *scanner;     /* flex */
     char *scanned;     /* its copy of the text */
     bool in_name[256]; /* the bytes of names */
-    bool bad;          /* the last token was wrong, and this was said */
+    bool in_keyword
+        [256]; /* the first bytes of the words that name nothing by themselves */
+    bool bad;  /* the last token was wrong, and this was said */
+    uint32_t table_count; /* of stack frames, those read */
 
     /* token filter */
     Want want;

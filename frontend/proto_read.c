@@ -202,7 +202,7 @@ static void put_frames(Reader *r, Message m)
 
 static void put_header(Reader *r, Message m)
 {
-    text_string(&r->t, "HloModule ");
+    text_string(&r->t, "HloModule %");
     text_string(&r->t, reader_clean_name(r, message_bytes(m, 1)));
     const Field *schedule = message_find(m, 7);
     if (schedule != NULL && schedule->type == 2 &&

@@ -62,7 +62,7 @@ bool token_is(const Parser *p, Token t, const char *word)
 bool accept_word(Parser *p, const char *word)
 {
     Token t = peek(p);
-    if (t.kind != TOK_IDENT || !token_is(p, t, word))
+    if ((t.kind != TOK_IDENT && t.kind != TOK_SHARDING) || !token_is(p, t, word))
         return false;
     take(p);
     return true;

@@ -215,3 +215,15 @@ Names *names_copy(Arena *a, const Names *from)
     }
     return n;
 }
+
+bool name_is_keyword(const char *name)
+{
+    static const char *const words[] = {
+#define KEYWORD(word, token) #word,
+#include "ir/keywords.def"
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(name, words[i]) == 0)
+            return true;
+    return false;
+}

@@ -13,6 +13,8 @@ Names *names_create(Arena *a);
 const char *names_take(Names *n, const char *wanted);
 /* The same for a text that lives as long as the arena: it is not copied. */
 const char *names_keep(Names *n, const char *wanted);
+/* A word of the language, which names something only behind a '%'. */
+bool name_is_keyword(const char *name);
 /* The same names in use; the other arena may go. */
 Names *names_copy(Arena *a, const Names *from);
 

@@ -2,6 +2,7 @@
  * parser reads. */
 #include "ir/print.h"
 
+#include "ir/names.h"
 #include "ir/print_value.h"
 #include "ir/printer.h"
 #include "ir/stack_frames.h"
@@ -25,6 +26,13 @@ static const char *printer_done(Printer *p, size_t *length)
     if (length != NULL)
         *length = p->text.length;
     return p->text.data;
+}
+
+void print_name(Printer *p, const char *name)
+{
+    if (p->percent || name_is_keyword(name))
+        text_char(&p->text, '%');
+    text_string(&p->text, name);
 }
 
 /* -- computations ------------------------------------------------------------------------- */
@@ -59,9 +67,7 @@ void print_computation(Printer *p, const Computation *comp)
     } else {
         if (comp == comp->module->entry)
             text_string(t, "ENTRY ");
-        if (p->percent)
-            text_char(t, '%');
-        text_string(t, comp->name);
+        print_name(p, comp->name);
         text_char(t, ' ');
     }
     if (p->signature && comp->root != NULL)
@@ -131,6 +137,8 @@ static void print_header(Printer *p, const Module *m)
     Text *t = &p->text;
     const ModuleConfig *config = &m->config;
     text_string(t, "HloModule ");
+    if (p->form != PRINT_CANONICAL && name_is_keyword(m->name))
+        text_char(t, '%');
     text_string(t, p->form == PRINT_CANONICAL ? "m" : m->name);
     if (config->is_scheduled)
         text_string(t, ", is_scheduled=true");

@@ -3,7 +3,7 @@
 #include "ir/print_value.h"
 #include "ir/printer.h"
 
-static void print_name(Printer *p, const Instruction *inst)
+static void print_instruction_name(Printer *p, const Instruction *inst)
 {
     Text *t = &p->text;
     if (p->form == PRINT_CANONICAL && p->numbers != NULL) {
@@ -11,9 +11,7 @@ static void print_name(Printer *p, const Instruction *inst)
         text_int(t, p->numbers[inst->id]);
         return;
     }
-    if (p->percent)
-        text_char(t, '%');
-    text_string(t, inst->name);
+    print_name(p, inst->name);
 }
 
 static void print_computation_name(Printer *p, const Computation *comp)
@@ -33,9 +31,7 @@ static void print_computation_name(Printer *p, const Computation *comp)
         text_int(t, comp->id);
         return;
     }
-    if (p->percent)
-        text_char(t, '%');
-    text_string(t, comp->name);
+    print_name(p, comp->name);
 }
 
 static void print_index_comment(Printer *p, uint32_t i)
@@ -63,7 +59,7 @@ static void print_operands(Printer *p, const Instruction *inst)
             shape_print(t, inst->operands[i]->shape, true);
             text_char(t, ' ');
         }
-        print_name(p, inst->operands[i]);
+        print_instruction_name(p, inst->operands[i]);
     }
 }
 
@@ -182,7 +178,7 @@ static void print_control(Printer *p, const Instruction *inst)
     for (uint32_t i = 0; i < inst->control_count; i++) {
         if (i != 0)
             text_string(&p->text, ", ");
-        print_name(p, inst->control[i]);
+        print_instruction_name(p, inst->control[i]);
     }
     text_char(&p->text, '}');
 }
@@ -228,7 +224,7 @@ void print_instruction(Printer *p, const Instruction *inst)
     Text *t = &p->text;
     const Instruction *sugar =
         p->form == PRINT_CANONICAL ? NULL : print_sugar(inst, p->form);
-    print_name(p, inst);
+    print_instruction_name(p, inst);
     text_string(t, " = ");
     if (inst->shape != NULL)
         shape_print(t, inst->shape, true);

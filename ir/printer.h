@@ -38,6 +38,8 @@ const Computation **print_computation_order(Printer *p, const Module *m, uint32_
 Instruction **print_instruction_order(Printer *p, const Computation *comp,
                                       uint32_t *count);
 
+/* With a '%' where the form has it, or where the name does not read back without. */
+void print_name(Printer *p, const char *name);
 void print_instruction(Printer *p, const Instruction *inst);
 void print_computation(Printer *p, const Computation *comp);
 
