@@ -46,6 +46,10 @@ typedef struct Emit {
 Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_args,
                  bool wide_index, uint32_t lanes);
 
+/* Whether byte offsets of all arrays of the computation, and the places that are computed on the way, fit
+ * 31 bits. */
+bool computation_fits_32_bits(const Computation *comp);
+
 /* A variable of the kernel: `value` is of index_type and within range. */
 const IndexExpr *emit_variable(Emit *e, LLVMValueRef value, Range range);
 /* The expression that takes the values 0 .. lanes - 1. */

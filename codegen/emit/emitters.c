@@ -1,6 +1,8 @@
 /* The table of emitters, and what they share. See emitters.h. */
 #include "codegen/emit/emitters.h"
 
+#include <math.h>
+
 #include "codegen/emit/op_emit.h"
 #include "codegen/emit/threads.h"
 
@@ -39,8 +41,44 @@ static const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
     return args;
 }
 
-/* Whether byte offsets of all arrays of the fused computation fit 31 bits. */
-static bool fusion_fits_32_bits(const Computation *comp)
+/* Places are computed in between that lie far outside every array: those of windows in the padding, and
+ * what slices and pads divide by. */
+static bool places_fit_32_bits(const Instruction *inst)
+{
+    const double most = INT32_MAX / 2;
+    double dims = 1; /* the largest dimension at hand */
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Shape *s = inst->operands[i]->shape;
+        for (uint32_t d = 0; shape_is_array(s) && d < s->rank; d++)
+            dims = fmax(dims, (double)s->dims[d]);
+    }
+    const Shape *result = shape_leaf(inst->shape, 0);
+    for (uint32_t d = 0; shape_is_array(result) && d < result->rank; d++)
+        dims = fmax(dims, (double)result->dims[d]);
+    const Window *w = inst_window(inst);
+    for (uint32_t d = 0; d < w->rank; d++) {
+        const WindowDim *x = &w->dims[d];
+        if (dims * (double)x->stride + (double)x->size * (double)x->window_dilation +
+                dims * (double)x->base_dilation + fabs((double)x->pad_low) +
+                fabs((double)x->pad_high) >
+            most)
+            return false;
+    }
+    const Attr *padding = inst_attr(inst, ATTR_PADDING),
+               *slice = inst_attr(inst, ATTR_SLICE);
+    for (uint32_t d = 0; padding != NULL && d < padding->padding->rank; d++) {
+        const PaddingDim *x = &padding->padding->dims[d];
+        if (dims * ((double)x->interior + 1) + fabs((double)x->low) > most)
+            return false;
+    }
+    for (uint32_t d = 0; slice != NULL && d < slice->slice->rank; d++) {
+        if ((double)slice->slice->dims[d].stride > most)
+            return false;
+    }
+    return true;
+}
+
+bool computation_fits_32_bits(const Computation *comp)
 {
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
@@ -50,6 +88,8 @@ static bool fusion_fits_32_bits(const Computation *comp)
                 (shape_bytes(s) > INT32_MAX / 2 || shape_elements(s) > INT32_MAX / 2))
                 return false;
         }
+        if (!places_fit_32_bits(inst))
+            return false;
     }
     return true;
 }
@@ -60,7 +100,7 @@ Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
     k->contract = in->contract;
     k->at = in->fusion->name;
     return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),
-                      !fusion_fits_32_bits(comp), lanes);
+                      !computation_fits_32_bits(comp), lanes);
 }
 
 /* A pad, concatenate or dynamic-update-slice whose borders no access of 8 neighbours crosses. */

@@ -179,7 +179,8 @@ static void call(Nested *n, const Instruction *inst, LLVMValueRef *out)
 static Emit *inside(Nested *n, const Instruction *inst)
 {
     if (n->inside == NULL)
-        n->inside = emit_begin(n->e->k, n->comp, NULL, false, 1);
+        n->inside =
+            emit_begin(n->e->k, n->comp, NULL, !computation_fits_32_bits(n->comp), 1);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Instruction *x = inst->operands[i];
         emit_preset_elements(n->inside, x, n->values[x->id]);
