@@ -17,6 +17,7 @@
 #include "passes/settings.h"
 #include "runtime/gxrt.h"
 #include "tests/random/random.h"
+#include "tests/random/tolerance.h"
 
 const char *const verdict_names[VERDICT_COUNT] = {
     "good", "unsupported", "invalid", "form", "pass", "bug", "run", "different", "dead"};
@@ -35,8 +36,9 @@ typedef struct Check {
     Module *module; /* as parsed, with the interface that the program will have */
     EvalDevice reference[MOST_DEVICES]; /* arguments and the evaluator's results */
     uint32_t devices;
-    Verdict verdict;           /* of the pass that runs */
-    const char *settings[100]; /* "name=value" */
+    const Tolerance *tolerances; /* of the arrays of a result */
+    Verdict verdict;             /* of the pass that runs */
+    const char *settings[100];   /* "name=value" */
     size_t setting_count;
 } Check;
 
@@ -195,15 +197,15 @@ static bool component_close(double got, double want, double scale, Tolerance t)
     return fabs(got - want) <= t.atol + t.rtol * scale;
 }
 
-/* The tolerance of gxrun, against the largest value of the array: sums may cancel. */
-static bool leaf_close(const Literal *got, const Literal *want, char *what, size_t size)
+/* Relative to the largest value of the array: sums may cancel. */
+static bool leaf_close(const Literal *got, const Literal *want, Tolerance tolerance,
+                       char *what, size_t size)
 {
     DType t = want->shape->dtype;
     size_t bytes = dtype_info[t].storage;
     DType part = number_component(t);
     bool real = dtype_info[part].class == DTC_FLOAT;
     int parts = t == part ? 1 : 2;
-    Tolerance tolerance = number_tolerance(t);
     double scale = 0;
     for (int64_t i = 0; real && i < want->count * parts; i++) {
         double x = fabs(number_get_double(
@@ -229,7 +231,9 @@ static bool leaf_close(const Literal *got, const Literal *want, char *what, size
     return true;
 }
 
-static bool close(const Literal *got, const Literal *want, char *what, size_t size)
+/* *tolerances: of the arrays; steps behind those of this literal. */
+static bool close(const Literal *got, const Literal *want, const Tolerance **tolerances,
+                  char *what, size_t size)
 {
     if (!shape_compatible(got->shape, want->shape)) {
         snprintf(what, size, "a result of another shape");
@@ -237,12 +241,20 @@ static bool close(const Literal *got, const Literal *want, char *what, size_t si
     }
     if (shape_is_tuple(want->shape)) {
         for (uint32_t i = 0; i < want->shape->rank; i++) {
-            if (!close(got->elements[i], want->elements[i], what, size))
+            if (!close(got->elements[i], want->elements[i], tolerances, what, size))
                 return false;
         }
         return true;
     }
-    return !shape_is_array(want->shape) || leaf_close(got, want, what, size);
+    const Tolerance *own = (*tolerances)++;
+    return !shape_is_array(want->shape) || leaf_close(got, want, *own, what, size);
+}
+
+static bool device_close(const Check *c, uint32_t device, const Literal *got, char *what,
+                         size_t size)
+{
+    const Tolerance *tolerances = c->tolerances;
+    return close(got, c->reference[device].result, &tolerances, what, size);
 }
 
 static size_t count_notes(const char *text)
@@ -359,7 +371,7 @@ static void after_pass(void *user, unsigned number, const char *pass, PassResult
     if (st != EVAL_OK)
         c->verdict = found(c, VERDICT_PASS, name, error);
     for (uint32_t d = 0; d < c->devices && st == EVAL_OK; d++) {
-        if (!close(got[d].result, c->reference[d].result, what, sizeof what)) {
+        if (!device_close(c, d, got[d].result, what, sizeof what)) {
             c->verdict = found(c, VERDICT_PASS, name, what);
             break;
         }
@@ -591,7 +603,7 @@ static Verdict run_artefact(Check *c, const void *bytes, size_t size)
     if (st != GXRT_OK)
         v = found(c, VERDICT_RUN, "", gxrt_last_error());
     for (uint32_t d = 0; d < c->devices && v == VERDICT_GOOD; d++) {
-        if (!close(results[d], c->reference[d].result, what, sizeof what))
+        if (!device_close(c, d, results[d], what, sizeof what))
             v = found(c, VERDICT_DIFFERENT, "", what);
     }
     clean(&r);
@@ -636,6 +648,7 @@ static Verdict check(Check *c)
     if (devices < 1 || devices > MOST_DEVICES)
         return found(c, VERDICT_INVALID, "", "too many devices");
     c->devices = (uint32_t)devices;
+    c->tolerances = result_tolerances(c->module, c->text, c->arena);
     make_arguments(c);
     choose_settings(c);
     EvalStatus st = evaluate(c, c->module, c->reference, c->arena, &error);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/random/tolerance.h"
 #include "tests/random/value.h"
 
 /* -- growing ---------------------------------------------------------------------------------- */
@@ -204,8 +205,8 @@ static void entry_root(Gen *g)
 
 char *generate(uint64_t seed)
 {
-    char *text = NULL;
-    size_t size = 0;
+    char *text = NULL, *inexact = NULL;
+    size_t size = 0, inexact_size = 0;
     Shared shared = {.random = {seed}};
     shared.random.state = random_bits(&shared.random); /* neighbours differ in all bits */
     shared.has_special = random_chance(&shared.random, 35) && !generate_plain;
@@ -219,6 +220,7 @@ char *generate(uint64_t seed)
         shared.partitions = grids[which][1];
     }
     shared.head = open_memstream(&text, &size);
+    shared.inexact = open_memstream(&inexact, &inexact_size);
     Gen *g = calloc(1, sizeof *g);
     g->shared = &shared;
     g->entry = g->uniform = true;
@@ -227,11 +229,13 @@ char *generate(uint64_t seed)
     entry_root(g);
     finish_entry(g);
     fclose(shared.head);
-    char *all = malloc(size + sizeof shared.aliases + 200);
+    fclose(shared.inexact);
+    char *all = malloc(size + inexact_size + sizeof shared.aliases + 200);
     bool aliased = shared.aliases[0] != '\0';
-    int at = sprintf(all, "HloModule random_%llu%s%s%s", (unsigned long long)seed,
-                     aliased ? ", input_output_alias={ " : "", shared.aliases,
-                     aliased ? " }" : "");
+    int at = sprintf(all, INEXACT_LINE "%s\n", inexact);
+    at += sprintf(all + at, "HloModule random_%llu%s%s%s", (unsigned long long)seed,
+                  aliased ? ", input_output_alias={ " : "", shared.aliases,
+                  aliased ? " }" : "");
     if (shared.replicas > 1)
         at += sprintf(all + at, ", replica_count=%d", shared.replicas);
     if (random_chance(&shared.random, 5) && !generate_plain)
@@ -242,5 +246,6 @@ char *generate(uint64_t seed)
         at += sprintf(all + at, ", frontend_attributes={what=\"random\"}");
     sprintf(all + at, "\n\n%s", text);
     free(text);
+    free(inexact);
     return all;
 }

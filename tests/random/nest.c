@@ -17,6 +17,10 @@ static void end(Gen *g)
 {
     char block[4096];
     size_t n;
+    for (int i = 0; i < g->count; i++) {
+        if (g->values[i].depth > 0)
+            fprintf(g->shared->inexact, " %s", g->values[i].name);
+    }
     rewind(g->body);
     while ((n = fread(block, 1, sizeof block, g->body)) > 0)
         fwrite(block, 1, n, g->shared->head);

@@ -11,6 +11,7 @@
 #include "ir/verify/verify.h"
 #include "passes/simplify/simplify.h"
 #include "tests/random/random.h"
+#include "tests/random/tolerance.h"
 
 typedef struct Reduction {
     char *text; /* the best so far */
@@ -160,6 +161,14 @@ static void drop_parameters(Module *m)
     e->parameter_count = kept;
 }
 
+/* What the generator says of values: its length. */
+static size_t first_line(const char *text)
+{
+    if (strncmp(text, INEXACT_LINE, strlen(INEXACT_LINE)) != 0)
+        return 0;
+    return strcspn(text, "\n") + 1;
+}
+
 static char *changed_text(const char *text, Change *change, int number, bool *more)
 {
     char *volatile out = NULL;
@@ -179,7 +188,8 @@ static char *changed_text(const char *text, Change *change, int number, bool *mo
             computation_compact(m->entry);
             module_sort(m);
             set_entry_layout(m);
-            out = strdup(module_print(a, m, PRINT_DEFAULT, NULL));
+            out = strdup(arena_printf(a, "%.*s%s", (int)first_line(text), text,
+                                      module_print(a, m, PRINT_DEFAULT, NULL)));
         }
         arena_destroy(a);
     }

@@ -27,7 +27,8 @@ typedef struct Value {
 
 typedef struct Shared {
     Random random;
-    FILE *head; /* finished computations */
+    FILE *head;    /* finished computations */
+    FILE *inexact; /* names of values, for tolerance.h */
     int next_id;
     char reducers[64][40]; /* made so far */
     int reducer_count;
