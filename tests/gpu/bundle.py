@@ -5,8 +5,8 @@
 
 Programs: the examples and the emitters' tests with random inputs and the reference evaluator's
 results; the cases of GXC_CASES (or ../shared/cases) with theirs, in two forms: our kernels
-only, and with library calls. The bundle's `check` and `bench` run it. GPU_TARGETS names the
-targets; with emu among them `driver --device=emu` tests the bundle itself.
+only, and with library calls; programs for several devices. The bundle's `check` and `bench` run
+it. GPU_TARGETS names the targets; with emu among them `check emu` tests the bundle itself.
 """
 import json
 import os
@@ -14,6 +14,7 @@ import pathlib
 import random
 import re
 import shutil
+import string
 import struct
 import subprocess
 import sys
@@ -130,6 +131,24 @@ class Bundle:
             self.manifest += [f"output {data}/out/{i}.npy {r['rtol']} {r['atol']}"
                               for i, r in enumerate(case["results"])]
 
+    def add_devices(self, hlo, devices):
+        """For several devices: gxrun compares them with the evaluator's results."""
+        name = f"{hlo.stem}.{devices}"
+        text = string.Template(hlo.read_text()).substitute(N=devices)
+        program = self.out / f"data/{name}.hlo"
+        program.write_text(text)
+        cubin, _ = self.compile(program, name, "--libraries=none")
+        results = re.search(r"ROOT .*? = \((.*)\) tuple", text)[1].count("[")
+        files = [f"data/{name}.out{i}.{{device}}.npy" for i in range(results)]
+        subprocess.run([self.build / "gxrun", program, "--device=ref", "--quiet", "--input=random:1",
+                        *(f"--output=@{self.out / f}" for f in files)], check=True)
+        program.unlink()
+        self.manifest.append(" ".join([name, cubin, "--input=random:1", *(f"--compare=@{f}" for f in files)]))
+
+    def add_bench(self, hlo, name, libraries, ceiling):
+        cubin, report = self.compile(hlo, f"bench.{name}", f"--libraries={libraries}")
+        self.manifest.append(f"program {name} {cubin} {report['bytes_accessed']} {ceiling}")
+
     def write(self, name):
         (self.out / name).write_text("\n".join(self.manifest) + "\n")
         self.manifest = []
@@ -150,11 +169,19 @@ def main():
     cases = pathlib.Path(os.environ.get("GXC_CASES", ROOT.parent / "shared/cases"))
     for folder in sorted(p.parent for p in cases.glob("*/case.json")):
         bundle.add_case(folder)
+    inputs = ROOT / "tests/gpu/inputs"
+    for hlo in sorted((inputs / "check").glob("*.hlo")):
+        bundle.add_random(hlo, hlo.stem)
     bundle.write("manifest.txt")
-    # The copy comes first: the others are printed as a share of its rate.
-    for hlo in sorted((ROOT / "tests/gpu/inputs").glob("*.hlo"), key=lambda p: (p.stem != "copy", p.stem)):
-        cubin, report = bundle.compile(hlo, f"bench.{hlo.stem}", "--libraries=none")
-        bundle.manifest.append(f"program {hlo.stem} {cubin} {report['bytes_accessed']}")
+    for hlo in sorted((inputs / "devices").glob("*.hlo")):
+        for devices in (2, 4, 8):
+            bundle.add_devices(hlo, devices)
+    bundle.write("devices.txt")
+    # What the others are a share of comes first: a copy's rate, or the library's for a product.
+    for hlo in sorted(inputs.glob("*.hlo"), key=lambda p: (p.stem != "copy", p.stem)):
+        if hlo.stem == "dot":
+            bundle.add_bench(hlo, "dot.library", "all", "")
+        bundle.add_bench(hlo, hlo.stem, "none", {"dot": "dot.library", "copy": ""}.get(hlo.stem, "copy"))
     bundle.write("bench.txt")
     for name in ["gxrun", "libgxrt.so"] + ["libgxemu.so"] * ("emu" in TARGETS):
         shutil.copy2(build / name, out / name)

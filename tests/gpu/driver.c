@@ -1,10 +1,13 @@
 /* Runs a bundle of compiled programs through libgxrt and compares their results with the
- * expected ones; with --bench it times every command beside a device copy instead.
+ * expected ones; with --bench it times every command instead, and says which share of another
+ * program's rate that is.
  *
  *     driver [--bench] [--device=cuda|emu] [MANIFEST]
  *
  * The manifest has one word-separated line for each thing:
- *     program NAME FILE [BYTES]      BYTES: what one run reads and writes
+ *     program NAME FILE [BYTES [CEILING]]
+ *                                    BYTES: what one run reads and writes; CEILING: the program
+ *                                    before it whose rate it is measured against
  *     input FILE.npy | random        of the last program, in order
  *     output FILE.npy [RTOL ATOL]    |got - want| <= atol + rtol |want|; default: by type
  * It needs nothing but a driver: a program whose libraries are missing is skipped. */
@@ -13,12 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ir/number.h"
 #include "runtime/gxrt.h"
 
-enum { VALUES_MAX = 256, COMMANDS_MAX = 512, ROUNDS = 20 };
+enum { VALUES_MAX = 256, COMMANDS_MAX = 512, RATES_MAX = 64, ROUNDS = 20 };
 
 typedef struct Expected {
     char file[512];    /* "random": an input without a file */
@@ -26,7 +30,7 @@ typedef struct Expected {
 } Expected;
 
 typedef struct Entry {
-    char name[256], file[512];
+    char name[256], file[512], ceiling[256];
     double bytes; /* of one run, 0 if unknown */
     size_t input_count, output_count;
     Expected inputs[VALUES_MAX], outputs[VALUES_MAX];
@@ -51,7 +55,43 @@ typedef struct Bench {
 
 typedef enum { PASSED, FAILED, SKIPPED } Outcome;
 
-static double copy_rate; /* bytes a microsecond; of the program named "copy" */
+/* Bytes a microsecond, of the programs so far. */
+static struct {
+    char name[256];
+    double rate;
+} rates[RATES_MAX];
+static size_t rate_count;
+
+static double rate_of(const char *name)
+{
+    for (size_t i = 0; i < rate_count; i++)
+        if (strcmp(rates[i].name, name) == 0)
+            return rates[i].rate;
+    return 0;
+}
+
+static void note_rate(const char *name, double rate)
+{
+    if (rate_count < RATES_MAX) {
+        snprintf(rates[rate_count].name, sizeof rates[0].name, "%s", name);
+        rates[rate_count++].rate = rate;
+    }
+}
+
+/* Once: on what, and when. */
+static void print_head(const gxrt_session *session)
+{
+    static bool is_printed;
+    gxrt_session_info info = {.struct_size = sizeof info};
+    if (is_printed || gxrt_session_get_info(session, &info) != GXRT_OK)
+        return;
+    char date[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
+    printf("on %s, %s\n", info.device_name, date);
+    is_printed = true;
+}
 
 static DType type_of(const char *name)
 {
@@ -239,7 +279,7 @@ static void on_event(void *user, const gxrt_event *event)
     }
 }
 
-/* Prints the best time of every command, and the rate beside the device copy's. */
+/* Prints the best time of every command, and the rate beside that of the ceiling. */
 static const char *bench(gxrt_session *session, const Entry *e, const gxrt_run *run)
 {
     static Bench b;
@@ -253,13 +293,13 @@ static const char *bench(gxrt_session *session, const Entry *e, const gxrt_run *
     for (size_t i = 0; i < b.count; i++)
         total += b.timings[i].best_us;
     double rate = total > 0 ? e->bytes / total : 0;
-    if (strcmp(e->name, "copy") == 0)
-        copy_rate = rate;
+    double most = rate_of(e->ceiling);
+    note_rate(e->name, rate);
     printf("%-40s %10.1f us", e->name, total);
     if (rate > 0)
         printf(" %9.1f GB/s", rate / 1e3);
-    if (rate > 0 && copy_rate > 0)
-        printf(" %6.1f %% of a copy", 100 * rate / copy_rate);
+    if (rate > 0 && most > 0)
+        printf(" %6.1f %% of %s", 100 * rate / most, e->ceiling);
     printf("\n");
     for (size_t i = 0; i < b.count && b.count > 1; i++)
         printf("    %-8s %-27s %10.1f us\n", b.timings[i].kind, b.timings[i].name,
@@ -337,6 +377,8 @@ static Outcome run_program(const Entry *e, const char *device, bool is_bench)
         st = gxrt_session_create(program, &options, &session);
     if (st != GXRT_OK)
         error = gxrt_last_error();
+    if (session)
+        print_head(session);
     Entry entry = *e;
     if (is_bench) {
         entry.output_count = info.result_count;
@@ -371,7 +413,8 @@ static bool read_entry(FILE *f, char *line, size_t size, Entry *e)
         if (strncmp(line, "program ", 8) == 0) {
             if (e->name[0])
                 return true;
-            sscanf(line, "program %255s %511s %lf", e->name, e->file, &e->bytes);
+            sscanf(line, "program %255s %511s %lf %255s", e->name, e->file, &e->bytes,
+                   e->ceiling);
         } else if (sscanf(line, "input %511s", x.file) == 1 &&
                    e->input_count < VALUES_MAX) {
             e->inputs[e->input_count++] = x;
