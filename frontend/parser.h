@@ -124,6 +124,10 @@ typedef struct Token {
                                  (stack).count + 1, sizeof *(stack).data)),              \
      (stack).data[(stack).count++] = (value))
 
+/* Its elements, moved to the module's arena. */
+#define STACK_KEEP(p, stack)                                                             \
+    arena_copy((p)->arena, (stack).data, (stack).count * sizeof *(stack).data)
+
 /* Room for the first ones: `data` may then be counted from. */
 #define STACK_OPEN(p, stack)                                                             \
     ((stack).data =                                                                      \
@@ -207,7 +211,7 @@ bool expect_string(Parser *p, Bytes *out); /* unescaped, in the module's arena *
 bool expect_json(Parser *p, Bytes *out);   /* raw, with its braces */
 bool expect_ints(Parser *p, Ints *out);    /* { i, ... } */
 bool expect_ints_between(Parser *p, int open, int close, Ints *out); /* other brackets */
-void token_unexpected(Parser *p, Token t, const char *wanted); /* expects ..., but sees */
+bool expect_int_lists(Parser *p, IntLists *out); /* { { i, ... }, ... } */
 const char *token_text(const Parser *p, Token t,
                        size_t *length); /* without % : = quotes */
 bool token_is(const Parser *p, Token t, const char *word);
@@ -218,16 +222,48 @@ bool parse_array_shape(Parser *p, Token first, const Shape **out); /* array_shap
 Ints ints_take(Parser *p,
                size_t mark); /* ints above the mark, moved to the module's arena */
 
-/* -- value*.c: values of attributes ----------------------------------------------------- */
-bool value_parse(Parser *p, Pending *at);   /* into at->attr */
+/* Messages; none where the lexer has said already what is wrong. All return false. */
+bool token_unexpected(Parser *p, Token t, const char *wanted); /* expects ..., but sees */
+bool token_unknown(Parser *p, Token t, const char *what,
+                   const char *allowed); /* unexpected WHAT ...; expects ALLOWED */
+bool token_wrong(Parser *p, Token t, const char *message);
+
+/* `{ item, item, ... }`, in other brackets, too; it may be empty:
+ *   List l = list_open(p, '{', '}');
+ *   while (list_next(p, &l)) read one item;
+ *   return l.right; */
+typedef struct List {
+    int close;
+    bool right; /* false: a message was made */
+    bool begun;
+} List;
+List list_open(Parser *p, int open, int close);
+bool list_next(Parser *p, List *l);
+
+/* -- header.c --------------------------------------------------------------------------- */
 bool header_value(Parser *p);               /* of the header attribute header_name */
 bool table_parse(Parser *p, Token keyword); /* FileNames ... StackFrames */
-bool value_dict(Parser *p, const Dict **out);
+
+/* -- value.c: values of attributes ------------------------------------------------------ */
+bool value_parse(Parser *p, Pending *at); /* into at->attr */
 bool value_aliasing(Parser *p, bool header, Aliasing *out);
+/* value_window.c */
+bool value_window(Parser *p, const Window **out);
+bool value_padding(Parser *p, const Padding **out);
+bool value_labels(Parser *p, const DimLabels **out);
+bool value_slice(Parser *p, const SliceSpec **out);
+bool value_sparsity(Parser *p, const Sparsity **out);
+/* value_sharding.c */
 bool value_sharding(Parser *p, const Sharding **out);
 bool value_replica_groups(Parser *p, const ReplicaGroups **out);
-bool value_origin(Parser *p, const Origin **out);
+/* value_notes.c */
 bool value_metadata(Parser *p, const Metadata **out);
+bool value_dict(Parser *p, const Dict **out);
+bool value_statistics(Parser *p, const Statistics **out);
+/* value_origin.c */
+bool value_origin(Parser *p, const Origin **out);
+bool value_origin_table(Parser *p, Bytes *out);
+bool value_debug_attributes(Parser *p, Bytes *out);
 
 /* -- literal.c -------------------------------------------------------------------------- */
 /* Reads a literal of this shape from the source at `offset`, which it moves behind it. */

@@ -97,10 +97,10 @@ static const char *token_kind_name(int kind)
     }
 }
 
-void token_unexpected(Parser *p, Token t, const char *wanted)
+bool token_unexpected(Parser *p, Token t, const char *wanted)
 {
     if (t.kind == TOK_BAD)
-        return; /* said by the lexer */
+        return false;
     size_t length = t.span.end - t.span.begin;
     if (length == 0)
         diag_error(p->diag, t.span, "expects %s, but sees the end of the text", wanted);
@@ -108,6 +108,24 @@ void token_unexpected(Parser *p, Token t, const char *wanted)
         diag_error(p->diag, t.span, "expects %s, but sees '%.*s%s'", wanted,
                    (int)(length < 40 ? length : 40), p->text + t.span.begin,
                    length > 40 ? "..." : "");
+    return false;
+}
+
+bool token_unknown(Parser *p, Token t, const char *what, const char *allowed)
+{
+    size_t length;
+    const char *text = token_text(p, t, &length);
+    if (t.kind != TOK_BAD)
+        diag_error(p->diag, t.span, "unexpected %s '%.*s'; expects %s", what, (int)length,
+                   text, allowed);
+    return false;
+}
+
+bool token_wrong(Parser *p, Token t, const char *message)
+{
+    if (t.kind != TOK_BAD)
+        diag_error(p->diag, t.span, "%s", message);
+    return false;
 }
 
 bool expect(Parser *p, int kind, Token *out)
@@ -119,8 +137,7 @@ bool expect(Parser *p, int kind, Token *out)
         return true;
     char one[4] = {'\'', (char)kind, '\'', '\0'};
     const char *name = token_kind_name(kind);
-    token_unexpected(p, t, name != NULL ? name : one);
-    return false;
+    return token_unexpected(p, t, name != NULL ? name : one);
 }
 
 /* Integers up to 2^64 - 1 are read; those from 2^63 on keep their bits. */
@@ -149,11 +166,7 @@ bool expect_int(Parser *p, int64_t *out)
 {
     Token t = take(p);
     *out = 0;
-    if (t.kind != TOK_INT) {
-        token_unexpected(p, t, "integer");
-        return false;
-    }
-    return token_int(p, t, out);
+    return t.kind == TOK_INT ? token_int(p, t, out) : token_unexpected(p, t, "integer");
 }
 
 bool expect_number(Parser *p, double *out)
@@ -163,42 +176,63 @@ bool expect_number(Parser *p, double *out)
     if (t.kind == TOK_INT || t.kind == TOK_FLOAT)
         if (number_parse(DT_F64, p->text + t.span.begin, length, out) == NUMBER_OK)
             return true;
-    token_unexpected(p, t, "number");
-    return false;
+    return token_unexpected(p, t, "number");
 }
 
 bool expect_bool(Parser *p, bool *out)
 {
     Token t = take(p);
     *out = t.kind == TOK_TRUE;
-    if (t.kind == TOK_TRUE || t.kind == TOK_FALSE)
-        return true;
-    token_unexpected(p, t, "true or false");
+    return t.kind == TOK_TRUE || t.kind == TOK_FALSE ||
+           token_unexpected(p, t, "true or false");
+}
+
+List list_open(Parser *p, int open, int close)
+{
+    return (List){.close = close, .right = expect(p, open, NULL)};
+}
+
+bool list_next(Parser *p, List *l)
+{
+    if (!l->right || (!l->begun && accept_token(p, l->close, NULL)))
+        return false;
+    if (!l->begun || accept_token(p, ',', NULL))
+        return l->begun = true;
+    l->right = expect(p, l->close, NULL);
     return false;
 }
 
 bool expect_ints_between(Parser *p, int open, int close, Ints *out)
 {
     size_t mark = p->ints.count;
-    if (!expect(p, open, NULL))
-        return false;
-    if (!accept_token(p, close, NULL)) {
-        do {
-            int64_t value;
-            if (!expect_int(p, &value))
-                return false;
-            STACK_PUSH(p, p->ints, value);
-        } while (accept_token(p, ',', NULL));
-        if (!expect(p, close, NULL))
+    List l = list_open(p, open, close);
+    while (list_next(p, &l)) {
+        int64_t value;
+        if (!expect_int(p, &value))
             return false;
+        STACK_PUSH(p, p->ints, value);
     }
     *out = ints_take(p, mark);
-    return true;
+    return l.right;
 }
 
 bool expect_ints(Parser *p, Ints *out)
 {
     return expect_ints_between(p, '{', '}', out);
+}
+
+bool expect_int_lists(Parser *p, IntLists *out)
+{
+    STACK(Ints) lists = {0};
+    List l = list_open(p, '{', '}');
+    while (list_next(p, &l)) {
+        Ints ints;
+        if (!expect_ints(p, &ints))
+            return false;
+        STACK_PUSH(p, lists, ints);
+    }
+    *out = (IntLists){STACK_KEEP(p, lists), (uint32_t)lists.count};
+    return l.right;
 }
 
 Ints ints_take(Parser *p, size_t mark)
@@ -285,10 +319,8 @@ bool expect_string(Parser *p, Bytes *out)
 {
     Token t = take(p);
     *out = (Bytes){.data = "", .length = 0};
-    if (t.kind != TOK_STRING) {
-        token_unexpected(p, t, "string");
-        return false;
-    }
+    if (t.kind != TOK_STRING)
+        return token_unexpected(p, t, "string");
     size_t length;
     const char *in = token_text(p, t, &length), *end = in + length;
     char *data = arena_text(p->arena, in, length);

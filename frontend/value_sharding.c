@@ -8,11 +8,34 @@
 
 #define DEVICES_MAX (INT64_C(1) << 24)
 
-static bool says(Parser *p, Token t, const char *message)
+/* One more size of a grid of devices, which has *count of them; false: it is none, or they are too many. */
+static bool count_devices(int64_t size, int64_t *count)
 {
-    if (t.kind != TOK_BAD)
-        diag_error(p->diag, t.span, "%s", message);
-    return false;
+    if (size <= 0 || size > DEVICES_MAX / *count)
+        return false;
+    *count *= size;
+    return true;
+}
+
+/* i, i, ... without brackets; at least one */
+static bool parse_ids(Parser *p, Ints *out)
+{
+    size_t mark = p->ints.count;
+    do {
+        int64_t id;
+        if (!expect_int(p, &id))
+            return false;
+        STACK_PUSH(p, p->ints, id);
+    } while (accept_token(p, ',', NULL));
+    *out = ints_take(p, mark);
+    return true;
+}
+
+/* name= */
+static bool expect_attr(Parser *p, const char *name, const char *message)
+{
+    Token t = take(p);
+    return (t.kind == TOK_ATTR && token_is(p, t, name)) || token_wrong(p, t, message);
 }
 
 /* [d0,d1,...]T(p0,p1,...): sizes positive, T there if there is more than one. */
@@ -24,14 +47,14 @@ static bool parse_iota(Parser *p, Iota *out)
         return false;
     int64_t count = 1;
     for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] <= 0 || dims.data[i] > DEVICES_MAX / count)
-            return says(p, at, "the sizes of an iota list are positive and not too many");
-        count *= dims.data[i];
+        if (!count_devices(dims.data[i], &count))
+            return token_wrong(p, at,
+                               "the sizes of an iota list are positive and not too many");
     }
     int64_t *order = ARENA_ARRAY(p->arena, int64_t, dims.count + 1u);
     bool *seen = ARENA_ARRAY(p->scratch, bool, dims.count + 1u);
     if (dims.count == 0)
-        return says(p, at, "an iota list needs a size");
+        return token_wrong(p, at, "an iota list needs a size");
     if (accept_word(p, "T")) {
         if (!expect(p, '(', NULL))
             return false;
@@ -39,15 +62,15 @@ static bool parse_iota(Parser *p, Iota *out)
             if ((i != 0 && !expect(p, ',', NULL)) || !expect_int(p, &order[i]))
                 return false;
             if (order[i] < 0 || order[i] >= dims.count || seen[order[i]])
-                return says(p, at,
-                            "T(...) of an iota list is no permutation of its dimensions");
+                return token_wrong(
+                    p, at, "T(...) of an iota list is no permutation of its dimensions");
             seen[order[i]] = true;
         }
         if (!expect(p, ')', NULL))
             return false;
     } else if (dims.count > 1) {
-        return says(p, peek(p),
-                    "expects T(...) behind an iota list of several dimensions");
+        return token_wrong(p, peek(p),
+                           "expects T(...) behind an iota list of several dimensions");
     }
     *out = iota_canonical(p->arena, (Iota){dims.count, dims.data, order});
     return true;
@@ -59,7 +82,6 @@ static bool parse_iota(Parser *p, Iota *out)
 static bool parse_device_ids(Parser *p, Mesh *mesh)
 {
     Token at = peek(p);
-    size_t mark = p->ints.count;
     if (!expect(p, '(', NULL))
         return false;
     int64_t count = 0;
@@ -70,18 +92,13 @@ static bool parse_device_ids(Parser *p, Mesh *mesh)
         if (mesh->iota.rank == 1)
             mesh->iota = (Iota){0};
     } else {
-        do {
-            int64_t id;
-            if (!expect_int(p, &id))
-                return false;
-            STACK_PUSH(p, p->ints, id);
-        } while (accept_token(p, ',', NULL));
-        mesh->devices = ints_take(p, mark);
+        if (!parse_ids(p, &mesh->devices))
+            return false;
         count = mesh->devices.count;
     }
     if (count != mesh_device_count(mesh))
-        return says(p, at,
-                    "the number of device_ids is not the product of the mesh's axes");
+        return token_wrong(
+            p, at, "the number of device_ids is not the product of the mesh's axes");
     return expect(p, ')', NULL);
 }
 
@@ -97,19 +114,19 @@ static bool parse_mesh_axes(Parser *p, Mesh *mesh)
             !expect_int(p, &axis.size))
             return false;
         axis.name = name.data;
-        if (axis.size <= 0 || axis.size > DEVICES_MAX / count)
-            return says(p, at, "the size of a mesh axis is positive and not too large");
-        count *= axis.size;
+        if (!count_devices(axis.size, &count))
+            return token_wrong(p, at,
+                               "the size of a mesh axis is positive and not too large");
         for (size_t i = 0; i < axes.count; i++) {
             if (strcmp(axes.data[i].name, axis.name) == 0)
-                return says(p, at, "a mesh has each axis once");
+                return token_wrong(p, at, "a mesh has each axis once");
         }
         STACK_PUSH(p, axes, axis);
         if (!accept_token(p, ',', NULL))
             break;
     }
     mesh->axis_count = (uint32_t)axes.count;
-    mesh->axes = arena_copy(p->arena, axes.data, axes.count * sizeof *axes.data);
+    mesh->axes = STACK_KEEP(p, axes);
     return true;
 }
 
@@ -122,14 +139,12 @@ static bool parse_mesh(Parser *p, Mesh **out)
     mesh->is_maximal = token_is(p, t, "maximal_mesh");
     *out = mesh;
     if (!mesh->is_maximal && !token_is(p, t, "mesh"))
-        return says(p, t, "expects mesh[...] or maximal_mesh[...]");
+        return token_wrong(p, t, "expects mesh[...] or maximal_mesh[...]");
     if (!expect(p, '[', NULL))
         return false;
     if (mesh->is_maximal) {
-        t = take(p);
-        if (t.kind != TOK_ATTR || !token_is(p, t, "device_id"))
-            return says(p, t, "expects device_id=");
-        return expect_int(p, &mesh->device) && expect(p, ']', NULL);
+        return expect_attr(p, "device_id", "expects device_id=") &&
+               expect_int(p, &mesh->device) && expect(p, ']', NULL);
     }
     return parse_mesh_axes(p, mesh) && expect(p, ']', NULL);
 }
@@ -150,7 +165,7 @@ static bool parse_axis_ref(Parser *p, const Mesh *mesh, AxisRef *out)
         strspn(name.data, "0123456789") == name.length && name.length < 10)
         out->axis = (uint32_t)strtoul(name.data, NULL, 10);
     if (out->axis >= mesh->axis_count)
-        return says(p, at, "the mesh has no such axis");
+        return token_wrong(p, at, "the mesh has no such axis");
     if (!accept_token(p, ':', NULL))
         return true;
     if (!expect(p, '(', NULL) || !expect_int(p, &out->pre) || !expect(p, ')', NULL) ||
@@ -159,7 +174,7 @@ static bool parse_axis_ref(Parser *p, const Mesh *mesh, AxisRef *out)
     int64_t size = mesh->axes[out->axis].size;
     if (out->pre < 1 || out->size < 1 || size % out->pre != 0 ||
         size / out->pre % out->size != 0)
-        return says(p, at, "(pre)size does not divide the axis");
+        return token_wrong(p, at, "(pre)size does not divide the axis");
     return true;
 }
 
@@ -167,44 +182,23 @@ static bool parse_axis_ref(Parser *p, const Mesh *mesh, AxisRef *out)
 static bool parse_axis_refs(Parser *p, const Mesh *mesh, AxisRefs *out, bool *open)
 {
     STACK(AxisRef) refs = {0};
-    if (!expect(p, '{', NULL))
-        return false;
-    if (peek(p).kind != '}') {
-        do {
-            if (open != NULL && accept_token(p, '?', NULL)) {
-                *open = true;
-                break;
-            }
-            AxisRef ref;
-            if (!parse_axis_ref(p, mesh, &ref))
-                return false;
-            STACK_PUSH(p, refs, ref);
-        } while (accept_token(p, ',', NULL));
+    List l = list_open(p, '{', '}');
+    while (list_next(p, &l)) {
+        if (open != NULL && accept_token(p, '?', NULL)) {
+            *open = true;
+            l.right = expect(p, '}', NULL);
+            break;
+        }
+        AxisRef ref;
+        if (!parse_axis_ref(p, mesh, &ref))
+            return false;
+        STACK_PUSH(p, refs, ref);
     }
-    out->count = (uint32_t)refs.count;
-    out->data = arena_copy(p->arena, refs.data, refs.count * sizeof *refs.data);
-    return expect(p, '}', NULL);
+    *out = (AxisRefs){(uint32_t)refs.count, STACK_KEEP(p, refs)};
+    return l.right;
 }
 
 /* -- replica groups -------------------------------------------------------------------- */
-
-static bool groups_lists(Parser *p, ReplicaGroups *g)
-{
-    STACK(Ints) lists = {0};
-    if (!expect(p, '{', NULL))
-        return false;
-    if (peek(p).kind != '}') {
-        do {
-            Ints ints;
-            if (!expect_ints(p, &ints))
-                return false;
-            STACK_PUSH(p, lists, ints);
-        } while (accept_token(p, ',', NULL));
-    }
-    g->lists.count = (uint32_t)lists.count;
-    g->lists.data = arena_copy(p->arena, lists.data, lists.count * sizeof *lists.data);
-    return expect(p, '}', NULL);
-}
 
 static bool groups_iota(Parser *p, ReplicaGroups *g)
 {
@@ -215,13 +209,13 @@ static bool groups_iota(Parser *p, ReplicaGroups *g)
         !parse_iota(p, &g->iota))
         return false;
     if (shape.count != 2)
-        return says(p, at, "expects two sizes: groups and devices of a group");
+        return token_wrong(p, at, "expects two sizes: groups and devices of a group");
     g->count = shape.data[0];
     g->size = shape.data[1];
     if (g->count <= 0 || g->size <= 0 || g->count > DEVICES_MAX ||
         g->size > DEVICES_MAX || g->count * g->size != iota_count(g->iota))
-        return says(p, at,
-                    "groups times devices is not the number of devices on the right");
+        return token_wrong(
+            p, at, "groups times devices is not the number of devices on the right");
     return true;
 }
 
@@ -233,13 +227,10 @@ static bool groups_mesh(Parser *p, ReplicaGroups *g)
     if (!parse_mesh(p, &mesh))
         return false;
     g->mesh = mesh;
-    if (accept_token(p, ',', NULL)) {
-        Token t = take(p);
-        if (t.kind != TOK_ATTR || !token_is(p, t, "device_ids"))
-            return says(p, t, "expects device_ids=");
-        if (!parse_device_ids(p, mesh))
-            return false;
-    }
+    if (accept_token(p, ',', NULL) &&
+        (!expect_attr(p, "device_ids", "expects device_ids=") ||
+         !parse_device_ids(p, mesh)))
+        return false;
     return parse_axis_refs(p, mesh, &g->axes, NULL);
 }
 
@@ -249,7 +240,7 @@ bool value_replica_groups(Parser *p, const ReplicaGroups **out)
     *out = g;
     Token t = peek(p);
     if (t.kind == '{')
-        return groups_lists(p, g);
+        return expect_int_lists(p, &g->lists);
     if (t.kind == '[')
         return groups_iota(p, g);
     return groups_mesh(p, g);
@@ -261,22 +252,19 @@ static bool parse_subgroups(Parser *p, Sharding *s)
 {
     static const char *const names[] = {"manual", "unreduced", "replicated", "maximal"};
     STACK(Subgroup) kinds = {0};
-    if (!expect(p, '{', NULL))
-        return false;
-    if (peek(p).kind != '}') {
-        do {
-            Token t = take(p);
-            int kind = 0;
-            while (kind < 4 && !token_is(p, t, names[kind]))
-                kind++;
-            if (kind == 4)
-                return says(p, t, "expects manual, replicated, unreduced or maximal");
-            STACK_PUSH(p, kinds, (Subgroup)kind);
-        } while (accept_token(p, ',', NULL));
+    List l = list_open(p, '{', '}');
+    while (list_next(p, &l)) {
+        Token t = take(p);
+        int kind = 0;
+        while (kind < 4 && !token_is(p, t, names[kind]))
+            kind++;
+        if (kind == 4)
+            return token_wrong(p, t, "expects manual, replicated, unreduced or maximal");
+        STACK_PUSH(p, kinds, (Subgroup)kind);
     }
     s->subgroup_count = (uint32_t)kinds.count;
-    s->subgroups = arena_copy(p->arena, kinds.data, kinds.count * sizeof *kinds.data);
-    return expect(p, '}', NULL);
+    s->subgroups = STACK_KEEP(p, kinds);
+    return l.right;
 }
 
 /* [2,4]<=[8] or [2,2]0,1,2,3; `devices=` is read */
@@ -291,30 +279,25 @@ static bool parse_tiles(Parser *p, Sharding *s)
     s->dims = dims.data;
     int64_t count = 1, given;
     for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] <= 0 || dims.data[i] > DEVICES_MAX / count)
-            return says(p, at, "the tiling's sizes are positive and not too large");
-        count *= dims.data[i];
+        if (!count_devices(dims.data[i], &count))
+            return token_wrong(p, at,
+                               "the tiling's sizes are positive and not too large");
     }
     if (accept_token(p, TOK_LEQ, NULL)) {
         if (!parse_iota(p, &s->iota))
             return false;
         given = iota_count(s->iota);
     } else {
-        size_t mark = p->ints.count;
-        do {
-            int64_t id;
-            if (!expect_int(p, &id))
-                return false;
-            STACK_PUSH(p, p->ints, id);
-        } while (accept_token(p, ',', NULL));
-        s->devices = ints_take(p, mark);
+        if (!parse_ids(p, &s->devices))
+            return false;
         given = s->devices.count;
         if (given == 1)
-            return says(p, at, "a tiling on one device is written {maximal device=N}");
+            return token_wrong(p, at,
+                               "a tiling on one device is written {maximal device=N}");
     }
     if (given != count)
-        return says(p, at,
-                    "the number of devices is not the product of the tiling's sizes");
+        return token_wrong(
+            p, at, "the number of devices is not the product of the tiling's sizes");
     return true;
 }
 
@@ -342,7 +325,7 @@ static bool parse_sharding_metadata(Parser *p, Sharding *s)
             return false;
     }
     s->metadata_count = (uint32_t)all.count;
-    s->metadata = arena_copy(p->arena, all.data, all.count * sizeof *all.data);
+    s->metadata = STACK_KEEP(p, all);
     return true;
 }
 
@@ -350,19 +333,16 @@ static bool parse_dim_shardings(Parser *p, Sharding *s)
 {
     STACK(DimSharding) dims = {0};
     s->has_dims = true;
-    if (!expect(p, '[', NULL))
-        return false;
-    if (peek(p).kind != ']') {
-        do {
-            DimSharding dim = {0};
-            if (!parse_axis_refs(p, s->mesh, &dim.axes, &dim.is_open))
-                return false;
-            STACK_PUSH(p, dims, dim);
-        } while (accept_token(p, ',', NULL));
+    List l = list_open(p, '[', ']');
+    while (list_next(p, &l)) {
+        DimSharding dim = {0};
+        if (!parse_axis_refs(p, s->mesh, &dim.axes, &dim.is_open))
+            return false;
+        STACK_PUSH(p, dims, dim);
     }
     s->dim_count = (uint32_t)dims.count;
-    s->dim_shardings = arena_copy(p->arena, dims.data, dims.count * sizeof *dims.data);
-    return expect(p, ']', NULL);
+    s->dim_shardings = STACK_KEEP(p, dims);
+    return l.right;
 }
 
 static bool parse_reduction(Parser *p, Reduction *out)
@@ -376,7 +356,7 @@ static bool parse_reduction(Parser *p, Reduction *out)
             return true;
         }
     }
-    return t.kind == '{' || says(p, t, "expects sum, max, min or '{'");
+    return t.kind == '{' || token_wrong(p, t, "expects sum, max, min or '{'");
 }
 
 /* name=value of a named sharding */
@@ -402,7 +382,8 @@ static bool named_item(Parser *p, Sharding *s, Token t)
         s->mesh = mesh;
         return parse_device_ids(p, mesh);
     }
-    return says(p, t, "expects replicated, unreduced, manual, device_ids or metadata");
+    return token_wrong(p, t,
+                       "expects replicated, unreduced, manual, device_ids or metadata");
 }
 
 static bool parse_named(Parser *p, Sharding *s)
@@ -431,7 +412,7 @@ static bool parse_named(Parser *p, Sharding *s)
             if (!expect_int(p, &s->shard_like))
                 return false;
         } else if (t.kind != TOK_ATTR) {
-            return says(p, t, "expects the dimensions of a named sharding");
+            return token_wrong(p, t, "expects the dimensions of a named sharding");
         } else {
             take(p);
             if (!named_item(p, s, t))
@@ -456,12 +437,9 @@ static bool parse_kind(Parser *p, Sharding *s, Token t)
         s->kind = SHARDING_UNREDUCED;
     } else if (token_is(p, t, "maximal")) {
         s->kind = SHARDING_MAXIMAL;
-        t = take(p);
-        if (t.kind != TOK_ATTR || !token_is(p, t, "device"))
-            return says(p, t, "expects device=");
-        return expect_int(p, &s->device);
+        return expect_attr(p, "device", "expects device=") && expect_int(p, &s->device);
     } else {
-        return says(
+        return token_wrong(
             p, t,
             "expects a sharding: replicated, manual, unknown, unreduced, maximal, "
             "devices=[...] or mesh[...]");
@@ -485,7 +463,7 @@ static bool parse_suffixes(Parser *p, Sharding *s)
         else if (t.kind == TOK_ATTR && token_is(p, t, "metadata"))
             right = parse_sharding_metadata(p, s);
         else
-            right = says(p, t, "unexpected text in a sharding");
+            right = token_wrong(p, t, "unexpected text in a sharding");
         if (!right)
             return false;
     }
@@ -505,7 +483,7 @@ static bool parse_single(Parser *p, Token first, const Sharding **out)
         return false;
     }
     if (s->kind == SHARDING_TILED && s->subgroup_count + s->replicate_last > s->rank)
-        return says(p, first, "the tiling has fewer dimensions than subgroups");
+        return token_wrong(p, first, "the tiling has fewer dimensions than subgroups");
     *out = sharding_normal(p->arena, s);
     return expect(p, '}', NULL);
 }
@@ -528,13 +506,12 @@ bool value_sharding(Parser *p, const Sharding **out)
             t = take(p);
     }
     if (t.kind != '}')
-        return says(p, t, "expects '{' or '}' in the sharding of a tuple");
+        return token_wrong(p, t, "expects '{' or '}' in the sharding of a tuple");
     Sharding *tuple = ARENA_NEW(p->arena, Sharding);
     tuple->kind = SHARDING_TUPLE;
     tuple->shard_as = tuple->shard_like = -1;
     tuple->element_count = (uint32_t)elements.count;
-    tuple->elements =
-        arena_copy(p->arena, elements.data, elements.count * sizeof *elements.data);
+    tuple->elements = STACK_KEEP(p, elements);
     *out = tuple;
     return true;
 }
