@@ -10,6 +10,10 @@
 #include "ir/analysis/target.h"
 #include "ir/module.h"
 
+/* Arguments that a kernel gets without asking how many fit: before PTX 8.1 they may have 4352 bytes; since
+ * then 32764. */
+#define EMITTER_MOST_ARRAYS 500
+
 typedef enum {
 #define EMITTER(id, name, doc) EMITTER_##id,
 #include "ir/analysis/emitters.def"

@@ -7,6 +7,10 @@
  * Needs: nothing. Keeps: what the evaluator gives, up to the rounding of sums. Breaks: nothing.
  * Runs at every level: no kernel knows these operations. Ends: no graph has one of them. */
 #include "passes/simplify/expand.h"
+
+#include <string.h>
+
+#include "ir/analysis/emitter.h"
 #include "ir/custom_call.h"
 #include "passes/simplify/simplify.h"
 
@@ -345,7 +349,31 @@ static Instruction *integer_product(Rewriter *r, Instruction *inst)
     return rw_unary(r, OP_CONVERT, s, rw_like(r, inst, wide, 2, inst->operands));
 }
 
+/* concatenate(a0, a1, ...) of more arrays than a kernel takes -> of concatenations of as many */
+static Instruction *concatenate_many(Rewriter *r, Instruction *inst)
+{
+    const uint32_t most = EMITTER_MOST_ARRAYS;
+    if (inst->operand_count <= most || !rw_is_static(inst->shape))
+        return NULL;
+    int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
+    uint32_t parts = 0;
+    Instruction **part =
+        ARENA_ARRAY(r->scratch, Instruction *, inst->operand_count / most + 1);
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, inst->shape->rank);
+    memcpy(dims, inst->shape->dims, inst->shape->rank * sizeof *dims);
+    for (uint32_t i = 0; i < inst->operand_count; i += most) {
+        uint32_t n = inst->operand_count - i < most ? inst->operand_count - i : most;
+        dims[d] = 0;
+        for (uint32_t k = 0; k < n; k++)
+            dims[d] += inst->operands[i + k]->shape->dims[d];
+        const Shape *s = rw_shape(r, inst->shape->dtype, inst->shape->rank, dims);
+        part[parts++] = rw_like(r, inst, s, n, inst->operands + i);
+    }
+    return rw_like(r, inst, inst->shape, parts, part);
+}
+
 static const Rule rules_expand[] = {
+    {OP_CONCATENATE, "concatenate_many", concatenate_many},
     {OP_DOT, "integer_product", integer_product},
     {OP_CONVOLUTION, "integer_product", integer_product},
     {OP_TOPK, "topk", topk},
