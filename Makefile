@@ -46,8 +46,8 @@ GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
 PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
 GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan*.c)
-RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c) ir/file.c
-GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c)
+RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c)
+GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c) ir/file.c
 EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 

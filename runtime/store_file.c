@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/file.h"
 #include "runtime/store_kind.h"
 
 #define PREFIX "gxrt." /* of our files: the folder may hold others */
@@ -28,10 +29,9 @@ typedef struct FileStore {
     char folder[];
 } FileStore;
 
-static bool path_of(const FileStore *s, const char *key, const char *suffix,
-                    char out[PATH_MAX])
+static bool path_of(const FileStore *s, const char *key, char out[PATH_MAX])
 {
-    int n = snprintf(out, PATH_MAX, "%s/" PREFIX "%s%s", s->folder, key, suffix);
+    int n = snprintf(out, PATH_MAX, "%s/" PREFIX "%s", s->folder, key);
     return n > 0 && n < PATH_MAX;
 }
 
@@ -64,7 +64,7 @@ static bool is_there(int file, const char *path)
 static gxrt_status lock_folder(const FileStore *s, int *out)
 {
     char path[PATH_MAX];
-    if (!path_of(s, FOLDER_LOCK, "", path)) {
+    if (!path_of(s, FOLDER_LOCK, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
     for (double end = store_now() + MOST_WAIT; store_now() < end;) {
@@ -105,7 +105,7 @@ static bool lives(const FileStore *s, const char *name, Neighbour *out)
     char path[PATH_MAX];
     char text[256] = "";
     if (sscanf(name, PREFIX SEAT "%u", &out->rank) != 1 ||
-        !path_of(s, name + strlen(PREFIX), "", path)) {
+        !path_of(s, name + strlen(PREFIX), path)) {
         return false;
     }
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -145,7 +145,7 @@ static void remove_all(const FileStore *s)
     for (struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
             strcmp(e->d_name, PREFIX FOLDER_LOCK) != 0 &&
-            path_of(s, e->d_name + strlen(PREFIX), "", path)) {
+            path_of(s, e->d_name + strlen(PREFIX), path)) {
             unlink(path);
         }
     }
@@ -158,7 +158,7 @@ static void remove_folder(const FileStore *s)
 {
     char path[PATH_MAX];
     remove_all(s);
-    if (path_of(s, FOLDER_LOCK, "", path)) {
+    if (path_of(s, FOLDER_LOCK, path)) {
         unlink(path);
     }
     rmdir(s->folder); /* stays if it holds what is not ours */
@@ -175,7 +175,7 @@ static gxrt_status write_seat(FileStore *s)
     snprintf(key, sizeof key, SEAT "%u", s->store.rank);
     snprintf(text, sizeof text, "%u ranks, process %ld on %s\n", s->store.ranks,
              (long)getpid(), host);
-    if (!path_of(s, key, "", path)) {
+    if (!path_of(s, key, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
     s->seat = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -210,7 +210,7 @@ static gxrt_status take_seat(FileStore *s)
             "the store %s is of a world of %u ranks (rank %u is process %s), not of %u",
             s->folder, n.ranks, n.rank, n.process, s->store.ranks);
     }
-    if (path_of(s, key, "", path) && access(path, F_OK) == 0) {
+    if (path_of(s, key, path) && access(path, F_OK) == 0) {
         return status_set(
             GXRT_WORLD_FAILED,
             "the store %s: rank %u of the run there has ended, but rank %u (process %s) "
@@ -226,28 +226,11 @@ static gxrt_status file_put(Store *store, const char *key, const void *bytes, si
     const FileStore *s = (const FileStore *)store;
     (void)seconds;
     char path[PATH_MAX];
-    char temporary[PATH_MAX];
-    char suffix[32];
-    snprintf(suffix, sizeof suffix, ".%u.tmp", s->store.rank);
-    if (!path_of(s, key, "", path) || !path_of(s, key, suffix, temporary)) {
+    if (!path_of(s, key, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
-    FILE *file = fopen(temporary, "wb");
-    bool ok = file && fwrite(bytes, 1, size, file) == size;
-    int error = errno;
-    if (file && fclose(file) != 0 && ok) {
-        ok = false;
-        error = errno;
-    }
-    if (ok && rename(temporary, path) != 0) {
-        ok = false;
-        error = errno;
-    }
-    if (!ok) {
-        unlink(temporary);
-        return store_error(s, "cannot be written", error);
-    }
-    return GXRT_OK;
+    int error = file_write(path, &(FilePart){bytes, size}, 1);
+    return error == 0 ? GXRT_OK : store_error(s, "cannot be written", error);
 }
 
 static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t size,
@@ -255,7 +238,7 @@ static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t s
 {
     const FileStore *s = (const FileStore *)store;
     char path[PATH_MAX];
-    if (!path_of(s, key, "", path)) {
+    if (!path_of(s, key, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
     double end = store_now() + seconds;

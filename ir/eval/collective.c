@@ -453,13 +453,17 @@ static void check_sizes_agree(EvalCall *call, const Meeting *x, uint32_t own)
         check_sizes(call, k, x->operands[own][k], x->operands[i][k], x->ids[i]);
 }
 
-/* Operand k as it meets the others: what is only moved in the type that it comes out in. */
+/* Operand k as it meets the others: what is reduced in the type of its reducer, what is only moved in
+ * the type that it comes out in. */
 static Value *given(EvalCall *call, uint32_t k)
 {
     OpCode op = op_plain(call->inst->op);
-    if (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER)
-        return value_retain(call->operands[k]);
-    return eval_as(call, call->operands[k], result_shape(call->inst, k));
+    const Shape *s = result_shape(call->inst, k);
+    if (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER) {
+        DType reduced_in = inst_called(call->inst, 0)->parameters[0]->shape->dtype;
+        s = shape_with_dtype(eval_intern(call), call->operands[k]->shape, reduced_in);
+    }
+    return eval_as(call, call->operands[k], s);
 }
 
 static void meet(EvalCall *call)
