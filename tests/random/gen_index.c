@@ -166,6 +166,20 @@ typedef struct Update {
     const char *combiner; /* an opcode, or "take" */
 } Update;
 
+/* Facts of an array of which each element is updated at most `times`. */
+static void settle_update(Value *v, const Value *a, const Value *updates,
+                          const char *combiner, int64_t times)
+{
+    moved(v, a, updates);
+    if (strcmp(combiner, "take") == 0)
+        return;
+    if (is_float(v->type) && strcmp(combiner, "add") == 0) {
+        v->high += log2_up(times + 1);
+        settle(v, a->depth > updates->depth ? a->depth : updates->depth);
+    }
+    v->pure = !is_float(v->type);
+}
+
 static bool choose_update(Gen *g, Value *a, const Windows *w, bool alone, Update *out)
 {
     Value like = {.rank = w->rank};
@@ -173,25 +187,15 @@ static bool choose_update(Gen *g, Value *a, const Windows *w, bool alone, Update
         return false;
     memcpy(like.dims, w->dims, sizeof like.dims);
     *out = (Update){.from = a, .updates = same_shape(g, &like, a->type)};
+    Value sum = {.type = a->type};
+    settle_update(&sum, a, out->updates, "add", w->places);
     /* the kernel rounds each sum to the type, the evaluator the last one: in the shortest
      * formats many small updates of one element are lost */
-    bool rounds = is_float(a->type) && dtype_info[a->type].mantissa_bits < 10;
+    bool rounds =
+        is_float(a->type) && dtype_info[a->type].mantissa_bits < 10 && sum.depth > 0;
     bool sums = !rounds && !a->special && !out->updates->special;
     out->combiner = alone && chance(g, 60) ? "take" : choose_combiner(g, a, sums);
     return may_round(out->updates);
-}
-
-static void settle_update(Value *v, const Value *a, const Value *updates,
-                          const char *combiner)
-{
-    moved(v, a, updates);
-    if (strcmp(combiner, "take") == 0)
-        return;
-    if (is_float(v->type) && strcmp(combiner, "add") == 0) {
-        v->high += 8;
-        settle(v, a->depth > updates->depth ? a->depth : updates->depth);
-    }
-    v->pure = !is_float(v->type);
 }
 
 /* A computation that updates n elements at once. */
@@ -249,7 +253,7 @@ void gen_scatter(Gen *g)
     if (n == 1) {
         Value *v = emit(g, a->type, a->rank, a->dims, "scatter(%s, %s, %s), %s", a->name,
                         indices->name, u[0].updates->name, attributes);
-        settle_update(v, &old[0], u[0].updates, u[0].combiner);
+        settle_update(v, &old[0], u[0].updates, u[0].combiner, w.places);
         return;
     }
     say(g, "  t%d = (%s, %s) scatter(%s, %s, %s, %s, %s), %s\n", id,
@@ -258,6 +262,6 @@ void gen_scatter(Gen *g)
     for (int i = 0; i < 2; i++) {
         Value *v = emit(g, old[i].type, a->rank, a->dims,
                         "get-tuple-element(t%d), index=%d", id, i);
-        settle_update(v, &old[i], u[i].updates, u[i].combiner);
+        settle_update(v, &old[i], u[i].updates, u[i].combiner, w.places);
     }
 }

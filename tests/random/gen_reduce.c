@@ -200,6 +200,70 @@ void gen_reduce_pair(Gen *g)
     emit(g, DT_S32, rank, dims, "get-tuple-element(t%d), index=1", pair);
 }
 
+/* Associative computations for which the order counts, and how often the initial value joins: what stands
+ * last; one map x -> a x + b after the other; what stands last among the largest. */
+static void print_ordered(Gen *g, const char *t, int id, int arrays)
+{
+    FILE *f = g->shared->head;
+    fprintf(f, "ordered%d {\n", id);
+    for (int i = 0; i < 2 * arrays; i++)
+        fprintf(f, "  p%d = %s[] parameter(%d)\n", i, t, i);
+    if (arrays == 1) {
+        fprintf(f, "  ROOT r = %s[] copy(p1)\n}\n", t);
+        return;
+    }
+    if (arrays == 2)
+        fprintf(f,
+                "  r0 = %s[] multiply(p0, p2)\n  x = %s[] multiply(p1, p2)\n"
+                "  r1 = %s[] add(x, p3)\n",
+                t, t, t);
+    else
+        fprintf(f, "  more = pred[] compare(p0, p3), direction=GT\n");
+    for (int i = 0; i < arrays && arrays == 3; i++)
+        fprintf(f, "  r%d = %s[] select(more, p%d, p%d)\n", i, t, i, i + 3);
+    if (arrays == 2)
+        fprintf(f, "  ROOT r = (%s[], %s[]) tuple(r0, r1)\n}\n", t, t);
+    else
+        fprintf(f, "  ROOT r = (%s[], %s[], %s[]) tuple(r0, r1, r2)\n}\n", t, t, t);
+}
+
+void gen_reduce_ordered(Gen *g)
+{
+    Value *a[3] = {pick_rank(g, 1)};
+    int64_t which[MAX_RANK], dims[MAX_RANK], n;
+    int rank, arrays = 1 + (int)below(g, 3), id = g->shared->next_id++;
+    char shape[128], items[200], inits[200], text[128];
+    if (!is_int(a[0]->type))
+        return;
+    int count = choose_dims(g, a[0], which, dims, &rank, &n);
+    for (int i = 1; i < arrays; i++)
+        a[i] = same_shape(g, a[0], a[0]->type);
+    if (arrays == 3 && count > 0 && dtype_info[a[0]->type].bits > 8 && chance(g, 50))
+        a[2] = emit(g, a[0]->type, a[0]->rank, a[0]->dims, "iota(), iota_dimension=%d",
+                    (int)which[count - 1]);
+    items[0] = inits[0] = '\0';
+    for (int i = 0; i < arrays; i++) {
+        const Value *init = constant_scalar(g, a[0]->type, (double)below(g, 4));
+        sprintf(items + strlen(items), "%s%.24s", i ? ", " : "", a[i]->name);
+        sprintf(inits + strlen(inits), ", %.24s", init->name);
+    }
+    print_ordered(g, dtype_info[a[0]->type].name, id, arrays);
+    list(which, count, text);
+    if (arrays == 1) {
+        emit(g, a[0]->type, rank, dims,
+             "reduce(%s%s), dimensions={%s}, to_apply=ordered%d", items, inits, text, id);
+        return;
+    }
+    Value like = {.type = a[0]->type, .rank = rank};
+    memcpy(like.dims, dims, sizeof like.dims);
+    shape_of(&like, shape);
+    say(g, "  t%d = (%s, %s%s%s) reduce(%s%s), ", id, shape, shape,
+        arrays == 3 ? ", " : "", arrays == 3 ? shape : "", items, inits);
+    say(g, "dimensions={%s}, to_apply=ordered%d\n", text, id);
+    for (int i = 0; i < arrays; i++)
+        emit(g, a[0]->type, rank, dims, "get-tuple-element(t%d), index=%d", id, i);
+}
+
 static bool is_short(const Value *v, int bits)
 {
     return v->depth == 0 && v->high - v->grain <= bits;
