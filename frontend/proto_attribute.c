@@ -76,7 +76,7 @@ static void put_attribute_name(Reader *r, AttrId id)
 }
 
 /* One list after the other, as many numbers each as the result has dimensions. */
-static void put_permute_sizes(Reader *r, Message inst)
+static void put_permute_sizes(Reader *r, AttrId id, Message inst)
 {
     Ints sizes = message_ints(r, inst, 20);
     Message shape = message_part(r, inst, 3);
@@ -87,7 +87,7 @@ static void put_permute_sizes(Reader *r, Message inst)
         return;
     if (rank == 0 || sizes.count % rank != 0)
         rank = sizes.count;
-    put_attribute_name(r, ATTR_PERMUTE_SLICE_SIZES);
+    put_attribute_name(r, id);
     for (uint32_t i = 0; i < sizes.count; i += rank) {
         text_string(&r->t, i == 0 ? "{{" : ",{");
         reader_put_list(&r->t, (Ints){sizes.data + i, rank});
@@ -166,9 +166,10 @@ static void put_sparsity_side(Reader *r, Message side, const char *name)
                     (long long)message_int(side, 3), (long long)message_int(side, 4));
 }
 
-static void put_pairs(Reader *r, Message inst)
+static void put_pairs(Reader *r, AttrId id, Message inst)
 {
     bool first = true;
+    put_attribute_name(r, id);
     text_char(&r->t, '{');
     for (size_t i = 0; i < inst.count; i++) {
         if (inst.fields[i].number != 52)
@@ -326,137 +327,177 @@ static void put_with(Reader *r, AttrId id, Message inst, uint32_t number,
     put(r, message_part(r, inst, number));
 }
 
-static void put_special(Reader *r, const OpAttr *row, Message inst)
+/* -- attributes with a form of their own -------------------------------------------------------- */
+
+/* 14 holds the dimensions of several opcodes; these have one. */
+static void put_dimension(Reader *r, AttrId id, Message inst)
 {
-    Text *t = &r->t;
-    switch (row->id) {
-    case ATTR_IOTA_DIMENSION:
-    case ATTR_INFERRED_DIMENSION: {
-        Ints dims = message_ints(r, inst, 14);
-        if (dims.count != 0)
-            text_printf(t, ", %s=%lld", attr_info[row->id].name, (long long)dims.data[0]);
-        break;
+    Ints dims = message_ints(r, inst, 14);
+    if (dims.count != 0)
+        text_printf(&r->t, ", %s=%lld", attr_info[id].name, (long long)dims.data[0]);
+}
+
+static void put_associative(Reader *r, AttrId id, Message inst)
+{
+    put_attribute_name(r, id);
+    text_string(&r->t, message_int(inst, 96) == 1 ? "true" : "false"); /* 2: false */
+}
+
+static void put_slice(Reader *r, AttrId id, Message inst)
+{
+    put_attribute_name(r, id);
+    text_char(&r->t, '{');
+    put_rows(r, inst, 17, "[", ", ", "]", ":");
+    text_char(&r->t, '}');
+}
+
+static void put_padding(Reader *r, AttrId id, Message inst)
+{
+    Message config = message_part(r, inst, 21);
+    put_attribute_name(r, id);
+    put_rows(r, config, 1, "", "x", "", "_");
+    text_string(&r->t, config.count == 0 ? "\"\"" : "");
+}
+
+static void put_epsilon(Reader *r, AttrId id, Message inst)
+{
+    char digits[NUMBER_TEXT_MAX];
+    put_attribute_name(r, id);
+    text_add(&r->t, digits, number_print_double(message_double(inst, 24), 9, digits));
+}
+
+/* An enumeration that stands as its word. */
+static void put_word(Reader *r, AttrId id, Message inst)
+{
+    uint32_t field = id == ATTR_KIND ? 11 : id == ATTR_DIRECTION ? 63 : 72;
+    Bytes word = message_bytes(inst, field);
+    if (word.length == 0)
+        return;
+    put_attribute_name(r, id);
+    text_add(&r->t, word.data, word.length);
+}
+
+static void put_groups(Reader *r, AttrId id, Message inst)
+{
+    if (message_find(inst, 87) == NULL && message_find(inst, 92) == NULL &&
+        message_find(inst, 49) == NULL && message_find(inst, 93) == NULL)
+        return;
+    put_attribute_name(r, id);
+    reader_put_groups(r, inst);
+}
+
+static void put_domain(Reader *r, AttrId id, Message inst)
+{
+    if (message_find(inst, 54) == NULL)
+        return;
+    put_attribute_name(r, id);
+    text_string(&r->t, "{kind=\"sharding\", entry=");
+    reader_put_sharding(r, message_part(r, inst, 55));
+    text_string(&r->t, ", exit=");
+    reader_put_sharding(r, message_part(r, inst, 54));
+    text_char(&r->t, '}');
+}
+
+static void put_output_aliasing(Reader *r, AttrId id, Message inst)
+{
+    if (message_find(inst, 74) == NULL)
+        return;
+    put_attribute_name(r, id);
+    text_char(&r->t, '{');
+    reader_put_aliasing(r, inst, 74, false);
+    text_char(&r->t, '}');
+}
+
+static void put_operand_layouts(Reader *r, AttrId id, Message inst)
+{
+    bool first = true;
+    if (message_int(inst, 56) == 0)
+        return;
+    put_attribute_name(r, id);
+    text_char(&r->t, '{');
+    for (size_t i = 0; i < inst.count; i++) {
+        if (inst.fields[i].number != 57)
+            continue;
+        text_string(&r->t, first ? "" : ", ");
+        first = false;
+        reader_put_shape(r, message_scan(r, inst.fields[i].bytes));
     }
-    case ATTR_IS_ASSOCIATIVE: /* 1 true, 2 false */
-        text_printf(t, ", is_associative=%s",
-                    message_int(inst, 96) == 1 ? "true" : "false");
-        break;
-    case ATTR_WINDOW:
-        put_with(r, row->id, inst, 15, put_window);
-        break;
-    case ATTR_DIM_LABELS:
-        put_with(r, row->id, inst, 16, put_labels);
-        break;
-    case ATTR_SLICE:
-        put_attribute_name(r, row->id);
-        text_char(t, '{');
-        put_rows(r, inst, 17, "[", ", ", "]", ":");
-        text_char(t, '}');
-        break;
-    case ATTR_PADDING: {
-        Message config = message_part(r, inst, 21);
-        put_attribute_name(r, row->id);
-        put_rows(r, config, 1, "", "x", "", "_");
-        text_string(t, config.count == 0 ? "\"\"" : "");
-        break;
+    text_char(&r->t, '}');
+}
+
+static void put_sparsity(Reader *r, AttrId id, Message inst)
+{
+    Message m = message_part(r, inst, 98);
+    if (m.count == 0)
+        return;
+    put_attribute_name(r, id);
+    text_char(&r->t, '{');
+    put_sparsity_side(r, message_part(r, m, 1), "lhs");
+    put_sparsity_side(r, message_part(r, m, 2), "rhs");
+    text_char(&r->t, '}');
+}
+
+static void put_accuracy(Reader *r, AttrId id, Message inst)
+{
+    Message m = message_part(r, inst, 91), tolerance = message_part(r, m, 2);
+    if (message_int(m, 1) == 1) {
+        put_attribute_name(r, id);
+        text_string(&r->t, "{mode=highest}");
     }
-    case ATTR_EPSILON: {
-        char digits[NUMBER_TEXT_MAX];
-        put_attribute_name(r, row->id);
-        text_add(t, digits, number_print_double(message_double(inst, 24), 9, digits));
-        break;
+    if (tolerance.count != 0) {
+        put_attribute_name(r, id);
+        text_printf(&r->t, "{tolerance={atol=%.9g,rtol=%.9g,ulps=%lld}}",
+                    message_double(tolerance, 1), message_double(tolerance, 2),
+                    (long long)message_int(tolerance, 3));
     }
-    case ATTR_OUTFEED_SHAPE:
-        put_with(r, row->id, inst, 29, reader_put_shape);
-        break;
-    case ATTR_KIND:
-    case ATTR_DIRECTION:
-    case ATTR_TYPE: {
-        uint32_t field = row->id == ATTR_KIND ? 11 : row->id == ATTR_DIRECTION ? 63 : 72;
-        Bytes name = message_bytes(inst, field);
-        if (name.length != 0)
-            text_printf(t, ", %s=%.*s", attr_info[row->id].name, (int)name.length,
-                        name.data);
-        break;
-    }
-    case ATTR_REPLICA_GROUPS:
-        if (message_find(inst, 87) == NULL && message_find(inst, 92) == NULL &&
-            message_find(inst, 49) == NULL && message_find(inst, 93) == NULL)
-            break;
-        put_attribute_name(r, row->id);
-        reader_put_groups(r, inst);
-        break;
-    case ATTR_SOURCE_TARGET_PAIRS:
-        put_attribute_name(r, row->id);
-        put_pairs(r, inst);
-        break;
-    case ATTR_DOMAIN:
-        if (message_find(inst, 54) == NULL)
-            break;
-        text_string(t, ", domain={kind=\"sharding\", entry=");
-        reader_put_sharding(r, message_part(r, inst, 55));
-        text_string(t, ", exit=");
-        reader_put_sharding(r, message_part(r, inst, 54));
-        text_char(t, '}');
-        break;
-    case ATTR_OUTPUT_TO_OPERAND_ALIASING:
-        if (message_find(inst, 74) == NULL)
-            break;
-        put_attribute_name(r, row->id);
-        text_char(t, '{');
-        reader_put_aliasing(r, inst, 74, false);
-        text_char(t, '}');
-        break;
-    case ATTR_OPERAND_LAYOUT_CONSTRAINTS: {
-        bool first = true;
-        if (message_int(inst, 56) == 0)
-            break;
-        put_attribute_name(r, row->id);
-        text_char(t, '{');
-        for (size_t i = 0; i < inst.count; i++) {
-            if (inst.fields[i].number != 57)
-                continue;
-            text_string(t, first ? "" : ", ");
-            first = false;
-            reader_put_shape(r, message_scan(r, inst.fields[i].bytes));
-        }
-        text_char(t, '}');
-        break;
-    }
-    case ATTR_LITERAL:
-        if (message_find(inst, 8) == NULL)
-            break;
-        put_attribute_name(r, row->id);
-        reader_put_literal(r, message_part(r, inst, 8), true);
-        break;
-    case ATTR_PERMUTE_SLICE_SIZES:
-        put_permute_sizes(r, inst);
-        break;
-    case ATTR_SPARSITY_CONFIG: {
-        Message m = message_part(r, inst, 98);
-        if (m.count == 0)
-            break;
-        put_attribute_name(r, row->id);
-        text_char(t, '{');
-        put_sparsity_side(r, message_part(r, m, 1), "lhs");
-        put_sparsity_side(r, message_part(r, m, 2), "rhs");
-        text_char(t, '}');
-        break;
-    }
-    case ATTR_RESULT_ACCURACY: {
-        Message m = message_part(r, inst, 91), tolerance = message_part(r, m, 2);
-        if (message_int(m, 1) == 1)
-            text_string(t, ", result_accuracy={mode=highest}");
-        if (tolerance.count != 0)
-            text_printf(t,
-                        ", result_accuracy={tolerance={atol=%.9g,rtol=%.9g,ulps=%lld}}",
-                        message_double(tolerance, 1), message_double(tolerance, 2),
-                        (long long)message_int(tolerance, 3));
-        break;
-    }
-    default:
-        break; /* stands in the extra text, if anywhere */
-    }
+}
+
+static void put_literal(Reader *r, Message literal)
+{
+    reader_put_literal(r, literal, true);
+}
+
+/* Those that are one message, by its field: put_with. Of the others `whole` prints all. What has no row stands in the extra text, if anywhere. */
+static const struct {
+    AttrId id;
+    uint32_t field;
+    void (*part)(Reader *r, Message m);
+    void (*whole)(Reader *r, AttrId id, Message inst);
+} special[] = {
+    {ATTR_WINDOW, 15, put_window, NULL},
+    {ATTR_DIM_LABELS, 16, put_labels, NULL},
+    {ATTR_OUTFEED_SHAPE, 29, reader_put_shape, NULL},
+    {ATTR_LITERAL, 8, put_literal, NULL},
+    {ATTR_IOTA_DIMENSION, 0, NULL, put_dimension},
+    {ATTR_INFERRED_DIMENSION, 0, NULL, put_dimension},
+    {ATTR_IS_ASSOCIATIVE, 0, NULL, put_associative},
+    {ATTR_SLICE, 0, NULL, put_slice},
+    {ATTR_PADDING, 0, NULL, put_padding},
+    {ATTR_EPSILON, 0, NULL, put_epsilon},
+    {ATTR_KIND, 0, NULL, put_word},
+    {ATTR_DIRECTION, 0, NULL, put_word},
+    {ATTR_TYPE, 0, NULL, put_word},
+    {ATTR_REPLICA_GROUPS, 0, NULL, put_groups},
+    {ATTR_SOURCE_TARGET_PAIRS, 0, NULL, put_pairs},
+    {ATTR_DOMAIN, 0, NULL, put_domain},
+    {ATTR_OUTPUT_TO_OPERAND_ALIASING, 0, NULL, put_output_aliasing},
+    {ATTR_OPERAND_LAYOUT_CONSTRAINTS, 0, NULL, put_operand_layouts},
+    {ATTR_PERMUTE_SLICE_SIZES, 0, NULL, put_permute_sizes},
+    {ATTR_SPARSITY_CONFIG, 0, NULL, put_sparsity},
+    {ATTR_RESULT_ACCURACY, 0, NULL, put_accuracy},
+};
+
+static void put_special(Reader *r, AttrId id, Message inst)
+{
+    size_t i = 0, count = sizeof special / sizeof *special;
+    while (i < count && special[i].id != id)
+        i++;
+    if (i == count)
+        return;
+    if (special[i].whole != NULL)
+        special[i].whole(r, id, inst);
+    else
+        put_with(r, id, inst, special[i].field, special[i].part);
 }
 
 void reader_put_attribute(Reader *r, OpCode op, const OpAttr *row, Message inst)
@@ -475,7 +516,7 @@ void reader_put_attribute(Reader *r, OpCode op, const OpAttr *row, Message inst)
         if (!zero || implied || row->rule == ATTR_REQUIRED || row->rule == ATTR_SHOWN)
             put_plain(r, row->id, inst, field, zero ? 0 : plus);
     } else if (!put_nested(r, op, row, inst)) {
-        put_special(r, row, inst);
+        put_special(r, row->id, inst);
     }
 }
 

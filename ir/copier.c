@@ -158,7 +158,7 @@ static IntLists copy_lists(Copier *c, IntLists lists)
     return (IntLists){copy, lists.count};
 }
 
-static Shapes copy_shapes(Copier *c, Shapes shapes)
+Shapes copy_shapes(Copier *c, Shapes shapes)
 {
     bool is_new;
     const Shape **copy =

@@ -30,6 +30,7 @@ Ints copy_ints(Copier *c, Ints ints);
 Bytes copy_bytes(Copier *c, Bytes bytes);
 const char *copy_text(Copier *c, const char *text);
 const Shape *copy_shape(Copier *c, const Shape *s);
+Shapes copy_shapes(Copier *c, Shapes shapes);
 const Literal *copy_literal(Copier *c, const Literal *l);
 const Dict *copy_dict(Copier *c, const Dict *d);
 Aliasing copy_aliasing(Copier *c, Aliasing a);

@@ -114,20 +114,21 @@ static void copy_computation(Copier *c, const Computation *from, Computation *to
     arena_destroy(scratch);
 }
 
+static const Bytes *copy_strings(Copier *c, const Bytes *strings, uint32_t count)
+{
+    Bytes *copy = arena_copy(c->to, strings, count * sizeof *copy);
+    for (uint32_t i = 0; i < count; i++)
+        copy[i] = copy_bytes(c, copy[i]);
+    return copy;
+}
+
 static const StackFrames *copy_stack_frames(Copier *c, const StackFrames *f)
 {
     if (f == NULL)
         return NULL;
     StackFrames *copy = arena_copy(c->to, f, sizeof *f);
-    Bytes *files = arena_copy(c->to, f->files, f->file_count * sizeof *files);
-    for (uint32_t i = 0; i < f->file_count; i++)
-        files[i] = copy_bytes(c, files[i]);
-    Bytes *functions =
-        arena_copy(c->to, f->functions, f->function_count * sizeof *functions);
-    for (uint32_t i = 0; i < f->function_count; i++)
-        functions[i] = copy_bytes(c, functions[i]);
-    copy->files = files;
-    copy->functions = functions;
+    copy->files = copy_strings(c, f->files, f->file_count);
+    copy->functions = copy_strings(c, f->functions, f->function_count);
     copy->locations =
         copy_array(c, f->locations, f->location_count, sizeof *f->locations);
     copy->frames = copy_array(c, f->frames, f->frame_count, sizeof *f->frames);
@@ -142,11 +143,8 @@ static void copy_config(Copier *c, ModuleConfig *config)
     for (uint32_t i = 0; i < config->donor_count; i++)
         donors[i].index = copy_ints(c, donors[i].index);
     config->donors = donors;
-    const Shape **parameters =
-        ARENA_ARRAY(c->to, const Shape *, config->entry_parameter_count);
-    for (uint32_t i = 0; i < config->entry_parameter_count; i++)
-        parameters[i] = copy_shape(c, config->entry_parameters[i]);
-    config->entry_parameters = parameters;
+    Shapes parameters = {config->entry_parameters, config->entry_parameter_count};
+    config->entry_parameters = copy_shapes(c, parameters).data;
     config->entry_result = copy_shape(c, config->entry_result);
     config->propagate_to_parameters = copy_ints(c, config->propagate_to_parameters);
     config->propagate_to_output = copy_ints(c, config->propagate_to_output);

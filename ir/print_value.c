@@ -384,6 +384,78 @@ static void print_accuracy(Text *t, const Accuracy *a)
     text_string(t, "}}");
 }
 
+static void print_labels(Text *t, const DimLabels *l)
+{
+    text_string(t, l->lhs_text);
+    text_char(t, '_');
+    text_string(t, l->rhs_text);
+    text_string(t, "->");
+    text_string(t, l->out_text);
+}
+
+static void print_domain(Text *t, const Domain *d, bool metadata)
+{
+    text_string(t, "{kind=\"sharding\", entry=");
+    sharding_print(t, d->entry, metadata);
+    text_string(t, ", exit=");
+    sharding_print(t, d->exit, metadata);
+    text_char(t, '}');
+}
+
+static void print_structure(Text *t, const Attr *a, bool metadata)
+{
+    switch (attr_info[a->id].kind) {
+    case AK_WINDOW:
+        print_window(t, a->window);
+        break;
+    case AK_DIM_LABELS:
+        print_labels(t, a->labels);
+        break;
+    case AK_PADDING:
+        print_padding(t, a->padding);
+        break;
+    case AK_SLICE:
+        print_slice(t, a->slice);
+        break;
+    case AK_ALIASING:
+        text_char(t, '{');
+        aliasing_print(t, a->aliasing, false);
+        text_char(t, '}');
+        break;
+    case AK_SHARDING:
+        sharding_print(t, a->sharding, metadata);
+        break;
+    case AK_REPLICA_GROUPS:
+        replica_groups_print(t, a->groups);
+        break;
+    case AK_DOMAIN:
+        print_domain(t, a->domain, metadata);
+        break;
+    case AK_SPARSITY:
+        print_sparsity(t, a->sparsity);
+        break;
+    case AK_METADATA:
+        text_char(t, '{');
+        metadata_print(t, a->metadata);
+        text_char(t, '}');
+        break;
+    case AK_DICT:
+        dict_print(t, a->dict);
+        break;
+    case AK_STATISTICS:
+        print_statistics(t, a->statistics);
+        break;
+    case AK_ACCURACY:
+        print_accuracy(t, a->accuracy);
+        break;
+    case AK_ORIGIN:
+        origin_print(t, a->origin);
+        break;
+    default: /* computations and instructions: names are the printer's business */
+        break;
+    }
+}
+
 void value_print(Text *t, const Attr *a, bool metadata)
 {
     switch (attr_info[a->id].kind) {
@@ -415,27 +487,6 @@ void value_print(Text *t, const Attr *a, bool metadata)
     case AK_ENUMS:
         print_words(t, a->ints, attr_info[a->id].names);
         break;
-    case AK_WINDOW:
-        print_window(t, a->window);
-        break;
-    case AK_DIM_LABELS:
-        text_string(t, a->labels->lhs_text);
-        text_char(t, '_');
-        text_string(t, a->labels->rhs_text);
-        text_string(t, "->");
-        text_string(t, a->labels->out_text);
-        break;
-    case AK_PADDING:
-        print_padding(t, a->padding);
-        break;
-    case AK_SLICE:
-        print_slice(t, a->slice);
-        break;
-    case AK_ALIASING:
-        text_char(t, '{');
-        aliasing_print(t, a->aliasing, false);
-        text_char(t, '}');
-        break;
     case AK_SHAPE:
         shape_print(t, a->shape, true);
         break;
@@ -445,42 +496,8 @@ void value_print(Text *t, const Attr *a, bool metadata)
     case AK_LITERAL:
         print_typed_literal(t, a->literal);
         break;
-    case AK_SHARDING:
-        sharding_print(t, a->sharding, metadata);
+    default:
+        print_structure(t, a, metadata);
         break;
-    case AK_REPLICA_GROUPS:
-        replica_groups_print(t, a->groups);
-        break;
-    case AK_DOMAIN:
-        text_string(t, "{kind=\"sharding\", entry=");
-        sharding_print(t, a->domain->entry, metadata);
-        text_string(t, ", exit=");
-        sharding_print(t, a->domain->exit, metadata);
-        text_char(t, '}');
-        break;
-    case AK_SPARSITY:
-        print_sparsity(t, a->sparsity);
-        break;
-    case AK_METADATA:
-        text_char(t, '{');
-        metadata_print(t, a->metadata);
-        text_char(t, '}');
-        break;
-    case AK_DICT:
-        dict_print(t, a->dict);
-        break;
-    case AK_STATISTICS:
-        print_statistics(t, a->statistics);
-        break;
-    case AK_ACCURACY:
-        print_accuracy(t, a->accuracy);
-        break;
-    case AK_ORIGIN:
-        origin_print(t, a->origin);
-        break;
-    case AK_COMPUTATION:
-    case AK_COMPUTATIONS:
-    case AK_INSTRUCTIONS:
-        break; /* names are the printer's business */
     }
 }
