@@ -139,7 +139,8 @@ static bool may_be_consumer(const Instruction *inst)
     if (inst->op == OP_FUSION)
         return inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM &&
                emitter_of(inst) != EMITTER_COUNT;
-    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst))
+    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst) ||
+        fusion_is_renaming(inst))
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
            inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||

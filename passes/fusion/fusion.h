@@ -11,6 +11,10 @@ PassFn pass_split_sorts;      /* of rows that no block holds */
 PassFn pass_own_values;       /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
 
+/* A reshape whose result lies in memory as its operand does. It moves into what reads it, where it costs
+ * nothing; by itself it is no kernel. */
+bool fusion_is_renaming(const Instruction *inst);
+
 /* A fusion of this one instruction, beside it, with scalar constants taken inside. Its users
  * are not changed and no emitter is chosen. */
 Instruction *fusion_wrap(Instruction *inst);

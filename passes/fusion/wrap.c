@@ -5,6 +5,8 @@
  *   ->  fused { p0 = f32[8] parameter(0)  ROOT y = f32[8] sort(p0), to_apply=less }
  *       y = f32[8] fusion(x), kind=kInput, calls=fused, backend_config={"emitter":"sort"}
  *
+ * A reshape that moves nothing in memory becomes a bitcast.
+ *
  * Needs: layouts. Keeps: everything else. Breaks: nothing. Ends: one sweep. */
 #include "passes/fusion/fusion.h"
 
@@ -43,6 +45,14 @@ static bool stays(const Instruction *inst)
         return op_is(inst->op, OPF_CONTROL | OPF_COLLECTIVE | OPF_ASYNC_START |
                                    OPF_ASYNC_DONE | OPF_EFFECT);
     }
+}
+
+bool fusion_is_renaming(const Instruction *inst)
+{
+    const Shape *to = inst->shape;
+    return inst->op == OP_RESHAPE && inst->control_count == 0 && !shape_is_dynamic(to) &&
+           !shape_is_dynamic(inst->operands[0]->shape) && !dtype_is_sub_byte(to->dtype) &&
+           shape_is_row_major(to) && shape_is_row_major(inst->operands[0]->shape);
 }
 
 Instruction *fusion_wrap(Instruction *inst)
@@ -94,6 +104,9 @@ static Instruction *wrapped(Instruction *inst, void *context)
     const PassContext *cx = context;
     if (stays(inst))
         return NULL;
+    if (fusion_is_renaming(inst))
+        return computation_add(inst->parent, OP_BITCAST, inst->shape, 1, inst->operands,
+                               inst->name);
     Instruction *fusion = fusion_wrap(inst);
     emitter_set(fusion, emitter_choose(fusion, cx->target));
     return fusion;
