@@ -98,15 +98,8 @@ static Instruction *sum_pieces(Rewriter *r, Instruction *dot, int64_t dimension,
                                const Shape *result)
 {
     DType t = dot->shape->dtype;
-    const Shape *scalar = shape_scalar(r->m->intern, t);
-    Computation *add = module_add_computation(r->m, "add");
-    Instruction *pair[2] = {computation_add_parameter(add, 0, scalar, NULL),
-                            computation_add_parameter(add, 1, scalar, NULL)};
-    add->root = computation_add(add, OP_ADD, scalar, 2, pair, NULL);
-    Instruction *sum = rw_binary(r, OP_REDUCE, rw_shape(r, t, result->rank, result->dims),
-                                 dot, rw_splat(r, scalar, 0));
-    inst_set_ints(sum, ATTR_DIMENSIONS, &dimension, 1);
-    inst_set_computation(sum, ATTR_TO_APPLY, add);
+    Instruction *sum =
+        rw_sum(r, rw_shape(r, t, result->rank, result->dims), dot, 1, &dimension);
     sum = rw_convert(r, rw_shape(r, result->dtype, result->rank, result->dims), sum);
     return rw_reshape(r, result, sum);
 }

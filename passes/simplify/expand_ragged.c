@@ -36,25 +36,6 @@ static bool find_prefix(Ragged *g, bool summed)
     return n == wanted;
 }
 
-static Computation *adder(Rewriter *r, DType dtype)
-{
-    Computation *comp = module_add_computation(r->m, "add");
-    const Shape *s = shape_scalar(r->m->intern, dtype);
-    Instruction *pair[2] = {computation_add_parameter(comp, 0, s, NULL),
-                            computation_add_parameter(comp, 1, s, NULL)};
-    comp->root = computation_add(comp, OP_ADD, s, 2, pair, NULL);
-    return comp;
-}
-
-static Instruction *sum_over(Rewriter *r, const Shape *s, Instruction *a, int64_t dim)
-{
-    Instruction *zero = rw_splat(r, shape_scalar(r->m->intern, s->dtype), 0.0);
-    Instruction *sum = rw_binary(r, OP_REDUCE, s, a, zero);
-    inst_set_ints(sum, ATTR_DIMENSIONS, &dim, 1);
-    inst_set_computation(sum, ATTR_TO_APPLY, adder(r, s->dtype));
-    return sum;
-}
-
 static Instruction *iota(Rewriter *r, const Shape *s, int64_t dim)
 {
     Instruction *i = rw_add(r, OP_IOTA, s, 0, NULL);
@@ -90,7 +71,8 @@ static void find_bounds(Ragged *g)
         compare(r, iota(r, square, p + 1), iota(r, square, p), DIRECTION_LE);
     Instruction *operands[3] = {before, rw_broadcast(r, square, sizes, s->rank, to),
                                 rw_splat(r, square, 0.0)};
-    g->ends = sum_over(r, s, rw_add(r, OP_SELECT, square, 3, operands), p + 1);
+    int64_t along = p + 1;
+    g->ends = rw_sum(r, s, rw_add(r, OP_SELECT, square, 3, operands), 1, &along);
     g->starts = rw_binary(r, OP_SUBTRACT, s, g->ends, sizes);
 }
 
@@ -158,7 +140,7 @@ static Instruction *ragged_free(Ragged *g, int64_t group)
     dims[g->prefix_count] = at;
     Instruction *mask = in_group(g, wide->rank, wide->dims, result_dim(g, g->dim), dims);
     Instruction *operands[3] = {mask, plain_dot(g, wide), rw_splat(r, wide, 0.0)};
-    return sum_over(r, out, rw_add(r, OP_SELECT, wide, 3, operands), at);
+    return rw_sum(r, out, rw_add(r, OP_SELECT, wide, 3, operands), 1, &at);
 }
 
 /* x with a dimension of groups before its own, zero outside the group; dims: where the

@@ -66,6 +66,9 @@ Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
 Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
                       const SliceDim *dims);
 Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
+/* The sum of a along some dimensions, in its own type. */
+Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
+                    const int64_t *dims);
 /* Static array of the element type and sizes with default layout. */
 const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *dims);
 
