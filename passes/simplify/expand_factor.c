@@ -156,6 +156,17 @@ static Instruction *squares_below(Columns *c, Instruction *column)
                            rw_splat(r, shape_scalar(c->m->intern, DT_F64), 0));
 }
 
+/* What of a column is v: all below row i; 1 in row i, 0 above, where the column holds other things. */
+static Instruction *reflector(Columns *c, Instruction *column)
+{
+    Rewriter *r = &c->r;
+    const Shape *s = column->shape;
+    Instruction *below = matrix_select(r, columns_compare(c, s, true, DIRECTION_GT),
+                                       column, rw_splat(r, s, 0));
+    return matrix_select(r, columns_compare(c, s, true, DIRECTION_EQ), rw_splat(r, s, 1),
+                         below);
+}
+
 /* h that makes the column zero below row i: none, t = 0, where it is already. */
 static Reflection reflection(Columns *c, Instruction *column)
 {
@@ -191,12 +202,9 @@ static Reflection reflection(Columns *c, Instruction *column)
     const Shape *s = column->shape;
     Instruction *by = rw_binary(r, OP_SUBTRACT, one, alpha, h.diagonal);
     h.v = rw_binary(r, OP_DIVIDE, s, column, columns_repeated(c, by, s));
-    Instruction *zeros = rw_splat(r, s, 0), *ones = rw_splat(r, s, 1);
     Instruction *is_none =
         columns_repeated(c, is_done, rw_shape(r, DT_PRED, c->rank, s->dims));
-    h.v = matrix_select(r, is_none, zeros, h.v);
-    h.v = matrix_select(r, columns_compare(c, s, true, DIRECTION_GT), h.v, zeros);
-    h.v = matrix_select(r, columns_compare(c, s, true, DIRECTION_EQ), ones, h.v);
+    h.v = reflector(c, matrix_select(r, is_none, rw_splat(r, s, 0), h.v));
     return h;
 }
 
@@ -257,14 +265,9 @@ static Instruction *unit_matrix(Rewriter *r, const Shape *s)
 static void product_step(Columns *c, const void *user, Instruction **arrays)
 {
     (void)user;
-    Rewriter *r = &c->r;
     const Shape *s = arrays[2]->shape,
                 *column = columns_shape(c, s, s->dims[c->rank - 2], 1);
-    Instruction *v = columns_part(c, arrays[0], column, NULL, c->i);
-    v = matrix_select(r, columns_compare(c, column, true, DIRECTION_GT), v,
-                      rw_splat(r, column, 0));
-    v = matrix_select(r, columns_compare(c, column, true, DIRECTION_EQ),
-                      rw_splat(r, column, 1), v);
+    Instruction *v = reflector(c, columns_part(c, arrays[0], column, NULL, c->i));
     Instruction *t = columns_part(c, arrays[1], columns_shape(c, s, 1, 1), c->i, NULL);
     arrays[2] = reflected(c, arrays[2], v, t);
 }
