@@ -157,14 +157,18 @@ static void rename_attribute(Instruction *inst, AttrId from, AttrId to)
     inst_set(inst, moved);
 }
 
-static bool check_replication(Parser *p, const Instruction *inst)
+/* One for each leaf on any opcode; parameters alone keep it. */
+static bool check_replication(Parser *p, Instruction *inst)
 {
     const Attr *a = inst_attr(inst, ATTR_PARAMETER_REPLICATION);
-    if (a == NULL || inst->shape == NULL || inst->op != OP_PARAMETER)
+    if (a == NULL || inst->shape == NULL)
         return true;
     size_t leaves = shape_leaf_count(inst->shape);
-    if (leaves == a->ints.count)
+    if (leaves == a->ints.count) {
+        if (inst->op != OP_PARAMETER)
+            inst_unset(inst, ATTR_PARAMETER_REPLICATION);
         return true;
+    }
     diag_error(
         p->diag, a->span,
         "parameter has %zu leaf buffers, but parameter_replication has %u elements.",

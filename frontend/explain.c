@@ -58,9 +58,9 @@ char *gxc_explain(const char *opcode)
     else
         fprintf(f, "operands: any number\n");
     explain_shapes(f, info);
-    fprintf(f, "result shape: %s\n",
-            op_is(op, OPF_INFERABLE | OPF_RECOMPUTED) ? "may be left out"
-                                                      : "must be written");
+    fprintf(f, "result shape: %s%s\n",
+            op_is(op, OPF_INFERABLE) ? "may be left out" : "must be written",
+            op_is(op, OPF_RECOMPUTED) ? "; what follows from the operands is taken from them" : "");
     if (info->attrs[0].id != ATTR_COUNT)
         fprintf(f, "attributes:\n");
     for (const OpAttr *a = info->attrs; a->id != ATTR_COUNT; a++)

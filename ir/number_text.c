@@ -199,6 +199,10 @@ static NumberStatus parse_integer(DType t, const char *text, size_t length, void
         limit = UINT64_MAX;
     } else if (info->class == DTC_SINT) {
         uint64_t top = (uint64_t)1 << (info->bits - 1);
+        if (!negative && magnitude >> 63 != 0) { /* a pattern of 64 bits, with its sign */
+            negative = true;
+            magnitude = (uint64_t)0 - magnitude;
+        }
         limit = negative ? top : top - 1;
     } else {
         limit = negative ? 0 : ~(uint64_t)0 >> (64 - info->bits);

@@ -41,6 +41,19 @@ static void check_devices(Verify *v, const Instruction *inst, Ints devices)
     }
 }
 
+static void check_mesh(Verify *v, const Instruction *inst, const Mesh *mesh)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < mesh->axis_count; i++)
+        count *= mesh->axes[i].size;
+    if (mesh->is_maximal)
+        check_device(v, inst, mesh->device);
+    else if (mesh->devices.count != 0)
+        check_devices(v, inst, mesh->devices);
+    else
+        check_device(v, inst, count - 1);
+}
+
 /* A part of a mesh's axis that is spoken for: the sizes behind `begin` and before `end`. */
 typedef struct AxisPart {
     int64_t begin, end;
@@ -93,8 +106,10 @@ static void check_tiling(Verify *v, const Instruction *inst, const Sharding *sha
                          const Shape *s)
 {
     uint32_t subgroups = sharding->subgroup_count + (sharding->replicate_last ? 1 : 0);
-    if (sharding->kind == SHARDING_NAMED)
+    if (sharding->kind == SHARDING_NAMED) {
+        check_mesh(v, inst, sharding->mesh);
         check_named(v, inst, sharding, s);
+    }
     if (sharding->kind == SHARDING_MAXIMAL)
         check_device(v, inst, sharding->device);
     if (sharding->kind != SHARDING_TILED || !shape_is_array(s))

@@ -328,6 +328,7 @@ static void move_control(Statics *st, Instruction *const *order, const uint32_t 
 static bool sweep(Statics *st, Borders *b)
 {
     Computation *comp = st->r.comp;
+    const Shape *declared = comp->root->shape;
     uint32_t n;
     Instruction **order = computation_post_order(comp, st->r.scratch, &n);
     uint32_t *had = ARENA_ARRAY(st->r.scratch, uint32_t, n + 1u);
@@ -341,7 +342,9 @@ static bool sweep(Statics *st, Borders *b)
     }
     Sized *root = st->values[comp->root->id];
     b->roots[comp->id] = root;
-    comp->root = pack(st, root, root->shape);
+    /* the caller of the program gets what is declared: its sizes are dynamic-interface's */
+    bool is_entry = comp == comp->module->entry;
+    comp->root = pack(st, root, is_entry ? declared : root->shape);
     move_control(st, order, had, n);
     return true;
 }
