@@ -72,12 +72,39 @@ static bool check_groups(const Module *m, const Instruction *inst, Arena *scratc
     return false;
 }
 
-static bool takes_groups(const Module *m, const Instruction *inst)
+/* Groups and pairs may name devices which the program is not compiled for: its header gives no counts.
+ * Passes take it that there are none such. */
+static bool fits_devices(const Module *m, const Instruction *inst, Arena *scratch)
 {
-    if (op_attr(inst->op, "replica_groups", 14) == NULL || inst->operand_count == 0)
+    static const struct {
+        const char *id, *option, *other;
+    } words[] = {
+        [COLLECTIVE_CROSS_REPLICA] = {"replica", "--replicas", ""},
+        [COLLECTIVE_CROSS_PARTITION] = {"partition", "--partitions", ""},
+        [COLLECTIVE_CROSS_REPLICA_AND_PARTITION] = {"replica", "--replicas", ""},
+        [COLLECTIVE_FLATTENED_ID] = {"device", "--partitions", " (or --replicas)"},
+    };
+    int64_t count = collective_id_count(inst), last = collective_last_id(scratch, inst);
+    if (last < count)
+        return true;
+    CollectiveMode mode = collective_mode(inst);
+    diag_error(m->diag, inst->span,
+               "%s is for %s %lld, too, but the program is compiled for %lld: "
+               "%s=%lld%s says how many there are",
+               op_info[inst->op].name, words[mode].id, (long long)last, (long long)count,
+               words[mode].option, (long long)last + 1, words[mode].other);
+    return false;
+}
+
+static bool takes_devices(const Module *m, const Instruction *inst)
+{
+    bool has_groups = op_attr(inst->op, "replica_groups", 14) != NULL;
+    if (!has_groups && op_plain(inst->op) != OP_COLLECTIVE_PERMUTE)
         return true;
     Arena *scratch = arena_scratch();
-    bool good = check_groups(m, inst, scratch);
+    bool good =
+        fits_devices(m, inst, scratch) &&
+        (!has_groups || inst->operand_count == 0 || check_groups(m, inst, scratch));
     arena_destroy(scratch);
     return good;
 }
@@ -110,7 +137,7 @@ static bool takes(const Module *m, const Instruction *inst)
                          op_info[inst->op].name);
         return false;
     }
-    return takes_constant(m, inst) && takes_groups(m, inst);
+    return takes_constant(m, inst) && takes_devices(m, inst);
 }
 
 bool codegen_takes(const Module *m)
@@ -141,44 +168,6 @@ static const char *misfit(Arena *a, const Shape *s)
     return why;
 }
 
-static int64_t largest(IntLists lists)
-{
-    int64_t most = -1;
-    for (uint32_t g = 0; g < lists.count; g++) {
-        for (uint32_t i = 0; i < lists.data[g].count; i++)
-            most = lists.data[g].data[i] > most ? lists.data[g].data[i] : most;
-    }
-    return most;
-}
-
-/* The last device that a collective names; -1: none. */
-static int64_t last_device(const Instruction *inst, Arena *scratch)
-{
-    if (op_plain(inst->op) == OP_COLLECTIVE_PERMUTE)
-        return largest(collective_pairs(scratch, inst));
-    bool has_groups = op_is(inst->op, OPF_COLLECTIVE) &&
-                      op_attr(inst->op, "replica_groups", 14) != NULL;
-    return has_groups ? largest(collective_groups(scratch, inst)) : -1;
-}
-
-/* Groups that name devices which the program is not compiled for: its header gives no counts. What passes
- * have removed may. */
-static bool fits_devices(const Module *m, const Instruction *inst)
-{
-    Arena *scratch = arena_scratch();
-    int64_t devices = m->config.replica_count * m->config.num_partitions;
-    int64_t last = last_device(inst, scratch);
-    arena_destroy(scratch);
-    if (last < devices)
-        return true;
-    diag_error(m->diag, inst->span,
-               "%s is for device %lld, too, but the program is compiled for %lld: "
-               "--partitions=%lld (or --replicas) says how many there are",
-               op_info[inst->op].name, (long long)last, (long long)devices,
-               (long long)last + 1);
-    return false;
-}
-
 bool codegen_fits(const Module *m)
 {
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
@@ -186,7 +175,7 @@ bool codegen_fits(const Module *m)
             const char *why = misfit(m->arena, inst->shape);
             if (why != NULL)
                 diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);
-            if (why != NULL || !fits_devices(m, inst))
+            if (why != NULL)
                 return false;
         }
     }

@@ -97,6 +97,23 @@ IntLists collective_groups(Arena *a, const Instruction *inst)
     return expand_all(a, c, mode, ids);
 }
 
+int64_t collective_id_count(const Instruction *inst)
+{
+    return id_count(&inst->parent->module->config, collective_mode(inst));
+}
+
+int64_t collective_last_id(Arena *a, const Instruction *inst)
+{
+    const Attr *groups = inst_attr(inst, ATTR_REPLICA_GROUPS);
+    IntLists lists = groups != NULL ? replica_groups_lists(a, groups->groups)
+                                    : inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS);
+    int64_t last = -1;
+    for (uint32_t g = 0; g < lists.count; g++)
+        for (uint32_t i = 0; i < lists.data[g].count; i++)
+            last = lists.data[g].data[i] > last ? lists.data[g].data[i] : last;
+    return last;
+}
+
 bool collective_groups_equal(IntLists a, IntLists b)
 {
     if (a.count != b.count)

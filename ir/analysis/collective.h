@@ -25,6 +25,10 @@ CollectiveMode collective_mode(const Instruction *inst);
  * without groups has one of all its ids. For a collective-permute, send or recv: all devices
  * that its ids range over. Made in `a`. */
 IntLists collective_groups(Arena *a, const Instruction *inst);
+/* How many ids the mode of the operation ranges over, and the largest that its groups or pairs name;
+ * -1: none. Scratch memory comes from `a`. */
+int64_t collective_id_count(const Instruction *inst);
+int64_t collective_last_id(Arena *a, const Instruction *inst);
 /* The same groups in the same order, each in the same order. */
 bool collective_groups_equal(IntLists a, IntLists b);
 /* Devices in each group: the first one's size. */
