@@ -17,6 +17,9 @@ typedef struct Scan {
     const Shape *shape;
     int64_t along, size, rows;
     bool is_reverse;
+    /* Elements are walked from the last on by a computation for which the order counts: what comes later in
+     * the walk stands first, and the initial value joins only in what is stored. */
+    bool is_backward;
 } Scan;
 
 /* Index of step `at` in row `row`; rows count as they lie in memory. */
@@ -48,10 +51,46 @@ static void load(const Scan *s, const IndexExpr *const *index, LLVMValueRef *out
 static void store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef *v)
 {
     LLVMValueRef results[REDUCER_MOST];
-    reducer_finish(&s->reducer, v, results);
+    for (uint32_t i = 0; i < s->reducer.count; i++)
+        results[i] = v[i];
+    if (s->is_backward)
+        reducer_combine(&s->reducer, s->reducer.initial, results, results);
+    reducer_finish(&s->reducer, results, results);
     for (uint32_t i = 0; i < s->reducer.count; i++)
         emit_store(s->e, fusion_result_arg(s->in->fusion, i),
                    shape_leaf(s->inst->shape, i), index, &results[i]);
+}
+
+static void choose(Emit *e, uint32_t count, LLVMValueRef condition, const LLVMValueRef *a,
+                   LLVMValueRef *v)
+{
+    for (uint32_t i = 0; i < count; i++)
+        v[i] = LLVMBuildSelect(e->k->builder, condition, a[i], v[i], "");
+}
+
+/* What came before in the walk joins v. nothing (i1; NULL: never): but for the initial value
+ * nothing did. */
+static void join(const Scan *s, LLVMValueRef nothing, const LLVMValueRef *before,
+                 LLVMValueRef *v)
+{
+    const Reducer *r = &s->reducer;
+    LLVMValueRef alone[REDUCER_MOST];
+    if (!s->is_backward) {
+        reducer_combine(r, before, v, v);
+        return;
+    }
+    for (uint32_t i = 0; i < r->count; i++)
+        alone[i] = v[i];
+    reducer_combine(r, v, before, v);
+    if (nothing != NULL)
+        choose(s->e, r->count, nothing, alone, v);
+}
+
+static void begin(Scan *s, Emit *e)
+{
+    s->e = e;
+    reducer_begin(&s->reducer, e, s->inst);
+    s->is_backward = s->is_reverse && !s->reducer.is_simple;
 }
 
 /* -- a thread for each row ------------------------------------------------------------------------------ */
@@ -61,8 +100,7 @@ static void walk_row(Emit *e, const void *user, const IndexExpr *row)
     Scan s = *(const Scan *)user;
     const IndexExpr *index[EMIT_MOST_RANK];
     LLVMValueRef sum[REDUCER_MOST], v[REDUCER_MOST];
-    s.e = e;
-    reducer_begin(&s.reducer, e, s.inst);
+    begin(&s, e);
     reducer_start(&s.reducer, sum);
     GxLoop loop;
     gx_loop_begin(e->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s.size),
@@ -70,7 +108,10 @@ static void walk_row(Emit *e, const void *user, const IndexExpr *row)
     emit_scope_begin(e);
     place(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}), index);
     load(&s, index, v);
-    reducer_combine(&s.reducer, sum, v, v);
+    join(&s,
+         LLVMBuildICmp(e->k->builder, LLVMIntEQ, loop.index, emit_index_constant(e, 0),
+                       ""),
+         sum, v);
     store(&s, index, v);
     emit_scope_end(e);
     gx_loop_end(e->k, &loop, v);
@@ -78,32 +119,28 @@ static void walk_row(Emit *e, const void *user, const IndexExpr *row)
 
 /* -- a block for each row ------------------------------------------------------------------------------- */
 
-static void choose(Emit *e, uint32_t count, LLVMValueRef condition, const LLVMValueRef *a,
-                   LLVMValueRef *v)
-{
-    for (uint32_t i = 0; i < count; i++)
-        v[i] = LLVMBuildSelect(e->k->builder, condition, a[i], v[i], "");
-}
-
 /* v: of each lane becomes that of all lanes up to it. */
 static void scan_warp(const Scan *s, LLVMValueRef *v)
 {
     Emit *e = s->e;
     const Reducer *r = &s->reducer;
     for (uint32_t distance = 1; distance < 32; distance *= 2) {
-        LLVMValueRef other[REDUCER_MOST];
-        for (uint32_t i = 0; i < r->count; i++)
+        LLVMValueRef other[REDUCER_MOST], joined[REDUCER_MOST];
+        for (uint32_t i = 0; i < r->count; i++) {
             other[i] = shuffle_up(e, r->accumulator[i], v[i], distance, 32);
-        reducer_combine(r, other, v, other);
+            joined[i] = v[i];
+        }
         LLVMValueRef has = LLVMBuildICmp(e->k->builder, LLVMIntUGE, gx_lane(e->k),
                                          gx_i32(e->k, distance), "");
-        choose(e, r->count, has, other, v);
+        join(s, NULL, other, joined);
+        choose(e, r->count, has, joined, v);
     }
 }
 
-/* v: what came before the warp joins; carried: the sum of everything so far, then with this chunk. */
-static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef *v,
-                       LLVMValueRef *carried)
+/* v: what came before the warp joins; carried: the sum of everything so far, if this is not the first chunk
+ * (i1), then with this chunk. */
+static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_first,
+                       LLVMValueRef *v, LLVMValueRef *carried)
 {
     Emit *e = s->e;
     Kernel *k = e->k;
@@ -129,9 +166,12 @@ static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef *v,
         }
         choose(e, r->count, LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, w), ""), carried,
                before);
-        reducer_combine(r, carried, total, carried);
+        join(s, w == 0 ? is_first : NULL, carried, total);
+        for (uint32_t i = 0; i < r->count; i++)
+            carried[i] = total[i];
     }
-    reducer_combine(r, before, v, v);
+    LLVMValueRef leads = LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, 0), "");
+    join(s, LLVMBuildAnd(b, is_first, leads, ""), before, v);
     gx_barrier(k);
 }
 
@@ -157,7 +197,9 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
     gx_if_else(k, &guard, v, count);
     gx_if_end(k, &guard, other, count, v);
     scan_warp(s, v);
-    scan_block(s, room, v, carried);
+    scan_block(s, room,
+               LLVMBuildICmp(k->builder, LLVMIntEQ, first, emit_index_constant(e, 0), ""),
+               v, carried);
     gx_if_begin(k, &guard, exists);
     emit_scope_begin(e);
     store(s, index, v);
@@ -177,9 +219,9 @@ static Kernel *scan_rows(Scan *s)
     Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
                               (uint32_t[3]){threads, 1, 1},
                               (uint32_t[3]){(uint32_t)s->rows, 1, 1});
-    Emit *e = s->e = emitter_begin(in, k, 1);
+    Emit *e = emitter_begin(in, k, 1);
     Reducer *r = &s->reducer;
-    reducer_begin(r, e, s->inst);
+    begin(s, e);
     const IndexExpr *row =
         emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, s->rows - 1});
     LLVMValueRef carried[REDUCER_MOST], next[REDUCER_MOST];

@@ -120,8 +120,24 @@ static int64_t running_dim(const Slide *s, bool *forward)
     return found;
 }
 
+/* some = f(some, row) as the windows go on; backward some = f(row, some), at first just row: the initial value
+ * stands before all of the window. */
+static void join_row(Windows *w, size_t n, bool forward, bool first)
+{
+    if (!forward) {
+        for (uint32_t i = 0; i < w->count; i++) {
+            void *t = w->row[i];
+            w->row[i] = w->some[i];
+            w->some[i] = t;
+            w->next[i] = w->row[i];
+        }
+    }
+    if (forward || !first)
+        fold_run(&w->fold, n, w->some, w->next);
+}
+
 /* One step along dimension d after the other, all other elements at once. */
-static void run_along(Windows *w, int64_t d, bool forward)
+static void run_along(EvalCall *call, Windows *w, int64_t d, bool forward)
 {
     const Slide *s = &w->slide;
     int64_t dims[EVAL_RANK_MAX], dense[EVAL_RANK_MAX], n = s->in[d], each = 1;
@@ -130,27 +146,29 @@ static void run_along(Windows *w, int64_t d, bool forward)
         each *= dims[k];
     }
     strides_row_major(s->rank, dims, dense);
-    for (uint32_t i = 0; i < w->count; i++) /* the initial values are in acc */
-        memcpy(w->some[i], w->acc[i],
-               (size_t)each * dtype_info[w->fold.types[i]].storage);
+    void **out = ARENA_ARRAY(call->scratch, void *, w->count);
+    for (uint32_t i = 0; i < w->count; i++) { /* the initial values are in acc */
+        size_t size = dtype_info[w->fold.types[i]].storage;
+        memcpy(w->some[i], w->acc[i], (size_t)each * size);
+        out[i] = forward ? NULL : eval_temp(call, (size_t)each, size);
+    }
     for (int64_t step = 0; step < n; step++) {
         int64_t at = (forward ? step : n - 1 - step) * s->in_strides[d];
         for (uint32_t i = 0; i < w->count; i++) {
             size_t size = dtype_info[w->fold.types[i]].storage;
             strided_copy(size, s->rank, dims, w->row[i], dense,
                          w->x[i] + at * (int64_t)size, s->in_strides);
-            if (!forward) { /* f(x, what comes behind) */
-                void *t = w->row[i];
-                w->row[i] = w->some[i];
-                w->some[i] = t;
-                w->next[i] = w->row[i];
-            }
+            if (!forward)
+                strided_copy(size, s->rank, dims, out[i], dense,
+                             w->acc[i] + at * (int64_t)size, s->in_strides);
         }
-        fold_run(&w->fold, (size_t)each, w->some, w->next);
+        join_row(w, (size_t)each, forward, step == 0);
+        if (!forward)
+            fold_run(&w->fold, (size_t)each, out, (const void *const *)w->some);
         for (uint32_t i = 0; i < w->count; i++) {
             size_t size = dtype_info[w->fold.types[i]].storage;
             strided_copy(size, s->rank, dims, w->acc[i] + at * (int64_t)size,
-                         s->in_strides, w->some[i], dense);
+                         s->in_strides, forward ? w->some[i] : out[i], dense);
         }
     }
 }
@@ -238,7 +256,7 @@ void eval_reduce_window(EvalCall *call)
     bool forward = false;
     int64_t running = n > 0 ? running_dim(&w->slide, &forward) : -1;
     if (running >= 0)
-        run_along(w, running, forward);
+        run_along(call, w, running, forward);
     else
         run_places(w);
     for (uint32_t i = 0; i < w->count; i++) {
