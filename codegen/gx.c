@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "runtime/emu_abi.def"
 
 /* ---- types and constants ---- */
 
@@ -162,6 +163,13 @@ static LLVMValueRef current_site(Kernel *k)
                           sizeof *k->sites);
     k->sites[k->site_count] = k->at;
     return gx_i32(k, (uint32_t)k->site_count++);
+}
+
+/* The site of a barrier or warp operation: above its bits a number of its own. */
+static LLVMValueRef current_meeting(Kernel *k)
+{
+    uint32_t number = ++k->meeting_count << EMU_SITE_BITS;
+    return LLVMConstAdd(current_site(k), gx_i32(k, number));
 }
 
 /* Calls the pseudo function `name`, declared from the types of its arguments. With `typed` a
@@ -337,14 +345,14 @@ LLVMValueRef gx_atomic_cas(Kernel *k, unsigned arg, LLVMValueRef offset,
 void gx_barrier(Kernel *k)
 {
     k->needs_fibres = true;
-    LLVMValueRef site = current_site(k);
+    LLVMValueRef site = current_meeting(k);
     call(k, "gx.barrier", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 void gx_warp_sync(Kernel *k, uint32_t mask)
 {
     k->needs_fibres = true;
-    LLVMValueRef args[] = {gx_i32(k, mask), current_site(k)};
+    LLVMValueRef args[] = {gx_i32(k, mask), current_meeting(k)};
     call(k, "gx.warp.sync", NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
@@ -356,7 +364,7 @@ static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
     /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
     uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
     LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
-                           current_site(k)};
+                           current_meeting(k)};
     return call(k, names[mode], NULL, gx_int_type(k, 32), args, 5);
 }
 
@@ -404,7 +412,7 @@ static LLVMValueRef vote(Kernel *k, const char *name, LLVMValueRef predicate,
                          unsigned bits)
 {
     k->needs_fibres = true;
-    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), predicate, current_site(k)};
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), predicate, current_meeting(k)};
     return call(k, name, NULL, gx_int_type(k, bits), args, 3);
 }
 

@@ -63,6 +63,7 @@ typedef struct Kernel {
     const char *at; /* HLO instruction whose code is written now; outlives the kernel */
     const char **sites; /* site number -> HLO instruction */
     size_t site_count, site_capacity;
+    uint32_t meeting_count; /* barriers and warp operations written */
 } Kernel;
 
 /* A kernel with an empty entry block, a function of `module`: backend_module, shared by many

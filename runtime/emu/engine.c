@@ -38,6 +38,7 @@ static void engine_key_create(void)
 const char *engine_site(const Engine *e, uint32_t site)
 {
     const EngineLaunch *l = e->launch;
+    site = site_number(site);
     if (l->sites == NULL || site >= l->site_count || l->sites[site] == NULL)
         return "?";
     return l->sites[site];
@@ -49,7 +50,7 @@ void engine_describe(const Engine *e, const Thread *t, uint32_t site)
     finding_add(
         e->finding,
         "kernel %s, instruction %s (site %u), thread (%u,%u,%u) of block (%u,%u,%u)",
-        l->name, engine_site(e, site), site, t->view.tid[0], t->view.tid[1],
+        l->name, engine_site(e, site), site_number(site), t->view.tid[0], t->view.tid[1],
         t->view.tid[2], e->ctaid[0], e->ctaid[1], e->ctaid[2]);
 }
 

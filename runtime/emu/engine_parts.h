@@ -20,7 +20,7 @@ typedef struct Thread {
     Fibre *fibre;
     uint32_t index; /* linear in the block */
     ThreadState state;
-    uint32_t site; /* where it waits */
+    uint32_t site; /* where it waits, with the number of the barrier or operation */
     /* The warp operation that it waits in. */
     WarpOperation operation;
     uint32_t mode;
@@ -70,6 +70,11 @@ void engine_ready(Engine *e, Thread *t);
 void engine_abort(Engine *e) __attribute__((noreturn));
 /* Appends "kernel k, instruction i (site s), thread … of block …" to the finding. */
 void engine_describe(const Engine *e, const Thread *t, uint32_t site);
+/* Without the number of a barrier or warp operation. */
+static inline uint32_t site_number(uint32_t site)
+{
+    return site & ((UINT32_C(1) << EMU_SITE_BITS) - 1);
+}
 /* The HLO instruction of an access site; "?" if it has none. */
 const char *engine_site(const Engine *e, uint32_t site);
 

@@ -28,7 +28,8 @@ static const char *operation_name(const Thread *t)
 static void describe_waiting(const Engine *e, const Thread *t)
 {
     finding_add(e->finding, "thread %" PRIu32 " waits at %s of %s (site %" PRIu32,
-                t->index, operation_name(t), engine_site(e, t->site), t->site);
+                t->index, operation_name(t), engine_site(e, t->site),
+                site_number(t->site));
     if (t->state == THREAD_IN_WARP)
         finding_add(e->finding, ", lanes 0x%08" PRIx32, t->mask);
     finding_add(e->finding, ")");

@@ -326,6 +326,39 @@ static void a_misaligned_access_is_found(void **state)
     assert_non_null(strstr(finding.text, "bitcast.3"));
 }
 
+/* Half of a block's threads wait at one barrier (or the lanes of half a warp in one shuffle), the others at
+ * another of the same instruction: to hardware they are two. */
+static void meetings_of_one_instruction_are_told_apart(void **state)
+{
+    Fixture *f = *state;
+    static float in[THREADS * BLOCKS], out[THREADS * BLOCKS];
+    static const char *const wanted[] = {"divergent barrier", "divergent warp operation"};
+    for (unsigned i = 0; i < 2; i++) {
+        Kernel *k = start(f, i == 0 ? "two_barriers" : "two_shuffles", sizeof in);
+        k->at = "reduce.5";
+        uint32_t half = i == 0 ? THREADS / 2 : 16;
+        LLVMValueRef value = i == 0 ? NULL : gx_lane(k);
+        GxIf s;
+        gx_if_begin(k, &s,
+                    LLVMBuildICmp(k->builder, LLVMIntULT,
+                                  i == 0 ? gx_tid(k, 0) : gx_lane(k), gx_i32(k, half),
+                                  ""));
+        for (unsigned side = 0; side < 2; side++) {
+            if (i == 0)
+                gx_barrier(k);
+            else
+                gx_store(k, 1, gx_i32(k, 4 * side), gx_shfl_bfly(k, value, 16), 4);
+            if (side == 0)
+                gx_if_else(k, &s, NULL, 0);
+        }
+        gx_if_end(k, &s, NULL, 0, NULL);
+        Finding finding;
+        assert_false(run(f, in, out, sizeof in, 0, &finding));
+        assert_non_null(strstr(finding.text, wanted[i]));
+        assert_non_null(strstr(finding.text, "reduce.5 (site 0"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +368,7 @@ int main(void)
         cmocka_unit_test(atomics_lose_nothing),
         cmocka_unit_test(an_access_out_of_bounds_names_its_instruction),
         cmocka_unit_test(a_misaligned_access_is_found),
+        cmocka_unit_test(meetings_of_one_instruction_are_told_apart),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
