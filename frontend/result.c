@@ -1,8 +1,11 @@
 /* See result.h. */
 #include "frontend/result.h"
 
+/* A buffer is what it holds. */
 static gxc_array array_of(Arena *a, const Shape *s)
 {
+    if (s->dtype == DT_BUFFER)
+        s = s->elements[0];
     return (gxc_array){.dtype = dtype_name(s->dtype),
                        .rank = s->rank,
                        .dims = arena_copy(a, s->dims, s->rank * sizeof *s->dims)};
