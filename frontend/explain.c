@@ -60,7 +60,9 @@ char *gxc_explain(const char *opcode)
     explain_shapes(f, info);
     fprintf(f, "result shape: %s%s\n",
             op_is(op, OPF_INFERABLE) ? "may be left out" : "must be written",
-            op_is(op, OPF_RECOMPUTED) ? "; what follows from the operands is taken from them" : "");
+            op_is(op, OPF_RECOMPUTED)
+                ? "; what follows from the operands is taken from them"
+                : "");
     if (info->attrs[0].id != ATTR_COUNT)
         fprintf(f, "attributes:\n");
     for (const OpAttr *a = info->attrs; a->id != ATTR_COUNT; a++)

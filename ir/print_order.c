@@ -33,11 +33,13 @@ static bool is_one_operation(const Computation *comp)
            root->op != OP_SEND && root->op != OP_RECV;
 }
 
-/* In sugar an aliasing of these is the wrapped operation's: the start's own must stay apart. */
-static bool has_own_aliasing(const Instruction *start, const Instruction *root)
+/* In sugar an aliasing of these is the wrapped operation's, and a sharding the start's: the start's
+ * own aliasing, and the operation's own sharding, must stay apart. */
+static bool keeps_apart(const Instruction *start, const Instruction *root)
 {
-    return (root->op == OP_FUSION || root->op == OP_CUSTOM_CALL) &&
-           inst_has(start, ATTR_OUTPUT_TO_OPERAND_ALIASING);
+    bool aliases = root->op == OP_FUSION || root->op == OP_CUSTOM_CALL;
+    return (aliases && inst_has(start, ATTR_OUTPUT_TO_OPERAND_ALIASING)) ||
+           inst_has(root, ATTR_SHARDING);
 }
 
 /* The start gives all operands of the operation: the sugar of one that leaves some to an update
@@ -63,7 +65,7 @@ const Instruction *print_sugar(const Instruction *inst, PrintForm form)
     if (!is_one_operation(comp))
         return NULL;
     bool as_xla = form == PRINT_LONG || form == PRINT_SHORT;
-    bool exact = is_fully_bound(start, comp) && !has_own_aliasing(start, comp->root);
+    bool exact = is_fully_bound(start, comp) && !keeps_apart(start, comp->root);
     return as_xla || exact ? comp->root : NULL;
 }
 
