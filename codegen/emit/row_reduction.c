@@ -13,6 +13,9 @@
 #define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
 #define ROW_LIGHT_CODE 24 /* instructions */
 #define ROW_CARRIED 16    /* accumulators in one loop */
+#define ROW_KEPT_VALUES                                                                  \
+    32 /* elements of arrays that a thread keeps in registers from one walk to the next */
+#define ROW_KEPT_CODE 1500 /* instructions of a walk, written out for that */
 
 typedef struct Rows {
     const EmitterInput *in;
@@ -26,6 +29,8 @@ typedef struct Rows {
     LLVMValueRef local;    /* i32: the block's row */
     LLVMValueRef in_range; /* i1: the row exists; NULL: always */
     const IndexExpr *row;
+    bool keeps; /* what it reads of the row, in registers */
+    ShareKept kept;
 } Rows;
 
 static uint32_t power_of_two_above(int64_t n, uint32_t most)
@@ -74,6 +79,23 @@ static uint32_t choose_group(const Rows *r)
     return group < 32 ? 32 : group;
 }
 
+/* The columns are walked over more than once, and those of a thread fit into its registers. */
+static bool keeps_row(const Rows *r)
+{
+    const ReductionPlan *p = r->plan;
+    const Computation *comp = inst_called(r->in->fusion, 0);
+    int64_t columns = (p->columns / r->lanes + r->group - 1) / r->group * r->lanes;
+    int64_t arrays = 0;
+    if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
+        return false;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        arrays += inst->op == OP_PARAMETER &&
+                  shape_elements(inst->shape) >= p->rows * p->columns;
+    return columns * arrays <= ROW_KEPT_VALUES &&
+           columns * comp->instruction_count <= ROW_KEPT_CODE &&
+           fusion_is_plain(comp, p->heroes, p->hero_count);
+}
+
 typedef struct Stage {
     Rows *rows;
     Reducer *reducers;
@@ -90,7 +112,8 @@ static void for_columns(Rows *r, bool in_order, ShareFn *body, const void *user,
     Share s = {.thread = r->thread,
                .threads = r->group,
                .items = r->plan->columns / r->lanes,
-               .in_order = in_order};
+               .in_order = in_order,
+               .kept = r->keeps && !in_order ? &r->kept : NULL};
     r->e->lanes = r->lanes;
     share_items(r->e, &s, body, user, carried, count);
     r->e->lanes = 1;
@@ -386,6 +409,7 @@ Kernel *emitter_row_reduction(const EmitterInput *in)
                         (uint32_t[3]){(uint32_t)blocks, 1, 1});
     r.e = emitter_begin(in, r.k, 1);
     find_row(&r, per_block);
+    r.keeps = keeps_row(&r);
     reduce_all(&r);
     store_all(&r);
     kernel_finish(r.k);

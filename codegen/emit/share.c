@@ -51,9 +51,66 @@ static void whole_rounds(Emit *e, const Share *s, int64_t rounds, int64_t step,
         gx_loop_end(e->k, &loop, next);
 }
 
+static void find_kept(Emit *e, const Share *s, int64_t rest)
+{
+    LLVMBuilderRef b = e->k->builder;
+    ShareKept *kept = s->kept;
+    kept->thread = emit_variable(e, s->thread, (Range){0, s->threads - 1});
+    if (rest == 0)
+        return;
+    kept->has_rest =
+        LLVMBuildICmp(b, LLVMIntULT, s->thread, emit_index_constant(e, rest), "");
+    LLVMValueRef number =
+        LLVMBuildSelect(b, kept->has_rest, s->thread, emit_index_constant(e, 0), "");
+    kept->rest = emit_variable(e, number, (Range){0, rest - 1});
+}
+
+/* Threads without a last item compute item 0 of the last round, and drop what it adds. */
+static void kept_rest(Emit *e, const Share *s, const IndexExpr *item,
+                      LLVMValueRef is_start, ShareFn *body, const void *user,
+                      LLVMValueRef *carried, unsigned count)
+{
+    LLVMValueRef before[EMIT_MOST_LEAVES], has = s->kept->has_rest;
+    if (count == 0) {
+        GxIf guard;
+        gx_if_begin(e->k, &guard, has);
+        emit_scope_begin(e);
+        body(e, user, item, is_start, carried);
+        emit_scope_end(e);
+        gx_if_end(e->k, &guard, NULL, 0, NULL);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        before[i] = carried[i];
+    body(e, user, item, is_start, carried);
+    for (unsigned i = 0; i < count; i++)
+        carried[i] = LLVMBuildSelect(e->k->builder, has, carried[i], before[i], "");
+}
+
+static void walk_kept(Emit *e, const Share *s, ShareFn *body, const void *user,
+                      LLVMValueRef *carried, unsigned count)
+{
+    int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
+    LLVMValueRef is_start = is_not_first(e, s);
+    if (s->kept->thread == NULL)
+        find_kept(e, s, rest);
+    for (int64_t i = 0; i < rounds; i++)
+        body(e, user, ix_add(e->ix, s->kept->thread, ix_const(e->ix, i * s->threads)),
+             i == 0 ? is_start : NULL, carried);
+    if (rest == 0)
+        return;
+    const IndexExpr *item =
+        ix_add(e->ix, s->kept->rest, ix_const(e->ix, rounds * s->threads));
+    kept_rest(e, s, item, rounds == 0 ? is_start : NULL, body, user, carried, count);
+}
+
 void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
                  LLVMValueRef *carried, unsigned count)
 {
+    if (s->kept != NULL) {
+        walk_kept(e, s, body, user, carried, count);
+        return;
+    }
     int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
     int64_t step = s->in_order ? 1 : s->threads;
     if (rounds > 0)

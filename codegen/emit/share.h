@@ -4,12 +4,22 @@
 
 #include "codegen/emit/emit.h"
 
+/* Zero at first; the same for all walks over the same items. */
+typedef struct ShareKept {
+    const IndexExpr *thread,
+        *rest; /* number of the thread; where not all have a last item: 0 for others */
+    LLVMValueRef has_rest; /* i1 */
+} ShareKept;
+
 typedef struct Share {
     LLVMValueRef thread; /* number in the group, of index_type */
     int64_t threads, items;
     /* Each thread has the items between those of its neighbours, so that what threads find can be put
      * together in the order of the items; else they lie `threads` apart, and accesses side by side. */
     bool in_order;
+    /* NULL, or: the items of a thread are few and walked over several times. Their code stands outside of
+     * loops and branches, so that what one walk computed the next ones have in registers. Not in order. */
+    ShareKept *kept;
 } Share;
 
 /* Code for one item; carried: the values so far, then the next ones. is_start (i1; NULL: false): it is the
