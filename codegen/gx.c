@@ -98,19 +98,6 @@ char *kernel_name(Arena *a, const char *text)
     return name;
 }
 
-static LLVMTypeRef argument_type(Kernel *k, KernelArgKind kind)
-{
-    switch (kind) {
-    case KERNEL_POINTER:
-        return LLVMPointerTypeInContext(k->context, 1);
-    case KERNEL_I32:
-        return LLVMInt32TypeInContext(k->context);
-    case KERNEL_I64:
-        return LLVMInt64TypeInContext(k->context);
-    }
-    bug("kernel %s: argument of kind %d", k->name, (int)kind);
-}
-
 Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
                       const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
                       const uint32_t grid[3])
@@ -130,7 +117,7 @@ Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
 
     LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, arg_count);
     for (uint32_t i = 0; i < arg_count; i++)
-        types[i] = argument_type(k, args[i].kind);
+        types[i] = LLVMPointerTypeInContext(context, 1);
     LLVMTypeRef type =
         LLVMFunctionType(LLVMVoidTypeInContext(context), types, arg_count, 0);
     k->function = LLVMAddFunction(k->module, name, type);
@@ -165,7 +152,7 @@ static LLVMValueRef current_site(Kernel *k)
     return gx_i32(k, (uint32_t)k->site_count++);
 }
 
-/* The site of a barrier or warp operation: above its bits a number of its own. */
+/* The site of a barrier or shuffle: above its bits a number of its own. */
 static LLVMValueRef current_meeting(Kernel *k)
 {
     uint32_t number = ++k->meeting_count << EMU_SITE_BITS;
@@ -217,21 +204,9 @@ LLVMValueRef gx_ctaid(Kernel *k, unsigned axis)
     return index_of(k, "ctaid", k->grid, axis);
 }
 
-LLVMValueRef gx_ntid(Kernel *k, unsigned axis)
-{
-    return gx_i32(k, k->block[axis]);
-}
-
 LLVMValueRef gx_lane(Kernel *k)
 {
     return call(k, "gx.lane", NULL, gx_int_type(k, 32), NULL, 0);
-}
-
-LLVMValueRef gx_immediate(Kernel *k, unsigned arg)
-{
-    if (arg >= k->arg_count || k->args[arg].kind == KERNEL_POINTER)
-        bug("kernel %s: argument %u is no immediate", k->name, arg);
-    return LLVMGetParam(k->function, arg);
 }
 
 /* ---- memory ---- */
@@ -251,7 +226,7 @@ static LLVMValueRef as_offset(Kernel *k, LLVMValueRef offset)
 
 static void check_access(Kernel *k, unsigned arg, LLVMTypeRef type, unsigned align)
 {
-    if (arg != GX_SHARED && (arg >= k->arg_count || k->args[arg].kind != KERNEL_POINTER))
+    if (arg != GX_SHARED && arg >= k->arg_count)
         bug("kernel %s, %s: argument %u is no pointer", k->name, k->at, arg);
     if (gx_type_bytes(type) == 0)
         bug("kernel %s, %s: access of a type that no row takes", k->name, k->at);
@@ -313,9 +288,8 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
                        LLVMValueRef value)
 {
     static const char *const names[] = {
-        "gx.atomic.add",  "gx.atomic.min",  "gx.atomic.max",
-        "gx.atomic.umin", "gx.atomic.umax", "gx.atomic.and",
-        "gx.atomic.or",   "gx.atomic.xor",  "gx.atomic.exch",
+        "gx.atomic.add",  "gx.atomic.min", "gx.atomic.max", "gx.atomic.umin",
+        "gx.atomic.umax", "gx.atomic.and", "gx.atomic.or",  "gx.atomic.xor",
     };
     LLVMTypeRef type = LLVMTypeOf(value);
     check_atomic(k, type);
@@ -324,20 +298,6 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
                            current_site(k)};
     return call(k, names[op], type, type, args, 5);
-}
-
-LLVMValueRef gx_atomic_cas(Kernel *k, unsigned arg, LLVMValueRef offset,
-                           LLVMValueRef expected, LLVMValueRef desired)
-{
-    LLVMTypeRef type = LLVMTypeOf(expected);
-    check_atomic(k, type);
-    if (LLVMGetTypeKind(type) != LLVMIntegerTypeKind)
-        bug("kernel %s, %s: compare-and-swap of a float", k->name, k->at);
-    unsigned align = gx_type_bytes(type);
-    check_access(k, arg, type, align);
-    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), expected,
-                           desired,        gx_i32(k, align),     current_site(k)};
-    return call(k, "gx.atomic.cas", type, type, args, 6);
 }
 
 /* ---- threads together ---- */
@@ -349,18 +309,10 @@ void gx_barrier(Kernel *k)
     call(k, "gx.barrier", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
-void gx_warp_sync(Kernel *k, uint32_t mask)
-{
-    k->needs_fibres = true;
-    LLVMValueRef args[] = {gx_i32(k, mask), current_meeting(k)};
-    call(k, "gx.warp.sync", NULL, LLVMVoidTypeInContext(k->context), args, 2);
-}
-
 static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
                               LLVMValueRef operand, unsigned width)
 {
-    static const char *const names[] = {"gx.shfl.idx", "gx.shfl.up", "gx.shfl.down",
-                                        "gx.shfl.bfly"};
+    static const char *const names[] = {"gx.shfl.up", "gx.shfl.bfly"};
     /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
     uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
     LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
@@ -396,39 +348,6 @@ LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef op
     }
     raw = LLVMBuildTrunc(b, raw, exact, "");
     return LLVMBuildBitCast(b, raw, type, "");
-}
-
-LLVMValueRef gx_shfl_down(Kernel *k, LLVMValueRef value, unsigned distance)
-{
-    return gx_shfl(k, GX_SHFL_DOWN, value, gx_i32(k, distance), 32);
-}
-
-LLVMValueRef gx_shfl_bfly(Kernel *k, LLVMValueRef value, unsigned mask)
-{
-    return gx_shfl(k, GX_SHFL_BFLY, value, gx_i32(k, mask), 32);
-}
-
-static LLVMValueRef vote(Kernel *k, const char *name, LLVMValueRef predicate,
-                         unsigned bits)
-{
-    k->needs_fibres = true;
-    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), predicate, current_meeting(k)};
-    return call(k, name, NULL, gx_int_type(k, bits), args, 3);
-}
-
-LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef predicate)
-{
-    return vote(k, "gx.vote.ballot", predicate, 32);
-}
-
-LLVMValueRef gx_vote_any(Kernel *k, LLVMValueRef predicate)
-{
-    return vote(k, "gx.vote.any", predicate, 1);
-}
-
-LLVMValueRef gx_vote_all(Kernel *k, LLVMValueRef predicate)
-{
-    return vote(k, "gx.vote.all", predicate, 1);
 }
 
 /* ---- floats of 8 bits and less ---- */

@@ -3,7 +3,7 @@
  *
  * A kernel is written once, for no machine in particular. It is a function whose
  * parameters are pointers (that only gx_load, gx_store and gx_atomic look through, by argument
- * number and byte offset) and immediates. The module is then cloned and lowered row by row of
+ * number and byte offset). The module is then cloned and lowered row by row of
  * gx.def, once for NVPTX and once for the host: the kernel that ships is the kernel that is
  * tested. Emitters use no NVPTX intrinsic, no inline assembly, no plain load or store, no
  * alloca that lives across a loop, no global variable.
@@ -12,7 +12,7 @@
  * them of at most 32 bytes. A pred is an i8 in memory; packed 4-bit types are read as bytes.
  *
  * `at` of the kernel is the name of the HLO instruction whose code is being written: emitters
- * keep it up. Every access, barrier and warp operation remembers it; the emulator's findings
+ * keep it up. Every access, barrier and shuffle remembers it; the emulator's findings
  * name it.
  *
  * Mistakes of an emitter (a bad argument number, a type that no row takes) are bug(). An
@@ -26,19 +26,13 @@
 
 #include "ir/arena.h"
 
-typedef enum {
-    KERNEL_POINTER, /* device memory */
-    KERNEL_I32,     /* an immediate */
-    KERNEL_I64,
-} KernelArgKind;
-
+/* A pointer into device memory. */
 typedef struct KernelArg {
-    KernelArgKind kind;
-    uint32_t align;    /* pointer: bytes; a power of two, 1 if unknown */
-    uint64_t bytes;    /* pointer: bytes of the slice; an access behind them is a fault */
-    bool is_read_only; /* pointer: nobody writes these bytes while the kernel runs */
-    bool is_noalias;   /* pointer: no other argument reaches bytes that this one writes */
-    /* pointer: bytes of the accesses that the code holds, and those of 16 bytes' accesses */
+    uint32_t align;    /* bytes; a power of two, 1 if unknown */
+    uint64_t bytes;    /* of the slice; an access behind them is a fault */
+    bool is_read_only; /* nobody writes these bytes while the kernel runs */
+    bool is_noalias;   /* no other argument reaches bytes that this one writes */
+    /* bytes of the accesses that the code holds, and those of 16 bytes' accesses */
     uint64_t accessed, accessed_wide;
 } KernelArg;
 
@@ -56,14 +50,14 @@ typedef struct Kernel {
     uint64_t shared_bytes; /* of a block; grown by gx_shared_alloc */
     uint32_t shared_align;
     bool
-        needs_fibres; /* uses a barrier or a warp operation: kept up by the functions below */
+        needs_fibres; /* uses a barrier or a shuffle: kept up by the functions below */
     bool contract; /* a*b+c may become one fma (--fp-contract) */
     bool
         is_rest; /* what is written now runs for a few elements: not counted as accessed */
     const char *at; /* HLO instruction whose code is written now; outlives the kernel */
     const char **sites; /* site number -> HLO instruction */
     size_t site_count, site_capacity;
-    uint32_t meeting_count; /* barriers and warp operations written */
+    uint32_t meeting_count; /* barriers and shuffles written */
 } Kernel;
 
 /* A kernel with an empty entry block, a function of `module`: backend_module, shared by many
@@ -81,9 +75,7 @@ char *kernel_name(Arena *a, const char *text);
  * are the constant 0, and sizes are constants. */
 LLVMValueRef gx_tid(Kernel *k, unsigned axis);
 LLVMValueRef gx_ctaid(Kernel *k, unsigned axis);
-LLVMValueRef gx_ntid(Kernel *k, unsigned axis);
-LLVMValueRef gx_lane(Kernel *k);                    /* linear thread index mod 32 */
-LLVMValueRef gx_immediate(Kernel *k, unsigned arg); /* value of a KERNEL_I32 or _I64 */
+LLVMValueRef gx_lane(Kernel *k); /* linear thread index mod 32 */
 
 /* ---- memory ---- */
 #define GX_SHARED 0xffffffffu /* as `arg`: the block's shared memory */
@@ -107,7 +99,6 @@ typedef enum {
     GX_ATOMIC_AND,
     GX_ATOMIC_OR,
     GX_ATOMIC_XOR,
-    GX_ATOMIC_EXCH,
 } GxAtomic;
 
 /* Relaxed; seen by the device (global memory) or the block (shared). Returns the old value.
@@ -115,28 +106,17 @@ typedef enum {
  * compare-and-swap loop. */
 LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset,
                        LLVMValueRef value);
-/* Integers of 8, 16, 32 or 64 bits. Stores `desired` where `expected` stands; returns the old
- * value. */
-LLVMValueRef gx_atomic_cas(Kernel *k, unsigned arg, LLVMValueRef offset,
-                           LLVMValueRef expected, LLVMValueRef desired);
 
 /* ---- threads together ---- */
-void gx_barrier(Kernel *k);                  /* all threads of the block */
-void gx_warp_sync(Kernel *k, uint32_t mask); /* the lanes of mask */
+void gx_barrier(Kernel *k); /* all threads of the block */
 
-typedef enum { GX_SHFL_IDX, GX_SHFL_UP, GX_SHFL_DOWN, GX_SHFL_BFLY } GxShfl;
+typedef enum { GX_SHFL_UP, GX_SHFL_BFLY } GxShfl;
 
 /* Any scalar or vector of a whole number of bytes; all 32 lanes take part. `width` (a power of
- * two, at most 32) splits the warp into groups; `operand` is an i32: a lane, or a distance. A
- * lane that would look outside its group gets its own value. */
+ * two, at most 32) splits the warp into groups; `operand` is an i32: how many lanes below, or what the lane's
+ * number is xored with. A lane that would look outside its group gets its own value. */
 LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
                      unsigned width);
-LLVMValueRef gx_shfl_down(Kernel *k, LLVMValueRef value, unsigned distance);
-LLVMValueRef gx_shfl_bfly(Kernel *k, LLVMValueRef value, unsigned mask);
-
-LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef predicate);   /* i1 -> i32 */
-LLVMValueRef gx_vote_any(Kernel *k, LLVMValueRef predicate); /* i1 -> i1 */
-LLVMValueRef gx_vote_all(Kernel *k, LLVMValueRef predicate); /* i1 -> i1 */
 
 /* ---- arithmetic that is the same on both back ends ---- */
 /* libdevice's __nv_<name>: "expf", "pow", "atan2f", … Scalars only; the result has the type of

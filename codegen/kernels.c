@@ -47,18 +47,15 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
         f.sets[i] = alias_set(v->aliases, inst, leaf);
         const Buffer *b = &v->buffers->sets[f.sets[i]];
         f.args[i] =
-            (KernelArg){.kind = KERNEL_POINTER,
-                        .align = alignment_of(b),
+            (KernelArg){.align = alignment_of(b),
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
                         .is_read_only = true,
                         .is_noalias = true};
     }
     if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
         f.sets[f.count] = PLAN_NONE;
-        f.args[f.count++] = (KernelArg){.kind = KERNEL_POINTER,
-                                        .align = BUFFER_ALIGNMENT,
-                                        .bytes = VARIANT_STATE_BYTES,
-                                        .is_noalias = true};
+        f.args[f.count++] = (KernelArg){
+            .align = BUFFER_ALIGNMENT, .bytes = VARIANT_STATE_BYTES, .is_noalias = true};
     }
     for (uint32_t r = f.parameters; r < f.count; r++) {
         f.args[r].is_read_only = false;

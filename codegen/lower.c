@@ -133,8 +133,6 @@ LLVMAtomicRMWBinOp gx_atomic_op(const GxCall *c)
         return is_int ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpFMinimum;
     case ROW_ATOMIC_MAX:
         return is_int ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpFMaximum;
-    case ROW_ATOMIC_EXCH:
-        return LLVMAtomicRMWBinOpXchg;
     default:
         break;
     }

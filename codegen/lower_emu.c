@@ -115,8 +115,8 @@ static LLVMValueRef call_engine(const State *s, LLVMBuilderRef b, const char *na
 
 /* ---- checked accesses ---- */
 
-/* Parameters of an access function, in this order; values only where the row has them. */
-enum { P_BLOCK, P_BASE, P_EXTENT, P_ARG, P_ALIGN, P_SITE, P_OFFSET, P_VALUE, P_DESIRED };
+/* Parameters of an access function, in this order; the value only where the row has one. */
+enum { P_BLOCK, P_BASE, P_EXTENT, P_ARG, P_ALIGN, P_SITE, P_OFFSET, P_VALUE };
 
 static LLVMValueRef access_value(const GxCall *c, LLVMBuilderRef b, LLVMValueRef f,
                                  LLVMValueRef p, LLVMTypeRef type)
@@ -131,12 +131,6 @@ static LLVMValueRef access_value(const GxCall *c, LLVMBuilderRef b, LLVMValueRef
         v = LLVMBuildStore(b, LLVMGetParam(f, P_VALUE), p);
         LLVMSetAlignment(v, 1);
         return NULL;
-    case ROW_ATOMIC_CAS:
-        v = LLVMBuildAtomicCmpXchg(b, p, LLVMGetParam(f, P_VALUE),
-                                   LLVMGetParam(f, P_DESIRED),
-                                   LLVMAtomicOrderingSequentiallyConsistent,
-                                   LLVMAtomicOrderingSequentiallyConsistent, 0);
-        return LLVMBuildExtractValue(b, v, 0, "");
     default:
         return LLVMBuildAtomicRMW(b, gx_atomic_op(c), p, LLVMGetParam(f, P_VALUE),
                                   LLVMAtomicOrderingSequentiallyConsistent, 0);
@@ -209,7 +203,7 @@ static void write_access(const GxCall *c, const State *s, LLVMValueRef f,
     LLVMDisposeBuilder(b);
 }
 
-/* gx.<access>(argument, offset, values…, align, site), in the name the type. */
+/* gx.<access>(argument, offset, [value,] align, site), in the name the type. */
 static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
 {
     (void)detail;
@@ -218,7 +212,7 @@ static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
     bool is_shared = arg == GX_SHARED;
     if (is_shared && !s->shared)
         bug("kernel %s uses shared memory that it did not allocate", c->kernel->name);
-    LLVMValueRef args[9] = {
+    LLVMValueRef args[P_VALUE + 1] = {
         [P_BLOCK] = s->block,
         [P_BASE] = is_shared ? s->shared : s->bases[arg],
         [P_EXTENT] = is_shared ? s->shared_extent : s->extents[arg],
@@ -227,8 +221,8 @@ static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
         [P_SITE] = gx_operand(c, count - 1),
         [P_OFFSET] = gx_operand(c, 1),
     };
-    for (unsigned i = 0; i < values; i++)
-        args[P_VALUE + i] = gx_operand(c, 2 + i);
+    if (values != 0)
+        args[P_VALUE] = gx_operand(c, 2);
 
     char name[80];
     size_t length;
@@ -236,7 +230,7 @@ static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
     snprintf(name, sizeof name, "emu.%s", callee + 3);
     LLVMValueRef f = LLVMGetNamedFunction(s->module, name);
     if (!f) {
-        LLVMTypeRef types[9],
+        LLVMTypeRef types[P_VALUE + 1],
             type = values ? LLVMTypeOf(args[P_VALUE]) : LLVMTypeOf(c->call);
         unsigned kind = c->row == ROW_LOAD    ? KIND_READ
                         : c->row == ROW_STORE ? KIND_WRITE
@@ -279,30 +273,12 @@ static LLVMValueRef emu_barrier(const GxCall *c, const State *s, unsigned detail
     return call_engine(s, c->builder, "gxemu_barrier", s->none, args, 2);
 }
 
-static LLVMValueRef emu_warp_sync(const GxCall *c, const State *s, unsigned detail)
-{
-    (void)detail;
-    LLVMValueRef args[] = {s->block, gx_operand(c, 0), gx_operand(c, 1)};
-    return call_engine(s, c->builder, "gxemu_warp_sync", s->none, args, 3);
-}
-
 static LLVMValueRef emu_shfl(const GxCall *c, const State *s, unsigned mode)
 {
     LLVMValueRef args[7] = {s->block, number(s, mode)};
     for (unsigned i = 0; i < 5; i++)
         args[2 + i] = gx_operand(c, i);
     return call_engine(s, c->builder, "gxemu_shfl", s->i32, args, 7);
-}
-
-static LLVMValueRef emu_vote(const GxCall *c, const State *s, unsigned mode)
-{
-    LLVMValueRef is_set = LLVMBuildZExt(c->builder, gx_operand(c, 1), s->i32, "");
-    LLVMValueRef args[] = {s->block, number(s, mode), gx_operand(c, 0), is_set,
-                           gx_operand(c, 2)};
-    LLVMValueRef v = call_engine(s, c->builder, "gxemu_vote", s->i32, args, 5);
-    if (LLVMTypeOf(c->call) == s->i32)
-        return v;
-    return LLVMBuildICmp(c->builder, LLVMIntNE, v, number(s, 0), "");
 }
 
 static LLVMValueRef emu_encode(const GxCall *c, const State *s, unsigned detail)
@@ -335,7 +311,7 @@ static LLVMValueRef lower_call(const GxCall *c, void *user)
 
 /* ---- functions ---- */
 
-static void load_arguments(State *s, const Kernel *k, LLVMValueRef old, LLVMValueRef args)
+static void load_arguments(State *s, const Kernel *k, LLVMValueRef args)
 {
     LLVMBuilderRef b = s->builder;
     LLVMValueRef extents = load_field(s, b, s->block, EMU_extents, 0);
@@ -344,11 +320,6 @@ static void load_arguments(State *s, const Kernel *k, LLVMValueRef old, LLVMValu
     for (unsigned i = 0; i < k->arg_count; i++) {
         LLVMValueRef index = LLVMConstInt(s->i64, i, 0);
         LLVMValueRef slot = LLVMBuildInBoundsGEP2(b, s->i64, args, &index, 1, "");
-        if (k->args[i].kind != KERNEL_POINTER) {
-            LLVMValueRef param = LLVMGetParam(old, i);
-            LLVMReplaceAllUsesWith(param, load_constant(s, b, LLVMTypeOf(param), slot));
-            continue;
-        }
         s->bases[i] = load_constant(s, b, s->ptr, slot);
         slot = LLVMBuildInBoundsGEP2(b, s->i64, extents, &index, 1, "");
         s->extents[i] = load_constant(s, b, s->i64, slot);
@@ -374,7 +345,7 @@ static void lower_kernel(State *s, const Kernel *k)
     LLVMBasicBlockRef first = LLVMGetFirstBasicBlock(old), block, next, last;
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(s->context, f, "arguments");
     LLVMPositionBuilderAtEnd(s->builder, entry);
-    load_arguments(s, k, old, LLVMGetParam(f, 1));
+    load_arguments(s, k, LLVMGetParam(f, 1));
     last = entry;
     for (block = first; block; block = next) {
         next = LLVMGetNextBasicBlock(block);
@@ -405,7 +376,7 @@ static void add_sites(State *s, const Kernel *k)
     put32(data + 8, k->arg_count);
     put32(data + 12, (uint32_t)k->site_count);
     for (unsigned i = 0; i < k->arg_count; i++) {
-        uint64_t bytes = k->args[i].kind == KERNEL_POINTER ? k->args[i].bytes : 0;
+        uint64_t bytes = k->args[i].bytes;
         put32(data + 16 + 8 * i, (uint32_t)bytes);
         put32(data + 20 + 8 * i, (uint32_t)(bytes >> 32));
     }

@@ -65,15 +65,6 @@ static LLVMValueRef nvptx_atomic(const GxCall *c, const State *s, const char *in
                                        scope(c));
 }
 
-static LLVMValueRef nvptx_cas(const GxCall *c, const State *s, const char *intrinsic)
-{
-    (void)intrinsic;
-    LLVMValueRef pair = LLVMBuildAtomicCmpXchgSyncScope(
-        c->builder, address(c, s), gx_operand(c, 2), gx_operand(c, 3),
-        LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, scope(c));
-    return LLVMBuildExtractValue(c->builder, pair, 0, "");
-}
-
 /* A special register that is below a known bound. */
 static LLVMValueRef nvptx_index(const GxCall *c, const State *s, const char *intrinsic)
 {
@@ -181,8 +172,6 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
     }
     for (unsigned i = 0; i < k->arg_count; i++) {
         const KernelArg *arg = &k->args[i];
-        if (arg->kind != KERNEL_POINTER)
-            continue;
         if (arg->align > 1)
             set_argument_attribute(f, i, "align", arg->align);
         if (arg->is_noalias)

@@ -1,5 +1,5 @@
-/* The state of a running block, shared by engine.c (scheduler), sync.c (barriers and warp
- * operations) and access.c (checked accesses). */
+/* The state of a running block, shared by engine.c (scheduler), sync.c (barriers and
+ * shuffles) and access.c (checked accesses). */
 #ifndef GXC_RUNTIME_EMU_ENGINE_PARTS_H
 #define GXC_RUNTIME_EMU_ENGINE_PARTS_H
 
@@ -13,19 +13,16 @@ typedef enum {
     THREAD_ENDED,
 } ThreadState;
 
-typedef enum { WARP_SYNC, WARP_SHFL, WARP_VOTE } WarpOperation;
-
 typedef struct Thread {
     gxemu_block view; /* first: the kernel's pointer to it is a pointer to the thread */
     Fibre *fibre;
     uint32_t index; /* linear in the block */
     ThreadState state;
-    uint32_t site; /* where it waits, with the number of the barrier or operation */
-    /* The warp operation that it waits in. */
-    WarpOperation operation;
+    uint32_t site; /* where it waits, with the number of the barrier or shuffle */
+    /* The shuffle that it waits in. */
     uint32_t mode;
     uint32_t mask;
-    uint32_t value; /* predicate of a vote */
+    uint32_t value;
     uint32_t operand;
     uint32_t clamp;
     uint32_t result;
@@ -70,7 +67,7 @@ void engine_ready(Engine *e, Thread *t);
 void engine_abort(Engine *e) __attribute__((noreturn));
 /* Appends "kernel k, instruction i (site s), thread … of block …" to the finding. */
 void engine_describe(const Engine *e, const Thread *t, uint32_t site);
-/* Without the number of a barrier or warp operation. */
+/* Without the number of a barrier or shuffle. */
 static inline uint32_t site_number(uint32_t site)
 {
     return site & ((UINT32_C(1) << EMU_SITE_BITS) - 1);

@@ -11,7 +11,7 @@ typedef enum {
     FINDING_UNINITIALISED, /* bytes that nobody wrote were read */
     FINDING_RACE,
     FINDING_DEADLOCK, /* threads wait for what cannot come */
-    FINDING_SYNC,     /* a barrier or warp operation used against its rules */
+    FINDING_SYNC,     /* a barrier or shuffle used against its rules */
     FINDING_MEMORY,   /* the host has no memory left */
     FINDING_INVALID,  /* a call with wrong arguments */
 } FindingKind;

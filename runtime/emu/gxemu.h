@@ -5,7 +5,7 @@
 
 #include "runtime/cuda_types.h"
 
-enum { GXEMU_BARRIERS = 1 }; /* the kernel has barriers or warp operations: run fibres */
+enum { GXEMU_BARRIERS = 1 }; /* the kernel has barriers or shuffles: run fibres */
 
 enum { /* kinds of parameters: what is in a parameter's 8-byte slot (emu_abi.def) */
        GXEMU_IMMEDIATE, /* the value */

@@ -1,7 +1,7 @@
 /* The cells of the race detector and the written state. See shadow.h.
  *
  * A cell is two stamps, the writer's in the low half and the readers' in the high one. A
- * stamp is (interval << 14 | flags | thread); 0 means nobody. When several threads read, or
+ * stamp is (interval << 13 | flags | thread); 0 means nobody. When several threads read, or
  * update atomically, the stamp names the last one and the flags tell about the others. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "runtime/emu/shadow.h"
@@ -15,11 +15,10 @@
 
 enum {
     STAMP_THREAD = (1 << 10) - 1,
-    STAMP_MANY = 1 << 10,   /* other threads of the same warp in this interval, too */
-    STAMP_WARPS = 1 << 11,  /* other warps since the last barrier, too */
-    STAMP_BLOCKS = 1 << 12, /* other blocks, too */
-    STAMP_ATOMIC = 1 << 13, /* of a writer */
-    STAMP_SHIFT = 14,
+    STAMP_MANY = 1 << 10,   /* other threads since the last barrier, too */
+    STAMP_BLOCKS = 1 << 11, /* other blocks, too */
+    STAMP_ATOMIC = 1 << 12, /* of a writer */
+    STAMP_SHIFT = 13,
 };
 #define STAMP_LAST ((UINT32_C(1) << (32 - STAMP_SHIFT)) - 1)
 
@@ -139,31 +138,12 @@ static uint32_t race_next(Race *r)
 void race_begin_block(Race *r)
 {
     r->block_serial = serials_take(1);
-    uint32_t first = race_next(r);
-    r->block_first = first;
-    r->barrier = first;
-    for (int i = 0; i < RACE_WARPS; i++)
-        r->warp[i] = first;
+    r->block_first = r->barrier = race_next(r);
 }
 
 void race_barrier(Race *r)
 {
-    uint32_t first = race_next(r);
-    r->barrier = first;
-    for (int i = 0; i < RACE_WARPS; i++)
-        r->warp[i] = first;
-}
-
-void race_warp_sync(Race *r, uint32_t warp)
-{
-    uint32_t before = r->counter;
-    uint32_t next = race_next(r);
-    if (next < before) { /* forgotten: restart all warps */
-        r->barrier = next;
-        for (int i = 0; i < RACE_WARPS; i++)
-            r->warp[i] = next;
-    }
-    r->warp[warp] = next;
+    r->barrier = race_next(r);
 }
 
 /* Is an access that left this stamp unordered with one that `thread` makes now? */
@@ -174,10 +154,6 @@ static bool stamp_conflicts(const Race *r, uint32_t stamp, uint32_t thread)
     if ((stamp & STAMP_BLOCKS) != 0 || interval < r->block_first)
         return true;
     if (interval < r->barrier)
-        return false;
-    if ((stamp & STAMP_WARPS) != 0 || other / 32 != thread / 32)
-        return true;
-    if (interval < r->warp[thread / 32])
         return false;
     return other != thread || (stamp & STAMP_MANY) != 0;
 }
@@ -193,11 +169,6 @@ static uint32_t stamp_join(const Race *r, uint32_t stamp, uint32_t own, uint32_t
         return own | STAMP_BLOCKS;
     uint32_t flags = stamp & STAMP_BLOCKS;
     if (interval < r->barrier)
-        return own | flags;
-    flags |= stamp & STAMP_WARPS;
-    if (other / 32 != thread / 32)
-        return own | flags | STAMP_WARPS;
-    if (interval < r->warp[thread / 32])
         return own | flags;
     if (other != thread)
         flags |= STAMP_MANY;
@@ -292,7 +263,7 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
                      uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind,
                      RaceConflict *out)
 {
-    uint32_t own = r->warp[thread / 32] << STAMP_SHIFT | thread;
+    uint32_t own = r->barrier << STAMP_SHIFT | thread;
     uint16_t at = site < RACE_NO_SITE ? (uint16_t)site : RACE_NO_SITE;
     uint64_t end = offset + bytes;
     while (offset < end) {

@@ -5,10 +5,9 @@
  * accesses): who wrote last and who has read since (GXEMU_RACE). It is valid for one launch
  * (for shared memory: one block); a page of another serial number is cleared when touched.
  *
- * Order. Every barrier interval of every block of a launch has a number, and so has every
- * interval of a warp between two warp synchronisations; they only grow. Two accesses of one
- * block are ordered if they are one thread's, or if a barrier of the block or of their
- * common warp lies between them. Accesses of two blocks are never ordered. */
+ * Order. Every barrier interval of every block of a launch has a number; they only grow. Two
+ * accesses of one block are ordered if they are one thread's, or if a barrier of the block lies
+ * between them. Accesses of two blocks are never ordered. */
 #ifndef GXC_RUNTIME_EMU_SHADOW_H
 #define GXC_RUNTIME_EMU_SHADOW_H
 
@@ -61,13 +60,11 @@ typedef struct Race {
     uint32_t counter;      /* the last number given out in this launch */
     uint32_t block_first;  /* first interval of this block */
     uint32_t barrier;      /* first interval after its last barrier */
-    uint32_t warp[RACE_WARPS];
 } Race;
 
 void race_begin_launch(Race *r);
 void race_begin_block(Race *r);
 void race_barrier(Race *r);
-void race_warp_sync(Race *r, uint32_t warp);
 
 typedef enum {
     RACE_NONE,

@@ -1,7 +1,7 @@
-/* Barriers and warp operations of an emulated block.
+/* Barriers and shuffles of an emulated block.
  *
- * A barrier opens when all threads of the block that have not ended wait at it. A warp
- * operation takes place when all lanes of its mask that have not ended wait in it; the last
+ * A barrier opens when all threads of the block that have not ended wait at it. A shuffle
+ * takes place when all lanes of its mask that have not ended wait in it; the last
  * lane to arrive computes the results of all, so that no lane sees a later value. */
 #include <inttypes.h>
 
@@ -9,27 +9,12 @@
 
 enum { LANES = 32 };
 
-static const char *operation_name(const Thread *t)
-{
-    if (t->state == THREAD_AT_BARRIER)
-        return "a barrier";
-    switch (t->operation) {
-    case WARP_SYNC:
-        return "a warp barrier";
-    case WARP_SHFL:
-        return "a shuffle";
-    case WARP_VOTE:
-        return "a vote";
-    }
-    return "?";
-}
-
 /* Appends "thread 3 waits at a barrier of reduce.1 (site 4)". */
 static void describe_waiting(const Engine *e, const Thread *t)
 {
     finding_add(e->finding, "thread %" PRIu32 " waits at %s of %s (site %" PRIu32,
-                t->index, operation_name(t), engine_site(e, t->site),
-                site_number(t->site));
+                t->index, t->state == THREAD_AT_BARRIER ? "a barrier" : "a shuffle",
+                engine_site(e, t->site), site_number(t->site));
     if (t->state == THREAD_IN_WARP)
         finding_add(e->finding, ", lanes 0x%08" PRIx32, t->mask);
     finding_add(e->finding, ")");
@@ -51,8 +36,7 @@ static bool same_wait(const Thread *a, const Thread *b)
 {
     return a->state == b->state && a->site == b->site &&
            (a->state != THREAD_IN_WARP ||
-            (a->mask == b->mask && a->operation == b->operation &&
-             a->index / LANES == b->index / LANES));
+            (a->mask == b->mask && a->index / LANES == b->index / LANES));
 }
 
 void sync_report_deadlock(Engine *e)
@@ -145,28 +129,10 @@ static uint32_t shuffle_source(const Thread *t)
 {
     uint32_t lane = t->view.lane;
     uint32_t b = t->operand & 31, c = t->clamp & 31, segment = t->clamp >> 8 & 31;
-    uint32_t most = (lane & segment) | (c & ~segment & 31);
-    uint32_t least = lane & segment;
-    uint32_t from = lane;
-    bool inside = false;
-    switch (t->mode) {
-    case GXEMU_SHFL_UP:
-        from = lane - b;
-        inside = (int32_t)from >= (int32_t)most;
-        break;
-    case GXEMU_SHFL_DOWN:
-        from = lane + b;
-        inside = from <= most;
-        break;
-    case GXEMU_SHFL_BFLY:
-        from = lane ^ b;
-        inside = from <= most;
-        break;
-    case GXEMU_SHFL_IDX:
-        from = least | (b & ~segment & 31);
-        inside = from <= most;
-        break;
-    }
+    uint32_t last = (lane & segment) | (c & ~segment & 31);
+    bool is_up = t->mode == GXEMU_SHFL_UP;
+    uint32_t from = is_up ? lane - b : lane ^ b;
+    bool inside = is_up ? (int32_t)from >= (int32_t)last : from <= last;
     return inside ? from : lane;
 }
 
@@ -174,36 +140,25 @@ static uint32_t shuffle_source(const Thread *t)
 static void warp_compute(Engine *e, uint32_t warp, uint32_t lanes)
 {
     Thread *w = &e->threads[warp * LANES];
-    uint32_t ballot = 0;
-    for (uint32_t i = 0; i < LANES; i++)
-        if ((lanes >> i & 1) != 0 && w[i].value != 0)
-            ballot |= UINT32_C(1) << i;
     for (uint32_t i = 0; i < LANES; i++) {
         if ((lanes >> i & 1) == 0)
             continue;
         Thread *t = &w[i];
-        if (t->operation == WARP_VOTE) {
-            t->result = t->mode == GXEMU_VOTE_BALLOT ? ballot
-                        : t->mode == GXEMU_VOTE_ANY  ? ballot != 0
-                                                     : ballot == lanes;
-        } else if (t->operation == WARP_SHFL) {
-            uint32_t from = shuffle_source(t);
-            if ((lanes >> from & 1) == 0) {
-                finding_set(e->finding, FINDING_SYNC,
-                            "shuffle from a lane that takes no part: ");
-                engine_describe(e, t, t->site);
-                finding_add(e->finding,
-                            " reads lane %" PRIu32 ", the lanes are 0x%08" PRIx32, from,
-                            lanes);
-                e->aborted = true;
-                return;
-            }
-            t->result = w[from].value;
+        uint32_t from = shuffle_source(t);
+        if ((lanes >> from & 1) == 0) {
+            finding_set(e->finding, FINDING_SYNC,
+                        "shuffle from a lane that takes no part: ");
+            engine_describe(e, t, t->site);
+            finding_add(e->finding, " reads lane %" PRIu32 ", the lanes are 0x%08" PRIx32,
+                        from, lanes);
+            e->aborted = true;
+            return;
         }
+        t->result = w[from].value;
     }
 }
 
-/* Carries out the operation that `t` waits in if all its lanes are there. */
+/* Carries out the shuffle that `t` waits in if all its lanes are there. */
 static void warp_try(Engine *e, const Thread *t, const Thread *self)
 {
     uint32_t warp = t->index / LANES;
@@ -214,9 +169,8 @@ static void warp_try(Engine *e, const Thread *t, const Thread *self)
     for (uint32_t i = 0; i < LANES; i++) {
         if ((lanes >> i & 1) == 0)
             continue;
-        if (w[i].operation != t->operation || w[i].mode != t->mode ||
-            w[i].mask != t->mask || w[i].site != t->site) {
-            report_divergence(e, t, &w[i], "divergent warp operation");
+        if (w[i].mode != t->mode || w[i].mask != t->mask || w[i].site != t->site) {
+            report_divergence(e, t, &w[i], "divergent shuffle");
             return;
         }
     }
@@ -224,8 +178,6 @@ static void warp_try(Engine *e, const Thread *t, const Thread *self)
     if (e->aborted)
         return;
     e->warp_waiting[warp] &= ~lanes;
-    if (e->launch->check_races && t->operation == WARP_SYNC)
-        race_warp_sync(&e->race, warp);
     for (uint32_t i = 0; i < LANES; i++) {
         if ((lanes >> i & 1) == 0)
             continue;
@@ -236,7 +188,7 @@ static void warp_try(Engine *e, const Thread *t, const Thread *self)
     }
 }
 
-/* The fields of the operation are set in *t. */
+/* The fields of the shuffle are set in *t. */
 static uint32_t warp_arrive(Engine *e, Thread *t)
 {
     uint32_t bit = UINT32_C(1) << t->view.lane;
@@ -257,38 +209,15 @@ static uint32_t warp_arrive(Engine *e, Thread *t)
     return t->result;
 }
 
-void gxemu_warp_sync(gxemu_block *b, uint32_t mask, uint32_t site)
-{
-    Thread *t = thread_of(b);
-    t->operation = WARP_SYNC;
-    t->mode = 0;
-    t->mask = mask;
-    t->site = site;
-    warp_arrive(engine_of(b), t);
-}
-
 uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value,
                     uint32_t operand, uint32_t clamp, uint32_t site)
 {
     Thread *t = thread_of(b);
-    t->operation = WARP_SHFL;
     t->mode = mode;
     t->mask = mask;
     t->value = value;
     t->operand = operand;
     t->clamp = clamp;
-    t->site = site;
-    return warp_arrive(engine_of(b), t);
-}
-
-uint32_t gxemu_vote(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t predicate,
-                    uint32_t site)
-{
-    Thread *t = thread_of(b);
-    t->operation = WARP_VOTE;
-    t->mode = mode;
-    t->mask = mask;
-    t->value = predicate != 0;
     t->site = site;
     return warp_arrive(engine_of(b), t);
 }

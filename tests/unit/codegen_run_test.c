@@ -1,5 +1,5 @@
 /* Kernels written by hand on gx.*, compiled for the host and run by the emulator's engine:
- * block sums with shared memory, shuffles and barriers, votes, atomics, functions of libdevice
+ * block sums with shared memory, shuffles and barriers, atomics, functions of libdevice
  * against the C library, and what an access out of bounds is told as. */
 #include <math.h>
 #include <setjmp.h>
@@ -48,15 +48,14 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A kernel of two pointers, in and out, of `bytes` each, and an i32. */
+/* A kernel of two pointers, in and out, of `bytes` each. */
 static Kernel *start(Fixture *f, const char *name, uint64_t bytes)
 {
     static const uint32_t block[3] = {THREADS, 1, 1}, grid[3] = {BLOCKS, 1, 1};
     const KernelArg args[] = {{.align = 16, .bytes = bytes, .is_read_only = true},
-                              {.align = 16, .bytes = bytes},
-                              {.kind = KERNEL_I32}};
+                              {.align = 16, .bytes = bytes}};
     Kernel *k =
-        kernel_create(f->arena, backend_module(f->backend), name, args, 3, block, grid);
+        kernel_create(f->arena, backend_module(f->backend), name, args, 2, block, grid);
     f->kernel = k;
     f->f32 = LLVMFloatTypeInContext(k->context);
     f->f64 = LLVMDoubleTypeInContext(k->context);
@@ -67,13 +66,12 @@ static Kernel *start(Fixture *f, const char *name, uint64_t bytes)
 static LLVMValueRef element(Kernel *k, unsigned bytes)
 {
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef first = LLVMBuildNUWMul(b, gx_ctaid(k, 0), gx_ntid(k, 0), "");
+    LLVMValueRef first = LLVMBuildNUWMul(b, gx_ctaid(k, 0), gx_i32(k, THREADS), "");
     LLVMValueRef index = LLVMBuildNUWAdd(b, first, gx_tid(k, 0), "");
     return LLVMBuildNUWMul(b, index, gx_i32(k, bytes), "");
 }
 
-static bool run(Fixture *f, void *in, void *out, uint64_t bytes, uint32_t immediate,
-                Finding *finding)
+static bool run(Fixture *f, void *in, void *out, uint64_t bytes, Finding *finding)
 {
     Kernel *k = f->kernel;
     char reason[OBJECT_REASON_BYTES];
@@ -83,12 +81,12 @@ static bool run(Fixture *f, void *in, void *out, uint64_t bytes, uint32_t immedi
     Object *object = object_load(data, size, reason);
     if (!object)
         fail_msg("%s", reason);
-    const uint64_t args[] = {(uintptr_t)in, (uintptr_t)out, immediate};
-    const uint64_t extents[] = {bytes, bytes, 0};
-    const EngineArgument arguments[3] = {{0}};
+    const uint64_t args[] = {(uintptr_t)in, (uintptr_t)out};
+    const uint64_t extents[] = {bytes, bytes};
+    const EngineArgument arguments[2] = {{0}};
     EngineLaunch launch = {.entry = object_kernel(object, k->name),
                            .name = k->name,
-                           .parameters = 3,
+                           .parameters = 2,
                            .args = args,
                            .extents = extents,
                            .arguments = arguments,
@@ -153,9 +151,8 @@ static void check_function(Fixture *f, const Function *fn, bool is_double)
         in_double[i] = is_double ? value : (double)in[i];
     }
     Finding finding;
-    bool is_good = is_double
-                       ? run(f, in_double, out_double, sizeof in_double, 0, &finding)
-                       : run(f, in, out, sizeof in, 0, &finding);
+    bool is_good = is_double ? run(f, in_double, out_double, sizeof in_double, &finding)
+                             : run(f, in, out, sizeof in, &finding);
     assert_true(is_good);
     for (int i = 0; i < ELEMENTS; i++) {
         double got = is_double ? out_double[i] : (double)out[i];
@@ -180,7 +177,8 @@ static void math_agrees_with_the_c_library(void **state)
 static LLVMValueRef warp_sum(Kernel *k, LLVMValueRef v)
 {
     for (unsigned distance = 16; distance > 0; distance /= 2)
-        v = gx_float_op(k, LLVMFAdd, v, gx_shfl_down(k, v, distance));
+        v = gx_float_op(k, LLVMFAdd, v,
+                        gx_shfl(k, GX_SHFL_BFLY, v, gx_i32(k, distance), 32));
     return v;
 }
 
@@ -216,7 +214,7 @@ static void blocks_are_summed(void **state)
     for (int i = 0; i < ELEMENTS; i++)
         in[i] = i;
     Finding finding;
-    assert_true(run(f, in, out, sizeof in, 0, &finding));
+    assert_true(run(f, in, out, sizeof in, &finding));
     for (int block = 0; block < BLOCKS; block++) {
         double want = 0;
         for (int i = 0; i < THREADS; i++)
@@ -225,7 +223,7 @@ static void blocks_are_summed(void **state)
     }
 }
 
-/* All four shuffles, of two bytes in groups of eight lanes, and a ballot. */
+/* Both shuffles, of two bytes in groups of eight lanes. */
 static void shuffles_move_every_type(void **state)
 {
     Fixture *f = *state;
@@ -233,15 +231,12 @@ static void shuffles_move_every_type(void **state)
     LLVMTypeRef type = LLVMVectorType(gx_int_type(k, 8), 2);
     LLVMValueRef offset = element(k, 16), v = gx_load(k, 0, offset, type, 2);
     LLVMValueRef three = gx_i32(k, 3), at = offset;
-    LLVMValueRef results[] = {
-        gx_shfl(k, GX_SHFL_IDX, v, three, 8), gx_shfl(k, GX_SHFL_UP, v, three, 8),
-        gx_shfl(k, GX_SHFL_DOWN, v, three, 8), gx_shfl(k, GX_SHFL_BFLY, v, three, 8)};
-    for (int i = 0; i < 4; i++) {
+    LLVMValueRef results[] = {gx_shfl(k, GX_SHFL_UP, v, three, 8),
+                              gx_shfl(k, GX_SHFL_BFLY, v, three, 8)};
+    for (int i = 0; i < 2; i++) {
         gx_store(k, 1, at, results[i], 2);
         at = LLVMBuildAdd(k->builder, at, gx_i32(k, 2), "");
     }
-    LLVMValueRef odd = LLVMBuildTrunc(k->builder, gx_lane(k), gx_int_type(k, 1), "");
-    gx_store(k, 1, at, gx_ballot(k, odd), 4);
 
     static uint8_t in[ELEMENTS * 16], out[ELEMENTS * 16];
     for (int i = 0; i < ELEMENTS; i++) {
@@ -249,18 +244,14 @@ static void shuffles_move_every_type(void **state)
         in[i * 16 + 1] = (uint8_t)(i >> 8);
     }
     Finding finding;
-    assert_true(run(f, in, out, sizeof in, 0, &finding));
+    assert_true(run(f, in, out, sizeof in, &finding));
     for (int i = 0; i < ELEMENTS; i++) {
         int group = i & ~7, l = i & 7;
-        int want[] = {group + 3, l >= 3 ? i - 3 : i, l + 3 < 8 ? i + 3 : i,
-                      group + (l ^ 3)};
-        for (int j = 0; j < 4; j++) {
+        int want[] = {l >= 3 ? i - 3 : i, group + (l ^ 3)};
+        for (int j = 0; j < 2; j++) {
             int got = out[i * 16 + 2 * j] | out[i * 16 + 2 * j + 1] << 8;
             assert_int_equal(got, want[j]);
         }
-        uint32_t ballot;
-        memcpy(&ballot, out + i * 16 + 8, 4);
-        assert_int_equal(ballot, 0xaaaaaaaa);
     }
 }
 
@@ -283,7 +274,7 @@ static void atomics_lose_nothing(void **state)
     gx_atomic(k, GX_ATOMIC_ADD, 1, gx_i32(k, 24), LLVMConstReal(f->f64, 0.5));
     float zeros[16] = {0}, out[16] = {0};
     Finding finding;
-    assert_true(run(f, zeros, out, 64, 0, &finding));
+    assert_true(run(f, zeros, out, 64, &finding));
     uint32_t words[16];
     memcpy(words, out, sizeof words);
     double sum;
@@ -306,10 +297,10 @@ static void an_access_out_of_bounds_names_its_instruction(void **state)
     k->at = "add.7";
     LLVMValueRef v = gx_load(k, 0, offset, f->f32, 4);
     k->at = "dynamic-update-slice.9";
-    gx_store(k, 1, LLVMBuildAdd(k->builder, offset, gx_immediate(k, 2), ""), v, 4);
+    gx_store(k, 1, LLVMBuildAdd(k->builder, offset, gx_i32(k, 4), ""), v, 4);
     float in[1024] = {0}, out[1024];
     Finding finding;
-    assert_false(run(f, in, out, 4096, 4, &finding));
+    assert_false(run(f, in, out, 4096, &finding));
     assert_non_null(strstr(finding.text, "dynamic-update-slice.9"));
 }
 
@@ -319,10 +310,10 @@ static void a_misaligned_access_is_found(void **state)
     Kernel *k = start(f, "misaligned", 8192);
     LLVMTypeRef pair = LLVMVectorType(f->f32, 2);
     k->at = "bitcast.3";
-    gx_store(k, 1, gx_immediate(k, 2), gx_load(k, 0, gx_i32(k, 0), pair, 8), 8);
+    gx_store(k, 1, gx_i32(k, 4), gx_load(k, 0, gx_i32(k, 0), pair, 8), 8);
     static double in[1024], out[1024];
     Finding finding;
-    assert_false(run(f, in, out, 8192, 4, &finding));
+    assert_false(run(f, in, out, 8192, &finding));
     assert_non_null(strstr(finding.text, "bitcast.3"));
 }
 
@@ -332,7 +323,7 @@ static void meetings_of_one_instruction_are_told_apart(void **state)
 {
     Fixture *f = *state;
     static float in[THREADS * BLOCKS], out[THREADS * BLOCKS];
-    static const char *const wanted[] = {"divergent barrier", "divergent warp operation"};
+    static const char *const wanted[] = {"divergent barrier", "divergent shuffle"};
     for (unsigned i = 0; i < 2; i++) {
         Kernel *k = start(f, i == 0 ? "two_barriers" : "two_shuffles", sizeof in);
         k->at = "reduce.5";
@@ -347,13 +338,14 @@ static void meetings_of_one_instruction_are_told_apart(void **state)
             if (i == 0)
                 gx_barrier(k);
             else
-                gx_store(k, 1, gx_i32(k, 4 * side), gx_shfl_bfly(k, value, 16), 4);
+                gx_store(k, 1, gx_i32(k, 4 * side),
+                         gx_shfl(k, GX_SHFL_BFLY, value, gx_i32(k, 16), 32), 4);
             if (side == 0)
                 gx_if_else(k, &s, NULL, 0);
         }
         gx_if_end(k, &s, NULL, 0, NULL);
         Finding finding;
-        assert_false(run(f, in, out, sizeof in, 0, &finding));
+        assert_false(run(f, in, out, sizeof in, &finding));
         assert_non_null(strstr(finding.text, wanted[i]));
         assert_non_null(strstr(finding.text, "reduce.5 (site 0"));
     }

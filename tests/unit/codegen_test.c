@@ -30,10 +30,9 @@ static Kernel *start(Fixture *f, const char *name, uint64_t in_bytes, uint64_t o
     const KernelArg args[] = {
         {.align = 256, .bytes = in_bytes, .is_read_only = true, .is_noalias = true},
         {.align = 256, .bytes = out_bytes, .is_noalias = true},
-        {.kind = KERNEL_I32},
     };
     Kernel *k =
-        kernel_create(f->arena, backend_module(f->backend), name, args, 3, block, grid);
+        kernel_create(f->arena, backend_module(f->backend), name, args, 2, block, grid);
     f->kernels[f->count++] = k;
     return k;
 }
@@ -41,7 +40,7 @@ static Kernel *start(Fixture *f, const char *name, uint64_t in_bytes, uint64_t o
 static LLVMValueRef global_id(Kernel *k)
 {
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef first = LLVMBuildNUWMul(b, gx_ctaid(k, 0), gx_ntid(k, 0), "");
+    LLVMValueRef first = LLVMBuildNUWMul(b, gx_ctaid(k, 0), gx_i32(k, block[0]), "");
     return LLVMBuildNUWAdd(b, first, gx_tid(k, 0), "");
 }
 
@@ -50,7 +49,7 @@ static LLVMValueRef scaled(Kernel *k, LLVMValueRef index, unsigned bytes)
     return LLVMBuildNUWMul(k->builder, index, gx_i32(k, bytes), "");
 }
 
-/* out[4i..] = exp(in[4i..]) + immediate */
+/* out[4i..] = exp(in[4i..]) + 1 */
 static void make_exp(Fixture *f)
 {
     Kernel *k = start(f, "exp4", ELEMENTS * 16, ELEMENTS * 16);
@@ -59,7 +58,7 @@ static void make_exp(Fixture *f)
     LLVMValueRef offset = scaled(k, global_id(k), 16);
     k->at = "exponential.1";
     LLVMValueRef in = gx_load(k, 0, offset, f32x4, 16), out = LLVMGetUndef(f32x4);
-    LLVMValueRef add = LLVMBuildSIToFP(b, gx_immediate(k, 2), f32, "");
+    LLVMValueRef add = LLVMConstReal(f32, 1);
     for (unsigned i = 0; i < 4; i++) {
         LLVMValueRef x = LLVMBuildExtractElement(b, in, gx_i32(k, i), "");
         LLVMValueRef y = gx_float_op(k, LLVMFAdd, gx_libdevice(k, "expf", &x, 1), add);
@@ -73,7 +72,8 @@ static void make_exp(Fixture *f)
 static LLVMValueRef warp_sum(Kernel *k, LLVMValueRef v)
 {
     for (unsigned distance = 16; distance > 0; distance /= 2)
-        v = gx_float_op(k, LLVMFAdd, v, gx_shfl_down(k, v, distance));
+        v = gx_float_op(k, LLVMFAdd, v,
+                        gx_shfl(k, GX_SHFL_BFLY, v, gx_i32(k, distance), 32));
     return v;
 }
 
@@ -116,15 +116,10 @@ static void make_atomics(Fixture *f)
     for (int space = 0; space < 2; space++) {
         unsigned arg = space ? GX_SHARED : 1;
         LLVMValueRef offset = gx_i32(k, space ? room : 0);
-        for (unsigned op = GX_ATOMIC_ADD; op <= GX_ATOMIC_EXCH; op++)
+        for (unsigned op = GX_ATOMIC_ADD; op <= GX_ATOMIC_XOR; op++)
             for (unsigned bits = 8; bits <= 64; bits *= 2)
                 gx_atomic(k, (GxAtomic)op, arg, offset,
                           LLVMConstInt(gx_int_type(k, bits), 3, 0));
-        for (unsigned bits = 8; bits <= 64; bits *= 2) {
-            LLVMTypeRef type = gx_int_type(k, bits);
-            gx_atomic_cas(k, arg, offset, LLVMConstInt(type, 3, 0),
-                          LLVMConstInt(type, 4, 0));
-        }
         for (int i = 0; i < 4; i++)
             for (unsigned op = GX_ATOMIC_ADD; op <= GX_ATOMIC_MAX; op++)
                 gx_atomic(k, (GxAtomic)op, arg, offset, LLVMConstReal(floats[i], 2));
@@ -132,11 +127,10 @@ static void make_atomics(Fixture *f)
     kernel_finish(k);
 }
 
-/* Accesses of every width, votes, and shuffles of odd types. */
+/* Accesses of every width, and shuffles of odd types. */
 static void make_widths(Fixture *f)
 {
     Kernel *k = start(f, "widths", 4096, 4096);
-    LLVMBuilderRef b = k->builder;
     LLVMTypeRef scalars[] = {gx_int_type(k, 8),
                              gx_int_type(k, 16),
                              gx_int_type(k, 32),
@@ -154,16 +148,10 @@ static void make_widths(Fixture *f)
             if (bytes == 0)
                 continue;
             LLVMValueRef v = gx_load(k, 0, zero, type, bytes);
-            v = gx_shfl_bfly(k, v, 1);
-            v = gx_shfl(k, GX_SHFL_IDX, v, zero, 32);
+            v = gx_shfl(k, GX_SHFL_BFLY, v, gx_i32(k, 1), 32);
             gx_store(k, 1, zero, gx_shfl(k, GX_SHFL_UP, v, gx_i32(k, 1), 16), bytes);
         }
     }
-    LLVMValueRef odd = LLVMBuildTrunc(b, gx_lane(k), gx_int_type(k, 1), "");
-    gx_store(k, 1, zero, gx_ballot(k, odd), 4);
-    LLVMValueRef both = LLVMBuildAnd(b, gx_vote_any(k, odd), gx_vote_all(k, odd), "");
-    gx_warp_sync(k, UINT32_MAX);
-    gx_store(k, 1, zero, LLVMBuildZExt(b, both, gx_int_type(k, 32), ""), 4);
     kernel_finish(k);
 }
 

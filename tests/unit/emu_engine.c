@@ -59,7 +59,7 @@ static void sum_blocks(gxemu_block *b, const void *args, bool with_barrier)
     for (uint32_t d = 16; d != 0; d /= 2) {
         uint32_t bits;
         memcpy(&bits, &sum, 4);
-        bits = gxemu_shfl(b, GXEMU_SHFL_DOWN, UINT32_MAX, bits, d, 31, SITE_SHUFFLE);
+        bits = gxemu_shfl(b, GXEMU_SHFL_BFLY, UINT32_MAX, bits, d, 31, SITE_SHUFFLE);
         float other;
         memcpy(&other, &bits, 4);
         sum += other;
@@ -101,11 +101,11 @@ static void kernel_half_barrier(gxemu_block *b, const void *args)
 {
     (void)args;
     if (b->tid[0] < 32)
-        gxemu_warp_sync(b, UINT32_MAX, 7);
+        gxemu_shfl(b, GXEMU_SHFL_BFLY, UINT32_MAX, 0, 1, 31, 7);
     else if (b->tid[0] != 40)
         gxemu_barrier(b, SITE_BARRIER);
     else
-        gxemu_shfl(b, GXEMU_SHFL_IDX, UINT32_MAX, 0, 0, 31, SITE_SHUFFLE);
+        gxemu_shfl(b, GXEMU_SHFL_BFLY, UINT32_MAX, 0, 0, 31, SITE_SHUFFLE);
 }
 
 static void kernel_two_barriers(gxemu_block *b, const void *args)
@@ -114,26 +114,17 @@ static void kernel_two_barriers(gxemu_block *b, const void *args)
     gxemu_barrier(b, b->tid[0] < 32 ? SITE_BARRIER : SITE_SHUFFLE);
 }
 
-static void kernel_vote(gxemu_block *b, const void *args)
-{
-    uint32_t odd =
-        gxemu_vote(b, GXEMU_VOTE_BALLOT, UINT32_MAX, b->lane & 1, SITE_SHUFFLE);
-    uint32_t any = gxemu_vote(b, GXEMU_VOTE_ANY, UINT32_MAX, b->lane == 7, SITE_SHUFFLE);
-    uint32_t all = gxemu_vote(b, GXEMU_VOTE_ALL, UINT32_MAX, b->lane == 7, SITE_SHUFFLE);
-    store(b, args, 1, b->tid[0], odd == 0xaaaaaaaa && any == 1 && all == 0 ? 1.0F : 0.0F);
-}
-
 /* Halves of one word are different bytes: no race. */
 static void kernel_bytes(gxemu_block *b, const void *args)
 {
     *place(b, args, 1, b->tid[0], 1, SITE_WRITE, GXEMU_WRITE) = (unsigned char)b->tid[0];
 }
 
-/* Warp-synchronous exchange through shared memory. */
-static void kernel_warp_exchange(gxemu_block *b, const void *args)
+/* Exchange through shared memory. */
+static void kernel_exchange(gxemu_block *b, const void *args)
 {
     store(b, args, GXEMU_SHARED, b->tid[0], (float)b->tid[0]);
-    gxemu_warp_sync(b, UINT32_MAX, SITE_BARRIER);
+    gxemu_barrier(b, SITE_BARRIER);
     store(b, args, 1, b->tid[0], load(b, args, GXEMU_SHARED, b->tid[0] ^ 1));
 }
 
@@ -241,22 +232,10 @@ static void test_sum(void **state)
     }
 }
 
-static void test_vote(void **state)
-{
-    (void)state;
-    Fixture f;
-    Finding finding;
-    fixture_init(&f, kernel_vote, 1, 1, true);
-    assert_true(engine_run(&f.launch, &finding));
-    for (int i = 0; i < THREADS; i++)
-        assert_true(f.out[i] == 1.0F);
-    fixture_deinit(&f);
-}
-
 static void test_no_false_race(void **state)
 {
     (void)state;
-    static const gxemu_kernel kernels[] = {kernel_bytes, kernel_warp_exchange};
+    static const gxemu_kernel kernels[] = {kernel_bytes, kernel_exchange};
     for (int i = 0; i < 2; i++) {
         Fixture f;
         Finding finding;
@@ -366,11 +345,10 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--bench") == 0)
         return bench();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),  cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_vote),   cmocka_unit_test(test_no_false_race),
-        cmocka_unit_test(test_race),   cmocka_unit_test(test_uninitialised),
-        cmocka_unit_test(test_bounds), cmocka_unit_test(test_parallel),
-        cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_plain),         cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_no_false_race), cmocka_unit_test(test_race),
+        cmocka_unit_test(test_uninitialised), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_parallel),      cmocka_unit_test(test_sync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
