@@ -127,6 +127,8 @@ static void check_groups(Verify *v, const Instruction *inst)
         size = g->lists.data[0].count;
     } else if (g->form == GROUPS_MESH) {
         IntLists lists = replica_groups_lists(v->scratch, g);
+        if (!g->mesh->is_maximal)
+            check_lists(v, inst, lists);
         size = lists.count ? lists.data[0].count : 0;
     }
     bool shards = op_plain(inst->op) == OP_ALL_GATHER;
