@@ -150,9 +150,13 @@ static bool want_composite(InferContext *cx, const Instruction *inst)
 const Shape *infer_call(InferContext *cx, const Instruction *inst)
 {
     const Computation *comp = infer_callee(inst, ATTR_TO_APPLY);
-    if (!infer_want_parameters(cx, inst, comp, "the called computation",
-                               inst->operand_count))
-        return NULL;
+    if (!comp || !comp->root)
+        return infer_error(cx, inst, "has no called computation");
+    if (comp->parameter_count != inst->operand_count)
+        return infer_error(cx, inst,
+                           "called computation %s has %u parameters, but %u operands are "
+                           "given",
+                           comp->name, comp->parameter_count, inst->operand_count);
     for (uint32_t i = 0; i < inst->operand_count; i++)
         if (!want_argument(cx, inst, comp, i, operand(inst, i)))
             return NULL;
