@@ -212,3 +212,38 @@ LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t c
     }
     return m;
 }
+
+/* The integer is one that an f64 holds: others were not joined. */
+static void split_conversion(LLVMBuilderRef b, LLVMValueRef inst)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    LLVMTypeRef type = LLVMTypeOf(inst);
+    if ((op != LLVMSIToFP && op != LLVMUIToFP) ||
+        LLVMGetTypeKind(type) != LLVMBFloatTypeKind)
+        return;
+    LLVMValueRef x = LLVMGetOperand(inst, 0);
+    LLVMContextRef context = LLVMGetTypeContext(type);
+    LLVMTypeRef exact = LLVMGetIntTypeWidth(LLVMTypeOf(x)) <= 16
+                            ? LLVMFloatTypeInContext(context)
+                            : LLVMDoubleTypeInContext(context);
+    LLVMPositionBuilderBefore(b, inst);
+    LLVMValueRef wide = LLVMBuildCast(b, op, x, exact, "");
+    LLVMReplaceAllUsesWith(inst, LLVMBuildFPTrunc(b, wide, type, ""));
+    LLVMInstructionEraseFromParent(inst);
+}
+
+void lower_nvptx_bf16(LLVMModuleRef m)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
+        for (; block; block = LLVMGetNextBasicBlock(block)) {
+            LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
+            for (; inst; inst = next) {
+                next = LLVMGetNextInstruction(inst);
+                split_conversion(b, inst);
+            }
+        }
+    }
+    LLVMDisposeBuilder(b);
+}

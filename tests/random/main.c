@@ -347,5 +347,6 @@ int main(int argc, char **argv)
              slash != NULL ? argv[0] : ".");
     library_folder = folder;
     setenv("GXEMU_SHADOW", "1", 0);
+    setenv("GXEMU_RACE", "1", 0);
     return o.list ? list_missing(&o) : o.file != NULL ? check_file(&o) : run_all(&o);
 }
