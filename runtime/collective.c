@@ -416,16 +416,13 @@ gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream)
     if (st != GXRT_OK || !g->comm || issued) {
         return st;
     }
-    bool tracked = false;
     st = meet(d, op->clique, c);
-    st = st == GXRT_OK ? watchdog_before(d, c, stream, &tracked) : st;
+    st = st == GXRT_OK ? watchdog_before(d, c, stream) : st;
     if (st == GXRT_OK) {
         watchdog_enter(d, "queueing", c);
         st = issue_group(d, c, g, stream);
         watchdog_leave(d);
     }
-    if (st == GXRT_OK && tracked) {
-        st = watchdog_after(d, stream);
-    }
+    st = st == GXRT_OK ? watchdog_after(d, stream) : st;
     return st == GXRT_OK ? meet(d, op->clique, c) : st;
 }

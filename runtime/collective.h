@@ -73,8 +73,7 @@ void watchdog_stop(gxrt_session *s);
 void watchdog_enter(Device *d, const char *what, const PlanCommand *c);
 void watchdog_leave(Device *d);
 /* Before and after a collective is queued: events that the watchdog asks later. */
-gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream,
-                            bool *out_tracked);
+gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream);
 gxrt_status watchdog_after(Device *d, CUstream stream);
 /* GXRT_WORLD_FAILED with the watchdog's report, once it has struck; else GXRT_OK. */
 gxrt_status watchdog_verdict(gxrt_session *s);

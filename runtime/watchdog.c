@@ -29,10 +29,14 @@ typedef struct Track {
 
 typedef struct DeviceTracks {
     Track ring[TRACKED];
-    atomic_uint head;   /* the device's thread adds here */
-    atomic_uint tail;   /* the watchdog takes away here */
-    double stalled;     /* seconds that the one at the tail has been the oldest */
-    uint32_t last_done; /* command, or PLAN_NONE */
+    atomic_uint head; /* the device's thread adds here */
+    atomic_uint
+        tail; /* the watchdog takes away here; the device's thread when it is full */
+    pthread_mutex_t taking; /* guards tail and stalled */
+    bool has_taking;
+    double
+        stalled; /* seconds that the stream has been in the one at the tail, the oldest */
+    atomic_uint last_done;       /* command, or PLAN_NONE */
     _Atomic(const char *) waits; /* what host code waits for, or NULL */
     atomic_uint waits_command;
     atomic_uint waits_number; /* counts them */
@@ -94,19 +98,49 @@ void watchdog_leave(Device *d)
     }
 }
 
-gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream,
-                            bool *out_tracked)
+static bool event_done(const gxrt_session *s, CUevent event)
+{
+    return s->cuda->event_query(event) != CUDA_ERROR_NOT_READY;
+}
+
+/* Takes away what is done. `step`: seconds since the last time; gives the seconds that the stream
+ * has been in the oldest one that is left. */
+static double take_away(const gxrt_session *s, DeviceTracks *t, double step)
+{
+    pthread_mutex_lock(&t->taking);
+    while (t->tail != t->head && event_done(s, t->ring[t->tail % TRACKED].done)) {
+        t->last_done = t->ring[t->tail % TRACKED].command;
+        t->tail++;
+        t->stalled = 0;
+    }
+    /* before its stream has come there, kernels may take their time */
+    if (t->tail != t->head && event_done(s, t->ring[t->tail % TRACKED].reached)) {
+        t->stalled += step;
+    }
+    double stalled = t->stalled;
+    pthread_mutex_unlock(&t->taking);
+    return stalled;
+}
+
+/* None goes unnoted: with so many of them queued, the host waits for the oldest. */
+static CUresult make_room(Device *d, DeviceTracks *t)
+{
+    const gxrt_session *s = d->session;
+    CUresult r = CUDA_SUCCESS;
+    while (t->head - t->tail == TRACKED && r == CUDA_SUCCESS) {
+        r = s->cuda->event_synchronize(t->ring[t->tail % TRACKED].done);
+        take_away(s, t, 0);
+    }
+    return r;
+}
+
+gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream)
 {
     DeviceTracks *t = &d->session->watchdog->tracks[d - d->session->devices];
-    unsigned head = t->head;
-    Track *k = &t->ring[head % TRACKED];
-    /* the watchdog's tail lags behind, never runs ahead: at worst one goes unnoted */
-    *out_tracked = head - t->tail < TRACKED;
-    if (!*out_tracked) {
-        return GXRT_OK;
-    }
+    CUresult r = make_room(d, t);
+    Track *k = &t->ring[t->head % TRACKED];
     k->command = (uint32_t)(c - d->session->plan->commands);
-    CUresult r = d->session->cuda->event_record(k->reached, stream);
+    r = r == CUDA_SUCCESS ? d->session->cuda->event_record(k->reached, stream) : r;
     return r == CUDA_SUCCESS ? GXRT_OK
                              : device_error(d, "cuEventRecord", r, "a collective");
 }
@@ -151,11 +185,6 @@ static void append_command(const gxrt_session *s, char *text, size_t size,
                ? plan_collective_name(p->collectives[c->index].kind)
                : plan_command_name(c->kind),
            plan_text(p, c->name), command);
-}
-
-static bool event_done(const gxrt_session *s, CUevent event)
-{
-    return s->cuda->event_query(event) != CUDA_ERROR_NOT_READY;
 }
 
 /* Where one device is. */
@@ -339,19 +368,6 @@ static void strike(gxrt_session *s, size_t device, const char *failure)
 
 /* --- watching --------------------------------------------------------------------------------- */
 
-static void take_away(const gxrt_session *s, size_t i)
-{
-    DeviceTracks *t = &s->watchdog->tracks[i];
-    while (t->tail != t->head && event_done(s, t->ring[t->tail % TRACKED].done)) {
-        t->last_done = t->ring[t->tail % TRACKED].command;
-        t->tail++;
-        t->stalled = 0;
-    }
-    if (t->tail == t->head) {
-        t->stalled = 0;
-    }
-}
-
 /* Whether the device has waited too long. `step`: seconds since the last look, as far as they
  * count: a process that was stopped for a while has not been waiting. */
 static bool look(gxrt_session *s, size_t i, double step)
@@ -361,15 +377,13 @@ static bool look(gxrt_session *s, size_t i, double step)
     if (s->cuda->context_push(d->context) != CUDA_SUCCESS) {
         return false;
     }
-    t->stalled += step;
-    take_away(s, i);
+    double longest = take_away(s, t, step);
     device_leave(d);
     const char *waits = t->waits;
     unsigned number = t->waits_number;
     t->waited = waits && number == t->waits_seen ? t->waited + step : 0;
     t->waits_seen = number;
     double limit = s->options.timeout_seconds;
-    double longest = t->tail != t->head ? t->stalled : 0;
     longest = waits && t->waited > longest ? t->waited : longest;
     t->is_slow = longest > limit / 2;
     return longest > limit;
@@ -469,6 +483,10 @@ static gxrt_status make_events(gxrt_session *s, size_t i)
     }
     device_leave(d);
     t->last_done = PLAN_NONE;
+    t->has_taking = pthread_mutex_init(&t->taking, NULL) == 0;
+    if (!t->has_taking) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    }
     return r == CUDA_SUCCESS ? GXRT_OK
                              : device_error(d, "cuEventCreate", r, "gxrt_session_create");
 }
@@ -513,6 +531,9 @@ static void destroy_events(gxrt_session *s, size_t i)
     }
     if (current) {
         device_leave(d);
+    }
+    if (s->watchdog->tracks[i].has_taking) {
+        pthread_mutex_destroy(&s->watchdog->tracks[i].taking);
     }
 }
 
