@@ -229,8 +229,7 @@ const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                "always-inline,function(simplifycfg,early-cse<memssa>,instcombine<no-"
                "verify-fixpoint>,"
                "simplifycfg),globaldce");
-    if (target->sm < 90)
-        lower_nvptx_bf16(m);
+    lower_nvptx_narrow(m, target->sm);
     LLVMMemoryBufferRef text = emit(m, machine, LLVMAssemblyFile);
     char *copy = arena_text(b->arena, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
     LLVMDisposeMemoryBuffer(text);

@@ -13,9 +13,11 @@
  * array up to 48 KiB, else dynamic shared memory that the launch provides. */
 LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
                           const Target *target, uint32_t ptx);
-/* After LLVM's passes, for targets before sm_90: integers become bf16 by way of a type that holds them. The passes join
- * conversions that round once in all to one; without an instruction for it LLVM rounds twice, to f32 first. */
-void lower_nvptx_bf16(LLVMModuleRef m);
+/* After LLVM's passes, which turn arithmetic in f32 between conversions from and to f16 and bf16 into arithmetic
+ * of those types, where each rounding matters: a product and a sum of them are not contracted, and before
+ * sm_90 integers become bf16 by way of a type that holds them. The passes join conversions that round once
+ * in all to one; without an instruction for it LLVM rounds twice, to f32 first. */
+void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm);
 
 /* Functions and K.sites as runtime/emu_abi.def says. */
 LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t count);

@@ -214,25 +214,41 @@ LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t c
 }
 
 /* The integer is one that an f64 holds: others were not joined. */
-static void split_conversion(LLVMBuilderRef b, LLVMValueRef inst)
+static LLVMValueRef split_conversion(LLVMBuilderRef b, LLVMValueRef inst)
 {
-    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
-    LLVMTypeRef type = LLVMTypeOf(inst);
-    if ((op != LLVMSIToFP && op != LLVMUIToFP) ||
-        LLVMGetTypeKind(type) != LLVMBFloatTypeKind)
-        return;
     LLVMValueRef x = LLVMGetOperand(inst, 0);
-    LLVMContextRef context = LLVMGetTypeContext(type);
+    LLVMContextRef context = LLVMGetTypeContext(LLVMTypeOf(inst));
     LLVMTypeRef exact = LLVMGetIntTypeWidth(LLVMTypeOf(x)) <= 16
                             ? LLVMFloatTypeInContext(context)
                             : LLVMDoubleTypeInContext(context);
-    LLVMPositionBuilderBefore(b, inst);
-    LLVMValueRef wide = LLVMBuildCast(b, op, x, exact, "");
-    LLVMReplaceAllUsesWith(inst, LLVMBuildFPTrunc(b, wide, type, ""));
-    LLVMInstructionEraseFromParent(inst);
+    LLVMValueRef wide = LLVMBuildCast(b, LLVMGetInstructionOpcode(inst), x, exact, "");
+    return LLVMBuildFPTrunc(b, wide, LLVMTypeOf(inst), "");
 }
 
-void lower_nvptx_bf16(LLVMModuleRef m)
+/* What the instruction becomes; NULL: it stays. Arithmetic is made anew without flags, of which LLVM-C takes
+ * none away. */
+static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, uint32_t sm)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(LLVMTypeOf(inst));
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    if (kind != LLVMHalfTypeKind && kind != LLVMBFloatTypeKind)
+        return NULL;
+    LLVMPositionBuilderBefore(b, inst);
+    switch (op) {
+    case LLVMSIToFP:
+    case LLVMUIToFP:
+        return kind == LLVMBFloatTypeKind && sm < 90 ? split_conversion(b, inst) : NULL;
+    case LLVMFAdd:
+    case LLVMFSub:
+    case LLVMFMul:
+        return LLVMBuildBinOp(b, op, LLVMGetOperand(inst, 0), LLVMGetOperand(inst, 1),
+                              "");
+    default:
+        return NULL;
+    }
+}
+
+void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm)
 {
     LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
     for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
@@ -241,7 +257,11 @@ void lower_nvptx_bf16(LLVMModuleRef m)
             LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
             for (; inst; inst = next) {
                 next = LLVMGetNextInstruction(inst);
-                split_conversion(b, inst);
+                LLVMValueRef form = narrow_form(b, inst, sm);
+                if (form == NULL)
+                    continue;
+                LLVMReplaceAllUsesWith(inst, form);
+                LLVMInstructionEraseFromParent(inst);
             }
         }
     }
