@@ -243,7 +243,8 @@ typedef struct gxrt_session_options {
     const char *device;  /* "auto" (NULL): GPUs if there are any, else emulated ones;
                                 "cuda"; "emu"; "emu:sm_80": that variant on the emulator */
     const int *devices;  /* CUDA ordinals of the local devices, in order of device number;
-                                NULL: 0, 1, 2, ... */
+                                NULL: 0, 1, 2, ...; of several ranks on one machine each its
+                                own, by LOCAL_RANK or what else its launcher says */
     size_t device_count; /* 0: as many as the program (and the world) needs */
     gxrt_world *world;   /* NULL: this process runs all devices */
     const gxrt_allocator *allocator;  /* NULL: cuMemAlloc */
@@ -288,6 +289,7 @@ typedef struct gxrt_session_info {
     size_t variant;        /* the variant that runs */
     size_t device_count;   /* local devices */
     uint32_t first_device; /* number of the first: replica x partitions + partition */
+    int first_ordinal;     /* CUDA's number of it */
 } gxrt_session_info;
 
 GXRT_API gxrt_status gxrt_session_get_info(const gxrt_session *session,

@@ -242,34 +242,44 @@ static gxrt_status count_devices(gxrt_session *s, size_t *out_count, uint32_t *o
     return GXRT_OK;
 }
 
-static gxrt_status initialise_cuda(gxrt_session *s, size_t devices)
+static gxrt_status initialise_cuda(const gxrt_session *s, size_t devices,
+                                   int *out_available)
 {
     const CudaApi *cuda = s->cuda;
-    int available = 0;
+    *out_available = 0;
     if (cuda->emulated) {
         int exact = s->options.exact_emulated_devices;
         cuda->emu_devices(exact > 0 ? exact : (int)devices, exact > 0);
     }
     CUresult r = cuda->init(0);
-    r = r == CUDA_SUCCESS ? cuda->device_count(&available) : r;
+    r = r == CUDA_SUCCESS ? cuda->device_count(out_available) : r;
     if (r != CUDA_SUCCESS) {
         const char *words = NULL;
         cuda->error_string(r, &words);
         return status_set(GXRT_WRONG_DEVICE, "cuInit: %s", words ? words : "failed");
     }
-    int highest = -1;
-    for (size_t i = 0; i < devices; i++) {
-        int ordinal = s->options.devices ? s->options.devices[i] : (int)i;
-        highest = ordinal > highest ? ordinal : highest;
-    }
-    if (highest >= available) {
-        return status_set(
-            GXRT_WRONG_DEVICE,
-            "the program needs %zu devices (the last is CUDA device %d); this "
-            "machine has %d",
-            devices, highest, available);
-    }
     return GXRT_OK;
+}
+
+/* The ranks of one machine share its devices, unless their launcher shows each its own only. */
+static gxrt_status choose_ordinals(const gxrt_session *s, size_t count, int available,
+                                   int *out)
+{
+    const gxrt_world *world = s->options.world;
+    size_t shares = (size_t)available / count;
+    size_t first = world && shares ? world->local_rank % shares * count : 0;
+    int highest = -1;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = s->options.devices ? s->options.devices[i] : (int)(first + i);
+        highest = out[i] > highest ? out[i] : highest;
+    }
+    return highest < available
+               ? GXRT_OK
+               : status_set(
+                     GXRT_WRONG_DEVICE,
+                     "the program needs %zu devices (the last is CUDA device %d); this "
+                     "machine has %d",
+                     count, highest, available);
 }
 
 static gxrt_status need_cublaslt(gxrt_session *s)
@@ -331,10 +341,9 @@ static gxrt_status build_session(gxrt_session *s)
     if (!ordinals) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
     }
-    for (size_t i = 0; i < count; i++) {
-        ordinals[i] = s->options.devices ? s->options.devices[i] : (int)i;
-    }
-    st = initialise_cuda(s, count);
+    int available = 0;
+    st = initialise_cuda(s, count, &available);
+    st = st == GXRT_OK ? choose_ordinals(s, count, available, ordinals) : st;
     st = st == GXRT_OK ? select_variant(s, ordinals, count) : st;
     st = st == GXRT_OK ? check_program(s) : st;
     st = st == GXRT_OK ? check_parts(s) : st;
@@ -437,7 +446,10 @@ gxrt_status gxrt_device_target(const char *device, char *target, size_t size)
         snprintf(target, size, "emu");
         return GXRT_OK;
     }
-    st = initialise_cuda(&s, 1);
+    int ordinal = 0;
+    int available = 0;
+    st = initialise_cuda(&s, 1, &available);
+    st = st == GXRT_OK ? choose_ordinals(&s, 1, available, &ordinal) : st;
     return st == GXRT_OK ? select_target(&s, target, size) : st;
 }
 
@@ -486,7 +498,8 @@ gxrt_status gxrt_session_get_info(const gxrt_session *s, gxrt_session_info *info
                              .emulated = s->cuda->emulated,
                              .variant = (size_t)(s->variant - s->program->variants),
                              .device_count = s->device_count,
-                             .first_device = s->devices[0].number};
+                             .first_device = s->devices[0].number,
+                             .first_ordinal = s->devices[0].ordinal};
     size_t n = info->struct_size < sizeof all ? info->struct_size : sizeof all;
     memcpy((char *)info + sizeof(size_t), (const char *)&all + sizeof(size_t),
            n - sizeof(size_t));

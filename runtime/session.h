@@ -12,6 +12,7 @@
 struct gxrt_world {
     uint32_t rank;
     uint32_t size;
+    uint32_t local_rank; /* among the ranks of its machine; the rank where nobody says */
     struct Store *store; /* NULL: none */
     unsigned sessions;   /* that exchanged something through the store */
 };

@@ -9,13 +9,14 @@
 
 /* The variables of each launcher, most explicit first. */
 static const struct {
-    const char *rank, *size, *launcher;
+    const char *rank, *size, *local, *launcher;
 } launchers[] = {
-    {"GXRT_RANK", "GXRT_WORLD_SIZE", "GXRT_RANK"},
-    {"RANK", "WORLD_SIZE", "torchrun"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
-    {"PMI_RANK", "PMI_SIZE", "mpirun"},
-    {"SLURM_PROCID", "SLURM_NTASKS", "srun"},
+    {"GXRT_RANK", "GXRT_WORLD_SIZE", "GXRT_LOCAL_RANK", "GXRT_RANK"},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "torchrun"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "mpirun"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "mpirun"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "srun"},
 };
 
 static int read_number(const char *text, uint32_t *out)
@@ -48,6 +49,7 @@ gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
     }
     world->rank = rank;
     world->size = size;
+    world->local_rank = rank;
     gxrt_status st =
         store && size > 1 ? store_open(store, rank, size, &world->store) : GXRT_OK;
     if (st != GXRT_OK) {
@@ -99,6 +101,11 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
         char *store = store_text();
         gxrt_status st = gxrt_world_create(rank, size, store, out);
         free(store);
+        const char *local = getenv(launchers[i].local);
+        uint32_t local_rank;
+        if (st == GXRT_OK && local && read_number(local, &local_rank)) {
+            (*out)->local_rank = local_rank;
+        }
         return st;
     }
     return gxrt_world_create(0, 1, NULL, out);

@@ -121,6 +121,37 @@ static void test_refusals(void **state)
         strstr(refusal(&m, GXRT_INVALID_FILE), "constant constant.7 as {...}"));
 }
 
+/* Four GPUs, ranks that need one or two: each has its own, whatever machine it is on. */
+static void test_ranks_share(void **state)
+{
+    static const struct {
+        uint32_t rank, local, devices;
+        int first;
+    } ranks[] = {{0, 0, 1, 0}, {3, 3, 1, 3}, {5, 1, 1, 1}, {6, 6, 1, 2},
+                 {1, 1, 2, 2}, {2, 0, 2, 0}, {1, 1, 4, 0}, {1, 1, 3, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+        gxrt_world world = {
+            .rank = ranks[i].rank, .local_rank = ranks[i].local, .size = 8};
+        gxrt_session_options options = {.struct_size = sizeof options, .world = &world};
+        gxrt_session_info info = {.struct_size = sizeof info};
+        gxrt_session *s;
+        Maker m;
+        maker_init(&m);
+        m.b.info[0].replicas = 8 * ranks[i].devices;
+        Program p = open_program(&m, "", 0);
+        assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                         GXRT_OK);
+        assert_int_equal(gxrt_session_get_info(s, &info), GXRT_OK);
+        assert_int_equal(info.first_device, ranks[i].rank * ranks[i].devices);
+        assert_int_equal(info.first_ordinal, ranks[i].first);
+        assert_int_equal(s->devices[info.device_count - 1].ordinal,
+                         ranks[i].first + (int)ranks[i].devices - 1);
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
+}
+
 static void test_select(void **state)
 {
     (void)state;
@@ -199,9 +230,9 @@ static void test_queries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_select),    cmocka_unit_test(test_files),
-        cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_arguments),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ranks_share), cmocka_unit_test(test_select),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

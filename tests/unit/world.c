@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/gxrt.h"
+#include "runtime/session.h"
 
 static void clear(void)
 {
@@ -60,6 +60,32 @@ static void test_launchers(void **state)
     clear();
 }
 
+static void test_local_ranks(void **state)
+{
+    static const char *const variables[][3] = {
+        {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+        {"GXRT_RANK", "GXRT_WORLD_SIZE", "GXRT_LOCAL_RANK"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        for (uint32_t is_known = 0; is_known < 2; is_known++) {
+            clear();
+            setenv(variables[i][0], "9", 1);
+            setenv(variables[i][1], "16", 1);
+            if (is_known)
+                setenv(variables[i][2], "1", 1);
+            gxrt_world *world;
+            assert_int_equal(gxrt_world_from_environment(&world), GXRT_OK);
+            assert_int_equal(world->local_rank, is_known ? 1 : 9);
+            gxrt_world_destroy(world);
+            unsetenv(variables[i][2]);
+        }
+    }
+    clear();
+}
+
 static void test_wrong(void **state)
 {
     (void)state;
@@ -90,6 +116,7 @@ static void test_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_launchers),
+                                       cmocka_unit_test(test_local_ranks),
                                        cmocka_unit_test(test_wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

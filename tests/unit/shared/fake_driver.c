@@ -11,7 +11,7 @@
 
 #include "tests/unit/shared/fake_driver.h"
 
-int fake_calls, fake_fail_at, fake_live;
+int fake_calls, fake_fail_at, fake_live, fake_records;
 int fake_sm = 90, fake_driver = 13000;
 char fake_log[4096];
 
@@ -310,6 +310,7 @@ static CUresult fake_event_record(CUevent event, CUstream stream)
 {
     (void)event;
     (void)stream;
+    __atomic_add_fetch(&fake_records, 1, __ATOMIC_SEQ_CST);
     note("record ");
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
