@@ -65,20 +65,13 @@ void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *
     emit_apply(e, map, index, nest.symbols, at, constraints);
     LLVMValueRef ok = emit_constraints_hold(e, map, constraints);
     GxIf branch;
-    if (ok != NULL) {
-        gx_if_begin(e->k, &branch, ok);
-        emit_scope_begin(e);
-    }
+    emit_if_begin(e, &branch, ok);
     for (uint32_t i = 0; i < r.count; i++) {
         emit_element(e, inst->operands[i], at, &element[i]);
         element[i] = reducer_widen(&r, i, element[i]);
     }
     reducer_combine(&r, carried, element, next);
-    if (ok != NULL) {
-        emit_scope_end(e);
-        gx_if_else(e->k, &branch, next, r.count);
-        gx_if_end(e->k, &branch, carried, r.count, next);
-    }
+    emit_if_end_or(e, &branch, next, carried, r.count);
     for (uint32_t i = 0; i < r.count; i++)
         carried[i] = next[i];
     nest_end(e, &nest, map, carried, r.count);
@@ -150,18 +143,11 @@ static void contract(Emit *e, const Instruction *inst, const IndexExpr *const *i
     emit_apply(e, lhs, index, nest.symbols, at, constraints);
     LLVMValueRef ok = emit_constraints_hold(e, lhs, constraints), x, y;
     GxIf branch;
-    if (ok != NULL) {
-        gx_if_begin(e->k, &branch, ok);
-        emit_scope_begin(e);
-    }
+    emit_if_begin(e, &branch, ok);
     emit_element(e, inst->operands[0], at, &x);
     x = scalar_convert_value(e->k, x, inst->operands[0]->shape->dtype, t);
-    if (ok != NULL) { /* padding is zeros, which infinite weights make NaN */
-        LLVMValueRef zero = LLVMConstNull(emit_type(e->k, t));
-        emit_scope_end(e);
-        gx_if_else(e->k, &branch, &x, 1);
-        gx_if_end(e->k, &branch, &zero, 1, &x);
-    }
+    LLVMValueRef zero = LLVMConstNull(emit_type(e->k, t));
+    emit_if_end_or(e, &branch, &x, &zero, 1); /* which infinite weights make NaN */
     emit_apply(e, rhs, index, nest.symbols, at, NULL);
     emit_element(e, inst->operands[1], at, &y);
     y = scalar_convert_value(e->k, y, inst->operands[1]->shape->dtype, t);

@@ -110,20 +110,14 @@ static void operand_elements(const Contraction *c, const Side *s, const IndexExp
     emit_apply(e, map, index, symbols, at, constraints);
     LLVMValueRef ok = emit_constraints_hold(e, map, constraints), padding[PART];
     GxIf inside;
-    if (ok != NULL)
-        gx_if_begin(k, &inside, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &inside, ok);
     emit_element(e, operand, at, out);
     k->at = c->inst->name;
     for (uint32_t v = 0; v < s->lanes; v++) {
         out[v] = scalar_convert_value(k, out[v], operand->shape->dtype, c->type);
         padding[v] = LLVMConstNull(emit_type(k, c->type));
     }
-    emit_scope_end(e);
-    if (ok != NULL) {
-        gx_if_else(k, &inside, out, s->lanes);
-        gx_if_end(k, &inside, padding, s->lanes, out);
-    }
+    emit_if_end_or(e, &inside, out, padding, s->lanes);
 }
 
 /* Access number `item` of the tile whose depth begins at `first`. */
@@ -147,9 +141,7 @@ static void read_access(const Contraction *c, const Side *s, LLVMValueRef item,
     const IndexExpr *depth =
         coordinate(c, first, level, c->depth, TILE_DEPTH, level_lanes, &ok);
     GxIf inside;
-    if (ok != NULL)
-        gx_if_begin(k, &inside, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &inside, ok);
     e->lanes = s->lanes;
     if (s->depth_first)
         depth = ix_add(e->ix, depth, emit_lane(e));
@@ -157,13 +149,9 @@ static void read_access(const Contraction *c, const Side *s, LLVMValueRef item,
         at = ix_add(e->ix, at, emit_lane(e));
     operand_elements(c, s, at, depth, values);
     e->lanes = 1;
-    emit_scope_end(e);
     for (uint32_t v = 0; v < s->lanes; v++)
         zeros[v] = LLVMConstNull(emit_type(k, c->type));
-    if (ok != NULL) {
-        gx_if_else(k, &inside, values, s->lanes);
-        gx_if_end(k, &inside, zeros, s->lanes, values);
-    }
+    emit_if_end_or(e, &inside, values, zeros, s->lanes);
     unsigned bytes = shared_bytes(c->type);
     LLVMValueRef slot =
         LLVMBuildAdd(b, LLVMBuildMul(b, level, gx_i32(k, TILE_STRIDE), ""), place, "");
@@ -270,9 +258,7 @@ static void write_access(Contraction *c, uint32_t y, uint32_t x, uint32_t lanes,
         coordinate(c, x_corner, LLVMBuildAdd(b, c->x.local, gx_i32(k, x), ""), c->x.size,
                    TILE, lanes, &ok);
     GxIf inside;
-    if (ok != NULL)
-        gx_if_begin(k, &inside, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &inside, ok);
     e->lanes = lanes;
     for (uint32_t v = 0; v < lanes; v++)
         values[v] =
@@ -282,9 +268,7 @@ static void write_access(Contraction *c, uint32_t y, uint32_t x, uint32_t lanes,
     for (uint32_t i = 0; i < emitter_result_count(c->in->fusion); i++)
         emit_result(e, c->in->fusion, i, index);
     e->lanes = 1;
-    emit_scope_end(e);
-    if (ok != NULL)
-        gx_if_end(k, &inside, NULL, 0, NULL);
+    emit_if_end(e, &inside, NULL, 0, NULL);
 }
 
 /* -- planning ------------------------------------------------------------------------------------------- */

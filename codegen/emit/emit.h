@@ -103,6 +103,15 @@ void emit_store(Emit *e, uint32_t arg, const Shape *shape, const IndexExpr *cons
 void emit_scope_begin(Emit *e);
 void emit_scope_end(Emit *e);
 
+/* gx_if_* with the scopes: each side is one. A condition NULL holds always: there is no branch, and no else. */
+void emit_if_begin(Emit *e, GxIf *s, LLVMValueRef condition);
+void emit_if_else(Emit *e, GxIf *s, const LLVMValueRef *yields, unsigned count);
+void emit_if_end(Emit *e, GxIf *s, const LLVMValueRef *yields, unsigned count,
+                 LLVMValueRef *out);
+/* In place of an else: values[count], made inside, become those of `otherwise` where the condition does not hold. */
+void emit_if_end_or(Emit *e, GxIf *s, LLVMValueRef *values, const LLVMValueRef *otherwise,
+                    unsigned count);
+
 /* A computation on scalars (reducer, comparator, combiner), inlined: args[parameter] -> out[leaf of the
  * root]; of arrays all elements. */
 void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,

@@ -35,15 +35,13 @@ static void emit_thread(Emit *e, LLVMValueRef id, int64_t threads, int64_t eleme
     }
     GxIf whole;
     LLVMValueRef fits = emit_in_range(e, thread, (Range){0, threads - 2}, 0);
-    gx_if_begin(e->k, &whole, fits);
-    emit_scope_begin(e);
+    emit_if_begin(e, &whole, fits);
     /* in this branch the thread is not the last one, so that its lanes stay in bounds */
     const IndexExpr *inner = emit_variable(e, id, (Range){0, threads - 2});
     body(e, user, ix_add(e->ix, ix_mul(e->ix, inner, lanes), emit_lane(e)));
-    emit_scope_end(e);
-    gx_if_else(e->k, &whole, NULL, 0);
+    emit_if_else(e, &whole, NULL, 0);
     emit_tail(e, first, elements, body, user);
-    gx_if_end(e->k, &whole, NULL, 0, NULL);
+    emit_if_end(e, &whole, NULL, 0, NULL);
 }
 
 Emit *emit_grid(const EmitterInput *in, int64_t threads)
@@ -66,17 +64,14 @@ void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,
     Kernel *k = e->k;
     int64_t threads = (elements + lanes - 1) / lanes;
     GxIf guard;
-    bool is_guarded = (int64_t)k->grid[0] * k->block[0] != threads;
+    LLVMValueRef has_some = NULL;
+    if ((int64_t)k->grid[0] * k->block[0] != threads)
+        has_some = LLVMBuildICmp(k->builder, LLVMIntULT, id,
+                                 emit_index_constant(e, threads), "");
     e->lanes = lanes;
-    if (is_guarded)
-        gx_if_begin(k, &guard,
-                    LLVMBuildICmp(k->builder, LLVMIntULT, id,
-                                  emit_index_constant(e, threads), ""));
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, has_some);
     emit_thread(e, id, threads, elements, body, user);
-    emit_scope_end(e);
-    if (is_guarded)
-        gx_if_end(k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
 }
 
 Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,

@@ -104,15 +104,11 @@ static void run_branch(Nested *n, const Instruction *inst, uint32_t first,
     unsigned count = (unsigned)value_count(inst->shape);
     LLVMValueRef *other = ARENA_ARRAY(n->e->arena, LLVMValueRef, count + 1);
     GxIf s;
-    gx_if_begin(n->e->k, &s, takes_branch(n, inst, first));
-    emit_scope_begin(n->e);
+    emit_if_begin(n->e, &s, takes_branch(n, inst, first));
     branch_values(n, inst, first, out);
-    emit_scope_end(n->e);
-    gx_if_else(n->e->k, &s, out, count);
-    emit_scope_begin(n->e);
+    emit_if_else(n->e, &s, out, count);
     run_branch(n, inst, first + 1, other);
-    emit_scope_end(n->e);
-    gx_if_end(n->e->k, &s, other, count, out);
+    emit_if_end(n->e, &s, other, count, out);
 }
 
 /* All branches, which have no effects, then the chosen one's values. An index out of range takes the

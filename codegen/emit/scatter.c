@@ -151,13 +151,9 @@ static void scatter_element(Emit *e, const void *user, const IndexExpr *linear)
     GxIf guard;
     emit_delinear(e, s->update, linear, update);
     destination(e, s, update, to, &bound, &ok);
-    if (ok != NULL)
-        gx_if_begin(e->k, &guard, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, ok);
     combine(e, s, update, to);
-    emit_scope_end(e);
-    if (ok != NULL)
-        gx_if_end(e->k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
 }
 
 /* -- walking in order --------------------------------------------------------------------------------- */
@@ -197,13 +193,9 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
             LLVMBuildICmp(b, LLVMIntEQ, place, emit_index(e, owner, 0), "");
         ok = ok == NULL ? is_mine : LLVMBuildAnd(b, ok, is_mine, "");
     }
-    if (ok != NULL)
-        gx_if_begin(k, &guard, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, ok);
     combine(e, s, update, to);
-    emit_scope_end(e);
-    if (ok != NULL)
-        gx_if_end(k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
     emit_scope_end(e);
     gx_loop_end(k, &loop, NULL);
 }

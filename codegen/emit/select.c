@@ -59,15 +59,11 @@ static void select_constant_side(Emit *e, LLVMValueRef condition,
     }
     GxIf branch;
     LLVMValueRef v[EMIT_MOST_LANES];
-    gx_if_begin(e->k, &branch, condition);
-    emit_scope_begin(e);
+    emit_if_begin(e, &branch, condition);
     emit_element(e, inside, at, v);
-    emit_scope_end(e);
-    gx_if_else(e->k, &branch, v, e->lanes);
-    emit_scope_begin(e);
+    emit_if_else(e, &branch, v, e->lanes);
     emit_element(e, outside, outside_at, v);
-    emit_scope_end(e);
-    gx_if_end(e->k, &branch, v, e->lanes, out);
+    emit_if_end(e, &branch, v, e->lanes, out);
 }
 
 void select_pad(Emit *e, const Instruction *inst, const IndexExpr *const *index,
@@ -117,15 +113,11 @@ static void concatenate_from(Emit *e, const Instruction *inst, uint32_t operand,
     }
     GxIf branch;
     LLVMValueRef v[EMIT_MOST_LANES];
-    gx_if_begin(e->k, &branch, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &branch, ok);
     emit_element(e, source, at, v);
-    emit_scope_end(e);
-    gx_if_else(e->k, &branch, v, e->lanes);
-    emit_scope_begin(e);
+    emit_if_else(e, &branch, v, e->lanes);
     concatenate_from(e, inst, operand + 1, index, v);
-    emit_scope_end(e);
-    gx_if_end(e->k, &branch, v, e->lanes, out);
+    emit_if_end(e, &branch, v, e->lanes, out);
 }
 
 void select_concatenate(Emit *e, const Instruction *inst, const IndexExpr *const *index,

@@ -56,9 +56,7 @@ static LLVMValueRef selected(Emit *e, const Choice *c, const IndexExpr *const *w
         ok = ok == NULL ? fits : LLVMBuildAnd(b, ok, fits, "");
     }
     GxIf guard;
-    if (ok != NULL)
-        gx_if_begin(k, &guard, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, ok);
     LLVMValueRef x, keeps, next[2];
     emit_element(e, c->inst->operands[0], at, &x);
     k->at = c->inst->name;
@@ -69,11 +67,7 @@ static LLVMValueRef selected(Emit *e, const Choice *c, const IndexExpr *const *w
     LLVMValueRef number = emit_index(e, index_linear(e->ix, c->operand, at), 0);
     next[0] = LLVMBuildSelect(b, takes, number, carried[0], "");
     next[1] = LLVMBuildSelect(b, takes, x, carried[1], "");
-    emit_scope_end(e);
-    if (ok != NULL) {
-        gx_if_else(k, &guard, next, 2);
-        gx_if_end(k, &guard, carried, 2, next);
-    }
+    emit_if_end_or(e, &guard, next, carried, 2);
     emit_scope_end(e);
     gx_loop_end(k, &loop, next);
     return carried[0];
@@ -86,15 +80,13 @@ static void combine_window(Emit *e, const Choice *c, const Reducer *r,
     Kernel *k = e->k;
     GxIf is_mine;
     LLVMValueRef choice = selected(e, c, window), source, next;
-    gx_if_begin(k, &is_mine, LLVMBuildICmp(k->builder, LLVMIntEQ, choice, mine, ""));
-    emit_scope_begin(e);
+    emit_if_begin(e, &is_mine, LLVMBuildICmp(k->builder, LLVMIntEQ, choice, mine, ""));
     emit_element(e, c->inst->operands[1], window, &source);
     k->at = c->inst->name;
     source = reducer_widen(r, 0, source);
     reducer_combine(r, sum, &source, &next);
-    emit_scope_end(e);
-    gx_if_else(k, &is_mine, &next, 1);
-    gx_if_end(k, &is_mine, sum, 1, sum);
+    emit_if_end_or(e, &is_mine, &next, sum, 1);
+    *sum = next;
 }
 
 /* Along each dimension the windows that can hold the place, the last of them number
@@ -140,16 +132,10 @@ static void choose_element(Emit *e, const void *user, const IndexExpr *linear)
         window[d] = emit_variable(e, emit_index(e, x, 0), exists);
     }
     GxIf guard;
-    if (ok != NULL)
-        gx_if_begin(k, &guard, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, ok);
     next = sum;
     combine_window(e, c, &r, window, mine, &next);
-    emit_scope_end(e);
-    if (ok != NULL) {
-        gx_if_else(k, &guard, &next, 1);
-        gx_if_end(k, &guard, &sum, 1, &next);
-    }
+    emit_if_end_or(e, &guard, &next, &sum, 1);
     emit_scope_end(e);
     gx_loop_end(k, &loop, &next);
     reducer_finish(&r, &sum, &sum);

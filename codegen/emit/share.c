@@ -73,11 +73,9 @@ static void kept_rest(Emit *e, const Share *s, const IndexExpr *item,
     LLVMValueRef before[EMIT_MOST_LEAVES], has = s->kept->has_rest;
     if (count == 0) {
         GxIf guard;
-        gx_if_begin(e->k, &guard, has);
-        emit_scope_begin(e);
+        emit_if_begin(e, &guard, has);
         body(e, user, item, is_start, carried);
-        emit_scope_end(e);
-        gx_if_end(e->k, &guard, NULL, 0, NULL);
+        emit_if_end(e, &guard, NULL, 0, NULL);
         return;
     }
     for (unsigned i = 0; i < count; i++)
@@ -121,13 +119,10 @@ void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
     LLVMValueRef before[EMIT_MOST_LEAVES];
     for (unsigned i = 0; i < count; i++)
         before[i] = carried[i];
-    gx_if_begin(e->k, &guard,
-                LLVMBuildICmp(e->k->builder, LLVMIntULT, s->thread,
-                              emit_index_constant(e, rest), ""));
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard,
+                  LLVMBuildICmp(e->k->builder, LLVMIntULT, s->thread,
+                                emit_index_constant(e, rest), ""));
     body(e, user, ix_add(e->ix, first_item(e, s, rest), ix_const(e->ix, rounds * step)),
          rounds == 0 ? is_not_first(e, s) : NULL, carried);
-    emit_scope_end(e);
-    gx_if_else(e->k, &guard, carried, count);
-    gx_if_end(e->k, &guard, before, count, carried);
+    emit_if_end_or(e, &guard, carried, before, count);
 }

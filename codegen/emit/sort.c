@@ -100,17 +100,14 @@ static void load_rows(Sort *s)
     LLVMValueRef v[SORT_MOST], padding[SORT_MOST];
     sort_each_begin(net, &loop, 0, net->rows * net->padded);
     LLVMValueRef exists = locate(s, loop.index, &row, &at);
-    gx_if_begin(k, &guard, exists);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, exists);
     place(e, s, row, at, index);
     for (uint32_t i = 0; i < count; i++) {
         emit_element(e, s->inst->operands[i], index, &v[i]);
         padding[i] = LLVMConstNull(emit_type(k, s->order.type[i]));
     }
     k->at = s->inst->name;
-    emit_scope_end(e);
-    gx_if_else(k, &guard, v, count);
-    gx_if_end(k, &guard, padding, count, v);
+    emit_if_end_or(e, &guard, v, padding, count);
     LLVMValueRef position =
         LLVMBuildAnd(k->builder, loop.index, gx_i32(k, net->padded - 1), "");
     LLVMValueRef behind = LLVMBuildOr(k->builder, position, gx_i32(k, net->padded), "");
@@ -128,15 +125,13 @@ static void store_rows(Sort *s)
     const IndexExpr *row, *at, *index[EMIT_MOST_RANK];
     LLVMValueRef v[SORT_MOST], position;
     sort_each_begin(net, &loop, 0, net->rows * net->padded);
-    gx_if_begin(e->k, &guard, locate(s, loop.index, &row, &at));
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, locate(s, loop.index, &row, &at));
     place(e, s, row, at, index);
     sort_load(net, loop.index, v, &position);
     for (uint32_t i = 0; i < s->order.count; i++)
         emit_store(e, fusion_result_arg(s->in->fusion, i), shape_leaf(s->inst->shape, i),
                    index, &v[i]);
-    emit_scope_end(e);
-    gx_if_end(e->k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
     sort_each_end(net, &loop);
 }
 

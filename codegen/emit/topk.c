@@ -82,17 +82,14 @@ static void load_slots(TopK *t, const IndexExpr *row, uint32_t slot, LLVMValueRe
     sort_each_begin(net, &loop, slot, net->padded);
     LLVMValueRef position =
         LLVMBuildAdd(b, LLVMBuildSub(b, loop.index, gx_i32(k, slot), ""), first, "");
-    gx_if_begin(k, &guard,
-                LLVMBuildICmp(b, LLVMIntULT, position, gx_i32(k, net->size), ""));
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard,
+                  LLVMBuildICmp(b, LLVMIntULT, position, gx_i32(k, net->size), ""));
     const IndexExpr *at =
         emit_variable(e, to_index(e, position), (Range){0, t->size - 1});
     place(e, t->inst->operands[0]->shape, row, at, index);
     emit_element(e, t->inst->operands[0], index, &v);
     k->at = t->inst->name;
-    emit_scope_end(e);
-    gx_if_else(k, &guard, &v, 1);
-    gx_if_end(k, &guard, &padding, 1, &v);
+    emit_if_end_or(e, &guard, &v, &padding, 1);
     sort_store(net, loop.index, &v, position);
     sort_each_end(net, &loop);
 }

@@ -93,9 +93,7 @@ static void read(Turn *t, LLVMValueRef along, LLVMValueRef across)
         coordinate(t, t->outer_tile, along, p->outer_size, e->lanes, &ok);
     const IndexExpr *inner = coordinate(t, t->inner_tile, across, p->inner_size, 1, &ok);
     GxIf guard;
-    if (ok != NULL)
-        gx_if_begin(t->k, &guard, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, ok);
     place(t, inner, ix_add(e->ix, outer, emit_lane(e)), index);
     for (uint32_t h = 0; h < p->hero_count; h++) {
         const Instruction *hero = p->heroes[h];
@@ -107,9 +105,7 @@ static void read(Turn *t, LLVMValueRef along, LLVMValueRef across)
             shared_store(e, hero->shape->dtype, slot(t, h, place_v, across), values[v]);
         }
     }
-    emit_scope_end(e);
-    if (ok != NULL)
-        gx_if_end(t->k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
 }
 
 static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
@@ -123,9 +119,7 @@ static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
         coordinate(t, t->inner_tile, along, p->inner_size, e->lanes, &ok);
     const IndexExpr *outer = coordinate(t, t->outer_tile, across, p->outer_size, 1, &ok);
     GxIf guard;
-    if (ok != NULL)
-        gx_if_begin(t->k, &guard, ok);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, ok);
     for (uint32_t h = 0; h < p->hero_count; h++) {
         t->k->at = p->heroes[h]->name;
         for (uint32_t v = 0; v < e->lanes; v++) {
@@ -138,9 +132,7 @@ static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
     place(t, ix_add(e->ix, inner, emit_lane(e)), outer, index);
     for (uint32_t i = 0; i < emitter_result_count(t->in->fusion); i++)
         emit_result(e, t->in->fusion, i, index);
-    emit_scope_end(e);
-    if (ok != NULL)
-        gx_if_end(t->k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
 }
 
 /* Elements of an access along a side: up to 16 bytes, as long as accesses do not cross its end. */

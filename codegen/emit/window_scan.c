@@ -190,21 +190,16 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
     for (uint32_t i = 0; i < count; i++)
         other[i] = carried[i]; /* behind the row: read by nobody */
     place(e, s, row, emit_variable(e, at, (Range){0, s->size - 1}), index);
-    gx_if_begin(k, &guard, exists);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, exists);
     load(s, index, v);
-    emit_scope_end(e);
-    gx_if_else(k, &guard, v, count);
-    gx_if_end(k, &guard, other, count, v);
+    emit_if_end_or(e, &guard, v, other, count);
     scan_warp(s, v);
     scan_block(s, room,
                LLVMBuildICmp(k->builder, LLVMIntEQ, first, emit_index_constant(e, 0), ""),
                v, carried);
-    gx_if_begin(k, &guard, exists);
-    emit_scope_begin(e);
+    emit_if_begin(e, &guard, exists);
     store(s, index, v);
-    emit_scope_end(e);
-    gx_if_end(k, &guard, NULL, 0, NULL);
+    emit_if_end(e, &guard, NULL, 0, NULL);
 }
 
 static Kernel *scan_rows(Scan *s)
