@@ -17,6 +17,21 @@ static const Shape *unwrapped(const Shape *s)
     return s->dtype == DT_BUFFER ? s->elements[0] : s;
 }
 
+bool custom_call_gives_operands(const Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    if (inst->operand_count != 0 &&
+        shape_compatible(unwrapped(s), unwrapped(inst->operands[0]->shape)))
+        return true;
+    if (!shape_is_tuple(s) || s->rank == 0 || s->rank != inst->operand_count)
+        return false;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (!shape_compatible(s->elements[i], inst->operands[i]->shape))
+            return false;
+    }
+    return true;
+}
+
 bool custom_call_is_marker(const Instruction *inst)
 {
     static const char *const targets[] = {
@@ -31,12 +46,13 @@ bool custom_call_is_marker(const Instruction *inst)
         "PinToDevice",
         "annotate_device_placement",
         "xla.sdy.FuncResultSharding",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
         "Pin",
         "Unpin",
         "AssumeGatherIndicesInBound",
     };
-    if (inst->op != OP_CUSTOM_CALL || inst->operand_count == 0 ||
-        !shape_compatible(unwrapped(inst->shape), unwrapped(inst->operands[0]->shape)))
+    if (inst->op != OP_CUSTOM_CALL || !custom_call_gives_operands(inst))
         return false;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         if (custom_call_has_target(inst, targets[i]))

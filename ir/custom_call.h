@@ -7,8 +7,12 @@
 
 bool custom_call_has_target(const Instruction *inst, const char *name);
 
-/* A mark of the partitioner or of memory placement: its result is its operand, which has the
- * same shape, up to the b() of buffers. */
+/* Its result has the shape of its first operand, up to the b() of buffers, or is a tuple of the
+ * shapes of all of them. */
+bool custom_call_gives_operands(const Instruction *inst);
+
+/* A mark of the partitioner or of memory placement: its result is its operand, or the tuple of
+ * its operands; custom_call_gives_operands holds. */
 bool custom_call_is_marker(const Instruction *inst);
 
 /* The k largest elements of each row and their positions: (t[..., k], s32[..., k]) of t[..., n].

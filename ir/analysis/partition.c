@@ -6,12 +6,15 @@
 #include "ir/custom_call.h"
 #include "ir/sharding.h"
 
-/* Its result is a part of its operand, or the other way round, or is made by a function that
- * the partitioner has to ask. */
+/* Its result is a part of its operand, or the other way round. */
 static bool is_border(const Instruction *inst)
 {
-    static const char *const targets[] = {"SPMDFullToShardShape", "SPMDShardToFullShape",
-                                          "CustomSPMDPartitioning"};
+    static const char *const targets[] = {
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
+    };
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         if (custom_call_has_target(inst, targets[i]))
             return true;
@@ -19,10 +22,15 @@ static bool is_border(const Instruction *inst)
     return false;
 }
 
+/* Made by a function that the partitioner has to ask. */
+static bool is_asked(const Instruction *inst)
+{
+    return custom_call_has_target(inst, "CustomSPMDPartitioning");
+}
+
 static bool changes_size(const Instruction *inst)
 {
-    return inst->operand_count != 0 &&
-           !shape_compatible(inst->shape, inst->operands[0]->shape);
+    return inst->operand_count != 0 && !custom_call_gives_operands(inst);
 }
 
 static bool spreads(const Sharding *s)
@@ -61,22 +69,21 @@ static bool has_partitioned_name(const Module *m)
 const Instruction *module_unpartitioned(const Module *m)
 {
     const Instruction *border = NULL, *spread = NULL;
-    bool talks = false, numbered = false;
-    if (m->config.num_partitions <= 1)
-        return NULL;
+    bool talks = false, numbered = false, several = m->config.num_partitions > 1;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             numbered |= inst->op == OP_PARTITION_ID;
             talks |= op_is(inst->op, OPF_COLLECTIVE);
-            if (is_border(inst) && changes_size(inst))
+            bool marks = is_border(inst) || (several && is_asked(inst));
+            if (marks && changes_size(inst))
                 return inst;
-            if (border == NULL && is_border(inst))
+            if (border == NULL && marks)
                 border = inst;
-            if (spread == NULL && is_spread(inst))
+            if (several && spread == NULL && is_spread(inst))
                 spread = inst;
         }
     }
-    if (numbered)
+    if (numbered || !several)
         return NULL;
     bool marked = !talks && !m->config.is_scheduled && !has_partitioned_name(m);
     return border != NULL ? border : marked ? spread : NULL;
@@ -84,6 +91,15 @@ const Instruction *module_unpartitioned(const Module *m)
 
 void module_report_unpartitioned(const Module *m, const Instruction *inst)
 {
+    if (is_border(inst) && changes_size(inst)) {
+        diag_error(
+            m->diag, inst->span,
+            "the module was not partitioned: %s goes between a whole array and the "
+            "part of one device; gxc has no partitioner: take the text that JAX "
+            "gives after its own, jax.jit(f).lower(...).compile().as_text()",
+            inst->name);
+        return;
+    }
     diag_error(m->diag, inst->span,
                "the module is for %lld partitions, but was not partitioned: %s is marked "
                "to be spread over them, and nothing says what each one does; gxc has no "

@@ -4,8 +4,8 @@
 
 #include "ir/module.h"
 
-/* An instruction that only a partitioner can make sense of; NULL: none. A module for several
- * partitions needs one if a call gives a part of its operand, or the whole; or if nothing in it
+/* An instruction that only a partitioner can make sense of; NULL: none. A module needs one if a
+ * call gives a part of its operand, or the whole; one for several partitions also if nothing in it
  * asks for the partition's number, and either a call marks where whole and part meet, or
  * nothing talks to other devices and values are marked to be spread over them. A scheduled
  * module was compiled, and so partitioned, before; one whose entry is called ..._spmd comes from

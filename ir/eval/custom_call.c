@@ -53,6 +53,22 @@ static void x64(EvalCall *call, X64Part part)
         split_integer(a, v->data, v->count, low);
 }
 
+/* -- marks ------------------------------------------------------------------------------------ */
+
+static void marker(EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    if (!shape_is_tuple(inst->shape) ||
+        shape_compatible(inst->shape, inst->operands[0]->shape)) {
+        call->result = value_retain(call->operands[0]);
+        return;
+    }
+    Value *v = value_tuple(&call->eval->heap, inst->shape);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        v->elements[i] = value_retain(call->operands[i]);
+    call->result = v;
+}
+
 /* -- all -------------------------------------------------------------------------------------- */
 
 void eval_custom_call(EvalCall *call)
@@ -68,7 +84,7 @@ void eval_custom_call(EvalCall *call)
     } else if (custom_call_is_slice_to_dynamic(inst)) {
         slice_to_dynamic(call);
     } else if (custom_call_is_marker(inst)) {
-        call->result = value_retain(call->operands[0]);
+        marker(call);
     } else if (custom_call_is_new_buffer(inst)) {
         call->result = value_zero(&call->eval->heap, inst->shape);
     } else if (custom_call_is_seed(inst)) {

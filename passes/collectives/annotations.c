@@ -19,11 +19,16 @@
 static Instruction *annotated(Instruction *inst, void *context)
 {
     (void)context;
-    bool is_annotation = custom_call_is_marker(inst) &&
-                         shape_compatible(inst->shape, inst->operands[0]->shape);
-    if (!is_annotation)
+    if (!custom_call_is_marker(inst))
         return NULL;
-    if (shape_layouts_equal(inst->shape, inst->operands[0]->shape))
+    const Instruction *first = inst->operands[0];
+    bool same = shape_compatible(inst->shape, first->shape);
+    if (shape_is_tuple(inst->shape) && !same)
+        return computation_add(inst->parent, OP_TUPLE, inst->shape, inst->operand_count,
+                               inst->operands, NULL);
+    if (!same) /* a buffer of a value */
+        return NULL;
+    if (shape_layouts_equal(inst->shape, first->shape))
         return inst->operands[0];
     /* LayoutConstraint: bitcasts behind it see where elements lie */
     return computation_add(inst->parent, OP_COPY, inst->shape, 1, inst->operands, NULL);
