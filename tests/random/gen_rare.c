@@ -230,6 +230,8 @@ void gen_wrapped(Gen *g)
     if (kind == 0) {
         say(g, "  t%d = token[] after-all()\n", id);
         v = emit(g, a->type, a->rank, a->dims, "add-dependency(%s, t%d)", a->name, id);
+        if (v->layout[0] == '\0') /* that of the operand */
+            memcpy(v->layout, a->layout, sizeof v->layout);
     } else if (kind == 1) {
         int64_t n = elements_of(a);
         if (chance(g, 50)) /* as it lies in memory */
