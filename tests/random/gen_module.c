@@ -36,6 +36,7 @@ static const struct {
     {gen_reduce, 8, true, false},
     {gen_reduce_pair, 2, true, false},
     {gen_reduce_ordered, 2, true, false},
+    {gen_reduce_window_ordered, 2, true, false},
     {gen_reduce_window, 3, true, false},
     {gen_select_and_scatter, 1, false, false},
     {gen_dot, 5, false, false},
@@ -83,12 +84,13 @@ bool generate_plain;
 /* Has no place in StableHLO, or gives XLA a choice. */
 static bool is_own(GenFn *function)
 {
-    static GenFn *const own[] = {gen_topk,       gen_random_bits,   gen_tuple_parameter,
-                                 gen_mixed,      gen_tuple,         gen_fusion,
-                                 gen_collective, gen_device_id,     gen_async,
-                                 gen_dynamic,    gen_scan,          gen_ragged_dot,
-                                 gen_rng,        gen_scaled_dot,    gen_rounding,
-                                 gen_wrapped,    gen_reduce_ordered};
+    static GenFn *const own[] = {
+        gen_topk,       gen_random_bits,    gen_tuple_parameter,
+        gen_mixed,      gen_tuple,          gen_fusion,
+        gen_collective, gen_device_id,      gen_async,
+        gen_dynamic,    gen_scan,           gen_ragged_dot,
+        gen_rng,        gen_scaled_dot,     gen_rounding,
+        gen_wrapped,    gen_reduce_ordered, gen_reduce_window_ordered};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (own[i] == function)
             return true;

@@ -227,41 +227,51 @@ static void print_ordered(Gen *g, const char *t, int id, int arrays)
         fprintf(f, "  ROOT r = (%s[], %s[], %s[]) tuple(r0, r1, r2)\n}\n", t, t, t);
 }
 
+void combine_ordered(Gen *g, Value *first, int counted, const char *op,
+                     const char *attributes, int rank, const int64_t *dims)
+{
+    DType t = first->type;
+    Value *a[3] = {first};
+    int arrays = 1 + (int)below(g, 3), id = g->shared->next_id++;
+    char shape[128], operands[400];
+    for (int i = 1; i < arrays; i++)
+        a[i] = same_shape(g, first, t);
+    if (arrays == 3 && counted >= 0 && dtype_info[t].bits > 8 && chance(g, 50))
+        a[2] = emit(g, t, first->rank, first->dims, "iota(), iota_dimension=%d", counted);
+    operands[0] = '\0';
+    for (int i = 0; i < arrays; i++)
+        sprintf(operands + strlen(operands), "%.24s, ", a[i]->name);
+    for (int i = 0; i < arrays; i++)
+        sprintf(operands + strlen(operands), "%s%.24s", i ? ", " : "",
+                constant_scalar(g, t, (double)below(g, 4))->name);
+    print_ordered(g, dtype_info[t].name, id, arrays);
+    if (arrays == 1) {
+        emit(g, t, rank, dims, "%s(%s),%s to_apply=ordered%d", op, operands, attributes,
+             id);
+        return;
+    }
+    Value like = {.type = t, .rank = rank};
+    memcpy(like.dims, dims, (size_t)rank * sizeof *dims);
+    shape_of(&like, shape);
+    say(g, "  t%d = (%s, %s%s%s) %s(%s),%s to_apply=ordered%d\n", id, shape, shape,
+        arrays == 3 ? ", " : "", arrays == 3 ? shape : "", op, operands, attributes, id);
+    for (int i = 0; i < arrays; i++)
+        emit(g, t, rank, dims, "get-tuple-element(t%d), index=%d", id, i);
+}
+
 void gen_reduce_ordered(Gen *g)
 {
-    Value *a[3] = {pick_rank(g, 1)};
+    Value *a = pick_rank(g, 1);
     int64_t which[MAX_RANK], dims[MAX_RANK], n;
-    int rank, arrays = 1 + (int)below(g, 3), id = g->shared->next_id++;
-    char shape[128], items[200], inits[200], text[128];
-    if (!is_int(a[0]->type))
+    int rank;
+    char text[128], attributes[160];
+    if (!is_int(a->type))
         return;
-    int count = choose_dims(g, a[0], which, dims, &rank, &n);
-    for (int i = 1; i < arrays; i++)
-        a[i] = same_shape(g, a[0], a[0]->type);
-    if (arrays == 3 && count > 0 && dtype_info[a[0]->type].bits > 8 && chance(g, 50))
-        a[2] = emit(g, a[0]->type, a[0]->rank, a[0]->dims, "iota(), iota_dimension=%d",
-                    (int)which[count - 1]);
-    items[0] = inits[0] = '\0';
-    for (int i = 0; i < arrays; i++) {
-        const Value *init = constant_scalar(g, a[0]->type, (double)below(g, 4));
-        sprintf(items + strlen(items), "%s%.24s", i ? ", " : "", a[i]->name);
-        sprintf(inits + strlen(inits), ", %.24s", init->name);
-    }
-    print_ordered(g, dtype_info[a[0]->type].name, id, arrays);
-    list(which, count, text);
-    if (arrays == 1) {
-        emit(g, a[0]->type, rank, dims,
-             "reduce(%s%s), dimensions={%s}, to_apply=ordered%d", items, inits, text, id);
-        return;
-    }
-    Value like = {.type = a[0]->type, .rank = rank};
-    memcpy(like.dims, dims, sizeof like.dims);
-    shape_of(&like, shape);
-    say(g, "  t%d = (%s, %s%s%s) reduce(%s%s), ", id, shape, shape,
-        arrays == 3 ? ", " : "", arrays == 3 ? shape : "", items, inits);
-    say(g, "dimensions={%s}, to_apply=ordered%d\n", text, id);
-    for (int i = 0; i < arrays; i++)
-        emit(g, a[0]->type, rank, dims, "get-tuple-element(t%d), index=%d", id, i);
+    int count = choose_dims(g, a, which, dims, &rank, &n);
+    snprintf(attributes, sizeof attributes, " dimensions={%s},",
+             list(which, count, text));
+    combine_ordered(g, a, count > 0 ? (int)which[count - 1] : -1, "reduce", attributes,
+                    rank, dims);
 }
 
 static bool is_short(const Value *v, int bits)

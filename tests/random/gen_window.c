@@ -97,6 +97,33 @@ void gen_reduce_window(Gen *g)
     reduced(v, a, op, w.elements);
 }
 
+/* Running values along dimension d, from the front or the back. */
+static bool choose_running(Gen *g, const Value *a, int d, Win *w)
+{
+    int64_t n = a->dims[d];
+    *w = (Win){.rank = a->rank, .elements = n};
+    for (int i = 0; i < a->rank; i++) {
+        w->size[i] = w->stride[i] = w->base[i] = w->spread[i] = 1;
+        w->dims[i] = a->dims[i];
+    }
+    w->size[d] = n;
+    *(chance(g, 50) ? &w->low[d] : &w->high[d]) = n - 1;
+    return n > 0;
+}
+
+void gen_reduce_window_ordered(Gen *g)
+{
+    Value *a = pick_rank(g, 1);
+    Win w;
+    char text[512];
+    if (!is_int(a->type))
+        return;
+    if (chance(g, 60) ? choose_running(g, a, (int)below(g, a->rank), &w)
+                      : choose_window(g, a->rank, a->dims, WINDOW_DILATED, &w))
+        combine_ordered(g, a, -1, "reduce-window", window_text(&w, text), a->rank,
+                        w.dims);
+}
+
 /* Two arrays at once: the sums of one, the largest elements of the other. */
 void gen_reduce_window_pair(Gen *g)
 {

@@ -106,12 +106,16 @@ GenFn gen_unary, gen_binary, gen_mixed, gen_compare, gen_select, gen_convert, ge
 GenFn gen_broadcast, gen_reshape, gen_transpose, gen_slice, gen_pad, gen_concatenate,
     gen_reverse, gen_dynamic_slice, gen_dynamic_update, gen_gather, gen_scatter, gen_copy,
     gen_fresh, gen_tuple_parameter;
-GenFn gen_reduce, gen_reduce_pair, gen_reduce_ordered, gen_reduce_window,
-    gen_reduce_window_pair, gen_select_and_scatter, gen_dot, gen_convolution, gen_sort,
-    gen_topk, gen_fft, gen_cholesky, gen_norm, gen_random_bits;
+GenFn gen_reduce, gen_reduce_pair, gen_reduce_ordered, gen_reduce_window_ordered,
+    gen_reduce_window, gen_reduce_window_pair, gen_select_and_scatter, gen_dot,
+    gen_convolution, gen_sort, gen_topk, gen_fft, gen_cholesky, gen_norm, gen_random_bits;
 /* May an operation of a reduction - "add", "maximum" - read a, and what its result is of n of them. */
 bool can_reduce(const Value *a, const char *op);
 void reduced(Value *v, const Value *a, const char *op, int64_t n);
+/* Adds an operation that combines arrays like `first`, of integers, by an associative computation for which the
+ * order counts; of one of them places along dimension `counted` (-1: none) may be known. */
+void combine_ordered(Gen *g, Value *first, int counted, const char *op,
+                     const char *attributes, int rank, const int64_t *dims);
 /* One that this type has, and its starting value. */
 const char *choose_reduction(Gen *g, const Value *a, Value **init);
 int log2_up(int64_t n);
