@@ -53,6 +53,15 @@ void inst_unset(Instruction *inst, AttrId id)
     }
 }
 
+void inst_take_origin(Instruction *to, const Instruction *value)
+{
+    const Attr *origin = inst_attr(value, ATTR_ORIGIN);
+    if (origin != NULL)
+        inst_set(to, *origin);
+    else
+        inst_unset(to, ATTR_ORIGIN);
+}
+
 int64_t inst_int(const Instruction *inst, AttrId id, int64_t absent)
 {
     const Attr *a = inst_attr(inst, id);

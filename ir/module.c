@@ -138,6 +138,9 @@ Instruction *computation_add_like(Computation *comp, const Instruction *like,
     Instruction *inst =
         computation_add(comp, like->op, shape, operand_count, operands, like->name);
     copy_facts(inst, like);
+    if (shape_is_tuple(shape) != shape_is_tuple(like->shape) ||
+        shape_leaf_count(shape) != shape_leaf_count(like->shape))
+        inst_unset(inst, ATTR_ORIGIN); /* it has the shape's leaves */
     return inst;
 }
 

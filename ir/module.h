@@ -269,6 +269,8 @@ Computations module_programs(const Module *m, Arena *scratch);
 const Attr *inst_attr(const Instruction *inst, AttrId id); /* NULL if absent */
 void inst_set(Instruction *inst, Attr attr);               /* adds or replaces */
 void inst_unset(Instruction *inst, AttrId id);
+/* `to` stands for `value`: it says what that says of where it comes from. */
+void inst_take_origin(Instruction *to, const Instruction *value);
 bool inst_has(const Instruction *inst, AttrId id);
 
 /* Typed access: the value, or what absence means (section 9's defaults: 0, false, {} or as

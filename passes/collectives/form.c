@@ -114,6 +114,7 @@ void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count
             inst_set(made, like->attrs[i]);
     }
     inst_unset(made, ATTR_SHARDING);
+    inst_unset(made, ATTR_ORIGIN); /* its operands are others */
     inst_unset(made, ATTR_CONSTRAIN_LAYOUT);
     made->span = like->span;
     made->control = like->control;

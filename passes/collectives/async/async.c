@@ -33,8 +33,8 @@ static void copy_attributes(Instruction *to, const Instruction *from)
     to->span = from->span;
 }
 
-/* What is true of both halves of a pair: where it comes from, and what the program asks for it. */
-static void copy_origin(Instruction *to, const Instruction *from)
+/* What is true of both halves of a pair: its metadata, and what the program asks for it. */
+static void copy_notes(Instruction *to, const Instruction *from)
 {
     static const AttrId kept[] = {ATTR_METADATA, ATTR_FRONTEND_ATTRIBUTES};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
@@ -82,15 +82,17 @@ static Instruction *make_pair(Instruction *inst, const OpPair *pair)
                         inst->operands, arena_printf(a, "%s.start", inst->name));
     if (start_op == OP_ASYNC_START) {
         inst_set_computation(start, ATTR_CALLS, wrapped(inst));
-        copy_origin(start, inst);
+        copy_notes(start, inst);
     } else {
         copy_attributes(start, inst);
+        inst_unset(start, ATTR_ORIGIN);
     }
     start->control = inst->control;
     start->control_count = inst->control_count;
     Instruction *done = computation_add(comp, done_op, inst->shape, 1, &start,
                                         arena_printf(a, "%s.done", inst->name));
-    copy_origin(done, inst);
+    copy_notes(done, inst);
+    inst_take_origin(done, inst);
     if (start_op == OP_ASYNC_START)
         inst_set_computation(done, ATTR_CALLS, inst_called(start, 0));
     return done;
@@ -202,6 +204,8 @@ static Instruction *make_plain(Instruction *start, Instruction *done, OpCode op)
     Instruction *inst = computation_add(comp, op, done->shape, start->operand_count,
                                         start->operands, like->name);
     copy_attributes(inst, like);
+    if (like == start)
+        inst_take_origin(inst, done);
     const char *group = inst_frontend_attribute(start, "_scheduling_group_id");
     if (group != NULL) /* said of the pair, not of what it calls */
         inst_set_frontend_attribute(inst, "_scheduling_group_id", group);

@@ -76,6 +76,7 @@ static bool convert_collective(Sync *s, Instruction *done)
     Instruction *made = computation_add(s->comp, op, done->shape, start->operand_count,
                                         start->operands, done->name);
     copy_attributes(made, start, ATTR_CROSS_PROGRAM_PREFETCH_INDEX);
+    inst_take_origin(made, done);
     Instruction *parts[2] = {start, done};
     finish_pair(s, made, parts, 2);
     return true;

@@ -176,6 +176,7 @@ static Instruction *scatter_sum(Sweep *s, Instruction *inst)
     for (uint32_t i = 0; i < sum->attr_count; i++)
         inst_set(made, sum->attrs[i]);
     inst_unset(made, ATTR_SHARDING);
+    inst_take_origin(made, inst);
     inst_set_ints(made, ATTR_DIMENSIONS, &along, 1);
     made->span = sum->span;
     return made;
