@@ -56,10 +56,11 @@ static const Library emu_library = {
     emu_names, "it is installed with gxc; keep it beside the program or in its ../lib"};
 static const Library cublaslt_library = {
     cublaslt_names,
-    "install CUDA's toolkit or the package nvidia-cublas, or compile with "
-    "--libraries=none"};
+    "install CUDA's toolkit, or the wheel nvidia-cublas and put its folder into "
+    "LD_LIBRARY_PATH, or compile with --libraries=none"};
 static const Library nccl_library = {
-    nccl_names, "install NCCL 2.27 or newer (package libnccl2 or nvidia-nccl-cu13)"};
+    nccl_names, "install NCCL 2.27 or newer (package libnccl2, or the wheel "
+                "nvidia-nccl-cu13 and its folder in LD_LIBRARY_PATH)"};
 
 static void *open_in(const char *folder, const char *suffix, const char *name)
 {

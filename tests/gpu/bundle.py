@@ -188,8 +188,8 @@ def main():
     shutil.copy2(build / "gpu-driver", out / "driver")
     for name in ("gxrun", "libgxrt.so", "driver"):
         subprocess.run(["strip", "--strip-debug", out / name], check=True)
-    shutil.copy2(ROOT / "tests/gpu/check", out / "check")
-    shutil.copy2(ROOT / "tests/gpu/bench", out / "bench")
+    for name in ("check", "bench", "libraries"):
+        shutil.copy2(ROOT / "tests/gpu" / name, out / name)
     size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{out}: {size / (1 << 20):.1f} MB; on a machine with a GPU run check or bench there")
     if size > LIMIT:
