@@ -27,7 +27,7 @@
 #define KERNEL_MOST_RESULTS 48
 #define KERNEL_MOST_ARGS 96
 /* A kernel with rows this long and fewer rows leaves most of the device idle. */
-#define LONG_ROW 4096
+#define LONG_ROW 16384
 #define FEW_ROWS 32
 
 typedef struct Kernel {
