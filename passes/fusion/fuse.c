@@ -24,6 +24,7 @@
 #define KERNEL_MOST_OPERANDS 60
 #define MOST_READERS                                                                     \
     10 /* that work is repeated in: what reads those would repeat it again */
+#define FREE_DEPTH 8 /* operations that are looked through */
 #define LAUNCH_PICOSECONDS INT64_C(2500000)
 
 typedef struct UserList {
@@ -330,12 +331,28 @@ static int64_t picoseconds_of_work(const PassContext *cx, int64_t operations)
     return operations / (per_microsecond / 1000000 + 1);
 }
 
+/* What reading a value moves: what it is made of for nothing moves in with its reader. */
+static int64_t source_bytes(const Instruction *inst)
+{
+    int64_t bytes = shape_bytes(inst->shape);
+    for (int depth = 0; depth < FREE_DEPTH; depth++) {
+        if (inst->op == OP_IOTA)
+            return 0;
+        if (inst->op != OP_BROADCAST && inst->op != OP_CONVERT &&
+            inst->op != OP_RESHAPE && inst->op != OP_BITCAST)
+            break;
+        inst = inst->operands[0];
+        bytes = shape_bytes(inst->shape) < bytes ? shape_bytes(inst->shape) : bytes;
+    }
+    return bytes;
+}
+
 static int64_t read_bytes(const Instruction *inst)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         if (shape_is_array(inst->operands[i]->shape))
-            n += shape_bytes(inst->operands[i]->shape);
+            n += source_bytes(inst->operands[i]);
     }
     return n;
 }

@@ -109,41 +109,6 @@ static int64_t partner(const Side *vector, const Side *matrix, int64_t d)
     return -1;
 }
 
-/* The vector over all of the matrix, whose dimension d now stands at place[d]. */
-static Instruction *spread(Rewriter *r, const Side *vector, const Side *matrix,
-                           const int64_t *place, Instruction *x, const Shape *over)
-{
-    const Shape *s = x->shape;
-    int64_t *at = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
-    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
-    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
-    uint32_t n = 0;
-    for (uint32_t d = 0; d < s->rank; d++) {
-        int64_t p = partner(vector, matrix, d);
-        if (p < 0)
-            continue;
-        sizes[n] = s->dims[d];
-        at[n++] = place[p];
-    }
-    x = rw_reshape(r, rw_shape(r, s->dtype, n, sizes), x);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t k = i;
-        for (; k > 0 && at[order[k - 1]] > at[i]; k--)
-            order[k] = order[k - 1];
-        order[k] = i;
-    }
-    int64_t *sorted = ARENA_ARRAY(r->scratch, int64_t, n + 1u);
-    bool is_sorted = true;
-    for (uint32_t i = 0; i < n; i++) {
-        sorted[i] = at[order[i]];
-        sizes[i] = x->shape->dims[order[i]];
-        is_sorted &= order[i] == i;
-    }
-    if (!is_sorted)
-        x = rw_transpose(r, rw_shape(r, s->dtype, n, sizes), x, order);
-    return rw_broadcast(r, over, x, n, sorted);
-}
-
 static Instruction *sum_products(Rewriter *r, const Instruction *dot, const Side *vector,
                                  const Side *matrix)
 {
@@ -165,7 +130,12 @@ static Instruction *sum_products(Rewriter *r, const Instruction *dot, const Side
     if (moves)
         m = rw_transpose(r, rw_shape(r, t, rank, sizes), m, order);
     Instruction *v = widened(r, vector->x, dot->shape->dtype);
-    v = spread(r, vector, matrix, place, v, m->shape);
+    int64_t *over = ARENA_ARRAY(r->scratch, int64_t, v->shape->rank + 1u);
+    for (uint32_t d = 0; d < v->shape->rank; d++) {
+        int64_t p = partner(vector, matrix, d);
+        over[d] = p < 0 ? -1 : place[p];
+    }
+    v = rw_spread(r, m->shape, v, over);
     Instruction *product = rw_binary(r, OP_MULTIPLY, m->shape, m, v);
     for (uint32_t i = 0; i < rank; i++) {
         if (ints_contain(matrix->sum, order[i]))

@@ -147,6 +147,38 @@ bool rw_is_zero_size(const Shape *s)
     return false;
 }
 
+Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
+                       const int64_t *place)
+{
+    uint32_t rank = a->shape->rank, n = 0;
+    int64_t *at = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
+    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
+    for (uint32_t d = 0; d < rank; d++) {
+        if (place[d] < 0)
+            continue;
+        sizes[n] = a->shape->dims[d];
+        at[n++] = place[d];
+    }
+    a = rw_reshape(r, rw_shape(r, a->shape->dtype, n, sizes), a);
+    bool is_sorted = true;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = i;
+        for (; k > 0 && at[order[k - 1]] > at[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+        is_sorted &= k == i;
+    }
+    int64_t *to = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = at[order[i]];
+        sizes[i] = a->shape->dims[order[i]];
+    }
+    if (!is_sorted)
+        a = rw_transpose(r, rw_shape(r, a->shape->dtype, n, sizes), a, order);
+    return rw_broadcast(r, shape, a, n, to);
+}
+
 Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
                     const int64_t *dims)
 {
