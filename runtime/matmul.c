@@ -152,10 +152,11 @@ static cublasStatus_t choose(const Device *d, const PlanMatmul *m, Matmul *out)
     if (preference) {
         lt->preference_destroy(preference);
     }
-    if (r == 0 && count > 0) {
-        out->algorithm = found.algo;
+    if (r != 0 || count == 0) {
+        return r != 0 ? r : 15;
     }
-    return r == 0 && count == 0 ? 15 : r;
+    out->algorithm = found.algo;
+    return found.state;
 }
 
 gxrt_status matmul_create(Device *d)

@@ -525,7 +525,8 @@ static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
     if (s->failed) {
         return status_set(GXRT_DEVICE_FAILED,
                           "gxrt_execute: a device of this session has failed before: "
-                          "destroy it and make another");
+                          "destroy it and make another, in a new process if a kernel "
+                          "was at fault");
     }
     for (size_t i = 0; i < n; i++) {
         Device *d = &s->devices[i];

@@ -152,6 +152,123 @@ static void test_ranks_share(void **state)
     }
 }
 
+/* --- a cuBLASLt that makes everything and answers as it is told ----------------------------- */
+
+static int lt_count, lt_state;
+
+static size_t lt_version(void)
+{
+    return 130000;
+}
+
+static cublasStatus_t lt_create(cublasLtHandle_t *out)
+{
+    *out = (cublasLtHandle_t)&lt_count;
+    return 0;
+}
+
+static cublasStatus_t lt_destroy(cublasLtHandle_t handle)
+{
+    return handle == (cublasLtHandle_t)&lt_count ? 0 : 7;
+}
+
+static cublasStatus_t lt_desc_create(cublasLtMatmulDesc_t *out,
+                                     cublasComputeType_t compute, cudaDataType_t scale)
+{
+    *out = NULL;
+    return compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F ? 0 : 7;
+}
+
+static cublasStatus_t lt_desc_set(cublasLtMatmulDesc_t desc,
+                                  cublasLtMatmulDescAttributes_t attribute,
+                                  const void *value, size_t bytes)
+{
+    (void)desc, (void)attribute;
+    return value && bytes ? 0 : 7;
+}
+
+static cublasStatus_t lt_layout_create(cublasLtMatrixLayout_t *out, cudaDataType_t type,
+                                       uint64_t rows, uint64_t columns, int64_t ld)
+{
+    *out = NULL;
+    return type == CUDA_R_32F && rows == 16 && columns == 16 && ld == 16 ? 0 : 7;
+}
+
+static cublasStatus_t lt_preference_create(cublasLtMatmulPreference_t *out)
+{
+    *out = NULL;
+    return 0;
+}
+
+static cublasStatus_t lt_preference_set(cublasLtMatmulPreference_t preference,
+                                        cublasLtMatmulPreferenceAttributes_t attribute,
+                                        const void *value, size_t bytes)
+{
+    (void)preference, (void)attribute;
+    return value && bytes ? 0 : 7;
+}
+
+static cublasStatus_t lt_heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                   cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                   cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                   cublasLtMatmulPreference_t preference, int requested,
+                                   cublasLtMatmulHeuristicResult_t *results,
+                                   int *returned)
+{
+    (void)handle, (void)desc, (void)a, (void)b, (void)c, (void)d, (void)preference;
+    memset(results, 0, (size_t)requested * sizeof *results);
+    results->state = lt_state;
+    *returned = lt_count;
+    return 0;
+}
+
+/* An answer without an algorithm, and an algorithm that does not do: the program's products have
+ * no kernel here, and that is said before it runs. */
+static void test_no_algorithm(void **state)
+{
+    static const CublasltApi lt = {.version = lt_version,
+                                   .create = lt_create,
+                                   .destroy = lt_destroy,
+                                   .desc_create = lt_desc_create,
+                                   .desc_set = lt_desc_set,
+                                   .layout_create = lt_layout_create,
+                                   .preference_create = lt_preference_create,
+                                   .preference_set = lt_preference_set,
+                                   .heuristic = lt_heuristic};
+    static const struct {
+        int count, state;
+        gxrt_status want;
+    } answers[] = {{1, 0, GXRT_OK}, {0, 0, GXRT_UNSUPPORTED}, {1, 15, GXRT_UNSUPPORTED}};
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        const PlanMatrix matrix = {
+            .type = CUDA_R_32F, .rows = 16, .columns = 16, .ld = 16};
+        const PlanMatmul product = {.a = matrix,
+                                    .b = matrix,
+                                    .c = matrix,
+                                    .d = matrix,
+                                    .batch = 1,
+                                    .compute = CUBLAS_COMPUTE_32F,
+                                    .scale_type = CUDA_R_32F,
+                                    .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                                    .alpha = 1,
+                                    .alignment = 16};
+        Maker m;
+        maker_init(&m);
+        plan_add_matmuls(&m.b, &product, 1);
+        Program p = open_program(&m, "", 0);
+        gxrt_session *s;
+        lt_count = answers[i].count;
+        lt_state = answers[i].state;
+        assert_int_equal(session_create(p.program, NULL, &fake_api, &lt, NULL, &s),
+                         answers[i].want);
+        if (answers[i].want != GXRT_OK)
+            assert_non_null(strstr(gxrt_last_error(), "compile with --libraries=none"));
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
+}
+
 static void test_select(void **state)
 {
     (void)state;
@@ -231,8 +348,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ranks_share), cmocka_unit_test(test_select),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_ranks_share), cmocka_unit_test(test_no_algorithm),
+        cmocka_unit_test(test_select),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
