@@ -14,6 +14,7 @@
 int fake_calls, fake_fail_at, fake_live, fake_records;
 int fake_sm = 90, fake_driver = 13000;
 char fake_log[4096];
+_Thread_local int fake_current = -1;
 
 static bool fails(void)
 {
@@ -31,6 +32,12 @@ static void note(const char *format, ...)
     vsnprintf(fake_log + at, sizeof fake_log - at, format, args);
     va_end(args);
     pthread_mutex_unlock(&note_mutex);
+}
+
+/* What the driver would answer with CUDA_ERROR_INVALID_CONTEXT. */
+static void need_context(void)
+{
+    assert_int_not_equal(fake_current, -1);
 }
 
 static void count_live(int change)
@@ -83,8 +90,6 @@ static CUresult fake_device_attribute(int *value, int attribute, CUdevice device
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-_Thread_local int fake_current = -1;
-
 static CUresult fake_context_retain(CUcontext *context, CUdevice device)
 {
     if (fails())
@@ -119,27 +124,34 @@ static CUresult fake_context_pop(CUcontext *context)
 
 static CUresult fake_synchronize(void)
 {
+    need_context();
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
 static CUresult fake_stream_priorities(int *least, int *greatest)
 {
+    need_context();
     *least = 0;
     *greatest = -5;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+/* Each knows its device. */
 static CUresult fake_object(void **out)
 {
+    need_context();
     if (fails())
         return CUDA_ERROR_UNKNOWN;
-    *out = malloc(1);
+    int *object = malloc(sizeof *object);
+    *object = fake_current;
+    *out = object;
     count_live(1);
     return CUDA_SUCCESS;
 }
 
 static CUresult fake_forget(void *object)
 {
+    need_context();
     free(object);
     count_live(-1);
     return CUDA_SUCCESS;
@@ -163,14 +175,17 @@ static CUresult fake_module_unload(CUmodule module)
 
 static CUresult fake_function_set(CUfunction function, int attribute, int value)
 {
-    (void)function;
-    (void)attribute;
-    (void)value;
+    need_context();
+    assert_non_null(function);
+    assert_true(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+                attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+    assert_true(value > 0 && value <= 232448);
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
 static CUresult fake_mem_alloc(CUdeviceptr *out, size_t bytes)
 {
+    need_context();
     if (fails())
         return CUDA_ERROR_OUT_OF_MEMORY;
     /* a header that tells the device, and alignment to 256 */
@@ -188,6 +203,7 @@ static CUresult fake_mem_free(CUdeviceptr pointer)
 
 static CUresult fake_mem_info(size_t *free_bytes, size_t *total)
 {
+    need_context();
     *free_bytes = 5;
     *total = 10;
     return CUDA_SUCCESS;
@@ -206,6 +222,7 @@ static CUresult fake_pointer_attribute(void *data, int attribute, CUdeviceptr po
 
 static CUresult fake_host_alloc(void **out, size_t bytes, unsigned flags)
 {
+    need_context();
     (void)flags;
     if (fails())
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -217,6 +234,7 @@ static CUresult fake_host_alloc(void **out, size_t bytes, unsigned flags)
 static CUresult fake_copy_to_device(CUdeviceptr to, const void *from, size_t bytes,
                                     CUstream stream)
 {
+    need_context();
     (void)stream;
     memcpy((void *)(uintptr_t)to, from, bytes);
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
@@ -225,6 +243,7 @@ static CUresult fake_copy_to_device(CUdeviceptr to, const void *from, size_t byt
 static CUresult fake_copy_to_host(void *to, CUdeviceptr from, size_t bytes,
                                   CUstream stream)
 {
+    need_context();
     (void)stream;
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
@@ -233,6 +252,7 @@ static CUresult fake_copy_to_host(void *to, CUdeviceptr from, size_t bytes,
 static CUresult fake_copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                     CUstream stream)
 {
+    need_context();
     (void)stream;
     memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
@@ -240,6 +260,7 @@ static CUresult fake_copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t byt
 
 static CUresult fake_set_8(CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
 {
+    need_context();
     (void)stream;
     memset((void *)(uintptr_t)to, value, n);
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
@@ -248,6 +269,7 @@ static CUresult fake_set_8(CUdeviceptr to, unsigned char value, size_t n, CUstre
 static CUresult fake_set_16(CUdeviceptr to, unsigned short value, size_t n,
                             CUstream stream)
 {
+    need_context();
     (void)stream;
     for (size_t i = 0; i < n; i++)
         ((unsigned short *)(uintptr_t)to)[i] = value;
@@ -256,6 +278,7 @@ static CUresult fake_set_16(CUdeviceptr to, unsigned short value, size_t n,
 
 static CUresult fake_set_32(CUdeviceptr to, unsigned value, size_t n, CUstream stream)
 {
+    need_context();
     (void)stream;
     for (size_t i = 0; i < n; i++)
         ((unsigned *)(uintptr_t)to)[i] = value;
@@ -264,8 +287,7 @@ static CUresult fake_set_32(CUdeviceptr to, unsigned value, size_t n, CUstream s
 
 static CUresult fake_stream_create(CUstream *out, unsigned flags, int priority)
 {
-    (void)flags;
-    (void)priority;
+    assert_true(flags == CU_STREAM_NON_BLOCKING && priority <= 0 && priority >= -5);
     void *object = NULL;
     CUresult r = fake_object(&object);
     *out = object;
@@ -285,6 +307,7 @@ static CUresult fake_stream_call(CUstream stream)
 
 static CUresult fake_stream_wait(CUstream stream, CUevent event, unsigned flags)
 {
+    need_context();
     (void)stream;
     (void)event;
     (void)flags;
@@ -294,7 +317,7 @@ static CUresult fake_stream_wait(CUstream stream, CUevent event, unsigned flags)
 
 static CUresult fake_event_create(CUevent *out, unsigned flags)
 {
-    (void)flags;
+    assert_true(flags == CU_EVENT_DEFAULT || flags == CU_EVENT_DISABLE_TIMING);
     void *object = NULL;
     CUresult r = fake_object(&object);
     *out = object;
@@ -308,7 +331,8 @@ static CUresult fake_event_destroy(CUevent event)
 
 static CUresult fake_event_record(CUevent event, CUstream stream)
 {
-    (void)event;
+    need_context();
+    assert_int_equal(*(const int *)event, fake_current);
     (void)stream;
     __atomic_add_fetch(&fake_records, 1, __ATOMIC_SEQ_CST);
     note("record ");
@@ -371,6 +395,7 @@ static const struct {
 static CUresult fake_module_function(CUfunction *function, CUmodule module,
                                      const char *name)
 {
+    need_context();
     (void)module;
     for (size_t i = 0; i < 2; i++) {
         if (strcmp(kernels[i].name, name) == 0)
@@ -382,11 +407,13 @@ static CUresult fake_module_function(CUfunction *function, CUmodule module,
 static CUresult fake_launch(const CUlaunchConfig *config, CUfunction function,
                             void **parameters, void **extra)
 {
-    (void)config;
-    (void)extra;
+    need_context();
+    const CUlaunchConfig *c = config;
+    assert_true(c->gridDimX && c->gridDimY && c->gridDimZ && !extra);
+    assert_in_range(c->blockDimX * c->blockDimY * c->blockDimZ, 1, 1024);
+    assert_true(c->numAttrs == 0 || c->attrs);
     if (fails())
         return CUDA_ERROR_UNKNOWN;
-    assert_int_not_equal(fake_current, -1);
     kernels[(uintptr_t)function - 1].run(parameters);
     note("%s ", kernels[(uintptr_t)function - 1].name);
     return CUDA_SUCCESS;
