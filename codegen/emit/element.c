@@ -1,12 +1,9 @@
 /* The elemental core: elements of any instruction through its index maps. See emit.h. */
 #include <string.h>
 
+#include "codegen/emit/memo.h"
 #include "codegen/emit/op_emit.h"
 #include "ir/bug.h"
-
-/* The kernel's variables and the lane are numbered above all variables of index maps, so that
- * substituting a map's own variables never touches them. */
-#define VARIABLE_BASE (1u << 24)
 
 /* See emit_preset. */
 typedef struct Preset {
@@ -14,89 +11,6 @@ typedef struct Preset {
     uint32_t lanes;             /* 0: the same for all of them */
     bool has_elements;          /* instead, all elements of all leaves */
 } Preset;
-
-/* -- values that were computed already ---------------------------------------------------- */
-
-typedef struct MemoEntry {
-    const Instruction *inst; /* NULL: an index expression's code */
-    const IndexExpr *const *index;
-    uint32_t rank, lane;
-    LLVMValueRef *values;   /* [lanes] */
-    struct MemoEntry *next; /* in its bucket */
-    uint32_t bucket;
-} MemoEntry;
-
-#define MEMO_BUCKETS 1024
-
-typedef struct Memo {
-    MemoEntry *buckets[MEMO_BUCKETS];
-    MemoEntry **entries; /* in the order they were made */
-    size_t count, capacity;
-    size_t *scopes; /* entries when each open scope began */
-    size_t scope_count, scope_capacity;
-} Memo;
-
-static uint32_t memo_bucket(const Instruction *inst, uint32_t rank,
-                            const IndexExpr *const *index, uint32_t lane)
-{
-    uint64_t h =
-        (inst == NULL ? 7 : (uint64_t)inst->id + 11) * UINT64_C(0x9e3779b97f4a7c15);
-    h += lane;
-    for (uint32_t i = 0; i < rank; i++)
-        h = (h ^ index[i]->id) * UINT64_C(0xbf58476d1ce4e5b9);
-    return (uint32_t)((h ^ (h >> 32)) % MEMO_BUCKETS);
-}
-
-static MemoEntry *memo_find(Emit *e, const Instruction *inst, uint32_t rank,
-                            const IndexExpr *const *index, uint32_t lane)
-{
-    MemoEntry *m = e->memo->buckets[memo_bucket(inst, rank, index, lane)];
-    for (; m != NULL; m = m->next) {
-        if (m->inst == inst && m->rank == rank && m->lane == lane &&
-            (rank == 0 || memcmp(m->index, index, rank * sizeof *index) == 0))
-            return m;
-    }
-    return NULL;
-}
-
-static void memo_add(Emit *e, const Instruction *inst, uint32_t rank,
-                     const IndexExpr *const *index, uint32_t lane,
-                     const LLVMValueRef *values, uint32_t count)
-{
-    Memo *memo = e->memo;
-    MemoEntry *m = ARENA_NEW(e->arena, MemoEntry);
-    m->inst = inst;
-    m->index = arena_copy(e->arena, index, rank * sizeof *index);
-    m->rank = rank;
-    m->lane = lane;
-    m->values = arena_copy(e->arena, values, count * sizeof *values);
-    m->bucket = memo_bucket(inst, rank, index, lane);
-    m->next = memo->buckets[m->bucket];
-    memo->buckets[m->bucket] = m;
-    memo->entries = arena_grow(e->arena, memo->entries, &memo->capacity, memo->count + 1,
-                               sizeof(MemoEntry *));
-    memo->entries[memo->count++] = m;
-}
-
-void emit_scope_begin(Emit *e)
-{
-    Memo *memo = e->memo;
-    memo->scopes = arena_grow(e->arena, memo->scopes, &memo->scope_capacity,
-                              memo->scope_count + 1, sizeof(size_t));
-    memo->scopes[memo->scope_count++] = memo->count;
-}
-
-void emit_scope_end(Emit *e)
-{
-    Memo *memo = e->memo;
-    size_t keep = memo->scopes[--memo->scope_count];
-    while (memo->count > keep) {
-        MemoEntry *m = memo->entries[--memo->count];
-        memo->buckets[m->bucket] = m->next;
-    }
-}
-
-/* -- variables and index code --------------------------------------------------------------- */
 
 Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_args,
                  bool wide_index, uint32_t lanes)
@@ -111,117 +25,8 @@ Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_a
     e->parameter_args = parameter_args;
     e->maps = ARENA_ARRAY(k->arena, IndexMap *, comp->instruction_count);
     e->presets = ARENA_ARRAY(k->arena, Preset, comp->instruction_count);
-    e->memo = ARENA_NEW(k->arena, Memo);
+    e->memo = memo_create(k->arena);
     return e;
-}
-
-const IndexExpr *emit_variable(Emit *e, LLVMValueRef value, Range range)
-{
-    if (e->variable_count >= VARIABLE_BASE)
-        bug("a kernel has too many variables");
-    e->variables = arena_grow(e->arena, e->variables, &e->variable_capacity,
-                              e->variable_count + 1, sizeof *e->variables);
-    e->variables[e->variable_count] = value;
-    return ix_runtime(e->ix, VARIABLE_BASE + (uint32_t)e->variable_count++, range);
-}
-
-const IndexExpr *emit_lane(Emit *e)
-{
-    return ix_symbol(e->ix, VARIABLE_BASE, (Range){0, (int64_t)e->lanes - 1});
-}
-
-static bool depends_on_lane(const IndexExpr *x)
-{
-    return ix_depends(x, IX_SYMBOL, VARIABLE_BASE);
-}
-
-LLVMValueRef emit_index_constant(Emit *e, int64_t value)
-{
-    return LLVMConstInt(e->index_type, (uint64_t)value, 1);
-}
-
-static LLVMValueRef index_code(Emit *e, const IndexExpr *x, uint32_t lane)
-{
-    LLVMBuilderRef b = e->k->builder;
-    switch (x->kind) {
-    case IX_CONST:
-        return emit_index_constant(e, x->value);
-    case IX_SYMBOL:
-        if (x->value != VARIABLE_BASE)
-            bug("an index expression holds the free symbol s%lld", (long long)x->value);
-        return emit_index_constant(e, lane);
-    case IX_RUNTIME:
-        if (x->value < VARIABLE_BASE)
-            bug("an index expression holds the free variable r%lld", (long long)x->value);
-        return e->variables[x->value - VARIABLE_BASE];
-    case IX_DIM:
-        bug("an index expression holds the free dimension d%lld", (long long)x->value);
-    case IX_ADD:
-        return LLVMBuildNSWAdd(b, emit_index(e, x->a, lane), emit_index(e, x->b, lane),
-                               "");
-    case IX_MUL:
-        return LLVMBuildNSWMul(b, emit_index(e, x->a, lane),
-                               emit_index_constant(e, x->value), "");
-    case IX_FLOORDIV:
-    case IX_MOD: {
-        LLVMValueRef a = emit_index(e, x->a, lane), c = emit_index_constant(e, x->value);
-        bool mod = x->kind == IX_MOD;
-        if (x->a->range.lo >= 0)
-            return mod ? LLVMBuildURem(b, a, c, "") : LLVMBuildUDiv(b, a, c, "");
-        /* floor, not truncation, of a value that may be negative */
-        LLVMValueRef zero = emit_index_constant(e, 0);
-        LLVMValueRef r = LLVMBuildSRem(b, a, c, "");
-        LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, r, zero, "");
-        if (mod)
-            return LLVMBuildAdd(b, r, LLVMBuildSelect(b, negative, c, zero, ""), "");
-        LLVMValueRef q = LLVMBuildSDiv(b, a, c, "");
-        return LLVMBuildAdd(
-            b, q, LLVMBuildSelect(b, negative, emit_index_constant(e, -1), zero, ""), "");
-    }
-    }
-    bug("an index expression of kind %d", (int)x->kind);
-}
-
-LLVMValueRef emit_index(Emit *e, const IndexExpr *expr, uint32_t lane)
-{
-    if (!depends_on_lane(expr))
-        lane = 0;
-    MemoEntry *m = memo_find(e, NULL, 1, &expr, lane);
-    if (m != NULL)
-        return m->values[0];
-    LLVMValueRef v = index_code(e, expr, lane);
-    memo_add(e, NULL, 1, &expr, lane, &v, 1);
-    return v;
-}
-
-LLVMValueRef emit_in_range(Emit *e, const IndexExpr *expr, Range range, uint32_t lane)
-{
-    LLVMBuilderRef b = e->k->builder;
-    LLVMValueRef v = emit_index(e, expr, lane), ok = NULL;
-    if (expr->range.lo < range.lo)
-        ok = LLVMBuildICmp(b, LLVMIntSGE, v, emit_index_constant(e, range.lo), "");
-    if (expr->range.hi > range.hi) {
-        LLVMValueRef below =
-            LLVMBuildICmp(b, LLVMIntSLE, v, emit_index_constant(e, range.hi), "");
-        ok = ok == NULL ? below : LLVMBuildAnd(b, ok, below, "");
-    }
-    return ok != NULL ? ok : LLVMConstInt(gx_int_type(e->k, 1), 1, 0);
-}
-
-void emit_delinear(Emit *e, const Shape *shape, const IndexExpr *linear,
-                   const IndexExpr **index)
-{
-    index_delinear(e->ix, shape, linear, index);
-}
-
-void emit_spread(Emit *e, const Shape *shape, const uint32_t *dims, uint32_t count,
-                 const IndexExpr *number, const IndexExpr **index)
-{
-    for (uint32_t i = count; i-- > 0;) {
-        int64_t size = shape->dims[dims[i]];
-        index[dims[i]] = i == 0 ? number : ix_mod(e->ix, number, size);
-        number = ix_floordiv(e->ix, number, size);
-    }
 }
 
 /* -- maps --------------------------------------------------------------------------------- */
@@ -238,23 +43,6 @@ static IndexMap *maps_of(Emit *e, const Instruction *inst)
 const IndexMap *emit_operand_map(Emit *e, const Instruction *inst, uint32_t operand)
 {
     return &maps_of(e, inst)[operand];
-}
-
-bool emit_is_uniform(uint32_t rank, const IndexExpr *const *index)
-{
-    for (uint32_t i = 0; i < rank; i++) {
-        if (depends_on_lane(index[i]))
-            return false;
-    }
-    return true;
-}
-
-static void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index,
-                         uint32_t lane, const IndexExpr **out)
-{
-    const IndexExpr *value = ix_const(e->ix, lane);
-    for (uint32_t i = 0; i < rank; i++)
-        out[i] = ix_replace(e->ix, index[i], IX_SYMBOL, VARIABLE_BASE, value);
 }
 
 /* A start index that a map reads at run time: the value, clamped into its range. */
@@ -327,17 +115,6 @@ void emit_apply(Emit *e, const IndexMap *map, const IndexExpr *const *index,
     }
 }
 
-LLVMValueRef emit_constraints_hold(Emit *e, const IndexMap *map,
-                                   const IndexExpr *const *constraints)
-{
-    LLVMValueRef ok = NULL;
-    for (uint32_t i = 0; i < map->constraint_count; i++) {
-        LLVMValueRef c = emit_in_range(e, constraints[i], map->constraints[i].range, 0);
-        ok = ok == NULL ? c : LLVMBuildAnd(e->k->builder, ok, c, "");
-    }
-    return ok;
-}
-
 /* -- elements ------------------------------------------------------------------------------- */
 
 static void splat(uint32_t lanes, LLVMValueRef *out)
@@ -391,7 +168,7 @@ static bool runtimes_uniform(Emit *e, const IndexMap *map, const IndexExpr *cons
         for (uint32_t d = 0; d < r->source->shape->rank; d++) {
             const IndexExpr *x =
                 ix_substitute(e->ix, r->index[d], IX_DIM, map->dim_count, index);
-            if (depends_on_lane(x))
+            if (!emit_is_uniform(1, &x))
                 return false;
         }
     }

@@ -87,6 +87,9 @@ void emit_apply(Emit *e, const IndexMap *map, const IndexExpr *const *index,
 LLVMValueRef emit_constraints_hold(Emit *e, const IndexMap *map,
                                    const IndexExpr *const *constraints);
 bool emit_is_uniform(uint32_t rank, const IndexExpr *const *index); /* no lane in it */
+/* The index of one of the lanes. */
+void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index, uint32_t lane,
+                  const IndexExpr **out);
 
 /* Neighbouring elements that a thread takes so that accesses of what holds most of the bytes are as
  * wide as they can be; 1 to 8. */
