@@ -155,29 +155,47 @@ bool codegen_takes(const Module *m)
 
 /* -- after passes ----------------------------------------------------------------------------- */
 
-/* Emitters and plan keep indices in arrays of EMIT_MOST_RANK and know no sizes but these. */
-static const char *misfit(Arena *a, const Shape *s)
+/* An element neither fills bytes nor divides one. */
+static bool crosses_bytes(DType t)
+{
+    uint32_t bits = dtype_info[t].bits;
+    return bits % 8 != 0 && 8 % bits != 0;
+}
+
+/* Emitters and plan keep indices in arrays of EMIT_MOST_RANK and know no sizes but these; inside of
+ * kernels there is any type. */
+static const char *misfit(Arena *a, const Shape *s, bool in_memory)
 {
     if (shape_is_array(s) && s->rank > EMIT_MOST_RANK)
         return arena_printf(a, "an array of more than %d dimensions", EMIT_MOST_RANK);
     if (shape_is_array(s) && s->dynamic != NULL)
         return "an array of dynamic size";
+    if (shape_is_array(s) && in_memory && crosses_bytes(s->dtype))
+        return arena_printf(a, "elements of %s in memory", dtype_name(s->dtype));
     const char *why = NULL;
     for (uint32_t i = 0; s->elements != NULL && i < s->rank && why == NULL; i++)
-        why = misfit(a, s->elements[i]);
+        why = misfit(a, s->elements[i], in_memory);
     return why;
 }
 
 bool codegen_fits(const Module *m)
 {
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            const char *why = misfit(m->arena, inst->shape);
-            if (why != NULL)
-                diag_unsupported(m->diag, inst->span, "%s has %s", inst->name, why);
-            if (why != NULL)
-                return false;
+    Arena *scratch = arena_scratch();
+    bool *in_memory = ARENA_ARRAY(scratch, bool, m->computation_count + 1u);
+    Computations programs = module_programs(m, scratch);
+    for (uint32_t i = 0; i < programs.count; i++)
+        in_memory[programs.data[i]->id] = true;
+    const Instruction *first = NULL;
+    const char *why = NULL;
+    for (const Computation *comp = comp_first(m); comp && !why; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst && !why;
+             inst = inst_next(inst)) {
+            why = misfit(m->arena, inst->shape, in_memory[comp->id]);
+            first = inst;
         }
     }
-    return true;
+    arena_destroy(scratch);
+    if (why != NULL)
+        diag_unsupported(m->diag, first->span, "%s has %s", first->name, why);
+    return why == NULL;
 }
