@@ -1,6 +1,7 @@
 /* Calls of NCCL while a program runs; communicator.c makes the communicators before. */
 #include "runtime/collective.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,9 +95,14 @@ static void command_text(const Device *d, const PlanCommand *c, char *text, size
 gxrt_status collective_settle(Device *d, ncclComm_t comm, ncclResult_t r,
                               const char *call, const char *what)
 {
+    enum { QUICK = 256 }; /* queueing a call takes some microseconds, a sleep a hundred */
     const NcclApi *nccl = d->session->nccl;
-    while (r == ncclInProgress && !d->session->failed) {
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    for (unsigned turn = 0; r == ncclInProgress && !d->session->failed; turn++) {
+        if (turn < QUICK) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
         ncclResult_t state = ncclSuccess;
         ncclResult_t asked = nccl->comm_async_error(comm, &state);
         r = asked != ncclSuccess ? asked : state;
