@@ -211,8 +211,11 @@ bool value_parse(Parser *p, Pending *at)
         return expect_int(p, &a->i);
     case AK_BOOL:
         return parse_flag(p, &a->i);
-    case AK_FLOAT:
-        return expect_number(p, &a->f);
+    case AK_FLOAT: /* a float in the proto, and so for XLA in text, too */
+        if (!expect_number(p, &a->f))
+            return false;
+        a->f = (float)a->f;
+        return true;
     case AK_STRING:
         return expect_string(p, &a->bytes);
     case AK_CONFIG:
