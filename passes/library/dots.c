@@ -15,6 +15,8 @@
 #include "passes/library/library.h"
 #include "passes/settings.h"
 
+enum { LEAST_ROWS = 2 /* one row is a sum of products: vector_dots.c */ };
+
 static bool types_fit(const Instruction *dot)
 {
     DType a = dot->operands[0]->shape->dtype, b = dot->operands[1]->shape->dtype;
@@ -50,7 +52,7 @@ static bool is_large(int64_t batch, int64_t m, int64_t n, int64_t k,
                      const PassContext *cx)
 {
     int64_t work;
-    if (batch > INT32_MAX || m < 8 || n < 8 || k < 8)
+    if (batch > INT32_MAX || m < LEAST_ROWS || n < 8 || k < 8)
         return false;
     return __builtin_mul_overflow(m, n, &work) ||
            __builtin_mul_overflow(work, k, &work) ||
