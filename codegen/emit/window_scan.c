@@ -1,12 +1,15 @@
 /* Cumulative windows. Where there are many rows that lie side by side, a thread walks along each; else a
  * block takes a row, chunk by chunk: warps scan their elements by shuffles, and shared memory carries
  * what came before. */
+#include <string.h>
+
 #include "codegen/emit/emitters.h"
 #include "codegen/emit/reducer.h"
 #include "codegen/emit/threads.h"
 #include "ir/bug.h"
 
 #define SCAN_THREADS 256
+#define SCAN_ITEMS 4 /* elements of a thread in a chunk, where accesses gain by it */
 #define SCAN_MANY_ROWS 4096
 
 typedef struct Scan {
@@ -16,6 +19,7 @@ typedef struct Scan {
     Reducer reducer;
     const Shape *shape;
     int64_t along, size, rows;
+    uint32_t items; /* elements side by side that a thread takes at a time: e->lanes */
     bool is_reverse;
     /* Elements are walked from the last on by a computation for which the order counts: what comes later in
      * the walk stands first, and the initial value joins only in what is stored. */
@@ -39,26 +43,37 @@ static void place(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr 
     }
 }
 
+/* out, v: [items][count] */
 static void load(const Scan *s, const IndexExpr *const *index, LLVMValueRef *out)
 {
-    for (uint32_t i = 0; i < s->reducer.count; i++) {
-        emit_element(s->e, s->inst->operands[i], index, &out[i]);
-        out[i] = reducer_widen(&s->reducer, i, out[i]);
+    uint32_t count = s->reducer.count;
+    for (uint32_t i = 0; i < count; i++) {
+        LLVMValueRef values[EMIT_MOST_LANES];
+        emit_element(s->e, s->inst->operands[i], index, values);
+        for (uint32_t j = 0; j < s->items; j++)
+            out[j * count + i] = reducer_widen(&s->reducer, i, values[j]);
     }
     s->e->k->at = s->inst->name;
 }
 
 static void store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef *v)
 {
-    LLVMValueRef results[REDUCER_MOST];
-    for (uint32_t i = 0; i < s->reducer.count; i++)
-        results[i] = v[i];
-    if (s->is_backward)
-        reducer_combine(&s->reducer, s->reducer.initial, results, results);
-    reducer_finish(&s->reducer, results, results);
-    for (uint32_t i = 0; i < s->reducer.count; i++)
+    uint32_t count = s->reducer.count;
+    LLVMValueRef results[REDUCER_MOST], values[EMIT_MOST_LANES];
+    for (uint32_t j = 0; j < s->items; j++) {
+        LLVMValueRef *one = results + j * count;
+        for (uint32_t i = 0; i < count; i++)
+            one[i] = v[j * count + i];
+        if (s->is_backward)
+            reducer_combine(&s->reducer, s->reducer.initial, one, one);
+        reducer_finish(&s->reducer, one, one);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < s->items; j++)
+            values[j] = results[j * count + i];
         emit_store(s->e, fusion_result_arg(s->in->fusion, i),
-                   shape_leaf(s->inst->shape, i), index, &results[i]);
+                   shape_leaf(s->inst->shape, i), index, values);
+    }
 }
 
 static void choose(Emit *e, uint32_t count, LLVMValueRef condition, const LLVMValueRef *a,
@@ -98,6 +113,7 @@ static void begin(Scan *s, Emit *e)
 static void walk_row(Emit *e, const void *user, const IndexExpr *row)
 {
     Scan s = *(const Scan *)user;
+    s.items = 1;
     const IndexExpr *index[EMIT_MOST_RANK];
     LLVMValueRef sum[REDUCER_MOST], v[REDUCER_MOST];
     begin(&s, e);
@@ -137,17 +153,18 @@ static void scan_warp(const Scan *s, LLVMValueRef *v)
     }
 }
 
-/* v: what came before the warp joins; carried: the sum of everything so far, if this is not the first chunk
- * (i1), then with this chunk. */
+/* v: what the lanes found; before: what came before the warp, nothing if *nothing; carried: the sum of everything
+ * so far, if this is not the first chunk (i1), then with this chunk. */
 static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_first,
-                       LLVMValueRef *v, LLVMValueRef *carried)
+                       const LLVMValueRef *v, LLVMValueRef *before, LLVMValueRef *nothing,
+                       LLVMValueRef *carried)
 {
     Emit *e = s->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
     const Reducer *r = &s->reducer;
     LLVMValueRef warp = LLVMBuildLShr(b, gx_tid(k, 0), gx_i32(k, 5), "");
-    LLVMValueRef before[REDUCER_MOST], total[REDUCER_MOST];
+    LLVMValueRef total[REDUCER_MOST];
     GxIf last;
     gx_if_begin(k, &last, LLVMBuildICmp(b, LLVMIntEQ, gx_lane(k), gx_i32(k, 31), ""));
     for (uint32_t i = 0; i < r->count; i++) {
@@ -171,8 +188,27 @@ static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_firs
             carried[i] = total[i];
     }
     LLVMValueRef leads = LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, 0), "");
-    join(s, LLVMBuildAnd(b, is_first, leads, ""), before, v);
+    *nothing = LLVMBuildAnd(b, is_first, leads, "");
     gx_barrier(k);
+}
+
+/* v: [items][count], each with those before it in the thread; all: the last one with the lanes before. What those
+ * found joins. */
+static void join_lanes(const Scan *s, const LLVMValueRef *all, LLVMValueRef *v)
+{
+    Emit *e = s->e;
+    const Reducer *r = &s->reducer;
+    LLVMValueRef before[REDUCER_MOST], joined[REDUCER_MOST];
+    LLVMValueRef has =
+        LLVMBuildICmp(e->k->builder, LLVMIntNE, gx_lane(e->k), gx_i32(e->k, 0), "");
+    for (uint32_t i = 0; i < r->count; i++)
+        before[i] = shuffle_up(e, r->accumulator[i], all[i], 1, 32);
+    for (uint32_t j = 0; j < s->items; j++, v += r->count) {
+        for (uint32_t i = 0; i < r->count; i++)
+            joined[i] = v[i];
+        join(s, NULL, before, joined);
+        choose(e, r->count, has, joined, v);
+    }
 }
 
 static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room,
@@ -182,31 +218,58 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
     Kernel *k = e->k;
     uint32_t count = s->reducer.count;
     const IndexExpr *index[EMIT_MOST_RANK];
-    LLVMValueRef v[REDUCER_MOST], other[REDUCER_MOST];
+    LLVMValueRef v[REDUCER_MOST], other[REDUCER_MOST], all[REDUCER_MOST];
+    LLVMValueRef before[REDUCER_MOST], nothing;
+    int64_t accesses = s->size / s->items;
     LLVMValueRef at = LLVMBuildAdd(k->builder, first, to_index(e, gx_tid(k, 0)), "");
     LLVMValueRef exists =
-        LLVMBuildICmp(k->builder, LLVMIntSLT, at, emit_index_constant(e, s->size), "");
+        LLVMBuildICmp(k->builder, LLVMIntSLT, at, emit_index_constant(e, accesses), "");
     GxIf guard;
-    for (uint32_t i = 0; i < count; i++)
-        other[i] = carried[i]; /* behind the row: read by nobody */
-    place(e, s, row, emit_variable(e, at, (Range){0, s->size - 1}), index);
+    for (uint32_t i = 0; i < count * s->items; i++)
+        other[i] = carried[i % count]; /* behind the row: read by nobody */
+    e->lanes = s->items;
+    const IndexExpr *access = emit_variable(e, at, (Range){0, accesses - 1});
+    place(e, s, row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)), index);
     emit_if_begin(e, &guard, exists);
     load(s, index, v);
-    emit_if_end_or(e, &guard, v, other, count);
-    scan_warp(s, v);
+    emit_if_end_or(e, &guard, v, other, count * s->items);
+    for (uint32_t j = 1; j < s->items; j++)
+        join(s, NULL, v + (j - 1) * count, v + j * count);
+    for (uint32_t i = 0; i < count; i++)
+        all[i] = v[(s->items - 1) * count + i];
+    scan_warp(s, all);
     scan_block(s, room,
                LLVMBuildICmp(k->builder, LLVMIntEQ, first, emit_index_constant(e, 0), ""),
-               v, carried);
+               all, before, &nothing, carried);
+    if (s->items == 1)
+        memcpy(v, all, count * sizeof *v);
+    else
+        join_lanes(s, all, v);
+    for (uint32_t j = 0; j < s->items; j++)
+        join(s, nothing, before, v + j * count);
     emit_if_begin(e, &guard, exists);
     store(s, index, v);
     emit_if_end(e, &guard, NULL, 0, NULL);
+    e->lanes = 1;
+}
+
+/* Elements side by side, where chunks of one each would be many. */
+static uint32_t choose_items(const Scan *s)
+{
+    bool is_minor = s->shape->layout->minor_to_major[0] == s->along;
+    bool is_plain = fusion_is_plain(inst_called(s->in->fusion, 0), &s->inst, 1);
+    return is_minor && is_plain && s->size % SCAN_ITEMS == 0 && s->size > SCAN_THREADS &&
+                   s->inst->operand_count / 2 * SCAN_ITEMS <= EMIT_MOST_LANES
+               ? SCAN_ITEMS
+               : 1;
 }
 
 static Kernel *scan_rows(Scan *s)
 {
     const EmitterInput *in = s->in;
     uint32_t threads = 32, room[REDUCER_MOST];
-    while (threads < s->size && threads < SCAN_THREADS)
+    s->items = choose_items(s);
+    while (threads < s->size / s->items && threads < SCAN_THREADS)
         threads *= 2;
     if (s->rows > INT32_MAX)
         escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld rows", s->inst->name,
@@ -226,7 +289,8 @@ static Kernel *scan_rows(Scan *s)
         room[i] = gx_shared_alloc(k, (uint64_t)bytes * threads / 32, bytes);
     }
     GxLoop loop;
-    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s->size),
+    gx_loop_begin(k, &loop, emit_index_constant(e, 0),
+                  emit_index_constant(e, s->size / s->items),
                   emit_index_constant(e, threads), carried, r->count);
     emit_scope_begin(e);
     for (uint32_t i = 0; i < r->count; i++)
