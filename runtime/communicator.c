@@ -87,23 +87,25 @@ static bool is_world(const gxrt_session *s, const PlanClique *c)
     return same;
 }
 
+/* The state of a new communicator is asked for, whatever the call has returned. */
+static ncclResult_t begun(ncclResult_t r)
+{
+    return r == ncclSuccess ? ncclInProgress : r;
+}
+
+/* NCCL may set the new communicator at any time until the world's state is success: so g, which
+ * outlives that, takes it. One that does not come about is aborted from there. */
 static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
 {
     const gxrt_session *s = d->session;
+    const char *name = plan_text(s->plan, c->name);
     ncclConfig_t config = config_of(d, c->communication, true);
-    ncclComm_t out = NULL;
     ncclResult_t r =
-        s->nccl->comm_split(d->world_comm, colour, (int)g->rank, &out, &config);
-    g->comm = out; /* to be aborted too, if it does not come about */
-    gxrt_status st = collective_settle(d, d->world_comm, r, "ncclCommSplit",
-                                       plan_text(s->plan, c->name));
-    if (st == GXRT_OK && out) {
-        ncclResult_t state = ncclSuccess;
-        s->nccl->comm_async_error(out, &state);
-        st = collective_settle(d, out, state, "ncclCommSplit",
-                               plan_text(s->plan, c->name));
-    }
-    return st;
+        s->nccl->comm_split(d->world_comm, colour, (int)g->rank, &g->comm, &config);
+    gxrt_status st = collective_settle(d, d->world_comm, begun(r), "ncclCommSplit", name);
+    return st == GXRT_OK && g->comm
+               ? collective_settle(d, g->comm, ncclInProgress, "ncclCommSplit", name)
+               : st;
 }
 
 static gxrt_status join_world(Device *d)
@@ -115,7 +117,7 @@ static gxrt_status join_world(Device *d)
     if (r != ncclSuccess && r != ncclInProgress) {
         return collective_error(d, "ncclCommInitRankConfig", r, "joining the world");
     }
-    return collective_settle(d, d->world_comm, r, "ncclCommInitRankConfig",
+    return collective_settle(d, d->world_comm, begun(r), "ncclCommInitRankConfig",
                              "joining the world");
 }
 

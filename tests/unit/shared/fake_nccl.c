@@ -15,6 +15,9 @@ struct ncclComm {
     int ranks, rank;
     struct Hall *hall; /* of its ranks, to split it */
     bool is_final;     /* all ranks have said that they are done */
+    struct ncclComm *part,
+        **part_out; /* a split under way, and where it goes in the end */
+    int asked;      /* so often was its state asked for since */
 };
 
 /* Where the ranks of one communicator meet to make parts of it. */
@@ -140,11 +143,13 @@ static ncclResult_t comm_split(ncclComm_t comm, int colour, int key, ncclComm_t 
             h->parts[colour] = calloc(1, sizeof *h);
             h->parts[colour]->ranks = ranks;
         }
-        *out = new_comm(h->parts[colour], key);
+        comm->part = new_comm(h->parts[colour], key);
+        comm->part_out = out;
+        comm->asked = 0;
     }
     ok = ok && gather(h); /* nobody splits again before all have read */
     pthread_mutex_unlock(&mutex);
-    return ok ? ncclSuccess : 3;
+    return ok ? ncclInProgress : 3;
 }
 
 static ncclResult_t comm_finalize(ncclComm_t comm)
@@ -167,10 +172,16 @@ static ncclResult_t comm_close(ncclComm_t comm)
     return ncclSuccess;
 }
 
+/* A split is there when the state of what was split has become success, not before. */
 static ncclResult_t comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
-    (void)comm;
     *error = ncclSuccess;
+    if (comm->part_out && comm->asked++ < 3) {
+        *error = ncclInProgress;
+    } else if (comm->part_out) {
+        *comm->part_out = comm->part;
+        comm->part_out = NULL;
+    }
     return ncclSuccess;
 }
 
