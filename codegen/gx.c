@@ -84,6 +84,22 @@ static void type_name(LLVMTypeRef type, char *out, size_t size)
 
 /* ---- kernels ---- */
 
+/* Names that PTX has, or that an emulated kernel calls. */
+static bool is_taken(const char *name)
+{
+    static const char *const taken[] = {
+        "_",
+        "WARP_SZ",
+#define EMU_FUNCTION(function, result, parameters) #function,
+#define EMU_LIBRARY(function) #function,
+#include "runtime/emu_abi.def"
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(name, taken[i]) == 0)
+            return true;
+    return false;
+}
+
 char *kernel_name(Arena *a, const char *text)
 {
     char *name = arena_text(a, text, strlen(text));
@@ -93,9 +109,7 @@ char *kernel_name(Arena *a, const char *text)
         if (!is_letter && !is_digit && *p != '$')
             *p = '_';
     }
-    if (strcmp(name, "_") == 0) /* no name in PTX */
-        return arena_text(a, "kernel", 6);
-    return name;
+    return is_taken(name) ? arena_printf(a, "kernel_%s", name) : name;
 }
 
 Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
