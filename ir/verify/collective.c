@@ -119,13 +119,14 @@ static void check_groups(Verify *v, const Instruction *inst)
                      "with use_global_device_ids=true replica_groups must not be empty");
         return;
     }
-    if (!g || replica_groups_count(g) == 0)
+    bool all = !g || replica_groups_count(g) == 0; /* one group of all devices */
+    int64_t size = all ? group_devices(v, inst) : g->size;
+    if (all && size == 0)
         return;
-    int64_t size = g->size;
-    if (g->form == GROUPS_LISTS) {
+    if (!all && g->form == GROUPS_LISTS) {
         check_lists(v, inst, g->lists);
         size = g->lists.data[0].count;
-    } else if (g->form == GROUPS_MESH) {
+    } else if (!all && g->form == GROUPS_MESH) {
         IntLists lists = replica_groups_lists(v->scratch, g);
         if (!g->mesh->is_maximal)
             check_lists(v, inst, lists);
