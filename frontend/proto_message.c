@@ -1,4 +1,4 @@
-/* Messages of the wire format, read field by field; ids and names of HloModuleProto. */
+/* Messages of the wire format, read field by field; ids, names, payloads and metadata of HloModuleProto. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,4 +148,33 @@ const char *reader_clean_name(Reader *r, Bytes name)
             out[i] = '_';
     }
     return name.length == 0 ? "_" : out;
+}
+
+/* -- payloads and metadata ------------------------------------------------------------------- */
+
+Bytes reader_payload(Reader *r, Message payload)
+{
+    uint64_t number = (uint64_t)message_int(payload, 2);
+    if (message_find(payload, 2) == NULL)
+        return message_bytes(payload, 1);
+    if (number < r->payload_count)
+        return r->payloads[number];
+    reader_trouble(r, "a payload has a number that the module does not know");
+    return (Bytes){"", 0};
+}
+
+Metadata reader_metadata(Reader *r, Message m)
+{
+    return (Metadata){.payload = reader_payload(r, message_part(r, m, 20)),
+                      .op_type = message_bytes(m, 1),
+                      .op_name = message_bytes(m, 2),
+                      .source_file = message_bytes(m, 3),
+                      .source_line = message_int(m, 4),
+                      .profile_types = message_ints(r, m, 5),
+                      .deduplicated_name = message_bytes(m, 12),
+                      .stack_frame_id = message_int(m, 15),
+                      .scheduling_name = message_bytes(m, 16),
+                      .source_end_line = message_int(m, 17),
+                      .source_column = message_int(m, 18),
+                      .source_end_column = message_int(m, 19)};
 }

@@ -56,6 +56,9 @@ const Named *reader_lookup(const Names *n, uint64_t id); /* NULL: none */
 const Named *reader_find(Reader *r, const Names *n, uint64_t id);
 void reader_put_name(Reader *r, const Names *n, uint64_t id);
 const char *reader_clean_name(Reader *r, Bytes name); /* as the language can write it */
+/* A text, or the number of one that the module holds. */
+Bytes reader_payload(Reader *r, Message payload);
+Metadata reader_metadata(Reader *r, Message m);
 
 /* -- proto_shape.c --------------------------------------------------------------------- */
 void reader_put_list(Text *t, Ints ints);
@@ -64,8 +67,6 @@ void reader_put_shape(Reader *r, Message shape);
 void reader_put_literal(Reader *r, Message literal, bool typed);
 
 /* -- proto_sharding.c ------------------------------------------------------------------ */
-Metadata reader_metadata(Reader *r, Message m);
-Bytes reader_payload(Reader *r, Message payload);
 void reader_put_sharding(Reader *r, Message s);
 void reader_put_groups(Reader *r, Message inst);
 

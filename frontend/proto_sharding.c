@@ -1,36 +1,8 @@
-/* Metadata, shardings and groups of devices of HloModuleProto as text. */
+/* Shardings and groups of devices of HloModuleProto as text. */
 #include <string.h>
 
 #include "frontend/proto_reader.h"
 #include "ir/print_value.h"
-
-/* A text, or the number of one that the module holds. */
-Bytes reader_payload(Reader *r, Message payload)
-{
-    uint64_t number = (uint64_t)message_int(payload, 2);
-    if (message_find(payload, 2) == NULL)
-        return message_bytes(payload, 1);
-    if (number < r->payload_count)
-        return r->payloads[number];
-    reader_trouble(r, "a payload has a number that the module does not know");
-    return (Bytes){"", 0};
-}
-
-Metadata reader_metadata(Reader *r, Message m)
-{
-    return (Metadata){.payload = reader_payload(r, message_part(r, m, 20)),
-                      .op_type = message_bytes(m, 1),
-                      .op_name = message_bytes(m, 2),
-                      .source_file = message_bytes(m, 3),
-                      .source_line = message_int(m, 4),
-                      .profile_types = message_ints(r, m, 5),
-                      .deduplicated_name = message_bytes(m, 12),
-                      .stack_frame_id = message_int(m, 15),
-                      .scheduling_name = message_bytes(m, 16),
-                      .source_end_line = message_int(m, 17),
-                      .source_column = message_int(m, 18),
-                      .source_end_column = message_int(m, 19)};
-}
 
 static void put_sharding_metadata(Reader *r, Message s)
 {

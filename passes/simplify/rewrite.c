@@ -84,6 +84,14 @@ Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a)
     return a->shape == shape ? a : rw_unary(r, OP_RESHAPE, shape, a);
 }
 
+const int64_t *rw_through(Rewriter *r, Ints names, Ints dims)
+{
+    int64_t *out = ARENA_ARRAY(r->scratch, int64_t, dims.count);
+    for (uint32_t i = 0; i < dims.count; i++)
+        out[i] = names.data[dims.data[i]];
+    return out;
+}
+
 Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
                           const int64_t *dims)
 {

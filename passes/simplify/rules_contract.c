@@ -106,11 +106,8 @@ static bool is_ascending(Ints p, Ints dims)
 
 static void set_through(Rewriter *r, Instruction *dot, AttrId id, Ints dims, Ints p)
 {
-    int64_t *to = ARENA_ARRAY(r->scratch, int64_t, dims.count);
-    for (uint32_t i = 0; i < dims.count; i++)
-        to[i] = p.data[dims.data[i]];
     if (inst_has(dot, id))
-        inst_set_ints(dot, id, to, dims.count);
+        inst_set_ints(dot, id, rw_through(r, p, dims), dims.count);
 }
 
 /* Dimensions of more than one element. */

@@ -88,9 +88,7 @@ static Instruction *broadcast_broadcast(Rewriter *r, Instruction *inst)
     if (b->op != OP_BROADCAST)
         return NULL;
     Ints outer = inst_ints(inst, ATTR_DIMENSIONS), inner = inst_ints(b, ATTR_DIMENSIONS);
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, inner.count);
-    for (uint32_t i = 0; i < inner.count; i++)
-        dims[i] = outer.data[inner.data[i]];
+    const int64_t *dims = rw_through(r, outer, inner);
     return rw_broadcast(r, inst->shape, b->operands[0], inner.count, dims);
 }
 
@@ -148,9 +146,7 @@ static Instruction *transpose_transpose(Rewriter *r, Instruction *inst)
     if (a->op != OP_TRANSPOSE)
         return NULL;
     Ints p = inst_ints(a, ATTR_DIMENSIONS), q = inst_ints(inst, ATTR_DIMENSIONS);
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, q.count);
-    for (uint32_t i = 0; i < q.count; i++)
-        dims[i] = p.data[q.data[i]];
+    const int64_t *dims = rw_through(r, p, q);
     if (is_identity(dims, q.count) && a->operands[0]->shape == inst->shape)
         return a->operands[0];
     return rw_transpose(r, inst->shape, a->operands[0], dims);

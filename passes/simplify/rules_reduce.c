@@ -97,12 +97,9 @@ static Instruction *reduce_transpose(Rewriter *r, Instruction *inst)
             return NULL;
         last[gone] = p.data[i];
     }
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, reduced.count);
-    for (uint32_t i = 0; i < reduced.count; i++)
-        dims[i] = p.data[reduced.data[i]];
     Instruction *operands[2] = {t->operands[0], inst->operands[1]};
     Instruction *by = rw_like(r, inst, inst->shape, 2, operands);
-    inst_set_ints(by, ATTR_DIMENSIONS, dims, reduced.count);
+    inst_set_ints(by, ATTR_DIMENSIONS, rw_through(r, p, reduced), reduced.count);
     return by;
 }
 
