@@ -556,9 +556,9 @@ static void do_evaluate(Compile *c)
     EvalStatus st = module_evaluate(m, &options, (uint32_t)c->device_count, devices,
                                     c->arena, &error);
     if (st == EVAL_UNSUPPORTED)
-        diag_unsupported(c->diag, (Span){0, 0}, "%s", error);
+        diag_unsupported(c->diag, escape_innermost()->at, "%s", error);
     else if (st != EVAL_OK)
-        diag_error(c->diag, (Span){0, 0}, "%s", error);
+        diag_error(c->diag, escape_innermost()->at, "%s", error);
     if (st != EVAL_OK)
         return;
     r->outputs = ARENA_ARRAY(c->arena, gxc_array, r->output_count * c->device_count + 1);

@@ -23,6 +23,12 @@ static GXC_FORMAT(2, 0) void describe(const EvalCall *call, const char *format,
         vsnprintf(out + n, size - (size_t)n, format, args);
 }
 
+static GXC_NORETURN void end_at(const EvalCall *call, const char *text)
+{
+    escape_innermost()->at = call->inst->span;
+    escape_throw(ESCAPE_UNSUPPORTED, "%s", text);
+}
+
 void eval_fail(const EvalCall *call, const char *format, ...)
 {
     char text[1800];
@@ -31,7 +37,7 @@ void eval_fail(const EvalCall *call, const char *format, ...)
     describe(call, format, args, text, sizeof text);
     va_end(args);
     call->eval->unsupported = false;
-    escape_throw(ESCAPE_UNSUPPORTED, "%s", text);
+    end_at(call, text);
 }
 
 void eval_unsupported(const EvalCall *call, const char *format, ...)
@@ -42,7 +48,7 @@ void eval_unsupported(const EvalCall *call, const char *format, ...)
     describe(call, format, args, text, sizeof text);
     va_end(args);
     call->eval->unsupported = true;
-    escape_throw(ESCAPE_UNSUPPORTED, "%s", text);
+    end_at(call, text);
 }
 
 /* -- set-up ------------------------------------------------------------------------- */
@@ -171,6 +177,8 @@ static EvalStatus early_end(const Escape *e, bool unsupported, Arena *arena,
 {
     if (e->kind == ESCAPE_BUG)
         escape_throw(e->kind, "%s", e->message);
+    if (escape_innermost() != NULL)
+        escape_innermost()->at = e->at;
     *error = arena_printf(arena, "%s", e->message);
     return unsupported ? EVAL_UNSUPPORTED : EVAL_ERROR;
 }

@@ -40,7 +40,8 @@ typedef enum {
 int64_t eval_device_count(const Module *m, const EvalOptions *options);
 
 /* Runs the entry computation on device_count = eval_device_count devices. On failure
- * *error is a text in the arena that names the instruction. options may be NULL. */
+ * *error is a text in the arena that names the instruction, and the caller's Escape, if it has one,
+ * says where it stands. options may be NULL. */
 EvalStatus module_evaluate(const Module *m, const EvalOptions *options,
                            uint32_t device_count, EvalDevice *devices, Arena *arena,
                            const char **error);
