@@ -18,6 +18,7 @@ typedef struct CUevent_st *CUevent;
 typedef int CUdevice_attribute; /* enums, as is each `int` type below */
 typedef int CUfunction_attribute;
 typedef int CUpointer_attribute;
+typedef int CUstreamCaptureMode;
 typedef int CUtensorMapDataType;
 typedef int CUtensorMapInterleave;
 typedef int CUtensorMapSwizzle;
@@ -59,6 +60,7 @@ enum { /* CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, flags *
        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
        CU_STREAM_NON_BLOCKING = 1,
+       CU_STREAM_CAPTURE_MODE_RELAXED = 2,
        CU_EVENT_DEFAULT = 0,
        CU_EVENT_DISABLE_TIMING = 2,
        CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,

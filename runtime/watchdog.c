@@ -448,6 +448,9 @@ static void *watch(void *argument)
     gxrt_session *s = w->session;
     bool struck = false;
     double before = now();
+    /* asking for events must not end what the caller's threads capture meanwhile */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    s->cuda->capture_mode(&mode);
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
         struct timespec t;

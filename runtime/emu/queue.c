@@ -329,6 +329,20 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
+/* Nothing is captured here. */
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode current; /* global */
+    CUresult r = emu_enter("cuThreadExchangeStreamCaptureMode", NULL);
+    if (r != CUDA_SUCCESS || mode == NULL || *mode < 0 ||
+        *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
+    CUstreamCaptureMode before = current;
+    current = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
 {
     CUcontext c;

@@ -11,7 +11,7 @@
 
 #include "tests/unit/shared/fake_driver.h"
 
-int fake_calls, fake_fail_at, fake_live, fake_records;
+int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed;
 int fake_sm = 90, fake_driver = 13000;
 char fake_log[4096];
 _Thread_local int fake_current = -1;
@@ -353,6 +353,13 @@ static CUresult fake_event_elapsed(float *milliseconds, CUevent start, CUevent e
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+static CUresult fake_capture_mode(CUstreamCaptureMode *mode)
+{
+    fake_relaxed += *mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    *mode = 0;
+    return CUDA_SUCCESS;
+}
+
 static CUresult fake_encode(CUtensorMap *out, int data_type, cuuint32_t rank,
                             void *address, const cuuint64_t *sizes,
                             const cuuint64_t *strides, const cuuint32_t *box,
@@ -462,5 +469,6 @@ const CudaApi fake_api = {
     .event_query = fake_event_synchronize,
     .event_synchronize = fake_event_synchronize,
     .event_elapsed = fake_event_elapsed,
+    .capture_mode = fake_capture_mode,
     .tensor_map_encode = fake_encode,
 };
