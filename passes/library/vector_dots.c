@@ -1,10 +1,11 @@
 /* Products of a matrix and a vector read each element of the matrix once, so that memory is all that counts:
  * as a product of elements and a sum they are reductions, which read a row, or columns, side by side, take
- * in what makes their operands, and are split where there are few results.
+ * in what makes their operands, and are split where there are few results. So do those of a few rows that are
+ * large, and are not the library's: the heads of a cache, of which a group of queries shares one.
  *
  *   y = bf16[1,4096] dot(x, w), ...                                x: bf16[1,8192], w: bf16[8192,4096]
- *   ->  p = f32[8192,4096] multiply(convert(w), broadcast(convert(x)))
- *       y = reshape(convert(f32[4096] reduce(p, 0), dimensions={0}, add))
+ *   ->  p = f32[8192,1,4096] multiply(broadcast(convert(x)), broadcast(convert(w)))
+ *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
 #include "ir/analysis/matmul.h"
@@ -12,7 +13,7 @@
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
 
-enum { LEAST_SUM = 32 /* terms */ };
+enum { LEAST_SUM = 32 /* terms */, MOST_ROWS = 8 };
 
 typedef struct Side {
     Instruction *x;
@@ -61,92 +62,64 @@ static Instruction *widened(Rewriter *r, Instruction *x, DType result)
     return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, t), x);
 }
 
-/* The matrix's dimensions in an order in which the batch stands as the result has it, and those that are
- * summed where they lie: last if its rows are summed, else before those that are kept. */
-static uint32_t find_order(const Side *matrix, int64_t *order)
+/* The sum reads along the rows of the matrix as it lies. */
+static bool is_by_rows(const Side *matrix)
 {
     const Shape *s = matrix->x->shape;
-    uint32_t n = 0, last = s->rank;
+    uint32_t last = s->rank;
     while (last > 0 && s->dims[last - 1] == 1)
         last--;
-    bool by_rows = last > 0 && ints_contain(matrix->sum, (int64_t)last - 1);
-    for (uint32_t i = 0; i < matrix->batch.count; i++)
-        order[n++] = matrix->batch.data[i];
-    for (uint32_t sums = by_rows ? 0 : 1, turn = 0; turn < 2; turn++, sums = !sums) {
+    return last > 0 && ints_contain(matrix->sum, (int64_t)last - 1);
+}
+
+/* The dimensions of all products: where those of the two sides stand. */
+typedef struct Products {
+    int64_t *sizes, *place[2], *sums;
+    uint32_t rank, sum_count;
+} Products;
+
+/* In the order of the matrix. */
+static void add_sums(Products *p, const Side *side, uint32_t matrix)
+{
+    const Side *m = &side[matrix], *v = &side[!matrix];
+    for (uint32_t d = 0; d < m->x->shape->rank; d++) {
+        int64_t i = ints_find(m->sum, d);
+        if (i < 0)
+            continue;
+        p->place[matrix][d] = p->place[!matrix][v->sum.data[i]] = p->rank;
+        p->sums[p->sum_count++] = p->rank;
+        p->sizes[p->rank++] = m->x->shape->dims[d];
+    }
+}
+
+/* As the dot has them; those that are summed last if the matrix is read by rows, else behind the batch. */
+static Products find_products(Rewriter *r, const Side *side, uint32_t matrix)
+{
+    bool by_rows = is_by_rows(&side[matrix]);
+    uint32_t rank = side[0].x->shape->rank + side[1].x->shape->rank + 1u;
+    Products p = {.sizes = ARENA_ARRAY(r->scratch, int64_t, rank),
+                  .place = {ARENA_ARRAY(r->scratch, int64_t, rank),
+                            ARENA_ARRAY(r->scratch, int64_t, rank)},
+                  .sums = ARENA_ARRAY(r->scratch, int64_t, rank)};
+    for (uint32_t i = 0; i < side[0].batch.count; i++) {
+        int64_t d = side[0].batch.data[i];
+        p.place[0][d] = p.place[1][side[1].batch.data[i]] = p.rank;
+        p.sizes[p.rank++] = side[0].x->shape->dims[d];
+    }
+    if (!by_rows)
+        add_sums(&p, side, matrix);
+    for (uint32_t i = 0; i < 2; i++) {
+        const Shape *s = side[i].x->shape;
         for (uint32_t d = 0; d < s->rank; d++) {
-            if (!ints_contain(matrix->batch, d) && ints_contain(matrix->sum, d) == sums)
-                order[n++] = d;
+            if (ints_contain(side[i].batch, d) || ints_contain(side[i].sum, d))
+                continue;
+            p.place[i][d] = p.rank;
+            p.sizes[p.rank++] = s->dims[d];
         }
     }
-    return n;
-}
-
-/* Whether dimensions that stay come in this order already. */
-static bool is_in_order(const Side *matrix, const int64_t *order)
-{
-    int64_t before = -1;
-    for (uint32_t i = 0; i < matrix->x->shape->rank; i++) {
-        if (ints_contain(matrix->sum, order[i]))
-            continue;
-        if (order[i] < before)
-            return false;
-        before = order[i];
-    }
-    return true;
-}
-
-/* Where dimension `d` of the vector stands in the matrix; -1: it is kept, of one element. */
-static int64_t partner(const Side *vector, const Side *matrix, int64_t d)
-{
-    for (uint32_t i = 0; i < vector->batch.count; i++) {
-        if (vector->batch.data[i] == d)
-            return matrix->batch.data[i];
-    }
-    for (uint32_t i = 0; i < vector->sum.count; i++) {
-        if (vector->sum.data[i] == d)
-            return matrix->sum.data[i];
-    }
-    return -1;
-}
-
-static Instruction *sum_products(Rewriter *r, const Instruction *dot, const Side *vector,
-                                 const Side *matrix)
-{
-    uint32_t rank = matrix->x->shape->rank, sums = 0, kept = 0;
-    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
-    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
-    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
-    int64_t *summed = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
-    find_order(matrix, order);
-    bool moves = !is_in_order(matrix, order);
-    for (uint32_t i = 0; i < rank; i++) {
-        if (!moves)
-            order[i] = i;
-        place[order[i]] = i;
-        sizes[i] = matrix->x->shape->dims[order[i]];
-    }
-    Instruction *m = widened(r, matrix->x, dot->shape->dtype);
-    DType t = m->shape->dtype;
-    if (moves)
-        m = rw_transpose(r, rw_shape(r, t, rank, sizes), m, order);
-    Instruction *v = widened(r, vector->x, dot->shape->dtype);
-    int64_t *over = ARENA_ARRAY(r->scratch, int64_t, v->shape->rank + 1u);
-    for (uint32_t d = 0; d < v->shape->rank; d++) {
-        int64_t p = partner(vector, matrix, d);
-        over[d] = p < 0 ? -1 : place[p];
-    }
-    v = rw_spread(r, m->shape, v, over);
-    Instruction *product = rw_binary(r, OP_MULTIPLY, m->shape, m, v);
-    for (uint32_t i = 0; i < rank; i++) {
-        if (ints_contain(matrix->sum, order[i]))
-            summed[sums++] = i;
-        else
-            sizes[kept++] = m->shape->dims[i];
-    }
-    Instruction *sum = rw_sum(r, rw_shape(r, t, kept, sizes), product, sums, summed);
-    sum =
-        rw_convert(r, shape_with_dtype(r->m->intern, sum->shape, dot->shape->dtype), sum);
-    return rw_reshape(r, dot->shape, sum);
+    if (by_rows)
+        add_sums(&p, side, matrix);
+    return p;
 }
 
 static Instruction *vector_dot(Rewriter *r, Instruction *dot)
@@ -154,14 +127,27 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
     if (!fits(r, dot))
         return NULL;
     Side side[2] = {side_of(dot, 0), side_of(dot, 1)};
-    uint32_t v = side[0].kept == 1 ? 0 : 1;
-    int64_t terms = 1;
-    for (uint32_t i = 0; i < side[v].sum.count; i++)
-        terms *= side[v].x->shape->dims[side[v].sum.data[i]];
-    if (side[v].kept != 1 || terms < LEAST_SUM)
+    uint32_t matrix = side[0].kept > side[1].kept ? 0 : 1;
+    int64_t terms = 1, rows = side[!matrix].kept;
+    for (uint32_t i = 0; i < side[0].sum.count; i++)
+        terms *= side[0].x->shape->dims[side[0].sum.data[i]];
+    int64_t elements = shape_elements(side[matrix].x->shape);
+    if (rows > MOST_ROWS || terms < LEAST_SUM ||
+        (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
+    Products p = find_products(r, side, matrix);
+    Instruction *x[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        x[i] = widened(r, side[i].x, dot->shape->dtype);
+        x[i] = rw_spread(r, rw_shape(r, x[i]->shape->dtype, p.rank, p.sizes), x[i],
+                         p.place[i]);
+    }
+    Instruction *product = rw_binary(r, OP_MULTIPLY, x[0]->shape, x[0], x[1]);
+    DType t = product->shape->dtype;
+    const Shape *sums = rw_shape(r, t, dot->shape->rank, dot->shape->dims);
+    Instruction *sum = rw_sum(r, sums, product, p.sum_count, p.sums);
     r->cx->counts.vector_dots++;
-    return sum_products(r, dot, &side[v], &side[!v]);
+    return rw_convert(r, dot->shape, sum);
 }
 
 bool pass_vector_dots(Module *m, PassContext *cx)
