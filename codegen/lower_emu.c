@@ -331,6 +331,39 @@ static void load_arguments(State *s, const Kernel *k, LLVMValueRef args)
     }
 }
 
+/* Where accesses are reported, first looks whether arguments are aligned as the kernel's types say: LLVM may
+ * have made wide accesses of narrow ones from it. Then on to `first`. */
+static void check_alignment(State *s, const Kernel *k, LLVMValueRef f,
+                            LLVMBasicBlockRef first)
+{
+    LLVMBuilderRef b = s->builder;
+    LLVMBasicBlockRef look = LLVMAppendBasicBlockInContext(s->context, f, "look");
+    LLVMBasicBlockRef fault = LLVMAppendBasicBlockInContext(s->context, f, "fault");
+    LLVMValueRef checks = load_field(s, b, s->block, EMU_checks, 0);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, checks, number(s, 0), ""), first,
+                    look);
+
+    LLVMPositionBuilderAtEnd(b, look);
+    LLVMValueRef which = number(s, k->arg_count); /* the first that is not */
+    for (uint32_t i = k->arg_count; i-- > 0;) {
+        LLVMValueRef low =
+            LLVMBuildAnd(b, LLVMBuildPtrToInt(b, s->bases[i], s->i64, ""),
+                         LLVMConstInt(s->i64, k->args[i].align - 1, 0), "");
+        LLVMValueRef is_bad =
+            LLVMBuildICmp(b, LLVMIntNE, low, LLVMConstInt(s->i64, 0, 0), "");
+        which = LLVMBuildSelect(b, is_bad, number(s, i), which, "");
+    }
+    LLVMValueRef is_good =
+        LLVMBuildICmp(b, LLVMIntEQ, which, number(s, k->arg_count), "");
+    LLVMBuildCondBr(b, is_good, first, fault);
+
+    LLVMPositionBuilderAtEnd(b, fault);
+    LLVMValueRef args[] = {s->block,     which,        LLVMConstInt(s->i64, 0, 0),
+                           number(s, 0), number(s, 0), number(s, KIND_MISALIGNED)};
+    call_engine(s, b, "gxemu_fault", s->none, args, 6);
+    LLVMBuildUnreachable(b);
+}
+
 /* Gives the kernel's code to a function of the emulator's type, and lowers it there. */
 static void lower_kernel(State *s, const Kernel *k)
 {
@@ -352,7 +385,7 @@ static void lower_kernel(State *s, const Kernel *k)
         LLVMMoveBasicBlockAfter(block, last);
         last = block;
     }
-    LLVMBuildBr(s->builder, first);
+    check_alignment(s, k, f, first);
     LLVMDeleteFunction(old);
     lower_calls(k, f, lower_call, s);
 }

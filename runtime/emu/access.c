@@ -32,14 +32,20 @@ void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t by
                  uint32_t site, uint32_t kind)
 {
     Engine *e = engine_of(b);
-    finding_set(e->finding, FINDING_ADDRESS, "out of bounds: ");
+    bool is_misaligned = (kind & GXEMU_MISALIGNED) != 0;
+    finding_set(e->finding, FINDING_ADDRESS,
+                is_misaligned ? "misaligned: " : "out of bounds: ");
     engine_describe(e, thread_of(b), site);
     if (argument != GXEMU_SHARED && argument >= e->launch->parameters) {
         finding_add(e->finding, " uses argument %" PRIu32 ", but there are %" PRIu32,
                     argument, e->launch->parameters);
         engine_abort(e);
     }
-    finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
+    if (bytes == 0)
+        finding_add(e->finding, " was promised more of ");
+    else
+        finding_add(e->finding, " %s %" PRIu32 " bytes at ",
+                    kind_verb(kind & ~(uint32_t)GXEMU_MISALIGNED), bytes);
     describe_place(e, argument, offset);
     uint64_t extent =
         argument == GXEMU_SHARED ? e->launch->shared_bytes : e->launch->extents[argument];

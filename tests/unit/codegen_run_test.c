@@ -23,6 +23,7 @@ typedef struct Fixture {
     Backend *backend;
     Kernel *kernel;
     LLVMTypeRef f32, f64;
+    bool reports; /* accesses, as in shadow mode */
 } Fixture;
 
 static int set_up(void **state)
@@ -92,7 +93,8 @@ static bool run(Fixture *f, void *in, void *out, uint64_t bytes, Finding *findin
                            .arguments = arguments,
                            .sites = k->sites,
                            .site_count = (uint32_t)k->site_count,
-                           .shared_bytes = k->shared_bytes};
+                           .shared_bytes = k->shared_bytes,
+                           .check_written = f->reports};
     memcpy(launch.grid, k->grid, sizeof launch.grid);
     memcpy(launch.block, k->block, sizeof launch.block);
     assert_non_null(launch.entry);
@@ -314,7 +316,27 @@ static void a_misaligned_access_is_found(void **state)
     static double in[1024], out[1024];
     Finding finding;
     assert_false(run(f, in, out, 8192, &finding));
+    assert_non_null(strstr(finding.text, "misaligned: "));
     assert_non_null(strstr(finding.text, "bitcast.3"));
+}
+
+/* LLVM may rely on what a kernel is promised of its arguments, even where no access does. */
+static void a_misaligned_argument_is_found(void **state)
+{
+    Fixture *f = *state;
+    static _Alignas(16) double in[1024], out[1024];
+    double *odd = in + 1;
+    for (int is_odd = 0; is_odd < 2; is_odd++) {
+        Kernel *k = start(f, is_odd ? "odd" : "even", 4096);
+        gx_store(k, 1, gx_i32(k, 0), gx_load(k, 0, gx_i32(k, 0), f->f64, 8), 8);
+        Finding finding;
+        f->reports = true;
+        assert_int_equal(run(f, is_odd ? odd : odd + 1, out, 4096, &finding), !is_odd);
+        f->reports = false;
+        if (is_odd)
+            assert_non_null(
+                strstr(finding.text, "was promised more of byte 0 of argument 0"));
+    }
 }
 
 /* Half of a block's threads wait at one barrier (or the lanes of half a warp in one shuffle), the others at
@@ -360,6 +382,7 @@ int main(void)
         cmocka_unit_test(atomics_lose_nothing),
         cmocka_unit_test(an_access_out_of_bounds_names_its_instruction),
         cmocka_unit_test(a_misaligned_access_is_found),
+        cmocka_unit_test(a_misaligned_argument_is_found),
         cmocka_unit_test(meetings_of_one_instruction_are_told_apart),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
