@@ -223,9 +223,27 @@ static void after_pass(void *user, unsigned number, const char *pass, PassResult
     stage_skip(&c->times);
 }
 
+/* Passes count elements. */
+static bool is_bounded(const Module *m)
+{
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (!shape_is_unbounded(inst->shape))
+                continue;
+            diag_unsupported(m->diag, inst->span, "%s is of a size without a bound: %s",
+                             inst->name, shape_text(m->arena, inst->shape, false));
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool run_passes(Compile *c, Module *m, const Target *target)
 {
     const gxc_options *o = &c->options;
+    bool none = o->passes != NULL && strcmp(o->passes, "none") == 0;
+    if (!none && !is_bounded(m))
+        return false;
     PassContext cx = {.scratch = c->scratch,
                       .target = target,
                       .settings = &c->settings,

@@ -105,6 +105,16 @@ bool shape_is_scalar(const Shape *s)
     return shape_is_array(s) && s->rank == 0;
 }
 
+bool shape_is_unbounded(const Shape *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; s->elements != NULL && i < s->rank && !any; i++)
+        any = shape_is_unbounded(s->elements[i]);
+    for (uint32_t i = 0; s->dynamic != NULL && i < s->rank && !any; i++)
+        any = s->dims[i] == DIM_UNBOUNDED;
+    return any;
+}
+
 bool shape_is_dynamic(const Shape *s)
 {
     if (s->dynamic != NULL)

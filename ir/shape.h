@@ -75,6 +75,7 @@ bool shape_is_array(const Shape *s);
 bool shape_is_tuple(const Shape *s);
 bool shape_is_scalar(const Shape *s);    /* array of rank 0 */
 bool shape_is_dynamic(const Shape *s);   /* any dynamic dimension anywhere */
+bool shape_is_unbounded(const Shape *s); /* any dimension `?` anywhere */
 bool layout_is_default(const Layout *l); /* descending and without properties */
 
 /* Number of elements of an array (bounds count); false if it does not fit int64_t or a

@@ -278,25 +278,13 @@ static void note_names(Module *m, const char *key, const char *names)
     m->config.frontend_attributes = dict;
 }
 
-static bool is_unbounded(const Shape *s)
-{
-    for (size_t i = 0, n = shape_leaf_count(s); i < n; i++) {
-        const Shape *leaf = shape_leaf(s, i);
-        for (uint32_t d = 0; shape_is_array(leaf) && d < leaf->rank; d++) {
-            if (leaf->dims[d] == DIM_UNBOUNDED)
-                return true;
-        }
-    }
-    return false;
-}
-
 /* Of an array without a bound nothing can be made. */
 static bool is_possible(const Module *m)
 {
     const Computation *entry = m->entry;
-    bool possible = !is_unbounded(entry->root->shape);
+    bool possible = !shape_is_unbounded(entry->root->shape);
     for (uint32_t i = 0; i < entry->parameter_count; i++)
-        possible &= !is_unbounded(entry->parameters[i]->shape);
+        possible &= !shape_is_unbounded(entry->parameters[i]->shape);
     return possible;
 }
 
