@@ -305,14 +305,29 @@ static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopS
     return add_starts(&s, slice) && out->term_count > 0;
 }
 
+/* Of an instruction and of what is the same under another shape. */
 static bool only_products_read(const Uses *uses, const Instruction *inst)
 {
     uint32_t first = uses->start[inst->id], end = uses->start[inst->id + 1];
     for (uint32_t i = first; i < end; i++) {
-        if (!matmul_is_library(uses->list[i]))
+        const Instruction *user = uses->list[i];
+        if (!matmul_is_library(user) &&
+            (user->op != OP_BITCAST || !only_products_read(uses, user)))
             return false;
     }
     return end > first && inst->parent->root != inst;
+}
+
+static void note(BodySlices *own, const Uses *uses, const Instruction *inst,
+                 const LoopSlice *found, Arena *a)
+{
+    LoopSlice *slice = arena_copy(a, found, sizeof *found);
+    slice->inst = inst;
+    own->by[inst->id] = slice;
+    for (uint32_t i = uses->start[inst->id]; i < uses->start[inst->id + 1]; i++) {
+        if (uses->list[i]->op == OP_BITCAST)
+            note(own, uses, uses->list[i], found, a);
+    }
 }
 
 static void find_in_body(LoopSlices *all, const Instruction *loop, Arena *a)
@@ -332,7 +347,7 @@ static void find_in_body(LoopSlices *all, const Instruction *loop, Arena *a)
             own->count = body->instruction_count;
             own->by = ARENA_ARRAY(a, const LoopSlice *, own->count + 1u);
         }
-        own->by[inst->id] = arena_copy(a, &found, sizeof found);
+        note(own, &uses, inst, &found, a);
     }
 }
 
@@ -353,13 +368,13 @@ const LoopSlices *loop_slices_create(const Module *m, Arena *a)
     return all;
 }
 
-const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *fusion)
+const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *inst)
 {
-    uint32_t body = fusion->parent->id;
-    if (body >= s->count || fusion->id >= s->bodies[body].count)
+    uint32_t body = inst->parent->id;
+    if (body >= s->count || inst->id >= s->bodies[body].count)
         return NULL;
-    const LoopSlice *slice = s->bodies[body].by[fusion->id];
-    return slice != NULL && slice->inst == fusion ? slice : NULL;
+    const LoopSlice *slice = s->bodies[body].by[inst->id];
+    return slice != NULL && slice->inst == inst ? slice : NULL;
 }
 
 bool loop_slices_has(const LoopSlices *s, const Computation *body)

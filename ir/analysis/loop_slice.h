@@ -1,10 +1,11 @@
 /* Slices that a loop's body takes of an array that the loop leaves alone, at places that follow from how
  * often it went round: stacked weights by layer.
  *
- *   v = fusion(w, i), of reshape(dynamic-slice(w, i, 0, 0))      w: an invariant element; i: 0, 1, 2, ...
+ *   u = fusion(w, i), of dynamic-slice(w, i, 0, 0)      w: an invariant element; i: 0, 1, 2, ...
+ *   v = bitcast(u)
  *   y = dot(x, v), backend_config={"library":"cublaslt"}
  *
- * The library reads v where it lies in w: no kernel runs and v has no buffer. Only slices that are whole
+ * The library reads v where it lies in w: no kernel runs, u and v have no buffer. Only slices that are whole
  * pieces of memory and that nobody but library products reads. */
 #ifndef GXC_IR_ANALYSIS_LOOP_SLICE_H
 #define GXC_IR_ANALYSIS_LOOP_SLICE_H
@@ -20,7 +21,7 @@ typedef struct LoopSliceTerm {
 } LoopSliceTerm;
 
 typedef struct LoopSlice {
-    const Instruction *inst;   /* the fusion */
+    const Instruction *inst;   /* the fusion, or a bitcast of it */
     const Instruction *source; /* the body's parameter */
     size_t leaf;               /* of its shape: the array */
     int64_t offset;            /* bytes; the terms come on top */
@@ -33,7 +34,7 @@ typedef struct LoopSlices LoopSlices;
 /* Of a module that is laid out and fused; linear in its size. */
 const LoopSlices *loop_slices_create(const Module *m, Arena *a);
 /* NULL: it is none, or was made later. */
-const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *fusion);
+const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *inst);
 /* The loop with this body has some. */
 bool loop_slices_has(const LoopSlices *s, const Computation *body);
 
