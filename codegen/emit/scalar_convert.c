@@ -19,6 +19,16 @@ LLVMValueRef scalar_widen(Kernel *k, LLVMValueRef value, DType from)
     return LLVMBuildFPExt(k->builder, value, emit_type(k, DT_F32), "");
 }
 
+/* A product that is rounded to another type is no part of a contraction behind that: it is made anew without
+ * the flag (LLVM-C takes none away), lest LLVM multiplies in the narrower type and contracts that. */
+static LLVMValueRef uncontracted(Kernel *k, LLVMValueRef value)
+{
+    if (!LLVMIsAInstruction(value) || LLVMGetInstructionOpcode(value) != LLVMFMul)
+        return value;
+    return LLVMBuildFMul(k->builder, LLVMGetOperand(value, 0), LLVMGetOperand(value, 1),
+                         "");
+}
+
 static LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to)
 {
     LLVMTypeRef type = emit_type(k, to);
@@ -28,7 +38,7 @@ static LLVMValueRef scalar_narrow(Kernel *k, LLVMValueRef value, DType to)
         return scalar_encode(k, value, to);
     if (to == DT_F64)
         return LLVMBuildFPExt(k->builder, value, type, "");
-    return LLVMBuildFPTrunc(k->builder, value, type, "");
+    return LLVMBuildFPTrunc(k->builder, uncontracted(k, value), type, "");
 }
 
 /* -- integers to floats -- */
