@@ -96,7 +96,17 @@ static bool bytes_equal(Bytes a, Bytes b)
            (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
 }
 
-static bool ints_equal(Ints a, Ints b)
+const Shape *shape_part(const Shape *s, Ints index)
+{
+    for (uint32_t i = 0; i < index.count; i++) {
+        if (!shape_is_tuple(s) || index.data[i] < 0 || index.data[i] >= s->rank)
+            return NULL;
+        s = s->elements[index.data[i]];
+    }
+    return s;
+}
+
+bool ints_equal(Ints a, Ints b)
 {
     return a.count == b.count &&
            (a.count == 0 || memcmp(a.data, b.data, a.count * sizeof *a.data) == 0);

@@ -78,6 +78,10 @@ static inline bool ints_contain(Ints list, int64_t x)
     return ints_find(list, x) >= 0;
 }
 
+bool ints_equal(Ints a, Ints b);
+/* The part of a shape that an index path names; NULL if there is none. */
+const Shape *shape_part(const Shape *s, Ints index);
+
 typedef struct IntLists {
     const Ints *data;
     uint32_t count;

@@ -53,6 +53,13 @@ void inst_unset(Instruction *inst, AttrId id)
     }
 }
 
+void inst_forget_shape_facts(Instruction *inst)
+{
+    inst_unset(inst, ATTR_SHARDING);
+    inst_unset(inst, ATTR_ORIGIN);
+    inst_unset(inst, ATTR_PARAMETER_REPLICATION);
+}
+
 void inst_take_origin(Instruction *to, const Instruction *value)
 {
     const Attr *origin = inst_attr(value, ATTR_ORIGIN);

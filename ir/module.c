@@ -109,6 +109,14 @@ Instruction *computation_add_constant(Computation *comp, const Literal *l,
     return inst;
 }
 
+Instruction *computation_add_element(Instruction *tuple, uint32_t i)
+{
+    Instruction *e = computation_add(tuple->parent, OP_GET_TUPLE_ELEMENT,
+                                     tuple->shape->elements[i], 1, &tuple, NULL);
+    inst_set_int(e, ATTR_INDEX, i);
+    return e;
+}
+
 Instruction *computation_add_scalar(Computation *comp, DType dtype, double value)
 {
     Module *m = comp->module;

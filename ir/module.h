@@ -128,6 +128,8 @@ void computation_register_parameter(Computation *comp, Instruction *inst, int64_
 Instruction *computation_add_constant(Computation *comp, const Literal *l,
                                       const char *name);
 Instruction *computation_add_scalar(Computation *comp, DType dtype, double value);
+/* Element i of a tuple, beside it. */
+Instruction *computation_add_element(Instruction *tuple, uint32_t i);
 /* Same opcode and attributes as `like`, new operands (in comp): keeps attributes, metadata
  * and span; control edges are not copied. */
 Instruction *computation_add_like(Computation *comp, const Instruction *like,
@@ -269,6 +271,8 @@ Computations module_programs(const Module *m, Arena *scratch);
 const Attr *inst_attr(const Instruction *inst, AttrId id); /* NULL if absent */
 void inst_set(Instruction *inst, Attr attr);               /* adds or replaces */
 void inst_unset(Instruction *inst, AttrId id);
+/* Its shape becomes another: attributes that are trees of the one it had go. */
+void inst_forget_shape_facts(Instruction *inst);
 /* `to` stands for `value`: it says what that says of where it comes from. */
 void inst_take_origin(Instruction *to, const Instruction *value);
 bool inst_has(const Instruction *inst, AttrId id);

@@ -110,12 +110,6 @@ int64_t *iota_expand(Arena *a, Iota iota)
 
 /* -- meshes -------------------------------------------------------------------------- */
 
-static bool ints_equal(Ints a, Ints b)
-{
-    return a.count == b.count &&
-           (a.count == 0 || memcmp(a.data, b.data, a.count * sizeof *a.data) == 0);
-}
-
 bool mesh_equal(const Mesh *a, const Mesh *b)
 {
     if (a->is_maximal != b->is_maximal || a->device != b->device ||

@@ -7,12 +7,7 @@
 
 static bool is_reduced(const Instruction *hero, int64_t d)
 {
-    Ints dims = inst_ints(hero, ATTR_DIMENSIONS);
-    for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] == d)
-            return true;
-    }
-    return false;
+    return ints_contain(inst_ints(hero, ATTR_DIMENSIONS), d);
 }
 
 static int64_t columns_of(const Instruction *hero)

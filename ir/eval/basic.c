@@ -58,6 +58,15 @@ Value *eval_take(EvalCall *call, uint32_t operand)
     return copy;
 }
 
+const void *eval_data_as(EvalCall *call, const Value *x, DType t)
+{
+    if (x->shape->dtype == t)
+        return x->data;
+    void *out = eval_temp(call, (size_t)x->count, dtype_info[t].storage);
+    number_convert(t, out, x->shape->dtype, x->data, (size_t)x->count);
+    return out;
+}
+
 void *eval_temp(EvalCall *call, size_t count, size_t size)
 {
     if (size != 0 && count > SIZE_MAX / size)

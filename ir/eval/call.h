@@ -91,6 +91,8 @@ Value *eval_take(EvalCall *call, uint32_t operand);
 /* The value in the float types of a shape that is otherwise the same, for programs that mix them;
  * retained where it has them. */
 Value *eval_as(EvalCall *call, Value *v, const Shape *shape);
+/* The data of an array as elements of another type of programs that mix float types. */
+const void *eval_data_as(EvalCall *call, const Value *x, DType t);
 /* Room for count elements of size bytes, until the instruction is done; not initialised. */
 void *eval_temp(EvalCall *call, size_t count, size_t size);
 

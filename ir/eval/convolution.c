@@ -100,15 +100,6 @@ static void store(const Conv *c, Value *v, const void *row, int64_t image,
                  row, from);
 }
 
-static const char *in_type(EvalCall *call, DType t, const Value *x)
-{
-    if (x->shape->dtype == t)
-        return x->data;
-    void *out = eval_temp(call, (size_t)x->count, dtype_info[t].storage);
-    number_convert(t, out, x->shape->dtype, x->data, (size_t)x->count);
-    return out;
-}
-
 static void conv_make(EvalCall *call, Conv *c, const Value *v)
 {
     const Value *x = call->operands[0], *kernel = call->operands[1];
@@ -121,8 +112,8 @@ static void conv_make(EvalCall *call, Conv *c, const Value *v)
         eval_unsupported(call, "operands with dimensions that have no label");
     c->window = w->dims;
     c->type = gemm_type(x->shape->dtype, kernel->shape->dtype, v->shape->dtype);
-    c->x = in_type(call, c->type, x);
-    c->kernel = in_type(call, c->type, kernel);
+    c->x = eval_data_as(call, x, c->type);
+    c->kernel = eval_data_as(call, kernel, c->type);
     c->x_shape = x->shape;
     c->kernel_shape = kernel->shape;
     c->out_shape = v->shape;

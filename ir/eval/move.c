@@ -6,24 +6,15 @@
 #include "ir/eval/dynamic.h"
 #include "ir/eval/strided.h"
 
-/* The operand's data in the result's type: programs may mix float types. */
-static const char *in_type(EvalCall *call, const Value *x, DType t)
-{
-    if (x->shape->dtype == t)
-        return x->data;
-    void *out = eval_temp(call, (size_t)x->count, dtype_info[t].storage);
-    number_convert(t, out, x->shape->dtype, x->data, (size_t)x->count);
-    return out;
-}
-
 static void copy(EvalCall *call, uint32_t rank, const int64_t *dims, const Value *to,
                  int64_t to_offset, const int64_t *to_strides, const Value *from,
                  int64_t from_offset, const int64_t *from_strides)
 {
     int64_t size = (int64_t)value_element_bytes(to);
-    strided_copy((size_t)size, rank, dims, (char *)to->data + to_offset * size,
-                 to_strides, in_type(call, from, to->shape->dtype) + from_offset * size,
-                 from_strides);
+    strided_copy(
+        (size_t)size, rank, dims, (char *)to->data + to_offset * size, to_strides,
+        (const char *)eval_data_as(call, from, to->shape->dtype) + from_offset * size,
+        from_strides);
 }
 
 static void check_rank(EvalCall *call)
@@ -171,8 +162,8 @@ void eval_pad(EvalCall *call)
     const Value *x = call->operands[0], *fill = call->operands[1];
     Value *v = eval_result(call);
     const Padding *padding = inst_attr(call->inst, ATTR_PADDING)->padding;
-    strided_fill(value_element_bytes(v), v->data, in_type(call, fill, v->shape->dtype),
-                 v->count);
+    strided_fill(value_element_bytes(v), v->data,
+                 eval_data_as(call, fill, v->shape->dtype), v->count);
     uint32_t rank = v->shape->rank;
     int64_t in[EVAL_RANK_MAX], out[EVAL_RANK_MAX], dims[EVAL_RANK_MAX];
     int64_t from_offset = 0, to_offset = 0;

@@ -277,12 +277,7 @@ static int64_t *select_elements(EvalCall *call, const Slide *s, const Value *x,
     Apply *select = apply_of(call, by);
     DType type = by->parameters[0]->shape->dtype; /* programs may mix float types */
     size_t size = dtype_info[type].storage, n = (size_t)windows;
-    const char *data = x->data;
-    if (type != x->shape->dtype) {
-        char *converted = eval_temp(call, (size_t)x->count, size);
-        number_convert(type, converted, x->shape->dtype, data, (size_t)x->count);
-        data = converted;
-    }
+    const char *data = eval_data_as(call, x, type);
     int64_t *taken = eval_temp(call, n, sizeof *taken),
             *numbers = eval_temp(call, (size_t)x->count, 8);
     int64_t *old = eval_temp(call, n, sizeof *old),

@@ -225,17 +225,6 @@ const Shape *infer_conditional(InferContext *cx, const Instruction *inst)
 
 /* -- aliasing ------------------------------------------------------------------------- */
 
-/* The part of a shape that an index path names; NULL if there is none. */
-static const Shape *shape_at(const Shape *s, Ints index)
-{
-    for (uint32_t i = 0; i < index.count; i++) {
-        if (!shape_is_tuple(s) || index.data[i] < 0 || index.data[i] >= s->rank)
-            return NULL;
-        s = s->elements[index.data[i]];
-    }
-    return s;
-}
-
 static const Shape *inside_buffer(const Shape *s)
 {
     return s->dtype == DT_BUFFER ? s->elements[0] : s;
@@ -247,8 +236,8 @@ static const Shape *aliased_result(const Instruction *inst, Ints index)
     const Computation *comp = infer_callee(inst, ATTR_CALLS);
     if (inst->op == OP_ASYNC_START && comp && comp->root && index.count > 0 &&
         index.data[0] == 1)
-        return shape_at(comp->root->shape, (Ints){index.data + 1, index.count - 1});
-    return shape_at(inst->shape, index);
+        return shape_part(comp->root->shape, (Ints){index.data + 1, index.count - 1});
+    return shape_part(inst->shape, index);
 }
 
 static const Shape *aliased_operand(const Instruction *inst, int64_t number, Ints index)
@@ -257,9 +246,9 @@ static const Shape *aliased_operand(const Instruction *inst, int64_t number, Int
     if (number < 0)
         return NULL;
     if (number < inst->operand_count)
-        return shape_at(operand(inst, (uint32_t)number), index);
+        return shape_part(operand(inst, (uint32_t)number), index);
     if (inst->op == OP_ASYNC_START && comp && number < comp->parameter_count)
-        return shape_at(comp->parameters[number]->shape, index);
+        return shape_part(comp->parameters[number]->shape, index);
     return NULL;
 }
 

@@ -58,7 +58,7 @@ static void check_buffer_aliases(Verify *v, const Instruction *inst)
     for (uint32_t i = 0; i < inst->operand_count; i++)
         operands += inst->operands[i]->shape->dtype == DT_BUFFER;
     for (uint32_t i = 0; i < alias->count; i++) {
-        const Shape *out = verify_shape_at(inst->shape, alias->entries[i].output);
+        const Shape *out = shape_part(inst->shape, alias->entries[i].output);
         aliased += out && out->dtype == DT_BUFFER;
         for (uint32_t k = 0; k < i && out && out->dtype == DT_BUFFER; k++)
             if (alias->entries[k].operand == alias->entries[i].operand)

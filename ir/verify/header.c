@@ -96,8 +96,8 @@ static void check_alias(Verify *v, const AliasEntry *e, bool **taken)
     const Shape *result =
         config->entry_result ? config->entry_result : v->m->entry->root->shape;
     const Shape *in = parameter_shape(v, e->operand);
-    const Shape *out = verify_shape_at(result, e->output);
-    in = in ? verify_shape_at(in, e->input) : NULL;
+    const Shape *out = shape_part(result, e->output);
+    in = in ? shape_part(in, e->input) : NULL;
     if (!in || !out || !shape_is_array(in) || !shape_is_array(out)) {
         bool result_is = out && shape_is_array(out);
         header_error(v, arena_printf(v->scratch,
@@ -130,7 +130,7 @@ static void check_alias(Verify *v, const AliasEntry *e, bool **taken)
 static void check_donor(Verify *v, const DonorEntry *e, bool **taken)
 {
     const Shape *s = parameter_shape(v, e->parameter);
-    s = s ? verify_shape_at(s, e->index) : NULL;
+    s = s ? shape_part(s, e->index) : NULL;
     if (!s || !shape_is_array(s)) {
         header_error(
             v, arena_printf(v->scratch, "buffer_donor: %s {%s} is no array of %s",

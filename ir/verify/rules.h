@@ -27,8 +27,6 @@ void verify_error(Verify *v, const Instruction *inst, const char *format, ...)
     GXC_FORMAT(3, 4);
 const char *verify_text(Verify *v, const Shape *s); /* with layouts */
 
-/* The part of a shape that an index path names; NULL if there is none. */
-const Shape *verify_shape_at(const Shape *s, Ints index);
 bool verify_has_buffer(const Shape *s); /* b(...) anywhere inside */
 
 /* Fewer operands than its opcode or callee takes: updates of an async-start bring the rest. */

@@ -26,16 +26,6 @@ const char *verify_text(Verify *v, const Shape *s)
     return shape_text(v->scratch, s, true);
 }
 
-const Shape *verify_shape_at(const Shape *s, Ints index)
-{
-    for (uint32_t i = 0; i < index.count; i++) {
-        if (!shape_is_tuple(s) || index.data[i] < 0 || index.data[i] >= s->rank)
-            return NULL;
-        s = s->elements[index.data[i]];
-    }
-    return s;
-}
-
 bool verify_has_buffer(const Shape *s)
 {
     if (s->dtype == DT_BUFFER)

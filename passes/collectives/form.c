@@ -120,12 +120,7 @@ void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count
     made->control = like->control;
     made->control_count = like->control_count;
     for (uint32_t i = 0; i < count; i++) {
-        out[i] = made;
-        if (count == 1)
-            continue;
-        out[i] =
-            computation_add(f->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &made, NULL);
-        inst_set_int(out[i], ATTR_INDEX, i);
+        out[i] = count == 1 ? made : computation_add_element(made, i);
     }
 }
 

@@ -60,14 +60,6 @@ static bool is_dynamic_at(const Shape *s, uint32_t d)
     return s->dynamic != NULL && s->dynamic[d];
 }
 
-static Instruction *element(Border *b, Instruction *tuple, uint32_t i)
-{
-    Instruction *e =
-        rw_unary(&b->r, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], tuple);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 static void note_size(Border *b, Instruction *size, uint32_t d)
 {
     b->names = arena_printf(b->r.m->arena, "%s%s%zu=%zu.%u", b->names,
@@ -108,7 +100,7 @@ static Instruction *from_border(Border *b, Instruction *x, const Shape *wanted)
     if (shape_is_tuple(wanted)) {
         Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, wanted->rank + 1u);
         for (uint32_t i = 0; i < wanted->rank; i++)
-            parts[i] = from_border(b, element(b, x, i), wanted->elements[i]);
+            parts[i] = from_border(b, rw_element(&b->r, x, i), wanted->elements[i]);
         return rw_add(&b->r, OP_TUPLE, wanted, wanted->rank, parts);
     }
     if (shape_is_dynamic(wanted)) {
@@ -189,7 +181,7 @@ static Instruction *to_border(Border *b, Instruction *x)
         Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, n + 1u);
         const Shape *s = at_border(t, x->shape);
         for (uint32_t i = 0; i < n; i++)
-            parts[i] = to_border(b, element(b, x, i));
+            parts[i] = to_border(b, rw_element(&b->r, x, i));
         return rw_add(&b->r, OP_TUPLE, s, n, parts);
     }
     const Shape *s = x->shape;
@@ -200,10 +192,10 @@ static Instruction *to_border(Border *b, Instruction *x)
             leaves[d + 1] = shape_scalar(t, DT_S32);
         Instruction *all =
             call(b, shape_tuple(t, s->rank + 1, leaves), 1, &x, "PadToStatic");
-        x = element(b, all, 0);
+        x = rw_element(&b->r, all, 0);
         for (uint32_t d = 0; d < s->rank; d++) {
             if (is_dynamic_at(s, d))
-                note_size(b, element(b, all, d + 1), d);
+                note_size(b, rw_element(&b->r, all, d + 1), d);
         }
     } else if (s->dtype == DT_TOKEN) {
         x = rw_constant(&b->r, literal_create(b->r.m->arena, at_border(t, s)));

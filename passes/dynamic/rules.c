@@ -96,11 +96,7 @@ static const Shape *bounds(Statics *st, const Instruction *inst)
 
 Instruction *sized_element(Statics *st, Instruction *all, uint32_t k)
 {
-    if (!shape_is_tuple(all->shape))
-        return all;
-    Instruction *e = rw_unary(&st->r, OP_GET_TUPLE_ELEMENT, all->shape->elements[k], all);
-    inst_set_int(e, ATTR_INDEX, k);
-    return e;
+    return shape_is_tuple(all->shape) ? rw_element(&st->r, all, k) : all;
 }
 
 Instruction *sized_again(Statics *st, const Instruction *inst, Sized *const *x)

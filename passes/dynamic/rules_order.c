@@ -86,12 +86,7 @@ static Computation *step_if_present(Statics *st, const Steps *s)
     Instruction *step = computation_add(comp, OP_CALL, f->root->shape, n, all, NULL);
     inst_set_computation(step, ATTR_TO_APPLY, f);
     for (uint32_t k = 0; k < given; k++) {
-        parts[k] = step;
-        if (shape_is_tuple(step->shape)) {
-            parts[k] = computation_add(comp, OP_GET_TUPLE_ELEMENT,
-                                       step->shape->elements[k], 1, &step, NULL);
-            inst_set_int(parts[k], ATTR_INDEX, k);
-        }
+        parts[k] = shape_is_tuple(step->shape) ? computation_add_element(step, k) : step;
         if (k < s->outputs)
             continue;
         Instruction *old = all[s->inputs + k - s->outputs], *is_there = p;

@@ -68,10 +68,7 @@ static Instruction *element(Statics *st, Instruction *tuple, uint32_t i)
 {
     if (tuple->op == OP_TUPLE)
         return tuple->operands[i];
-    Instruction *e =
-        rw_unary(&st->r, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], tuple);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
+    return rw_element(&st->r, tuple, i);
 }
 
 Instruction *sized_size(Statics *st, const Sized *x, uint32_t d)

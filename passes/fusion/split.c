@@ -17,16 +17,6 @@
 #define COLUMN_WIDTH 32  /* results of a block that reduces columns */
 #define COLUMN_BLOCK 512 /* elements that a column of it should have */
 
-static bool is_reduced(const Instruction *reduce, int64_t d)
-{
-    Ints dims = inst_ints(reduce, ATTR_DIMENSIONS);
-    for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] == d)
-            return true;
-    }
-    return false;
-}
-
 /* One operation for which f(init, f(init, x)) is f(init, x). */
 static bool may_join_twice(const Instruction *reduce)
 {
@@ -66,7 +56,7 @@ static int64_t wanted_pieces(const Instruction *reduce)
     for (uint32_t d = from->rank; d-- > 0;) {
         if (from->dims[d] == 1)
             continue;
-        by_rows = is_reduced(reduce, d);
+        by_rows = ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d);
         break;
     }
     int64_t blocks = by_rows ? rows : (rows + COLUMN_WIDTH - 1) / COLUMN_WIDTH;
@@ -89,15 +79,6 @@ static int64_t pieces_of(int64_t n, int64_t wanted)
     return 1;
 }
 
-static bool is_row_major(const Shape *s)
-{
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
-            return false;
-    }
-    return true;
-}
-
 /* Reduces dimension `along` of the operand in `pieces` pieces; gives the new reduction. */
 static Instruction *split(Instruction *reduce, uint32_t along, int64_t pieces,
                           Arena *scratch)
@@ -114,10 +95,10 @@ static Instruction *split(Instruction *reduce, uint32_t along, int64_t pieces,
         if (d == along) {
             piece_dim = kept_rank;
             kept[kept_rank++] = dims[rank++] = pieces;
-        } else if (!is_reduced(reduce, d)) {
+        } else if (!ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d)) {
             kept[kept_rank++] = from->dims[d];
         }
-        if (is_reduced(reduce, d))
+        if (ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d))
             inner[inner_count++] = rank;
         dims[rank++] = d == along ? from->dims[d] / pieces : from->dims[d];
     }
@@ -142,15 +123,16 @@ static Instruction *try_split(Instruction *reduce, void *context)
         dtype_is_sub_byte(reduce->shape->dtype))
         return NULL;
     const Shape *from = reduce->operands[0]->shape;
-    if (!is_row_major(from) || !is_row_major(reduce->shape) || shape_is_dynamic(from) ||
-        from->dtype != reduce->shape->dtype || !may_join_twice(reduce))
+    if (!shape_is_row_major(from) || !shape_is_row_major(reduce->shape) ||
+        shape_is_dynamic(from) || from->dtype != reduce->shape->dtype ||
+        !may_join_twice(reduce))
         return NULL;
     int64_t wanted = wanted_pieces(reduce);
     if (wanted < 4)
         return NULL;
     uint32_t along = from->rank;
     for (uint32_t d = 0; d < from->rank; d++) {
-        if (is_reduced(reduce, d) &&
+        if (ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d) &&
             (along == from->rank || from->dims[d] > from->dims[along]))
             along = d;
     }

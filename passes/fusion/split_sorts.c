@@ -36,12 +36,8 @@ static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
     fused->is_fused = true;
     for (uint32_t i = 0; i < n; i++) {
         const Shape *leaf = shape_leaf(before->shape, i);
-        outer[i] = before;
-        if (shape_is_tuple(before->shape)) {
-            outer[i] =
-                computation_add(s->comp, OP_GET_TUPLE_ELEMENT, leaf, 1, &before, NULL);
-            inst_set_int(outer[i], ATTR_INDEX, i);
-        }
+        outer[i] =
+            shape_is_tuple(before->shape) ? computation_add_element(before, i) : before;
         inner[i] = computation_add_parameter(fused, i, leaf, NULL);
     }
     fused->root = computation_add_like(fused, s->sort, s->sort->shape, n, inner);

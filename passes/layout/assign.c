@@ -50,15 +50,6 @@ static int64_t *major_to_minor(Arena *a, const Shape *s)
     return order;
 }
 
-static bool is_row_major(const Shape *s)
-{
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->layout->minor_to_major[i] != (int64_t)s->rank - 1 - i)
-            return false;
-    }
-    return true;
-}
-
 static Instruction *add_transpose(Instruction *x, const int64_t *order,
                                   const Shape *shape)
 {
@@ -74,7 +65,7 @@ static Instruction *expand_bitcast(Instruction *inst, const Shape *from, const S
     Intern *t = m->intern;
     Instruction *x = inst->operands[0];
     int64_t *order = major_to_minor(m->arena, from);
-    if (!is_row_major(from))
+    if (!shape_is_row_major(from))
         x = add_transpose(x, order, dims_permuted(t, from, order));
     order = major_to_minor(m->arena, to);
     const Shape *memory = dims_permuted(t, to, order);
@@ -83,7 +74,7 @@ static Instruction *expand_bitcast(Instruction *inst, const Shape *from, const S
     x = computation_add(inst->parent, OP_RESHAPE, reshaped, 1, &x, inst->name);
     if (from->dtype != to->dtype)
         x = computation_add(inst->parent, OP_BITCAST_CONVERT, memory, 1, &x, NULL);
-    if (is_row_major(to))
+    if (shape_is_row_major(to))
         return x;
     int64_t *inverse = ARENA_ARRAY(m->arena, int64_t, (size_t)to->rank + 1);
     for (uint32_t i = 0; i < to->rank; i++)
@@ -104,14 +95,8 @@ static Instruction *in_layout(Instruction *value, const Shape *wanted)
     Arena *a = comp->module->arena;
     Instruction **elements = ARENA_ARRAY(a, Instruction *, (size_t)wanted->rank + 1);
     for (uint32_t i = 0; i < wanted->rank; i++) {
-        Instruction *element = value;
-        if (value->op == OP_TUPLE) {
-            element = value->operands[i];
-        } else {
-            element = computation_add(comp, OP_GET_TUPLE_ELEMENT,
-                                      value->shape->elements[i], 1, &value, NULL);
-            inst_set_int(element, ATTR_INDEX, i);
-        }
+        Instruction *element = value->op == OP_TUPLE ? value->operands[i]
+                                                     : computation_add_element(value, i);
         elements[i] = in_layout(element, wanted->elements[i]);
     }
     return computation_add(comp, OP_TUPLE, wanted, wanted->rank, elements, NULL);
@@ -180,7 +165,8 @@ static void expand_bitcasts(LayOut *l)
             continue;
         const Shape *from = l->old[inst->operands[0]->id];
         const Shape *to = l->old[i];
-        bool moves = !is_row_major(from) || !is_row_major(to) || from->dtype != to->dtype;
+        bool moves = !shape_is_row_major(from) || !shape_is_row_major(to) ||
+                     from->dtype != to->dtype;
         if (moves && dtype_info[from->dtype].bits == dtype_info[to->dtype].bits)
             stand_in(l, i, expand_bitcast(inst, from, to));
     }

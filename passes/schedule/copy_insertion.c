@@ -121,9 +121,7 @@ static Instruction *leaf_value(CopyInsertion *ci, Instruction *value, size_t lea
             value = value->operands[i];
             continue;
         }
-        Instruction *element = computation_add(
-            ci->comp, OP_GET_TUPLE_ELEMENT, value->shape->elements[i], 1, &value, NULL);
-        inst_set_int(element, ATTR_INDEX, i);
+        Instruction *element = computation_add_element(value, i);
         append(ci, element);
         value = element;
     }

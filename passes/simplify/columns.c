@@ -11,13 +11,6 @@ const Shape *columns_shape(Columns *c, const Shape *s, int64_t rows, int64_t col
     return rw_shape(&c->r, s->dtype, s->rank, dims);
 }
 
-static Instruction *element(Rewriter *r, Instruction *tuple, uint32_t i)
-{
-    Instruction *e = rw_unary(r, OP_GET_TUPLE_ELEMENT, tuple->shape->elements[i], tuple);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 Instruction *columns_part(Columns *c, Instruction *x, const Shape *s, Instruction *row,
                           Instruction *column)
 {
@@ -180,8 +173,9 @@ static Computation *condition(Columns *c)
     Computation *comp = module_add_computation(c->m, "columns_condition");
     c->r.comp = comp;
     Instruction *state = computation_add_parameter(comp, 0, c->state, NULL);
-    comp->root = rw_binary(&c->r, OP_COMPARE, shape_scalar(c->m->intern, DT_PRED),
-                           element(&c->r, state, 0), rw_splat_int(&c->r, c->index, c->n));
+    comp->root =
+        rw_binary(&c->r, OP_COMPARE, shape_scalar(c->m->intern, DT_PRED),
+                  rw_element(&c->r, state, 0), rw_splat_int(&c->r, c->index, c->n));
     inst_set_int(comp->root, ATTR_DIRECTION, DIRECTION_LT);
     return comp;
 }
@@ -192,14 +186,14 @@ static Instruction *begin(Columns *c, bool forward, Instruction **arrays)
     Computation *comp = module_add_computation(c->m, "columns_body");
     c->r.comp = comp;
     Instruction *state = computation_add_parameter(comp, 0, c->state, NULL);
-    Instruction *steps = element(&c->r, state, 0);
+    Instruction *steps = rw_element(&c->r, state, 0);
     c->zero = rw_splat_int(&c->r, c->index, 0);
     c->i = steps;
     if (!forward)
         c->i = rw_binary(&c->r, OP_SUBTRACT, c->index,
                          rw_splat_int(&c->r, c->index, c->n - 1), steps);
     for (uint32_t k = 0; k < c->count; k++)
-        arrays[k] = element(&c->r, state, k + 1);
+        arrays[k] = rw_element(&c->r, state, k + 1);
     return steps;
 }
 
@@ -237,5 +231,5 @@ Instruction *columns_loop(Rewriter *r, int64_t n, bool forward, uint32_t count,
 
 Instruction *columns_result(Rewriter *r, Instruction *loop, uint32_t k)
 {
-    return element(r, loop, k + 1);
+    return rw_element(r, loop, k + 1);
 }

@@ -59,9 +59,7 @@ static Instruction *topk_of(Rewriter *r, Instruction *inst, bool largest)
         dims[i] = (SliceDim){0, inst->shape->elements[0]->dims[i], 1};
     Instruction *parts[2];
     for (uint32_t i = 0; i < 2; i++) {
-        Instruction *all = rw_unary(r, OP_GET_TUPLE_ELEMENT, shapes[i], sort);
-        inst_set_int(all, ATTR_INDEX, i);
-        parts[i] = rw_slice(r, inst->shape->elements[i], all, dims);
+        parts[i] = rw_slice(r, inst->shape->elements[i], rw_element(r, sort, i), dims);
     }
     return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
 }

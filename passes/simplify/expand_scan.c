@@ -27,14 +27,6 @@ static const Shape *result_leaf(const Scan *s, uint32_t i)
     return shape_is_tuple(all) ? all->elements[i] : all;
 }
 
-static Instruction *element(Computation *comp, Instruction *tuple, uint32_t i)
-{
-    Instruction *e = computation_add(comp, OP_GET_TUPLE_ELEMENT,
-                                     tuple->shape->elements[i], 1, &tuple, NULL);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 static Instruction *integer(Computation *comp, const Shape *shape, int64_t value)
 {
     Literal *l = literal_create(comp->module->arena, shape);
@@ -46,7 +38,8 @@ static Computation *make_condition(const Scan *s)
 {
     Computation *comp = module_add_computation(s->m, "scan_condition");
     Instruction *state = computation_add_parameter(comp, 0, s->state, NULL);
-    Instruction *pair[2] = {element(comp, state, 0), integer(comp, s->index, s->n)};
+    Instruction *pair[2] = {computation_add_element(state, 0),
+                            integer(comp, s->index, s->n)};
     comp->root = computation_add(comp, OP_COMPARE, shape_scalar(s->m->intern, DT_PRED), 2,
                                  pair, NULL);
     inst_set_int(comp->root, ATTR_DIRECTION, DIRECTION_LT);
@@ -105,27 +98,28 @@ static Computation *make_body(const Scan *s)
     Instruction *state = computation_add_parameter(comp, 0, s->state, NULL);
     Instruction **next = ARENA_ARRAY(s->r->scratch, Instruction *, s->leaf_count);
     Instruction **given = ARENA_ARRAY(s->r->scratch, Instruction *, s->leaf_count);
-    Instruction *i = element(comp, state, 0), *at = i;
+    Instruction *i = computation_add_element(state, 0), *at = i;
     if (inst_bool(s->inst, ATTR_IS_REVERSE)) {
         Instruction *pair[2] = {integer(comp, s->index, s->n - 1), i};
         at = computation_add(comp, OP_SUBTRACT, s->index, 2, pair, NULL);
     }
     uint32_t first_output = 1 + s->inputs, first_carry = first_output + s->outputs;
     for (uint32_t k = 0; k < s->inputs; k++) {
-        next[1 + k] = element(comp, state, 1 + k);
+        next[1 + k] = computation_add_element(state, 1 + k);
         given[k] = take(s, comp, next[1 + k], at, s->step->parameters[k]->shape);
     }
     for (uint32_t k = 0; k < s->carries; k++)
-        given[s->inputs + k] = element(comp, state, first_carry + k);
+        given[s->inputs + k] = computation_add_element(state, first_carry + k);
     Instruction *call = computation_add(comp, OP_CALL, s->step->root->shape,
                                         s->inputs + s->carries, given, NULL);
     inst_set_computation(call, ATTR_TO_APPLY, s->step);
     bool tuple = shape_is_tuple(call->shape);
     for (uint32_t k = 0; k < s->outputs + s->carries; k++) {
-        Instruction *value = tuple ? element(comp, call, k) : call;
+        Instruction *value = tuple ? computation_add_element(call, k) : call;
         next[first_output + k] =
             k < s->outputs
-                ? put(s, comp, element(comp, state, first_output + k), value, at)
+                ? put(s, comp, computation_add_element(state, first_output + k), value,
+                      at)
                 : value;
     }
     Instruction *pair[2] = {i, integer(comp, s->index, 1)};
@@ -198,11 +192,8 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
     for (uint32_t k = 0; loop == NULL && k < given; k++) /* no step at all */
         parts[k] = k < s.outputs ? rw_splat(r, result_leaf(&s, k), 0)
                                  : inst->operands[s.inputs + k - s.outputs];
-    for (uint32_t k = 0; loop != NULL && k < given; k++) {
-        parts[k] =
-            rw_unary(r, OP_GET_TUPLE_ELEMENT, s.state->elements[1 + s.inputs + k], loop);
-        inst_set_int(parts[k], ATTR_INDEX, 1 + s.inputs + k);
-    }
+    for (uint32_t k = 0; loop != NULL && k < given; k++)
+        parts[k] = rw_element(r, loop, 1 + s.inputs + k);
     return shape_is_tuple(inst->shape) ? rw_add(r, OP_TUPLE, inst->shape, given, parts)
                                        : parts[0];
 }

@@ -69,9 +69,7 @@ static Instruction *selected_numbers(Rewriter *r, const Instruction *inst,
         inst_set(both, *window);
     inst_set_computation(both, ATTR_TO_APPLY,
                          selection_of_present(r, inst_called(inst, 0), type));
-    Instruction *chosen = rw_unary(r, OP_GET_TUPLE_ELEMENT, parts[1], both);
-    inst_set_int(chosen, ATTR_INDEX, 1);
-    return chosen;
+    return rw_element(r, both, 1);
 }
 
 /* What combines, and the type it is done in: sums and products of short floats are rounded once, in the end. */

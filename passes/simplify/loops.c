@@ -266,14 +266,6 @@ static Instruction *kept_tuple(Instruction *tuple, const Shape *shape, const boo
     return t;
 }
 
-/* Attributes that are trees of the shape that was. */
-static void forget_shape_facts(Instruction *inst)
-{
-    inst_unset(inst, ATTR_SHARDING);
-    inst_unset(inst, ATTR_ORIGIN);
-    inst_unset(inst, ATTR_PARAMETER_REPLICATION);
-}
-
 static void remove_elements(Loop *loop, const bool *keep, const Effects *has_effect,
                             Arena *scratch)
 {
@@ -291,14 +283,14 @@ static void remove_elements(Loop *loop, const bool *keep, const Effects *has_eff
     for (int k = 0; k < 2; k++) {
         renumber(both[k], both[k]->parameters[0], keep, place);
         both[k]->parameters[0]->shape = shape;
-        forget_shape_facts(both[k]->parameters[0]);
+        inst_forget_shape_facts(both[k]->parameters[0]);
         computation_sort(both[k]);
     }
     Instruction *inst = loop->inst;
     inst->operands[0] = kept_tuple(loop->init, shape, keep);
     renumber(inst->parent, inst, keep, place);
     inst->shape = shape;
-    forget_shape_facts(inst);
+    inst_forget_shape_facts(inst);
     if (strstr(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, "known_induction_variable"))
         inst_unset(inst, ATTR_BACKEND_CONFIG); /* it may have moved */
 }

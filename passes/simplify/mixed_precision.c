@@ -192,11 +192,8 @@ static Instruction *as_declared(Mixed *x, const Shape *s, Instruction *wide)
     if (!shape_is_tuple(s))
         return wide;
     Instruction **parts = ARENA_ARRAY(x->r.scratch, Instruction *, s->rank);
-    for (uint32_t i = 0; i < s->rank; i++) {
-        parts[i] = rw_unary(&x->r, OP_GET_TUPLE_ELEMENT, wide->shape->elements[i], wide);
-        inst_set_int(parts[i], ATTR_INDEX, i);
-        parts[i] = as_declared(x, s->elements[i], parts[i]);
-    }
+    for (uint32_t i = 0; i < s->rank; i++)
+        parts[i] = as_declared(x, s->elements[i], rw_element(&x->r, wide, i));
     return rw_add(&x->r, OP_TUPLE, s, s->rank, parts);
 }
 

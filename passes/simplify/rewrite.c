@@ -84,6 +84,11 @@ Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a)
     return a->shape == shape ? a : rw_unary(r, OP_RESHAPE, shape, a);
 }
 
+Instruction *rw_element(Rewriter *r, Instruction *tuple, uint32_t i)
+{
+    return annotate(r, computation_add_element(tuple, i));
+}
+
 const int64_t *rw_through(Rewriter *r, Ints names, Ints dims)
 {
     int64_t *out = ARENA_ARRAY(r->scratch, int64_t, dims.count);

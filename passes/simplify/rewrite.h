@@ -66,6 +66,7 @@ Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
 Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a);
 Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
                           const int64_t *dims);
+Instruction *rw_element(Rewriter *r, Instruction *tuple, uint32_t i);
 /* Dimensions named in an array that `names` takes from another: names[dims[i]] for each i. In scratch. */
 const int64_t *rw_through(Rewriter *r, Ints names, Ints dims);
 Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,

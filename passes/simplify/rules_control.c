@@ -82,12 +82,8 @@ static Instruction *selected(Rewriter *r, Instruction *p, Instruction *a, Instru
         return rw_add(r, OP_SELECT, a->shape, 3, operands);
     Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, a->shape->rank);
     for (uint32_t i = 0; i < a->shape->rank; i++) {
-        for (uint32_t side = 1; side < 3; side++) {
-            Instruction *whole = side == 1 ? a : b;
-            operands[side] =
-                rw_unary(r, OP_GET_TUPLE_ELEMENT, whole->shape->elements[i], whole);
-            inst_set_int(operands[side], ATTR_INDEX, i);
-        }
+        operands[1] = rw_element(r, a, i);
+        operands[2] = rw_element(r, b, i);
         parts[i] = rw_add(r, OP_SELECT, a->shape->elements[i], 3, operands);
     }
     return rw_add(r, OP_TUPLE, a->shape, a->shape->rank, parts);

@@ -262,11 +262,8 @@ static bool convert_late_end(Sync *s, Instruction *done)
         inst_bool(done, ATTR_IS_HOST_TRANSFER) || !shape_is_tuple(from->shape) ||
         from->shape->rank != 3)
         return false;
-    for (uint32_t i = 0; i < 2; i++) {
-        parts[i] = computation_add(s->comp, OP_GET_TUPLE_ELEMENT,
-                                   from->shape->elements[2 * i], 1, &from, NULL);
-        inst_set_int(parts[i], ATTR_INDEX, 2 * i);
-    }
+    for (uint32_t i = 0; i < 2; i++)
+        parts[i] = computation_add_element(from, 2 * i);
     s->forward[done->id] =
         done->op == OP_SEND_DONE
             ? parts[1]

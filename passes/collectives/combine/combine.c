@@ -281,9 +281,7 @@ static void combine(Join *j, Instruction *const *members, uint32_t count,
         inst_set_ints(all, ATTR_DIMENSIONS, &along, 1);
     merge_attributes(all, members, count);
     for (uint32_t i = 0; i < count; i++) {
-        Instruction *part =
-            computation_add(j->comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &all, NULL);
-        inst_set_int(part, ATTR_INDEX, i);
+        Instruction *part = computation_add_element(all, i);
         part->span = members[i]->span;
         forward[members[i]->id] = bitcast(part, members[i]->shape, members[i]);
         edges[members[i]->id] = all;

@@ -91,10 +91,7 @@ static void join(Join *j, Instruction *const *members, uint32_t count,
     mark_pair(done);
     done->span = start->span;
     for (uint32_t i = 0; i < count; i++) {
-        Instruction *part = computation_add(j->comp, OP_GET_TUPLE_ELEMENT,
-                                            members[i]->shape, 1, &done, NULL);
-        inst_set_int(part, ATTR_INDEX, i);
-        forward[members[i]->id] = part;
+        forward[members[i]->id] = computation_add_element(done, i);
         edges[members[i]->id] = done;
     }
     j->counts->collectives_grouped += count;

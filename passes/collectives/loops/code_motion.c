@@ -400,14 +400,6 @@ Computation *motion_adder(Module *m, DType t)
     return comp;
 }
 
-static Instruction *take_element(Instruction *tuple, uint32_t i)
-{
-    Instruction *e = computation_add(tuple->parent, OP_GET_TUPLE_ELEMENT,
-                                     tuple->shape->elements[i], 1, &tuple, NULL);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 /* The initial values one by one. */
 static Instruction **initial_values(Motion *c)
 {
@@ -415,7 +407,8 @@ static Instruction **initial_values(Motion *c)
     uint32_t n = init->shape->rank;
     Instruction **values = ARENA_ARRAY(c->scratch, Instruction *, (size_t)n + 1);
     for (uint32_t i = 0; i < n; i++)
-        values[i] = init->op == OP_TUPLE ? init->operands[i] : take_element(init, i);
+        values[i] =
+            init->op == OP_TUPLE ? init->operands[i] : computation_add_element(init, i);
     return values;
 }
 
@@ -544,7 +537,7 @@ static void rewrite(Motion *c)
     Instruction **values = ARENA_ARRAY(c->scratch, Instruction *, (size_t)n + 1);
     set_init(c, first, stretch_all(c));
     for (uint32_t i = 0; i < n; i++)
-        values[i] = take_element(c->loop, i);
+        values[i] = computation_add_element(c->loop, i);
     for (uint32_t i = 0; i < c->count; i++) {
         const Accumulator *a = &c->found[i];
         values[a->index] = a->update != NULL

@@ -71,18 +71,11 @@ void pipeline_sort_members(Instruction **members, uint32_t count)
 
 /* -- the parts of the rewrite ------------------------------------------------------------------ */
 
-static void forget_shape_facts(Instruction *inst)
-{
-    inst_unset(inst, ATTR_SHARDING);
-    inst_unset(inst, ATTR_ORIGIN);
-    inst_unset(inst, ATTR_PARAMETER_REPLICATION);
-}
-
 void pipeline_renew_loop(PipelineLoop *p, Instruction *init, int64_t first, int64_t trips)
 {
     Instruction *old = p->loop.inst;
     Instruction *made = computation_add_like(p->caller, old, init->shape, 1, &init);
-    forget_shape_facts(made);
+    inst_forget_shape_facts(made);
     if (p->induction.trips >= 0) {
         Induction v = p->induction;
         v.init += first * v.step;
@@ -94,7 +87,7 @@ void pipeline_renew_loop(PipelineLoop *p, Instruction *init, int64_t first, int6
     Computation *both[2] = {p->loop.condition, p->loop.body};
     for (int i = 0; i < 2; i++) {
         both[i]->parameters[0]->shape = init->shape;
-        forget_shape_facts(both[i]->parameters[0]);
+        inst_forget_shape_facts(both[i]->parameters[0]);
     }
     step_set_validation(p->loop.body->instructions, p->loop.body->instruction_count,
                         first, 1, trips);

@@ -178,10 +178,10 @@ static void peel_last(Backward *b)
     Instruction **elements =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)p->loop.count + 1);
     for (uint32_t i = 0; i < p->loop.count; i++)
-        elements[i] = step_element(p->loop.inst, i);
+        elements[i] = computation_add_element(p->loop.inst, i);
     Instruction **made = pipeline_with_elements(p, elements);
     for (uint32_t i = 0; i < b->count; i++)
-        made[b->chosen[i]->id] = step_element(p->loop.inst, p->loop.count + i);
+        made[b->chosen[i]->id] = computation_add_element(p->loop.inst, p->loop.count + i);
     Instruction **list =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     uint32_t n = 0;
@@ -212,7 +212,8 @@ static void ask_for_next(PipelineLoop *p)
         Instruction *inst = condition->instructions[i];
         if (loop_element(condition, inst) != p->induction.index)
             continue;
-        Instruction *again = step_element(condition->parameters[0], p->induction.index);
+        Instruction *again =
+            computation_add_element(condition->parameters[0], p->induction.index);
         int64_t step = p->induction.step; /* unsigned counters may run down */
         Literal *size = literal_create(p->m->arena, again->shape);
         literal_set_int(size, 0, step < 0 ? -step : step);
@@ -233,7 +234,7 @@ static void change_body(Backward *b, Instruction *const *next)
     pipeline_extend_body(p, next, b->count);
     Instruction **ready = ARENA_ARRAY(p->scratch, Instruction *, (size_t)b->count + 1);
     for (uint32_t i = 0; i < b->count; i++)
-        ready[i] = step_element(body->parameters[0], p->loop.count + i);
+        ready[i] = computation_add_element(body->parameters[0], p->loop.count + i);
     Instruction **forward =
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     for (uint32_t i = 0; i < b->count; i++)

@@ -113,10 +113,10 @@ static void make_operand(const Forward *f, StepCopy *copy, Instruction *x)
         return;
     int64_t element = loop_element(f->p->loop.body, x);
     if (f->place[x->id] != 0)
-        copy->made[x->id] =
-            step_element(f->p->loop.inst, f->p->loop.count + f->place[x->id] - 1);
+        copy->made[x->id] = computation_add_element(
+            f->p->loop.inst, f->p->loop.count + f->place[x->id] - 1);
     else if (element >= 0)
-        copy->made[x->id] = step_element(f->p->loop.inst, (uint32_t)element);
+        copy->made[x->id] = computation_add_element(f->p->loop.inst, (uint32_t)element);
     else if (x->op == OP_BROADCAST || x->op == OP_OPT_BARRIER) {
         make_operand(f, copy, x->operands[0]);
         step_copy(copy, &x, 1);
@@ -152,7 +152,7 @@ static void finish(Forward *f)
     }
     for (uint32_t i = 0; i < p->loop.count; i++) {
         if (p->values[i] == NULL)
-            p->values[i] = step_element(p->loop.inst, i);
+            p->values[i] = computation_add_element(p->loop.inst, i);
     }
 }
 
@@ -174,8 +174,8 @@ static void change_body(Forward *f, Instruction *const *carried)
                 if (place == 0 || f->stages.stage_of[inst->operands[k]->id] == i + 1)
                     continue;
                 if (before[place - 1] == NULL)
-                    before[place - 1] =
-                        step_element(body->parameters[0], p->loop.count + place - 1);
+                    before[place - 1] = computation_add_element(
+                        body->parameters[0], p->loop.count + place - 1);
                 inst->operands[k] = before[place - 1];
             }
         }

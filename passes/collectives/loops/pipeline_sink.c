@@ -203,10 +203,10 @@ static Instruction *operand_for_all(Sink *f, Instruction *x)
 {
     PipelineLoop *p = f->p;
     if (f->place[x->id] != 0)
-        return step_element(p->loop.inst, p->loop.count + f->place[x->id] - 1);
+        return computation_add_element(p->loop.inst, p->loop.count + f->place[x->id] - 1);
     int64_t element = loop_element(p->loop.body, x);
     return spread_steps(p, element >= 0
-                               ? step_element(p->loop.inst, (uint32_t)element)
+                               ? computation_add_element(p->loop.inst, (uint32_t)element)
                                : computation_add_constant(p->caller, x->literal, NULL));
 }
 
@@ -258,7 +258,8 @@ static void change_body(Sink *f)
 {
     PipelineLoop *p = f->p;
     Computation *body = p->loop.body;
-    Instruction *counter = step_element(body->parameters[0], p->induction.index);
+    Instruction *counter =
+        computation_add_element(body->parameters[0], p->induction.index);
     Instruction *zero = computation_add_scalar(body, counter->shape->dtype, 0);
     for (uint32_t i = 0; i < f->stages.count; i++) {
         for (uint32_t u = 0; u < f->stages.stages[i].update_count; u++) {
@@ -268,7 +269,8 @@ static void change_body(Sink *f)
     }
     for (uint32_t i = 0; i < f->kept_count; i++) {
         Instruction *x = f->kept[i];
-        Instruction *base = step_element(body->parameters[0], p->loop.count + i);
+        Instruction *base =
+            computation_add_element(body->parameters[0], p->loop.count + i);
         uint32_t rank = base->shape->rank;
         Instruction **operands = ARENA_ARRAY(p->scratch, Instruction *, (size_t)rank + 2);
         operands[0] = base;
@@ -320,7 +322,7 @@ bool pipeline_sink(PipelineLoop *p)
         finish_stage(&f, i, made);
     for (uint32_t i = 0; i < p->loop.count; i++) {
         if (p->values[i] == NULL)
-            p->values[i] = step_element(p->loop.inst, i);
+            p->values[i] = computation_add_element(p->loop.inst, i);
     }
     change_body(&f);
     return true;

@@ -324,14 +324,6 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
 
 /* -- tuples ------------------------------------------------------------------------------- */
 
-Instruction *step_element(Instruction *tuple, uint32_t i)
-{
-    Instruction *e = computation_add(tuple->parent, OP_GET_TUPLE_ELEMENT,
-                                     tuple->shape->elements[i], 1, &tuple, NULL);
-    inst_set_int(e, ATTR_INDEX, i);
-    return e;
-}
-
 const Shape *shape_append(Module *m, const Shape *tuple, Instruction *const *values,
                           uint32_t count, Arena *scratch)
 {
