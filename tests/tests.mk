@@ -11,7 +11,7 @@ UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
-check-built: all $(UNIT) $(B)/gpu-driver
+check-built: all $(UNIT) $(B)/gpu-driver $(B)/tests/random
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
 check-unit: $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)

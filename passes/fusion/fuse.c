@@ -140,7 +140,8 @@ static bool may_be_consumer(const Instruction *inst)
     if (inst->op == OP_FUSION)
         return inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM &&
                emitter_of(inst) != EMITTER_COUNT;
-    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst))
+    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst) ||
+        fusion_is_renaming(inst))
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
            inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
@@ -433,9 +434,6 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
 {
     if (!may_be_consumer(consumer) || consumer->parent != f->comp ||
         !reads_only(consumer, producer))
-        return false;
-    /* a slice under another shape may be a piece of memory that a product reads where it is (loop_slice.h) */
-    if (fusion_is_renaming(consumer) && producer->op != OP_DYNAMIC_SLICE)
         return false;
     if (producer_work(producer) > 4 && is_heavy(consumer))
         return false;
