@@ -450,6 +450,11 @@ static bool place_updates(const Scatter *s, const int64_t *indices, int64_t *pla
 {
     uint32_t index = 0;
     int64_t dim = -1;
+    for (uint32_t i = 0; i < s->inserted.count; i++) {
+        int64_t d = s->inserted.data[i];
+        if (!ints_contain(s->placed, d) && s->shape->dims[d] != 1)
+            return false;
+    }
     for (uint32_t u = 0; u < s->updates->rank; u++) {
         if (!ints_contain(s->window, u)) {
             index += index == s->vector_dim;
