@@ -56,8 +56,9 @@ static void choose_roles(Gen *g, const Value *a, Windows *w, int64_t *kept)
 static void choose_indices(Gen *g, const Value *a, Windows *w)
 {
     int64_t order[MAX_RANK];
-    int others = (int)below(g, 3);
-    int n = w->batched + others;
+    /* one dimension at least is mapped, so that there is room for that of the vectors */
+    int room = MAX_RANK - 1 - w->batched, others = (int)below(g, 3);
+    int n = w->batched + (others < room ? others : room);
     w->vector_dim = chance(g, 60) ? n : (int)below(g, n + 1);
     bool implicit = w->mapped == 1 && chance(g, 40);
     for (int i = 0; i < n; i++)
