@@ -126,6 +126,21 @@ static bool is_first_dimension(const Instruction *inst)
     return true;
 }
 
+static bool reduces_types(const Variant *v, const Instruction *inst)
+{
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        DType t = inst->operands[k]->shape->dtype;
+        if (collective_reduces(t, v->target))
+            continue;
+        diag_unsupported(v->module->diag, inst->span,
+                         "%s of %s on %s without the pass "
+                         "collective-form",
+                         op_info[inst->op].name, dtype_name(t), v->target->name);
+        return false;
+    }
+    return true;
+}
+
 static bool check(const Variant *v, const Instruction *inst, PlanCollective *out)
 {
     Diag *d = v->module->diag;
@@ -144,7 +159,7 @@ static bool check(const Variant *v, const Instruction *inst, PlanCollective *out
                          inst_called(inst, 0)->name);
         return false;
     }
-    return true;
+    return reduces_types(v, inst);
 }
 
 static void add_pairs(Variant *v, const Instruction *inst, PlanCollective *c)

@@ -48,18 +48,12 @@ static void check_aliases(Parser *p)
 {
     const Aliasing *aliasing = &p->m->config.input_output_alias;
     for (uint32_t i = 0; i < aliasing->count; i++) {
-        const Shape *s = p->m->entry->root->shape;
-        Ints index = aliasing->entries[i].output;
-        for (uint32_t k = 0; k < index.count && s != NULL; k++) {
-            bool inside =
-                shape_is_tuple(s) && index.data[k] >= 0 && index.data[k] < s->rank;
-            s = inside ? s->elements[index.data[k]] : NULL;
-        }
-        if (s == NULL)
+        const Shape *result = p->m->entry->root->shape;
+        if (shape_part(result, aliasing->entries[i].output) == NULL)
             diag_error(
                 p->diag, p->alias_span,
                 "input_output_alias names an output that the result, %s, does not have",
-                shape_text(p->scratch, p->m->entry->root->shape, false));
+                shape_text(p->scratch, result, false));
     }
 }
 

@@ -159,7 +159,7 @@ bool value_window(Parser *p, const Window **out)
 }
 
 /* One part of dimension labels: positions of two letters and of the spatial numbers. */
-static bool label_part(Parser *p, const char *text, const char *letters, int64_t *first,
+static bool label_part(const char *text, const char *letters, int64_t *first,
                        int64_t *second, uint32_t rank, int64_t *spatial)
 {
     *first = *second = -1;
@@ -185,7 +185,6 @@ static bool label_part(Parser *p, const char *text, const char *letters, int64_t
         if (spatial[i] < 0)
             return false;
     }
-    (void)p;
     return *first >= 0 && *second >= 0;
 }
 
@@ -218,10 +217,9 @@ bool value_labels(Parser *p, const DimLabels **out)
     bool fits = spatial_count(l->rhs_text) == n && spatial_count(l->out_text) == n;
     fits =
         fits &&
-        label_part(p, l->lhs_text, "bf", &l->lhs_batch, &l->lhs_feature, n, spatial) &&
-        label_part(p, l->rhs_text, "io", &l->rhs_input, &l->rhs_output, n, spatial + n) &&
-        label_part(p, l->out_text, "bf", &l->out_batch, &l->out_feature, n,
-                   spatial + 2 * n);
+        label_part(l->lhs_text, "bf", &l->lhs_batch, &l->lhs_feature, n, spatial) &&
+        label_part(l->rhs_text, "io", &l->rhs_input, &l->rhs_output, n, spatial + n) &&
+        label_part(l->out_text, "bf", &l->out_batch, &l->out_feature, n, spatial + 2 * n);
     if (!fits)
         diag_error(
             p->diag, t.span,
@@ -266,8 +264,10 @@ static bool sparsity_side(Parser *p, SparsitySide *side)
             uint32_t rank, columns;
             size_t mark = p->ints.count;
             if (!expect(p, TOK_DXD, &sizes) ||
-                !split_numbers(p, sizes, 1, &rank, &columns) || rank != 2)
+                !split_numbers(p, sizes, 1, &rank, &columns))
                 return false;
+            if (rank != 2)
+                return token_wrong(p, sizes, "expects N x M for a sparsity");
             side->n = p->ints.data[mark];
             side->m = p->ints.data[mark + 1];
             p->ints.count = mark;

@@ -339,6 +339,31 @@ OpCode collective_reduction(const Computation *reducer)
     }
 }
 
+bool collective_reduces(DType t, const Target *target)
+{
+    switch (t) {
+    case DT_PRED:
+    case DT_S8:
+    case DT_U8:
+    case DT_S32:
+    case DT_U32:
+    case DT_S64:
+    case DT_U64:
+    case DT_F16:
+    case DT_BF16:
+    case DT_F32:
+    case DT_F64:
+    case DT_C64:
+    case DT_C128:
+        return true;
+    case DT_F8E5M2:
+    case DT_F8E4M3FN:
+        return target != NULL && target->sm >= 90;
+    default:
+        return false;
+    }
+}
+
 /* -- channels ------------------------------------------------------------------------------ */
 
 static int compare_ints(const void *x, const void *y)

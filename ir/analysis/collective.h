@@ -10,6 +10,7 @@
 #ifndef GXC_IR_ANALYSIS_COLLECTIVE_H
 #define GXC_IR_ANALYSIS_COLLECTIVE_H
 
+#include "ir/analysis/target.h"
 #include "ir/module.h"
 
 typedef enum {
@@ -48,6 +49,8 @@ bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out)
  * parameters: OP_ADD, OP_MULTIPLY, OP_MINIMUM, OP_MAXIMUM, OP_AND, OP_OR or OP_XOR; on pred
  * minimum for "and", maximum for "or". OP_COUNT if it is more. */
 OpCode collective_reduction(const Computation *reducer);
+/* NCCL reduces values of this type on the GPUs of the target; NULL: on all that gxc knows. */
+bool collective_reduces(DType t, const Target *target);
 
 /* The value of a frontend attribute; NULL if it has none. */
 const char *inst_frontend_attribute(const Instruction *inst, const char *key);

@@ -207,27 +207,9 @@ static DType carrier_of(const Instruction *inst, DType t)
 /* The type in which NCCL can reduce values of type t. */
 static DType reduced_in(const Form *f, DType t)
 {
-    switch (t) {
-    case DT_PRED:
-    case DT_S8:
-    case DT_U8:
-    case DT_S32:
-    case DT_U32:
-    case DT_S64:
-    case DT_U64:
-    case DT_F16:
-    case DT_BF16:
-    case DT_F32:
-    case DT_F64:
-    case DT_C64:
-    case DT_C128:
+    if (collective_reduces(t, f->target))
         return t;
-    case DT_F8E5M2:
-    case DT_F8E4M3FN:
-        return f->target != NULL && f->target->sm >= 90 ? t : DT_F32;
-    default:
-        return dtype_is_float(t) ? DT_F32 : dtype_is_signed(t) ? DT_S32 : DT_U32;
-    }
+    return dtype_is_float(t) ? DT_F32 : dtype_is_signed(t) ? DT_S32 : DT_U32;
 }
 
 static int reduction_index(OpCode op)
