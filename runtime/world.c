@@ -86,8 +86,10 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
         if (!is_ours && (!rank_text || !size_text)) {
             continue;
         }
+        const char *local_text = getenv(launchers[i].local);
         uint32_t rank;
         uint32_t size;
+        uint32_t local;
         rank_text = rank_text ? rank_text : "";
         size_text = size_text ? size_text : "";
         if (!read_number(rank_text, &rank) || !read_number(size_text, &size)) {
@@ -98,13 +100,18 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
                 launchers[i].rank, rank_text, launchers[i].size, size_text,
                 launchers[i].launcher);
         }
+        local = rank;
+        if (local_text && !read_number(local_text, &local)) {
+            return status_set(
+                GXRT_INVALID_ARGUMENT,
+                "gxrt_world_from_environment: %s=%s (set by %s) is no number",
+                launchers[i].local, local_text, launchers[i].launcher);
+        }
         char *store = store_text();
         gxrt_status st = gxrt_world_create(rank, size, store, out);
         free(store);
-        const char *local = getenv(launchers[i].local);
-        uint32_t local_rank;
-        if (st == GXRT_OK && local && read_number(local, &local_rank)) {
-            (*out)->local_rank = local_rank;
+        if (st == GXRT_OK) {
+            (*out)->local_rank = local;
         }
         return st;
     }

@@ -102,6 +102,9 @@ static void test_wrong(void **state)
     setenv("GXRT_RANK", "2", 1);
     expect_error("rank 2 of a world of 2 ranks");
     setenv("GXRT_RANK", "1", 1);
+    setenv("GXRT_LOCAL_RANK", "first", 1);
+    expect_error("GXRT_LOCAL_RANK=first (set by GXRT_RANK) is no number");
+    unsetenv("GXRT_LOCAL_RANK");
     setenv("GXRT_STORE", "tcp:29500", 1);
     expect_error("or tcp://HOST:PORT");
     setenv("GXRT_STORE", "tcp://host", 1);
