@@ -110,6 +110,17 @@ gxrt_status collective_settle(Device *d, ncclComm_t comm, ncclResult_t r,
     return r == ncclSuccess ? GXRT_OK : collective_error(d, call, r, what);
 }
 
+/* Nothing more is to be done: another device has failed, or the watchdog has struck. */
+static gxrt_status stopped(Device *d)
+{
+    gxrt_status verdict = watchdog_verdict(d->session);
+    d->is_stopped = true;
+    return verdict != GXRT_OK
+               ? verdict
+               : status_set(GXRT_WORLD_FAILED,
+                            "device %u stopped: another device has failed", d->number);
+}
+
 /* --- the first execution: local members meet before and after each collective -------------- */
 
 /* Loading a kernel lazily may wait for the device while a peer already spins in NCCL, so in
@@ -144,12 +155,7 @@ static gxrt_status meet(Device *d, uint32_t clique, const PlanCommand *c)
     if (together) {
         return GXRT_OK;
     }
-    gxrt_status verdict = watchdog_verdict(s);
-    d->is_stopped = true;
-    return verdict != GXRT_OK
-               ? verdict
-               : status_set(GXRT_WORLD_FAILED,
-                            "device %u stopped: another device has failed", d->number);
+    return stopped(d);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -360,9 +366,10 @@ static gxrt_status issue_group(Device *d, const PlanCommand *c, Group *g, CUstre
     char what[512];
     command_text(d, c, what, sizeof what);
     pthread_mutex_lock(&d->nccl_mutex);
-    gxrt_status st = watchdog_verdict(s);
-    ncclResult_t r = st == GXRT_OK ? s->nccl->group_start() : ncclSuccess;
-    bool more = st == GXRT_OK;
+    bool open = !s->failed; /* else the communicators are aborted, or soon will be */
+    gxrt_status st = open ? GXRT_OK : stopped(d);
+    ncclResult_t r = open ? s->nccl->group_start() : ncclSuccess;
+    bool more = open;
     for (const PlanCommand *each = c; more && r == ncclSuccess && st == GXRT_OK; each++) {
         st = issue_buffers(d, each, g, stream, &r);
         more = is_joined(d, each);
@@ -371,7 +378,9 @@ static gxrt_status issue_group(Device *d, const PlanCommand *c, Group *g, CUstre
             op = &s->plan->collectives[each->index];
         }
     }
-    if (watchdog_verdict(s) == GXRT_OK) {
+    if (d->is_aborted) { /* meanwhile, because NCCL kept this thread */
+        st = st == GXRT_OK ? stopped(d) : st;
+    } else if (open) {
         ncclResult_t end = s->nccl->group_end();
         r = r == ncclSuccess ? end : r;
         g->calls++;

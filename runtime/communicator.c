@@ -402,18 +402,16 @@ void collective_abort(Device *d)
 /* Waits for the other ranks; false if they do not come in time, or something has failed. */
 static bool finalize(const gxrt_session *s, ncclComm_t comm)
 {
-    enum { TURN_NS = 50000 };
-    double left = s->options.timeout_seconds;
+    double end = seconds_now() + s->options.timeout_seconds;
     ncclResult_t r = s->nccl->comm_finalize(comm);
     ncclResult_t state = ncclInProgress;
     while ((r == ncclSuccess || r == ncclInProgress) && state == ncclInProgress) {
         r = s->nccl->comm_async_error(comm, &state);
-        if (state == ncclInProgress && left <= 0) {
+        if (state == ncclInProgress && seconds_now() > end) {
             return false;
         }
         if (state == ncclInProgress) {
-            nanosleep(&(struct timespec){.tv_nsec = TURN_NS}, NULL);
-            left -= 1e-9 * TURN_NS;
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
         }
     }
     return r == ncclSuccess && state == ncclSuccess;

@@ -4,7 +4,7 @@
 
 #include "runtime/store_kind.h"
 
-double store_now(void)
+double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

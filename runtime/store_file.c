@@ -67,7 +67,7 @@ static gxrt_status lock_folder(const FileStore *s, int *out)
     if (!path_of(s, FOLDER_LOCK, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
-    for (double end = store_now() + MOST_WAIT; store_now() < end;) {
+    for (double end = seconds_now() + MOST_WAIT; seconds_now() < end;) {
         if (mkdir(s->folder, 0700) != 0 && errno != EEXIST) {
             return store_error(s, "cannot be made", errno);
         }
@@ -241,7 +241,7 @@ static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t s
     if (!path_of(s, key, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
-    double end = store_now() + seconds;
+    double end = seconds_now() + seconds;
     for (;;) {
         FILE *file = fopen(path, "rb");
         if (file) {
@@ -249,7 +249,7 @@ static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t s
             fclose(file);
             return n == size ? GXRT_OK : store_error(s, "a key is damaged", EIO);
         }
-        if (store_now() > end) {
+        if (seconds_now() > end) {
             return status_set(GXRT_WORLD_FAILED,
                               "the store %s: nobody has put %s within %.0f s", s->folder,
                               key, seconds);

@@ -24,6 +24,4 @@ gxrt_status store_file_open(const char *folder, uint32_t rank, uint32_t ranks,
 gxrt_status store_tcp_open(const char *address, uint32_t rank, uint32_t ranks,
                            Store **out);
 
-double store_now(void); /* seconds, of a clock that only goes forward */
-
 #endif

@@ -78,7 +78,7 @@ typedef struct Guest {
 static bool wait_ready(int socket, short events, double end)
 {
     for (;;) {
-        double left = end - store_now();
+        double left = end - seconds_now();
         struct pollfd p = {.fd = socket, .events = events};
         int n = poll(&p, 1,
                      left <= 0    ? 0
@@ -172,7 +172,7 @@ static const Entry *await(TcpStore *s, const char *key, double end)
 {
     pthread_mutex_lock(&s->mutex);
     const Entry *e = find(s, key);
-    while (!e && !s->stop && store_now() < end) {
+    while (!e && !s->stop && seconds_now() < end) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_nsec += 20000000;
@@ -189,7 +189,7 @@ static bool reply(int socket, uint32_t answer, const void *bytes, size_t size)
 {
     Reply r = {.answer = htonl(answer), .size = htonl((uint32_t)size)};
     memcpy(r.magic, magic, sizeof magic);
-    double end = store_now() + HELLO_SECONDS;
+    double end = seconds_now() + HELLO_SECONDS;
     return send_all(socket, &r, sizeof r, end) &&
            (size == 0 || send_all(socket, bytes, size, end));
 }
@@ -207,7 +207,7 @@ static bool is_secret(const TcpStore *s, const char secret[MOST_SECRET])
 static bool greet(TcpStore *s, int socket)
 {
     Hello h;
-    if (!receive_all(socket, &h, sizeof h, store_now() + HELLO_SECONDS) ||
+    if (!receive_all(socket, &h, sizeof h, seconds_now() + HELLO_SECONDS) ||
         memcmp(h.magic, magic, sizeof magic) != 0) {
         return false;
     }
@@ -229,7 +229,7 @@ static bool greet(TcpStore *s, int socket)
 static bool serve_put(TcpStore *s, int socket, const Request *r, size_t size)
 {
     unsigned char *bytes = malloc(size + 1);
-    bool ok = bytes && receive_all(socket, bytes, size, store_now() + HELLO_SECONDS) &&
+    bool ok = bytes && receive_all(socket, bytes, size, seconds_now() + HELLO_SECONDS) &&
               keep(s, r->key, bytes, size) && reply(socket, ANSWER_YES, NULL, 0);
     free(bytes);
     return ok;
@@ -237,7 +237,7 @@ static bool serve_put(TcpStore *s, int socket, const Request *r, size_t size)
 
 static bool serve_get(TcpStore *s, int socket, const Request *r)
 {
-    const Entry *e = await(s, r->key, store_now() + 0.001 * ntohl(r->milliseconds));
+    const Entry *e = await(s, r->key, seconds_now() + 0.001 * ntohl(r->milliseconds));
     return e ? reply(socket, ANSWER_YES, e->bytes, e->size)
              : reply(socket, ANSWER_NOT_THERE, NULL, 0);
 }
@@ -257,10 +257,10 @@ static void *serve(void *argument)
     bool ok = greet(s, g->socket);
     while (ok && !is_stopped(s)) {
         Request r;
-        if (!wait_ready(g->socket, POLLIN, store_now() + 0.1)) {
+        if (!wait_ready(g->socket, POLLIN, seconds_now() + 0.1)) {
             continue;
         }
-        ok = receive_all(g->socket, &r, sizeof r, store_now() + HELLO_SECONDS);
+        ok = receive_all(g->socket, &r, sizeof r, seconds_now() + HELLO_SECONDS);
         r.key[sizeof r.key - 1] = 0;
         uint32_t size = ntohl(r.size);
         ok = ok && size <= STORE_MOST_VALUE &&
@@ -304,7 +304,7 @@ static void *listen_on(void *argument)
 {
     TcpStore *s = argument;
     while (!is_stopped(s)) {
-        int guest = wait_ready(s->socket, POLLIN, store_now() + 0.1)
+        int guest = wait_ready(s->socket, POLLIN, seconds_now() + 0.1)
                         ? accept(s->socket, NULL, NULL)
                         : -1;
         if (guest >= 0) {
@@ -445,7 +445,7 @@ static int try_connect(const struct addrinfo *list, double end)
             made = -1;
             errno = error;
         }
-        if (store_now() > end) {
+        if (seconds_now() > end) {
             break;
         }
     }
@@ -487,7 +487,7 @@ static gxrt_status introduce(TcpStore *s, double end)
 /* Rank 0 may come later: tries until the time is over. */
 static gxrt_status join(TcpStore *s, double seconds)
 {
-    double end = store_now() + seconds;
+    double end = seconds_now() + seconds;
     struct addrinfo *list;
     gxrt_status st = s->socket < 0 ? resolve(s, &list) : GXRT_OK;
     if (s->socket >= 0 || st != GXRT_OK) {
@@ -496,7 +496,7 @@ static gxrt_status join(TcpStore *s, double seconds)
     int error = 0;
     while ((s->socket = try_connect(list, end)) < 0) {
         error = errno;
-        if (store_now() > end) {
+        if (seconds_now() > end) {
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -530,7 +530,7 @@ static gxrt_status ask(TcpStore *s, Request *r, const void *put, void *bytes, si
                        double seconds)
 {
     gxrt_status st = join(s, seconds);
-    double end = store_now() + seconds + 5; /* the server ends the wait itself */
+    double end = seconds_now() + seconds + 5; /* the server ends the wait itself */
     Reply answer;
     if (st != GXRT_OK) {
         return st;
@@ -577,7 +577,7 @@ static gxrt_status tcp_get(Store *store, const char *key, void *bytes, size_t si
 {
     TcpStore *s = (TcpStore *)store;
     if (store->rank == 0) {
-        const Entry *e = await(s, key, store_now() + seconds);
+        const Entry *e = await(s, key, seconds_now() + seconds);
         if (!e || e->size != size) {
             return e ? wrong_size(s) : not_there(s, key, seconds);
         }
@@ -596,9 +596,9 @@ static gxrt_status tcp_get(Store *store, const char *key, void *bytes, size_t si
 /* The others may still read what they were told: they have left when their connections end. */
 static void stop_server(TcpStore *s)
 {
-    double end = store_now() + CLOSE_SECONDS;
+    double end = seconds_now() + CLOSE_SECONDS;
     pthread_mutex_lock(&s->mutex);
-    while (s->connections > 0 && store_now() < end) {
+    while (s->connections > 0 && seconds_now() < end) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_sec += 1;

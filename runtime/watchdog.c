@@ -30,12 +30,11 @@ typedef struct Track {
 typedef struct DeviceTracks {
     Track ring[TRACKED];
     atomic_uint head; /* the device's thread adds here */
-    atomic_uint
-        tail; /* the watchdog takes away here; the device's thread when it is full */
+    /* the watchdog takes away here; the device's thread when it is full */
+    atomic_uint tail;
     pthread_mutex_t taking; /* guards tail and stalled */
     bool has_taking;
-    double
-        stalled; /* seconds that the stream has been in the one at the tail, the oldest */
+    double stalled; /* seconds that the stream has been in the oldest, at the tail */
     atomic_uint last_done;       /* command, or PLAN_NONE */
     _Atomic(const char *) waits; /* what host code waits for, or NULL */
     atomic_uint waits_command;
@@ -58,13 +57,6 @@ struct Watchdog {
     atomic_bool struck;
     char report[REPORT]; /* written before `struck` */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static DeviceTracks *tracks_of(Device *d)
 {
@@ -226,7 +218,8 @@ static void ask_others(const gxrt_session *s, const char *mine, char *text, size
     char answer[ANSWER] = "";
     append(answer, sizeof answer, "%s", mine);
     snprintf(key, sizeof key, "late.%u.%u", w->sessions, w->rank);
-    double end = now() + ANSWER_SECONDS; /* for all: who waits is not kept much longer */
+    double end =
+        seconds_now() + ANSWER_SECONDS; /* for all: who waits is not kept much longer */
     if (store_put(w->store, key, answer, sizeof answer, ANSWER_SECONDS) != GXRT_OK) {
         append(text, size, "; the other ranks cannot be asked: %s", gxrt_last_error());
         return;
@@ -236,7 +229,7 @@ static void ask_others(const gxrt_session *s, const char *mine, char *text, size
         if (i == w->rank) {
             continue;
         }
-        double left = end - now();
+        double left = end - seconds_now();
         if (store_get(w->store, key, answer, sizeof answer, left > 0 ? left : 0) ==
             GXRT_OK) {
             answer[sizeof answer - 1] = 0;
@@ -447,7 +440,7 @@ static void *watch(void *argument)
     Watchdog *w = argument;
     gxrt_session *s = w->session;
     bool struck = false;
-    double before = now();
+    double before = seconds_now();
     /* asking for events must not end what the caller's threads capture meanwhile */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     s->cuda->capture_mode(&mode);
@@ -460,7 +453,7 @@ static void *watch(void *argument)
         t.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&w->wake, &w->mutex, &t);
         pthread_mutex_unlock(&w->mutex);
-        double step = now() - before;
+        double step = seconds_now() - before;
         before += step;
         struck = struck || look_at_all(s, step < 0.2 ? step : 0.2);
         pthread_mutex_lock(&w->mutex);

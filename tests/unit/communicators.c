@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -356,6 +357,45 @@ static void test_meetings(void **state)
     }
 }
 
+static gxrt_session *failing;
+
+/* Device 0 goes ahead; the others come when their communicators are aborted. */
+static void come_late(void)
+{
+    for (int i = 0; i < 500 && fake_current > 0; i++) {
+        if (failing->devices[fake_current].is_aborted)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+/* A call has failed on one device, and the watchdog has aborted: nobody calls NCCL again. */
+static void test_late_device(void **state)
+{
+    (void)state;
+    Maker m;
+    World w = {0};
+    begin(&m);
+    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4);
+    open_world(&w, &m, NULL);
+    run(&w);
+    int before[FAKE_RANKS];
+    memcpy(before, fake_nccl_groups, sizeof before);
+    failing = w.session;
+    fake_on_record = come_late;
+    fake_nccl_failing = 0;
+    assert_int_equal(gxrt_execute(w.session, FAKE_RANKS, w.runs), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "the fake NCCL's error"));
+    assert_int_equal(fake_nccl_groups[0], before[0] + 1);
+    for (int d = 1; d < FAKE_RANKS; d++)
+        assert_int_equal(fake_nccl_groups[d], before[d]);
+    fake_on_record = NULL;
+    fake_nccl_failing = -1;
+    assert_int_equal(fake_nccl_lonely, FAKE_RANKS); /* as an abort may */
+    fake_nccl_lonely = 0;
+    close_world(&w);
+}
+
 /* rows: collectives.J2 (edge: NCCL too old) */
 static void test_old(void **state)
 {
@@ -426,7 +466,8 @@ int main(void)
         cmocka_unit_test(test_splits),        cmocka_unit_test(test_joined),
         cmocka_unit_test(test_channels),      cmocka_unit_test(test_calls),
         cmocka_unit_test(test_meetings),      cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_old),           cmocka_unit_test(test_types),
+        cmocka_unit_test(test_late_device),   cmocka_unit_test(test_old),
+        cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "tests/unit/shared/fake_driver.h"
 
 int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed;
+void (*fake_on_record)(void);
 int fake_sm = 90, fake_driver = 13000;
 char fake_log[4096];
 _Thread_local int fake_current = -1;
@@ -334,6 +335,8 @@ static CUresult fake_event_record(CUevent event, CUstream stream)
     need_context();
     assert_int_equal(*(const int *)event, fake_current);
     (void)stream;
+    if (fake_on_record)
+        fake_on_record();
     __atomic_add_fetch(&fake_records, 1, __ATOMIC_SEQ_CST);
     note("record ");
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;

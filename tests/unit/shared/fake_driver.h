@@ -10,6 +10,7 @@ extern const CudaApi fake_api;
 extern int fake_calls;                 /* so many calls that may fail were made */
 extern int fake_fail_at;               /* this one of them fails; 0: none */
 extern int fake_records;               /* of events */
+extern void (*fake_on_record)(void);   /* called before each; NULL: nothing */
 extern int fake_relaxed;               /* threads that mind no capture */
 extern int fake_live;                  /* contexts, modules, streams, events, memory */
 extern int fake_sm, fake_driver;       /* of every device: 90, and CUDA 13.0 */

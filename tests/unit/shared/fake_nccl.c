@@ -30,6 +30,7 @@ typedef struct Hall {
 int fake_nccl_version = 22707;
 char fake_nccl_log[FAKE_RANKS][2048];
 int fake_nccl_groups[FAKE_RANKS];
+int fake_nccl_failing = -1;
 int fake_comms, fake_nccl_lonely;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -202,7 +203,7 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count,
 {
     (void)send, (void)receive, (void)stream;
     note("all-reduce %zu type %d op %d of %d; ", count, type, op, comm->ranks);
-    return ncclSuccess;
+    return fake_current == fake_nccl_failing ? 3 : ncclSuccess;
 }
 
 static ncclResult_t all_gather(const void *send, void *receive, size_t count,
