@@ -16,11 +16,12 @@
 #define GXC_CODEGEN_EMIT_EMIT_H
 
 #include "codegen/gx.h"
+#include "ir/analysis/emitter.h"
 #include "ir/analysis/index_map.h"
 #include "ir/module.h"
 
 #define EMIT_MOST_LANES 16
-#define EMIT_MOST_RANK 64
+#define EMIT_MOST_RANK EMITTER_MOST_RANK
 #define EMIT_MOST_LEAVES 64 /* results of one reduction, scatter, sort */
 
 typedef struct Emit {

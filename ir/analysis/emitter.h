@@ -13,6 +13,8 @@
 /* Arguments that a kernel gets without asking how many fit: before PTX 8.1 they may have 4352 bytes; since
  * then 32764. */
 #define EMITTER_MOST_ARRAYS 500
+/* Dimensions of an array in a kernel. */
+#define EMITTER_MOST_RANK 64
 
 typedef enum {
 #define EMITTER(id, name, doc) EMITTER_##id,
