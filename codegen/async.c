@@ -30,13 +30,6 @@ bool variant_add_collective(Variant *v, const Instruction *inst)
     return true;
 }
 
-static bool make_started(Variant *v, const Instruction *inst)
-{
-    if (inst->op == OP_ASYNC_START)
-        return variant_add_computation(v, inst_called(inst, 0));
-    return variant_collective_command(v, inst);
-}
-
 static bool overlap(const PlanBuilder *b, const PlanArg *x, const PlanArg *y)
 {
     if (x->tag != PLAN_ARG_SLICE || y->tag != PLAN_ARG_SLICE)
@@ -84,11 +77,12 @@ static void join_commands(PlanBuilder *b, uint32_t first)
     }
 }
 
-bool variant_add_async_start(Variant *v, const Instruction *inst)
+bool variant_add_async_start(Variant *v, const Instruction *inst,
+                             bool (*make)(Variant *v, const Instruction *inst))
 {
     uint32_t first = v->plan.commands_count + 1;
     struct AsyncSlot a = {inst, v->plan.info[0].async_count++};
-    if (!start(v, inst, a.slot, variant_start_stream(v, inst), make_started))
+    if (!start(v, inst, a.slot, variant_start_stream(v, inst), make))
         return false;
     if (inst_frontend_attribute(inst, "_collectives_group") != NULL)
         join_commands(&v->plan, first);

@@ -261,11 +261,18 @@ static bool add_custom_call(Variant *v, const Instruction *inst)
     return true;
 }
 
+/* What a start starts. */
+static bool add_started(Variant *v, const Instruction *start)
+{
+    return start->op == OP_ASYNC_START ? variant_add_computation(v, inst_called(start, 0))
+                                       : variant_collective_command(v, start);
+}
+
 static bool add_instruction(Variant *v, const Instruction *inst)
 {
     Diag *d = v->module->diag;
     if (op_is(inst->op, OPF_ASYNC_START))
-        return variant_add_async_start(v, inst);
+        return variant_add_async_start(v, inst, add_started);
     if (op_is(inst->op, OPF_COLLECTIVE))
         return variant_add_collective(v, inst);
     switch (inst->op) {

@@ -88,7 +88,9 @@ bool variant_collective_command(Variant *v, const Instruction *inst);
 /* -- codegen/async.c: false after messages -- */
 
 bool variant_add_collective(Variant *v, const Instruction *inst);
-bool variant_add_async_start(Variant *v, const Instruction *start);
+/* `make` adds what the start starts. */
+bool variant_add_async_start(Variant *v, const Instruction *start,
+                             bool (*make)(Variant *v, const Instruction *start));
 void variant_add_async_done(Variant *v, const Instruction *done);
 
 /* -- codegen/commands.c: false after messages -- */

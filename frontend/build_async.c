@@ -15,13 +15,6 @@ static bool is_of_outer(AttrId id)
     return id == ATTR_ASYNC_EXECUTION_THREAD || attr_info[id].shared;
 }
 
-/* ((operands...), result, contexts...) */
-static bool is_async_shape(const Shape *s)
-{
-    return s != NULL && shape_is_tuple(s) && s->rank >= 2 &&
-           shape_is_tuple(s->elements[0]);
-}
-
 static uint32_t split_attributes(Parser *p, const Pending *at, bool outer, Attr *out)
 {
     uint32_t n = 0;
@@ -84,7 +77,7 @@ static Computation *wrap(Parser *p, const Pending *at, const Shape *shape,
 static Instruction *build_start(Parser *p, Pending *at, Instruction **operands)
 {
     const Shape *shape = at->call.shape;
-    if (!is_async_shape(shape)) {
+    if (!async_is_shape(shape)) {
         diag_error(p->diag, at->call.op_span,
                    "the shape of an asynchronous start is ((operands...), result, ...)");
         return NULL;
@@ -113,50 +106,6 @@ static Instruction *build_start(Parser *p, Pending *at, Instruction **operands)
                              attrs_span);
 }
 
-static const Instruction *start_of(const Instruction *inst)
-{
-    while (inst->op == OP_ASYNC_UPDATE && inst->operand_count != 0)
-        inst = inst->operands[0];
-    return inst->op == OP_ASYNC_START ? inst : NULL;
-}
-
-/* Gives the wrapped computation the parameters and the result that an update or done knows. */
-static void bind_more(Parser *p, Computation *comp, const Shape *inputs,
-                      const Shape *result)
-{
-    Instruction *root = comp->root;
-    uint32_t old = comp->parameter_count, count = inputs != NULL ? inputs->rank : old;
-    for (uint32_t i = 0; inputs != NULL && i < old && i < count; i++)
-        comp->parameters[i]->shape = inputs->elements[i];
-    root->shape = result;
-    if (count <= old)
-        return;
-    Instruction **parameters = ARENA_ARRAY(p->arena, Instruction *, count);
-    Instruction **all = ARENA_ARRAY(p->arena, Instruction *, count + 1u);
-    for (uint32_t i = 0; i < old; i++)
-        parameters[i] = comp->parameters[i];
-    for (uint32_t i = old; i < count; i++) {
-        parameters[i] =
-            computation_append(comp, OP_PARAMETER, inputs->elements[i], 0, NULL);
-        parameters[i]->name = "async_param";
-        parameters[i]->span = root->span;
-        parameters[i]->parameter = i;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        all[i] = parameters[i];
-        all[i]->id = i;
-    }
-    all[count] = root;
-    root->id = count;
-    root->operands = parameters;
-    root->operand_count = count;
-    comp->parameters = arena_copy(p->arena, parameters, count * sizeof(Instruction *));
-    comp->parameter_count = count;
-    comp->instructions = all;
-    comp->instruction_count = count + 1;
-    comp->instruction_capacity = count + 1;
-}
-
 /* What a follower by sugar tells of the operation; false after a message. */
 static bool update_wrapped(Parser *p, Pending *at, Computation *comp)
 {
@@ -164,7 +113,7 @@ static bool update_wrapped(Parser *p, Pending *at, Computation *comp)
     if (!comp->is_async_wrapped || s == NULL)
         return true;
     bool done = at->call.sugar == SUGAR_DONE;
-    if (!done && (!is_async_shape(s) || s->elements[0]->rank < comp->parameter_count))
+    if (!done && (!async_is_shape(s) || s->elements[0]->rank < comp->parameter_count))
         return true; /* the verifier's business */
     bool open = false;
     for (size_t i = 0; i < p->open_async.count; i++)
@@ -177,7 +126,7 @@ static bool update_wrapped(Parser *p, Pending *at, Computation *comp)
     if (done && shape_is_tuple(result) && result->rank == 0)
         comp->root->shape = s; /* the start did not know it */
     if (open)
-        bind_more(p, comp, done ? NULL : s->elements[0], done ? s : s->elements[1]);
+        async_bind(p, comp, done ? NULL : s->elements[0], done ? s : s->elements[1]);
     return !done || !open || build_complete(p, comp->root, at->call.op_span);
 }
 
@@ -185,7 +134,8 @@ static Instruction *build_follower(Parser *p, Pending *at, Instruction **operand
 {
     Call call = at->call;
     const char *name = op_info[call.op].name;
-    const Instruction *start = at->operand_count != 0 ? start_of(operands[0]) : NULL;
+    const Instruction *start =
+        at->operand_count != 0 ? async_start_of(operands[0]) : NULL;
     if (start == NULL) {
         diag_error(
             p->diag, call.op_span,
@@ -214,43 +164,4 @@ Instruction *build_async(Parser *p, Pending *at, Instruction **operands)
 {
     return at->call.sugar == SUGAR_START ? build_start(p, at, operands)
                                          : build_follower(p, at, operands);
-}
-
-/* What async-update and async-done say of the computation must agree with the start, and is not
- * kept: the start says it. */
-bool build_async_rules(Parser *p, Instruction *inst)
-{
-    const Instruction *start =
-        inst->operand_count != 0 ? start_of(inst->operands[0]) : NULL;
-    if (start == NULL) {
-        diag_error(
-            p->diag, inst->span,
-            "%s expects the result of async-start or async-update as its first operand",
-            op_info[inst->op].name);
-        return false;
-    }
-    /* an update in full after a start by sugar */
-    Computation *comp = inst_called(start, 0);
-    if (inst->op == OP_ASYNC_UPDATE && comp->is_async_wrapped &&
-        is_async_shape(inst->shape) &&
-        inst->shape->elements[0]->rank > comp->parameter_count)
-        bind_more(p, comp, inst->shape->elements[0], inst->shape->elements[1]);
-    const Attr *calls = inst_attr(inst, ATTR_CALLS);
-    if (calls != NULL && calls->computations.data[0] != inst_called(start, 0)) {
-        diag_error(p->diag, calls->span, "%s does not call what its start %s calls: %s",
-                   op_info[inst->op].name, start->name, inst_called(start, 0)->name);
-        return false;
-    }
-    inst_unset(inst, ATTR_CALLS);
-    const Attr *thread = inst_attr(inst, ATTR_ASYNC_EXECUTION_THREAD);
-    Bytes started = inst_bytes(start, ATTR_ASYNC_EXECUTION_THREAD);
-    const char *expected = started.length != 0 ? started.data : "main";
-    if (thread != NULL && strcmp(thread->bytes.data, expected) != 0) {
-        diag_error(p->diag, thread->span,
-                   "%s runs on thread \"%s\", but its start %s on thread \"%s\"",
-                   op_info[inst->op].name, thread->bytes.data, start->name, expected);
-        return false;
-    }
-    inst_unset(inst, ATTR_ASYNC_EXECUTION_THREAD);
-    return true;
 }

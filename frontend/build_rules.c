@@ -207,7 +207,7 @@ static bool rules_of_opcode(Parser *p, Instruction *inst, Span attrs_span)
         return true;
     case OP_ASYNC_UPDATE:
     case OP_ASYNC_DONE:
-        return build_async_rules(p, inst);
+        return async_rules(p, inst);
     case OP_TUPLE:
         if (inst->shape != NULL &&
             (!shape_is_tuple(inst->shape) || inst->shape->rank != inst->operand_count)) {

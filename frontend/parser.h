@@ -331,9 +331,18 @@ void build_single_begin(Parser *p);
 const Shape *build_tuple(Parser *p, size_t count);
 const Shape *build_buffer(Parser *p, const Shape *inner, Span at);
 
+/* -- async_rules.c ---------------------------------------------------------------------- */
+bool async_is_shape(const Shape *s); /* ((operands...), result, contexts...) */
+/* Of a start or what follows it; NULL: something else. */
+const Instruction *async_start_of(const Instruction *inst);
+/* Gives the wrapped computation the parameters and the result that an update or done knows. */
+void async_bind(Parser *p, Computation *comp, const Shape *inputs, const Shape *result);
+/* What async-update and async-done say of the computation must agree with the start, and is not
+ * kept: the start says it. False after a message. */
+bool async_rules(Parser *p, Instruction *inst);
+
 /* -- build_async.c, import.c ------------------------------------------------------------ */
 Instruction *build_async(Parser *p, Pending *at, Instruction **operands);
-bool build_async_rules(Parser *p, Instruction *inst);
 void import_finish(Parser *p); /* names, order, entry, configuration */
 
 #endif
