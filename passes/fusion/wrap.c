@@ -49,10 +49,13 @@ static bool stays(const Instruction *inst)
 
 bool fusion_is_renaming(const Instruction *inst)
 {
-    const Shape *to = inst->shape;
-    return inst->op == OP_RESHAPE && inst->control_count == 0 && !shape_is_dynamic(to) &&
-           !shape_is_dynamic(inst->operands[0]->shape) && !dtype_is_sub_byte(to->dtype) &&
-           shape_is_row_major(to) && shape_is_row_major(inst->operands[0]->shape);
+    if (inst->op != OP_RESHAPE || inst->control_count != 0)
+        return false;
+    const Shape *to = inst->shape, *from = inst->operands[0]->shape;
+    return !shape_is_dynamic(to) && !shape_is_dynamic(from) &&
+           !dtype_is_sub_byte(to->dtype) && shape_is_row_major(to) &&
+           shape_is_row_major(from) &&
+           to->layout->memory_space == from->layout->memory_space;
 }
 
 Instruction *fusion_wrap(Instruction *inst)
