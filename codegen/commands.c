@@ -7,6 +7,7 @@
 #include "ir/analysis/block_scaled.h"
 #include "ir/analysis/emitter.h"
 #include "ir/analysis/loop.h"
+#include "ir/analysis/matmul.h"
 #include "ir/bug.h"
 
 #define NESTING_MOST 64 /* of loops and branches, as libgxrt allows */
@@ -277,7 +278,9 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         return variant_add_collective(v, inst);
     switch (inst->op) {
     case OP_FUSION:
-        if (loop_slice_of(v->loop_slices, inst) == NULL)
+        if (matmul_is_library(inst))
+            cublaslt_add_matmul(v, inst);
+        else if (loop_slice_of(v->loop_slices, inst) == NULL)
             add_launch(v, inst);
         return true;
     case OP_COPY:

@@ -81,6 +81,8 @@ static cublasStatus_t set_int(const CublasltApi *lt, cublasLtMatmulDesc_t desc,
 
 static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matmul *out)
 {
+    /* the heuristic only wants to see that there will be a bias or scales, and how aligned */
+    void *anywhere = (void *)(uintptr_t)m->alignment;
     cublasStatus_t r = lt->desc_create(&out->desc, (int)m->compute, (int)m->scale_type);
     if (r == 0) {
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_TRANSA, m->a.transpose);
@@ -92,6 +94,10 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, m->epilogue);
         if (r == 0) {
             r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, m->bias_type);
+        }
+        if (r == 0) {
+            r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere,
+                             sizeof anywhere);
         }
     }
     if (r == 0 && m->aux_ld) {
@@ -115,8 +121,6 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
             r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i,
                         matrices[i]->scale_mode);
         }
-        /* the heuristic only wants to see that there will be scales, and how aligned */
-        void *anywhere = (void *)(uintptr_t)m->alignment;
         if (r == 0 && matrices[i]->scale_mode) {
             r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER + i,
                              &anywhere, sizeof anywhere);

@@ -22,6 +22,7 @@ enum {
     COMPUTE_32F_FAST_16BF = 75,
     COMPUTE_32F_FAST_TF32 = 77,
     EPILOGUE_DEFAULT = 1,
+    EPILOGUE_BIAS = 4,
     SCALE_VEC16_UE4M3 = 1, /* of cublasLtMatmulMatrixScale_t */
     SCALE_VEC32_UE8M0 = 2,
 };
@@ -99,8 +100,11 @@ static uint32_t workspace_slice(Variant *v)
     return v->workspace_slice;
 }
 
-static PlanMatmul describe(const Variant *v, const Instruction *dot)
+/* C is what is added, a row-major result is column-major for the library: its rows are our last
+ * dimension, along which the bias lies. */
+static PlanMatmul describe(const Variant *v, const MatmulCall *call)
 {
+    const Instruction *dot = call->dot;
     MatmulShape s;
     if (!matmul_shape(dot, &s))
         bug("%s cannot be made by a library", dot->name);
@@ -108,8 +112,10 @@ static PlanMatmul describe(const Variant *v, const Instruction *dot)
     PlanMatmul m = {.batch = (uint32_t)s.batch,
                     .compute = compute_type(dot),
                     .scale_type = in == DT_F64 ? TYPE_R_64F : TYPE_R_32F,
-                    .epilogue = EPILOGUE_DEFAULT,
+                    .epilogue = call->bias != NULL ? EPILOGUE_BIAS : EPILOGUE_DEFAULT,
+                    .bias_type = call->bias != NULL ? library_type(result) : 0,
                     .alpha = 1,
+                    .beta = call->addend != NULL ? 1 : 0,
                     .alignment = ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v)};
     m.a = operand(in, &s.rhs, s.k, s.n);
@@ -136,12 +142,10 @@ static PlanArg slice_arg(Variant *v, const Instruction *inst, uint16_t access)
         .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, 0)};
 }
 
-/* The command with the matrices and the workspace; args[] may hold more. */
+/* The command with D and the workspace; args[] holds what is read. */
 static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m,
                         PlanArg *args, uint32_t least_version)
 {
-    args[PLAN_MATMUL_A] = slice_arg(v, inst->operands[1], PLAN_READ);
-    args[PLAN_MATMUL_B] = slice_arg(v, inst->operands[0], PLAN_READ);
     args[PLAN_MATMUL_D] = slice_arg(v, inst, PLAN_WRITE);
     args[PLAN_MATMUL_WORKSPACE] = (PlanArg){
         .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = workspace_slice(v)};
@@ -154,11 +158,20 @@ static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m
         v->plan.info[0].min_cublaslt = least_version;
 }
 
-void cublaslt_add_matmul(Variant *v, const Instruction *dot)
+void cublaslt_add_matmul(Variant *v, const Instruction *inst)
 {
-    PlanMatmul m = describe(v, dot);
-    PlanArg args[PLAN_MATMUL_ARGS] = {0};
-    add_command(v, dot, &m, args, LEAST_VERSION);
+    MatmulCall call;
+    if (!matmul_call(inst, &call))
+        bug("%s is not marked for a library", inst->name);
+    PlanMatmul m = describe(v, &call);
+    PlanArg args[PLAN_MATMUL_ARGS] = {[PLAN_MATMUL_A] = slice_arg(v, call.rhs, PLAN_READ),
+                                      [PLAN_MATMUL_B] =
+                                          slice_arg(v, call.lhs, PLAN_READ)};
+    if (call.addend != NULL)
+        args[PLAN_MATMUL_C] = slice_arg(v, call.addend, PLAN_READ);
+    if (call.bias != NULL)
+        args[PLAN_MATMUL_BIAS] = slice_arg(v, call.bias, PLAN_READ);
+    add_command(v, inst, &m, args, LEAST_VERSION);
 }
 
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
@@ -182,6 +195,8 @@ void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
     m.a.scale_mode = m.b.scale_mode =
         lhs == DT_F4E2M1FN ? SCALE_VEC16_UE4M3 : SCALE_VEC32_UE8M0;
     PlanArg args[PLAN_MATMUL_ARGS] = {
+        [PLAN_MATMUL_A] = slice_arg(v, call->operands[1], PLAN_READ),
+        [PLAN_MATMUL_B] = slice_arg(v, call->operands[0], PLAN_READ),
         [PLAN_MATMUL_SCALE_A] = slice_arg(v, call->operands[3], PLAN_READ),
         [PLAN_MATMUL_SCALE_B] = slice_arg(v, call->operands[2], PLAN_READ)};
     if (d.has_factor)

@@ -4,8 +4,8 @@
 
 #include "codegen/variant.h"
 
-/* The command for a dot that is marked for the library (ir/analysis/matmul.h). */
-void cublaslt_add_matmul(Variant *v, const Instruction *dot);
+/* The command for what is marked for the library (ir/analysis/matmul.h). */
+void cublaslt_add_matmul(Variant *v, const Instruction *inst);
 /* The command for a block-scaled product (BLOCK_MATMUL of ir/analysis/block_scaled.h). */
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call);
 

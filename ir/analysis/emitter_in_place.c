@@ -1,5 +1,6 @@
 /* Which results may lie where an operand lies. See emitter.h. */
 #include "ir/analysis/emitter.h"
+#include "ir/analysis/matmul.h"
 
 typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
 
@@ -108,6 +109,8 @@ bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
 bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                    uint32_t operand)
 {
+    if (matmul_is_library(fusion))
+        return matmul_adds_in_place(fusion, operand);
     EmitterKind kind = emitter_of(fusion);
     /* what is done to an element made in a tile is done by the thread that stores it, which
      * reads for one result after the other */

@@ -107,14 +107,72 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side)
     return is_ascending(s, batch) && describe_side(s, batch, sum, &unused);
 }
 
-bool matmul_is_library(const Instruction *inst)
+static bool is_marked(const Instruction *inst)
 {
     Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    return inst->op == OP_DOT && config.length == sizeof mark - 1 &&
+    return config.length == sizeof mark - 1 &&
            memcmp(config.data, mark, sizeof mark - 1) == 0;
 }
 
-void matmul_set_library(Instruction *dot)
+/* What a parameter of the fused computation stands for; NULL: it is none. */
+static const Instruction *outside(const Instruction *fusion, const Instruction *inside)
 {
-    inst_set_bytes(dot, ATTR_BACKEND_CONFIG, mark, sizeof mark - 1);
+    return inside->op == OP_PARAMETER ? fusion->operands[inside->parameter] : NULL;
+}
+
+static bool take_added(const Instruction *fusion, const Instruction *x, MatmulCall *out)
+{
+    const Instruction **to = &out->addend;
+    if (x->op == OP_BROADCAST) {
+        to = &out->bias;
+        x = x->operands[0];
+    }
+    if (*to != NULL)
+        return false;
+    *to = outside(fusion, x);
+    return *to != NULL;
+}
+
+bool matmul_call(const Instruction *inst, MatmulCall *out)
+{
+    if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
+        return false;
+    *out = (MatmulCall){.dot = inst};
+    if (inst->op == OP_DOT) {
+        out->lhs = inst->operands[0];
+        out->rhs = inst->operands[1];
+        return true;
+    }
+    const Instruction *x = inst_called(inst, 0)->root;
+    while (x->op == OP_ADD) {
+        uint32_t sum = x->operands[1]->op == OP_DOT || x->operands[1]->op == OP_ADD;
+        if (!take_added(inst, x->operands[!sum], out))
+            return false;
+        x = x->operands[sum];
+    }
+    if (x->op != OP_DOT || !is_marked(x))
+        return false;
+    out->dot = x;
+    out->lhs = outside(inst, x->operands[0]);
+    out->rhs = outside(inst, x->operands[1]);
+    return out->lhs != NULL && out->rhs != NULL;
+}
+
+bool matmul_is_library(const Instruction *inst)
+{
+    MatmulCall unused;
+    return matmul_call(inst, &unused);
+}
+
+bool matmul_adds_in_place(const Instruction *inst, uint32_t operand)
+{
+    MatmulCall call;
+    const Instruction *x = inst->operands[operand];
+    return matmul_call(inst, &call) && call.addend == x && call.lhs != x &&
+           call.rhs != x && call.bias != x;
+}
+
+void matmul_set_library(Instruction *inst)
+{
+    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, mark, sizeof mark - 1);
 }

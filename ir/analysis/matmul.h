@@ -1,6 +1,7 @@
 /* Dots as matrix products of a library: what a dot is in its terms, and the mark that says that a
  * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
- * command of the plan. */
+ * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
+ * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both. */
 #ifndef GXC_IR_ANALYSIS_MATMUL_H
 #define GXC_IR_ANALYSIS_MATMUL_H
 
@@ -25,7 +26,23 @@ bool matmul_shape(const Instruction *dot, MatmulShape *out);
 /* Whether operand 0 or 1 by itself lies as a library wants it. */
 bool matmul_side_fits(const Instruction *dot, uint32_t side);
 
+/* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
+ * of a fusion. */
+typedef struct MatmulCall {
+    const Instruction *dot;
+    const Instruction *lhs, *rhs;
+    const Instruction *bias, *addend; /* or NULL */
+} MatmulCall;
+
+/* False: the library does not make it. */
+bool matmul_call(const Instruction *inst, MatmulCall *out);
 bool matmul_is_library(const Instruction *inst);
-void matmul_set_library(Instruction *dot);
+
+/* Operand `operand` of a marked fusion is the matrix that is added, and nothing else: the library may
+ * write the result over it. */
+bool matmul_adds_in_place(const Instruction *inst, uint32_t operand);
+
+/* Marks a dot, or a fusion of the form above. */
+void matmul_set_library(Instruction *inst);
 
 #endif
