@@ -27,7 +27,7 @@ static void check_devices(Verify *v, const Instruction *inst, Ints devices)
         if (devices.data[i] > most)
             most = devices.data[i];
     check_device(v, inst, most);
-    if (most < 0 || most > (int64_t)1 << 24)
+    if (most > (int64_t)1 << 24)
         return;
     bool *seen = ARENA_ARRAY(v->scratch, bool, (size_t)most + 1);
     for (uint32_t i = 0; i < devices.count; i++) {
@@ -43,15 +43,12 @@ static void check_devices(Verify *v, const Instruction *inst, Ints devices)
 
 static void check_mesh(Verify *v, const Instruction *inst, const Mesh *mesh)
 {
-    int64_t count = 1;
-    for (uint32_t i = 0; i < mesh->axis_count; i++)
-        count *= mesh->axes[i].size;
     if (mesh->is_maximal)
         check_device(v, inst, mesh->device);
     else if (mesh->devices.count != 0)
         check_devices(v, inst, mesh->devices);
     else
-        check_device(v, inst, count - 1);
+        check_device(v, inst, mesh_device_count(mesh) - 1);
 }
 
 /* A part of a mesh's axis that is spoken for: the sizes behind `begin` and before `end`. */
