@@ -293,7 +293,8 @@ bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out)
         if (*c < '0' || *c > '9')
             continue;
         for (; *c >= '0' && *c <= '9'; c++)
-            numbers[n] = 10 * numbers[n] + (*c - '0');
+            if (numbers[n] <= INT32_MAX) /* what is larger names no device anyway */
+                numbers[n] = 10 * numbers[n] + (*c - '0');
         c--;
         if (++n % 2 == 0)
             pairs[n / 2 - 1] = (Ints){numbers + n - 2, 2};
