@@ -109,6 +109,16 @@ Instruction *computation_add_constant(Computation *comp, const Literal *l,
     return inst;
 }
 
+Computation *module_add_adder(Module *m, DType t)
+{
+    Computation *comp = module_add_computation(m, "add");
+    const Shape *s = shape_scalar(m->intern, t);
+    Instruction *pair[2] = {computation_add_parameter(comp, 0, s, NULL),
+                            computation_add_parameter(comp, 1, s, NULL)};
+    comp->root = computation_add(comp, OP_ADD, s, 2, pair, NULL);
+    return comp;
+}
+
 Instruction *computation_add_element(Instruction *tuple, uint32_t i)
 {
     Instruction *e = computation_add(tuple->parent, OP_GET_TUPLE_ELEMENT,

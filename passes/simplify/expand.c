@@ -180,15 +180,6 @@ static Instruction *widened(Norm *n, Instruction *a)
         n->r, shape_with_dtype(n->r->m->intern, a->shape, wide(a->shape->dtype)), a);
 }
 
-static Computation *adder(Rewriter *r, DType dtype)
-{
-    Computation *comp = module_add_computation(r->m, "add");
-    const Shape *s = shape_scalar(r->m->intern, dtype);
-    Instruction *pair[2] = {parameter(comp, 0, s), parameter(comp, 1, s)};
-    comp->root = computation_add(comp, OP_ADD, s, 2, pair, NULL);
-    return comp;
-}
-
 static Norm norm_make(Rewriter *r, Instruction *inst, Instruction *mask,
                       Instruction *count)
 {
@@ -199,7 +190,7 @@ static Norm norm_make(Rewriter *r, Instruction *inst, Instruction *mask,
     n.x = widened(&n, inst->operands[0]);
     n.array = n.x->shape;
     n.vector = rw_shape(r, n.array->dtype, 1, &n.array->dims[n.feature]);
-    n.add = adder(r, n.array->dtype);
+    n.add = module_add_adder(r->m, n.array->dtype);
     return n;
 }
 

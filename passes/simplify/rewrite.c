@@ -195,11 +195,8 @@ Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
 Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
                     const int64_t *dims)
 {
-    Computation *add = module_add_computation(r->m, "add");
-    const Shape *s = shape_scalar(r->m->intern, a->shape->dtype);
-    Instruction *pair[2] = {computation_add_parameter(add, 0, s, NULL),
-                            computation_add_parameter(add, 1, s, NULL)};
-    add->root = computation_add(add, OP_ADD, s, 2, pair, NULL);
+    Computation *add = module_add_adder(r->m, a->shape->dtype);
+    const Shape *s = add->root->shape;
     Instruction *sum = rw_binary(r, OP_REDUCE, shape, a, rw_splat(r, s, 0));
     inst_set_ints(sum, ATTR_DIMENSIONS, dims, count);
     inst_set_computation(sum, ATTR_TO_APPLY, add);

@@ -30,7 +30,6 @@ static const char ir[] =
     "declare void @gxemu_fault(ptr, i32, i64, i32, i32, i32) noreturn\n"
     "declare void @gxemu_access(ptr, i32, i64, i32, i32, i32)\n"
     "declare float @fmaf(float, float, float)\n"
-    "declare i32 @gxemu_vote(ptr, i32, i32, i32, i32)\n"
     "define internal float @one(float %x) noinline { ret float %x }\n"
     "define internal float @two(float %x) noinline { %r = fmul float %x, 2.0\n ret float "
     "%r }\n"

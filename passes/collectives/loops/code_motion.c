@@ -390,16 +390,6 @@ static void find(Motion *c, Instruction *reduce)
 
 /* -- the rewrite --------------------------------------------------------------------------------- */
 
-Computation *motion_adder(Module *m, DType t)
-{
-    Computation *comp = module_add_computation(m, "add");
-    const Shape *s = shape_scalar(m->intern, t);
-    Instruction *args[2] = {computation_add_parameter(comp, 0, s, NULL),
-                            computation_add_parameter(comp, 1, s, NULL)};
-    comp->root = computation_add(comp, OP_ADD, s, 2, args, NULL);
-    return comp;
-}
-
 /* The initial values one by one. */
 static Instruction **initial_values(Motion *c)
 {
@@ -432,7 +422,7 @@ Instruction *motion_reduce(Motion *c, const Accumulator *a, const Shape *s,
     inst_unset(made, ATTR_SHARDING);
     made->span = a->reduce->span;
     if (a->given->shape->dtype != s->dtype)
-        inst_set_computation(made, ATTR_TO_APPLY, motion_adder(c->m, s->dtype));
+        inst_set_computation(made, ATTR_TO_APPLY, module_add_adder(c->m, s->dtype));
     return made;
 }
 

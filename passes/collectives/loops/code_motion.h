@@ -43,8 +43,6 @@ bool motion_is_next_of(const Motion *c, const Instruction *inst, const Instructi
                        uint32_t i);
 /* An integer or float of type `to` for every value of type `from`, also below zero. */
 bool motion_widens(const Shape *from, const Shape *to);
-/* A new computation: the sum of two scalars. */
-Computation *motion_adder(Module *m, DType t);
 /* The collective of `a` after the loop, on `operand`. */
 Instruction *motion_reduce(Motion *c, const Accumulator *a, const Shape *s,
                            Instruction *operand);

@@ -84,7 +84,7 @@ static Instruction *lift_convert(Setup *s, Instruction *reduce)
     Instruction *operand = computation_add_like(
         s->comp, wide, shape_with_dtype(m->intern, x->shape, to), 1, &x);
     Instruction *made = reduce_like(s, reduce, wide->shape, operand);
-    inst_set_computation(made, ATTR_TO_APPLY, motion_adder(m, to));
+    inst_set_computation(made, ATTR_TO_APPLY, module_add_adder(m, to));
     s->forward[wide->id] = made;
     return made;
 }
