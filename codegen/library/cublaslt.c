@@ -161,7 +161,7 @@ static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m
 void cublaslt_add_matmul(Variant *v, const Instruction *inst)
 {
     MatmulCall call;
-    if (!matmul_call(inst, &call))
+    if (!matmul_call_of(inst, &call))
         bug("%s is not marked for a library", inst->name);
     PlanMatmul m = describe(v, &call);
     PlanArg args[PLAN_MATMUL_ARGS] = {[PLAN_MATMUL_A] = slice_arg(v, call.rhs, PLAN_READ),

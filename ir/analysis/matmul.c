@@ -133,7 +133,7 @@ static bool take_added(const Instruction *fusion, const Instruction *x, MatmulCa
     return *to != NULL;
 }
 
-bool matmul_call(const Instruction *inst, MatmulCall *out)
+bool matmul_call_of(const Instruction *inst, MatmulCall *out)
 {
     if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
         return false;
@@ -161,14 +161,14 @@ bool matmul_call(const Instruction *inst, MatmulCall *out)
 bool matmul_is_library(const Instruction *inst)
 {
     MatmulCall unused;
-    return matmul_call(inst, &unused);
+    return matmul_call_of(inst, &unused);
 }
 
 bool matmul_adds_in_place(const Instruction *inst, uint32_t operand)
 {
     MatmulCall call;
     const Instruction *x = inst->operands[operand];
-    return matmul_call(inst, &call) && call.addend == x && call.lhs != x &&
+    return matmul_call_of(inst, &call) && call.addend == x && call.lhs != x &&
            call.rhs != x && call.bias != x;
 }
 

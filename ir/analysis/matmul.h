@@ -35,7 +35,7 @@ typedef struct MatmulCall {
 } MatmulCall;
 
 /* False: the library does not make it. */
-bool matmul_call(const Instruction *inst, MatmulCall *out);
+bool matmul_call_of(const Instruction *inst, MatmulCall *out);
 bool matmul_is_library(const Instruction *inst);
 
 /* Operand `operand` of a marked fusion is the matrix that is added, and nothing else: the library may
