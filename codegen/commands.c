@@ -276,11 +276,13 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         return variant_add_async_start(v, inst, add_started);
     if (op_is(inst->op, OPF_COLLECTIVE))
         return variant_add_collective(v, inst);
+    if (matmul_is_library(inst)) {
+        cublaslt_add_matmul(v, inst);
+        return true;
+    }
     switch (inst->op) {
     case OP_FUSION:
-        if (matmul_is_library(inst))
-            cublaslt_add_matmul(v, inst);
-        else if (loop_slice_of(v->loop_slices, inst) == NULL)
+        if (loop_slice_of(v->loop_slices, inst) == NULL)
             add_launch(v, inst);
         return true;
     case OP_COPY:
@@ -307,9 +309,6 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     case OP_PARAMETER:
     case OP_CONSTANT:
     case OP_AFTER_ALL:
-        return true;
-    case OP_DOT:
-        cublaslt_add_matmul(v, inst);
         return true;
     default:
         if (!alias_defines(inst))

@@ -107,6 +107,62 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side)
     return is_ascending(s, batch) && describe_side(s, batch, sum, &unused);
 }
 
+static bool has_types(const Instruction *dot)
+{
+    DType a = dot->operands[0]->shape->dtype, b = dot->operands[1]->shape->dtype;
+    DType d = dot->shape->dtype;
+    if (a != b)
+        return false;
+    if (a == DT_F16 || a == DT_BF16)
+        return d == a || d == DT_F32;
+    return (a == DT_F32 || a == DT_F64) && d == a;
+}
+
+static bool has_algorithm(const Instruction *dot)
+{
+    DType a = dot->operands[0]->shape->dtype;
+    switch (inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET)) {
+    case ALGORITHM_UNSET:
+        return true;
+    case ALGORITHM_F16_F16_F32:
+        return a == DT_F16;
+    case ALGORITHM_BF16_BF16_F32:
+        return a == DT_BF16 || a == DT_F32;
+    case ALGORITHM_TF32_TF32_F32:
+    case ALGORITHM_F32_F32_F32:
+        return a == DT_F32;
+    case ALGORITHM_F64_F64_F64:
+        return a == DT_F64;
+    default:
+        return false;
+    }
+}
+
+bool matmul_types_fit(const Instruction *dot)
+{
+    return has_types(dot) && has_algorithm(dot);
+}
+
+static bool is_possible(const Instruction *dot)
+{
+    MatmulShape s;
+    return matmul_types_fit(dot) && matmul_shape(dot, &s) && s.batch <= INT32_MAX;
+}
+
+bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast)
+{
+    MatmulShape s;
+    const Shape *result = dot->shape, *v = broadcast->operands[0]->shape;
+    if (result->dtype == DT_F64 || !matmul_shape(dot, &s) || s.batch != 1)
+        return false;
+    Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (dims.data[i] != (int64_t)(result->rank - dims.count + i))
+            return false;
+    }
+    return shape_elements(v) == s.n && shape_is_row_major(v);
+}
+
 static bool is_marked(const Instruction *inst)
 {
     Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
@@ -120,11 +176,14 @@ static const Instruction *outside(const Instruction *fusion, const Instruction *
     return inside->op == OP_PARAMETER ? fusion->operands[inside->parameter] : NULL;
 }
 
-static bool take_added(const Instruction *fusion, const Instruction *x, MatmulCall *out)
+/* A sum's other side. */
+static bool take_added(const Instruction *fusion, const Instruction *x,
+                       const Instruction **broadcast, MatmulCall *out)
 {
     const Instruction **to = &out->addend;
     if (x->op == OP_BROADCAST) {
         to = &out->bias;
+        *broadcast = x;
         x = x->operands[0];
     }
     if (*to != NULL)
@@ -133,29 +192,43 @@ static bool take_added(const Instruction *fusion, const Instruction *x, MatmulCa
     return *to != NULL;
 }
 
-bool matmul_call_of(const Instruction *inst, MatmulCall *out)
+/* As the pass makes it: dumps may have been changed by hand. */
+static bool may_add(const MatmulCall *call, const Instruction *broadcast)
 {
-    if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
-        return false;
-    *out = (MatmulCall){.dot = inst};
-    if (inst->op == OP_DOT) {
-        out->lhs = inst->operands[0];
-        out->rhs = inst->operands[1];
-        return true;
-    }
-    const Instruction *x = inst_called(inst, 0)->root;
+    return (call->addend == NULL ||
+            shape_layouts_equal(call->addend->shape, call->dot->shape)) &&
+           (broadcast == NULL || (matmul_bias_fits(call->dot, broadcast) &&
+                                  shape_is_row_major(call->bias->shape)));
+}
+
+static bool fusion_call(const Instruction *fusion, MatmulCall *out)
+{
+    const Instruction *x = inst_called(fusion, 0)->root, *broadcast = NULL;
     while (x->op == OP_ADD) {
         uint32_t sum = x->operands[1]->op == OP_DOT || x->operands[1]->op == OP_ADD;
-        if (!take_added(inst, x->operands[!sum], out))
+        if (!take_added(fusion, x->operands[!sum], &broadcast, out))
             return false;
         x = x->operands[sum];
     }
     if (x->op != OP_DOT || !is_marked(x))
         return false;
     out->dot = x;
-    out->lhs = outside(inst, x->operands[0]);
-    out->rhs = outside(inst, x->operands[1]);
-    return out->lhs != NULL && out->rhs != NULL;
+    out->lhs = outside(fusion, x->operands[0]);
+    out->rhs = outside(fusion, x->operands[1]);
+    return out->lhs != NULL && out->rhs != NULL && may_add(out, broadcast) &&
+           shape_layouts_equal(fusion->shape, x->shape);
+}
+
+bool matmul_call_of(const Instruction *inst, MatmulCall *out)
+{
+    if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
+        return false;
+    *out = (MatmulCall){.dot = inst};
+    if (inst->op == OP_FUSION)
+        return fusion_call(inst, out) && is_possible(out->dot);
+    out->lhs = inst->operands[0];
+    out->rhs = inst->operands[1];
+    return is_possible(inst);
 }
 
 bool matmul_is_library(const Instruction *inst)

@@ -26,6 +26,11 @@ bool matmul_shape(const Instruction *dot, MatmulShape *out);
 /* Whether operand 0 or 1 by itself lies as a library wants it. */
 bool matmul_side_fits(const Instruction *dot, uint32_t side);
 
+/* The library has products of these types, by this algorithm. */
+bool matmul_types_fit(const Instruction *dot);
+/* The library adds what this broadcast makes: to a dot without batch, along the last dimensions. */
+bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast);
+
 /* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
  * of a fusion. */
 typedef struct MatmulCall {
@@ -34,7 +39,7 @@ typedef struct MatmulCall {
     const Instruction *bias, *addend; /* or NULL */
 } MatmulCall;
 
-/* False: the library does not make it. */
+/* False: the library does not make it, or cannot: a text may mark anything. */
 bool matmul_call_of(const Instruction *inst, MatmulCall *out);
 bool matmul_is_library(const Instruction *inst);
 

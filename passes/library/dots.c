@@ -17,37 +17,6 @@
 
 enum { LEAST_ROWS = 2 /* one row is a sum of products: vector_dots.c */ };
 
-static bool types_fit(const Instruction *dot)
-{
-    DType a = dot->operands[0]->shape->dtype, b = dot->operands[1]->shape->dtype;
-    DType d = dot->shape->dtype;
-    if (a != b)
-        return false;
-    if (a == DT_F16 || a == DT_BF16)
-        return d == a || d == DT_F32;
-    return (a == DT_F32 || a == DT_F64) && d == a;
-}
-
-static bool algorithm_fits(const Instruction *dot)
-{
-    DType a = dot->operands[0]->shape->dtype;
-    switch (inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET)) {
-    case ALGORITHM_UNSET:
-        return true;
-    case ALGORITHM_F16_F16_F32:
-        return a == DT_F16;
-    case ALGORITHM_BF16_BF16_F32:
-        return a == DT_BF16 || a == DT_F32;
-    case ALGORITHM_TF32_TF32_F32:
-    case ALGORITHM_F32_F32_F32:
-        return a == DT_F32;
-    case ALGORITHM_F64_F64_F64:
-        return a == DT_F64;
-    default:
-        return false;
-    }
-}
-
 static bool is_large(int64_t batch, int64_t m, int64_t n, int64_t k,
                      const PassContext *cx)
 {
@@ -173,7 +142,7 @@ bool pass_library_dots(Module *m, PassContext *cx)
     for (uint32_t c = 0; c < programs.count; c++) {
         const Computation *comp = programs.data[c];
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op != OP_DOT || !types_fit(inst) || !algorithm_fits(inst))
+            if (inst->op != OP_DOT || !matmul_types_fit(inst))
                 continue;
             MatmulShape s;
             bool is_moved = !matmul_shape(inst, &s) && transpose(inst, cx);

@@ -81,20 +81,9 @@ static Instruction *sole_reader(const Epilogues *e, const Instruction *inst)
 /* A vector that is added to each row of the result, the library's column. */
 static bool is_bias(const Epilogues *e, const Chain *c, const Instruction *x)
 {
-    MatmulShape s;
-    const Shape *result = c->dot->shape;
-    if (x->op != OP_BROADCAST || c->bias != NULL || result->dtype == DT_F64 ||
-        sole_reader(e, x) == NULL || x->control_count != 0 || e->is_waited_for[x->id] ||
-        !matmul_shape(c->dot, &s) || s.batch != 1)
-        return false;
-    const Instruction *v = x->operands[0];
-    Ints dims = inst_ints(x, ATTR_DIMENSIONS);
-    for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] != (int64_t)(result->rank - dims.count + i))
-            return false;
-    }
-    return shape_elements(v->shape) == s.n && shape_is_row_major(v->shape) &&
-           is_in_memory(e, v);
+    return x->op == OP_BROADCAST && c->bias == NULL && sole_reader(e, x) != NULL &&
+           x->control_count == 0 && !e->is_waited_for[x->id] &&
+           matmul_bias_fits(c->dot, x) && is_in_memory(e, x->operands[0]);
 }
 
 static bool is_addend(const Epilogues *e, const Chain *c, const Instruction *x)
