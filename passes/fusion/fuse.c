@@ -18,8 +18,9 @@
 #include "ir/bug.h"
 #include "passes/fusion/fusion.h"
 
-#define KERNEL_MOST_NODES 400   /* instructions of one fused computation */
-#define KERNEL_MOST_CODE 500    /* copies in the code that one producer adds */
+#define KERNEL_MOST_NODES 400 /* instructions of one fused computation */
+#define KERNEL_MOST_LONG 160  /* of them where each is many instructions of the machine */
+#define KERNEL_MOST_CODE 500  /* copies in the code that one producer adds */
 #define KERNEL_MOST_COPIES 1000 /* of all instructions of a kernel */
 #define KERNEL_MOST_OPERANDS 60
 #define MOST_READERS                                                                     \
@@ -393,6 +394,13 @@ static Inside weight_inside(const Instruction *producer, const Instruction *cons
 
 /* -- legality ------------------------------------------------------------------------------------------ */
 
+/* Functions of f64 and of complex numbers are long: the assembler's work grows faster than the code. */
+static uint32_t most_nodes(const Instruction *consumer)
+{
+    DType t = consumer->shape->dtype;
+    return dtype_is_complex(t) || t == DT_F64 ? KERNEL_MOST_LONG : KERNEL_MOST_NODES;
+}
+
 /* Heavy readers take only what costs nothing to compute again. */
 static bool is_heavy(const Instruction *consumer)
 {
@@ -437,7 +445,7 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
         return false;
     if (producer_work(producer) > 4 && is_heavy(consumer))
         return false;
-    if (node_count(producer) + node_count(consumer) > KERNEL_MOST_NODES ||
+    if (node_count(producer) + node_count(consumer) > most_nodes(consumer) ||
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)
         return false;
     *inside = weight_inside(producer, consumer, f->brief);
