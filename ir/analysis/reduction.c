@@ -236,9 +236,8 @@ static void visit_results(Analysis *a, const Instruction *fusion)
     const IndexExpr *at[MOST_RANK];
     for (uint32_t i = 0; i < count && a->why == NULL; i++) {
         FusionResult r = emitter_result(fusion, i);
-        int64_t elements = shape_elements(r.shape);
         bool is_full = reduction_is_full(p, r.shape);
-        if (is_full && (p->columns == 0 || elements != p->rows * p->columns)) {
+        if (shape_elements(r.shape) != (is_full ? p->rows * p->columns : p->rows)) {
             a->why =
                 "a result has neither an element for each row nor one for each column";
             return;
