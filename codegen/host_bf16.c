@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "codegen/lower.h"
+
 static bool is_bf16(LLVMValueRef v)
 {
     LLVMTypeRef t = LLVMTypeOf(v);
@@ -113,10 +115,9 @@ static void choose_bits(LLVMBuilderRef b, LLVMValueRef select)
 
 /* -- all -------------------------------------------------------------------------------------- */
 
-typedef void Visit(LLVMBuilderRef b, LLVMValueRef inst);
-
-static void make_integers(LLVMBuilderRef b, LLVMValueRef inst)
+static void make_integers(LLVMBuilderRef b, LLVMValueRef inst, const void *user)
 {
+    (void)user;
     if (LLVMGetInstructionOpcode(inst) == LLVMPHI && is_bf16(inst)) {
         remake_phi(b, inst);
     } else if (LLVMGetInstructionOpcode(inst) == LLVMSelect && is_bf16(inst)) {
@@ -127,30 +128,15 @@ static void make_integers(LLVMBuilderRef b, LLVMValueRef inst)
     }
 }
 
-static void send_distant(LLVMBuilderRef b, LLVMValueRef inst)
+static void send_distant(LLVMBuilderRef b, LLVMValueRef inst, const void *user)
 {
+    (void)user;
     if (is_bf16(inst))
         send_bits(b, inst);
 }
 
-static void visit_all(LLVMModuleRef m, LLVMBuilderRef b, Visit *visit)
-{
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
-        for (; block; block = LLVMGetNextBasicBlock(block)) {
-            LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
-            for (; inst; inst = next) {
-                next = LLVMGetNextInstruction(inst);
-                visit(b, inst);
-            }
-        }
-    }
-}
-
 void host_keep_bf16_bits(LLVMModuleRef m)
 {
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
-    visit_all(m, b, make_integers);
-    visit_all(m, b, send_distant);
-    LLVMDisposeBuilder(b);
+    lower_each(m, make_integers, NULL);
+    lower_each(m, send_distant, NULL);
 }

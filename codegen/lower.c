@@ -32,6 +32,24 @@ static bool is_kernel(const char *name, Kernel *const *kernels, size_t count)
     return false;
 }
 
+void lower_each(LLVMModuleRef m,
+                void (*visit)(LLVMBuilderRef b, LLVMValueRef inst, const void *user),
+                const void *user)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
+        for (; block; block = LLVMGetNextBasicBlock(block)) {
+            LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
+            for (; inst; inst = next) {
+                next = LLVMGetNextInstruction(inst);
+                visit(b, inst, user);
+            }
+        }
+    }
+    LLVMDisposeBuilder(b);
+}
+
 LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count)
 {
     LLVMModuleRef m = LLVMCloneModule(module);

@@ -42,6 +42,11 @@ typedef enum {
 } GxRow;
 extern const char *const gx_row_names[ROW_COUNT];
 
+/* Calls `visit` for every instruction, which it may replace and remove; `user` is handed on. */
+void lower_each(LLVMModuleRef m,
+                void (*visit)(LLVMBuilderRef b, LLVMValueRef inst, const void *user),
+                const void *user);
+
 /* A copy of the module with no other functions than these kernels. */
 LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count);
 

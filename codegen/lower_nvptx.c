@@ -248,22 +248,17 @@ static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, uint32_t sm
     }
 }
 
+static void narrow(LLVMBuilderRef b, LLVMValueRef inst, const void *user)
+{
+    const uint32_t *sm = user;
+    LLVMValueRef form = narrow_form(b, inst, *sm);
+    if (form == NULL)
+        return;
+    LLVMReplaceAllUsesWith(inst, form);
+    LLVMInstructionEraseFromParent(inst);
+}
+
 void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm)
 {
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
-        for (; block; block = LLVMGetNextBasicBlock(block)) {
-            LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
-            for (; inst; inst = next) {
-                next = LLVMGetNextInstruction(inst);
-                LLVMValueRef form = narrow_form(b, inst, sm);
-                if (form == NULL)
-                    continue;
-                LLVMReplaceAllUsesWith(inst, form);
-                LLVMInstructionEraseFromParent(inst);
-            }
-        }
-    }
-    LLVMDisposeBuilder(b);
+    lower_each(m, narrow, &sm);
 }
