@@ -249,6 +249,17 @@ typedef struct Uses {
 } Uses;
 Uses uses_compute(const Computation *comp, Arena *scratch);
 
+static inline uint32_t uses_count(const Uses *u, const Instruction *inst)
+{
+    return u->start[inst->id + 1] - u->start[inst->id];
+}
+
+/* The only one; NULL: there are none, or several. */
+static inline Instruction *uses_only(const Uses *u, const Instruction *inst)
+{
+    return uses_count(u, inst) == 1 ? u->list[u->start[inst->id]] : NULL;
+}
+
 /* Instructions in a topological order (operands and control predecessors first); the order
  * of Computation.instructions where that is one already. *count = how many. */
 Instruction **computation_post_order(const Computation *comp, Arena *scratch,

@@ -5,16 +5,6 @@
 
 #include "ir/verify/rules.h"
 
-static uint32_t user_count(Uses uses, const Instruction *inst)
-{
-    return uses.start[inst->id + 1] - uses.start[inst->id];
-}
-
-static const Instruction *sole_user(Uses uses, const Instruction *inst)
-{
-    return user_count(uses, inst) == 1 ? uses.list[uses.start[inst->id]] : NULL;
-}
-
 static const char *with_article(Verify *v, OpCode op)
 {
     const char *name = op_info[op].name;
@@ -23,10 +13,10 @@ static const char *with_article(Verify *v, OpCode op)
 
 static void check_start(Verify *v, const Instruction *inst, Uses uses, OpCode done)
 {
-    const Instruction *user = sole_user(uses, inst);
+    const Instruction *user = uses_only(&uses, inst);
     if (!user || user->op != done)
         verify_error(v, inst, "must have exactly one user, %s, but has %u%s%s",
-                     with_article(v, done), user_count(uses, inst), user ? ", " : "",
+                     with_article(v, done), uses_count(&uses, inst), user ? ", " : "",
                      user ? with_article(v, user->op) : "");
 }
 
@@ -55,16 +45,16 @@ static const Computation *wrapped(const Instruction *start)
 static void check_async_user(Verify *v, const Instruction *inst, const Instruction *start,
                              Uses uses)
 {
-    const Instruction *user = sole_user(uses, inst);
+    const Instruction *user = uses_only(&uses, inst);
     const Computation *comp = start ? wrapped(start) : NULL;
-    if (v->level == LEVEL_SKETCH && user_count(uses, inst) == 0 && comp &&
+    if (v->level == LEVEL_SKETCH && uses_count(&uses, inst) == 0 && comp &&
         verify_lacks_operands(comp->root))
         return;
     if (!user || !continues(user->op) || user->operands[0] != inst)
         verify_error(v, inst,
                      "must have exactly one user, an async-update or async-done, but "
                      "has %u%s%s",
-                     user_count(uses, inst), user ? ", a " : "",
+                     uses_count(&uses, inst), user ? ", a " : "",
                      user ? op_info[user->op].name : "");
 }
 
@@ -175,11 +165,11 @@ static const Instruction *transfer_of(const Instruction *done)
 static void check_transfer(Verify *v, const Instruction *inst, Uses uses)
 {
     OpCode done = inst->op == OP_SEND ? OP_SEND_DONE : OP_RECV_DONE;
-    const Instruction *user = sole_user(uses, inst);
+    const Instruction *user = uses_only(&uses, inst);
     if (!user || (user->op != done && user->op != OP_TUPLE))
         verify_error(v, inst,
                      "must have exactly one user, a %s or a tuple, but has %u%s%s",
-                     op_info[done].name, user_count(uses, inst), user ? ", a " : "",
+                     op_info[done].name, uses_count(&uses, inst), user ? ", a " : "",
                      user ? op_info[user->op].name : "");
 }
 

@@ -58,24 +58,20 @@ static bool is_kernel_code(const Instruction *inst)
            inst->op == OP_CONVOLUTION || (inst->op == OP_DOT && !matmul_is_library(inst));
 }
 
-/* A sum lies in memory unless all that reads it is one kernel. */
-static bool is_stored(const Epilogues *e, const Instruction *inst)
-{
-    uint32_t first = e->uses.start[inst->id], n = e->uses.start[inst->id + 1] - first;
-    if (inst->parent->root == inst || n != 1)
-        return true;
-    const Instruction *user = e->uses.list[first];
-    return user->op == OP_BITCAST || fusion_is_renaming(user) ? is_stored(e, user)
-                                                              : !is_kernel_code(user);
-}
-
 /* The only reader; NULL: none, or several. */
 static Instruction *sole_reader(const Epilogues *e, const Instruction *inst)
 {
-    uint32_t first = e->uses.start[inst->id];
-    return e->uses.start[inst->id + 1] == first + 1 && inst->parent->root != inst
-               ? e->uses.list[first]
-               : NULL;
+    return inst->parent->root != inst ? uses_only(&e->uses, inst) : NULL;
+}
+
+/* A sum lies in memory unless all that reads it is one kernel. */
+static bool is_stored(const Epilogues *e, const Instruction *inst)
+{
+    const Instruction *user = sole_reader(e, inst);
+    if (user == NULL)
+        return true;
+    return user->op == OP_BITCAST || fusion_is_renaming(user) ? is_stored(e, user)
+                                                              : !is_kernel_code(user);
 }
 
 /* A vector that is added to each row of the result, the library's column. */

@@ -33,11 +33,6 @@ enum { CHAIN_MOST = 64 };
 
 /* -- the loop ---------------------------------------------------------------------------- */
 
-uint32_t motion_user_count(const Motion *c, const Instruction *inst)
-{
-    return c->uses.start[inst->id + 1] - c->uses.start[inst->id];
-}
-
 Instruction *motion_user(const Motion *c, const Instruction *inst, uint32_t i)
 {
     return c->uses.list[c->uses.start[inst->id] + i];
@@ -51,7 +46,7 @@ static bool find_elements(Motion *c)
     c->element = ARENA_ARRAY(c->scratch, Instruction *, (size_t)n + 1);
     c->read_by_condition = ARENA_ARRAY(c->scratch, bool, (size_t)n + 1);
     bool *twice = ARENA_ARRAY(c->scratch, bool, (size_t)n + 1);
-    for (uint32_t i = 0; i < motion_user_count(c, p); i++) {
+    for (uint32_t i = 0; i < uses_count(&c->uses, p); i++) {
         Instruction *e = motion_user(c, p, i);
         if (e->op != OP_GET_TUPLE_ELEMENT)
             return false;
@@ -140,7 +135,7 @@ static bool is_linear(Motion *c, const Instruction *reduce, const Instruction *i
 bool motion_is_next_of(const Motion *c, const Instruction *inst, const Instruction *acc,
                        uint32_t i)
 {
-    return motion_user_count(c, inst) == 1 && motion_user(c, inst, 0) == c->body->root &&
+    return uses_count(&c->uses, inst) == 1 && motion_user(c, inst, 0) == c->body->root &&
            c->body->root->operands[i] == inst && acc == c->element[i];
 }
 
@@ -164,7 +159,7 @@ static bool is_accumulation(Motion *c, const Instruction *reduce, Instruction *a
         return false;
     uint32_t looks = 1;
     if (acc->op == OP_DYNAMIC_SLICE) {
-        if (motion_user_count(c, add) != 1 || motion_user_count(c, acc) != 1)
+        if (uses_count(&c->uses, add) != 1 || uses_count(&c->uses, acc) != 1)
             return false;
         last = motion_user(c, add, 0);
         if (last->op != OP_DYNAMIC_UPDATE_SLICE || last->operands[1] != add ||
@@ -180,7 +175,7 @@ static bool is_accumulation(Motion *c, const Instruction *reduce, Instruction *a
     if (acc->op != OP_GET_TUPLE_ELEMENT || acc->operands[0] != c->body->parameters[0])
         return false;
     *out = (uint32_t)inst_int(acc, ATTR_INDEX, 0);
-    return motion_is_next_of(c, last, acc, *out) && motion_user_count(c, acc) == looks &&
+    return motion_is_next_of(c, last, acc, *out) && uses_count(&c->uses, acc) == looks &&
            !c->read_by_condition[*out];
 }
 
@@ -204,9 +199,9 @@ static void drop_since(Motion *c, uint32_t count)
 static bool only_accumulates(Motion *c, Instruction *reduce, Instruction *given,
                              Instruction *x, int depth)
 {
-    if (motion_user_count(c, x) == 0 || depth > CHAIN_MOST || x == c->body->root)
+    if (uses_count(&c->uses, x) == 0 || depth > CHAIN_MOST || x == c->body->root)
         return false;
-    for (uint32_t i = 0; i < motion_user_count(c, x); i++) {
+    for (uint32_t i = 0; i < uses_count(&c->uses, x); i++) {
         Instruction *next = motion_user(c, x, i);
         Accumulator a = {.reduce = reduce, .given = given};
         if (next->control_count != 0)
@@ -269,7 +264,7 @@ static bool only_scatters(Motion *c, Instruction *reduce)
     Instruction *given = reduce->operands[0], *x = reduce;
     uint32_t d = (uint32_t)inst_ints(reduce, ATTR_DIMENSIONS).data[0];
     int64_t size = given->shape->dims[d];
-    for (int depth = 0; depth < CHAIN_MOST && motion_user_count(c, x) == 1; depth++) {
+    for (int depth = 0; depth < CHAIN_MOST && uses_count(&c->uses, x) == 1; depth++) {
         Instruction *next = motion_user(c, x, 0);
         Accumulator a = {.reduce = reduce, .given = given, .dimension = d};
         if (next->control_count != 0 || next->shape->dynamic != NULL)
@@ -376,7 +371,7 @@ static void find(Motion *c, Instruction *reduce)
     } else if (shape_is_array(reduce->shape)) {
         all = find_result(c, reduce, reduce->operands[0], reduce);
     } else {
-        for (uint32_t i = 0; all && i < motion_user_count(c, reduce); i++) {
+        for (uint32_t i = 0; all && i < uses_count(&c->uses, reduce); i++) {
             Instruction *part = motion_user(c, reduce, i);
             all = part->op == OP_GET_TUPLE_ELEMENT && part->control_count == 0 &&
                   find_result(c, reduce, reduce->operands[inst_int(part, ATTR_INDEX, 0)],
@@ -495,7 +490,7 @@ static void take_given(Motion *c)
             continue;
         }
         forward[reduce->id] = reduce->operands[0]; /* for who only waits for it */
-        for (uint32_t k = 0; k < motion_user_count(c, reduce); k++) {
+        for (uint32_t k = 0; k < uses_count(&c->uses, reduce); k++) {
             Instruction *part = motion_user(c, reduce, k);
             forward[part->id] = reduce->operands[inst_int(part, ATTR_INDEX, 0)];
         }

@@ -36,7 +36,6 @@ typedef struct Motion {
     const Instruction *replicated_for;
 } Motion;
 
-uint32_t motion_user_count(const Motion *c, const Instruction *inst);
 Instruction *motion_user(const Motion *c, const Instruction *inst, uint32_t i);
 /* The only user of `inst` is the root, at the place of the element `acc`. */
 bool motion_is_next_of(const Motion *c, const Instruction *inst, const Instruction *acc,

@@ -31,12 +31,6 @@ static bool is_reduction(const Instruction *inst)
            !inst_bool(inst, ATTR_CONSTRAIN_LAYOUT);
 }
 
-static Instruction *only_user(const Setup *s, const Instruction *inst)
-{
-    uint32_t first = s->uses.start[inst->id];
-    return s->uses.start[inst->id + 1] - first == 1 ? s->uses.list[first] : NULL;
-}
-
 /* The reduction on another operand, giving another shape; what came before it still does. */
 static Instruction *reduce_like(Setup *s, const Instruction *reduce, const Shape *shape,
                                 Instruction *operand)
@@ -53,7 +47,7 @@ static Instruction *sink_transpose(Setup *s, Instruction *reduce)
 {
     Instruction *turn = reduce->operands[0];
     if (reduce->op != OP_REDUCE_SCATTER || turn->op != OP_TRANSPOSE ||
-        turn->control_count != 0 || only_user(s, turn) == NULL)
+        turn->control_count != 0 || uses_only(&s->uses, turn) == NULL)
         return NULL;
     int64_t d = inst_ints(reduce, ATTR_DIMENSIONS).data[0];
     int64_t from = inst_ints(turn, ATTR_DIMENSIONS).data[d];
@@ -70,10 +64,10 @@ static Instruction *sink_transpose(Setup *s, Instruction *reduce)
 static Instruction *lift_convert(Setup *s, Instruction *reduce)
 {
     Module *m = s->comp->module;
-    Instruction *wide = only_user(s, reduce);
+    Instruction *wide = uses_only(&s->uses, reduce);
     if (wide == NULL || wide->op != OP_CONVERT || wide->control_count != 0)
         return NULL;
-    const Instruction *add = only_user(s, wide);
+    const Instruction *add = uses_only(&s->uses, wide);
     DType from = reduce->shape->dtype, to = wide->shape->dtype;
     if (add == NULL || add->op != OP_ADD || !dtype_is_float(from) ||
         !motion_widens(reduce->shape, wide->shape) ||

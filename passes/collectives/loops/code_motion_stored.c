@@ -83,17 +83,11 @@ static bool is_update_by(const Instruction *inst, const Instruction *x)
            inst->shape->dynamic == NULL;
 }
 
-/* The one user of x; NULL if there are more. */
-static Instruction *only_user(const Motion *c, const Instruction *x)
-{
-    return motion_user_count(c, x) == 1 ? motion_user(c, x, 0) : NULL;
-}
-
 /* Through reshapes and conversions that lose nothing. */
 static Instruction *follow_form(const Motion *c, Instruction *x)
 {
     for (int depth = 0; depth < CHAIN_MOST; depth++) {
-        Instruction *next = only_user(c, x);
+        Instruction *next = uses_only(&c->uses, x);
         if (next == NULL || next->control_count != 0 ||
             !(next->op == OP_RESHAPE ||
               (next->op == OP_CONVERT && motion_widens(x->shape, next->shape))))
@@ -115,10 +109,10 @@ bool motion_find_stored(Motion *c, Instruction *reduce, Instruction *given,
     for (uint32_t d = 0; d < s->rank; d++)
         sizes[d] = s->dims[d];
     for (int depth = 0; depth < CHAIN_MOST; depth++) {
-        Instruction *update = only_user(c, x), *next;
+        Instruction *update = uses_only(&c->uses, x), *next;
         if (update == NULL || !is_update_by(update, x))
             return false;
-        next = only_user(c, update);
+        next = uses_only(&c->uses, update);
         if (next == NULL || !is_update_by(next, update)) {
             const Instruction *present = update->operands[0];
             Accumulator a = {.reduce = reduce,
@@ -131,7 +125,7 @@ bool motion_find_stored(Motion *c, Instruction *reduce, Instruction *given,
                 return false;
             a.index = (uint32_t)inst_int(present, ATTR_INDEX, 0);
             if (!motion_is_next_of(c, update, present, a.index) ||
-                motion_user_count(c, present) != 1 || c->read_by_condition[a.index] ||
+                uses_count(&c->uses, present) != 1 || c->read_by_condition[a.index] ||
                 !counts_steps(c, update, first, sizes, &a.dimension))
                 return false;
             c->found[c->count++] = a;
