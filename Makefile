@@ -45,15 +45,16 @@ GEN     := $(if $(wildcard frontend/hlo.y),hlo.tab) $(if $(wildcard frontend/hlo
 GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
 PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
 GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
-           $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan*.c)
-RUN_C   := $(wildcard runtime/gxrun*.c runtime/npy*.c)
-GXRT_C  := $(filter-out $(RUN_C),$(wildcard runtime/*.c)) $(wildcard ir/number*.c) ir/file.c
+           $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan/*.c)
+RUN_C   := $(wildcard runtime/gxrun/*.c)
+RT_C    := $(wildcard runtime/plan/*.c runtime/library/*.c runtime/collective/*.c runtime/run/*.c)
+GXRT_C  := $(RT_C) $(wildcard ir/number*.c) ir/file.c
 EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 
 ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a
 GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard frontend/gxc.c),$(B)/gxc))
-GXRUN   := $(if $(wildcard runtime/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun.c),$(B)/gxrun))
+GXRUN   := $(if $(wildcard runtime/run/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 
 .PHONY: all setup demo install layers size format format-check clean
@@ -87,7 +88,7 @@ $(call obj,$(LLVM_C)): EXTRA = @$(B)/llvm.cflags
 $(call obj,$(LLVM_C)): $(B)/llvm.cflags
 
 # argp looks for the program's version in the program.
-$(call obj,frontend/gxc.c runtime/gxrun_options.c): EXTRA = -fvisibility=default
+$(call obj,frontend/gxc.c runtime/gxrun/options.c): EXTRA = -fvisibility=default
 
 $(B)/llvm.cflags $(B)/llvm.libs &:
 	@v=$$($(LLVM_CONFIG) --version) || { echo "gxc needs LLVM 22: run 'make setup', or set LLVM_CONFIG"; exit 1; }; \
@@ -141,9 +142,9 @@ layers size:
 	@.ci/$@
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format:
-	$(CLANG_FORMAT) -i $(FORMATTED)
+	@$(CLANG_FORMAT) -i $(FORMATTED)
 format-check:
-	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
+	@$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
 clean:
 	rm -rf $(B)
 

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "codegen/host_bf16.h"
-#include "codegen/libdevice.h"
-#include "codegen/lower.h"
+#include "codegen/gx/host_bf16.h"
+#include "codegen/gx/libdevice.h"
+#include "codegen/gx/lower.h"
 #include "ir/bug.h"
 
 enum { LLVM_HIGHEST_PTX = 90 };

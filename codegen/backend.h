@@ -11,7 +11,7 @@
 #ifndef GXC_CODEGEN_BACKEND_H
 #define GXC_CODEGEN_BACKEND_H
 
-#include "codegen/gx.h"
+#include "codegen/gx/gx.h"
 #include "ir/analysis/target.h"
 
 typedef struct Backend Backend;
@@ -29,7 +29,7 @@ LLVMModuleRef backend_module(Backend *b);
 const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                         const Target *target, uint32_t ptx);
 
-/* The relocatable ELF object of runtime/emu_abi.def; lives in the arena. `sm` as libdevice asks
+/* The relocatable ELF object of runtime/emu/abi.def; lives in the arena. `sm` as libdevice asks
  * for it: that of the program's first target. */
 const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count,
                                 uint32_t sm, size_t *out_bytes);

@@ -1,6 +1,6 @@
 /* What no kernel and no plan can be made for, by what the module says. */
 #include "codegen/codegen.h"
-#include "codegen/emit/emit.h"
+#include "codegen/element/emit.h"
 #include "ir/analysis/collective.h"
 #include "ir/diag.h"
 #include "ir/infer/infer.h"

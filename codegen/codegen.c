@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "codegen/emit/emit.h"
-#include "codegen/variant.h"
+#include "codegen/element/emit.h"
+#include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
 

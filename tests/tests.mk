@@ -42,7 +42,7 @@ check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
 FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
-              $(filter-out runtime/gxrun%,$(wildcard runtime/*.c)))
+              $(RT_C))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 $(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	@echo "  link  $@"

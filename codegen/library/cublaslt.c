@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "ir/analysis/block_scaled.h"
-#include "ir/analysis/matmul.h"
 #include "ir/bug.h"
+#include "ir/kernel/block_scaled.h"
+#include "ir/kernel/matmul.h"
 
 /* The library's own numbers (cudaDataType_t, cublasComputeType_t, cublasLtEpilogue_t). */
 enum {

@@ -2,11 +2,11 @@
 #ifndef GXC_CODEGEN_LIBRARY_CUBLASLT_H
 #define GXC_CODEGEN_LIBRARY_CUBLASLT_H
 
-#include "codegen/variant.h"
+#include "codegen/plan/variant.h"
 
-/* The command for what is marked for the library (ir/analysis/matmul.h). */
+/* The command for what is marked for the library (ir/kernel/matmul.h). */
 void cublaslt_add_matmul(Variant *v, const Instruction *inst);
-/* The command for a block-scaled product (BLOCK_MATMUL of ir/analysis/block_scaled.h). */
+/* The command for a block-scaled product (BLOCK_MATMUL of ir/kernel/block_scaled.h). */
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call);
 
 #endif

@@ -2,9 +2,9 @@
 #include "ir/analysis/loop_slice.h"
 
 #include "ir/analysis/alias.h"
-#include "ir/analysis/emitter.h"
 #include "ir/analysis/loop.h"
-#include "ir/analysis/matmul.h"
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/matmul.h"
 
 #define DEPTH_MOST 64
 

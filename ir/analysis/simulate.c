@@ -1,8 +1,8 @@
 /* See simulate.h. */
 #include "ir/analysis/simulate.h"
 
-#include "ir/analysis/cost.h"
 #include "ir/analysis/loop.h"
+#include "ir/kernel/work.h"
 
 enum {
     NESTING_MOST = 64, /* what is called deeper is one long kernel */

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/analysis/block_scaled.h"
 #include "ir/eval/gemm.h"
+#include "ir/kernel/block_scaled.h"
 #include "ir/number.h"
 
 static double *as_f64(EvalCall *call, const Value *v)

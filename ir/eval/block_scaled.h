@@ -1,4 +1,4 @@
-/* The evaluator of block-scaled custom calls (ir/analysis/block_scaled.h). */
+/* The evaluator of block-scaled custom calls (ir/kernel/block_scaled.h). */
 #ifndef GXC_IR_EVAL_BLOCK_SCALED_H
 #define GXC_IR_EVAL_BLOCK_SCALED_H
 

@@ -2,7 +2,7 @@
  * and that each has one writer (12.4 of the language). */
 #include <string.h>
 
-#include "ir/analysis/block_scaled.h"
+#include "ir/kernel/block_scaled.h"
 #include "ir/verify/rules.h"
 
 /* Not asynchronous operations: section 12.4 names them, but the corpus refuses them. */

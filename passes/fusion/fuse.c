@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/analysis/emitter.h"
-#include "ir/analysis/matmul.h"
 #include "ir/bug.h"
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/matmul.h"
 #include "passes/fusion/fusion.h"
 
 #define KERNEL_MOST_NODES 400 /* instructions of one fused computation */

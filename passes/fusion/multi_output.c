@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "ir/analysis/carried.h"
-#include "ir/analysis/emitter.h"
 #include "ir/analysis/loop_slice.h"
-#include "ir/analysis/reduction.h"
 #include "ir/bug.h"
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/reduction.h"
 #include "passes/fusion/fusion.h"
 
 #define STRETCH 1024 /* instructions that are looked at together */

@@ -8,7 +8,7 @@
  *
  * Needs: wrapped. Keeps: values. Ends: one sweep over the operands of loops, and the roots. */
 #include "ir/analysis/carried.h"
-#include "ir/analysis/emitter.h"
+#include "ir/kernel/emitter.h"
 #include "passes/fusion/fusion.h"
 
 #define FREE_MOST_NODES 6         /* of a kernel that is rather run again than copied */

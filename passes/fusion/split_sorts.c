@@ -8,11 +8,11 @@
  *
  * n elements take n log n steps in each of log2(n / run) kernels - n log^2 n where the comparator may
  * contradict itself (merges_runs_of_any_order). Each step says that it sorts everything, which is what
- * all of them together do (ir/analysis/sort.h).
+ * all of them together do (ir/kernel/sort.h).
  *
  * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
-#include "ir/analysis/emitter.h"
-#include "ir/analysis/sort.h"
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/sort.h"
 #include "passes/fusion/fusion.h"
 
 #define MOST_RUN                                                                         \

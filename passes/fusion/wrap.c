@@ -10,8 +10,8 @@
  * Needs: layouts. Keeps: everything else. Breaks: nothing. Ends: one sweep. */
 #include "passes/fusion/fusion.h"
 
-#include "ir/analysis/emitter.h"
-#include "ir/analysis/matmul.h"
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/matmul.h"
 
 /* Instructions that become no kernel: aliases, commands of the plan, constants. A copy that
  * keeps the layout is a command; one that changes it is a kernel. */

@@ -1,4 +1,4 @@
-/* Block-scaled arithmetic: the custom calls of ir/analysis/block_scaled.h become operations, and
+/* Block-scaled arithmetic: the custom calls of ir/kernel/block_scaled.h become operations, and
  * their dots - as scaled-dots of the program do - either a call of cuBLASLt, on GPUs whose tensor
  * cores scale blocks themselves, or a scaled-dot, which is a kernel of our own.
  *
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/analysis/block_scaled.h"
+#include "ir/kernel/block_scaled.h"
 #include "ir/number.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"

@@ -11,7 +11,7 @@
  * kernels.
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
-#include "ir/analysis/matmul.h"
+#include "ir/kernel/matmul.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 

@@ -12,7 +12,7 @@
  * not have.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
-#include "ir/analysis/matmul.h"
+#include "ir/kernel/matmul.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"

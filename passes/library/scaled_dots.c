@@ -10,8 +10,8 @@
  * their scales exactly.
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
-#include "ir/analysis/emitter.h"
 #include "ir/bug.h"
+#include "ir/kernel/emitter.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 

@@ -8,8 +8,8 @@
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
-#include "ir/analysis/emitter.h"
-#include "ir/analysis/matmul.h"
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/matmul.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"

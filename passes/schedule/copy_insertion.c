@@ -21,8 +21,8 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/analysis/emitter.h"
 #include "ir/bug.h"
+#include "ir/kernel/emitter.h"
 #include "passes/schedule/schedule.h"
 
 typedef ValueSource Source;

@@ -3,7 +3,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/analysis/emitter.h"
+#include "ir/kernel/emitter.h"
 
 #define PATH_STEPS (1 << 24) /* of searches for paths, in one computation */
 

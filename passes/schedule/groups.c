@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/analysis/cost.h"
+#include "ir/kernel/work.h"
 #include "passes/schedule/graph.h"
 #include "passes/schedule/schedule.h"
 #include "passes/settings.h"

@@ -19,7 +19,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/analysis/cost.h"
+#include "ir/kernel/work.h"
 #include "passes/schedule/graph.h"
 #include "passes/schedule/heap.h"
 #include "passes/schedule/latency.h"

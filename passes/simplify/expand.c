@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "ir/analysis/emitter.h"
 #include "ir/custom_call.h"
+#include "ir/kernel/emitter.h"
 #include "passes/simplify/simplify.h"
 
 static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)

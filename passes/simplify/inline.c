@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/analysis/emitter.h"
+#include "ir/kernel/emitter.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/simplify/simplify.h"
 

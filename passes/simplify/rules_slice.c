@@ -4,7 +4,7 @@
  * concatenate > pad), then operands. */
 #include <string.h>
 
-#include "ir/analysis/emitter.h"
+#include "ir/kernel/emitter.h"
 #include "passes/simplify/rewrite.h"
 
 static const SliceSpec *slice_of(const Instruction *inst)

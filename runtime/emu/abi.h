@@ -12,7 +12,7 @@ typedef struct gxemu_block {
 #define EMU_FIELD(name, type, count) EMU_ARRAY_##count(EMU_TYPE_##type, name);
 #define EMU_ARRAY_1(type, name) type name
 #define EMU_ARRAY_3(type, name) type name[3]
-#include "runtime/emu_abi.def"
+#include "runtime/emu/abi.def"
 } gxemu_block;
 
 typedef void (*gxemu_kernel)(gxemu_block *block, const void *args);

@@ -12,7 +12,7 @@
 #pragma GCC visibility push(default)
 #define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;
 #define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
-#include "runtime/cublaslt.def"
+#include "runtime/library/cublaslt.def"
 #pragma GCC visibility pop
 
 enum {

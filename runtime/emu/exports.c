@@ -115,7 +115,7 @@ typedef struct Export {
 
 static const Export exports[] = {
 #define EMU_FUNCTION(name, result, parameters) {#name, FUNCTION(name)},
-#include "runtime/emu_abi.def"
+#include "runtime/emu/abi.def"
     {"memcpy", FUNCTION(memcpy)},
     {"memmove", FUNCTION(memmove)},
     {"memset", FUNCTION(memset)},

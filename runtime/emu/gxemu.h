@@ -3,7 +3,7 @@
 #ifndef GXC_RUNTIME_EMU_GXEMU_H
 #define GXC_RUNTIME_EMU_GXEMU_H
 
-#include "runtime/cuda_types.h"
+#include "runtime/library/cuda_types.h"
 
 enum { GXEMU_BARRIERS = 1 }; /* the kernel has barriers or shuffles: run fibres */
 
@@ -61,6 +61,6 @@ typedef struct GxemuLaunch {
  * (race, undefined bytes, misuse of a barrier) with CUDA_ERROR_ASSERT. */
 #define CUDA_FUNCTION(name, symbol, parameters) CUresult symbol parameters;
 #define EMU_API_FUNCTION(name, symbol, parameters) CUresult symbol parameters;
-#include "runtime/cuda.def"
+#include "runtime/library/cuda.def"
 
 #endif

@@ -16,7 +16,7 @@
 #pragma GCC visibility push(default)
 #define NCCL_FUNCTION(name, symbol, parameters) ncclResult_t symbol parameters;
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters) const char *symbol parameters;
-#include "runtime/nccl.def"
+#include "runtime/library/nccl.def"
 #pragma GCC visibility pop
 
 enum { /* of ncclResult_t, beside those of cuda_types.h */

@@ -1,5 +1,5 @@
 /* .npy files: an array of the shape asked for, or a message. */
-#include "runtime/npy.h"
+#include "runtime/gxrun/npy.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* Compiled files: opening, looking into, printing and checking a hostile one is safe. */
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 #include "runtime/gxrt.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-/* Prints the values and layouts that runtime/cuda_types.h declares; with NVIDIA defined, those
+/* Prints the values and layouts that runtime/library/cuda_types.h declares; with NVIDIA defined, those
  * of NVIDIA's headers, which must be the same. The tables' functions are then declared a second
  * time, which the compiler refuses where a prototype differs from the header's. */
 #include <stddef.h>
@@ -13,11 +13,11 @@
 #define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
 #define NCCL_FUNCTION(name, symbol, parameters) ncclResult_t symbol parameters;
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters) const char *symbol parameters;
-#include "runtime/cublaslt.def"
-#include "runtime/cuda.def"
-#include "runtime/nccl.def"
+#include "runtime/library/cublaslt.def"
+#include "runtime/library/cuda.def"
+#include "runtime/library/nccl.def"
 #else
-#include "runtime/cuda_types.h"
+#include "runtime/library/cuda_types.h"
 #endif
 
 static void print_size(const char *name, size_t size, size_t alignment)

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "ir/analysis/block_scaled.h"
-#include "runtime/library.h"
+#include "ir/kernel/block_scaled.h"
+#include "runtime/library/library.h"
 
 /* rows: codegen.B5 (edge: first and last of a tile, second tile, second row of tiles) */
 static void test_offsets(void **state)

@@ -9,7 +9,7 @@
 
 #include "codegen/assemble.h"
 #include "codegen/backend.h"
-#include "codegen/emit/emitters.h"
+#include "codegen/kernel/emitters.h"
 #include "runtime/emu/engine.h"
 #include "runtime/emu/object.h"
 

@@ -15,7 +15,7 @@
 
 #include "codegen/assemble.h"
 #include "codegen/backend.h"
-#include "codegen/emit/emitters.h"
+#include "codegen/kernel/emitters.h"
 #include "frontend/parse.h"
 #include "ir/eval/eval.h"
 #include "ir/print.h"

@@ -12,7 +12,7 @@
 
 #include "codegen/assemble.h"
 #include "codegen/backend.h"
-#include "codegen/emit/op_emit.h"
+#include "codegen/element/op_emit.h"
 #include "ir/bug.h"
 #include "ir/eval/scalar.h"
 #include "runtime/emu/engine.h"

@@ -309,7 +309,7 @@ static bool is_unknown(const char *name, const Elf64_Sym *symbol, const void *us
     static const char *const known[] = {
 #define EMU_FUNCTION(name, result, parameters) #name,
 #define EMU_LIBRARY(name) #name,
-#include "runtime/emu_abi.def"
+#include "runtime/emu/abi.def"
     };
     (void)user;
     if (symbol->st_shndx != SHN_UNDEF)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/collective.h"
+#include "runtime/collective/collective.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/fake_nccl.h"
 #include "tests/unit/shared/program.h"

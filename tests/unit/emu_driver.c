@@ -213,7 +213,7 @@ static void test_tables(void **state)
     void (*functions[])(void) = {
 #define CUDA_FUNCTION(name, symbol, parameters) (void (*)(void)) symbol,
 #define EMU_API_FUNCTION(name, symbol, parameters) (void (*)(void)) symbol,
-#include "runtime/cuda.def"
+#include "runtime/library/cuda.def"
     };
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         assert_true(functions[i] != NULL);

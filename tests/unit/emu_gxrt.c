@@ -14,7 +14,7 @@
 #include "codegen/assemble.h"
 #include "codegen/backend.h"
 #include "runtime/gxrt.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 #include "tests/unit/shared/artefact.h"
 
 enum { COUNT = 1000, BYTES = COUNT * 4, THREADS = 128, TRIPS = 3 };

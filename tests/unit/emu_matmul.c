@@ -15,7 +15,7 @@
 
 #define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;
 #define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
-#include "runtime/cublaslt.def"
+#include "runtime/library/cublaslt.def"
 
 enum { M = 5, N = 9, K = 7, BATCHES = 2, ELEMENTS = 1024 };
 

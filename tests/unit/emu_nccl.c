@@ -20,7 +20,7 @@
 
 #define NCCL_FUNCTION(name, symbol, parameters) ncclResult_t symbol parameters;
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters) const char *symbol parameters;
-#include "runtime/nccl.def"
+#include "runtime/library/nccl.def"
 
 enum { RANKS = 4, COUNT = 100000, MOST_TEXT = 2000 };
 

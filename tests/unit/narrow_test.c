@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/lower.h"
+#include "codegen/gx/lower.h"
 
 static bool has(GxRow row, const char *name, uint32_t ptx)
 {

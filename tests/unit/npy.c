@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/npy.c" /* part of the program gxrun, so in no library */
+#include "runtime/gxrun/npy.c" /* part of the program gxrun, so in no library */
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 #include "tests/unit/shared/artefact.h"
 
 static uint32_t add_value(PlanBuilder *b, bool result, const char *name, uint32_t alias)

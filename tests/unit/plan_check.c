@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 enum { SLICES = 4 }; /* slice i: bytes [16 i, 16 i + 16) */
 

@@ -11,8 +11,8 @@
 
 #include "frontend/parse.h"
 #include "ir/analysis/collective.h"
-#include "ir/analysis/cost.h"
 #include "ir/analysis/simulate.h"
+#include "ir/kernel/work.h"
 #include "ir/text.h"
 #include "ir/verify/verify.h"
 #include "passes/schedule/schedule.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/select.h"
+#include "runtime/run/select.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/program.h"
 

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/store.h"
+#include "runtime/collective/store.h"
 
 enum { RANKS = 4 };
 

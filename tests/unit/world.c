@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/session.h"
+#include "runtime/run/session.h"
 
 static void clear(void)
 {

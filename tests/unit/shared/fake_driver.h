@@ -3,7 +3,7 @@
 #ifndef GXC_TESTS_UNIT_SHARED_FAKE_DRIVER_H
 #define GXC_TESTS_UNIT_SHARED_FAKE_DRIVER_H
 
-#include "runtime/session.h"
+#include "runtime/run/session.h"
 
 extern const CudaApi fake_api;
 

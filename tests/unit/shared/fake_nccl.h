@@ -4,7 +4,7 @@
 #ifndef GXC_TESTS_UNIT_SHARED_FAKE_NCCL_H
 #define GXC_TESTS_UNIT_SHARED_FAKE_NCCL_H
 
-#include "runtime/library.h"
+#include "runtime/library/library.h"
 
 enum { FAKE_RANKS = 4 };
 

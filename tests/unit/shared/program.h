@@ -2,8 +2,8 @@
 #ifndef GXC_TESTS_UNIT_SHARED_PROGRAM_H
 #define GXC_TESTS_UNIT_SHARED_PROGRAM_H
 
-#include "runtime/plan.h"
-#include "runtime/session.h"
+#include "runtime/plan/plan.h"
+#include "runtime/run/session.h"
 
 /* A plan for sm_90a with the kernels of the fake driver: add(in, out, n, number), less(in, out,
  * limit). */

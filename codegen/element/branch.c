@@ -1,0 +1,35 @@
+/* Branches of emitted code: what is made inside one is known nowhere else, so each side is a scope of its own. */
+#include "codegen/element/emit.h"
+
+void emit_if_begin(Emit *e, GxIf *s, LLVMValueRef condition)
+{
+    *s = (GxIf){0};
+    if (condition != NULL)
+        gx_if_begin(e->k, s, condition);
+    emit_scope_begin(e);
+}
+
+void emit_if_else(Emit *e, GxIf *s, const LLVMValueRef *yields, unsigned count)
+{
+    emit_scope_end(e);
+    gx_if_else(e->k, s, yields, count);
+    emit_scope_begin(e);
+}
+
+void emit_if_end(Emit *e, GxIf *s, const LLVMValueRef *yields, unsigned count,
+                 LLVMValueRef *out)
+{
+    emit_scope_end(e);
+    if (s->otherwise != NULL)
+        gx_if_end(e->k, s, yields, count, out);
+}
+
+void emit_if_end_or(Emit *e, GxIf *s, LLVMValueRef *values, const LLVMValueRef *otherwise,
+                    unsigned count)
+{
+    emit_scope_end(e);
+    if (s->otherwise == NULL)
+        return;
+    gx_if_else(e->k, s, values, count);
+    gx_if_end(e->k, s, otherwise, count, values);
+}

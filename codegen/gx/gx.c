@@ -1,0 +1,535 @@
+/* The emitters' side of gx.*: kernels, and the functions that write calls to the pseudo
+ * functions. Each pseudo function is declared in the kernel's module when first used; what it
+ * becomes is decided later, in lower_nvptx.c and lower_emu.c. */
+#include "codegen/gx/gx.h"
+
+#include <llvm-c/Analysis.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/bug.h"
+#include "runtime/emu/abi.def"
+
+/* ---- types and constants ---- */
+
+LLVMTypeRef gx_int_type(Kernel *k, unsigned bits)
+{
+    return LLVMIntTypeInContext(k->context, bits);
+}
+
+LLVMValueRef gx_i32(Kernel *k, uint32_t value)
+{
+    return LLVMConstInt(LLVMInt32TypeInContext(k->context), value, 0);
+}
+
+LLVMValueRef gx_i64(Kernel *k, uint64_t value)
+{
+    return LLVMConstInt(LLVMInt64TypeInContext(k->context), value, 0);
+}
+
+static unsigned scalar_bits(LLVMTypeRef type)
+{
+    switch (LLVMGetTypeKind(type)) {
+    case LLVMIntegerTypeKind:
+        return LLVMGetIntTypeWidth(type);
+    case LLVMHalfTypeKind:
+    case LLVMBFloatTypeKind:
+        return 16;
+    case LLVMFloatTypeKind:
+        return 32;
+    case LLVMDoubleTypeKind:
+        return 64;
+    default:
+        return 0;
+    }
+}
+
+static unsigned type_bits(LLVMTypeRef type)
+{
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)
+        return LLVMGetVectorSize(type) * scalar_bits(LLVMGetElementType(type));
+    return scalar_bits(type);
+}
+
+unsigned gx_type_bytes(LLVMTypeRef type)
+{
+    LLVMTypeRef scalar = type;
+    unsigned lanes = 1;
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) {
+        lanes = LLVMGetVectorSize(type);
+        scalar = LLVMGetElementType(type);
+    }
+    unsigned bits = scalar_bits(scalar);
+    bool is_scalar_ok = bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    bool is_lanes_ok = lanes <= 32 && (lanes & (lanes - 1)) == 0;
+    if (!is_scalar_ok || !is_lanes_ok || bits / 8 * lanes > 32)
+        return 0;
+    return bits / 8 * lanes;
+}
+
+/* "v4f32", "bf16": as LLVM spells types in the names of its intrinsics. */
+static void type_name(LLVMTypeRef type, char *out, size_t size)
+{
+    char lanes[16] = "";
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) {
+        snprintf(lanes, sizeof lanes, "v%u", LLVMGetVectorSize(type));
+        type = LLVMGetElementType(type);
+    }
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    const char *letter = kind == LLVMIntegerTypeKind  ? "i"
+                         : kind == LLVMBFloatTypeKind ? "bf"
+                                                      : "f";
+    snprintf(out, size, "%s%s%u", lanes, letter, scalar_bits(type));
+}
+
+/* ---- kernels ---- */
+
+/* Names that PTX has, or that an emulated kernel calls. */
+static bool is_taken(const char *name)
+{
+    static const char *const taken[] = {
+        "_",
+        "WARP_SZ",
+#define EMU_FUNCTION(function, result, parameters) #function,
+#define EMU_LIBRARY(function) #function,
+#include "runtime/emu/abi.def"
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(name, taken[i]) == 0)
+            return true;
+    return false;
+}
+
+char *kernel_name(Arena *a, const char *text)
+{
+    char *name = arena_text(a, text, strlen(text));
+    for (char *p = name; *p; p++) {
+        bool is_letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
+        bool is_digit = *p >= '0' && *p <= '9' && p > name;
+        if (!is_letter && !is_digit && *p != '$')
+            *p = '_';
+    }
+    return is_taken(name) ? arena_printf(a, "kernel_%s", name) : name;
+}
+
+Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
+                      const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
+                      const uint32_t grid[3])
+{
+    LLVMContextRef context = LLVMGetModuleContext(module);
+    Kernel *k = ARENA_NEW(a, Kernel);
+    k->arena = a;
+    k->name = arena_text(a, name, strlen(name));
+    k->context = context;
+    k->args = arena_copy(a, args, arg_count * sizeof *args);
+    k->arg_count = arg_count;
+    memcpy(k->block, block, sizeof k->block);
+    memcpy(k->grid, grid, sizeof k->grid);
+    k->at = k->name;
+    k->shared_align = 16;
+    k->module = module;
+
+    LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, arg_count);
+    for (uint32_t i = 0; i < arg_count; i++)
+        types[i] = LLVMPointerTypeInContext(context, 1);
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(context), types, arg_count, 0);
+    k->function = LLVMAddFunction(k->module, name, type);
+    k->builder = LLVMCreateBuilderInContext(context);
+    LLVMPositionBuilderAtEnd(k->builder, gx_block(k, "entry"));
+    return k;
+}
+
+void kernel_finish(Kernel *k)
+{
+    LLVMBuildRetVoid(k->builder);
+    LLVMDisposeBuilder(k->builder);
+    k->builder = NULL;
+    if (LLVMVerifyFunction(k->function, LLVMReturnStatusAction) == 0)
+        return;
+    char *message = NULL;
+    LLVMVerifyModule(k->module, LLVMReturnStatusAction, &message);
+    char *text = arena_printf(k->arena, "%s", message);
+    LLVMDisposeMessage(message);
+    bug("kernel %s: %s", k->name, text);
+}
+
+/* Number of k->at in the site table. */
+static LLVMValueRef current_site(Kernel *k)
+{
+    for (size_t i = k->site_count; i > 0; i--)
+        if (k->sites[i - 1] == k->at)
+            return gx_i32(k, (uint32_t)(i - 1));
+    k->sites = arena_grow(k->arena, k->sites, &k->site_capacity, k->site_count + 1,
+                          sizeof *k->sites);
+    k->sites[k->site_count] = k->at;
+    return gx_i32(k, (uint32_t)k->site_count++);
+}
+
+/* The site of a barrier or shuffle: above its bits a number of its own. */
+static LLVMValueRef current_meeting(Kernel *k)
+{
+    uint32_t number = ++k->meeting_count << EMU_SITE_BITS;
+    return LLVMConstAdd(current_site(k), gx_i32(k, number));
+}
+
+/* Calls the pseudo function `name`, declared from the types of its arguments. With `typed` a
+ * suffix for that type is added to its name. */
+static LLVMValueRef call(Kernel *k, const char *name, LLVMTypeRef typed,
+                         LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+{
+    char full[64], suffix[24];
+    snprintf(full, sizeof full, "%s", name);
+    if (typed) {
+        type_name(typed, suffix, sizeof suffix);
+        snprintf(full, sizeof full, "%s.%s", name, suffix);
+    }
+    LLVMValueRef f = LLVMGetNamedFunction(k->module, full);
+    if (!f) {
+        LLVMTypeRef types[8];
+        for (unsigned i = 0; i < count; i++)
+            types[i] = LLVMTypeOf(args[i]);
+        f = LLVMAddFunction(k->module, full, LLVMFunctionType(result, types, count, 0));
+    }
+    return LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(f), f, args, count, "");
+}
+
+/* ---- who am I ---- */
+
+static LLVMValueRef index_of(Kernel *k, const char *what, const uint32_t bound[3],
+                             unsigned axis)
+{
+    if (axis > 2)
+        bug("kernel %s: axis %u", k->name, axis);
+    if (bound[axis] == 1)
+        return gx_i32(k, 0);
+    char name[16];
+    snprintf(name, sizeof name, "gx.%s.%c", what, 'x' + (int)axis);
+    return call(k, name, NULL, gx_int_type(k, 32), NULL, 0);
+}
+
+LLVMValueRef gx_tid(Kernel *k, unsigned axis)
+{
+    return index_of(k, "tid", k->block, axis);
+}
+
+LLVMValueRef gx_ctaid(Kernel *k, unsigned axis)
+{
+    return index_of(k, "ctaid", k->grid, axis);
+}
+
+LLVMValueRef gx_lane(Kernel *k)
+{
+    return call(k, "gx.lane", NULL, gx_int_type(k, 32), NULL, 0);
+}
+
+/* ---- memory ---- */
+
+static LLVMValueRef as_offset(Kernel *k, LLVMValueRef offset)
+{
+    unsigned bits = scalar_bits(LLVMTypeOf(offset));
+    if (bits == 64)
+        return offset;
+    if (bits != 32)
+        bug("kernel %s: a byte offset of %u bits", k->name, bits);
+    LLVMValueRef wide = LLVMBuildZExt(k->builder, offset, gx_int_type(k, 64), "");
+    if (LLVMIsAZExtInst(wide))
+        LLVMSetNNeg(wide, 1);
+    return wide;
+}
+
+static void check_access(Kernel *k, unsigned arg, LLVMTypeRef type, unsigned align)
+{
+    if (arg != GX_SHARED && arg >= k->arg_count)
+        bug("kernel %s, %s: argument %u is no pointer", k->name, k->at, arg);
+    if (gx_type_bytes(type) == 0)
+        bug("kernel %s, %s: access of a type that no row takes", k->name, k->at);
+    if (align == 0 || (align & (align - 1)) != 0)
+        bug("kernel %s, %s: alignment %u", k->name, k->at, align);
+}
+
+static void count_access(Kernel *k, unsigned arg, LLVMTypeRef type)
+{
+    if (arg == GX_SHARED || k->is_rest)
+        return;
+    uint64_t bytes = gx_type_bytes(type);
+    k->args[arg].accessed += bytes;
+    k->args[arg].accessed_wide += bytes >= 16 ? bytes : 0;
+}
+
+LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef type,
+                     unsigned align)
+{
+    check_access(k, arg, type, align);
+    count_access(k, arg, type);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
+                           current_site(k)};
+    return call(k, "gx.load", type, type, args, 4);
+}
+
+void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
+              unsigned align)
+{
+    LLVMTypeRef type = LLVMTypeOf(value);
+    check_access(k, arg, type, align);
+    count_access(k, arg, type);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
+                           current_site(k)};
+    call(k, "gx.store", type, LLVMVoidTypeInContext(k->context), args, 5);
+}
+
+uint32_t gx_shared_alloc(Kernel *k, uint64_t bytes, unsigned align)
+{
+    if (align == 0 || (align & (align - 1)) != 0 || align > 1024)
+        bug("kernel %s: shared memory aligned to %u", k->name, align);
+    uint64_t at = (k->shared_bytes + align - 1) & ~(uint64_t)(align - 1);
+    if (bytes > UINT32_MAX || at + bytes > UINT32_MAX)
+        bug("kernel %s: more than 4 GiB of shared memory", k->name);
+    k->shared_bytes = at + bytes;
+    if (k->shared_align < align)
+        k->shared_align = align;
+    return (uint32_t)at;
+}
+
+static void check_atomic(Kernel *k, LLVMTypeRef type)
+{
+    unsigned bits = scalar_bits(type);
+    if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+        bug("kernel %s, %s: atomic of a type that no row takes", k->name, k->at);
+}
+
+LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset,
+                       LLVMValueRef value)
+{
+    static const char *const names[] = {
+        "gx.atomic.add",  "gx.atomic.min", "gx.atomic.max", "gx.atomic.umin",
+        "gx.atomic.umax", "gx.atomic.and", "gx.atomic.or",  "gx.atomic.xor",
+    };
+    LLVMTypeRef type = LLVMTypeOf(value);
+    check_atomic(k, type);
+    unsigned align = gx_type_bytes(type);
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
+                           current_site(k)};
+    return call(k, names[op], type, type, args, 5);
+}
+
+/* ---- threads together ---- */
+
+void gx_barrier(Kernel *k)
+{
+    k->needs_fibres = true;
+    LLVMValueRef site = current_meeting(k);
+    call(k, "gx.barrier", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+}
+
+static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
+                              LLVMValueRef operand, unsigned width)
+{
+    static const char *const names[] = {"gx.shfl.up", "gx.shfl.bfly"};
+    /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
+    uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
+                           current_meeting(k)};
+    return call(k, names[mode], NULL, gx_int_type(k, 32), args, 5);
+}
+
+/* Cuts the value into 32-bit words, the last one filled with zeros. */
+LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
+                     unsigned width)
+{
+    k->needs_fibres = true;
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef type = LLVMTypeOf(value), i32 = gx_int_type(k, 32);
+    unsigned bits = type_bits(type), words = (bits + 31) / 32;
+    if (bits == 0)
+        bug("kernel %s, %s: shuffle of a type that no row takes", k->name, k->at);
+    LLVMTypeRef exact = gx_int_type(k, bits), padded = gx_int_type(k, words * 32);
+    LLVMValueRef raw = LLVMBuildBitCast(b, value, exact, "");
+    raw = LLVMBuildZExt(b, raw, padded, "");
+    if (words == 1) {
+        raw = shfl_word(k, mode, raw, operand, width);
+    } else {
+        LLVMTypeRef vector = LLVMVectorType(i32, words);
+        LLVMValueRef in = LLVMBuildBitCast(b, raw, vector, ""),
+                     out = LLVMGetUndef(vector);
+        for (unsigned i = 0; i < words; i++) {
+            LLVMValueRef word = LLVMBuildExtractElement(b, in, gx_i32(k, i), "");
+            word = shfl_word(k, mode, word, operand, width);
+            out = LLVMBuildInsertElement(b, out, word, gx_i32(k, i), "");
+        }
+        raw = LLVMBuildBitCast(b, out, padded, "");
+    }
+    raw = LLVMBuildTrunc(b, raw, exact, "");
+    return LLVMBuildBitCast(b, raw, type, "");
+}
+
+/* ---- floats of 8 bits and less ---- */
+
+LLVMValueRef gx_encode_pair(Kernel *k, GxNarrow format, LLVMValueRef low,
+                            LLVMValueRef high, LLVMValueRef otherwise)
+{
+    static const char *const names[] = {"gx.encode.e4m3", "gx.encode.e5m2",
+                                        "gx.encode.e2m1"};
+    LLVMValueRef args[] = {low, high, otherwise};
+    if (format > GX_E2M1)
+        bug("kernel %s, %s: nothing encodes format %d", k->name, k->at, (int)format);
+    return call(k, names[format], NULL, gx_int_type(k, 16), args, 3);
+}
+
+LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
+                            LLVMValueRef otherwise)
+{
+    static const char *const names[] = {"gx.decode.e4m3", "gx.decode.e5m2",
+                                        "gx.decode.e2m1", "gx.decode.e8m0"};
+    LLVMValueRef args[] = {codes, otherwise};
+    return call(k, names[format], NULL, LLVMTypeOf(otherwise), args, 2);
+}
+
+/* ---- arithmetic ---- */
+
+LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
+{
+    char full[64];
+    snprintf(full, sizeof full, "__nv_%s", name);
+    return call(k, full, NULL, LLVMTypeOf(args[0]), args, count);
+}
+
+static LLVMValueRef intrinsic(Kernel *k, const char *name, LLVMTypeRef *overloads,
+                              unsigned overload_count, LLVMValueRef *args, unsigned count)
+{
+    char full[64];
+    snprintf(full, sizeof full, "llvm.%s", name);
+    unsigned id = LLVMLookupIntrinsicID(full, strlen(full));
+    if (id == 0)
+        bug("kernel %s: LLVM has no %s", k->name, full);
+    LLVMValueRef f =
+        LLVMGetIntrinsicDeclaration(k->module, id, overloads, overload_count);
+    return LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(f), f, args, count, "");
+}
+
+LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
+{
+    LLVMTypeRef type = LLVMTypeOf(args[0]);
+    return intrinsic(k, name, &type, 1, args, count);
+}
+
+LLVMValueRef gx_float_to_int(Kernel *k, LLVMValueRef value, LLVMTypeRef type,
+                             bool is_signed)
+{
+    LLVMTypeRef overloads[] = {type, LLVMTypeOf(value)};
+    return intrinsic(k, is_signed ? "fptosi.sat" : "fptoui.sat", overloads, 2, &value, 1);
+}
+
+LLVMValueRef gx_float_op(Kernel *k, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef v = LLVMBuildBinOp(k->builder, op, a, b, "");
+    if (k->contract && LLVMIsAInstruction(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+    return v;
+}
+
+/* ---- control flow ---- */
+
+LLVMBasicBlockRef gx_block(Kernel *k, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(k->context, k->function, name);
+}
+
+void gx_while_begin(Kernel *k, GxLoop *loop, LLVMValueRef *carried,
+                    unsigned carried_count)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    *loop = (GxLoop){.carried = carried,
+                     .carried_count = carried_count,
+                     .phi = ARENA_ARRAY(k->arena, LLVMValueRef, carried_count + 1),
+                     .header = gx_block(k, "loop")};
+    LLVMBuildBr(b, loop->header);
+    LLVMPositionBuilderAtEnd(b, loop->header);
+    for (unsigned i = 0; i < carried_count; i++) {
+        loop->phi[i] = LLVMBuildPhi(b, LLVMTypeOf(carried[i]), "");
+        LLVMAddIncoming(loop->phi[i], &carried[i], &before, 1);
+        carried[i] = loop->phi[i];
+    }
+}
+
+void gx_while_body(Kernel *k, GxLoop *loop, LLVMValueRef condition)
+{
+    LLVMBasicBlockRef body = gx_block(k, "body");
+    loop->exit = gx_block(k, "done");
+    LLVMBuildCondBr(k->builder, condition, body, loop->exit);
+    LLVMPositionBuilderAtEnd(k->builder, body);
+}
+
+void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next)
+{
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(k->builder);
+    for (unsigned i = 0; i < loop->carried_count; i++) {
+        LLVMValueRef value = next[i];
+        LLVMAddIncoming(loop->phi[i], &value, &latch, 1);
+    }
+    LLVMBuildBr(k->builder, loop->header);
+    LLVMPositionBuilderAtEnd(k->builder, loop->exit);
+    for (unsigned i = 0; i < loop->carried_count; i++)
+        loop->carried[i] = loop->phi[i];
+}
+
+void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
+                   LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    gx_while_begin(k, loop, carried, carried_count);
+    loop->step = step;
+    loop->index = LLVMBuildPhi(b, LLVMTypeOf(start), "i");
+    LLVMAddIncoming(loop->index, &start, &before, 1);
+    gx_while_body(k, loop, LLVMBuildICmp(b, LLVMIntSLT, loop->index, end, ""));
+}
+
+void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef index = LLVMBuildNSWAdd(b, loop->index, loop->step, "");
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
+    LLVMAddIncoming(loop->index, &index, &latch, 1);
+    gx_while_end(k, loop, next);
+}
+
+void gx_if_begin(Kernel *k, GxIf *s, LLVMValueRef condition)
+{
+    LLVMBasicBlockRef then = gx_block(k, "then");
+    *s = (GxIf){.otherwise = gx_block(k, "else")};
+    LLVMBuildCondBr(k->builder, condition, then, s->otherwise);
+    LLVMPositionBuilderAtEnd(k->builder, then);
+}
+
+void gx_if_else(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count)
+{
+    s->has_else = true;
+    s->then_end = LLVMGetInsertBlock(k->builder);
+    s->yields = arena_copy(k->arena, yields, count * sizeof *yields);
+    s->end = gx_block(k, "end");
+    LLVMBuildBr(k->builder, s->end);
+    LLVMPositionBuilderAtEnd(k->builder, s->otherwise);
+}
+
+void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
+               LLVMValueRef *out)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b);
+    if (!s->has_else) {
+        if (count)
+            bug("kernel %s: an if that yields values has no else", k->name);
+        s->end = s->otherwise;
+    }
+    LLVMBuildBr(b, s->end);
+    LLVMPositionBuilderAtEnd(b, s->end);
+    for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef values[] = {s->yields[i], yields[i]}; /* out may be yields */
+        out[i] = LLVMBuildPhi(b, LLVMTypeOf(yields[i]), "");
+        LLVMBasicBlockRef blocks[] = {s->then_end, from};
+        LLVMAddIncoming(out[i], values, blocks, 2);
+    }
+}

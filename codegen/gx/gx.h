@@ -1,0 +1,196 @@
+/* What emitters write kernels with: ordinary LLVM IR through the LLVM-C builder, plus calls to
+ * the pseudo functions of gx.def through the functions below.
+ *
+ * A kernel is written once, for no machine in particular. It is a function whose
+ * parameters are pointers (that only gx_load, gx_store and gx_atomic look through, by argument
+ * number and byte offset). The module is then cloned and lowered row by row of
+ * gx.def, once for NVPTX and once for the host: the kernel that ships is the kernel that is
+ * tested. Emitters use no NVPTX intrinsic, no inline assembly, no plain load or store, no
+ * alloca that lives across a loop, no global variable.
+ *
+ * Types of accesses: i8 i16 i32 i64 half bfloat float double, and vectors <2|4|8|16 x T> of
+ * them of at most 32 bytes. A pred is an i8 in memory; packed 4-bit types are read as bytes.
+ *
+ * `at` of the kernel is the name of the HLO instruction whose code is being written: emitters
+ * keep it up. Every access, barrier and shuffle remembers it; the emulator's findings
+ * name it.
+ *
+ * Mistakes of an emitter (a bad argument number, a type that no row takes) are bug(). An
+ * operation that the target lacks becomes ESCAPE_UNSUPPORTED when the kernel is lowered. */
+#ifndef GXC_CODEGEN_GX_GX_H
+#define GXC_CODEGEN_GX_GX_H
+
+#include <llvm-c/Core.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/arena.h"
+
+/* A pointer into device memory. */
+typedef struct KernelArg {
+    uint32_t align;    /* bytes; a power of two, 1 if unknown */
+    uint64_t bytes;    /* of the slice; an access behind them is a fault */
+    bool is_read_only; /* nobody writes these bytes while the kernel runs */
+    bool is_noalias;   /* no other argument reaches bytes that this one writes */
+    /* bytes of the accesses that the code holds, and those of 16 bytes' accesses */
+    uint64_t accessed, accessed_wide;
+} KernelArg;
+
+typedef struct Kernel {
+    Arena *arena;
+    const char *name; /* [A-Za-z0-9_$], unique in the program */
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder; /* stands in the entry block after kernel_create */
+    LLVMValueRef function;
+    KernelArg *args;
+    uint32_t arg_count;
+    uint32_t block[3];     /* threads: x, y, z */
+    uint32_t grid[3];      /* blocks */
+    uint64_t shared_bytes; /* of a block; grown by gx_shared_alloc */
+    uint32_t shared_align;
+    bool needs_fibres; /* uses a barrier or a shuffle: kept up by the functions below */
+    bool contract;     /* a*b+c may become one fma (--fp-contract) */
+    bool
+        is_rest; /* what is written now runs for a few elements: not counted as accessed */
+    const char *at; /* HLO instruction whose code is written now; outlives the kernel */
+    const char **sites; /* site number -> HLO instruction */
+    size_t site_count, site_capacity;
+    uint32_t meeting_count; /* barriers and shuffles written */
+} Kernel;
+
+/* A kernel with an empty entry block, a function of `module`: backend_module, shared by many
+ * kernels. Everything lives in `a`, except the builder, which kernel_finish gives back. The
+ * module's context must not be used by another thread meanwhile. */
+Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
+                      const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
+                      const uint32_t grid[3]);
+
+/* `text` with every character that PTX takes no name with replaced by '_'. */
+char *kernel_name(Arena *a, const char *text);
+
+/* ---- who am I ---- */
+/* All i32 and known to be below their bound; axis 0 x, 1 y, 2 z. Where the bound is 1 they
+ * are the constant 0, and sizes are constants. */
+LLVMValueRef gx_tid(Kernel *k, unsigned axis);
+LLVMValueRef gx_ctaid(Kernel *k, unsigned axis);
+LLVMValueRef gx_lane(Kernel *k); /* linear thread index mod 32 */
+
+/* ---- memory ---- */
+#define GX_SHARED 0xffffffffu /* as `arg`: the block's shared memory */
+
+/* `offset` is in bytes, i32 or i64, never negative. `align` is the address's, in bytes. Loads
+ * through an argument that is_read_only may use the non-coherent cache. */
+LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef type,
+                     unsigned align);
+void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
+              unsigned align);
+
+/* Room in the block's shared memory: returns its byte offset. `align` at most 1024. */
+uint32_t gx_shared_alloc(Kernel *k, uint64_t bytes, unsigned align);
+
+typedef enum {
+    GX_ATOMIC_ADD, /* integers and floats */
+    GX_ATOMIC_MIN, /* signed; floats: NaN wins, -0 < +0, as HLO's minimum */
+    GX_ATOMIC_MAX,
+    GX_ATOMIC_UMIN,
+    GX_ATOMIC_UMAX,
+    GX_ATOMIC_AND,
+    GX_ATOMIC_OR,
+    GX_ATOMIC_XOR,
+} GxAtomic;
+
+/* Relaxed; seen by the device (global memory) or the block (shared). Returns the old value.
+ * Any scalar type of 1 to 8 bytes, naturally aligned: what the target lacks becomes a
+ * compare-and-swap loop. */
+LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset,
+                       LLVMValueRef value);
+
+/* ---- threads together ---- */
+void gx_barrier(Kernel *k); /* all threads of the block */
+
+typedef enum { GX_SHFL_UP, GX_SHFL_BFLY } GxShfl;
+
+/* Any scalar or vector of a whole number of bytes; all 32 lanes take part. `width` (a power of
+ * two, at most 32) splits the warp into groups; `operand` is an i32: how many lanes below, or what the lane's
+ * number is xored with. A lane that would look outside its group gets its own value. */
+LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
+                     unsigned width);
+
+/* ---- arithmetic that is the same on both back ends ---- */
+/* libdevice's __nv_<name>: "expf", "pow", "atan2f", … Scalars only; the result has the type of
+ * args[0]. */
+LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args,
+                          unsigned count);
+/* An overloaded intrinsic of LLVM that both back ends have in hardware or expand inline, on
+ * scalars or vectors, overloaded on the type of args[0]: fabs copysign floor ceil trunc
+ * roundeven sqrt fma minimum maximum minnum maxnum, smin smax umin umax abs ctpop ctlz cttz
+ * bswap bitreverse fshl fshr, fptosi.sat (see gx_float_to_int). */
+LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args,
+                          unsigned count);
+/* Saturating; NaN gives 0. */
+LLVMValueRef gx_float_to_int(Kernel *k, LLVMValueRef value, LLVMTypeRef type,
+                             bool is_signed);
+/* Floating add, sub, mul, div with the kernel's contraction flag: op is LLVMFAdd, … */
+LLVMValueRef gx_float_op(Kernel *k, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b);
+
+/* ---- floats of 8 bits and less ---- */
+/* Formats that some GPUs convert in hardware, two numbers at a time: e4m3fn, e5m2, e2m1fn, e8m0
+ * (to f32 only). */
+typedef enum { GX_E4M3, GX_E5M2, GX_E2M1, GX_E8M0 } GxNarrow;
+
+/* Two f32 to two codes in an i16, the first in the low bits (bytes; e2m1: nibbles of the low
+ * byte), and back to a <2 x float>. `otherwise` is the same result as plain code computes it:
+ * it stays where the target has no such instruction, and is dropped where it has. */
+LLVMValueRef gx_encode_pair(Kernel *k, GxNarrow format, LLVMValueRef low,
+                            LLVMValueRef high, LLVMValueRef otherwise);
+LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
+                            LLVMValueRef otherwise);
+
+/* ---- small things that every emitter needs ---- */
+LLVMTypeRef gx_int_type(Kernel *k, unsigned bits);
+LLVMValueRef gx_i32(Kernel *k, uint32_t value);
+LLVMValueRef gx_i64(Kernel *k, uint64_t value);
+unsigned gx_type_bytes(LLVMTypeRef type); /* 0: not one that an access takes */
+LLVMBasicBlockRef gx_block(Kernel *k, const char *name); /* appended to the function */
+
+/* for (i = start; i < end; i += step) { body }: begin leaves the builder in the body, end
+ * behind the loop. start, end and step have one integer type; signed compare. Values carried
+ * round the loop: set `carried` to the initial ones; in the body they are the current ones;
+ * give the next ones to gx_loop_end, after which `carried` holds the final ones. */
+typedef struct GxLoop {
+    LLVMValueRef index;
+    LLVMValueRef *carried;
+    unsigned carried_count;
+    LLVMValueRef step, *phi; /* its own */
+    LLVMBasicBlockRef header, exit;
+} GxLoop;
+void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
+                   LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count);
+void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next);
+
+/* while (condition) { body }: begin leaves the builder where the condition's code goes, body behind the
+ * test of it; carried values as those of GxLoop, right from gx_while_begin on. `index` and `step` stay
+ * unused. */
+void gx_while_begin(Kernel *k, GxLoop *loop, LLVMValueRef *carried,
+                    unsigned carried_count);
+void gx_while_body(Kernel *k, GxLoop *loop, LLVMValueRef condition);
+void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next);
+
+/* if (condition) { then } else { otherwise }, with values that both sides yield:
+ *   GxIf s; gx_if_begin(k, &s, c); …; gx_if_else(k, &s, yields, n); …; gx_if_end(k, &s, yields, n, out);
+ * gx_if_else may be left out when n is 0. */
+typedef struct GxIf {
+    LLVMValueRef *yields; /* its own */
+    LLVMBasicBlockRef then_end, otherwise, end;
+    bool has_else;
+} GxIf;
+void gx_if_begin(Kernel *k, GxIf *s, LLVMValueRef condition);
+void gx_if_else(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count);
+void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
+               LLVMValueRef *out);
+
+/* Ends the function and checks it; needed before lowering. */
+void kernel_finish(Kernel *k);
+
+#endif

@@ -1,0 +1,199 @@
+/* What the lowering for NVPTX and the one for the emulator share: the walk over the calls of
+ * pseudo functions. */
+#include "codegen/gx/lower.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+
+const char *const gx_row_names[ROW_COUNT] = {
+#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail) name,
+#include "codegen/gx/gx.def"
+};
+
+/* The row whose name `name` has, or has with a type behind it. */
+static unsigned find_row(const char *name)
+{
+    for (unsigned i = 0; i < ROW_COUNT; i++) {
+        size_t length = strlen(gx_row_names[i]);
+        if (strncmp(name, gx_row_names[i], length) != 0)
+            continue;
+        if (name[length] == 0 || name[length] == '.')
+            return i;
+    }
+    bug("no row of gx.def is named %s", name);
+}
+
+static bool is_kernel(const char *name, Kernel *const *kernels, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(kernels[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+void lower_each(LLVMModuleRef m,
+                void (*visit)(LLVMBuilderRef b, LLVMValueRef inst, const void *user),
+                const void *user)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
+        for (; block; block = LLVMGetNextBasicBlock(block)) {
+            LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
+            for (; inst; inst = next) {
+                next = LLVMGetNextInstruction(inst);
+                visit(b, inst, user);
+            }
+        }
+    }
+    LLVMDisposeBuilder(b);
+}
+
+LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count)
+{
+    LLVMModuleRef m = LLVMCloneModule(module);
+    size_t functions = 0, length;
+    LLVMValueRef f, next;
+    for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        functions += !LLVMIsDeclaration(f);
+    if (functions == count)
+        return m;
+    for (f = LLVMGetFirstFunction(m); f; f = next) {
+        next = LLVMGetNextFunction(f);
+        if (!LLVMIsDeclaration(f) &&
+            !is_kernel(LLVMGetValueName2(f, &length), kernels, count))
+            LLVMDeleteFunction(f);
+    }
+    return m;
+}
+
+/* Name of the pseudo function that `inst` calls, or NULL. */
+static const char *pseudo_name(LLVMValueRef inst)
+{
+    if (LLVMGetInstructionOpcode(inst) != LLVMCall)
+        return NULL;
+    LLVMValueRef callee = LLVMGetCalledValue(inst);
+    if (!LLVMIsAFunction(callee))
+        return NULL;
+    size_t length;
+    const char *name = LLVMGetValueName2(callee, &length);
+    return strncmp(name, "gx.", 3) == 0 ? name : NULL;
+}
+
+void lower_calls(const Kernel *k, LLVMValueRef function,
+                 LLVMValueRef (*lower)(const GxCall *c, void *user), void *user)
+{
+    GxCall c = {.kernel = k, .function = function};
+    c.module = LLVMGetGlobalParent(function);
+    c.context = LLVMGetModuleContext(c.module);
+    c.builder = LLVMCreateBuilderInContext(c.context);
+    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function);
+    for (; block; block = LLVMGetNextBasicBlock(block)) {
+        LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
+        for (; inst; inst = next) {
+            next = LLVMGetNextInstruction(inst);
+            const char *name = pseudo_name(inst);
+            if (!name)
+                continue;
+            c.call = inst;
+            c.row = find_row(name);
+            LLVMPositionBuilderBefore(c.builder, inst);
+            LLVMValueRef value = lower(&c, user);
+            if (value && LLVMGetTypeKind(LLVMTypeOf(inst)) != LLVMVoidTypeKind)
+                LLVMReplaceAllUsesWith(inst, value);
+            LLVMInstructionEraseFromParent(inst);
+        }
+    }
+    LLVMDisposeBuilder(c.builder);
+}
+
+LLVMValueRef gx_operand(const GxCall *c, unsigned i)
+{
+    return LLVMGetOperand(c->call, i);
+}
+
+uint64_t gx_constant(const GxCall *c, unsigned i)
+{
+    LLVMValueRef v = LLVMGetOperand(c->call, i);
+    if (!LLVMIsAConstantInt(v))
+        bug("kernel %s: operand %u of %s is no constant", c->kernel->name, i,
+            gx_row_names[c->row]);
+    return LLVMConstIntGetZExtValue(v);
+}
+
+uint32_t gx_index_bound(const GxCall *c)
+{
+    const Kernel *k = c->kernel;
+    switch (c->row) {
+    case ROW_TID_X:
+    case ROW_TID_Y:
+    case ROW_TID_Z:
+        return k->block[c->row - ROW_TID_X];
+    case ROW_CTAID_X:
+    case ROW_CTAID_Y:
+    case ROW_CTAID_Z:
+        return k->grid[c->row - ROW_CTAID_X];
+    case ROW_LANE:
+        return TARGET_WARP;
+    default:
+        bug("%s is no index", gx_row_names[c->row]);
+    }
+}
+
+LLVMAtomicRMWBinOp gx_atomic_op(const GxCall *c)
+{
+    bool is_int = LLVMGetTypeKind(LLVMTypeOf(c->call)) == LLVMIntegerTypeKind;
+    switch (c->row) {
+    case ROW_ATOMIC_ADD:
+        return is_int ? LLVMAtomicRMWBinOpAdd : LLVMAtomicRMWBinOpFAdd;
+    case ROW_ATOMIC_MIN:
+        return is_int ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpFMinimum;
+    case ROW_ATOMIC_MAX:
+        return is_int ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpFMaximum;
+    default:
+        break;
+    }
+    if (!is_int)
+        bug("kernel %s: %s of floats", c->kernel->name, gx_row_names[c->row]);
+    switch (c->row) {
+    case ROW_ATOMIC_UMIN:
+        return LLVMAtomicRMWBinOpUMin;
+    case ROW_ATOMIC_UMAX:
+        return LLVMAtomicRMWBinOpUMax;
+    case ROW_ATOMIC_AND:
+        return LLVMAtomicRMWBinOpAnd;
+    case ROW_ATOMIC_OR:
+        return LLVMAtomicRMWBinOpOr;
+    case ROW_ATOMIC_XOR:
+        return LLVMAtomicRMWBinOpXor;
+    default:
+        bug("%s is no atomic operation", gx_row_names[c->row]);
+    }
+}
+
+LLVMValueRef lower_intrinsic(LLVMBuilderRef b, LLVMModuleRef m, const char *name,
+                             LLVMTypeRef *overloads, unsigned overload_count,
+                             LLVMValueRef *args, unsigned count)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (id == 0)
+        bug("LLVM has no %s", name);
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(m, id, overloads, overload_count);
+    return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, args, count, "");
+}
+
+LLVMValueRef lower_math(LLVMBuilderRef b, LLVMModuleRef m, const char *name,
+                        LLVMValueRef *args, unsigned count)
+{
+    LLVMTypeRef type = LLVMTypeOf(args[0]);
+    return lower_intrinsic(b, m, name, &type, 1, args, count);
+}
+
+void lower_function_attribute(LLVMValueRef f, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMContextRef context = LLVMGetModuleContext(LLVMGetGlobalParent(f));
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(context, kind, 0));
+}

@@ -1,0 +1,443 @@
+/* The emulator's column of gx.def. A kernel becomes void k(gxemu_block *, const void *args)
+ * for one GPU thread (runtime/emu/abi.def): indices are loads from the block, accesses are
+ * checked against the extents, the rest are calls of libgxemu.
+ *
+ * LLVM's C interface cannot split a basic block, so a checked access is a call of a small
+ * internal function with the branches in it, made once per type and inlined later. */
+#include "codegen/gx/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/bug.h"
+
+enum {
+#define EMU_FIELD(name, type, count) EMU_##name,
+#include "runtime/emu/abi.def"
+    EMU_FIELD_COUNT
+};
+
+static const struct {
+    char type; /* of the first letters u32, u64, ptr: '3', '6', 'p' */
+    unsigned count;
+} fields[EMU_FIELD_COUNT] = {
+#define EMU_FIELD(name, type, count) {#type[0] == 'p' ? 'p' : #type[1], count},
+#include "runtime/emu/abi.def"
+};
+
+enum {
+    KIND_READ,
+    KIND_WRITE,
+    KIND_ATOMIC,
+    KIND_MISALIGNED = 4,
+};
+
+typedef struct State {
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMTypeRef i32, i64, ptr, none;
+    LLVMTypeRef block_type;
+    LLVMValueRef block;                 /* first parameter of the function at hand */
+    LLVMValueRef *bases, *extents;      /* of each argument, loaded at the entry */
+    LLVMValueRef shared, shared_extent; /* NULL: has none */
+} State;
+
+static LLVMTypeRef field_type(const State *s, unsigned field)
+{
+    LLVMTypeRef type = fields[field].type == 'p'   ? s->ptr
+                       : fields[field].type == '6' ? s->i64
+                                                   : s->i32;
+    return fields[field].count == 1 ? type : LLVMArrayType2(type, fields[field].count);
+}
+
+static void make_types(State *s)
+{
+    LLVMTypeRef types[EMU_FIELD_COUNT];
+    s->i32 = LLVMInt32TypeInContext(s->context);
+    s->i64 = LLVMInt64TypeInContext(s->context);
+    s->ptr = LLVMPointerTypeInContext(s->context, 0);
+    s->none = LLVMVoidTypeInContext(s->context);
+    for (unsigned i = 0; i < EMU_FIELD_COUNT; i++)
+        types[i] = field_type(s, i);
+    s->block_type = LLVMStructTypeInContext(s->context, types, EMU_FIELD_COUNT, 0);
+}
+
+static LLVMValueRef number(const State *s, uint64_t value)
+{
+    return LLVMConstInt(s->i32, value, 0);
+}
+
+/* A load that always yields the same value while the kernel runs. */
+static LLVMValueRef load_constant(const State *s, LLVMBuilderRef b, LLVMTypeRef type,
+                                  LLVMValueRef address)
+{
+    LLVMValueRef v = LLVMBuildLoad2(b, type, address, "");
+    unsigned kind = LLVMGetMDKindIDInContext(s->context, "invariant.load", 14);
+    LLVMMetadataRef empty = LLVMMDNodeInContext2(s->context, NULL, 0);
+    LLVMSetMetadata(v, kind, LLVMMetadataAsValue(s->context, empty));
+    return v;
+}
+
+static LLVMValueRef load_field(const State *s, LLVMBuilderRef b, LLVMValueRef block,
+                               unsigned field, unsigned element)
+{
+    LLVMTypeRef type = field_type(s, field);
+    LLVMValueRef p = LLVMBuildStructGEP2(b, s->block_type, block, field, "");
+    if (fields[field].count > 1) {
+        type = LLVMGetElementType(type);
+        LLVMValueRef index = number(s, element);
+        p = LLVMBuildInBoundsGEP2(b, type, p, &index, 1, "");
+    }
+    return load_constant(s, b, type, p);
+}
+
+/* A function of libgxemu; the block is the first argument. */
+static LLVMValueRef call_engine(const State *s, LLVMBuilderRef b, const char *name,
+                                LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(s->module, name);
+    if (!f) {
+        LLVMTypeRef types[8];
+        for (unsigned i = 0; i < count; i++)
+            types[i] = LLVMTypeOf(args[i]);
+        f = LLVMAddFunction(s->module, name, LLVMFunctionType(result, types, count, 0));
+        lower_function_attribute(f, "nounwind");
+        lower_function_attribute(f, "convergent");
+        lower_function_attribute(f, "nomerge");
+        if (strcmp(name, "gxemu_fault") == 0) {
+            lower_function_attribute(f, "noreturn");
+            lower_function_attribute(f, "cold");
+        }
+    }
+    return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, args, count, "");
+}
+
+/* ---- checked accesses ---- */
+
+/* Parameters of an access function, in this order; the value only where the row has one. */
+enum { P_BLOCK, P_BASE, P_EXTENT, P_ARG, P_ALIGN, P_SITE, P_OFFSET, P_VALUE };
+
+static LLVMValueRef access_value(const GxCall *c, LLVMBuilderRef b, LLVMValueRef f,
+                                 LLVMValueRef p, LLVMTypeRef type)
+{
+    LLVMValueRef v;
+    switch (c->row) {
+    case ROW_LOAD:
+        v = LLVMBuildLoad2(b, type, p, "");
+        LLVMSetAlignment(v, 1);
+        return v;
+    case ROW_STORE:
+        v = LLVMBuildStore(b, LLVMGetParam(f, P_VALUE), p);
+        LLVMSetAlignment(v, 1);
+        return NULL;
+    default:
+        return LLVMBuildAtomicRMW(b, gx_atomic_op(c), p, LLVMGetParam(f, P_VALUE),
+                                  LLVMAtomicOrderingSequentiallyConsistent, 0);
+    }
+}
+
+/* Whether base + offset … + bytes lies within extent and is aligned. */
+static LLVMValueRef access_is_good(const State *s, LLVMBuilderRef b, LLVMValueRef f,
+                                   uint64_t bytes, LLVMValueRef address,
+                                   LLVMValueRef *out_aligned)
+{
+    LLVMValueRef one = LLVMConstInt(s->i64, 1, 0);
+    LLVMValueRef room[] = {LLVMBuildAdd(b, LLVMGetParam(f, P_EXTENT), one, ""),
+                           LLVMConstInt(s->i64, bytes, 0)};
+    LLVMValueRef end = lower_math(b, s->module, "llvm.usub.sat", room, 2);
+    LLVMValueRef inside =
+        LLVMBuildICmp(b, LLVMIntULT, LLVMGetParam(f, P_OFFSET), end, "");
+    LLVMValueRef align = LLVMBuildZExt(b, LLVMGetParam(f, P_ALIGN), s->i64, "");
+    LLVMValueRef low = LLVMBuildAnd(b, LLVMBuildPtrToInt(b, address, s->i64, ""),
+                                    LLVMBuildSub(b, align, one, ""), "");
+    LLVMValueRef zero = LLVMConstInt(s->i64, 0, 0);
+    *out_aligned = LLVMBuildICmp(b, LLVMIntEQ, low, zero, "");
+    return LLVMBuildAnd(b, inside, *out_aligned, "");
+}
+
+/* if (!good || block->checks) { if (!good) gxemu_fault(…); gxemu_access(…); } access */
+static void write_access(const GxCall *c, const State *s, LLVMValueRef f,
+                         LLVMTypeRef type, unsigned kind)
+{
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(s->context);
+    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(s->context, f, "entry");
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(s->context, f, "slow");
+    LLVMBasicBlockRef fault = LLVMAppendBasicBlockInContext(s->context, f, "fault");
+    LLVMBasicBlockRef tell = LLVMAppendBasicBlockInContext(s->context, f, "tell");
+    LLVMBasicBlockRef access = LLVMAppendBasicBlockInContext(s->context, f, "access");
+    uint64_t bytes = gx_type_bytes(type);
+
+    LLVMPositionBuilderAtEnd(b, entry);
+    LLVMValueRef offset = LLVMGetParam(f, P_OFFSET), block = LLVMGetParam(f, P_BLOCK);
+    LLVMValueRef address = LLVMBuildGEP2(b, LLVMInt8TypeInContext(s->context),
+                                         LLVMGetParam(f, P_BASE), &offset, 1, "");
+    LLVMValueRef aligned, good = access_is_good(s, b, f, bytes, address, &aligned);
+    LLVMValueRef checks = load_field(s, b, block, EMU_checks, 0);
+    LLVMValueRef quiet = LLVMBuildICmp(b, LLVMIntEQ, checks, number(s, 0), "");
+    LLVMBuildCondBr(b, LLVMBuildAnd(b, good, quiet, ""), access, slow);
+
+    LLVMPositionBuilderAtEnd(b, slow);
+    LLVMBuildCondBr(b, good, tell, fault);
+
+    LLVMPositionBuilderAtEnd(b, fault);
+    LLVMValueRef what = LLVMBuildSelect(b, aligned, number(s, kind),
+                                        number(s, kind | KIND_MISALIGNED), "");
+    LLVMValueRef args[] = {
+        block, LLVMGetParam(f, P_ARG), offset, number(s, bytes), LLVMGetParam(f, P_SITE),
+        what};
+    call_engine(s, b, "gxemu_fault", s->none, args, 6);
+    LLVMBuildUnreachable(b);
+
+    LLVMPositionBuilderAtEnd(b, tell);
+    args[5] = number(s, kind);
+    call_engine(s, b, "gxemu_access", s->none, args, 6);
+    LLVMBuildBr(b, access);
+
+    LLVMPositionBuilderAtEnd(b, access);
+    LLVMValueRef value = access_value(c, b, f, address, type);
+    if (value)
+        LLVMBuildRet(b, value);
+    else
+        LLVMBuildRetVoid(b);
+    LLVMDisposeBuilder(b);
+}
+
+/* gx.<access>(argument, offset, [value,] align, site), in the name the type. */
+static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    unsigned count = LLVMGetNumArgOperands(c->call), values = count - 4;
+    uint64_t arg = gx_constant(c, 0);
+    bool is_shared = arg == GX_SHARED;
+    if (is_shared && !s->shared)
+        bug("kernel %s uses shared memory that it did not allocate", c->kernel->name);
+    LLVMValueRef args[P_VALUE + 1] = {
+        [P_BLOCK] = s->block,
+        [P_BASE] = is_shared ? s->shared : s->bases[arg],
+        [P_EXTENT] = is_shared ? s->shared_extent : s->extents[arg],
+        [P_ARG] = gx_operand(c, 0),
+        [P_ALIGN] = gx_operand(c, count - 2),
+        [P_SITE] = gx_operand(c, count - 1),
+        [P_OFFSET] = gx_operand(c, 1),
+    };
+    if (values != 0)
+        args[P_VALUE] = gx_operand(c, 2);
+
+    char name[80];
+    size_t length;
+    const char *callee = LLVMGetValueName2(LLVMGetCalledValue(c->call), &length);
+    snprintf(name, sizeof name, "emu.%s", callee + 3);
+    LLVMValueRef f = LLVMGetNamedFunction(s->module, name);
+    if (!f) {
+        LLVMTypeRef types[P_VALUE + 1],
+            type = values ? LLVMTypeOf(args[P_VALUE]) : LLVMTypeOf(c->call);
+        unsigned kind = c->row == ROW_LOAD    ? KIND_READ
+                        : c->row == ROW_STORE ? KIND_WRITE
+                                              : KIND_ATOMIC;
+        for (unsigned i = 0; i < P_VALUE + values; i++)
+            types[i] = LLVMTypeOf(args[i]);
+        f = LLVMAddFunction(
+            s->module, name,
+            LLVMFunctionType(LLVMTypeOf(c->call), types, P_VALUE + values, 0));
+        LLVMSetLinkage(f, LLVMInternalLinkage);
+        lower_function_attribute(f, "alwaysinline");
+        lower_function_attribute(f, "nounwind");
+        write_access(c, s, f, type, kind);
+    }
+    return LLVMBuildCall2(c->builder, LLVMGlobalGetValueType(f), f, args,
+                          P_VALUE + values, "");
+}
+
+/* ---- the other rows ---- */
+
+static LLVMValueRef emu_index(const GxCall *c, const State *s, unsigned field)
+{
+    unsigned axis = c->row == ROW_LANE      ? 0
+                    : c->row >= ROW_CTAID_X ? c->row - ROW_CTAID_X
+                                            : c->row - ROW_TID_X;
+    LLVMValueRef v = load_field(s, c->builder, s->block, field, axis);
+    LLVMMetadataRef range[] = {LLVMValueAsMetadata(number(s, 0)),
+                               LLVMValueAsMetadata(number(s, gx_index_bound(c)))};
+    unsigned kind = LLVMGetMDKindIDInContext(c->context, "range", 5);
+    LLVMSetMetadata(
+        v, kind,
+        LLVMMetadataAsValue(c->context, LLVMMDNodeInContext2(c->context, range, 2)));
+    return v;
+}
+
+static LLVMValueRef emu_barrier(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0)};
+    return call_engine(s, c->builder, "gxemu_barrier", s->none, args, 2);
+}
+
+static LLVMValueRef emu_shfl(const GxCall *c, const State *s, unsigned mode)
+{
+    LLVMValueRef args[7] = {s->block, number(s, mode)};
+    for (unsigned i = 0; i < 5; i++)
+        args[2 + i] = gx_operand(c, i);
+    return call_engine(s, c->builder, "gxemu_shfl", s->i32, args, 7);
+}
+
+static LLVMValueRef emu_encode(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)s;
+    (void)detail;
+    return narrow_encode_emulated(c);
+}
+
+static LLVMValueRef emu_decode(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)s;
+    (void)detail;
+    return gx_operand(c, 1);
+}
+
+static const struct {
+    LLVMValueRef (*lower)(const GxCall *c, const State *s, unsigned detail);
+    unsigned detail;
+} rows[ROW_COUNT] = {
+#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail)                             \
+    [ROW_##id] = {emu_##emu, detail},
+#include "codegen/gx/gx.def"
+};
+
+static LLVMValueRef lower_call(const GxCall *c, void *user)
+{
+    return rows[c->row].lower(c, user, rows[c->row].detail);
+}
+
+/* ---- functions ---- */
+
+static void load_arguments(State *s, const Kernel *k, LLVMValueRef args)
+{
+    LLVMBuilderRef b = s->builder;
+    LLVMValueRef extents = load_field(s, b, s->block, EMU_extents, 0);
+    s->bases = ARENA_ARRAY(k->arena, LLVMValueRef, k->arg_count);
+    s->extents = ARENA_ARRAY(k->arena, LLVMValueRef, k->arg_count);
+    for (unsigned i = 0; i < k->arg_count; i++) {
+        LLVMValueRef index = LLVMConstInt(s->i64, i, 0);
+        LLVMValueRef slot = LLVMBuildInBoundsGEP2(b, s->i64, args, &index, 1, "");
+        s->bases[i] = load_constant(s, b, s->ptr, slot);
+        slot = LLVMBuildInBoundsGEP2(b, s->i64, extents, &index, 1, "");
+        s->extents[i] = load_constant(s, b, s->i64, slot);
+    }
+    s->shared = NULL;
+    if (k->shared_bytes) {
+        s->shared = load_field(s, b, s->block, EMU_shared, 0);
+        s->shared_extent = load_field(s, b, s->block, EMU_shared_bytes, 0);
+    }
+}
+
+/* Where accesses are reported, first looks whether arguments are aligned as the kernel's types say: LLVM may
+ * have made wide accesses of narrow ones from it. Then on to `first`. */
+static void check_alignment(State *s, const Kernel *k, LLVMValueRef f,
+                            LLVMBasicBlockRef first)
+{
+    LLVMBuilderRef b = s->builder;
+    LLVMBasicBlockRef look = LLVMAppendBasicBlockInContext(s->context, f, "look");
+    LLVMBasicBlockRef fault = LLVMAppendBasicBlockInContext(s->context, f, "fault");
+    LLVMValueRef checks = load_field(s, b, s->block, EMU_checks, 0);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, checks, number(s, 0), ""), first,
+                    look);
+
+    LLVMPositionBuilderAtEnd(b, look);
+    LLVMValueRef which = number(s, k->arg_count); /* the first that is not */
+    for (uint32_t i = k->arg_count; i-- > 0;) {
+        LLVMValueRef low =
+            LLVMBuildAnd(b, LLVMBuildPtrToInt(b, s->bases[i], s->i64, ""),
+                         LLVMConstInt(s->i64, k->args[i].align - 1, 0), "");
+        LLVMValueRef is_bad =
+            LLVMBuildICmp(b, LLVMIntNE, low, LLVMConstInt(s->i64, 0, 0), "");
+        which = LLVMBuildSelect(b, is_bad, number(s, i), which, "");
+    }
+    LLVMValueRef is_good =
+        LLVMBuildICmp(b, LLVMIntEQ, which, number(s, k->arg_count), "");
+    LLVMBuildCondBr(b, is_good, first, fault);
+
+    LLVMPositionBuilderAtEnd(b, fault);
+    LLVMValueRef args[] = {s->block,     which,        LLVMConstInt(s->i64, 0, 0),
+                           number(s, 0), number(s, 0), number(s, KIND_MISALIGNED)};
+    call_engine(s, b, "gxemu_fault", s->none, args, 6);
+    LLVMBuildUnreachable(b);
+}
+
+/* Gives the kernel's code to a function of the emulator's type, and lowers it there. */
+static void lower_kernel(State *s, const Kernel *k)
+{
+    LLVMValueRef old = LLVMGetNamedFunction(s->module, k->name);
+    LLVMSetValueName2(old, "", 0);
+    LLVMTypeRef types[] = {s->ptr, s->ptr};
+    LLVMValueRef f =
+        LLVMAddFunction(s->module, k->name, LLVMFunctionType(s->none, types, 2, 0));
+    lower_function_attribute(f, "nounwind");
+    s->block = LLVMGetParam(f, 0);
+
+    LLVMBasicBlockRef first = LLVMGetFirstBasicBlock(old), block, next, last;
+    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(s->context, f, "arguments");
+    LLVMPositionBuilderAtEnd(s->builder, entry);
+    load_arguments(s, k, LLVMGetParam(f, 1));
+    last = entry;
+    for (block = first; block; block = next) {
+        next = LLVMGetNextBasicBlock(block);
+        LLVMMoveBasicBlockAfter(block, last);
+        last = block;
+    }
+    check_alignment(s, k, f, first);
+    LLVMDeleteFunction(old);
+    lower_calls(k, f, lower_call, s);
+}
+
+static void put32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* The data K.sites of runtime/emu/abi.def. */
+static void add_sites(State *s, const Kernel *k)
+{
+    size_t head = 16 + 8 * (size_t)k->arg_count, names = head + 4 * k->site_count,
+           size = names;
+    for (size_t i = 0; i < k->site_count; i++)
+        size += strlen(k->sites[i]) + 1;
+    unsigned char *data = arena_alloc(k->arena, size);
+    put32(data, 1);
+    put32(data + 4, k->needs_fibres);
+    put32(data + 8, k->arg_count);
+    put32(data + 12, (uint32_t)k->site_count);
+    for (unsigned i = 0; i < k->arg_count; i++) {
+        uint64_t bytes = k->args[i].bytes;
+        put32(data + 16 + 8 * i, (uint32_t)bytes);
+        put32(data + 20 + 8 * i, (uint32_t)(bytes >> 32));
+    }
+    for (size_t i = 0; i < k->site_count; i++) {
+        size_t length = strlen(k->sites[i]) + 1;
+        put32(data + head + 4 * i, (uint32_t)names);
+        memcpy(data + names, k->sites[i], length);
+        names += length;
+    }
+    LLVMValueRef value =
+        LLVMConstStringInContext2(s->context, (const char *)data, size, 1);
+    LLVMValueRef v = LLVMAddGlobal(s->module, LLVMTypeOf(value),
+                                   arena_printf(k->arena, "%s.sites", k->name));
+    LLVMSetInitializer(v, value);
+    LLVMSetGlobalConstant(v, 1);
+    LLVMSetAlignment(v, 8);
+}
+
+LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t count)
+{
+    State s = {.context = LLVMGetModuleContext(module),
+               .module = lower_clone(module, kernels, count)};
+    make_types(&s);
+    s.builder = LLVMCreateBuilderInContext(s.context);
+    for (size_t i = 0; i < count; i++) {
+        lower_kernel(&s, kernels[i]);
+        add_sites(&s, kernels[i]);
+    }
+    LLVMDisposeBuilder(s.builder);
+    return s.module;
+}

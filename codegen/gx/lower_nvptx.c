@@ -1,0 +1,264 @@
+/* The NVPTX column of gx.def: accesses become plain loads and stores on the kernel's pointers,
+ * everything else an intrinsic of LLVM. */
+#include "codegen/gx/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/bug.h"
+
+typedef struct State {
+    const Target *target;
+    uint32_t ptx;
+    LLVMValueRef shared; /* array in address space 3, or NULL */
+} State;
+
+enum { PTX_KERNEL = 71 /* calling convention */, GLOBAL = 1, SHARED = 3 };
+
+/* Address of operand 1 behind operand 0. */
+static LLVMValueRef address(const GxCall *c, const State *s)
+{
+    uint64_t arg = gx_constant(c, 0);
+    LLVMValueRef offset = gx_operand(c, 1), base = s->shared;
+    if (arg != GX_SHARED)
+        base = LLVMGetParam(c->function, (unsigned)arg);
+    else if (!base)
+        bug("kernel %s uses shared memory that it did not allocate", c->kernel->name);
+    return LLVMBuildInBoundsGEP2(c->builder, LLVMInt8TypeInContext(c->context), base,
+                                 &offset, 1, "");
+}
+
+static LLVMValueRef nvptx_load(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef load =
+        LLVMBuildLoad2(c->builder, LLVMTypeOf(c->call), address(c, s), "");
+    LLVMSetAlignment(load, (unsigned)gx_constant(c, 2));
+    uint64_t arg = gx_constant(c, 0);
+    if (arg != GX_SHARED && c->kernel->args[arg].is_read_only) {
+        LLVMMetadataRef none = LLVMMDNodeInContext2(c->context, NULL, 0);
+        unsigned kind = LLVMGetMDKindIDInContext(c->context, "invariant.load", 14);
+        LLVMSetMetadata(load, kind, LLVMMetadataAsValue(c->context, none));
+    }
+    return load;
+}
+
+static LLVMValueRef nvptx_store(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef store = LLVMBuildStore(c->builder, gx_operand(c, 2), address(c, s));
+    LLVMSetAlignment(store, (unsigned)gx_constant(c, 3));
+    return store;
+}
+
+static unsigned scope(const GxCall *c)
+{
+    const char *name = gx_constant(c, 0) == GX_SHARED ? "block" : "device";
+    return LLVMGetSyncScopeID(c->context, name, strlen(name));
+}
+
+static LLVMValueRef nvptx_atomic(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)intrinsic;
+    return LLVMBuildAtomicRMWSyncScope(c->builder, gx_atomic_op(c), address(c, s),
+                                       gx_operand(c, 2), LLVMAtomicOrderingMonotonic,
+                                       scope(c));
+}
+
+/* A special register that is below a known bound. */
+static LLVMValueRef nvptx_index(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s;
+    LLVMValueRef v = lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, NULL, 0);
+    uint64_t low = 0, high = gx_index_bound(c);
+    unsigned kind = LLVMGetEnumAttributeKindForName("range", 5);
+    LLVMAddCallSiteAttribute(
+        v, LLVMAttributeReturnIndex,
+        LLVMCreateConstantRangeAttribute(c->context, kind, 32, &low, &high));
+    return v;
+}
+
+static LLVMValueRef nvptx_barrier(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s;
+    LLVMValueRef id = LLVMConstInt(LLVMInt32TypeInContext(c->context), 0, 0);
+    return lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, &id, 1);
+}
+
+/* The intrinsic with all operands but the last, the site. */
+static LLVMValueRef nvptx_call(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s;
+    LLVMValueRef args[8];
+    unsigned count = LLVMGetNumArgOperands(c->call) - 1;
+    for (unsigned i = 0; i < count; i++)
+        args[i] = gx_operand(c, i);
+    return lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, count);
+}
+
+static LLVMValueRef nvptx_encode(const GxCall *c, const State *s, const char *intrinsic)
+{
+    if (!narrow_has_hardware(c->row, s->target, s->ptx))
+        return gx_operand(c, 2);
+    LLVMValueRef args[] = {gx_operand(c, 1), gx_operand(c, 0)}; /* upper half first */
+    return narrow_encode(
+        c, lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, 2));
+}
+
+static LLVMValueRef nvptx_decode(const GxCall *c, const State *s, const char *intrinsic)
+{
+    if (!narrow_has_hardware(c->row, s->target, s->ptx))
+        return gx_operand(c, 1);
+    LLVMValueRef codes = gx_operand(c, 0);
+    return narrow_decode(
+        c, lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, &codes, 1));
+}
+
+static const struct {
+    uint32_t sm, ptx;
+    LLVMValueRef (*lower)(const GxCall *c, const State *s, const char *intrinsic);
+    const char *intrinsic;
+} rows[ROW_COUNT] = {
+#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail)                             \
+    [ROW_##id] = {sm, ptx, nvptx_##nvptx, intrinsic},
+#include "codegen/gx/gx.def"
+};
+
+static LLVMValueRef lower_call(const GxCall *c, void *user)
+{
+    const State *s = user;
+    uint32_t sm = rows[c->row].sm, ptx = rows[c->row].ptx;
+    if (s->target->sm < sm || s->ptx < ptx)
+        escape_throw(ESCAPE_UNSUPPORTED,
+                     "%s needs sm_%u and PTX %u.%u; the target is %s with PTX "
+                     "%u.%u (kernel %s)",
+                     gx_row_names[c->row], sm, ptx / 10, ptx % 10, s->target->name,
+                     s->ptx / 10, s->ptx % 10, c->kernel->name);
+    return rows[c->row].lower(c, s, rows[c->row].intrinsic);
+}
+
+static void set_text_attribute(LLVMValueRef f, const char *name, const char *value)
+{
+    LLVMContextRef context = LLVMGetModuleContext(LLVMGetGlobalParent(f));
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(context, name,
+                                                      (unsigned)strlen(name), value,
+                                                      (unsigned)strlen(value)));
+}
+
+static void set_argument_attribute(LLVMValueRef f, unsigned arg, const char *name,
+                                   uint64_t value)
+{
+    LLVMContextRef context = LLVMGetModuleContext(LLVMGetGlobalParent(f));
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(f, arg + 1, LLVMCreateEnumAttribute(context, kind, value));
+}
+
+static void set_attributes(const Kernel *k, LLVMValueRef f)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%u,%u,%u", k->block[0], k->block[1], k->block[2]);
+    LLVMSetFunctionCallConv(f, PTX_KERNEL);
+    lower_function_attribute(f, "nounwind");
+    set_text_attribute(f, "nvvm.reqntid", text);
+    /* 64 registers a thread, 128 where there is much code: left alone, the assembler would
+     * rather spill than give a large block more than
+     * the fewest */
+    uint32_t threads = k->block[0] * k->block[1] * k->block[2];
+    if (threads >= 256) {
+        snprintf(text, sizeof text, "%u",
+                 threads == 512 && k->site_count > 8 ? 1 : 1024 / threads);
+        set_text_attribute(f, "nvvm.minctasm", text);
+    }
+    for (unsigned i = 0; i < k->arg_count; i++) {
+        const KernelArg *arg = &k->args[i];
+        if (arg->align > 1)
+            set_argument_attribute(f, i, "align", arg->align);
+        if (arg->is_noalias)
+            set_argument_attribute(f, i, "noalias", 0);
+        if (arg->is_read_only)
+            set_argument_attribute(f, i, "readonly", 0);
+    }
+}
+
+static LLVMValueRef shared_array(const Kernel *k, LLVMModuleRef m)
+{
+    if (k->shared_bytes == 0)
+        return NULL;
+    bool is_static = k->shared_bytes <= TARGET_STATIC_SHARED;
+    uint64_t bytes = is_static ? k->shared_bytes : 0;
+    LLVMTypeRef i8 = LLVMInt8TypeInContext(LLVMGetModuleContext(m));
+    LLVMTypeRef type = LLVMArrayType2(i8, bytes);
+    const char *name = arena_printf(k->arena, "%s_shared", k->name);
+    LLVMValueRef v = LLVMAddGlobalInAddressSpace(m, type, name, SHARED);
+    LLVMSetAlignment(v, k->shared_align);
+    if (is_static) {
+        LLVMSetLinkage(v, LLVMInternalLinkage);
+        LLVMSetInitializer(v, LLVMGetUndef(type));
+    }
+    return v;
+}
+
+LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
+                          const Target *target, uint32_t ptx)
+{
+    LLVMModuleRef m = lower_clone(module, kernels, count);
+    for (size_t i = 0; i < count; i++) {
+        const Kernel *k = kernels[i];
+        LLVMValueRef f = LLVMGetNamedFunction(m, k->name);
+        State s = {target, ptx, shared_array(k, m)};
+        lower_calls(k, f, lower_call, &s);
+        set_attributes(k, f);
+    }
+    return m;
+}
+
+/* The integer is one that an f64 holds: others were not joined. */
+static LLVMValueRef split_conversion(LLVMBuilderRef b, LLVMValueRef inst)
+{
+    LLVMValueRef x = LLVMGetOperand(inst, 0);
+    LLVMContextRef context = LLVMGetTypeContext(LLVMTypeOf(inst));
+    LLVMTypeRef exact = LLVMGetIntTypeWidth(LLVMTypeOf(x)) <= 16
+                            ? LLVMFloatTypeInContext(context)
+                            : LLVMDoubleTypeInContext(context);
+    LLVMValueRef wide = LLVMBuildCast(b, LLVMGetInstructionOpcode(inst), x, exact, "");
+    return LLVMBuildFPTrunc(b, wide, LLVMTypeOf(inst), "");
+}
+
+/* What the instruction becomes; NULL: it stays. Arithmetic is made anew without flags, of which LLVM-C takes
+ * none away. */
+static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, uint32_t sm)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(LLVMTypeOf(inst));
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    if (kind != LLVMHalfTypeKind && kind != LLVMBFloatTypeKind)
+        return NULL;
+    LLVMPositionBuilderBefore(b, inst);
+    switch (op) {
+    case LLVMSIToFP:
+    case LLVMUIToFP:
+        return kind == LLVMBFloatTypeKind && sm < 90 ? split_conversion(b, inst) : NULL;
+    case LLVMFAdd:
+    case LLVMFSub:
+    case LLVMFMul:
+        return LLVMBuildBinOp(b, op, LLVMGetOperand(inst, 0), LLVMGetOperand(inst, 1),
+                              "");
+    default:
+        return NULL;
+    }
+}
+
+static void narrow(LLVMBuilderRef b, LLVMValueRef inst, const void *user)
+{
+    const uint32_t *sm = user;
+    LLVMValueRef form = narrow_form(b, inst, *sm);
+    if (form == NULL)
+        return;
+    LLVMReplaceAllUsesWith(inst, form);
+    LLVMInstructionEraseFromParent(inst);
+}
+
+void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm)
+{
+    lower_each(m, narrow, &sm);
+}

@@ -1,0 +1,176 @@
+/* The table of emitters, and what they share. See emitters.h. */
+#include "codegen/kernel/emitters.h"
+
+#include <math.h>
+
+#include "codegen/element/op_emit.h"
+#include "codegen/kernel/threads.h"
+
+static EmitterFn *const functions[EMITTER_COUNT] = {
+    [EMITTER_LOOP] = emitter_loop,
+    [EMITTER_ROW_REDUCTION] = emitter_row_reduction,
+    [EMITTER_COLUMN_REDUCTION] = emitter_column_reduction,
+    [EMITTER_TRANSPOSE] = emitter_transpose,
+    [EMITTER_UPDATE_SLICE] = emitter_update_slice,
+    [EMITTER_SCATTER] = emitter_scatter,
+    [EMITTER_SORT] = emitter_sort,
+    [EMITTER_SELECT_AND_SCATTER] = emitter_select_and_scatter,
+    [EMITTER_WINDOW_SCAN] = emitter_window_scan,
+    [EMITTER_DOT] = emitter_dot,
+    [EMITTER_CONVOLUTION] = emitter_convolution,
+    [EMITTER_TOPK] = emitter_topk,
+    [EMITTER_RNG] = emitter_rng,
+};
+
+EmitterFn *emitter_function(EmitterKind kind)
+{
+    return kind < EMITTER_COUNT ? functions[kind] : NULL;
+}
+
+uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
+{
+    return inst_called(fusion, 0)->parameter_count + i;
+}
+
+/* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
+static const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
+{
+    uint32_t *args = ARENA_ARRAY(a, uint32_t, (size_t)comp->parameter_count + 1);
+    for (uint32_t i = 0; i < comp->parameter_count; i++)
+        args[i] = i;
+    return args;
+}
+
+/* Places are computed in between that lie far outside every array: those of windows in the padding, and
+ * what slices and pads divide by. */
+static bool places_fit_32_bits(const Instruction *inst)
+{
+    const double most = INT32_MAX / 2;
+    double dims = 1; /* the largest dimension at hand */
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Shape *s = inst->operands[i]->shape;
+        for (uint32_t d = 0; shape_is_array(s) && d < s->rank; d++)
+            dims = fmax(dims, (double)s->dims[d]);
+    }
+    const Shape *result = shape_leaf(inst->shape, 0);
+    for (uint32_t d = 0; shape_is_array(result) && d < result->rank; d++)
+        dims = fmax(dims, (double)result->dims[d]);
+    const Window *w = inst_window(inst);
+    for (uint32_t d = 0; d < w->rank; d++) {
+        const WindowDim *x = &w->dims[d];
+        if (dims * (double)x->stride + (double)x->size * (double)x->window_dilation +
+                dims * (double)x->base_dilation + fabs((double)x->pad_low) +
+                fabs((double)x->pad_high) >
+            most)
+            return false;
+    }
+    const Attr *padding = inst_attr(inst, ATTR_PADDING),
+               *slice = inst_attr(inst, ATTR_SLICE);
+    for (uint32_t d = 0; padding != NULL && d < padding->padding->rank; d++) {
+        const PaddingDim *x = &padding->padding->dims[d];
+        if (dims * ((double)x->interior + 1) + fabs((double)x->low) > most)
+            return false;
+    }
+    for (uint32_t d = 0; slice != NULL && d < slice->slice->rank; d++) {
+        if ((double)slice->slice->dims[d].stride > most)
+            return false;
+    }
+    return true;
+}
+
+bool computation_fits_32_bits(const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
+            const Shape *s = shape_leaf(inst->shape, leaf);
+            /* elements count too: a broadcast's index may be large without any memory */
+            if (shape_is_array(s) &&
+                (shape_bytes(s) > INT32_MAX / 2 || shape_elements(s) > INT32_MAX / 2))
+                return false;
+        }
+        if (!places_fit_32_bits(inst))
+            return false;
+    }
+    return true;
+}
+
+Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
+{
+    const Computation *comp = inst_called(in->fusion, 0);
+    k->contract = in->contract;
+    k->at = in->fusion->name;
+    return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),
+                      !computation_fits_32_bits(comp), lanes);
+}
+
+/* A pad, concatenate or dynamic-update-slice whose borders no access of 8 neighbours crosses. */
+static bool borders_are_even(const Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    if (s->rank == 0)
+        return false;
+    int64_t minor = s->layout->minor_to_major[0];
+    if (s->dims[minor] % 8 != 0)
+        return false;
+    if (inst->op == OP_PAD) {
+        const PaddingDim *p = &inst_attr(inst, ATTR_PADDING)->padding->dims[minor];
+        return p->interior == 0 && p->low % 8 == 0 && p->high % 8 == 0;
+    }
+    if (inst->op == OP_DYNAMIC_UPDATE_SLICE)
+        return inst->operands[1]->shape->dims[minor] == s->dims[minor];
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (inst->operands[i]->shape->dims[minor] % 8 != 0)
+            return false;
+    }
+    return inst->op == OP_CONCATENATE;
+}
+
+bool inst_is_plain(const Instruction *inst)
+{
+    EmitKind kind = op_emit[inst->op].kind;
+    if (kind == EMIT_SELECT)
+        return borders_are_even(inst);
+    return kind != EMIT_REDUCE && kind != EMIT_CONTRACT;
+}
+
+bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
+                     uint32_t count)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        bool is_hero = false;
+        for (uint32_t h = 0; h < count; h++)
+            is_hero |= inst == heroes[h];
+        if (is_hero)
+            continue;
+        if (!inst_is_plain(inst))
+            return false;
+    }
+    return true;
+}
+
+void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
+                 const IndexExpr *const *index)
+{
+    FusionResult r = emitter_result(fusion, leaf);
+    LLVMValueRef values[EMIT_MOST_LANES];
+    emit_leaf(e, r.inst, r.inst_leaf, index, values);
+    emit_store(e, fusion_result_arg(fusion, leaf), r.shape, index, values);
+}
+
+LLVMValueRef emit_thread_number(Emit *e)
+{
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef block = to_index(e, gx_ctaid(k, 0)), thread = to_index(e, gx_tid(k, 0));
+    return LLVMBuildNSWAdd(
+        b, LLVMBuildNSWMul(b, block, emit_index_constant(e, k->block[0]), ""), thread,
+        "");
+}
+
+uint64_t emitter_most_shared(const EmitterInput *in)
+{
+    const GpuModel *device = in->target != NULL ? in->target->device : NULL;
+    return device != NULL && device->block_shared > TARGET_STATIC_SHARED
+               ? device->block_shared
+               : TARGET_STATIC_SHARED;
+}

@@ -1,0 +1,128 @@
+/* See share.h. */
+#include "codegen/kernel/share.h"
+
+/* What the thread's items start with, and how far they lie apart. `threads` of them ask. */
+static const IndexExpr *first_item(Emit *e, const Share *s, int64_t threads)
+{
+    const IndexExpr *thread = emit_variable(e, s->thread, (Range){0, threads - 1});
+    int64_t each = s->items / s->threads, longer = s->items % s->threads;
+    if (!s->in_order || each == 0)
+        return thread;
+    thread = ix_mul(e->ix, thread, each);
+    if (longer == 0)
+        return thread;
+    LLVMValueRef most = emit_index_constant(e, longer);
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef before = LLVMBuildSelect(
+        b, LLVMBuildICmp(b, LLVMIntSLT, s->thread, most, ""), s->thread, most, "");
+    return ix_add(e->ix, thread, emit_variable(e, before, (Range){0, longer}));
+}
+
+static LLVMValueRef is_not_first(Emit *e, const Share *s)
+{
+    return LLVMBuildICmp(e->k->builder, LLVMIntNE, s->thread, emit_index_constant(e, 0),
+                         "");
+}
+
+/* The rounds in which every thread has an item. */
+static void whole_rounds(Emit *e, const Share *s, int64_t rounds, int64_t step,
+                         ShareFn *body, const void *user, LLVMValueRef *carried,
+                         unsigned count)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef is_start = is_not_first(e, s), next[EMIT_MOST_LEAVES];
+    const IndexExpr *round = ix_const(e->ix, 0);
+    GxLoop loop;
+    if (rounds > 1) {
+        LLVMValueRef zero = emit_index_constant(e, 0);
+        gx_loop_begin(e->k, &loop, zero, emit_index_constant(e, rounds),
+                      emit_index_constant(e, 1), carried, count);
+        round = emit_variable(e, loop.index, (Range){0, rounds - 1});
+        is_start = LLVMBuildAnd(b, is_start,
+                                LLVMBuildICmp(b, LLVMIntEQ, loop.index, zero, ""), "");
+    }
+    emit_scope_begin(e);
+    body(e, user, ix_add(e->ix, ix_mul(e->ix, round, step), first_item(e, s, s->threads)),
+         is_start, carried);
+    emit_scope_end(e);
+    for (unsigned i = 0; i < count; i++)
+        next[i] = carried[i];
+    if (rounds > 1)
+        gx_loop_end(e->k, &loop, next);
+}
+
+static void find_kept(Emit *e, const Share *s, int64_t rest)
+{
+    LLVMBuilderRef b = e->k->builder;
+    ShareKept *kept = s->kept;
+    kept->thread = emit_variable(e, s->thread, (Range){0, s->threads - 1});
+    if (rest == 0)
+        return;
+    kept->has_rest =
+        LLVMBuildICmp(b, LLVMIntULT, s->thread, emit_index_constant(e, rest), "");
+    LLVMValueRef number =
+        LLVMBuildSelect(b, kept->has_rest, s->thread, emit_index_constant(e, 0), "");
+    kept->rest = emit_variable(e, number, (Range){0, rest - 1});
+}
+
+/* Threads without a last item compute item 0 of the last round, and drop what it adds. */
+static void kept_rest(Emit *e, const Share *s, const IndexExpr *item,
+                      LLVMValueRef is_start, ShareFn *body, const void *user,
+                      LLVMValueRef *carried, unsigned count)
+{
+    LLVMValueRef before[EMIT_MOST_LEAVES], has = s->kept->has_rest;
+    if (count == 0) {
+        GxIf guard;
+        emit_if_begin(e, &guard, has);
+        body(e, user, item, is_start, carried);
+        emit_if_end(e, &guard, NULL, 0, NULL);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        before[i] = carried[i];
+    body(e, user, item, is_start, carried);
+    for (unsigned i = 0; i < count; i++)
+        carried[i] = LLVMBuildSelect(e->k->builder, has, carried[i], before[i], "");
+}
+
+static void walk_kept(Emit *e, const Share *s, ShareFn *body, const void *user,
+                      LLVMValueRef *carried, unsigned count)
+{
+    int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
+    LLVMValueRef is_start = is_not_first(e, s);
+    if (s->kept->thread == NULL)
+        find_kept(e, s, rest);
+    for (int64_t i = 0; i < rounds; i++)
+        body(e, user, ix_add(e->ix, s->kept->thread, ix_const(e->ix, i * s->threads)),
+             i == 0 ? is_start : NULL, carried);
+    if (rest == 0)
+        return;
+    const IndexExpr *item =
+        ix_add(e->ix, s->kept->rest, ix_const(e->ix, rounds * s->threads));
+    kept_rest(e, s, item, rounds == 0 ? is_start : NULL, body, user, carried, count);
+}
+
+void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
+                 LLVMValueRef *carried, unsigned count)
+{
+    if (s->kept != NULL) {
+        walk_kept(e, s, body, user, carried, count);
+        return;
+    }
+    int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
+    int64_t step = s->in_order ? 1 : s->threads;
+    if (rounds > 0)
+        whole_rounds(e, s, rounds, step, body, user, carried, count);
+    if (rest == 0)
+        return;
+    GxIf guard;
+    LLVMValueRef before[EMIT_MOST_LEAVES];
+    for (unsigned i = 0; i < count; i++)
+        before[i] = carried[i];
+    emit_if_begin(e, &guard,
+                  LLVMBuildICmp(e->k->builder, LLVMIntULT, s->thread,
+                                emit_index_constant(e, rest), ""));
+    body(e, user, ix_add(e->ix, first_item(e, s, rest), ix_const(e->ix, rounds * step)),
+         rounds == 0 ? is_not_first(e, s) : NULL, carried);
+    emit_if_end_or(e, &guard, carried, before, count);
+}

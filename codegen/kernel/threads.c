@@ -1,0 +1,111 @@
+/* See threads.h. */
+#include "codegen/kernel/threads.h"
+
+/* A value as numbers that memory and shuffles take: one, or two of a complex number. */
+typedef struct Units {
+    unsigned count, bytes; /* bytes of each */
+    LLVMTypeRef type;
+    LLVMValueRef v[2];
+} Units;
+
+static Units units_of(Emit *e, DType t)
+{
+    unsigned bits = dtype_info[t].bits;
+    if (t == DT_PRED || bits < 8)
+        return (Units){.count = 1, .bytes = 1, .type = gx_int_type(e->k, 8)};
+    if (dtype_is_complex(t))
+        return (Units){.count = 2,
+                       .bytes = bits / 16,
+                       .type = emit_type(e->k, t == DT_C64 ? DT_F32 : DT_F64)};
+    return (Units){.count = 1, .bytes = bits / 8, .type = emit_type(e->k, t)};
+}
+
+static Units to_units(Emit *e, DType t, LLVMValueRef value)
+{
+    LLVMBuilderRef b = e->k->builder;
+    Units u = units_of(e, t);
+    u.v[0] = value;
+    if (u.count == 2) {
+        u.v[0] = LLVMBuildExtractValue(b, value, 0, "");
+        u.v[1] = LLVMBuildExtractValue(b, value, 1, "");
+    } else if (LLVMTypeOf(value) != u.type) {
+        u.v[0] = LLVMBuildZExt(b, value, u.type, "");
+    }
+    return u;
+}
+
+static LLVMValueRef from_units(Emit *e, DType t, const Units *u)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMTypeRef type = emit_type(e->k, t);
+    if (u->count == 2) {
+        LLVMValueRef v = LLVMGetUndef(type);
+        v = LLVMBuildInsertValue(b, v, u->v[0], 0, "");
+        return LLVMBuildInsertValue(b, v, u->v[1], 1, "");
+    }
+    return u->type != type ? LLVMBuildTrunc(b, u->v[0], type, "") : u->v[0];
+}
+
+unsigned shared_bytes(DType t)
+{
+    unsigned bits = dtype_info[t].bits;
+    return t == DT_PRED || bits < 8 ? 1 : bits / 8;
+}
+
+LLVMValueRef shared_place(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef at = LLVMBuildNUWMul(b, index, gx_i32(e->k, bytes), "");
+    return offset == 0 ? at : LLVMBuildNUWAdd(b, at, gx_i32(e->k, offset), "");
+}
+
+static LLVMValueRef second_half(Emit *e, LLVMValueRef offset, unsigned bytes)
+{
+    return LLVMBuildNUWAdd(e->k->builder, offset, gx_i32(e->k, bytes), "");
+}
+
+void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value)
+{
+    Units u = to_units(e, t, value);
+    gx_store(e->k, GX_SHARED, offset, u.v[0], u.bytes);
+    if (u.count == 2)
+        gx_store(e->k, GX_SHARED, second_half(e, offset, u.bytes), u.v[1], u.bytes);
+}
+
+LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset)
+{
+    Units u = units_of(e, t);
+    u.v[0] = gx_load(e->k, GX_SHARED, offset, u.type, u.bytes);
+    if (u.count == 2)
+        u.v[1] =
+            gx_load(e->k, GX_SHARED, second_half(e, offset, u.bytes), u.type, u.bytes);
+    return from_units(e, t, &u);
+}
+
+static LLVMValueRef shuffle(Emit *e, DType t, LLVMValueRef value, GxShfl mode,
+                            unsigned operand, unsigned width)
+{
+    Units u = to_units(e, t, value);
+    for (unsigned i = 0; i < u.count; i++)
+        u.v[i] = gx_shfl(e->k, mode, u.v[i], gx_i32(e->k, operand), width);
+    return from_units(e, t, &u);
+}
+
+LLVMValueRef shuffle_bfly(Emit *e, DType t, LLVMValueRef value, unsigned mask,
+                          unsigned width)
+{
+    return shuffle(e, t, value, GX_SHFL_BFLY, mask, width);
+}
+
+LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
+                        unsigned width)
+{
+    return shuffle(e, t, value, GX_SHFL_UP, distance, width);
+}
+
+LLVMValueRef to_index(Emit *e, LLVMValueRef value)
+{
+    return LLVMTypeOf(value) == e->index_type
+               ? value
+               : LLVMBuildZExt(e->k->builder, value, e->index_type, "");
+}

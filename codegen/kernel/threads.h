@@ -1,0 +1,25 @@
+/* Values on their way between threads: through shuffles and shared memory, of any element type. */
+#ifndef GXC_CODEGEN_KERNEL_THREADS_H
+#define GXC_CODEGEN_KERNEL_THREADS_H
+
+#include "codegen/element/emit.h"
+
+/* Bytes that a value of the type takes in shared memory: a power of two, its alignment. */
+unsigned shared_bytes(DType t);
+/* `offset` in bytes, i32, a multiple of shared_bytes(t). */
+void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value);
+LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset);
+/* offset + index * bytes; index is an i32. */
+LLVMValueRef shared_place(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes);
+
+/* The value of the lane whose number differs by `mask`, in groups of `width` lanes. */
+LLVMValueRef shuffle_bfly(Emit *e, DType t, LLVMValueRef value, unsigned mask,
+                          unsigned width);
+/* The value of the lane `distance` below; an undefined one in the first lanes of a group. */
+LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
+                        unsigned width);
+
+/* An i32 as a value of index_type, and back. */
+LLVMValueRef to_index(Emit *e, LLVMValueRef value);
+
+#endif

@@ -1,0 +1,205 @@
+/* The transpose emitter: a block reads a tile along the dimension in which the operand is contiguous, keeps
+ * it in shared memory, and writes it along the one in which the result is. What stands behind the transposes
+ * (elementwise) is computed as the tile is written, what stands before them as it is read. */
+#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/threads.h"
+#include "ir/bug.h"
+#include "ir/kernel/transposition.h"
+
+#define TRANSPOSE_THREADS 256
+
+typedef struct Turn {
+    const EmitterInput *in;
+    TransposePlan plan;
+    const Shape *result;
+    Kernel *k;
+    Emit *e;
+    uint32_t tile; /* elements of each side */
+    uint32_t read_lanes, write_lanes;
+    uint32_t room[TRANSPOSITION_HEROES];
+    const IndexExpr *batch, *inner_tile, *outer_tile;
+} Turn;
+
+static void place(const Turn *t, const IndexExpr *inner, const IndexExpr *outer,
+                  const IndexExpr **index)
+{
+    const TransposePlan *p = &t->plan;
+    for (uint32_t d = 0; d < p->rank; d++)
+        index[d] = ix_const(t->e->ix, 0);
+    emit_spread(t->e, t->result, p->batch, p->batch_count, t->batch, index);
+    emit_spread(t->e, t->result, p->inner, p->inner_count, inner, index);
+    emit_spread(t->e, t->result, p->outer, p->outer_count, outer, index);
+}
+
+/* Shared memory of the element at (outer, inner) of the tile; rows of an odd length keep both ways of
+ * walking free of bank conflicts. */
+static LLVMValueRef slot(const Turn *t, uint32_t hero, LLVMValueRef outer,
+                         LLVMValueRef inner)
+{
+    LLVMBuilderRef b = t->k->builder;
+    unsigned bytes = shared_bytes(t->plan.heroes[hero]->shape->dtype);
+    LLVMValueRef at = LLVMBuildMul(b, inner, gx_i32(t->k, t->tile + 1), "");
+    return shared_place(t->e, t->room[hero], LLVMBuildAdd(b, at, outer, ""), bytes);
+}
+
+/* One access: `along` (i32) is the first of its `lanes` places along one side, `across` its place along the
+ * other. */
+typedef void AccessFn(Turn *t, LLVMValueRef along, LLVMValueRef across);
+
+/* The coordinate of a place of the tile in the whole; NULL in *ok: it is always inside. */
+static const IndexExpr *coordinate(Turn *t, const IndexExpr *tile, LLVMValueRef local,
+                                   int64_t size, uint32_t lanes, LLVMValueRef *ok)
+{
+    Emit *e = t->e;
+    LLVMBuilderRef b = t->k->builder;
+    LLVMValueRef first = emit_index(e, ix_mul(e->ix, tile, t->tile), 0);
+    LLVMValueRef v = LLVMBuildNSWAdd(b, first, to_index(e, local), "");
+    if (size % t->tile != 0) {
+        LLVMValueRef inside =
+            LLVMBuildICmp(b, LLVMIntSLT, v, emit_index_constant(e, size), "");
+        *ok = *ok == NULL ? inside : LLVMBuildAnd(b, *ok, inside, "");
+    }
+    /* known to be a multiple of the lanes */
+    LLVMValueRef number = LLVMBuildUDiv(b, v, emit_index_constant(e, lanes), "");
+    return ix_mul(e->ix, emit_variable(e, number, (Range){0, (size - 1) / lanes}), lanes);
+}
+
+static void for_tile(Turn *t, uint32_t lanes, AccessFn *body)
+{
+    Kernel *k = t->k;
+    LLVMBuilderRef b = k->builder;
+    uint32_t per_row = t->tile / lanes;
+    GxLoop loop;
+    gx_loop_begin(k, &loop, gx_tid(k, 0), gx_i32(k, t->tile * per_row),
+                  gx_i32(k, TRANSPOSE_THREADS), NULL, 0);
+    emit_scope_begin(t->e);
+    LLVMValueRef column = LLVMBuildURem(b, loop.index, gx_i32(k, per_row), "");
+    LLVMValueRef row = LLVMBuildUDiv(b, loop.index, gx_i32(k, per_row), "");
+    t->e->lanes = lanes;
+    body(t, LLVMBuildMul(b, column, gx_i32(k, lanes), ""), row);
+    t->e->lanes = 1;
+    emit_scope_end(t->e);
+    gx_loop_end(k, &loop, NULL);
+}
+
+static void read(Turn *t, LLVMValueRef along, LLVMValueRef across)
+{
+    Emit *e = t->e;
+    LLVMBuilderRef b = t->k->builder;
+    const TransposePlan *p = &t->plan;
+    const IndexExpr *index[EMIT_MOST_RANK], *at[EMIT_MOST_RANK];
+    LLVMValueRef ok = NULL, values[EMIT_MOST_LANES];
+    const IndexExpr *outer =
+        coordinate(t, t->outer_tile, along, p->outer_size, e->lanes, &ok);
+    const IndexExpr *inner = coordinate(t, t->inner_tile, across, p->inner_size, 1, &ok);
+    GxIf guard;
+    emit_if_begin(e, &guard, ok);
+    place(t, inner, ix_add(e->ix, outer, emit_lane(e)), index);
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        const Instruction *hero = p->heroes[h];
+        emit_apply(e, emit_operand_map(e, hero, 0), index, NULL, at, NULL);
+        emit_element(e, hero->operands[0], at, values);
+        t->k->at = hero->name;
+        for (uint32_t v = 0; v < e->lanes; v++) {
+            LLVMValueRef place_v = LLVMBuildAdd(b, along, gx_i32(t->k, v), "");
+            shared_store(e, hero->shape->dtype, slot(t, h, place_v, across), values[v]);
+        }
+    }
+    emit_if_end(e, &guard, NULL, 0, NULL);
+}
+
+static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
+{
+    Emit *e = t->e;
+    LLVMBuilderRef b = t->k->builder;
+    const TransposePlan *p = &t->plan;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    LLVMValueRef ok = NULL, values[EMIT_MOST_LANES];
+    const IndexExpr *inner =
+        coordinate(t, t->inner_tile, along, p->inner_size, e->lanes, &ok);
+    const IndexExpr *outer = coordinate(t, t->outer_tile, across, p->outer_size, 1, &ok);
+    GxIf guard;
+    emit_if_begin(e, &guard, ok);
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        t->k->at = p->heroes[h]->name;
+        for (uint32_t v = 0; v < e->lanes; v++) {
+            LLVMValueRef place_v = LLVMBuildAdd(b, along, gx_i32(t->k, v), "");
+            values[v] =
+                shared_load(e, p->heroes[h]->shape->dtype, slot(t, h, across, place_v));
+        }
+        emit_preset_lanes(e, p->heroes[h], values);
+    }
+    place(t, ix_add(e->ix, inner, emit_lane(e)), outer, index);
+    for (uint32_t i = 0; i < emitter_result_count(t->in->fusion); i++)
+        emit_result(e, t->in->fusion, i, index);
+    emit_if_end(e, &guard, NULL, 0, NULL);
+}
+
+/* Elements of an access along a side: up to 16 bytes, as long as accesses do not cross its end. */
+static uint32_t choose_lanes(unsigned bytes, int64_t size)
+{
+    uint32_t lanes = 16 / bytes;
+    if (lanes > 8)
+        lanes = 8;
+    while (lanes > 1 && size % lanes != 0)
+        lanes /= 2;
+    return lanes == 0 ? 1 : lanes;
+}
+
+static void find_tile(Turn *t, int64_t inner_tiles, int64_t outer_tiles)
+{
+    Emit *e = t->e;
+    const IndexExpr *block =
+        emit_variable(e, to_index(e, gx_ctaid(t->k, 0)),
+                      (Range){0, inner_tiles * outer_tiles * t->plan.batch_size - 1});
+    t->inner_tile = ix_mod(e->ix, block, inner_tiles);
+    block = ix_floordiv(e->ix, block, inner_tiles);
+    t->outer_tile = ix_mod(e->ix, block, outer_tiles);
+    t->batch = ix_floordiv(e->ix, block, outer_tiles);
+}
+
+Kernel *emitter_transpose(const EmitterInput *in)
+{
+    const char *why;
+    Turn t = {.in = in};
+    if (!transpose_plan(in->fusion, &t.plan, &why))
+        bug("%s is no transpose: %s", in->fusion->name, why);
+    const TransposePlan *p = &t.plan;
+    const Computation *comp = inst_called(in->fusion, 0);
+    t.result = emitter_result(in->fusion, 0).shape;
+    unsigned widest = 1, result_widest = 1;
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        unsigned bytes = dtype_info[p->heroes[h]->shape->dtype].bits / 8;
+        widest = bytes > widest ? bytes : widest;
+    }
+    for (uint32_t i = 0; i < emitter_result_count(in->fusion); i++) {
+        unsigned bytes = dtype_info[emitter_result(in->fusion, i).shape->dtype].bits / 8;
+        result_widest = bytes > result_widest ? bytes : result_widest;
+    }
+    t.tile = widest <= 2 && p->hero_count <= 2 ? 64 : 32;
+    t.read_lanes = choose_lanes(widest, p->outer_size);
+    t.write_lanes =
+        choose_lanes(widest > result_widest ? widest : result_widest, p->inner_size);
+    if (!fusion_is_plain(comp, p->heroes, p->hero_count))
+        t.read_lanes = t.write_lanes = 1;
+    int64_t inner_tiles = (p->inner_size + t.tile - 1) / t.tile;
+    int64_t outer_tiles = (p->outer_size + t.tile - 1) / t.tile;
+    int64_t blocks = inner_tiles * outer_tiles * p->batch_size;
+    if (blocks > INT32_MAX)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld tiles", in->fusion->name,
+                     (long long)blocks);
+    t.k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
+                        (uint32_t[3]){TRANSPOSE_THREADS, 1, 1},
+                        (uint32_t[3]){(uint32_t)blocks, 1, 1});
+    t.e = emitter_begin(in, t.k, 1);
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        unsigned bytes = shared_bytes(p->heroes[h]->shape->dtype);
+        t.room[h] = gx_shared_alloc(t.k, (uint64_t)bytes * t.tile * (t.tile + 1), bytes);
+    }
+    find_tile(&t, inner_tiles, outer_tiles);
+    for_tile(&t, t.read_lanes, read);
+    gx_barrier(t.k);
+    for_tile(&t, t.write_lanes, write);
+    kernel_finish(t.k);
+    return t.k;
+}

@@ -1,0 +1,325 @@
+/* Cumulative windows. Where there are many rows that lie side by side, a thread walks along each; else a
+ * block takes a row, chunk by chunk: warps scan their elements by shuffles, and shared memory carries
+ * what came before. */
+#include <string.h>
+
+#include "codegen/element/reducer.h"
+#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/threads.h"
+#include "ir/bug.h"
+
+#define SCAN_THREADS 256
+#define SCAN_ITEMS 4 /* elements of a thread in a chunk, where accesses gain by it */
+#define SCAN_MANY_ROWS 4096
+
+typedef struct Scan {
+    const EmitterInput *in;
+    const Instruction *inst;
+    Emit *e;
+    Reducer reducer;
+    const Shape *shape;
+    int64_t along, size, rows;
+    uint32_t items; /* elements side by side that a thread takes at a time: e->lanes */
+    bool is_reverse;
+    /* Elements are walked from the last on by a computation for which the order counts: what comes later in
+     * the walk stands first, and the initial value joins only in what is stored. */
+    bool is_backward;
+} Scan;
+
+/* Index of step `at` in row `row`; rows count as they lie in memory. */
+static void place(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
+                  const IndexExpr **out)
+{
+    for (uint32_t i = 0; i < s->shape->rank; i++) {
+        int64_t d = s->shape->layout->minor_to_major[i], size = s->shape->dims[d];
+        if (d == s->along) {
+            out[d] = s->is_reverse
+                         ? ix_add(e->ix, ix_mul(e->ix, at, -1), ix_const(e->ix, size - 1))
+                         : at;
+            continue;
+        }
+        out[d] = ix_mod(e->ix, row, size);
+        row = ix_floordiv(e->ix, row, size);
+    }
+}
+
+/* out, v: [items][count] */
+static void load(const Scan *s, const IndexExpr *const *index, LLVMValueRef *out)
+{
+    uint32_t count = s->reducer.count;
+    for (uint32_t i = 0; i < count; i++) {
+        LLVMValueRef values[EMIT_MOST_LANES];
+        emit_element(s->e, s->inst->operands[i], index, values);
+        for (uint32_t j = 0; j < s->items; j++)
+            out[j * count + i] = reducer_widen(&s->reducer, i, values[j]);
+    }
+    s->e->k->at = s->inst->name;
+}
+
+static void store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef *v)
+{
+    uint32_t count = s->reducer.count;
+    LLVMValueRef results[REDUCER_MOST], values[EMIT_MOST_LANES];
+    for (uint32_t j = 0; j < s->items; j++) {
+        LLVMValueRef *one = results + j * count;
+        for (uint32_t i = 0; i < count; i++)
+            one[i] = v[j * count + i];
+        if (s->is_backward)
+            reducer_combine(&s->reducer, s->reducer.initial, one, one);
+        reducer_finish(&s->reducer, one, one);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < s->items; j++)
+            values[j] = results[j * count + i];
+        emit_store(s->e, fusion_result_arg(s->in->fusion, i),
+                   shape_leaf(s->inst->shape, i), index, values);
+    }
+}
+
+static void choose(Emit *e, uint32_t count, LLVMValueRef condition, const LLVMValueRef *a,
+                   LLVMValueRef *v)
+{
+    for (uint32_t i = 0; i < count; i++)
+        v[i] = LLVMBuildSelect(e->k->builder, condition, a[i], v[i], "");
+}
+
+/* What came before in the walk joins v. nothing (i1; NULL: never): but for the initial value
+ * nothing did. */
+static void join(const Scan *s, LLVMValueRef nothing, const LLVMValueRef *before,
+                 LLVMValueRef *v)
+{
+    const Reducer *r = &s->reducer;
+    LLVMValueRef alone[REDUCER_MOST];
+    if (!s->is_backward) {
+        reducer_combine(r, before, v, v);
+        return;
+    }
+    for (uint32_t i = 0; i < r->count; i++)
+        alone[i] = v[i];
+    reducer_combine(r, v, before, v);
+    if (nothing != NULL)
+        choose(s->e, r->count, nothing, alone, v);
+}
+
+static void begin(Scan *s, Emit *e)
+{
+    s->e = e;
+    reducer_begin(&s->reducer, e, s->inst);
+    s->is_backward = s->is_reverse && !s->reducer.is_simple;
+}
+
+/* -- a thread for each row ------------------------------------------------------------------------------ */
+
+static void walk_row(Emit *e, const void *user, const IndexExpr *row)
+{
+    Scan s = *(const Scan *)user;
+    s.items = 1;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    LLVMValueRef sum[REDUCER_MOST], v[REDUCER_MOST];
+    begin(&s, e);
+    reducer_start(&s.reducer, sum);
+    GxLoop loop;
+    gx_loop_begin(e->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s.size),
+                  emit_index_constant(e, 1), sum, s.reducer.count);
+    emit_scope_begin(e);
+    place(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}), index);
+    load(&s, index, v);
+    join(&s,
+         LLVMBuildICmp(e->k->builder, LLVMIntEQ, loop.index, emit_index_constant(e, 0),
+                       ""),
+         sum, v);
+    store(&s, index, v);
+    emit_scope_end(e);
+    gx_loop_end(e->k, &loop, v);
+}
+
+/* -- a block for each row ------------------------------------------------------------------------------- */
+
+/* v: of each lane becomes that of all lanes up to it. */
+static void scan_warp(const Scan *s, LLVMValueRef *v)
+{
+    Emit *e = s->e;
+    const Reducer *r = &s->reducer;
+    for (uint32_t distance = 1; distance < 32; distance *= 2) {
+        LLVMValueRef other[REDUCER_MOST], joined[REDUCER_MOST];
+        for (uint32_t i = 0; i < r->count; i++) {
+            other[i] = shuffle_up(e, r->accumulator[i], v[i], distance, 32);
+            joined[i] = v[i];
+        }
+        LLVMValueRef has = LLVMBuildICmp(e->k->builder, LLVMIntUGE, gx_lane(e->k),
+                                         gx_i32(e->k, distance), "");
+        join(s, NULL, other, joined);
+        choose(e, r->count, has, joined, v);
+    }
+}
+
+/* v: what the lanes found; before: what came before the warp, nothing if *nothing; carried: the sum of everything
+ * so far, if this is not the first chunk (i1), then with this chunk. */
+static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_first,
+                       const LLVMValueRef *v, LLVMValueRef *before, LLVMValueRef *nothing,
+                       LLVMValueRef *carried)
+{
+    Emit *e = s->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    const Reducer *r = &s->reducer;
+    LLVMValueRef warp = LLVMBuildLShr(b, gx_tid(k, 0), gx_i32(k, 5), "");
+    LLVMValueRef total[REDUCER_MOST];
+    GxIf last;
+    gx_if_begin(k, &last, LLVMBuildICmp(b, LLVMIntEQ, gx_lane(k), gx_i32(k, 31), ""));
+    for (uint32_t i = 0; i < r->count; i++) {
+        DType t = r->accumulator[i];
+        shared_store(e, t, shared_place(e, room[i], warp, shared_bytes(t)), v[i]);
+    }
+    gx_if_end(k, &last, NULL, 0, NULL);
+    gx_barrier(k);
+    for (uint32_t i = 0; i < r->count; i++)
+        before[i] = carried[i];
+    for (uint32_t w = 0; w < k->block[0] / 32; w++) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            DType t = r->accumulator[i];
+            total[i] = shared_load(
+                e, t, shared_place(e, room[i], gx_i32(k, w), shared_bytes(t)));
+        }
+        choose(e, r->count, LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, w), ""), carried,
+               before);
+        join(s, w == 0 ? is_first : NULL, carried, total);
+        for (uint32_t i = 0; i < r->count; i++)
+            carried[i] = total[i];
+    }
+    LLVMValueRef leads = LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, 0), "");
+    *nothing = LLVMBuildAnd(b, is_first, leads, "");
+    gx_barrier(k);
+}
+
+/* v: [items][count], each with those before it in the thread; all: the last one with the lanes before. What those
+ * found joins. */
+static void join_lanes(const Scan *s, const LLVMValueRef *all, LLVMValueRef *v)
+{
+    Emit *e = s->e;
+    const Reducer *r = &s->reducer;
+    LLVMValueRef before[REDUCER_MOST], joined[REDUCER_MOST];
+    LLVMValueRef has =
+        LLVMBuildICmp(e->k->builder, LLVMIntNE, gx_lane(e->k), gx_i32(e->k, 0), "");
+    for (uint32_t i = 0; i < r->count; i++)
+        before[i] = shuffle_up(e, r->accumulator[i], all[i], 1, 32);
+    for (uint32_t j = 0; j < s->items; j++, v += r->count) {
+        for (uint32_t i = 0; i < r->count; i++)
+            joined[i] = v[i];
+        join(s, NULL, before, joined);
+        choose(e, r->count, has, joined, v);
+    }
+}
+
+static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room,
+                       LLVMValueRef first, LLVMValueRef *carried)
+{
+    Emit *e = s->e;
+    Kernel *k = e->k;
+    uint32_t count = s->reducer.count;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    LLVMValueRef v[REDUCER_MOST], other[REDUCER_MOST], all[REDUCER_MOST];
+    LLVMValueRef before[REDUCER_MOST], nothing;
+    int64_t accesses = s->size / s->items;
+    LLVMValueRef at = LLVMBuildAdd(k->builder, first, to_index(e, gx_tid(k, 0)), "");
+    LLVMValueRef exists =
+        LLVMBuildICmp(k->builder, LLVMIntSLT, at, emit_index_constant(e, accesses), "");
+    GxIf guard;
+    for (uint32_t i = 0; i < count * s->items; i++)
+        other[i] = carried[i % count]; /* behind the row: read by nobody */
+    e->lanes = s->items;
+    const IndexExpr *access = emit_variable(e, at, (Range){0, accesses - 1});
+    place(e, s, row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)), index);
+    emit_if_begin(e, &guard, exists);
+    load(s, index, v);
+    emit_if_end_or(e, &guard, v, other, count * s->items);
+    for (uint32_t j = 1; j < s->items; j++)
+        join(s, NULL, v + (j - 1) * count, v + j * count);
+    for (uint32_t i = 0; i < count; i++)
+        all[i] = v[(s->items - 1) * count + i];
+    scan_warp(s, all);
+    scan_block(s, room,
+               LLVMBuildICmp(k->builder, LLVMIntEQ, first, emit_index_constant(e, 0), ""),
+               all, before, &nothing, carried);
+    if (s->items == 1)
+        memcpy(v, all, count * sizeof *v);
+    else
+        join_lanes(s, all, v);
+    for (uint32_t j = 0; j < s->items; j++)
+        join(s, nothing, before, v + j * count);
+    emit_if_begin(e, &guard, exists);
+    store(s, index, v);
+    emit_if_end(e, &guard, NULL, 0, NULL);
+    e->lanes = 1;
+}
+
+/* Elements side by side, where chunks of one each would be many. */
+static uint32_t choose_items(const Scan *s)
+{
+    bool is_minor = s->shape->layout->minor_to_major[0] == s->along;
+    bool is_plain = fusion_is_plain(inst_called(s->in->fusion, 0), &s->inst, 1);
+    return is_minor && is_plain && s->size % SCAN_ITEMS == 0 && s->size > SCAN_THREADS &&
+                   s->inst->operand_count / 2 * SCAN_ITEMS <= EMIT_MOST_LANES
+               ? SCAN_ITEMS
+               : 1;
+}
+
+static Kernel *scan_rows(Scan *s)
+{
+    const EmitterInput *in = s->in;
+    uint32_t threads = 32, room[REDUCER_MOST];
+    s->items = choose_items(s);
+    while (threads < s->size / s->items && threads < SCAN_THREADS)
+        threads *= 2;
+    if (s->rows > INT32_MAX)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld rows", s->inst->name,
+                     (long long)s->rows);
+    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
+                              (uint32_t[3]){threads, 1, 1},
+                              (uint32_t[3]){(uint32_t)s->rows, 1, 1});
+    Emit *e = emitter_begin(in, k, 1);
+    Reducer *r = &s->reducer;
+    begin(s, e);
+    const IndexExpr *row =
+        emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, s->rows - 1});
+    LLVMValueRef carried[REDUCER_MOST], next[REDUCER_MOST];
+    reducer_start(r, carried);
+    for (uint32_t i = 0; i < r->count; i++) {
+        unsigned bytes = shared_bytes(r->accumulator[i]);
+        room[i] = gx_shared_alloc(k, (uint64_t)bytes * threads / 32, bytes);
+    }
+    GxLoop loop;
+    gx_loop_begin(k, &loop, emit_index_constant(e, 0),
+                  emit_index_constant(e, s->size / s->items),
+                  emit_index_constant(e, threads), carried, r->count);
+    emit_scope_begin(e);
+    for (uint32_t i = 0; i < r->count; i++)
+        next[i] = carried[i];
+    scan_chunk(s, row, room, loop.index, next);
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, next);
+    kernel_finish(k);
+    return k;
+}
+
+Kernel *emitter_window_scan(const EmitterInput *in)
+{
+    const Instruction *inst = emitter_hero(in->fusion, OP_REDUCE_WINDOW);
+    Scan s = {.in = in, .inst = inst, .shape = inst->operands[0]->shape};
+    s.along = emitter_scan_dimension(inst, &s.is_reverse);
+    s.size = s.shape->dims[s.along];
+    s.rows = s.size == 0 ? 0 : shape_elements(s.shape) / s.size;
+    bool side_by_side = false;
+    for (uint32_t i = 0; i < s.shape->rank; i++) {
+        int64_t d = s.shape->layout->minor_to_major[i];
+        if (s.shape->dims[d] == 1)
+            continue;
+        side_by_side = d != s.along;
+        break;
+    }
+    if (s.size > 32 && !(side_by_side && s.rows >= SCAN_MANY_ROWS))
+        return scan_rows(&s);
+    Emit *e = emit_for_elements(in, s.rows, 1, walk_row, &s);
+    kernel_finish(e->k);
+    return e->k;
+}

@@ -1,0 +1,334 @@
+/* See buffers.h. */
+#include "codegen/plan/buffers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/analysis/memory_colour.h"
+#include "ir/bug.h"
+
+#define NESTING_MOST 1000
+
+/* An operand and a result that may be one buffer, if nobody reads the operand afterwards. They
+ * take part at two times, `time` and the one behind it. */
+typedef struct InPlace {
+    uint32_t operand, result, time;
+} InPlace;
+
+typedef struct Walk {
+    const AliasSets *aliases;
+    const LoopSlices *slices;
+    Buffers *b;
+    Arena *arena;
+    uint32_t time;
+    uint32_t depth;
+    InPlace *pairs;
+    size_t pair_count, pair_capacity;
+} Walk;
+
+static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
+{
+    const LoopSlice *slice = loop_slice_of(w->slices, inst);
+    if (slice != NULL) {
+        inst = slice->source;
+        leaf = slice->leaf;
+    }
+    Buffer *s = &w->b->sets[alias_set(w->aliases, inst, leaf)];
+    uint64_t bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
+    if (bytes > s->bytes)
+        s->bytes = bytes;
+    if (!s->live) {
+        s->live = true;
+        s->begin = s->end = time;
+        s->owner = inst;
+    }
+    s->begin = time < s->begin ? time : s->begin;
+    s->end = time > s->end ? time : s->end;
+}
+
+static void touch_all(Walk *w, const Instruction *inst, uint32_t time)
+{
+    size_t n = shape_leaf_count(inst->shape);
+    for (size_t i = 0; i < n; i++)
+        touch(w, inst, i, time);
+}
+
+static void touch_operands(Walk *w, const Instruction *inst, uint32_t time)
+{
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        touch_all(w, inst->operands[i], time);
+}
+
+/* Another operand lies in the buffer of operand k: it is still read when k's result is written. */
+static bool is_read_twice(const Walk *w, const Instruction *inst, uint32_t k)
+{
+    uint32_t set = alias_set(w->aliases, inst->operands[k], 0), times = 0;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        times += alias_set(w->aliases, inst->operands[i], 0) == set;
+    return times > 1;
+}
+
+/* NCCL reduces and sends along into the buffer that it reads. */
+static void walk_in_place(Walk *w, const Instruction *inst)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        touch_operands(w, inst, w->time + k);
+        touch_all(w, inst, w->time + k);
+    }
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (is_read_twice(w, inst, i))
+            continue;
+        InPlace pair = {alias_set(w->aliases, inst->operands[i], 0),
+                        alias_set(w->aliases, inst, i), w->time};
+        w->pairs = arena_grow(w->arena, w->pairs, &w->pair_capacity, w->pair_count + 1,
+                              sizeof *w->pairs);
+        w->pairs[w->pair_count++] = pair;
+    }
+    w->time += 2;
+}
+
+static void walk(Walk *w, const Computation *comp);
+
+static void walk_called(Walk *w, const Instruction *inst)
+{
+    touch_operands(w, inst, w->time++);
+    for (uint32_t i = 0; i < inst_called_count(inst); i++) {
+        const Computation *callee = inst_called(inst, i);
+        walk(w, callee);
+        touch_all(w, callee->root, w->time++);
+    }
+    /* a carried or passed value is there until the caller ends, whatever its last use inside */
+    touch_operands(w, inst, w->time);
+    touch_all(w, inst, w->time++);
+}
+
+static void walk(Walk *w, const Computation *comp)
+{
+    if (++w->depth > NESTING_MOST)
+        escape_throw(ESCAPE_UNSUPPORTED, "computations nested more than %d deep",
+                     NESTING_MOST);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
+            continue;
+        if (op_is(inst->op, OPF_CONTROL) || inst->op == OP_ASYNC_START) {
+            walk_called(w, inst);
+        } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
+            /* what was started reads and writes until now */
+            touch_operands(w, inst, w->time);
+            touch_operands(w, inst->operands[0], w->time++);
+        } else if (inst->op == OP_ALL_REDUCE || inst->op == OP_COLLECTIVE_BROADCAST) {
+            walk_in_place(w, inst);
+        } else if (alias_defines(inst)) {
+            touch_operands(w, inst, w->time);
+            touch_all(w, inst, w->time++);
+        }
+    }
+    w->depth--;
+}
+
+/* -- kinds ----------------------------------------------------------------------------- */
+
+static void set_kind(Buffers *b, uint32_t set, BufferKind kind, uint32_t index,
+                     const Instruction *inst)
+{
+    Buffer *s = &b->sets[set];
+    if (s->kind == kind && kind == BUFFER_RESULT)
+        bug("results %u and %u share one buffer", s->index, index);
+    if (s->kind == BUFFER_CONSTANT && s->constant != NULL && kind != BUFFER_CONSTANT)
+        bug("constant %s would be overwritten or returned without a copy",
+            s->constant->name);
+    if (s->kind == BUFFER_ARGUMENT && kind == BUFFER_RESULT)
+        return; /* an aliased pair: the argument's buffer is the result's */
+    s->kind = kind;
+    s->index = index;
+    s->owner = inst;
+    if (kind == BUFFER_CONSTANT)
+        s->constant = inst;
+}
+
+static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Arena *a)
+{
+    const Computation *entry = m->entry;
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < entry->parameter_count; p++)
+        n += (uint32_t)shape_leaf_count(entry->parameters[p]->shape);
+    b->argument_sets = ARENA_ARRAY(a, uint32_t, (size_t)n + 1);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (comp->is_fused)
+            continue;
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_CONSTANT)
+                continue;
+            for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
+                uint32_t set = alias_set(aliases, inst, leaf);
+                set_kind(b, set, BUFFER_CONSTANT, 0, inst);
+                b->sets[set].bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
+            }
+        }
+    }
+    for (uint32_t p = 0; p < entry->parameter_count; p++) {
+        const Instruction *inst = entry->parameters[p];
+        for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
+            uint32_t set = alias_set(aliases, inst, leaf);
+            b->argument_sets[b->argument_count] = set;
+            set_kind(b, set, BUFFER_ARGUMENT, b->argument_count++, inst);
+            b->sets[set].bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
+        }
+    }
+    b->result_count = (uint32_t)shape_leaf_count(entry->root->shape);
+    b->result_sets = ARENA_ARRAY(a, uint32_t, (size_t)b->result_count + 1);
+    for (uint32_t leaf = 0; leaf < b->result_count; leaf++) {
+        b->result_sets[leaf] = alias_set(aliases, entry->root, leaf);
+        set_kind(b, b->result_sets[leaf], BUFFER_RESULT, leaf, entry->root);
+    }
+}
+
+/* -- offsets --------------------------------------------------------------------------- */
+
+typedef struct Item {
+    uint32_t set;
+    const Buffer *buffer;
+} Item;
+
+static int by_size(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    if (a->buffer->bytes != b->buffer->bytes)
+        return a->buffer->bytes > b->buffer->bytes ? -1 : 1;
+    return a->set < b->set ? -1 : a->set > b->set;
+}
+
+/* Of all that is in the places of both. */
+static bool overlap_in_time(const Buffer *x, const Buffer *y)
+{
+    return x->begin <= y->last && y->begin <= x->last;
+}
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
+}
+
+/* Smallest gap between the placed sets that live at the same time; placed is sorted by offset. */
+static uint64_t best_offset(const Buffer *s, Item *placed, size_t count)
+{
+    uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const Buffer *o = placed[i].buffer;
+        if (!overlap_in_time(s, o) || s->colour != o->colour)
+            continue;
+        if (o->offset >= at + rounded(s->bytes) && o->offset - at < best_gap) {
+            best = at;
+            best_gap = o->offset - at;
+        }
+        uint64_t end = o->offset + rounded(o->bytes);
+        at = end > at ? end : at;
+    }
+    return best != UINT64_MAX ? best : at;
+}
+
+/* The operand's buffer becomes the result's where both are temporary and the operand dies. */
+static void join_pairs(const Walk *w, const uint32_t *colours)
+{
+    Buffer *sets = w->b->sets;
+    for (uint32_t i = 0; i < w->b->set_count; i++) {
+        sets[i].place = i;
+        sets[i].last = sets[i].end;
+    }
+    for (size_t i = 0; i < w->pair_count; i++) {
+        const InPlace *p = &w->pairs[i];
+        Buffer *from = &sets[p->operand], *to = &sets[p->result];
+        if (p->operand == p->result || from->kind != BUFFER_NONE ||
+            to->kind != BUFFER_NONE || from->bytes != to->bytes ||
+            colours[p->operand] != colours[p->result] || from->end != p->time + 1 ||
+            to->begin != p->time)
+            continue;
+        from->end = p->time;
+        to->begin = p->time + 1;
+        to->place = from->place;
+        sets[to->place].last = to->end;
+    }
+}
+
+static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
+{
+    Item *items = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
+    Item *placed = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
+    size_t count = 0, done = 0;
+    for (uint32_t i = 0; i < b->set_count; i++) {
+        Buffer *s = &b->sets[i];
+        if (s->kind == BUFFER_NONE && s->live) {
+            s->kind = BUFFER_TEMP;
+            s->colour = colours[i] == MEMORY_COLLECTIVE ? 1 : 0;
+            if (s->bytes != 0 && s->place == i)
+                items[count++] = (Item){i, s};
+        }
+    }
+    qsort(items, count, sizeof *items, by_size);
+    for (size_t i = 0; i < count; i++) {
+        Buffer *s = &b->sets[items[i].set];
+        s->offset = best_offset(s, placed, done);
+        uint64_t *all = &b->temp_bytes[s->colour];
+        if (s->offset + rounded(s->bytes) > *all)
+            *all = s->offset + rounded(s->bytes);
+        size_t at = done++;
+        for (; at > 0 && placed[at - 1].buffer->offset > s->offset; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = items[i];
+    }
+    for (uint32_t i = 0; i < b->set_count; i++)
+        b->sets[i].offset = b->sets[b->sets[i].place].offset;
+}
+
+Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
+                        const LoopSlices *slices, const uint32_t *colours, Arena *a)
+{
+    Buffers *b = ARENA_NEW(a, Buffers);
+    b->set_count = alias_set_count(aliases);
+    b->sets = ARENA_ARRAY(a, Buffer, (size_t)b->set_count + 1);
+    find_kinds(m, aliases, b, a);
+    Walk w = {.aliases = aliases, .slices = slices, .b = b, .arena = a, .time = 1};
+    walk(&w, m->entry);
+    touch_all(&w, m->entry->root, w.time);
+    b->end = w.time;
+    join_pairs(&w, colours);
+    place_temporaries(b, colours, a);
+    return b;
+}
+
+void buffers_check(const Buffers *b, Arena *scratch)
+{
+    /* by begin; every set against those that began before and have not ended */
+    const Buffer **order = ARENA_ARRAY(scratch, const Buffer *, (size_t)b->set_count + 1);
+    const Buffer **open = ARENA_ARRAY(scratch, const Buffer *, (size_t)b->set_count + 1);
+    size_t *count_at = ARENA_ARRAY(scratch, size_t, (size_t)b->end + 2);
+    size_t count = 0, open_count = 0;
+    for (uint32_t i = 0; i < b->set_count; i++) {
+        if (b->sets[i].kind == BUFFER_TEMP && b->sets[i].bytes != 0) {
+            count_at[b->sets[i].begin + 1]++;
+            count++;
+        }
+    }
+    for (uint32_t t = 0; t <= b->end; t++)
+        count_at[t + 1] += count_at[t];
+    for (uint32_t i = 0; i < b->set_count; i++) {
+        if (b->sets[i].kind == BUFFER_TEMP && b->sets[i].bytes != 0)
+            order[count_at[b->sets[i].begin]++] = &b->sets[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        const Buffer *s = order[i];
+        size_t kept = 0;
+        for (size_t k = 0; k < open_count; k++) {
+            const Buffer *o = open[k];
+            if (o->end < s->begin)
+                continue;
+            open[kept++] = o;
+            if (s->colour == o->colour && s->offset < o->offset + o->bytes &&
+                o->offset < s->offset + s->bytes)
+                bug("the buffers of %s and %s share bytes while both are live",
+                    o->owner->name, s->owner->name);
+        }
+        open[kept++] = s;
+        open_count = kept;
+    }
+}

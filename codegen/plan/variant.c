@@ -1,0 +1,117 @@
+/* What every command of a plan is made of: slices of allocations, and the record itself. See variant.h. */
+#include "codegen/plan/variant.h"
+
+static uint32_t add_allocation(Variant *v, const Buffer *b)
+{
+    PlanAllocation p = {.index = b->index, .bytes = b->bytes, .alignment = 16};
+    switch (b->kind) {
+    case BUFFER_ARGUMENT:
+        p.kind = PLAN_ARGUMENT;
+        break;
+    case BUFFER_RESULT:
+        p.kind = PLAN_RESULT;
+        break;
+    case BUFFER_CONSTANT: {
+        const Literal *l = b->constant->literal;
+        unsigned char *packed = ARENA_ARRAY(v->arena, unsigned char, b->bytes + 1);
+        if (l->elided) {
+            p.elided = 1;
+            v->plan.info[0].flags |= PLAN_ELIDED;
+        } else {
+            literal_to_device(l, b->constant->shape, packed);
+        }
+        p.kind = PLAN_CONSTANT;
+        p.alignment = PLAN_CONSTANT_ALIGNMENT;
+        p.offset = constant_pool_add(v->pool, packed, b->bytes);
+        p.name = plan_string(&v->plan, b->constant->name);
+        break;
+    }
+    case BUFFER_TEMP:
+    case BUFFER_NONE:
+        p.kind = PLAN_TEMP;
+        p.index = 0;
+        p.bytes = v->buffers->temp_bytes[b->colour];
+        p.colour = b->colour;
+        p.alignment = 256;
+        break;
+    }
+    return plan_add_allocations(&v->plan, &p, 1);
+}
+
+uint32_t variant_set_slice(Variant *v, uint32_t set)
+{
+    if (v->slices[set] != PLAN_NONE)
+        return v->slices[set];
+    const Buffer *b = &v->buffers->sets[set];
+    PlanSlice s = {.bytes = b->bytes};
+    if (b->kind == BUFFER_TEMP || b->kind == BUFFER_NONE) {
+        uint32_t *temp = &v->temp_allocation[b->colour];
+        if (*temp == PLAN_NONE)
+            *temp = add_allocation(v, b);
+        s.allocation = *temp;
+        s.offset = b->offset;
+    } else {
+        s.allocation = add_allocation(v, b);
+    }
+    v->slices[set] = plan_add_slices(&v->plan, &s, 1);
+    return v->slices[set];
+}
+
+/* A part of the source's slice, at a place that depends on the loop's counter. */
+static uint32_t add_loop_slice(Variant *v, const Instruction *inst, const LoopSlice *l)
+{
+    PlanTerm terms[LOOP_SLICE_TERMS] = {0};
+    for (uint32_t i = 0; i < l->term_count; i++)
+        terms[i] = (PlanTerm){.counter = v->counters[inst->parent->id],
+                              .scale = l->terms[i].scale,
+                              .bias = l->terms[i].bias,
+                              .high = l->terms[i].high,
+                              .stride = l->terms[i].stride};
+    uint32_t whole = variant_set_slice(v, alias_set(v->aliases, l->source, l->leaf));
+    PlanSlice s = v->plan.slices[whole];
+    s.offset += (uint64_t)l->offset;
+    s.bytes = (uint64_t)shape_bytes(inst->shape);
+    s.terms = plan_add_terms(&v->plan, terms, l->term_count);
+    s.term_count = l->term_count;
+    return plan_add_slices(&v->plan, &s, 1);
+}
+
+uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
+{
+    const LoopSlice *l = loop_slice_of(v->loop_slices, inst);
+    if (l != NULL)
+        return add_loop_slice(v, inst, l);
+    return variant_set_slice(v, alias_set(v->aliases, inst, leaf));
+}
+
+PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
+                          uint16_t access)
+{
+    return (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
+}
+
+uint32_t variant_state_slice(Variant *v)
+{
+    if (v->state_slice == PLAN_NONE) {
+        PlanAllocation a = {.kind = PLAN_STATE,
+                            .bytes = VARIANT_STATE_BYTES,
+                            .alignment = BUFFER_ALIGNMENT,
+                            .name = plan_string(&v->plan, "random")};
+        PlanSlice s = {.allocation = plan_add_allocations(&v->plan, &a, 1),
+                       .bytes = VARIANT_STATE_BYTES};
+        v->state_slice = plan_add_slices(&v->plan, &s, 1);
+    }
+    return v->state_slice;
+}
+
+uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
+                         uint32_t index, const PlanArg *args, uint32_t arg_count)
+{
+    PlanCommand c = {.kind = (uint16_t)kind,
+                     .name = plan_string(&v->plan, inst->name),
+                     .stream = v->stream,
+                     .signal = PLAN_NONE,
+                     .index = index};
+    return plan_command(&v->plan, &c, args, arg_count);
+}

@@ -1,0 +1,108 @@
+/* One variant in the making: the plan of a module for one GPU target, and its kernels. */
+#ifndef GXC_CODEGEN_PLAN_VARIANT_H
+#define GXC_CODEGEN_PLAN_VARIANT_H
+
+#include "codegen/backend.h"
+#include "codegen/codegen.h"
+#include "codegen/plan/buffers.h"
+#include "codegen/plan/constant_pool.h"
+#include "runtime/plan/plan.h"
+
+#define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
+
+/* A kernel of the program and what it was made from. */
+typedef struct KernelEntry {
+    const char *key; /* canonical text of computation, emitter, argument classes */
+    size_t key_length;
+    Kernel *kernel;
+    uint32_t plan_index; /* in PlanBuilder.kernels */
+} KernelEntry;
+
+typedef struct Variant {
+    Arena *arena;
+    const CodegenOptions *options;
+    const Target *target;
+    Module *module;
+    ConstantPool *pool;
+    Backend *backend;
+    AliasSets *aliases;
+    Buffers *buffers;
+    const LoopSlices *loop_slices;
+    uint32_t *
+        counters; /* [computation id] of the loop with this body, where it has such slices */
+    PlanBuilder plan;
+    uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
+    uint32_t temp_allocation[BUFFER_COLOURS]; /* by colour */
+    uint32_t workspace_slice, state_slice;
+    KernelEntry *kernels;
+    size_t kernel_count, kernel_capacity;
+    uint32_t *kernel_table; /* hash table of kernel numbers + 1 */
+    size_t kernel_slots;
+    uint32_t nesting;
+    uint64_t times; /* that the commands being made run: trip counts, 1 where not known */
+    uint32_t stream;          /* of the commands that are being made */
+    uint32_t **start_streams; /* [computation id][instruction id] stream of a start */
+    uint32_t *streams_of[PLAN_STREAM_KINDS]; /* plan stream by index; 0: not made yet */
+    struct AsyncSlot {
+        const Instruction *start;
+        uint32_t slot;
+    } * async; /* started and not done yet */
+    size_t async_count, async_capacity;
+    Cubin cubin;
+    const void *emu;
+    size_t emu_bytes;
+    CodegenReport report;
+} Variant;
+
+/* -- codegen/plan/variant.c: what commands are made of -- */
+
+/* The slice of an alias set, of a leaf's set, of the state that random numbers come from (one for the
+ * program); made on first use. */
+uint32_t variant_set_slice(Variant *v, uint32_t set);
+uint32_t variant_state_slice(Variant *v);
+uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
+PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
+                          uint16_t access);
+
+/* Appends a command without children, named after `inst`. */
+uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
+                         uint32_t index, const PlanArg *args, uint32_t arg_count);
+
+/* -- codegen/plan/signature.c -- */
+
+void variant_add_signature(Variant *v);
+
+/* -- codegen/plan/streams.c -- */
+
+/* Streams of all starts. False after messages. */
+bool variant_assign_streams(Variant *v);
+uint32_t variant_start_stream(const Variant *v, const Instruction *start);
+/* The stream of a collective that is no start. */
+uint32_t variant_collective_stream(Variant *v);
+
+/* -- codegen/plan/collectives.c -- */
+
+/* The command of a collective, on the stream of the variant. False after messages. */
+bool variant_collective_command(Variant *v, const Instruction *inst);
+
+/* -- codegen/plan/async.c: false after messages -- */
+
+bool variant_add_collective(Variant *v, const Instruction *inst);
+/* `make` adds what the start starts. */
+bool variant_add_async_start(Variant *v, const Instruction *start,
+                             bool (*make)(Variant *v, const Instruction *start));
+void variant_add_async_done(Variant *v, const Instruction *done);
+
+/* -- codegen/plan/commands.c: false after messages -- */
+
+/* The commands of what a computation does, in order. */
+bool variant_add_computation(Variant *v, const Computation *comp);
+/* Signature, allocations, command tree and kernels. */
+bool variant_make_commands(Variant *v);
+
+/* -- codegen/plan/kernels.c -- */
+
+/* The kernel of a fusion: an equal one that exists, or a new one. Index in plan.kernels. */
+uint32_t variant_kernel(Variant *v, const Instruction *fusion);
+
+#endif

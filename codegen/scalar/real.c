@@ -1,0 +1,235 @@
+/* Floats: f32 and f64, in which all narrower ones are computed, rounded once. */
+#include "codegen/scalar/scalar.h"
+
+#include <math.h>
+
+#include "ir/bug.h"
+
+LLVMValueRef scalar_math2(Kernel *k, const char *name, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef args[] = {x, y};
+    const char *full = is_f64(x) ? name : arena_printf(k->arena, "%sf", name);
+    return gx_libdevice(k, full, args, y == NULL ? 1 : 2);
+}
+
+LLVMValueRef scalar_math(Kernel *k, const char *name, LLVMValueRef x)
+{
+    return scalar_math2(k, name, x, NULL);
+}
+
+LLVMValueRef real_function(const ScalarCall *c)
+{
+    static const char *const names[OP_COUNT] = {
+        [OP_POWER] = "pow",       [OP_ATAN2] = "atan2",
+        [OP_CBRT] = "cbrt",       [OP_ERF] = "erf",
+        [OP_EXPONENTIAL] = "exp", [OP_EXPONENTIAL_MINUS_ONE] = "expm1",
+        [OP_LOG] = "log",         [OP_LOG_PLUS_ONE] = "log1p",
+        [OP_SINE] = "sin",        [OP_COSINE] = "cos",
+        [OP_TAN] = "tan",         [OP_ASIN] = "asin",
+        [OP_ACOS] = "acos",       [OP_SINH] = "sinh",
+        [OP_COSH] = "cosh",       [OP_TANH] = "tanh",
+        [OP_ASINH] = "asinh",     [OP_ACOSH] = "acosh",
+        [OP_ATANH] = "atanh",
+    };
+    const char *name = names[c->inst->op];
+    if (name == NULL)
+        bug("no function of libdevice computes %s", op_info[c->inst->op].name);
+    return scalar_math2(c->k, name, c->x[0], c->x[1]);
+}
+
+/* -- arithmetic -- */
+
+LLVMValueRef real_add(const ScalarCall *c)
+{
+    return f_add(c->k, c->x[0], c->x[1]);
+}
+
+LLVMValueRef real_subtract(const ScalarCall *c)
+{
+    return f_sub(c->k, c->x[0], c->x[1]);
+}
+
+LLVMValueRef real_multiply(const ScalarCall *c)
+{
+    return f_mul(c->k, c->x[0], c->x[1]);
+}
+
+LLVMValueRef real_divide(const ScalarCall *c)
+{
+    return f_div(c->k, c->x[0], c->x[1]);
+}
+
+/* Exact; the sign of x. */
+LLVMValueRef real_remainder(const ScalarCall *c)
+{
+    return scalar_math2(c->k, "fmod", c->x[0], c->x[1]);
+}
+
+/* NaN wins, -0 < +0. */
+LLVMValueRef real_maximum(const ScalarCall *c)
+{
+    return f_intrinsic2(c->k, "maximum", c->x[0], c->x[1]);
+}
+
+LLVMValueRef real_minimum(const ScalarCall *c)
+{
+    return f_intrinsic2(c->k, "minimum", c->x[0], c->x[1]);
+}
+
+LLVMValueRef real_clamp(const ScalarCall *c)
+{
+    LLVMValueRef above = f_intrinsic2(c->k, "maximum", c->x[1], c->x[0]);
+    return f_intrinsic2(c->k, "minimum", above, c->x[2]);
+}
+
+LLVMValueRef real_negate(const ScalarCall *c)
+{
+    return f_neg(c->k, c->x[0]);
+}
+
+LLVMValueRef real_abs(const ScalarCall *c)
+{
+    return f_abs(c->k, c->x[0]);
+}
+
+/* -1, 1; zeros and NaN stay what they are. */
+LLVMValueRef real_sign(const ScalarCall *c)
+{
+    LLVMValueRef x = c->x[0];
+    LLVMValueRef some = f_compare(c->k, LLVMRealONE, x, f_number(x, 0));
+    return choose(c->k, some, f_copysign(c->k, f_number(x, 1), x), x);
+}
+
+LLVMValueRef real_floor(const ScalarCall *c)
+{
+    return f_intrinsic(c->k, "floor", c->x[0]);
+}
+
+LLVMValueRef real_ceil(const ScalarCall *c)
+{
+    return f_intrinsic(c->k, "ceil", c->x[0]);
+}
+
+LLVMValueRef real_round_nearest_even(const ScalarCall *c)
+{
+    return f_intrinsic(c->k, "roundeven", c->x[0]);
+}
+
+/* trunc(x), and 1 with x's sign added if |x - trunc(x)|, which is exact, is at least 1/2. */
+LLVMValueRef real_round_nearest_afz(const ScalarCall *c)
+{
+    Kernel *k = c->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef x = c->x[0], whole = f_intrinsic(k, "trunc", x);
+    LLVMValueRef rest = f_abs(k, LLVMBuildFSub(b, x, whole, ""));
+    LLVMValueRef up = f_compare(k, LLVMRealOGE, rest, f_number(x, 0.5));
+    LLVMValueRef step = choose(k, up, f_number(x, 1), f_number(x, 0));
+    return LLVMBuildFAdd(b, whole, f_copysign(k, step, x), "");
+}
+
+LLVMValueRef real_sqrt(const ScalarCall *c)
+{
+    return f_intrinsic(c->k, "sqrt", c->x[0]);
+}
+
+LLVMValueRef real_rsqrt(const ScalarCall *c)
+{
+    return f_div(c->k, f_number(c->x[0], 1), f_intrinsic(c->k, "sqrt", c->x[0]));
+}
+
+LLVMValueRef real_logistic(const ScalarCall *c)
+{
+    Kernel *k = c->k;
+    LLVMValueRef one = f_number(c->x[0], 1);
+    LLVMValueRef e = scalar_math(k, "exp", f_neg(k, c->x[0]));
+    return f_div(k, one, f_add(k, one, e));
+}
+
+/* -- questions -- */
+
+LLVMValueRef real_is_finite(const ScalarCall *c)
+{
+    LLVMValueRef infinity = f_number(c->x[0], (double)INFINITY);
+    return f_compare(c->k, LLVMRealOLT, f_abs(c->k, c->x[0]), infinity);
+}
+
+/* A signed integer that grows from -NaN over -inf, -0, +0, inf to NaN. */
+static LLVMValueRef total_key(Kernel *k, LLVMValueRef x, DType t)
+{
+    LLVMBuilderRef b = k->builder;
+    const DTypeInfo *f = &dtype_info[t];
+    LLVMTypeRef type = gx_int_type(k, f->bits == 6 ? 8 : f->bits);
+    LLVMValueRef bits = LLVMBuildBitCast(b, x, type, "");
+    LLVMValueRef lowest = LLVMConstInt(type, (uint64_t)1 << (f->bits - 1), 0);
+    LLVMValueRef all = LLVMConstInt(type, f->bits - 1, 0), one = i_number(bits, 1);
+    if (f->special == SPECIAL_E8M0)
+        return LLVMBuildXor(b, bits, lowest, "");
+    LLVMValueRef signs = LLVMBuildAShr(b, bits, all, "");
+    LLVMValueRef key = LLVMBuildXor(b, bits, LLVMBuildLShr(b, signs, one, ""), "");
+    if (f->special ==
+        SPECIAL_FNUZ) { /* there is no -0: its place is free, NaN is below all */
+        key = LLVMBuildSub(b, key, signs, "");
+        key = choose(k, i_compare(k, LLVMIntEQ, bits, lowest), lowest, key);
+    }
+    if (f->special == SPECIAL_IEEE && f->bits == 8) { /* their NaNs have no payload */
+        int64_t nan = (INT64_C(0x7f) >> f->mantissa_bits << f->mantissa_bits) + 1;
+        key = f_intrinsic2(k, "smin", key, i_number(key, nan));
+        key = f_intrinsic2(k, "smax", key, i_number(key, -1 - nan));
+    }
+    return key;
+}
+
+static LLVMValueRef compare_total(const ScalarCall *c)
+{
+    ScalarCall keys = *c;
+    const Instruction *const *from = (const Instruction *const *)c->inst->operands;
+    DType a = from[0]->shape->dtype, b = from[1]->shape->dtype;
+    bool as_they_are = a == b && dtype_info[a].bits != 6;
+    keys.type = DT_S64; /* any signed type */
+    for (unsigned i = 0; i < 2; i++)
+        keys.x[i] = total_key(c->k, as_they_are ? c->operands[i] : c->x[i],
+                              as_they_are ? a : c->type);
+    return int_compare(&keys);
+}
+
+LLVMValueRef real_compare(const ScalarCall *c)
+{
+    LLVMRealPredicate p = LLVMRealOEQ;
+    if (inst_int(c->inst, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER)
+        return compare_total(c);
+    switch (inst_int(c->inst, ATTR_DIRECTION, 0)) {
+    case DIRECTION_NE:
+        p = LLVMRealUNE;
+        break;
+    case DIRECTION_GE:
+        p = LLVMRealOGE;
+        break;
+    case DIRECTION_GT:
+        p = LLVMRealOGT;
+        break;
+    case DIRECTION_LE:
+        p = LLVMRealOLE;
+        break;
+    case DIRECTION_LT:
+        p = LLVMRealOLT;
+        break;
+    }
+    return f_compare(c->k, p, c->x[0], c->x[1]);
+}
+
+/* -- parts -- */
+
+LLVMValueRef real_same(const ScalarCall *c)
+{
+    return c->x[0];
+}
+
+LLVMValueRef real_zero(const ScalarCall *c)
+{
+    return LLVMConstNull(emit_type(c->k, c->inst->shape->dtype));
+}
+
+LLVMValueRef real_complex(const ScalarCall *c)
+{
+    return complex_make(c->k, c->x[0], c->x[1]);
+}

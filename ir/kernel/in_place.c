@@ -1,0 +1,126 @@
+/* Which results may lie where an operand lies. See emitter.h. */
+#include "ir/kernel/emitter.h"
+#include "ir/kernel/matmul.h"
+
+typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
+
+/* Element number i in memory is the same element of both. */
+static bool same_order(const Shape *a, const Shape *b)
+{
+    if (!shape_is_array(a) || !shape_is_array(b))
+        return false;
+    if (shape_same_dims(a, b))
+        return shape_layouts_equal(a, b);
+    return shape_elements(a) == shape_elements(b) && shape_is_row_major(a) &&
+           shape_is_row_major(b);
+}
+
+/* Both have the same elements in the same places of memory. */
+static bool same_places(const Shape *a, const Shape *b)
+{
+    return same_order(a, b) && dtype_info[a->dtype].bits == dtype_info[b->dtype].bits;
+}
+
+/* A broadcast that only adds dimensions of size 1. */
+static bool repeats_nothing(const Instruction *broadcast)
+{
+    Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
+    for (uint32_t i = 1; i < dims.count; i++) {
+        if (dims.data[i] < dims.data[i - 1])
+            return false;
+    }
+    return true; /* the sizes are the same */
+}
+
+static bool same_index(const Instruction *inst, const Instruction *operand)
+{
+    if (!shape_is_array(inst->shape) || !same_order(inst->shape, operand->shape))
+        return false;
+    if (inst->op == OP_BROADCAST)
+        return repeats_nothing(inst);
+    if (inst->op == OP_RESHAPE || inst->op == OP_BITCAST)
+        return dtype_info[inst->shape->dtype].bits ==
+               dtype_info[operand->shape->dtype].bits;
+    if (!shape_same_dims(inst->shape, operand->shape))
+        return false;
+    return inst->op == OP_COPY ||
+           (op_is(inst->op, OPF_ELEMENTWISE) && inst->op != OP_MAP);
+}
+
+/* An update that is made in place is written where its slice is read, an element of it as the same
+ * element of the slice. */
+static Reads reads_of_update(const Instruction *inst, const Reads *by_id)
+{
+    Reads r = by_id[inst->operands[1]->id];
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        if (k != 1 && by_id[inst->operands[k]->id] != READS_NOTHING)
+            return READS_OTHER;
+    }
+    return r;
+}
+
+static Reads reads_of(const Instruction *inst, bool is_updating, const Reads *by_id)
+{
+    if (is_updating && inst->op == OP_DYNAMIC_UPDATE_SLICE)
+        return reads_of_update(inst, by_id);
+    Reads r = READS_NOTHING;
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        Reads o = by_id[inst->operands[k]->id];
+        if (o == READS_NOTHING)
+            continue;
+        if (o == READS_OTHER || !same_index(inst, inst->operands[k]))
+            return READS_OTHER;
+        r = READS_SAME;
+    }
+    return r;
+}
+
+bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
+                              int64_t elements)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    Arena *scratch = arena_create();
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, scratch, &count);
+    Reads *by_id = ARENA_ARRAY(scratch, Reads, (size_t)comp->instruction_count + 1);
+    bool good = true, is_updating = emitter_of(fusion) == EMITTER_UPDATE_SLICE;
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = order[i];
+        if (inst == comp->parameters[operand])
+            by_id[inst->id] = READS_SAME;
+        else if (inst->op != OP_TUPLE)
+            by_id[inst->id] = reads_of(inst, is_updating, by_id);
+    }
+    for (uint32_t r = 0; r < emitter_result_count(fusion) && good; r++) {
+        FusionResult result = emitter_result(fusion, r);
+        const Instruction *inst = result.inst;
+        while (inst->op == OP_BITCAST)
+            inst = inst->operands[0];
+        bool is_update = is_updating && inst->op == OP_DYNAMIC_UPDATE_SLICE;
+        Reads reads = by_id[is_update ? inst->id : result.inst->id];
+        const Shape *made = is_update ? inst->operands[1]->shape : result.shape;
+        good = reads == READS_NOTHING ||
+               (reads == READS_SAME && shape_elements(made) == elements);
+    }
+    arena_destroy(scratch);
+    return good;
+}
+
+bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
+                                   uint32_t operand)
+{
+    if (matmul_is_library(fusion))
+        return matmul_adds_in_place(fusion, operand);
+    EmitterKind kind = emitter_of(fusion);
+    /* what is done to an element made in a tile is done by the thread that stores it, which
+     * reads for one result after the other */
+    bool by_tiles =
+        kind == EMITTER_TRANSPOSE || kind == EMITTER_DOT || kind == EMITTER_CONVOLUTION;
+    if (kind != EMITTER_LOOP && kind != EMITTER_UPDATE_SLICE &&
+        !(by_tiles && emitter_result_count(fusion) == 1))
+        return false;
+    const Shape *result = emitter_result(fusion, leaf).shape;
+    const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;
+    return same_places(result, read) && dtype_info[result->dtype].bits >= 8 &&
+           emitter_reads_at_results(fusion, operand, shape_elements(result));
+}

@@ -1,0 +1,251 @@
+/* See matmul.h. */
+#include "ir/kernel/matmul.h"
+
+#include <string.h>
+
+static const char mark[] = "{\"library\":\"cublaslt\"}";
+
+/* Dimensions of an operand by what becomes of them. */
+typedef enum { BATCH, CONTRACTED, KEPT, KINDS } Kind;
+
+typedef struct Side {
+    int64_t size[KINDS], stride[KINDS];
+    Kind inner; /* its elements lie side by side; KINDS: there is only one element */
+} Side;
+
+/* Each kind's dimensions must lie together; those of size 1 lie anywhere. */
+static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out)
+{
+    *out = (Side){.size = {1, 1, 1}, .inner = KINDS};
+    Kind last = KINDS;
+    int64_t stride = 1;
+    for (uint32_t d = s->rank; d-- > 0;) {
+        if (s->dims[d] == 1)
+            continue;
+        Kind kind = ints_contain(batch, d)        ? BATCH
+                    : ints_contain(contracted, d) ? CONTRACTED
+                                                  : KEPT;
+        if (kind != last && out->size[kind] != 1)
+            return false;
+        if (kind != last)
+            out->stride[kind] = stride;
+        if (out->inner == KINDS)
+            out->inner = kind;
+        out->size[kind] *= s->dims[d];
+        stride *= s->dims[d];
+        last = kind;
+    }
+    return shape_is_row_major(s) && out->inner != BATCH;
+}
+
+/* Pairs of dimensions come in the same order in both operands, whatever the order they are listed in. */
+static bool same_order(const Shape *l, Ints lhs, Ints rhs)
+{
+    for (uint32_t i = 0; i < lhs.count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            bool counts = l->dims[lhs.data[i]] != 1 && l->dims[lhs.data[k]] != 1;
+            if (counts && (lhs.data[i] < lhs.data[k]) != (rhs.data[i] < rhs.data[k]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool is_ascending(const Shape *s, Ints dims)
+{
+    int64_t last = -1;
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (s->dims[dims.data[i]] == 1)
+            continue;
+        if (dims.data[i] < last)
+            return false;
+        last = dims.data[i];
+    }
+    return true;
+}
+
+static MatmulSide matrices(const Side *s)
+{
+    bool k_first = s->inner == KEPT;
+    Kind inner = k_first ? KEPT : CONTRACTED, outer = k_first ? CONTRACTED : KEPT;
+    return (MatmulSide){.k_first = k_first,
+                        .ld = s->size[outer] > 1 ? s->stride[outer] : s->size[inner],
+                        .batch_stride = s->size[BATCH] > 1
+                                            ? s->stride[BATCH]
+                                            : s->size[KEPT] * s->size[CONTRACTED]};
+}
+
+bool matmul_shape(const Instruction *dot, MatmulShape *out)
+{
+    const Shape *l = dot->operands[0]->shape, *r = dot->operands[1]->shape;
+    Ints l_batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS);
+    Ints r_batch = inst_ints(dot, ATTR_RHS_BATCH_DIMS);
+    Ints l_sum = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
+    Ints r_sum = inst_ints(dot, ATTR_RHS_CONTRACTING_DIMS);
+    Side lhs, rhs;
+    if (!shape_is_row_major(dot->shape) || !is_ascending(l, l_batch) ||
+        !is_ascending(r, r_batch) || !same_order(l, l_sum, r_sum) ||
+        !describe_side(l, l_batch, l_sum, &lhs) ||
+        !describe_side(r, r_batch, r_sum, &rhs))
+        return false;
+    *out = (MatmulShape){.batch = lhs.size[BATCH],
+                         .m = lhs.size[KEPT],
+                         .n = rhs.size[KEPT],
+                         .k = lhs.size[CONTRACTED],
+                         .lhs = matrices(&lhs),
+                         .rhs = matrices(&rhs)};
+    return true;
+}
+
+bool matmul_side_fits(const Instruction *dot, uint32_t side)
+{
+    const Shape *s = dot->operands[side]->shape;
+    Ints batch = inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
+    Ints sum =
+        inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+    Side unused;
+    return is_ascending(s, batch) && describe_side(s, batch, sum, &unused);
+}
+
+static bool has_types(const Instruction *dot)
+{
+    DType a = dot->operands[0]->shape->dtype, b = dot->operands[1]->shape->dtype;
+    DType d = dot->shape->dtype;
+    if (a != b)
+        return false;
+    if (a == DT_F16 || a == DT_BF16)
+        return d == a || d == DT_F32;
+    return (a == DT_F32 || a == DT_F64) && d == a;
+}
+
+static bool has_algorithm(const Instruction *dot)
+{
+    DType a = dot->operands[0]->shape->dtype;
+    switch (inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET)) {
+    case ALGORITHM_UNSET:
+        return true;
+    case ALGORITHM_F16_F16_F32:
+        return a == DT_F16;
+    case ALGORITHM_BF16_BF16_F32:
+        return a == DT_BF16 || a == DT_F32;
+    case ALGORITHM_TF32_TF32_F32:
+    case ALGORITHM_F32_F32_F32:
+        return a == DT_F32;
+    case ALGORITHM_F64_F64_F64:
+        return a == DT_F64;
+    default:
+        return false;
+    }
+}
+
+bool matmul_types_fit(const Instruction *dot)
+{
+    return has_types(dot) && has_algorithm(dot);
+}
+
+static bool is_possible(const Instruction *dot)
+{
+    MatmulShape s;
+    return matmul_types_fit(dot) && matmul_shape(dot, &s) && s.batch <= INT32_MAX;
+}
+
+bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast)
+{
+    MatmulShape s;
+    const Shape *result = dot->shape, *v = broadcast->operands[0]->shape;
+    if (result->dtype == DT_F64 || !matmul_shape(dot, &s) || s.batch != 1)
+        return false;
+    Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (dims.data[i] != (int64_t)(result->rank - dims.count + i))
+            return false;
+    }
+    return shape_elements(v) == s.n && shape_is_row_major(v);
+}
+
+static bool is_marked(const Instruction *inst)
+{
+    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
+    return config.length == sizeof mark - 1 &&
+           memcmp(config.data, mark, sizeof mark - 1) == 0;
+}
+
+/* What a parameter of the fused computation stands for; NULL: it is none. */
+static const Instruction *outside(const Instruction *fusion, const Instruction *inside)
+{
+    return inside->op == OP_PARAMETER ? fusion->operands[inside->parameter] : NULL;
+}
+
+/* A sum's other side. */
+static bool take_added(const Instruction *fusion, const Instruction *x,
+                       const Instruction **broadcast, MatmulCall *out)
+{
+    const Instruction **to = &out->addend;
+    if (x->op == OP_BROADCAST) {
+        to = &out->bias;
+        *broadcast = x;
+        x = x->operands[0];
+    }
+    if (*to != NULL)
+        return false;
+    *to = outside(fusion, x);
+    return *to != NULL;
+}
+
+/* As the pass makes it: dumps may have been changed by hand. */
+static bool may_add(const MatmulCall *call, const Instruction *broadcast)
+{
+    return (call->addend == NULL ||
+            shape_layouts_equal(call->addend->shape, call->dot->shape)) &&
+           (broadcast == NULL || (matmul_bias_fits(call->dot, broadcast) &&
+                                  shape_is_row_major(call->bias->shape)));
+}
+
+static bool fusion_call(const Instruction *fusion, MatmulCall *out)
+{
+    const Instruction *x = inst_called(fusion, 0)->root, *broadcast = NULL;
+    while (x->op == OP_ADD) {
+        uint32_t sum = x->operands[1]->op == OP_DOT || x->operands[1]->op == OP_ADD;
+        if (!take_added(fusion, x->operands[!sum], &broadcast, out))
+            return false;
+        x = x->operands[sum];
+    }
+    if (x->op != OP_DOT || !is_marked(x))
+        return false;
+    out->dot = x;
+    out->lhs = outside(fusion, x->operands[0]);
+    out->rhs = outside(fusion, x->operands[1]);
+    return out->lhs != NULL && out->rhs != NULL && may_add(out, broadcast) &&
+           shape_layouts_equal(fusion->shape, x->shape);
+}
+
+bool matmul_call_of(const Instruction *inst, MatmulCall *out)
+{
+    if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
+        return false;
+    *out = (MatmulCall){.dot = inst};
+    if (inst->op == OP_FUSION)
+        return fusion_call(inst, out) && is_possible(out->dot);
+    out->lhs = inst->operands[0];
+    out->rhs = inst->operands[1];
+    return is_possible(inst);
+}
+
+bool matmul_is_library(const Instruction *inst)
+{
+    MatmulCall unused;
+    return matmul_call_of(inst, &unused);
+}
+
+bool matmul_adds_in_place(const Instruction *inst, uint32_t operand)
+{
+    MatmulCall call;
+    const Instruction *x = inst->operands[operand];
+    return matmul_call_of(inst, &call) && call.addend == x && call.lhs != x &&
+           call.rhs != x && call.bias != x;
+}
+
+void matmul_set_library(Instruction *inst)
+{
+    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, mark, sizeof mark - 1);
+}

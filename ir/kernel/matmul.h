@@ -1,0 +1,53 @@
+/* Dots as matrix products of a library: what a dot is in its terms, and the mark that says that a
+ * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
+ * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
+ * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both. */
+#ifndef GXC_IR_KERNEL_MATMUL_H
+#define GXC_IR_KERNEL_MATMUL_H
+
+#include "ir/module.h"
+
+/* How an operand's matrices lie in memory, in elements. */
+typedef struct MatmulSide {
+    bool k_first; /* rows are of k: [k][m] instead of [m][k], [k][n] instead of [n][k] */
+    int64_t ld;   /* from row to row */
+    int64_t batch_stride;
+} MatmulSide;
+
+/* For each of `batch` products: result [m][n] = sum over k; the result is row-major and whole. */
+typedef struct MatmulShape {
+    int64_t batch, m, n, k;
+    MatmulSide lhs, rhs;
+} MatmulShape;
+
+/* False: the dimensions do not lie as a library wants them. Laid out dots only. */
+bool matmul_shape(const Instruction *dot, MatmulShape *out);
+
+/* Whether operand 0 or 1 by itself lies as a library wants it. */
+bool matmul_side_fits(const Instruction *dot, uint32_t side);
+
+/* The library has products of these types, by this algorithm. */
+bool matmul_types_fit(const Instruction *dot);
+/* The library adds what this broadcast makes: to a dot without batch, along the last dimensions. */
+bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast);
+
+/* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
+ * of a fusion. */
+typedef struct MatmulCall {
+    const Instruction *dot;
+    const Instruction *lhs, *rhs;
+    const Instruction *bias, *addend; /* or NULL */
+} MatmulCall;
+
+/* False: the library does not make it, or cannot: a text may mark anything. */
+bool matmul_call_of(const Instruction *inst, MatmulCall *out);
+bool matmul_is_library(const Instruction *inst);
+
+/* Operand `operand` of a marked fusion is the matrix that is added, and nothing else: the library may
+ * write the result over it. */
+bool matmul_adds_in_place(const Instruction *inst, uint32_t operand);
+
+/* Marks a dot, or a fusion of the form above. */
+void matmul_set_library(Instruction *inst);
+
+#endif

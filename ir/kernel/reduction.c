@@ -1,0 +1,312 @@
+/* See reduction.h. */
+#include "ir/kernel/reduction.h"
+
+#include <string.h>
+
+#define MOST_RANK 64
+
+static bool is_reduced(const Instruction *hero, int64_t d)
+{
+    return ints_contain(inst_ints(hero, ATTR_DIMENSIONS), d);
+}
+
+static int64_t columns_of(const Instruction *hero)
+{
+    int64_t columns = 1;
+    const Shape *s = hero->operands[0]->shape;
+    for (uint32_t i = 0; i < s->rank; i++)
+        columns *= is_reduced(hero, i) ? s->dims[i] : 1;
+    return columns;
+}
+
+/* The dimension of the operand along which neighbours in memory lie is reduced. */
+static bool minor_is_reduced(const Instruction *hero)
+{
+    const Shape *s = hero->operands[0]->shape;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t d = s->layout->minor_to_major[i];
+        if (s->dims[d] != 1)
+            return is_reduced(hero, d);
+    }
+    return true;
+}
+
+/* -- indices ------------------------------------------------------------------------------------ */
+
+void reduction_operand_index(IndexContext *cx, const Instruction *hero,
+                             const IndexExpr *row, const IndexExpr *column,
+                             const IndexExpr **out)
+{
+    const Shape *s = hero->operands[0]->shape;
+    const IndexExpr *kept[MOST_RANK];
+    index_delinear(cx, shape_leaf(hero->shape, 0), row, kept);
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < s->rank; i++)
+        out[i] = is_reduced(hero, i) ? NULL : kept[next++];
+    /* columns count through the reduced dimensions as they lie in memory */
+    int64_t left = columns_of(hero), stride = 1;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t d = s->layout->minor_to_major[i], size = s->dims[d];
+        if (out[d] != NULL)
+            continue;
+        left = size != 0 ? left / size : 0;
+        const IndexExpr *x = ix_floordiv(cx, column, stride);
+        out[d] = left <= 1 ? x : ix_mod(cx, x, size);
+        if (size == 1)
+            out[d] = ix_const(cx, 0);
+        stride *= size;
+    }
+}
+
+bool reduction_is_full(const ReductionPlan *plan, const Shape *shape)
+{
+    return plan->columns != 1 && shape_elements(shape) != plan->rows;
+}
+
+void reduction_result_index(IndexContext *cx, const ReductionPlan *plan,
+                            const Shape *shape, const IndexExpr *row,
+                            const IndexExpr *column, const IndexExpr **out)
+{
+    const IndexExpr *linear = row;
+    if (reduction_is_full(plan, shape)) {
+        const IndexExpr *at[MOST_RANK];
+        const Instruction *hero = plan->heroes[0];
+        reduction_operand_index(cx, hero, row, column, at);
+        linear = index_linear(cx, hero->operands[0]->shape, at);
+    }
+    index_delinear(cx, shape, linear, out);
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+typedef struct Visit {
+    const Instruction *inst;
+    const IndexExpr *const *index;
+} Visit;
+
+typedef struct Analysis {
+    Arena *arena;
+    IndexContext *cx;
+    const Computation *comp;
+    ReductionPlan *plan;
+    bool *is_hero;
+    uint32_t *depth; /* stages that an instruction needs; 0: depends on no hero */
+    const IndexExpr *row, *column;
+    Visit *visits;
+    size_t visit_count, visit_most;
+    const char *why;
+} Analysis;
+
+static bool seen(Analysis *a, const Instruction *inst, const IndexExpr *const *index)
+{
+    for (size_t i = 0; i < a->visit_count; i++) {
+        if (a->visits[i].inst == inst &&
+            memcmp(a->visits[i].index, index, inst->shape->rank * sizeof *index) == 0)
+            return true;
+    }
+    if (a->visit_count == a->visit_most) {
+        a->why = "an element is needed at too many places";
+        return true;
+    }
+    a->visits[a->visit_count++] =
+        (Visit){inst, arena_copy(a->arena, index, inst->shape->rank * sizeof *index)};
+    return false;
+}
+
+static void visit(Analysis *a, const Instruction *inst, const IndexExpr *const *index);
+
+static void visit_operands(Analysis *a, const Instruction *inst,
+                           const IndexExpr *const *index)
+{
+    IndexMap *maps = index_maps(a->cx, inst, 0);
+    for (uint32_t i = 0; i < inst->operand_count && a->why == NULL; i++) {
+        if (a->depth[inst->operands[i]->id] == 0)
+            continue;
+        if (maps == NULL || maps[i].results == NULL || maps[i].symbol_count != 0) {
+            a->why = "a value is combined again";
+            return;
+        }
+        const IndexMap *m = &maps[i];
+        const IndexExpr *at[MOST_RANK];
+        for (uint32_t d = 0; d < m->result_count; d++)
+            at[d] = ix_substitute(a->cx, m->results[d], IX_DIM, m->dim_count, index);
+        visit(a, inst->operands[i], at);
+    }
+}
+
+/* Every hero behind inst is reached at its own row. */
+static void visit(Analysis *a, const Instruction *inst, const IndexExpr *const *index)
+{
+    if (a->why != NULL || a->depth[inst->id] == 0)
+        return;
+    if (inst->op == OP_GET_TUPLE_ELEMENT)
+        inst = inst->operands[0];
+    if (a->is_hero[inst->id]) {
+        if (index_linear(a->cx, shape_leaf(inst->shape, 0), index) != a->row)
+            a->why = "a reduced value is needed in another row";
+        return;
+    }
+    if (!shape_is_array(inst->shape))
+        a->why = "a value is combined again";
+    else if (!seen(a, inst, index))
+        visit_operands(a, inst, index);
+}
+
+static int64_t work_of(const Instruction *reduce)
+{
+    return shape_elements(reduce->operands[0]->shape);
+}
+
+static bool is_candidate(const Instruction *inst)
+{
+    return inst != NULL && inst->op == OP_REDUCE && inst->operand_count / 2 <= 8;
+}
+
+static const Instruction *find_main(const Computation *comp)
+{
+    const Instruction *best = NULL;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (is_candidate(inst) && (best == NULL || work_of(inst) > work_of(best)))
+            best = inst;
+    }
+    return best;
+}
+
+static void find_heroes(Analysis *a, const Instruction *main)
+{
+    uint32_t count;
+    ReductionPlan *p = a->plan;
+    Instruction **order = computation_post_order(a->comp, a->arena, &count);
+    p->rows = shape_elements(shape_leaf(main->shape, 0));
+    p->columns = columns_of(main);
+    p->minor_reduced = minor_is_reduced(main);
+    p->heroes = ARENA_ARRAY(a->arena, const Instruction *, count);
+    p->stage = ARENA_ARRAY(a->arena, uint32_t, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = order[i];
+        uint32_t depth = 0, stage;
+        for (uint32_t o = 0; o < inst->operand_count; o++) {
+            uint32_t d = a->depth[inst->operands[o]->id];
+            depth = d > depth ? d : depth;
+        }
+        stage = depth;
+        if (is_candidate(inst) && columns_of(inst) == p->columns &&
+            shape_elements(shape_leaf(inst->shape, 0)) == p->rows &&
+            minor_is_reduced(inst) == p->minor_reduced) {
+            a->is_hero[inst->id] = true;
+            depth++;
+            uint32_t at = p->hero_count++;
+            for (; at > 0 && p->stage[at - 1] > stage; at--) {
+                p->stage[at] = p->stage[at - 1];
+                p->heroes[at] = p->heroes[at - 1];
+            }
+            p->stage[at] = stage;
+            p->heroes[at] = inst;
+        }
+        a->depth[inst->id] = depth;
+    }
+}
+
+static void visit_heroes(Analysis *a)
+{
+    const IndexExpr *at[MOST_RANK];
+    for (uint32_t h = 0; h < a->plan->hero_count; h++) {
+        const Instruction *hero = a->plan->heroes[h];
+        uint32_t half = hero->operand_count / 2;
+        reduction_operand_index(a->cx, hero, a->row, a->column, at);
+        for (uint32_t i = 0; i < half && a->why == NULL; i++) {
+            if (!shape_layouts_equal(hero->operands[i]->shape, hero->operands[0]->shape))
+                a->why = "arrays reduced together differ in layout";
+            if (a->depth[hero->operands[half + i]->id] != 0)
+                a->why = "an initial value is a reduced value";
+            visit(a, hero->operands[i], at);
+        }
+        for (uint32_t i = 1; i < half; i++) {
+            if (!shape_layouts_equal(shape_leaf(hero->shape, i),
+                                     shape_leaf(hero->shape, 0)))
+                a->why = "results reduced together differ in layout";
+        }
+    }
+}
+
+static void visit_results(Analysis *a, const Instruction *fusion)
+{
+    ReductionPlan *p = a->plan;
+    uint32_t count = emitter_result_count(fusion);
+    const IndexExpr *at[MOST_RANK];
+    for (uint32_t i = 0; i < count && a->why == NULL; i++) {
+        FusionResult r = emitter_result(fusion, i);
+        bool is_full = reduction_is_full(p, r.shape);
+        if (shape_elements(r.shape) != (is_full ? p->rows * p->columns : p->rows)) {
+            a->why =
+                "a result has neither an element for each row nor one for each column";
+            return;
+        }
+        p->has_full |= is_full;
+        reduction_result_index(a->cx, p, r.shape, a->row, a->column, at);
+        visit(a, r.inst, at);
+    }
+}
+
+const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
+                                    const char **why)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    const Instruction *main = find_main(comp);
+    *why = "it has no reduction";
+    if (main == NULL)
+        return NULL;
+    uint32_t n = comp->instruction_count;
+    Analysis a = {.arena = arena, .comp = comp, .visit_most = 8 * (size_t)n + 64};
+    for (uint32_t i = 0; i < n; i++) {
+        const Instruction *inst = comp->instructions[i];
+        if (inst != NULL && shape_is_array(inst->shape) &&
+            inst->shape->rank > MOST_RANK) {
+            *why = "a value has too many dimensions";
+            return NULL;
+        }
+    }
+    a.cx = index_context_create(arena);
+    a.plan = ARENA_NEW(arena, ReductionPlan);
+    a.is_hero = ARENA_ARRAY(arena, bool, n);
+    a.depth = ARENA_ARRAY(arena, uint32_t, n);
+    a.visits = ARENA_ARRAY(arena, Visit, a.visit_most);
+    find_heroes(&a, main);
+    *why = "it reduces nothing";
+    if (a.plan->rows == 0 || a.plan->columns == 0) /* only initial values */
+        return NULL;
+    a.row = ix_dim(a.cx, 0, (Range){0, a.plan->rows - 1});
+    a.column =
+        ix_dim(a.cx, 1, (Range){0, a.plan->columns == 0 ? 0 : a.plan->columns - 1});
+    visit_heroes(&a);
+    visit_results(&a, fusion);
+    *why = a.why;
+    return a.why == NULL ? a.plan : NULL;
+}
+
+/* -- for emitter_choose.c ------------------------------------------------------------------------ */
+
+const char *reduction_illegal(const Instruction *fusion, bool by_columns)
+{
+    const char *why;
+    Arena *scratch = arena_scratch();
+    const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
+    if (plan != NULL && by_columns && plan->minor_reduced)
+        why = "neighbours in memory are not in different rows";
+    arena_destroy(scratch);
+    return why;
+}
+
+EmitterKind reduction_choose(const Instruction *fusion)
+{
+    const char *why;
+    Arena *scratch = arena_scratch();
+    const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
+    EmitterKind kind = EMITTER_COUNT;
+    if (plan != NULL) {
+        bool by_columns = !plan->minor_reduced && plan->rows >= 16;
+        kind = by_columns ? EMITTER_COLUMN_REDUCTION : EMITTER_ROW_REDUCTION;
+    }
+    arena_destroy(scratch);
+    return kind;
+}

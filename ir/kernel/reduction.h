@@ -1,0 +1,41 @@
+/* Reductions inside a fusion, for the emitters that give a group of threads to each result: rows
+ * (elements of the results of the reductions) and columns (what each of them combines).
+ *
+ * All reductions of a fusion with as many rows and columns as the largest one are its heroes. They
+ * are made in stages: a hero whose operand depends on another hero comes later. A result of the
+ * fusion has one element for each row, or one for each row and column (softmax and the like). It is
+ * legal if every way from a result or a later hero to a hero reaches it at its own row. */
+#ifndef GXC_IR_KERNEL_REDUCTION_H
+#define GXC_IR_KERNEL_REDUCTION_H
+
+#include "ir/analysis/index_map.h"
+#include "ir/kernel/emitter.h"
+
+typedef struct ReductionPlan {
+    int64_t rows, columns;
+    uint32_t hero_count;
+    const Instruction **heroes; /* by stage */
+    uint32_t *stage;            /* [hero_count] ascending from 0 */
+    bool minor_reduced;         /* neighbours in memory belong to one row */
+    bool has_full;              /* a result has an element for each row and column */
+} ReductionPlan;
+
+/* NULL, and the reason in *why: the fusion is no such reduction. Lives in `a`. */
+const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *a,
+                                    const char **why);
+
+/* Index of a hero's operand 0 (all its arrays have the same shape) at a row and a column; of a hero's
+ * result; of result `leaf` of the fusion (`column` is not used where it has one element a row). */
+void reduction_operand_index(IndexContext *cx, const Instruction *hero,
+                             const IndexExpr *row, const IndexExpr *column,
+                             const IndexExpr **out);
+void reduction_result_index(IndexContext *cx, const ReductionPlan *plan,
+                            const Shape *shape, const IndexExpr *row,
+                            const IndexExpr *column, const IndexExpr **out);
+bool reduction_is_full(const ReductionPlan *plan, const Shape *shape);
+
+/* For emitter_illegal and emitter_choose; EMITTER_COUNT: it has no hero. */
+const char *reduction_illegal(const Instruction *fusion, bool by_columns);
+EmitterKind reduction_choose(const Instruction *fusion);
+
+#endif

@@ -1,0 +1,178 @@
+/* See transposition.h. */
+#include "ir/kernel/transposition.h"
+
+#include <string.h>
+
+/* Dimensions of `shape` larger than 1, the slowest in memory first. */
+static uint32_t memory_order(const Shape *shape, uint32_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = shape->rank; i-- > 0;) {
+        int64_t d = shape->layout->minor_to_major[i];
+        if (shape->dims[d] != 1)
+            out[n++] = (uint32_t)d;
+    }
+    return n;
+}
+
+/* The result's dimension that dimension d of a hero's operand is. */
+static uint32_t result_dimension(const Instruction *hero, uint32_t d)
+{
+    if (hero->op != OP_TRANSPOSE)
+        return d;
+    Ints dims = inst_ints(hero, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (dims.data[i] == d)
+            return i;
+    }
+    return d;
+}
+
+static bool may_be_hero(const Instruction *inst)
+{
+    return (inst->op == OP_TRANSPOSE || inst->op == OP_COPY) &&
+           shape_is_array(inst->shape) && inst->shape->rank <= TRANSPOSITION_RANK &&
+           dtype_info[inst->shape->dtype].bits >= 8 &&
+           inst->operands[0]->shape->dtype == inst->shape->dtype;
+}
+
+/* The operand's memory order in terms of the result's dimensions. */
+static uint32_t operand_order(const Instruction *hero, uint32_t *out)
+{
+    uint32_t n = memory_order(hero->operands[0]->shape, out);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = result_dimension(hero, out[i]);
+    return n;
+}
+
+/* The last dimensions of `order` that follow each other in `other` too: how many. */
+static uint32_t last_group(const uint32_t *order, const uint32_t *other, uint32_t n)
+{
+    uint32_t count = 1, at = 0;
+    while (other[at] != order[n - 1])
+        at++;
+    while (count < n && at > 0 && other[at - 1] == order[n - 1 - count]) {
+        at--;
+        count++;
+    }
+    return count;
+}
+
+static int64_t size_of(const Shape *shape, const uint32_t *dims, uint32_t count)
+{
+    int64_t size = 1;
+    for (uint32_t i = 0; i < count; i++)
+        size *= shape->dims[dims[i]];
+    return size;
+}
+
+/* Groups of the hero's dimensions; false if both sides are contiguous along the same one. */
+static bool find_groups(const Instruction *hero, const Shape *result, TransposePlan *p)
+{
+    uint32_t to[TRANSPOSITION_RANK], from[TRANSPOSITION_RANK];
+    uint32_t n = memory_order(result, to);
+    if (n < 2 || operand_order(hero, from) != n || to[n - 1] == from[n - 1])
+        return false;
+    p->rank = result->rank;
+    p->inner_count = last_group(to, from, n);
+    p->outer_count = last_group(from, to, n);
+    memcpy(p->inner, to + n - p->inner_count, p->inner_count * sizeof *to);
+    memcpy(p->outer, from + n - p->outer_count, p->outer_count * sizeof *from);
+    p->batch_count = 0;
+    for (uint32_t i = 0; i < n - p->inner_count; i++) {
+        bool is_outer = false;
+        for (uint32_t k = 0; k < p->outer_count; k++)
+            is_outer |= p->outer[k] == to[i];
+        if (!is_outer)
+            p->batch[p->batch_count++] = to[i];
+    }
+    p->inner_size = size_of(result, p->inner, p->inner_count);
+    p->outer_size = size_of(result, p->outer, p->outer_count);
+    p->batch_size = size_of(result, p->batch, p->batch_count);
+    return true;
+}
+
+typedef struct Search {
+    const Computation *comp;
+    const Shape *result;
+    TransposePlan *plan;
+    uint8_t *state; /* by id: 0 not seen, 1 seen */
+    const char *why;
+} Search;
+
+/* Heroes that are read at the results' own index. */
+static void find_heroes(Search *s, const Instruction *inst)
+{
+    if (s->state[inst->id] != 0 || s->why != NULL)
+        return;
+    s->state[inst->id] = 1;
+    if (may_be_hero(inst) && shape_same_dims(inst->shape, s->result)) {
+        TransposePlan other, *p = s->plan;
+        bool is_first = p->hero_count == 0;
+        if (find_groups(inst, s->result, is_first ? p : &other)) {
+            bool fits =
+                is_first || (p->hero_count < TRANSPOSITION_HEROES &&
+                             other.inner_count == p->inner_count &&
+                             other.outer_count == p->outer_count &&
+                             memcmp(other.inner, p->inner, p->inner_count * 4) == 0 &&
+                             memcmp(other.outer, p->outer, p->outer_count * 4) == 0);
+            if (fits)
+                p->heroes[p->hero_count++] = inst;
+            return;
+        }
+    }
+    if (!op_is(inst->op, OPF_ELEMENTWISE) && !may_be_hero(inst))
+        return;
+    if (inst->op == OP_TRANSPOSE)
+        return;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (shape_same_dims(inst->operands[i]->shape, s->result))
+            find_heroes(s, inst->operands[i]);
+    }
+}
+
+static bool has_hero(const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (may_be_hero(inst))
+            return true;
+    }
+    return false;
+}
+
+bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    uint32_t count = emitter_result_count(fusion);
+    *out = (TransposePlan){.hero_count = 0};
+    *why = "it has no transpose at the results' index";
+    if (count == 0 || !has_hero(comp))
+        return false;
+    Search s = {.comp = comp, .result = emitter_result(fusion, 0).shape, .plan = out};
+    Arena *scratch = arena_scratch();
+    s.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
+    const char *reason =
+        s.result->rank > TRANSPOSITION_RANK ? "too many dimensions" : NULL;
+    for (uint32_t i = 0; i < count && reason == NULL; i++) {
+        FusionResult r = emitter_result(fusion, i);
+        if (!shape_same_dims(r.shape, s.result) ||
+            !shape_layouts_equal(r.shape, s.result) || !shape_is_array(r.inst->shape) ||
+            dtype_info[r.shape->dtype].bits < 8)
+            reason = "the results differ in shape, or have less than a byte";
+        else
+            find_heroes(&s, r.inst);
+    }
+    if (reason == NULL)
+        reason = emitter_epilogue_illegal(fusion, out->heroes, out->hero_count);
+    arena_destroy(scratch);
+    if (reason == NULL && out->hero_count == 0)
+        return false;
+    *why = reason;
+    return reason == NULL;
+}
+
+bool transpose_is_large(const TransposePlan *p)
+{
+    int64_t least = p->inner_size < p->outer_size ? p->inner_size : p->outer_size;
+    return least >= 16 || (least >= 8 && p->inner_size * p->outer_size >= 8192);
+}

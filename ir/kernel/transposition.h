@@ -1,0 +1,31 @@
+/* Transposes inside a fusion, for the emitter that turns tiles in shared memory: transposes and copies
+ * that change the layout (heroes), read where they were written by every result.
+ *
+ * Dimensions that lie side by side in the same order on both sides count as one. `inner` are those
+ * along which the results are contiguous, `outer` those along which the heroes' operands are; both
+ * are dimensions of the result, the slowest first. */
+#ifndef GXC_IR_KERNEL_TRANSPOSITION_H
+#define GXC_IR_KERNEL_TRANSPOSITION_H
+
+#include "ir/analysis/index_map.h"
+#include "ir/kernel/emitter.h"
+
+#define TRANSPOSITION_HEROES 4
+#define TRANSPOSITION_RANK 64
+
+typedef struct TransposePlan {
+    uint32_t hero_count;
+    const Instruction *heroes[TRANSPOSITION_HEROES];
+    uint32_t rank;
+    uint32_t inner_count, outer_count, batch_count;
+    uint32_t inner[TRANSPOSITION_RANK], outer[TRANSPOSITION_RANK],
+        batch[TRANSPOSITION_RANK];
+    int64_t inner_size, outer_size, batch_size;
+} TransposePlan;
+
+/* False, and the reason in *why: the fusion is no such transpose. */
+bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why);
+/* Both sides of a tile are long enough to be worth it. */
+bool transpose_is_large(const TransposePlan *plan);
+
+#endif

@@ -1,0 +1,46 @@
+/* Which kind of store a text asks for. */
+#include <string.h>
+#include <time.h>
+
+#include "runtime/collective/store_kind.h"
+
+double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+gxrt_status store_open(const char *where, uint32_t rank, uint32_t ranks, Store **out)
+{
+    *out = NULL;
+    if (strncmp(where, "tcp://", 6) == 0) {
+        return store_tcp_open(where + 6, rank, ranks, out);
+    }
+    const char *folder = strncmp(where, "file:", 5) == 0 ? where + 5 : where;
+    if (!*folder || strncmp(where, "tcp:", 4) == 0) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "the store \"%s\": give file:FOLDER, a folder that all ranks "
+                          "share, or tcp://HOST:PORT, where rank 0 can listen",
+                          where);
+    }
+    return store_file_open(folder, rank, ranks, out);
+}
+
+void store_close(Store *s)
+{
+    if (s) {
+        s->kind->close(s);
+    }
+}
+
+gxrt_status store_put(Store *s, const char *key, const void *bytes, size_t size,
+                      double seconds)
+{
+    return s->kind->put(s, key, bytes, size, seconds);
+}
+
+gxrt_status store_get(Store *s, const char *key, void *bytes, size_t size, double seconds)
+{
+    return s->kind->get(s, key, bytes, size, seconds);
+}

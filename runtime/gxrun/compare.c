@@ -1,0 +1,219 @@
+/* What the results look like, and how far they are from what was wanted. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/gxrun/gxrun.h"
+
+static void print_type(const Leaf *leaf)
+{
+    printf("%s[", dtype_info[leaf->dtype].name);
+    for (uint32_t i = 0; i < leaf->rank; i++) {
+        printf("%s%" PRId64, i ? "," : "", leaf->dims[i]);
+    }
+    printf("]");
+}
+
+static void print_range(const Leaf *leaf, const char *data)
+{
+    const DTypeInfo *info = &dtype_info[leaf->dtype];
+    double low = INFINITY;
+    double high = -INFINITY;
+    size_t nans = 0;
+    for (size_t i = 0; i < leaf->elements; i++) {
+        const char *at = data + i * info->storage;
+        if (number_is_nan(leaf->dtype, at)) {
+            nans++;
+            continue;
+        }
+        double c[2];
+        double x = 0;
+        if (info->class == DTC_COMPLEX) {
+            number_get_complex(leaf->dtype, at, c);
+            x = hypot(c[0], c[1]);
+        } else {
+            x = number_get_double(leaf->dtype, at);
+        }
+        low = x < low ? x : low;
+        high = x > high ? x : high;
+    }
+    if (low <= high) {
+        printf("  %s%.6g ... %.6g", info->class == DTC_COMPLEX ? "modulus " : "", low,
+               high);
+    }
+    if (nans) {
+        printf("  %zu NaN", nans);
+    }
+}
+
+void compare_summary(const Options *o, const Signature *s, void *const *outputs)
+{
+    for (size_t d = 0; d < s->devices && !o->quiet; d++) {
+        for (size_t i = 0; i < s->result_count; i++) {
+            const Leaf *leaf = &s->results[i];
+            const char *data = outputs[d * s->result_count + i];
+            if (s->replicas * s->partitions > 1) {
+                printf("device %zu ", s->first + d);
+            }
+            printf("result %s ", leaf->name);
+            print_type(leaf);
+            print_range(leaf, data);
+            for (size_t k = 0; k < leaf->elements && k < 4; k++) {
+                char text[NUMBER_TEXT_MAX];
+                number_print(leaf->dtype, data + k * dtype_info[leaf->dtype].storage,
+                             true, text);
+                printf("%s%s", k ? ", " : leaf->elements > 4 ? "  first " : "  ", text);
+            }
+            printf("%s\n", leaf->elements > 4 ? ", ..." : "");
+        }
+    }
+}
+
+/* --- comparing -------------------------------------------------------------------------------- */
+
+typedef struct Worst {
+    size_t wrong; /* elements beyond the tolerance */
+    size_t at;    /* the worst of them, or of all */
+    double difference;
+    double excess; /* difference / allowed */
+} Worst;
+
+/* NaN meets NaN, infinity the same infinity; else |got - want| <= atol + rtol |scale|. */
+static bool component_close(double got, double want, double scale, Tolerance t,
+                            double *out_difference, double *out_excess)
+{
+    *out_difference = 0;
+    *out_excess = 0;
+    if (isnan(want) || isnan(got) || isinf(want) || isinf(got)) {
+        bool same = (isnan(want) && isnan(got)) || want == got;
+        *out_difference = same ? 0 : INFINITY;
+        *out_excess = *out_difference;
+        return same;
+    }
+    double allowed = t.atol + t.rtol * scale;
+    *out_difference = fabs(got - want);
+    *out_excess = *out_difference == 0 ? 0
+                  : allowed > 0        ? *out_difference / allowed
+                                       : INFINITY;
+    return *out_difference <= allowed;
+}
+
+static bool element_close(DType dtype, const char *got, const char *want, Tolerance t,
+                          double *out_difference, double *out_excess)
+{
+    const DTypeInfo *info = &dtype_info[dtype];
+    if (info->class == DTC_COMPLEX) {
+        double g[2];
+        double w[2];
+        double other[2];
+        number_get_complex(dtype, got, g);
+        number_get_complex(dtype, want, w);
+        double scale = hypot(isfinite(w[0]) ? w[0] : 0, isfinite(w[1]) ? w[1] : 0);
+        bool re = component_close(g[0], w[0], scale, t, out_difference, out_excess);
+        bool im = component_close(g[1], w[1], scale, t, &other[0], &other[1]);
+        *out_difference = fmax(*out_difference, other[0]);
+        *out_excess = fmax(*out_excess, other[1]);
+        return re && im;
+    }
+    if (info->class != DTC_FLOAT) {
+        bool same = memcmp(got, want, info->storage) == 0;
+        double difference =
+            fabs(number_get_double(dtype, got) - number_get_double(dtype, want));
+        *out_difference = same ? 0 : difference;
+        *out_excess = same ? 0 : INFINITY;
+        double allowed = t.atol + t.rtol * fabs(number_get_double(dtype, want));
+        return same || difference <= allowed;
+    }
+    double g = number_get_double(dtype, got);
+    double w = number_get_double(dtype, want);
+    return component_close(g, w, fabs(w), t, out_difference, out_excess);
+}
+
+static Worst compare_leaf(const Leaf *leaf, const char *got, const char *want,
+                          Tolerance t)
+{
+    Worst worst = {0};
+    size_t size = dtype_info[leaf->dtype].storage;
+    for (size_t i = 0; i < leaf->elements; i++) {
+        double difference;
+        double excess;
+        bool ok = element_close(leaf->dtype, got + i * size, want + i * size, t,
+                                &difference, &excess);
+        if ((!ok && worst.wrong == 0) ||
+            (excess > worst.excess && (!ok || !worst.wrong))) {
+            worst.at = i;
+            worst.difference = difference;
+            worst.excess = excess;
+        }
+        worst.wrong += !ok;
+    }
+    return worst;
+}
+
+static void print_index(const Leaf *leaf, size_t at)
+{
+    int64_t index[64];
+    for (uint32_t k = leaf->rank; k-- > 0;) {
+        index[k] = (int64_t)(at % (size_t)leaf->dims[k]);
+        at /= (size_t)leaf->dims[k];
+    }
+    printf("[");
+    for (uint32_t k = 0; k < leaf->rank; k++) {
+        printf("%s%" PRId64, k ? "," : "", index[k]);
+    }
+    printf("]");
+}
+
+static void print_worst(const Leaf *leaf, const char *got, const char *want,
+                        const Worst *w, Tolerance t)
+{
+    size_t size = dtype_info[leaf->dtype].storage;
+    printf("%s", w->wrong ? "DIFFERS" : "equal");
+    if (t.rtol != 0 || t.atol != 0) {
+        printf(" within rtol %g, atol %g", t.rtol, t.atol);
+    }
+    if (w->wrong) {
+        printf(": %zu of %zu elements", w->wrong, leaf->elements);
+    }
+    if (w->difference > 0) {
+        char a[NUMBER_TEXT_MAX];
+        char b[NUMBER_TEXT_MAX];
+        number_print(leaf->dtype, got + w->at * size, true, a);
+        number_print(leaf->dtype, want + w->at * size, true, b);
+        printf("; worst at ");
+        print_index(leaf, w->at);
+        printf(": %s, wanted %s, difference %.3g", a, b, w->difference);
+    }
+    printf("\n");
+}
+
+bool compare_results(const Options *o, const Signature *s, void *const *outputs,
+                     void *const *wanted)
+{
+    bool equal = true;
+    for (size_t d = 0; d < s->devices; d++) {
+        for (size_t i = 0; i < s->result_count; i++) {
+            const Leaf *leaf = &s->results[i];
+            const char *got = outputs[d * s->result_count + i];
+            const char *want = wanted[d * s->result_count + i];
+            if (!want) {
+                continue;
+            }
+            Tolerance t = number_tolerance(leaf->dtype);
+            t.rtol = o->has_rtol ? o->rtol : t.rtol;
+            t.atol = o->has_atol ? o->atol : t.atol;
+            Worst worst = compare_leaf(leaf, got, want, t);
+            if (s->replicas * s->partitions > 1) {
+                printf("device %zu ", s->first + d);
+            }
+            printf("compare %s ", leaf->name);
+            print_type(leaf);
+            printf(": ");
+            print_worst(leaf, got, want, &worst, t);
+            equal &= worst.wrong == 0;
+        }
+    }
+    return equal;
+}

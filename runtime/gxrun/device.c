@@ -1,0 +1,390 @@
+/* Running a compiled program by libgxrt. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/gxrun/gxrun.h"
+
+static int gxrt_failed(gxrt_status status)
+{
+    return complain(status == GXRT_UNSUPPORTED ? EXIT_NOT_SUPPORTED : EXIT_WRONG, "%s",
+                    gxrt_last_error());
+}
+
+static void print_log(void *user, int level, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "gxrun: %s%s\n", level ? "warning: " : "", text);
+}
+
+/* --- signature ---------------------------------------------------------------------------------- */
+
+typedef gxrt_status (*ValueQuery)(const gxrt_program *, size_t, gxrt_value_info *);
+
+static int read_leaves(const gxrt_program *program, ValueQuery query, Leaf *leaves,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        gxrt_value_info v = {.struct_size = sizeof v};
+        gxrt_status st = query(program, i, &v);
+        if (st != GXRT_OK) {
+            return gxrt_failed(st);
+        }
+        Leaf *leaf = &leaves[i];
+        if (!leaf_set(leaf, v.name, v.dtype, v.rank, v.dims) ||
+            number_packed_bytes(leaf->dtype, leaf->elements) != v.bytes) {
+            return complain(EXIT_WRONG, "%s has a type that gxrun does not know: %s",
+                            v.name, v.dtype);
+        }
+    }
+    return EXIT_DONE;
+}
+
+/* R x P as this command line asks for; a program for one device runs as N replicas. */
+static int set_devices(const Options *o, Signature *s)
+{
+    if ((o->replicas && o->replicas != s->replicas && s->replicas * s->partitions > 1) ||
+        (o->partitions && o->partitions != s->partitions)) {
+        return complain(
+            EXIT_WRONG,
+            "the program was compiled for %u replicas x %u partitions: compile it "
+            "with gxc --replicas= --partitions=",
+            s->replicas, s->partitions);
+    }
+    if (s->replicas * s->partitions == 1) {
+        s->replicas = o->replicas ? o->replicas : o->devices ? (uint32_t)o->devices : 1;
+    }
+    size_t all = (size_t)s->replicas * s->partitions;
+    if (o->devices && o->devices != all) {
+        return complain(
+            EXIT_WRONG,
+            "--devices=%zu: the program is for %u replicas x %u partitions, %zu "
+            "devices",
+            o->devices, s->replicas, s->partitions, all);
+    }
+    size_t ranks = o->has_rank ? o->world : 1;
+    if (all % ranks != 0) {
+        return complain(EXIT_WRONG, "--world=%u: %zu devices cannot be shared equally",
+                        o->world, all);
+    }
+    s->devices = all / ranks;
+    s->first = o->has_rank ? (uint32_t)(o->rank * s->devices) : 0;
+    return EXIT_DONE;
+}
+
+int device_signature(const Options *o, const gxrt_program *program, Signature *out)
+{
+    gxrt_program_info info = {.struct_size = sizeof info};
+    gxrt_status st = gxrt_program_get_info(program, &info);
+    if (st != GXRT_OK) {
+        return gxrt_failed(st);
+    }
+    memset(out, 0, sizeof *out);
+    out->parameter_count = info.argument_count;
+    out->result_count = info.result_count;
+    out->parameters = allocate(info.argument_count, sizeof(Leaf));
+    out->results = allocate(info.result_count, sizeof(Leaf));
+    out->replicas = info.replicas;
+    out->partitions = info.partitions;
+    out->has_hash = true;
+    memcpy(out->hash, info.module_hash, sizeof out->hash);
+    int code = read_leaves(program, gxrt_program_get_argument, out->parameters,
+                           info.argument_count);
+    if (code == EXIT_DONE) {
+        code = read_leaves(program, gxrt_program_get_result, out->results,
+                           info.result_count);
+    }
+    return code == EXIT_DONE ? set_devices(o, out) : code;
+}
+
+/* --- buffers -------------------------------------------------------------------------------------- */
+
+typedef struct Job {
+    const Options *options;
+    const gxrt_program *program;
+    const Signature *signature;
+    gxrt_session *session;
+    gxrt_run *runs;          /* by device */
+    gxrt_buffer **arguments; /* by device */
+    gxrt_buffer **results;
+    FILE *trace;
+    size_t trace_count;
+} Job;
+
+static gxrt_status make_buffer(Job *j, size_t device, const Leaf *leaf, gxrt_buffer *b)
+{
+    *b = (gxrt_buffer){.struct_size = sizeof *b,
+                       .bytes = number_packed_bytes(leaf->dtype, leaf->elements)};
+    return gxrt_allocate(j->session, device, b->bytes, &b->data);
+}
+
+static gxrt_status upload(Job *j, size_t device, size_t i, const void *from)
+{
+    const Leaf *leaf = &j->signature->parameters[i];
+    gxrt_value_info v = {.struct_size = sizeof v};
+    gxrt_status st = gxrt_program_get_argument(j->program, i, &v);
+    if (st != GXRT_OK) {
+        return st;
+    }
+    gxrt_buffer *b = &j->arguments[device][i];
+    void *packed = allocate(b->bytes, 1);
+    data_to_device(leaf, v.minor_to_major, from, packed);
+    st = gxrt_copy_to_device(j->session, device, b->data, packed, b->bytes);
+    free(packed);
+    return st;
+}
+
+/* Results take the buffers of the arguments that they alias, except while timing: there the
+ * arguments have to last. */
+static gxrt_status make_results(Job *j, size_t device)
+{
+    const Signature *s = j->signature;
+    for (size_t i = 0; i < s->result_count; i++) {
+        gxrt_value_info v = {.struct_size = sizeof v};
+        gxrt_status st = gxrt_program_get_result(j->program, i, &v);
+        if (st != GXRT_OK) {
+            return st;
+        }
+        if (v.alias >= 0 && (v.must_alias || !j->options->bench)) {
+            j->results[device][i] = j->arguments[device][v.alias];
+            continue;
+        }
+        st = make_buffer(j, device, &s->results[i], &j->results[device][i]);
+        if (st != GXRT_OK) {
+            return st;
+        }
+    }
+    return GXRT_OK;
+}
+
+static gxrt_status make_buffers(Job *j, void *const *inputs)
+{
+    const Signature *s = j->signature;
+    j->runs = allocate(s->devices, sizeof *j->runs);
+    j->arguments = allocate(s->devices, sizeof *j->arguments);
+    j->results = allocate(s->devices, sizeof *j->results);
+    for (size_t d = 0; d < s->devices; d++) {
+        j->arguments[d] = allocate(s->parameter_count, sizeof(gxrt_buffer));
+        j->results[d] = allocate(s->result_count, sizeof(gxrt_buffer));
+        for (size_t i = 0; i < s->parameter_count; i++) {
+            gxrt_status st = make_buffer(j, d, &s->parameters[i], &j->arguments[d][i]);
+            st = st == GXRT_OK ? upload(j, d, i, inputs[d * s->parameter_count + i]) : st;
+            if (st != GXRT_OK) {
+                return st;
+            }
+        }
+        gxrt_status st = make_results(j, d);
+        if (st != GXRT_OK) {
+            return st;
+        }
+        j->runs[d] = (gxrt_run){.struct_size = sizeof *j->runs,
+                                .arguments = j->arguments[d],
+                                .argument_count = s->parameter_count,
+                                .results = j->results[d],
+                                .result_count = s->result_count};
+    }
+    return GXRT_OK;
+}
+
+static void free_buffers(Job *j)
+{
+    const Signature *s = j->signature;
+    for (size_t d = 0; j->arguments && d < s->devices; d++) {
+        for (size_t i = 0; j->results[d] && i < s->result_count; i++) {
+            void *data = j->results[d][i].data;
+            for (size_t k = 0; k < s->parameter_count && data; k++) {
+                if (j->arguments[d][k].data == data) {
+                    data = NULL; /* freed with the argument */
+                }
+            }
+            gxrt_free(j->session, d, data);
+        }
+        for (size_t i = 0; j->arguments[d] && i < s->parameter_count; i++) {
+            gxrt_free(j->session, d, j->arguments[d][i].data);
+        }
+        free(j->arguments[d]);
+        free(j->results[d]);
+    }
+    free(j->arguments);
+    free(j->results);
+    free(j->runs);
+}
+
+static gxrt_status download(Job *j, void **outputs)
+{
+    const Signature *s = j->signature;
+    for (size_t d = 0; d < s->devices; d++) {
+        gxrt_status st = gxrt_synchronize(j->session, d);
+        if (st != GXRT_OK) {
+            return st;
+        }
+        for (size_t i = 0; i < s->result_count; i++) {
+            const gxrt_buffer *b = &j->results[d][i];
+            gxrt_value_info v = {.struct_size = sizeof v};
+            st = gxrt_program_get_result(j->program, i, &v);
+            void *packed = allocate(b->bytes, 1);
+            st = st == GXRT_OK
+                     ? gxrt_copy_to_host(j->session, d, packed, b->data, b->bytes)
+                     : st;
+            if (st == GXRT_OK) {
+                void *to = allocate(s->results[i].bytes, 1);
+                data_from_device(&s->results[i], v.minor_to_major, packed, to);
+                outputs[d * s->result_count + i] = to;
+            }
+            free(packed);
+            if (st != GXRT_OK) {
+                return st;
+            }
+        }
+    }
+    return GXRT_OK;
+}
+
+/* --- running --------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static gxrt_status run_and_wait(Job *j, size_t times)
+{
+    gxrt_status st = GXRT_OK;
+    for (size_t i = 0; i < times && st == GXRT_OK; i++) {
+        st = gxrt_execute(j->session, j->signature->devices, j->runs);
+    }
+    for (size_t d = 0; d < j->signature->devices && st == GXRT_OK; d++) {
+        st = gxrt_synchronize(j->session, d);
+    }
+    return st;
+}
+
+/* About a second: batches that double until one is long enough to be read. */
+static gxrt_status bench(Job *j)
+{
+    gxrt_status st = run_and_wait(j, 1);
+    for (size_t times = 1; st == GXRT_OK; times *= 2) {
+        double start = now();
+        st = run_and_wait(j, times);
+        double seconds = now() - start;
+        if (st == GXRT_OK && (seconds > 0.5 || times >= 1u << 20)) {
+            printf("time of one run: %.3f us (mean of %zu)\n",
+                   1e6 * seconds / (double)times, times);
+            break;
+        }
+    }
+    return st;
+}
+
+static void print_json_text(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') {
+            fprintf(out, "\\%c", *text);
+        } else if ((unsigned char)*text < 32) {
+            fprintf(out, "\\u%04x", *text);
+        } else {
+            fputc(*text, out);
+        }
+    }
+}
+
+static void write_event(void *user, const gxrt_event *e)
+{
+    Job *j = user;
+    fprintf(j->trace, "%s\n{\"ph\":\"X\",\"name\":\"", j->trace_count++ ? "," : "");
+    print_json_text(j->trace, e->name);
+    fprintf(j->trace, "\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f}",
+            e->kind, e->device, e->stream, e->start_us, e->duration_us);
+}
+
+static int profile(Job *j)
+{
+    const char *path = j->options->profile;
+    j->trace = fopen(path, "w");
+    if (!j->trace) {
+        return complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(errno));
+    }
+    fprintf(j->trace, "{\"traceEvents\":[");
+    gxrt_status st =
+        gxrt_profile(j->session, j->signature->devices, j->runs, write_event, j);
+    fprintf(j->trace, "\n]}\n");
+    bool written = !ferror(j->trace);
+    written = fclose(j->trace) == 0 && written;
+    if (st != GXRT_OK) {
+        remove(path);
+        return gxrt_failed(st);
+    }
+    return written
+               ? EXIT_DONE
+               : complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+static int run_job(Job *j, void *const *inputs, void **outputs)
+{
+    gxrt_status st = make_buffers(j, inputs);
+    if (st == GXRT_OK && j->options->profile) {
+        int code = profile(j);
+        if (code != EXIT_DONE) {
+            return code;
+        }
+    } else if (st == GXRT_OK && j->options->bench) {
+        st = bench(j);
+    } else if (st == GXRT_OK) {
+        st = gxrt_execute(j->session, j->signature->devices, j->runs);
+    }
+    st = st == GXRT_OK ? download(j, outputs) : st;
+    return st == GXRT_OK ? EXIT_DONE : gxrt_failed(st);
+}
+
+static void set_number(const char *name, unsigned value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    setenv(name, text, 1);
+}
+
+int device_run(const Options *o, const gxrt_program *program, const Signature *s,
+               void *const *inputs, void **outputs)
+{
+    Job j = {.options = o, .program = program, .signature = s};
+    gxrt_world *world = NULL;
+    gxrt_status st = GXRT_OK;
+    if (o->has_rank) {
+        set_number("GXRT_RANK", o->rank);
+        set_number("GXRT_WORLD_SIZE", o->world);
+        st = gxrt_world_from_environment(&world);
+    }
+    gxrt_session_options options = {.struct_size = sizeof options,
+                                    .device = o->device,
+                                    .world = world,
+                                    .log = print_log,
+                                    .exact_emulated_devices = (int)o->devices,
+                                    .replicas = s->replicas,
+                                    .timeout_seconds = o->timeout};
+    st = st == GXRT_OK ? gxrt_session_create(program, &options, &j.session) : st;
+    if (st != GXRT_OK) {
+        gxrt_world_destroy(world);
+        return gxrt_failed(st);
+    }
+    gxrt_session_info info = {.struct_size = sizeof info};
+    gxrt_variant_info variant = {.struct_size = sizeof variant};
+    if (!o->quiet && gxrt_session_get_info(j.session, &info) == GXRT_OK &&
+        gxrt_program_get_variant(program, info.variant, &variant) == GXRT_OK) {
+        printf(
+            "%zu device%s: %s, kernels for %s; %zu launches, %zu copies, %llu bytes of "
+            "temporary memory\n",
+            info.device_count, info.device_count > 1 ? "s" : "", info.device_name,
+            variant.target, variant.launch_count, variant.copy_count,
+            (unsigned long long)variant.temp_bytes);
+    }
+    int code = run_job(&j, inputs, outputs);
+    free_buffers(&j);
+    gxrt_session_destroy(j.session);
+    gxrt_world_destroy(world);
+    return code;
+}

@@ -1,0 +1,301 @@
+/* gxrun: runs a program that gxc compiled, or HLO, and shows and compares its results. */
+#include "runtime/gxrun/gxrun.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/gxrun/npy.h"
+
+int complain(int code, const char *format, ...)
+{
+    va_list args;
+    fflush(stdout);
+    fputs("gxrun: error: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return code;
+}
+
+void *allocate(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (!p) {
+        exit(complain(EXIT_WRONG, "no memory for %zu x %zu bytes", count, size));
+    }
+    return p;
+}
+
+void free_arrays(void **arrays, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(arrays[i]);
+    }
+    free(arrays);
+}
+
+bool leaf_set(Leaf *leaf, const char *name, const char *dtype, uint32_t rank,
+              const int64_t *dims)
+{
+    leaf->name = allocate(strlen(name) + 1, 1);
+    strcpy(leaf->name, name);
+    leaf->rank = rank;
+    leaf->dims = allocate(rank, sizeof *dims);
+    if (rank) {
+        memcpy(leaf->dims, dims, rank * sizeof *dims);
+    }
+    for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
+        if (strcmp(dtype_info[t].name, dtype) == 0) {
+            leaf->dtype = (DType)t;
+        }
+    }
+    if (leaf->dtype == DT_INVALID || dtype_info[leaf->dtype].storage == 0 || rank > 64 ||
+        !npy_elements(leaf->dtype, rank, dims, &leaf->elements)) {
+        return false;
+    }
+    leaf->bytes = leaf->elements * dtype_info[leaf->dtype].storage;
+    return true;
+}
+
+static void leaves_free(Leaf *leaves, size_t count)
+{
+    for (size_t i = 0; leaves && i < count; i++) {
+        free(leaves[i].name);
+        free(leaves[i].dims);
+    }
+    free(leaves);
+}
+
+static void signature_free(Signature *s)
+{
+    leaves_free(s->parameters, s->parameter_count);
+    leaves_free(s->results, s->result_count);
+    memset(s, 0, sizeof *s);
+}
+
+static bool read_file(const char *path, Bytes *out, char *error, size_t error_size)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    size_t room = 1 << 16;
+    *out = (Bytes){0};
+    if (!file) {
+        snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    out->data = allocate(room, 1);
+    for (size_t n;
+         (n = fread((char *)out->data + out->size, 1, room - out->size, file)) > 0;) {
+        out->size += n;
+        if (out->size == room) {
+            room *= 2;
+            void *larger = realloc(out->data, room);
+            if (!larger) {
+                exit(complain(EXIT_WRONG, "%s: no memory", path));
+            }
+            out->data = larger;
+        }
+    }
+    bool ok = !ferror(file);
+    if (!ok) {
+        snprintf(error, error_size, "%s: %s", path, strerror(errno));
+    }
+    if (file != stdin) {
+        fclose(file);
+    }
+    return ok;
+}
+
+static bool is_elf(const Bytes *b)
+{
+    return b->size >= 4 && memcmp(b->data, "\177ELF", 4) == 0;
+}
+
+/* Compiled programs are mapped, not read: they may hold gigabytes of constants. */
+static bool is_elf_file(const char *path)
+{
+    char start[4] = {0};
+    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "rb");
+    bool elf = file && fread(start, 1, 4, file) == 4 && memcmp(start, "\177ELF", 4) == 0;
+    if (file) {
+        fclose(file);
+    }
+    return elf;
+}
+
+/* What is run: a compiled program, or HLO, or both. */
+typedef struct Subject {
+    Bytes file;            /* the program as given */
+    Bytes made;            /* the artefact that was compiled from it */
+    gxrt_program *program; /* NULL: only HLO, for --device=ref */
+    Bytes hlo;             /* `data` NULL: none */
+    const char *hlo_path;
+    bool owns_hlo;
+} Subject;
+
+static void subject_close(Subject *s)
+{
+    gxrt_program_destroy(s->program);
+    free(s->file.data);
+    free(s->made.data);
+    if (s->owns_hlo) {
+        free(s->hlo.data);
+    }
+}
+
+/* The HLO of --hlo, or the one that the artefact carries. */
+static int find_hlo(const Options *o, Subject *s)
+{
+    char error[512];
+    gxrt_program_info info = {.struct_size = sizeof info};
+    if (o->hlo) {
+        s->owns_hlo = true;
+        s->hlo_path = o->hlo;
+        return read_file(o->hlo, &s->hlo, error, sizeof error)
+                   ? EXIT_DONE
+                   : complain(EXIT_WRONG, "%s", error);
+    }
+    if (s->program && gxrt_program_get_info(s->program, &info) == GXRT_OK && info.hlo) {
+        s->owns_hlo = true;
+        s->hlo_path = o->program;
+        s->hlo = (Bytes){allocate(info.hlo_size, 1), info.hlo_size};
+        memcpy(s->hlo.data, info.hlo, info.hlo_size);
+    }
+    return EXIT_DONE;
+}
+
+static int open_artefact(const Options *o, Subject *s)
+{
+    const Bytes *b = s->made.data ? &s->made : &s->file;
+    gxrt_status st = s->made.data || strcmp(o->program, "-") == 0
+                         ? gxrt_program_open_memory(b->data, b->size, &s->program)
+                         : gxrt_program_open(o->program, &s->program);
+    if (st != GXRT_OK) {
+        return complain(st == GXRT_UNSUPPORTED ? EXIT_NOT_SUPPORTED : EXIT_WRONG, "%s",
+                        gxrt_last_error());
+    }
+    return EXIT_DONE;
+}
+
+static int subject_open(const Options *o, Subject *s)
+{
+    char error[512];
+    bool ref = strcmp(o->device, "ref") == 0;
+    bool elf = is_elf_file(o->program);
+    if (!elf && !read_file(o->program, &s->file, error, sizeof error)) {
+        return complain(EXIT_WRONG, "%s", error);
+    }
+    if (elf || is_elf(&s->file)) {
+        int code = open_artefact(o, s);
+        code = code == EXIT_DONE ? find_hlo(o, s) : code;
+        if (code == EXIT_DONE && !s->hlo.data && (ref || o->compare_ref)) {
+            code = complain(EXIT_WRONG,
+                            "the reference evaluator needs the HLO: give --hlo=FILE, "
+                            "or compile with --embed-hlo");
+        }
+        return code;
+    }
+    if (s->file.size == 0) {
+        return complain(EXIT_WRONG, "%s: the file is empty", o->program);
+    }
+    s->hlo = s->file;
+    s->hlo_path = o->program;
+    int found = o->hlo ? find_hlo(o, s) : EXIT_DONE;
+    if (ref || found != EXIT_DONE) {
+        return found;
+    }
+    int code = compiler_compile(o, o->program, &s->file, &s->made);
+    return code == EXIT_DONE ? open_artefact(o, s) : code;
+}
+
+static int check_hash(const Options *o, const Subject *s, const Signature *program)
+{
+    Options plain = {
+        .device = o->device, .replicas = o->replicas, .partitions = o->partitions};
+    Signature hlo;
+    int code = compiler_signature(&plain, s->hlo_path, &s->hlo, &hlo);
+    if (code == EXIT_DONE && (hlo.parameter_count != program->parameter_count ||
+                              hlo.result_count != program->result_count)) {
+        code = complain(EXIT_WRONG, "%s is another program than %s", s->hlo_path,
+                        o->program);
+    } else if (code == EXIT_DONE &&
+               memcmp(hlo.hash, program->hash, sizeof hlo.hash) != 0) {
+        fprintf(stderr, "gxrun: warning: %s was compiled from another module than %s\n",
+                o->program, s->hlo_path);
+    }
+    signature_free(&hlo);
+    return code;
+}
+
+static int compare_with_reference(const Options *o, const Subject *s,
+                                  const Signature *signature, void *const *inputs,
+                                  void *const *outputs)
+{
+    size_t count = signature->devices * signature->result_count;
+    void **wanted = allocate(count, sizeof *wanted);
+    int code = s->owns_hlo && s->program ? check_hash(o, s, signature) : EXIT_DONE;
+    if (code == EXIT_DONE) {
+        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, wanted);
+    }
+    if (code == EXIT_DONE && !compare_results(o, signature, outputs, wanted)) {
+        code = EXIT_WRONG;
+    }
+    free_arrays(wanted, count);
+    return code;
+}
+
+static int run(const Options *o, const Subject *s, const Signature *signature)
+{
+    bool ref = strcmp(o->device, "ref") == 0;
+    size_t input_count = signature->devices * signature->parameter_count;
+    size_t output_count = signature->devices * signature->result_count;
+    void **inputs = allocate(input_count, sizeof *inputs);
+    void **outputs = allocate(output_count, sizeof *outputs);
+    int code = data_check_outputs(o, signature);
+    code = code == EXIT_DONE ? data_inputs(o, signature, inputs) : code;
+    if (code == EXIT_DONE && !ref) {
+        code = device_run(o, s->program, signature, inputs, outputs);
+    } else if (code == EXIT_DONE && s->program) {
+        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, outputs);
+    } else if (code == EXIT_DONE) {
+        code = compiler_evaluate(o, o->program, &s->file, signature, inputs, outputs);
+    }
+    if (code == EXIT_DONE) {
+        compare_summary(o, signature, outputs);
+        code = data_outputs(o, signature, outputs);
+    }
+    if (code == EXIT_DONE && o->compare_ref) {
+        code = compare_with_reference(o, s, signature, inputs, outputs);
+    }
+    if (code == EXIT_DONE && o->compare_count) {
+        code = compare_files(o, signature, outputs);
+    }
+    free_arrays(inputs, input_count);
+    free_arrays(outputs, output_count);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    Options o;
+    Subject s = {0};
+    Signature signature = {0};
+    options_parse(&o, argc, argv);
+    int code = subject_open(&o, &s);
+    if (code == EXIT_DONE) {
+        code = strcmp(o.device, "ref") == 0
+                   ? compiler_signature(&o, s.hlo_path, &s.hlo, &signature)
+                   : device_signature(&o, s.program, &signature);
+    }
+    code = code == EXIT_DONE ? run(&o, &s, &signature) : code;
+    if (fflush(stdout) != 0 && code == EXIT_DONE) {
+        code = complain(EXIT_WRONG, "standard output: %s", strerror(errno));
+    }
+    signature_free(&signature);
+    subject_close(&s);
+    options_free(&o);
+    return code;
+}

@@ -1,0 +1,127 @@
+/* The parts of gxrun. Arrays on the host are row-major in storage form (ir/number.h), one for
+ * each device and leaf: array[device x count + leaf]. */
+#ifndef GXC_RUNTIME_GXRUN_GXRUN_H
+#define GXC_RUNTIME_GXRUN_GXRUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/number.h"
+#include "runtime/gxrt.h"
+
+enum {
+    EXIT_DONE = 0,
+    EXIT_WRONG = 1,
+    EXIT_USAGE = 2,
+    EXIT_BUG = 3,
+    EXIT_NOT_SUPPORTED = 4
+};
+
+/* An argument of --input, --output or --compare. */
+typedef struct Source {
+    const char *name; /* parameter name, or NULL: by order */
+    const char *file; /* NULL: random */
+    uint64_t seed;
+    bool has_seed;
+} Source;
+
+typedef struct Options {
+    const char *program; /* file of the cubin or the HLO; "-": standard input */
+    const char *device;  /* auto cuda emu emu:TARGET ref */
+    size_t devices;      /* 0: not given, as the next two */
+    uint32_t replicas, partitions;
+    bool has_rank;
+    uint32_t timeout; /* seconds; 0: libgxrt's */
+    uint32_t rank, world;
+    Source *inputs;
+    size_t input_count;
+    Source *outputs;
+    size_t output_count;
+    Source *compare; /* files */
+    size_t compare_count;
+    bool compare_ref;
+    const char *hlo;
+    bool has_rtol, has_atol;
+    double rtol, atol;
+    bool bench;
+    const char *profile;
+    bool quiet;
+} Options;
+
+/* Reads the command line; ends the process for --help, --version and wrong usage. */
+void options_parse(Options *o, int argc, char **argv);
+void options_free(Options *o);
+
+/* One parameter or result. */
+typedef struct Leaf {
+    char *name;
+    DType dtype;
+    uint32_t rank;
+    int64_t *dims;
+    size_t elements;
+    size_t bytes; /* in storage form */
+} Leaf;
+
+typedef struct Signature {
+    Leaf *parameters;
+    size_t parameter_count;
+    Leaf *results;
+    size_t result_count;
+    uint32_t first;                /* number of this process's first device */
+    size_t devices;                /* of this process */
+    uint32_t replicas, partitions; /* of the program as it is run */
+    bool has_hash;
+    uint8_t hash[16]; /* of the module */
+} Signature;
+
+bool leaf_set(Leaf *leaf, const char *name, const char *dtype, uint32_t rank,
+              const int64_t *dims);
+
+/* A run of bytes: a file, or what the compiler made. */
+typedef struct Bytes {
+    void *data; /* freed with free() */
+    size_t size;
+} Bytes;
+
+/* Prints "gxrun: error: ..." and returns `code`. */
+int complain(int code, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+void *allocate(size_t count, size_t size); /* zeroed; ends the process without memory */
+void free_arrays(void **arrays, size_t count);
+
+/* --- gxrun_compiler.c: libgxc, loaded when it is needed. All return an exit code. */
+int compiler_compile(const Options *o, const char *path, const Bytes *hlo, Bytes *out);
+int compiler_signature(const Options *o, const char *path, const Bytes *hlo,
+                       Signature *out);
+int compiler_evaluate(const Options *o, const char *path, const Bytes *hlo,
+                      const Signature *s, void *const *inputs, void **outputs);
+
+/* --- gxrun_device.c: libgxrt. */
+int device_signature(const Options *o, const gxrt_program *program, Signature *out);
+int device_run(const Options *o, const gxrt_program *program, const Signature *s,
+               void *const *inputs, void **outputs);
+
+/* --- gxrun_data.c */
+/* Fills inputs from files and random numbers. */
+int data_inputs(const Options *o, const Signature *s, void **inputs);
+/* Before the run: there are so many results, and each device has a file of its own. */
+int data_check_outputs(const Options *o, const Signature *s);
+int data_outputs(const Options *o, const Signature *s, void *const *outputs);
+/* Row-major storage form to the dense device form of this layout, packed, and back. */
+void data_to_device(const Leaf *leaf, const int64_t *minor_to_major, const void *from,
+                    void *to);
+void data_from_device(const Leaf *leaf, const int64_t *minor_to_major, const void *from,
+                      void *to);
+
+/* --- gxrun_compare.c */
+void compare_summary(const Options *o, const Signature *s, void *const *outputs);
+/* Prints the worst difference of each result; false if one is beyond its tolerance. */
+bool compare_results(const Options *o, const Signature *s, void *const *outputs,
+                     void *const *wanted);
+int compare_files(const Options *o, const Signature *s, void *const *outputs);
+
+#endif

@@ -1,0 +1,372 @@
+/* Reading and writing .npy files. */
+#include "runtime/gxrun/npy.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/file.h"
+
+enum { MAX_HEADER = 1 << 16, MAX_RANK = 64 };
+
+typedef struct Error {
+    const char *path;
+    char *text;
+    size_t size;
+} Error;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static bool
+fail(const Error *e, const char *format, ...)
+{
+    char why[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    snprintf(e->text, e->size, "%s: %s", e->path, why);
+    return false;
+}
+
+bool npy_elements(DType dtype, uint32_t rank, const int64_t *dims, size_t *out_elements)
+{
+    size_t n = 1;
+    size_t limit =
+        (size_t)INT64_MAX / (dtype_info[dtype].storage ? dtype_info[dtype].storage : 1);
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] < 0 || (dims[i] && n > limit / (size_t)dims[i])) {
+            return false;
+        }
+        n *= (size_t)dims[i];
+    }
+    *out_elements = n;
+    return true;
+}
+
+/* numpy's letter for a type: b i u f c. */
+static char kind_of(DType dtype)
+{
+    switch (dtype_info[dtype].class) {
+    case DTC_PRED:
+        return 'b';
+    case DTC_SINT:
+        return 'i';
+    case DTC_COMPLEX:
+        return 'c';
+    case DTC_FLOAT:
+        return dtype == DT_F16 || dtype == DT_F32 || dtype == DT_F64 ? 'f' : 'u';
+    case DTC_UINT:
+    case DTC_OTHER:
+        break;
+    }
+    return 'u';
+}
+
+static void shape_text(uint32_t rank, const int64_t *dims, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "(");
+    for (uint32_t i = 0; i < rank && at < size; i++) {
+        at +=
+            (size_t)snprintf(text + at, size - at, "%s%" PRId64, i ? ", " : "", dims[i]);
+    }
+    if (at < size) {
+        snprintf(text + at, size - at, rank == 1 ? ",)" : ")");
+    }
+}
+
+/* --- the header: a Python dictionary ------------------------------------------------------- */
+
+typedef struct Header {
+    char order; /* of bytes: '<', '>', '|' */
+    char kind;
+    unsigned width; /* bytes of an element */
+    bool fortran;
+    uint32_t rank;
+    int64_t dims[MAX_RANK];
+} Header;
+
+static const char *skip(const char *p)
+{
+    while (isspace((unsigned char)*p)) {
+        p++;
+    }
+    return p;
+}
+
+/* The text behind 'key': */
+static const char *find_key(const char *text, const char *key)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "'%s'", key);
+    const char *p = strstr(text, quoted);
+    if (!p) {
+        snprintf(quoted, sizeof quoted, "\"%s\"", key);
+        p = strstr(text, quoted);
+    }
+    if (!p) {
+        return NULL;
+    }
+    p = skip(p + strlen(quoted));
+    return *p == ':' ? skip(p + 1) : NULL;
+}
+
+static bool parse_descr(const char *p, Header *h)
+{
+    if (!p || (*p != '\'' && *p != '"')) {
+        return false;
+    }
+    p++;
+    h->order = strchr("<>|=", *p) && *p ? *p++ : '=';
+    h->kind = *p ? *p++ : 0;
+    char *end;
+    unsigned long width = strtoul(p, &end, 10);
+    if (end == p || (*end != '\'' && *end != '"') || width > 64) {
+        return false;
+    }
+    h->width = (unsigned)width;
+    return true;
+}
+
+static bool parse_shape(const char *p, Header *h)
+{
+    if (!p || *p != '(') {
+        return false;
+    }
+    p = skip(p + 1);
+    while (*p != ')') {
+        char *end;
+        errno = 0;
+        long long n = strtoll(p, &end, 10);
+        if (end == p || errno || n < 0 || h->rank == MAX_RANK) {
+            return false;
+        }
+        h->dims[h->rank++] = n;
+        p = skip(*end == 'L' ? end + 1 : end);
+        if (*p == ',') {
+            p = skip(p + 1);
+        } else if (*p != ')') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parse_header(const char *text, Header *h)
+{
+    memset(h, 0, sizeof *h);
+    const char *fortran = find_key(text, "fortran_order");
+    if (!fortran ||
+        (strncmp(fortran, "True", 4) != 0 && strncmp(fortran, "False", 5) != 0)) {
+        return false;
+    }
+    h->fortran = *fortran == 'T';
+    return parse_descr(find_key(text, "descr"), h) &&
+           parse_shape(find_key(text, "shape"), h);
+}
+
+static bool read_header(const Error *e, FILE *file, Header *h)
+{
+    unsigned char start[12] = {0};
+    if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0) {
+        return ferror(file) ? fail(e, "%s", strerror(errno))
+               : memcmp(start, "PK", 2) == 0
+                   ? fail(e, "this is a .npz archive: save one array, as .npy")
+                   : fail(e, "this is not a .npy file");
+    }
+    size_t length = start[8] | (size_t)start[9] << 8;
+    if (start[6] > 1) {
+        if (fread(start + 10, 1, 2, file) != 2) {
+            return fail(e, "the file is cut off");
+        }
+        length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
+    }
+    if (start[6] < 1 || start[6] > 3) {
+        return fail(e, "a .npy file of version %d, known are 1 to 3", start[6]);
+    }
+    if (length > MAX_HEADER) {
+        return fail(e, "the header of the .npy file has %zu bytes, at most %d are read",
+                    length, MAX_HEADER);
+    }
+    char *text = malloc(length + 1);
+    if (!text) {
+        return fail(e, "no memory");
+    }
+    bool whole = fread(text, 1, length, file) == length;
+    text[length] = 0;
+    bool ok = whole && strlen(text) == length && parse_header(text, h);
+    const char *descr = whole ? find_key(text, "descr") : NULL;
+    bool is_record = descr && *descr == '[';
+    bool is_object = descr && *descr != 0 && strncmp(descr + 1, "|O", 2) == 0;
+    free(text);
+    if (is_record || is_object) {
+        return fail(e, "the file holds %s: save an array of numbers",
+                    is_record ? "records of several fields" : "Python objects");
+    }
+    return ok || fail(e, whole ? "the header of the .npy file is damaged"
+                               : "the file is cut off");
+}
+
+static bool check_type(const Error *e, const Header *h, DType dtype)
+{
+    const DTypeInfo *info = &dtype_info[dtype];
+    char kind = kind_of(dtype);
+    bool same = h->kind == kind || (kind == 'b' && h->kind == 'u') ||
+                (h->kind == 'V' && info->class == DTC_FLOAT && kind == 'u');
+    if (!same || h->width != info->storage) {
+        return fail(e, "the file holds %c%u, the program wants %s: an array of %c%u%s",
+                    h->kind, h->width, info->name, kind, info->storage,
+                    info->class == DTC_FLOAT && kind == 'u' ? " (raw bits)" : "");
+    }
+    if (h->order == '>' && h->width > 1) {
+        return fail(e, "the file is big-endian: save it as little-endian");
+    }
+    return true;
+}
+
+static bool check_shape(const Error *e, const Header *h, uint32_t rank,
+                        const int64_t *dims)
+{
+    bool same = h->rank == rank;
+    uint32_t wide = 0;
+    for (uint32_t i = 0; i < rank && same; i++) {
+        same = h->dims[i] == dims[i];
+        wide += dims[i] > 1;
+    }
+    if (!same) {
+        char got[256];
+        char want[256];
+        shape_text(h->rank, h->dims, got, sizeof got);
+        shape_text(rank, dims, want, sizeof want);
+        return fail(e, "the array has shape %s, the program wants %s", got, want);
+    }
+    if (h->fortran && wide > 1) {
+        return fail(e, "the array is in Fortran order: save numpy.ascontiguousarray(x)");
+    }
+    return true;
+}
+
+/* Bytes that stand for no value of the type. */
+static bool check_values(const Error *e, DType dtype, unsigned char *data, size_t n)
+{
+    const DTypeInfo *info = &dtype_info[dtype];
+    if (dtype == DT_PRED) {
+        for (size_t i = 0; i < n; i++) {
+            data[i] = data[i] != 0;
+        }
+        return true;
+    }
+    for (size_t i = 0; info->bits < 8 && i < n; i++) {
+        int value = info->class == DTC_SINT ? (signed char)data[i] : data[i];
+        int low = info->class == DTC_SINT ? -(1 << (info->bits - 1)) : 0;
+        int high = info->class == DTC_SINT ? -low - 1 : (1 << info->bits) - 1;
+        if (value < low || value > high) {
+            return fail(e, "element %zu is %d: no value of %s", i, value, info->name);
+        }
+    }
+    return true;
+}
+
+static bool read_array(const Error *e, FILE *file, DType dtype, uint32_t rank,
+                       const int64_t *dims, void **out_data)
+{
+    Header h;
+    size_t n;
+    if (!read_header(e, file, &h) || !check_type(e, &h, dtype) ||
+        !check_shape(e, &h, rank, dims)) {
+        return false;
+    }
+    if (!npy_elements(dtype, rank, dims, &n)) {
+        return fail(e, "the array is too large");
+    }
+    size_t bytes = n * dtype_info[dtype].storage;
+    unsigned char *data = malloc(bytes ? bytes : 1);
+    if (!data) {
+        return fail(e, "no memory for %zu bytes", bytes);
+    }
+    size_t got = fread(data, 1, bytes, file);
+    bool ok = got == bytes
+                  ? fgetc(file) == EOF || fail(e, "there are bytes behind the array")
+                  : fail(e, "the file is cut off: %zu bytes of %zu", got, bytes);
+    if (!ok || !check_values(e, dtype, data, n)) {
+        free(data);
+        return false;
+    }
+    *out_data = data;
+    return true;
+}
+
+bool npy_read(const char *path, DType dtype, uint32_t rank, const int64_t *dims,
+              void **out_data, char *error, size_t error_size)
+{
+    Error e = {path, error, error_size};
+    *out_data = NULL;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        return fail(&e, "%s", strerror(errno));
+    }
+    bool ok = read_array(&e, file, dtype, rank, dims, out_data);
+    fclose(file);
+    return ok;
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+static size_t make_header(DType dtype, uint32_t rank, const int64_t *dims, char *out,
+                          size_t size)
+{
+    char shape[2048];
+    shape_text(rank, dims, shape, sizeof shape);
+    unsigned width = dtype_info[dtype].storage;
+    int n = snprintf(out + 10, size - 10,
+                     "{'descr': '%c%c%u', 'fortran_order': False, 'shape': %s, }",
+                     width == 1 ? '|' : '<', kind_of(dtype), width, shape);
+    size_t total = (10 + (size_t)n + 1 + 63) & ~(size_t)63;
+    memset(out + 10 + n, ' ', total - 10 - (size_t)n - 1);
+    out[total - 1] = '\n';
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)((total - 10) & 0xff);
+    out[9] = (char)((total - 10) >> 8);
+    return total;
+}
+
+bool npy_can_write(const char *path, char *error, size_t error_size)
+{
+    Error e = {path, error, error_size};
+    struct stat st;
+    char folder[PATH_MAX];
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        return fail(&e, "cannot be written: %s", strerror(EISDIR));
+    }
+    const char *slash = strrchr(path, '/');
+    if (slash && (size_t)(slash - path) + 2 > sizeof folder) {
+        return fail(&e, "cannot be written: %s", strerror(ENAMETOOLONG));
+    }
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    return access(folder, F_OK) == 0 ||
+           fail(&e, "cannot be written: %s", strerror(errno));
+}
+
+bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims,
+               const void *data, char *error, size_t error_size)
+{
+    Error e = {path, error, error_size};
+    char header[4096];
+    size_t n;
+    if (!npy_elements(dtype, rank, dims, &n)) {
+        return fail(&e, "the array is too large");
+    }
+    size_t length = make_header(dtype, rank, dims, header, sizeof header - 64);
+    size_t bytes = n * dtype_info[dtype].storage;
+    int why = file_write(path, (FilePart[]){{header, length}, {data, bytes}}, 2);
+    return why == 0 || fail(&e, "cannot be written: %s", strerror(why));
+}

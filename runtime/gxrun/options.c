@@ -1,0 +1,239 @@
+/* The command line of gxrun. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/gxrun/gxrun.h"
+
+enum {
+    KEY_DEVICE = 256,
+    KEY_DEVICES,
+    KEY_REPLICAS,
+    KEY_PARTITIONS,
+    KEY_RANK,
+    KEY_WORLD,
+    KEY_INPUT,
+    KEY_OUTPUT,
+    KEY_COMPARE,
+    KEY_HLO,
+    KEY_RTOL,
+    KEY_ATOL,
+    KEY_BENCH,
+    KEY_PROFILE,
+    KEY_TIMEOUT
+};
+
+const char *argp_program_version = "gxrun " GXC_VERSION;
+
+static const struct argp_option table[] = {
+    {"device", KEY_DEVICE, "D", 0,
+     "auto (a GPU if there is one, else the emulator), cuda, emu, emu:sm_80, ref", 0},
+    {"devices", KEY_DEVICES, "N", 0,
+     "replicas x partitions; where both are 1, N replicas", 0},
+    {"replicas", KEY_REPLICAS, "R", 0, "instead of the module's number", 0},
+    {"partitions", KEY_PARTITIONS, "P", 0, "instead of the module's number", 0},
+    {"rank", KEY_RANK, "R", 0, "this process is rank R ...", 0},
+    {"world", KEY_WORLD, "W", 0, "... of W", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0,
+     "how long to wait for a late rank (default 40)", 0},
+    {"input", KEY_INPUT, "[NAME=]@FILE|[NAME=]random[:SEED]", 0,
+     "a parameter, by name or order; {device} in FILE is the device number", 0},
+    {"output", KEY_OUTPUT, "@FILE", 0, "where a result goes, by order", 0},
+    {"compare", KEY_COMPARE, "ref|@FILE", 0, "with the evaluator, or with files by order",
+     0},
+    {"hlo", KEY_HLO, "FILE", 0, "the HLO to compare with: of a cubin, or before passes",
+     0},
+    {"rtol", KEY_RTOL, "X", 0, "relative tolerance (default: by type)", 0},
+    {"atol", KEY_ATOL, "X", 0, "absolute tolerance (default: by type)", 0},
+    {"bench", KEY_BENCH, NULL, 0, "run many times, print the time of one", 0},
+    {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
+    {"quiet", 'q', NULL, 0, "no summary of the results", 0},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static uint32_t positive(struct argp_state *state, const char *name, const char *text,
+                         uint32_t least)
+{
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    if (errno || end == text || *end || *text == '-' || n < least || n > 1u << 20) {
+        argp_error(state, "--%s=%s: a number from %u on is expected", name, text, least);
+    }
+    return (uint32_t)n;
+}
+
+static double tolerance(struct argp_state *state, const char *name, const char *text)
+{
+    double x = 0;
+    if (!number_parse_double(text, strlen(text), &x) || !(x >= 0)) {
+        argp_error(state, "--%s=%s: a number that is not negative is expected", name,
+                   text);
+    }
+    return x;
+}
+
+static void push(Source **list, size_t *count, Source s)
+{
+    Source *longer = realloc(*list, (*count + 1) * sizeof s);
+    if (!longer) {
+        exit(complain(EXIT_WRONG, "no memory"));
+    }
+    longer[(*count)++] = s;
+    *list = longer;
+}
+
+/* [NAME=]@FILE or [NAME=]random[:SEED] */
+static void add_input(struct argp_state *state, Options *o, char *text)
+{
+    Source s = {0};
+    char *value = text;
+    char *equals = strchr(text, '=');
+    if (*text != '@' && equals) {
+        *equals = 0;
+        s.name = text;
+        value = equals + 1;
+    }
+    if (*value == '@' && value[1]) {
+        s.file = value + 1;
+    } else if (strncmp(value, "random", 6) == 0 && (!value[6] || value[6] == ':')) {
+        char *end = value + 6;
+        s.has_seed = value[6] == ':';
+        if (s.has_seed) {
+            s.seed = strtoull(value + 7, &end, 10);
+        }
+        if (*end || (s.has_seed && end == value + 7)) {
+            argp_error(state, "--input=%s: random:SEED, SEED a number", value);
+        }
+    } else {
+        argp_error(state, "--input=%s: @FILE or random[:SEED] is expected", value);
+    }
+    push(&o->inputs, &o->input_count, s);
+}
+
+static void add_file(struct argp_state *state, const char *name, char *text,
+                     Source **list, size_t *count)
+{
+    if (*text != '@' || !text[1]) {
+        argp_error(state, "--%s=%s: @FILE is expected", name, text);
+    }
+    push(list, count, (Source){.file = text + 1});
+}
+
+static void check_device(struct argp_state *state, const char *text)
+{
+    static const char *const names[] = {"auto", "cuda", "emu", "ref"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            return;
+        }
+    }
+    if (strncmp(text, "emu:", 4) != 0 || !text[4]) {
+        argp_error(state, "--device=%s: there is auto, cuda, emu, emu:TARGET and ref",
+                   text);
+    }
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    Options *o = state->input;
+    switch (key) {
+    case KEY_DEVICE:
+        check_device(state, text);
+        o->device = text;
+        break;
+    case KEY_DEVICES:
+        o->devices = positive(state, "devices", text, 1);
+        break;
+    case KEY_REPLICAS:
+        o->replicas = positive(state, "replicas", text, 1);
+        break;
+    case KEY_PARTITIONS:
+        o->partitions = positive(state, "partitions", text, 1);
+        break;
+    case KEY_RANK:
+        o->rank = positive(state, "rank", text, 0);
+        o->has_rank = true;
+        break;
+    case KEY_WORLD:
+        o->world = positive(state, "world", text, 1);
+        break;
+    case KEY_TIMEOUT:
+        o->timeout = positive(state, "timeout", text, 1);
+        break;
+    case KEY_INPUT:
+        add_input(state, o, text);
+        break;
+    case KEY_OUTPUT:
+        add_file(state, "output", text, &o->outputs, &o->output_count);
+        break;
+    case KEY_COMPARE:
+        if (strcmp(text, "ref") == 0) {
+            o->compare_ref = true;
+        } else {
+            add_file(state, "compare", text, &o->compare, &o->compare_count);
+        }
+        break;
+    case KEY_HLO:
+        o->hlo = text;
+        break;
+    case KEY_RTOL:
+        o->rtol = tolerance(state, "rtol", text);
+        o->has_rtol = true;
+        break;
+    case KEY_ATOL:
+        o->atol = tolerance(state, "atol", text);
+        o->has_atol = true;
+        break;
+    case KEY_BENCH:
+        o->bench = true;
+        break;
+    case KEY_PROFILE:
+        o->profile = text;
+        break;
+    case 'q':
+        o->quiet = true;
+        break;
+    case ARGP_KEY_ARG:
+        if (o->program) {
+            argp_error(state, "one program is expected, found %s and %s", o->program,
+                       text);
+        }
+        o->program = text;
+        break;
+    case ARGP_KEY_END:
+        if (!o->program) {
+            argp_error(state, "which program? give a cubin that gxc made, or HLO");
+        }
+        if (o->has_rank != (o->world > 0) || (o->has_rank && o->rank >= o->world)) {
+            argp_error(state, "--rank=R --world=W go together, R less than W");
+        }
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+void options_parse(Options *o, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = table,
+        .parser = parse_option,
+        .args_doc = "prog.cubin|prog.hlo",
+        .doc = "Runs a program that gxc compiled, on a GPU or on the emulator, or HLO on "
+               "the "
+               "reference evaluator; prints its results and compares them."};
+    memset(o, 0, sizeof *o);
+    o->device = "auto";
+    argp_err_exit_status = EXIT_USAGE;
+    argp_parse(&argp, argc, argv, 0, NULL, o);
+}
+
+void options_free(Options *o)
+{
+    free(o->inputs);
+    free(o->outputs);
+    free(o->compare);
+}

@@ -1,0 +1,237 @@
+/* The types of CUDA's driver, cuBLASLt and NCCL that the tables (*.def) name, as NVIDIA
+ * publishes them: their layout and values are those libraries' binary interface, so nothing
+ * here may be changed. No NVIDIA header is needed to build. */
+#ifndef GXC_RUNTIME_LIBRARY_CUDA_TYPES_H
+#define GXC_RUNTIME_LIBRARY_CUDA_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef int CUdevice_attribute; /* enums, as is each `int` type below */
+typedef int CUfunction_attribute;
+typedef int CUpointer_attribute;
+typedef int CUstreamCaptureMode;
+typedef int CUtensorMapDataType;
+typedef int CUtensorMapInterleave;
+typedef int CUtensorMapSwizzle;
+typedef int CUtensorMapL2promotion;
+typedef int CUtensorMapFloatOOBfill;
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
+
+enum { /* CUresult, as far as they are told apart */
+       CUDA_SUCCESS = 0,
+       CUDA_ERROR_INVALID_VALUE = 1,
+       CUDA_ERROR_OUT_OF_MEMORY = 2,
+       CUDA_ERROR_NOT_INITIALIZED = 3,
+       CUDA_ERROR_NO_DEVICE = 100,
+       CUDA_ERROR_INVALID_DEVICE = 101,
+       CUDA_ERROR_INVALID_IMAGE = 200,
+       CUDA_ERROR_INVALID_CONTEXT = 201,
+       CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+       CUDA_ERROR_INVALID_PTX = 218,
+       CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+       CUDA_ERROR_INVALID_SOURCE = 300,
+       CUDA_ERROR_INVALID_HANDLE = 400,
+       CUDA_ERROR_NOT_FOUND = 500,
+       CUDA_ERROR_NOT_READY = 600,
+       CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+       CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+       CUDA_ERROR_ASSERT = 710,
+       CUDA_ERROR_LAUNCH_FAILED = 719,
+       CUDA_ERROR_NOT_SUPPORTED = 801,
+       CUDA_ERROR_UNKNOWN = 999
+};
+
+enum { /* CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, flags */
+       CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+       CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
+       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+       CU_STREAM_NON_BLOCKING = 1,
+       CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+       CU_EVENT_DEFAULT = 0,
+       CU_EVENT_DISABLE_TIMING = 2,
+       CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+       CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+       CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+};
+
+typedef union CUlaunchAttributeValue {
+    char pad[64];
+    int cooperative;
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
+    int programmaticStreamSerializationAllowed;
+    void *align;
+} CUlaunchAttributeValue;
+
+typedef struct CUlaunchAttribute {
+    int id;
+    char pad[4];
+    CUlaunchAttributeValue value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+    unsigned gridDimX, gridDimY, gridDimZ;
+    unsigned blockDimX, blockDimY, blockDimZ;
+    unsigned sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned numAttrs;
+} CUlaunchConfig;
+
+typedef struct CUtensorMap {
+    _Alignas(128) uint64_t opaque[16]; /* 64 before CUDA 13 */
+} CUtensorMap;
+
+/* --- cuBLASLt ---------------------------------------------------------------------------- */
+
+typedef int cublasStatus_t; /* 0 success, 15 not supported */
+typedef int cublasComputeType_t;
+typedef int cudaDataType_t;
+typedef int cublasLtMatmulDescAttributes_t;
+typedef int cublasLtMatrixLayoutAttribute_t;
+typedef int cublasLtMatmulPreferenceAttributes_t;
+typedef struct cublasLtContext *cublasLtHandle_t;
+typedef struct {
+    uint64_t data[8];
+} cublasLtMatmulAlgo_t;
+typedef struct {
+    cublasLtMatmulAlgo_t algo;
+    size_t workspaceSize;
+    cublasStatus_t state;
+    float wavesCount;
+    int reserved[4];
+} cublasLtMatmulHeuristicResult_t;
+typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc_t;
+typedef struct cublasLtMatrixLayoutOpaque *cublasLtMatrixLayout_t;
+typedef struct cublasLtMatmulPreferenceOpaque *cublasLtMatmulPreference_t;
+
+enum { /* attributes of cublasLtMatrixLayout, MatmulDesc and MatmulPreference */
+       CUBLASLT_MATRIX_LAYOUT_TYPE = 0,
+       CUBLASLT_MATRIX_LAYOUT_ORDER = 1,
+       CUBLASLT_MATRIX_LAYOUT_ROWS = 2,
+       CUBLASLT_MATRIX_LAYOUT_COLS = 3,
+       CUBLASLT_MATRIX_LAYOUT_LD = 4,
+       CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
+       CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
+       CUBLASLT_MATMUL_DESC_POINTER_MODE = 2,
+       CUBLASLT_MATMUL_DESC_TRANSA = 3,
+       CUBLASLT_MATMUL_DESC_TRANSB = 4,
+       CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+       CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
+       CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,
+       CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,
+       CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE = 13,
+       CUBLASLT_MATMUL_DESC_A_SCALE_POINTER = 17,
+       CUBLASLT_MATMUL_DESC_B_SCALE_POINTER = 18,
+       CUBLASLT_MATMUL_DESC_C_SCALE_POINTER = 19,
+       CUBLASLT_MATMUL_DESC_D_SCALE_POINTER = 20,
+       CUBLASLT_MATMUL_DESC_AMAX_D_POINTER = 21,
+       CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE = 22,
+       CUBLASLT_MATMUL_DESC_FAST_ACCUM = 25,
+       CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,
+       CUBLASLT_MATMUL_DESC_A_SCALE_MODE = 31,
+       CUBLASLT_MATMUL_DESC_B_SCALE_MODE = 32,
+       CUBLASLT_MATMUL_DESC_C_SCALE_MODE = 33,
+       CUBLASLT_MATMUL_DESC_D_SCALE_MODE = 34,
+       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
+};
+
+enum { /* cudaDataType_t, cublasComputeType_t and cublasLtEpilogue_t as plans use them */
+       CUDA_R_32F = 0,
+       CUDA_R_64F = 1,
+       CUDA_R_16F = 2,
+       CUDA_R_8I = 3,
+       CUDA_C_32F = 4,
+       CUDA_C_64F = 5,
+       CUDA_R_8U = 8,
+       CUDA_R_32I = 10,
+       CUDA_R_16BF = 14,
+       CUDA_R_8F_E4M3 = 28,
+       CUDA_R_8F_E5M2 = 29,
+       CUDA_R_8F_UE8M0 = 30,
+       CUDA_R_4F_E2M1 = 33,
+       CUBLAS_COMPUTE_16F = 64,
+       CUBLAS_COMPUTE_32F = 68,
+       CUBLAS_COMPUTE_64F = 70,
+       CUBLAS_COMPUTE_32I = 72,
+       CUBLAS_COMPUTE_32F_FAST_16F = 74,
+       CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+       CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+       CUBLASLT_EPILOGUE_DEFAULT = 1,
+       CUBLASLT_EPILOGUE_RELU = 2,
+       CUBLASLT_EPILOGUE_BIAS = 4,
+       CUBLASLT_EPILOGUE_RELU_BIAS = 6,
+       CUBLASLT_EPILOGUE_GELU = 32,
+       CUBLASLT_EPILOGUE_GELU_BIAS = 36
+};
+
+/* --- NCCL -------------------------------------------------------------------------------- */
+
+typedef int ncclResult_t; /* 0 success, 7 in progress */
+typedef struct ncclComm *ncclComm_t;
+typedef struct {
+    char internal[128];
+} ncclUniqueId;
+typedef int ncclDataType_t;
+typedef int ncclRedOp_t;
+
+enum {
+    ncclSuccess = 0,
+    ncclInProgress = 7,
+    ncclSum = 0,
+    ncclProd = 1,
+    ncclMax = 2,
+    ncclMin = 3,
+    ncclInt8 = 0,
+    ncclUint8 = 1,
+    ncclInt32 = 2,
+    ncclUint32 = 3,
+    ncclInt64 = 4,
+    ncclUint64 = 5,
+    ncclFloat16 = 6,
+    ncclFloat32 = 7,
+    ncclFloat64 = 8,
+    ncclBfloat16 = 9,
+    ncclFloat8e4m3 = 10,
+    ncclFloat8e5m2 = 11
+};
+
+/* ncclConfig_t of NCCL 2.27: every field but the first three is "unset" when INT_MIN or NULL. */
+typedef struct {
+    size_t size;
+    unsigned magic; /* 0xcafebeef */
+    unsigned version;
+    int blocking;
+    int cgaClusterSize;
+    int minCTAs;
+    int maxCTAs;
+    const char *netName;
+    int splitShare;
+    int trafficClass;
+    const char *commName;
+    int collnetEnable;
+    int CTAPolicy;
+    int shrinkShare;
+    int nvlsCTAs;
+} ncclConfig_t;
+
+#endif

@@ -1,0 +1,552 @@
+/* The execution plan: what libgxrt does to run a compiled program, as one block of bytes.
+ *
+ * The compiler fills a PlanBuilder and writes it; the runtime maps the bytes, validates
+ * them once and reads the same records in place. All numbers are little-endian. A plan is
+ *
+ *     PlanHeader | PlanSection[section_count] | the sections' records, each 16-byte aligned
+ *
+ * Every section is an array of one kind of record; records name each other by index. A
+ * string is an offset into the string section (offset 0 is ""). Numbers that have no record
+ * of their own (dims, groups, ...) are runs in the sections `numbers` (int64) and `refs`
+ * (uint32). In one major version records keep their size; a newer minor version only gives
+ * meaning to reserved fields (0 before), to new kinds and tags, and adds sections. Whoever
+ * meets a kind that it does not know answers "needs a newer libgxrt".
+ *
+ * This header depends on libc only and is what codegen/ and runtime/ share. */
+#ifndef GXC_RUNTIME_PLAN_PLAN_H
+#define GXC_RUNTIME_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define PLAN_MAGIC "GXCPLAN"
+#define PLAN_MAJOR 2
+#define PLAN_MINOR 0
+#define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
+#define PLAN_MAX_DEPTH 64           /* of nested commands */
+#define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
+#define PLAN_CONSTANT_ALIGNMENT 256 /* of constants in .gxc.const and on the device */
+
+/* PLAN_SECTION(id, name, Record): the sections, in file order. `name` is the member of Plan,
+ * of PlanBuilder, and the suffix of plan_add_name(). */
+/* clang-format off */
+#define PLAN_SECTIONS(PLAN_SECTION)                \
+    PLAN_SECTION(INFO,        info,       PlanInfo)       \
+    PLAN_SECTION(STRINGS,     strings,    char)           \
+    PLAN_SECTION(NUMBERS,     numbers,    int64_t)        \
+    PLAN_SECTION(REFS,        refs,       uint32_t)       \
+    PLAN_SECTION(ARGUMENTS,   arguments,  PlanValue)      \
+    PLAN_SECTION(RESULTS,     results,    PlanValue)      \
+    PLAN_SECTION(ALLOCATIONS, allocations, PlanAllocation) \
+    PLAN_SECTION(TERMS,       terms,      PlanTerm)       \
+    PLAN_SECTION(SLICES,      slices,     PlanSlice)      \
+    PLAN_SECTION(STREAMS,     streams,    PlanStream)     \
+    PLAN_SECTION(TENSOR_MAPS, tensor_maps, PlanTensorMap) \
+    PLAN_SECTION(KERNELS,     kernels,    PlanKernel)     \
+    PLAN_SECTION(MATMULS,     matmuls,    PlanMatmul)     \
+    PLAN_SECTION(CLIQUES,     cliques,    PlanClique)     \
+    PLAN_SECTION(COLLECTIVES, collectives, PlanCollective) \
+    PLAN_SECTION(LOOPS,       loops,      PlanLoop)       \
+    PLAN_SECTION(ARGS,        args,       PlanArg)        \
+    PLAN_SECTION(COMMANDS,    commands,   PlanCommand)
+/* clang-format on */
+
+typedef struct PlanHeader {
+    char magic[8];  /* PLAN_MAGIC */
+    uint16_t major; /* another one cannot be read */
+    uint16_t minor;
+    uint32_t section_count;
+    uint64_t total_bytes; /* of the whole plan */
+    uint8_t hash[16];     /* XXH3-128 of header and section table, this field zero */
+} PlanHeader;
+
+typedef struct PlanSection {
+    uint32_t id; /* PLAN_SECTION_x; an unknown id is skipped if `optional` */
+    uint32_t optional;
+    uint32_t record_bytes;
+    uint32_t reserved;
+    uint64_t offset; /* from the start of the plan */
+    uint64_t bytes;
+    uint8_t hash[16]; /* XXH3-128 of the section's bytes */
+} PlanSection;
+
+/* Facts about the whole plan: the INFO section holds exactly one. */
+typedef struct PlanInfo {
+    uint32_t module;       /* string: the module's name */
+    uint32_t target;       /* string: "sm_90a" */
+    uint32_t sm;           /* 90: compute capability x 10 of that target */
+    uint32_t suffix;       /* 0, 'a' (this GPU only) or 'f' (this family only) */
+    uint32_t gxc_version;  /* string */
+    uint32_t llvm_version; /* string */
+    uint32_t assembler;    /* string: kind and version of the assembler */
+    uint32_t options;      /* string: the options that changed the result, as text */
+    uint32_t
+        min_driver; /* CUDA version of the oldest driver that loads the cubin: 12080 */
+    uint32_t
+        min_cublaslt; /* library versions as the libraries report them; 0: not used */
+    uint32_t min_cudnn;
+    uint32_t min_nccl;
+    uint32_t replicas;
+    uint32_t partitions;
+    uint32_t signal_count;  /* slots that commands signal and wait for */
+    uint32_t async_count;   /* slots of async start and done */
+    uint32_t counter_count; /* loop counters */
+    uint32_t host_syncs;    /* places where the host waits for the device */
+    uint32_t flags;         /* PLAN_ELIDED */
+    uint32_t reserved;
+    uint64_t constant_bytes;   /* size of .gxc.const that this plan expects */
+    uint8_t constant_hash[16]; /* XXH3-128 of .gxc.const; zero: not recorded, as below */
+    uint8_t cubin_hash[16];    /* of the variant's original cubin */
+    uint8_t emu_hash[16];      /* of its .gxc.emu section */
+    uint8_t module_hash[16];   /* of the canonical text of the input module */
+    uint64_t cubin_bytes;      /* length of the variant's original cubin */
+    uint8_t elf_header[64];    /* the original ELF header, if the cubin is the host file;
+                                  zero if it is a .gxc.cubin.N section */
+} PlanInfo;
+
+enum { PLAN_ELIDED = 1 }; /* the text had a constant {...}: compiled, but must not run */
+
+/* One entry parameter or one leaf of the result. */
+typedef enum PlanAliasKind {
+    PLAN_ALIAS_NONE,
+    PLAN_ALIAS_MAY,
+    PLAN_ALIAS_MUST
+} PlanAliasKind;
+
+typedef struct PlanValue {
+    uint32_t name;         /* string; results: "0", "1.2", the path in the result tuple */
+    uint32_t dtype;        /* string: the HLO name, "bf16" */
+    uint32_t element_bits; /* as stored on the device: pred is 8, s4 is 4 (packed) */
+    uint32_t rank;
+    uint32_t dims;  /* numbers: `rank` sizes, then `rank` dimensions minor to major */
+    uint32_t slice; /* where it lives: a whole allocation */
+    uint32_t alias; /* argument: the result that is written into its buffer; result:
+                              the argument whose buffer it takes; else PLAN_NONE */
+    uint32_t alias_kind; /* PlanAliasKind, the same on both sides */
+    uint32_t donated; /* argument: 1 if its contents may be overwritten without alias */
+    uint32_t
+        size_of; /* carries a bounded dynamic size: the argument (result) it belongs to */
+    uint32_t size_dimension; /* and the dimension; else PLAN_NONE and 0 */
+    uint32_t reserved;
+    uint64_t bytes; /* of the device buffer */
+} PlanValue;
+
+/* One piece of device memory.
+ * ARGUMENT and RESULT are the caller's buffers. An argument and a result that alias share
+ * ONE allocation, of kind ARGUMENT: when the caller passes two buffers for a may-alias pair,
+ * the runtime first copies the argument into the result's buffer and works there. */
+typedef enum PlanAllocationKind {
+    PLAN_ARGUMENT,  /* index: argument number */
+    PLAN_RESULT,    /* index: result number */
+    PLAN_TEMP,      /* the runtime provides it; contents undefined between executions */
+    PLAN_WORKSPACE, /* as TEMP, for libraries: reported apart */
+    PLAN_CONSTANT,  /* `offset` in .gxc.const */
+    PLAN_STATE, /* the runtime provides it, zero at first, and keeps it from run to run */
+    PLAN_ALLOCATION_KINDS
+} PlanAllocationKind;
+
+typedef struct PlanAllocation {
+    uint32_t kind; /* PlanAllocationKind */
+    uint32_t index;
+    uint32_t colour;    /* 0 device memory, 1 collective memory (ncclMemAlloc) */
+    uint32_t alignment; /* power of two */
+    uint64_t bytes;
+    uint64_t offset; /* CONSTANT: in .gxc.const, PLAN_CONSTANT_ALIGNMENT-aligned */
+    uint32_t name;   /* string: constant's HLO name; "" otherwise */
+    uint32_t elided; /* CONSTANT: 1 if the text had {...}; its bytes are zero */
+} PlanAllocation;
+
+/* One address term: clamp(counter x scale + bias, low, high) x stride. `counter` counts the
+ * finished iterations of a loop from 0. With low and high known, the reader proves that a
+ * slice stays inside its allocation. */
+typedef struct PlanTerm {
+    uint32_t counter;
+    uint32_t reserved;
+    int64_t scale;
+    int64_t bias;
+    int64_t low;
+    int64_t high;
+    int64_t stride; /* bytes for slices */
+} PlanTerm;
+
+/* Bytes [offset + sum of terms, + bytes) of an allocation. */
+typedef struct PlanSlice {
+    uint32_t allocation;
+    uint32_t terms;      /* first of term_count in the terms section */
+    uint32_t term_count; /* 0 for most */
+    uint32_t reserved;
+    uint64_t offset;
+    uint64_t bytes;
+} PlanSlice;
+
+typedef enum PlanStreamKind {
+    PLAN_STREAM_COMPUTE,
+    PLAN_STREAM_COLLECTIVE,
+    PLAN_STREAM_COPY,
+    PLAN_STREAM_KINDS
+} PlanStreamKind;
+
+/* Stream 0 is the caller's; the runtime makes the others. */
+typedef struct PlanStream {
+    uint32_t kind;     /* PlanStreamKind */
+    uint32_t priority; /* 1: highest the device offers */
+} PlanStream;
+
+/* A CUtensorMap, encoded by the runtime when the slice's address is known (its constants
+ * are CUDA's own enum values). */
+typedef struct PlanTensorMap {
+    uint32_t slice;
+    uint32_t data_type;
+    uint32_t rank; /* 1 ... 5 */
+    uint32_t
+        numbers; /* rank sizes, rank - 1 byte strides, rank box sizes, rank element strides */
+    uint32_t interleave;
+    uint32_t swizzle;
+    uint32_t l2_promotion;
+    uint32_t oob_fill;
+} PlanTensorMap;
+
+enum { /* PlanKernel.flags */
+       PLAN_KERNEL_BARRIERS =
+           1, /* has barriers or warp operations: the emulator runs fibres */
+       PLAN_KERNEL_COOPERATIVE = 2, /* the whole grid must be resident */
+       PLAN_KERNEL_DEPENDENT = 4,   /* programmatic dependent launch */
+       PLAN_KERNEL_FLAGS = 7
+};
+
+typedef struct PlanKernel {
+    uint32_t name; /* string: symbol in the cubin and in the emulator object */
+    uint32_t flags;
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t cluster[3];          /* 1, 1, 1: no cluster */
+    uint32_t shared_bytes;        /* dynamic shared memory */
+    uint32_t static_shared_bytes; /* for the emulator and the limit check */
+    uint32_t parameter_count;     /* each launch has as many args */
+    uint32_t sites; /* refs: for each access site the string of its HLO instruction */
+    uint32_t site_count;
+} PlanKernel;
+
+/* One cublasLtMatmul; column-major, field for field the library's descriptors; types, compute,
+ * epilogue and scale modes are cuBLASLt's enum values. The command's args are, in order:
+ * PLAN_MATMUL_x; those that are not used have the tag PLAN_ARG_NONE. */
+enum {
+    PLAN_MATMUL_A,
+    PLAN_MATMUL_B,
+    PLAN_MATMUL_C, /* NONE: C is D */
+    PLAN_MATMUL_D,
+    PLAN_MATMUL_WORKSPACE,
+    PLAN_MATMUL_BIAS,
+    PLAN_MATMUL_AUX, /* epilogue's auxiliary output or input */
+    PLAN_MATMUL_SCALE_A,
+    PLAN_MATMUL_SCALE_B,
+    PLAN_MATMUL_SCALE_C,
+    PLAN_MATMUL_SCALE_D,
+    PLAN_MATMUL_AMAX_D,
+    PLAN_MATMUL_FACTORS, /* alpha and beta in device memory, two numbers of scale_type */
+    PLAN_MATMUL_ARGS
+};
+
+typedef struct PlanMatrix {
+    uint32_t type;          /* cudaDataType_t */
+    uint32_t transpose;     /* cublasOperation_t: 0 N, 1 T, 2 C */
+    uint64_t rows, columns; /* as stored, before transposition */
+    int64_t ld;             /* elements */
+    int64_t batch_stride;   /* elements */
+    uint32_t scale_mode;    /* cublasLtMatmulMatrixScale_t */
+    uint32_t order;         /* cublasLtOrder_t: 0 column-major, 1 row-major */
+} PlanMatrix;
+
+typedef struct PlanMatmul {
+    PlanMatrix a, b, c, d;
+    uint32_t batch;
+    uint32_t compute;    /* cublasComputeType_t */
+    uint32_t scale_type; /* cudaDataType_t of alpha and beta */
+    uint32_t epilogue;   /* cublasLtEpilogue_t */
+    uint32_t bias_type;  /* cudaDataType_t */
+    uint32_t aux_type;
+    int64_t aux_ld;
+    int64_t aux_batch_stride;
+    double alpha, beta; /* converted to scale_type by the runtime */
+    double alpha_imaginary, beta_imaginary;
+    uint32_t fast_accumulation;
+    uint32_t alignment;       /* least alignment of all operands: 16 ... 256 */
+    uint64_t workspace_bytes; /* most that the heuristic may ask for */
+    uint32_t
+        has_algorithm; /* 1: `algorithm` holds a cublasLtMatmulAlgo_t of min_cublaslt */
+    uint32_t
+        device_factors; /* 1: alpha and beta are those of PLAN_MATMUL_FACTORS, not above */
+    uint8_t algorithm[64];
+} PlanMatmul;
+
+typedef enum PlanGroupMode {
+    PLAN_CROSS_REPLICA,
+    PLAN_CROSS_PARTITION,
+    PLAN_CROSS_REPLICA_AND_PARTITION,
+    PLAN_FLATTENED_ID,
+    PLAN_GROUP_MODES
+} PlanGroupMode;
+
+/* The devices that take part in one kind of group: every group is a communicator. Device
+ * numbers are replica x partitions + partition; the groups are disjoint. */
+typedef struct PlanClique {
+    uint32_t name; /* string, for messages */
+    uint32_t mode; /* PlanGroupMode it came from, for messages */
+    uint32_t
+        communication; /* 0 collectives, 1 send/receive: never share a communicator */
+    uint32_t group_count;
+    uint32_t groups;       /* numbers: for each group its size, then its device numbers */
+    uint32_t number_count; /* numbers used by `groups` */
+} PlanClique;
+
+typedef enum PlanCollectiveKind {
+    PLAN_ALL_REDUCE,
+    PLAN_ALL_GATHER,
+    PLAN_REDUCE_SCATTER,
+    PLAN_ALL_TO_ALL,
+    PLAN_COLLECTIVE_PERMUTE,
+    PLAN_BROADCAST,
+    PLAN_SEND,
+    PLAN_RECEIVE,
+    PLAN_RAGGED_ALL_TO_ALL,
+    PLAN_BARRIER,
+    PLAN_COLLECTIVE_KINDS
+} PlanCollectiveKind;
+
+typedef enum PlanReduction {
+    PLAN_REDUCE_NONE,
+    PLAN_REDUCE_SUM,
+    PLAN_REDUCE_PRODUCT,
+    PLAN_REDUCE_MIN,
+    PLAN_REDUCE_MAX,
+    PLAN_REDUCTIONS
+} PlanReduction;
+
+enum {
+    PLAN_COLLECTIVE_TUPLE = 1, /* all-to-all of a tuple: buffer k is for rank k */
+    PLAN_COLLECTIVE_JOINED =
+        2 /* one NCCL group with the next command, a collective of the same
+                                * clique and stream that neither needs the other */
+};
+
+/* One collective. Its command's args are pairs (operand slice, read; result slice, write), a
+ * pair for each buffer; ragged all-to-all: input, output, then its four size and offset
+ * arrays. Element counts follow from the operand slices. */
+typedef struct PlanCollective {
+    uint32_t kind;      /* PlanCollectiveKind */
+    uint32_t reduction; /* PlanReduction */
+    uint32_t dtype; /* string: HLO name; buffers of other types have their own in refs */
+    uint32_t clique;
+    uint32_t pairs; /* numbers: pair_count x (source, target) device numbers */
+    uint32_t pair_count;
+    uint32_t dtypes; /* refs: a string for each buffer, or PLAN_NONE: all are `dtype` */
+    uint32_t flags;  /* PLAN_COLLECTIVE_... */
+    int64_t channel; /* HLO's channel_id, 0 if none: for messages */
+} PlanCollective;
+
+/* A while loop. Children of the command: condition_commands commands of the condition, then
+ * body_commands of the body (whole subtrees each).
+ * Known trip count: the body runs trip_count times and the condition is never run.
+ * Unknown (-1): { condition; read arg 0 (one pred byte) back; body } until it is false. */
+typedef struct PlanLoop {
+    int64_t trip_count;
+    uint32_t counter; /* PLAN_NONE if nobody asks */
+    uint32_t condition_commands;
+    uint32_t body_commands;
+    uint32_t reserved;
+} PlanLoop;
+
+typedef enum PlanArgTag {
+    PLAN_ARG_NONE,
+    PLAN_ARG_SLICE,      /* index: slice. value: bytes really touched, if fewer; else 0 */
+    PLAN_ARG_IMMEDIATE,  /* value */
+    PLAN_ARG_TENSOR_MAP, /* index: tensor map */
+    PLAN_ARG_COUNTER,    /* index: term, evaluated (stride included) */
+    PLAN_ARG_PARTITION,  /* this device's partition id */
+    PLAN_ARG_REPLICA,    /* this device's replica id */
+    PLAN_ARG_TAGS
+} PlanArgTag;
+
+enum { PLAN_READ = 1, PLAN_WRITE = 2 };
+
+typedef struct PlanArg {
+    uint16_t tag;    /* PlanArgTag */
+    uint16_t access; /* PLAN_READ | PLAN_WRITE, for slices and tensor maps */
+    uint32_t index;
+    uint64_t value;
+} PlanArg;
+
+typedef enum PlanCommandKind {
+    PLAN_LAUNCH, /* index: kernel; args: its parameters in order */
+    PLAN_COPY,   /* args: destination (write), source (read), equal sizes */
+    PLAN_FILL, /* args: destination (write), immediate or device's id; count: bytes of the
+                  pattern, 1 2 4 */
+    PLAN_MATMUL,     /* index: matmul; args: PLAN_MATMUL_x */
+    PLAN_COLLECTIVE, /* index: collective; it also waits for the last one of its clique */
+    PLAN_WHILE, /* index: loop; args: predicate slice (read) unless the trip count is known */
+    PLAN_CONDITIONAL, /* args: selector slice: 1 byte (pred: true is branch 0) or 4 (s32: out of
+                         range is the last branch); index, count: refs, commands of each branch */
+    PLAN_CALL,        /* children run in order: a called computation kept together */
+    PLAN_HOST_CALL, /* index: string, the function's name; args: slices; count: string, shapes,
+                         a line feed, attributes */
+    PLAN_ASYNC_START, /* children run on their own streams; index: async slot */
+    PLAN_ASYNC_DONE,  /* index: async slot; this command's stream waits for that start */
+    PLAN_COMMAND_KINDS
+} PlanCommandKind;
+
+/* Commands are a tree in preorder. The host walks it in order; what a command does is queued
+ * on `stream`, after the signals it waits for; when done it signals. The slices that it reads
+ * and writes are its args. */
+typedef struct PlanCommand {
+    uint16_t kind; /* PlanCommandKind */
+    uint16_t wait_count;
+    uint32_t subtree; /* commands in the subtree, this one included: >= 1 */
+    uint32_t name;    /* string: the HLO instruction */
+    uint32_t stream;
+    uint32_t waits;  /* refs: signal slots, each signalled by an earlier command */
+    uint32_t signal; /* slot, or PLAN_NONE */
+    uint32_t index;  /* see PlanCommandKind */
+    uint32_t count;
+    uint32_t args; /* first of arg_count */
+    uint32_t arg_count;
+} PlanCommand;
+
+enum {
+#define PLAN_SECTION(id, name, Record) PLAN_SECTION_##id,
+    PLAN_SECTIONS(PLAN_SECTION)
+#undef PLAN_SECTION
+        PLAN_SECTION_COUNT
+};
+
+/* A validated plan: pointers into the caller's bytes, which must outlive it. */
+typedef struct Plan {
+    const void *bytes;
+    size_t size;
+#define PLAN_SECTION(id, name, Record)                                                   \
+    const Record *name;                                                                  \
+    uint32_t name##_count;
+    PLAN_SECTIONS(PLAN_SECTION)
+#undef PLAN_SECTION
+} Plan;
+
+/* Text of a string index of a validated plan. */
+static inline const char *plan_text(const Plan *p, uint32_t string)
+{
+    return p->strings + string;
+}
+
+/* A command with children has regions: condition and body, or branches, or one. Each is so
+ * many commands, one region behind the other. */
+uint32_t plan_region_count(const PlanCommand *c);
+uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region);
+
+const char *plan_command_name(uint32_t kind); /* "launch" */
+const char *plan_collective_name(uint32_t kind);
+
+/* Validates all of `bytes` (8-byte aligned) and points *out into it. Every access that code
+ * makes by following the plan's indices is then in bounds, every slice lies in its
+ * allocation, every launch is within CUDA's limits, the tree is well formed. Otherwise false,
+ * and `error` says what is wrong. Safe on hostile bytes; recursion-free; linear. */
+bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t error_size);
+
+/* Proves that the streams of a plan that plan_read() has taken are in order: no two commands
+ * touch the same bytes, one of them writing, without a fixed order between them, so nothing
+ * else uses a buffer of an asynchronous region between its start and its done. Else false, and
+ * `error` names both commands. About linear, for plans made by gxc. */
+bool plan_check(const Plan *p, char *error, size_t error_size);
+
+/* Prints the plan as text: what `gxc --emit=plan` shows. */
+void plan_print(const Plan *p, FILE *out);
+
+/* Bytes by kind, as the reports give them. */
+typedef struct PlanSizes {
+    uint64_t arguments, results, aliased, constants, temp, workspace;
+    uint64_t peak; /* arguments + results - aliased + constants + temp */
+} PlanSizes;
+PlanSizes plan_sizes(const Plan *p);
+
+/* What a run does, for the reports: launches and library calls, copies and fills, and
+ * collectives are counted once, loops or not; bytes_accessed counts each slice of a command
+ * once (PlanArg.value where it is set), times the known trip counts around it. */
+typedef struct PlanCounts {
+    uint64_t launches, copies, collectives, host_calls, bytes_accessed;
+} PlanCounts;
+PlanCounts plan_counts(const Plan *p);
+
+/* --- building ------------------------------------------------------------------------- */
+
+/* Growing arrays of the records above. When memory runs out `failed` is set, indices are
+ * meaningless from then on, and plan_write() answers false. */
+typedef struct PlanBuilder {
+    bool failed;
+#define PLAN_SECTION(id, name, Record)                                                   \
+    Record *name;                                                                        \
+    uint32_t name##_count;                                                               \
+    uint32_t name##_capacity;
+    PLAN_SECTIONS(PLAN_SECTION)
+#undef PLAN_SECTION
+    uint32_t *string_table; /* open addressing: offsets into strings, 0 empty */
+    uint32_t string_slots;
+    uint32_t string_used;
+} PlanBuilder;
+
+/* Makes an empty plan with one PlanInfo (1 replica, 1 partition) at b->info[0], one stream
+ * (the caller's), and the string "". */
+void plan_builder_init(PlanBuilder *b);
+void plan_builder_deinit(PlanBuilder *b);
+
+/* plan_add_kernels(b, records, count) and its like append `count` records and return the
+ * index of the first. `records` NULL appends zeroed ones, to be filled in place. */
+#define PLAN_SECTION(id, name, Record)                                                   \
+    uint32_t plan_add_##name(PlanBuilder *b, const Record *records, uint32_t count);
+PLAN_SECTIONS(PLAN_SECTION)
+#undef PLAN_SECTION
+
+uint32_t plan_string(PlanBuilder *b, const char *text); /* interned; NULL is "" */
+
+/* Appends a command with its args; subtree is 1. A command with children: open it, add the
+ * children, close it: that sets subtree. */
+uint32_t plan_command(PlanBuilder *b, const PlanCommand *command, const PlanArg *args,
+                      uint32_t arg_count);
+void plan_close(PlanBuilder *b, uint32_t command);
+
+/* The plan as bytes, to be freed by the caller. False only when memory ran out. The same
+ * calls give the same bytes. The result is not checked: read it back. */
+bool plan_write(const PlanBuilder *b, void **out_bytes, size_t *out_size);
+
+/* XXH3-128 as 16 bytes, in the canonical (big-endian) order. */
+void plan_hash(const void *bytes, size_t size, uint8_t out[16]);
+
+/* --- the file ------------------------------------------------------------------------- */
+
+#define PLAN_ELF_PLAN ".gxc.plan"   /* of variant 0; variant N: ".gxc.plan.N" */
+#define PLAN_ELF_EMU ".gxc.emu"     /* host object of variant 0; ".gxc.emu.N" */
+#define PLAN_ELF_CUBIN ".gxc.cubin" /* only ".gxc.cubin.N", N >= 1 */
+#define PLAN_ELF_CONST ".gxc.const" /* constants of all variants */
+#define PLAN_ELF_HLO ".gxc.hlo"     /* with --embed-hlo */
+
+typedef struct PlanElfSection {
+    const char *name;
+    const void *bytes;
+    size_t size;
+} PlanElfSection;
+
+/* Finds a section of a 64-bit little-endian ELF file by name, reading nothing outside
+ * [file, file + size). False if the file is no such ELF or has no such section. */
+bool plan_elf_find(const void *file, size_t size, const char *name, PlanElfSection *out);
+bool plan_elf_is(const void *file, size_t size); /* starts like such an ELF file */
+
+/* Whether all that `header`, the original header of this ELF file, names lies in the file: CUDA's
+ * loader is given no size. */
+bool plan_elf_is_whole(const void *file, size_t size, const void *header);
+
+/* `cubin` with the sections behind it: its bytes stay where they are, only the ELF header
+ * changes. Sections start at multiples of PLAN_CONSTANT_ALIGNMENT. The result is the
+ * caller's to free. False, and *error says why, if `cubin` is no ELF or memory ran out. */
+bool plan_elf_append(const void *cubin, size_t size, const PlanElfSection *sections,
+                     size_t count, void **out_bytes, size_t *out_size,
+                     const char **error);
+
+#endif

@@ -1,0 +1,366 @@
+/* The plan as text. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/plan/walk.h"
+
+static const char *const command_names[] = {
+    [PLAN_LAUNCH] = "launch",
+    [PLAN_COPY] = "copy",
+    [PLAN_FILL] = "fill",
+    [PLAN_MATMUL] = "matmul",
+    [PLAN_COLLECTIVE] = "collective",
+    [PLAN_WHILE] = "while",
+    [PLAN_CONDITIONAL] = "conditional",
+    [PLAN_CALL] = "call",
+    [PLAN_HOST_CALL] = "host-call",
+    [PLAN_ASYNC_START] = "async-start",
+    [PLAN_ASYNC_DONE] = "async-done",
+};
+
+static const char *const allocation_names[] = {"argument",  "result",   "temp",
+                                               "workspace", "constant", "state"};
+static const char *const collective_names[] = {
+    "all-reduce",         "all-gather", "reduce-scatter", "all-to-all",
+    "collective-permute", "broadcast",  "send",           "receive",
+    "ragged-all-to-all",  "barrier"};
+static const char *const reduction_names[] = {"none", "sum", "product", "min", "max"};
+static const char *const mode_names[] = {"cross_replica", "cross_partition",
+                                         "cross_replica_and_partition", "flattened_id"};
+static const char *const stream_names[] = {"compute", "collective", "copy"};
+
+const char *plan_command_name(uint32_t kind)
+{
+    return kind < PLAN_COMMAND_KINDS ? command_names[kind] : "?";
+}
+
+const char *plan_collective_name(uint32_t kind)
+{
+    return kind < PLAN_COLLECTIVE_KINDS ? collective_names[kind] : "?";
+}
+
+static void print_hash(FILE *out, const uint8_t hash[16])
+{
+    for (int i = 0; i < 16; i++) {
+        fprintf(out, "%02x", hash[i]);
+    }
+}
+
+static void print_info(const Plan *p, FILE *out)
+{
+    const PlanInfo *info = p->info;
+    fprintf(out, "plan %s\n", plan_text(p, info->module));
+    fprintf(out, "  target %s, driver >= %u.%u\n", plan_text(p, info->target),
+            info->min_driver / 1000, info->min_driver % 1000 / 10);
+    fprintf(out, "  made by gxc %s, LLVM %s, %s\n", plan_text(p, info->gxc_version),
+            plan_text(p, info->llvm_version), plan_text(p, info->assembler));
+    if (p->strings[info->options]) {
+        fprintf(out, "  options %s\n", plan_text(p, info->options));
+    }
+    fprintf(out, "  module hash ");
+    print_hash(out, info->module_hash);
+    fprintf(out,
+            "\n  replicas %u, partitions %u, signals %u, async slots %u, counters %u, "
+            "host syncs %u%s\n",
+            info->replicas, info->partitions, info->signal_count, info->async_count,
+            info->counter_count, info->host_syncs,
+            info->flags & PLAN_ELIDED ? ", elided constants" : "");
+    if (info->min_cublaslt || info->min_cudnn || info->min_nccl) {
+        fprintf(out, "  libraries cublaslt >= %u, cudnn >= %u, nccl >= %u\n",
+                info->min_cublaslt, info->min_cudnn, info->min_nccl);
+    }
+}
+
+static void print_value(const Plan *p, const PlanValue *v, const char *what, uint32_t i,
+                        FILE *out)
+{
+    const int64_t *dims = p->numbers + v->dims;
+    fprintf(out, "%s %u %s %s[", what, i, plan_text(p, v->name), plan_text(p, v->dtype));
+    for (uint32_t j = 0; j < v->rank; j++) {
+        fprintf(out, "%s%" PRId64, j ? "," : "", dims[j]);
+    }
+    fprintf(out, "]{");
+    for (uint32_t j = 0; j < v->rank; j++) {
+        fprintf(out, "%s%" PRId64, j ? "," : "", dims[v->rank + j]);
+    }
+    fprintf(out, "} bytes=%" PRIu64, v->bytes);
+    if (v->alias != PLAN_NONE) {
+        fprintf(out, " %s-alias=%u", v->alias_kind == PLAN_ALIAS_MUST ? "must" : "may",
+                v->alias);
+    }
+    if (v->donated) {
+        fprintf(out, " donated");
+    }
+    if (v->size_of != PLAN_NONE) {
+        fprintf(out, " size-of=%u.%u", v->size_of, v->size_dimension);
+    }
+    fprintf(out, "\n");
+}
+
+static void print_allocation(const Plan *p, uint32_t i, FILE *out)
+{
+    const PlanAllocation *a = &p->allocations[i];
+    fprintf(out, "allocation a%u %s", i, allocation_names[a->kind]);
+    if (a->kind == PLAN_ARGUMENT || a->kind == PLAN_RESULT) {
+        fprintf(out, " %u", a->index);
+    }
+    fprintf(out, " bytes=%" PRIu64 " align=%u", a->bytes, a->alignment);
+    if (a->colour) {
+        fprintf(out, " colour=%u", a->colour);
+    }
+    if (a->kind == PLAN_CONSTANT) {
+        fprintf(out, " offset=%" PRIu64 " %s%s", a->offset, plan_text(p, a->name),
+                a->elided ? " elided" : "");
+    }
+    fprintf(out, "\n");
+}
+
+static void print_kernel(const Plan *p, const PlanKernel *k, FILE *out)
+{
+    fprintf(out, "kernel %s grid=%u,%u,%u block=%u,%u,%u", plan_text(p, k->name),
+            k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]);
+    if (k->cluster[0] * k->cluster[1] * k->cluster[2] != 1) {
+        fprintf(out, " cluster=%u,%u,%u", k->cluster[0], k->cluster[1], k->cluster[2]);
+    }
+    fprintf(out, " shared=%u+%u parameters=%u sites=%u", k->static_shared_bytes,
+            k->shared_bytes, k->parameter_count, k->site_count);
+    fprintf(out, "%s%s%s\n", k->flags & PLAN_KERNEL_BARRIERS ? " barriers" : "",
+            k->flags & PLAN_KERNEL_COOPERATIVE ? " cooperative" : "",
+            k->flags & PLAN_KERNEL_DEPENDENT ? " dependent" : "");
+}
+
+static void print_matrix(const char *name, const PlanMatrix *m, FILE *out)
+{
+    fprintf(out,
+            " %s={type %u, %c, %" PRIu64 "x%" PRIu64 ", ld %" PRId64 ", stride %" PRId64,
+            name, m->type, "NTC"[m->transpose], m -> rows, m -> columns, m -> ld,
+            m -> batch_stride);
+    fprintf(out, "%s", m->order ? ", rows" : "");
+    if (m->scale_mode) {
+        fprintf(out, ", scale %u", m->scale_mode);
+    }
+    fprintf(out, "}");
+}
+
+static void print_matmul(const PlanMatmul *m, uint32_t i, FILE *out)
+{
+    fprintf(out, "matmul m%u batch=%u compute=%u scale=%u epilogue=%u alpha=%g beta=%g",
+            i, m->batch, m->compute, m->scale_type, m->epilogue, m->alpha, m->beta);
+    print_matrix("a", &m->a, out);
+    print_matrix("b", &m->b, out);
+    print_matrix("c", &m->c, out);
+    print_matrix("d", &m->d, out);
+    fprintf(out, "%s workspace=%" PRIu64 "\n", m->device_factors ? " device-factors" : "",
+            m->workspace_bytes);
+}
+
+static void print_clique(const Plan *p, uint32_t i, FILE *out)
+{
+    const PlanClique *c = &p->cliques[i];
+    const int64_t *numbers = p->numbers + c->groups;
+    fprintf(out, "clique c%u %s %s communication=%u {", i, plan_text(p, c->name),
+            mode_names[c->mode], c->communication);
+    for (uint32_t g = 0, at = 0; g < c->group_count; g++) {
+        uint32_t end = at + 1 + (uint32_t)numbers[at];
+        fprintf(out, "%s{", g ? "," : "");
+        for (uint32_t j = ++at; at < end; at++) {
+            fprintf(out, "%s%" PRId64, at > j ? "," : "", numbers[at]);
+        }
+        fprintf(out, "}");
+    }
+    fprintf(out, "}\n");
+}
+
+static void print_term(const PlanTerm *t, FILE *out)
+{
+    fprintf(out, "clamp(i%u*%" PRId64 "%+" PRId64 ",%" PRId64 ",%" PRId64 ")*%" PRId64,
+            t->counter, t->scale, t->bias, t->low, t->high, t->stride);
+}
+
+static void print_slice(const Plan *p, uint32_t i, FILE *out)
+{
+    const PlanSlice *s = &p->slices[i];
+    fprintf(out, "a%u[%" PRIu64, s->allocation, s->offset);
+    for (uint32_t j = 0; j < s->term_count; j++) {
+        fprintf(out, "+");
+        print_term(&p->terms[s->terms + j], out);
+    }
+    fprintf(out, ",%" PRIu64 "]", s->bytes);
+}
+
+static void print_arg(const Plan *p, const PlanArg *a, FILE *out)
+{
+    static const char *const access[] = {"", "r:", "w:", "rw:"};
+    switch ((PlanArgTag)a->tag) {
+    case PLAN_ARG_NONE:
+        fprintf(out, "none");
+        break;
+    case PLAN_ARG_SLICE:
+        fprintf(out, "%s", access[a->access]);
+        print_slice(p, a->index, out);
+        if (a->value) {
+            fprintf(out, "/%" PRIu64, a->value);
+        }
+        break;
+    case PLAN_ARG_IMMEDIATE:
+        fprintf(out, "0x%" PRIx64, a->value);
+        break;
+    case PLAN_ARG_TENSOR_MAP:
+        fprintf(out, "%smap%u:", access[a->access], a->index);
+        print_slice(p, p->tensor_maps[a->index].slice, out);
+        break;
+    case PLAN_ARG_COUNTER:
+        print_term(&p->terms[a->index], out);
+        break;
+    case PLAN_ARG_PARTITION:
+        fprintf(out, "partition-id");
+        break;
+    case PLAN_ARG_REPLICA:
+        fprintf(out, "replica-id");
+        break;
+    case PLAN_ARG_TAGS:
+        break;
+    }
+}
+
+static void print_collective(const Plan *p, const PlanCollective *c, FILE *out)
+{
+    fprintf(out, " %s", collective_names[c->kind]);
+    if (c->reduction) {
+        fprintf(out, " %s", reduction_names[c->reduction]);
+    }
+    fprintf(out, " %s c%u", plan_text(p, c->dtype), c->clique);
+    if (c->channel) {
+        fprintf(out, " channel=%" PRId64, c->channel);
+    }
+    if (c->flags & PLAN_COLLECTIVE_JOINED) {
+        fprintf(out, " joined");
+    }
+    for (uint32_t i = 0; i < c->pair_count; i++) {
+        fprintf(out, "%s{%" PRId64 ",%" PRId64 "}", i ? "," : " ",
+                p->numbers[c->pairs + 2 * i], p->numbers[c->pairs + 2 * i + 1]);
+    }
+}
+
+static void print_subject(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    switch ((PlanCommandKind)c->kind) {
+    case PLAN_LAUNCH:
+        fprintf(out, " %s", plan_text(p, p->kernels[c->index].name));
+        break;
+    case PLAN_FILL:
+        fprintf(out, " pattern=%u", c->count);
+        break;
+    case PLAN_MATMUL:
+        fprintf(out, " m%u", c->index);
+        break;
+    case PLAN_COLLECTIVE:
+        print_collective(p, &p->collectives[c->index], out);
+        break;
+    case PLAN_WHILE:
+        if (p->loops[c->index].trip_count >= 0) {
+            fprintf(out, " trip=%" PRId64, p->loops[c->index].trip_count);
+        }
+        if (p->loops[c->index].counter != PLAN_NONE) {
+            fprintf(out, " counter=i%u", p->loops[c->index].counter);
+        }
+        break;
+    case PLAN_HOST_CALL:
+        fprintf(out, " %s", plan_text(p, c->index));
+        break;
+    case PLAN_ASYNC_START:
+    case PLAN_ASYNC_DONE:
+        fprintf(out, " slot=%u", c->index);
+        break;
+    case PLAN_COPY:
+    case PLAN_CONDITIONAL:
+    case PLAN_CALL:
+    case PLAN_COMMAND_KINDS:
+        break;
+    }
+}
+
+static void print_command(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    fprintf(out, "%s", command_names[c->kind]);
+    print_subject(p, c, out);
+    fprintf(out, "(");
+    for (uint32_t i = 0; i < c->arg_count; i++) {
+        fprintf(out, "%s", i ? ", " : "");
+        print_arg(p, &p->args[c->args + i], out);
+    }
+    fprintf(out, ")");
+    if (c->stream) {
+        fprintf(out, " stream=%u", c->stream);
+    }
+    for (uint32_t i = 0; i < c->wait_count; i++) {
+        fprintf(out, "%s%u", i ? "," : " wait=", p->refs[c->waits + i]);
+    }
+    if (c->signal != PLAN_NONE) {
+        fprintf(out, " signal=%u", c->signal);
+    }
+    if (p->strings[c->name]) {
+        fprintf(out, "  ; %s", plan_text(p, c->name));
+    }
+    fprintf(out, "\n");
+}
+
+static void print_region(const PlanWalk *w, FILE *out)
+{
+    const Plan *p = w->plan;
+    const PlanOpen *o = &w->open[w->depth - 1];
+    const PlanCommand *c = &p->commands[o->command];
+    if (c->kind == PLAN_WHILE && plan_region_size(p, c, o->region)) {
+        fprintf(out, "%*s%s:\n", (int)(2 * w->depth - 1), "",
+                o->region ? "body" : "condition");
+    } else if (c->kind == PLAN_CONDITIONAL) {
+        fprintf(out, "%*sbranch %u:\n", (int)(2 * w->depth - 1), "", o->region);
+    }
+}
+
+static void print_commands(const Plan *p, FILE *out)
+{
+    PlanWalk w = {.plan = p};
+    for (uint32_t i = 0; i < p->commands_count; i++) {
+        while (plan_walk_next_region(&w, i)) {
+            print_region(&w, out);
+        }
+        const PlanCommand *c = &p->commands[i];
+        fprintf(out, "%*s", (int)(2 * w.depth), "");
+        print_command(p, c, out);
+        if (c->subtree > 1) {
+            plan_walk_open(&w, i);
+            print_region(&w, out);
+        }
+    }
+}
+
+void plan_print(const Plan *p, FILE *out)
+{
+    print_info(p, out);
+    for (uint32_t i = 0; i < p->arguments_count; i++) {
+        print_value(p, &p->arguments[i], "argument", i, out);
+    }
+    for (uint32_t i = 0; i < p->results_count; i++) {
+        print_value(p, &p->results[i], "result", i, out);
+    }
+    for (uint32_t i = 0; i < p->allocations_count; i++) {
+        print_allocation(p, i, out);
+    }
+    for (uint32_t i = 1; i < p->streams_count; i++) {
+        fprintf(out, "stream %u %s priority=%u\n", i, stream_names[p->streams[i].kind],
+                p->streams[i].priority);
+    }
+    for (uint32_t i = 0; i < p->kernels_count; i++) {
+        print_kernel(p, &p->kernels[i], out);
+    }
+    for (uint32_t i = 0; i < p->matmuls_count; i++) {
+        print_matmul(&p->matmuls[i], i, out);
+    }
+    for (uint32_t i = 0; i < p->cliques_count; i++) {
+        print_clique(p, i, out);
+    }
+    print_commands(p, out);
+}
+
+/* --- sums -------------------------------------------------------------------------------- */

@@ -1,0 +1,65 @@
+/* What the parts of the plan's reader share: frame and tables (plan_read.c), commands
+ * (plan_commands.c), matrix products (plan_matmul.c). */
+#ifndef GXC_RUNTIME_PLAN_READ_H
+#define GXC_RUNTIME_PLAN_READ_H
+
+#include "runtime/plan/plan.h"
+
+#if defined(__GNUC__)
+#define PLAN_FORMAT(f, a) __attribute__((format(printf, f, a)))
+#else
+#define PLAN_FORMAT(f, a)
+#endif
+
+typedef struct PlanReader {
+    Plan *p;
+    char *error;
+    size_t error_size;
+    unsigned char *signalled; /* by slot, while walking the commands */
+    unsigned char *started;   /* by async slot */
+} PlanReader;
+
+/* Both write the error and return false. */
+bool plan_fail(PlanReader *r, const char *format, ...) PLAN_FORMAT(2, 3);
+bool plan_newer(PlanReader *r, const char *what, uint64_t value);
+
+/* The command tree; every table that it names has been validated. */
+bool plan_read_commands(PlanReader *r);
+
+/* The records of matrix products by themselves, whether a command names them or not. */
+bool plan_read_matmuls(PlanReader *r);
+
+/* A command with such a record, its args read: each operand lies in its slice. */
+bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args);
+
+static inline bool plan_in_table(uint64_t first, uint64_t count, uint64_t total)
+{
+    return first <= total && count <= total - first;
+}
+
+static inline bool plan_is_string(const PlanReader *r, uint32_t offset)
+{
+    return offset < r->p->strings_count;
+}
+
+static inline uint64_t plan_multiply(uint64_t a, uint64_t b) /* saturates */
+{
+    return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static inline uint64_t plan_add(uint64_t a, uint64_t b) /* saturates */
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static inline const PlanSlice *plan_slice_of(const Plan *p, const PlanArg *a)
+{
+    return &p->slices[a->index];
+}
+
+static inline bool plan_is_slice(const PlanArg *a, uint16_t access)
+{
+    return a->tag == PLAN_ARG_SLICE && (a->access & access) == access;
+}
+
+#endif

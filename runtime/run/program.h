@@ -1,0 +1,32 @@
+/* A file in memory: its variants, read and validated. */
+#ifndef GXC_RUNTIME_RUN_PROGRAM_H
+#define GXC_RUNTIME_RUN_PROGRAM_H
+
+#include "runtime/gxrt.h"
+#include "runtime/plan/plan.h"
+
+typedef struct Variant {
+    Plan plan;
+    void *plan_copy;      /* the plan's bytes, where they were not aligned in the file */
+    PlanElfSection cubin; /* variant 0: the start of the file itself */
+    PlanElfSection emu;   /* bytes NULL: no emulator object */
+} Variant;
+
+struct gxrt_program {
+    const void *bytes;
+    size_t size;
+    int mapped; /* `bytes` is a mapping of ours */
+    char *path; /* for messages; "" if it came from memory */
+    Variant *variants;
+    size_t variant_count;
+    PlanElfSection constants;
+    PlanElfSection hlo;
+};
+
+/* The variant's cubin as the assembler made it, to be freed; NULL without memory. */
+void *program_cubin(const Variant *v);
+
+/* "sm_90a, sm_100a": the targets in the file. */
+void program_targets(const gxrt_program *program, char *text, size_t size);
+
+#endif

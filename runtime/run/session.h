@@ -1,0 +1,191 @@
+/* A program on its devices. */
+#ifndef GXC_RUNTIME_RUN_SESSION_H
+#define GXC_RUNTIME_RUN_SESSION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "runtime/library/library.h"
+#include "runtime/run/program.h"
+#include "runtime/run/status.h"
+
+struct gxrt_world {
+    uint32_t rank;
+    uint32_t size;
+    uint32_t local_rank; /* among the ranks of its machine; the rank where nobody says */
+    struct Store *store; /* NULL: none */
+    unsigned sessions;   /* that exchanged something through the store */
+};
+
+/* A cublasLtMatmul that is ready to be called. */
+typedef struct Matmul {
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c, d;
+    cublasLtMatmulAlgo_t algorithm;
+    unsigned char alpha[16]; /* in the scale type */
+    unsigned char beta[16];
+} Matmul;
+
+/* A tensor map as it was encoded for an address. */
+typedef struct TensorMap {
+    CUtensorMap map;
+    CUdeviceptr address; /* 0: not encoded yet */
+} TensorMap;
+
+/* The configuration of a kernel, ready to be passed. */
+typedef struct Launch {
+    CUlaunchConfig config;
+    CUlaunchAttribute attributes[3];
+} Launch;
+
+/* What one execution records when it is timed. */
+typedef struct Timing {
+    uint32_t command;
+    uint32_t stream;
+    CUevent start, end;
+} Timing;
+
+/* One local device: everything that executions on it use. Only one thread at a time works on
+ * it: the caller's, or its own worker. */
+typedef struct Device {
+    gxrt_session *session;
+    uint32_t number; /* replica x partitions + partition */
+    int ordinal;     /* CUDA's */
+    CUdevice device;
+    CUcontext context; /* NULL: not retained */
+    CUmodule module;
+    CUfunction *functions;   /* by kernel */
+    CUdeviceptr *base;       /* by allocation; arguments and results: of this execution */
+    void **owned;            /* by allocation: what must be given back */
+    void *constants;         /* the block that holds .gxc.const, to be given back */
+    CUstream *streams;       /* by plan stream; [0] is the caller's of this execution */
+    bool *is_lacking;        /* by plan stream: nobody lent one, streams[0] stands in */
+    CUevent *signals;        /* by slot */
+    uint32_t *signal_stream; /* by slot: the stream that gave it last */
+    CUevent *async;          /* two for each async slot: started, done */
+    uint32_t *async_stream;  /* by async slot: the stream of its commands */
+    CUevent fork;            /* the caller's stream at the start of an execution */
+    CUevent *joins;          /* by plan stream */
+    uint64_t *counters;
+    uint64_t *slots;    /* by arg of the plan: the values that launches pass */
+    void **parameters;  /* by arg: where the value is */
+    bool *has_counters; /* by command: a loop counter is in its parameters */
+    bool is_bound;      /* the slots without counters fit the buffers of this execution */
+    Launch *launches;   /* by kernel */
+    GxemuParameter *emu_parameters; /* by arg; emulator: what each may touch */
+    TensorMap *tensor_maps;
+    int32_t *flag; /* pinned: predicates and selectors that are read back */
+    cublasLtHandle_t cublaslt;
+    Matmul *matmuls;      /* by plan matmul */
+    CUdeviceptr *checked; /* addresses that passed the check: arguments, then results */
+    uint64_t *intervals;  /* room for the overlap check */
+
+    struct Group *groups;  /* by clique; NULL: no collectives */
+    ncclComm_t world_comm; /* of all devices of the world */
+    pthread_mutex_t
+        nccl_mutex; /* held while NCCL is called on this device's communicators */
+    bool has_nccl_mutex;
+    _Atomic bool
+        is_aborted;      /* the watchdog has aborted the communicators: they are gone */
+    uint64_t executions; /* finished ones */
+
+    Timing *timings; /* only while profiling */
+    size_t timing_count, timing_capacity;
+    bool profiling;
+
+    const gxrt_run *run; /* this execution */
+    gxrt_status status;
+    bool is_stopped; /* it failed only because another one did */
+    char error[STATUS_TEXT];
+
+    pthread_t thread; /* its worker; runs where has_work is set */
+    pthread_cond_t wake;
+    bool has_thread, has_wake, has_work;
+} Device;
+
+/* Where the local members of a group meet in their first execution. */
+typedef struct Meeting {
+    uint32_t present;
+    uint64_t turns;
+} Meeting;
+
+struct gxrt_session {
+    const gxrt_program *program;
+    const Variant *variant;
+    const Plan *plan; /* the variant's */
+    const CudaApi *cuda;
+    const CublasltApi *cublaslt; /* NULL: not needed, as the next */
+    const NcclApi *nccl;
+    int nccl_version;
+    gxrt_session_options options;
+    char device_name[256];
+    Device *devices;
+    size_t device_count;
+    uint32_t world_devices; /* of all ranks */
+    ncclUniqueId unique_id;
+    struct Watchdog *watchdog; /* NULL: no collectives */
+    Meeting *meetings;         /* clique x device_count + the lowest local member */
+    pthread_mutex_t mutex;     /* guards has_work, busy, stop and the meetings */
+    pthread_cond_t met;
+    pthread_cond_t idle;
+    size_t busy; /* workers that have work */
+    bool stop, has_mutex, has_idle, has_met;
+    gxrt_status (*job)(Device *); /* what the workers do */
+    _Atomic bool failed;          /* a device has failed: nothing more can run */
+};
+
+/* gxrt_session_create with the tables given: for tests, which pass their own. Tables that are
+ * NULL are loaded when they are needed. */
+gxrt_status session_create(const gxrt_program *program,
+                           const gxrt_session_options *options, const CudaApi *cuda,
+                           const CublasltApi *cublaslt, const NcclApi *nccl,
+                           gxrt_session **out);
+
+/* Does `job` on every local device at once, each on its own thread where there are several. */
+gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));
+
+/* The status of a CUDA call that failed: its name, CUDA's words, the emulator's report. */
+gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what);
+
+/* The same, naming a command of the plan. */
+gxrt_status command_error(Device *d, const PlanCommand *c, const char *call,
+                          CUresult result);
+
+/* Makes the device's context current on this thread; leave undoes it. */
+gxrt_status device_enter(Device *d);
+void device_leave(Device *d);
+
+void session_log(const gxrt_session *session, int level, const char *format, ...)
+    GXRT_FORMAT(3, 4);
+
+/* memory.c: constants and temporary memory of one device. */
+gxrt_status memory_create(Device *d);
+void memory_destroy(Device *d);
+
+/* matmul.c: cuBLASLt. create makes all of the plan's products ready. */
+gxrt_status matmul_create(Device *d);
+void matmul_destroy(Device *d);
+gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream);
+
+/* check.c: the buffers of d->run, and which memory each allocation is in this execution. */
+gxrt_status check_run(Device *d);
+gxrt_status bind_run(Device *d);
+
+/* launch.c: tables, made with the device; the parameters of all launches, when d->base has
+ * changed; one launch. */
+bool launch_create(Device *d);
+void launch_destroy(Device *d);
+gxrt_status launch_bind(Device *d);
+gxrt_status launch_call(Device *d, const PlanCommand *c, CUstream stream);
+
+/* execute.c: queues d->run on d's streams. */
+gxrt_status execute_run(Device *d);
+
+/* The host functions of the options: each has its name, a function and its size. */
+gxrt_status check_host_calls(const gxrt_session *s);
+
+/* Address of a slice of the plan, with the loop counters of this moment. */
+int64_t term_value(const Device *d, const PlanTerm *t);
+CUdeviceptr slice_address(const Device *d, uint32_t slice);
+
+#endif
