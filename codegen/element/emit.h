@@ -17,11 +17,11 @@
 
 #include "codegen/gx/gx.h"
 #include "ir/analysis/index_map.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/module.h"
 
 #define EMIT_MOST_LANES 16
-#define EMIT_MOST_RANK EMITTER_MOST_RANK
+#define EMIT_MOST_RANK KERNEL_MOST_RANK
 #define EMIT_MOST_LEAVES 64 /* results of one reduction, scatter, sort */
 
 typedef struct Emit {

@@ -259,8 +259,8 @@ static void store(const Columns *c, bool full, const IndexExpr *column)
     Emit *e = c->e;
     const Instruction *fusion = c->in->fusion;
     const IndexExpr *row = ix_add(e->ix, c->row, emit_lane(e));
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
-        const Shape *shape = emitter_result(fusion, i).shape;
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
+        const Shape *shape = fusion_result(fusion, i).shape;
         const IndexExpr *at[EMIT_MOST_RANK];
         if (reduction_is_full(c->plan, shape) != full)
             continue;
@@ -282,8 +282,8 @@ static void store_results(Columns *c)
 {
     Emit *e = c->e;
     bool has_rows = false;
-    for (uint32_t i = 0; i < emitter_result_count(c->in->fusion); i++)
-        has_rows |= !reduction_is_full(c->plan, emitter_result(c->in->fusion, i).shape);
+    for (uint32_t i = 0; i < fusion_result_count(c->in->fusion); i++)
+        has_rows |= !reduction_is_full(c->plan, fusion_result(c->in->fusion, i).shape);
     GxIf exists, first;
     if (c->in_range != NULL)
         gx_if_begin(c->k, &exists, c->in_range);

@@ -265,7 +265,7 @@ static void write_access(Contraction *c, uint32_t y, uint32_t x, uint32_t lanes,
             scalar_convert_value(k, sums[y * PART + x + v], c->type, c->result->dtype);
     emit_preset_lanes(e, c->inst, values);
     result_index(c, at_y, ix_add(e->ix, at_x, emit_lane(e)), index);
-    for (uint32_t i = 0; i < emitter_result_count(c->in->fusion); i++)
+    for (uint32_t i = 0; i < fusion_result_count(c->in->fusion); i++)
         emit_result(e, c->in->fusion, i, index);
     e->lanes = 1;
     emit_if_end(e, &inside, NULL, 0, NULL);
@@ -445,10 +445,10 @@ static Kernel *contraction(const EmitterInput *in, const Instruction *inst)
 
 Kernel *emitter_dot(const EmitterInput *in)
 {
-    return contraction(in, emitter_hero(in->fusion, OP_DOT));
+    return contraction(in, fusion_hero(in->fusion, OP_DOT));
 }
 
 Kernel *emitter_convolution(const EmitterInput *in)
 {
-    return contraction(in, emitter_hero(in->fusion, OP_CONVOLUTION));
+    return contraction(in, fusion_hero(in->fusion, OP_CONVOLUTION));
 }

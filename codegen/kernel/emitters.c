@@ -6,25 +6,25 @@
 #include "codegen/element/op_emit.h"
 #include "codegen/kernel/threads.h"
 
-static EmitterFn *const functions[EMITTER_COUNT] = {
-    [EMITTER_LOOP] = emitter_loop,
-    [EMITTER_ROW_REDUCTION] = emitter_row_reduction,
-    [EMITTER_COLUMN_REDUCTION] = emitter_column_reduction,
-    [EMITTER_TRANSPOSE] = emitter_transpose,
-    [EMITTER_UPDATE_SLICE] = emitter_update_slice,
-    [EMITTER_SCATTER] = emitter_scatter,
-    [EMITTER_SORT] = emitter_sort,
-    [EMITTER_SELECT_AND_SCATTER] = emitter_select_and_scatter,
-    [EMITTER_WINDOW_SCAN] = emitter_window_scan,
-    [EMITTER_DOT] = emitter_dot,
-    [EMITTER_CONVOLUTION] = emitter_convolution,
-    [EMITTER_TOPK] = emitter_topk,
-    [EMITTER_RNG] = emitter_rng,
+static EmitterFn *const functions[KERNEL_COUNT] = {
+    [KERNEL_LOOP] = emitter_loop,
+    [KERNEL_ROW_REDUCTION] = emitter_row_reduction,
+    [KERNEL_COLUMN_REDUCTION] = emitter_column_reduction,
+    [KERNEL_TRANSPOSE] = emitter_transpose,
+    [KERNEL_UPDATE_SLICE] = emitter_update_slice,
+    [KERNEL_SCATTER] = emitter_scatter,
+    [KERNEL_SORT] = emitter_sort,
+    [KERNEL_SELECT_AND_SCATTER] = emitter_select_and_scatter,
+    [KERNEL_WINDOW_SCAN] = emitter_window_scan,
+    [KERNEL_DOT] = emitter_dot,
+    [KERNEL_CONVOLUTION] = emitter_convolution,
+    [KERNEL_TOPK] = emitter_topk,
+    [KERNEL_RNG] = emitter_rng,
 };
 
-EmitterFn *emitter_function(EmitterKind kind)
+EmitterFn *emitter_function(KernelKind kind)
 {
-    return kind < EMITTER_COUNT ? functions[kind] : NULL;
+    return kind < KERNEL_COUNT ? functions[kind] : NULL;
 }
 
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
@@ -151,7 +151,7 @@ bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
                  const IndexExpr *const *index)
 {
-    FusionResult r = emitter_result(fusion, leaf);
+    FusionResult r = fusion_result(fusion, leaf);
     LLVMValueRef values[EMIT_MOST_LANES];
     emit_leaf(e, r.inst, r.inst_leaf, index, values);
     emit_store(e, fusion_result_arg(fusion, leaf), r.shape, index, values);

@@ -1,14 +1,14 @@
 /* Emitters: each makes one kind of kernel from a fusion. Which one a fusion gets is decided by
- * the fusion pass and stands in the fusion's backend_config; ir/kernel/emitter.h names the
+ * the fusion pass and stands in the fusion's backend_config; ir/kernel/kind.h names the
  * kinds and says what is legal. Codegen carries it out and decides nothing again. */
 #ifndef GXC_CODEGEN_KERNEL_EMITTERS_H
 #define GXC_CODEGEN_KERNEL_EMITTERS_H
 
 #include "codegen/element/emit.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 
 /* What an emitter is given. Kernel arguments: the fused computation's parameters by number,
- * then the leaves of its result. Where emitter_in_place gives an operand, the result's buffer holds that
+ * then the leaves of its result. Where kernel_in_place gives an operand, the result's buffer holds that
  * operand's value when the kernel starts. Rooms with no elements are never touched. */
 typedef struct EmitterInput {
     Arena *arena;
@@ -23,15 +23,15 @@ typedef struct EmitterInput {
 
 typedef Kernel *EmitterFn(const EmitterInput *in);
 
-#define EMITTER(id, name, doc) EmitterFn emitter_##name;
+#define KERNEL(id, name, doc) EmitterFn emitter_##name;
 #include "ir/kernel/kernels.def"
 
 /* The emitter of a kind; NULL if codegen has none yet. */
-EmitterFn *emitter_function(EmitterKind kind);
+EmitterFn *emitter_function(KernelKind kind);
 
 /* -- what emitters share -------------------------------------------------------------- */
 
-/* The kernel argument of result leaf i (emitter_result). */
+/* The kernel argument of result leaf i (fusion_result). */
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
 /* Neighbouring elements are one piece of straight-line code: several lanes are worth it. */
 bool inst_is_plain(const Instruction *inst);

@@ -17,7 +17,7 @@ typedef struct Group {
 
 static bool in_group(const Group *g, uint32_t leaf)
 {
-    return shape_elements(emitter_result(g->in->fusion, leaf).shape) == g->elements;
+    return shape_elements(fusion_result(g->in->fusion, leaf).shape) == g->elements;
 }
 
 /* Instructions that the group's results are made of, by id. */
@@ -27,9 +27,9 @@ static bool *group_code(const Group *g)
     uint32_t count;
     Instruction **order = computation_post_order(comp, g->in->arena, &count);
     bool *is_used = ARENA_ARRAY(g->in->arena, bool, (size_t)comp->instruction_count + 1);
-    for (uint32_t i = 0; i < emitter_result_count(g->in->fusion); i++) {
+    for (uint32_t i = 0; i < fusion_result_count(g->in->fusion); i++) {
         if (in_group(g, i))
-            is_used[emitter_result(g->in->fusion, i).inst->id] = true;
+            is_used[fusion_result(g->in->fusion, i).inst->id] = true;
     }
     for (uint32_t i = count; i-- > 0;) {
         for (uint32_t k = 0; k < order[i]->operand_count && is_used[order[i]->id]; k++)
@@ -45,7 +45,7 @@ static uint32_t choose_lanes(const Group *g)
     const Instruction *fusion = g->in->fusion;
     const Computation *comp = inst_called(fusion, 0);
     const bool *is_used = group_code(g);
-    uint32_t results = emitter_result_count(fusion), arrays = 0;
+    uint32_t results = fusion_result_count(fusion), arrays = 0;
     const Shape **array =
         ARENA_ARRAY(g->in->arena, const Shape *, comp->instruction_count + results);
     unsigned narrowest = 64, work = 0;
@@ -59,7 +59,7 @@ static uint32_t choose_lanes(const Group *g)
             array[arrays++] = inst->shape;
     }
     for (uint32_t i = 0; i < results; i++) {
-        const Shape *s = emitter_result(fusion, i).shape;
+        const Shape *s = fusion_result(fusion, i).shape;
         if (!in_group(g, i))
             continue;
         array[arrays++] = s;
@@ -83,13 +83,13 @@ static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Group *g = user;
     const Instruction *fusion = g->in->fusion;
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     const IndexExpr *index[EMIT_MOST_RANK];
     LLVMValueRef **held = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
     for (uint32_t i = 0; i < count; i++) {
         if (!in_group(g, i))
             continue;
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         uint32_t arg = fusion_result_arg(fusion, i);
         held[i] = ARENA_ARRAY(e->arena, LLVMValueRef, EMIT_MOST_LANES);
         emit_delinear(e, r.shape, linear, index);
@@ -101,7 +101,7 @@ static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
         uint32_t arg = fusion_result_arg(fusion, i);
         if (!in_group(g, i) || g->in->args[arg].is_noalias)
             continue;
-        const Shape *shape = emitter_result(fusion, i).shape;
+        const Shape *shape = fusion_result(fusion, i).shape;
         emit_delinear(e, shape, linear, index);
         emit_store(e, arg, shape, index, held[i]);
     }
@@ -109,12 +109,12 @@ static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
 
 Kernel *emitter_loop(const EmitterInput *in)
 {
-    uint32_t count = emitter_result_count(in->fusion), groups = 0;
+    uint32_t count = fusion_result_count(in->fusion), groups = 0;
     Group *group = ARENA_ARRAY(in->arena, Group, count);
     uint32_t *lanes = ARENA_ARRAY(in->arena, uint32_t, count);
     int64_t threads = 0;
     for (uint32_t i = 0; i < count; i++) {
-        Group g = {in, shape_elements(emitter_result(in->fusion, i).shape)};
+        Group g = {in, shape_elements(fusion_result(in->fusion, i).shape)};
         bool done = g.elements == 0;
         for (uint32_t j = 0; j < i && !done; j++)
             done = in_group(&g, j);

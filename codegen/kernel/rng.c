@@ -287,7 +287,7 @@ static void store_state(Emit *e, const Rng *g)
 static void advance_counter(Emit *e, const void *user, const IndexExpr *linear)
 {
     const EmitterInput *in = user;
-    const Instruction *inst = emitter_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE);
+    const Instruction *inst = fusion_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE);
     Kernel *k = e->k;
     LLVMTypeRef i64 = gx_int_type(k, 64);
     unsigned state = in->arg_count - 1;
@@ -312,9 +312,9 @@ static Kernel *emit_state(const EmitterInput *in)
 
 Kernel *emitter_rng(const EmitterInput *in)
 {
-    if (emitter_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
+    if (fusion_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
         return emit_state(in);
-    Rng g = {.in = in, .inst = emitter_hero(in->fusion, OP_RNG_BIT_GENERATOR)};
+    Rng g = {.in = in, .inst = fusion_hero(in->fusion, OP_RNG_BIT_GENERATOR)};
     bool has_state = shape_is_tuple(g.inst->shape);
     g.bits_leaf = has_state ? 1 : 0;
     g.bits = shape_leaf(g.inst->shape, g.bits_leaf);

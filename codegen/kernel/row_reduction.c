@@ -318,8 +318,8 @@ static void store_full(Emit *e, const void *user, const IndexExpr *item,
     const Rows *r = user;
     const IndexExpr *column = column_of(r, item);
     const Instruction *fusion = r->in->fusion;
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
-        FusionResult result = emitter_result(fusion, i);
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
+        FusionResult result = fusion_result(fusion, i);
         const IndexExpr *at[EMIT_MOST_RANK];
         if (!reduction_is_full(r->plan, result.shape))
             continue;
@@ -337,8 +337,8 @@ static void store_rows(Rows *r)
     GxIf first;
     gx_if_begin(r->k, &first, is_first);
     emit_scope_begin(r->e);
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
-        FusionResult result = emitter_result(fusion, i);
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
+        FusionResult result = fusion_result(fusion, i);
         const IndexExpr *at[EMIT_MOST_RANK];
         if (reduction_is_full(r->plan, result.shape))
             continue;
@@ -352,8 +352,8 @@ static void store_rows(Rows *r)
 static void store_all(Rows *r)
 {
     bool has_rows = false;
-    for (uint32_t i = 0; i < emitter_result_count(r->in->fusion); i++)
-        has_rows |= !reduction_is_full(r->plan, emitter_result(r->in->fusion, i).shape);
+    for (uint32_t i = 0; i < fusion_result_count(r->in->fusion); i++)
+        has_rows |= !reduction_is_full(r->plan, fusion_result(r->in->fusion, i).shape);
     GxIf exists;
     if (r->in_range != NULL)
         gx_if_begin(r->k, &exists, r->in_range);

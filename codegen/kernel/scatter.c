@@ -295,7 +295,7 @@ static bool atomic_of(OpCode op, DType t, GxAtomic *out)
 
 static Scatter describe(const EmitterInput *in)
 {
-    const Instruction *inst = emitter_hero(in->fusion, OP_SCATTER);
+    const Instruction *inst = fusion_hero(in->fusion, OP_SCATTER);
     uint32_t count = inst->operand_count / 2;
     Scatter s = {.in = in,
                  .inst = inst,

@@ -144,7 +144,7 @@ static void choose_element(Emit *e, const void *user, const IndexExpr *linear)
 
 Kernel *emitter_select_and_scatter(const EmitterInput *in)
 {
-    const Instruction *inst = emitter_hero(in->fusion, OP_SELECT_AND_SCATTER);
+    const Instruction *inst = fusion_hero(in->fusion, OP_SELECT_AND_SCATTER);
     Choice c = {.in = in,
                 .inst = inst,
                 .select = called(inst, ATTR_SELECT),

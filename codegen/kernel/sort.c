@@ -360,7 +360,7 @@ static void merge_place(Emit *e, const void *user, const IndexExpr *linear)
 
 Kernel *emitter_sort(const EmitterInput *in)
 {
-    const Instruction *inst = emitter_hero(in->fusion, OP_SORT);
+    const Instruction *inst = fusion_hero(in->fusion, OP_SORT);
     Sort s = {.in = in,
               .inst = inst,
               .order = {.compare = compare, .inst = inst, .count = inst->operand_count},

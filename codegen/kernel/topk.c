@@ -133,7 +133,7 @@ static Kernel *topk_shared(TopK *t)
 
 Kernel *emitter_topk(const EmitterInput *in)
 {
-    const Instruction *inst = emitter_hero(in->fusion, OP_TOPK);
+    const Instruction *inst = fusion_hero(in->fusion, OP_TOPK);
     const Shape *shape = inst->operands[0]->shape;
     const Attr *largest = inst_attr(inst, ATTR_LARGEST);
     TopK t = {.in = in,

@@ -130,7 +130,7 @@ static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
         emit_preset_lanes(e, p->heroes[h], values);
     }
     place(t, ix_add(e->ix, inner, emit_lane(e)), outer, index);
-    for (uint32_t i = 0; i < emitter_result_count(t->in->fusion); i++)
+    for (uint32_t i = 0; i < fusion_result_count(t->in->fusion); i++)
         emit_result(e, t->in->fusion, i, index);
     emit_if_end(e, &guard, NULL, 0, NULL);
 }
@@ -166,14 +166,14 @@ Kernel *emitter_transpose(const EmitterInput *in)
         bug("%s is no transpose: %s", in->fusion->name, why);
     const TransposePlan *p = &t.plan;
     const Computation *comp = inst_called(in->fusion, 0);
-    t.result = emitter_result(in->fusion, 0).shape;
+    t.result = fusion_result(in->fusion, 0).shape;
     unsigned widest = 1, result_widest = 1;
     for (uint32_t h = 0; h < p->hero_count; h++) {
         unsigned bytes = dtype_info[p->heroes[h]->shape->dtype].bits / 8;
         widest = bytes > widest ? bytes : widest;
     }
-    for (uint32_t i = 0; i < emitter_result_count(in->fusion); i++) {
-        unsigned bytes = dtype_info[emitter_result(in->fusion, i).shape->dtype].bits / 8;
+    for (uint32_t i = 0; i < fusion_result_count(in->fusion); i++) {
+        unsigned bytes = dtype_info[fusion_result(in->fusion, i).shape->dtype].bits / 8;
         result_widest = bytes > result_widest ? bytes : result_widest;
     }
     t.tile = widest <= 2 && p->hero_count <= 2 ? 64 : 32;

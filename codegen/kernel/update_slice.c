@@ -4,7 +4,7 @@
 
 static const Instruction *update_of(const Instruction *fusion, uint32_t leaf)
 {
-    const Instruction *inst = emitter_result(fusion, leaf).inst;
+    const Instruction *inst = fusion_result(fusion, leaf).inst;
     while (inst->op == OP_BITCAST)
         inst = inst->operands[0];
     return inst;
@@ -34,11 +34,11 @@ static void store_update(Emit *e, const Instruction *inst, uint32_t arg,
 static void store_results(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Instruction *fusion = user;
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     LLVMValueRef **held = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
     const IndexExpr *index[EMIT_MOST_RANK];
     for (uint32_t i = 0; i < count; i++) {
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         const Instruction *inst = update_of(fusion, i);
         if (inst->op == OP_DYNAMIC_UPDATE_SLICE) {
             store_update(e, inst, fusion_result_arg(fusion, i), linear);
@@ -51,7 +51,7 @@ static void store_results(Emit *e, const void *user, const IndexExpr *linear)
     for (uint32_t i = 0; i < count; i++) {
         if (held[i] == NULL)
             continue;
-        const Shape *shape = emitter_result(fusion, i).shape;
+        const Shape *shape = fusion_result(fusion, i).shape;
         emit_delinear(e, shape, linear, index);
         emit_store(e, fusion_result_arg(fusion, i), shape, index, held[i]);
     }
@@ -60,8 +60,8 @@ static void store_results(Emit *e, const void *user, const IndexExpr *linear)
 Kernel *emitter_update_slice(const EmitterInput *in)
 {
     const Computation *comp = inst_called(in->fusion, 0);
-    uint32_t count = emitter_result_count(in->fusion), update_count = 0;
-    int64_t elements = emitter_update_elements(in->fusion);
+    uint32_t count = fusion_result_count(in->fusion), update_count = 0;
+    int64_t elements = kernel_update_elements(in->fusion);
     const Instruction **updates = ARENA_ARRAY(in->arena, const Instruction *, count);
     unsigned bits = 8;
     for (uint32_t i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ Kernel *emitter_update_slice(const EmitterInput *in)
     if (!fusion_is_plain(comp, updates, update_count))
         lanes = 1;
     /* values of many updates are alive at once */
-    if (lanes > 2 && emitter_result_count(in->fusion) > 6)
+    if (lanes > 2 && fusion_result_count(in->fusion) > 6)
         lanes = 2;
     while (lanes > 1 && elements % lanes != 0)
         lanes /= 2;

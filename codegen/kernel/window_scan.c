@@ -304,9 +304,9 @@ static Kernel *scan_rows(Scan *s)
 
 Kernel *emitter_window_scan(const EmitterInput *in)
 {
-    const Instruction *inst = emitter_hero(in->fusion, OP_REDUCE_WINDOW);
+    const Instruction *inst = fusion_hero(in->fusion, OP_REDUCE_WINDOW);
     Scan s = {.in = in, .inst = inst, .shape = inst->operands[0]->shape};
-    s.along = emitter_scan_dimension(inst, &s.is_reverse);
+    s.along = kernel_scan_dimension(inst, &s.is_reverse);
     s.size = s.shape->dims[s.along];
     s.rows = s.size == 0 ? 0 : shape_elements(s.shape) / s.size;
     bool side_by_side = false;

@@ -7,7 +7,7 @@
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
 #include "ir/kernel/block_scaled.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
 
 #define NESTING_MOST 64 /* of loops and branches, as libgxrt allows */
@@ -27,7 +27,7 @@ static uint64_t bytes_read(Variant *v, const Instruction *fusion, uint32_t p)
                       user->operands[0] == parameter;
         bool updates = user->op == OP_DYNAMIC_UPDATE_SLICE &&
                        user->operands[0] == parameter &&
-                       emitter_of(fusion) == EMITTER_UPDATE_SLICE;
+                       kernel_kind_of(fusion) == KERNEL_UPDATE_SLICE;
         if (slices)
             sum += (uint64_t)shape_bytes(user->shape);
         else if (!updates)
@@ -73,10 +73,10 @@ static bool allows_wide(const Shape *s)
 static void count_accesses(Variant *v, const Instruction *fusion, const Kernel *k,
                            const uint64_t *bytes)
 {
-    EmitterKind kind = emitter_of(fusion);
-    bool counts = kind == EMITTER_ROW_REDUCTION;
+    KernelKind kind = kernel_kind_of(fusion);
+    bool counts = kind == KERNEL_ROW_REDUCTION;
     if (kind ==
-        EMITTER_LOOP) /* what combines many elements into one is bound by its work */
+        KERNEL_LOOP) /* what combines many elements into one is bound by its work */
         counts = fusion_is_plain(inst_called(fusion, 0), NULL, 0);
     if (!counts)
         return;
@@ -119,7 +119,7 @@ static void add_launch(Variant *v, const Instruction *fusion)
     }
     count_accesses(v, fusion, v->kernels[kernel].kernel, bytes);
     n += results;
-    if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
+    if (fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
         args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
                               .access = PLAN_READ | PLAN_WRITE,
                               .index = variant_state_slice(v)};

@@ -9,7 +9,7 @@
 #include "codegen/kernel/emitters.h"
 #include "codegen/plan/variant.h"
 #include "ir/bug.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/print.h"
 #include "ir/text.h"
 
@@ -52,7 +52,7 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
                         .is_read_only = true,
                         .is_noalias = true};
     }
-    if (emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
+    if (fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
         f.sets[f.count] = PLAN_NONE;
         f.args[f.count++] = (KernelArg){
             .align = BUFFER_ALIGNMENT, .bytes = VARIANT_STATE_BYTES, .is_noalias = true};
@@ -89,7 +89,7 @@ static const char *kernel_key(const Variant *v, const Instruction *fusion,
     const char *body =
         computation_print(v->arena, inst_called(fusion, 0), PRINT_CANONICAL, &n);
     text_add(&t, body, n);
-    text_string(&t, emitter_name(emitter_of(fusion)));
+    text_string(&t, kernel_kind_name(kernel_kind_of(fusion)));
     add_classes(&t, f);
     *length = t.length;
     return t.data;
@@ -166,7 +166,7 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
                        .arg_count = f.count,
                        .contract = v->options->contract};
     KernelEntry e = {.key = key, .key_length = length};
-    EmitterFn *emitter = emitter_function(emitter_of(fusion));
+    EmitterFn *emitter = emitter_function(kernel_kind_of(fusion));
     if (emitter == NULL)
         escape_throw(ESCAPE_UNSUPPORTED, "%s: no emitter for its kind of kernel yet",
                      fusion->name);

@@ -3,7 +3,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/loop.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
 
 #define DEPTH_MOST 64
@@ -282,7 +282,7 @@ static bool add_starts(Search *s, const Instruction *slice)
 static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopSlice *out)
 {
     const Computation *body = inst_called(loop, 1);
-    if (fusion->op != OP_FUSION || emitter_of(fusion) != EMITTER_LOOP ||
+    if (fusion->op != OP_FUSION || kernel_kind_of(fusion) != KERNEL_LOOP ||
         !shape_is_array(fusion->shape) || !is_row_major(fusion->shape))
         return false;
     const Instruction *slice = through_reshapes(inst_called(fusion, 0)->root);

@@ -1,5 +1,5 @@
-/* emitter_epilogue_illegal: what stands behind the heroes of a fusion. See emitter.h. */
-#include "ir/kernel/emitter.h"
+/* kernel_epilogue_illegal: what stands behind the heroes of a fusion. See kind.h. */
+#include "ir/kernel/kind.h"
 
 typedef struct Epilogue {
     const Shape *result;
@@ -38,8 +38,8 @@ static bool reaches_hero(Epilogue *x, const Instruction *inst, bool at_own_index
     return reaches;
 }
 
-const char *emitter_reach_illegal(const Instruction *from,
-                                  const Instruction *const *heroes, uint32_t hero_count)
+const char *kernel_reach_illegal(const Instruction *from,
+                                 const Instruction *const *heroes, uint32_t hero_count)
 {
     Epilogue x = {.result = from->shape, .heroes = heroes, .hero_count = hero_count};
     Arena *scratch = arena_scratch();
@@ -49,15 +49,14 @@ const char *emitter_reach_illegal(const Instruction *from,
     return x.why;
 }
 
-const char *emitter_epilogue_illegal(const Instruction *fusion,
-                                     const Instruction *const *heroes,
-                                     uint32_t hero_count)
+const char *kernel_epilogue_illegal(const Instruction *fusion,
+                                    const Instruction *const *heroes, uint32_t hero_count)
 {
     const Computation *comp = inst_called(fusion, 0);
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     Epilogue x = {.heroes = heroes, .hero_count = hero_count};
     for (uint32_t i = 0; i < count; i++) {
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         if (i == 0)
             x.result = r.shape;
         if (!shape_is_array(r.inst->shape) || !shape_same_dims(r.shape, x.result) ||
@@ -71,7 +70,7 @@ const char *emitter_epilogue_illegal(const Instruction *fusion,
     Arena *scratch = arena_scratch();
     x.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
     for (uint32_t i = 0; i < count && x.why == NULL; i++)
-        reaches_hero(&x, emitter_result(fusion, i).inst, true);
+        reaches_hero(&x, fusion_result(fusion, i).inst, true);
     arena_destroy(scratch);
     return x.why;
 }

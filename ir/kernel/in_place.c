@@ -1,5 +1,5 @@
-/* Which results may lie where an operand lies. See emitter.h. */
-#include "ir/kernel/emitter.h"
+/* Which results may lie where an operand lies. See kind.h. */
+#include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
 
 typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
@@ -75,15 +75,15 @@ static Reads reads_of(const Instruction *inst, bool is_updating, const Reads *by
     return r;
 }
 
-bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
-                              int64_t elements)
+bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
+                             int64_t elements)
 {
     const Computation *comp = inst_called(fusion, 0);
     Arena *scratch = arena_create();
     uint32_t count;
     Instruction **order = computation_post_order(comp, scratch, &count);
     Reads *by_id = ARENA_ARRAY(scratch, Reads, (size_t)comp->instruction_count + 1);
-    bool good = true, is_updating = emitter_of(fusion) == EMITTER_UPDATE_SLICE;
+    bool good = true, is_updating = kernel_kind_of(fusion) == KERNEL_UPDATE_SLICE;
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = order[i];
         if (inst == comp->parameters[operand])
@@ -91,8 +91,8 @@ bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
         else if (inst->op != OP_TUPLE)
             by_id[inst->id] = reads_of(inst, is_updating, by_id);
     }
-    for (uint32_t r = 0; r < emitter_result_count(fusion) && good; r++) {
-        FusionResult result = emitter_result(fusion, r);
+    for (uint32_t r = 0; r < fusion_result_count(fusion) && good; r++) {
+        FusionResult result = fusion_result(fusion, r);
         const Instruction *inst = result.inst;
         while (inst->op == OP_BITCAST)
             inst = inst->operands[0];
@@ -106,21 +106,21 @@ bool emitter_reads_at_results(const Instruction *fusion, uint32_t operand,
     return good;
 }
 
-bool emitter_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
-                                   uint32_t operand)
+bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
+                                  uint32_t operand)
 {
     if (matmul_is_library(fusion))
         return matmul_adds_in_place(fusion, operand);
-    EmitterKind kind = emitter_of(fusion);
+    KernelKind kind = kernel_kind_of(fusion);
     /* what is done to an element made in a tile is done by the thread that stores it, which
      * reads for one result after the other */
     bool by_tiles =
-        kind == EMITTER_TRANSPOSE || kind == EMITTER_DOT || kind == EMITTER_CONVOLUTION;
-    if (kind != EMITTER_LOOP && kind != EMITTER_UPDATE_SLICE &&
-        !(by_tiles && emitter_result_count(fusion) == 1))
+        kind == KERNEL_TRANSPOSE || kind == KERNEL_DOT || kind == KERNEL_CONVOLUTION;
+    if (kind != KERNEL_LOOP && kind != KERNEL_UPDATE_SLICE &&
+        !(by_tiles && fusion_result_count(fusion) == 1))
         return false;
-    const Shape *result = emitter_result(fusion, leaf).shape;
+    const Shape *result = fusion_result(fusion, leaf).shape;
     const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;
     return same_places(result, read) && dtype_info[result->dtype].bits >= 8 &&
-           emitter_reads_at_results(fusion, operand, shape_elements(result));
+           kernel_reads_at_results(fusion, operand, shape_elements(result));
 }

@@ -1,5 +1,5 @@
-/* Emitters: names, and the kind of a fusion in its backend_config. See emitter.h. */
-#include "ir/kernel/emitter.h"
+/* Kinds of kernels: names, and the kind of a fusion in its backend_config. See kind.h. */
+#include "ir/kernel/kind.h"
 
 #include <string.h>
 
@@ -7,22 +7,22 @@
 #include "ir/text.h"
 
 static const char *const names[] = {
-#define EMITTER(id, name, doc) #name,
+#define KERNEL(id, name, doc) #name,
 #include "ir/kernel/kernels.def"
 };
 
-const char *emitter_name(EmitterKind kind)
+const char *kernel_kind_name(KernelKind kind)
 {
-    return kind < EMITTER_COUNT ? names[kind] : "none";
+    return kind < KERNEL_COUNT ? names[kind] : "none";
 }
 
-EmitterKind emitter_find(const char *name, size_t length)
+KernelKind kernel_kind_find(const char *name, size_t length)
 {
-    for (unsigned i = 0; i < EMITTER_COUNT; i++) {
+    for (unsigned i = 0; i < KERNEL_COUNT; i++) {
         if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
-            return (EmitterKind)i;
+            return (KernelKind)i;
     }
-    return EMITTER_COUNT;
+    return KERNEL_COUNT;
 }
 
 /* -- backend_config --------------------------------------------------------------------------- */
@@ -74,21 +74,21 @@ static bool find_value(Bytes b, size_t *begin, size_t *end)
     return false;
 }
 
-EmitterKind emitter_of(const Instruction *fusion)
+KernelKind kernel_kind_of(const Instruction *fusion)
 {
     size_t begin, end;
     Bytes b = inst_bytes(fusion, ATTR_BACKEND_CONFIG);
     if (b.data == NULL || !find_value(b, &begin, &end) || end - begin < 2)
-        return EMITTER_COUNT;
-    return emitter_find(b.data + begin + 1, end - begin - 2);
+        return KERNEL_COUNT;
+    return kernel_kind_find(b.data + begin + 1, end - begin - 2);
 }
 
-void emitter_set(Instruction *fusion, EmitterKind kind)
+void kernel_kind_set(Instruction *fusion, KernelKind kind)
 {
     size_t begin, end;
     Arena *a = fusion->parent->module->arena;
     Bytes b = inst_bytes(fusion, ATTR_BACKEND_CONFIG);
-    const char *name = emitter_name(kind), *text;
+    const char *name = kernel_kind_name(kind), *text;
     if (b.data == NULL)
         b = (Bytes){"", 0};
     size_t open = skip_blank(b, 0);
@@ -107,7 +107,7 @@ void emitter_set(Instruction *fusion, EmitterKind kind)
 
 /* -- results ------------------------------------------------------------------------------------ */
 
-uint32_t emitter_result_count(const Instruction *fusion)
+uint32_t fusion_result_count(const Instruction *fusion)
 {
     return (uint32_t)shape_leaf_count(inst_called(fusion, 0)->root->shape);
 }
@@ -124,7 +124,7 @@ static uint32_t element_of_leaf(const Shape *tuple, uint32_t *leaf)
     bug("a tuple has no such leaf");
 }
 
-FusionResult emitter_result(const Instruction *fusion, uint32_t leaf)
+FusionResult fusion_result(const Instruction *fusion, uint32_t leaf)
 {
     const Instruction *inst = inst_called(fusion, 0)->root;
     const Shape *shape = shape_leaf(inst->shape, leaf);
@@ -142,7 +142,7 @@ FusionResult emitter_result(const Instruction *fusion, uint32_t leaf)
     }
 }
 
-const Instruction *emitter_hero(const Instruction *fusion, OpCode op)
+const Instruction *fusion_hero(const Instruction *fusion, OpCode op)
 {
     const Computation *comp = inst_called(fusion, 0);
     const Instruction *hero = NULL;

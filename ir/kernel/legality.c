@@ -1,7 +1,7 @@
-/* Which emitters can make a fusion, and which is best. See emitter.h. */
+/* Which kinds of kernels a fusion can be, and which is best. See kind.h. */
 #include <string.h>
 
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
 #include "ir/kernel/transposition.h"
 
@@ -56,7 +56,7 @@ static const char *body_illegal(const Instruction *fusion, const Instruction *he
 static const char *loop_illegal(const Instruction *fusion)
 {
     const char *reason = body_illegal(fusion, NULL);
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     if (reason != NULL)
         return reason;
     return count == 0 ? "there is no result" : NULL;
@@ -67,14 +67,14 @@ static const char *loop_illegal(const Instruction *fusion)
 /* The one instruction `op`, whose leaves are the results, all of them in order. */
 static const char *hero_root_illegal(const Instruction *fusion, OpCode op)
 {
-    const Instruction *hero = emitter_hero(fusion, op);
+    const Instruction *hero = fusion_hero(fusion, op);
     if (hero == NULL)
         return "it needs exactly one such operation";
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     if (count != shape_leaf_count(hero->shape))
         return "the results are not those of the operation";
     for (uint32_t i = 0; i < count; i++) {
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         if (r.inst != hero || r.inst_leaf != i)
             return "the results are not those of the operation";
     }
@@ -111,7 +111,7 @@ static const char *scatter_illegal(const Instruction *fusion)
     const char *reason = hero_root_illegal(fusion, OP_SCATTER);
     if (reason != NULL)
         return reason;
-    const Instruction *hero = emitter_hero(fusion, OP_SCATTER);
+    const Instruction *hero = fusion_hero(fusion, OP_SCATTER);
     uint32_t count = hero->operand_count / 2;
     for (uint32_t i = 0; i < count; i++) {
         if (behind_bitcasts(hero->operands[i])->op != OP_PARAMETER)
@@ -124,13 +124,13 @@ static const char *scatter_illegal(const Instruction *fusion)
 
 static const Instruction *update_of(const Instruction *fusion, uint32_t leaf)
 {
-    const Instruction *inst = behind_bitcasts(emitter_result(fusion, leaf).inst);
+    const Instruction *inst = behind_bitcasts(fusion_result(fusion, leaf).inst);
     return inst->op == OP_DYNAMIC_UPDATE_SLICE ? inst : NULL;
 }
 
-int64_t emitter_update_elements(const Instruction *fusion)
+int64_t kernel_update_elements(const Instruction *fusion)
 {
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
         const Instruction *update = update_of(fusion, i);
         if (update != NULL)
             return shape_elements(update->operands[1]->shape);
@@ -158,7 +158,7 @@ static bool *behind_updates(const Instruction *fusion, Arena *scratch)
 {
     const Computation *comp = inst_called(fusion, 0);
     bool *is_update = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
         if (update_of(fusion, i) != NULL)
             is_update[update_of(fusion, i)->id] = true;
     }
@@ -179,15 +179,15 @@ static bool is_own_slice(const Instruction *fusion, const Instruction *inst,
         if (inst->operands[i] != update->operands[i + 1])
             return false;
     }
-    if (emitter_reach_illegal(update->operands[1], &inst, 1) != NULL)
+    if (kernel_reach_illegal(update->operands[1], &inst, 1) != NULL)
         return false;
     bool *is_slice = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
     is_slice[inst->id] = true;
     const bool *behind = behind_marked(comp, is_slice, scratch);
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
         const Instruction *other = update_of(fusion, i);
         if (other == NULL)
-            other = emitter_result(fusion, i).inst;
+            other = fusion_result(fusion, i).inst;
         if (other != update && (behind[other->id] || other == inst))
             return false;
     }
@@ -217,11 +217,11 @@ static const char *one_update_illegal(const Instruction *fusion,
 
 static const char *update_results_illegal(const Instruction *fusion, Arena *scratch)
 {
-    int64_t elements = emitter_update_elements(fusion);
+    int64_t elements = kernel_update_elements(fusion);
     const bool *behind = behind_updates(fusion, scratch);
-    for (uint32_t i = 0; i < emitter_result_count(fusion); i++) {
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
         const Instruction *update = update_of(fusion, i);
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         const Shape *s = update != NULL ? update->operands[1]->shape : r.shape;
         if (shape_elements(s) != elements)
             return "the updates differ in size";
@@ -247,7 +247,7 @@ static const char *update_results_illegal(const Instruction *fusion, Arena *scra
  * each one that an update writes. */
 static const char *update_slice_illegal(const Instruction *fusion)
 {
-    if (emitter_update_elements(fusion) < 0)
+    if (kernel_update_elements(fusion) < 0)
         return "no result is a dynamic-update-slice";
     Arena *scratch = arena_scratch();
     const char *reason = update_results_illegal(fusion, scratch);
@@ -255,7 +255,7 @@ static const char *update_slice_illegal(const Instruction *fusion)
     return reason != NULL ? reason : body_illegal(fusion, NULL);
 }
 
-int64_t emitter_scan_dimension(const Instruction *inst, bool *is_reverse)
+int64_t kernel_scan_dimension(const Instruction *inst, bool *is_reverse)
 {
     const Shape *from = inst->operands[0]->shape;
     const Window *window = inst_window(inst);
@@ -282,25 +282,24 @@ static const char *window_scan_illegal(const Instruction *fusion)
     const char *reason = hero_root_illegal(fusion, OP_REDUCE_WINDOW);
     if (reason != NULL)
         return reason;
-    const Instruction *hero = emitter_hero(fusion, OP_REDUCE_WINDOW);
+    const Instruction *hero = fusion_hero(fusion, OP_REDUCE_WINDOW);
     if (hero->operand_count / 2 > 8)
         return "too many arrays are reduced together";
-    return emitter_scan_dimension(hero, &is_reverse) < 0
-               ? "the windows are not cumulative"
-               : NULL;
+    return kernel_scan_dimension(hero, &is_reverse) < 0 ? "the windows are not cumulative"
+                                                        : NULL;
 }
 
 /* One dot or convolution, with any epilogue by element. */
 static const char *contraction_illegal(const Instruction *fusion, OpCode op)
 {
-    const Instruction *hero = emitter_hero(fusion, op);
+    const Instruction *hero = fusion_hero(fusion, op);
     if (hero == NULL)
         return "it needs exactly one such operation";
     const char *reason = body_illegal(fusion, NULL);
     if (reason == NULL)
-        reason = emitter_epilogue_illegal(fusion, &hero, 1);
+        reason = kernel_epilogue_illegal(fusion, &hero, 1);
     if (reason == NULL &&
-        !shape_layouts_equal(hero->shape, emitter_result(fusion, 0).shape))
+        !shape_layouts_equal(hero->shape, fusion_result(fusion, 0).shape))
         reason = "the results have another layout";
     return reason;
 }
@@ -334,89 +333,89 @@ static bool contraction_is_large(const Instruction *hero)
 
 /* -- all together -------------------------------------------------------------------------------- */
 
-const char *emitter_illegal(const Instruction *fusion, EmitterKind kind)
+const char *kernel_illegal(const Instruction *fusion, KernelKind kind)
 {
     switch (kind) {
-    case EMITTER_LOOP:
+    case KERNEL_LOOP:
         return loop_illegal(fusion);
-    case EMITTER_ROW_REDUCTION:
-    case EMITTER_COLUMN_REDUCTION: {
+    case KERNEL_ROW_REDUCTION:
+    case KERNEL_COLUMN_REDUCTION: {
         const char *reason = body_illegal(fusion, NULL);
         return reason != NULL
                    ? reason
-                   : reduction_illegal(fusion, kind == EMITTER_COLUMN_REDUCTION);
+                   : reduction_illegal(fusion, kind == KERNEL_COLUMN_REDUCTION);
     }
-    case EMITTER_TRANSPOSE: {
+    case KERNEL_TRANSPOSE: {
         TransposePlan plan;
         const char *reason = body_illegal(fusion, NULL);
         if (reason == NULL)
             transpose_plan(fusion, &plan, &reason);
         return reason;
     }
-    case EMITTER_UPDATE_SLICE:
+    case KERNEL_UPDATE_SLICE:
         return update_slice_illegal(fusion);
-    case EMITTER_SCATTER:
+    case KERNEL_SCATTER:
         return scatter_illegal(fusion);
-    case EMITTER_SORT:
+    case KERNEL_SORT:
         return hero_root_illegal(fusion, OP_SORT);
-    case EMITTER_SELECT_AND_SCATTER:
+    case KERNEL_SELECT_AND_SCATTER:
         return hero_root_illegal(fusion, OP_SELECT_AND_SCATTER);
-    case EMITTER_RNG:
-        return emitter_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL
+    case KERNEL_RNG:
+        return fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL
                    ? hero_root_illegal(fusion, OP_RNG_GET_AND_UPDATE_STATE)
                    : hero_root_illegal(fusion, OP_RNG_BIT_GENERATOR);
-    case EMITTER_TOPK:
+    case KERNEL_TOPK:
         return hero_root_illegal(fusion, OP_TOPK);
-    case EMITTER_WINDOW_SCAN:
+    case KERNEL_WINDOW_SCAN:
         return window_scan_illegal(fusion);
-    case EMITTER_DOT:
+    case KERNEL_DOT:
         return contraction_illegal(fusion, OP_DOT);
-    case EMITTER_CONVOLUTION:
+    case KERNEL_CONVOLUTION:
         return contraction_illegal(fusion, OP_CONVOLUTION);
-    case EMITTER_COUNT:
+    case KERNEL_COUNT:
         break;
     }
-    return "there is no such emitter";
+    return "there is no such kind of kernel";
 }
 
-EmitterKind emitter_choose(const Instruction *fusion, const Target *target)
+KernelKind kernel_kind_choose(const Instruction *fusion, const Target *target)
 {
     (void)target;
-    static const EmitterKind own[] = {
-        EMITTER_SCATTER, EMITTER_SORT,        EMITTER_SELECT_AND_SCATTER, EMITTER_RNG,
-        EMITTER_TOPK,    EMITTER_WINDOW_SCAN, EMITTER_UPDATE_SLICE};
+    static const KernelKind own[] = {
+        KERNEL_SCATTER, KERNEL_SORT,        KERNEL_SELECT_AND_SCATTER, KERNEL_RNG,
+        KERNEL_TOPK,    KERNEL_WINDOW_SCAN, KERNEL_UPDATE_SLICE};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (emitter_illegal(fusion, own[i]) == NULL)
+        if (kernel_illegal(fusion, own[i]) == NULL)
             return own[i];
     }
     static const struct {
         OpCode op;
-        EmitterKind kind;
-    } contractions[] = {{OP_DOT, EMITTER_DOT}, {OP_CONVOLUTION, EMITTER_CONVOLUTION}};
+        KernelKind kind;
+    } contractions[] = {{OP_DOT, KERNEL_DOT}, {OP_CONVOLUTION, KERNEL_CONVOLUTION}};
     for (size_t i = 0; i < sizeof contractions / sizeof *contractions; i++) {
-        const Instruction *hero = emitter_hero(fusion, contractions[i].op);
+        const Instruction *hero = fusion_hero(fusion, contractions[i].op);
         if (hero != NULL && contraction_is_large(hero) &&
-            emitter_illegal(fusion, contractions[i].kind) == NULL)
+            kernel_illegal(fusion, contractions[i].kind) == NULL)
             return contractions[i].kind;
     }
     if (body_illegal(fusion, NULL) != NULL)
-        return EMITTER_COUNT;
-    EmitterKind reduction = reduction_choose(fusion);
-    if (reduction != EMITTER_COUNT)
+        return KERNEL_COUNT;
+    KernelKind reduction = reduction_choose(fusion);
+    if (reduction != KERNEL_COUNT)
         return reduction;
     TransposePlan plan;
     const char *why;
     if (transpose_plan(fusion, &plan, &why) && transpose_is_large(&plan))
-        return EMITTER_TRANSPOSE;
-    return loop_illegal(fusion) == NULL ? EMITTER_LOOP : EMITTER_COUNT;
+        return KERNEL_TRANSPOSE;
+    return loop_illegal(fusion) == NULL ? KERNEL_LOOP : KERNEL_COUNT;
 }
 
-int64_t emitter_in_place(const Instruction *fusion, EmitterKind kind, uint32_t leaf)
+int64_t kernel_in_place(const Instruction *fusion, KernelKind kind, uint32_t leaf)
 {
     const Instruction *base = NULL;
-    if (kind == EMITTER_SCATTER)
-        base = emitter_hero(fusion, OP_SCATTER)->operands[leaf];
-    else if (kind == EMITTER_UPDATE_SLICE && update_of(fusion, leaf) != NULL)
+    if (kind == KERNEL_SCATTER)
+        base = fusion_hero(fusion, OP_SCATTER)->operands[leaf];
+    else if (kind == KERNEL_UPDATE_SLICE && update_of(fusion, leaf) != NULL)
         base = update_of(fusion, leaf)->operands[0];
     return base == NULL ? -1 : behind_bitcasts(base)->parameter;
 }

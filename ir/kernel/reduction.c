@@ -232,10 +232,10 @@ static void visit_heroes(Analysis *a)
 static void visit_results(Analysis *a, const Instruction *fusion)
 {
     ReductionPlan *p = a->plan;
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     const IndexExpr *at[MOST_RANK];
     for (uint32_t i = 0; i < count && a->why == NULL; i++) {
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         bool is_full = reduction_is_full(p, r.shape);
         if (shape_elements(r.shape) != (is_full ? p->rows * p->columns : p->rows)) {
             a->why =
@@ -284,7 +284,7 @@ const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
     return a.why == NULL ? a.plan : NULL;
 }
 
-/* -- for emitter_choose.c ------------------------------------------------------------------------ */
+/* -- for kernel_kind_choose.c ------------------------------------------------------------------------ */
 
 const char *reduction_illegal(const Instruction *fusion, bool by_columns)
 {
@@ -297,15 +297,15 @@ const char *reduction_illegal(const Instruction *fusion, bool by_columns)
     return why;
 }
 
-EmitterKind reduction_choose(const Instruction *fusion)
+KernelKind reduction_choose(const Instruction *fusion)
 {
     const char *why;
     Arena *scratch = arena_scratch();
     const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
-    EmitterKind kind = EMITTER_COUNT;
+    KernelKind kind = KERNEL_COUNT;
     if (plan != NULL) {
         bool by_columns = !plan->minor_reduced && plan->rows >= 16;
-        kind = by_columns ? EMITTER_COLUMN_REDUCTION : EMITTER_ROW_REDUCTION;
+        kind = by_columns ? KERNEL_COLUMN_REDUCTION : KERNEL_ROW_REDUCTION;
     }
     arena_destroy(scratch);
     return kind;

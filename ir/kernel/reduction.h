@@ -1,4 +1,4 @@
-/* Reductions inside a fusion, for the emitters that give a group of threads to each result: rows
+/* Reductions inside a fusion, for the kernels that give a group of threads to each result: rows
  * (elements of the results of the reductions) and columns (what each of them combines).
  *
  * All reductions of a fusion with as many rows and columns as the largest one are its heroes. They
@@ -9,7 +9,7 @@
 #define GXC_IR_KERNEL_REDUCTION_H
 
 #include "ir/analysis/index_map.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 
 typedef struct ReductionPlan {
     int64_t rows, columns;
@@ -34,8 +34,8 @@ void reduction_result_index(IndexContext *cx, const ReductionPlan *plan,
                             const IndexExpr *column, const IndexExpr **out);
 bool reduction_is_full(const ReductionPlan *plan, const Shape *shape);
 
-/* For emitter_illegal and emitter_choose; EMITTER_COUNT: it has no hero. */
+/* For kernel_illegal and kernel_kind_choose; KERNEL_COUNT: it has no hero. */
 const char *reduction_illegal(const Instruction *fusion, bool by_columns);
-EmitterKind reduction_choose(const Instruction *fusion);
+KernelKind reduction_choose(const Instruction *fusion);
 
 #endif

@@ -143,18 +143,18 @@ static bool has_hero(const Computation *comp)
 bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why)
 {
     const Computation *comp = inst_called(fusion, 0);
-    uint32_t count = emitter_result_count(fusion);
+    uint32_t count = fusion_result_count(fusion);
     *out = (TransposePlan){.hero_count = 0};
     *why = "it has no transpose at the results' index";
     if (count == 0 || !has_hero(comp))
         return false;
-    Search s = {.comp = comp, .result = emitter_result(fusion, 0).shape, .plan = out};
+    Search s = {.comp = comp, .result = fusion_result(fusion, 0).shape, .plan = out};
     Arena *scratch = arena_scratch();
     s.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
     const char *reason =
         s.result->rank > TRANSPOSITION_RANK ? "too many dimensions" : NULL;
     for (uint32_t i = 0; i < count && reason == NULL; i++) {
-        FusionResult r = emitter_result(fusion, i);
+        FusionResult r = fusion_result(fusion, i);
         if (!shape_same_dims(r.shape, s.result) ||
             !shape_layouts_equal(r.shape, s.result) || !shape_is_array(r.inst->shape) ||
             dtype_info[r.shape->dtype].bits < 8)
@@ -163,7 +163,7 @@ bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **
             find_heroes(&s, r.inst);
     }
     if (reason == NULL)
-        reason = emitter_epilogue_illegal(fusion, out->heroes, out->hero_count);
+        reason = kernel_epilogue_illegal(fusion, out->heroes, out->hero_count);
     arena_destroy(scratch);
     if (reason == NULL && out->hero_count == 0)
         return false;

@@ -1,4 +1,4 @@
-/* Transposes inside a fusion, for the emitter that turns tiles in shared memory: transposes and copies
+/* Transposes inside a fusion, for the kernel that turns tiles in shared memory: transposes and copies
  * that change the layout (heroes), read where they were written by every result.
  *
  * Dimensions that lie side by side in the same order on both sides count as one. `inner` are those
@@ -8,7 +8,7 @@
 #define GXC_IR_KERNEL_TRANSPOSITION_H
 
 #include "ir/analysis/index_map.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 
 #define TRANSPOSITION_HEROES 4
 #define TRANSPOSITION_RANK 64

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
 #include "passes/fusion/fusion.h"
 
@@ -126,7 +126,7 @@ static bool may_be_producer(const Instruction *inst)
     if (!shape_is_array(inst->shape) || inst->control_count != 0)
         return false;
     if (inst->op == OP_FUSION)
-        return emitter_of(inst) == EMITTER_LOOP &&
+        return kernel_kind_of(inst) == KERNEL_LOOP &&
                inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM;
     if (inst->op == OP_BITCAST) /* one between types has no index map */
         return inst->operands[0]->shape->dtype == inst->shape->dtype;
@@ -140,7 +140,7 @@ static bool may_be_consumer(const Instruction *inst)
 {
     if (inst->op == OP_FUSION)
         return inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM &&
-               emitter_of(inst) != EMITTER_COUNT;
+               kernel_kind_of(inst) != KERNEL_COUNT;
     if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst) ||
         fusion_is_renaming(inst))
         return false;
@@ -408,7 +408,7 @@ static bool is_heavy(const Instruction *consumer)
     for (size_t i = 0; i < sizeof heavy / sizeof *heavy; i++) {
         if (consumer->op == heavy[i])
             return true;
-        if (consumer->op == OP_FUSION && emitter_hero(consumer, heavy[i]) != NULL)
+        if (consumer->op == OP_FUSION && fusion_hero(consumer, heavy[i]) != NULL)
             return true;
     }
     return false;
@@ -418,8 +418,8 @@ static bool has_reduction(const Instruction *inst)
 {
     if (inst->op != OP_FUSION)
         return inst->op == OP_REDUCE || inst->op == OP_REDUCE_WINDOW;
-    EmitterKind kind = emitter_of(inst);
-    return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
+    KernelKind kind = kernel_kind_of(inst);
+    return kind == KERNEL_ROW_REDUCTION || kind == KERNEL_COLUMN_REDUCTION;
 }
 
 /* A control successor that does not read the producer cannot take it in; one that does would
@@ -495,7 +495,7 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
     kept.name = inst->name;
     *inst = kept;
     f->is_own[id] = f->is_made[id] = true;
-    emitter_set(inst, emitter_choose(inst, f->cx->target));
+    kernel_kind_set(inst, kernel_kind_choose(inst, f->cx->target));
     return inst;
 }
 
@@ -508,33 +508,33 @@ static void own_computation(Fuse *f, Instruction *fusion)
     inst_set_called(fusion, 0, computation_clone(inst_called(fusion, 0), NULL));
 }
 
-/* The consumer with the producer in it; false, and it is as before, if no emitter makes that, or
+/* The consumer with the producer in it; false, and it is as before, if no kernel makes that, or
  * only a worse one. */
 static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
 {
-    EmitterKind before = emitter_of(consumer);
+    KernelKind before = kernel_kind_of(consumer);
     bool is_moved = f->users[producer->id].count == 1 &&
                     (producer->op != OP_FUSION || f->is_own[producer->id]);
     uint32_t *room = &f->room[consumer->id], room_before = *room;
     own_computation(f, consumer);
-    if (before == EMITTER_LOOP && f->is_made[consumer->id]) {
-        /* always legal; whether another emitter is better is asked when all is in it */
+    if (before == KERNEL_LOOP && f->is_made[consumer->id]) {
+        /* always legal; whether another kind is better is asked when all is in it */
         fusion_merge(consumer, producer, is_moved, room, f->brief);
         return true;
     }
     bool was_reduction = has_reduction(consumer);
     SavedFusion *saved = fusion_save(consumer, f->brief);
     fusion_merge(consumer, producer, is_moved, room, f->brief);
-    EmitterKind after = emitter_choose(consumer, f->cx->target);
-    bool good = after != EMITTER_COUNT && (after == before || !was_reduction);
-    if (before != EMITTER_LOOP && after == EMITTER_LOOP)
+    KernelKind after = kernel_kind_choose(consumer, f->cx->target);
+    bool good = after != KERNEL_COUNT && (after == before || !was_reduction);
+    if (before != KERNEL_LOOP && after == KERNEL_LOOP)
         good = false;
     f->is_made[consumer->id] |= good;
     if (!good) {
         fusion_restore(saved);
         *room = room_before;
     } else if (after != before) {
-        emitter_set(consumer, after);
+        kernel_kind_set(consumer, after);
     }
     return good;
 }
@@ -612,8 +612,8 @@ static void fuse_computation(Fuse *f)
     }
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
-        if (inst != NULL && f->is_made[i] && emitter_of(inst) == EMITTER_LOOP)
-            emitter_set(inst, emitter_choose(inst, f->cx->target));
+        if (inst != NULL && f->is_made[i] && kernel_kind_of(inst) == KERNEL_LOOP)
+            kernel_kind_set(inst, kernel_kind_choose(inst, f->cx->target));
     }
     computation_compact(comp);
 }

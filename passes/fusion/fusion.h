@@ -16,7 +16,7 @@ PassFn pass_multi_output; /* kernels side by side, or one behind the other, into
 bool fusion_is_renaming(const Instruction *inst);
 
 /* A fusion of this one instruction, beside it, with scalar constants taken inside. Its users
- * are not changed and no emitter is chosen. */
+ * are not changed and no kind of kernel is chosen. */
 Instruction *fusion_wrap(Instruction *inst);
 
 /* Takes the producer's code into the fusion that reads it. What is put into a fusion stays

@@ -16,7 +16,7 @@
 #include "ir/analysis/carried.h"
 #include "ir/analysis/loop_slice.h"
 #include "ir/bug.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
 #include "passes/fusion/fusion.h"
 
@@ -32,7 +32,7 @@
 
 typedef struct Kernel {
     Instruction *fusion; /* the first one of those joined: grows */
-    EmitterKind kind;
+    KernelKind kind;
     bool is_heavy;         /* contracts or combines for an element */
     int64_t elements;      /* loop: of the largest result */
     int64_t rows, columns; /* reduction */
@@ -83,15 +83,15 @@ typedef struct Join {
     bool changed;
 } Join;
 
-static bool is_reduction(EmitterKind kind)
+static bool is_reduction(KernelKind kind)
 {
-    return kind == EMITTER_ROW_REDUCTION || kind == EMITTER_COLUMN_REDUCTION;
+    return kind == KERNEL_ROW_REDUCTION || kind == KERNEL_COLUMN_REDUCTION;
 }
 
 /* Made in tiles, with what is done to each element of the result afterwards. */
-static bool is_contraction(EmitterKind kind)
+static bool is_contraction(KernelKind kind)
 {
-    return kind == EMITTER_DOT || kind == EMITTER_CONVOLUTION;
+    return kind == KERNEL_DOT || kind == KERNEL_CONVOLUTION;
 }
 
 /* -- paths -------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ static bool present_survives(Join *j, const Carried *c, const Kernel *a, const K
         }
         const Kernel *own = b != NULL && kernel_makes(b, NULL, inst) ? b : a;
         if (inst->op != OP_FUSION || is_reduction(own->kind) ||
-            !emitter_reads_at_results(inst, c->readers[i].operand, c->elements))
+            !kernel_reads_at_results(inst, c->readers[i].operand, c->elements))
             return false;
     }
     return true;
@@ -322,7 +322,7 @@ static Kernel *describe(Join *j, Instruction *inst)
     Kernel *k = ARENA_NEW(j->cx->scratch, Kernel);
     k->fusion = inst;
     k->at = inst->id - j->first;
-    k->kind = emitter_of(inst);
+    k->kind = kernel_kind_of(inst);
     k->elements = shape_elements(inst->shape);
     k->is_heavy = has_heavy_code(inst);
     k->nodes = nodes_of(inst);
@@ -336,11 +336,11 @@ static Kernel *describe(Join *j, Instruction *inst)
     k->leaves.count = 1;
     if (is_reduction(k->kind))
         return describe_reduction(k, j->brief) ? k : NULL;
-    if (k->kind == EMITTER_UPDATE_SLICE) {
-        k->elements = emitter_update_elements(inst);
+    if (k->kind == KERNEL_UPDATE_SLICE) {
+        k->elements = kernel_update_elements(inst);
         return k;
     }
-    return k->kind == EMITTER_LOOP || is_contraction(k->kind) ? k : NULL;
+    return k->kind == KERNEL_LOOP || is_contraction(k->kind) ? k : NULL;
 }
 
 /* Marks what b reads, but for single elements. */
@@ -365,7 +365,7 @@ static bool shares_operand(const Join *j, const Kernel *a)
 /* Fits the reduction's rows or its elements. */
 static bool loop_fits(const Kernel *reduction, const Kernel *loop)
 {
-    bool full = reduction->kind == EMITTER_ROW_REDUCTION &&
+    bool full = reduction->kind == KERNEL_ROW_REDUCTION &&
                 loop->elements == reduction->rows * reduction->columns;
     return loop->elements == reduction->rows || full;
 }
@@ -375,9 +375,9 @@ static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
     if (is_contraction(b->kind))
         return false;
     if (is_contraction(a->kind)) /* an epilogue */
-        return reads && b->kind == EMITTER_LOOP && !b->is_heavy &&
+        return reads && b->kind == KERNEL_LOOP && !b->is_heavy &&
                a->elements == b->elements;
-    bool updates = a->kind == EMITTER_UPDATE_SLICE || b->kind == EMITTER_UPDATE_SLICE;
+    bool updates = a->kind == KERNEL_UPDATE_SLICE || b->kind == KERNEL_UPDATE_SLICE;
     if (updates && (is_reduction(a->kind) || is_reduction(b->kind)))
         return false;
     if (updates) /* the others have an element for each one that is written */
@@ -402,11 +402,11 @@ static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
 static bool reads_fit(const Join *j, const Kernel *a, const Kernel *b)
 {
     if (is_reduction(a->kind) || is_reduction(b->kind))
-        return true; /* the emitter's legality says it */
+        return true; /* the kind's legality says it */
     for (uint32_t k = 0; k < b->fusion->operand_count; k++) {
         if (kernel_of(j, b->fusion->operands[k]) == a &&
             (shape_elements(b->fusion->operands[k]->shape) != b->elements ||
-             !emitter_reads_at_results(b->fusion, k, b->elements)))
+             !kernel_reads_at_results(b->fusion, k, b->elements)))
             return false;
     }
     return true;
@@ -475,7 +475,7 @@ static void own_computation(Kernel *k)
     k->leaves.inside[0] = own->root;
 }
 
-/* The fusion a with b's code and result in it; false, and a is as before: no emitter makes that. */
+/* The fusion a with b's code and result in it; false, and a is as before: no kernel makes that. */
 static bool try_join(Join *j, Kernel *a, Kernel *b)
 {
     if (j->side != NULL && j->side[a->fusion->id] != j->side[b->fusion->id])
@@ -493,11 +493,11 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     fusion_set_results(fusion, a->leaves.inside, a->leaves.count);
     computation_compact(inst_called(fusion, 0));
     bool wants_reduction = is_reduction(was.kind) || is_reduction(b->kind);
-    EmitterKind wanted = was.kind == EMITTER_LOOP ? b->kind : was.kind;
+    KernelKind wanted = was.kind == KERNEL_LOOP ? b->kind : was.kind;
     /* what both make is made once */
     a->nodes = nodes_of(fusion);
-    bool good =
-        a->nodes <= KERNEL_MOST_NODES && emitter_choose(fusion, j->cx->target) == wanted;
+    bool good = a->nodes <= KERNEL_MOST_NODES &&
+                kernel_kind_choose(fusion, j->cx->target) == wanted;
     if (good && wants_reduction)
         good = describe_reduction(a, j->brief) && a->heroes == was.heroes + b->heroes;
     if (good) {
@@ -585,8 +585,9 @@ static void make_fusion(Join *j, Kernel *k, Instruction **forward)
     inst_set_int(fusion, ATTR_KIND, inst_int(old, ATTR_KIND, FUSION_LOOP));
     inst_set_computation(fusion, ATTR_CALLS, fused);
     /* the result that it was chosen for may be one that nobody reads */
-    emitter_set(fusion,
-                n == k->leaves.count ? k->kind : emitter_choose(fusion, j->cx->target));
+    kernel_kind_set(fusion, n == k->leaves.count
+                                ? k->kind
+                                : kernel_kind_choose(fusion, j->cx->target));
     for (uint32_t i = 0; i < n; i++) {
         Instruction *member = members[i];
         forward[member->id] = fusion;

@@ -8,7 +8,7 @@
  *
  * Needs: wrapped. Keeps: values. Ends: one sweep over the operands of loops, and the roots. */
 #include "ir/analysis/carried.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "passes/fusion/fusion.h"
 
 #define FREE_MOST_NODES 6         /* of a kernel that is rather run again than copied */
@@ -30,7 +30,7 @@ static bool is_made_here(const Instruction *inst)
 
 static bool is_free(const Instruction *inst)
 {
-    if (inst->op != OP_FUSION || emitter_of(inst) != EMITTER_LOOP ||
+    if (inst->op != OP_FUSION || kernel_kind_of(inst) != KERNEL_LOOP ||
         !shape_is_array(inst->shape) ||
         inst_called(inst, 0)->instruction_count > FREE_MOST_NODES)
         return false;
@@ -61,7 +61,7 @@ static Instruction *copy_kernel(Own *o, Instruction *value)
     Instruction *copy =
         computation_add(o->comp, OP_COPY, value->shape, 1, &value, value->name);
     Instruction *fusion = fusion_wrap(copy);
-    emitter_set(fusion, EMITTER_LOOP);
+    kernel_kind_set(fusion, KERNEL_LOOP);
     computation_remove(o->comp, copy);
     return fusion;
 }

@@ -11,7 +11,7 @@
  * all of them together do (ir/kernel/sort.h).
  *
  * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/sort.h"
 #include "passes/fusion/fusion.h"
 
@@ -47,7 +47,7 @@ static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
     fusion->span = before->span;
     inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
     inst_set_computation(fusion, ATTR_CALLS, fused);
-    emitter_set(fusion, EMITTER_SORT);
+    kernel_kind_set(fusion, KERNEL_SORT);
     return fusion;
 }
 
@@ -128,7 +128,7 @@ static Instruction *hero(const Instruction *fusion)
 /* The last step; NULL: rows fit as they are. */
 static Instruction *split(Split *s, Instruction *fusion)
 {
-    if (fusion->op != OP_FUSION || emitter_of(fusion) != EMITTER_SORT)
+    if (fusion->op != OP_FUSION || kernel_kind_of(fusion) != KERNEL_SORT)
         return NULL;
     Instruction *sort = hero(fusion);
     const GpuModel *device = s->cx->target->device;

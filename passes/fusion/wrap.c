@@ -10,7 +10,7 @@
  * Needs: layouts. Keeps: everything else. Breaks: nothing. Ends: one sweep. */
 #include "passes/fusion/fusion.h"
 
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
 
 /* Instructions that become no kernel: aliases, commands of the plan, constants. A copy that
@@ -111,7 +111,7 @@ static Instruction *wrapped(Instruction *inst, void *context)
         return computation_add(inst->parent, OP_BITCAST, inst->shape, 1, inst->operands,
                                inst->name);
     Instruction *fusion = fusion_wrap(inst);
-    emitter_set(fusion, emitter_choose(fusion, cx->target));
+    kernel_kind_set(fusion, kernel_kind_choose(fusion, cx->target));
     return fusion;
 }
 

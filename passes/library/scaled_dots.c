@@ -11,7 +11,7 @@
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
 #include "ir/bug.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 
@@ -95,7 +95,7 @@ static Instruction *fused(Instruction *inst, void *context)
         return NULL;
     Instruction *fusion = fusion_wrap(inst);
     open_up(fusion, cx->scratch);
-    emitter_set(fusion, emitter_choose(fusion, cx->target));
+    kernel_kind_set(fusion, kernel_kind_choose(fusion, cx->target));
     return fusion;
 }
 

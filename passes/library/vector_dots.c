@@ -8,7 +8,7 @@
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
@@ -134,7 +134,7 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
         terms *= side[0].x->shape->dims[side[0].sum.data[i]];
     int64_t elements = shape_elements(side[matrix].x->shape);
     if (rows > MOST_ROWS || terms < LEAST_SUM ||
-        dot->shape->rank + side[0].sum.count > EMITTER_MOST_RANK ||
+        dot->shape->rank + side[0].sum.count > KERNEL_MOST_RANK ||
         (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
     Products p = find_products(r, side, matrix);

@@ -7,7 +7,7 @@
  * A value is named by its source: the instruction and leaf that made it, seen through tuples,
  * bitcasts and loop leaves that the body hands on unchanged. Rules, each local to one
  * computation with its order fixed:
- *   in place     the operand that an emitter updates, or that a custom call says its result
+ *   in place     the operand that a kernel updates, or that a custom call says its result
  *                lies in, is dead afterwards and ours, else copied;
  *   while        an initial value is ours and dies there, else copied; a leaf that the body
  *                hands on unchanged needs nothing;
@@ -22,7 +22,7 @@
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
 #include "ir/bug.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "passes/schedule/schedule.h"
 
 typedef ValueSource Source;
@@ -197,9 +197,9 @@ static Source origin_of(Source s)
             continue;
         if (s.inst->op != OP_FUSION)
             return s;
-        EmitterKind kind = emitter_of(s.inst);
+        KernelKind kind = kernel_kind_of(s.inst);
         int64_t operand =
-            kind == EMITTER_COUNT ? -1 : emitter_in_place(s.inst, kind, (uint32_t)s.leaf);
+            kind == KERNEL_COUNT ? -1 : kernel_in_place(s.inst, kind, (uint32_t)s.leaf);
         if (operand < 0)
             return s;
         s = value_source(s.inst->operands[operand], 0);
@@ -226,7 +226,7 @@ static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf,
     for (uint32_t i = 0; i < fusion->operand_count; i++) {
         Source s = value_source(fusion->operands[i], 0);
         if (value_source_is(s, operand) &&
-            !emitter_writes_where_it_reads(fusion, (uint32_t)leaf, i))
+            !kernel_writes_where_it_reads(fusion, (uint32_t)leaf, i))
             return false;
     }
     return true;
@@ -318,12 +318,12 @@ static void visit_in_place(CopyInsertion *ci, Instruction *fusion)
 {
     /* what the text says of a fusion's buffers holds for its author's kernel, not for ours */
     inst_unset(fusion, ATTR_OUTPUT_TO_OPERAND_ALIASING);
-    EmitterKind kind = emitter_of(fusion);
-    if (kind == EMITTER_COUNT)
+    KernelKind kind = kernel_kind_of(fusion);
+    if (kind == KERNEL_COUNT)
         return;
     uint32_t leaves = (uint32_t)shape_leaf_count(fusion->shape);
     for (uint32_t leaf = 0; leaf < leaves; leaf++) {
-        int64_t operand = emitter_in_place(fusion, kind, leaf);
+        int64_t operand = kernel_in_place(fusion, kind, leaf);
         if (operand < 0)
             continue;
         if (!may_overwrite(ci, fusion, (uint32_t)operand, 0))

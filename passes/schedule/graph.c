@@ -3,7 +3,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 
 #define PATH_STEPS (1 << 24) /* of searches for paths, in one computation */
 
@@ -66,10 +66,10 @@ static void add_edges_of_updates(Graph *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const Instruction *inst = s->comp->instructions[i];
-        EmitterKind kind = inst->op == OP_FUSION ? emitter_of(inst) : EMITTER_COUNT;
-        uint32_t leaves = kind != EMITTER_COUNT ? emitter_result_count(inst) : 0;
+        KernelKind kind = inst->op == OP_FUSION ? kernel_kind_of(inst) : KERNEL_COUNT;
+        uint32_t leaves = kind != KERNEL_COUNT ? fusion_result_count(inst) : 0;
         for (uint32_t leaf = 0; leaf < leaves; leaf++) {
-            int64_t operand = emitter_in_place(inst, kind, leaf);
+            int64_t operand = kernel_in_place(inst, kind, leaf);
             if (operand >= 0)
                 read_before(s, value_source(inst->operands[operand], 0), inst, false);
         }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ir/custom_call.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "passes/simplify/simplify.h"
 
 static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
@@ -341,7 +341,7 @@ static Instruction *integer_product(Rewriter *r, Instruction *inst)
 /* concatenate(a0, a1, ...) of more arrays than a kernel takes -> of concatenations of as many */
 static Instruction *concatenate_many(Rewriter *r, Instruction *inst)
 {
-    const uint32_t most = EMITTER_MOST_ARRAYS;
+    const uint32_t most = KERNEL_MOST_ARRAYS;
     if (inst->operand_count <= most || !rw_is_static(inst->shape))
         return NULL;
     int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];

@@ -1,5 +1,5 @@
 /* Inlining: the body of a called computation takes the place of the call; of a map, applied to
- * arrays instead of scalars; of a fusion that names none of our emitters.
+ * arrays instead of scalars; of a fusion that names none of our kinds of kernels.
  *
  *   c = f32[] call(a, b), to_apply=f          c = f32[] add(a, b)
  *   m = f32[8] map(x, y), to_apply=f    =>    m = f32[8] add(x, y)
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/simplify/simplify.h"
 
@@ -192,7 +192,7 @@ static bool is_inlined(const Instruction *inst, Arena *scratch)
         return may_inline(inst);
     if (inst->op ==
         OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
-        return emitter_of(inst) == EMITTER_COUNT &&
+        return kernel_kind_of(inst) == KERNEL_COUNT &&
                inst_called(inst, 0)->parameter_count <= inst->operand_count;
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0), scratch);
 }

@@ -4,7 +4,7 @@
  * concatenate > pad), then operands. */
 #include <string.h>
 
-#include "ir/kernel/emitter.h"
+#include "ir/kernel/kind.h"
 #include "passes/simplify/rewrite.h"
 
 static const SliceSpec *slice_of(const Instruction *inst)
@@ -175,7 +175,7 @@ static Instruction *concatenate_flat(Rewriter *r, Instruction *inst)
         total += nested ? x->operand_count : 1;
     }
     if (!changed || !rw_is_static(inst->shape) || rw_is_zero_size(inst->shape) ||
-        total > EMITTER_MOST_ARRAYS)
+        total > KERNEL_MOST_ARRAYS)
         return NULL;
     Instruction **flat = ARENA_ARRAY(r->scratch, Instruction *, total);
     for (uint32_t i = 0; i < inst->operand_count; i++) {

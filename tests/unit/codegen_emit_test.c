@@ -48,7 +48,7 @@ typedef struct Case {
     Arena *arena;
     Module *module;
     Instruction *fusion;
-    EmitterKind kind;
+    KernelKind kind;
     uint32_t parameters, results, count; /* kernel arguments: both */
     const Literal *input[MOST_ARGS];
     const Shape *shape[MOST_ARGS];
@@ -173,12 +173,12 @@ static void make_arguments(Case *c)
 {
     const Computation *body = c->module->entry;
     c->parameters = body->parameter_count;
-    c->results = emitter_result_count(c->fusion);
+    c->results = fusion_result_count(c->fusion);
     c->count = c->parameters + c->results;
     assert_true(c->count <= MOST_ARGS);
     for (uint32_t i = 0; i < c->count; i++) {
         bool is_result = i >= c->parameters;
-        c->shape[i] = is_result ? emitter_result(c->fusion, i - c->parameters).shape
+        c->shape[i] = is_result ? fusion_result(c->fusion, i - c->parameters).shape
                                 : body->parameters[i]->shape;
         uint64_t bytes = (uint64_t)shape_bytes(c->shape[i]);
         c->data[i] = aligned_alloc(128, (bytes / 128 + 1) * 128);
@@ -191,7 +191,7 @@ static void make_arguments(Case *c)
         }
     }
     for (uint32_t r = 0; r < c->results; r++) {
-        int64_t from = emitter_in_place(c->fusion, c->kind, r);
+        int64_t from = kernel_in_place(c->fusion, c->kind, r);
         uint32_t to = c->parameters + r;
         if (from >= 0) {
             memcpy(c->data[to], c->data[from], (size_t)shape_bytes(c->shape[to]));
@@ -285,7 +285,7 @@ static void compare(Case *c, const char *body, uint32_t result, const Literal *w
             bool is_same = a[p] == b[p] || (isnan(a[p]) && isnan(b[p]));
             if (!is_same && !(fabs(a[p] - b[p]) <= 1e-5 * fabs(b[p])))
                 fail_msg("%s [%s]: result %u, element %zu in memory is %.9g, not %.9g",
-                         body, emitter_name(c->kind), result, i, a[p], b[p]);
+                         body, kernel_kind_name(c->kind), result, i, a[p], b[p]);
         }
     }
 }
@@ -303,13 +303,13 @@ static void check(const char *emitter, const char *type, const char *body)
     }
     c.module = parse(c.arena, type, body);
     make_fusion(&c);
-    c.kind = emitter_choose(c.fusion, NULL);
+    c.kind = kernel_kind_choose(c.fusion, NULL);
     if (emitter != NULL)
-        c.kind = emitter_find(emitter, strlen(emitter));
-    assert_true(c.kind < EMITTER_COUNT);
-    const char *illegal = emitter_illegal(c.fusion, c.kind);
+        c.kind = kernel_kind_find(emitter, strlen(emitter));
+    assert_true(c.kind < KERNEL_COUNT);
+    const char *illegal = kernel_illegal(c.fusion, c.kind);
     if (illegal != NULL)
-        fail_msg("%s [%s]: %s", body, emitter_name(c.kind), illegal);
+        fail_msg("%s [%s]: %s", body, kernel_kind_name(c.kind), illegal);
     make_arguments(&c);
     device.argument_count = c.parameters;
     if (module_evaluate(c.module, NULL, 1, &device, c.arena, &error) != EVAL_OK)
@@ -523,8 +523,8 @@ static void slices_are_read_where_they_are_updated(void **state)
         Case c = {.arena = a};
         c.module = parse(a, "f32", arena_printf(a, OWN_SLICE, bad[n][0], bad[n][1]));
         make_fusion(&c);
-        assert_non_null(emitter_illegal(c.fusion, EMITTER_UPDATE_SLICE));
-        assert_int_equal(emitter_choose(c.fusion, NULL), EMITTER_LOOP);
+        assert_non_null(kernel_illegal(c.fusion, KERNEL_UPDATE_SLICE));
+        assert_int_equal(kernel_kind_choose(c.fusion, NULL), KERNEL_LOOP);
     }
     arena_destroy(a);
 }
