@@ -412,7 +412,7 @@ static gxrt_status order_calls(Device *d, const PlanCommand *c, Group *g)
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuStreamWaitEvent", r);
 }
 
-gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream)
+gxrt_status run_collective(Device *d, const PlanCommand *c, CUstream stream)
 {
     const PlanCollective *op = &d->session->plan->collectives[c->index];
     Group *g = &d->groups[op->clique];

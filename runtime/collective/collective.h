@@ -44,8 +44,6 @@ void collective_abort(Device *d);
 void collective_enter(const gxrt_session *s);
 void collective_leave(const gxrt_session *s);
 
-gxrt_status collective_call(Device *d, const PlanCommand *c, CUstream stream);
-
 /* The status of a NCCL call that failed; the watchdog's report, once it has struck. */
 gxrt_status collective_error(Device *d, const char *call, ncclResult_t r,
                              const char *what);

@@ -234,7 +234,7 @@ static const struct {
     {PLAN_MATMUL_AMAX_D, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER},
 };
 
-gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream)
+gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
 {
     const Plan *p = d->session->plan;
     const CublasltApi *lt = d->session->cublaslt;

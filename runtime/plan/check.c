@@ -173,7 +173,7 @@ static Access access_of(const Check *k, uint32_t command, uint32_t slice, bool w
     return a;
 }
 
-static bool log_args(Check *k, uint32_t command)
+static bool order_accesses(Check *k, uint32_t command)
 {
     const Plan *p = k->p;
     const PlanCommand *c = &p->commands[command];
@@ -196,13 +196,15 @@ static bool log_args(Check *k, uint32_t command)
 
 /* The runtime makes a collective wait for the one before it on the same communicator, when
  * that is on another stream. */
-static void order_collective(Check *k, const PlanCommand *c)
+static bool order_collective(Check *k, uint32_t command)
 {
+    const PlanCommand *c = &k->p->commands[command];
     uint32_t *last = &k->last[k->p->collectives[c->index].clique];
     if (*last != PLAN_NONE) {
         join_stream(k, c->stream, *last);
     }
     *last = c->stream;
+    return order_accesses(k, command);
 }
 
 /* --- the walk ------------------------------------------------------------------------------- */
@@ -222,12 +224,12 @@ static bool is_on_one_stream(const Plan *p, uint32_t first, uint32_t end)
 /* The host reads the predicate or selector of a command, and waits for it. */
 static bool read_back(Check *k, uint32_t command)
 {
-    bool ok = log_args(k, command);
+    bool ok = order_accesses(k, command);
     join_host(k, k->p->commands[command].stream);
     return ok;
 }
 
-static bool walk_while(Check *k, uint32_t command)
+static bool order_while(Check *k, uint32_t command)
 {
     const PlanCommand *c = &k->p->commands[command];
     const PlanLoop *l = &k->p->loops[c->index];
@@ -321,7 +323,7 @@ static bool walk_branches(Check *k, uint32_t command, uint32_t *room)
     return ok;
 }
 
-static bool walk_conditional(Check *k, uint32_t command)
+static bool order_conditional(Check *k, uint32_t command)
 {
     if (!read_back(k, command)) {
         return false;
@@ -334,7 +336,7 @@ static bool walk_conditional(Check *k, uint32_t command)
     return ok;
 }
 
-static bool walk_start(Check *k, uint32_t command)
+static bool order_async_start(Check *k, uint32_t command)
 {
     const PlanCommand *c = &k->p->commands[command];
     uint32_t stream = c->subtree > 1 ? c[1].stream : c->stream;
@@ -344,44 +346,31 @@ static bool walk_start(Check *k, uint32_t command)
     return ok;
 }
 
+static bool order_async_done(Check *k, uint32_t command)
+{
+    const PlanCommand *c = &k->p->commands[command];
+    join(k, clock_of(k, c->stream), k->async + (size_t)c->index * k->streams);
+    return true;
+}
+
+static bool order_call(Check *k, uint32_t command)
+{
+    return walk(k, command + 1, command + k->p->commands[command].subtree);
+}
+
+static bool (*const order_kind[])(Check *, uint32_t command) = {
+#define COMMAND(id, name, counts, read, print, order, run) [PLAN_##id] = order_##order,
+#include "runtime/plan/commands.def"
+};
+
 static bool walk_command(Check *k, uint32_t i)
 {
     const PlanCommand *c = &k->p->commands[i];
-    uint32_t *clock = clock_of(k, c->stream);
     for (uint32_t w = 0; w < c->wait_count; w++) {
         uint32_t slot = k->p->refs[c->waits + w];
-        join(k, clock, k->signals + (size_t)slot * k->streams);
+        join(k, clock_of(k, c->stream), k->signals + (size_t)slot * k->streams);
     }
-    bool ok = true;
-    switch ((PlanCommandKind)c->kind) {
-    case PLAN_WHILE:
-        ok = walk_while(k, i);
-        break;
-    case PLAN_CONDITIONAL:
-        ok = walk_conditional(k, i);
-        break;
-    case PLAN_CALL:
-        ok = walk(k, i + 1, i + c->subtree);
-        break;
-    case PLAN_ASYNC_START:
-        ok = walk_start(k, i);
-        break;
-    case PLAN_ASYNC_DONE:
-        join(k, clock, k->async + (size_t)c->index * k->streams);
-        break;
-    case PLAN_COLLECTIVE:
-        order_collective(k, c);
-        ok = log_args(k, i);
-        break;
-    case PLAN_LAUNCH:
-    case PLAN_COPY:
-    case PLAN_FILL:
-    case PLAN_MATMUL:
-    case PLAN_HOST_CALL:
-    case PLAN_COMMAND_KINDS:
-        ok = log_args(k, i);
-        break;
-    }
+    bool ok = order_kind[c->kind](k, i);
     if (ok && c->signal != PLAN_NONE) {
         snapshot(k, c->stream, k->signals + (size_t)c->signal * k->streams);
     }

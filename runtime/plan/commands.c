@@ -101,8 +101,7 @@ static bool pair_fits(const Plan *p, const PlanCollective *op, const PlanArg *ar
            (!args[1].tag || plan_is_slice(&args[1], PLAN_WRITE));
 }
 
-static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args,
-                            uint32_t limit)
+bool plan_read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
     if (c->index >= p->collectives_count || c->arg_count % 2 != 0) {
@@ -113,7 +112,7 @@ static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *
         !plan_in_table(op->dtypes, c->arg_count / 2, p->refs_count)) {
         return plan_fail(r, "a collective without its types");
     }
-    if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c, limit)) {
+    if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c, r->region_end)) {
         return plan_fail(r, "a collective joined with nothing");
     }
     for (uint32_t i = 0; i < c->arg_count; i++) {
@@ -132,7 +131,7 @@ static bool read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *
     return true;
 }
 
-static bool read_host_call(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+bool plan_read_host_call(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     if (!plan_is_string(r, c->index) || !r->p->strings[c->index] ||
         !plan_is_string(r, c->count)) {
@@ -149,7 +148,7 @@ static bool read_host_call(PlanReader *r, const PlanCommand *c, const PlanArg *a
     return true;
 }
 
-static bool read_while(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+bool plan_read_while(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
     if (c->index >= p->loops_count) {
@@ -166,7 +165,7 @@ static bool read_while(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     return true;
 }
 
-static bool read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+bool plan_read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
     if (c->arg_count < 1 || !plan_is_slice(&args[0], PLAN_READ) || c->count == 0 ||
@@ -185,7 +184,7 @@ static bool read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg 
            plan_fail(r, "a conditional whose branches do not add up");
 }
 
-static bool read_fill(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+bool plan_read_fill(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     if (c->arg_count != 2 || !plan_is_slice(&args[0], PLAN_WRITE) ||
         (args[1].tag != PLAN_ARG_IMMEDIATE && args[1].tag != PLAN_ARG_PARTITION &&
@@ -197,57 +196,54 @@ static bool read_fill(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     return true;
 }
 
-/* `limit`: the end of the region that holds the command. */
-static bool read_kind(PlanReader *r, const PlanCommand *c, const PlanArg *args,
-                      uint32_t limit)
+bool plan_read_launch(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
-    const Plan *p = r->p;
-    switch ((PlanCommandKind)c->kind) {
-    case PLAN_LAUNCH:
-        return (c->index < p->kernels_count &&
-                c->arg_count == p->kernels[c->index].parameter_count) ||
-               plan_fail(r, "a launch whose arguments do not fit its kernel");
-    case PLAN_COPY:
-        return (c->arg_count == 2 && plan_is_slice(&args[0], PLAN_WRITE) &&
-                plan_is_slice(&args[1], PLAN_READ) &&
-                plan_slice_of(p, &args[0])->bytes == plan_slice_of(p, &args[1])->bytes) ||
-               plan_fail(r, "a copy whose sides do not fit");
-    case PLAN_FILL:
-        return read_fill(r, c, args);
-    case PLAN_MATMUL:
-        return plan_read_matmul(r, c, args);
-    case PLAN_COLLECTIVE:
-        return read_collective(r, c, args, limit);
-    case PLAN_WHILE:
-        return read_while(r, c, args);
-    case PLAN_CONDITIONAL:
-        return read_conditional(r, c, args);
-    case PLAN_CALL:
-        return true;
-    case PLAN_HOST_CALL:
-        return read_host_call(r, c, args);
-    case PLAN_ASYNC_START:
-        if (c->index >= p->info->async_count) {
-            return plan_fail(r, "an async slot that is not there");
-        }
-        r->started[c->index] = 1;
-        return true;
-    case PLAN_ASYNC_DONE:
-        return (c->index < p->info->async_count && r->started[c->index]) ||
-               plan_fail(r, "an async done without its start");
-    case PLAN_COMMAND_KINDS:
-        break;
+    (void)args;
+    return (c->index < r->p->kernels_count &&
+            c->arg_count == r->p->kernels[c->index].parameter_count) ||
+           plan_fail(r, "a launch whose arguments do not fit its kernel");
+}
+
+bool plan_read_copy(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    return (c->arg_count == 2 && plan_is_slice(&args[0], PLAN_WRITE) &&
+            plan_is_slice(&args[1], PLAN_READ) &&
+            plan_slice_of(r->p, &args[0])->bytes ==
+                plan_slice_of(r->p, &args[1])->bytes) ||
+           plan_fail(r, "a copy whose sides do not fit");
+}
+
+bool plan_read_call(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    (void)r;
+    (void)c;
+    (void)args;
+    return true;
+}
+
+bool plan_read_async_start(PlanReader *r, const PlanCommand *c, const PlanArg *args)
+{
+    (void)args;
+    if (c->index >= r->p->info->async_count) {
+        return plan_fail(r, "an async slot that is not there");
     }
-    return plan_newer(r, "a command of kind", c->kind);
+    r->started[c->index] = 1;
+    return true;
 }
 
-static bool has_children(uint16_t kind)
+bool plan_read_async_done(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
-    return kind == PLAN_WHILE || kind == PLAN_CONDITIONAL || kind == PLAN_CALL ||
-           kind == PLAN_ASYNC_START;
+    (void)args;
+    return (c->index < r->p->info->async_count && r->started[c->index]) ||
+           plan_fail(r, "an async done without its start");
 }
 
-static bool read_command(PlanReader *r, uint32_t i, uint32_t limit)
+static PlanReadCommand *const read_kind[PLAN_COMMAND_KINDS] = {
+#define COMMAND(id, name, counts, read, ...) [PLAN_##id] = plan_read_##read,
+#include "runtime/plan/commands.def"
+};
+
+static bool read_command(PlanReader *r, uint32_t i)
 {
     const Plan *p = r->p;
     const PlanCommand *c = &p->commands[i];
@@ -257,7 +253,7 @@ static bool read_command(PlanReader *r, uint32_t i, uint32_t limit)
     if (!plan_is_string(r, c->name) || c->stream >= p->streams_count ||
         !plan_in_table(c->waits, c->wait_count, p->refs_count) ||
         !plan_in_table(c->args, c->arg_count, p->args_count) || c->subtree == 0 ||
-        (c->subtree > 1 && !has_children(c->kind))) {
+        (c->subtree > 1 && plan_regions(c) == PLAN_REGIONS_NONE)) {
         return plan_fail(r, "a damaged record");
     }
     for (uint32_t j = 0; j < c->wait_count; j++) {
@@ -278,7 +274,7 @@ static bool read_command(PlanReader *r, uint32_t i, uint32_t limit)
             return false;
         }
     }
-    return read_kind(r, c, args, limit);
+    return read_kind[c->kind](r, c, args);
 }
 
 /* Every subtree ends where a region of its parent allows it to. */
@@ -289,13 +285,13 @@ bool plan_read_commands(PlanReader *r)
     for (uint32_t i = 0; i < p->commands_count; i++) {
         while (plan_walk_next_region(&w, i)) {
         }
-        uint32_t limit = w.depth ? w.open[w.depth - 1].end : p->commands_count;
+        r->region_end = w.depth ? w.open[w.depth - 1].end : p->commands_count;
         const PlanCommand *c = &p->commands[i];
         char why[256];
         PlanReader inner = *r;
         inner.error = why;
         inner.error_size = sizeof why;
-        if (!read_command(&inner, i, limit)) {
+        if (!read_command(&inner, i)) {
             const char *name = c->name < p->strings_count ? plan_text(p, c->name) : "?";
             if (strstr(why, "newer libgxrt")) {
                 return plan_fail(r, "%s", why);
@@ -303,7 +299,7 @@ bool plan_read_commands(PlanReader *r)
             return plan_fail(r, "command %u (%s) of the plan is damaged: %s", i, name,
                              why);
         }
-        if (c->subtree > limit - i) {
+        if (c->subtree > r->region_end - i) {
             return plan_fail(r, "command %u (%s) of the plan leaves its parent", i,
                              plan_text(p, c->name));
         }

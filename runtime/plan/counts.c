@@ -25,46 +25,36 @@ PlanSizes plan_sizes(const Plan *p)
     return s;
 }
 
+static const size_t counters[PLAN_COMMAND_KINDS] = {
+#define COMMAND(id, name, counts, ...) [PLAN_##id] = offsetof(PlanCounts, counts),
+#include "runtime/plan/commands.def"
+};
+
+bool plan_command_works(uint32_t kind)
+{
+    return counters[kind] != offsetof(PlanCounts, control);
+}
+
 static uint64_t arg_bytes(const Plan *p, const PlanArg *a)
 {
     if (a->tag != PLAN_ARG_SLICE && a->tag != PLAN_ARG_TENSOR_MAP) {
         return 0;
     }
-    uint32_t slice = a->tag == PLAN_ARG_SLICE ? a->index : p->tensor_maps[a->index].slice;
-    uint64_t bytes = a->value ? a->value : p->slices[slice].bytes;
+    uint32_t index = a->tag == PLAN_ARG_SLICE ? a->index : p->tensor_maps[a->index].slice;
+    const PlanSlice *s = &p->slices[index];
+    if (p->allocations[s->allocation].kind == PLAN_WORKSPACE) {
+        return 0;
+    }
+    uint64_t bytes = a->value ? a->value : s->bytes;
     return bytes * (a->access == (PLAN_READ | PLAN_WRITE) ? 2 : a->access != 0);
 }
 
 static void count_command(const Plan *p, const PlanCommand *c, uint64_t times,
                           PlanCounts *n)
 {
-    switch ((PlanCommandKind)c->kind) {
-    case PLAN_LAUNCH:
-    case PLAN_MATMUL:
-        n->launches++;
-        break;
-    case PLAN_COPY:
-    case PLAN_FILL:
-        n->copies++;
-        break;
-    case PLAN_COLLECTIVE:
-        n->collectives++;
-        break;
-    case PLAN_HOST_CALL:
-        n->host_calls++;
-        break;
-    case PLAN_WHILE:
-    case PLAN_CONDITIONAL:
-    case PLAN_CALL:
-    case PLAN_ASYNC_START:
-    case PLAN_ASYNC_DONE:
-    case PLAN_COMMAND_KINDS:
-        return;
-    }
-    for (uint32_t i = 0; i < c->arg_count; i++) {
-        if (c->kind != PLAN_MATMUL || i != PLAN_MATMUL_WORKSPACE) {
-            n->bytes_accessed += times * arg_bytes(p, &p->args[c->args + i]);
-        }
+    ++*(uint64_t *)(void *)((char *)n + counters[c->kind]);
+    for (uint32_t i = 0; plan_command_works(c->kind) && i < c->arg_count; i++) {
+        n->bytes_accessed += times * arg_bytes(p, &p->args[c->args + i]);
     }
 }
 
@@ -79,7 +69,8 @@ PlanCounts plan_counts(const Plan *p)
         const PlanCommand *c = &p->commands[i];
         count_command(p, c, times[w.depth], &n);
         if (c->subtree > 1) {
-            bool known = c->kind == PLAN_WHILE && p->loops[c->index].trip_count >= 0;
+            bool known = plan_regions(c) == PLAN_REGIONS_LOOP &&
+                         p->loops[c->index].trip_count >= 0;
             uint64_t trips = known ? (uint64_t)p->loops[c->index].trip_count : 1;
             times[w.depth + 1] = times[w.depth] * trips;
             plan_walk_open(&w, i);

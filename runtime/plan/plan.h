@@ -346,6 +346,8 @@ typedef struct PlanCollective {
     int64_t channel; /* HLO's channel_id, 0 if none: for messages */
 } PlanCollective;
 
+enum { PLAN_LOOP_CONDITION, PLAN_LOOP_BODY }; /* regions of a while */
+
 /* A while loop. Children of the command: condition_commands commands of the condition, then
  * body_commands of the body (whole subtrees each).
  * Known trip count: the body runs trip_count times and the condition is never run.
@@ -378,22 +380,10 @@ typedef struct PlanArg {
     uint64_t value;
 } PlanArg;
 
-typedef enum PlanCommandKind {
-    PLAN_LAUNCH, /* index: kernel; args: its parameters in order */
-    PLAN_COPY,   /* args: destination (write), source (read), equal sizes */
-    PLAN_FILL, /* args: destination (write), immediate or device's id; count: bytes of the
-                  pattern, 1 2 4 */
-    PLAN_MATMUL,     /* index: matmul; args: PLAN_MATMUL_x */
-    PLAN_COLLECTIVE, /* index: collective; it also waits for the last one of its clique */
-    PLAN_WHILE, /* index: loop; args: predicate slice (read) unless the trip count is known */
-    PLAN_CONDITIONAL, /* args: selector slice: 1 byte (pred: true is branch 0) or 4 (s32: out of
-                         range is the last branch); index, count: refs, commands of each branch */
-    PLAN_CALL,        /* children run in order: a called computation kept together */
-    PLAN_HOST_CALL, /* index: string, the function's name; args: slices; count: string, shapes,
-                         a line feed, attributes */
-    PLAN_ASYNC_START, /* children run on their own streams; index: async slot */
-    PLAN_ASYNC_DONE,  /* index: async slot; this command's stream waits for that start */
-    PLAN_COMMAND_KINDS
+typedef enum PlanCommandKind { /* the rows of commands.def say what each is */
+#define COMMAND(id, ...) PLAN_##id,
+#include "runtime/plan/commands.def"
+                               PLAN_COMMAND_KINDS
 } PlanCommandKind;
 
 /* Commands are a tree in preorder. The host walks it in order; what a command does is queued
@@ -437,13 +427,25 @@ static inline const char *plan_text(const Plan *p, uint32_t string)
     return p->strings + string;
 }
 
-/* A command with children has regions: condition and body, or branches, or one. Each is so
- * many commands, one region behind the other. */
+/* How the children of a command are divided: each region is so many commands, one region
+ * behind the other. */
+typedef enum PlanRegions {
+    PLAN_REGIONS_NONE, /* it has no children */
+    PLAN_REGIONS_ONE,
+    PLAN_REGIONS_LOOP, /* condition, body */
+    PLAN_REGIONS_BRANCHES
+} PlanRegions;
+
+PlanRegions plan_regions(const PlanCommand *c);
 uint32_t plan_region_count(const PlanCommand *c);
 uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region);
 
 const char *plan_command_name(uint32_t kind); /* "launch" */
 const char *plan_collective_name(uint32_t kind);
+
+/* Whether the command itself queues work that reads or writes memory: others only decide what
+ * is queued, and in which order. */
+bool plan_command_works(uint32_t kind);
 
 /* Validates all of `bytes` (8-byte aligned) and points *out into it. Every access that code
  * makes by following the plan's indices is then in bounds, every slice lies in its
@@ -469,9 +471,12 @@ PlanSizes plan_sizes(const Plan *p);
 
 /* What a run does, for the reports: launches and library calls, copies and fills, and
  * collectives are counted once, loops or not; bytes_accessed counts each slice of a command
- * once (PlanArg.value where it is set), times the known trip counts around it. */
+ * but a library's workspace once (PlanArg.value where it is set), times the known trip counts
+ * around it. */
 typedef struct PlanCounts {
-    uint64_t launches, copies, collectives, host_calls, bytes_accessed;
+    uint64_t launches, copies, collectives, host_calls;
+    uint64_t control; /* loops, conditionals, calls, starts and dones */
+    uint64_t bytes_accessed;
 } PlanCounts;
 PlanCounts plan_counts(const Plan *p);
 

@@ -5,17 +5,8 @@
 #include "runtime/plan/walk.h"
 
 static const char *const command_names[] = {
-    [PLAN_LAUNCH] = "launch",
-    [PLAN_COPY] = "copy",
-    [PLAN_FILL] = "fill",
-    [PLAN_MATMUL] = "matmul",
-    [PLAN_COLLECTIVE] = "collective",
-    [PLAN_WHILE] = "while",
-    [PLAN_CONDITIONAL] = "conditional",
-    [PLAN_CALL] = "call",
-    [PLAN_HOST_CALL] = "host-call",
-    [PLAN_ASYNC_START] = "async-start",
-    [PLAN_ASYNC_DONE] = "async-done",
+#define COMMAND(id, name, ...) [PLAN_##id] = name,
+#include "runtime/plan/commands.def"
 };
 
 static const char *const allocation_names[] = {"argument",  "result",   "temp",
@@ -115,7 +106,7 @@ static void print_allocation(const Plan *p, uint32_t i, FILE *out)
     fprintf(out, "\n");
 }
 
-static void print_kernel(const Plan *p, const PlanKernel *k, FILE *out)
+static void print_kernel_record(const Plan *p, const PlanKernel *k, FILE *out)
 {
     fprintf(out, "kernel %s grid=%u,%u,%u block=%u,%u,%u", plan_text(p, k->name),
             k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]);
@@ -142,7 +133,7 @@ static void print_matrix(const char *name, const PlanMatrix *m, FILE *out)
     fprintf(out, "}");
 }
 
-static void print_matmul(const PlanMatmul *m, uint32_t i, FILE *out)
+static void print_matmul_record(const PlanMatmul *m, uint32_t i, FILE *out)
 {
     fprintf(out, "matmul m%u batch=%u compute=%u scale=%u epilogue=%u alpha=%g beta=%g",
             i, m->batch, m->compute, m->scale_type, m->epilogue, m->alpha, m->beta);
@@ -223,8 +214,35 @@ static void print_arg(const Plan *p, const PlanArg *a, FILE *out)
     }
 }
 
-static void print_collective(const Plan *p, const PlanCollective *c, FILE *out)
+/* --- between a command's name and its args: column `print` of commands.def --------------- */
+
+static void print_nothing(const Plan *p, const PlanCommand *c, FILE *out)
 {
+    (void)p;
+    (void)c;
+    (void)out;
+}
+
+static void print_kernel(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    fprintf(out, " %s", plan_text(p, p->kernels[c->index].name));
+}
+
+static void print_pattern(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    (void)p;
+    fprintf(out, " pattern=%u", c->count);
+}
+
+static void print_matmul(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    (void)p;
+    fprintf(out, " m%u", c->index);
+}
+
+static void print_collective(const Plan *p, const PlanCommand *command, FILE *out)
+{
+    const PlanCollective *c = &p->collectives[command->index];
     fprintf(out, " %s", collective_names[c->kind]);
     if (c->reduction) {
         fprintf(out, " %s", reduction_names[c->reduction]);
@@ -242,48 +260,39 @@ static void print_collective(const Plan *p, const PlanCollective *c, FILE *out)
     }
 }
 
-static void print_subject(const Plan *p, const PlanCommand *c, FILE *out)
+static void print_loop(const Plan *p, const PlanCommand *c, FILE *out)
 {
-    switch ((PlanCommandKind)c->kind) {
-    case PLAN_LAUNCH:
-        fprintf(out, " %s", plan_text(p, p->kernels[c->index].name));
-        break;
-    case PLAN_FILL:
-        fprintf(out, " pattern=%u", c->count);
-        break;
-    case PLAN_MATMUL:
-        fprintf(out, " m%u", c->index);
-        break;
-    case PLAN_COLLECTIVE:
-        print_collective(p, &p->collectives[c->index], out);
-        break;
-    case PLAN_WHILE:
-        if (p->loops[c->index].trip_count >= 0) {
-            fprintf(out, " trip=%" PRId64, p->loops[c->index].trip_count);
-        }
-        if (p->loops[c->index].counter != PLAN_NONE) {
-            fprintf(out, " counter=i%u", p->loops[c->index].counter);
-        }
-        break;
-    case PLAN_HOST_CALL:
-        fprintf(out, " %s", plan_text(p, c->index));
-        break;
-    case PLAN_ASYNC_START:
-    case PLAN_ASYNC_DONE:
-        fprintf(out, " slot=%u", c->index);
-        break;
-    case PLAN_COPY:
-    case PLAN_CONDITIONAL:
-    case PLAN_CALL:
-    case PLAN_COMMAND_KINDS:
-        break;
+    const PlanLoop *l = &p->loops[c->index];
+    if (l->trip_count >= 0) {
+        fprintf(out, " trip=%" PRId64, l->trip_count);
+    }
+    if (l->counter != PLAN_NONE) {
+        fprintf(out, " counter=i%u", l->counter);
     }
 }
+
+static void print_function(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    fprintf(out, " %s", plan_text(p, c->index));
+}
+
+static void print_slot(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    (void)p;
+    fprintf(out, " slot=%u", c->index);
+}
+
+static void (*const print_subject[])(const Plan *, const PlanCommand *, FILE *) = {
+#define COMMAND(id, name, counts, read, print, ...) [PLAN_##id] = print_##print,
+#include "runtime/plan/commands.def"
+};
+
+/* --- commands ---------------------------------------------------------------------------- */
 
 static void print_command(const Plan *p, const PlanCommand *c, FILE *out)
 {
     fprintf(out, "%s", command_names[c->kind]);
-    print_subject(p, c, out);
+    print_subject[c->kind](p, c, out);
     fprintf(out, "(");
     for (uint32_t i = 0; i < c->arg_count; i++) {
         fprintf(out, "%s", i ? ", " : "");
@@ -308,13 +317,22 @@ static void print_command(const Plan *p, const PlanCommand *c, FILE *out)
 static void print_region(const PlanWalk *w, FILE *out)
 {
     const Plan *p = w->plan;
-    const PlanOpen *o = &w->open[w->depth - 1];
+    const PlanFrame *o = &w->open[w->depth - 1];
     const PlanCommand *c = &p->commands[o->command];
-    if (c->kind == PLAN_WHILE && plan_region_size(p, c, o->region)) {
-        fprintf(out, "%*s%s:\n", (int)(2 * w->depth - 1), "",
-                o->region ? "body" : "condition");
-    } else if (c->kind == PLAN_CONDITIONAL) {
-        fprintf(out, "%*sbranch %u:\n", (int)(2 * w->depth - 1), "", o->region);
+    int indent = (int)(2 * w->depth - 1);
+    switch (plan_regions(c)) {
+    case PLAN_REGIONS_LOOP:
+        if (plan_region_size(p, c, o->region)) {
+            fprintf(out, "%*s%s:\n", indent, "",
+                    o->region == PLAN_LOOP_BODY ? "body" : "condition");
+        }
+        break;
+    case PLAN_REGIONS_BRANCHES:
+        fprintf(out, "%*sbranch %u:\n", indent, "", o->region);
+        break;
+    case PLAN_REGIONS_NONE:
+    case PLAN_REGIONS_ONE:
+        break;
     }
 }
 
@@ -352,15 +370,13 @@ void plan_print(const Plan *p, FILE *out)
                 p->streams[i].priority);
     }
     for (uint32_t i = 0; i < p->kernels_count; i++) {
-        print_kernel(p, &p->kernels[i], out);
+        print_kernel_record(p, &p->kernels[i], out);
     }
     for (uint32_t i = 0; i < p->matmuls_count; i++) {
-        print_matmul(&p->matmuls[i], i, out);
+        print_matmul_record(&p->matmuls[i], i, out);
     }
     for (uint32_t i = 0; i < p->cliques_count; i++) {
         print_clique(p, i, out);
     }
     print_commands(p, out);
 }
-
-/* --- sums -------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* What the parts of the plan's reader share: frame and tables (plan_read.c), commands
- * (plan_commands.c), matrix products (plan_matmul.c). */
+/* What the parts of the plan's reader share: frame and tables (read.c), commands (commands.c),
+ * matrix products (matmul.c). */
 #ifndef GXC_RUNTIME_PLAN_READ_H
 #define GXC_RUNTIME_PLAN_READ_H
 
@@ -17,6 +17,7 @@ typedef struct PlanReader {
     size_t error_size;
     unsigned char *signalled; /* by slot, while walking the commands */
     unsigned char *started;   /* by async slot */
+    uint32_t region_end;      /* of the region that holds the command being read */
 } PlanReader;
 
 /* Both write the error and return false. */
@@ -29,8 +30,12 @@ bool plan_read_commands(PlanReader *r);
 /* The records of matrix products by themselves, whether a command names them or not. */
 bool plan_read_matmuls(PlanReader *r);
 
-/* A command with such a record, its args read: each operand lies in its slice. */
-bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args);
+/* Column `read` of commands.def: what is particular to this kind of command. Its args have been
+ * read: slices and tensor maps are there and may be accessed so. */
+typedef bool PlanReadCommand(PlanReader *r, const PlanCommand *c, const PlanArg *args);
+#define COMMAND(id, name, counts, read, print, order, run)                               \
+    PlanReadCommand plan_read_##read;
+#include "runtime/plan/commands.def"
 
 static inline bool plan_in_table(uint64_t first, uint64_t count, uint64_t total)
 {

@@ -1,24 +1,51 @@
-/* See plan_walk.h. */
+/* See walk.h; and how the children of a command are divided. */
 #include "runtime/plan/walk.h"
+
+static const unsigned char regions[PLAN_COMMAND_KINDS] = {
+#define COMMAND(id, ...) [PLAN_##id] = PLAN_REGIONS_NONE,
+#define REGIONS(id, name, regions, ...) [PLAN_##id] = PLAN_REGIONS_##regions,
+#include "runtime/plan/commands.def"
+};
+
+PlanRegions plan_regions(const PlanCommand *c)
+{
+    return (PlanRegions)regions[c->kind];
+}
 
 uint32_t plan_region_count(const PlanCommand *c)
 {
-    return c->kind == PLAN_WHILE ? 2 : c->kind == PLAN_CONDITIONAL ? c->count : 1;
+    switch (plan_regions(c)) {
+    case PLAN_REGIONS_NONE:
+        break;
+    case PLAN_REGIONS_ONE:
+        return 1;
+    case PLAN_REGIONS_LOOP:
+        return 2;
+    case PLAN_REGIONS_BRANCHES:
+        return c->count;
+    }
+    return 0;
 }
 
 uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region)
 {
-    if (c->kind == PLAN_WHILE) {
-        const PlanLoop *l = &p->loops[c->index];
-        return region ? l->body_commands : l->condition_commands;
+    switch (plan_regions(c)) {
+    case PLAN_REGIONS_LOOP:
+        return region == PLAN_LOOP_BODY ? p->loops[c->index].body_commands
+                                        : p->loops[c->index].condition_commands;
+    case PLAN_REGIONS_BRANCHES:
+        return p->refs[c->index + region];
+    case PLAN_REGIONS_NONE:
+    case PLAN_REGIONS_ONE:
+        break;
     }
-    return c->kind == PLAN_CONDITIONAL ? p->refs[c->index + region] : c->subtree - 1;
+    return c->subtree - 1;
 }
 
 bool plan_walk_next_region(PlanWalk *w, uint32_t i)
 {
     while (w->depth && w->open[w->depth - 1].end == i) {
-        PlanOpen *o = &w->open[w->depth - 1];
+        PlanFrame *o = &w->open[w->depth - 1];
         const PlanCommand *c = &w->plan->commands[o->command];
         if (++o->region < plan_region_count(c)) {
             o->end += plan_region_size(w->plan, c, o->region);
@@ -32,5 +59,5 @@ bool plan_walk_next_region(PlanWalk *w, uint32_t i)
 void plan_walk_open(PlanWalk *w, uint32_t i)
 {
     uint32_t first = plan_region_size(w->plan, &w->plan->commands[i], 0);
-    w->open[w->depth++] = (PlanOpen){i, 0, i + 1 + first};
+    w->open[w->depth++] = (PlanFrame){i, 0, i + 1 + first};
 }

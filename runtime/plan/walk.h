@@ -7,16 +7,16 @@
 
 #include "runtime/plan/plan.h"
 
-/* A command whose children come: its current region (branch, condition or body) ends at `end`. */
-typedef struct PlanOpen {
+/* A command whose children are being visited: its current region ends before command `end`. */
+typedef struct PlanFrame {
     uint32_t command;
     uint32_t region;
     uint32_t end;
-} PlanOpen;
+} PlanFrame;
 
 typedef struct PlanWalk {
     const Plan *plan;
-    PlanOpen open[PLAN_MAX_DEPTH];
+    PlanFrame open[PLAN_MAX_DEPTH];
     size_t depth;
 } PlanWalk;
 

@@ -87,7 +87,7 @@ gxrt_status launch_bind(Device *d)
     return st;
 }
 
-gxrt_status launch_call(Device *d, const PlanCommand *c, CUstream stream)
+gxrt_status run_launch(Device *d, const PlanCommand *c, CUstream stream)
 {
     const gxrt_session *s = d->session;
     if (d->has_counters[c - s->plan->commands]) {

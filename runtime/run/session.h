@@ -162,26 +162,46 @@ void session_log(const gxrt_session *session, int level, const char *format, ...
 gxrt_status memory_create(Device *d);
 void memory_destroy(Device *d);
 
-/* matmul.c: cuBLASLt. create makes all of the plan's products ready. */
+/* library/matmul.c: cuBLASLt. create makes all of the plan's products ready. */
 gxrt_status matmul_create(Device *d);
 void matmul_destroy(Device *d);
-gxrt_status matmul_call(Device *d, const PlanCommand *c, CUstream stream);
 
 /* check.c: the buffers of d->run, and which memory each allocation is in this execution. */
 gxrt_status check_run(Device *d);
 gxrt_status bind_run(Device *d);
 
 /* launch.c: tables, made with the device; the parameters of all launches, when d->base has
- * changed; one launch. */
+ * changed. */
 bool launch_create(Device *d);
 void launch_destroy(Device *d);
 gxrt_status launch_bind(Device *d);
-gxrt_status launch_call(Device *d, const PlanCommand *c, CUstream stream);
 
 /* execute.c: queues d->run on d's streams. */
 gxrt_status execute_run(Device *d);
 
-/* The host functions of the options: each has its name, a function and its size. */
+/* A command with regions while it is executed: region `region` is, until command `end`. */
+typedef struct Frame {
+    uint32_t command;
+    uint32_t region; /* PLAN_NONE: before the first one, or after the last */
+    uint32_t end;
+    uint64_t iteration; /* of a loop: finished ones */
+} Frame;
+
+/* Columns of commands.def: `run` queues a command without regions on `stream`; `step` sets
+ * f->region to the next region of one with regions. */
+typedef gxrt_status PlanRunCommand(Device *d, const PlanCommand *c, CUstream stream);
+typedef gxrt_status PlanStepCommand(Device *d, const PlanCommand *c, Frame *f);
+#define COMMAND(id, name, counts, read, print, order, run) PlanRunCommand run_##run;
+#define REGIONS(id, name, regions, read, print, order, step) PlanStepCommand step_##step;
+#include "runtime/plan/commands.def"
+
+/* Events between streams of the plan, on behalf of a command. */
+gxrt_status record_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream);
+gxrt_status wait_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream);
+/* Plan streams that are one stream of CUDA are in order with each other. */
+bool is_same_stream(const Device *d, uint32_t a, uint32_t b);
+
+/* host_call.c. The host functions of the options: each has its name, a function and its size. */
 gxrt_status check_host_calls(const gxrt_session *s);
 
 /* Address of a slice of the plan, with the loop counters of this moment. */
