@@ -8,25 +8,6 @@
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/matmul.h"
 
-/* The library's own numbers (cudaDataType_t, cublasComputeType_t, cublasLtEpilogue_t). */
-enum {
-    TYPE_R_32F = 0,
-    TYPE_R_64F = 1,
-    TYPE_R_16F = 2,
-    TYPE_R_16BF = 14,
-    TYPE_R_8F_E4M3 = 28,
-    TYPE_R_8F_E5M2 = 29,
-    TYPE_R_4F_E2M1 = 33,
-    COMPUTE_32F = 68,
-    COMPUTE_64F = 70,
-    COMPUTE_32F_FAST_16BF = 75,
-    COMPUTE_32F_FAST_TF32 = 77,
-    EPILOGUE_DEFAULT = 1,
-    EPILOGUE_BIAS = 4,
-    SCALE_VEC16_UE4M3 = 1, /* of cublasLtMatmulMatrixScale_t */
-    SCALE_VEC32_UE8M0 = 2,
-};
-
 #define LEAST_VERSION 120000        /* CUDA 12.0 */
 #define LEAST_VERSION_SCALED 120800 /* CUDA 12.8: scales of blocks */
 #define ALIGNMENT 16                /* that libgxrt asks of the caller's buffers */
@@ -34,20 +15,13 @@ enum {
 static uint32_t library_type(DType t)
 {
     switch (t) {
-    case DT_F16:
-        return TYPE_R_16F;
-    case DT_BF16:
-        return TYPE_R_16BF;
-    case DT_F64:
-        return TYPE_R_64F;
-    case DT_F8E4M3FN:
-        return TYPE_R_8F_E4M3;
-    case DT_F8E5M2:
-        return TYPE_R_8F_E5M2;
-    case DT_F4E2M1FN:
-        return TYPE_R_4F_E2M1;
+#define DATA_TYPE(name, value, dtype, bits)                                              \
+    case DT_##dtype:                                                                     \
+        return name;
+        CUDA_DATA_TYPES(DATA_TYPE)
+#undef DATA_TYPE
     default:
-        return TYPE_R_32F;
+        bug("cuBLASLt has no matrices of %s", dtype_name(t));
     }
 }
 
@@ -55,13 +29,13 @@ static uint32_t compute_type(const Instruction *dot)
 {
     DType t = dot->operands[0]->shape->dtype;
     if (t == DT_F64)
-        return COMPUTE_64F;
+        return CUBLAS_COMPUTE_64F;
     int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
     if (t == DT_F32 && algorithm == ALGORITHM_TF32_TF32_F32)
-        return COMPUTE_32F_FAST_TF32;
+        return CUBLAS_COMPUTE_32F_FAST_TF32;
     if (t == DT_F32 && algorithm == ALGORITHM_BF16_BF16_F32)
-        return COMPUTE_32F_FAST_16BF;
-    return COMPUTE_32F;
+        return CUBLAS_COMPUTE_32F_FAST_16BF;
+    return CUBLAS_COMPUTE_32F;
 }
 
 static PlanMatrix matrix(DType t, int64_t rows, int64_t columns, bool transpose)
@@ -111,8 +85,9 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
     DType in = dot->operands[0]->shape->dtype, result = dot->shape->dtype;
     PlanMatmul m = {.batch = (uint32_t)s.batch,
                     .compute = compute_type(dot),
-                    .scale_type = in == DT_F64 ? TYPE_R_64F : TYPE_R_32F,
-                    .epilogue = call->bias != NULL ? EPILOGUE_BIAS : EPILOGUE_DEFAULT,
+                    .scale_type = in == DT_F64 ? CUDA_R_64F : CUDA_R_32F,
+                    .epilogue = call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS
+                                                   : CUBLASLT_EPILOGUE_DEFAULT,
                     .bias_type = call->bias != NULL ? library_type(result) : 0,
                     .alpha = 1,
                     .beta = call->addend != NULL ? 1 : 0,
@@ -182,9 +157,9 @@ void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
         bug("%s: %s", call->name, error);
     DType lhs = call->operands[0]->shape->dtype, rhs = call->operands[1]->shape->dtype;
     PlanMatmul m = {.batch = (uint32_t)d.batch,
-                    .compute = COMPUTE_32F,
-                    .scale_type = TYPE_R_32F,
-                    .epilogue = EPILOGUE_DEFAULT,
+                    .compute = CUBLAS_COMPUTE_32F,
+                    .scale_type = CUDA_R_32F,
+                    .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                     .alpha = 1,
                     .alignment = ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v),
@@ -192,8 +167,9 @@ void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
     m.a = matrix(rhs, d.k, d.n, true);
     m.b = matrix(lhs, d.k, d.m, false);
     m.c = m.d = matrix(call->shape->dtype, d.n, d.m, false);
-    m.a.scale_mode = m.b.scale_mode =
-        lhs == DT_F4E2M1FN ? SCALE_VEC16_UE4M3 : SCALE_VEC32_UE8M0;
+    m.a.scale_mode = m.b.scale_mode = lhs == DT_F4E2M1FN
+                                          ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3
+                                          : CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
     PlanArg args[PLAN_MATMUL_ARGS] = {
         [PLAN_MATMUL_A] = slice_arg(v, call->operands[1], PLAN_READ),
         [PLAN_MATMUL_B] = slice_arg(v, call->operands[0], PLAN_READ),

@@ -257,12 +257,11 @@ static ncclResult_t permute(Device *d, const PlanCollective *op, const Group *g,
     const int64_t *pairs = d->session->plan->numbers + op->pairs;
     ncclResult_t r = ncclSuccess;
     for (uint32_t i = 0; i < op->pair_count && r == ncclSuccess; i++) {
-        if (pairs[2 * i] == (int64_t)d->number && op->kind != PLAN_RECEIVE) {
+        if (pairs[2 * i] == (int64_t)d->number) {
             r = nccl->send(pointer(b->from), b->from_bytes / b->unit, b->type,
                            rank_in(g, pairs[2 * i + 1]), g->comm, stream);
         }
-        if (r == ncclSuccess && pairs[2 * i + 1] == (int64_t)d->number &&
-            op->kind != PLAN_SEND) {
+        if (r == ncclSuccess && pairs[2 * i + 1] == (int64_t)d->number) {
             r = nccl->receive(pointer(b->to), b->to_bytes / b->unit, b->type,
                               rank_in(g, pairs[2 * i]), g->comm, stream);
         }
@@ -292,11 +291,7 @@ static ncclResult_t issue(Device *d, const PlanCollective *op, const Group *g,
     case PLAN_ALL_TO_ALL:
         return all_to_all(d, g, b, pair, op->flags & PLAN_COLLECTIVE_TUPLE, stream);
     case PLAN_COLLECTIVE_PERMUTE:
-    case PLAN_SEND:
-    case PLAN_RECEIVE:
         return permute(d, op, g, b, stream);
-    case PLAN_RAGGED_ALL_TO_ALL:
-    case PLAN_BARRIER:
     case PLAN_COLLECTIVE_KINDS:
         break;
     }
@@ -320,8 +315,8 @@ static CUresult alone(Device *d, const PlanCollective *op, const Group *g,
                       const Buffer *b, CUstream stream)
 {
     const CudaApi *cuda = d->session->cuda;
-    bool moves = op->kind == PLAN_COLLECTIVE_PERMUTE || op->kind == PLAN_RECEIVE;
-    if (op->kind == PLAN_SEND || b->to_bytes == 0) {
+    bool moves = op->kind == PLAN_COLLECTIVE_PERMUTE;
+    if (b->to_bytes == 0) {
         return CUDA_SUCCESS;
     }
     if (moves && !receives(d, op)) {

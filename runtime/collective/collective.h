@@ -57,9 +57,8 @@ gxrt_status collective_settle(Device *d, ncclComm_t comm, ncclResult_t r,
 int collective_type(const char *dtype, bool reduces, uint32_t sm, uint32_t *out_factor);
 
 /* The most channels that a communicator of NCCL may use: `asked` if it is not 0. INT_MIN: NCCL
- * decides. `communication` as in PlanClique. */
-int collective_channels(uint32_t sm, int nccl_version, uint32_t asked,
-                        uint32_t communication);
+ * decides. */
+int collective_channels(uint32_t sm, int nccl_version, uint32_t asked);
 
 /* --- watchdog.c: a thread that notices when a collective or a host-side wait takes longer
  * than the timeout, says who is late, and aborts the communicators. */

@@ -10,17 +10,16 @@
 
 enum { NCCL_OLDEST = 22700, NO_COLOUR = -1 };
 
-int collective_channels(uint32_t sm, int nccl_version, uint32_t asked,
-                        uint32_t communication)
+int collective_channels(uint32_t sm, int nccl_version, uint32_t asked)
 {
     if (asked) {
         return asked > INT_MAX ? INT_MAX : (int)asked;
     }
     bool is_blackwell = sm / 10 == 10;
-    return is_blackwell && nccl_version >= 22800 && communication == 0 ? 32 : INT_MIN;
+    return is_blackwell && nccl_version >= 22800 ? 32 : INT_MIN;
 }
 
-static ncclConfig_t config_of(const Device *d, uint32_t communication, bool is_split)
+static ncclConfig_t config_of(const Device *d, bool is_split)
 {
     const gxrt_session *s = d->session;
     return (ncclConfig_t){.size = sizeof(ncclConfig_t),
@@ -31,7 +30,7 @@ static ncclConfig_t config_of(const Device *d, uint32_t communication, bool is_s
                           .minCTAs = INT_MIN,
                           .maxCTAs =
                               collective_channels(s->plan->info->sm, s->nccl_version,
-                                                  s->options.max_channels, communication),
+                                                  s->options.max_channels),
                           .splitShare = is_split ? 1 : INT_MIN,
                           .trafficClass = INT_MIN,
                           .collnetEnable = INT_MIN,
@@ -79,8 +78,7 @@ static bool find_group(const Device *d, const PlanClique *c, Group *g, int *out_
 static bool is_world(const gxrt_session *s, const PlanClique *c)
 {
     const int64_t *numbers = s->plan->numbers + c->groups;
-    bool same = c->group_count == 1 && c->communication == 0 &&
-                numbers[0] == (int64_t)s->world_devices;
+    bool same = c->group_count == 1 && numbers[0] == (int64_t)s->world_devices;
     for (uint32_t k = 0; same && k < s->world_devices; k++) {
         same = numbers[k + 1] == k;
     }
@@ -99,7 +97,7 @@ static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
 {
     const gxrt_session *s = d->session;
     const char *name = plan_text(s->plan, c->name);
-    ncclConfig_t config = config_of(d, c->communication, true);
+    ncclConfig_t config = config_of(d, true);
     ncclResult_t r =
         s->nccl->comm_split(d->world_comm, colour, (int)g->rank, &g->comm, &config);
     gxrt_status st = collective_settle(d, d->world_comm, begun(r), "ncclCommSplit", name);
@@ -111,7 +109,7 @@ static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
 static gxrt_status join_world(Device *d)
 {
     const gxrt_session *s = d->session;
-    ncclConfig_t config = config_of(d, 0, false);
+    ncclConfig_t config = config_of(d, false);
     ncclResult_t r = s->nccl->comm_init(&d->world_comm, (int)s->world_devices,
                                         s->unique_id, (int)d->number, &config);
     if (r != ncclSuccess && r != ncclInProgress) {

@@ -22,9 +22,6 @@ enum {
     LT_EXECUTION_FAILED = 13,
     LT_NOT_SUPPORTED = 15,
     LT_VERSION = 130100,
-    LT_SCALE_VEC16_UE4M3 = 1, /* of cublasLtMatmulMatrixScale_t */
-    LT_SCALE_VEC32_UE8M0 = 2,
-    LT_EPILOGUE_AUX = 128, /* a flag: also store what the activation is applied to */
 };
 
 struct cublasLtContext {
@@ -247,26 +244,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 static DType type_find(uint32_t type)
 {
     switch (type) {
-    case CUDA_R_32F:
-        return DT_F32;
-    case CUDA_R_64F:
-        return DT_F64;
-    case CUDA_R_16F:
-        return DT_F16;
-    case CUDA_R_16BF:
-        return DT_BF16;
-    case CUDA_R_8I:
-        return DT_S8;
-    case CUDA_R_8U:
-        return DT_U8;
-    case CUDA_R_32I:
-        return DT_S32;
-    case CUDA_R_8F_E4M3:
-        return DT_F8E4M3FN;
-    case CUDA_R_8F_E5M2:
-        return DT_F8E5M2;
-    case CUDA_R_4F_E2M1:
-        return DT_F4E2M1FN;
+#define DATA_TYPE(name, value, dtype, bits)                                              \
+    case name:                                                                           \
+        return DT_##dtype;
+        CUDA_DATA_TYPES(DATA_TYPE)
+#undef DATA_TYPE
     default:
         return DT_INVALID;
     }
@@ -304,9 +286,9 @@ static bool scales_set(MatmulMatrix *x, int32_t mode, const void *data)
     bool is_byte = x->type == DT_F8E4M3FN || x->type == DT_F8E5M2;
     if (mode == 0)
         return x->type != DT_F4E2M1FN;
-    if (mode == LT_SCALE_VEC32_UE8M0 && is_byte)
+    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 && is_byte)
         x->scales = (MatmulScales){data, DT_F8E8M0FNU, 32};
-    else if (mode == LT_SCALE_VEC16_UE4M3 && x->type == DT_F4E2M1FN)
+    else if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 && x->type == DT_F4E2M1FN)
         x->scales = (MatmulScales){data, DT_F8E4M3FN, 16};
     return x->scales.block != 0;
 }
@@ -362,14 +344,15 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
             "whole blocks, and columns at multiples of 16 bytes");
     if (desc->pointer_mode != 0 && desc->pointer_mode != 1)
         return refuse(LT_NOT_SUPPORTED, "the emulator has no vectors of alphas");
-    uint32_t e = desc->epilogue & ~(uint32_t)LT_EPILOGUE_AUX;
-    bool has_aux = (desc->epilogue & LT_EPILOGUE_AUX) != 0;
+    uint32_t e = desc->epilogue;
+    bool has_aux =
+        e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     m->has_relu = e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_RELU_BIAS;
-    m->has_gelu = e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS;
+    m->has_gelu =
+        e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS || has_aux;
     bool has_bias = (e & CUBLASLT_EPILOGUE_BIAS) != 0;
-    if ((e != CUBLASLT_EPILOGUE_DEFAULT && e != CUBLASLT_EPILOGUE_BIAS && !m->has_relu &&
-         !m->has_gelu) ||
-        (has_aux && !m->has_gelu))
+    if (e != CUBLASLT_EPILOGUE_DEFAULT && e != CUBLASLT_EPILOGUE_BIAS && !m->has_relu &&
+        !m->has_gelu)
         return refuse(LT_NOT_SUPPORTED, "the emulator does not have this epilogue");
     m->bias_type = desc->bias_type < 0 ? m->d.type : type_find((uint32_t)desc->bias_type);
     m->aux_type = desc->aux_type < 0 ? m->d.type : type_find((uint32_t)desc->aux_type);

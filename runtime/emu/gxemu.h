@@ -9,8 +9,7 @@ enum { GXEMU_BARRIERS = 1 }; /* the kernel has barriers or shuffles: run fibres 
 
 enum { /* kinds of parameters: what is in a parameter's 8-byte slot (emu_abi.def) */
        GXEMU_IMMEDIATE, /* the value */
-       GXEMU_POINTER,   /* a device address */
-       GXEMU_TENSOR_MAP /* the host address of a CUtensorMap */
+       GXEMU_POINTER    /* a device address */
 };
 
 /* A kernel of a module, as the plan describes it. The arrays are copied. */

@@ -249,12 +249,11 @@ static CUresult argument_set(uint64_t slot, const GxemuParameter *p, uint32_t i,
     return CUDA_SUCCESS;
 }
 
-/* Memory for a launch with its arrays: args, extents, arguments, tensor maps, name. */
-static Launch *launch_create(uint32_t parameters, uint32_t maps, const char *name)
+/* Memory for a launch with its arrays: args, extents, arguments, name. */
+static Launch *launch_create(uint32_t parameters, const char *name)
 {
     size_t n = parameters, name_bytes = strlen(name) + 1;
-    size_t bytes = sizeof(Launch) + n * (8 + 8 + sizeof(EngineArgument)) +
-                   maps * sizeof(CUtensorMap) + 64 + name_bytes;
+    size_t bytes = sizeof(Launch) + n * (8 + 8 + sizeof(EngineArgument)) + name_bytes;
     Launch *l = calloc(1, bytes);
     if (l == NULL)
         return NULL;
@@ -273,18 +272,13 @@ static CUresult arguments_fill(Launch *l, void **parameters, const GxemuLaunch *
     EngineArgument *arguments = (EngineArgument *)(void *)(l + 1);
     uint64_t *slots = (uint64_t *)(void *)(arguments + l->engine.parameters);
     uint64_t *extents = slots + l->engine.parameters;
-    uintptr_t maps = ((uintptr_t)(extents + l->engine.parameters) + 63) & ~(uintptr_t)63;
     for (uint32_t i = 0; i < l->engine.parameters; i++) {
         const GxemuParameter *p = launch != NULL ? &launch->parameters[i] : NULL;
         if (parameters[i] == NULL)
             return emu_refuse(CUDA_ERROR_INVALID_VALUE, "argument %u of %s is missing", i,
                               l->title);
         memcpy(&slots[i], parameters[i], 8);
-        if (p != NULL && p->kind == GXEMU_TENSOR_MAP) {
-            memcpy((void *)maps, (const void *)(uintptr_t)slots[i], sizeof(CUtensorMap));
-            slots[i] = maps;
-            maps += sizeof(CUtensorMap);
-        } else if (p == NULL || p->kind == GXEMU_POINTER) {
+        if (p == NULL || p->kind == GXEMU_POINTER) {
             CUresult r =
                 argument_set(slots[i], p, i, l->title, &extents[i], &arguments[i]);
             if (r != CUDA_SUCCESS)
@@ -309,11 +303,8 @@ static CUresult launch_submit(const char *caller, const CUlaunchConfig *config,
     r = config_check(config, f);
     if (r != CUDA_SUCCESS)
         return r;
-    uint32_t maps = 0;
-    for (uint32_t i = 0; launch != NULL && i < f->parameters; i++)
-        maps += launch->parameters[i].kind == GXEMU_TENSOR_MAP;
     const char *name = launch != NULL && launch->name != NULL ? launch->name : f->name;
-    Launch *l = launch_create(f->parameters, maps, name);
+    Launch *l = launch_create(f->parameters, name);
     if (l == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     l->operation.run = launch_run;

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/plan/cublaslt.h"
+
 typedef int CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
@@ -19,11 +21,6 @@ typedef int CUdevice_attribute; /* enums, as is each `int` type below */
 typedef int CUfunction_attribute;
 typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
-typedef int CUtensorMapDataType;
-typedef int CUtensorMapInterleave;
-typedef int CUtensorMapSwizzle;
-typedef int CUtensorMapL2promotion;
-typedef int CUtensorMapFloatOOBfill;
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
@@ -64,8 +61,7 @@ enum { /* CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, flags *
        CU_EVENT_DEFAULT = 0,
        CU_EVENT_DISABLE_TIMING = 2,
        CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
-       CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
-       CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+       CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4
 };
 
 typedef union CUlaunchAttributeValue {
@@ -74,7 +70,6 @@ typedef union CUlaunchAttributeValue {
     struct {
         unsigned x, y, z;
     } clusterDim;
-    int programmaticStreamSerializationAllowed;
     void *align;
 } CUlaunchAttributeValue;
 
@@ -92,10 +87,6 @@ typedef struct CUlaunchConfig {
     CUlaunchAttribute *attrs;
     unsigned numAttrs;
 } CUlaunchConfig;
-
-typedef struct CUtensorMap {
-    _Alignas(128) uint64_t opaque[16]; /* 64 before CUDA 13 */
-} CUtensorMap;
 
 /* --- cuBLASLt ---------------------------------------------------------------------------- */
 
@@ -153,35 +144,6 @@ enum { /* attributes of cublasLtMatrixLayout, MatmulDesc and MatmulPreference */
        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
-};
-
-enum { /* cudaDataType_t, cublasComputeType_t and cublasLtEpilogue_t as plans use them */
-       CUDA_R_32F = 0,
-       CUDA_R_64F = 1,
-       CUDA_R_16F = 2,
-       CUDA_R_8I = 3,
-       CUDA_C_32F = 4,
-       CUDA_C_64F = 5,
-       CUDA_R_8U = 8,
-       CUDA_R_32I = 10,
-       CUDA_R_16BF = 14,
-       CUDA_R_8F_E4M3 = 28,
-       CUDA_R_8F_E5M2 = 29,
-       CUDA_R_8F_UE8M0 = 30,
-       CUDA_R_4F_E2M1 = 33,
-       CUBLAS_COMPUTE_16F = 64,
-       CUBLAS_COMPUTE_32F = 68,
-       CUBLAS_COMPUTE_64F = 70,
-       CUBLAS_COMPUTE_32I = 72,
-       CUBLAS_COMPUTE_32F_FAST_16F = 74,
-       CUBLAS_COMPUTE_32F_FAST_16BF = 75,
-       CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
-       CUBLASLT_EPILOGUE_DEFAULT = 1,
-       CUBLASLT_EPILOGUE_RELU = 2,
-       CUBLASLT_EPILOGUE_BIAS = 4,
-       CUBLASLT_EPILOGUE_RELU_BIAS = 6,
-       CUBLASLT_EPILOGUE_GELU = 32,
-       CUBLASLT_EPILOGUE_GELU_BIAS = 36
 };
 
 /* --- NCCL -------------------------------------------------------------------------------- */

@@ -19,49 +19,22 @@ static gxrt_status lt_error(const Device *d, uint32_t matmul, const char *call,
 }
 
 /* alpha and beta are numbers of the scale type in host memory. */
-static void set_scalar(unsigned char out[16], uint32_t type, double re, double im)
+static void set_scalar(unsigned char out[8], uint32_t type, double value)
 {
-    float f[2] = {(float)re, (float)im};
-    double g[2] = {re, im};
-    int32_t n = (int32_t)re;
-    memset(out, 0, 16);
-    switch (type) {
-    case CUDA_R_64F:
-        memcpy(out, g, 8);
-        break;
-    case CUDA_C_64F:
-        memcpy(out, g, 16);
-        break;
-    case CUDA_C_32F:
-        memcpy(out, f, 8);
-        break;
-    case CUDA_R_32I:
-        memcpy(out, &n, 4);
-        break;
-    case CUDA_R_16F: { /* 0, 1 and small powers of two are what alpha and beta are */
-        uint32_t bits;
-        memcpy(&bits, f, 4);
-        uint32_t half = (bits >> 16 & 0x8000) | (bits >> 13 & 0x3ff);
-        int exponent = (int)(bits >> 23 & 0xff) - 127;
-        half = exponent < -14 ? 0 : half | (uint32_t)(exponent + 15) << 10;
-        memcpy(out, &half, 2);
-        break;
-    }
-    default:
-        memcpy(out, f, 4);
-        break;
+    float single = (float)value;
+    memset(out, 0, 8);
+    if (type == CUDA_R_64F) {
+        memcpy(out, &value, sizeof value);
+    } else {
+        memcpy(out, &single, sizeof single);
     }
 }
 
 static cublasStatus_t make_layout(const CublasltApi *lt, const PlanMatrix *m,
                                   uint32_t batch, cublasLtMatrixLayout_t *out)
 {
-    int32_t order = (int32_t)m->order;
     int32_t count = (int32_t)batch;
     cublasStatus_t r = lt->layout_create(out, (int)m->type, m->rows, m->columns, m->ld);
-    if (r == 0 && m->order) {
-        r = lt->layout_set(*out, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
-    }
     if (r == 0 && batch > 1) {
         r = lt->layout_set(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
                            sizeof count);
@@ -100,23 +73,11 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
                              sizeof anywhere);
         }
     }
-    if (r == 0 && m->aux_ld) {
-        r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &m->aux_ld,
-                         sizeof m->aux_ld);
-        if (r == 0) {
-            r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE,
-                             &m->aux_batch_stride, sizeof m->aux_batch_stride);
-        }
-    }
-    if (r == 0 && m->fast_accumulation) {
-        int8_t on = 1;
-        r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &on, sizeof on);
-    }
     if (r == 0 && m->device_factors) {
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, 1);
     }
-    const PlanMatrix *matrices[4] = {&m->a, &m->b, &m->c, &m->d};
-    for (int i = 0; i < 4 && r == 0; i++) {
+    const PlanMatrix *matrices[2] = {&m->a, &m->b};
+    for (int i = 0; i < 2 && r == 0; i++) {
         if (matrices[i]->scale_mode) {
             r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i,
                         matrices[i]->scale_mode);
@@ -129,14 +90,10 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
     return r;
 }
 
-/* The library's first choice, or the one that the plan has pinned. */
+/* The library's first choice. */
 static cublasStatus_t choose(const Device *d, const PlanMatmul *m, Matmul *out)
 {
     const CublasltApi *lt = d->session->cublaslt;
-    if (m->has_algorithm && lt->version() == d->session->plan->info->min_cublaslt) {
-        memcpy(&out->algorithm, m->algorithm, sizeof out->algorithm);
-        return 0;
-    }
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
@@ -182,8 +139,8 @@ gxrt_status matmul_create(Device *d)
     for (uint32_t i = 0; i < p->matmuls_count; i++) {
         const PlanMatmul *m = &p->matmuls[i];
         Matmul *out = &d->matmuls[i];
-        set_scalar(out->alpha, m->scale_type, m->alpha, m->alpha_imaginary);
-        set_scalar(out->beta, m->scale_type, m->beta, m->beta_imaginary);
+        set_scalar(out->alpha, m->scale_type, m->alpha);
+        set_scalar(out->beta, m->scale_type, m->beta);
         r = make_desc(lt, m, out);
         r = r == 0 ? make_layout(lt, &m->a, m->batch, &out->a) : r;
         r = r == 0 ? make_layout(lt, &m->b, m->batch, &out->b) : r;
@@ -226,12 +183,8 @@ static const struct {
     int operand, attribute;
 } pointers[] = {
     {PLAN_MATMUL_BIAS, CUBLASLT_MATMUL_DESC_BIAS_POINTER},
-    {PLAN_MATMUL_AUX, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER},
     {PLAN_MATMUL_SCALE_A, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER},
     {PLAN_MATMUL_SCALE_B, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER},
-    {PLAN_MATMUL_SCALE_C, CUBLASLT_MATMUL_DESC_C_SCALE_POINTER},
-    {PLAN_MATMUL_SCALE_D, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER},
-    {PLAN_MATMUL_AMAX_D, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER},
 };
 
 gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)

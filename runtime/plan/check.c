@@ -179,14 +179,10 @@ static bool order_accesses(Check *k, uint32_t command)
     const PlanCommand *c = &p->commands[command];
     for (uint32_t i = 0; i < c->arg_count; i++) {
         const PlanArg *arg = &p->args[c->args + i];
-        uint32_t slice = arg->index;
-        if (arg->tag != PLAN_ARG_SLICE && arg->tag != PLAN_ARG_TENSOR_MAP) {
+        if (arg->tag != PLAN_ARG_SLICE) {
             continue;
         }
-        if (arg->tag == PLAN_ARG_TENSOR_MAP) {
-            slice = p->tensor_maps[slice].slice;
-        }
-        Access a = access_of(k, command, slice, (arg->access & PLAN_WRITE) != 0);
+        Access a = access_of(k, command, arg->index, (arg->access & PLAN_WRITE) != 0);
         if (!log_access(k, c->stream, &a)) {
             return false;
         }

@@ -31,13 +31,6 @@ static bool read_arg(PlanReader *r, const PlanArg *a)
         return (a->index < p->slices_count && a->access <= 3 &&
                 (!(a->access & PLAN_WRITE) || may_write(p, a->index))) ||
                plan_fail(r, "a slice that is not there, or may not be written");
-    case PLAN_ARG_TENSOR_MAP:
-        return (a->index < p->tensor_maps_count && a->access <= 3 &&
-                (!(a->access & PLAN_WRITE) ||
-                 may_write(p, p->tensor_maps[a->index].slice))) ||
-               plan_fail(r, "a tensor map that is not there, or may not be written");
-    case PLAN_ARG_COUNTER:
-        return a->index < p->terms_count || plan_fail(r, "a term that is not there");
     default:
         return plan_newer(r, "an argument tag", a->tag);
     }
@@ -67,12 +60,6 @@ static bool sizes_fit(const PlanCollective *op, uint64_t from, uint64_t to,
     case PLAN_COLLECTIVE_PERMUTE:
     case PLAN_BROADCAST:
         return from == to;
-    case PLAN_SEND:
-        return to == 0 || from == to;
-    case PLAN_RECEIVE:
-        return from == 0 || from == to;
-    case PLAN_RAGGED_ALL_TO_ALL:
-    case PLAN_BARRIER:
     case PLAN_COLLECTIVE_KINDS:
         break;
     }

@@ -37,11 +37,10 @@ bool plan_command_works(uint32_t kind)
 
 static uint64_t arg_bytes(const Plan *p, const PlanArg *a)
 {
-    if (a->tag != PLAN_ARG_SLICE && a->tag != PLAN_ARG_TENSOR_MAP) {
+    if (a->tag != PLAN_ARG_SLICE) {
         return 0;
     }
-    uint32_t index = a->tag == PLAN_ARG_SLICE ? a->index : p->tensor_maps[a->index].slice;
-    const PlanSlice *s = &p->slices[index];
+    const PlanSlice *s = &p->slices[a->index];
     if (p->allocations[s->allocation].kind == PLAN_WORKSPACE) {
         return 0;
     }

@@ -21,8 +21,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/plan/cublaslt.h"
+
 #define PLAN_MAGIC "GXCPLAN"
-#define PLAN_MAJOR 2
+#define PLAN_MAJOR 3
 #define PLAN_MINOR 0
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
@@ -43,7 +45,6 @@
     PLAN_SECTION(TERMS,       terms,      PlanTerm)       \
     PLAN_SECTION(SLICES,      slices,     PlanSlice)      \
     PLAN_SECTION(STREAMS,     streams,    PlanStream)     \
-    PLAN_SECTION(TENSOR_MAPS, tensor_maps, PlanTensorMap) \
     PLAN_SECTION(KERNELS,     kernels,    PlanKernel)     \
     PLAN_SECTION(MATMULS,     matmuls,    PlanMatmul)     \
     PLAN_SECTION(CLIQUES,     cliques,    PlanClique)     \
@@ -184,7 +185,6 @@ typedef struct PlanSlice {
 typedef enum PlanStreamKind {
     PLAN_STREAM_COMPUTE,
     PLAN_STREAM_COLLECTIVE,
-    PLAN_STREAM_COPY,
     PLAN_STREAM_KINDS
 } PlanStreamKind;
 
@@ -194,26 +194,11 @@ typedef struct PlanStream {
     uint32_t priority; /* 1: highest the device offers */
 } PlanStream;
 
-/* A CUtensorMap, encoded by the runtime when the slice's address is known (its constants
- * are CUDA's own enum values). */
-typedef struct PlanTensorMap {
-    uint32_t slice;
-    uint32_t data_type;
-    uint32_t rank; /* 1 ... 5 */
-    uint32_t
-        numbers; /* rank sizes, rank - 1 byte strides, rank box sizes, rank element strides */
-    uint32_t interleave;
-    uint32_t swizzle;
-    uint32_t l2_promotion;
-    uint32_t oob_fill;
-} PlanTensorMap;
-
 enum { /* PlanKernel.flags */
        PLAN_KERNEL_BARRIERS =
            1, /* has barriers or warp operations: the emulator runs fibres */
        PLAN_KERNEL_COOPERATIVE = 2, /* the whole grid must be resident */
-       PLAN_KERNEL_DEPENDENT = 4,   /* programmatic dependent launch */
-       PLAN_KERNEL_FLAGS = 7
+       PLAN_KERNEL_FLAGS = 3
 };
 
 typedef struct PlanKernel {
@@ -230,7 +215,7 @@ typedef struct PlanKernel {
 } PlanKernel;
 
 /* One cublasLtMatmul; column-major, field for field the library's descriptors; types, compute,
- * epilogue and scale modes are cuBLASLt's enum values. The command's args are, in order:
+ * epilogue and scale modes are the numbers of cublaslt.h. The command's args are, in order:
  * PLAN_MATMUL_x; those that are not used have the tag PLAN_ARG_NONE. */
 enum {
     PLAN_MATMUL_A,
@@ -239,12 +224,8 @@ enum {
     PLAN_MATMUL_D,
     PLAN_MATMUL_WORKSPACE,
     PLAN_MATMUL_BIAS,
-    PLAN_MATMUL_AUX, /* epilogue's auxiliary output or input */
     PLAN_MATMUL_SCALE_A,
     PLAN_MATMUL_SCALE_B,
-    PLAN_MATMUL_SCALE_C,
-    PLAN_MATMUL_SCALE_D,
-    PLAN_MATMUL_AMAX_D,
     PLAN_MATMUL_FACTORS, /* alpha and beta in device memory, two numbers of scale_type */
     PLAN_MATMUL_ARGS
 };
@@ -256,29 +237,22 @@ typedef struct PlanMatrix {
     int64_t ld;             /* elements */
     int64_t batch_stride;   /* elements */
     uint32_t scale_mode;    /* cublasLtMatmulMatrixScale_t */
-    uint32_t order;         /* cublasLtOrder_t: 0 column-major, 1 row-major */
+    uint32_t reserved;
 } PlanMatrix;
 
 typedef struct PlanMatmul {
     PlanMatrix a, b, c, d;
     uint32_t batch;
-    uint32_t compute;    /* cublasComputeType_t */
-    uint32_t scale_type; /* cudaDataType_t of alpha and beta */
-    uint32_t epilogue;   /* cublasLtEpilogue_t */
-    uint32_t bias_type;  /* cudaDataType_t */
-    uint32_t aux_type;
-    int64_t aux_ld;
-    int64_t aux_batch_stride;
-    double alpha, beta; /* converted to scale_type by the runtime */
-    double alpha_imaginary, beta_imaginary;
-    uint32_t fast_accumulation;
+    uint32_t compute;         /* cublasComputeType_t */
+    uint32_t scale_type;      /* cudaDataType_t of alpha and beta: CUDA_R_32F or _64F */
+    uint32_t epilogue;        /* cublasLtEpilogue_t */
+    uint32_t bias_type;       /* cudaDataType_t */
     uint32_t alignment;       /* least alignment of all operands: 16 ... 256 */
+    double alpha, beta;       /* converted to scale_type by the runtime */
     uint64_t workspace_bytes; /* most that the heuristic may ask for */
     uint32_t
-        has_algorithm; /* 1: `algorithm` holds a cublasLtMatmulAlgo_t of min_cublaslt */
-    uint32_t
         device_factors; /* 1: alpha and beta are those of PLAN_MATMUL_FACTORS, not above */
-    uint8_t algorithm[64];
+    uint32_t reserved;
 } PlanMatmul;
 
 typedef enum PlanGroupMode {
@@ -294,11 +268,10 @@ typedef enum PlanGroupMode {
 typedef struct PlanClique {
     uint32_t name; /* string, for messages */
     uint32_t mode; /* PlanGroupMode it came from, for messages */
-    uint32_t
-        communication; /* 0 collectives, 1 send/receive: never share a communicator */
     uint32_t group_count;
     uint32_t groups;       /* numbers: for each group its size, then its device numbers */
     uint32_t number_count; /* numbers used by `groups` */
+    uint32_t reserved;
 } PlanClique;
 
 typedef enum PlanCollectiveKind {
@@ -308,10 +281,6 @@ typedef enum PlanCollectiveKind {
     PLAN_ALL_TO_ALL,
     PLAN_COLLECTIVE_PERMUTE,
     PLAN_BROADCAST,
-    PLAN_SEND,
-    PLAN_RECEIVE,
-    PLAN_RAGGED_ALL_TO_ALL,
-    PLAN_BARRIER,
     PLAN_COLLECTIVE_KINDS
 } PlanCollectiveKind;
 
@@ -332,8 +301,7 @@ enum {
 };
 
 /* One collective. Its command's args are pairs (operand slice, read; result slice, write), a
- * pair for each buffer; ragged all-to-all: input, output, then its four size and offset
- * arrays. Element counts follow from the operand slices. */
+ * pair for each buffer. Element counts follow from the operand slices. */
 typedef struct PlanCollective {
     uint32_t kind;      /* PlanCollectiveKind */
     uint32_t reduction; /* PlanReduction */
@@ -362,12 +330,10 @@ typedef struct PlanLoop {
 
 typedef enum PlanArgTag {
     PLAN_ARG_NONE,
-    PLAN_ARG_SLICE,      /* index: slice. value: bytes really touched, if fewer; else 0 */
-    PLAN_ARG_IMMEDIATE,  /* value */
-    PLAN_ARG_TENSOR_MAP, /* index: tensor map */
-    PLAN_ARG_COUNTER,    /* index: term, evaluated (stride included) */
-    PLAN_ARG_PARTITION,  /* this device's partition id */
-    PLAN_ARG_REPLICA,    /* this device's replica id */
+    PLAN_ARG_SLICE,     /* index: slice. value: bytes really touched, if fewer; else 0 */
+    PLAN_ARG_IMMEDIATE, /* value */
+    PLAN_ARG_PARTITION, /* this device's partition id */
+    PLAN_ARG_REPLICA,   /* this device's replica id */
     PLAN_ARG_TAGS
 } PlanArgTag;
 
@@ -375,7 +341,7 @@ enum { PLAN_READ = 1, PLAN_WRITE = 2 };
 
 typedef struct PlanArg {
     uint16_t tag;    /* PlanArgTag */
-    uint16_t access; /* PLAN_READ | PLAN_WRITE, for slices and tensor maps */
+    uint16_t access; /* PLAN_READ | PLAN_WRITE, for slices */
     uint32_t index;
     uint64_t value;
 } PlanArg;

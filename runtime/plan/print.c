@@ -11,14 +11,13 @@ static const char *const command_names[] = {
 
 static const char *const allocation_names[] = {"argument",  "result",   "temp",
                                                "workspace", "constant", "state"};
-static const char *const collective_names[] = {
-    "all-reduce",         "all-gather", "reduce-scatter", "all-to-all",
-    "collective-permute", "broadcast",  "send",           "receive",
-    "ragged-all-to-all",  "barrier"};
+static const char *const collective_names[] = {"all-reduce",         "all-gather",
+                                               "reduce-scatter",     "all-to-all",
+                                               "collective-permute", "broadcast"};
 static const char *const reduction_names[] = {"none", "sum", "product", "min", "max"};
 static const char *const mode_names[] = {"cross_replica", "cross_partition",
                                          "cross_replica_and_partition", "flattened_id"};
-static const char *const stream_names[] = {"compute", "collective", "copy"};
+static const char *const stream_names[] = {"compute", "collective"};
 
 const char *plan_command_name(uint32_t kind)
 {
@@ -115,9 +114,8 @@ static void print_kernel_record(const Plan *p, const PlanKernel *k, FILE *out)
     }
     fprintf(out, " shared=%u+%u parameters=%u sites=%u", k->static_shared_bytes,
             k->shared_bytes, k->parameter_count, k->site_count);
-    fprintf(out, "%s%s%s\n", k->flags & PLAN_KERNEL_BARRIERS ? " barriers" : "",
-            k->flags & PLAN_KERNEL_COOPERATIVE ? " cooperative" : "",
-            k->flags & PLAN_KERNEL_DEPENDENT ? " dependent" : "");
+    fprintf(out, "%s%s\n", k->flags & PLAN_KERNEL_BARRIERS ? " barriers" : "",
+            k->flags & PLAN_KERNEL_COOPERATIVE ? " cooperative" : "");
 }
 
 static void print_matrix(const char *name, const PlanMatrix *m, FILE *out)
@@ -126,7 +124,6 @@ static void print_matrix(const char *name, const PlanMatrix *m, FILE *out)
             " %s={type %u, %c, %" PRIu64 "x%" PRIu64 ", ld %" PRId64 ", stride %" PRId64,
             name, m->type, "NTC"[m->transpose], m -> rows, m -> columns, m -> ld,
             m -> batch_stride);
-    fprintf(out, "%s", m->order ? ", rows" : "");
     if (m->scale_mode) {
         fprintf(out, ", scale %u", m->scale_mode);
     }
@@ -149,8 +146,7 @@ static void print_clique(const Plan *p, uint32_t i, FILE *out)
 {
     const PlanClique *c = &p->cliques[i];
     const int64_t *numbers = p->numbers + c->groups;
-    fprintf(out, "clique c%u %s %s communication=%u {", i, plan_text(p, c->name),
-            mode_names[c->mode], c->communication);
+    fprintf(out, "clique c%u %s %s {", i, plan_text(p, c->name), mode_names[c->mode]);
     for (uint32_t g = 0, at = 0; g < c->group_count; g++) {
         uint32_t end = at + 1 + (uint32_t)numbers[at];
         fprintf(out, "%s{", g ? "," : "");
@@ -195,13 +191,6 @@ static void print_arg(const Plan *p, const PlanArg *a, FILE *out)
         break;
     case PLAN_ARG_IMMEDIATE:
         fprintf(out, "0x%" PRIx64, a->value);
-        break;
-    case PLAN_ARG_TENSOR_MAP:
-        fprintf(out, "%smap%u:", access[a->access], a->index);
-        print_slice(p, p->tensor_maps[a->index].slice, out);
-        break;
-    case PLAN_ARG_COUNTER:
-        print_term(&p->terms[a->index], out);
         break;
     case PLAN_ARG_PARTITION:
         fprintf(out, "partition-id");

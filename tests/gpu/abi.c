@@ -38,15 +38,12 @@ int main(void)
     SIZE(CUdevice);
     SIZE(CUdeviceptr);
     SIZE(CUdevice_attribute);
-    SIZE(CUtensorMapDataType);
-    SIZE(CUtensorMap);
     SIZE(CUlaunchAttribute);
     FIELD(CUlaunchAttribute, id);
     FIELD(CUlaunchAttribute, value);
     FIELD(CUlaunchAttribute, value.cooperative);
     FIELD(CUlaunchAttribute, value.clusterDim.x);
     FIELD(CUlaunchAttribute, value.clusterDim.z);
-    FIELD(CUlaunchAttribute, value.programmaticStreamSerializationAllowed);
     SIZE(CUlaunchConfig);
     FIELD(CUlaunchConfig, gridDimX);
     FIELD(CUlaunchConfig, gridDimZ);

@@ -240,14 +240,13 @@ static void test_joined(void **state)
 static void test_channels(void **state)
 {
     (void)state;
-    assert_int_equal(collective_channels(90, 22800, 0, 0), INT_MIN);
-    assert_int_equal(collective_channels(100, 22700, 0, 0), INT_MIN);
-    assert_int_equal(collective_channels(100, 22800, 0, 0), 32);
-    assert_int_equal(collective_channels(103, 22907, 0, 0), 32);
-    assert_int_equal(collective_channels(100, 22800, 16, 0), 16);
-    assert_int_equal(collective_channels(90, 22700, 16, 1), 16);
-    assert_int_equal(collective_channels(100, 22800, 0, 1), INT_MIN);
-    assert_int_equal(collective_channels(120, 22800, 0, 0), INT_MIN);
+    assert_int_equal(collective_channels(90, 22800, 0), INT_MIN);
+    assert_int_equal(collective_channels(100, 22700, 0), INT_MIN);
+    assert_int_equal(collective_channels(100, 22800, 0), 32);
+    assert_int_equal(collective_channels(103, 22907, 0), 32);
+    assert_int_equal(collective_channels(100, 22800, 16), 16);
+    assert_int_equal(collective_channels(90, 22700, 16), 16);
+    assert_int_equal(collective_channels(120, 22800, 0), INT_MIN);
     Maker m;
     World w = {0};
     gxrt_session_options options = {.struct_size = sizeof options, .max_channels = 8};

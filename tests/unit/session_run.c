@@ -28,7 +28,7 @@ static void test_loop(void **state)
     gxrt_session *s = open_session(&p);
     int32_t out[12];
     assert_int_equal(run_loop(s, out), GXRT_OK);
-    const int32_t want[12] = {77, 1, 2, 3, 14, 15, 16, 17, 28, 29, 30, 2};
+    const int32_t want[12] = {77, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 2};
     assert_memory_equal(out, want, sizeof want);
     assert_string_equal(fake_log, "add add add ");
     gxrt_session_destroy(s);

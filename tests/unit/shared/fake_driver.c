@@ -363,26 +363,6 @@ static CUresult fake_capture_mode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-static CUresult fake_encode(CUtensorMap *out, int data_type, cuuint32_t rank,
-                            void *address, const cuuint64_t *sizes,
-                            const cuuint64_t *strides, const cuuint32_t *box,
-                            const cuuint32_t *element_strides, int interleave,
-                            int swizzle, int l2_promotion, int oob_fill)
-{
-    (void)data_type;
-    (void)rank;
-    (void)sizes;
-    (void)strides;
-    (void)box;
-    (void)element_strides;
-    (void)interleave;
-    (void)swizzle;
-    (void)l2_promotion;
-    (void)oob_fill;
-    out->opaque[0] = (uintptr_t)address;
-    return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-}
-
 /* Kernels. Each parameter is an 8-byte slot. */
 static void add_kernel(void **p) /* in, out, n, number */
 {
@@ -473,5 +453,4 @@ const CudaApi fake_api = {
     .event_synchronize = fake_event_synchronize,
     .event_elapsed = fake_event_elapsed,
     .capture_mode = fake_capture_mode,
-    .tensor_map_encode = fake_encode,
 };
