@@ -1,6 +1,7 @@
 /* Modules as HloModuleProto. Field numbers are those of xla/service/hlo.proto and xla_data.proto,
  * as the binaries of jaxlib write them; an attribute without a field goes as text. */
 #include "frontend/proto.h"
+#include "ir/config.h"
 #include "ir/dtype.h"
 #include "ir/print.h"
 #include "ir/print_value.h"
@@ -435,8 +436,10 @@ static bool put_simple(Text *t, const Attr *a)
     AttrKind kind = attr_info[a->id].kind;
     if (kind == AK_INTS)
         put_ints(t, field, a->ints);
-    else if (kind == AK_STRING || kind == AK_CONFIG)
+    else if (kind == AK_STRING)
         wire_bytes(t, field, a->bytes.data, a->bytes.length);
+    else if (kind == AK_CONFIG)
+        wire_bytes(t, field, a->config->text.data, a->config->text.length);
     else
         wire_int(t, field, a->i + plus);
     return true;

@@ -2,6 +2,7 @@
  * and are flat: what nests - shapes, computations - is the grammar's business. */
 #include "frontend/hlo.tab.h"
 #include "frontend/parser.h"
+#include "ir/config.h"
 
 static const char *enum_names(Parser *p, AttrId id)
 {
@@ -203,6 +204,15 @@ static bool parse_aliasing(Parser *p, const Aliasing **out)
     return value_aliasing(p, false, aliasing);
 }
 
+static bool parse_config(Parser *p, const Config **out)
+{
+    Bytes text;
+    if (!(peek(p).kind == '{' ? expect_json(p, &text) : expect_string(p, &text)))
+        return false;
+    *out = config_parse(p->arena, text.data, text.length);
+    return true;
+}
+
 bool value_parse(Parser *p, Pending *at)
 {
     Attr *a = &at->attr;
@@ -219,8 +229,7 @@ bool value_parse(Parser *p, Pending *at)
     case AK_STRING:
         return expect_string(p, &a->bytes);
     case AK_CONFIG:
-        return peek(p).kind == '{' ? expect_json(p, &a->bytes)
-                                   : expect_string(p, &a->bytes);
+        return parse_config(p, &a->config);
     case AK_ENUM:
         return parse_enum(p, a->id, &a->i);
     case AK_INTS:

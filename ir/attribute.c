@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "ir/bug.h"
+#include "ir/config.h"
 
 static const char *const ENUM_mode[] = {"cross_replica", "cross_partition",
                                         "cross_replica_and_partition", "flattened_id",
@@ -187,8 +188,9 @@ bool attr_equal(const Attr *a, const Attr *b)
     case AK_FLOAT:
         return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case AK_STRING:
-    case AK_CONFIG:
         return bytes_equal(a->bytes, b->bytes);
+    case AK_CONFIG:
+        return bytes_equal(a->config->text, b->config->text);
     case AK_INTS:
     case AK_BOOLS:
     case AK_ENUMS:
@@ -262,8 +264,9 @@ uint64_t attr_hash(const Attr *a)
     case AK_FLOAT:
         return hash_bytes(&a->i, sizeof a->i, seed);
     case AK_STRING:
-    case AK_CONFIG:
         return hash_bytes(a->bytes.data, a->bytes.length, seed);
+    case AK_CONFIG:
+        return hash_bytes(a->config->text.data, a->config->text.length, seed);
     case AK_INTS:
     case AK_BOOLS:
     case AK_ENUMS:

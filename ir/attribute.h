@@ -14,6 +14,7 @@ typedef struct Instruction Instruction;
 typedef struct Sharding Sharding;           /* ir/sharding.h */
 typedef struct ReplicaGroups ReplicaGroups; /* ir/replica_groups.h */
 typedef struct Origin Origin;               /* ir/origin.h */
+typedef struct Config Config;               /* ir/config.h */
 
 typedef enum {
 #define ATTR(id, ...) ATTR_##id,
@@ -22,13 +23,13 @@ typedef enum {
 } AttrId;
 
 typedef enum {
-    AK_INT,          /* int64_t i */
-    AK_BOOL,         /* int64_t i: 0 or 1 */
-    AK_FLOAT,        /* double f */
-    AK_STRING,       /* Bytes bytes */
-    AK_CONFIG,       /* Bytes bytes: STRING or JSON dict, unescaped if it was a string */
-    AK_ENUM,         /* int64_t i: index in the attribute's list of names */
-    AK_INTS,         /* Ints ints */
+    AK_INT,    /* int64_t i */
+    AK_BOOL,   /* int64_t i: 0 or 1 */
+    AK_FLOAT,  /* double f */
+    AK_STRING, /* Bytes bytes */
+    AK_CONFIG, /* const Config *config: STRING or JSON dict, unescaped if it was a string */
+    AK_ENUM,   /* int64_t i: index in the attribute's list of names */
+    AK_INTS,   /* Ints ints */
     AK_INTSS,        /* IntLists lists */
     AK_BOOLS,        /* Ints ints: 0 or 1 each */
     AK_ENUMS,        /* Ints ints: operand_precision */
@@ -215,6 +216,7 @@ typedef struct Attr {
         const Statistics *statistics;
         const Accuracy *accuracy;
         const Origin *origin;
+        const Config *config;
     };
 } Attr;
 

@@ -1,6 +1,7 @@
 /* Which values of attributes mean the same as their absence. */
 #include <string.h>
 
+#include "ir/config.h"
 #include "ir/dtype.h"
 #include "ir/module.h"
 
@@ -69,6 +70,7 @@ bool attr_is_default(const Instruction *inst, const Attr *a)
     case ATTR_OUTPUT_TO_OPERAND_ALIASING:
         return a->aliasing->count == 0;
     case ATTR_BACKEND_CONFIG:
+        return a->config->text.length == 0;
     case ATTR_INFEED_CONFIG:
     case ATTR_OUTFEED_CONFIG:
         return a->bytes.length == 0;

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "ir/bug.h"
+#include "ir/config.h"
 #include "ir/origin.h"
 #include "ir/sharding.h"
 
@@ -400,6 +401,15 @@ static const Domain *copy_domain(Copier *c, const Domain *d)
     return copy;
 }
 
+static const Config *copy_config(Copier *c, const Config *config)
+{
+    bool is_new;
+    Config *copy = copy_object(c, config, sizeof *config, &is_new);
+    if (is_new)
+        *copy = *config_parse(c->to, config->text.data, config->text.length);
+    return copy;
+}
+
 void copy_attr_value(Copier *c, Attr *a)
 {
     bool is_new;
@@ -411,8 +421,10 @@ void copy_attr_value(Copier *c, Attr *a)
     case AK_INSTRUCTIONS:
         return;
     case AK_STRING:
-    case AK_CONFIG:
         a->bytes = copy_bytes(c, a->bytes);
+        return;
+    case AK_CONFIG:
+        a->config = copy_config(c, a->config);
         return;
     case AK_INTS:
     case AK_BOOLS:

@@ -2,8 +2,9 @@
 #include "ir/custom_call.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "ir/config.h"
 
 bool custom_call_has_target(const Instruction *inst, const char *name)
 {
@@ -159,20 +160,6 @@ X64Part custom_call_x64(const Instruction *inst)
     return X64_NONE;
 }
 
-/* The letter that "key = 76 : ui8" stands for; 0: there is none. */
-static int letter_of(Bytes config, const char *key)
-{
-    size_t length = strlen(key);
-    const char *p = config.data;
-    while (p && (p = strstr(p, key)) != NULL) {
-        bool whole = p > config.data && strchr("{ ,", p[-1]) != NULL;
-        p += length;
-        if (whole && strncmp(p, " = ", 3) == 0)
-            return (int)strtol(p + 3, NULL, 10);
-    }
-    return 0;
-}
-
 /* The last two dimensions of an array are the minor ones, the rows' the most. */
 static bool is_by_columns(const Shape *s)
 {
@@ -270,9 +257,10 @@ bool custom_call_lapack(const Instruction *inst, LapackCall *out)
 {
     if (inst->op != OP_CUSTOM_CALL)
         return false;
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    int uplo = letter_of(config, "uplo"), side = letter_of(config, "side"),
-        diag = letter_of(config, "diag"), trans = letter_of(config, "trans_x");
+    int64_t uplo = config_int(inst, CONFIG_LAPACK_UPLO, 0),
+            side = config_int(inst, CONFIG_LAPACK_SIDE, 0),
+            diag = config_int(inst, CONFIG_LAPACK_DIAG, 0),
+            trans = config_int(inst, CONFIG_LAPACK_TRANS, 0);
     const Shape *s = inst->shape;
     *out = (LapackCall){.kind = LAPACK_POTRF, .lower = uplo == 'L'};
     if (is_factorisation(inst, out))

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/config.h"
 #include "ir/number.h"
 #include "ir/origin.h"
 #include "ir/replica_groups.h"
@@ -472,7 +473,7 @@ void value_print(Text *t, const Attr *a, bool metadata)
         escaped_print(t, a->bytes);
         break;
     case AK_CONFIG:
-        config_print(t, a->bytes);
+        config_print(t, a->config->text);
         break;
     case AK_ENUM:
         text_string(t, attr_info[a->id].names[a->i]);

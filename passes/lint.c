@@ -7,6 +7,7 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/bug.h"
+#include "ir/config.h"
 #include "ir/print.h"
 
 /* What an instruction had. Attributes and edges are copies: passes change both in place. */
@@ -87,7 +88,7 @@ static void add_record(Lint *l, const Instruction *inst)
 {
     const Attr *metadata = inst_attr(inst, ATTR_METADATA);
     const Attr *frontend = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
-    bool has_config = inst_has(inst, ATTR_BACKEND_CONFIG);
+    bool has_config = config_has_text(inst);
     if (metadata == NULL && frontend == NULL && !has_config && inst->control_count == 0 &&
         !is_communication(inst))
         return;
@@ -179,7 +180,7 @@ static void check_kept(const Record *r, const Lint *after, const char *pass)
     if (r->has_metadata && !inst_has(inst, ATTR_METADATA))
         bug("lint: %s took the metadata of %s away", pass, inst->name);
     bool same = inst->op == r->op; /* else a kernel, with the operation inside */
-    if (r->has_config && same && !inst_has(inst, ATTR_BACKEND_CONFIG) &&
+    if (r->has_config && same && !config_has_text(inst) &&
         !is_excepted(pass, "backend_config"))
         bug("lint: %s took the backend_config of %s away", pass, inst->name);
     for (uint32_t i = 0; same && r->frontend != NULL && i < r->frontend->count; i++) {

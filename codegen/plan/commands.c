@@ -6,6 +6,7 @@
 #include "codegen/library/cublaslt.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
+#include "ir/config.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
@@ -205,7 +206,7 @@ static const char *describe_call(Arena *a, const Instruction *inst)
     for (uint32_t i = 0; i < inst->operand_count; i++)
         text = arena_printf(a, "%s%s%s", text, i ? ", " : "",
                             shape_text(a, inst->operands[i]->shape, true));
-    Bytes attributes = inst_bytes(inst, ATTR_BACKEND_CONFIG);
+    Bytes attributes = config_text(inst);
     return arena_printf(a, "%s) -> %s\n%.*s", text, shape_text(a, inst->shape, true),
                         (int)attributes.length, attributes.data ? attributes.data : "");
 }

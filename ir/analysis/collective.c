@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/config.h"
 #include "ir/replica_groups.h"
 
 CollectiveMode collective_mode(const Instruction *inst)
@@ -237,47 +238,15 @@ void inst_set_frontend_attribute(Instruction *inst, const char *key, const char 
     inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 
-/* Behind `"key":` in the text of a JSON object, blanks aside; NULL if it is not there. */
-static const char *find_key(const char *text, const char *key)
-{
-    const char *at = text != NULL ? strstr(text, key) : NULL;
-    if (at == NULL)
-        return NULL;
-    at += strlen(key);
-    while (*at == ' ' || *at == ':')
-        at++;
-    return at;
-}
-
-static const char pipelined_key[] = "\"is_pipelined\"";
-
 bool collective_is_pipelined(const Instruction *inst)
 {
-    const char *at = find_key(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, pipelined_key);
-    return at != NULL && strncmp(at, "true", 4) == 0;
+    return config_flag(inst, CONFIG_IS_PIPELINED);
 }
 
 void collective_set_pipelined(Instruction *inst)
 {
-    Arena *a = inst->parent->module->arena;
-    const char *text = inst_bytes(inst, ATTR_BACKEND_CONFIG).data;
-    const char *at = find_key(text, pipelined_key), *made;
-    if (at != NULL && strncmp(at, "false", 5) == 0)
-        made = arena_printf(a, "%.*strue%s", (int)(at - text), text, at + 5);
-    else if (at != NULL)
-        return;
-    else if ((at = find_key(text, "\"collective_backend_config\"")) != NULL && *at == '{')
-        made = arena_printf(a, "%.*s%s:true%s%s", (int)(at + 1 - text), text,
-                            pipelined_key, at[1] == '}' ? "" : ",", at + 1);
-    else if (text != NULL && *text == '{' && text[1] != '}')
-        made = arena_printf(a, "{\"collective_backend_config\":{%s:true},%s",
-                            pipelined_key, text + 1);
-    else if (text == NULL || *text == '\0' || *text == '{')
-        made =
-            arena_printf(a, "{\"collective_backend_config\":{%s:true}}", pipelined_key);
-    else
-        return; /* somebody else's form */
-    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, made, strlen(made));
+    if (config_is_open(inst)) /* else it is somebody else's form */
+        config_set_flag(inst, CONFIG_IS_PIPELINED, true);
 }
 
 bool collective_transfer_pairs(Arena *a, const Instruction *inst, IntLists *out)

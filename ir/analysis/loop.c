@@ -1,10 +1,8 @@
 /* See loop.h. */
 #include "ir/analysis/loop.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "ir/arena.h"
+#include "ir/config.h"
 
 enum { OFFSET_STEPS = 8 }; /* additions that are looked through */
 
@@ -208,46 +206,30 @@ bool loop_induction(const Loop *loop, Induction *v)
 
 void loop_set_induction(Instruction *loop, const Induction *v)
 {
-    char text[240];
-    int n =
-        snprintf(text, sizeof text,
-                 "{\"known_trip_count\":{\"n\":\"%lld\"},\"known_init_step\":{\"init\":"
-                 "\"%lld\",\"step\":\"%lld\"},\"known_induction_variable\":{\"tuple_"
-                 "index\":\"%u\"}}",
-                 (long long)v->trips, (long long)v->init, (long long)v->step, v->index);
-    inst_set_bytes(loop, ATTR_BACKEND_CONFIG, text, (size_t)n);
+    config_set_int(loop, CONFIG_TRIP_COUNT, v->trips);
+    config_set_int(loop, CONFIG_LOOP_INIT, v->init);
+    config_set_int(loop, CONFIG_LOOP_STEP, v->step);
+    config_set_int(loop, CONFIG_LOOP_INDEX, v->index);
 }
 
 /* -- what is recorded --------------------------------------------------------------------- */
 
 int64_t loop_known_trip_count(const Instruction *loop)
 {
-    static const char key[] = "\"known_trip_count\"";
-    Bytes config = inst_bytes(loop, ATTR_BACKEND_CONFIG);
-    const char *at = config.length != 0 ? strstr(config.data, key) : NULL;
-    if (at == NULL)
-        return -1;
-    at = strstr(at + sizeof key - 1, "\"n\"");
-    if (at == NULL)
-        return -1;
-    at += 3;
-    while (*at == ' ' || *at == ':' || *at == '"')
-        at++;
-    int64_t n = 0;
-    if (*at < '0' || *at > '9')
-        return -1;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (n > (INT64_MAX - 9) / 10)
-            return -1;
-        n = n * 10 + (*at - '0');
-    }
-    return n;
+    int64_t n = config_int(loop, CONFIG_TRIP_COUNT, -1);
+    return n < 0 ? -1 : n;
 }
 
 void loop_set_known_trip_count(Instruction *loop, int64_t count)
 {
-    char text[80];
-    int n = snprintf(text, sizeof text, "{\"known_trip_count\":{\"n\":\"%lld\"}}",
-                     (long long)count);
-    inst_set_bytes(loop, ATTR_BACKEND_CONFIG, text, (size_t)n);
+    loop_forget_induction(loop);
+    config_set_int(loop, CONFIG_TRIP_COUNT, count);
+}
+
+void loop_forget_induction(Instruction *loop)
+{
+    config_remove(loop, CONFIG_TRIP_COUNT);
+    config_remove(loop, CONFIG_LOOP_INIT);
+    config_remove(loop, CONFIG_LOOP_STEP);
+    config_remove(loop, CONFIG_LOOP_INDEX);
 }

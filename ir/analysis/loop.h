@@ -32,12 +32,14 @@ bool loop_counts(const Loop *loop, uint32_t element);
 /* Finds it through additions of constants in the body, and to what the condition compares;
  * false: there is none, or how often the loop runs is not known. */
 bool loop_induction(const Loop *loop, Induction *out);
-/* Records it as the loop's backend_config. */
+/* Records it in the loop's backend_config. */
 void loop_set_induction(Instruction *loop, const Induction *v);
 
 /* The trip count that the loop's backend_config records, {"known_trip_count":{"n":"5"}}; -1
  * if it records none. */
 int64_t loop_known_trip_count(const Instruction *loop);
 void loop_set_known_trip_count(Instruction *loop, int64_t count);
+/* The backend_config says nothing of how the loop counts any more. */
+void loop_forget_induction(Instruction *loop);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/config.h"
 
 typedef struct Colours {
     const Module *m;
@@ -107,9 +108,7 @@ static void ask_for_list(Colours *c, const Instruction *inst, const char *key)
 
 static bool is_symmetric(const Instruction *inst)
 {
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    return config.length != 0 &&
-           strstr(config.data, "\"collectives_mode\":\"SYMMETRIC\"") != NULL;
+    return config_is(inst, CONFIG_COLLECTIVES_MODE, "SYMMETRIC");
 }
 
 /* What a collective reads and writes; a start's shape has its operands in it. */

@@ -1,8 +1,7 @@
 /* See block_scaled.h. */
 #include "ir/kernel/block_scaled.h"
 
-#include <string.h>
-
+#include "ir/config.h"
 #include "ir/custom_call.h"
 
 BlockOp block_op(const Instruction *inst)
@@ -98,23 +97,11 @@ static const char *check_dequantize(const Instruction *inst, Arena *a)
     return check_scaled(a, "__op$dequantize:", q, inst->operands[1]->shape);
 }
 
-/* The number behind block_size in the backend_config, key and number quoted or not; 0: none. */
+/* Elements of a block as the backend_config has them; 0: it does not say. */
 static int64_t configured_block(const Instruction *inst)
 {
-    static const char key[] = "block_size";
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    const char *end = config.data + config.length;
-    for (const char *p = config.data; p != NULL && p + sizeof key - 1 < end; p++) {
-        if (memcmp(p, key, sizeof key - 1) != 0)
-            continue;
-        int64_t value = 0;
-        for (p += sizeof key - 1; p < end && strchr(": \t\n\"", *p) != NULL; p++)
-            continue;
-        for (; p < end && *p >= '0' && *p <= '9' && value < INT32_MAX; p++)
-            value = value * 10 + (*p - '0');
-        return value;
-    }
-    return 0;
+    int64_t block = config_int(inst, CONFIG_BLOCK_SIZE, 0);
+    return block < 0 || block > INT32_MAX ? 0 : block;
 }
 
 /* Scales of one side: [b?, rows', Ks]. Sets *io_block, or compares with it. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
-#include "ir/text.h"
+#include "ir/config.h"
 
 static const char *const names[] = {
 #define KERNEL(id, name, doc) #name,
@@ -25,84 +25,16 @@ KernelKind kernel_kind_find(const char *name, size_t length)
     return KERNEL_COUNT;
 }
 
-/* -- backend_config --------------------------------------------------------------------------- */
-
-static size_t skip_blank(Bytes b, size_t at)
-{
-    while (at < b.length && strchr(" \t\r\n", b.data[at]) != NULL)
-        at++;
-    return at;
-}
-
-/* The place behind the string that starts at `at` with its quote. */
-static size_t skip_string(Bytes b, size_t at)
-{
-    for (at++; at < b.length && b.data[at] != '"'; at++) {
-        if (b.data[at] == '\\')
-            at++;
-    }
-    return at < b.length ? at + 1 : b.length;
-}
-
-/* Where the string value of the outermost key "emitter" stands: its quotes included. */
-static bool find_value(Bytes b, size_t *begin, size_t *end)
-{
-    unsigned depth = 0;
-    for (size_t at = 0; at < b.length;) {
-        char c = b.data[at];
-        if (c == '{' || c == '[')
-            depth++;
-        if ((c == '}' || c == ']') && depth > 0)
-            depth--;
-        if (c != '"') {
-            at++;
-            continue;
-        }
-        size_t start = at, length;
-        at = skip_string(b, at);
-        length = at - start;
-        size_t next = skip_blank(b, at);
-        if (depth != 1 || length != 9 || memcmp(b.data + start, "\"emitter\"", 9) != 0 ||
-            next >= b.length || b.data[next] != ':')
-            continue;
-        *begin = skip_blank(b, next + 1);
-        if (*begin >= b.length || b.data[*begin] != '"')
-            return false;
-        *end = skip_string(b, *begin);
-        return true;
-    }
-    return false;
-}
-
 KernelKind kernel_kind_of(const Instruction *fusion)
 {
-    size_t begin, end;
-    Bytes b = inst_bytes(fusion, ATTR_BACKEND_CONFIG);
-    if (b.data == NULL || !find_value(b, &begin, &end) || end - begin < 2)
-        return KERNEL_COUNT;
-    return kernel_kind_find(b.data + begin + 1, end - begin - 2);
+    Bytes name = config_word(fusion, CONFIG_EMITTER);
+    return kernel_kind_find(name.data, name.length);
 }
 
 void kernel_kind_set(Instruction *fusion, KernelKind kind)
 {
-    size_t begin, end;
-    Arena *a = fusion->parent->module->arena;
-    Bytes b = inst_bytes(fusion, ATTR_BACKEND_CONFIG);
-    const char *name = kernel_kind_name(kind), *text;
-    if (b.data == NULL)
-        b = (Bytes){"", 0};
-    size_t open = skip_blank(b, 0);
-    if (find_value(b, &begin, &end)) {
-        text = arena_printf(a, "%.*s\"%s\"%s", (int)begin, b.data, name, b.data + end);
-    } else if (open < b.length && b.data[open] == '{') {
-        size_t rest = skip_blank(b, open + 1);
-        bool is_empty = rest < b.length && b.data[rest] == '}';
-        text = arena_printf(a, "{\"emitter\":\"%s\"%s%s", name, is_empty ? "" : ",",
-                            b.data + rest);
-    } else {
-        text = arena_printf(a, "{\"emitter\":\"%s\"}", name);
-    }
-    inst_set_bytes(fusion, ATTR_BACKEND_CONFIG, text, strlen(text));
+    if (kernel_kind_of(fusion) != kind)
+        config_set_word(fusion, CONFIG_EMITTER, kernel_kind_name(kind));
 }
 
 /* -- results ------------------------------------------------------------------------------------ */

@@ -1,9 +1,9 @@
 /* See matmul.h. */
 #include "ir/kernel/matmul.h"
 
-#include <string.h>
+#include "ir/config.h"
 
-static const char mark[] = "{\"library\":\"cublaslt\"}";
+static const char library[] = "cublaslt";
 
 /* Dimensions of an operand by what becomes of them. */
 typedef enum { BATCH, CONTRACTED, KEPT, KINDS } Kind;
@@ -165,9 +165,7 @@ bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast)
 
 static bool is_marked(const Instruction *inst)
 {
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    return config.length == sizeof mark - 1 &&
-           memcmp(config.data, mark, sizeof mark - 1) == 0;
+    return config_is(inst, CONFIG_LIBRARY, library);
 }
 
 /* What a parameter of the fused computation stands for; NULL: it is none. */
@@ -247,5 +245,5 @@ bool matmul_adds_in_place(const Instruction *inst, uint32_t operand)
 
 void matmul_set_library(Instruction *inst)
 {
-    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, mark, sizeof mark - 1);
+    config_set_word(inst, CONFIG_LIBRARY, library);
 }

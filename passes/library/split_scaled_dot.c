@@ -9,6 +9,7 @@
  * the rule from splitting again. */
 #include <string.h>
 
+#include "ir/config.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"
 
@@ -112,7 +113,7 @@ Instruction *split_scaled_dot(Rewriter *r, Instruction *inst)
     Side sides[2] = {side_of(inst, 0), side_of(inst, 1)};
     const Side *main = sides[0].blocks != 0 ? &sides[0] : &sides[1];
     int64_t pieces = pieces_wanted(r, &sides[0], &sides[1]);
-    if (inst_has(inst, ATTR_BACKEND_CONFIG) || pieces < 2 || main->blocks < pieces)
+    if (config_has(inst, CONFIG_SPLIT_K) || pieces < 2 || main->blocks < pieces)
         return NULL;
     int64_t k = main->x->shape->dims[main->k], blocks = main->blocks;
     int64_t padded_blocks = (blocks + pieces - 1) / pieces * pieces;
@@ -142,9 +143,7 @@ Instruction *split_scaled_dot(Rewriter *r, Instruction *inst)
         rw_like(r, inst, rw_shape(r, t, result->rank + 1, dims), 4, operands);
     set_dims(r, dot, &sides[0], true);
     set_dims(r, dot, &sides[1], false);
-    const char *mark =
-        arena_printf(r->m->arena, "{\"split_k\":\"%lld\"}", (long long)pieces);
-    inst_set_bytes(dot, ATTR_BACKEND_CONFIG, mark, strlen(mark));
+    config_set_int(dot, CONFIG_SPLIT_K, pieces);
     r->cx->counts.scaled_dots_split++;
     return sum_pieces(r, dot, at, result);
 }

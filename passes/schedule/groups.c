@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/config.h"
 #include "ir/kernel/work.h"
 #include "passes/schedule/graph.h"
 #include "passes/schedule/schedule.h"
@@ -75,18 +76,6 @@ uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
     return count;
 }
 
-static bool asks_for_early(const Instruction *inst)
-{
-    static const char key[] = "\"force_earliest_schedule\"";
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    const char *at = config.length != 0 ? strstr(config.data, key) : NULL;
-    if (at == NULL)
-        return false;
-    at += sizeof key - 1;
-    at += strspn(at, " :");
-    return strncmp(at, "true", 4) == 0;
-}
-
 static bool holds_update(const Computation *comp)
 {
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
@@ -99,7 +88,7 @@ static bool holds_update(const Computation *comp)
 
 bool groups_is_forced_early(const Instruction *inst)
 {
-    return asks_for_early(inst) ||
+    return config_flag(inst, CONFIG_FORCE_EARLY) ||
            (inst->op == OP_ASYNC_START && holds_update(inst_called(inst, 0)));
 }
 

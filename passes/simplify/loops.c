@@ -7,9 +7,9 @@
  *
  * Needs: nothing. Keeps: the order of effects. Breaks: nothing; pass_dce removes what is left.
  * Ends: each change removes a carried value, a loop, or a missing trip count. */
-#include <string.h>
 
 #include "ir/analysis/loop.h"
+#include "ir/config.h"
 #include "passes/simplify/simplify.h"
 
 enum {
@@ -24,7 +24,7 @@ static Computation *called(const Instruction *inst, AttrId id)
 
 static bool annotate_trips(Instruction *inst, const Induction *v)
 {
-    if (inst_bytes(inst, ATTR_BACKEND_CONFIG).length > 0)
+    if (!config_is_open(inst) || config_has(inst, CONFIG_TRIP_COUNT))
         return false;
     loop_set_induction(inst, v);
     return true;
@@ -291,8 +291,8 @@ static void remove_elements(Loop *loop, const bool *keep, const Effects *has_eff
     renumber(inst->parent, inst, keep, place);
     inst->shape = shape;
     inst_forget_shape_facts(inst);
-    if (strstr(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, "known_induction_variable"))
-        inst_unset(inst, ATTR_BACKEND_CONFIG); /* it may have moved */
+    if (config_has(inst, CONFIG_LOOP_INDEX))
+        loop_forget_induction(inst); /* it may have moved */
 }
 
 /* Reads of an invariant element behind the loop become what went into it. */
@@ -405,8 +405,8 @@ bool pass_trip_counts(Module *m, PassContext *cx)
             Induction v;
             if (inst->op != OP_WHILE)
                 continue;
-            if (strstr(inst_bytes(inst, ATTR_BACKEND_CONFIG).data, "known_trip_count")) {
-                inst_unset(inst, ATTR_BACKEND_CONFIG);
+            if (config_has(inst, CONFIG_TRIP_COUNT)) {
+                loop_forget_induction(inst);
                 changed = true;
             }
             if (loop_analyse(inst, &loop) && loop_induction(&loop, &v))

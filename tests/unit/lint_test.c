@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "ir/bug.h"
+#include "ir/config.h"
 #include "passes/lint.h"
 
 /* p; first = negate(p); sum = all-reduce(p) after first; last = negate(p) after sum. */
@@ -34,7 +35,7 @@ static void note(Instruction *inst, const char *name, const char *key)
     Dict *dict = ARENA_NEW(a, Dict);
     *dict = (Dict){1, entry};
     inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
-    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, "{}", 2);
+    config_set_text(inst, "{}", 2);
 }
 
 static void wait_for(Instruction *inst, Instruction *before)
@@ -132,7 +133,7 @@ static void no_metadata(Fixture *f)
 
 static void no_config(Fixture *f)
 {
-    inst_unset(f->sum, ATTR_BACKEND_CONFIG);
+    config_set_text(f->sum, "", 0);
 }
 
 static void no_mark(Fixture *f)

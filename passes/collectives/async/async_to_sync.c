@@ -23,6 +23,7 @@
  * something between the start and its end. Ends: one sweep. */
 #include <string.h>
 
+#include "ir/config.h"
 #include "passes/collectives/async/cycles.h"
 #include "passes/collectives/async/transfer.h"
 #include "passes/collectives/collectives.h"
@@ -167,14 +168,14 @@ static Instruction *only_done(const Sync *s, const Instruction *start, OpCode op
 /* What send and recv say besides who sends to whom: the one's attributes, or the other's. */
 static void copy_notes(Instruction *to, const Instruction *send, const Instruction *recv)
 {
-    static const AttrId kept[] = {ATTR_METADATA, ATTR_FRONTEND_ATTRIBUTES,
-                                  ATTR_BACKEND_CONFIG};
+    static const AttrId kept[] = {ATTR_METADATA, ATTR_FRONTEND_ATTRIBUTES};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const Attr *attr = inst_attr(recv, kept[i]);
         attr = attr == NULL ? inst_attr(send, kept[i]) : attr;
         if (attr != NULL)
             inst_set(to, *attr);
     }
+    config_copy(to, config_has_text(recv) ? recv : send);
     const Attr *attr = inst_attr(to, ATTR_FRONTEND_ATTRIBUTES);
     if (attr == NULL)
         return;

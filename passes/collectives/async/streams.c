@@ -13,10 +13,10 @@
  * stream: async-to-sync gives it to computations of the thread of that name.
  *
  * Needs: nothing. Keeps: values, metadata, control edges. Ends: one sweep each. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/config.h"
 #include "passes/collectives/async/pair.h"
 #include "passes/collectives/collectives.h"
 
@@ -25,21 +25,16 @@ static const char annotation[] = "_xla_stream_annotation";
 /* The number of the queue that an instruction's configuration names; 0: none. */
 static long queue_of(const Instruction *inst)
 {
-    static const char key[] = "\"operation_queue_id\":";
-    Bytes config = inst_bytes(inst, ATTR_BACKEND_CONFIG);
-    const char *at = config.length == 0 ? NULL : strstr(config.data, key);
-    if (at == NULL ||
-        op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE | OPF_COLLECTIVE) ||
+    if (op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE | OPF_COLLECTIVE) ||
         inst->op == OP_PARAMETER || inst->op == OP_GET_TUPLE_ELEMENT)
         return 0;
-    at += sizeof key - 1;
-    return strtol(*at == '"' ? at + 1 : at, NULL, 10);
+    return (long)config_int(inst, CONFIG_QUEUE, 0);
 }
 
 static Computation *outlined(const Instruction *inst)
 {
     Computation *comp = pair_outline(inst, "stream_computation");
-    inst_unset(comp->root, ATTR_BACKEND_CONFIG);
+    config_set_text(comp->root, "", 0);
     return comp;
 }
 

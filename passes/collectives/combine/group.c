@@ -13,6 +13,7 @@
  * Needs: combiners have made one of what can be one. Keeps: values, metadata, attributes,
  * control edges. Ends: each key is swept once. */
 #include "ir/analysis/collective.h"
+#include "ir/config.h"
 #include "passes/collectives/async/pair.h"
 #include "passes/collectives/combine/independent.h"
 #include "passes/collectives/combine/merged_attributes.h"
@@ -87,7 +88,7 @@ static void join(Join *j, Instruction *const *members, uint32_t count,
     Instruction *done = pair_make(j->comp, work, n, operands, members[0]->name);
     Instruction *start = done->operands[0];
     merge_attributes(start, members, count);
-    inst_unset(start, ATTR_BACKEND_CONFIG); /* each has its own */
+    config_set_text(start, "", 0); /* each has its own */
     mark_pair(done);
     done->span = start->span;
     for (uint32_t i = 0; i < count; i++) {

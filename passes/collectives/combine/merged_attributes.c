@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/config.h"
 #include "ir/text.h"
 
 static size_t common_prefix(Bytes a, Bytes b)
@@ -107,43 +108,14 @@ static void merge_frontend(Instruction *to, Instruction *const *members, uint32_
     inst_set(to, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 
-static bool says(Bytes config, const char *text)
-{
-    return config.data != NULL && strstr(config.data, text) != NULL;
-}
-
 /* What was made by the partitioner stays known to be, whichever member it was. */
 static void merge_config(Instruction *to, Instruction *const *members, uint32_t count)
 {
-    static const char yes[] = "\"is_spmd_generated\":true",
-                      no[] = "\"is_spmd_generated\":false",
-                      config_key[] = "\"collective_backend_config\":{";
     bool any = false;
     for (uint32_t i = 0; i < count && !any; i++)
-        any = says(inst_bytes(members[i], ATTR_BACKEND_CONFIG), yes);
-    Bytes own = inst_bytes(to, ATTR_BACKEND_CONFIG);
-    if (!any || says(own, yes))
-        return;
-    Text t;
-    text_init(&t, to->parent->module->arena);
-    const char *at = says(own, no) ? strstr(own.data, no) : NULL;
-    const char *inside = says(own, config_key) ? strstr(own.data, config_key) : NULL;
-    if (at != NULL) {
-        text_add(&t, own.data, (size_t)(at - own.data));
-        text_string(&t, yes);
-        text_string(&t, at + sizeof no - 1);
-    } else if (inside != NULL) {
-        inside += sizeof config_key - 1;
-        text_add(&t, own.data, (size_t)(inside - own.data));
-        text_string(&t, yes);
-        text_string(&t, *inside == '}' ? "" : ",");
-        text_string(&t, inside);
-    } else if (own.length == 0) {
-        text_printf(&t, "{%s%s}}", config_key, yes);
-    } else {
-        return; /* not ours to change */
-    }
-    inst_set_bytes(to, ATTR_BACKEND_CONFIG, t.data, t.length);
+        any = config_flag(members[i], CONFIG_IS_SPMD);
+    if (any && !config_flag(to, CONFIG_IS_SPMD) && config_is_open(to))
+        config_set_flag(to, CONFIG_IS_SPMD, true);
 }
 
 static void merge_controls(Instruction *to, Instruction *const *members, uint32_t count)
