@@ -1,0 +1,35 @@
+/* The instructions of tensor cores: which there are, and where their operands' elements lie. The rows are in
+ * tensor_cores.def. */
+#ifndef GXC_IR_KERNEL_TENSOR_CORE_H
+#define GXC_IR_KERNEL_TENSOR_CORE_H
+
+#include "ir/analysis/linear_layout.h"
+#include "ir/analysis/target.h"
+#include "ir/number.h"
+
+typedef enum { TENSOR_A, TENSOR_B, TENSOR_C, TENSOR_OPERANDS } TensorOperand;
+
+typedef struct TensorCore {
+    uint32_t number;
+    const char *name; /* of the intrinsic, behind "llvm.nvvm.mma." */
+    uint32_t m, n, k;
+    DType types[TENSOR_OPERANDS];
+    uint32_t sm, ptx;
+    const char *layouts[TENSOR_OPERANDS];
+} TensorCore;
+
+/* Row i of the table; NULL: there are fewer. */
+const TensorCore *tensor_core_row(uint32_t i);
+
+/* The largest instruction of the target for these factors' and sums' types; NULL: it has none. `ptx`: the
+ * version that is written (9.0 is 90). */
+const TensorCore *tensor_core_find(DType a, DType b, DType c, const Target *target,
+                                   uint32_t ptx);
+
+/* Elements | lanes to dimensions 0 m, 1 n, 2 k. */
+LinearLayout tensor_core_layout(const TensorCore *t, TensorOperand operand);
+
+/* Registers of a lane for an operand: of 32 bits, f64 of 64. */
+uint32_t tensor_core_registers(const TensorCore *t, TensorOperand operand);
+
+#endif
