@@ -1,6 +1,7 @@
 /* See collective.h. */
 #include "ir/analysis/collective.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,27 +312,18 @@ OpCode collective_reduction(const Computation *reducer)
 
 bool collective_reduces(DType t, const Target *target)
 {
-    switch (t) {
-    case DT_PRED:
-    case DT_S8:
-    case DT_U8:
-    case DT_S32:
-    case DT_U32:
-    case DT_S64:
-    case DT_U64:
-    case DT_F16:
-    case DT_BF16:
-    case DT_F32:
-    case DT_F64:
-    case DT_C64:
-    case DT_C128:
-        return true;
-    case DT_F8E5M2:
-    case DT_F8E4M3FN:
-        return target != NULL && target->sm >= 90;
-    default:
-        return false;
-    }
+    static const struct {
+        bool travels;
+        int reduced_from;
+    } types[DT_COUNT] = {
+#define NEVER INT_MAX
+#define COLLECTIVE_TYPE(dtype, carrier, parts, reduced_from)                             \
+    [DT_##dtype] = {true, reduced_from},
+#include "ir/collective_types.def"
+#undef NEVER
+    };
+    int sm = target != NULL ? target->sm : 0;
+    return types[t].travels && types[t].reduced_from <= sm;
 }
 
 /* -- channels ------------------------------------------------------------------------------ */

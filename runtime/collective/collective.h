@@ -8,12 +8,14 @@
 
 #include "runtime/run/session.h"
 
-/* A device's place in one clique. */
+/* A device in one clique. */
 typedef struct Group {
     const int64_t *devices; /* of its group, in rank order; NULL: not a member */
     uint32_t size;
     uint32_t rank;
-    ncclComm_t comm;      /* NULL for groups of one */
+    int colour;    /* of the group in the clique's split; -1: alone or no member */
+    bool is_split; /* some group of the clique has a communicator: all devices split */
+    TransportComm *comm;  /* NULL for groups of one */
     bool is_world;        /* comm is the world's */
     uint32_t local;       /* members in this process */
     uint32_t first_local; /* the lowest of them: its index in the session */
@@ -21,19 +23,52 @@ typedef struct Group {
     CUevent order;        /* orders calls on different streams; NULL until it is needed */
     uint32_t last_stream; /* plan stream of the last call */
     bool was_called;
-    void **registered; /* by allocation: NCCL's handle, or NULL */
+    void **enrolled; /* by allocation: the transport's handle, or NULL */
 } Group;
+
+/* One call of the transport. */
+typedef struct Transfer {
+    TransportCall call;
+    uint32_t send, receive; /* slices of the plan, or PLAN_NONE */
+    uint64_t offset;        /* bytes into both */
+} Transfer;
+
+/* Bytes that reach a result without the transport. */
+typedef struct LocalMove {
+    uint32_t to;
+    uint32_t from; /* PLAN_NONE: zeros */
+} LocalMove;
+
+/* A collective command on one device, resolved. */
+typedef struct CollectiveCall {
+    uint32_t clique;
+    uint32_t first_move, move_count;
+    uint32_t first_transfer, transfer_count;
+    bool is_joined;    /* its transfers are one group with those of the next command */
+    bool is_continued; /* the command before it has begun that group */
+} CollectiveCall;
+
+typedef struct Collectives {
+    CollectiveCall *calls; /* in the order of the commands */
+    Transfer *transfers;
+    LocalMove *moves;
+    uint32_t call_count, transfer_count, move_count;
+} Collectives;
+
+/* Fills *all for a device that knows its groups. */
+gxrt_status collective_resolve(Device *d, Collectives *all);
+void collective_release(Collectives *all);
 
 /* Communicators of all local devices; nothing for plans without collectives. */
 gxrt_status collective_create(gxrt_session *s);
-/* NCCL's functions for a session that will need them: before its devices are made, which may
+/* The transport of a session that will need one: before its devices are made, which may
  * take memory from it. */
 gxrt_status collective_load(gxrt_session *s);
 /* Ends them: all ranks of a node have to. Who waits too long for one aborts. */
 void collective_destroy(gxrt_session *s);
 
 /* Does `job` for all local devices at once, each on a thread of its own, with its context: for
- * NCCL's calls that may wait for the other ranks of the node. */
+ * calls of the transport that may wait for the other ranks of the node. */
 void collective_each(gxrt_session *s, void (*job)(Device *));
 /* Aborts the communicators of a device: first the world's, from which the others were split. */
 void collective_abort(Device *d);
@@ -44,21 +79,14 @@ void collective_abort(Device *d);
 void collective_enter(const gxrt_session *s);
 void collective_leave(const gxrt_session *s);
 
-/* The status of a NCCL call that failed; the watchdog's report, once it has struck. */
-gxrt_status collective_error(Device *d, const char *call, ncclResult_t r,
+/* The status of a call of the transport that failed; the watchdog's report, once it has
+ * struck. */
+gxrt_status collective_error(Device *d, const char *call, TransportResult r,
                              const char *what);
 /* A call on a communicator may go on in the background: waits for it. The watchdog ends that
  * by aborting. */
-gxrt_status collective_settle(Device *d, ncclComm_t comm, ncclResult_t r,
+gxrt_status collective_settle(Device *d, TransportComm *comm, TransportResult r,
                               const char *call, const char *what);
-
-/* (type, whether it is reduced) as NCCL moves it: its type, and its elements for one of ours.
- * -1: not possible. Types without a NCCL type move as bytes. */
-int collective_type(const char *dtype, bool reduces, uint32_t sm, uint32_t *out_factor);
-
-/* The most channels that a communicator of NCCL may use: `asked` if it is not 0. INT_MIN: NCCL
- * decides. */
-int collective_channels(uint32_t sm, int nccl_version, uint32_t asked);
 
 /* --- watchdog.c: a thread that notices when a collective or a host-side wait takes longer
  * than the timeout, says who is late, and aborts the communicators. */

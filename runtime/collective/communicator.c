@@ -1,43 +1,13 @@
-/* Communicators of NCCL: made when a session is made, closed with it. See collective.h. */
+/* Communicators of the transport: made when a session is made, closed with it. See collective.h. */
 #include "runtime/collective/collective.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "runtime/collective/store.h"
 
-enum { NCCL_OLDEST = 22700, NO_COLOUR = -1 };
-
-int collective_channels(uint32_t sm, int nccl_version, uint32_t asked)
-{
-    if (asked) {
-        return asked > INT_MAX ? INT_MAX : (int)asked;
-    }
-    bool is_blackwell = sm / 10 == 10;
-    return is_blackwell && nccl_version >= 22800 ? 32 : INT_MIN;
-}
-
-static ncclConfig_t config_of(const Device *d, bool is_split)
-{
-    const gxrt_session *s = d->session;
-    return (ncclConfig_t){.size = sizeof(ncclConfig_t),
-                          .magic = 0xcafebeef,
-                          .version = NCCL_OLDEST,
-                          .blocking = 0,
-                          .cgaClusterSize = INT_MIN,
-                          .minCTAs = INT_MIN,
-                          .maxCTAs =
-                              collective_channels(s->plan->info->sm, s->nccl_version,
-                                                  s->options.max_channels),
-                          .splitShare = is_split ? 1 : INT_MIN,
-                          .trafficClass = INT_MIN,
-                          .collnetEnable = INT_MIN,
-                          .CTAPolicy = INT_MIN,
-                          .shrinkShare = INT_MIN,
-                          .nvlsCTAs = INT_MIN};
-}
+enum { NO_COLOUR = -1 };
 
 static bool is_local(const gxrt_session *s, int64_t device)
 {
@@ -45,24 +15,25 @@ static bool is_local(const gxrt_session *s, int64_t device)
     return device >= first && device < first + (int64_t)s->device_count;
 }
 
-/* Finds the device's group in a clique; true if any group of the clique has two members. */
-static bool find_group(const Device *d, const PlanClique *c, Group *g, int *out_colour)
+/* The device's group in a clique. */
+static void find_group(const Device *d, const PlanClique *c, Group *g)
 {
     const int64_t *numbers = d->session->plan->numbers + c->groups;
-    bool needed = false;
-    *out_colour = NO_COLOUR;
+    bool is_split = false;
+    *g = (Group){.colour = NO_COLOUR};
     for (uint32_t i = 0, at = 0; i < c->group_count; i++) {
         uint32_t size = (uint32_t)numbers[at];
         const int64_t *devices = numbers + at + 1;
-        needed |= size > 1;
+        is_split |= size > 1;
         for (uint32_t k = 0; k < size; k++) {
             if (devices[k] == (int64_t)d->number) {
                 *g = (Group){.devices = devices, .size = size, .rank = k};
-                *out_colour = size > 1 ? (int)i : NO_COLOUR;
+                g->colour = size > 1 ? (int)i : NO_COLOUR;
             }
         }
         at += size + 1;
     }
+    g->is_split = is_split;
     g->first_local = UINT32_MAX;
     for (uint32_t k = 0; k < g->size; k++) {
         if (is_local(d->session, g->devices[k])) {
@@ -71,7 +42,6 @@ static bool find_group(const Device *d, const PlanClique *c, Group *g, int *out_
             g->local++;
         }
     }
-    return needed;
 }
 
 /* One group of all devices in order: the world's communicator serves. */
@@ -85,51 +55,43 @@ static bool is_world(const gxrt_session *s, const PlanClique *c)
     return same;
 }
 
-/* The state of a new communicator is asked for, whatever the call has returned. */
-static ncclResult_t begun(ncclResult_t r)
-{
-    return r == ncclSuccess ? ncclInProgress : r;
-}
-
-/* NCCL may set the new communicator at any time until the world's state is success: so g, which
+/* The new communicator may be set at any time until the world's state says so: so g, which
  * outlives that, takes it. One that does not come about is aborted from there. */
-static gxrt_status split(Device *d, const PlanClique *c, Group *g, int colour)
+static gxrt_status split(Device *d, const PlanClique *c, Group *g)
 {
     const gxrt_session *s = d->session;
     const char *name = plan_text(s->plan, c->name);
-    ncclConfig_t config = config_of(d, true);
-    ncclResult_t r =
-        s->nccl->comm_split(d->world_comm, colour, (int)g->rank, &g->comm, &config);
-    gxrt_status st = collective_settle(d, d->world_comm, begun(r), "ncclCommSplit", name);
+    const char *call = s->transport->calls.split;
+    TransportResult r =
+        s->transport->split(s, d->world_comm, g->colour, g->rank, &g->comm);
+    gxrt_status st = collective_settle(d, d->world_comm, r, call, name);
     return st == GXRT_OK && g->comm
-               ? collective_settle(d, g->comm, ncclInProgress, "ncclCommSplit", name)
+               ? collective_settle(d, g->comm, TRANSPORT_PENDING, call, name)
                : st;
 }
 
 static gxrt_status join_world(Device *d)
 {
     const gxrt_session *s = d->session;
-    ncclConfig_t config = config_of(d, false);
-    ncclResult_t r = s->nccl->comm_init(&d->world_comm, (int)s->world_devices,
-                                        s->unique_id, (int)d->number, &config);
-    if (r != ncclSuccess && r != ncclInProgress) {
-        return collective_error(d, "ncclCommInitRankConfig", r, "joining the world");
-    }
-    return collective_settle(d, d->world_comm, begun(r), "ncclCommInitRankConfig",
-                             "joining the world");
+    const char *call = s->transport->calls.join;
+    TransportResult r =
+        s->transport->join(s, &s->world_id, s->world_devices, d->number, &d->world_comm);
+    return r == TRANSPORT_PENDING
+               ? collective_settle(d, d->world_comm, r, call, "joining the world")
+               : collective_error(d, call, r, "joining the world");
 }
 
-/* Memory for collectives is made known to each communicator that may work in it. What NCCL
- * does not want to know about works all the same. */
-static gxrt_status register_memory(Device *d, Group *g)
+/* Memory for collectives is made known to each communicator that may work in it. What the
+ * transport does not want to know about works all the same. */
+static gxrt_status enroll_memory(Device *d, Group *g)
 {
     const gxrt_session *s = d->session;
     const Plan *p = s->plan;
     if (!g->comm || s->options.allocator) {
         return GXRT_OK;
     }
-    g->registered = calloc((size_t)p->allocations_count + 1, sizeof *g->registered);
-    if (!g->registered) {
+    g->enrolled = calloc((size_t)p->allocations_count + 1, sizeof *g->enrolled);
+    if (!g->enrolled) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
     }
     for (uint32_t i = 0; i < p->allocations_count; i++) {
@@ -137,26 +99,28 @@ static gxrt_status register_memory(Device *d, Group *g)
         if (a->colour != 1 || !d->owned[i]) {
             continue;
         }
-        ncclResult_t r =
-            s->nccl->comm_register(g->comm, d->owned[i], a->bytes, &g->registered[i]);
-        if (r != ncclSuccess) {
-            g->registered[i] = NULL;
-            session_log(s, 1, "ncclCommRegister: %s: collectives copy their buffers",
-                        s->nccl->error_string(r));
+        TransportResult r =
+            s->transport->enroll(s, g->comm, d->owned[i], a->bytes, &g->enrolled[i]);
+        if (r != TRANSPORT_DONE) {
+            g->enrolled[i] = NULL;
+            session_log(s, 1,
+                        "%s does not register memory: %s: collectives copy their "
+                        "buffers",
+                        s->transport->name, s->transport->error_text(s, r));
         }
     }
     return GXRT_OK;
 }
 
-static void deregister_memory(Device *d, Group *g)
+static void withdraw_memory(Device *d, Group *g)
 {
     const gxrt_session *s = d->session;
-    for (uint32_t i = 0; g->registered && i < s->plan->allocations_count; i++) {
-        if (g->registered[i] && !d->is_aborted) {
-            s->nccl->comm_deregister(g->comm, g->registered[i]);
+    for (uint32_t i = 0; g->enrolled && i < s->plan->allocations_count; i++) {
+        if (g->enrolled[i] && !d->is_aborted) {
+            s->transport->withdraw(s, g->comm, g->enrolled[i]);
         }
     }
-    free(g->registered);
+    free(g->enrolled);
 }
 
 static gxrt_status join_cliques(Device *d)
@@ -166,25 +130,23 @@ static gxrt_status join_cliques(Device *d)
     if (st != GXRT_OK) {
         return st;
     }
-    watchdog_enter(d, "ncclCommInitRankConfig: waiting for all devices", NULL);
-    pthread_mutex_lock(&d->nccl_mutex);
+    watchdog_enter(d, "making communicators: waiting for all devices", NULL);
+    pthread_mutex_lock(&d->comm_mutex);
     CUresult r =
         d->session->cuda->context_synchronize(); /* NCCL may wait for the device */
     st = r == CUDA_SUCCESS ? join_world(d)
                            : device_error(d, "cuCtxSynchronize", r, "joining the world");
     for (uint32_t i = 0; i < p->cliques_count && st == GXRT_OK; i++) {
-        int colour;
         Group *g = &d->groups[i];
-        bool needed = find_group(d, &p->cliques[i], g, &colour);
-        if (needed && is_world(d->session, &p->cliques[i])) {
+        if (g->is_split && is_world(d->session, &p->cliques[i])) {
             g->comm = d->world_comm;
             g->is_world = true;
-        } else if (needed) {
-            st = split(d, &p->cliques[i], g, colour);
+        } else if (g->is_split) {
+            st = split(d, &p->cliques[i], g);
         }
-        st = st == GXRT_OK ? register_memory(d, g) : st;
+        st = st == GXRT_OK ? enroll_memory(d, g) : st;
     }
-    pthread_mutex_unlock(&d->nccl_mutex);
+    pthread_mutex_unlock(&d->comm_mutex);
     watchdog_leave(d);
     device_leave(d);
     return st;
@@ -213,6 +175,15 @@ static gxrt_status compare(const gxrt_world *w, const Card *mine, uint32_t rank,
                             rank, w->rank);
 }
 
+static gxrt_status make_id(gxrt_session *s)
+{
+    TransportResult r = s->transport->make_id(s, &s->world_id);
+    return r == TRANSPORT_DONE
+               ? GXRT_OK
+               : collective_error(&s->devices[0], s->transport->calls.make_id, r,
+                                  "starting");
+}
+
 /* All processes must be of one world and run the same plan; the store tells before anybody can
  * hang. */
 static gxrt_status exchange(gxrt_session *s)
@@ -236,54 +207,63 @@ static gxrt_status exchange(gxrt_session *s)
                        "rank %u of %u did not come within %.0f s: is it running? (%s)", i,
                        w->size, timeout, gxrt_last_error());
     }
-    snprintf(key, sizeof key, "nccl.%u", generation);
+    snprintf(key, sizeof key, "world.%u", generation);
     if (st == GXRT_OK && w->rank == 0) {
-        ncclResult_t r = s->nccl->unique_id(&s->unique_id);
-        st = r == ncclSuccess
-                 ? store_put(w->store, key, &s->unique_id, sizeof s->unique_id, timeout)
-                 : collective_error(&s->devices[0], "ncclGetUniqueId", r, "starting");
+        st = make_id(s);
+        st = st == GXRT_OK
+                 ? store_put(w->store, key, &s->world_id, sizeof s->world_id, timeout)
+                 : st;
     } else if (st == GXRT_OK) {
-        st = store_get(w->store, key, &s->unique_id, sizeof s->unique_id, timeout);
+        st = store_get(w->store, key, &s->world_id, sizeof s->world_id, timeout);
     }
     return st;
 }
 
 gxrt_status collective_load(gxrt_session *s)
 {
-    char error[512];
-    int version = 0;
     if (s->plan->cliques_count == 0 || s->world_devices == 1) {
-        s->nccl = NULL;
         return GXRT_OK;
     }
-    if (!s->nccl) {
-        s->nccl =
-            library_nccl(s->cuda->emulated, s->options.library_path, error, sizeof error);
+    s->transport = &transport_nccl;
+    return s->transport->load(s);
+}
+
+/* All devices have the same commands. */
+static gxrt_status number_calls(gxrt_session *s)
+{
+    const Plan *p = s->plan;
+    s->calls = calloc((size_t)p->commands_count + 1, sizeof *s->calls);
+    for (uint32_t i = 0, n = 0; s->calls && i < p->commands_count; i++) {
+        s->calls[i] = n;
+        n += p->commands[i].kind == PLAN_COLLECTIVE;
     }
-    if (!s->nccl) {
-        return status_set(GXRT_MISSING_LIBRARY, "the program has collectives: %s", error);
-    }
-    if (s->nccl->version(&version) != ncclSuccess || version < NCCL_OLDEST) {
-        return status_set(GXRT_MISSING_LIBRARY,
-                          "NCCL %d.%d is too old: install NCCL 2.27 or newer",
-                          version / 10000, version / 100 % 100);
-    }
-    s->nccl_version = version;
-    return GXRT_OK;
+    return s->calls ? GXRT_OK
+                    : status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
 }
 
 static gxrt_status make_tables(gxrt_session *s)
 {
-    s->meetings = calloc(s->plan->cliques_count * s->device_count, sizeof *s->meetings);
-    bool ok = s->meetings != NULL;
+    const Plan *p = s->plan;
+    s->rendezvous = calloc(p->cliques_count * s->device_count, sizeof *s->rendezvous);
+    bool ok = s->rendezvous != NULL;
     for (size_t i = 0; i < s->device_count && ok; i++) {
         Device *d = &s->devices[i];
-        d->groups = calloc(s->plan->cliques_count, sizeof *d->groups);
-        d->has_nccl_mutex = pthread_mutex_init(&d->nccl_mutex, NULL) == 0;
-        ok = d->groups && d->has_nccl_mutex;
+        d->groups = calloc(p->cliques_count, sizeof *d->groups);
+        d->collectives = calloc(1, sizeof *d->collectives);
+        d->has_comm_mutex = pthread_mutex_init(&d->comm_mutex, NULL) == 0;
+        ok = d->groups && d->collectives && d->has_comm_mutex;
     }
-    return ok ? GXRT_OK
-              : status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    gxrt_status st =
+        ok ? number_calls(s)
+           : status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    for (size_t i = 0; i < s->device_count && st == GXRT_OK; i++) {
+        Device *d = &s->devices[i];
+        for (uint32_t k = 0; k < p->cliques_count; k++) {
+            find_group(d, &p->cliques[k], &d->groups[k]);
+        }
+        st = collective_resolve(d, d->collectives);
+    }
+    return st;
 }
 
 static pthread_mutex_t queueing = PTHREAD_MUTEX_INITIALIZER;
@@ -308,15 +288,10 @@ gxrt_status collective_create(gxrt_session *s)
         return GXRT_OK;
     }
     gxrt_status st = make_tables(s);
-    if (st == GXRT_OK && s->world_devices == 1) {
-        int colour;
-        for (uint32_t i = 0; i < s->plan->cliques_count; i++) {
-            find_group(&s->devices[0], &s->plan->cliques[i], &s->devices[0].groups[i],
-                       &colour);
-        }
-        return GXRT_OK;
+    if (st != GXRT_OK || !s->transport) {
+        return st;
     }
-    st = st == GXRT_OK ? watchdog_start(s) : st;
+    st = watchdog_start(s);
     if (st == GXRT_OK && s->options.world && s->options.world->size > 1) {
         st = s->options.world->store
                  ? exchange(s)
@@ -327,10 +302,7 @@ gxrt_status collective_create(gxrt_session *s)
                        "GXRT_STORE=tcp://HOST:PORT, where rank 0 can listen",
                        s->options.world->size);
     } else if (st == GXRT_OK) {
-        ncclResult_t r = s->nccl->unique_id(&s->unique_id);
-        st = r == ncclSuccess
-                 ? GXRT_OK
-                 : collective_error(&s->devices[0], "ncclGetUniqueId", r, "starting");
+        st = make_id(s);
     }
     if (st == GXRT_OK) {
         collective_enter(s);
@@ -388,31 +360,30 @@ void collective_abort(Device *d)
     const gxrt_session *s = d->session;
     d->is_aborted = true;
     if (d->world_comm) {
-        s->nccl->comm_abort(d->world_comm);
+        s->transport->abort(s, d->world_comm);
     }
     for (uint32_t i = 0; d->groups && i < s->plan->cliques_count; i++) {
         if (d->groups[i].comm && !d->groups[i].is_world) {
-            s->nccl->comm_abort(d->groups[i].comm);
+            s->transport->abort(s, d->groups[i].comm);
         }
     }
 }
 
 /* Waits for the other ranks; false if they do not come in time, or something has failed. */
-static bool finalize(const gxrt_session *s, ncclComm_t comm)
+static bool finalize(const gxrt_session *s, TransportComm *comm)
 {
     double end = seconds_now() + s->options.timeout_seconds;
-    ncclResult_t r = s->nccl->comm_finalize(comm);
-    ncclResult_t state = ncclInProgress;
-    while ((r == ncclSuccess || r == ncclInProgress) && state == ncclInProgress) {
-        r = s->nccl->comm_async_error(comm, &state);
-        if (state == ncclInProgress && seconds_now() > end) {
+    TransportResult r = s->transport->finalize(s, comm);
+    while (r == TRANSPORT_PENDING) {
+        r = s->transport->state(s, comm);
+        if (r == TRANSPORT_PENDING && seconds_now() > end) {
             return false;
         }
-        if (state == ncclInProgress) {
+        if (r == TRANSPORT_PENDING) {
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
         }
     }
-    return r == ncclSuccess && state == ncclSuccess;
+    return r == TRANSPORT_DONE;
 }
 
 static bool finalize_all(const Device *d)
@@ -431,11 +402,11 @@ static void destroy_all(Device *d)
     const gxrt_session *s = d->session;
     for (uint32_t i = 0; d->groups && i < s->plan->cliques_count; i++) {
         if (d->groups[i].comm && !d->groups[i].is_world) {
-            s->nccl->comm_destroy(d->groups[i].comm);
+            s->transport->destroy(s, d->groups[i].comm);
         }
     }
     if (d->world_comm) {
-        s->nccl->comm_destroy(d->world_comm);
+        s->transport->destroy(s, d->world_comm);
     }
 }
 
@@ -446,14 +417,18 @@ static void leave_cliques(Device *d)
         if (d->groups[i].order) {
             s->cuda->event_destroy(d->groups[i].order);
         }
-        deregister_memory(d, &d->groups[i]);
+        withdraw_memory(d, &d->groups[i]);
     }
     if (!d->is_aborted && d->world_comm) {
         finalize_all(d) ? destroy_all(d) : collective_abort(d);
     }
     free(d->groups);
-    if (d->has_nccl_mutex) {
-        pthread_mutex_destroy(&d->nccl_mutex);
+    if (d->collectives) {
+        collective_release(d->collectives);
+        free(d->collectives);
+    }
+    if (d->has_comm_mutex) {
+        pthread_mutex_destroy(&d->comm_mutex);
     }
 }
 
@@ -461,5 +436,6 @@ void collective_destroy(gxrt_session *s)
 {
     watchdog_stop(s);
     collective_each(s, leave_cliques);
-    free(s->meetings);
+    free(s->rendezvous);
+    free(s->calls);
 }

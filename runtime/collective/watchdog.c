@@ -52,7 +52,7 @@ struct Watchdog {
     pthread_cond_t wake;
     bool has_thread, has_mutex, has_wake;
     bool stop;
-    unsigned looks;  /* counts when NCCL is asked */
+    unsigned looks;  /* counts when the transport is asked */
     bool has_warned; /* of this wait */
     atomic_bool struck;
     char report[REPORT]; /* written before `struck` */
@@ -245,34 +245,34 @@ static void ask_others(const gxrt_session *s, const char *mine, char *text, size
 
 static void abort_device(Device *d)
 {
-    /* a thread inside NCCL keeps the lock, and only the abort gets it out */
+    /* a thread inside the transport keeps the lock, and only the abort gets it out */
     int locked = -1;
     for (int tries = 0; tries < 20 && locked != 0; tries++) {
-        locked = pthread_mutex_trylock(&d->nccl_mutex);
+        locked = pthread_mutex_trylock(&d->comm_mutex);
         if (locked != 0) {
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         }
     }
     collective_abort(d);
     if (locked == 0) {
-        pthread_mutex_unlock(&d->nccl_mutex);
+        pthread_mutex_unlock(&d->comm_mutex);
     }
 }
 
-/* What NCCL itself knows of the communicator on which the device waits. */
-static void ask_nccl(const gxrt_session *s, size_t i, char *text, size_t size)
+/* What the transport itself knows of the communicator on which the device waits. */
+static void ask_transport(const gxrt_session *s, size_t i, char *text, size_t size)
 {
     DeviceTracks *t = &s->watchdog->tracks[i];
     const Device *d = &s->devices[i];
-    ncclComm_t comm = d->world_comm;
+    TransportComm *comm = d->world_comm;
     if (t->tail != t->head) {
         uint32_t command = t->ring[t->tail % TRACKED].command;
         const PlanCommand *c = &s->plan->commands[command];
         comm = d->groups[s->plan->collectives[c->index].clique].comm;
     }
-    const char *words = comm ? s->nccl->last_error(comm) : NULL;
+    const char *words = comm ? s->transport->last_error(s, comm) : NULL;
     if (words && *words) {
-        append(text, size, " (NCCL: %s)", words);
+        append(text, size, " (%s: %s)", s->transport->name, words);
     }
 }
 
@@ -325,14 +325,14 @@ static void warn(const gxrt_session *s, size_t device)
     append_wait(s, device, text, sizeof text);
     append(text, sizeof text, " is not done after %.3g s, waiting %.3g s more",
            s->options.timeout_seconds / 2, s->options.timeout_seconds / 2);
-    ask_nccl(s, device, text, sizeof text);
+    ask_transport(s, device, text, sizeof text);
     for (size_t i = 0; i < s->device_count; i++) {
         describe(s, i, text, sizeof text);
     }
     session_log(s, 1, "%s", text);
 }
 
-/* Reports, and ends all waiting. `failure`: what NCCL has found; NULL: the time is over. */
+/* Reports, and ends all waiting. `failure`: what the transport has found; NULL: the time is over. */
 static void strike(gxrt_session *s, size_t device, const char *failure)
 {
     Watchdog *w = s->watchdog;
@@ -349,7 +349,7 @@ static void strike(gxrt_session *s, size_t device, const char *failure)
         append(w->report, sizeof w->report, " was not done within %.3g s",
                s->options.timeout_seconds);
     }
-    ask_nccl(s, device, w->report, sizeof w->report);
+    ask_transport(s, device, w->report, sizeof w->report);
     append(w->report, sizeof w->report, "%s", places);
     ask_others(s, places, w->report, sizeof w->report);
     append(w->report, sizeof w->report,
@@ -382,22 +382,22 @@ static bool look(gxrt_session *s, size_t i, double step)
     return longest > limit;
 }
 
-/* What NCCL has found on the device's communicators by itself; NULL: nothing, or another
- * thread is just calling NCCL. */
+/* What the transport has found on the device's communicators by itself; NULL: nothing, or
+ * another thread is just calling them. */
 static const char *failure_of(const gxrt_session *s, Device *d)
 {
-    ncclResult_t state = ncclSuccess;
-    if (pthread_mutex_trylock(&d->nccl_mutex) != 0) {
+    TransportResult state = TRANSPORT_DONE;
+    if (pthread_mutex_trylock(&d->comm_mutex) != 0) {
         return NULL;
     }
-    for (uint32_t i = 0; i < s->plan->cliques_count && state == ncclSuccess; i++) {
+    for (uint32_t i = 0; i < s->plan->cliques_count && state == TRANSPORT_DONE; i++) {
         if (d->groups[i].comm) {
-            s->nccl->comm_async_error(d->groups[i].comm, &state);
+            state = s->transport->state(s, d->groups[i].comm);
         }
-        state = state == ncclInProgress ? ncclSuccess : state;
+        state = state == TRANSPORT_PENDING ? TRANSPORT_DONE : state;
     }
-    pthread_mutex_unlock(&d->nccl_mutex);
-    return state == ncclSuccess ? NULL : s->nccl->error_string(state);
+    pthread_mutex_unlock(&d->comm_mutex);
+    return state == TRANSPORT_DONE ? NULL : s->transport->error_text(s, state);
 }
 
 /* Looks at every device; true if all waiting was ended. */

@@ -536,18 +536,9 @@ ncclResult_t ncclGroupEnd(void)
 static DType type_find(ncclDataType_t type)
 {
     static const DType types[] = {
-        [ncclInt8] = DT_S8,
-        [ncclUint8] = DT_U8,
-        [ncclInt32] = DT_S32,
-        [ncclUint32] = DT_U32,
-        [ncclInt64] = DT_S64,
-        [ncclUint64] = DT_U64,
-        [ncclFloat16] = DT_F16,
-        [ncclFloat32] = DT_F32,
-        [ncclFloat64] = DT_F64,
-        [ncclBfloat16] = DT_BF16,
-        [ncclFloat8e4m3] = DT_F8E4M3FN,
-        [ncclFloat8e5m2] = DT_F8E5M2,
+#define NCCL_TYPE(name, value, dtype, bytes) [name] = DT_##dtype,
+        NCCL_TYPES(NCCL_TYPE)
+#undef NCCL_TYPE
     };
     return type >= 0 && (size_t)type < sizeof types / sizeof types[0] ? types[type]
                                                                       : DT_INVALID;

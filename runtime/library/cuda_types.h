@@ -156,25 +156,36 @@ typedef struct {
 typedef int ncclDataType_t;
 typedef int ncclRedOp_t;
 
+/* ncclDataType_t: NCCL_TYPE(name, value, HLO's type as in ir/dtypes.def, bytes). */
+/* clang-format off */
+#define NCCL_TYPES(NCCL_TYPE)                    \
+    NCCL_TYPE(ncclInt8,       0, S8,       1)    \
+    NCCL_TYPE(ncclUint8,      1, U8,       1)    \
+    NCCL_TYPE(ncclInt32,      2, S32,      4)    \
+    NCCL_TYPE(ncclUint32,     3, U32,      4)    \
+    NCCL_TYPE(ncclInt64,      4, S64,      8)    \
+    NCCL_TYPE(ncclUint64,     5, U64,      8)    \
+    NCCL_TYPE(ncclFloat16,    6, F16,      2)    \
+    NCCL_TYPE(ncclFloat32,    7, F32,      4)    \
+    NCCL_TYPE(ncclFloat64,    8, F64,      8)    \
+    NCCL_TYPE(ncclBfloat16,   9, BF16,     2)    \
+    NCCL_TYPE(ncclFloat8e4m3, 10, F8E4M3FN, 1)   \
+    NCCL_TYPE(ncclFloat8e5m2, 11, F8E5M2,  1)
+/* clang-format on */
+
+enum { /* ncclDataType_t */
+#define NCCL_TYPE(name, value, dtype, bytes) name = value,
+       NCCL_TYPES(NCCL_TYPE)
+#undef NCCL_TYPE
+};
+
 enum {
     ncclSuccess = 0,
     ncclInProgress = 7,
     ncclSum = 0,
     ncclProd = 1,
     ncclMax = 2,
-    ncclMin = 3,
-    ncclInt8 = 0,
-    ncclUint8 = 1,
-    ncclInt32 = 2,
-    ncclUint32 = 3,
-    ncclInt64 = 4,
-    ncclUint64 = 5,
-    ncclFloat16 = 6,
-    ncclFloat32 = 7,
-    ncclFloat64 = 8,
-    ncclBfloat16 = 9,
-    ncclFloat8e4m3 = 10,
-    ncclFloat8e5m2 = 11
+    ncclMin = 3
 };
 
 /* ncclConfig_t of NCCL 2.27: every field but the first three is "unset" when INT_MIN or NULL. */

@@ -41,26 +41,27 @@ static gxrt_status take(Device *d, size_t bytes, size_t alignment, void **out)
     return GXRT_OK;
 }
 
-/* Memory for collectives comes from NCCL, where there is one to talk to. */
-static bool is_nccl_memory(const Device *d, uint32_t colour)
+/* Memory for collectives comes from their transport. */
+static bool is_transport_memory(const Device *d, uint32_t colour)
 {
     const gxrt_session *s = d->session;
-    return colour == 1 && s->nccl && !s->options.allocator;
+    return colour == 1 && s->transport && !s->options.allocator;
 }
 
 static gxrt_status take_coloured(Device *d, uint32_t colour, size_t bytes,
                                  size_t alignment, void **out)
 {
-    if (!is_nccl_memory(d, colour)) {
+    if (!is_transport_memory(d, colour)) {
         return take(d, bytes, alignment, out);
     }
-    ncclResult_t r = d->session->nccl->mem_alloc(out, bytes);
-    if (r != ncclSuccess) {
+    const gxrt_session *s = d->session;
+    TransportResult r = s->transport->allocate(s, bytes, out);
+    if (r != TRANSPORT_DONE) {
         *out = NULL;
         return status_set(GXRT_OUT_OF_MEMORY,
-                          "gxrt_session_create: ncclMemAlloc has no %zu bytes on device "
-                          "%d: %s",
-                          bytes, d->ordinal, d->session->nccl->error_string(r));
+                          "gxrt_session_create: %s has no %zu bytes on device %d: %s",
+                          s->transport->calls.allocate, bytes, d->ordinal,
+                          s->transport->error_text(s, r));
     }
     return GXRT_OK;
 }
@@ -149,10 +150,10 @@ void memory_destroy(Device *d)
 {
     const Plan *p = d->session->plan;
     for (uint32_t i = 0; d->owned && i < p->allocations_count; i++) {
-        if (!d->owned[i] || !is_nccl_memory(d, p->allocations[i].colour)) {
+        if (!d->owned[i] || !is_transport_memory(d, p->allocations[i].colour)) {
             give_back(d, d->owned[i]);
         } else {
-            d->session->nccl->mem_free(d->owned[i]);
+            d->session->transport->release(d->session, d->owned[i]);
         }
     }
     give_back(d, d->constants);

@@ -59,8 +59,8 @@ static gxrt_status start_workers(gxrt_session *s)
     }
     s->has_mutex = pthread_mutex_init(&s->mutex, NULL) == 0;
     s->has_idle = s->has_mutex && pthread_cond_init(&s->idle, NULL) == 0;
-    s->has_met = s->has_idle && pthread_cond_init(&s->met, NULL) == 0;
-    bool ok = s->has_met;
+    s->has_round_over = s->has_idle && pthread_cond_init(&s->round_over, NULL) == 0;
+    bool ok = s->has_round_over;
     for (size_t i = 0; i < s->device_count && ok; i++) {
         Device *d = &s->devices[i];
         d->has_wake = pthread_cond_init(&d->wake, NULL) == 0;
@@ -91,8 +91,8 @@ static void stop_workers(gxrt_session *s)
             pthread_cond_destroy(&d->wake);
         }
     }
-    if (s->has_met) {
-        pthread_cond_destroy(&s->met);
+    if (s->has_round_over) {
+        pthread_cond_destroy(&s->round_over);
     }
     if (s->has_idle) {
         pthread_cond_destroy(&s->idle);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "runtime/collective/transport.h"
 #include "runtime/library/library.h"
 #include "runtime/run/program.h"
 #include "runtime/run/status.h"
@@ -73,11 +74,11 @@ typedef struct Device {
     CUdeviceptr *checked; /* addresses that passed the check: arguments, then results */
     uint64_t *intervals;  /* room for the overlap check */
 
-    struct Group *groups;  /* by clique; NULL: no collectives */
-    ncclComm_t world_comm; /* of all devices of the world */
-    pthread_mutex_t
-        nccl_mutex; /* held while NCCL is called on this device's communicators */
-    bool has_nccl_mutex;
+    struct Group *groups; /* by clique; NULL: no collectives */
+    struct Collectives *collectives;
+    TransportComm *world_comm;  /* of all devices of the world */
+    pthread_mutex_t comm_mutex; /* held while this device's communicators are called */
+    bool has_comm_mutex;
     _Atomic bool
         is_aborted;      /* the watchdog has aborted the communicators: they are gone */
     uint64_t executions; /* finished ones */
@@ -96,11 +97,11 @@ typedef struct Device {
     bool has_thread, has_wake, has_work;
 } Device;
 
-/* Where the local members of a group meet in their first execution. */
-typedef struct Meeting {
+/* A barrier of the local members of a group, in their first execution. */
+typedef struct Rendezvous {
     uint32_t present;
-    uint64_t turns;
-} Meeting;
+    uint64_t rounds; /* that are over */
+} Rendezvous;
 
 struct gxrt_session {
     const gxrt_program *program;
@@ -110,19 +111,21 @@ struct gxrt_session {
     const CublasltApi *cublaslt; /* NULL: not needed, as the next */
     const NcclApi *nccl;
     int nccl_version;
+    const Transport *transport; /* NULL: no collective leaves a device */
+    uint32_t *calls; /* by command: which of a device's collectives it is; NULL: none */
     gxrt_session_options options;
     char device_name[256];
     Device *devices;
     size_t device_count;
     uint32_t world_devices; /* of all ranks */
-    ncclUniqueId unique_id;
+    TransportId world_id;
     struct Watchdog *watchdog; /* NULL: no collectives */
-    Meeting *meetings;         /* clique x device_count + the lowest local member */
-    pthread_mutex_t mutex;     /* guards has_work, busy, stop and the meetings */
-    pthread_cond_t met;
+    Rendezvous *rendezvous;    /* clique x device_count + the lowest local member */
+    pthread_mutex_t mutex;     /* guards has_work, busy, stop and the rendezvous */
+    pthread_cond_t round_over;
     pthread_cond_t idle;
     size_t busy; /* workers that have work */
-    bool stop, has_mutex, has_idle, has_met;
+    bool stop, has_mutex, has_idle, has_round_over;
     gxrt_status (*job)(Device *); /* what the workers do */
     _Atomic bool failed;          /* a device has failed: nothing more can run */
 };

@@ -240,13 +240,13 @@ static void test_joined(void **state)
 static void test_channels(void **state)
 {
     (void)state;
-    assert_int_equal(collective_channels(90, 22800, 0), INT_MIN);
-    assert_int_equal(collective_channels(100, 22700, 0), INT_MIN);
-    assert_int_equal(collective_channels(100, 22800, 0), 32);
-    assert_int_equal(collective_channels(103, 22907, 0), 32);
-    assert_int_equal(collective_channels(100, 22800, 16), 16);
-    assert_int_equal(collective_channels(90, 22700, 16), 16);
-    assert_int_equal(collective_channels(120, 22800, 0), INT_MIN);
+    assert_int_equal(nccl_channels(90, 22800, 0), INT_MIN);
+    assert_int_equal(nccl_channels(100, 22700, 0), INT_MIN);
+    assert_int_equal(nccl_channels(100, 22800, 0), 32);
+    assert_int_equal(nccl_channels(103, 22907, 0), 32);
+    assert_int_equal(nccl_channels(100, 22800, 16), 16);
+    assert_int_equal(nccl_channels(90, 22700, 16), 16);
+    assert_int_equal(nccl_channels(120, 22800, 0), INT_MIN);
     Maker m;
     World w = {0};
     gxrt_session_options options = {.struct_size = sizeof options, .max_channels = 8};
@@ -331,19 +331,19 @@ static void test_memory(void **state)
     close_world(&w); /* and nothing is held */
 }
 
-static uint64_t turns(const World *w)
+static uint64_t rounds(const World *w)
 {
     uint64_t n = 0;
     const gxrt_session *s = w->session;
     for (size_t i = 0; i < s->plan->cliques_count * s->device_count; i++)
-        n += s->meetings[i].turns;
+        n += s->rendezvous[i].rounds;
     return n;
 }
 
 /* rows: collectives.J9 (local devices meet before and after each collective of the first run)
  * rows: collectives.N1 (edge: later runs do not meet; a new session does)
  * rows: collectives.N2 (two groups of two meet each for itself; 100 times over) */
-static void test_meetings(void **state)
+static void test_rendezvous(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -354,10 +354,10 @@ static void test_meetings(void **state)
         collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
         collective(&m, PLAN_ALL_REDUCE, all(&m), 8, 8);
         open_world(&w, &m, NULL);
-        assert_int_equal(turns(&w), 0);
+        assert_int_equal(rounds(&w), 0);
         for (int k = 0; k < 5; k++) {
             run(&w);
-            assert_int_equal(turns(&w), 2 * 2 + 2);
+            assert_int_equal(rounds(&w), 2 * 2 + 2);
         }
         close_world(&w);
     }
@@ -424,27 +424,27 @@ static void test_types(void **state)
     static const struct {
         const char *dtype;
         uint32_t sm;
-        int moved, reduced;
-        uint32_t factor;
+        int moved, reduced; /* -1: not possible */
+        size_t bytes;
     } rows[] = {
         {"pred", 90, ncclUint8, ncclUint8, 1},
         {"s8", 90, ncclInt8, ncclInt8, 1},
         {"u8", 90, ncclUint8, ncclUint8, 1},
-        {"s16", 90, ncclFloat16, -1, 1},
-        {"u16", 90, ncclFloat16, -1, 1},
-        {"s32", 90, ncclInt32, ncclInt32, 1},
-        {"u32", 90, ncclUint32, ncclUint32, 1},
-        {"s64", 90, ncclInt64, ncclInt64, 1},
-        {"u64", 90, ncclUint64, ncclUint64, 1},
-        {"f16", 90, ncclFloat16, ncclFloat16, 1},
-        {"bf16", 90, ncclBfloat16, ncclBfloat16, 1},
-        {"f32", 90, ncclFloat32, ncclFloat32, 1},
-        {"f64", 90, ncclFloat64, ncclFloat64, 1},
-        {"c64", 90, ncclFloat32, ncclFloat32, 2},
-        {"c128", 90, ncclFloat64, ncclFloat64, 2},
-        {"f8e4m3fn", 80, ncclInt8, ncclFloat8e4m3, 1},
+        {"s16", 90, ncclFloat16, -1, 2},
+        {"u16", 90, ncclFloat16, -1, 2},
+        {"s32", 90, ncclInt32, ncclInt32, 4},
+        {"u32", 90, ncclUint32, ncclUint32, 4},
+        {"s64", 90, ncclInt64, ncclInt64, 8},
+        {"u64", 90, ncclUint64, ncclUint64, 8},
+        {"f16", 90, ncclFloat16, ncclFloat16, 2},
+        {"bf16", 90, ncclBfloat16, ncclBfloat16, 2},
+        {"f32", 90, ncclFloat32, ncclFloat32, 4},
+        {"f64", 90, ncclFloat64, ncclFloat64, 8},
+        {"c64", 90, ncclFloat32, ncclFloat32, 4},
+        {"c128", 90, ncclFloat64, ncclFloat64, 8},
+        {"f8e4m3fn", 80, ncclInt8, -1, 1},
         {"f8e4m3fn", 90, ncclFloat8e4m3, ncclFloat8e4m3, 1},
-        {"f8e5m2", 89, ncclInt8, ncclFloat8e5m2, 1},
+        {"f8e5m2", 89, ncclInt8, -1, 1},
         {"f8e5m2", 100, ncclFloat8e5m2, ncclFloat8e5m2, 1},
         {"f8e5m2fnuz", 90, ncclInt8, -1, 1},
         {"f8e4m3fnuz", 90, ncclInt8, -1, 1},
@@ -454,13 +454,20 @@ static void test_types(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint32_t factor = 0;
-        assert_int_equal(collective_type(rows[i].dtype, false, rows[i].sm, &factor),
-                         rows[i].moved);
-        assert_int_equal(factor, rows[i].factor);
-        assert_int_equal(collective_type(rows[i].dtype, true, rows[i].sm, &factor),
-                         rows[i].reduced);
+        TransportType sum = {.type = -1}, none = {.type = -1};
+        bool reduces =
+            transport_nccl.resolve(rows[i].dtype, PLAN_REDUCE_SUM, rows[i].sm, &sum);
+        bool moves =
+            transport_nccl.resolve(rows[i].dtype, PLAN_REDUCE_NONE, rows[i].sm, &none);
+        assert_int_equal(moves, rows[i].moved >= 0);
+        assert_int_equal(none.type, rows[i].moved);
+        assert_int_equal(none.bytes, rows[i].bytes);
+        assert_int_equal(reduces, rows[i].reduced >= 0);
+        assert_int_equal(sum.type, rows[i].reduced);
     }
+    TransportType unused;
+    assert_true(transport_nccl.resolve("f64", PLAN_REDUCE_PRODUCT, 90, &unused));
+    assert_false(transport_nccl.resolve("c128", PLAN_REDUCE_PRODUCT, 90, &unused));
 }
 
 int main(void)
@@ -469,7 +476,7 @@ int main(void)
         cmocka_unit_test(test_all_are_noted), cmocka_unit_test(test_cliques),
         cmocka_unit_test(test_splits),        cmocka_unit_test(test_joined),
         cmocka_unit_test(test_channels),      cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_meetings),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_rendezvous),    cmocka_unit_test(test_memory),
         cmocka_unit_test(test_late_device),   cmocka_unit_test(test_old),
         cmocka_unit_test(test_types),
     };
