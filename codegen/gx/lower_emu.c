@@ -399,23 +399,14 @@ static void put32(unsigned char *p, uint32_t v)
 /* The data K.sites of runtime/emu/abi.def. */
 static void add_sites(State *s, const Kernel *k)
 {
-    size_t head = 16 + 8 * (size_t)k->arg_count, names = head + 4 * k->site_count,
-           size = names;
+    size_t names = 4 + 4 * k->site_count, size = names;
     for (size_t i = 0; i < k->site_count; i++)
         size += strlen(k->sites[i]) + 1;
     unsigned char *data = arena_alloc(k->arena, size);
-    put32(data, 1);
-    put32(data + 4, k->needs_fibres);
-    put32(data + 8, k->arg_count);
-    put32(data + 12, (uint32_t)k->site_count);
-    for (unsigned i = 0; i < k->arg_count; i++) {
-        uint64_t bytes = k->args[i].bytes;
-        put32(data + 16 + 8 * i, (uint32_t)bytes);
-        put32(data + 20 + 8 * i, (uint32_t)(bytes >> 32));
-    }
+    put32(data, (uint32_t)k->site_count);
     for (size_t i = 0; i < k->site_count; i++) {
         size_t length = strlen(k->sites[i]) + 1;
-        put32(data + head + 4 * i, (uint32_t)names);
+        put32(data + 4 + 4 * i, (uint32_t)names);
         memcpy(data + names, k->sites[i], length);
         names += length;
     }

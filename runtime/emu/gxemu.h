@@ -12,14 +12,12 @@ enum { /* kinds of parameters: what is in a parameter's 8-byte slot (emu_abi.def
        GXEMU_POINTER    /* a device address */
 };
 
-/* A kernel of a module, as the plan describes it. The arrays are copied. */
+/* A kernel of a module, as the plan describes it. The name is copied. */
 typedef struct GxemuKernel {
     const char *name; /* symbol in the object; name for cuModuleGetFunction */
     uint32_t flags;   /* GXEMU_BARRIERS */
     uint32_t parameter_count;
     uint32_t static_shared_bytes; /* dynamic shared memory lies behind these */
-    uint32_t site_count;
-    const char *const *sites; /* HLO instruction of each access site */
 } GxemuKernel;
 
 /* One parameter of one launch. For pointers: the bytes [pointer, pointer + bytes) that the

@@ -20,7 +20,7 @@ struct CUfunc_st {
     uint32_t parameters;
     uint32_t static_shared;
     uint32_t site_count;
-    char **sites;
+    const char **sites;    /* in the object */
     unsigned most_dynamic; /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 };
 
@@ -42,15 +42,49 @@ static void module_destroy(CUmodule m)
     if (m == NULL)
         return;
     for (size_t i = 0; i < m->count; i++) {
-        for (uint32_t j = 0;
-             m->functions[i].sites != NULL && j < m->functions[i].site_count; j++)
-            free(m->functions[i].sites[j]);
         free(m->functions[i].sites);
         free(m->functions[i].name);
     }
     free(m->functions);
     object_unload(m->object);
     free(m);
+}
+
+static uint32_t word_at(const unsigned char *data)
+{
+    uint32_t word;
+    memcpy(&word, data, sizeof word);
+    return word;
+}
+
+/* The names of K.sites (runtime/emu/abi.def). An object without them says nothing of its accesses. */
+static CUresult sites_read(struct CUfunc_st *f, const Object *o, const char *kernel)
+{
+    size_t bytes = 0, length = strlen(kernel) + sizeof ".sites";
+    char *name = malloc(length);
+    if (name == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    snprintf(name, length, "%s.sites", kernel);
+    const unsigned char *data = object_data(o, name, &bytes);
+    free(name);
+    if (data == NULL)
+        return CUDA_SUCCESS;
+    uint32_t count = bytes < 4 ? 0 : word_at(data);
+    if (bytes < 4 || count > bytes / 4 - 1)
+        return emu_refuse(CUDA_ERROR_INVALID_IMAGE,
+                          "the sites of kernel %s are damaged: %zu bytes", kernel, bytes);
+    f->sites = calloc((size_t)count + 1, sizeof *f->sites);
+    if (f->sites == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = word_at(data + 4 + 4 * (size_t)i);
+        if (at >= bytes || memchr(data + at, 0, bytes - at) == NULL)
+            return emu_refuse(CUDA_ERROR_INVALID_IMAGE,
+                              "site %u of kernel %s lies outside", i, kernel);
+        f->sites[i] = (const char *)data + at;
+    }
+    f->site_count = count;
+    return CUDA_SUCCESS;
 }
 
 static CUresult function_init(struct CUfunc_st *f, const Object *o, const GxemuKernel *k)
@@ -66,16 +100,7 @@ static CUresult function_init(struct CUfunc_st *f, const Object *o, const GxemuK
     f->static_shared = k->static_shared_bytes;
     f->most_dynamic = SHARED_WITHOUT_ASKING;
     f->name = text_copy(k->name);
-    f->sites = calloc((size_t)k->site_count + 1, sizeof *f->sites);
-    if (f->name == NULL || f->sites == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    f->site_count = k->site_count;
-    for (uint32_t i = 0; i < k->site_count; i++) {
-        f->sites[i] = text_copy(k->sites[i] != NULL ? k->sites[i] : "?");
-        if (f->sites[i] == NULL)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return CUDA_SUCCESS;
+    return f->name == NULL ? CUDA_ERROR_OUT_OF_MEMORY : sites_read(f, o, k->name);
 }
 
 CUresult gxemuModuleLoad(CUmodule *out, const void *object, size_t bytes,
@@ -312,7 +337,7 @@ static CUresult launch_submit(const char *caller, const CUlaunchConfig *config,
     l->engine.entry = f->entry;
     l->engine.name = l->title;
     l->engine.parameters = f->parameters;
-    l->engine.sites = (const char *const *)(void *)f->sites;
+    l->engine.sites = f->sites;
     l->engine.site_count = f->site_count;
     l->engine.grid[0] = config->gridDimX;
     l->engine.grid[1] = config->gridDimY;

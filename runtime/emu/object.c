@@ -25,6 +25,8 @@ struct Object {
     struct ObjectName {
         const char *name; /* in strings */
         uintptr_t address;
+        uint64_t bytes;
+        bool is_code;
     } * names; /* sorted */
 };
 
@@ -319,15 +321,25 @@ static int name_compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Notes the functions that can be launched. */
+/* A function that can be launched, or the data that tells of one. */
+static bool symbol_is_kept(const Loader *l, const Elf64_Sym *s)
+{
+    if (s->st_shndx == SHN_UNDEF || s->st_shndx >= l->section_count ||
+        !l->places[s->st_shndx].is_placed)
+        return false;
+    const Elf64_Shdr *section = &l->sections[s->st_shndx];
+    if ((section->sh_flags & SHF_EXECINSTR) != 0)
+        return ELF64_ST_TYPE(s->st_info) == STT_FUNC;
+    return ELF64_ST_TYPE(s->st_info) == STT_OBJECT && s->st_value <= section->sh_size &&
+           s->st_size <= section->sh_size - s->st_value;
+}
+
 static bool names_collect(Loader *l, Object *o)
 {
     size_t text = 0, count = 0;
     for (size_t i = 1; i < l->symbol_count; i++) {
         const Elf64_Sym *s = &l->symbols[i];
-        if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
-            s->st_shndx >= l->section_count || !l->places[s->st_shndx].is_placed ||
-            (l->sections[s->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+        if (!symbol_is_kept(l, s))
             continue;
         count++;
         text += strlen(loader_symbol_name(l, s)) + 1;
@@ -342,17 +354,18 @@ static bool names_collect(Loader *l, Object *o)
     for (size_t i = 1; i < l->symbol_count && o->name_count < count; i++) {
         const Elf64_Sym *s = &l->symbols[i];
         uintptr_t address;
-        if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
-            s->st_shndx >= l->section_count || !l->places[s->st_shndx].is_placed ||
-            (l->sections[s->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+        if (!symbol_is_kept(l, s))
             continue;
         if (!loader_symbol_address(l, i, &address))
             return false;
         const char *name = loader_symbol_name(l, s);
         size_t bytes = strlen(name) + 1;
         memcpy(at, name, bytes);
-        o->names[o->name_count].name = at;
-        o->names[o->name_count++].address = address;
+        o->names[o->name_count++] =
+            (struct ObjectName){.name = at,
+                                .address = address,
+                                .bytes = s->st_size,
+                                .is_code = ELF64_ST_TYPE(s->st_info) == STT_FUNC};
         at += bytes;
     }
     qsort(o->names, o->name_count, sizeof *o->names, name_compare);
@@ -410,12 +423,25 @@ void object_unload(Object *o)
     free(o);
 }
 
-gxemu_kernel object_kernel(const Object *o, const char *name)
+static const struct ObjectName *find_name(const Object *o, const char *name)
 {
     struct ObjectName key = {.name = name};
-    struct ObjectName *found =
-        o->name_count == 0
-            ? NULL
-            : bsearch(&key, o->names, o->name_count, sizeof *o->names, name_compare);
-    return found == NULL ? NULL : (gxemu_kernel)found->address;
+    return o->name_count == 0
+               ? NULL
+               : bsearch(&key, o->names, o->name_count, sizeof *o->names, name_compare);
+}
+
+gxemu_kernel object_kernel(const Object *o, const char *name)
+{
+    const struct ObjectName *found = find_name(o, name);
+    return found == NULL || !found->is_code ? NULL : (gxemu_kernel)found->address;
+}
+
+const unsigned char *object_data(const Object *o, const char *name, size_t *out_bytes)
+{
+    const struct ObjectName *found = find_name(o, name);
+    if (found == NULL || found->is_code)
+        return NULL;
+    *out_bytes = found->bytes;
+    return (const unsigned char *)found->address;
 }

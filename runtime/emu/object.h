@@ -19,6 +19,8 @@ void object_unload(Object *o); /* NULL is fine */
 
 /* The kernel that the object defines under this name, or NULL. */
 gxemu_kernel object_kernel(const Object *o, const char *name);
+/* The read-only data that the object defines under this name, or NULL; lives as long as it. */
+const unsigned char *object_data(const Object *o, const char *name, size_t *out_bytes);
 
 /* The address of a function that objects may call, or 0 (exports.c). */
 uintptr_t export_find(const char *name);

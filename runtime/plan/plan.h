@@ -210,8 +210,6 @@ typedef struct PlanKernel {
     uint32_t shared_bytes;        /* dynamic shared memory */
     uint32_t static_shared_bytes; /* for the emulator and the limit check */
     uint32_t parameter_count;     /* each launch has as many args */
-    uint32_t sites; /* refs: for each access site the string of its HLO instruction */
-    uint32_t site_count;
 } PlanKernel;
 
 /* One cublasLtMatmul; column-major, field for field the library's descriptors; types, compute,

@@ -112,8 +112,8 @@ static void print_kernel_record(const Plan *p, const PlanKernel *k, FILE *out)
     if (k->cluster[0] * k->cluster[1] * k->cluster[2] != 1) {
         fprintf(out, " cluster=%u,%u,%u", k->cluster[0], k->cluster[1], k->cluster[2]);
     }
-    fprintf(out, " shared=%u+%u parameters=%u sites=%u", k->static_shared_bytes,
-            k->shared_bytes, k->parameter_count, k->site_count);
+    fprintf(out, " shared=%u+%u parameters=%u", k->static_shared_bytes, k->shared_bytes,
+            k->parameter_count);
     fprintf(out, "%s%s\n", k->flags & PLAN_KERNEL_BARRIERS ? " barriers" : "",
             k->flags & PLAN_KERNEL_COOPERATIVE ? " cooperative" : "");
 }

@@ -400,8 +400,7 @@ static bool read_kernels(PlanReader *r)
     for (uint32_t i = 0; i < p->kernels_count; i++) {
         const PlanKernel *k = &p->kernels[i];
         if (!plan_is_string(r, k->name) || !p->strings[k->name] ||
-            k->parameter_count > 4096 ||
-            !plan_in_table(k->sites, k->site_count, p->refs_count)) {
+            k->parameter_count > 4096) {
             return plan_fail(r, "kernel %u of the plan is damaged", i);
         }
         if (k->flags & ~(uint32_t)PLAN_KERNEL_FLAGS) {
@@ -410,12 +409,6 @@ static bool read_kernels(PlanReader *r)
         if (!launch_fits(k)) {
             return plan_fail(r, "kernel %s of the plan is beyond the limits of a launch",
                              plan_text(p, k->name));
-        }
-        for (uint32_t j = 0; j < k->site_count; j++) {
-            if (!plan_is_string(r, p->refs[k->sites + j])) {
-                return plan_fail(r, "kernel %s of the plan has a damaged site",
-                                 plan_text(p, k->name));
-            }
         }
     }
     return true;

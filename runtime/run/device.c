@@ -125,36 +125,22 @@ static gxrt_status load_object(Device *d)
 {
     const gxrt_session *s = d->session;
     const Plan *p = s->plan;
-    size_t site_count = 0;
-    for (uint32_t i = 0; i < p->kernels_count; i++) {
-        site_count += p->kernels[i].site_count;
-    }
     GxemuKernel *kernels = zeroed(p->kernels_count, sizeof *kernels);
-    const char **sites = zeroed(site_count, sizeof *sites);
-    if (!kernels || !sites) {
-        free(kernels);
-        free(sites);
+    if (!kernels) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
     }
-    size_t at = 0;
     for (uint32_t i = 0; i < p->kernels_count; i++) {
         const PlanKernel *k = &p->kernels[i];
         kernels[i] =
             (GxemuKernel){.name = plan_text(p, k->name),
                           .flags = k->flags & PLAN_KERNEL_BARRIERS ? GXEMU_BARRIERS : 0,
                           .parameter_count = k->parameter_count,
-                          .static_shared_bytes = k->static_shared_bytes,
-                          .site_count = k->site_count,
-                          .sites = sites + at};
-        for (uint32_t j = 0; j < k->site_count; j++) {
-            sites[at++] = plan_text(p, p->refs[k->sites + j]);
-        }
+                          .static_shared_bytes = k->static_shared_bytes};
     }
     CUresult r =
         s->cuda->emu_module_load(&d->module, s->variant->emu.bytes, s->variant->emu.size,
                                  kernels, p->kernels_count);
     free(kernels);
-    free(sites);
     return r == CUDA_SUCCESS
                ? GXRT_OK
                : device_error(d, "gxemuModuleLoad", r, "loading the emulated kernels");

@@ -88,7 +88,9 @@ static const char ir[] =
     "}\n"
     "define void @calls_strange(ptr %b, ptr %args) {\n"
     "  ret void\n"
-    "}\n";
+    "}\n"
+    "@add_one.sites = constant <{ [3 x i32], [14 x i8] }>\n"
+    "  <{ [3 x i32] [i32 2, i32 12, i32 20], [14 x i8] c\"param.1\\00add.2\\00\" }>\n";
 
 static LLVMMemoryBufferRef compile(const char *text)
 {
@@ -150,9 +152,7 @@ typedef struct Fixture {
 
 static int setup(void **state)
 {
-    static const char *const sites[] = {"param.1", "add.2"};
-    static const GxemuKernel kernel = {
-        .name = "add_one", .parameter_count = 2, .site_count = 2, .sites = sites};
+    static const GxemuKernel kernel = {.name = "add_one", .parameter_count = 2};
     Fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
     *emu_config() = (EmuConfig){.devices = 2,
@@ -370,15 +370,44 @@ static void test_refused(void **state)
     }
 }
 
+static void test_damaged_sites(void **state)
+{
+    Fixture *f = *state;
+    static const char *const cases[] = {
+        "@k.sites = constant [2 x i8] zeroinitializer\n",
+        "@k.sites = constant [1 x i32] [i32 1]\n",
+        "@k.sites = constant [3 x i32] [i32 -1, i32 12, i32 12]\n",
+        "@k.sites = constant [2 x i32] [i32 1, i32 8]\n",
+        "@k.sites = constant <{ i32, i32, [2 x i8] }> <{ i32 1, i32 8, [2 x i8] c\"ab\" "
+        "}>\n",
+    };
+    static const GxemuKernel kernel = {.name = "k"}, data = {.name = "k.sites"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "define void @k(ptr %%b, ptr %%a) { ret void }\n%s",
+                 cases[i]);
+        LLVMMemoryBufferRef object = compile(text);
+        const char *start = LLVMGetBufferStart(object);
+        CUmodule m;
+        expect(gxemuModuleLoad(&m, start, LLVMGetBufferSize(object), &kernel, 1),
+               CUDA_ERROR_INVALID_IMAGE, "kernel k");
+        expect(gxemuModuleLoad(&m, start, LLVMGetBufferSize(object), &data, 1),
+               CUDA_ERROR_INVALID_IMAGE, "has no kernel k.sites");
+        LLVMDisposeMemoryBuffer(object);
+    }
+    run_once(f);
+}
+
 int main(void)
 {
 #define DRIVER_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),  DRIVER_TEST(test_run),
-        DRIVER_TEST(test_slice),        DRIVER_TEST(test_unwritten),
-        DRIVER_TEST(test_read_only),    DRIVER_TEST(test_bad_pointers),
-        DRIVER_TEST(test_missing_wait), DRIVER_TEST(test_failing_call),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_tables),   DRIVER_TEST(test_run),
+        DRIVER_TEST(test_slice),         DRIVER_TEST(test_unwritten),
+        DRIVER_TEST(test_read_only),     DRIVER_TEST(test_bad_pointers),
+        DRIVER_TEST(test_missing_wait),  DRIVER_TEST(test_failing_call),
+        cmocka_unit_test(test_damaged),  cmocka_unit_test(test_refused),
+        DRIVER_TEST(test_damaged_sites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,14 +91,11 @@ static void plan_make(PlanBuilder *b, uint64_t launched_bytes)
     b->info[0].sm = 90;
     b->info[0].suffix = 'a';
     b->info[0].min_driver = 12080;
-    uint32_t sites[] = {plan_string(b, "add.1"), plan_string(b, "add.1")};
     PlanKernel k = {.name = plan_string(b, "add_one"),
                     .grid = {(COUNT + THREADS - 1) / THREADS, 1, 1},
                     .block = {THREADS, 1, 1},
                     .cluster = {1, 1, 1},
-                    .parameter_count = 2,
-                    .sites = plan_add_refs(b, sites, 2),
-                    .site_count = 2};
+                    .parameter_count = 2};
     plan_add_kernels(b, &k, 1);
     uint32_t in = slice_add(b, PLAN_ARGUMENT, BYTES),
              out = slice_add(b, PLAN_RESULT, BYTES);

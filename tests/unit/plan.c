@@ -85,14 +85,11 @@ static void build(PlanBuilder *b)
                        .bytes = 128};
     uint32_t stacked = plan_add_slices(b, &layer, 1);
     uint32_t flag = plan_add_slices(b, &(PlanSlice){.allocation = t, .bytes = 1}, 1);
-    uint32_t site = plan_add_refs(b, (uint32_t[]){plan_string(b, "add.1")}, 1);
     PlanKernel k = {.name = plan_string(b, "fusion_1"),
                     .grid = {4, 1, 1},
                     .block = {128, 1, 1},
                     .cluster = {1, 1, 1},
-                    .parameter_count = 2,
-                    .sites = site,
-                    .site_count = 1};
+                    .parameter_count = 2};
     plan_add_kernels(b, &k, 1);
     PlanLoop loop = {.trip_count = 7, .body_commands = 1};
     plan_add_loops(b, &loop, 1);
