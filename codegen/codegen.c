@@ -7,16 +7,24 @@
 #include <string.h>
 #include <time.h>
 
-#include "codegen/element/emit.h"
+#include "codegen/backend.h"
+#include "codegen/build/emission.h"
 #include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
+
+/* A variant, with what emission made of its requests. */
+typedef struct Code {
+    Variant *variant;
+    Backend *backend;
+    Kernel **kernels; /* [variant->request_count] */
+} Code;
 
 struct Codegen {
     Arena *arena;
     CodegenOptions options;
     ConstantPool pool;
-    Variant **variants;
+    Code *codes;
     size_t count, capacity;
 };
 
@@ -76,16 +84,38 @@ static void fill_info(Variant *v)
     memcpy(info->module_hash, o->module_hash, sizeof info->module_hash);
 }
 
-static bool assemble_kernels(Variant *v)
+/* The kernels that the plan asks for. */
+static bool emit_kernels(Code *c)
 {
+    Variant *v = c->variant;
+    const CodegenOptions *o = v->options;
+    const char *error = NULL;
+    c->backend = backend_create(v->arena, o->cuda.libdevice, &error);
+    if (c->backend == NULL) {
+        diag_error(v->module->diag, (Span){0, 0}, "%s", error);
+        return false;
+    }
+    c->kernels = ARENA_ARRAY(v->arena, Kernel *, v->request_count + 1);
+    KernelGeometry *geometry = ARENA_ARRAY(v->arena, KernelGeometry, v->request_count);
+    for (size_t i = 0; i < v->request_count; i++) {
+        const KernelRequest *r = &v->requests[i];
+        c->kernels[i] =
+            emission_run(v->arena, backend_module(c->backend), r, v->target, o->contract);
+        geometry[i] = emission_geometry(c->kernels[i]);
+        emission_count(r, c->kernels[i]->accesses, &v->report);
+    }
+    variant_set_geometry(v, geometry);
+    return true;
+}
+
+static bool assemble_kernels(Code *c)
+{
+    Variant *v = c->variant;
     Diag *d = v->module->diag;
     const CodegenOptions *o = v->options;
-    Kernel **kernels = ARENA_ARRAY(v->arena, Kernel *, v->kernel_count + 1);
-    for (size_t i = 0; i < v->kernel_count; i++)
-        kernels[i] = v->kernels[i].kernel;
     double t0 = now();
     const char *ptx =
-        backend_ptx(v->backend, kernels, v->kernel_count, v->target, o->cuda.ptx);
+        backend_ptx(c->backend, c->kernels, v->request_count, v->target, o->cuda.ptx);
     double t1 = now();
     v->report.llvm_seconds = t1 - t0;
     if (o->stage == STAGE_PTX) {
@@ -101,8 +131,8 @@ static bool assemble_kernels(Variant *v)
     double t2 = now();
     v->report.assembler_seconds = t2 - t1;
     if (o->emu)
-        v->emu = backend_host_object(v->backend, kernels, v->kernel_count, v->target->sm,
-                                     &v->emu_bytes);
+        v->emu = backend_host_object(c->backend, c->kernels, v->request_count,
+                                     v->target->sm, &v->emu_bytes);
     v->report.emu_seconds = now() - t2;
     return true;
 }
@@ -117,10 +147,31 @@ static void fill_report(Variant *v)
             r->registers_most = u->registers;
     }
     r->target = v->target->name;
-    r->distinct_kernels = v->kernel_count;
+    r->distinct_kernels = v->request_count;
     r->host_syncs = v->plan.info[0].host_syncs;
     r->cubin_bytes = v->cubin.bytes;
     r->emu_bytes = v->emu_bytes;
+}
+
+/* Allocations, commands and kernel requests. */
+static bool make_plan(Codegen *cg, Variant *v)
+{
+    Module *m = v->module;
+    double t0 = now();
+    v->aliases = alias_sets_create(m, cg->arena);
+    const uint32_t *colours =
+        memory_colours(m, v->aliases, cg->options.collective_memory, cg->arena);
+    if (colours == NULL)
+        return false;
+    v->loop_slices = loop_slices_create(m, cg->arena);
+    v->buffers = buffers_assign(m, v->aliases, v->loop_slices, colours, cg->arena);
+    Arena *scratch = arena_scratch();
+    buffers_check(v->buffers, scratch);
+    arena_destroy(scratch);
+    if (!variant_make_commands(v))
+        return false;
+    v->report.plan_seconds = now() - t0;
+    return true;
 }
 
 bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
@@ -138,37 +189,20 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
     v->target = target;
     v->module = m;
     v->pool = &cg->pool;
-    cg->variants = arena_grow(cg->arena, cg->variants, &cg->capacity, cg->count + 1,
-                              sizeof *cg->variants);
-    cg->variants[cg->count++] = v;
+    cg->codes =
+        arena_grow(cg->arena, cg->codes, &cg->capacity, cg->count + 1, sizeof *cg->codes);
+    Code *c = &cg->codes[cg->count++];
+    c->variant = v;
     plan_builder_init(&v->plan);
-    const char *error = NULL;
-    v->backend = backend_create(cg->arena, cg->options.cuda.libdevice, &error);
-    if (v->backend == NULL) {
-        diag_error(d, (Span){0, 0}, "%s", error);
+    if (!make_plan(cg, v) || !emit_kernels(c))
         return false;
-    }
-    double t0 = now();
-    v->aliases = alias_sets_create(m, cg->arena);
-    const uint32_t *colours =
-        memory_colours(m, v->aliases, cg->options.collective_memory, cg->arena);
-    if (colours == NULL)
-        return false;
-    v->loop_slices = loop_slices_create(m, cg->arena);
-    v->buffers = buffers_assign(m, v->aliases, v->loop_slices, colours, cg->arena);
-    Arena *scratch = arena_scratch();
-    buffers_check(v->buffers, scratch);
-    arena_destroy(scratch);
-    if (!variant_make_commands(v))
-        return false;
-    v->report.plan_seconds = now() - t0;
     fill_info(v);
     if (cg->options.stage == STAGE_LLVM) {
-        v->cubin.data = backend_text(v->backend);
+        v->cubin.data = backend_text(c->backend);
         v->cubin.bytes = strlen(v->cubin.data);
         return true;
     }
-    if (cg->options.stage != STAGE_PLAN && !assemble_kernels(v))
+    if (cg->options.stage != STAGE_PLAN && !assemble_kernels(c))
         return false;
     fill_report(v);
     return true;
@@ -181,7 +215,7 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
 static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
                        size_t *out_size)
 {
-    Variant *v = cg->variants[i];
+    Variant *v = cg->codes[i].variant;
     PlanInfo *info = &v->plan.info[0];
     info->constant_bytes = cg->pool.size;
     plan_hash(cg->pool.data, cg->pool.size, info->constant_hash);
@@ -242,7 +276,7 @@ static const char *section_name(Codegen *cg, const char *name, size_t variant)
 bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
 {
     const CodegenOptions *o = &cg->options;
-    const Variant *first = cg->variants[0];
+    const Variant *first = cg->codes[0].variant;
     if (o->stage == STAGE_LLVM || o->stage == STAGE_PTX || o->stage == STAGE_CUBIN) {
         *out = first->cubin.data;
         *out_size = first->cubin.bytes;
@@ -251,7 +285,7 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
     PlanElfSection *sections = ARENA_ARRAY(cg->arena, PlanElfSection, cg->count * 3 + 2);
     size_t n = 0;
     for (size_t i = 0; i < cg->count; i++) {
-        const Variant *v = cg->variants[i];
+        const Variant *v = cg->codes[i].variant;
         Plan plan;
         const void *bytes;
         size_t size;
@@ -285,7 +319,7 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
 
 const CodegenReport *codegen_report(const Codegen *cg, size_t i)
 {
-    return i < cg->count ? &cg->variants[i]->report : NULL;
+    return i < cg->count ? &cg->codes[i].variant->report : NULL;
 }
 
 void codegen_destroy(Codegen *cg)
@@ -293,7 +327,7 @@ void codegen_destroy(Codegen *cg)
     if (cg == NULL)
         return;
     for (size_t i = 0; i < cg->count; i++) {
-        backend_destroy(cg->variants[i]->backend);
-        plan_builder_deinit(&cg->variants[i]->plan);
+        backend_destroy(cg->codes[i].backend);
+        plan_builder_deinit(&cg->codes[i].variant->plan);
     }
 }

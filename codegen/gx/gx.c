@@ -84,34 +84,6 @@ static void type_name(LLVMTypeRef type, char *out, size_t size)
 
 /* ---- kernels ---- */
 
-/* Names that PTX has, or that an emulated kernel calls. */
-static bool is_taken(const char *name)
-{
-    static const char *const taken[] = {
-        "_",
-        "WARP_SZ",
-#define EMU_FUNCTION(function, result, parameters) #function,
-#define EMU_LIBRARY(function) #function,
-#include "runtime/emu/abi.def"
-    };
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (strcmp(name, taken[i]) == 0)
-            return true;
-    return false;
-}
-
-char *kernel_name(Arena *a, const char *text)
-{
-    char *name = arena_text(a, text, strlen(text));
-    for (char *p = name; *p; p++) {
-        bool is_letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
-        bool is_digit = *p >= '0' && *p <= '9' && p > name;
-        if (!is_letter && !is_digit && *p != '$')
-            *p = '_';
-    }
-    return is_taken(name) ? arena_printf(a, "kernel_%s", name) : name;
-}
-
 Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
                       const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
                       const uint32_t grid[3])
@@ -122,6 +94,7 @@ Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
     k->name = arena_text(a, name, strlen(name));
     k->context = context;
     k->args = arena_copy(a, args, arg_count * sizeof *args);
+    k->accesses = ARENA_ARRAY(a, KernelAccess, arg_count);
     k->arg_count = arg_count;
     memcpy(k->block, block, sizeof k->block);
     memcpy(k->grid, grid, sizeof k->grid);
@@ -253,8 +226,8 @@ static void count_access(Kernel *k, unsigned arg, LLVMTypeRef type)
     if (arg == GX_SHARED || k->is_rest)
         return;
     uint64_t bytes = gx_type_bytes(type);
-    k->args[arg].accessed += bytes;
-    k->args[arg].accessed_wide += bytes >= 16 ? bytes : 0;
+    k->accesses[arg].bytes += bytes;
+    k->accesses[arg].wide += bytes >= 16 ? bytes : 0;
 }
 
 LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef type,

@@ -24,17 +24,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "codegen/request.h"
 #include "ir/arena.h"
 
-/* A pointer into device memory. */
-typedef struct KernelArg {
-    uint32_t align;    /* bytes; a power of two, 1 if unknown */
-    uint64_t bytes;    /* of the slice; an access behind them is a fault */
-    bool is_read_only; /* nobody writes these bytes while the kernel runs */
-    bool is_noalias;   /* no other argument reaches bytes that this one writes */
-    /* bytes of the accesses that the code holds, and those of 16 bytes' accesses */
-    uint64_t accessed, accessed_wide;
-} KernelArg;
+/* Bytes of the accesses that a kernel's code holds to one argument, and those of 16 bytes. */
+typedef struct KernelAccess {
+    uint64_t bytes, wide;
+} KernelAccess;
 
 typedef struct Kernel {
     Arena *arena;
@@ -43,7 +39,8 @@ typedef struct Kernel {
     LLVMModuleRef module;
     LLVMBuilderRef builder; /* stands in the entry block after kernel_create */
     LLVMValueRef function;
-    KernelArg *args;
+    const KernelArg *args;
+    KernelAccess *accesses; /* [arg_count] */
     uint32_t arg_count;
     uint32_t block[3];     /* threads: x, y, z */
     uint32_t grid[3];      /* blocks */
@@ -65,9 +62,6 @@ typedef struct Kernel {
 Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
                       const KernelArg *args, uint32_t arg_count, const uint32_t block[3],
                       const uint32_t grid[3]);
-
-/* `text` with every character that PTX takes no name with replaced by '_'. */
-char *kernel_name(Arena *a, const char *text);
 
 /* ---- who am I ---- */
 /* All i32 and known to be below their bound; axis 0 x, 1 y, 2 z. Where the bound is 1 they

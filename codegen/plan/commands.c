@@ -2,7 +2,6 @@
  * branches become commands with children. See runtime/plan/plan.h for the records. */
 #include <string.h>
 
-#include "codegen/kernel/emitters.h"
 #include "codegen/library/cublaslt.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
@@ -69,29 +68,17 @@ static bool allows_wide(const Shape *s)
     return false;
 }
 
-/* Counts by the accesses' width what a launch of a loop or a row reduction moves of arrays that
- * allow the widest. */
-static void count_accesses(Variant *v, const Instruction *fusion, const Kernel *k,
-                           const uint64_t *bytes)
+/* Adds to the request what a launch moves of arrays that allow the widest access. */
+static void count_moved(Variant *v, const Instruction *fusion, const uint64_t *bytes,
+                        KernelRequest *r)
 {
-    KernelKind kind = kernel_kind_of(fusion);
-    bool counts = kind == KERNEL_ROW_REDUCTION;
-    if (kind ==
-        KERNEL_LOOP) /* what combines many elements into one is bound by its work */
-        counts = fusion_is_plain(inst_called(fusion, 0), NULL, 0);
-    if (!counts)
-        return;
     uint32_t n = fusion->operand_count,
              results = (uint32_t)shape_leaf_count(fusion->shape);
     for (uint32_t i = 0; i < n + results; i++) {
-        const KernelArg *arg = &k->args[i];
         const Shape *s =
             i < n ? fusion->operands[i]->shape : shape_leaf(fusion->shape, i - n);
-        if (bytes[i] < WIDE_ARRAY_BYTES || arg->accessed == 0 || !allows_wide(s))
-            continue;
-        double part = (double)arg->accessed_wide / (double)arg->accessed;
-        v->report.loop_bytes += v->times * bytes[i];
-        v->report.loop_bytes_wide += v->times * (uint64_t)((double)bytes[i] * part);
+        if (bytes[i] >= WIDE_ARRAY_BYTES && allows_wide(s))
+            r->moved[i] += v->times * bytes[i];
     }
 }
 
@@ -118,7 +105,7 @@ static void add_launch(Variant *v, const Instruction *fusion)
         if (written != (uint64_t)shape_bytes(shape_leaf(fusion->shape, r)))
             args[n + r].value = written;
     }
-    count_accesses(v, fusion, v->kernels[kernel].kernel, bytes);
+    count_moved(v, fusion, bytes, &v->requests[kernel]);
     n += results;
     if (fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
         args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,

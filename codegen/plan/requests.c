@@ -1,4 +1,4 @@
-/* Kernels of a program: one for each distinct fusion. Two fusions are equal if the canonical
+/* Kernels of a program: a request for each distinct fusion. Two fusions are equal if the canonical
  * texts of their computations, their emitters and the classes of their arguments (which are
  * the same buffer, which are written) are; a hash finds candidates, the text decides. */
 #include <string.h>
@@ -6,7 +6,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "codegen/kernel/emitters.h"
 #include "codegen/plan/variant.h"
 #include "ir/bug.h"
 #include "ir/kernel/kind.h"
@@ -97,23 +96,23 @@ static const char *kernel_key(const Variant *v, const Instruction *fusion,
 
 static uint32_t *table_slot(Variant *v, const char *key, size_t length)
 {
-    size_t at = XXH3_64bits(key, length) & (v->kernel_slots - 1);
-    for (; v->kernel_table[at] != 0; at = (at + 1) & (v->kernel_slots - 1)) {
-        const KernelEntry *e = &v->kernels[v->kernel_table[at] - 1];
+    size_t at = XXH3_64bits(key, length) & (v->request_slots - 1);
+    for (; v->request_table[at] != 0; at = (at + 1) & (v->request_slots - 1)) {
+        const KernelRequest *e = &v->requests[v->request_table[at] - 1];
         if (e->key_length == length && memcmp(e->key, key, length) == 0)
             break;
     }
-    return &v->kernel_table[at];
+    return &v->request_table[at];
 }
 
 static void table_grow(Variant *v)
 {
-    if ((v->kernel_count + 1) * 2 < v->kernel_slots)
+    if ((v->request_count + 1) * 2 < v->request_slots)
         return;
-    v->kernel_slots = v->kernel_slots == 0 ? 64 : v->kernel_slots * 2;
-    v->kernel_table = ARENA_ARRAY(v->arena, uint32_t, v->kernel_slots);
-    for (size_t i = 0; i < v->kernel_count; i++)
-        *table_slot(v, v->kernels[i].key, v->kernels[i].key_length) = (uint32_t)i + 1;
+    v->request_slots = v->request_slots == 0 ? 64 : v->request_slots * 2;
+    v->request_table = ARENA_ARRAY(v->arena, uint32_t, v->request_slots);
+    for (size_t i = 0; i < v->request_count; i++)
+        *table_slot(v, v->requests[i].key, v->requests[i].key_length) = (uint32_t)i + 1;
 }
 
 static const char *unique_kernel_name(const Variant *v, const Instruction *fusion)
@@ -121,31 +120,12 @@ static const char *unique_kernel_name(const Variant *v, const Instruction *fusio
     const char *base = kernel_name(v->arena, fusion->name), *name = base;
     for (unsigned n = 1;; n++) {
         bool taken = false;
-        for (size_t i = 0; i < v->kernel_count && !taken; i++)
-            taken = strcmp(v->kernels[i].kernel->name, name) == 0;
+        for (size_t i = 0; i < v->request_count && !taken; i++)
+            taken = strcmp(v->requests[i].name, name) == 0;
         if (!taken)
             return name;
         name = arena_printf(v->arena, "%s_%u", base, n);
     }
-}
-
-static uint32_t add_plan_kernel(Variant *v, const Kernel *k)
-{
-    bool is_dynamic = k->shared_bytes > TARGET_STATIC_SHARED;
-    PlanKernel p = {.name = plan_string(&v->plan, k->name),
-                    .flags = k->needs_fibres ? PLAN_KERNEL_BARRIERS : 0,
-                    .grid = {k->grid[0], k->grid[1], k->grid[2]},
-                    .block = {k->block[0], k->block[1], k->block[2]},
-                    .cluster = {1, 1, 1},
-                    .shared_bytes = is_dynamic ? (uint32_t)k->shared_bytes : 0,
-                    .static_shared_bytes = is_dynamic ? 0 : (uint32_t)k->shared_bytes,
-                    .parameter_count = k->arg_count,
-                    .site_count = (uint32_t)k->site_count};
-    uint32_t *sites = ARENA_ARRAY(v->arena, uint32_t, k->site_count + 1);
-    for (size_t i = 0; i < k->site_count; i++)
-        sites[i] = plan_string(&v->plan, k->sites[i]);
-    p.sites = plan_add_refs(&v->plan, sites, (uint32_t)k->site_count);
-    return plan_add_kernels(&v->plan, &p, 1);
 }
 
 uint32_t variant_kernel(Variant *v, const Instruction *fusion)
@@ -156,28 +136,34 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
     table_grow(v);
     uint32_t *slot = table_slot(v, key, length);
     if (*slot != 0)
-        return v->kernels[*slot - 1].plan_index;
-    EmitterInput in = {.arena = v->arena,
-                       .module = backend_module(v->backend),
-                       .target = v->target,
-                       .fusion = fusion,
+        return *slot - 1;
+    KernelRequest r = {.key = key,
+                       .key_length = length,
                        .name = unique_kernel_name(v, fusion),
+                       .fusion = fusion,
                        .args = f.args,
                        .arg_count = f.count,
-                       .contract = v->options->contract};
-    KernelEntry e = {.key = key, .key_length = length};
-    EmitterFn *emitter = emitter_function(kernel_kind_of(fusion));
-    if (emitter == NULL)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s: no emitter for its kind of kernel yet",
-                     fusion->name);
-    Escape *escape = escape_innermost();
-    escape->at = fusion->span;
-    e.kernel = emitter(&in);
-    escape->at = (Span){0, 0};
-    e.plan_index = add_plan_kernel(v, e.kernel);
-    v->kernels = arena_grow(v->arena, v->kernels, &v->kernel_capacity,
-                            v->kernel_count + 1, sizeof *v->kernels);
-    v->kernels[v->kernel_count++] = e;
-    *slot = (uint32_t)v->kernel_count;
-    return e.plan_index;
+                       .moved = ARENA_ARRAY(v->arena, uint64_t, f.count)};
+    PlanKernel p = {.name = plan_string(&v->plan, r.name),
+                    .cluster = {1, 1, 1},
+                    .parameter_count = r.arg_count};
+    v->requests = arena_grow(v->arena, v->requests, &v->request_capacity,
+                             v->request_count + 1, sizeof *v->requests);
+    v->requests[v->request_count++] = r;
+    *slot = (uint32_t)v->request_count;
+    return plan_add_kernels(&v->plan, &p, 1);
+}
+
+void variant_set_geometry(Variant *v, const KernelGeometry *geometry)
+{
+    for (size_t i = 0; i < v->request_count; i++) {
+        const KernelGeometry *g = &geometry[i];
+        PlanKernel *p = &v->plan.kernels[i];
+        bool is_dynamic = g->shared_bytes > TARGET_STATIC_SHARED;
+        memcpy(p->grid, g->grid, sizeof p->grid);
+        memcpy(p->block, g->block, sizeof p->block);
+        p->flags = g->has_barriers ? PLAN_KERNEL_BARRIERS : 0;
+        p->shared_bytes = is_dynamic ? (uint32_t)g->shared_bytes : 0;
+        p->static_shared_bytes = is_dynamic ? 0 : (uint32_t)g->shared_bytes;
+    }
 }

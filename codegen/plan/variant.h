@@ -1,22 +1,16 @@
-/* One variant in the making: the plan of a module for one GPU target, and its kernels. */
+/* One variant in the making: the plan of a module for one GPU target, and what it asks of
+ * emission. No LLVM in this folder: a plan is made without it. */
 #ifndef GXC_CODEGEN_PLAN_VARIANT_H
 #define GXC_CODEGEN_PLAN_VARIANT_H
 
-#include "codegen/backend.h"
 #include "codegen/codegen.h"
 #include "codegen/plan/buffers.h"
 #include "codegen/plan/constant_pool.h"
+#include "codegen/request.h"
+#include "ir/analysis/alias.h"
 #include "runtime/plan/plan.h"
 
 #define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
-
-/* A kernel of the program and what it was made from. */
-typedef struct KernelEntry {
-    const char *key; /* canonical text of computation, emitter, argument classes */
-    size_t key_length;
-    Kernel *kernel;
-    uint32_t plan_index; /* in PlanBuilder.kernels */
-} KernelEntry;
 
 typedef struct Variant {
     Arena *arena;
@@ -24,7 +18,6 @@ typedef struct Variant {
     const Target *target;
     Module *module;
     ConstantPool *pool;
-    Backend *backend;
     AliasSets *aliases;
     Buffers *buffers;
     const LoopSlices *loop_slices;
@@ -34,10 +27,10 @@ typedef struct Variant {
     uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
     uint32_t temp_allocation[BUFFER_COLOURS]; /* by colour */
     uint32_t workspace_slice, state_slice;
-    KernelEntry *kernels;
-    size_t kernel_count, kernel_capacity;
-    uint32_t *kernel_table; /* hash table of kernel numbers + 1 */
-    size_t kernel_slots;
+    KernelRequest *requests; /* in the order of plan.kernels */
+    size_t request_count, request_capacity;
+    uint32_t *request_table; /* hash table of request numbers + 1 */
+    size_t request_slots;
     uint32_t nesting;
     uint64_t times; /* that the commands being made run: trip counts, 1 where not known */
     uint32_t stream;          /* of the commands that are being made */
@@ -100,9 +93,12 @@ bool variant_add_computation(Variant *v, const Computation *comp);
 /* Signature, allocations, command tree and kernels. */
 bool variant_make_commands(Variant *v);
 
-/* -- codegen/plan/kernels.c -- */
+/* -- codegen/plan/requests.c -- */
 
-/* The kernel of a fusion: an equal one that exists, or a new one. Index in plan.kernels. */
+/* The kernel of a fusion: an equal one that exists, or a new request. Index in v->requests and
+ * plan.kernels. */
 uint32_t variant_kernel(Variant *v, const Instruction *fusion);
+/* Completes the records of plan.kernels: [request_count]. */
+void variant_set_geometry(Variant *v, const KernelGeometry *geometry);
 
 #endif

@@ -1,0 +1,38 @@
+/* What planning asks of emission: a request for each distinct kernel of a program, in the order of
+ * their first launches. Planning makes requests without LLVM; emission (codegen/build) carries
+ * them out, in any order. */
+#ifndef GXC_CODEGEN_REQUEST_H
+#define GXC_CODEGEN_REQUEST_H
+
+#include "ir/module.h"
+
+/* A kernel argument: a pointer into device memory. */
+typedef struct KernelArg {
+    uint32_t align;    /* bytes; a power of two, 1 if unknown */
+    uint64_t bytes;    /* of the slice; an access behind them is a fault */
+    bool is_read_only; /* nobody writes these bytes while the kernel runs */
+    bool is_noalias;   /* no other argument reaches bytes that this one writes */
+} KernelArg;
+
+/* How a kernel is launched, and what of shared memory it needs. */
+typedef struct KernelGeometry {
+    uint32_t grid[3], block[3];
+    uint64_t shared_bytes; /* of a block */
+    bool has_barriers;     /* or shuffles: threads of a block wait for each other */
+} KernelGeometry;
+
+typedef struct KernelRequest {
+    const char *key; /* canonical text of computation, kind, argument classes */
+    size_t key_length;
+    const char *name;          /* symbol: unique in the program */
+    const Instruction *fusion; /* of the first launch */
+    const KernelArg *args;     /* parameters by number, result leaves, the random state */
+    uint32_t arg_count;
+    /* [arg_count] bytes that all launches move of arguments that allow accesses of 16 bytes */
+    uint64_t *moved;
+} KernelRequest;
+
+/* `text` as a symbol of both PTX and the host object: other characters than theirs become '_'. */
+char *kernel_name(Arena *a, const char *text);
+
+#endif
