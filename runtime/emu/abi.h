@@ -30,5 +30,14 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
 void gxemu_barrier(gxemu_block *b, uint32_t site);
 uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value,
                     uint32_t operand, uint32_t clamp, uint32_t site);
+void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site);
+void gxemu_ldmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,
+                    uint32_t site);
+void gxemu_stmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,
+                    uint32_t site);
+void gxemu_copy_async(gxemu_block *b, uint32_t argument, uint64_t offset, uint64_t to,
+                      uint32_t bytes, uint32_t valid, uint32_t site);
+void gxemu_copy_commit(gxemu_block *b, uint32_t site);
+void gxemu_copy_wait(gxemu_block *b, uint32_t left, uint32_t site);
 
 #endif

@@ -2,11 +2,21 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/emu/banks.h"
 #include "runtime/emu/engine_parts.h"
 
 static const char *kind_verb(uint32_t kind)
 {
-    return kind == GXEMU_READ ? "reads" : kind == GXEMU_WRITE ? "writes" : "updates";
+    switch (kind) {
+    case GXEMU_READ:
+        return "reads";
+    case GXEMU_WRITE:
+        return "writes";
+    case ACCESS_COPY:
+        return "copies";
+    default:
+        return "updates";
+    }
 }
 
 /* The host address that an access goes to, for the report. */
@@ -78,9 +88,16 @@ static void report_race(Engine *e, gxemu_block *b, uint32_t argument, uint64_t o
     finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
     describe_place(e, argument, offset);
     finding_add(e->finding, ", which %s %s",
-                c->same_block ? "another thread of the block" : "another block",
+                c->is_copy      ? "a thread of the block"
+                : c->same_block ? "another thread of the block"
+                                : "another block",
                 c->kind == RACE_WITH_WRITE ? "wrote" : "read");
-    if (c->same_block)
+    if (c->is_copy)
+        finding_add(e->finding,
+                    " (thread %" PRIu32
+                    ") by an asynchronous copy that was not waited for",
+                    c->thread);
+    else if (c->same_block)
         finding_add(e->finding, " (thread %" PRIu32 ") with no barrier between",
                     c->thread);
     if (c->site != RACE_NO_SITE)
@@ -138,7 +155,7 @@ static inline void written_set(uint8_t *p, uint32_t bytes)
         p[i] = 0xff;
 }
 
-void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
                   uint32_t site, uint32_t kind)
 {
     Engine *e = engine_of(b);
@@ -164,8 +181,11 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
     uint8_t *written = shadow->written;
     if (l->check_written && written != NULL) {
         /* an atomic on one byte puts a narrow element beside its neighbours */
-        if (kind == GXEMU_WRITE || (kind != GXEMU_READ && bytes == 1)) {
+        if (kind == GXEMU_WRITE || kind == ACCESS_COPIED ||
+            (kind == GXEMU_ATOMIC && bytes == 1)) {
             written_set(written + at, bytes);
+        } else if (kind == ACCESS_COPY) {
+            memset(written + at, 0, bytes);
         } else if (!written_all(written + at, bytes)) {
             uint64_t first = at;
             shadow_is_written(shadow, at, bytes, &first);
@@ -175,8 +195,16 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
     if (l->check_races && shadow->pages != NULL) {
         RaceConflict conflict;
         RaceKind found = race_access(shadow, &e->race, serial, thread_of(b)->index, at,
-                                     bytes, site, kind, &conflict);
+                                     bytes, site_number(site), kind, &conflict);
         if (found != RACE_NONE)
             report_race(e, b, argument, offset, bytes, site, kind, &conflict);
     }
+}
+
+void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+                  uint32_t site, uint32_t kind)
+{
+    if (argument == GXEMU_SHARED)
+        banks_note(engine_of(b), thread_of(b), site, offset, bytes);
+    access_check(b, argument, offset, bytes, site, kind);
 }

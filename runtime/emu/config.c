@@ -83,19 +83,28 @@ static void arch_read(void)
     config.minor = (int)(number % 10);
 }
 
-static void schedule_read(void)
+/* The number of the variable's text among `names`; 0 if it is not set. */
+static int choice_read(const char *name, const char *const *names, int count,
+                       const char *expected)
 {
-    static const char *const names[] = {"eager", "threads", "lazy"};
-    const char *text = getenv("GXEMU_SCHEDULE");
+    const char *text = getenv(name);
     if (text == NULL || text[0] == '\0')
-        return;
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            config.schedule = (Schedule)i;
-            return;
-        }
+        return 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0)
+            return i;
     }
-    config_refuse("GXEMU_SCHEDULE", text, "eager, threads or lazy");
+    config_refuse(name, text, expected);
+    return 0;
+}
+
+static void choices_read(void)
+{
+    static const char *const schedules[] = {"eager", "threads", "lazy"};
+    static const char *const copies[] = {"late", "early"};
+    config.schedule =
+        (Schedule)choice_read("GXEMU_SCHEDULE", schedules, 3, "eager, threads or lazy");
+    config.copies_early = choice_read("GXEMU_COPIES", copies, 2, "late or early") == 1;
 }
 
 static void failure_read(void)
@@ -138,6 +147,8 @@ static void config_read(void)
     config.workers = (int)number_from("GXEMU_WORKERS", 1, 256, cores > 1 ? cores : 1);
     config.shadow = number_from("GXEMU_SHADOW", 0, 1, 0) != 0;
     config.race = number_from("GXEMU_RACE", 0, 1, 0) != 0;
+    const char *banks = getenv("GXEMU_BANKS");
+    config.banks = banks != NULL && banks[0] != '\0' ? banks : NULL;
     config.nccl_version = (int)number_from("GXEMU_NCCL_VERSION", 0, INT_MAX, 22707);
     long long first = 0, second = 0;
     pair_read("GXEMU_DELAY", false, 10000000, &first, &second);
@@ -152,7 +163,7 @@ static void config_read(void)
     config.delay_rank = (int)first;
     config.delay_rank_time = (uint32_t)second;
     arch_read();
-    schedule_read();
+    choices_read();
     failure_read();
 }
 

@@ -7,6 +7,10 @@
  *   GXEMU_DRIVER_VERSION=n   as cuDriverGetVersion gives it, 13000
  *   GXEMU_SHADOW=1           report bytes that nobody wrote and that are read
  *   GXEMU_RACE=1             report conflicting accesses of two threads
+ *   GXEMU_COPIES=late        asynchronous copies into shared memory are made when they are waited for;
+ *                early       when they are issued
+ *   GXEMU_BANKS=file         how often kernels access shared memory, and conflicts of its banks, are
+ *                            appended to the file: a line for each launch and HLO instruction
  *   GXEMU_SCHEDULE=eager     work runs when it is submitted, if nothing before it waits;
  *                  threads   one thread per stream runs it;
  *                  lazy      it runs when somebody waits for it, as late as possible
@@ -35,6 +39,8 @@ typedef struct EmuConfig {
     int driver_version;
     bool shadow;
     bool race;
+    bool copies_early;
+    const char *banks; /* NULL: not counted */
     Schedule schedule;
     int workers;
     uint32_t delay;      /* microseconds */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/emu/banks.h"
 #include "runtime/emu/workers.h"
 
 enum { ENGINE_PARALLEL_THREADS = 16384 }; /* fewer GPU threads run on one OS thread */
@@ -25,6 +26,9 @@ static void engine_destroy(void *p)
         return;
     fibre_pool_deinit(&e->pool);
     shadow_deinit(&e->shared_shadow);
+    banks_deinit(e);
+    for (uint32_t i = 0; i < ENGINE_MOST_THREADS; i++)
+        copies_deinit(&e->threads[i]);
     free(e->shared);
     free(e->threads);
     free(e);
@@ -179,7 +183,7 @@ static void views_prepare(Engine *e, const EngineLaunch *l)
         t->view = (gxemu_block){
             .tid = {i % l->block[0], i / l->block[0] % l->block[1],
                     i / l->block[0] / l->block[1]},
-            .checks = l->check_written || l->check_races,
+            .checks = l->check_written || l->check_races || l->banks != NULL,
             .lane = i % 32,
             .shared = e->shared,
             .shared_bytes = l->shared_bytes,
@@ -199,6 +203,10 @@ static void block_prepare(Engine *e)
     e->ready_head = e->ready_count = 0;
     e->at_barrier = 0;
     memset(e->warp_waiting, 0, sizeof e->warp_waiting);
+    for (uint32_t i = 0; i < e->thread_count; i++)
+        copies_forget(&e->threads[i]);
+    for (uint32_t i = 0; i < RACE_WARPS; i++)
+        e->bank_notes[i].count = 0;
     if (l->shared_bytes != 0)
         memset(e->shared, 0xff, l->shared_bytes);
     if (l->check_written)
@@ -215,6 +223,8 @@ static bool block_run(Engine *e)
         fibre_switch(&e->pool, first);
     if (!e->aborted && e->live != 0)
         sync_report_deadlock(e);
+    for (uint32_t i = 0; i < RACE_WARPS && !e->aborted; i++)
+        banks_meet(e, i);
     if (e->finding->kind == FINDING_NONE)
         return true;
     fibre_reset_all(&e->pool);

@@ -14,6 +14,8 @@
 
 enum { ENGINE_MOST_THREADS = 1024, ENGINE_MOST_SHARED = 256 * 1024 };
 
+typedef struct BankCount BankCount;
+
 /* One parameter of a launch. Immediates have shadow NULL. */
 typedef struct EngineArgument {
     Shadow *shadow;  /* of the allocation, NULL: not tracked */
@@ -35,6 +37,8 @@ typedef struct EngineLaunch {
     uint64_t shared_bytes; /* static and dynamic */
     bool check_written;    /* report bytes that nobody wrote */
     bool check_races;
+    bool copies_early; /* asynchronous copies are made when they are issued */
+    BankCount *banks;  /* [site_count + 1]: counts (banks.h); NULL: not wanted */
 } EngineLaunch;
 
 /* False: *out says what was found; the launch ended there. */

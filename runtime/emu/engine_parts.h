@@ -1,5 +1,6 @@
-/* The state of a running block, shared by engine.c (scheduler), sync.c (barriers and
- * shuffles) and access.c (checked accesses). */
+/* The state of a running block, shared by engine.c (scheduler), sync.c (barriers), warp.c and its
+ * neighbours (what a warp does together), copy.c (asynchronous copies) and access.c (checked
+ * accesses). */
 #ifndef GXC_RUNTIME_EMU_ENGINE_PARTS_H
 #define GXC_RUNTIME_EMU_ENGINE_PARTS_H
 
@@ -13,19 +14,39 @@ typedef enum {
     THREAD_ENDED,
 } ThreadState;
 
+typedef enum { WARP_SHUFFLE, WARP_MMA, WARP_LDMATRIX, WARP_STMATRIX } WarpOperation;
+
+/* What a lane brings to something that lanes of a warp do together: see warp.c. */
+typedef struct WarpCall {
+    WarpOperation operation;
+    uint32_t mask;                  /* lanes that take part */
+    uint32_t number;                /* the same for all of them: which of the operation */
+    uint32_t value, operand, clamp; /* of a shuffle; the value becomes the result */
+    uint64_t offset;                /* of a matrix's row in shared memory */
+    uint32_t *registers;            /* of instructions that have several */
+} WarpCall;
+
+typedef struct PendingCopy PendingCopy; /* copy.c */
+typedef struct BankNote BankNote;       /* banks.c */
+
+typedef struct BankNotes {
+    BankNote *notes;
+    uint32_t count, capacity;
+} BankNotes;
+
+/* Kinds of accesses beside those of GXEMU_READ, …: an asynchronous copy is issued, and is done. */
+enum { ACCESS_COPY = RACE_COPY, ACCESS_COPIED = RACE_COPIED };
+
 typedef struct Thread {
     gxemu_block view; /* first: the kernel's pointer to it is a pointer to the thread */
     Fibre *fibre;
     uint32_t index; /* linear in the block */
     ThreadState state;
-    uint32_t site; /* where it waits, with the number of the barrier or shuffle */
-    /* The shuffle that it waits in. */
-    uint32_t mode;
-    uint32_t mask;
-    uint32_t value;
-    uint32_t operand;
-    uint32_t clamp;
-    uint32_t result;
+    uint32_t site;       /* where it waits, with the number of the barrier or shuffle */
+    WarpCall call;       /* THREAD_IN_WARP: what it waits in */
+    PendingCopy *copies; /* issued and not waited for, the oldest first */
+    uint32_t copy_count, copy_capacity;
+    uint32_t copy_group; /* groups committed */
 } Thread;
 
 typedef struct Engine {
@@ -48,6 +69,7 @@ typedef struct Engine {
     uint64_t shared_capacity;
     Shadow shared_shadow;
     Race race;
+    BankNotes bank_notes[RACE_WARPS];
 } Engine;
 
 static inline Thread *thread_of(gxemu_block *b)
@@ -77,6 +99,29 @@ const char *engine_site(const Engine *e, uint32_t site);
 
 /* Whoever waited for this thread need not any more. */
 void sync_thread_ended(Engine *e, Thread *t);
+/* Appends "thread 3 waits at a barrier of reduce.1 (site 4)". */
+void sync_describe_waiting(const Engine *e, const Thread *t);
+/* Two threads meet that should not: ends the block. */
+void sync_report_divergence(Engine *e, const Thread *a, const Thread *b,
+                            const char *what);
+
+/* "a shuffle" */
+const char *warp_operation_name(WarpOperation operation);
+/* Carries out what `t` waits in if all its lanes are there. `self` runs and need not be made ready; NULL
+ * when a thread that ended makes it possible. */
+void warp_try(Engine *e, const Thread *t, const Thread *self);
+/* Results of all `lanes` of the warp, which agree on what they do; mma.c, matrix.c. */
+void warp_mma(Engine *e, Thread *warp);
+void warp_ldmatrix(Engine *e, Thread *warp);
+void warp_stmatrix(Engine *e, Thread *warp);
+
+/* Everything that gxemu_access checks: written state, races, and bounds once more. */
+void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
+                  uint32_t site, uint32_t kind);
+
+/* Forgets the copies of a thread of an earlier block; gives their memory back. */
+void copies_forget(Thread *t);
+void copies_deinit(Thread *t);
 /* Some threads live and none can go on. */
 void sync_report_deadlock(Engine *e);
 

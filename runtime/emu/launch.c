@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/emu/allocation.h"
+#include "runtime/emu/banks.h"
 #include "runtime/emu/context.h"
 #include "runtime/emu/device.h"
 #include "runtime/emu/engine.h"
@@ -212,16 +213,41 @@ typedef struct Launch {
     char *title;
 } Launch;
 
+/* Sites of one HLO instruction are one line. */
+static void banks_write(const EngineLaunch *l, const char *path)
+{
+    FILE *out = fopen(path, "a");
+    if (out == NULL)
+        return;
+    for (uint32_t i = 0; i <= l->site_count; i++) {
+        const char *name = i < l->site_count && l->sites != NULL ? l->sites[i] : "?";
+        uint64_t phases = l->banks[i].phases, conflicts = l->banks[i].conflicts;
+        if (phases != 0)
+            fprintf(out,
+                    "%s: %s: %" PRIu64 " phases of shared memory, %" PRIu64
+                    " conflicts\n",
+                    l->name, name, phases, conflicts);
+    }
+    fclose(out);
+}
+
 static bool launch_run(Operation *op, Finding *out)
 {
     Launch *l = (Launch *)(void *)op;
-    bool checked = l->engine.check_written || l->engine.check_races;
+    const char *banks = emu_config()->banks;
+    bool checked = l->engine.check_written || l->engine.check_races || banks != NULL;
+    if (banks != NULL)
+        l->engine.banks = calloc((size_t)l->engine.site_count + 1, sizeof(BankCount));
     /* The shadow of the device's memory is for one launch at a time. */
     if (checked)
         pthread_mutex_lock(&l->context->launching);
     bool done = engine_run(&l->engine, out);
+    if (l->engine.banks != NULL)
+        banks_write(&l->engine, banks);
     if (checked)
         pthread_mutex_unlock(&l->context->launching);
+    free(l->engine.banks);
+    l->engine.banks = NULL;
     return done;
 }
 
@@ -348,6 +374,7 @@ static CUresult launch_submit(const char *caller, const CUlaunchConfig *config,
     l->engine.shared_bytes = (uint64_t)f->static_shared + config->sharedMemBytes;
     l->engine.check_written = emu_config()->shadow;
     l->engine.check_races = emu_config()->race;
+    l->engine.copies_early = emu_config()->copies_early;
     r = arguments_fill(l, parameters, launch);
     if (r != CUDA_SUCCESS) {
         free(l);

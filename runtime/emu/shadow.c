@@ -18,7 +18,8 @@ enum {
     STAMP_MANY = 1 << 10,   /* other threads since the last barrier, too */
     STAMP_BLOCKS = 1 << 11, /* other blocks, too */
     STAMP_ATOMIC = 1 << 12, /* of a writer */
-    STAMP_SHIFT = 13,
+    STAMP_COPY = 1 << 13,   /* of a writer: an asynchronous copy under way */
+    STAMP_SHIFT = 14,
 };
 #define STAMP_LAST ((UINT32_C(1) << (32 - STAMP_SHIFT)) - 1)
 
@@ -151,7 +152,7 @@ static bool stamp_conflicts(const Race *r, uint32_t stamp, uint32_t thread)
 {
     uint32_t interval = stamp >> STAMP_SHIFT;
     uint32_t other = stamp & STAMP_THREAD;
-    if ((stamp & STAMP_BLOCKS) != 0 || interval < r->block_first)
+    if ((stamp & (STAMP_BLOCKS | STAMP_COPY)) != 0 || interval < r->block_first)
         return true;
     if (interval < r->barrier)
         return false;
@@ -228,6 +229,27 @@ static inline RaceKind cell_write(RaceCell *cell, const Race *r, uint32_t own,
     return RACE_NONE;
 }
 
+/* The copy is issued: it writes, and goes on. */
+static inline RaceKind cell_copy(RaceCell *cell, const Race *r, uint32_t own,
+                                 uint32_t thread, uint16_t site)
+{
+    RaceKind found = cell_write(cell, r, own, thread, site);
+    if (found == RACE_NONE)
+        cell->stamps = own | STAMP_COPY;
+    return found;
+}
+
+/* The copy is done: its thread wrote, now. */
+static inline RaceKind cell_copied(RaceCell *cell, const Race *r, uint32_t own,
+                                   uint32_t thread, uint16_t site)
+{
+    (void)r;
+    (void)thread;
+    cell->stamps = own;
+    cell->writer_site = site;
+    return RACE_NONE;
+}
+
 static inline RaceKind cell_update(RaceCell *cell, const Race *r, uint32_t own,
                                    uint32_t thread, uint16_t site)
 {
@@ -254,6 +276,7 @@ static RaceKind race_found(RaceKind kind, const RaceCell *cell, const Race *r,
         .site = wrote ? cell->writer_site : cell->reader_site,
         .same_block =
             (stamp & STAMP_BLOCKS) == 0 && stamp >> STAMP_SHIFT >= r->block_first,
+        .is_copy = (stamp & STAMP_COPY) != 0,
         .offset = offset,
     };
     return kind;
@@ -283,18 +306,32 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
         RaceCell *cell = page->cells + ((offset - base) >> shift);
         RaceCell *last = page->cells + ((stop - 1 - base) >> shift);
         RaceKind found = RACE_NONE;
-        if (kind == GXEMU_READ)
+        switch (kind) {
+        case GXEMU_READ:
             while (cell <= last &&
                    (found = cell_read(cell, r, own, thread, at)) == RACE_NONE)
                 cell++;
-        else if (kind == GXEMU_WRITE)
+            break;
+        case GXEMU_WRITE:
             while (cell <= last &&
                    (found = cell_write(cell, r, own, thread, at)) == RACE_NONE)
                 cell++;
-        else
+            break;
+        case RACE_COPY:
+            while (cell <= last &&
+                   (found = cell_copy(cell, r, own, thread, at)) == RACE_NONE)
+                cell++;
+            break;
+        case RACE_COPIED:
+            while (cell <= last &&
+                   (found = cell_copied(cell, r, own, thread, at)) == RACE_NONE)
+                cell++;
+            break;
+        default:
             while (cell <= last &&
                    (found = cell_update(cell, r, own, thread, at)) == RACE_NONE)
                 cell++;
+        }
         if (found != RACE_NONE) {
             uint64_t cell_offset = base + ((uint64_t)(cell - page->cells) << shift);
             return race_found(found, cell, r, cell_offset, out);

@@ -7,7 +7,8 @@
  *
  * Order. Every barrier interval of every block of a launch has a number; they only grow. Two
  * accesses of one block are ordered if they are one thread's, or if a barrier of the block lies
- * between them. Accesses of two blocks are never ordered. */
+ * between them. Accesses of two blocks are never ordered. What an asynchronous copy writes is not
+ * ordered with anything between its issue and its end, not even with its own thread. */
 #ifndef GXC_RUNTIME_EMU_SHADOW_H
 #define GXC_RUNTIME_EMU_SHADOW_H
 
@@ -18,6 +19,9 @@ enum {
     SHADOW_PAGE_SHIFT = 10,
     SHADOW_PAGE_BYTES = 1 << SHADOW_PAGE_SHIFT,
     RACE_WARPS = 32,
+    /* kinds of accesses beside those of abi.h: an asynchronous copy that goes on until it is done */
+    RACE_COPY = 8,
+    RACE_COPIED = 9,
     RACE_NO_SITE = UINT16_MAX,
 };
 
@@ -78,6 +82,7 @@ typedef struct RaceConflict {
     uint32_t thread; /* the other one, linear in its block */
     uint32_t site;   /* of the other access, or RACE_NO_SITE */
     bool same_block;
+    bool is_copy;    /* an asynchronous copy of that thread, not waited for */
     uint64_t offset; /* first byte of the cell in conflict */
 } RaceConflict;
 

@@ -345,7 +345,7 @@ static void meetings_of_one_instruction_are_told_apart(void **state)
 {
     Fixture *f = *state;
     static float in[THREADS * BLOCKS], out[THREADS * BLOCKS];
-    static const char *const wanted[] = {"divergent barrier", "divergent shuffle"};
+    static const char *const wanted[] = {"divergent barrier", "divergent warp"};
     for (unsigned i = 0; i < 2; i++) {
         Kernel *k = start(f, i == 0 ? "two_barriers" : "two_shuffles", sizeof in);
         k->at = "reduce.5";
