@@ -7,10 +7,15 @@
  * Loops join loops of any size, and updates in place of their size; reductions join reductions
  * with the same rows and columns, and loops over their rows or elements. A launch is saved each
  * time, and so are the bytes that both read; what nobody reads any more is no longer a result.
+ * A kernel that does the work of several places of the program runs at one of them, and what the others
+ * read or make lives until then, or from there on: live_profile.c refuses what makes the program need
+ * more memory, as kernels of different layers side by side would.
+ *
  * Kernels are visited in order, so the sweep is linear in them but for the candidates it looks
  * back at; paths between kernels are bits of a matrix over a stretch of the order.
  *
  * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/analysis/carried.h"
@@ -19,6 +24,8 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
 #include "passes/fusion/fusion.h"
+#include "passes/fusion/live_profile.h"
+#include "passes/schedule/memory.h"
 
 #define STRETCH 1024 /* instructions that are looked at together */
 #define LOOK_BACK 48 /* candidates */
@@ -79,7 +86,9 @@ typedef struct Join {
     uint32_t visit;
     const uint32_t *callers;  /* by computation id, when the pass began */
     const LoopSlices *slices; /* no kernels, if they stay alone */
-    Arena *brief;             /* for one visit */
+    int64_t *called;          /* [computations] bytes that live inside */
+    LiveProfile *profile;
+    Arena *brief; /* for one visit */
     bool changed;
 } Join;
 
@@ -532,8 +541,12 @@ static void visit(Join *j, Instruction *inst)
         if (copies_needed(j, a, b) >
             copies_needed(j, a, NULL) + copies_needed(j, b, NULL))
             continue;
-        if (!try_join(j, a, b))
+        if (!live_profile_join(j->profile, a->fusion->id, inst->id))
             continue;
+        if (!try_join(j, a, b)) {
+            live_profile_undo(j->profile);
+            continue;
+        }
         join_paths(j, a, b->at);
         j->kernel_at[inst->id] = a;
         j->changed = true;
@@ -609,6 +622,57 @@ static bool *find_successors(const Computation *comp, Arena *scratch)
     return has;
 }
 
+/* An order that needs little memory, which joins are to leave so. */
+static void find_profile(Join *j)
+{
+    Graph *g = ARENA_NEW(j->cx->scratch, Graph);
+    *g = (Graph){.scratch = j->cx->scratch,
+                 .comp = j->comp,
+                 .is_body = j->is_body,
+                 .slices = j->slices,
+                 .called = j->called};
+    graph_make(g);
+    uint32_t *order = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
+    j->called[j->comp->id] = memory_order(g, order);
+    j->profile = live_profile_create(g, order);
+}
+
+typedef struct Slot {
+    uint32_t slot, id;
+    Instruction *inst;
+} Slot;
+
+static int by_slot(const void *x, const void *y)
+{
+    const Slot *a = x, *b = y;
+    if (a->slot != b->slot)
+        return a->slot < b->slot ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* The order that the joins were made for: what became of the first instructions stands where those did. */
+static void take_order(Join *j, uint32_t count, Instruction *const *forward)
+{
+    Computation *comp = j->comp;
+    uint32_t all = comp->instruction_count, n = 0;
+    Slot *slots = ARENA_ARRAY(j->cx->scratch, Slot, (size_t)all + 1);
+    uint32_t *slot = ARENA_ARRAY(j->cx->scratch, uint32_t, (size_t)all + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        slot[i] = live_profile_slot(j->profile, i);
+        for (const Instruction *to = forward[i]; to != NULL;
+             to = to->op == OP_GET_TUPLE_ELEMENT ? to->operands[0] : NULL)
+            slot[to->id] = slot[i];
+    }
+    for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        slots[n++] = (Slot){slot[inst->id], inst->id, inst};
+    qsort(slots, n, sizeof *slots, by_slot);
+    memset(comp->instructions, 0, all * sizeof *comp->instructions);
+    for (uint32_t i = 0; i < n; i++)
+        comp->instructions[i] = slots[i].inst;
+    computation_compact(comp);
+    computation_sort(comp);
+}
+
 static void join_computation(Join *j)
 {
     Computation *comp = j->comp;
@@ -617,6 +681,7 @@ static void join_computation(Join *j)
     j->uses = uses_compute(comp, j->cx->scratch);
     j->has_successor = find_successors(comp, j->cx->scratch);
     find_carried(j);
+    find_profile(j);
     if (j->cx->opt_level >= 2)
         find_sides(j);
     j->read_at = ARENA_ARRAY(j->cx->scratch, uint32_t, (size_t)count + 1);
@@ -645,7 +710,7 @@ static void join_computation(Join *j)
             if (k != NULL && k->leaves.count > 1)
                 computation_remove(comp, comp->instructions[i]);
         }
-        computation_sort(comp);
+        take_order(j, count, forward);
     }
     j->changed |= changed;
 }
@@ -657,6 +722,7 @@ bool pass_multi_output(Module *m, PassContext *cx)
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     j.callers = module_call_counts(m, cx->scratch);
     j.slices = loop_slices_create(m, cx->scratch);
+    j.called = ARENA_ARRAY(cx->scratch, int64_t, (size_t)m->computation_count + 1);
     for (uint32_t c = 0; c < programs.count; c++) {
         j.comp = programs.data[c];
         j.is_body = is_body[j.comp->id];

@@ -23,6 +23,7 @@
 #include "ir/analysis/carried.h"
 #include "ir/bug.h"
 #include "ir/kernel/kind.h"
+#include "passes/schedule/in_place.h"
 #include "passes/schedule/schedule.h"
 
 typedef ValueSource Source;
@@ -174,49 +175,6 @@ static bool carried(const CopyInsertion *ci, size_t leaf, Source *present)
 
 /* -- rules -------------------------------------------------------------------------------------- */
 
-/* What this leaf of a custom call's result lies in; false: a buffer of its own. */
-static bool declared_source(const Instruction *call, size_t leaf, Source *source)
-{
-    const Attr *attr = inst_attr(call, ATTR_OUTPUT_TO_OPERAND_ALIASING);
-    for (uint32_t i = 0; attr != NULL && i < attr->aliasing->count; i++) {
-        const AliasEntry *e = &attr->aliasing->entries[i];
-        Instruction *operand = call->operands[e->operand];
-        if (alias_index_leaf(call->shape, e->output) != leaf)
-            continue;
-        *source = value_source(operand, alias_index_leaf(operand->shape, e->input));
-        return true;
-    }
-    return false;
-}
-
-/* Follows in-place updates backwards: where the buffer of this value began. */
-static Source origin_of(Source s)
-{
-    for (;;) {
-        if (s.inst->op == OP_CUSTOM_CALL && declared_source(s.inst, s.leaf, &s))
-            continue;
-        if (s.inst->op != OP_FUSION)
-            return s;
-        KernelKind kind = kernel_kind_of(s.inst);
-        int64_t operand =
-            kind == KERNEL_COUNT ? -1 : kernel_in_place(s.inst, kind, (uint32_t)s.leaf);
-        if (operand < 0)
-            return s;
-        s = value_source(s.inst->operands[operand], 0);
-    }
-}
-
-/* The same through loops, whose values lie where their initial values do. */
-static Source beginning_of(Source s)
-{
-    for (;;) {
-        s = origin_of(s);
-        if (s.inst->op != OP_WHILE)
-            return s;
-        s = value_source(s.inst->operands[0], s.leaf);
-    }
-}
-
 /* The fusion reads this value only where it writes result `leaf`. */
 static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf,
                                      Source operand)
@@ -240,7 +198,7 @@ static bool follows(CopyInsertion *ci, Source next, Source present)
         return true;
     if (!is_made_here(next))
         return false;
-    Source origin = beginning_of(next);
+    Source origin = in_place_origin(next, true);
     if (origin.inst == present.inst && origin.leaf == present.leaf)
         return true;
     if (origin.inst->op == OP_PARAMETER)
@@ -364,7 +322,7 @@ static const bool *overwritten(const CopyInsertion *ci, const bool *copied)
         Source present;
         if (!copied[i])
             continue;
-        early[i] = writes[place_of(ci, beginning_of(value_source(root, i)))];
+        early[i] = writes[place_of(ci, in_place_origin(value_source(root, i), true))];
         if (carried(ci, i, &present))
             writes[place_of(ci, present)] = true;
     }
@@ -382,7 +340,7 @@ static void note_buffer_uses(CopyInsertion *ci)
         for (size_t leaf = 0; leaf < n; leaf++) {
             Source s = value_source(inst, leaf);
             uint32_t used = ci->last_use[place_of(ci, s)];
-            uint32_t *last = &ci->buffer_last_use[place_of(ci, beginning_of(s))];
+            uint32_t *last = &ci->buffer_last_use[place_of(ci, in_place_origin(s, true))];
             *last = used > *last ? used : *last;
         }
     }
@@ -399,7 +357,7 @@ static void visit_root(CopyInsertion *ci)
         if (!shape_is_array(shape_leaf(root->shape, i)))
             continue;
         Source s = value_source(root, i), present;
-        Source origin = beginning_of(s);
+        Source origin = in_place_origin(s, true);
         if (carried(ci, i, &present))
             copied[i] = !follows(ci, s, present);
         else
@@ -420,7 +378,7 @@ static void find_chains(CopyInsertion *ci)
         Source present;
         if (!carried(ci, i, &present))
             continue;
-        Source origin = beginning_of(value_source(ci->comp->root, i));
+        Source origin = in_place_origin(value_source(ci->comp->root, i), true);
         if (value_source_is(origin, present))
             ci->chain[place_of(ci, present)] = true;
     }

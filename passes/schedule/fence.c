@@ -21,7 +21,8 @@ uint32_t fence_parts(const Graph *g, const uint32_t *base, int64_t threshold,
         now += cuts;
         cuts = false;
         part[x] = now;
-        live += graph_bytes_made(g, x) - graph_bytes_freed(g, x, readers);
+        live += graph_bytes_made(g, x) - graph_bytes_unread(g, x) -
+                graph_bytes_freed(g, x, readers);
         for (uint32_t k = 0; k < g->sources[x].count; k++)
             readers[g->sources[x].list[k]]--;
         in_flight += op_is(op, OPF_ASYNC_START);

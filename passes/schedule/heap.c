@@ -8,13 +8,30 @@ static bool is_before(const Heap *h, uint32_t a, uint32_t b)
     return h->place == NULL ? a < b : h->place[a] < h->place[b];
 }
 
+static void set(Heap *h, uint32_t at, uint32_t x)
+{
+    h->list[at] = x;
+    if (h->where != NULL)
+        h->where[x] = at + 1;
+}
+
 /* Moves x from the free place `at` to where it belongs above it. */
 static uint32_t rise(Heap *h, uint32_t at, uint32_t x)
 {
     for (; at > 0 && is_before(h, x, h->list[(at - 1) / 2]); at = (at - 1) / 2)
-        h->list[at] = h->list[(at - 1) / 2];
-    h->list[at] = x;
+        set(h, at, h->list[(at - 1) / 2]);
+    set(h, at, x);
     return at;
+}
+
+void heap_track(Heap *h, uint32_t count)
+{
+    h->where = ARENA_ARRAY(h->arena, uint32_t, (size_t)count + 1);
+}
+
+void heap_raise(Heap *h, uint32_t x)
+{
+    rise(h, h->where[x] - 1, x);
 }
 
 void heap_put(Heap *h, uint32_t x)
@@ -26,6 +43,8 @@ void heap_put(Heap *h, uint32_t x)
 uint32_t heap_take(Heap *h, uint32_t at)
 {
     uint32_t taken = h->list[at], last = h->list[--h->count];
+    if (h->where != NULL)
+        h->where[taken] = 0;
     if (at == h->count)
         return taken;
     at = rise(h, at, last);
@@ -36,9 +55,9 @@ uint32_t heap_take(Heap *h, uint32_t at)
         child += child + 1 < h->count && is_before(h, h->list[child + 1], h->list[child]);
         if (!is_before(h, h->list[child], last))
             break;
-        h->list[at] = h->list[child];
+        set(h, at, h->list[child]);
         at = child;
     }
-    h->list[at] = last;
+    set(h, at, last);
     return taken;
 }

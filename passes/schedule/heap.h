@@ -12,8 +12,9 @@ typedef struct Heap {
     uint32_t *list;
     uint32_t count;
     size_t capacity;
-    const double *key;     /* by number: must not change while it is in the heap */
+    const double *key;     /* by number: may only fall while it is in the heap */
     const uint32_t *place; /* the same; NULL: the number itself */
+    uint32_t *where;       /* by number: its entry + 1, 0: none; NULL: nobody asks */
     Arena *arena;
 } Heap;
 
@@ -22,6 +23,14 @@ static inline Heap heap_make(Arena *a, const double *key, const uint32_t *place)
     return (Heap){.key = key, .place = place, .arena = a};
 }
 
+/* For heap_has and heap_raise: numbers are below `count`. The heap is empty. */
+void heap_track(Heap *h, uint32_t count);
+static inline bool heap_has(const Heap *h, uint32_t x)
+{
+    return h->where[x] != 0;
+}
+/* The key of x, which is in the heap, has fallen. */
+void heap_raise(Heap *h, uint32_t x);
 void heap_put(Heap *h, uint32_t x);
 /* Takes out the entry list[at]; 0: the lowest. The heap is not empty. */
 uint32_t heap_take(Heap *h, uint32_t at);

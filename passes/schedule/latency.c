@@ -43,7 +43,6 @@ typedef struct Latency {
     const LatencyUse *called;
     Arena *arena;
     uint32_t count, group_count; /* numbers from count on are groups */
-    Edges *before;               /* [count] the other end of g->after */
     uint32_t *left;              /* [count + groups] edges to what is not placed yet */
     uint32_t *group;             /* [count] 0: none; g: number count + g - 1 */
     Edges *members;              /* [groups] */
@@ -108,8 +107,6 @@ static void find_costs(Latency *l)
             l->seconds[i] = cost_compute(l->cost, inst) + cost_transfer(l->cost, inst);
             l->kernels_left += l->seconds[i];
         }
-        for (uint32_t k = 0; k < l->g->after[i].count; k++)
-            edges_add(l->arena, &l->before[l->g->after[i].list[k]], i);
     }
 }
 
@@ -224,7 +221,6 @@ static void init(Latency *l, const uint32_t *base)
 {
     Arena *a = l->arena;
     size_t n = (size_t)l->count + 1;
-    l->before = ARENA_ARRAY(a, Edges, n);
     l->seconds = ARENA_ARRAY(a, double, n);
     l->latency = ARENA_ARRAY(a, double, n);
     l->hidden_at = ARENA_ARRAY(a, double, n);
@@ -443,8 +439,8 @@ static void place(Latency *l, uint32_t x)
     }
     l->now += l->seconds[x];
     l->kernels_left -= l->seconds[x];
-    for (uint32_t k = 0; k < l->before[x].count; k++) {
-        uint32_t y = l->before[x].list[k];
+    for (uint32_t k = 0; k < l->g->before[x].count; k++) {
+        uint32_t y = l->g->before[x].list[k];
         uint32_t group = l->group[y];
         if (--l->left[y] == 0 && (group == 0 || group == l->opened))
             make_ready(l, y);

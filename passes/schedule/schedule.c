@@ -6,10 +6,9 @@
  *   s = all-reduce-start(a)  d = all-reduce-done(s)  f = fusion(b)
  *   ->  s  f  d: the fusion runs while the devices talk
  *
- * Two orders are made of each computation and the one that needs less memory is taken: the order
- * that the instructions have, and one that prefers at each step what frees most. Where something is
- * asynchronous, latency.c makes a third one from it; without (--latency-hiding=0, below -O2) starts
- * come as early as their operands are there, and dones as late as possible.
+ * Orders that need little memory are made of each computation (memory.c). Where something is
+ * asynchronous, latency.c makes another one from the best of them; without (--latency-hiding=0, below
+ * -O2) starts come as early as their operands are there, and dones as late as possible.
  *
  * Needs: fused. Keeps: everything; notes each instruction's name as its scheduling_name. Yields:
  * is_scheduled. Ends: one sweep. */
@@ -21,11 +20,9 @@
 #include "ir/analysis/carried.h"
 #include "ir/kernel/work.h"
 #include "passes/schedule/graph.h"
-#include "passes/schedule/heap.h"
 #include "passes/schedule/latency.h"
+#include "passes/schedule/memory.h"
 #include "passes/settings.h"
-
-#define GREEDY_MOST 4096 /* instructions; longer computations keep their order */
 
 typedef struct Scheduler {
     Graph graph;
@@ -52,69 +49,6 @@ static void rank_by_overlap(const Graph *s, double *rank)
                 !op_is(s->comp->instructions[s->after[i].list[k]]->op, OPF_ASYNC_DONE);
         rank[i] = op_is(inst->op, OPF_ASYNC_DONE) ? LAST : needed ? NEEDED : OTHER;
     }
-}
-
-/* What is ready: in a heap, or - the greedy order - what frees most of it. */
-static uint32_t take_next(const Graph *g, Heap *ready, bool greedy,
-                          const uint32_t *readers)
-{
-    uint32_t best = 0;
-    int64_t best_gain = INT64_MIN;
-    for (uint32_t i = 0; i < ready->count && greedy; i++) {
-        uint32_t x = ready->list[i];
-        int64_t gain = graph_bytes_freed(g, x, readers) - graph_bytes_made(g, x);
-        if (gain > best_gain || (gain == best_gain && x < ready->list[best])) {
-            best = i;
-            best_gain = gain;
-        }
-    }
-    return heap_take(ready, best);
-}
-
-/* A topological order: the ready instruction of the lowest rank, or the one that frees most.
- * Returns the most bytes that live at one time. */
-static int64_t make_order(const Graph *g, const double *rank, bool greedy,
-                          uint32_t *order)
-{
-    Arena *a = g->scratch;
-    uint32_t *waiting = arena_copy(a, g->waiting, (g->count + 1) * sizeof *waiting);
-    uint32_t *readers = arena_copy(a, g->readers, (g->place_count + 1) * sizeof *readers);
-    Heap ready = heap_make(a, rank, NULL);
-    int64_t live = 0, most = 0;
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (waiting[i] == 0)
-            heap_put(&ready, i);
-    }
-    for (uint32_t done = 0; done < g->count; done++) {
-        uint32_t x = take_next(g, &ready, greedy, readers);
-        order[done] = x;
-        live += graph_bytes_made(g, x);
-        int64_t now = live + graph_bytes_inside(g, g->comp->instructions[x]);
-        most = now > most ? now : most;
-        live -= graph_bytes_freed(g, x, readers);
-        for (uint32_t k = 0; k < g->sources[x].count; k++)
-            readers[g->sources[x].list[k]]--;
-        for (uint32_t k = 0; k < g->after[x].count; k++) {
-            if (--waiting[g->after[x].list[k]] == 0)
-                heap_put(&ready, g->after[x].list[k]);
-        }
-    }
-    return most;
-}
-
-/* The order that needs less memory of the two that know nothing of time. */
-static int64_t plain_order(const Graph *g, uint32_t *order)
-{
-    double *rank = ARENA_ARRAY(g->scratch, double, (size_t)g->count + 1);
-    int64_t most = make_order(g, rank, false, order);
-    if (g->count > GREEDY_MOST)
-        return most;
-    uint32_t *other = ARENA_ARRAY(g->scratch, uint32_t, g->count);
-    int64_t most_greedy = make_order(g, rank, true, other);
-    if (most_greedy >= most)
-        return most;
-    memcpy(order, other, g->count * sizeof *order);
-    return most_greedy;
 }
 
 static bool has_async(const Computation *comp)
@@ -179,9 +113,10 @@ static void schedule_computation(Scheduler *s)
     if (overlaps && !hides) {
         double *rank = ARENA_ARRAY(g->scratch, double, (size_t)g->count + 1);
         rank_by_overlap(g, rank);
-        most = make_order(g, rank, false, order);
+        rank_order(g, rank, order);
+        most = order_bytes(g, order);
     } else {
-        most = plain_order(g, order);
+        most = memory_order(g, order);
     }
     if (overlaps && hides)
         most = hide_latency(s, most, order);
@@ -253,6 +188,7 @@ bool pass_schedule(Module *m, PassContext *cx)
     Computations programs = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     s.graph.called = ARENA_ARRAY(cx->scratch, int64_t, (size_t)m->computation_count + 1);
+    s.graph.slices = loop_slices_create(m, cx->scratch);
     s.use = ARENA_ARRAY(cx->scratch, LatencyUse, (size_t)m->computation_count + 1);
     bool any = false;
     for (uint32_t c = 0; c < programs.count; c++)

@@ -153,7 +153,19 @@ static uint32_t last_read(const Computation *comp, const Instruction *value)
     return last;
 }
 
-/* Arrays that live together at most, the parameter aside. A done's value is its start's. */
+/* It has memory of the caller's. */
+static bool is_result(const Computation *comp, const Instruction *value)
+{
+    bool is = false;
+    for (uint32_t k = 0; k < comp->root->operand_count; k++) {
+        const Instruction *result = comp->root->operands[k];
+        is |= result == value ||
+              (op_is(result->op, OPF_ASYNC_DONE) && result->operands[0] == value);
+    }
+    return is;
+}
+
+/* Arrays that live together at most, parameter and results aside. A done's value is its start's. */
 static int64_t most_live(const Module *m)
 {
     const Computation *comp = m->entry;
@@ -163,7 +175,7 @@ static int64_t most_live(const Module *m)
         for (uint32_t i = 0; i <= now; i++) {
             const Instruction *inst = comp->instructions[i];
             if (inst->op == OP_PARAMETER || inst->op == OP_TUPLE ||
-                op_is(inst->op, OPF_ASYNC_DONE))
+                op_is(inst->op, OPF_ASYNC_DONE) || is_result(comp, inst))
                 continue;
             n += last_read(comp, inst) >= now;
         }
