@@ -139,12 +139,24 @@ static LLVMValueRef current_site(Kernel *k)
     return gx_i32(k, (uint32_t)k->site_count++);
 }
 
-/* The site of a barrier or shuffle: above its bits a number of its own. */
-static LLVMValueRef current_meeting(Kernel *k)
+/* The site of a barrier or shuffle, or of an access of shared memory: above its bits a number of its own. */
+static LLVMValueRef numbered_site(Kernel *k, uint32_t *count)
 {
-    uint32_t number = ++k->meeting_count << EMU_SITE_BITS;
+    uint32_t number = ++*count << EMU_SITE_BITS;
     return LLVMConstAdd(current_site(k), gx_i32(k, number));
 }
+
+static LLVMValueRef current_meeting(Kernel *k)
+{
+    return numbered_site(k, &k->meeting_count);
+}
+
+static LLVMValueRef access_site(Kernel *k, unsigned arg)
+{
+    return arg == GX_SHARED ? numbered_site(k, &k->access_count) : current_site(k);
+}
+
+enum { MOST_OPERANDS = 24 };
 
 /* Calls the pseudo function `name`, declared from the types of its arguments. With `typed` a
  * suffix for that type is added to its name. */
@@ -159,7 +171,7 @@ static LLVMValueRef call(Kernel *k, const char *name, LLVMTypeRef typed,
     }
     LLVMValueRef f = LLVMGetNamedFunction(k->module, full);
     if (!f) {
-        LLVMTypeRef types[8];
+        LLVMTypeRef types[MOST_OPERANDS];
         for (unsigned i = 0; i < count; i++)
             types[i] = LLVMTypeOf(args[i]);
         f = LLVMAddFunction(k->module, full, LLVMFunctionType(result, types, count, 0));
@@ -236,7 +248,7 @@ LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef t
     check_access(k, arg, type, align);
     count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
-                           current_site(k)};
+                           access_site(k, arg)};
     return call(k, "gx.load", type, type, args, 4);
 }
 
@@ -247,7 +259,7 @@ void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
     check_access(k, arg, type, align);
     count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
-                           current_site(k)};
+                           access_site(k, arg)};
     call(k, "gx.store", type, LLVMVoidTypeInContext(k->context), args, 5);
 }
 
@@ -335,6 +347,104 @@ LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef op
     }
     raw = LLVMBuildTrunc(b, raw, exact, "");
     return LLVMBuildBitCast(b, raw, type, "");
+}
+
+/* ---- tensor cores ---- */
+
+static LLVMTypeRef same_types(Kernel *k, LLVMTypeRef type, unsigned count)
+{
+    LLVMTypeRef types[MOST_OPERANDS];
+    for (unsigned i = 0; i < count; i++)
+        types[i] = type;
+    return LLVMStructTypeInContext(k->context, types, count, 0);
+}
+
+static void take_apart(Kernel *k, LLVMValueRef values, unsigned count, LLVMValueRef *out)
+{
+    for (unsigned i = 0; i < count; i++)
+        out[i] = LLVMBuildExtractValue(k->builder, values, i, "");
+}
+
+void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMValueRef *b,
+            const LLVMValueRef *c, LLVMValueRef *d)
+{
+    const LLVMValueRef *operands[] = {a, b, c};
+    LLVMValueRef args[MOST_OPERANDS] = {gx_i32(k, t->number)};
+    unsigned count = 1, sums = tensor_core_registers(t, TENSOR_C);
+    for (unsigned operand = 0; operand < TENSOR_OPERANDS; operand++) {
+        unsigned registers = tensor_core_registers(t, (TensorOperand)operand);
+        for (unsigned i = 0; i < registers; i++)
+            args[count++] = operands[operand][i];
+    }
+    args[count++] = current_meeting(k);
+    k->needs_fibres = true;
+    LLVMValueRef result = call(k, arena_printf(k->arena, "gx.mma.%s", t->name), NULL,
+                               same_types(k, LLVMTypeOf(c[0]), sums), args, count);
+    take_apart(k, result, sums, d);
+}
+
+static void check_matrices(Kernel *k, uint32_t count)
+{
+    if (count != 1 && count != 2 && count != 4)
+        bug("kernel %s, %s: %u matrices", k->name, k->at, count);
+    k->needs_fibres = true;
+}
+
+void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
+                 LLVMValueRef *out)
+{
+    check_matrices(k, count);
+    LLVMValueRef args[] = {offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0),
+                           current_meeting(k)};
+    LLVMValueRef result = call(k, arena_printf(k->arena, "gx.ldmatrix.x%u", count), NULL,
+                               same_types(k, gx_int_type(k, 32), count), args, 3);
+    take_apart(k, result, count, out);
+}
+
+void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
+                 const LLVMValueRef *values)
+{
+    check_matrices(k, count);
+    LLVMValueRef args[MOST_OPERANDS] = {
+        offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0)};
+    for (uint32_t i = 0; i < count; i++)
+        args[2 + i] = values[i];
+    args[2 + count] = current_meeting(k);
+    call(k, arena_printf(k->arena, "gx.stmatrix.x%u", count), NULL,
+         LLVMVoidTypeInContext(k->context), args, 3 + count);
+}
+
+/* ---- asynchronous copies ---- */
+
+void gx_copy_async(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef to,
+                   unsigned bytes, LLVMValueRef valid)
+{
+    if (arg >= k->arg_count || (bytes != 4 && bytes != 8 && bytes != 16))
+        bug("kernel %s, %s: an asynchronous copy of %u bytes of argument %u", k->name,
+            k->at, bytes, arg);
+    if (!k->is_rest) {
+        k->accesses[arg].bytes += bytes;
+        k->accesses[arg].wide += bytes >= 16 ? bytes : 0;
+    }
+    LLVMValueRef args[] = {gx_i32(k, arg),
+                           as_offset(k, offset),
+                           to,
+                           gx_i32(k, bytes),
+                           valid != NULL ? valid : gx_i32(k, bytes),
+                           numbered_site(k, &k->access_count)};
+    call(k, "gx.copy.async", NULL, LLVMVoidTypeInContext(k->context), args, 6);
+}
+
+void gx_copy_commit(Kernel *k)
+{
+    LLVMValueRef site = current_site(k);
+    call(k, "gx.copy.commit", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+}
+
+void gx_copy_wait(Kernel *k, unsigned left)
+{
+    LLVMValueRef args[] = {gx_i32(k, left), current_site(k)};
+    call(k, "gx.copy.wait", NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
 /* ---- floats of 8 bits and less ---- */

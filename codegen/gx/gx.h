@@ -26,6 +26,7 @@
 
 #include "codegen/request.h"
 #include "ir/arena.h"
+#include "ir/kernel/tensor_core.h"
 
 /* Bytes of the accesses that a kernel's code holds to one argument, and those of 16 bytes. */
 typedef struct KernelAccess {
@@ -53,7 +54,8 @@ typedef struct Kernel {
     const char *at; /* HLO instruction whose code is written now; outlives the kernel */
     const char **sites; /* site number -> HLO instruction */
     size_t site_count, site_capacity;
-    uint32_t meeting_count; /* barriers and shuffles written */
+    uint32_t meeting_count; /* barriers, shuffles and the like written */
+    uint32_t access_count;  /* accesses of shared memory written */
 } Kernel;
 
 /* A kernel with an empty entry block, a function of `module`: backend_module, shared by many
@@ -110,6 +112,29 @@ typedef enum { GX_SHFL_UP, GX_SHFL_BFLY } GxShfl;
  * number is xored with. A lane that would look outside its group gets its own value. */
 LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
                      unsigned width);
+
+/* ---- tensor cores ---- */
+/* d = a b + c by all lanes of a warp. Registers of a lane as tensor_core_layout and tensor_core_registers
+ * have them: those of a and b i32 with packed elements, f64 double; c and d one element each. d may be c. */
+void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMValueRef *b,
+            const LLVMValueRef *c, LLVMValueRef *d);
+
+/* 1, 2 or 4 matrices of 8 rows of 16 bytes between shared memory and a register (i32) each: lane 8 j + i names
+ * the place of row i of matrix j, the others' offsets count for nothing. linear_matrix_rows says which
+ * elements a lane has. stmatrix needs sm_90. */
+void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
+                 LLVMValueRef *out);
+void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
+                 const LLVMValueRef *values);
+
+/* ---- asynchronous copies ---- */
+/* 4, 8 or 16 bytes, aligned to as many on both sides, into shared memory; `valid` (i32, at most `bytes`; NULL: all)
+ * of them are read and the rest become zeros. A thread's copies make up groups; gx_copy_wait waits
+ * until at most `left` of its latest groups are under way. Others see the bytes behind a barrier. */
+void gx_copy_async(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef to,
+                   unsigned bytes, LLVMValueRef valid);
+void gx_copy_commit(Kernel *k);
+void gx_copy_wait(Kernel *k, unsigned left);
 
 /* ---- arithmetic that is the same on both back ends ---- */
 /* libdevice's __nv_<name>: "expf", "pow", "atan2f", … Scalars only; the result has the type of

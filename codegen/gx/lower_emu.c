@@ -281,6 +281,110 @@ static LLVMValueRef emu_shfl(const GxCall *c, const State *s, unsigned mode)
     return call_engine(s, c->builder, "gxemu_shfl", s->i32, args, 7);
 }
 
+/* Memory of the function for registers that libgxemu reads and writes. */
+static LLVMValueRef registers_memory(const GxCall *c, const State *s)
+{
+    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->function);
+    LLVMValueRef first = LLVMGetFirstInstruction(entry);
+    if (LLVMIsAAllocaInst(first))
+        return first;
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(s->context);
+    LLVMPositionBuilderBefore(b, first);
+    LLVMValueRef v = LLVMBuildAlloca(b, LLVMArrayType2(s->i64, 64), "registers");
+    LLVMDisposeBuilder(b);
+    return v;
+}
+
+static LLVMValueRef at_word(const GxCall *c, const State *s, LLVMValueRef p,
+                            unsigned word)
+{
+    LLVMValueRef index = number(s, word);
+    return LLVMBuildInBoundsGEP2(c->builder, s->i32, p, &index, 1, "");
+}
+
+/* Stores operands [first, last) one behind the other; returns the number of words. */
+static unsigned store_registers(const GxCall *c, const State *s, LLVMValueRef p,
+                                unsigned first, unsigned last)
+{
+    unsigned words = 0;
+    for (unsigned i = first; i < last; i++) {
+        LLVMValueRef store =
+            LLVMBuildStore(c->builder, gx_operand(c, i), at_word(c, s, p, words));
+        LLVMSetAlignment(store, 4);
+        words += gx_type_bytes(LLVMTypeOf(gx_operand(c, i))) / 4;
+    }
+    return words;
+}
+
+/* The call's structure from the words at `word`. */
+static LLVMValueRef load_registers(const GxCall *c, const State *s, LLVMValueRef p,
+                                   unsigned word)
+{
+    LLVMTypeRef type = LLVMTypeOf(c->call);
+    LLVMValueRef result = LLVMGetUndef(type);
+    for (unsigned i = 0; i < LLVMCountStructElementTypes(type); i++) {
+        LLVMTypeRef element = LLVMStructGetTypeAtIndex(type, i);
+        LLVMValueRef v = LLVMBuildLoad2(c->builder, element, at_word(c, s, p, word), "");
+        LLVMSetAlignment(v, 4);
+        result = LLVMBuildInsertValue(c->builder, result, v, i, "");
+        word += gx_type_bytes(element) / 4;
+    }
+    return result;
+}
+
+static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    unsigned last = LLVMGetNumArgOperands(c->call) - 1;
+    LLVMTypeRef type = LLVMTypeOf(c->call);
+    unsigned sums = LLVMCountStructElementTypes(type) *
+                    (gx_type_bytes(LLVMStructGetTypeAtIndex(type, 0)) / 4);
+    LLVMValueRef p = registers_memory(c, s);
+    unsigned words = store_registers(c, s, p, 1, last);
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
+    call_engine(s, c->builder, "gxemu_mma", s->none, args, 4);
+    return load_registers(c, s, p, words - sums);
+}
+
+static LLVMValueRef emu_matrix(const GxCall *c, const State *s, unsigned is_store)
+{
+    unsigned last = LLVMGetNumArgOperands(c->call) - 1;
+    unsigned count =
+        is_store ? last - 2 : LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    LLVMValueRef p = registers_memory(c, s);
+    LLVMValueRef form = number(s, count + (gx_constant(c, 1) != 0 ? 8 : 0));
+    LLVMValueRef offset = LLVMBuildZExt(c->builder, gx_operand(c, 0), s->i64, "");
+    LLVMValueRef args[] = {s->block, form, offset, p, gx_operand(c, last)};
+    store_registers(c, s, p, 2, last);
+    call_engine(s, c->builder, is_store ? "gxemu_stmatrix" : "gxemu_ldmatrix", s->none,
+                args, 5);
+    return is_store ? NULL : load_registers(c, s, p, 0);
+}
+
+static LLVMValueRef emu_copy(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[7] = {s->block};
+    for (unsigned i = 0; i < 6; i++)
+        args[1 + i] = gx_operand(c, i);
+    args[3] = LLVMBuildZExt(c->builder, args[3], s->i64, "");
+    return call_engine(s, c->builder, "gxemu_copy_async", s->none, args, 7);
+}
+
+static LLVMValueRef emu_commit(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0)};
+    return call_engine(s, c->builder, "gxemu_copy_commit", s->none, args, 2);
+}
+
+static LLVMValueRef emu_wait(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), gx_operand(c, 1)};
+    return call_engine(s, c->builder, "gxemu_copy_wait", s->none, args, 3);
+}
+
 static LLVMValueRef emu_encode(const GxCall *c, const State *s, unsigned detail)
 {
     (void)s;

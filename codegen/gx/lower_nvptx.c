@@ -96,6 +96,81 @@ static LLVMValueRef nvptx_call(const GxCall *c, const State *s, const char *intr
     return lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, count);
 }
 
+static void check_version(const GxCall *c, const State *s, const char *name, uint32_t sm,
+                          uint32_t ptx)
+{
+    if (s->target->sm < sm || s->ptx < ptx)
+        escape_throw(ESCAPE_UNSUPPORTED,
+                     "%s needs sm_%u and PTX %u.%u; the target is %s with PTX "
+                     "%u.%u (kernel %s)",
+                     name, sm, ptx / 10, ptx % 10, s->target->name, s->ptx / 10,
+                     s->ptx % 10, c->kernel->name);
+}
+
+/* The intrinsic of the row takes and gives other types of the same bits for some formats. */
+static LLVMValueRef nvptx_mma(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)intrinsic;
+    const TensorCore *t = tensor_core_numbered((uint32_t)gx_constant(c, 0));
+    char name[96];
+    snprintf(name, sizeof name, "llvm.nvvm.mma.%s", t->name);
+    check_version(c, s, name, t->sm, t->ptx);
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name)),
+             count = LLVMGetNumArgOperands(c->call) - 2;
+    if (id == 0)
+        bug("LLVM has no %s", name);
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, NULL, 0), args[24];
+    LLVMTypeRef type = LLVMGlobalGetValueType(f), types[24];
+    if (LLVMCountParamTypes(type) != count)
+        bug("%s has %u operands", name, LLVMCountParamTypes(type));
+    LLVMGetParamTypes(type, types);
+    for (unsigned i = 0; i < count; i++)
+        args[i] = LLVMBuildBitCast(c->builder, gx_operand(c, 1 + i), types[i], "");
+    return LLVMBuildCall2(c->builder, type, f, args, count, "");
+}
+
+static LLVMValueRef shared_address(const GxCall *c, const State *s, LLVMValueRef offset)
+{
+    if (!s->shared)
+        bug("kernel %s uses shared memory that it did not allocate", c->kernel->name);
+    return LLVMBuildInBoundsGEP2(c->builder, LLVMInt8TypeInContext(c->context), s->shared,
+                                 &offset, 1, "");
+}
+
+/* <intrinsic>.x<count>[.trans].b16 */
+static LLVMValueRef nvptx_matrix(const GxCall *c, const State *s, const char *intrinsic)
+{
+    char name[96];
+    unsigned stored = c->row == ROW_STMATRIX ? LLVMGetNumArgOperands(c->call) - 3 : 0;
+    unsigned count = stored ? stored : LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    snprintf(name, sizeof name, "%s.x%u%s.b16", intrinsic, count,
+             gx_constant(c, 1) != 0 ? ".trans" : "");
+    LLVMValueRef args[5] = {shared_address(c, s, gx_operand(c, 0))};
+    for (unsigned i = 0; i < stored; i++)
+        args[1 + i] = gx_operand(c, 2 + i);
+    LLVMTypeRef pointer = LLVMTypeOf(args[0]);
+    LLVMValueRef v =
+        lower_intrinsic(c->builder, c->module, name, &pointer, 1, args, 1 + stored);
+    /* one register is no structure */
+    if (stored || count > 1)
+        return v;
+    return LLVMBuildInsertValue(c->builder, LLVMGetUndef(LLVMTypeOf(c->call)), v, 0, "");
+}
+
+static LLVMValueRef nvptx_copy(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)intrinsic;
+    char name[64];
+    uint64_t bytes = gx_constant(c, 3);
+    LLVMValueRef valid = gx_operand(c, 4);
+    bool is_whole = LLVMIsAConstantInt(valid) && LLVMConstIntGetZExtValue(valid) == bytes;
+    /* 16 bytes pass by the first-level cache */
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%u%s",
+             bytes == 16 ? "cg" : "ca", (unsigned)bytes, is_whole ? "" : ".s");
+    LLVMValueRef args[] = {shared_address(c, s, gx_operand(c, 2)), address(c, s), valid};
+    return lower_intrinsic(c->builder, c->module, name, NULL, 0, args, is_whole ? 2 : 3);
+}
+
 static LLVMValueRef nvptx_encode(const GxCall *c, const State *s, const char *intrinsic)
 {
     if (!narrow_has_hardware(c->row, s->target, s->ptx))
@@ -128,12 +203,7 @@ static LLVMValueRef lower_call(const GxCall *c, void *user)
 {
     const State *s = user;
     uint32_t sm = rows[c->row].sm, ptx = rows[c->row].ptx;
-    if (s->target->sm < sm || s->ptx < ptx)
-        escape_throw(ESCAPE_UNSUPPORTED,
-                     "%s needs sm_%u and PTX %u.%u; the target is %s with PTX "
-                     "%u.%u (kernel %s)",
-                     gx_row_names[c->row], sm, ptx / 10, ptx % 10, s->target->name,
-                     s->ptx / 10, s->ptx % 10, c->kernel->name);
+    check_version(c, s, gx_row_names[c->row], sm, ptx);
     return rows[c->row].lower(c, s, rows[c->row].intrinsic);
 }
 

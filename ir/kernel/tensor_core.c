@@ -17,6 +17,15 @@ const TensorCore *tensor_core_row(uint32_t i)
     return i < sizeof rows / sizeof *rows ? &rows[i] : NULL;
 }
 
+const TensorCore *tensor_core_numbered(uint32_t number)
+{
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].number == number)
+            return &rows[i];
+    }
+    return NULL;
+}
+
 const TensorCore *tensor_core_find(DType a, DType b, DType c, const Target *target,
                                    uint32_t ptx)
 {
