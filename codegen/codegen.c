@@ -96,15 +96,12 @@ static bool emit_kernels(Code *c)
         return false;
     }
     c->kernels = ARENA_ARRAY(v->arena, Kernel *, v->request_count + 1);
-    KernelGeometry *geometry = ARENA_ARRAY(v->arena, KernelGeometry, v->request_count);
     for (size_t i = 0; i < v->request_count; i++) {
         const KernelRequest *r = &v->requests[i];
         c->kernels[i] =
-            emission_run(v->arena, backend_module(c->backend), r, v->target, o->contract);
-        geometry[i] = emission_geometry(c->kernels[i]);
+            emission_run(v->arena, backend_module(c->backend), r, o->contract);
         emission_count(r, c->kernels[i]->accesses, &v->report);
     }
-    variant_set_geometry(v, geometry);
     return true;
 }
 
@@ -158,6 +155,8 @@ static bool make_plan(Codegen *cg, Variant *v)
 {
     Module *m = v->module;
     double t0 = now();
+    if (!kernel_configure_all(m, v->target, NULL))
+        return false;
     v->aliases = alias_sets_create(m, cg->arena);
     const uint32_t *colours =
         memory_colours(m, v->aliases, cg->options.collective_memory, cg->arena);

@@ -4,7 +4,7 @@
 #ifndef GXC_CODEGEN_REQUEST_H
 #define GXC_CODEGEN_REQUEST_H
 
-#include "ir/module.h"
+#include "ir/kernel/kernel.h"
 
 /* A kernel argument: a pointer into device memory. */
 typedef struct KernelArg {
@@ -14,19 +14,14 @@ typedef struct KernelArg {
     bool is_noalias;   /* no other argument reaches bytes that this one writes */
 } KernelArg;
 
-/* How a kernel is launched, and what of shared memory it needs. */
-typedef struct KernelGeometry {
-    uint32_t grid[3], block[3];
-    uint64_t shared_bytes; /* of a block */
-    bool has_barriers;     /* or shuffles: threads of a block wait for each other */
-} KernelGeometry;
-
 typedef struct KernelRequest {
-    const char *key; /* canonical text of computation, kind, argument classes */
+    const char
+        *key; /* canonical text of computation, kind, configuration, argument classes */
     size_t key_length;
     const char *name;          /* symbol: unique in the program */
     const Instruction *fusion; /* of the first launch */
-    const KernelArg *args;     /* parameters by number, result leaves, the random state */
+    const KernelDesign *design;
+    const KernelArg *args; /* parameters by number, result leaves, the random state */
     uint32_t arg_count;
     /* [arg_count] bytes that all launches move of arguments that allow accesses of 16 bytes */
     uint64_t *moved;

@@ -435,6 +435,20 @@ bool config_is(const Instruction *inst, ConfigKey key, const char *word)
     return bytes_are(config_word(inst, key), word);
 }
 
+Bytes config_unknown(const Instruction *inst)
+{
+    return config_of(inst)->unknown;
+}
+
+ConfigKey config_kernel_key(int i)
+{
+    static const ConfigKey keys[] = {
+#define KERNEL_KEY(id, ...) CONFIG_KERNEL_##id,
+#include "ir/config.def"
+    };
+    return keys[i];
+}
+
 bool config_is_open(const Instruction *inst)
 {
     const Config *c = config_of(inst);

@@ -72,9 +72,14 @@ void config_set_flag(Instruction *inst, ConfigKey key, bool value);
 void config_set_word(Instruction *inst, ConfigKey key, const char *word);
 /* Instead of the object of this name in the outermost one. */
 void config_set_object(Instruction *inst, const char *name, const char *text);
+/* The first key of the object "config" that config.def does not have; data NULL: there is none. */
+Bytes config_unknown(const Instruction *inst);
 void config_remove(Instruction *inst, ConfigKey key);
 /* It has no text, or one that keys can be set in. */
 bool config_is_open(const Instruction *inst);
+
+/* Key number i of those of kernels. */
+ConfigKey config_kernel_key(int i);
 
 /* -- the table ----------------------------------------------------------------------------------- */
 

@@ -8,9 +8,7 @@
 /* Writes the kernel of a request into `module`; it lives in `a`. `contract`: a * b + c may become
  * fma. Throws ESCAPE_UNSUPPORTED, at the fusion, for what its kind of kernel cannot do. */
 Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
-                     const Target *target, bool contract);
-
-KernelGeometry emission_geometry(const Kernel *k);
+                     bool contract);
 
 /* Adds to the report what launches of the kernel move, by the width of its accesses: of a loop or a
  * row reduction. */

@@ -94,17 +94,6 @@ void select_reduce_window(Emit *e, const Instruction *inst, const IndexExpr *con
 
 /* -- sums of products ---------------------------------------------------------------------- */
 
-DType contract_accumulator(const Instruction *inst)
-{
-    DType result = inst->shape->dtype, x = inst->operands[0]->shape->dtype,
-          y = inst->operands[1]->shape->dtype;
-    if (dtype_is_float(result))
-        return result == DT_F64 ? DT_F64 : DT_F32;
-    if (!dtype_is_complex(result) && (dtype_is_float(x) || dtype_is_float(y)))
-        return x == DT_F64 || y == DT_F64 ? DT_F64 : DT_F32;
-    return result;
-}
-
 LLVMValueRef multiply_add(Emit *e, DType t, LLVMValueRef x, LLVMValueRef y,
                           LLVMValueRef sum)
 {

@@ -336,8 +336,8 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
     }
     const char *outer = e->k->at;
     e->k->at = inst->name;
-    switch (op_emit[inst->op].kind) {
-    case EMIT_SCALAR:
+    switch (element_kind[inst->op]) {
+    case ELEMENT_SCALAR:
         if (!is_regrouping(inst))
             element_scalar(e, inst, index, out);
         else if (lanes > 1)
@@ -345,36 +345,36 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         else
             element_regrouped(e, inst, index, out);
         break;
-    case EMIT_MOVE:
+    case ELEMENT_MOVE:
         if (!element_move(e, inst, index, out))
             element_by_lane(e, inst, index, out);
         break;
-    case EMIT_CONSTANT:
+    case ELEMENT_CONSTANT:
         if (lanes > 1)
             element_by_lane(e, inst, index, out);
         else
             element_constant(e, inst, index, out);
         break;
-    case EMIT_SELECT:
+    case ELEMENT_SELECT:
         if (lanes > 1 && !select_is_uniform(e, inst, index))
             element_by_lane(e, inst, index, out);
         else
             op_emit[inst->op].select(e, inst, index, out);
         break;
-    case EMIT_INDEX:
-    case EMIT_REDUCE:
-    case EMIT_CONTRACT:
+    case ELEMENT_INDEX:
+    case ELEMENT_REDUCE:
+    case ELEMENT_CONTRACT:
         if (lanes > 1)
             element_by_lane(e, inst, index, out);
         else
             op_emit[inst->op].select(e, inst, index, out);
         break;
-    case EMIT_NOTHING:
+    case ELEMENT_NOTHING:
         if (inst->op != OP_PARAMETER)
             bug("%s has no value", inst->name);
         emit_load(e, e->parameter_args[inst->parameter], inst->shape, index, out);
         break;
-    case EMIT_ALIAS:
+    case ELEMENT_ALIAS:
         if (inst->op == OP_GET_TUPLE_ELEMENT)
             emit_leaf(e, inst->operands[0], (uint32_t)inst_int(inst, ATTR_INDEX, 0),
                       index, out);

@@ -17,6 +17,7 @@
 
 #include "codegen/gx/gx.h"
 #include "ir/analysis/index_map.h"
+#include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
 #include "ir/module.h"
 
@@ -91,10 +92,6 @@ bool emit_is_uniform(uint32_t rank, const IndexExpr *const *index); /* no lane i
 /* The index of one of the lanes. */
 void emit_at_lane(Emit *e, uint32_t rank, const IndexExpr *const *index, uint32_t lane,
                   const IndexExpr **out);
-
-/* Neighbouring elements that a thread takes so that accesses of what holds most of the bytes are as
- * wide as they can be; 1 to 8. */
-uint32_t emit_access_lanes(const Shape *const *arrays, uint32_t count);
 
 /* Loads and stores of elements of an array that lies in kernel argument `arg`. */
 void emit_load(Emit *e, uint32_t arg, const Shape *shape, const IndexExpr *const *index,

@@ -7,23 +7,6 @@
 
 #define ACCESS_MOST_BYTES 16
 #define ACCESS_MOST_LANES 8
-#define ACCESS_SMALL_PART 4 /* arrays below this part of the largest do not matter */
-
-uint32_t emit_access_lanes(const Shape *const *arrays, uint32_t count)
-{
-    int64_t most = 0;
-    for (uint32_t i = 0; i < count; i++)
-        most = shape_bytes(arrays[i]) > most ? shape_bytes(arrays[i]) : most;
-    unsigned narrowest = 8 * ACCESS_MOST_BYTES;
-    for (uint32_t i = 0; i < count; i++) {
-        unsigned bits = dtype_info[arrays[i]->dtype].bits;
-        if (shape_bytes(arrays[i]) < most / ACCESS_SMALL_PART)
-            continue;
-        narrowest = bits < narrowest ? bits : narrowest;
-    }
-    uint32_t lanes = 8 * ACCESS_MOST_BYTES / narrowest;
-    return lanes < ACCESS_MOST_LANES ? lanes : ACCESS_MOST_LANES;
-}
 
 /* How an array's elements lie in memory. */
 typedef struct Packing {

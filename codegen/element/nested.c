@@ -234,9 +234,9 @@ static bool scalar(Nested *n, const Instruction *inst, LLVMValueRef *out)
             return false;
         operands[i] = n->values[inst->operands[i]->id][0];
     }
-    if (emit->kind == EMIT_SCALAR)
+    if (element_kind[inst->op] == ELEMENT_SCALAR)
         out[0] = emit->scalar(n->e->k, inst, operands);
-    else if (emit->kind == EMIT_MOVE &&
+    else if (element_kind[inst->op] == ELEMENT_MOVE &&
              inst->operands[0]->shape->dtype == inst->shape->dtype)
         out[0] = operands[0];
     else if (inst->op == OP_BITCAST)
@@ -265,9 +265,9 @@ static void check_choices(Nested *n, const Instruction *inst)
 
 static void step(Nested *n, const Instruction *inst, LLVMValueRef *out)
 {
-    switch (op_emit[inst->op].kind) {
-    case EMIT_SCALAR:
-    case EMIT_MOVE:
+    switch (element_kind[inst->op]) {
+    case ELEMENT_SCALAR:
+    case ELEMENT_MOVE:
         if (scalar(n, inst, out))
             return;
         if (inst->op == OP_DYNAMIC_SLICE || inst->op == OP_DYNAMIC_UPDATE_SLICE ||
@@ -275,19 +275,19 @@ static void step(Nested *n, const Instruction *inst, LLVMValueRef *out)
             check_choices(n, inst);
         array(n, inst, out);
         return;
-    case EMIT_CONSTANT:
+    case ELEMENT_CONSTANT:
         constant(n, inst, out);
         return;
-    case EMIT_REDUCE:
+    case ELEMENT_REDUCE:
         check_choices(n, inst);
         reduction(n, inst, out);
         return;
-    case EMIT_CONTRACT:
+    case ELEMENT_CONTRACT:
         check_choices(n, inst);
         array(n, inst, out);
         return;
-    case EMIT_SELECT:
-    case EMIT_INDEX:
+    case ELEMENT_SELECT:
+    case ELEMENT_INDEX:
         array(n, inst, out);
         return;
     default:
@@ -342,7 +342,7 @@ static LLVMValueRef *values_of(Nested *n, const Instruction *inst)
         size_t leaf = x->shape->first_leaf[inst_int(inst, ATTR_INDEX, 0)];
         return n->values[x->id] + values_before(x->shape, leaf);
     }
-    if (op_emit[inst->op].kind == EMIT_ALIAS && inst->op != OP_TUPLE)
+    if (element_kind[inst->op] == ELEMENT_ALIAS && inst->op != OP_TUPLE)
         return n->values[x->id];
     LLVMValueRef *out = ARENA_ARRAY(n->e->arena, LLVMValueRef, count + 1);
     run(n, inst, out);

@@ -25,78 +25,34 @@
 #define EMIT_DECLARE_unsupported(f)
 #include "ir/ops.def"
 
+#define EMIT_ROW_none                                                                    \
+    {                                                                                    \
+        0                                                                                \
+    }
 #define EMIT_ROW_scalar(f)                                                               \
     {                                                                                    \
-        .kind = EMIT_SCALAR, .scalar = scalar_##f                                        \
+        .scalar = scalar_##f                                                             \
     }
 #define EMIT_ROW_select(f)                                                               \
     {                                                                                    \
-        .kind = EMIT_SELECT, .select = select_##f                                        \
+        .select = select_##f                                                             \
     }
-#define EMIT_ROW_index(f)                                                                \
-    {                                                                                    \
-        .kind = EMIT_INDEX, .select = select_##f                                         \
-    }
-#define EMIT_ROW_reduce(f)                                                               \
-    {                                                                                    \
-        .kind = EMIT_REDUCE, .select = select_##f                                        \
-    }
-#define EMIT_ROW_contract(f)                                                             \
-    {                                                                                    \
-        .kind = EMIT_CONTRACT, .select = select_##f                                      \
-    }
-#define EMIT_ROW_nothing(f)                                                              \
-    {                                                                                    \
-        .kind = EMIT_NOTHING                                                             \
-    }
-#define EMIT_ROW_move(f)                                                                 \
-    {                                                                                    \
-        .kind = EMIT_MOVE                                                                \
-    }
-#define EMIT_ROW_constant(f)                                                             \
-    {                                                                                    \
-        .kind = EMIT_CONSTANT                                                            \
-    }
-#define EMIT_ROW_alias(f)                                                                \
-    {                                                                                    \
-        .kind = EMIT_ALIAS                                                               \
-    }
-#define EMIT_ROW_kernel(f)                                                               \
-    {                                                                                    \
-        .kind = EMIT_KERNEL                                                              \
-    }
-#define EMIT_ROW_control(f)                                                              \
-    {                                                                                    \
-        .kind = EMIT_CONTROL                                                             \
-    }
-#define EMIT_ROW_collective(f)                                                           \
-    {                                                                                    \
-        .kind = EMIT_COLLECTIVE                                                          \
-    }
-#define EMIT_ROW_async(f)                                                                \
-    {                                                                                    \
-        .kind = EMIT_ASYNC                                                               \
-    }
-#define EMIT_ROW_custom(f)                                                               \
-    {                                                                                    \
-        .kind = EMIT_CUSTOM                                                              \
-    }
-#define EMIT_ROW_fusion(f)                                                               \
-    {                                                                                    \
-        .kind = EMIT_FUSION                                                              \
-    }
-#define EMIT_ROW_device_id(f)                                                            \
-    {                                                                                    \
-        .kind = EMIT_DEVICE_ID                                                           \
-    }
-#define EMIT_ROW_expand(f)                                                               \
-    {                                                                                    \
-        .kind = EMIT_EXPAND                                                              \
-    }
-#define EMIT_ROW_unsupported(f)                                                          \
-    {                                                                                    \
-        .kind = EMIT_UNSUPPORTED                                                         \
-    }
+#define EMIT_ROW_index(f) EMIT_ROW_select(f)
+#define EMIT_ROW_reduce(f) EMIT_ROW_select(f)
+#define EMIT_ROW_contract(f) EMIT_ROW_select(f)
+#define EMIT_ROW_nothing(f) EMIT_ROW_none
+#define EMIT_ROW_move(f) EMIT_ROW_none
+#define EMIT_ROW_constant(f) EMIT_ROW_none
+#define EMIT_ROW_alias(f) EMIT_ROW_none
+#define EMIT_ROW_kernel(f) EMIT_ROW_none
+#define EMIT_ROW_control(f) EMIT_ROW_none
+#define EMIT_ROW_collective(f) EMIT_ROW_none
+#define EMIT_ROW_async(f) EMIT_ROW_none
+#define EMIT_ROW_custom(f) EMIT_ROW_none
+#define EMIT_ROW_fusion(f) EMIT_ROW_none
+#define EMIT_ROW_device_id(f) EMIT_ROW_none
+#define EMIT_ROW_expand(f) EMIT_ROW_none
+#define EMIT_ROW_unsupported(f) EMIT_ROW_none
 const OpEmit op_emit[OP_COUNT] = {
 #define OP(id, ...) [OP_##id] =
 #define EMIT(kind, function) EMIT_ROW_##kind(function),
@@ -105,5 +61,5 @@ const OpEmit op_emit[OP_COUNT] = {
 
 bool codegen_lacks(OpCode op)
 {
-    return op_emit[op].kind == EMIT_UNSUPPORTED;
+    return element_kind[op] == ELEMENT_UNSUPPORTED;
 }

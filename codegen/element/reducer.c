@@ -6,42 +6,6 @@
 #include "codegen/element/op_emit.h"
 #include "ir/bug.h"
 
-/* Component i of what the computation gives, if it is op(parameter i, parameter count + i) in either
- * order, op an associative one; else NULL. */
-static const Instruction *simple_component(const Computation *comp, uint32_t i)
-{
-    const Instruction *root = comp->root;
-    uint32_t count = comp->parameter_count / 2;
-    if (root->op == OP_TUPLE)
-        root = root->operands[i];
-    if (root->operand_count != 2 || !shape_is_array(root->shape) ||
-        root->operands[0]->op != OP_PARAMETER || root->operands[1]->op != OP_PARAMETER ||
-        root->operands[0]->shape->dtype != root->shape->dtype)
-        return NULL;
-    int64_t a = root->operands[0]->parameter, b = root->operands[1]->parameter;
-    if ((a != i || b != (int64_t)i + count) && (b != i || a != (int64_t)i + count))
-        return NULL;
-    switch (root->op) {
-    case OP_ADD:
-    case OP_MULTIPLY:
-    case OP_MAXIMUM:
-    case OP_MINIMUM:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-        return root;
-    default:
-        return NULL;
-    }
-}
-
-OpCode computation_operation(const Computation *comp)
-{
-    const Instruction *root =
-        comp->parameter_count == 2 ? simple_component(comp, 0) : NULL;
-    return root != NULL ? root->op : OP_COUNT;
-}
-
 static double lowest(DType t)
 {
     if (dtype_is_float(t))
@@ -89,22 +53,12 @@ static bool identity_of(OpCode op, DType t, double *out)
 /* The simple components, and how they accumulate. */
 static void find_components(Reducer *r)
 {
-    r->is_simple = r->comp->parameter_count == 2 * r->count;
-    for (uint32_t i = 0; i < r->count && r->is_simple; i++) {
-        r->component[i] = simple_component(r->comp, i);
-        r->is_simple = r->component[i] != NULL;
-    }
+    r->is_simple = computation_is_simple(r->comp, r->count);
     for (uint32_t i = 0; i < r->count; i++) {
+        r->component[i] = r->is_simple ? computation_component(r->comp, i) : NULL;
         r->type[i] = shape_leaf(r->inst->shape, i)->dtype;
-        DType t = r->accumulator[i] = shape_leaf(r->comp->root->shape, i)->dtype;
-        if (!r->is_simple || !dtype_is_float(t))
-            continue;
-        OpCode op = r->component[i]->op;
-        bool is_sum = op == OP_ADD || op == OP_MULTIPLY;
-        if (dtype_info[t].bits < (is_sum ? 32 : 16)) {
-            r->accumulator[i] = DT_F32;
-            r->is_wide[i] = true;
-        }
+        r->accumulator[i] = computation_accumulator(r->comp, i, r->is_simple);
+        r->is_wide[i] = r->accumulator[i] != shape_leaf(r->comp->root->shape, i)->dtype;
     }
 }
 

@@ -28,10 +28,6 @@ typedef struct Reducer {
     LLVMValueRef initial[REDUCER_MOST]; /* converted to the accumulators' types */
 } Reducer;
 
-/* The operation of a computation that is op(parameter 0, parameter 1) in either order, op one of add,
- * multiply, maximum, minimum, and, or, xor; else OP_COUNT. */
-OpCode computation_operation(const Computation *comp);
-
 /* Of a reduce or reduce-window. Emits the initial values where the builder stands.
  *
  * A computation may prefer what comes first, so what threads found is to be combined in the order of the

@@ -6,11 +6,7 @@
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/share.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
 #include "ir/kernel/reduction.h"
-
-#define COLUMN_WIDTH 32   /* threads side by side */
-#define COLUMN_CARRIED 16 /* accumulators of a thread */
 
 typedef struct Columns {
     const EmitterInput *in;
@@ -19,61 +15,14 @@ typedef struct Columns {
     Emit *e;
     uint32_t first, count; /* heroes of the stage that is made now */
     Reducer *reducers;     /* [plan->hero_count] */
-    uint32_t values;       /* accumulators of one result: the most of any stage */
-    uint32_t stage_values; /* of this one */
+    uint32_t stage_values; /* accumulators of one result in it */
     uint32_t lanes;        /* results of a thread */
+    uint32_t width;        /* threads side by side */
     uint32_t splits;       /* threads that share a result */
     LLVMValueRef x, y;     /* i32: threads */
     LLVMValueRef in_range; /* i1: the results exist; NULL: always */
     const IndexExpr *row;  /* of lane 0 */
 } Columns;
-
-static uint32_t choose_lanes(const Columns *c)
-{
-    const Computation *comp = inst_called(c->in->fusion, 0);
-    const GpuModel *device = c->in->target != NULL ? c->in->target->device : NULL;
-    int64_t enough = COLUMN_WIDTH * (device != NULL ? device->multiprocessors : 100);
-    unsigned widest = 1;
-    if (!fusion_is_plain(comp, c->plan->heroes, c->plan->hero_count))
-        return 1;
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (inst->op != OP_PARAMETER || shape_elements(inst->shape) == 1)
-            continue;
-        unsigned bytes = dtype_info[inst->shape->dtype].bits / 8;
-        widest = bytes > widest ? bytes : widest;
-    }
-    uint32_t lanes = 16 / widest;
-    if (lanes > 4)
-        lanes = 4;
-    while (lanes > 1 &&
-           (c->plan->rows % lanes != 0 || lanes * c->values > COLUMN_CARRIED ||
-            c->plan->rows / lanes < enough))
-        lanes /= 2;
-    return lanes == 0 ? 1 : lanes;
-}
-
-/* Shared memory that all reductions take for a thread. */
-static uint64_t thread_bytes(const Columns *c)
-{
-    uint64_t bytes = 0;
-    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
-        const Instruction *hero = c->plan->heroes[h];
-        for (uint32_t i = 0; i < hero->operand_count / 2; i++) {
-            unsigned one = shared_bytes(hero->operands[i]->shape->dtype);
-            bytes += one < 4 ? 4 : one; /* small ones may accumulate in f32 */
-        }
-    }
-    return bytes * c->lanes;
-}
-
-static uint32_t choose_splits(const Columns *c)
-{
-    uint32_t splits = 1;
-    while (splits < 16 && splits * 2 <= c->plan->columns &&
-           splits * 2 * COLUMN_WIDTH * thread_bytes(c) <= TARGET_STATIC_SHARED)
-        splits *= 2;
-    return splits;
-}
 
 /* -- accumulating --------------------------------------------------------------------------------- */
 
@@ -126,8 +75,8 @@ static LLVMValueRef slot(Columns *c, uint32_t room, unsigned bytes, LLVMValueRef
 {
     LLVMBuilderRef b = c->k->builder;
     LLVMValueRef at =
-        LLVMBuildAdd(b, LLVMBuildMul(b, y, gx_i32(c->k, COLUMN_WIDTH), ""), c->x, "");
-    uint32_t lane = v * c->splits * COLUMN_WIDTH * bytes;
+        LLVMBuildAdd(b, LLVMBuildMul(b, y, gx_i32(c->k, c->width), ""), c->x, "");
+    uint32_t lane = v * c->splits * c->width * bytes;
     return shared_place(c->e, room + lane, at, bytes);
 }
 
@@ -184,7 +133,7 @@ static void share(Columns *c, uint32_t *room, const LLVMValueRef *carried)
             DType t = c->reducers[h].accumulator[i];
             unsigned bytes = shared_bytes(t);
             room[n] = gx_shared_alloc(
-                c->k, (uint64_t)bytes * c->lanes * c->splits * COLUMN_WIDTH, bytes);
+                c->k, (uint64_t)bytes * c->lanes * c->splits * c->width, bytes);
             for (uint32_t v = 0; v < c->lanes; v++)
                 shared_store(c->e, t, slot(c, room[n], bytes, c->y, v),
                              carried[n * c->lanes + v]);
@@ -234,21 +183,6 @@ static void reduce_stage(Columns *c)
         from += r->count * c->lanes;
     }
     e->lanes = 1;
-}
-
-/* How many heroes from `first` on go round one loop; their accumulators in *values. */
-static uint32_t stage_heroes(const ReductionPlan *p, uint32_t first, uint32_t *values)
-{
-    uint32_t n = 0;
-    *values = 0;
-    while (first + n < p->hero_count && p->stage[first + n] == p->stage[first]) {
-        uint32_t more = p->heroes[first + n]->operand_count / 2;
-        if (n > 0 && *values + more > COLUMN_CARRIED)
-            break;
-        *values += more;
-        n++;
-    }
-    return n;
 }
 
 /* -- results ------------------------------------------------------------------------------------------ */
@@ -305,19 +239,17 @@ static void store_results(Columns *c)
         gx_if_end(c->k, &exists, NULL, 0, NULL);
 }
 
-static void begin(Columns *c, int64_t blocks, int64_t threads)
+/* Which results a thread has. Those behind the last ones make them once more, as barriers need them, and store
+ * nothing. */
+static void find_results(Columns *c)
 {
-    const EmitterInput *in = c->in;
-    c->k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                         (uint32_t[3]){COLUMN_WIDTH, c->splits, 1},
-                         (uint32_t[3]){(uint32_t)blocks, 1, 1});
-    c->e = emitter_begin(in, c->k, 1);
     Emit *e = c->e;
     LLVMBuilderRef b = c->k->builder;
+    int64_t threads = c->plan->rows / c->lanes;
     c->x = gx_tid(c->k, 0);
     c->y = gx_tid(c->k, 1);
     LLVMValueRef thread = emit_thread_number(e);
-    if (threads % COLUMN_WIDTH != 0) {
+    if (threads % c->width != 0) {
         LLVMValueRef last = emit_index_constant(e, threads - 1);
         c->in_range = LLVMBuildICmp(b, LLVMIntSLE, thread, last, "");
         thread = LLVMBuildSelect(b, c->in_range, thread, last, "");
@@ -327,29 +259,20 @@ static void begin(Columns *c, int64_t blocks, int64_t threads)
 
 Kernel *emitter_column_reduction(const EmitterInput *in)
 {
-    const char *why;
-    Columns c = {.in = in, .plan = reduction_plan(in->fusion, in->arena, &why)};
-    if (c.plan == NULL)
-        bug("%s is no column reduction: %s", in->fusion->name, why);
-    for (uint32_t h = 0; h < c.plan->hero_count; h += c.count) {
-        uint32_t values;
-        c.count = stage_heroes(c.plan, h, &values);
-        c.values = values > c.values ? values : c.values;
-    }
-    c.lanes = choose_lanes(&c);
-    c.splits = choose_splits(&c);
-    int64_t threads = c.plan->rows / c.lanes;
-    int64_t blocks = (threads + COLUMN_WIDTH - 1) / COLUMN_WIDTH;
-    if (blocks > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld results; kernels handle up to 2^36",
-                     in->fusion->name, (long long)c.plan->rows);
-    begin(&c, blocks, threads);
+    const KernelConfig *config = &in->design->config;
+    Columns c = {.in = in,
+                 .plan = in->design->plan.reduction,
+                 .lanes = (uint32_t)config->lanes.data[0],
+                 .width = (uint32_t)config->width,
+                 .splits = (uint32_t)config->splits};
+    c.e = emitter_begin(in);
+    c.k = c.e->k;
+    find_results(&c);
     c.reducers = ARENA_ARRAY(in->arena, Reducer, c.plan->hero_count);
     for (c.first = 0; c.first < c.plan->hero_count; c.first += c.count) {
-        c.count = stage_heroes(c.plan, c.first, &c.stage_values);
+        c.count = reduction_stage(c.plan, c.first, config->carried, &c.stage_values);
         reduce_stage(&c);
     }
     store_results(&c);
-    kernel_finish(c.k);
-    return c.k;
+    return emitter_finish(in, c.e);
 }

@@ -3,28 +3,17 @@
 
 #include <math.h>
 
-#include "codegen/element/op_emit.h"
 #include "codegen/kernel/threads.h"
+#include "ir/bug.h"
 
 static EmitterFn *const functions[KERNEL_COUNT] = {
-    [KERNEL_LOOP] = emitter_loop,
-    [KERNEL_ROW_REDUCTION] = emitter_row_reduction,
-    [KERNEL_COLUMN_REDUCTION] = emitter_column_reduction,
-    [KERNEL_TRANSPOSE] = emitter_transpose,
-    [KERNEL_UPDATE_SLICE] = emitter_update_slice,
-    [KERNEL_SCATTER] = emitter_scatter,
-    [KERNEL_SORT] = emitter_sort,
-    [KERNEL_SELECT_AND_SCATTER] = emitter_select_and_scatter,
-    [KERNEL_WINDOW_SCAN] = emitter_window_scan,
-    [KERNEL_DOT] = emitter_dot,
-    [KERNEL_CONVOLUTION] = emitter_convolution,
-    [KERNEL_TOPK] = emitter_topk,
-    [KERNEL_RNG] = emitter_rng,
+#define KERNEL(id, name, family, ...) [KERNEL_##id] = emitter_##family,
+#include "ir/kernel/kernels.def"
 };
 
 EmitterFn *emitter_function(KernelKind kind)
 {
-    return kind < KERNEL_COUNT ? functions[kind] : NULL;
+    return functions[kind];
 }
 
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
@@ -94,58 +83,28 @@ bool computation_fits_32_bits(const Computation *comp)
     return true;
 }
 
-Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes)
+Emit *emitter_begin(const EmitterInput *in)
 {
     const Computation *comp = inst_called(in->fusion, 0);
+    const KernelGeometry *g = &in->design->geometry;
+    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
+                              g->block, g->grid);
     k->contract = in->contract;
     k->at = in->fusion->name;
     return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),
-                      !computation_fits_32_bits(comp), lanes);
+                      !computation_fits_32_bits(comp), 1);
 }
 
-/* A pad, concatenate or dynamic-update-slice whose borders no access of 8 neighbours crosses. */
-static bool borders_are_even(const Instruction *inst)
+Kernel *emitter_finish(const EmitterInput *in, Emit *e)
 {
-    const Shape *s = inst->shape;
-    if (s->rank == 0)
-        return false;
-    int64_t minor = s->layout->minor_to_major[0];
-    if (s->dims[minor] % 8 != 0)
-        return false;
-    if (inst->op == OP_PAD) {
-        const PaddingDim *p = &inst_attr(inst, ATTR_PADDING)->padding->dims[minor];
-        return p->interior == 0 && p->low % 8 == 0 && p->high % 8 == 0;
-    }
-    if (inst->op == OP_DYNAMIC_UPDATE_SLICE)
-        return inst->operands[1]->shape->dims[minor] == s->dims[minor];
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (inst->operands[i]->shape->dims[minor] % 8 != 0)
-            return false;
-    }
-    return inst->op == OP_CONCATENATE;
-}
-
-bool inst_is_plain(const Instruction *inst)
-{
-    EmitKind kind = op_emit[inst->op].kind;
-    if (kind == EMIT_SELECT)
-        return borders_are_even(inst);
-    return kind != EMIT_REDUCE && kind != EMIT_CONTRACT;
-}
-
-bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
-                     uint32_t count)
-{
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        bool is_hero = false;
-        for (uint32_t h = 0; h < count; h++)
-            is_hero |= inst == heroes[h];
-        if (is_hero)
-            continue;
-        if (!inst_is_plain(inst))
-            return false;
-    }
-    return true;
+    const KernelGeometry *g = &in->design->geometry;
+    Kernel *k = e->k;
+    kernel_finish(k);
+    if (k->shared_bytes != g->shared_bytes || k->needs_fibres != g->has_barriers)
+        bug("%s: shared memory %llu instead of %llu, threads that %swait", k->name,
+            (unsigned long long)k->shared_bytes, (unsigned long long)g->shared_bytes,
+            k->needs_fibres ? "" : "do not ");
+    return k;
 }
 
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
@@ -165,12 +124,4 @@ LLVMValueRef emit_thread_number(Emit *e)
     return LLVMBuildNSWAdd(
         b, LLVMBuildNSWMul(b, block, emit_index_constant(e, k->block[0]), ""), thread,
         "");
-}
-
-uint64_t emitter_most_shared(const EmitterInput *in)
-{
-    const GpuModel *device = in->target != NULL ? in->target->device : NULL;
-    return device != NULL && device->block_shared > TARGET_STATIC_SHARED
-               ? device->block_shared
-               : TARGET_STATIC_SHARED;
 }

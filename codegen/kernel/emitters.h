@@ -1,11 +1,12 @@
-/* Emitters: each makes one kind of kernel from a fusion. Which one a fusion gets is decided by
- * the fusion pass and stands in the fusion's backend_config; ir/kernel/kind.h names the
- * kinds and says what is legal. Codegen carries it out and decides nothing again. */
+/* Emitters: each makes the kernels of one family (kernels.def) from fusions. Which kind of kernel a fusion
+ * becomes, its numbers and its grid are decided in the IR (ir/kernel/kernel.h); emitters carry that out and
+ * decide nothing. */
 #ifndef GXC_CODEGEN_KERNEL_EMITTERS_H
 #define GXC_CODEGEN_KERNEL_EMITTERS_H
 
 #include "codegen/element/emit.h"
-#include "ir/kernel/kind.h"
+#include "ir/kernel/kernel.h"
+#include "ir/kernel/plans.h"
 
 /* What an emitter is given. Kernel arguments: the fused computation's parameters by number,
  * then the leaves of its result. Where kernel_in_place gives an operand, the result's buffer holds that
@@ -13,8 +14,8 @@
 typedef struct EmitterInput {
     Arena *arena;
     LLVMModuleRef module; /* kernels share one */
-    const Target *target;
     const Instruction *fusion;
+    const KernelDesign *design;
     const char *name;      /* of the kernel */
     const KernelArg *args; /* [arg_count] */
     uint32_t arg_count;
@@ -23,31 +24,24 @@ typedef struct EmitterInput {
 
 typedef Kernel *EmitterFn(const EmitterInput *in);
 
-#define KERNEL(id, name, doc) EmitterFn emitter_##name;
+#define KERNEL(id, name, family, ...) EmitterFn emitter_##family;
 #include "ir/kernel/kernels.def"
 
-/* The emitter of a kind; NULL if codegen has none yet. */
+/* The emitter of a kind. */
 EmitterFn *emitter_function(KernelKind kind);
 
 /* -- what emitters share -------------------------------------------------------------- */
 
 /* The kernel argument of result leaf i (fusion_result). */
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
-/* Neighbouring elements are one piece of straight-line code: several lanes are worth it. */
-bool inst_is_plain(const Instruction *inst);
-/* No instruction but the heroes branches or loops for an element: several lanes are worth it. */
-bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
-                     uint32_t count);
-Emit *emitter_begin(const EmitterInput *in, Kernel *k, uint32_t lanes);
-
-/* Bytes of shared memory that a block may have. */
-uint64_t emitter_most_shared(const EmitterInput *in);
+/* The kernel with its grid and block, without code yet. */
+Emit *emitter_begin(const EmitterInput *in);
+/* Its code is all there: checks it, against the geometry that was promised, too. */
+Kernel *emitter_finish(const EmitterInput *in, Emit *e);
 
 /* Computes and stores result leaf `leaf` at an index. */
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
                  const IndexExpr *const *index);
-/* A kernel of at least so many threads (more than 0), without code yet. */
-Emit *emit_grid(const EmitterInput *in, int64_t threads);
 /* Threads 0, 1, ... of number `id` take `lanes` of `elements` elements (more than 0) each. */
 typedef void ElementsFn(Emit *e, const void *user, const IndexExpr *linear);
 void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,

@@ -1,8 +1,5 @@
 /* Kernels with a thread for every few elements of something. See emitters.h. */
 #include "codegen/kernel/emitters.h"
-#include "ir/bug.h"
-
-#define GRID_THREADS 128 /* of a block */
 
 /* The last thread's elements where the count is no multiple of the lanes. */
 static void emit_tail(Emit *e, const IndexExpr *first, int64_t elements, ElementsFn *body,
@@ -44,20 +41,6 @@ static void emit_thread(Emit *e, LLVMValueRef id, int64_t threads, int64_t eleme
     emit_if_end(e, &whole, NULL, 0, NULL);
 }
 
-Emit *emit_grid(const EmitterInput *in, int64_t threads)
-{
-    uint32_t per_block =
-        threads < GRID_THREADS ? (uint32_t)((threads + 31) / 32 * 32) : GRID_THREADS;
-    int64_t blocks = (threads + per_block - 1) / per_block;
-    if (blocks > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s needs %lld threads; kernels have up to 2^38",
-                     in->fusion->name, (long long)threads);
-    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                              (uint32_t[3]){per_block, 1, 1},
-                              (uint32_t[3]){(uint32_t)blocks, 1, 1});
-    return emitter_begin(in, k, 1);
-}
-
 void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,
                    ElementsFn *body, const void *user)
 {
@@ -77,7 +60,7 @@ void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,
 Emit *emit_for_elements(const EmitterInput *in, int64_t elements, uint32_t lanes,
                         ElementsFn *body, const void *user)
 {
-    Emit *e = emit_grid(in, (elements + lanes - 1) / lanes);
+    Emit *e = emitter_begin(in);
     emit_elements(e, emit_thread_number(e), elements, lanes, body, user);
     return e;
 }

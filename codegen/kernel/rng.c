@@ -2,16 +2,11 @@
  * computes the block of the counter that its elements' words come from. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
 
 typedef struct Rng {
     const EmitterInput *in;
     const Instruction *inst;
-    const Shape *bits;
-    uint32_t bits_leaf; /* of the results; the state is leaf 0 where there are two */
-    bool is_threefry;
-    uint32_t width;       /* bits of an element */
-    uint32_t state_words; /* of 64 bits: 2 or 3 */
+    const RngPlan *plan;
 } Rng;
 
 /* The state as 64-bit words. */
@@ -23,7 +18,7 @@ static void load_state(Emit *e, const Rng *g, LLVMValueRef *out)
     unsigned bits = dtype_info[state->shape->dtype].bits;
     uint32_t lanes = e->lanes;
     e->lanes = 1;
-    for (uint32_t w = 0; w < g->state_words; w++) {
+    for (uint32_t w = 0; w < g->plan->state_words; w++) {
         out[w] = gx_i64(e->k, 0);
         for (uint32_t i = 0; i < 64 / bits; i++) {
             Shape flat = *state->shape;
@@ -111,7 +106,7 @@ static void counter_add(Emit *e, LLVMValueRef *counter, LLVMValueRef n)
 static void philox_counter(const Rng *g, const LLVMValueRef *state, LLVMValueRef *counter)
 {
     counter[0] = state[1];
-    counter[1] = g->state_words == 3 ? state[2] : state[0];
+    counter[1] = g->plan->state_words == 3 ? state[2] : state[0];
 }
 
 static LLVMValueRef wide(Emit *e, const IndexExpr *x, uint32_t lane)
@@ -146,12 +141,12 @@ static void threefry_element(Emit *e, const Rng *g, const LLVMValueRef *state,
 {
     LLVMBuilderRef b = e->k->builder;
     LLVMValueRef words[2];
-    if (g->width == 64) {
+    if (g->plan->width == 64) {
         threefry(e, state[0], LLVMBuildAdd(b, state[1], wide(e, element, 0), ""), out);
         return;
     }
     int64_t outer, size, inner;
-    threefry_split(g->bits, &outer, &size, &inner);
+    threefry_split(g->plan->bits, &outer, &size, &inner);
     int64_t half = (size + 1) / 2;
     const IndexExpr *along = ix_mod(e->ix, ix_floordiv(e->ix, element, inner), size);
     const IndexExpr *n = ix_add(
@@ -170,13 +165,13 @@ static void threefry_element(Emit *e, const Rng *g, const LLVMValueRef *state,
 static LLVMValueRef to_element(Emit *e, const Rng *g, LLVMValueRef low, LLVMValueRef high)
 {
     LLVMBuilderRef b = e->k->builder;
-    LLVMTypeRef type = emit_type(e->k, g->bits->dtype), i64 = gx_int_type(e->k, 64);
+    LLVMTypeRef type = emit_type(e->k, g->plan->bits->dtype), i64 = gx_int_type(e->k, 64);
     LLVMValueRef v = low;
-    if (g->width == 64) {
+    if (g->plan->width == 64) {
         v = LLVMBuildShl(b, LLVMBuildZExt(b, high, i64, ""), gx_i64(e->k, 32), "");
         v = LLVMBuildOr(b, v, LLVMBuildZExt(b, low, i64, ""), "");
-    } else if (g->width < 32) {
-        v = LLVMBuildTrunc(b, v, gx_int_type(e->k, g->width), "");
+    } else if (g->plan->width < 32) {
+        v = LLVMBuildTrunc(b, v, gx_int_type(e->k, g->plan->width), "");
     }
     return LLVMBuildBitCast(b, v, type, "");
 }
@@ -187,12 +182,12 @@ static void random_elements(Emit *e, const Rng *g, const LLVMValueRef *state,
 {
     LLVMBuilderRef b = e->k->builder;
     LLVMValueRef words[4], counter[2];
-    if (g->is_threefry) {
+    if (g->plan->is_threefry) {
         threefry_element(e, g, state, element, words);
         out[0] = to_element(e, g, words[0], words[1]);
         return;
     }
-    uint32_t per_element = g->width == 64 ? 2 : 1, per_block = 4 / per_element;
+    uint32_t per_element = g->plan->width == 64 ? 2 : 1, per_block = 4 / per_element;
     const IndexExpr *first = ix_replace(
         e->ix, element, IX_SYMBOL, (uint32_t)emit_lane(e)->value, ix_const(e->ix, 0));
     if (e->lanes == 1)
@@ -223,35 +218,36 @@ static void emit_bits(Emit *e, const void *user, const IndexExpr *linear)
     const Rng *g = user;
     LLVMValueRef state[3], values[EMIT_MOST_LANES];
     const IndexExpr *at[EMIT_MOST_RANK];
-    if (shape_elements(g->bits) == 0)
+    if (shape_elements(g->plan->bits) == 0)
         return; /* only the state is written */
     load_state(e, g, state);
-    emit_delinear(e, g->bits, linear, at);
+    emit_delinear(e, g->plan->bits, linear, at);
     /* the order is that of the logical index */
     const IndexExpr *element = ix_const(e->ix, 0);
-    for (uint32_t d = 0; d < g->bits->rank; d++)
-        element = ix_add(e->ix, ix_mul(e->ix, element, g->bits->dims[d]), at[d]);
+    for (uint32_t d = 0; d < g->plan->bits->rank; d++)
+        element = ix_add(e->ix, ix_mul(e->ix, element, g->plan->bits->dims[d]), at[d]);
     random_elements(e, g, state, element, values);
-    emit_store(e, fusion_result_arg(g->in->fusion, g->bits_leaf), g->bits, at, values);
+    emit_store(e, fusion_result_arg(g->in->fusion, g->plan->bits_leaf), g->plan->bits, at,
+               values);
 }
 
 /* -- the next state ------------------------------------------------------------------------------------- */
 
 static uint64_t counters_used(const Rng *g)
 {
-    int64_t outer, size, inner, n = shape_elements(g->bits);
-    if (!g->is_threefry)
-        return (uint64_t)(g->width == 64 ? (n + 1) / 2 : (n + 3) / 4);
-    if (g->width == 64)
+    int64_t outer, size, inner, n = shape_elements(g->plan->bits);
+    if (!g->plan->is_threefry)
+        return (uint64_t)(g->plan->width == 64 ? (n + 1) / 2 : (n + 3) / 4);
+    if (g->plan->width == 64)
         return (uint64_t)n;
-    threefry_split(g->bits, &outer, &size, &inner);
+    threefry_split(g->plan->bits, &outer, &size, &inner);
     return (uint64_t)(outer * ((size + 1) / 2) * inner);
 }
 
 static void next_state(Emit *e, const Rng *g, LLVMValueRef *state)
 {
     LLVMValueRef used = gx_i64(e->k, counters_used(g)), counter[2];
-    if (g->is_threefry) {
+    if (g->plan->is_threefry) {
         state[1] = LLVMBuildAdd(e->k->builder, state[1], used, "");
         return;
     }
@@ -270,7 +266,7 @@ static void store_state(Emit *e, const Rng *g)
     e->lanes = 1;
     load_state(e, g, state);
     next_state(e, g, state);
-    for (uint32_t i = 0; i < g->state_words * (64 / bits); i++) {
+    for (uint32_t i = 0; i < g->plan->state_words * (64 / bits); i++) {
         LLVMValueRef v = state[i * bits / 64];
         v = LLVMBuildLShr(b, v, gx_i64(e->k, i * bits % 64), "");
         v = LLVMBuildTrunc(b, v, gx_int_type(e->k, bits), "");
@@ -303,39 +299,15 @@ static void advance_counter(Emit *e, const void *user, const IndexExpr *linear)
         gx_store(k, state, gx_i32(k, 8 * i), counter[i], 8);
 }
 
-static Kernel *emit_state(const EmitterInput *in)
-{
-    Emit *e = emit_for_elements(in, 1, 1, advance_counter, in);
-    kernel_finish(e->k);
-    return e->k;
-}
-
 Kernel *emitter_rng(const EmitterInput *in)
 {
-    if (fusion_hero(in->fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL)
-        return emit_state(in);
-    Rng g = {.in = in, .inst = fusion_hero(in->fusion, OP_RNG_BIT_GENERATOR)};
-    bool has_state = shape_is_tuple(g.inst->shape);
-    g.bits_leaf = has_state ? 1 : 0;
-    g.bits = shape_leaf(g.inst->shape, g.bits_leaf);
-    g.is_threefry = inst_int(g.inst, ATTR_RNG_ALGORITHM, RNG_DEFAULT) == RNG_THREE_FRY;
-    g.width = dtype_info[g.bits->dtype].bits;
-    int64_t bytes = shape_bytes(g.inst->operands[0]->shape);
-    g.state_words = (uint32_t)bytes / 8;
-    unsigned state_bits = dtype_info[g.inst->operands[0]->shape->dtype].bits;
-    if ((bytes != 16 && (bytes != 24 || g.is_threefry)) || state_bits < 8 ||
-        state_bits > 64)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s has a state of %lld bytes", g.inst->name,
-                     (long long)bytes);
-    if (g.width > 64 || g.bits->dtype == DT_PRED)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s makes random bits of %s", g.inst->name,
-                     dtype_name(g.bits->dtype));
-    int64_t elements = shape_elements(g.bits);
-    uint32_t per_block = g.width == 64 ? 2 : 4;
-    bool in_order = layout_is_default(g.bits->layout) && elements % per_block == 0;
-    uint32_t lanes = !g.is_threefry && in_order ? per_block : 1;
-    Emit *e = emit_for_elements(in, elements == 0 ? 1 : elements, lanes, emit_bits, &g);
-    if (has_state) {
+    const RngPlan *p = in->design->plan.rng;
+    if (p->inst == NULL)
+        return emitter_finish(in, emit_for_elements(in, 1, 1, advance_counter, in));
+    Rng g = {.in = in, .inst = p->inst, .plan = p};
+    Emit *e = emit_for_elements(
+        in, p->elements, (uint32_t)in->design->config.lanes.data[0], emit_bits, &g);
+    if (p->has_state) {
         GxIf first;
         LLVMValueRef is_first =
             LLVMBuildICmp(e->k->builder, LLVMIntEQ, emit_thread_number(e),
@@ -344,6 +316,5 @@ Kernel *emitter_rng(const EmitterInput *in)
         store_state(e, &g);
         gx_if_end(e->k, &first, NULL, 0, NULL);
     }
-    kernel_finish(e->k);
-    return e->k;
+    return emitter_finish(in, e);
 }

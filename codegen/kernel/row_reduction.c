@@ -6,16 +6,7 @@
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/share.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
 #include "ir/kernel/reduction.h"
-
-#define ROW_THREADS 128   /* of a block, where rows take few */
-#define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
-#define ROW_LIGHT_CODE 24 /* instructions */
-#define ROW_CARRIED 16    /* accumulators in one loop */
-#define ROW_KEPT_VALUES                                                                  \
-    32 /* elements of arrays that a thread keeps in registers from one walk to the next */
-#define ROW_KEPT_CODE 1500 /* instructions of a walk, written out for that */
 
 typedef struct Rows {
     const EmitterInput *in;
@@ -32,69 +23,6 @@ typedef struct Rows {
     bool keeps; /* what it reads of the row, in registers */
     ShareKept kept;
 } Rows;
-
-static uint32_t power_of_two_above(int64_t n, uint32_t most)
-{
-    uint32_t p = 1;
-    while (p < n && p < most)
-        p *= 2;
-    return p;
-}
-
-/* Columns that a thread takes at once, for wide accesses of the arrays that have all columns. */
-static uint32_t choose_lanes(const Instruction *fusion, const ReductionPlan *p,
-                             Arena *arena)
-{
-    const Computation *comp = inst_called(fusion, 0);
-    const Shape **arrays = ARENA_ARRAY(arena, const Shape *, comp->instruction_count);
-    uint32_t count = 0;
-    if (!p->minor_reduced || p->columns == 0 ||
-        !fusion_is_plain(comp, p->heroes, p->hero_count))
-        return 1;
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (!shape_is_array(inst->shape) ||
-            (inst->op != OP_PARAMETER && inst != comp->root) ||
-            shape_elements(inst->shape) < p->columns)
-            continue;
-        arrays[count++] = inst->shape;
-    }
-    uint32_t lanes = emit_access_lanes(arrays, count);
-    while (lanes > 1 && p->columns % lanes != 0)
-        lanes /= 2;
-    return lanes;
-}
-
-static uint32_t choose_group(const Rows *r)
-{
-    int64_t items = r->plan->columns / r->lanes;
-    if (items <= 32)
-        return power_of_two_above(items, 32);
-    const GpuModel *device = r->in->target != NULL ? r->in->target->device : NULL;
-    uint32_t multiprocessors = device != NULL ? device->multiprocessors : 100;
-    bool is_few = r->plan->rows < 2 * (int64_t)multiprocessors;
-    /* much code needs more registers than a block of the largest size has */
-    bool is_light = inst_called(r->in->fusion, 0)->instruction_count < ROW_LIGHT_CODE;
-    uint32_t group = power_of_two_above(is_few ? items : items / ROW_ITEMS,
-                                        is_few && is_light ? 1024 : 512);
-    return group < 32 ? 32 : group;
-}
-
-/* The columns are walked over more than once, and those of a thread fit into its registers. */
-static bool keeps_row(const Rows *r)
-{
-    const ReductionPlan *p = r->plan;
-    const Computation *comp = inst_called(r->in->fusion, 0);
-    int64_t columns = (p->columns / r->lanes + r->group - 1) / r->group * r->lanes;
-    int64_t arrays = 0;
-    if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
-        return false;
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
-        arrays += inst->op == OP_PARAMETER &&
-                  shape_elements(inst->shape) >= p->rows * p->columns;
-    return columns * arrays <= ROW_KEPT_VALUES &&
-           columns * comp->instruction_count <= ROW_KEPT_CODE &&
-           fusion_is_plain(comp, p->heroes, p->hero_count);
-}
 
 typedef struct Stage {
     Rows *rows;
@@ -228,7 +156,7 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
     Emit *e = r->e;
     Kernel *k = r->k;
     LLVMBuilderRef b = k->builder;
-    uint32_t warps = r->group / 32, room[ROW_CARRIED], n = 0;
+    uint32_t warps = r->group / 32, room[REDUCER_MOST], n = 0;
     LLVMValueRef thread = gx_tid(k, 0);
     LLVMValueRef warp = LLVMBuildLShr(b, thread, gx_i32(k, 5), ""), lane = gx_lane(k);
     /* values of the group's warps lie side by side */
@@ -264,7 +192,7 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
 
 static void reduce(Rows *r, const Stage *s)
 {
-    LLVMValueRef values[ROW_CARRIED], *v = values;
+    LLVMValueRef values[REDUCER_MOST], *v = values;
     for (uint32_t h = 0; h < s->count; h++) {
         reducer_start(&s->reducers[h], v);
         v += s->reducers[h].count;
@@ -293,19 +221,15 @@ static void reduce_all(Rows *r)
 {
     const ReductionPlan *p = r->plan;
     Stage s = {.rows = r, .reducers = ARENA_ARRAY(r->in->arena, Reducer, p->hero_count)};
-    for (uint32_t h = 0; h < p->hero_count; h++) {
-        uint32_t values = p->heroes[h]->operand_count / 2;
-        if (s.count > 0 &&
-            (p->stage[h] != p->stage[h - 1] || s.values + values > ROW_CARRIED)) {
-            reduce(r, &s);
-            s.count = s.values = 0;
-            s.needs_order = false;
+    for (uint32_t first = 0; first < p->hero_count; first += s.count) {
+        s.count = reduction_stage(p, first, r->in->design->config.carried, &s.values);
+        s.needs_order = false;
+        for (uint32_t h = 0; h < s.count; h++) {
+            reducer_begin(&s.reducers[h], r->e, p->heroes[first + h]);
+            s.needs_order |= reducer_needs_order(&s.reducers[h]);
         }
-        reducer_begin(&s.reducers[s.count], r->e, p->heroes[h]);
-        s.needs_order |= reducer_needs_order(&s.reducers[s.count++]);
-        s.values += values;
+        reduce(r, &s);
     }
-    reduce(r, &s);
 }
 
 /* -- results ----------------------------------------------------------------------------------------- */
@@ -390,28 +314,16 @@ static void find_row(Rows *r, uint32_t rows_per_block)
 
 Kernel *emitter_row_reduction(const EmitterInput *in)
 {
-    const char *why;
-    Rows r = {.in = in, .plan = reduction_plan(in->fusion, in->arena, &why)};
-    if (r.plan == NULL)
-        bug("%s is no row reduction: %s", in->fusion->name, why);
-    r.lanes = choose_lanes(in->fusion, r.plan, in->arena);
-    r.group = choose_group(&r);
-    uint32_t threads = r.group > ROW_THREADS ? r.group : ROW_THREADS;
-    while (threads > 32 && threads > r.group && threads / 2 / r.group >= r.plan->rows)
-        threads /= 2;
-    uint32_t per_block = threads / r.group;
-    int64_t blocks = (r.plan->rows + per_block - 1) / per_block;
-    if (blocks > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld rows; kernels handle up to 2^31",
-                     in->fusion->name, (long long)r.plan->rows);
-    r.k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                        (uint32_t[3]){threads, 1, 1},
-                        (uint32_t[3]){(uint32_t)blocks, 1, 1});
-    r.e = emitter_begin(in, r.k, 1);
-    find_row(&r, per_block);
-    r.keeps = keeps_row(&r);
+    const KernelConfig *c = &in->design->config;
+    Rows r = {.in = in,
+              .plan = in->design->plan.reduction,
+              .lanes = (uint32_t)c->lanes.data[0],
+              .group = (uint32_t)c->group,
+              .keeps = c->keep_row};
+    r.e = emitter_begin(in);
+    r.k = r.e->k;
+    find_row(&r, (uint32_t)(c->block / c->group));
     reduce_all(&r);
     store_all(&r);
-    kernel_finish(r.k);
-    return r.k;
+    return emitter_finish(in, r.e);
 }

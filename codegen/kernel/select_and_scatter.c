@@ -3,7 +3,6 @@
 #include "codegen/element/reducer.h"
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
 
 typedef struct Choice {
     const EmitterInput *in;
@@ -157,10 +156,7 @@ Kernel *emitter_select_and_scatter(const EmitterInput *in)
                 ? w->dims[d]
                 : (WindowDim){
                       .size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
-        if (c.dims[d].base_dilation != 1)
-            escape_throw(ESCAPE_UNSUPPORTED, "%s has a base dilation", inst->name);
     }
     Emit *e = emit_for_elements(in, shape_elements(c.operand), 1, choose_element, &c);
-    kernel_finish(e->k);
-    return e->k;
+    return emitter_finish(in, e);
 }

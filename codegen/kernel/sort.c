@@ -10,10 +10,6 @@
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/sort_network.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
-
-#define SORT_THREADS 512
-#define SORT_SMALL_THREADS 128
 
 typedef struct Sort {
     const EmitterInput *in;
@@ -137,25 +133,13 @@ static void store_rows(Sort *s)
 
 static Kernel *sort_shared(Sort *s)
 {
-    const EmitterInput *in = s->in;
     SortNetwork *net = &s->network;
-    uint32_t pairs = net->padded / 2 * net->rows;
-    uint32_t most = net->padded > 1024 ? SORT_THREADS : SORT_SMALL_THREADS;
-    uint32_t threads = pairs < 32 ? 32 : pairs < most ? pairs : most;
-    int64_t blocks = (s->rows * s->runs + net->rows - 1) / net->rows;
-    if (blocks > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s sorts %lld rows", s->inst->name,
-                     (long long)s->rows);
-    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                              (uint32_t[3]){threads, 1, 1},
-                              (uint32_t[3]){(uint32_t)blocks, 1, 1});
-    net->e = emitter_begin(in, k, 1);
+    net->e = emitter_begin(s->in);
     sort_allocate(net);
     load_rows(s);
     sort_rows(net);
     store_rows(s);
-    kernel_finish(k);
-    return k;
+    return emitter_finish(s->in, net->e);
 }
 
 /* -- merging ---------------------------------------------------------------------------------------------- */
@@ -360,37 +344,29 @@ static void merge_place(Emit *e, const void *user, const IndexExpr *linear)
 
 Kernel *emitter_sort(const EmitterInput *in)
 {
-    const Instruction *inst = fusion_hero(in->fusion, OP_SORT);
+    const SortPlan *p = in->design->plan.sort;
     Sort s = {.in = in,
-              .inst = inst,
-              .order = {.compare = compare, .inst = inst, .count = inst->operand_count},
-              .network = {.padded = 1, .rows = 1},
-              .step = sort_step(inst),
-              .shape = inst->operands[0]->shape,
-              .along = inst_ints(inst, ATTR_DIMENSIONS).data[0]};
-    SortNetwork *net = &s.network;
-    s.size = s.shape->dims[s.along];
-    s.rows = s.size == 0 ? 0 : shape_elements(s.shape) / s.size;
-    if (inst->operand_count > SORT_MOST)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s sorts %u arrays; kernels handle %d",
-                     inst->name, inst->operand_count, SORT_MOST);
+              .inst = p->inst,
+              .order = {.compare = compare, .inst = p->inst, .count = p->count},
+              .network = {.padded = (uint32_t)p->padded,
+                          .rows = (uint32_t)in->design->config.rows},
+              .step = p->step,
+              .shape = p->shape,
+              .along = p->along,
+              .size = p->size,
+              .rows = p->rows,
+              .run = p->run,
+              .runs = p->runs};
     for (uint32_t i = 0; i < s.order.count; i++)
-        s.order.type[i] = inst->operands[i]->shape->dtype;
+        s.order.type[i] = p->inst->operands[i]->shape->dtype;
     if (s.step.merges) {
-        Emit *e = emit_for_elements(in, s.rows * s.size, 1,
-                                    s.step.trusts ? merge_element : merge_place, &s);
-        kernel_finish(e->k);
-        return e->k;
+        ElementsFn *merge = s.step.trusts ? merge_element : merge_place;
+        return emitter_finish(in, emit_for_elements(in, s.rows * s.size, 1, merge, &s));
     }
-    s.runs = s.step.run == 0 ? 1 : (s.size + s.step.run - 1) / s.step.run;
-    s.run = s.step.run == 0 ? s.size : s.step.run;
-    if (s.run > sort_slots(inst, emitter_most_shared(in)))
-        bug("%s sorts rows of %lld elements at once", inst->name, (long long)s.run);
-    for (; net->padded < s.run; net->padded *= 2)
+    SortNetwork *net = &s.network;
+    while (1u << net->log2 < net->padded)
         net->log2++;
     net->order = &s.order;
     net->size = (uint32_t)s.run;
-    while (net->rows * 2 <= s.rows * s.runs && net->rows * net->padded < 256)
-        net->rows *= 2;
     return sort_shared(&s);
 }

@@ -19,14 +19,6 @@ static LLVMValueRef sort_goes_before(Emit *e, const SortOrder *order,
     return LLVMBuildXor(builder, a_first, order->compare(e, order, x, y), "");
 }
 
-uint32_t sort_slot_bytes(const SortOrder *order)
-{
-    uint32_t bytes = 4;
-    for (uint32_t i = 0; i < order->count; i++)
-        bytes += shared_bytes(order->type[i]);
-    return bytes;
-}
-
 void sort_allocate(SortNetwork *s)
 {
     uint64_t slots = (uint64_t)s->padded * s->rows;

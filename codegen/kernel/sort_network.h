@@ -29,8 +29,6 @@ typedef struct SortNetwork {
     uint32_t room[SORT_MOST], positions; /* offsets in shared memory; positions are i32 */
 } SortNetwork;
 
-/* Shared bytes of a slot. */
-uint32_t sort_slot_bytes(const SortOrder *order);
 void sort_allocate(SortNetwork *s);
 void sort_load(SortNetwork *s, LLVMValueRef slot, LLVMValueRef *out,
                LLVMValueRef *position);

@@ -46,12 +46,6 @@ static LLVMValueRef from_units(Emit *e, DType t, const Units *u)
     return u->type != type ? LLVMBuildTrunc(b, u->v[0], type, "") : u->v[0];
 }
 
-unsigned shared_bytes(DType t)
-{
-    unsigned bits = dtype_info[t].bits;
-    return t == DT_PRED || bits < 8 ? 1 : bits / 8;
-}
-
 LLVMValueRef shared_place(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes)
 {
     LLVMBuilderRef b = e->k->builder;

@@ -5,7 +5,7 @@
 #include "codegen/element/emit.h"
 
 /* Bytes that a value of the type takes in shared memory: a power of two, its alignment. */
-unsigned shared_bytes(DType t);
+
 /* `offset` in bytes, i32, a multiple of shared_bytes(t). */
 void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value);
 LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset);

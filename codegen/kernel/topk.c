@@ -5,10 +5,6 @@
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/sort_network.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
-
-#define TOPK_THREADS 256
-#define TOPK_SLOTS 2048 /* where k asks for no more */
 
 typedef struct TopK {
     const EmitterInput *in;
@@ -96,13 +92,9 @@ static void load_slots(TopK *t, const IndexExpr *row, uint32_t slot, LLVMValueRe
 
 static Kernel *topk_shared(TopK *t)
 {
-    const EmitterInput *in = t->in;
     SortNetwork *net = &t->network;
-    uint32_t threads = net->padded / 2 < TOPK_THREADS ? net->padded / 2 : TOPK_THREADS;
-    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                              (uint32_t[3]){threads < 32 ? 32 : threads, 1, 1},
-                              (uint32_t[3]){(uint32_t)t->rows, 1, 1});
-    Emit *e = net->e = emitter_begin(in, k, 1);
+    Emit *e = net->e = emitter_begin(t->in);
+    Kernel *k = e->k;
     const IndexExpr *row =
         emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, t->rows - 1});
     uint32_t half = net->padded / 2;
@@ -126,40 +118,26 @@ static Kernel *topk_shared(TopK *t)
     store(e, t, row, emit_variable(e, to_index(e, loop.index), (Range){0, t->k - 1}), v,
           position);
     sort_each_end(net, &loop);
-
-    kernel_finish(k);
-    return k;
+    return emitter_finish(t->in, e);
 }
 
 Kernel *emitter_topk(const EmitterInput *in)
 {
-    const Instruction *inst = fusion_hero(in->fusion, OP_TOPK);
-    const Shape *shape = inst->operands[0]->shape;
-    const Attr *largest = inst_attr(inst, ATTR_LARGEST);
+    const TopKPlan *p = in->design->plan.topk;
+    const Attr *largest = inst_attr(p->inst, ATTR_LARGEST);
     TopK t = {.in = in,
-              .inst = inst,
-              .order = {.compare = compare, .inst = inst, .count = 1},
-              .network = {.padded = 2, .log2 = 1, .rows = 1},
-              .size = shape->dims[shape->rank - 1],
-              .k = inst_int(inst, ATTR_K, 0)};
+              .inst = p->inst,
+              .order = {.compare = compare, .inst = p->inst, .count = 1},
+              .network = {.padded = (uint32_t)in->design->config.slots, .rows = 1},
+              .size = p->size,
+              .k = p->k,
+              .rows = p->rows};
     SortNetwork *net = &t.network;
+    while (1u << net->log2 < net->padded)
+        net->log2++;
     t.order.largest = largest == NULL || largest->i != 0;
-    t.order.type[0] = shape->dtype;
-    t.rows = t.size == 0 ? 0 : shape_elements(shape) / t.size;
+    t.order.type[0] = p->shape->dtype;
     net->order = &t.order;
     net->size = (uint32_t)t.size;
-    if (dtype_is_complex(shape->dtype))
-        escape_throw(ESCAPE_UNSUPPORTED, "%s compares complex numbers", inst->name);
-    int64_t slots = (int64_t)emitter_most_shared(in) / sort_slot_bytes(&t.order);
-    int64_t wanted = t.size < TOPK_SLOTS    ? t.size
-                     : 2 * t.k > TOPK_SLOTS ? 2 * t.k
-                                            : TOPK_SLOTS;
-    for (; net->padded < wanted && net->padded <= slots; net->padded *= 2)
-        net->log2++;
-    if (t.rows > INT32_MAX || t.size > INT32_MAX / 2)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s takes from %lld rows of %lld elements",
-                     inst->name, (long long)t.rows, (long long)t.size);
-    if (net->padded > slots || net->padded < wanted)
-        bug("%s takes %lld elements at once", inst->name, (long long)t.k);
     return topk_shared(&t);
 }

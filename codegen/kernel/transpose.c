@@ -3,19 +3,14 @@
  * (elementwise) is computed as the tile is written, what stands before them as it is read. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
-#include "ir/kernel/transposition.h"
-
-#define TRANSPOSE_THREADS 256
 
 typedef struct Turn {
     const EmitterInput *in;
-    TransposePlan plan;
+    const TransposePlan *plan;
     const Shape *result;
     Kernel *k;
     Emit *e;
-    uint32_t tile; /* elements of each side */
-    uint32_t read_lanes, write_lanes;
+    uint32_t outer, inner; /* elements of a tile */
     uint32_t room[TRANSPOSITION_HEROES];
     const IndexExpr *batch, *inner_tile, *outer_tile;
 } Turn;
@@ -23,7 +18,7 @@ typedef struct Turn {
 static void place(const Turn *t, const IndexExpr *inner, const IndexExpr *outer,
                   const IndexExpr **index)
 {
-    const TransposePlan *p = &t->plan;
+    const TransposePlan *p = t->plan;
     for (uint32_t d = 0; d < p->rank; d++)
         index[d] = ix_const(t->e->ix, 0);
     emit_spread(t->e, t->result, p->batch, p->batch_count, t->batch, index);
@@ -31,14 +26,14 @@ static void place(const Turn *t, const IndexExpr *inner, const IndexExpr *outer,
     emit_spread(t->e, t->result, p->outer, p->outer_count, outer, index);
 }
 
-/* Shared memory of the element at (outer, inner) of the tile; rows of an odd length keep both ways of
- * walking free of bank conflicts. */
+/* Shared memory of the element at (outer, inner) of the tile. */
 static LLVMValueRef slot(const Turn *t, uint32_t hero, LLVMValueRef outer,
                          LLVMValueRef inner)
 {
     LLVMBuilderRef b = t->k->builder;
-    unsigned bytes = shared_bytes(t->plan.heroes[hero]->shape->dtype);
-    LLVMValueRef at = LLVMBuildMul(b, inner, gx_i32(t->k, t->tile + 1), "");
+    unsigned bytes = shared_bytes(t->plan->heroes[hero]->shape->dtype);
+    LLVMValueRef at =
+        LLVMBuildMul(b, inner, gx_i32(t->k, (uint32_t)transpose_stride(t->outer)), "");
     return shared_place(t->e, t->room[hero], LLVMBuildAdd(b, at, outer, ""), bytes);
 }
 
@@ -47,14 +42,15 @@ static LLVMValueRef slot(const Turn *t, uint32_t hero, LLVMValueRef outer,
 typedef void AccessFn(Turn *t, LLVMValueRef along, LLVMValueRef across);
 
 /* The coordinate of a place of the tile in the whole; NULL in *ok: it is always inside. */
-static const IndexExpr *coordinate(Turn *t, const IndexExpr *tile, LLVMValueRef local,
-                                   int64_t size, uint32_t lanes, LLVMValueRef *ok)
+static const IndexExpr *coordinate(Turn *t, const IndexExpr *tile, uint32_t tile_size,
+                                   LLVMValueRef local, int64_t size, uint32_t lanes,
+                                   LLVMValueRef *ok)
 {
     Emit *e = t->e;
     LLVMBuilderRef b = t->k->builder;
-    LLVMValueRef first = emit_index(e, ix_mul(e->ix, tile, t->tile), 0);
+    LLVMValueRef first = emit_index(e, ix_mul(e->ix, tile, tile_size), 0);
     LLVMValueRef v = LLVMBuildNSWAdd(b, first, to_index(e, local), "");
-    if (size % t->tile != 0) {
+    if (size % tile_size != 0) {
         LLVMValueRef inside =
             LLVMBuildICmp(b, LLVMIntSLT, v, emit_index_constant(e, size), "");
         *ok = *ok == NULL ? inside : LLVMBuildAnd(b, *ok, inside, "");
@@ -64,14 +60,16 @@ static const IndexExpr *coordinate(Turn *t, const IndexExpr *tile, LLVMValueRef 
     return ix_mul(e->ix, emit_variable(e, number, (Range){0, (size - 1) / lanes}), lanes);
 }
 
-static void for_tile(Turn *t, uint32_t lanes, AccessFn *body)
+/* `along` and `across`: the tile's sizes. */
+static void for_tile(Turn *t, uint32_t along, uint32_t across, int64_t lanes_wanted,
+                     AccessFn *body)
 {
     Kernel *k = t->k;
     LLVMBuilderRef b = k->builder;
-    uint32_t per_row = t->tile / lanes;
+    uint32_t lanes = (uint32_t)lanes_wanted, per_row = along / lanes;
     GxLoop loop;
-    gx_loop_begin(k, &loop, gx_tid(k, 0), gx_i32(k, t->tile * per_row),
-                  gx_i32(k, TRANSPOSE_THREADS), NULL, 0);
+    gx_loop_begin(k, &loop, gx_tid(k, 0), gx_i32(k, across * per_row),
+                  gx_i32(k, k->block[0]), NULL, 0);
     emit_scope_begin(t->e);
     LLVMValueRef column = LLVMBuildURem(b, loop.index, gx_i32(k, per_row), "");
     LLVMValueRef row = LLVMBuildUDiv(b, loop.index, gx_i32(k, per_row), "");
@@ -86,12 +84,13 @@ static void read(Turn *t, LLVMValueRef along, LLVMValueRef across)
 {
     Emit *e = t->e;
     LLVMBuilderRef b = t->k->builder;
-    const TransposePlan *p = &t->plan;
+    const TransposePlan *p = t->plan;
     const IndexExpr *index[EMIT_MOST_RANK], *at[EMIT_MOST_RANK];
     LLVMValueRef ok = NULL, values[EMIT_MOST_LANES];
     const IndexExpr *outer =
-        coordinate(t, t->outer_tile, along, p->outer_size, e->lanes, &ok);
-    const IndexExpr *inner = coordinate(t, t->inner_tile, across, p->inner_size, 1, &ok);
+        coordinate(t, t->outer_tile, t->outer, along, p->outer_size, e->lanes, &ok);
+    const IndexExpr *inner =
+        coordinate(t, t->inner_tile, t->inner, across, p->inner_size, 1, &ok);
     GxIf guard;
     emit_if_begin(e, &guard, ok);
     place(t, inner, ix_add(e->ix, outer, emit_lane(e)), index);
@@ -112,12 +111,13 @@ static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
 {
     Emit *e = t->e;
     LLVMBuilderRef b = t->k->builder;
-    const TransposePlan *p = &t->plan;
+    const TransposePlan *p = t->plan;
     const IndexExpr *index[EMIT_MOST_RANK];
     LLVMValueRef ok = NULL, values[EMIT_MOST_LANES];
     const IndexExpr *inner =
-        coordinate(t, t->inner_tile, along, p->inner_size, e->lanes, &ok);
-    const IndexExpr *outer = coordinate(t, t->outer_tile, across, p->outer_size, 1, &ok);
+        coordinate(t, t->inner_tile, t->inner, along, p->inner_size, e->lanes, &ok);
+    const IndexExpr *outer =
+        coordinate(t, t->outer_tile, t->outer, across, p->outer_size, 1, &ok);
     GxIf guard;
     emit_if_begin(e, &guard, ok);
     for (uint32_t h = 0; h < p->hero_count; h++) {
@@ -135,23 +135,12 @@ static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
     emit_if_end(e, &guard, NULL, 0, NULL);
 }
 
-/* Elements of an access along a side: up to 16 bytes, as long as accesses do not cross its end. */
-static uint32_t choose_lanes(unsigned bytes, int64_t size)
-{
-    uint32_t lanes = 16 / bytes;
-    if (lanes > 8)
-        lanes = 8;
-    while (lanes > 1 && size % lanes != 0)
-        lanes /= 2;
-    return lanes == 0 ? 1 : lanes;
-}
-
 static void find_tile(Turn *t, int64_t inner_tiles, int64_t outer_tiles)
 {
     Emit *e = t->e;
     const IndexExpr *block =
         emit_variable(e, to_index(e, gx_ctaid(t->k, 0)),
-                      (Range){0, inner_tiles * outer_tiles * t->plan.batch_size - 1});
+                      (Range){0, inner_tiles * outer_tiles * t->plan->batch_size - 1});
     t->inner_tile = ix_mod(e->ix, block, inner_tiles);
     block = ix_floordiv(e->ix, block, inner_tiles);
     t->outer_tile = ix_mod(e->ix, block, outer_tiles);
@@ -160,46 +149,24 @@ static void find_tile(Turn *t, int64_t inner_tiles, int64_t outer_tiles)
 
 Kernel *emitter_transpose(const EmitterInput *in)
 {
-    const char *why;
-    Turn t = {.in = in};
-    if (!transpose_plan(in->fusion, &t.plan, &why))
-        bug("%s is no transpose: %s", in->fusion->name, why);
-    const TransposePlan *p = &t.plan;
-    const Computation *comp = inst_called(in->fusion, 0);
-    t.result = fusion_result(in->fusion, 0).shape;
-    unsigned widest = 1, result_widest = 1;
-    for (uint32_t h = 0; h < p->hero_count; h++) {
-        unsigned bytes = dtype_info[p->heroes[h]->shape->dtype].bits / 8;
-        widest = bytes > widest ? bytes : widest;
-    }
-    for (uint32_t i = 0; i < fusion_result_count(in->fusion); i++) {
-        unsigned bytes = dtype_info[fusion_result(in->fusion, i).shape->dtype].bits / 8;
-        result_widest = bytes > result_widest ? bytes : result_widest;
-    }
-    t.tile = widest <= 2 && p->hero_count <= 2 ? 64 : 32;
-    t.read_lanes = choose_lanes(widest, p->outer_size);
-    t.write_lanes =
-        choose_lanes(widest > result_widest ? widest : result_widest, p->inner_size);
-    if (!fusion_is_plain(comp, p->heroes, p->hero_count))
-        t.read_lanes = t.write_lanes = 1;
-    int64_t inner_tiles = (p->inner_size + t.tile - 1) / t.tile;
-    int64_t outer_tiles = (p->outer_size + t.tile - 1) / t.tile;
-    int64_t blocks = inner_tiles * outer_tiles * p->batch_size;
-    if (blocks > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld tiles", in->fusion->name,
-                     (long long)blocks);
-    t.k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                        (uint32_t[3]){TRANSPOSE_THREADS, 1, 1},
-                        (uint32_t[3]){(uint32_t)blocks, 1, 1});
-    t.e = emitter_begin(in, t.k, 1);
+    const TransposePlan *p = in->design->plan.transpose;
+    const KernelConfig *c = &in->design->config;
+    Turn t = {.in = in,
+              .plan = p,
+              .result = fusion_result(in->fusion, 0).shape,
+              .outer = (uint32_t)c->tile[0],
+              .inner = (uint32_t)c->tile[1]};
+    t.e = emitter_begin(in);
+    t.k = t.e->k;
     for (uint32_t h = 0; h < p->hero_count; h++) {
         unsigned bytes = shared_bytes(p->heroes[h]->shape->dtype);
-        t.room[h] = gx_shared_alloc(t.k, (uint64_t)bytes * t.tile * (t.tile + 1), bytes);
+        t.room[h] = gx_shared_alloc(
+            t.k, (uint64_t)(bytes * t.inner * transpose_stride(t.outer)), bytes);
     }
-    find_tile(&t, inner_tiles, outer_tiles);
-    for_tile(&t, t.read_lanes, read);
+    find_tile(&t, (p->inner_size + t.inner - 1) / t.inner,
+              (p->outer_size + t.outer - 1) / t.outer);
+    for_tile(&t, t.outer, t.inner, c->lanes.data[0], read);
     gx_barrier(t.k);
-    for_tile(&t, t.write_lanes, write);
-    kernel_finish(t.k);
-    return t.k;
+    for_tile(&t, t.inner, t.outer, c->lanes.data[1], write);
+    return emitter_finish(in, t.e);
 }

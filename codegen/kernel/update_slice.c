@@ -2,14 +2,6 @@
  * buffer already. */
 #include "codegen/kernel/emitters.h"
 
-static const Instruction *update_of(const Instruction *fusion, uint32_t leaf)
-{
-    const Instruction *inst = fusion_result(fusion, leaf).inst;
-    while (inst->op == OP_BITCAST)
-        inst = inst->operands[0];
-    return inst;
-}
-
 static void store_update(Emit *e, const Instruction *inst, uint32_t arg,
                          const IndexExpr *linear)
 {
@@ -39,8 +31,8 @@ static void store_results(Emit *e, const void *user, const IndexExpr *linear)
     const IndexExpr *index[EMIT_MOST_RANK];
     for (uint32_t i = 0; i < count; i++) {
         FusionResult r = fusion_result(fusion, i);
-        const Instruction *inst = update_of(fusion, i);
-        if (inst->op == OP_DYNAMIC_UPDATE_SLICE) {
+        const Instruction *inst = fusion_update(fusion, i);
+        if (inst != NULL) {
             store_update(e, inst, fusion_result_arg(fusion, i), linear);
             continue;
         }
@@ -59,30 +51,8 @@ static void store_results(Emit *e, const void *user, const IndexExpr *linear)
 
 Kernel *emitter_update_slice(const EmitterInput *in)
 {
-    const Computation *comp = inst_called(in->fusion, 0);
-    uint32_t count = fusion_result_count(in->fusion), update_count = 0;
-    int64_t elements = kernel_update_elements(in->fusion);
-    const Instruction **updates = ARENA_ARRAY(in->arena, const Instruction *, count);
-    unsigned bits = 8;
-    for (uint32_t i = 0; i < count; i++) {
-        const Instruction *inst = update_of(in->fusion, i);
-        if (inst->op == OP_DYNAMIC_UPDATE_SLICE)
-            updates[update_count++] = inst;
-        unsigned own = dtype_info[inst->shape->dtype].bits;
-        bits = own > bits ? own : bits;
-    }
-    uint32_t lanes = 128 / bits;
-    if (lanes > 8)
-        lanes = 8;
-    if (!fusion_is_plain(comp, updates, update_count))
-        lanes = 1;
-    /* values of many updates are alive at once */
-    if (lanes > 2 && fusion_result_count(in->fusion) > 6)
-        lanes = 2;
-    while (lanes > 1 && elements % lanes != 0)
-        lanes /= 2;
-    Emit *e = emit_for_elements(in, elements, lanes == 0 ? 1 : lanes, store_results,
+    Emit *e = emit_for_elements(in, in->design->plan.update->elements,
+                                (uint32_t)in->design->config.lanes.data[0], store_results,
                                 in->fusion);
-    kernel_finish(e->k);
-    return e->k;
+    return emitter_finish(in, e);
 }

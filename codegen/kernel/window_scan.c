@@ -6,11 +6,6 @@
 #include "codegen/element/reducer.h"
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
-
-#define SCAN_THREADS 256
-#define SCAN_ITEMS 4 /* elements of a thread in a chunk, where accesses gain by it */
-#define SCAN_MANY_ROWS 4096
 
 typedef struct Scan {
     const EmitterInput *in;
@@ -253,31 +248,12 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
     e->lanes = 1;
 }
 
-/* Elements side by side, where chunks of one each would be many. */
-static uint32_t choose_items(const Scan *s)
-{
-    bool is_minor = s->shape->layout->minor_to_major[0] == s->along;
-    bool is_plain = fusion_is_plain(inst_called(s->in->fusion, 0), &s->inst, 1);
-    return is_minor && is_plain && s->size % SCAN_ITEMS == 0 && s->size > SCAN_THREADS &&
-                   s->inst->operand_count / 2 * SCAN_ITEMS <= EMIT_MOST_LANES
-               ? SCAN_ITEMS
-               : 1;
-}
-
 static Kernel *scan_rows(Scan *s)
 {
     const EmitterInput *in = s->in;
-    uint32_t threads = 32, room[REDUCER_MOST];
-    s->items = choose_items(s);
-    while (threads < s->size / s->items && threads < SCAN_THREADS)
-        threads *= 2;
-    if (s->rows > INT32_MAX)
-        escape_throw(ESCAPE_UNSUPPORTED, "%s has %lld rows", s->inst->name,
-                     (long long)s->rows);
-    Kernel *k = kernel_create(in->arena, in->module, in->name, in->args, in->arg_count,
-                              (uint32_t[3]){threads, 1, 1},
-                              (uint32_t[3]){(uint32_t)s->rows, 1, 1});
-    Emit *e = emitter_begin(in, k, 1);
+    uint32_t threads = in->design->geometry.block[0], room[REDUCER_MOST];
+    Emit *e = emitter_begin(in);
+    Kernel *k = e->k;
     Reducer *r = &s->reducer;
     begin(s, e);
     const IndexExpr *row =
@@ -298,28 +274,22 @@ static Kernel *scan_rows(Scan *s)
     scan_chunk(s, row, room, loop.index, next);
     emit_scope_end(e);
     gx_loop_end(k, &loop, next);
-    kernel_finish(k);
-    return k;
+    return emitter_finish(in, e);
 }
 
 Kernel *emitter_window_scan(const EmitterInput *in)
 {
-    const Instruction *inst = fusion_hero(in->fusion, OP_REDUCE_WINDOW);
-    Scan s = {.in = in, .inst = inst, .shape = inst->operands[0]->shape};
-    s.along = kernel_scan_dimension(inst, &s.is_reverse);
-    s.size = s.shape->dims[s.along];
-    s.rows = s.size == 0 ? 0 : shape_elements(s.shape) / s.size;
-    bool side_by_side = false;
-    for (uint32_t i = 0; i < s.shape->rank; i++) {
-        int64_t d = s.shape->layout->minor_to_major[i];
-        if (s.shape->dims[d] == 1)
-            continue;
-        side_by_side = d != s.along;
-        break;
-    }
-    if (s.size > 32 && !(side_by_side && s.rows >= SCAN_MANY_ROWS))
+    const ScanPlan *p = in->design->plan.scan;
+    const KernelConfig *c = &in->design->config;
+    Scan s = {.in = in,
+              .inst = p->inst,
+              .shape = p->shape,
+              .along = p->along,
+              .size = p->size,
+              .rows = p->rows,
+              .items = (uint32_t)c->items,
+              .is_reverse = p->is_reverse};
+    if (c->group != 1)
         return scan_rows(&s);
-    Emit *e = emit_for_elements(in, s.rows, 1, walk_row, &s);
-    kernel_finish(e->k);
-    return e->k;
+    return emitter_finish(in, emit_for_elements(in, s.rows, 1, walk_row, &s));
 }

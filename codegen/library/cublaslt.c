@@ -60,7 +60,8 @@ static PlanMatrix operand(DType t, const MatmulSide *side, int64_t k, int64_t ke
 static uint64_t workspace_bytes(const Variant *v)
 {
     /* what NVIDIA recommends for each */
-    return v->target->sm >= 90 ? UINT64_C(32) << 20 : UINT64_C(4) << 20;
+    return target_has(v->target, FEATURE_LARGE_WORKSPACE) ? UINT64_C(32) << 20
+                                                          : UINT64_C(4) << 20;
 }
 
 static uint32_t workspace_slice(Variant *v)

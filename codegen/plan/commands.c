@@ -27,7 +27,7 @@ static uint64_t bytes_read(Variant *v, const Instruction *fusion, uint32_t p)
                       user->operands[0] == parameter;
         bool updates = user->op == OP_DYNAMIC_UPDATE_SLICE &&
                        user->operands[0] == parameter &&
-                       kernel_kind_of(fusion) == KERNEL_UPDATE_SLICE;
+                       kernel_is(fusion, KERNEL_UPDATES);
         if (slices)
             sum += (uint64_t)shape_bytes(user->shape);
         else if (!updates)
@@ -82,15 +82,17 @@ static void count_moved(Variant *v, const Instruction *fusion, const uint64_t *b
     }
 }
 
-static void add_launch(Variant *v, const Instruction *fusion)
+static bool add_launch(Variant *v, const Instruction *fusion)
 {
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     bool empty = true;
     for (uint32_t r = 0; r < results; r++)
         empty &= shape_elements(shape_leaf(fusion->shape, r)) == 0;
     if (empty)
-        return;
+        return true;
     uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
+    if (kernel == PLAN_NONE)
+        return false;
     PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 1);
     uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
@@ -112,6 +114,7 @@ static void add_launch(Variant *v, const Instruction *fusion)
                               .access = PLAN_READ | PLAN_WRITE,
                               .index = variant_state_slice(v)};
     variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
+    return true;
 }
 
 static void add_copy(Variant *v, const Instruction *inst)
@@ -270,9 +273,7 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     }
     switch (inst->op) {
     case OP_FUSION:
-        if (loop_slice_of(v->loop_slices, inst) == NULL)
-            add_launch(v, inst);
-        return true;
+        return loop_slice_of(v->loop_slices, inst) != NULL || add_launch(v, inst);
     case OP_COPY:
         add_copy(v, inst);
         return true;

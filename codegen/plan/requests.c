@@ -1,5 +1,5 @@
 /* Kernels of a program: a request for each distinct fusion. Two fusions are equal if the canonical
- * texts of their computations, their emitters and the classes of their arguments (which are
+ * texts of their computations, their kinds of kernels, configurations and the classes of their arguments (which are
  * the same buffer, which are written) are; a hash finds candidates, the text decides. */
 #include <string.h>
 
@@ -89,6 +89,7 @@ static const char *kernel_key(const Variant *v, const Instruction *fusion,
         computation_print(v->arena, inst_called(fusion, 0), PRINT_CANONICAL, &n);
     text_add(&t, body, n);
     text_string(&t, kernel_kind_name(kernel_kind_of(fusion)));
+    text_string(&t, kernel_config_key(v->arena, fusion));
     add_classes(&t, f);
     *length = t.length;
     return t.data;
@@ -128,6 +129,35 @@ static const char *unique_kernel_name(const Variant *v, const Instruction *fusio
     }
 }
 
+static const KernelDesign *design(const Variant *v, const Instruction *fusion)
+{
+    KernelDesign *d = ARENA_NEW(v->arena, KernelDesign);
+    kernel_design(fusion, v->target, v->arena, d);
+    escape_innermost()->at = fusion->span;
+    if (d->unsupported != NULL)
+        escape_throw(ESCAPE_UNSUPPORTED, "%s", d->unsupported);
+    escape_innermost()->at = (Span){0, 0};
+    if (d->wrong == NULL)
+        return d;
+    kernel_wrong(d);
+    return NULL;
+}
+
+static PlanKernel plan_kernel(Variant *v, const KernelRequest *r)
+{
+    const KernelGeometry *g = &r->design->geometry;
+    bool is_dynamic = g->shared_bytes > TARGET_STATIC_SHARED;
+    PlanKernel p = {.name = plan_string(&v->plan, r->name),
+                    .flags = g->has_barriers ? PLAN_KERNEL_BARRIERS : 0,
+                    .cluster = {1, 1, 1},
+                    .shared_bytes = is_dynamic ? (uint32_t)g->shared_bytes : 0,
+                    .static_shared_bytes = is_dynamic ? 0 : (uint32_t)g->shared_bytes,
+                    .parameter_count = r->arg_count};
+    memcpy(p.grid, g->grid, sizeof p.grid);
+    memcpy(p.block, g->block, sizeof p.block);
+    return p;
+}
+
 uint32_t variant_kernel(Variant *v, const Instruction *fusion)
 {
     FusionArgs f = fusion_args(v, fusion);
@@ -141,29 +171,16 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
                        .key_length = length,
                        .name = unique_kernel_name(v, fusion),
                        .fusion = fusion,
+                       .design = design(v, fusion),
                        .args = f.args,
                        .arg_count = f.count,
                        .moved = ARENA_ARRAY(v->arena, uint64_t, f.count)};
-    PlanKernel p = {.name = plan_string(&v->plan, r.name),
-                    .cluster = {1, 1, 1},
-                    .parameter_count = r.arg_count};
+    if (r.design == NULL)
+        return PLAN_NONE;
+    PlanKernel p = plan_kernel(v, &r);
     v->requests = arena_grow(v->arena, v->requests, &v->request_capacity,
                              v->request_count + 1, sizeof *v->requests);
     v->requests[v->request_count++] = r;
     *slot = (uint32_t)v->request_count;
     return plan_add_kernels(&v->plan, &p, 1);
-}
-
-void variant_set_geometry(Variant *v, const KernelGeometry *geometry)
-{
-    for (size_t i = 0; i < v->request_count; i++) {
-        const KernelGeometry *g = &geometry[i];
-        PlanKernel *p = &v->plan.kernels[i];
-        bool is_dynamic = g->shared_bytes > TARGET_STATIC_SHARED;
-        memcpy(p->grid, g->grid, sizeof p->grid);
-        memcpy(p->block, g->block, sizeof p->block);
-        p->flags = g->has_barriers ? PLAN_KERNEL_BARRIERS : 0;
-        p->shared_bytes = is_dynamic ? (uint32_t)g->shared_bytes : 0;
-        p->static_shared_bytes = is_dynamic ? 0 : (uint32_t)g->shared_bytes;
-    }
 }

@@ -96,9 +96,7 @@ bool variant_make_commands(Variant *v);
 /* -- codegen/plan/requests.c -- */
 
 /* The kernel of a fusion: an equal one that exists, or a new request. Index in v->requests and
- * plan.kernels. */
+ * plan.kernels; PLAN_NONE after a message. */
 uint32_t variant_kernel(Variant *v, const Instruction *fusion);
-/* Completes the records of plan.kernels: [request_count]. */
-void variant_set_geometry(Variant *v, const KernelGeometry *geometry);
 
 #endif

@@ -19,12 +19,14 @@ typedef struct Row {
     const char *name, *model;
     uint32_t sm;
     char variant;
-    uint32_t ptx, cuda;
+    uint32_t ptx, cuda, features;
 } Row;
 
+#define F(id) FEATURE_##id
+
 static const Row rows[] = {
-#define TARGET(sm, variant, ptx, cuda, model)                                            \
-    {"sm_" #sm variant, model, sm, (variant)[0], ptx, cuda},
+#define TARGET(sm, variant, ptx, cuda, features, model)                                  \
+    {"sm_" #sm variant, model, sm, (variant)[0], ptx, cuda, features},
 #include "ir/analysis/targets.def"
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
@@ -49,12 +51,65 @@ bool target_find(const char *name, Target *out)
                             : strcasecmp(r->name, name) == 0;
         if (!is_it)
             continue;
-        *out = (Target){r->name, r->sm,   r->variant,
-                        r->ptx,  r->cuda, device ? device : find_device(r->model)};
+        *out = (Target){r->name,
+                        r->sm,
+                        r->variant,
+                        r->ptx,
+                        r->cuda,
+                        r->features,
+                        device ? device : find_device(r->model)};
         return true;
     }
     return false;
 }
+
+/* -- features ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    uint32_t ptx;
+} features_known[] = {
+#define FEATURE(id, ptx, doc) {#id, ptx},
+#include "ir/analysis/targets.def"
+};
+
+static const struct {
+    uint32_t sm, feature, ptx;
+} later[] = {
+#define LATER(sm, id, ptx) {sm, FEATURE_##id, ptx},
+#include "ir/analysis/targets.def"
+};
+
+bool target_has(const Target *t, uint32_t features)
+{
+    return features == 0 || (t != NULL && (t->features & features) == features);
+}
+
+static uint32_t ptx_needed(const Target *t, int feature)
+{
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (later[i].sm == t->sm && later[i].feature == 1u << feature)
+            return later[i].ptx;
+    return features_known[feature].ptx;
+}
+
+bool target_can(const Target *t, uint32_t ptx, uint32_t features)
+{
+    bool can = target_has(t, features);
+    for (int i = 0; i < FEATURE_COUNT && can; i++)
+        can = (features & 1u << i) == 0 || ptx >= ptx_needed(t, i);
+    return can;
+}
+
+const char *target_lacks(const Target *t, uint32_t features)
+{
+    for (int i = 0; i < FEATURE_COUNT; i++)
+        if ((features & 1u << i) != 0 && !target_has(t, 1u << i))
+            return features_known[i].name;
+    return NULL;
+}
+
+/* -- lists --------------------------------------------------------------------------------------- */
 
 void target_list(FILE *out)
 {
@@ -75,7 +130,7 @@ void target_list(FILE *out)
 const char *target_names(void)
 {
     return ""
-#define TARGET(sm, variant, ptx, cuda, model) "sm_" #sm variant ", "
+#define TARGET(sm, variant, ptx, cuda, features, model) "sm_" #sm variant ", "
 #include "ir/analysis/targets.def"
 #define MODEL(name, ...) name ", "
 #include "ir/analysis/targets.def"

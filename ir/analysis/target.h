@@ -17,6 +17,17 @@ enum {
     TARGET_THREAD_REGISTERS = 255, /* at most */
 };
 
+/* What not all of them have: bits. */
+enum {
+#define FEATURE(id, ptx, doc) FEATURE_NUMBER_##id,
+#include "ir/analysis/targets.def"
+    FEATURE_COUNT
+};
+enum {
+#define FEATURE(id, ptx, doc) FEATURE_##id = 1 << FEATURE_NUMBER_##id,
+#include "ir/analysis/targets.def"
+};
+
 typedef struct GpuModel {
     const char *name, *text; /* "h100", "H100-SXM" */
     uint32_t sm;             /* 90 */
@@ -42,12 +53,20 @@ typedef struct Target {
     uint32_t sm;                /* 90 */
     char variant;               /* 'a' this one only, 'f' its family, 0 */
     uint32_t min_ptx, min_cuda; /* 8.0 is 80, 12.8 is 128 */
+    uint32_t features;          /* FEATURE_x */
     const GpuModel *device;
 } Target;
 
 /* By the name of a target ("sm_90a") or of a device ("h100", "gpu_h100"), in lower or upper case. False:
  * there is none. `out` points into constant memory. */
 bool target_find(const char *name, Target *out);
+
+/* It has all of these features; a target NULL has none. */
+bool target_has(const Target *t, uint32_t features);
+/* And this version of PTX can say it. */
+bool target_can(const Target *t, uint32_t ptx, uint32_t features);
+/* The first of these that it lacks: "CP_ASYNC"; NULL: none. */
+const char *target_lacks(const Target *t, uint32_t features);
 
 /* The rows of --list-targets: one a line, name first. */
 void target_list(FILE *out);

@@ -1,6 +1,8 @@
 /* Which results may lie where an operand lies. See kind.h. */
 #include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
 
 typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
 
@@ -83,7 +85,7 @@ bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
     uint32_t count;
     Instruction **order = computation_post_order(comp, scratch, &count);
     Reads *by_id = ARENA_ARRAY(scratch, Reads, (size_t)comp->instruction_count + 1);
-    bool good = true, is_updating = kernel_kind_of(fusion) == KERNEL_UPDATE_SLICE;
+    bool good = true, is_updating = kernel_is(fusion, KERNEL_UPDATES);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = order[i];
         if (inst == comp->parameters[operand])
@@ -106,18 +108,27 @@ bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
     return good;
 }
 
+int64_t kernel_in_place(const Instruction *fusion, KernelKind kind, uint32_t leaf)
+{
+    const Instruction *base = NULL;
+    if (!kernel_kind_is(kind, KERNEL_IN_PLACE))
+        return -1;
+    if (!kernel_kind_is(kind, KERNEL_UPDATES))
+        base = fusion_hero(fusion, kernel_kind_info[kind].hero)->operands[leaf];
+    else if (fusion_update(fusion, leaf) != NULL)
+        base = fusion_update(fusion, leaf)->operands[0];
+    return base == NULL ? -1 : behind_bitcasts(base)->parameter;
+}
+
 bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                   uint32_t operand)
 {
     if (matmul_is_library(fusion))
         return matmul_adds_in_place(fusion, operand);
-    KernelKind kind = kernel_kind_of(fusion);
     /* what is done to an element made in a tile is done by the thread that stores it, which
      * reads for one result after the other */
-    bool by_tiles =
-        kind == KERNEL_TRANSPOSE || kind == KERNEL_DOT || kind == KERNEL_CONVOLUTION;
-    if (kind != KERNEL_LOOP && kind != KERNEL_UPDATE_SLICE &&
-        !(by_tiles && fusion_result_count(fusion) == 1))
+    if (!kernel_is(fusion, KERNEL_OWN_ELEMENTS) &&
+        !(kernel_is(fusion, KERNEL_BY_TILES) && fusion_result_count(fusion) == 1))
         return false;
     const Shape *result = fusion_result(fusion, leaf).shape;
     const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;

@@ -6,23 +6,44 @@
 #include "ir/bug.h"
 #include "ir/config.h"
 
-static const char *const names[] = {
-#define KERNEL(id, name, doc) #name,
+enum {
+#define KERNEL_KEY(id, ...) KEY_##id,
+#include "ir/config.def"
+    KEY_COUNT
+};
+_Static_assert(KEY_COUNT <= 32, "sets of keys are 32 bits");
+
+#define F(flag) KERNEL_##flag
+#define K(key) (1u << KEY_##key)
+const KernelKindInfo kernel_kind_info[KERNEL_COUNT] = {
+#define KERNEL(id, name, family, hero, flags, features, keys, doc)                       \
+    {#name, doc, OP_##hero, flags, features, keys},
 #include "ir/kernel/kernels.def"
 };
 
 const char *kernel_kind_name(KernelKind kind)
 {
-    return kind < KERNEL_COUNT ? names[kind] : "none";
+    return kind < KERNEL_COUNT ? kernel_kind_info[kind].name : "none";
 }
 
 KernelKind kernel_kind_find(const char *name, size_t length)
 {
     for (unsigned i = 0; i < KERNEL_COUNT; i++) {
-        if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+        const char *own = kernel_kind_info[i].name;
+        if (strlen(own) == length && memcmp(own, name, length) == 0)
             return (KernelKind)i;
     }
     return KERNEL_COUNT;
+}
+
+bool kernel_kind_is(KernelKind kind, uint32_t flags)
+{
+    return kind < KERNEL_COUNT && (kernel_kind_info[kind].flags & flags) != 0;
+}
+
+bool kernel_is(const Instruction *inst, uint32_t flags)
+{
+    return inst->op == OP_FUSION && kernel_kind_is(kernel_kind_of(inst), flags);
 }
 
 KernelKind kernel_kind_of(const Instruction *fusion)

@@ -15,12 +15,49 @@
 #define KERNEL_MOST_ARRAYS 500
 /* Dimensions of an array in a kernel. */
 #define KERNEL_MOST_RANK 64
+/* Neighbouring elements that a thread makes at once. */
+#define KERNEL_MOST_LANES 16
+/* Values that are reduced, scattered or sorted together. */
+#define KERNEL_MOST_VALUES 64
 
 typedef enum {
-#define KERNEL(id, name, doc) KERNEL_##id,
+#define KERNEL(id, ...) KERNEL_##id,
 #include "ir/kernel/kernels.def"
     KERNEL_COUNT
 } KernelKind;
+
+/* What passes and codegen ask of a kind. */
+enum {
+    KERNEL_REDUCES = 1 << 0, /* groups of threads combine rows or columns */
+    KERNEL_BY_ROWS =
+        1 << 1, /* a result may have an element for each of what is reduced */
+    KERNEL_CONTRACTS = 1 << 2, /* sums products */
+    KERNEL_IN_PLACE = 1 << 3,  /* changes part of an operand, in its buffer */
+    KERNEL_UPDATES =
+        1 << 4, /* that part is one slice, read and written element by element */
+    KERNEL_BY_TILES =
+        1 << 5, /* makes tiles in shared memory, and stores them with what follows */
+    KERNEL_BY_ELEMENT = 1 << 6, /* each element by itself: any code may join */
+    KERNEL_OWN_ELEMENTS =
+        1 << 7, /* a thread reads and writes the same elements, several results at once */
+    KERNEL_COUNTED =
+        1 << 8, /* is bound by its accesses: the report counts how wide they are */
+};
+
+typedef struct KernelKindInfo {
+    const char *name, *doc;
+    OpCode hero;       /* OP_COUNT: any */
+    uint32_t flags;    /* KERNEL_REDUCES, ... */
+    uint32_t features; /* of the target that it needs */
+    uint32_t keys;     /* bit KERNEL_KEY_x: its configuration has this field */
+} KernelKindInfo;
+
+extern const KernelKindInfo kernel_kind_info[KERNEL_COUNT];
+
+/* The kind has one of the flags; false of KERNEL_COUNT. */
+bool kernel_kind_is(KernelKind kind, uint32_t flags);
+/* The same of what the fusion's text names; false if `inst` is no fusion. */
+bool kernel_is(const Instruction *inst, uint32_t flags);
 
 /* "row_reduction" */
 const char *kernel_kind_name(KernelKind kind);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/kernel/rules.h"
+
 #define MOST_RANK 64
 
 static bool is_reduced(const Instruction *hero, int64_t d)
@@ -284,29 +286,27 @@ const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
     return a.why == NULL ? a.plan : NULL;
 }
 
-/* -- for kernel_kind_choose.c ------------------------------------------------------------------------ */
+/* -- for families ------------------------------------------------------------------------------- */
 
-const char *reduction_illegal(const Instruction *fusion, bool by_columns)
+const char *facts_reduction_illegal(FusionFacts *f)
 {
-    const char *why;
-    Arena *scratch = arena_scratch();
-    const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
-    if (plan != NULL && by_columns && plan->minor_reduced)
-        why = "neighbours in memory are not in different rows";
-    arena_destroy(scratch);
-    return why;
+    if (!f->reduction_known)
+        f->reduction = reduction_plan(f->fusion, f->arena, &f->reduction_wrong);
+    f->reduction_known = true;
+    return f->reduction_wrong;
 }
 
-KernelKind reduction_choose(const Instruction *fusion)
+uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried,
+                         uint32_t *values)
 {
-    const char *why;
-    Arena *scratch = arena_scratch();
-    const ReductionPlan *plan = reduction_plan(fusion, scratch, &why);
-    KernelKind kind = KERNEL_COUNT;
-    if (plan != NULL) {
-        bool by_columns = !plan->minor_reduced && plan->rows >= 16;
-        kind = by_columns ? KERNEL_COLUMN_REDUCTION : KERNEL_ROW_REDUCTION;
+    uint32_t n = 0;
+    *values = 0;
+    while (first + n < p->hero_count && p->stage[first + n] == p->stage[first]) {
+        uint32_t more = p->heroes[first + n]->operand_count / 2;
+        if (n > 0 && *values + more > carried)
+            break;
+        *values += more;
+        n++;
     }
-    arena_destroy(scratch);
-    return kind;
+    return n;
 }

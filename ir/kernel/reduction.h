@@ -34,8 +34,9 @@ void reduction_result_index(IndexContext *cx, const ReductionPlan *plan,
                             const IndexExpr *column, const IndexExpr **out);
 bool reduction_is_full(const ReductionPlan *plan, const Shape *shape);
 
-/* For kernel_illegal and kernel_kind_choose; KERNEL_COUNT: it has no hero. */
-const char *reduction_illegal(const Instruction *fusion, bool by_columns);
-KernelKind reduction_choose(const Instruction *fusion);
+/* How many heroes from `first` on are made together: those of its stage, as long as their accumulators, in
+ * *values, are no more than `carried`; at least one. */
+uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried,
+                         uint32_t *values);
 
 #endif

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
 static const char sorts[] = "sorts_runs", merges[] = "merges_runs",
                   merges_any[] = "merges_runs_of_any_order";
 
@@ -125,4 +128,115 @@ void sort_set_step(Instruction *sort, SortStep step)
     Dict *dict = ARENA_NEW(a, Dict);
     *dict = (Dict){1, entry};
     inst_set(sort, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+}
+
+/* -- the kernel ------------------------------------------------------------------------------------ */
+
+#define LONG_ROW 1024
+#define LONG_THREADS 512
+#define SHORT_THREADS 128
+#define BLOCK_SLOTS                                                                      \
+    256 /* short rows lie side by side in a block, up to so many elements */
+
+const char *illegal_sort(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    return hero_root_illegal(f->fusion, OP_SORT);
+}
+
+bool suits_sort(FusionFacts *f, KernelKind kind)
+{
+    (void)f;
+    (void)kind;
+    return true;
+}
+
+void plan_sort(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    const Instruction *inst = fusion_hero(d->fusion, OP_SORT);
+    SortPlan *p = ARENA_NEW(d->arena, SortPlan);
+    *p = (SortPlan){.inst = inst,
+                    .shape = inst->operands[0]->shape,
+                    .along = inst_ints(inst, ATTR_DIMENSIONS).data[0],
+                    .step = sort_step(inst),
+                    .padded = 1,
+                    .count = inst->operand_count};
+    d->plan.sort = p;
+    p->size = p->shape->dims[p->along];
+    p->rows = p->size == 0 ? 0 : shape_elements(p->shape) / p->size;
+    p->run = p->step.run == 0 ? p->size : p->step.run;
+    p->runs = p->run == 0 ? 0 : p->size / p->run + (p->size % p->run != 0);
+    int64_t most = sort_slots(inst, target_block_shared(d->target));
+    if (p->count > KERNEL_MOST_VALUES)
+        d->unsupported = refuse_text(d, "%s sorts %u arrays; kernels handle %d",
+                                     inst->name, p->count, KERNEL_MOST_VALUES);
+    else if (p->step.merges)
+        return;
+    else if (p->run > most)
+        d->unsupported =
+            refuse_text(d, "%s sorts %lld elements at once; a block holds %lld",
+                        inst->name, (long long)p->run, (long long)most);
+    while (d->unsupported == NULL && p->padded < p->run)
+        p->padded *= 2;
+}
+
+static uint64_t slot_bytes(const SortPlan *p)
+{
+    uint64_t bytes = 4; /* the position */
+    for (uint32_t i = 0; i < p->count; i++)
+        bytes += shared_bytes(p->inst->operands[i]->shape->dtype);
+    return bytes;
+}
+
+void configure_sort(const KernelDesign *d, KernelConfig *c)
+{
+    const SortPlan *p = d->plan.sort;
+    bool has_rows = !config_lacks(c, KERNEL_KEY_ROWS);
+    if (p->step.merges) {
+        c->rows = has_rows ? c->rows : 1;
+        configure_threads(c, p->rows * p->size);
+        return;
+    }
+    if (!has_rows) {
+        c->rows = 1;
+        while (c->rows * 2 <= p->rows * p->runs && c->rows * p->padded < BLOCK_SLOTS)
+            c->rows *= 2;
+    }
+    if (config_lacks(c, KERNEL_KEY_BLOCK)) {
+        int64_t pairs = p->padded / 2 * c->rows;
+        int64_t most = p->padded > LONG_ROW ? LONG_THREADS : SHORT_THREADS;
+        int64_t warps = (pairs + TARGET_WARP - 1) / TARGET_WARP * TARGET_WARP;
+        c->block = pairs < TARGET_WARP ? TARGET_WARP : warps < most ? warps : most;
+    }
+}
+
+const char *refuse_sort(const KernelDesign *d)
+{
+    const SortPlan *p = d->plan.sort;
+    int64_t rows = d->config.rows;
+    const char *wrong = block_refused(d);
+    if (wrong != NULL)
+        return wrong;
+    if (p->step.merges)
+        return rows == 1 ? NULL : "\"rows\" must be 1 where runs are merged";
+    return shared_refused(d, slot_bytes(p) * (uint64_t)(p->padded * rows));
+}
+
+void geometry_sort(KernelDesign *d)
+{
+    const SortPlan *p = d->plan.sort;
+    KernelGeometry *g = &d->geometry;
+    int64_t all = p->rows * p->runs, rows = d->config.rows;
+    if (p->step.merges) {
+        geometry_threads(d, p->rows * p->size);
+        return;
+    }
+    geometry_blocks(d, all / rows + (all % rows != 0), d->config.block, 1);
+    for (uint32_t i = 0; i <= p->count; i++) {
+        unsigned bytes =
+            i < p->count ? shared_bytes(p->inst->operands[i]->shape->dtype) : 4;
+        geometry_shared(g, (uint64_t)(p->padded * rows) * bytes, bytes);
+    }
+    g->has_barriers = true;
 }

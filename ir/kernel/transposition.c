@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "ir/kernel/element.h"
+#include "ir/kernel/rules.h"
+
 /* Dimensions of `shape` larger than 1, the slowest in memory first. */
 static uint32_t memory_order(const Shape *shape, uint32_t *out)
 {
@@ -175,4 +178,141 @@ bool transpose_is_large(const TransposePlan *p)
 {
     int64_t least = p->inner_size < p->outer_size ? p->inner_size : p->outer_size;
     return least >= 16 || (least >= 8 && p->inner_size * p->outer_size >= 8192);
+}
+
+/* -- the kernel ------------------------------------------------------------------------------------ */
+
+#define TRANSPOSE_THREADS 256
+#define TRANSPOSE_TILE 32
+#define TRANSPOSE_NARROW_TILE 64 /* of few narrow elements */
+#define TRANSPOSE_LANES 8
+
+enum { OUTER, INNER };       /* the sides of a tile */
+enum { READ, WRITE, LANES }; /* the numbers of lanes */
+
+const char *illegal_transpose(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    const char *reason = facts_body_illegal(f);
+    if (reason != NULL)
+        return reason;
+    TransposePlan *p = ARENA_NEW(f->arena, TransposePlan);
+    if (transpose_plan(f->fusion, p, &reason))
+        f->transpose = p;
+    return reason;
+}
+
+bool suits_transpose(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    return transpose_is_large(f->transpose);
+}
+
+void plan_transpose(KernelDesign *d, const FusionFacts *f)
+{
+    d->plan.transpose = f->transpose;
+}
+
+static int64_t widest_hero(const TransposePlan *p)
+{
+    int64_t widest = 1;
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        int64_t bytes = dtype_info[p->heroes[h]->shape->dtype].bits / 8;
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
+static int64_t widest_result(const Instruction *fusion)
+{
+    int64_t widest = 1;
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
+        int64_t bytes = dtype_info[fusion_result(fusion, i).shape->dtype].bits / 8;
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
+/* Elements of an access along a side: up to 16 bytes, as long as accesses do not cross its end. */
+static int64_t choose_lanes(int64_t bytes, int64_t size)
+{
+    int64_t lanes = 16 / bytes;
+    if (lanes > TRANSPOSE_LANES)
+        lanes = TRANSPOSE_LANES;
+    while (lanes > 1 && size % lanes != 0)
+        lanes /= 2;
+    return lanes == 0 ? 1 : lanes;
+}
+
+static void configure_lanes(const KernelDesign *d, KernelConfig *c)
+{
+    const TransposePlan *p = d->plan.transpose;
+    int64_t read = widest_hero(p), write = widest_result(d->fusion);
+    int64_t lanes[LANES] = {choose_lanes(read, p->outer_size),
+                            choose_lanes(read > write ? read : write, p->inner_size)};
+    if (!fusion_is_plain(inst_called(d->fusion, 0), p->heroes, p->hero_count))
+        lanes[READ] = lanes[WRITE] = 1;
+    c->lanes = (Ints){arena_copy(d->arena, lanes, sizeof lanes), LANES};
+}
+
+void configure_transpose(const KernelDesign *d, KernelConfig *c)
+{
+    const TransposePlan *p = d->plan.transpose;
+    bool is_narrow = widest_hero(p) <= 2 && p->hero_count <= 2;
+    if (config_lacks(c, KERNEL_KEY_TILE))
+        c->tile[OUTER] = c->tile[INNER] =
+            is_narrow ? TRANSPOSE_NARROW_TILE : TRANSPOSE_TILE;
+    if (config_lacks(c, KERNEL_KEY_LANES))
+        configure_lanes(d, c);
+    if (config_lacks(c, KERNEL_KEY_BLOCK))
+        c->block = TRANSPOSE_THREADS;
+}
+
+static void add_shared(KernelGeometry *g, const KernelDesign *d)
+{
+    const TransposePlan *p = d->plan.transpose;
+    const int64_t *tile = d->config.tile;
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        unsigned bytes = shared_bytes(p->heroes[h]->shape->dtype);
+        geometry_shared(
+            g, (uint64_t)(bytes * tile[INNER] * transpose_stride(tile[OUTER])), bytes);
+    }
+}
+
+static const char *refuse_side(const KernelDesign *d, int64_t lanes, int64_t tile,
+                               int64_t size)
+{
+    return tile % lanes == 0 && size % lanes == 0
+               ? NULL
+               : refuse_text(d,
+                             "\"lanes\" %lld must divide the tile's %lld and the array's "
+                             "%lld elements",
+                             (long long)lanes, (long long)tile, (long long)size);
+}
+
+const char *refuse_transpose(const KernelDesign *d)
+{
+    const TransposePlan *p = d->plan.transpose;
+    const KernelConfig *c = &d->config;
+    const char *wrong = lanes_refused(d, LANES);
+    if (wrong == NULL)
+        wrong = refuse_side(d, c->lanes.data[READ], c->tile[OUTER], p->outer_size);
+    if (wrong == NULL)
+        wrong = refuse_side(d, c->lanes.data[WRITE], c->tile[INNER], p->inner_size);
+    if (wrong == NULL)
+        wrong = block_refused(d);
+    KernelGeometry g = {.shared_bytes = 0};
+    add_shared(&g, d);
+    return wrong != NULL ? wrong : shared_refused(d, g.shared_bytes);
+}
+
+void geometry_transpose(KernelDesign *d)
+{
+    const TransposePlan *p = d->plan.transpose;
+    const KernelConfig *c = &d->config;
+    int64_t inner = (p->inner_size + c->tile[INNER] - 1) / c->tile[INNER];
+    int64_t outer = (p->outer_size + c->tile[OUTER] - 1) / c->tile[OUTER];
+    geometry_blocks(d, inner * outer * p->batch_size, c->block, 1);
+    add_shared(&d->geometry, d);
+    d->geometry.has_barriers = true;
 }

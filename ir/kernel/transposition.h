@@ -23,6 +23,13 @@ typedef struct TransposePlan {
     int64_t inner_size, outer_size, batch_size;
 } TransposePlan;
 
+/* Elements from row to row of a tile in shared memory: an odd number keeps both ways of walking free of bank
+ * conflicts. */
+static inline int64_t transpose_stride(int64_t tile)
+{
+    return tile + 1;
+}
+
 /* False, and the reason in *why: the fusion is no such transpose. */
 bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why);
 /* Both sides of a tile are long enough to be worth it. */

@@ -126,8 +126,8 @@ static bool has_library(const Rewriter *r, const Dot *dot)
                     __builtin_mul_overflow(work, d->k, &work) ||
                     __builtin_mul_overflow(work, d->batch, &work) ||
                     (work != 0 && work >= r->cx->settings->block_scaled_dot_work);
-    return r->cx->settings->cublaslt && r->cx->target->sm >= 100 && d->has_rhs_scale &&
-           is_large && d->batch <= INT32_MAX &&
+    return r->cx->settings->cublaslt && target_has(r->cx->target, FEATURE_BLOCK_SCALE) &&
+           d->has_rhs_scale && is_large && d->batch <= INT32_MAX &&
            block_scaled_in_library(dot->x[0]->shape->dtype, dot->x[1]->shape->dtype,
                                    dot->scale[0]->shape->dtype,
                                    dot->scale[1]->shape->dtype, r->at->shape->dtype,

@@ -22,7 +22,7 @@ static const Shape *shape_of(Module *m, DType t, int64_t parts)
 }
 
 /* fusion(p) { bitcast-convert(p) } */
-static const Instruction *make_fusion(Module *m, DType from, DType to)
+static Instruction *make_fusion(Module *m, DType from, DType to)
 {
     unsigned a = dtype_info[from].bits, b = dtype_info[to].bits;
     const Shape *in = shape_of(m, from, a < b ? b / a : 1);
@@ -72,13 +72,20 @@ static void check(Arena *a, const Cuda *cuda, DType from, DType to)
     const KernelArg args[] = {
         {.align = 16, .bytes = bytes, .is_read_only = true, .is_noalias = true},
         {.align = 16, .bytes = bytes, .is_noalias = true}};
+    KernelDesign design;
+    Instruction *fusion = make_fusion(m, from, to);
+    kernel_kind_set(fusion, KERNEL_LOOP);
+    kernel_design(fusion, NULL, a, &design);
+    assert_null(design.wrong);
+    assert_null(design.unsupported);
     EmitterInput input = {.arena = a,
                           .module = backend_module(b),
-                          .fusion = make_fusion(m, from, to),
+                          .fusion = fusion,
+                          .design = &design,
                           .name = "bitcast",
                           .args = args,
                           .arg_count = 2};
-    Kernel *k = emitter_loop(&input);
+    Kernel *k = emitter_function(design.kind)(&input);
     const void *data = backend_host_object(b, &k, 1, 90, &size);
     Object *object = object_load(data, size, reason);
     assert_non_null(object);

@@ -227,10 +227,16 @@ static void run_kernel(Case *c, const char *body)
     }
     Backend *backend = backend_create(c->arena, cuda.libdevice, &error);
     assert_non_null(backend);
+    KernelDesign design;
+    kernel_kind_set(c->fusion, c->kind);
+    kernel_design(c->fusion, &target, c->arena, &design);
+    if (design.wrong != NULL || design.unsupported != NULL)
+        fail_msg("%s [%s]: %s", body, kernel_kind_name(c->kind),
+                 design.wrong != NULL ? design.wrong : design.unsupported);
     EmitterInput in = {.arena = c->arena,
                        .module = backend_module(backend),
-                       .target = &target,
                        .fusion = c->fusion,
+                       .design = &design,
                        .name = "k",
                        .args = args,
                        .arg_count = c->count};

@@ -524,7 +524,7 @@ static void every_scalar_operation(void **state)
     Fixture *f = *state;
     size_t wrong = 0;
     for (int op = 0; op < OP_COUNT; op++) {
-        if (op_emit[op].kind == EMIT_SCALAR)
+        if (element_kind[op] == ELEMENT_SCALAR)
             wrong += check_op(f, (OpCode)op, add_cases);
     }
     assert_int_equal(wrong, 0);

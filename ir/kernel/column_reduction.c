@@ -1,0 +1,167 @@
+/* Column reductions: neighbouring threads make neighbouring results, so that what they read lies side by side; the
+ * threads of a block that share results split the columns and meet in shared memory. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define COLUMN_WIDTH 32
+#define COLUMN_CARRIED 16 /* accumulators of a thread */
+#define COLUMN_LANES 4
+#define COLUMN_SPLITS 16
+#define COLUMN_ROWS 16 /* fewer do not fill a warp's accesses */
+
+const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    const char *reason = facts_body_illegal(f);
+    if (reason == NULL)
+        reason = facts_reduction_illegal(f);
+    if (reason == NULL && f->reduction->minor_reduced)
+        reason = "neighbours in memory are not in different rows";
+    return reason;
+}
+
+bool suits_column_reduction(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    return f->reduction->rows >= COLUMN_ROWS;
+}
+
+void plan_column_reduction(KernelDesign *d, const FusionFacts *f)
+{
+    d->plan.reduction = f->reduction;
+}
+
+/* -- stages --------------------------------------------------------------------------------------- */
+
+/* The most accumulators of one result in any stage. */
+static int64_t stage_values(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    int64_t most = 0;
+    for (uint32_t h = 0; h < p->hero_count;) {
+        uint32_t values;
+        h += reduction_stage(p, h, c->carried, &values);
+        most = values > most ? values : most;
+    }
+    return most;
+}
+
+/* Shared memory that all reductions take for a thread and a lane. */
+static uint64_t lane_bytes(const ReductionPlan *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        const Instruction *hero = p->heroes[h];
+        for (uint32_t i = 0; i < hero->operand_count / 2; i++) {
+            unsigned one = shared_bytes(hero->operands[i]->shape->dtype);
+            bytes += one < 4 ? 4 : one; /* small ones may accumulate in f32 */
+        }
+    }
+    return bytes;
+}
+
+/* -- heuristic ------------------------------------------------------------------------------------ */
+
+static int64_t choose_lanes(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const Computation *comp = inst_called(d->fusion, 0);
+    int64_t enough = c->width * (int64_t)target_multiprocessors(d->target);
+    int64_t values = stage_values(d, c);
+    unsigned widest = 1;
+    if (!fusion_is_plain(comp, p->heroes, p->hero_count))
+        return 1;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_PARAMETER || shape_elements(inst->shape) == 1)
+            continue;
+        unsigned bytes = dtype_info[inst->shape->dtype].bits / 8;
+        widest = bytes > widest ? bytes : widest;
+    }
+    int64_t lanes = 16 / widest;
+    if (lanes > COLUMN_LANES)
+        lanes = COLUMN_LANES;
+    while (lanes > 1 && (p->rows % lanes != 0 || lanes * values > c->carried ||
+                         p->rows / lanes < enough))
+        lanes /= 2;
+    return lanes == 0 ? 1 : lanes;
+}
+
+static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    uint64_t bytes = lane_bytes(p) * (uint64_t)(c->lanes.data[0] * c->width);
+    int64_t splits = 1;
+    while (splits < COLUMN_SPLITS && splits * 2 <= p->columns &&
+           splits * 2 * c->width <= TARGET_BLOCK_THREADS &&
+           (uint64_t)splits * 2 * bytes <= TARGET_STATIC_SHARED)
+        splits *= 2;
+    return splits;
+}
+
+void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_WIDTH))
+        c->width = COLUMN_WIDTH;
+    if (config_lacks(c, KERNEL_KEY_CARRIED))
+        c->carried = COLUMN_CARRIED;
+    if (config_lacks(c, KERNEL_KEY_LANES))
+        config_set_lanes(d->arena, c, choose_lanes(d, c));
+    if (config_lacks(c, KERNEL_KEY_SPLITS))
+        c->splits = choose_splits(d, c);
+}
+
+/* -- design --------------------------------------------------------------------------------------- */
+
+/* What threads leave for one another, stage after stage. */
+static void add_shared(KernelGeometry *g, const KernelDesign *d)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    for (uint32_t h = 0; h < p->hero_count && c->splits > 1; h++) {
+        const Computation *comp = inst_called(p->heroes[h], 0);
+        uint32_t count = p->heroes[h]->operand_count / 2;
+        bool is_simple = computation_is_simple(comp, count);
+        for (uint32_t i = 0; i < count; i++) {
+            unsigned bytes = shared_bytes(computation_accumulator(comp, i, is_simple));
+            geometry_shared(
+                g, (uint64_t)(bytes * c->lanes.data[0] * c->splits * c->width), bytes);
+        }
+    }
+}
+
+const char *refuse_column_reduction(const KernelDesign *d)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    const char *wrong = lanes_refused(d, 1);
+    if (wrong != NULL)
+        return wrong;
+    int64_t lanes = c->lanes.data[0], threads = c->width * c->splits;
+    if (p->rows % lanes != 0)
+        return refuse_text(d, "\"lanes\" %lld must divide the %lld rows",
+                           (long long)lanes, (long long)p->rows);
+    if (lanes * stage_values(d, c) > KERNEL_MOST_VALUES)
+        return refuse_text(d, "\"lanes\" %lld of %lld values are more than %d",
+                           (long long)lanes, (long long)stage_values(d, c),
+                           KERNEL_MOST_VALUES);
+    if (c->splits > p->columns)
+        return refuse_text(d, "\"splits\" %lld are more than the %lld columns",
+                           (long long)c->splits, (long long)p->columns);
+    if (threads % TARGET_WARP != 0 || threads > TARGET_BLOCK_THREADS)
+        return refuse_text(d,
+                           "\"width\" and \"splits\" ask for %lld threads; a block has a "
+                           "multiple of %d, %d at most",
+                           (long long)threads, TARGET_WARP, TARGET_BLOCK_THREADS);
+    KernelGeometry g = {.shared_bytes = 0};
+    add_shared(&g, d);
+    return shared_refused(d, g.shared_bytes);
+}
+
+void geometry_column_reduction(KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    int64_t threads = d->plan.reduction->rows / c->lanes.data[0];
+    geometry_blocks(d, (threads + c->width - 1) / c->width, c->width, c->splits);
+    add_shared(&d->geometry, d);
+    d->geometry.has_barriers = c->splits > 1;
+}

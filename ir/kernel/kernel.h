@@ -1,0 +1,93 @@
+/* The kernel that a fusion becomes: how it is made (its configuration), and what it is launched with
+ * (its geometry). Pure: no LLVM, nothing is changed, the same fusion gives the same numbers.
+ *
+ *   kind           what the fusion's text names (kind.h)
+ *   plan           the fusion as its kind sees it: rows, columns, heroes, ...
+ *   configuration  the numbers that the kind's row of kernels.def has: what the text says, then the heuristic
+ *   geometry       follows from all of these and the target
+ *
+ * Codegen writes the code that they say, and decides nothing. */
+#ifndef GXC_IR_KERNEL_KERNEL_H
+#define GXC_IR_KERNEL_KERNEL_H
+
+#include "ir/config.h"
+#include "ir/kernel/kind.h"
+
+/* -- configuration ------------------------------------------------------------------------------- */
+
+typedef enum {
+#define KERNEL_KEY(id, ...) KERNEL_KEY_##id,
+#include "ir/config.def"
+    KERNEL_KEY_COUNT
+} KernelKey;
+
+/* Fields are named as in the text; those that the kind of kernel does not have are 0. */
+typedef struct KernelConfig {
+    uint32_t set; /* bit KERNEL_KEY_x: the field has a value */
+#define KERNEL_FIELD_ONE(field) int64_t field;
+#define KERNEL_FIELD_FLAG(field) bool field;
+#define KERNEL_FIELD_PAIR(field) int64_t field[2];
+#define KERNEL_FIELD_LIST(field) Ints field;
+#define KERNEL_KEY(id, field, shape, least, most, doc) KERNEL_FIELD_##shape(field)
+#include "ir/config.def"
+} KernelConfig;
+
+/* {"block":128,"lanes":[4]}: the fields that are set, in the table's order. */
+const char *kernel_config_text(Arena *a, const KernelConfig *c);
+
+/* -- geometry ------------------------------------------------------------------------------------ */
+
+typedef struct KernelGeometry {
+    uint32_t grid[3];      /* blocks */
+    uint32_t block[3];     /* threads of each */
+    uint64_t shared_bytes; /* of a block */
+    bool has_barriers;     /* or shuffles: threads of a block wait for one another */
+} KernelGeometry;
+
+/* -- both ------------------------------------------------------------------------------------------ */
+
+typedef struct KernelDesign {
+    const Instruction *fusion;
+    const Target *target; /* NULL: a device of average size */
+    Arena *arena;
+    KernelKind kind;
+    union { /* by the kind's family */
+        const struct ScatterPlan *scatter;
+        const struct SortPlan *sort;
+        const struct RngPlan *rng;
+        const struct TopKPlan *topk;
+        const struct ScanPlan *scan;
+        const struct UpdatePlan *update;
+        const struct ContractionPlan *contraction;
+        const struct ReductionPlan *reduction;
+        const struct TransposePlan *transpose;
+        const struct LoopPlan *loop;
+    } plan;
+    KernelConfig config;     /* complete */
+    KernelGeometry geometry; /* only where nothing is wrong */
+    const char *wrong;       /* NULL, or why the text's configuration cannot be */
+    const char
+        *unsupported; /* NULL, or why there is no such kernel, however it is configured */
+} KernelDesign;
+
+/* Everything about the kernel of a fusion that names a kind. `a` keeps the plan. Look at `wrong`, then at
+ * `unsupported`, before the rest. */
+void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
+                   KernelDesign *out);
+/* The geometry alone; all 0 if something is wrong. */
+void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
+                     KernelGeometry *out);
+
+/* A message to the module's diagnostics of what is wrong. */
+void kernel_wrong(const KernelDesign *d);
+/* What the text of a fusion says of its configuration; equal texts: equal configurations. */
+const char *kernel_config_key(Arena *a, const Instruction *fusion);
+
+/* Completes the configurations in the texts of all fusions that name a kind: those that are complete stay as they
+ * are. False after messages to the module's diagnostics: what a text says cannot be. *changed (NULL: nobody asks)
+ * is set where a text was changed. */
+bool kernel_configure_all(Module *m, const Target *t, bool *changed);
+/* The fusion has become another one: its numbers are those of the one it was. */
+void kernel_forget_config(Instruction *fusion);
+
+#endif

@@ -1,0 +1,126 @@
+/* A fusion as the family of its kernel sees it (KernelDesign.plan): what codegen and the choice of numbers go
+ * by. Reductions have reduction.h, transposes transposition.h. */
+#ifndef GXC_IR_KERNEL_PLANS_H
+#define GXC_IR_KERNEL_PLANS_H
+
+#include "ir/kernel/element.h"
+#include "ir/kernel/kind.h"
+#include "ir/kernel/reduction.h"
+#include "ir/kernel/sort.h"
+#include "ir/kernel/transposition.h"
+
+/* loop.c: results with equally many elements are made by the same threads. */
+typedef struct LoopPlan {
+    uint32_t count;
+    const int64_t
+        *sizes; /* elements; in the order of the results, each once, without 0 */
+} LoopPlan;
+
+/* update_slice.c */
+typedef struct UpdatePlan {
+    int64_t elements; /* that each update writes */
+    uint32_t count;
+    const Instruction **updates; /* dynamic-update-slices that are results */
+} UpdatePlan;
+
+/* The dynamic-update-slice that result `leaf` is, under another shape of the same bytes at most; or NULL. */
+const Instruction *fusion_update(const Instruction *fusion, uint32_t leaf);
+
+/* window_scan.c */
+typedef struct ScanPlan {
+    const Instruction *inst; /* reduce-window */
+    const Shape *shape;      /* of each array */
+    int64_t along, size, rows;
+    uint32_t count; /* arrays */
+    bool is_reverse;
+} ScanPlan;
+
+/* scatter.c */
+typedef enum {
+    SCATTER_NOTHING, /* no update fits, or there is none */
+    SCATTER_UNIQUE,  /* each element of the updates has a place of its own */
+    SCATTER_ATOMIC,  /* they are combined by one atomic operation */
+    SCATTER_OWNERS,  /* threads own places, and walk over all updates */
+} ScatterWay;
+
+typedef struct ScatterPlan {
+    const Instruction *inst, *indices;
+    const Shape *operand, *update;
+    uint32_t count; /* arrays */
+    Ints window_dims, inserted, start_map, batching, index_batching;
+    int64_t vector_dim;
+    ScatterWay way;
+    OpCode operation; /* SCATTER_ATOMIC: of integers, or of what is compared as such */
+    uint32_t free_count, walked_count; /* dimensions of the update: */
+    const uint32_t
+        *free_dims, /* that give one of the result's whatever the indices are */
+        *walked;    /* the others; windows count fastest */
+    int64_t free_places, steps; /* along them */
+} ScatterPlan;
+
+/* The size of the window along dimension d of the operand; *update_dim: where the update counts it, -1:
+ * it is inserted or batching. */
+int64_t scatter_window_size(const ScatterPlan *p, int64_t d, int64_t *update_dim);
+
+/* sort.c */
+typedef struct SortPlan {
+    const Instruction *inst;
+    const Shape *shape; /* of all arrays */
+    int64_t along, size, rows;
+    SortStep step;
+    int64_t run,
+        runs;       /* elements that are sorted together; how many such runs a row has */
+    int64_t padded; /* run as a power of two */
+    uint32_t count; /* arrays */
+} SortPlan;
+
+/* topk.c */
+typedef struct TopKPlan {
+    const Instruction *inst;
+    const Shape *shape;
+    int64_t size, k, rows;
+} TopKPlan;
+
+/* rng.c */
+typedef struct RngPlan {
+    const Instruction
+        *inst; /* rng-bit-generator; NULL: the program's own state is advanced */
+    const Shape *bits;
+    uint32_t bits_leaf; /* of the results; the state is leaf 0 where there are two */
+    bool is_threefry, has_state;
+    uint32_t width;       /* bits of an element */
+    uint32_t state_words; /* of 64 bits: 2 or 3 */
+    int64_t elements;     /* at least 1 */
+    uint32_t
+        per_block; /* elements that one block of the counter gives side by side; 1: that lie apart */
+} RngPlan;
+
+/* contraction.c: the result's dimensions are divided into three: batch (a convolution's groups), and two sides,
+ * each of which one operand has; side x is the one along which the result is contiguous. */
+typedef struct ContractionSide {
+    uint32_t operand, count;
+    uint32_t dims[KERNEL_MOST_RANK]; /* of the result, the slowest first */
+    int64_t size;
+    bool depth_first;   /* neighbours in memory differ in depth */
+    int64_t contiguous; /* such neighbours are in runs of so many; 0: there are none */
+} ContractionSide;
+
+typedef struct ContractionPlan {
+    const Instruction *inst;
+    DType type; /* of the sums */
+    ContractionSide y, x;
+    uint32_t batch_count, batch_dims[KERNEL_MOST_RANK];
+    int64_t batch_size;
+    int64_t feature_dim, per_group; /* a convolution's; -1: none */
+    uint32_t symbols[KERNEL_MOST_RANK],
+        symbol_count; /* of the operands' maps, the slowest first */
+    int64_t depth;
+} ContractionPlan;
+
+/* Elements from row to row of a tile in shared memory. */
+static inline int64_t contraction_stride(int64_t tile)
+{
+    return tile + 4; /* keeps 16-byte accesses aligned */
+}
+
+#endif

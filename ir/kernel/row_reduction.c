@@ -1,0 +1,174 @@
+/* Row reductions: a group of threads - a part of a warp, or several warps - reduces each row with shuffles and,
+ * between warps, shared memory; all of them then know the result. Small rows share a block. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define ROW_THREADS 128   /* of a block, where rows take few */
+#define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
+#define ROW_LIGHT_CODE 24 /* instructions */
+#define ROW_CARRIED 16
+#define ROW_LARGE_GROUP 512 /* much code needs more registers than larger blocks have */
+#define ROW_KEPT_VALUES                                                                  \
+    32 /* elements of arrays that a thread keeps in registers from one walk to the next */
+#define ROW_KEPT_CODE 1500 /* instructions of a walk, written out for that */
+
+const char *illegal_row_reduction(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    const char *reason = facts_body_illegal(f);
+    return reason != NULL ? reason : facts_reduction_illegal(f);
+}
+
+bool suits_row_reduction(FusionFacts *f, KernelKind kind)
+{
+    (void)f;
+    (void)kind;
+    return true;
+}
+
+void plan_row_reduction(KernelDesign *d, const FusionFacts *f)
+{
+    d->plan.reduction = f->reduction;
+}
+
+/* -- heuristic ------------------------------------------------------------------------------------ */
+
+/* Columns that a thread takes at once, for wide accesses of the arrays that have all columns. */
+static int64_t choose_lanes(const KernelDesign *d)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const Computation *comp = inst_called(d->fusion, 0);
+    const Shape **arrays = ARENA_ARRAY(d->arena, const Shape *, comp->instruction_count);
+    uint32_t count = 0;
+    if (!p->minor_reduced || p->columns == 0 ||
+        !fusion_is_plain(comp, p->heroes, p->hero_count))
+        return 1;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!shape_is_array(inst->shape) ||
+            (inst->op != OP_PARAMETER && inst != comp->root) ||
+            shape_elements(inst->shape) < p->columns)
+            continue;
+        arrays[count++] = inst->shape;
+    }
+    int64_t lanes = access_lanes(arrays, count);
+    while (lanes > 1 && p->columns % lanes != 0)
+        lanes /= 2;
+    return lanes;
+}
+
+static int64_t power_of_two_above(int64_t n, int64_t most)
+{
+    int64_t p = 1;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+static int64_t choose_group(const KernelDesign *d, int64_t lanes)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    int64_t items = p->columns / lanes;
+    if (items <= TARGET_WARP)
+        return power_of_two_above(items, TARGET_WARP);
+    bool is_few = p->rows < 2 * (int64_t)target_multiprocessors(d->target);
+    bool is_light = inst_called(d->fusion, 0)->instruction_count < ROW_LIGHT_CODE;
+    int64_t most = is_few && is_light ? TARGET_BLOCK_THREADS : ROW_LARGE_GROUP;
+    int64_t group = power_of_two_above(is_few ? items : items / ROW_ITEMS, most);
+    return group < TARGET_WARP ? TARGET_WARP : group;
+}
+
+static int64_t choose_block(const KernelDesign *d, int64_t group)
+{
+    int64_t rows = d->plan.reduction->rows;
+    int64_t block = group > ROW_THREADS ? group : ROW_THREADS;
+    while (block > TARGET_WARP && block > group && block / 2 / group >= rows)
+        block /= 2;
+    return block;
+}
+
+static int64_t columns_of_thread(const ReductionPlan *p, const KernelConfig *c)
+{
+    int64_t lanes = c->lanes.data[0];
+    return (p->columns / lanes + c->group - 1) / c->group * lanes;
+}
+
+/* The columns are walked over more than once, and those of a thread fit into its registers. */
+static bool choose_keep(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const Computation *comp = inst_called(d->fusion, 0);
+    int64_t columns = columns_of_thread(p, c), arrays = 0;
+    if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
+        return false;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
+        arrays += inst->op == OP_PARAMETER &&
+                  shape_elements(inst->shape) >= p->rows * p->columns;
+    return columns * arrays <= ROW_KEPT_VALUES &&
+           columns * comp->instruction_count <= ROW_KEPT_CODE &&
+           fusion_is_plain(comp, p->heroes, p->hero_count);
+}
+
+void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_LANES))
+        config_set_lanes(d->arena, c, choose_lanes(d));
+    if (config_lacks(c, KERNEL_KEY_GROUP))
+        c->group = choose_group(d, c->lanes.data[0]);
+    if (config_lacks(c, KERNEL_KEY_BLOCK))
+        c->block = choose_block(d, c->group);
+    if (config_lacks(c, KERNEL_KEY_KEEP_ROW))
+        c->keep_row = choose_keep(d, c);
+    if (config_lacks(c, KERNEL_KEY_CARRIED))
+        c->carried = ROW_CARRIED;
+}
+
+/* -- design --------------------------------------------------------------------------------------- */
+
+const char *refuse_row_reduction(const KernelDesign *d)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    const char *wrong = lanes_refused(d, 1);
+    if (wrong == NULL)
+        wrong = block_refused(d);
+    if (wrong != NULL)
+        return wrong;
+    int64_t code = columns_of_thread(p, c) * inst_called(d->fusion, 0)->instruction_count;
+    if (p->columns % c->lanes.data[0] != 0)
+        return refuse_text(d, "\"lanes\" %lld must divide the %lld columns",
+                           (long long)c->lanes.data[0], (long long)p->columns);
+    if ((c->group & (c->group - 1)) != 0 || c->block % c->group != 0)
+        return refuse_text(d,
+                           "\"group\" must be a power of two that divides the block's "
+                           "%lld threads, found %lld",
+                           (long long)c->block, (long long)c->group);
+    if (c->keep_row && code > ROW_KEPT_CODE)
+        return refuse_text(d,
+                           "\"keep_row\" writes out %lld instructions; %d are the most",
+                           (long long)code, ROW_KEPT_CODE);
+    return NULL;
+}
+
+/* Each warp of a group leaves its values in shared memory. */
+static void add_shared(KernelDesign *d, const Instruction *hero)
+{
+    const Computation *comp = inst_called(hero, 0);
+    uint32_t count = hero->operand_count / 2;
+    bool is_simple = computation_is_simple(comp, count);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned bytes = shared_bytes(computation_accumulator(comp, i, is_simple));
+        geometry_shared(&d->geometry,
+                        (uint64_t)bytes * (uint64_t)d->config.block / TARGET_WARP, bytes);
+    }
+}
+
+void geometry_row_reduction(KernelDesign *d)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    int64_t per_block = c->block / c->group;
+    geometry_blocks(d, (p->rows + per_block - 1) / per_block, c->block, 1);
+    for (uint32_t h = 0; h < p->hero_count && c->group > TARGET_WARP; h++)
+        add_shared(d, p->heroes[h]);
+    d->geometry.has_barriers = c->group > 1;
+}

@@ -1,0 +1,89 @@
+/* What a family of kernels consists of (kernels.def), and what families share. Of ir/kernel only. */
+#ifndef GXC_IR_KERNEL_RULES_H
+#define GXC_IR_KERNEL_RULES_H
+
+#include "ir/kernel/kernel.h"
+
+/* What is known of a fusion when its kind is looked for; found when it is asked for first. */
+typedef struct FusionFacts {
+    const Instruction *fusion;
+    Arena *arena;
+    OpSet ops;     /* that are inside */
+    uint32_t rank; /* the largest of an array inside */
+    bool body_known, reduction_known;
+    const char *body_wrong; /* why not all of it is computed by element; NULL */
+    const struct ReductionPlan *reduction; /* NULL: it is none, because of: */
+    const char *reduction_wrong;
+    const struct TransposePlan *transpose; /* once it was found legal */
+} FusionFacts;
+
+/* NULL, or why the fusion is no such kernel: static text. */
+typedef const char *IllegalFn(FusionFacts *f, KernelKind kind);
+/* It is legal; whether it is good, too. */
+typedef bool SuitsFn(FusionFacts *f, KernelKind kind);
+/* Sets d->plan, and d->unsupported; the fusion was found legal. */
+typedef void PlanFn(KernelDesign *d, const FusionFacts *f);
+/* The heuristic: gives fields a value that have none (config_lacks). */
+typedef void ConfigureFn(const KernelDesign *d, KernelConfig *c);
+/* NULL, or why the configuration, whose numbers are within the bounds of config.def, cannot be. */
+typedef const char *RefuseFn(const KernelDesign *d);
+/* Sets the geometry, and d->unsupported where it is too large. */
+typedef void GeometryFn(KernelDesign *d);
+
+#define KERNEL(id, name, family, ...)                                                    \
+    IllegalFn illegal_##family;                                                          \
+    SuitsFn suits_##family;                                                              \
+    PlanFn plan_##family;                                                                \
+    ConfigureFn configure_##family;                                                      \
+    RefuseFn refuse_##family;                                                            \
+    GeometryFn geometry_##family;
+#include "ir/kernel/kernels.def"
+
+/* -- legality.c ---------------------------------------------------------------------------------- */
+
+/* Every instruction but `hero` (may be NULL) is computed by element, and no value inside is a tuple but
+ * for results and what has several of them. */
+const char *body_illegal(const Instruction *fusion, const Instruction *hero);
+void facts_init(FusionFacts *f, const Instruction *fusion, Arena *a);
+/* kernel_illegal. */
+const char *facts_illegal(FusionFacts *f, KernelKind kind);
+/* body_illegal without a hero. */
+const char *facts_body_illegal(FusionFacts *f);
+/* Why the fusion is no reduction of rows; NULL: f->reduction is it. */
+const char *facts_reduction_illegal(FusionFacts *f);
+/* The one instruction `op`, whose leaves are the results, all of them in order. */
+const char *hero_root_illegal(const Instruction *fusion, OpCode op);
+/* What a value is under another shape of the same bytes at most. */
+const Instruction *behind_bitcasts(const Instruction *inst);
+
+/* -- config.c ------------------------------------------------------------------------------------ */
+
+/* What the text says, into d->config; NULL, or what is wrong with it. */
+const char *config_read(KernelDesign *d);
+/* The text has all keys of the kind. */
+bool config_is_complete(const Instruction *fusion, KernelKind kind);
+
+/* True, and from now on false: the field has no value yet. */
+bool config_lacks(KernelConfig *c, KernelKey key);
+void config_set_lanes(Arena *a, KernelConfig *c, int64_t lanes);
+const char *refuse_text(const KernelDesign *d, const char *format, ...) GXC_FORMAT(2, 3);
+/* Not one number of lanes, or not a power of two: the reason. */
+const char *lanes_refused(const KernelDesign *d, uint32_t count);
+const char *block_refused(const KernelDesign *d);
+
+/* -- geometry.c ---------------------------------------------------------------------------------- */
+
+/* Threads of a block where each of `threads` has its own elements, and the grid of them. */
+void configure_threads(KernelConfig *c, int64_t threads);
+void geometry_threads(KernelDesign *d, int64_t threads);
+/* A grid of so many blocks; too many are not supported. */
+void geometry_blocks(KernelDesign *d, int64_t blocks, int64_t block_x, int64_t block_y);
+
+/* Room in shared memory, as gx_shared_alloc gives it. */
+void geometry_shared(KernelGeometry *g, uint64_t bytes, unsigned align);
+const char *shared_refused(const KernelDesign *d, uint64_t bytes);
+/* Bytes of shared memory that a block may have. */
+uint64_t target_block_shared(const Target *t);
+uint32_t target_multiprocessors(const Target *t);
+
+#endif

@@ -1,0 +1,261 @@
+/* Scatter in place: the results' buffers hold the operands already; updates are combined into them, those
+ * whose window does not fit are dropped. The result never depends on the order of threads: see ScatterWay. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define OWNER_THREADS 65536 /* enough to fill a GPU */
+
+/* -- legality ------------------------------------------------------------------------------------ */
+
+/* Whether anything but the hero's operand `operand` reads the parameter that it is. */
+static bool is_read_besides(const Instruction *fusion, const Instruction *hero,
+                            uint32_t operand)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    const Instruction *parameter = behind_bitcasts(hero->operands[operand]);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_BITCAST)
+            continue;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            if (behind_bitcasts(inst->operands[k]) == parameter &&
+                (inst != hero || k != operand))
+                return true;
+    }
+    return false;
+}
+
+const char *illegal_scatter(FusionFacts *f, KernelKind kind)
+{
+    const Instruction *fusion = f->fusion;
+    (void)kind;
+    const char *reason = hero_root_illegal(fusion, OP_SCATTER);
+    if (reason != NULL)
+        return reason;
+    const Instruction *hero = fusion_hero(fusion, OP_SCATTER);
+    uint32_t count = hero->operand_count / 2;
+    for (uint32_t i = 0; i < count; i++) {
+        if (behind_bitcasts(hero->operands[i])->op != OP_PARAMETER)
+            return "an array scattered into is no operand of the fusion";
+        if (is_read_besides(fusion, hero, i))
+            return "what is scattered into is read elsewhere, after it changed";
+    }
+    return NULL;
+}
+
+bool suits_scatter(FusionFacts *f, KernelKind kind)
+{
+    (void)f;
+    (void)kind;
+    return true;
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+int64_t scatter_window_size(const ScatterPlan *p, int64_t d, int64_t *update_dim)
+{
+    int64_t next = 0;
+    *update_dim = -1;
+    if (ints_find(p->inserted, d) >= 0 || ints_find(p->batching, d) >= 0)
+        return 1;
+    for (int64_t i = 0; i < d; i++)
+        next += ints_find(p->inserted, i) < 0 && ints_find(p->batching, i) < 0;
+    *update_dim = p->window_dims.data[next];
+    return p->update->dims[*update_dim];
+}
+
+/* Dimensions of the update that give the same dimension of the result whatever the indices are, and the
+ * others, which are walked; among the walked ones windows count fastest. */
+static void divide_dims(ScatterPlan *p, Arena *a)
+{
+    uint32_t *free_dims = ARENA_ARRAY(a, uint32_t, (size_t)p->update->rank + 1);
+    uint32_t *walked = ARENA_ARRAY(a, uint32_t, (size_t)p->update->rank + 1);
+    bool is_free[KERNEL_MOST_RANK] = {false};
+    for (uint32_t d = 0; d < p->operand->rank; d++) {
+        int64_t update_dim;
+        scatter_window_size(p, d, &update_dim);
+        if (update_dim >= 0 && ints_find(p->start_map, d) < 0)
+            is_free[update_dim] = true;
+    }
+    /* batching dimensions of the indices: the update has them among its scatter dimensions */
+    int64_t next = 0;
+    for (uint32_t i = 0; i < p->update->rank; i++) {
+        if (ints_find(p->window_dims, i) >= 0)
+            continue;
+        if (next == p->vector_dim)
+            next++;
+        is_free[i] = ints_find(p->index_batching, next++) >= 0;
+    }
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < p->update->rank; i++) {
+            bool is_window = ints_find(p->window_dims, i) >= 0;
+            if (is_window != (pass == 1))
+                continue;
+            if (is_free[i])
+                free_dims[p->free_count++] = i;
+            else
+                walked[p->walked_count++] = i;
+        }
+    }
+    p->free_dims = free_dims;
+    p->walked = walked;
+}
+
+static int64_t product(const ScatterPlan *p, const uint32_t *dims, uint32_t count)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < count; i++)
+        n *= p->update->dims[dims[i]];
+    return n;
+}
+
+/* The atomic operation that combines elements of type t by `op`; OP_COUNT: there is none. Elements of pred are
+ * bytes, 0 or 1. */
+static OpCode atomic_of(OpCode op, DType t)
+{
+    bool is_byte = dtype_info[t].bits >= 8;
+    bool is_integer = dtype_is_integer(t) && is_byte, is_pred = t == DT_PRED;
+    bool is_number =
+        is_integer || t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F64;
+    switch (op) {
+    case OP_ADD:
+        return is_pred ? OP_OR : is_integer ? OP_ADD : OP_COUNT;
+    case OP_MAXIMUM:
+        return is_pred ? OP_OR : is_number ? op : OP_COUNT;
+    case OP_MINIMUM:
+        return is_pred ? OP_AND : is_number ? op : OP_COUNT;
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+        return is_integer || is_pred ? op : OP_COUNT;
+    default:
+        return OP_COUNT;
+    }
+}
+
+/* No two index vectors can lead to one place. */
+static bool is_one_window(const ScatterPlan *p)
+{
+    for (uint32_t i = 0; i < p->walked_count; i++) {
+        if (ints_find(p->window_dims, p->walked[i]) < 0 &&
+            p->update->dims[p->walked[i]] != 1)
+            return false;
+    }
+    return true;
+}
+
+/* Windows too large for the operand never fit. */
+static bool has_updates(const ScatterPlan *p)
+{
+    bool fits = shape_elements(p->update) != 0;
+    for (uint32_t d = 0; d < p->operand->rank; d++) {
+        int64_t update_dim;
+        fits &= scatter_window_size(p, d, &update_dim) <= p->operand->dims[d];
+    }
+    return fits;
+}
+
+static ScatterWay way_of(const ScatterPlan *p)
+{
+    if (!has_updates(p))
+        return SCATTER_NOTHING;
+    if (inst_bool(p->inst, ATTR_UNIQUE_INDICES) || is_one_window(p))
+        return SCATTER_UNIQUE;
+    return p->operation != OP_COUNT ? SCATTER_ATOMIC : SCATTER_OWNERS;
+}
+
+void plan_scatter(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    const Instruction *inst = fusion_hero(d->fusion, OP_SCATTER);
+    uint32_t count = inst->operand_count / 2;
+    ScatterPlan *p = ARENA_NEW(d->arena, ScatterPlan);
+    *p = (ScatterPlan){.inst = inst,
+                       .count = count,
+                       .indices = inst->operands[count],
+                       .operand = inst->operands[0]->shape,
+                       .update = inst->operands[count + 1]->shape,
+                       .window_dims = inst_ints(inst, ATTR_UPDATE_WINDOW_DIMS),
+                       .inserted = inst_ints(inst, ATTR_INSERTED_WINDOW_DIMS),
+                       .start_map = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
+                       .batching = inst_ints(inst, ATTR_INPUT_BATCHING_DIMS),
+                       .index_batching =
+                           inst_ints(inst, ATTR_SCATTER_INDICES_BATCHING_DIMS),
+                       .vector_dim = inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0),
+                       .operation = OP_COUNT};
+    if (count == 1)
+        p->operation =
+            atomic_of(computation_operation(inst_called(inst, 0)), p->operand->dtype);
+    divide_dims(p, d->arena);
+    p->free_places = product(p, p->free_dims, p->free_count);
+    p->steps = product(p, p->walked, p->walked_count);
+    p->way = way_of(p);
+    d->plan.scatter = p;
+    if (count > KERNEL_MOST_VALUES)
+        d->unsupported = refuse_text(d, "%s scatters %u arrays; kernels handle %d",
+                                     inst->name, count, KERNEL_MOST_VALUES);
+}
+
+/* -- design --------------------------------------------------------------------------------------- */
+
+/* Places that the indices choose among, if windows have one element there, so that a place has one owner; else 1. */
+static int64_t places_to_own(const ScatterPlan *p)
+{
+    int64_t places = 1;
+    for (uint32_t d = 0; d < p->operand->rank; d++) {
+        int64_t update_dim, size = scatter_window_size(p, d, &update_dim);
+        if (ints_find(p->start_map, d) < 0)
+            continue;
+        if (size != 1)
+            return 1;
+        places *= p->operand->dims[d];
+    }
+    return places;
+}
+
+static int64_t choose_owners(const ScatterPlan *p)
+{
+    int64_t places = places_to_own(p), owners = 1;
+    while (p->way == SCATTER_OWNERS && owners * 2 <= p->steps && owners * 2 <= places &&
+           owners * 2 * p->free_places <= OWNER_THREADS)
+        owners *= 2;
+    return owners;
+}
+
+static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
+{
+    switch (p->way) {
+    case SCATTER_NOTHING:
+        return 1;
+    case SCATTER_UNIQUE:
+    case SCATTER_ATOMIC:
+        return shape_elements(p->update);
+    case SCATTER_OWNERS:
+        break;
+    }
+    return p->free_places * c->owners;
+}
+
+void configure_scatter(const KernelDesign *d, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_OWNERS))
+        c->owners = choose_owners(d->plan.scatter);
+    configure_threads(c, threads_of(d->plan.scatter, c));
+}
+
+const char *refuse_scatter(const KernelDesign *d)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    int64_t owners = d->config.owners;
+    if (owners != 1 && p->way != SCATTER_OWNERS)
+        return "\"owners\" must be 1: no place has several updates that wait for one "
+               "another";
+    if (owners > places_to_own(p))
+        return refuse_text(d, "\"owners\" %lld are more than the %lld places",
+                           (long long)owners, (long long)places_to_own(p));
+    return block_refused(d);
+}
+
+void geometry_scatter(KernelDesign *d)
+{
+    geometry_threads(d, threads_of(d->plan.scatter, &d->config));
+}

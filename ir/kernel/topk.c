@@ -1,0 +1,87 @@
+/* The k largest (or smallest) elements of each row of the last dimension. A block takes a row: shared memory holds
+ * the best so far and the next elements, which are sorted together, until all have been seen. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define TOPK_THREADS 256
+#define TOPK_SLOTS 2048 /* where k asks for no more */
+
+const char *illegal_topk(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    return hero_root_illegal(f->fusion, OP_TOPK);
+}
+
+bool suits_topk(FusionFacts *f, KernelKind kind)
+{
+    (void)f;
+    (void)kind;
+    return true;
+}
+
+void plan_topk(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    const Instruction *inst = fusion_hero(d->fusion, OP_TOPK);
+    TopKPlan *p = ARENA_NEW(d->arena, TopKPlan);
+    p->inst = inst;
+    p->shape = inst->operands[0]->shape;
+    p->size = p->shape->dims[p->shape->rank - 1];
+    p->k = inst_int(inst, ATTR_K, 0);
+    p->rows = p->size == 0 ? 0 : shape_elements(p->shape) / p->size;
+    d->plan.topk = p;
+    if (dtype_is_complex(p->shape->dtype))
+        d->unsupported = refuse_text(d, "%s compares complex numbers", inst->name);
+    else if (p->rows > INT32_MAX || p->size > INT32_MAX / 2)
+        d->unsupported = refuse_text(d, "%s takes from %lld rows of %lld elements",
+                                     inst->name, (long long)p->rows, (long long)p->size);
+}
+
+/* With its position. */
+static int64_t slot_bytes(const TopKPlan *p)
+{
+    return shared_bytes(p->shape->dtype) + 4;
+}
+
+void configure_topk(const KernelDesign *d, KernelConfig *c)
+{
+    const TopKPlan *p = d->plan.topk;
+    int64_t wanted = p->size < TOPK_SLOTS    ? p->size
+                     : 2 * p->k > TOPK_SLOTS ? 2 * p->k
+                                             : TOPK_SLOTS;
+    if (config_lacks(c, KERNEL_KEY_SLOTS)) {
+        for (c->slots = 2; c->slots < wanted;)
+            c->slots *= 2;
+    }
+    if (config_lacks(c, KERNEL_KEY_BLOCK)) {
+        int64_t pairs = c->slots / 2;
+        c->block = pairs < TARGET_WARP    ? TARGET_WARP
+                   : pairs < TOPK_THREADS ? pairs
+                                          : TOPK_THREADS;
+    }
+}
+
+const char *refuse_topk(const KernelDesign *d)
+{
+    const TopKPlan *p = d->plan.topk;
+    int64_t slots = d->config.slots;
+    if ((slots & (slots - 1)) != 0)
+        return refuse_text(d, "\"slots\" must be a power of two, found %lld",
+                           (long long)slots);
+    if (slots < p->size && slots < 2 * p->k)
+        return refuse_text(d, "\"slots\" %lld hold neither the row of %lld nor 2 x %lld",
+                           (long long)slots, (long long)p->size, (long long)p->k);
+    const char *wrong = shared_refused(d, (uint64_t)(slots * slot_bytes(p)));
+    return wrong != NULL ? wrong : block_refused(d);
+}
+
+void geometry_topk(KernelDesign *d)
+{
+    const TopKPlan *p = d->plan.topk;
+    uint64_t slots = (uint64_t)d->config.slots;
+    unsigned bytes = shared_bytes(p->shape->dtype);
+    geometry_blocks(d, p->rows, d->config.block, 1);
+    geometry_shared(&d->geometry, slots * bytes, bytes);
+    geometry_shared(&d->geometry, slots * 4, 4);
+    d->geometry.has_barriers = true;
+}
