@@ -84,6 +84,9 @@ IndexMap *index_maps(IndexContext *cx, const Instruction *inst, uint32_t leaf);
 
 IndexMap index_identity(IndexContext *cx, const Shape *shape);
 
+/* The layout of logical row-major order. */
+const Layout *index_row_major(Arena *a, uint32_t rank);
+
 /* The element's number in memory order (physical, by layout) from its logical index, and the
  * logical index from such a number: results/`index` have the shape's rank. */
 const IndexExpr *index_linear(IndexContext *cx, const Shape *shape,

@@ -158,8 +158,7 @@ void index_slice(IndexContext *cx, const Instruction *inst, uint32_t leaf, Index
     maps[0] = finish(&b);
 }
 
-/* A copy of the shape with the default layout: logical row-major order. */
-static const Layout *row_major(Arena *a, uint32_t rank)
+const Layout *index_row_major(Arena *a, uint32_t rank)
 {
     int64_t *order = ARENA_ARRAY(a, int64_t, (size_t)rank + 1);
     for (uint32_t i = 0; i < rank; i++)
@@ -177,8 +176,8 @@ static IndexMap through_number(IndexContext *cx, const Instruction *inst, bool p
     Shape from = *inst->operands[0]->shape, to = *inst->shape;
     Builder b = begin(cx, inst->shape, from.rank, 0);
     if (!physical) {
-        from.layout = row_major(b.arena, from.rank);
-        to.layout = row_major(b.arena, to.rank);
+        from.layout = index_row_major(b.arena, from.rank);
+        to.layout = index_row_major(b.arena, to.rank);
     }
     const IndexExpr **index =
         ARENA_ARRAY(b.arena, const IndexExpr *, (size_t)to.rank + 1);

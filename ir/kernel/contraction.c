@@ -171,23 +171,28 @@ static void find_neighbours(IndexContext *cx, const ContractionPlan *p,
     }
 }
 
-void plan_contraction(KernelDesign *d, const FusionFacts *f)
+const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst)
 {
-    (void)f;
-    ContractionPlan *p = ARENA_NEW(d->arena, ContractionPlan);
-    p->inst = hero_of(d->fusion, d->kind);
-    p->type = contract_accumulator(p->inst);
+    ContractionPlan *p = ARENA_NEW(a, ContractionPlan);
+    p->inst = inst;
+    p->type = contract_accumulator(inst);
     p->batch_size = 1;
     p->feature_dim = -1;
-    if (p->inst->op == OP_CONVOLUTION)
+    if (inst->op == OP_CONVOLUTION)
         plan_convolution(p);
     divide_dims(p);
-    IndexContext *cx = index_context_create(d->arena);
-    const IndexMap *maps = index_maps(cx, p->inst, 0);
+    IndexContext *cx = index_context_create(a);
+    const IndexMap *maps = index_maps(cx, inst, 0);
     order_symbols(cx, p, maps);
     find_neighbours(cx, p, maps, &p->y);
     find_neighbours(cx, p, maps, &p->x);
-    d->plan.contraction = p;
+    return p;
+}
+
+void plan_contraction(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    d->plan.contraction = contraction_plan(d->arena, hero_of(d->fusion, d->kind));
 }
 
 /* -- design --------------------------------------------------------------------------------------- */

@@ -117,6 +117,9 @@ typedef struct ContractionPlan {
     int64_t depth;
 } ContractionPlan;
 
+/* Of a dot or convolution. */
+const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst);
+
 /* Elements from row to row of a tile in shared memory. */
 static inline int64_t contraction_stride(int64_t tile)
 {

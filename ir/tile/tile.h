@@ -1,0 +1,131 @@
+/* Tile programs: what a block of a tiled kernel computes, as a small SSA form of whole tiles.
+ *
+ * The program has dimensions (m, n, k, ...), each with an extent - elements of the problem - and a size: elements
+ * of a tile. A block takes one tile of each GRID dimension, loops go through LOOP dimensions tile by tile,
+ * and one tile has all of a WHOLE dimension. A value is a tile over some of the dimensions, with an element for
+ * each of their coordinates; which dimensions, not in which order: there are no transpositions. A dimension of size
+ * 1 has no coordinate in a tile. Coordinates behind the extent (of a last tile) do not exist: loads give zeros
+ * there, reductions and dots leave them out, stores write nothing.
+ *
+ * Index expressions (ir/analysis/index_map.h) say where loads and stores go: DIM i is the coordinate along
+ * dimension i, of the whole problem; RUNTIME i the value of operation i. Layouts - which thread has which
+ * element - are no part of it: every lowering chooses its own. */
+#ifndef GXC_IR_TILE_TILE_H
+#define GXC_IR_TILE_TILE_H
+
+#include "ir/analysis/index_map.h"
+
+enum {
+    TILE_MOST_DIMS = 6,
+    TILE_MOST_ELEMENTS = 1 << 20, /* of one tile */
+};
+
+typedef enum { TILE_GRID, TILE_SEQUENTIAL, TILE_WHOLE } TileDimKind;
+
+typedef struct TileDim {
+    const char *name;
+    TileDimKind kind;
+    int64_t extent, size; /* size: a power of two */
+} TileDim;
+
+typedef enum {
+    TILE_LOAD, /* of a parameter of the fused computation; zeros where a constraint does not hold */
+    TILE_STORE,     /* operand 0 to a result leaf, where the constraints hold */
+    TILE_INDEX,     /* the value of an index expression, s32 or s64 */
+    TILE_IN_RANGE,  /* pred: all constraints hold */
+    TILE_CONSTANT,  /* a scalar */
+    TILE_APPLY,     /* inst, an elementwise opcode, on operands of the same dimensions */
+    TILE_BROADCAST, /* operand 0 over more dimensions */
+    TILE_REDUCE,    /* operand 0 combined over dimensions, by opcode `combine` */
+    TILE_DOT,       /* operand 2 + sum over dimensions of operand 0 * operand 1 */
+    TILE_LOOP, /* runs its body for tiles [begin, end) of dimension `dim`; operands: what is carried, first */
+    TILE_CARRIED, /* in a body: what `loop` carries, number `number` */
+    TILE_FINAL,   /* behind a loop: the same, in the end */
+} TileKind;
+
+typedef struct TileOp TileOp;
+
+typedef struct TileBlock {
+    TileOp **ops; /* operands first */
+    uint32_t count;
+    size_t capacity;
+} TileBlock;
+
+struct TileOp {
+    uint32_t id;    /* unique in the program */
+    uint32_t depth; /* loops around it */
+    TileKind kind;
+    DType dtype;
+    uint32_t dims; /* bit i: dimension i */
+    uint32_t operand_count;
+    TileOp **
+        operands; /* LOAD, INDEX, IN_RANGE, and STORE behind the first: those that RUNTIMEs name */
+    const Instruction *inst;       /* what it does (APPLY), or what of HLO it is for */
+    uint32_t array;                /* LOAD: parameter; STORE: result leaf */
+    const Shape *shape;            /* LOAD, STORE: of the array */
+    const IndexExpr *const *index; /* LOAD, STORE: [rank]; INDEX: [1] */
+    uint32_t constraint_count;     /* LOAD, STORE, IN_RANGE */
+    const IndexConstraint *constraints;
+    const Literal *literal; /* CONSTANT */
+    uint32_t over;          /* REDUCE, DOT: dimensions that go */
+    OpCode combine;         /* REDUCE */
+    uint32_t dim;           /* LOOP */
+    const IndexExpr *begin,
+        *end;        /* LOOP: SYMBOL i is the tile's number along dimension i */
+    TileBlock body;  /* LOOP */
+    TileOp **next;   /* LOOP: [operand_count] what is carried to the next step */
+    TileOp *loop;    /* CARRIED, FINAL */
+    uint32_t number; /* CARRIED, FINAL */
+};
+
+typedef struct TileProgram {
+    Arena *arena;
+    IndexContext *ix;
+    const Instruction *fusion;
+    uint32_t dim_count;
+    TileDim dims[TILE_MOST_DIMS];
+    TileBlock body;
+    uint32_t op_count; /* ids are below */
+} TileProgram;
+
+/* What is decided outside about a contraction: elements of a tile along result rows, result columns and terms
+ * of the sums, powers of two above 1; and the type that both factors are converted to (DT_INVALID: none). */
+typedef struct TileConfig {
+    int64_t m, n, k;
+    DType factor;
+} TileConfig;
+
+/* The program of a fusion of one dot or convolution; NULL: *why says what is in the way, as static text. */
+TileProgram *tile_build(Arena *a, const Instruction *fusion, const TileConfig *config,
+                        const char **why);
+
+/* Tiles along a dimension; blocks of the grid. */
+int64_t tile_count(const TileDim *d);
+int64_t tile_blocks(const TileProgram *p);
+/* Dimensions that have coordinates in tiles. */
+bool tile_has_coordinate(const TileProgram *p, uint32_t dim);
+/* Elements of a tile over these dimensions. */
+int64_t tile_elements(const TileProgram *p, uint32_t dims);
+
+/* NULL if the program keeps the rules above, else what is wrong with it. */
+const char *tile_verify(const TileProgram *p);
+const char *tile_text(Arena *a, const TileProgram *p);
+
+/* Runs all blocks on literals: arguments[parameter] to results[leaf], arrays that the caller made. Each element
+ * of a result must be written once. NULL, or what went wrong. */
+const char *tile_interpret(const TileProgram *p, const Literal *const *arguments,
+                           Literal *const *results);
+
+/* -- for those that make programs (ir/tile only) ----------------------------------------------- */
+
+TileProgram *tile_program_create(Arena *a, const Instruction *fusion);
+/* At the end of `block`, in so many loops; operands are copied. */
+TileOp *tile_add(TileProgram *p, TileBlock *block, uint32_t depth, TileKind kind,
+                 DType dtype, uint32_t dims, uint32_t operand_count,
+                 TileOp *const *operands);
+/* Moves an operation of the block behind all others: a loop that stood open. */
+void tile_move_last(TileBlock *block, const TileOp *op);
+/* The coordinate along a dimension, as an expression. */
+const IndexExpr *tile_coordinate(const TileProgram *p, uint32_t dim);
+
+#endif

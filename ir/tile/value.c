@@ -1,0 +1,570 @@
+/* See value.h. */
+#include "ir/tile/value.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+#include "ir/kernel/kind.h"
+
+typedef struct TileMemo {
+    struct TileMemo *next;
+    const IndexExpr *const *index;
+    const TileGuard *guard;
+    TileOp *value;
+} TileMemo;
+
+void tile_builder_init(TileBuilder *b, TileProgram *p)
+{
+    const Computation *comp = inst_called(p->fusion, 0);
+    *b = (TileBuilder){.p = p, .comp = comp};
+    b->memo = ARENA_ARRAY(p->arena, TileMemo *, comp->instruction_count);
+    b->forced = ARENA_ARRAY(p->arena, const IndexExpr *const *, comp->instruction_count);
+}
+
+static TileOp *refuse(TileBuilder *b, const char *why)
+{
+    if (b->why == NULL)
+        b->why = why;
+    return NULL;
+}
+
+/* -- operations -------------------------------------------------------------------------------- */
+
+TileOp *tile_make(TileBuilder *b, TileKind kind, DType dtype, uint32_t dims,
+                  uint32_t operand_count, TileOp *const *operands, bool in_loop)
+{
+    TileProgram *p = b->p;
+    for (uint32_t i = 0; i < operand_count; i++)
+        in_loop |= operands[i]->depth != 0;
+    in_loop &= b->loop != NULL;
+    TileOp *op = tile_add(p, in_loop ? &b->loop->body : &p->body, in_loop, kind, dtype,
+                          dims, operand_count, operands);
+    b->ops = arena_grow(p->arena, b->ops, &b->op_capacity, (size_t)op->id + 1,
+                        sizeof(TileOp *));
+    b->ops[op->id] = op;
+    return op;
+}
+
+TileOp *tile_broadcast(TileBuilder *b, TileOp *op, uint32_t dims)
+{
+    bool in_loop = b->loop != NULL && dims >> b->loop->dim & 1;
+    if (op->dims == dims)
+        return op;
+    return tile_make(b, TILE_BROADCAST, op->dtype, dims, 1, &op, in_loop);
+}
+
+static TileOp *apply_to(TileBuilder *b, const Instruction *inst, uint32_t count,
+                        TileOp *const *operands)
+{
+    TileOp *same[8];
+    uint32_t dims = 0;
+    if (count > sizeof same / sizeof *same)
+        return refuse(b, "an operation has too many operands");
+    for (uint32_t i = 0; i < count; i++)
+        dims |= operands[i]->dims;
+    if (tile_elements(b->p, dims) > TILE_MOST_ELEMENTS)
+        return refuse(b, "a tile is too large");
+    for (uint32_t i = 0; i < count; i++)
+        same[i] = tile_broadcast(b, operands[i], dims);
+    TileOp *op = tile_make(b, TILE_APPLY, inst->shape->dtype, dims, count, same, false);
+    op->inst = inst;
+    return op;
+}
+
+/* Not the module's: programs may be made by several threads. */
+static const Shape *scalar_shape(Arena *a, DType t)
+{
+    static const Layout layout = {.tail_padding_alignment = 1};
+    Shape *s = ARENA_NEW(a, Shape);
+    *s = (Shape){.dtype = t, .layout = &layout};
+    return s;
+}
+
+TileOp *tile_apply(TileBuilder *b, OpCode op, DType dtype, uint32_t operand_count,
+                   TileOp *const *operands)
+{
+    Arena *a = b->p->arena;
+    Instruction *inst = ARENA_NEW(a, Instruction);
+    *inst = (Instruction){.op = (uint16_t)op,
+                          .operand_count = operand_count,
+                          .parent = b->p->fusion->parent,
+                          .operands = ARENA_ARRAY(a, Instruction *, operand_count),
+                          .shape = scalar_shape(a, dtype),
+                          .name = b->p->fusion->name};
+    for (uint32_t i = 0; i < operand_count; i++) {
+        inst->operands[i] = ARENA_NEW(a, Instruction);
+        inst->operands[i]->shape = scalar_shape(a, operands[i]->dtype);
+        inst->operands[i]->name = inst->name;
+    }
+    return apply_to(b, inst, operand_count, operands);
+}
+
+TileOp *tile_convert(TileBuilder *b, TileOp *op, DType dtype)
+{
+    return op->dtype == dtype ? op : tile_apply(b, OP_CONVERT, dtype, 1, &op);
+}
+
+static TileOp *constant(TileBuilder *b, const Literal *l)
+{
+    TileOp *op = tile_make(b, TILE_CONSTANT, l->shape->dtype, 0, 0, NULL, false);
+    op->literal = l;
+    return op;
+}
+
+TileOp *tile_number(TileBuilder *b, DType dtype, double value)
+{
+    Literal *l = literal_create(b->p->arena, scalar_shape(b->p->arena, dtype));
+    if (dtype_is_float(dtype))
+        literal_set_double(l, 0, value);
+    else
+        literal_set_int(l, 0, (int64_t)value);
+    return constant(b, l);
+}
+
+/* -- expressions ------------------------------------------------------------------------------- */
+
+/* What an expression is of: dimensions that it depends on, and RUNTIMEs. */
+typedef struct IndexUses {
+    uint32_t dims;
+    uint32_t count;
+    TileOp *runtimes[32];
+} IndexUses;
+
+static void add_uses(TileBuilder *b, const IndexExpr *e, IndexUses *u)
+{
+    switch (e->kind) {
+    case IX_CONST:
+        return;
+    case IX_DIM:
+        u->dims |= UINT32_C(1) << e->value;
+        return;
+    case IX_RUNTIME:
+        for (uint32_t i = 0; i < u->count; i++) {
+            if (u->runtimes[i]->id == e->value)
+                return;
+        }
+        if (u->count == sizeof u->runtimes / sizeof *u->runtimes) {
+            refuse(b, "an index is made of too many numbers that are read");
+            return;
+        }
+        u->runtimes[u->count++] = b->ops[e->value];
+        return;
+    case IX_SYMBOL:
+        bug("a symbol in an index of %s", b->p->fusion->name);
+    default:
+        add_uses(b, e->a, u);
+        if (e->b != NULL)
+            add_uses(b, e->b, u);
+    }
+}
+
+TileOp *tile_make_at(TileBuilder *b, TileKind kind, DType dtype, TileOp *value,
+                     const TilePlace *place)
+{
+    IndexUses u = {.dims = value != NULL ? value->dims : 0};
+    TileOp *operands[33] = {value};
+    uint32_t first = value != NULL, dims = 0;
+    for (uint32_t i = 0; i < place->index_count; i++)
+        add_uses(b, place->index[i], &u);
+    for (uint32_t i = 0; i < place->constraint_count; i++)
+        add_uses(b, place->constraints[i].expr, &u);
+    for (uint32_t i = 0; i < b->p->dim_count; i++) {
+        if (tile_has_coordinate(b->p, i))
+            dims |= u.dims & UINT32_C(1) << i;
+    }
+    for (uint32_t i = 0; i < u.count; i++) {
+        operands[first + i] = u.runtimes[i];
+        dims |= u.runtimes[i]->dims;
+    }
+    if (b->why != NULL)
+        return NULL;
+    if (tile_elements(b->p, dims) > TILE_MOST_ELEMENTS)
+        return refuse(b, "a tile is too large");
+    if (value != NULL) /* a value that does not depend on all dimensions of its place */
+        operands[0] = tile_broadcast(b, value, dims);
+    bool in_loop = b->loop != NULL && u.dims >> b->loop->dim & 1;
+    TileOp *op = tile_make(b, kind, dtype, dims, first + u.count, operands, in_loop);
+    Arena *a = b->p->arena;
+    op->shape = place->shape;
+    op->index = arena_copy(a, place->index, place->index_count * sizeof *place->index);
+    op->constraint_count = place->constraint_count;
+    op->constraints = arena_copy(a, place->constraints,
+                                 place->constraint_count * sizeof *place->constraints);
+    return op;
+}
+
+/* A start that a map reads at run time, clamped into its range. */
+static const IndexExpr *runtime_value(TileBuilder *b, const IndexRuntime *r,
+                                      const IndexExpr *const *at, const TileGuard *guard)
+{
+    TileOp *v = tile_value(b, r->source, at, guard);
+    if (v == NULL)
+        return NULL;
+    DType t = v->dtype;
+    uint32_t bits = dtype_info[t].bits - dtype_is_signed(t);
+    if (dtype_is_signed(t))
+        v = tile_apply(b, OP_MAXIMUM, t, 2, (TileOp *[]){v, tile_number(b, t, 0)});
+    /* a bound that the type does not have cannot be exceeded */
+    if (bits >= 63 || r->range.hi < (INT64_C(1) << bits) - 1)
+        v = tile_apply(b, OP_MINIMUM, t, 2,
+                       (TileOp *[]){v, tile_number(b, t, (double)r->range.hi)});
+    v = tile_convert(b, v, r->range.hi <= INT32_MAX ? DT_S32 : DT_S64);
+    return ix_runtime(b->p->ix, v->id, r->range);
+}
+
+/* The map applied to an index; false: a number that it reads is none. */
+static bool apply_map(TileBuilder *b, const IndexMap *map, const IndexExpr *const *index,
+                      const TileGuard *guard, const IndexExpr **results,
+                      IndexConstraint *constraints)
+{
+    IndexContext *ix = b->p->ix;
+    const IndexExpr *runtimes[KERNEL_MOST_RANK];
+    for (uint32_t i = 0; i < map->runtime_count; i++) {
+        const IndexRuntime *r = &map->runtimes[i];
+        uint32_t rank = r->source->shape->rank;
+        const IndexExpr **at =
+            ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)rank + 1);
+        for (uint32_t d = 0; d < rank; d++)
+            at[d] = ix_substitute(ix, r->index[d], IX_DIM, map->dim_count, index);
+        runtimes[i] = runtime_value(b, r, at, guard);
+        if (runtimes[i] == NULL)
+            return false;
+    }
+    for (uint32_t i = 0; i < map->result_count + map->constraint_count; i++) {
+        const IndexExpr *x = i < map->result_count
+                                 ? map->results[i]
+                                 : map->constraints[i - map->result_count].expr;
+        x = ix_substitute(ix, x, IX_RUNTIME, map->runtime_count, runtimes);
+        x = ix_substitute(ix, x, IX_DIM, map->dim_count, index);
+        if (i < map->result_count)
+            results[i] = x;
+        else
+            constraints[i - map->result_count] =
+                (IndexConstraint){x, map->constraints[i - map->result_count].range};
+    }
+    return true;
+}
+
+/* -- instructions ------------------------------------------------------------------------------ */
+
+static TileOp *value_load(TileBuilder *b, const Instruction *inst,
+                          const IndexExpr *const *index, const TileGuard *guard)
+{
+    uint32_t count = 0;
+    for (const TileGuard *g = guard; g != NULL; g = g->outer)
+        count += g->count;
+    IndexConstraint *all = ARENA_ARRAY(b->p->arena, IndexConstraint, count);
+    for (const TileGuard *g = guard; g != NULL; g = g->outer) {
+        count -= g->count;
+        memcpy(all + count, g->constraints, g->count * sizeof *all);
+    }
+    for (const TileGuard *g = guard; g != NULL; g = g->outer)
+        count += g->count;
+    TilePlace place = {inst->shape, inst->shape->rank, index, count, all};
+    TileOp *op = tile_make_at(b, TILE_LOAD, inst->shape->dtype, NULL, &place);
+    if (op != NULL) {
+        op->array = (uint32_t)inst->parameter;
+        op->inst = inst;
+    }
+    return op;
+}
+
+static TileOp *value_iota(TileBuilder *b, const Instruction *inst,
+                          const IndexExpr *const *index)
+{
+    const IndexExpr *along = index[inst_int(inst, ATTR_IOTA_DIMENSION, 0)];
+    TilePlace place = {.index_count = 1, .index = &along};
+    DType t = along->range.hi <= INT32_MAX ? DT_S32 : DT_S64;
+    TileOp *op = tile_make_at(b, TILE_INDEX, t, NULL, &place);
+    return op == NULL ? NULL : tile_convert(b, op, inst->shape->dtype);
+}
+
+static bool is_same(uint32_t rank, const IndexExpr *const *x, const IndexExpr *const *y)
+{
+    for (uint32_t i = 0; i < rank; i++) {
+        if (x[i] != y[i])
+            return false;
+    }
+    return true;
+}
+
+/* Operand `operand` at the index that its map gives. */
+static TileOp *operand_value(TileBuilder *b, const Instruction *inst, uint32_t operand,
+                             const IndexMap *map, const IndexExpr *const *index,
+                             const TileGuard *guard)
+{
+    const Instruction *from = inst->operands[operand];
+    const IndexExpr **at =
+        ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)map->result_count + 1);
+    if (map->results == NULL)
+        return refuse(b, "an operand is not read by an index map");
+    if (!apply_map(b, map, index, guard, at, NULL))
+        return NULL;
+    const IndexExpr *const *forced = b->forced[from->id];
+    if (forced == NULL || map->result_count != from->shape->rank)
+        return tile_value(b, from, at, guard);
+    /* on the way to what is given, its index is known: expressions need not show it */
+    bool is_moved = inst->operand_count == 1 && b->forced[inst->id] != NULL &&
+                    is_same(inst->shape->rank, index, b->forced[inst->id]);
+    return tile_value(
+        b, from, is_moved || is_same(map->result_count, at, forced) ? forced : at, guard);
+}
+
+static TileOp *value_apply(TileBuilder *b, const Instruction *inst,
+                           const IndexExpr *const *index, const TileGuard *guard)
+{
+    TileOp *operands[8];
+    if (inst->operand_count > sizeof operands / sizeof *operands)
+        return refuse(b, "an operation has too many operands");
+    const IndexMap *maps = index_maps(b->p->ix, inst, 0);
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        operands[i] = operand_value(b, inst, i, &maps[i], index, guard);
+        if (operands[i] == NULL)
+            return NULL;
+    }
+    return apply_to(b, inst, inst->operand_count, operands);
+}
+
+typedef enum { ALWAYS, NEVER, SOMETIMES } Holds;
+
+/* Keeps the constraints that ranges do not prove. */
+static Holds simplify(IndexConstraint *constraints, uint32_t *count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        const IndexExpr *e = constraints[i].expr;
+        Range r = constraints[i].range;
+        if (e->range.hi < r.lo || e->range.lo > r.hi)
+            return NEVER;
+        if (e->range.lo < r.lo || e->range.hi > r.hi)
+            constraints[kept++] = constraints[i];
+    }
+    *count = kept;
+    return kept == 0 ? ALWAYS : SOMETIMES;
+}
+
+/* Operand `operand` where its constraints hold, else `otherwise`; NULL: it is known that they do. */
+static TileOp *value_choice(TileBuilder *b, const Instruction *inst, uint32_t operand,
+                            const IndexMap *map, const IndexExpr *const *index,
+                            const TileGuard *guard, TileOp *otherwise)
+{
+    Arena *a = b->p->arena;
+    const IndexExpr **at =
+        ARENA_ARRAY(a, const IndexExpr *, (size_t)map->result_count + 1);
+    IndexConstraint *constraints =
+        ARENA_ARRAY(a, IndexConstraint, (size_t)map->constraint_count + 1);
+    if (!apply_map(b, map, index, guard, at, constraints))
+        return NULL;
+    uint32_t count = map->constraint_count;
+    Holds holds = simplify(constraints, &count);
+    if (holds == NEVER && otherwise != NULL)
+        return otherwise;
+    if (holds != SOMETIMES)
+        return tile_value(b, inst->operands[operand], at, guard);
+    TileGuard *inner = ARENA_NEW(a, TileGuard);
+    *inner = (TileGuard){guard, count, constraints};
+    TilePlace place = {.constraint_count = count, .constraints = constraints};
+    TileOp *inside = tile_value(b, inst->operands[operand], at, inner);
+    if (otherwise == NULL || inside == NULL)
+        return inside;
+    TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &place);
+    if (whether == NULL)
+        return NULL;
+    return tile_apply(b, OP_SELECT, inside->dtype, 3,
+                      (TileOp *[]){whether, inside, otherwise});
+}
+
+/* pad, concatenate, dynamic-update-slice: one of the operands, by the constraints of their maps. */
+static TileOp *value_select(TileBuilder *b, const Instruction *inst,
+                            const IndexExpr *const *index, const TileGuard *guard)
+{
+    const IndexMap *maps = index_maps(b->p->ix, inst, 0);
+    TileOp *value = NULL;
+    switch (inst->op) {
+    case OP_PAD:
+        value = operand_value(b, inst, 1, &maps[1], index, guard);
+        return value == NULL ? NULL
+                             : value_choice(b, inst, 0, &maps[0], index, guard, value);
+    case OP_DYNAMIC_UPDATE_SLICE:
+        value = operand_value(b, inst, 0, &maps[0], index, guard);
+        return value == NULL ? NULL
+                             : value_choice(b, inst, 1, &maps[1], index, guard, value);
+    default: /* concatenate: where no other one is, the last one is */
+        for (uint32_t i = inst->operand_count; i-- > 0;) {
+            if (shape_elements(inst->operands[i]->shape) == 0)
+                continue;
+            value = value_choice(b, inst, i, &maps[i], index, guard, value);
+            if (value == NULL)
+                return NULL;
+        }
+        return value;
+    }
+}
+
+static bool is_apply(const Instruction *inst)
+{
+    if (inst->op == OP_BITCAST_CONVERT)
+        return dtype_info[inst->shape->dtype].bits ==
+               dtype_info[inst->operands[0]->shape->dtype].bits;
+    return op_is(inst->op, OPF_ELEMENTWISE);
+}
+
+static TileOp *value_constant(TileBuilder *b, const Instruction *inst)
+{
+    const Literal *l = inst->literal;
+    if (l->elided || l->count < 1)
+        return refuse(b, "a constant is not known");
+    size_t bytes = dtype_info[l->shape->dtype].storage;
+    for (int64_t i = 1; i < l->count; i++) {
+        if (memcmp((const char *)l->data + (size_t)i * bytes, l->data, bytes) != 0)
+            return refuse(b, "a constant has several numbers");
+    }
+    Literal *one =
+        literal_create(b->p->arena, scalar_shape(b->p->arena, l->shape->dtype));
+    memcpy(one->data, l->data, bytes);
+    return constant(b, one);
+}
+
+static TileOp *value_of(TileBuilder *b, const Instruction *inst,
+                        const IndexExpr *const *index, const TileGuard *guard)
+{
+    if (!shape_is_array(inst->shape) || dtype_is_complex(inst->shape->dtype))
+        return refuse(b, "a value inside is no array of real numbers");
+    if (inst == b->given.inst) {
+        return is_same(inst->shape->rank, index, b->given.index)
+                   ? b->given.value
+                   : refuse(b, "the products are needed at several places");
+    }
+    if (is_apply(inst))
+        return value_apply(b, inst, index, guard);
+    switch (inst->op) {
+    case OP_PARAMETER:
+        return value_load(b, inst, index, guard);
+    case OP_CONSTANT:
+        return value_constant(b, inst);
+    case OP_IOTA:
+        return value_iota(b, inst, index);
+    case OP_PAD:
+    case OP_CONCATENATE:
+    case OP_DYNAMIC_UPDATE_SLICE:
+        return value_select(b, inst, index, guard);
+    case OP_BITCAST:
+    case OP_BROADCAST:
+    case OP_COPY:
+    case OP_DYNAMIC_SLICE:
+    case OP_GATHER:
+    case OP_RESHAPE:
+    case OP_REVERSE:
+    case OP_SLICE:
+    case OP_TRANSPOSE:
+        return operand_value(b, inst, 0, &index_maps(b->p->ix, inst, 0)[0], index, guard);
+    default:
+        return refuse(b, "an operation inside has no tiles");
+    }
+}
+
+TileOp *tile_value(TileBuilder *b, const Instruction *inst, const IndexExpr *const *index,
+                   const TileGuard *guard)
+{
+    if (b->why != NULL)
+        return NULL;
+    uint32_t rank = shape_is_array(inst->shape) ? inst->shape->rank : 0;
+    for (TileMemo *m = b->memo[inst->id]; m != NULL; m = m->next) {
+        if (m->guard == guard && is_same(rank, m->index, index) &&
+            (m->value->depth == 0 || b->loop != NULL))
+            return m->value;
+    }
+    TileOp *value = value_of(b, inst, index, guard);
+    if (value == NULL)
+        return NULL;
+    TileMemo *m = ARENA_NEW(b->p->arena, TileMemo);
+    *m = (TileMemo){b->memo[inst->id], index, guard, value};
+    b->memo[inst->id] = m;
+    return value;
+}
+
+TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
+                    const IndexExpr *const *index, IndexConstraint *constraints,
+                    uint32_t count)
+{
+    Holds holds = simplify(constraints, &count);
+    if (holds == ALWAYS)
+        return tile_value(b, inst, index, NULL);
+    if (holds == NEVER)
+        return tile_number(b, inst->shape->dtype, 0);
+    TileGuard *guard = ARENA_NEW(b->p->arena, TileGuard);
+    *guard = (TileGuard){NULL, count, constraints};
+    TilePlace place = {.constraint_count = count, .constraints = constraints};
+    TileOp *value = tile_value(b, inst, index, guard);
+    if (value == NULL || value->kind == TILE_LOAD)
+        return value;
+    TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &place);
+    if (whether == NULL)
+        return NULL;
+    return tile_apply(b, OP_SELECT, value->dtype, 3,
+                      (TileOp *[]){whether, value, tile_number(b, value->dtype, 0)});
+}
+
+/* -- from what is given to the results --------------------------------------------------------- */
+
+/* The index of `inst` at which it needs its operand at `index`; NULL: it has no such index. */
+static const IndexExpr *const *index_of_user(TileBuilder *b, const Instruction *inst,
+                                             uint32_t operand,
+                                             const IndexExpr *const *index)
+{
+    IndexContext *ix = b->p->ix;
+    Arena *a = b->p->arena;
+    const Instruction *from = inst->operands[operand];
+    const IndexExpr **out =
+        ARENA_ARRAY(a, const IndexExpr *, (size_t)inst->shape->rank + 1);
+    Ints dims;
+    switch (inst->op) {
+    case OP_COPY:
+        return index;
+    case OP_TRANSPOSE:
+        dims = inst_ints(inst, ATTR_DIMENSIONS);
+        for (uint32_t i = 0; i < inst->shape->rank; i++)
+            out[i] = index[dims.data[i]];
+        return out;
+    case OP_REVERSE:
+        dims = inst_ints(inst, ATTR_DIMENSIONS);
+        for (uint32_t i = 0; i < inst->shape->rank; i++)
+            out[i] = ints_find(dims, i) < 0
+                         ? index[i]
+                         : ix_add(ix, ix_mul(ix, index[i], -1),
+                                  ix_const(ix, inst->shape->dims[i] - 1));
+        return out;
+    case OP_RESHAPE:
+    case OP_BITCAST: {
+        Shape x = *from->shape, y = *inst->shape;
+        if (inst->op == OP_RESHAPE) {
+            x.layout = index_row_major(a, x.rank);
+            y.layout = index_row_major(a, y.rank);
+        }
+        index_delinear(ix, &y, index_linear(ix, &x, index), out);
+        return x.dtype == y.dtype ? out : NULL;
+    }
+    default:
+        return is_apply(inst) && from->shape->rank == inst->shape->rank ? index : NULL;
+    }
+}
+
+void tile_force(TileBuilder *b)
+{
+    bool changed = true;
+    b->forced[b->given.inst->id] = b->given.index;
+    while (changed) {
+        changed = false;
+        for (const Instruction *inst = inst_first(b->comp); inst;
+             inst = inst_next(inst)) {
+            if (b->forced[inst->id] != NULL || !shape_is_array(inst->shape))
+                continue;
+            for (uint32_t i = 0; i < inst->operand_count; i++) {
+                const IndexExpr *const *at = b->forced[inst->operands[i]->id];
+                if (at != NULL && b->forced[inst->id] == NULL)
+                    b->forced[inst->id] = index_of_user(b, inst, i, at);
+            }
+            changed |= b->forced[inst->id] != NULL;
+        }
+    }
+}

@@ -1,0 +1,273 @@
+/* Tile programs: of every contraction of the table the program keeps the rules, and run tile by tile it gives
+ * what the evaluator gives, for tiles of any size. What cannot be tiles says why. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "frontend/parse.h"
+#include "ir/eval/eval.h"
+#include "ir/kernel/element.h"
+#include "ir/kernel/kind.h"
+#include "ir/tile/tile.h"
+
+enum { MOST_ARGS = 8 };
+
+static const struct {
+    const char *name, *body;
+} programs[] = {
+#define PROGRAM(name, body) {name, body},
+#include "tests/unit/shared/tile_programs.def"
+};
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return *seed >> 16;
+}
+
+/* Small quarters, so that sums are exact in any order. */
+static const Literal *random_literal(Arena *a, const Shape *shape, uint32_t seed)
+{
+    Literal *l = literal_create(a, shape);
+    DType t = shape->dtype;
+    for (int64_t i = 0; i < l->count; i++) {
+        int value = (int)(next_random(&seed) % 17) - 6;
+        if (dtype_is_float(t))
+            literal_set_double(l, i, value * 0.25);
+        else if (dtype_info[t].bits < 8)
+            literal_set_int(l, i, value % 7);
+        else
+            literal_set_int(l, i, dtype_is_unsigned(t) ? value + 6 : value);
+    }
+    return l;
+}
+
+static Instruction *fusion_of(Arena *a, const char *body, Module **module)
+{
+    const char *text = arena_printf(a, "HloModule m\nENTRY e { %s }\n", body);
+    Diag *d = diag_create(a, "test.hlo", text, strlen(text));
+    Module *m = hlo_parse(a, d);
+    if (m == NULL)
+        fail_msg("%s\n%s", body, diag_render(d, false));
+    Computation *fused = m->entry, *main = module_add_computation(m, "main");
+    Instruction *operands[MOST_ARGS];
+    for (uint32_t i = 0; i < fused->parameter_count; i++)
+        operands[i] =
+            computation_add_parameter(main, i, fused->parameters[i]->shape, NULL);
+    fused->is_fused = true;
+    Instruction *fusion = computation_add(main, OP_FUSION, fused->root->shape,
+                                          fused->parameter_count, operands, "fusion");
+    inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
+    inst_set_computation(fusion, ATTR_CALLS, fused);
+    *module = m;
+    return fusion;
+}
+
+static void compare(const char *name, const Literal *got, const Literal *want)
+{
+    DType t = want->shape->dtype;
+    for (int64_t i = 0; i < want->count; i++) {
+        double x = literal_double(got, i), y = literal_double(want, i);
+        double most = t == DT_BF16 ? 1.0 / 128 : t == DT_F16 ? 1.0 / 1024 : 1e-6;
+        if (!(fabs(x - y) <= most * fabs(y)))
+            fail_msg("%s: element %lld is %g, not %g", name, (long long)i, x, y);
+    }
+}
+
+/* The type that the factors of a program must be brought to, as a target with few types has it. */
+static DType common_factor(const Instruction *fusion)
+{
+    const Instruction *dot = fusion_hero(fusion, OP_DOT);
+    if (dot == NULL)
+        return DT_INVALID;
+    DType x = dot->operands[0]->shape->dtype, y = dot->operands[1]->shape->dtype;
+    return dtype_info[x].bits == dtype_info[y].bits ? DT_INVALID
+                                                    : contract_accumulator(dot);
+}
+
+static void run(const char *name, const char *body, const TileConfig *sizes)
+{
+    Arena *a = arena_create();
+    Module *m;
+    const Literal *arguments[MOST_ARGS];
+    Literal *results[MOST_ARGS];
+    const char *why, *error;
+    Instruction *fusion = fusion_of(a, body, &m);
+    TileConfig config = *sizes;
+    config.factor = common_factor(fusion);
+    TileProgram *p = tile_build(a, fusion, &config, &why);
+    if (p == NULL)
+        fail_msg("%s: %s", name, why);
+    if ((why = tile_verify(p)) != NULL)
+        fail_msg("%s: %s\n%s", name, why, tile_text(a, p));
+    for (uint32_t i = 0; i < m->entry->parameter_count; i++)
+        arguments[i] = random_literal(a, m->entry->parameters[i]->shape, 7 * i + 1);
+    EvalDevice device = {m->entry->parameter_count, arguments, NULL};
+    if (module_evaluate(m, NULL, 1, &device, a, &error) != EVAL_OK)
+        fail_msg("%s: %s", name, error);
+    uint32_t leaves = fusion_result_count(fusion);
+    for (uint32_t i = 0; i < leaves; i++)
+        results[i] = literal_create(a, fusion_result(fusion, i).shape);
+    if ((why = tile_interpret(p, arguments, results)) != NULL)
+        fail_msg("%s: %s\n%s", name, why, tile_text(a, p));
+    for (uint32_t i = 0; i < leaves; i++)
+        compare(name, results[i],
+                shape_is_tuple(device.result->shape) ? device.result->elements[i]
+                                                     : device.result);
+    arena_destroy(a);
+}
+
+static void programs_give_what_the_evaluator_gives(void **state)
+{
+    (void)state;
+    static const TileConfig sizes[] = {
+        {16, 8, 16, 0}, {32, 64, 32, 0}, {64, 16, 8, 0}, {16, 16, 128, 0}};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
+            run(programs[i].name, programs[i].body, &sizes[j]);
+}
+
+static void what_is_no_tile_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *why;
+    } cases[] = {
+        {"x = f32[4,4] parameter(0) ROOT y = f32[4,4] add(x, x)",
+         "it needs exactly one dot or convolution"},
+        {"x = c64[4,4] parameter(0) ROOT d = c64[4,4] dot(x, x), "
+         "lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={0}",
+         "there are no sums"},
+        {"x = f32[4,0] parameter(0) y = f32[0,4] parameter(1) ROOT d = f32[4,4] dot(x, "
+         "y), "
+         "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+         "there are no sums"},
+        {"x = f32[4,4] parameter(0) d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={0} t = f32[4,4] transpose(d), dimensions={1,0} "
+         "ROOT s = f32[4,4] add(d, t)",
+         "the products are needed at several places"},
+        {"x = f32[4,4] parameter(0) d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={0} ROOT s = f32[2,4] slice(d), slice={[0:2], [0:4]}",
+         "a result has not the products' elements"},
+        {"x = f32[4,4] parameter(0) c = f32[4,4] constant({{1,2,3,4},{1,2,3,4},{1,2,3,4},"
+         "{1,2,3,4}}) ROOT d = f32[4,4] dot(x, c), lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={0}",
+         "a constant has several numbers"},
+        {"x = f32[4,4] parameter(0) y = (f32[4,4], s32[4,4]) sort(x, x), dimensions={0}, "
+         "to_apply=less g = f32[4,4] get-tuple-element(y), index=0 ROOT d = f32[4,4] "
+         "dot(x, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+         NULL},
+    };
+    static const TileConfig sizes = {16, 16, 16, DT_INVALID};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && cases[i].why != NULL; i++) {
+        Arena *a = arena_create();
+        Module *m;
+        const char *why = NULL;
+        Instruction *fusion = fusion_of(a, cases[i].body, &m);
+        assert_null(tile_build(a, fusion, &sizes, &why));
+        assert_string_equal(why, cases[i].why);
+        arena_destroy(a);
+    }
+}
+
+static void the_text_shows_it(void **state)
+{
+    (void)state;
+    static const TileConfig sizes = {32, 16, 16, DT_INVALID};
+    Arena *a = arena_create();
+    Module *m;
+    const char *why;
+    Instruction *fusion = fusion_of(
+        a,
+        "x = bf16[40,32] parameter(0) y = bf16[32,24] parameter(1) b = bf16[24] "
+        "parameter(2) d = bf16[40,24] dot(x, y), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0} w = bf16[40,24] broadcast(b), dimensions={1} ROOT s = "
+        "bf16[40,24] add(d, w)",
+        &m);
+    TileProgram *p = tile_build(a, fusion, &sizes, &why);
+    assert_string_equal(tile_text(a, p), "tiles of fusion\n"
+                                         "  b: 1 of 1, grid\n"
+                                         "  m: 32 of 40, grid\n"
+                                         "  n: 16 of 24, grid\n"
+                                         "  k: 16 of 32, sequential\n"
+                                         "  %0 = f32[] constant 0\n"
+                                         "  %1 = f32[m,n] broadcast %0\n"
+                                         "  %2 = loop k 0 to 2 carrying %1\n"
+                                         "    %3 = f32[m,n] carried 0\n"
+                                         "    %4 = bf16[m,k] load 0 at [m, k]\n"
+                                         "    %5 = bf16[n,k] load 1 at [k, n]\n"
+                                         "    %6 = f32[m,n] dot %4, %5, %3 over k\n"
+                                         "    next %6\n"
+                                         "  %7 = f32[m,n] final %2 0\n"
+                                         "  %8 = bf16[m,n] convert %7\n"
+                                         "  %9 = bf16[n] load 2 at [n]\n"
+                                         "  %10 = bf16[m,n] broadcast %9\n"
+                                         "  %11 = bf16[m,n] add %8, %10\n"
+                                         "  store %11 to 0 at [m, n]\n");
+    arena_destroy(a);
+}
+
+/* A program that does not keep the rules is found, whichever one it is. */
+static void broken_programs_are_found(void **state)
+{
+    (void)state;
+    static const TileConfig sizes = {32, 16, 16, DT_INVALID};
+    for (int mistake = 0; mistake < 8; mistake++) {
+        Arena *a = arena_create();
+        Module *m;
+        const char *why;
+        Instruction *fusion = fusion_of(a, programs[0].body, &m);
+        TileProgram *p = tile_build(a, fusion, &sizes, &why);
+        TileOp *loop = p->body.ops[2], *load = loop->body.ops[1],
+               *dot = loop->body.ops[3];
+        assert_null(tile_verify(p));
+        assert_int_equal(load->kind, TILE_LOAD);
+        assert_int_equal(dot->kind, TILE_DOT);
+        switch (mistake) {
+        case 0:
+            p->dims[1].size = 24;
+            break;
+        case 1:
+            load->dims = 1 << 1;
+            break;
+        case 2:
+            dot->over = 1 << 1;
+            break;
+        case 3:
+            loop->next[0] = load;
+            break;
+        case 4:
+            loop->body.ops[1] = dot;
+            loop->body.ops[3] = load;
+            break;
+        case 5:
+            loop->dim = 1;
+            break;
+        case 6:
+            p->body.ops[4]->operands[0] = dot;
+            break;
+        case 7:
+            dot->dtype = DT_F64;
+            break;
+        }
+        assert_non_null(tile_verify(p));
+        arena_destroy(a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(programs_give_what_the_evaluator_gives),
+        cmocka_unit_test(what_is_no_tile_says_why),
+        cmocka_unit_test(the_text_shows_it),
+        cmocka_unit_test(broken_programs_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
