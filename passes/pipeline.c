@@ -44,6 +44,7 @@ static const Pass pipeline[] = {
     {"cse",                         pass_cse,                         ANY,                                         BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
     {"loops",                       pass_loops,                       OPS(OP_WHILE),                               BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
     {"hoist",                       pass_hoist,                       OPS(OP_WHILE),                               BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify, to be seen alone"},
+    {"sink",                        pass_sink,                        OPS(OP_WHILE),                               BY_NAME, false, LEVEL_WELL_FORMED, "a part of simplify"},
     {"dce",                         pass_dce,                         ANY,                                         0,       true,  LEVEL_OPTIMISED,   "what nobody reads must not reach a kernel"},
     {"flatten",                     pass_flatten,                     FLAGS(OPF_CONTROL),                          0,       true,  LEVEL_OPTIMISED,   "a computation's values lie in one place each: no two loops may share it"},
     {"collective-identities",       pass_collective_identities,       FLAGS(OPF_COLLECTIVE),                       1,       false, LEVEL_OPTIMISED,   "what does nothing is not worth moving"},

@@ -6,13 +6,18 @@
 
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
+#include "ir/kernel/kind.h"
 
 #define NESTING_MOST 1000
+#define SMALL_PART 128     /* of the largest buffer: smaller ones are small */
+#define LARGE_MOST 8192    /* large buffers for which orders are tried */
+#define REUSED_LEAST 65536 /* bytes of an operand whose place may become a result's */
 
 /* An operand and a result that may be one buffer, if nobody reads the operand afterwards. They
  * take part at two times, `time` and the one behind it. */
 typedef struct InPlace {
     uint32_t operand, result, time;
+    bool always; /* else only where that saves memory: the kernel is another one then */
 } InPlace;
 
 typedef struct Walk {
@@ -68,23 +73,59 @@ static bool is_read_twice(const Walk *w, const Instruction *inst, uint32_t k)
     return times > 1;
 }
 
-/* NCCL reduces and sends along into the buffer that it reads. */
-static void walk_in_place(Walk *w, const Instruction *inst)
+static void add_pair(Walk *w, const Instruction *inst, uint32_t operand, size_t leaf,
+                     bool always)
+{
+    InPlace pair = {alias_set(w->aliases, inst->operands[operand], 0),
+                    alias_set(w->aliases, inst, leaf), w->time, always};
+    w->pairs = arena_grow(w->arena, w->pairs, &w->pair_capacity, w->pair_count + 1,
+                          sizeof *w->pairs);
+    w->pairs[w->pair_count++] = pair;
+}
+
+/* What reads and writes takes two times: operands end at the first, results begin at the second where
+ * they are one buffer. */
+static void touch_twice(Walk *w, const Instruction *inst)
 {
     for (uint32_t k = 0; k < 2; k++) {
         touch_operands(w, inst, w->time + k);
         touch_all(w, inst, w->time + k);
     }
+}
+
+/* NCCL reduces and sends along into the buffer that it reads. */
+static void walk_in_place(Walk *w, const Instruction *inst)
+{
+    touch_twice(w, inst);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (is_read_twice(w, inst, i))
-            continue;
-        InPlace pair = {alias_set(w->aliases, inst->operands[i], 0),
-                        alias_set(w->aliases, inst, i), w->time};
-        w->pairs = arena_grow(w->arena, w->pairs, &w->pair_capacity, w->pair_count + 1,
-                              sizeof *w->pairs);
-        w->pairs[w->pair_count++] = pair;
+        if (!is_read_twice(w, inst, i))
+            add_pair(w, inst, i, i, true);
     }
     w->time += 2;
+}
+
+/* A kernel that reads an element only where the same thread writes. */
+static void walk_kernel(Walk *w, const Instruction *inst)
+{
+    size_t leaves = shape_leaf_count(inst->shape), first = w->pair_count;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Shape *s = inst->operands[i]->shape;
+        if (!shape_is_array(s) || shape_bytes(s) < REUSED_LEAST ||
+            is_read_twice(w, inst, i))
+            continue;
+        for (size_t leaf = 0; leaf < leaves; leaf++) {
+            if (shape_bytes(shape_leaf(inst->shape, leaf)) == shape_bytes(s) &&
+                kernel_writes_where_it_reads(inst, (uint32_t)leaf, i))
+                add_pair(w, inst, i, leaf, false);
+        }
+    }
+    if (w->pair_count != first) {
+        touch_twice(w, inst);
+        w->time += 2;
+        return;
+    }
+    touch_operands(w, inst, w->time);
+    touch_all(w, inst, w->time++);
 }
 
 static void walk(Walk *w, const Computation *comp);
@@ -119,8 +160,7 @@ static void walk(Walk *w, const Computation *comp)
         } else if (inst->op == OP_ALL_REDUCE || inst->op == OP_COLLECTIVE_BROADCAST) {
             walk_in_place(w, inst);
         } else if (alias_defines(inst)) {
-            touch_operands(w, inst, w->time);
-            touch_all(w, inst, w->time++);
+            walk_kernel(w, inst);
         }
     }
     w->depth--;
@@ -227,8 +267,28 @@ static uint64_t best_offset(const Buffer *s, Item *placed, size_t count)
     return best != UINT64_MAX ? best : at;
 }
 
-/* The operand's buffer becomes the result's where both are temporary and the operand dies. */
-static void join_pairs(const Walk *w, const uint32_t *colours)
+/* -- one buffer for an operand and a result --------------------------------------------------- */
+
+/* Bytes of temporary memory at each time. */
+static int64_t *live_bytes(const Buffers *b, Arena *a)
+{
+    int64_t *live = ARENA_ARRAY(a, int64_t, (size_t)b->end + 3);
+    for (uint32_t i = 0; i < b->set_count; i++) {
+        const Buffer *s = &b->sets[i];
+        if (s->kind != BUFFER_NONE || !s->live)
+            continue;
+        live[s->begin] += (int64_t)s->bytes;
+        live[s->end + 1] -= (int64_t)s->bytes;
+    }
+    for (uint32_t t = 0; t <= b->end; t++)
+        live[t + 1] += live[t];
+    return live;
+}
+
+/* The operand's buffer becomes the result's where both are temporary and the operand dies. `live`
+ * NULL: everywhere; else, unless it is always so, where more than `most` lives. */
+static void join_pairs(const Walk *w, const uint32_t *colours, const int64_t *live,
+                       int64_t most)
 {
     Buffer *sets = w->b->sets;
     for (uint32_t i = 0; i < w->b->set_count; i++) {
@@ -238,10 +298,11 @@ static void join_pairs(const Walk *w, const uint32_t *colours)
     for (size_t i = 0; i < w->pair_count; i++) {
         const InPlace *p = &w->pairs[i];
         Buffer *from = &sets[p->operand], *to = &sets[p->result];
+        bool saves = live == NULL || live[p->time] > most || live[p->time + 1] > most;
         if (p->operand == p->result || from->kind != BUFFER_NONE ||
             to->kind != BUFFER_NONE || from->bytes != to->bytes ||
             colours[p->operand] != colours[p->result] || from->end != p->time + 1 ||
-            to->begin != p->time)
+            to->begin != p->time || !(p->always || saves))
             continue;
         from->end = p->time;
         to->begin = p->time + 1;
@@ -250,11 +311,103 @@ static void join_pairs(const Walk *w, const uint32_t *colours)
     }
 }
 
+/* Joins what must be joined for the least memory that joining can reach, and no more. */
+static void reuse_operands(const Walk *w, const uint32_t *colours)
+{
+    Buffers *b = w->b;
+    size_t bytes = ((size_t)b->set_count + 1) * sizeof *b->sets;
+    const int64_t *live = live_bytes(b, w->arena);
+    Buffer *before = arena_copy(w->arena, b->sets, bytes);
+    join_pairs(w, colours, NULL, 0);
+    const int64_t *after = live_bytes(b, w->arena);
+    int64_t most = 0;
+    for (uint32_t t = 0; t <= b->end; t++)
+        most = after[t] > most ? after[t] : most;
+    memcpy(b->sets, before, bytes);
+    join_pairs(w, colours, live, most);
+}
+
+/* Places the items one after the other; returns how many bytes that takes, by colour in out[]. */
+static uint64_t pack(Buffers *b, const Item *items, Item *placed, size_t count,
+                     uint64_t *out)
+{
+    uint64_t total = 0;
+    memset(out, 0, sizeof b->temp_bytes);
+    for (size_t i = 0; i < count; i++) {
+        Buffer *s = &b->sets[items[i].set];
+        s->offset = best_offset(s, placed, i);
+        if (s->offset + rounded(s->bytes) > out[s->colour])
+            out[s->colour] = s->offset + rounded(s->bytes);
+        size_t at = i;
+        for (; at > 0 && placed[at - 1].buffer->offset > s->offset; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = items[i];
+    }
+    for (uint32_t c = 0; c < BUFFER_COLOURS; c++)
+        total += out[c];
+    return total;
+}
+
+static uint64_t duration(const Buffer *s)
+{
+    return (uint64_t)s->last - s->begin + 1;
+}
+
+static int by_bytes_and_time(const void *x, const void *y)
+{
+    const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
+    uint64_t p = a->bytes / BUFFER_ALIGNMENT * duration(a);
+    uint64_t q = b->bytes / BUFFER_ALIGNMENT * duration(b);
+    return p != q ? p > q ? -1 : 1 : by_size(x, y);
+}
+
+static int by_begin(const void *x, const void *y)
+{
+    const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
+    return a->begin != b->begin ? a->begin < b->begin ? -1 : 1 : by_size(x, y);
+}
+
+static int by_time(const void *x, const void *y)
+{
+    const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
+    uint64_t p = duration(a), q = duration(b);
+    return p != q ? p > q ? -1 : 1 : by_size(x, y);
+}
+
+typedef int ItemOrder(const void *, const void *);
+
+/* No order is best for all programs. Small items fit between the others: how the large ones fit says
+ * which one to take. */
+static ItemOrder *best_order(Buffers *b, const Item *all, Item *placed, size_t count,
+                             Arena *a)
+{
+    static ItemOrder *const orders[] = {by_size, by_bytes_and_time, by_time, by_begin};
+    Item *items = ARENA_ARRAY(a, Item, count + 1);
+    uint64_t largest = 0, least = UINT64_MAX, out[BUFFER_COLOURS];
+    ItemOrder *best = by_size;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = all[i].buffer->bytes > largest ? all[i].buffer->bytes : largest;
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].buffer->bytes >= largest / SMALL_PART)
+            items[n++] = all[i];
+    }
+    for (size_t k = 0; k < sizeof orders / sizeof *orders && n <= LARGE_MOST; k++) {
+        qsort(items, n, sizeof *items, orders[k]);
+        uint64_t bytes = pack(b, items, placed, n, out);
+        if (bytes < least) {
+            least = bytes;
+            best = orders[k];
+        }
+    }
+    return best;
+}
+
 static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
 {
     Item *items = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
     Item *placed = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
-    size_t count = 0, done = 0;
+    size_t count = 0;
     for (uint32_t i = 0; i < b->set_count; i++) {
         Buffer *s = &b->sets[i];
         if (s->kind == BUFFER_NONE && s->live) {
@@ -264,18 +417,10 @@ static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
                 items[count++] = (Item){i, s};
         }
     }
-    qsort(items, count, sizeof *items, by_size);
-    for (size_t i = 0; i < count; i++) {
-        Buffer *s = &b->sets[items[i].set];
-        s->offset = best_offset(s, placed, done);
-        uint64_t *all = &b->temp_bytes[s->colour];
-        if (s->offset + rounded(s->bytes) > *all)
-            *all = s->offset + rounded(s->bytes);
-        size_t at = done++;
-        for (; at > 0 && placed[at - 1].buffer->offset > s->offset; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = items[i];
-    }
+    if (count == 0)
+        return;
+    qsort(items, count, sizeof *items, best_order(b, items, placed, count, a));
+    pack(b, items, placed, count, b->temp_bytes);
     for (uint32_t i = 0; i < b->set_count; i++)
         b->sets[i].offset = b->sets[b->sets[i].place].offset;
 }
@@ -291,7 +436,7 @@ Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
     walk(&w, m->entry);
     touch_all(&w, m->entry->root, w.time);
     b->end = w.time;
-    join_pairs(&w, colours);
+    reuse_operands(&w, colours);
     place_temporaries(b, colours, a);
     return b;
 }

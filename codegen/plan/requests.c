@@ -16,7 +16,7 @@
 
 typedef struct FusionArgs {
     uint32_t count, parameters;
-    uint32_t *sets; /* alias set of each argument */
+    uint32_t *places; /* which set has the place that each argument lies in */
     KernelArg *args;
 } FusionArgs;
 
@@ -37,14 +37,14 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     f.count = f.parameters + results;
-    f.sets = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 2);
+    f.places = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 2);
     f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 2);
     for (uint32_t i = 0; i < f.count; i++) {
         bool is_result = i >= f.parameters;
         const Instruction *inst = is_result ? fusion : fusion->operands[i];
         size_t leaf = is_result ? i - f.parameters : 0;
-        f.sets[i] = alias_set(v->aliases, inst, leaf);
-        const Buffer *b = &v->buffers->sets[f.sets[i]];
+        const Buffer *b = &v->buffers->sets[alias_set(v->aliases, inst, leaf)];
+        f.places[i] = b->place;
         f.args[i] =
             (KernelArg){.align = alignment_of(b),
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
@@ -52,14 +52,14 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
                         .is_noalias = true};
     }
     if (fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
-        f.sets[f.count] = PLAN_NONE;
+        f.places[f.count] = PLAN_NONE;
         f.args[f.count++] = (KernelArg){
             .align = BUFFER_ALIGNMENT, .bytes = VARIANT_STATE_BYTES, .is_noalias = true};
     }
     for (uint32_t r = f.parameters; r < f.count; r++) {
         f.args[r].is_read_only = false;
         for (uint32_t i = 0; i < f.count; i++) {
-            if (i == r || f.sets[i] != f.sets[r])
+            if (i == r || f.places[i] != f.places[r])
                 continue;
             f.args[i].is_read_only = false;
             f.args[i].is_noalias = false;
@@ -73,7 +73,7 @@ static void add_classes(Text *t, const FusionArgs *f)
 {
     for (uint32_t i = 0; i < f->count; i++) {
         uint32_t same = 0;
-        while (f->sets[same] != f->sets[i])
+        while (f->places[same] != f->places[i])
             same++;
         text_printf(t, " %u:%u:%d", same, f->args[i].align, f->args[i].is_read_only);
     }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ir/analysis/loop.h"
+#include "passes/simplify/carry.h"
 #include "passes/simplify/simplify.h"
 
 static bool may_move(const Instruction *inst)
@@ -110,71 +111,20 @@ static Instruction *moved(const Loop *loop, Instruction *inst, Instruction **out
     return outside[inst->id];
 }
 
-static Instruction *longer_tuple(Instruction *tuple, const Shape *shape, uint32_t more,
-                                 Instruction *const *elements)
-{
-    uint32_t n = tuple->operand_count;
-    Instruction **operands =
-        ARENA_ARRAY(tuple->parent->module->arena, Instruction *, (size_t)n + more);
-    memcpy(operands, tuple->operands, n * sizeof *operands);
-    memcpy(operands + n, elements, more * sizeof *operands);
-    Instruction *t =
-        computation_add(tuple->parent, OP_TUPLE, shape, n + more, operands, NULL);
-    t->span = tuple->span;
-    return t;
-}
-
 static void carry(Loop *loop, uint32_t count, Instruction *const *values, Arena *scratch)
 {
-    Module *m = loop->inst->parent->module;
-    Instruction **outside =
-        ARENA_ARRAY(scratch, Instruction *, loop->body->instruction_count);
+    uint32_t inside = loop->body->instruction_count;
+    Instruction **outside = ARENA_ARRAY(scratch, Instruction *, inside);
     Instruction **inits = ARENA_ARRAY(scratch, Instruction *, count);
     Instruction **reads = ARENA_ARRAY(scratch, Instruction *, count);
-    const Shape **shapes =
-        ARENA_ARRAY(scratch, const Shape *, (size_t)loop->count + count);
-    memcpy(shapes, loop->inst->shape->elements, loop->count * sizeof *shapes);
-    for (uint32_t i = 0; i < count; i++) {
+    Instruction **forward =
+        ARENA_ARRAY(scratch, Instruction *, (size_t)inside + 2u * count + 2);
+    for (uint32_t i = 0; i < count; i++)
         inits[i] = moved(loop, values[i], outside, scratch);
-        shapes[loop->count + i] = values[i]->shape;
-    }
-    const Shape *shape = shape_tuple(m->intern, loop->count + count, shapes);
-    Instruction **forward = ARENA_ARRAY(
-        scratch, Instruction *, (size_t)loop->body->instruction_count + count + 1);
-    Instruction *p = loop->body->parameters[0];
-    for (uint32_t i = 0; i < count; i++) {
-        reads[i] = computation_add(loop->body, OP_GET_TUPLE_ELEMENT, values[i]->shape, 1,
-                                   &p, NULL);
-        inst_set_int(reads[i], ATTR_INDEX, (int64_t)loop->count + i);
+    carry_values(loop, count, inits, reads, scratch);
+    for (uint32_t i = 0; i < count; i++)
         forward[values[i]->id] = reads[i];
-    }
     computation_replace(loop->body, forward);
-    loop->body->root = longer_tuple(loop->body->root, shape, count, reads);
-    loop->inst->operands[0] = longer_tuple(loop->init, shape, count, inits);
-    loop->inst->shape = shape;
-    Computation *both[2] = {loop->condition, loop->body};
-    for (int k = 0; k < 2; k++)
-        both[k]->parameters[0]->shape = shape;
-    Instruction *carriers[3] = {loop->inst, both[0]->parameters[0],
-                                both[1]->parameters[0]};
-    for (int k = 0; k < 3; k++) {
-        inst_unset(carriers[k], ATTR_SHARDING);
-        inst_unset(carriers[k], ATTR_ORIGIN);
-        inst_unset(carriers[k], ATTR_PARAMETER_REPLICATION);
-    }
-}
-
-static bool is_used_by_element(const Instruction *inst)
-{
-    const Computation *comp = inst->parent;
-    if (comp->root == inst)
-        return false;
-    for (const Instruction *user = inst_first(comp); user; user = inst_next(user)) {
-        for (uint32_t k = 0; k < user->operand_count; k++)
-            if (user->operands[k] == inst && user->op != OP_GET_TUPLE_ELEMENT)
-                return false;
-    }
-    return true;
 }
 
 static bool hoist(Loop *loop, Arena *scratch)
@@ -196,7 +146,7 @@ static bool hoist(Loop *loop, Arena *scratch)
         for (uint32_t k = 0; inside && k < inst->operand_count; k++)
             wanted[inst->operands[k]->id] = true;
     }
-    if (count == 0 || count > 256 || !is_used_by_element(loop->inst))
+    if (count == 0 || count > 256 || !carry_is_possible(loop))
         return false;
     carry(loop, count, values, scratch);
     return true;
@@ -204,27 +154,5 @@ static bool hoist(Loop *loop, Arena *scratch)
 
 bool pass_hoist(Module *m, PassContext *cx)
 {
-    if (m->config.is_scheduled)
-        return false;
-    bool changed = false;
-    uint32_t *calls = module_call_counts(m, cx->scratch);
-    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        bool here = false;
-        uint32_t count = comp->instruction_count;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            Loop loop;
-            if (inst && inst->op == OP_WHILE && loop_analyse(inst, &loop) &&
-                calls[loop.body->id] == 1 && calls[loop.condition->id] == 1)
-                here |= hoist(&loop, cx->scratch);
-        }
-        if (here)
-            computation_sort(comp);
-        changed |= here;
-    }
-    if (changed) {
-        pass_dce(m, cx);
-        module_sort(m);
-    }
-    return changed;
+    return carry_each_loop(m, hoist, cx);
 }

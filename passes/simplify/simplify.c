@@ -9,8 +9,9 @@ enum { SIMPLIFY_ROUNDS = 8 };
 
 bool pass_simplify(Module *m, PassContext *cx)
 {
-    static PassFn *const passes[] = {pass_inline, pass_dce,   pass_fold, pass_algebra,
-                                     pass_cse,    pass_loops, pass_dce,  pass_hoist};
+    static PassFn *const passes[] = {pass_inline,  pass_dce, pass_fold,
+                                     pass_algebra, pass_cse, pass_loops,
+                                     pass_sink,    pass_dce, pass_hoist};
     bool changed = false, again = true;
     for (int round = 0; again && round < SIMPLIFY_ROUNDS; round++) {
         again = false;

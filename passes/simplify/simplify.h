@@ -16,6 +16,7 @@ PassFn pass_loops;           /* while: trip counts, dead and invariant values */
 PassFn pass_trip_counts;     /* of while, derived anew */
 PassFn pass_flatten;         /* no two callers share a body or branch */
 PassFn pass_hoist;           /* while: invariant code moves out */
+PassFn pass_sink;            /* while: transpositions of what is only sliced move in */
 PassFn pass_simplify;        /* all of the above to a fixpoint */
 
 /* Which computations have effects, themselves or by what they call; those made since count as
