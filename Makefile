@@ -41,11 +41,12 @@ LINK     = $(LINKING) $(CXX) $(CFLAGS) $(SANFLAG) $(LLD) -Wl,--gc-sections -Wl,-
 STATIC  := $(if $(SAN),,-no-pie -static-libstdc++ -static-libgcc)
 
 # --- sources -------------------------------------------------------------------------------
-GEN     := $(if $(wildcard frontend/hlo.y),hlo.tab) $(if $(wildcard frontend/hlo.l),hlo.lex)
-GEN_C   := $(GEN:%=$(B)/gen/frontend/%.c)
+GRAMMAR := $(wildcard frontend/*.y frontend/*/*.y)
+LEXER   := $(wildcard frontend/*.l frontend/*/*.l)
+GEN_C   := $(GRAMMAR:%.y=$(B)/gen/%.tab.c) $(LEXER:%.l=$(B)/gen/%.lex.c)
 PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
 GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
-           $(filter-out frontend/gxc.c,$(wildcard frontend/*.c)) $(wildcard runtime/plan/*.c)
+           $(filter-out frontend/gxc.c,$(wildcard frontend/*.c frontend/*/*.c)) $(wildcard runtime/plan/*.c)
 RUN_C   := $(wildcard runtime/gxrun/*.c)
 RT_C    := $(wildcard runtime/plan/*.c runtime/library/*.c runtime/collective/*.c runtime/run/*.c)
 GXRT_C  := $(RT_C) $(wildcard ir/number*.c) ir/file.c
@@ -63,7 +64,7 @@ all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
 # --- compiling -----------------------------------------------------------------------------
 COMPILE  = $(CC) $(STD) $(CFLAGS) $(SANFLAG) -ffunction-sections -fdata-sections $(INCLUDE) $(DEFINE) -MMD -MP
 # Objects are made again when their flags change.
-$(shell mkdir -p $(B)/gen/frontend; f='$(subst ','\'',$(COMPILE))'; \
+$(shell mkdir -p $(B)/gen/frontend/stablehlo; f='$(subst ','\'',$(COMPILE))'; \
         [ "$$f" = "$$(cat $(B)/flags 2>/dev/null)" ] || printf '%s' "$$f" >$(B)/flags)
 
 $(B)/obj/%.o: %.c $(B)/flags
@@ -82,7 +83,7 @@ $(B)/gen/%.tab.c: %.y
 	$(Q)bison --header=$(B)/gen/$*.tab.h -Wall -Wno-yacc -o $@ $<
 $(B)/gen/%.lex.c: %.l
 	$(Q)flex --header-file=$(B)/gen/$*.lex.h -o $@ $<
-$(call obj,$(wildcard frontend/*.c) $(GEN_C)): | $(GEN_C)
+$(call obj,$(wildcard frontend/*.c frontend/*/*.c) $(GEN_C)): | $(GEN_C)
 LLVM_C := $(shell grep -lE '^.include (<llvm-c/|"codegen/)' $(wildcard codegen/*.c codegen/*/*.c tests/unit/*.c))
 $(call obj,$(LLVM_C)): EXTRA = @$(B)/llvm.cflags
 $(call obj,$(LLVM_C)): $(B)/llvm.cflags

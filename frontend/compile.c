@@ -174,7 +174,8 @@ static Module *read_module(Compile *c, Arena *a)
     }
     if (proto_is(c->diag->text, c->diag->length) && !proto_to_text(c->diag))
         return NULL;
-    Module *m = hlo_parse(a, c->diag);
+    Module *m = stablehlo_is(c->diag->text, c->diag->length) ? stablehlo_parse(a, c->diag)
+                                                             : hlo_parse(a, c->diag);
     if (m == NULL)
         return NULL;
     stage_begin(&c->times, "verify");

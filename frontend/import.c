@@ -1,13 +1,13 @@
 /* The end of reading a module: the order of the computations, unique names (section 10.2), the
  * entry, and what the header left out. */
 #include "frontend/hlo.tab.h"
+#include "frontend/parse.h"
 #include "frontend/parser.h"
 #include "ir/names.h"
 #include "ir/stack_frames.h"
 
-static void name_all(Parser *p)
+static void name_all(Module *m)
 {
-    Module *m = p->m;
     for (uint32_t c = 0; c < m->computation_count; c++) {
         Computation *comp = m->computations[c];
         comp->name = names_keep(m->computation_names, comp->name);
@@ -18,24 +18,21 @@ static void name_all(Parser *p)
     }
 }
 
-static void order_all(Parser *p)
+static void order_all(Module *m, Computation *const *order, size_t count)
 {
-    Module *m = p->m;
-    m->computation_count = (uint32_t)p->finished.count;
+    m->computation_count = (uint32_t)count;
     for (uint32_t c = 0; c < m->computation_count; c++) {
-        m->computations[c] = p->finished.data[c];
+        m->computations[c] = order[c];
         m->computations[c]->id = c;
     }
 }
 
-static void default_layout(Parser *p)
+static void default_layout(Module *m)
 {
-    ModuleConfig *config = &p->m->config;
-    const Computation *entry = p->m->entry;
-    if (p->has_config_layout)
-        return;
+    ModuleConfig *config = &m->config;
+    const Computation *entry = m->entry;
     const Shape **parameters =
-        ARENA_ARRAY(p->arena, const Shape *, entry->parameter_count);
+        ARENA_ARRAY(m->arena, const Shape *, entry->parameter_count);
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         parameters[i] = entry->parameters[i]->shape;
     config->entry_parameter_count = entry->parameter_count;
@@ -57,6 +54,14 @@ static void check_aliases(Parser *p)
     }
 }
 
+void import_module(Module *m, Computation *const *order, size_t count, bool has_layout)
+{
+    order_all(m, order, count);
+    name_all(m);
+    if (!has_layout)
+        default_layout(m);
+}
+
 void import_finish(Parser *p)
 {
     Module *m = p->m;
@@ -65,14 +70,12 @@ void import_finish(Parser *p)
                    "a module has at least one computation");
         return;
     }
-    order_all(p);
-    m->entry = p->entry != NULL ? p->entry : m->computations[m->computation_count - 1];
+    m->entry = p->entry != NULL ? p->entry : p->finished.data[p->finished.count - 1];
     if (p->is_headerless)
         m->name =
             intern_string(p->intern, arena_printf(p->arena, "module_%s", m->entry->name));
     m->config.is_scheduled = m->config.is_scheduled || p->is_single;
-    name_all(p);
-    default_layout(p);
+    import_module(m, p->finished.data, p->finished.count, p->has_config_layout);
     check_aliases(p);
     stack_frames_compact(m, p->scratch);
 }

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "frontend/stack.h"
 #include "ir/module.h"
 
 #define PARSE_DEPTH 8192 /* of all brackets together */
@@ -108,30 +109,6 @@ typedef struct Token {
     Span span; /* first: it is read and written as one word */
     int kind;
 } Token;
-
-/* A growable array in the scratch arena. */
-#define STACK(T)                                                                         \
-    struct {                                                                             \
-        T *data;                                                                         \
-        size_t count;                                                                    \
-        size_t capacity;                                                                 \
-    }
-#define STACK_PUSH(p, stack, value)                                                      \
-    ((stack).count < (stack).capacity                                                    \
-         ? (void)0                                                                       \
-         : (void)((stack).data =                                                         \
-                      arena_grow((p)->scratch, (stack).data, &(stack).capacity,          \
-                                 (stack).count + 1, sizeof *(stack).data)),              \
-     (stack).data[(stack).count++] = (value))
-
-/* Its elements, moved to the module's arena. */
-#define STACK_KEEP(p, stack)                                                             \
-    arena_copy((p)->arena, (stack).data, (stack).count * sizeof *(stack).data)
-
-/* Room for the first ones: `data` may then be counted from. */
-#define STACK_OPEN(p, stack)                                                             \
-    ((stack).data =                                                                      \
-         arena_grow((p)->scratch, NULL, &(stack).capacity, 8, sizeof *(stack).data))
 
 struct Parser {
     Arena *arena;   /* the module's */

@@ -41,7 +41,7 @@ check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
 FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
-              $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c)) \
+              $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 $(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)

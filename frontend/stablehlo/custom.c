@@ -1,0 +1,196 @@
+/* Custom calls: functions by name. Some names are operations of MHLO that StableHLO has no form for. */
+#include <string.h>
+
+#include "frontend/stablehlo/functions.h"
+#include "ir/text.h"
+
+/* "mhlo.topk" with its attributes in mhlo.attributes. */
+static bool convert_as_operation(Converter *c, const MlirOp *op, const char *target)
+{
+    const OpRow *row = strncmp(target, "mhlo.", 5) == 0 ? op_row(target) : NULL;
+    if (row == NULL || row->convert == convert_custom_call)
+        return false;
+    MlirOp inner = *op;
+    const MlirAttr *attrs = ask(c, op, NULL, "mhlo.attributes");
+    inner.name = target;
+    inner.attrs = attrs != NULL && attrs->kind == MLIR_DICT ? attrs->dict : (MlirDict){0};
+    convert_op(c, &inner);
+    return true;
+}
+
+/* A check of sizes, which jax.export leaves: known now. */
+static void check_assertion(Converter *c, const MlirOp *op)
+{
+    Ints holds;
+    const MlirAttr *message = ask(c, op, NULL, "error_message");
+    if (op->operand_count == 0 || !known_ints(c, op, 0, &holds))
+        return;
+    if (holds.count != 0 && holds.data[0] == 0)
+        convert_error(c, "the program asserts: %s",
+                      message != NULL && message->kind == MLIR_STRING ? message->text.data
+                                                                      : "sizes do not fit");
+}
+
+const Shape *shape_of_layout(Converter *c, const Shape *s, const MlirAttr *layout)
+{
+    Ints order;
+    if (!ask_ints(c, layout, &order))
+        return NULL;
+    if (!shape_is_array(s))
+        return s;
+    bool right = order.count == s->rank;
+    uint64_t seen = 0;
+    for (uint32_t i = 0; right && i < order.count; i++) {
+        right = order.data[i] >= 0 && order.data[i] < s->rank && order.data[i] < 64 &&
+                (seen >> order.data[i] & 1) == 0;
+        seen |= right ? UINT64_C(1) << order.data[i] : 0;
+    }
+    if (!right)
+        return convert_error(c, "a layout of %s names each dimension once",
+                             shape_text(c->scratch, s, false));
+    Layout l = *s->layout;
+    l.minor_to_major = order.data;
+    return shape_with_layout(c->intern, s, intern_layout(c->intern, &l));
+}
+
+/* Shapes with the layouts of a list; NULL after a message. */
+static const Shape **laid_out(Converter *c, const MlirAttr *list, uint32_t count,
+                              const Shape *const *shapes)
+{
+    if (list->kind != MLIR_LIST || list->list.count != count)
+        return convert_error(c, "a custom_call has a layout for each operand and result");
+    const Shape **out = ARENA_ARRAY(c->arena, const Shape *, count + 1u);
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = shape_of_layout(c, shapes[i], list->list.items[i]);
+        if (out[i] == NULL)
+            return NULL;
+    }
+    return out;
+}
+
+static bool set_operand_layouts(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    const MlirAttr *list = ask(c, op, NULL, "operand_layouts");
+    if (list == NULL)
+        return true;
+    const Shape **shapes = ARENA_ARRAY(c->scratch, const Shape *, op->operand_count + 1u);
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        shapes[i] = operand_of(op, i)->shape;
+    shapes = laid_out(c, list, op->operand_count, shapes);
+    if (shapes == NULL)
+        return false;
+    inst_set(inst, (Attr){.id = ATTR_OPERAND_LAYOUT_CONSTRAINTS,
+                          .shapes = {shapes, op->operand_count}});
+    return true;
+}
+
+static const Shape *call_shape(Converter *c, const MlirOp *op)
+{
+    const MlirAttr *list = ask(c, op, NULL, "result_layouts");
+    if (list == NULL)
+        return results_shape(c, op);
+    const Shape **shapes = ARENA_ARRAY(c->scratch, const Shape *, op->result_count + 1u);
+    for (uint32_t i = 0; i < op->result_count; i++)
+        shapes[i] = result_shape(op, i);
+    shapes = laid_out(c, list, op->result_count, shapes);
+    return shapes == NULL          ? NULL
+           : op->result_count == 1 ? shapes[0]
+                                   : shape_tuple(c->intern, op->result_count, shapes);
+}
+
+static bool set_aliases(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    const MlirAttr *list = ask(c, op, NULL, "output_operand_aliases");
+    if (list == NULL || list->kind != MLIR_LIST || list->list.count == 0)
+        return true;
+    Aliasing *aliasing = ARENA_NEW(c->arena, Aliasing);
+    AliasEntry *entries = ARENA_ARRAY(c->arena, AliasEntry, list->list.count);
+    for (uint32_t i = 0; i < list->list.count; i++) {
+        const MlirAttr *a = list->list.items[i];
+        if (!ask_ints(c, field(c, a, "output_tuple_indices"), &entries[i].output) ||
+            !ask_ints(c, field(c, a, "operand_tuple_indices"), &entries[i].input) ||
+            !ask_int(c, field(c, a, "operand_index"), &entries[i].operand))
+            return convert_error(c, "an alias names an output and an operand") != NULL;
+    }
+    *aliasing = (Aliasing){list->list.count, entries};
+    inst_set(inst, (Attr){.id = ATTR_OUTPUT_TO_OPERAND_ALIASING, .aliasing = aliasing});
+    return true;
+}
+
+static void put_config(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    const MlirAttr *a = ask(c, op, NULL, "backend_config");
+    if (a == NULL || a->kind == MLIR_DICT)
+        a = a != NULL && a->dict.count == 0 ? NULL : a;
+    if (a == NULL)
+        a = ask(c, op, NULL, "mhlo.backend_config");
+    if (a == NULL)
+        return;
+    if (a->kind == MLIR_STRING) {
+        if (a->text.length != 0)
+            inst_set_bytes(inst, ATTR_BACKEND_CONFIG, a->text.data, a->text.length);
+        return;
+    }
+    Bytes text = attribute_text(c, a);
+    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, text.data, text.length);
+}
+
+static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    const MlirAttr *list = ask(c, op, NULL, "called_computations");
+    if (list == NULL || list->kind != MLIR_LIST || list->list.count == 0)
+        return true;
+    Computation **called = ARENA_ARRAY(c->arena, Computation *, list->list.count);
+    for (uint32_t i = 0; i < list->list.count; i++) {
+        const char *symbol = ask_word(c, list->list.items[i]);
+        called[i] = symbol != NULL ? function_computation(c, symbol) : NULL;
+        if (called[i] == NULL)
+            return symbol == NULL
+                       ? convert_error(c, "called_computations are symbols") != NULL
+                       : false;
+    }
+    inst_set(inst, (Attr){.id = ATTR_CALLED_COMPUTATIONS,
+                          .computations = {called, list->list.count}});
+    return true;
+}
+
+static void set_version(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    static const char *const words[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL",
+                                        "API_VERSION_STATUS_RETURNING",
+                                        "API_VERSION_STATUS_RETURNING_UNIFIED",
+                                        "API_VERSION_TYPED_FFI"};
+    const MlirAttr *a = ask(c, op, NULL, "api_version");
+    const char *word = a != NULL && a->kind != MLIR_INT ? ask_word(c, a) : NULL;
+    int64_t version = a != NULL && a->kind == MLIR_INT ? a->i : 1, value;
+    if (word == NULL && version >= 0 && version < 5)
+        word = words[version];
+    if (version > 1 && word != NULL &&
+        attr_enum_find(ATTR_API_VERSION, word, strlen(word), &value))
+        inst_set_int(inst, ATTR_API_VERSION, value);
+}
+
+void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
+{
+    (void)row;
+    const char *target = ask_symbol(c, op, "call_target_name");
+    if (target == NULL || convert_as_operation(c, op, target))
+        return;
+    if (strcmp(target, "shape_assertion") == 0) {
+        check_assertion(c, op);
+        return;
+    }
+    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        operands[i] = operand_of(op, i);
+    const Shape *shape = call_shape(c, op);
+    if (shape == NULL)
+        return;
+    Instruction *inst = make(c, OP_CUSTOM_CALL, shape, op->operand_count, operands);
+    inst_set_bytes(inst, ATTR_CUSTOM_CALL_TARGET, target, strlen(target));
+    inst_set_int(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, ask_flag(c, op, "has_side_effect"));
+    put_config(c, op, inst);
+    set_version(c, op, inst);
+    if (set_operand_layouts(c, op, inst) && set_aliases(c, op, inst) && set_called(c, op, inst))
+        bind_elements(c, op, make_finish(c, inst));
+}

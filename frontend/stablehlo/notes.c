@@ -1,0 +1,238 @@
+/* What is said of operations besides what they compute: where they come from, how values are spread over
+ * devices, attributes of the program that wrote them. */
+#include <string.h>
+
+#include "frontend/fragment.h"
+#include "frontend/stablehlo/functions.h"
+#include "ir/text.h"
+
+/* -- locations ------------------------------------------------------------------------------ */
+
+static const MlirAttr *part(Converter *c, const MlirAttr *a, uint32_t i)
+{
+    return i < a->fields.count ? mlir_resolve(c->file, a->fields.entries[i].value) : NULL;
+}
+
+/* Names outermost first, the innermost file: "f"(callsite("g"("x.py":3:1) at ...)) is f of x.py:3. */
+static void read_place(Converter *c, const MlirAttr *a, Metadata *out, uint32_t depth)
+{
+    a = mlir_resolve(c->file, a);
+    if (a == NULL || a->kind != MLIR_STRUCT || depth > 64)
+        return;
+    const MlirAttr *first = part(c, a, 0);
+    if (strcmp(a->text.data, "file") == 0) {
+        if (out->source_file.length != 0 || first == NULL || first->kind != MLIR_STRING)
+            return;
+        out->source_file = first->text;
+        ask_int(c, part(c, a, 1), &out->source_line);
+        ask_int(c, part(c, a, 2), &out->source_column);
+    } else if (strcmp(a->text.data, "name") == 0) {
+        if (out->op_name.length == 0 && first != NULL && first->kind == MLIR_STRING)
+            out->op_name = first->text;
+        read_place(c, part(c, a, 1), out, depth + 1);
+    } else { /* callsite: the callee; fused: the first that says something */
+        for (uint32_t i = 0; i < a->fields.count && out->source_file.length == 0; i++)
+            read_place(c, part(c, a, i), out, depth + 1);
+    }
+}
+
+static bool is_printable(Bytes text)
+{
+    for (size_t i = 0; i < text.length; i++)
+        if ((unsigned char)text.data[i] < 0x20)
+            return false;
+    return true;
+}
+
+const Metadata *metadata_of(Converter *c, const MlirOp *op)
+{
+    if (op == c->metadata_op)
+        return c->metadata;
+    Metadata m = {0};
+    read_place(c, op->location, &m, 0);
+    c->metadata_op = op;
+    c->metadata = NULL;
+    if (!is_printable(m.op_name) || !is_printable(m.source_file) ||
+        (m.op_name.length == 0 && m.source_file.length == 0))
+        return NULL;
+    const char *dot = strchr(op->name, '.');
+    const char *type = dot != NULL ? dot + 1 : op->name;
+    m.op_type = (Bytes){type, strlen(type)};
+    c->metadata = arena_copy(c->arena, &m, sizeof m);
+    return c->metadata;
+}
+
+/* -- frontend attributes -------------------------------------------------------------------- */
+
+static void put_text(Converter *c, Text *t, const MlirAttr *a, uint32_t depth);
+
+static void put_dict(Converter *c, Text *t, MlirDict dict, uint32_t depth)
+{
+    text_char(t, '{');
+    for (uint32_t i = 0; i < dict.count; i++) {
+        text_printf(t, "%s%s = ", i != 0 ? ", " : "",
+                    dict.entries[i].name != NULL ? dict.entries[i].name : "");
+        put_text(c, t, dict.entries[i].value, depth + 1);
+    }
+    text_char(t, '}');
+}
+
+static void put_number(Text *t, const MlirAttr *a)
+{
+    char digits[64];
+    number_print_double(a->f, 9, digits);
+    text_string(t, digits);
+}
+
+/* As MLIR writes it. */
+static void put_text(Converter *c, Text *t, const MlirAttr *a, uint32_t depth)
+{
+    a = mlir_resolve(c->file, a);
+    if (a == NULL || depth > MLIR_DEPTH)
+        return;
+    switch (a->kind) {
+    case MLIR_UNIT:
+        text_string(t, "unit");
+        break;
+    case MLIR_BOOL:
+        text_string(t, a->i != 0 ? "true" : "false");
+        break;
+    case MLIR_INT:
+        text_int(t, a->i);
+        break;
+    case MLIR_FLOAT:
+        put_number(t, a);
+        break;
+    case MLIR_STRING:
+        text_printf(t, "\"%s\"", a->text.data);
+        break;
+    case MLIR_SYMBOL:
+        text_printf(t, "@%s", a->text.data);
+        break;
+    case MLIR_TYPE:
+        text_string(t, mlir_type_text(c->scratch, a->type));
+        break;
+    case MLIR_LIST:
+        text_char(t, '[');
+        for (uint32_t i = 0; i < a->list.count; i++) {
+            text_string(t, i != 0 ? ", " : "");
+            put_text(c, t, a->list.items[i], depth + 1);
+        }
+        text_char(t, ']');
+        break;
+    case MLIR_DICT:
+        put_dict(c, t, a->dict, depth);
+        break;
+    case MLIR_DENSE:
+        if (c->file->is_text)
+            text_add(t, a->text.data, a->text.length);
+        break;
+    case MLIR_WORD:
+    case MLIR_STRUCT:
+    case MLIR_ALIAS:
+    case MLIR_OPAQUE:
+        text_add(t, a->text.data, a->text.length);
+        break;
+    }
+    if ((a->kind == MLIR_INT || a->kind == MLIR_FLOAT) && a->type != NULL)
+        text_printf(t, " : %s", mlir_type_text(c->scratch, a->type));
+}
+
+Bytes attribute_text(Converter *c, const MlirAttr *a)
+{
+    Text t;
+    text_init(&t, c->arena);
+    put_text(c, &t, a, 0);
+    return (Bytes){t.data, t.length};
+}
+
+static void sort_entries(DictEntry *entries, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        for (uint32_t k = i; k > 0 && strcmp(entries[k - 1].key, entries[k].key) > 0; k--) {
+            DictEntry swap = entries[k];
+            entries[k] = entries[k - 1];
+            entries[k - 1] = swap;
+        }
+}
+
+static const Dict *make_dict(Converter *c, MlirDict from)
+{
+    DictEntry *entries = ARENA_ARRAY(c->arena, DictEntry, from.count + 1u);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < from.count; i++) {
+        const MlirAttr *value = mlir_resolve(c->file, from.entries[i].value);
+        if (from.entries[i].name == NULL || value == NULL)
+            continue;
+        Bytes bytes = value->kind == MLIR_STRING ? value->text : attribute_text(c, value);
+        entries[count++] = (DictEntry){.key = from.entries[i].name, .value = bytes};
+    }
+    sort_entries(entries, count);
+    Dict *dict = ARENA_NEW(c->arena, Dict);
+    *dict = (Dict){count, entries};
+    return dict;
+}
+
+const Dict *frontend_attributes(Converter *c, MlirDict attrs)
+{
+    const MlirAttr *a = mlir_resolve(c->file, mlir_find(attrs, "mhlo.frontend_attributes"));
+    return a != NULL && a->kind == MLIR_DICT && a->dict.count != 0 ? make_dict(c, a->dict) : NULL;
+}
+
+/* A call of what a composite stands for: HLO keeps its name, attributes and version as text. */
+void set_composite(Converter *c, const MlirOp *op, Instruction *call)
+{
+    const MlirAttr *attrs = ask(c, op, NULL, "composite_attributes");
+    Text t;
+    text_init(&t, c->arena);
+    put_dict(c, &t, attrs != NULL && attrs->kind == MLIR_DICT ? attrs->dict : (MlirDict){0}, 0);
+    const char *name = ask_symbol(c, op, "name");
+    if (name == NULL || *name == '\0')
+        return;
+    const char *version =
+        arena_printf(c->arena, "%lld", (long long)ask_int_or(c, op, "version", 0));
+    DictEntry *entries = ARENA_ARRAY(c->arena, DictEntry, 3);
+    entries[0] = (DictEntry){.key = "composite.attributes", .value = {t.data, t.length}};
+    entries[1] = (DictEntry){.key = "composite.name", .value = {name, strlen(name)}};
+    entries[2] = (DictEntry){.key = "composite.version", .value = {version, strlen(version)}};
+    Dict *dict = ARENA_NEW(c->arena, Dict);
+    *dict = (Dict){3, entries};
+    inst_set(call, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+    inst_set_int(call, ATTR_IS_COMPOSITE, 1);
+}
+
+/* -- shardings ------------------------------------------------------------------------------ */
+
+static const Sharding *sharding_of(Converter *c, MlirDict attrs)
+{
+    const MlirAttr *sdy = mlir_resolve(c->file, mlir_find(attrs, "sdy.sharding"));
+    if (sdy != NULL)
+        return sdy_sharding(c, sdy);
+    const MlirAttr *a = mlir_resolve(c->file, mlir_find(attrs, "mhlo.sharding"));
+    if (a == NULL || a->kind != MLIR_STRING || a->text.length == 0)
+        return NULL;
+    const char *wrong;
+    const Sharding *s = fragment_sharding(c->arena, a->text, &wrong);
+    if (s == NULL)
+        convert_error(c, "mhlo.sharding \"%s\": %s", a->text.data, wrong);
+    return s;
+}
+
+void set_dict_notes(Converter *c, MlirDict attrs, Instruction *inst)
+{
+    if (attrs.count == 0 || inst == NULL)
+        return;
+    const Sharding *s = sharding_of(c, attrs);
+    if (s != NULL && shape_is_tuple(inst->shape))
+        s = sharding_for_leaves(c->arena, s, shape_leaf_count(inst->shape));
+    if (s != NULL)
+        inst_set(inst, (Attr){.id = ATTR_SHARDING, .sharding = s});
+    const Dict *dict = frontend_attributes(c, attrs);
+    if (dict != NULL && !inst_has(inst, ATTR_FRONTEND_ATTRIBUTES))
+        inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+}
+
+void set_notes(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    set_dict_notes(c, op->attrs, inst);
+}
