@@ -264,16 +264,6 @@ static bool is_other_input(Diag *d)
     } else if (begins(d, at, "\xff\xfe") || begins(d, at, "\xfe\xff")) {
         diag_error(d, (Span){(uint32_t)at, (uint32_t)at + 2},
                    "this is UTF-16: HLO text is ASCII or UTF-8");
-    } else if (begins(d, at, "ML\xefR")) {
-        diag_error(d, here,
-                   "this is MLIR bytecode, not HLO text; JAX prints HLO text with "
-                   "jitted.lower(...).compiler_ir(dialect='hlo').as_hlo_text()");
-    } else if (begins(d, at, "module @") || begins(d, at, "module {") ||
-               begins(d, at, "module attributes") || begins(d, at, "func.func") ||
-               begins(d, at, "#loc") || begins(d, at, "builtin.module")) {
-        diag_error(d, here,
-                   "this is MLIR (StableHLO), not HLO text; JAX prints HLO text with "
-                   "jitted.lower(...).compiler_ir(dialect='hlo').as_hlo_text()");
     } else if (begins(d, at,
                       "\x7f"
                       "ELF")) {

@@ -15,7 +15,7 @@ root = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 
 config.name = "gxc"
 config.test_format = lit.formats.ShTest(execute_external=True)
-config.suffixes = [".hlo", ".test"]
+config.suffixes = [".hlo", ".mlir", ".test"]
 config.excludes = ["unit", "Inputs", "inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(build, "tests", "lit")

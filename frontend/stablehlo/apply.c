@@ -14,16 +14,18 @@ static Instruction **reduction_operands(Converter *c, const MlirOp *op, uint32_t
     *k = op->operand_count / 2;
     if (*k == 0 || op->operand_count != 2 * *k || op->result_count != *k ||
         region->argument_count != 2 * *k)
-        return convert_error(c,
-                             "%s has as many inputs as init values and results, its region "
-                             "two arguments for each",
-                             op->name);
+        return convert_error(
+            c,
+            "%s has as many inputs as init values and results, its region "
+            "two arguments for each",
+            op->name);
     Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const Shape *s = region->arguments[i % *k].type->shape;
         operands[i] = operand_of(op, i);
         if (s == NULL || !shape_is_scalar(s) || !shape_is_array(operands[i]->shape))
-            return convert_error(c, "%s and its region are of arrays and scalars", op->name);
+            return convert_error(c, "%s and its region are of arrays and scalars",
+                                 op->name);
         operands[i] = make_convert(c, operands[i], s->dtype);
     }
     return operands;
@@ -35,8 +37,8 @@ void convert_reduce(Converter *c, const MlirOp *op, const OpRow *row)
     Instruction **operands = reduction_operands(c, op, &k);
     if (operands == NULL)
         return;
-    Instruction *inst = make_call(c, OP_REDUCE, results_shape(c, op), op->operand_count, operands,
-                                  ATTR_TO_APPLY, applied_computation(c, op, 0));
+    Instruction *inst = make_call(c, OP_REDUCE, results_shape(c, op), op->operand_count,
+                                  operands, ATTR_TO_APPLY, applied_computation(c, op, 0));
     if (inst != NULL && set_row_attrs(c, op, row, inst))
         bind_elements(c, op, make_finish(c, inst));
 }
@@ -78,13 +80,14 @@ bool make_window(Converter *c, const MlirOp *op, const WindowNames *names, Ints 
     }
     WindowDim *dims = ARENA_ARRAY(c->arena, WindowDim, rank + 1u);
     for (uint32_t i = 0; i < rank; i++)
-        dims[i] = (WindowDim){.size = sizes.data[i],
-                              .stride = stride.data[i],
-                              .pad_low = padding->count != 0 ? padding->data[i].data[0] : 0,
-                              .pad_high = padding->count != 0 ? padding->data[i].data[1] : 0,
-                              .base_dilation = base.data[i],
-                              .window_dilation = window.data[i],
-                              .reversal = reversal.data[i] != 0};
+        dims[i] =
+            (WindowDim){.size = sizes.data[i],
+                        .stride = stride.data[i],
+                        .pad_low = padding->count != 0 ? padding->data[i].data[0] : 0,
+                        .pad_high = padding->count != 0 ? padding->data[i].data[1] : 0,
+                        .base_dilation = base.data[i],
+                        .window_dilation = window.data[i],
+                        .reversal = reversal.data[i] != 0};
     *out = (Window){rank, dims};
     return true;
 }
@@ -97,8 +100,8 @@ void set_window(Converter *c, Instruction *inst, const Window *window)
 
 static bool region_window(Converter *c, const MlirOp *op, Instruction *inst)
 {
-    static const WindowNames names = {"window_strides", "base_dilations", "window_dilations",
-                                      "window_reversal"};
+    static const WindowNames names = {"window_strides", "base_dilations",
+                                      "window_dilations", "window_reversal"};
     Ints sizes;
     IntLists padding;
     Window window;
@@ -133,8 +136,8 @@ void convert_select_and_scatter(Converter *c, const MlirOp *op, const OpRow *row
     Computation *scatter = applied_computation(c, op, 1);
     if (select == NULL || scatter == NULL)
         return;
-    Instruction *inst = make_call(c, OP_SELECT_AND_SCATTER, result_shape(op, 0), 3, operands,
-                                  ATTR_SELECT, select);
+    Instruction *inst = make_call(c, OP_SELECT_AND_SCATTER, result_shape(op, 0), 3,
+                                  operands, ATTR_SELECT, select);
     inst_set_computation(inst, ATTR_SCATTER, scatter);
     if (region_window(c, op, inst))
         bind(c, op, make_finish(c, inst));
@@ -144,7 +147,8 @@ void convert_select_and_scatter(Converter *c, const MlirOp *op, const OpRow *row
 
 static Instruction *make_applied(Converter *c, const MlirOp *op, OpCode opcode)
 {
-    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
     return make_call(c, opcode, results_shape(c, op), op->operand_count, operands,
@@ -182,7 +186,8 @@ void convert_sort(Converter *c, const MlirOp *op, const OpRow *row)
     if (inst == NULL || !set_row_attrs(c, op, row, inst))
         return;
     int64_t dimension = ask_int_or(c, op, "dimension", -1);
-    if (dimension < 0 && op->operand_count != 0 && shape_is_array(operand_of(op, 0)->shape))
+    if (dimension < 0 && op->operand_count != 0 &&
+        shape_is_array(operand_of(op, 0)->shape))
         dimension += operand_of(op, 0)->shape->rank;
     inst_set_ints(inst, ATTR_DIMENSIONS, &dimension, 1);
     bind_elements(c, op, make_finish(c, inst));
@@ -203,7 +208,8 @@ void convert_scan(Converter *c, const MlirOp *op, const OpRow *row)
     if (!attr_ints(c, op, NULL, "operandSegmentSizes", &segments))
         return;
     if (segments.count != 2 || segments.data[0] + segments.data[1] != op->operand_count) {
-        convert_error(c, "scan says by operandSegmentSizes how many inputs and inits it has");
+        convert_error(
+            c, "scan says by operandSegmentSizes how many inputs and inits it has");
         return;
     }
     Instruction *inst = make_applied(c, op, OP_SCAN);
@@ -220,11 +226,12 @@ void convert_scan(Converter *c, const MlirOp *op, const OpRow *row)
 /* -- control flow -------------------------------------------------------------------------- */
 
 /* Results are the first parts of a state, or the whole of it. */
-static void bind_state(Converter *c, const MlirOp *op, const LoopState *state, Instruction *inst)
+static void bind_state(Converter *c, const MlirOp *op, const LoopState *state,
+                       Instruction *inst)
 {
     set_notes(c, op, inst);
     for (uint32_t i = 0; i < op->result_count; i++)
-        op->results[i].inst = state->count == 1      ? inst
+        op->results[i].inst = state->count == 1          ? inst
                               : op->results[i].uses != 0 ? make_element(c, inst, i)
                                                          : NULL;
 }
@@ -267,7 +274,8 @@ static void convert_branches(Converter *c, const MlirOp *op, bool by_pred)
         if (branches[i] == NULL)
             return;
     }
-    Instruction *inst = make(c, OP_CONDITIONAL, results_shape(c, op), count + 1, operands);
+    Instruction *inst =
+        make(c, OP_CONDITIONAL, results_shape(c, op), count + 1, operands);
     if (by_pred) {
         inst_set_computation(inst, ATTR_TRUE_COMPUTATION, branches[0]);
         inst_set_computation(inst, ATTR_FALSE_COMPUTATION, branches[1]);
@@ -312,11 +320,12 @@ static Instruction *make_function_call(Converter *c, const MlirOp *op, const cha
     Computation *callee = symbol != NULL ? function_computation(c, symbol) : NULL;
     if (callee == NULL)
         return NULL;
-    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
-    return make_call(c, OP_CALL, callee->root->shape, op->operand_count, operands, ATTR_TO_APPLY,
-                     callee);
+    return make_call(c, OP_CALL, callee->root->shape, op->operand_count, operands,
+                     ATTR_TO_APPLY, callee);
 }
 
 /* A function for sizes that are not known is not one for all calls: its body comes in place of the call. */
@@ -324,9 +333,11 @@ static bool is_open(const MlirType *type)
 {
     bool open = false;
     for (uint32_t i = 0; type != NULL && i < type->input_count; i++)
-        open |= type->inputs[i]->shape != NULL && shape_is_unbounded(type->inputs[i]->shape);
+        open |=
+            type->inputs[i]->shape != NULL && shape_is_unbounded(type->inputs[i]->shape);
     for (uint32_t i = 0; type != NULL && i < type->result_count; i++)
-        open |= type->results[i]->shape != NULL && shape_is_unbounded(type->results[i]->shape);
+        open |= type->results[i]->shape != NULL &&
+                shape_is_unbounded(type->results[i]->shape);
     return open;
 }
 
@@ -336,7 +347,8 @@ static void convert_in_place(Converter *c, const MlirOp *op, Function *f)
     const MlirOp *last =
         body != NULL && body->op_count != 0 ? body->ops[body->op_count - 1] : NULL;
     if (f->state == FUNCTION_OPEN || c->depth >= MLIR_DEPTH || last == NULL ||
-        body->argument_count != op->operand_count || last->operand_count != op->result_count) {
+        body->argument_count != op->operand_count ||
+        last->operand_count != op->result_count) {
         convert_error(c, "the call of @%s does not fit it, or it calls itself", f->name);
         return;
     }
@@ -370,15 +382,18 @@ void convert_composite(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
     const char *name = ask_symbol(c, op, "name");
-    const OpRow *known = name != NULL && strncmp(name, "chlo.", 5) == 0 ? op_row(name) : NULL;
+    const OpRow *known =
+        name != NULL && strncmp(name, "chlo.", 5) == 0 ? op_row(name) : NULL;
     if (name == NULL)
         return;
     if (known != NULL && op->region_count == 0 && known->regions == 0 &&
-        known->operands == (int)op->operand_count && known->results == (int)op->result_count) {
+        known->operands == (int)op->operand_count &&
+        known->results == (int)op->result_count) {
         MlirOp inner = *op;
         const MlirAttr *attrs = ask(c, op, NULL, "composite_attributes");
         inner.name = name;
-        inner.attrs = attrs != NULL && attrs->kind == MLIR_DICT ? attrs->dict : (MlirDict){0};
+        inner.attrs =
+            attrs != NULL && attrs->kind == MLIR_DICT ? attrs->dict : (MlirDict){0};
         convert_op(c, &inner);
         return;
     }
@@ -398,8 +413,8 @@ void convert_optimization_barrier(Converter *c, const MlirOp *op, const OpRow *r
     Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
-    Instruction *all = op->operand_count == 1 ? operands[0]
-                                              : make_tuple(c, op->operand_count, operands);
+    Instruction *all =
+        op->operand_count == 1 ? operands[0] : make_tuple(c, op->operand_count, operands);
     bind_elements(c, op, make_finish(c, make1(c, OP_OPT_BARRIER, all->shape, all)));
 }
 

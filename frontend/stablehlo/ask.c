@@ -10,7 +10,8 @@ const MlirAttr *field(Converter *c, const MlirAttr *a, const char *name)
     a = mlir_resolve(c->file, a);
     if (a == NULL || (a->kind != MLIR_DICT && a->kind != MLIR_STRUCT))
         return NULL;
-    return mlir_resolve(c->file, mlir_find(a->kind == MLIR_DICT ? a->dict : a->fields, name));
+    return mlir_resolve(c->file,
+                        mlir_find(a->kind == MLIR_DICT ? a->dict : a->fields, name));
 }
 
 const MlirAttr *ask(Converter *c, const MlirOp *op, const char *group, const char *name)
@@ -97,7 +98,8 @@ bool ask_ints(Converter *c, const MlirAttr *a, Ints *out)
     return wrong(c, found, "a list of integers");
 }
 
-bool attr_ints(Converter *c, const MlirOp *op, const char *group, const char *name, Ints *out)
+bool attr_ints(Converter *c, const MlirOp *op, const char *group, const char *name,
+               Ints *out)
 {
     return ask_ints(c, ask(c, op, group, name), out);
 }
@@ -123,8 +125,10 @@ bool ask_pairs(Converter *c, const MlirAttr *a, IntLists *out)
         return wrong(c, a, "a matrix of integers");
     if (!ask_ints(c, a, &all))
         return false;
-    uint32_t count = (uint32_t)a->type->shape->dims[0], width = (uint32_t)a->type->shape->dims[1];
-    if (a->type->shape->dims[0] > UINT32_MAX / 2 || a->type->shape->dims[1] > UINT32_MAX / 2)
+    uint32_t count = (uint32_t)a->type->shape->dims[0],
+             width = (uint32_t)a->type->shape->dims[1];
+    if (a->type->shape->dims[0] > UINT32_MAX / 2 ||
+        a->type->shape->dims[1] > UINT32_MAX / 2)
         return wrong(c, a, "a smaller matrix of integers");
     Ints *rows = ARENA_ARRAY(c->arena, Ints, count + 1u);
     for (uint32_t i = 0; i < count; i++)
@@ -144,7 +148,8 @@ const char *ask_word(Converter *c, const MlirAttr *a)
     if (a->kind != MLIR_STRUCT || a->fields.count != 1)
         return NULL;
     const MlirAttr *value = a->fields.entries[0].value;
-    return value->kind == MLIR_WORD || value->kind == MLIR_STRING ? value->text.data : NULL;
+    return value->kind == MLIR_WORD || value->kind == MLIR_STRING ? value->text.data
+                                                                  : NULL;
 }
 
 const char *ask_symbol(Converter *c, const MlirOp *op, const char *name)

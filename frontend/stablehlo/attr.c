@@ -66,7 +66,8 @@ static bool fail(const Elements *e, const char *at, const char *message)
 
 static void skip_space(Elements *e)
 {
-    while (e->at < e->end && (*e->at == ' ' || *e->at == '\n' || *e->at == '\t' || *e->at == '\r'))
+    while (e->at < e->end &&
+           (*e->at == ' ' || *e->at == '\n' || *e->at == '\t' || *e->at == '\r'))
         e->at++;
 }
 
@@ -143,7 +144,8 @@ static bool take_scalar(Elements *e)
         return fail(e, e->at, "expects (real, imaginary)");
     if (!take_number(e, part, out))
         return false;
-    if (!take_char(e, ',') || !take_number(e, part, out + bytes / 2) || !take_char(e, ')'))
+    if (!take_char(e, ',') || !take_number(e, part, out + bytes / 2) ||
+        !take_char(e, ')'))
         return fail(e, e->at, "expects (real, imaginary)");
     return true;
 }
@@ -228,8 +230,8 @@ static bool take_dense(Elements *e)
 
 /* -- dense attributes ---------------------------------------------------------------------- */
 
-static const Literal *resource_literal(const MlirFile *file, Arena *a, const MlirAttr *dense,
-                                       const Shape *shape)
+static const Literal *resource_literal(const MlirFile *file, Arena *a,
+                                       const MlirAttr *dense, const Shape *shape)
 {
     const char *from = dense->text.data + strlen("dense_resource<");
     size_t length = (size_t)(dense->text.data + dense->text.length - 1 - from);
@@ -239,8 +241,9 @@ static const Literal *resource_literal(const MlirFile *file, Arena *a, const Mli
             continue;
         Literal *l = mlir_literal_of_bytes(a, shape, r->data.data, r->data.length);
         if (l == NULL)
-            diag_error(file->diag, dense->span, "resource %s has %zu bytes: not those of %s",
-                       r->name, r->data.length, mlir_type_text(a, dense->type));
+            diag_error(file->diag, dense->span,
+                       "resource %s has %zu bytes: not those of %s", r->name,
+                       r->data.length, mlir_type_text(a, dense->type));
         return l;
     }
     if (length == strlen("__elided__") && memcmp(from, "__elided__", length) == 0) {
@@ -296,16 +299,16 @@ const Literal *mlir_literal(const MlirFile *file, Arena *a, const MlirAttr *dens
     const MlirType *type = dense->type;
     int64_t count;
     if (type == NULL || type->kind != MLIR_TENSOR || shape_is_dynamic(type->shape) ||
-        !shape_element_count(type->shape, &count) ||
-        count > INT64_MAX / 16 / 2) {
-        diag_error(file->diag, dense->span, "elements have the type of a tensor of known size%s%s",
+        !shape_element_count(type->shape, &count) || count > INT64_MAX / 16 / 2) {
+        diag_error(file->diag, dense->span,
+                   "elements have the type of a tensor of known size%s%s",
                    type != NULL ? ", not " : "",
                    type != NULL ? mlir_type_text(a, type) : "");
         return NULL;
     }
     if (!file->is_text) {
-        Literal *l = mlir_literal_of_bytes(a, type->shape, dense->text.data,
-                                           dense->text.length);
+        Literal *l =
+            mlir_literal_of_bytes(a, type->shape, dense->text.data, dense->text.length);
         if (l == NULL)
             diag_error(file->diag, dense->span, "%zu bytes are not the elements of %s",
                        dense->text.length, mlir_type_text(a, type));
@@ -381,7 +384,8 @@ static bool unpack_pred(Literal *l, const char *data, size_t length)
     return true;
 }
 
-Literal *mlir_literal_of_bytes(Arena *a, const Shape *shape, const char *data, size_t length)
+Literal *mlir_literal_of_bytes(Arena *a, const Shape *shape, const char *data,
+                               size_t length)
 {
     DType t = shape->dtype;
     size_t bytes = dtype_storage_bytes(t);

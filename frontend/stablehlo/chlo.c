@@ -8,14 +8,17 @@
 /* -- broadcasting operands ------------------------------------------------------------------ */
 
 /* Dimension i of an operand is one of the result: the last ones, or those that are given. */
-static Instruction *spread(Converter *c, Instruction *inst, const Shape *like, const Ints *given)
+static Instruction *spread(Converter *c, Instruction *inst, const Shape *like,
+                           const Ints *given)
 {
     const Shape *s = inst->shape;
-    const Shape *to = shape_array(c->intern, s->dtype, like->rank, like->dims, like->dynamic, NULL);
+    const Shape *to =
+        shape_array(c->intern, s->dtype, like->rank, like->dims, like->dynamic, NULL);
     if (s == to)
         return inst;
     if (!shape_is_array(s) || s->rank > like->rank)
-        return convert_error(c, "%s cannot be broadcast to %s", shape_text(c->scratch, s, false),
+        return convert_error(c, "%s cannot be broadcast to %s",
+                             shape_text(c->scratch, s, false),
                              shape_text(c->scratch, to, false));
     if (given != NULL && given->count == s->rank && s->rank != like->rank)
         return broadcast_in_dim(c, inst, to, *given);
@@ -36,7 +39,8 @@ static const Shape *common_shape(Converter *c, const MlirOp *op)
         dims[i] = 1;
     for (uint32_t k = 0; k < op->operand_count; k++) {
         const Shape *s = operand_of(op, k)->shape;
-        for (uint32_t i = 0; shape_is_array(s) && s->rank <= said->rank && i < s->rank; i++)
+        for (uint32_t i = 0; shape_is_array(s) && s->rank <= said->rank && i < s->rank;
+             i++)
             if (s->dims[i] != 1)
                 dims[said->rank - s->rank + i] = s->dims[i];
     }
@@ -47,12 +51,14 @@ static const Shape *common_shape(Converter *c, const MlirOp *op)
 static Instruction **spread_operands(Converter *c, const MlirOp *op, const Shape *shape)
 {
     Ints given;
-    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
     if (!attr_ints(c, op, NULL, "broadcast_dimensions", &given))
         return NULL;
     bool has = ask(c, op, NULL, "broadcast_dimensions") != NULL;
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        operands[i] = make_finish(c, spread(c, operand_of(op, i), shape, has ? &given : NULL));
+        operands[i] =
+            make_finish(c, spread(c, operand_of(op, i), shape, has ? &given : NULL));
         if (operands[i] == NULL)
             return NULL;
     }
@@ -134,7 +140,8 @@ void convert_chlo_conj(Converter *c, const MlirOp *op, const OpRow *row)
         op->results[0].inst = x;
         return;
     }
-    const Shape *s = shape_with_dtype(c->intern, x->shape, number_component(x->shape->dtype));
+    const Shape *s =
+        shape_with_dtype(c->intern, x->shape, number_component(x->shape->dtype));
     Instruction *im = make1(c, OP_NEGATE, s, make1(c, OP_IMAG, s, x));
     bind(c, op, make2(c, OP_COMPLEX, x->shape, make1(c, OP_REAL, s, x), im));
 }
@@ -152,7 +159,8 @@ void convert_chlo_constant_like(Converter *c, const MlirOp *op, const OpRow *row
     const MlirAttr *value = ask(c, op, NULL, "value");
     const Shape *like = operand_of(op, 0)->shape;
     if (!shape_is_array(like) || value == NULL ||
-        (value->kind != MLIR_INT && value->kind != MLIR_FLOAT && value->kind != MLIR_BOOL)) {
+        (value->kind != MLIR_INT && value->kind != MLIR_FLOAT &&
+         value->kind != MLIR_BOOL)) {
         convert_error(c, "constant_like has a number, value");
         return;
     }
@@ -164,7 +172,8 @@ void convert_chlo_constant_like(Converter *c, const MlirOp *op, const OpRow *row
     bind(c, op, make_broadcast(c, scalar, like));
 }
 
-static void compare_infinity(Converter *c, const MlirOp *op, Instruction *x, double infinity)
+static void compare_infinity(Converter *c, const MlirOp *op, Instruction *x,
+                             double infinity)
 {
     if (x == NULL || !shape_is_array(x->shape) || !dtype_is_float(x->shape->dtype)) {
         convert_error(c, "%s is of floats", op->name);

@@ -32,7 +32,8 @@ static bool set_global_ids(Converter *c, const MlirOp *op, Instruction *inst)
     if (!ask_flag(c, op, "use_global_device_ids"))
         return true;
     if (!inst_has(inst, ATTR_CHANNEL_ID))
-        return convert_error(c, "use_global_device_ids needs a channel_handle above 0") != NULL;
+        return convert_error(c, "use_global_device_ids needs a channel_handle above 0") !=
+               NULL;
     inst_set_int(inst, ATTR_USE_GLOBAL_DEVICE_IDS, 1);
     return true;
 }
@@ -40,7 +41,8 @@ static bool set_global_ids(Converter *c, const MlirOp *op, Instruction *inst)
 static Instruction *make_all(Converter *c, const MlirOp *op, OpCode opcode)
 {
     if (op->operand_count == 0 || op->operand_count != op->result_count)
-        return convert_error(c, "%s has as many results as operands, at least one", op->name);
+        return convert_error(c, "%s has as many results as operands, at least one",
+                             op->name);
     Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
@@ -99,7 +101,8 @@ void convert_reduce_scatter(Converter *c, const MlirOp *op, const OpRow *row)
 
 /* -- all-to-all ---------------------------------------------------------------------------- */
 
-static Instruction *exchange(Converter *c, const MlirOp *op, Instruction *operand, int64_t dimension)
+static Instruction *exchange(Converter *c, const MlirOp *op, Instruction *operand,
+                             int64_t dimension)
 {
     Instruction *inst = make1(c, OP_ALL_TO_ALL, operand->shape, operand);
     if (!set_channel(c, op, inst) || !set_groups(c, op, inst))
@@ -111,8 +114,8 @@ static Instruction *exchange(Converter *c, const MlirOp *op, Instruction *operan
 /* HLO's splits and concatenates along one dimension: the parts get a dimension of their own, which then goes
  * where they are concatenated.
  *   x[.., s, .., k, ..] -> [.., n, s / n, .., k, ..] -> all-to-all -> [.., s / n, .., n, k, ..] -> [.., n k, ..] */
-static Instruction *exchange_apart(Converter *c, const MlirOp *op, Instruction *x, int64_t split,
-                                   int64_t concat, int64_t parts)
+static Instruction *exchange_apart(Converter *c, const MlirOp *op, Instruction *x,
+                                   int64_t split, int64_t concat, int64_t parts)
 {
     uint32_t rank = x->shape->rank + 1;
     int64_t *dims = ARENA_ARRAY(c->scratch, int64_t, rank);
@@ -150,12 +153,14 @@ void convert_all_to_all(Converter *c, const MlirOp *op, const OpRow *row)
         const Shape *s = x->shape;
         if (!shape_is_array(s) || split < 0 || split >= s->rank || concat < 0 ||
             concat >= s->rank || parts <= 0 || s->dims[split] % parts != 0) {
-            convert_error(c, "all_to_all splits a dimension of %s into split_count equal parts",
-                          shape_text(c->scratch, s, false));
+            convert_error(
+                c, "all_to_all splits a dimension of %s into split_count equal parts",
+                shape_text(c->scratch, s, false));
             return;
         }
-        op->results[i].inst = split == concat ? exchange(c, op, x, split)
-                                              : exchange_apart(c, op, x, split, concat, parts);
+        op->results[i].inst = split == concat
+                                  ? exchange(c, op, x, split)
+                                  : exchange_apart(c, op, x, split, concat, parts);
     }
 }
 
@@ -218,13 +223,15 @@ static const Shape *with_token(Converter *c, const Shape *data, bool number)
 
 static bool gives_token(Converter *c, const MlirOp *op)
 {
-    if (op->result_count != 0 && op->results[op->result_count - 1].type->kind == MLIR_TOKEN)
+    if (op->result_count != 0 &&
+        op->results[op->result_count - 1].type->kind == MLIR_TOKEN)
         return true;
     convert_error(c, "the last result of %s is a token", op->name);
     return false;
 }
 
-static void set_bytes(Converter *c, const MlirOp *op, const char *name, Instruction *inst, AttrId id)
+static void set_bytes(Converter *c, const MlirOp *op, const char *name, Instruction *inst,
+                      AttrId id)
 {
     const MlirAttr *a = ask(c, op, NULL, name);
     if (a != NULL && a->kind == MLIR_STRING && a->text.length != 0)
@@ -236,7 +243,8 @@ void convert_infeed(Converter *c, const MlirOp *op, const OpRow *row)
     (void)row;
     if (!gives_token(c, op))
         return;
-    Instruction *inst = make1(c, OP_INFEED, with_token(c, data_shape(c, op), false), operand_of(op, 0));
+    Instruction *inst =
+        make1(c, OP_INFEED, with_token(c, data_shape(c, op), false), operand_of(op, 0));
     set_bytes(c, op, "infeed_config", inst, ATTR_INFEED_CONFIG);
     bind_data(c, op, make_finish(c, inst));
 }
@@ -268,8 +276,8 @@ void convert_outfeed(Converter *c, const MlirOp *op, const OpRow *row)
     bind(c, op, make_finish(c, inst));
 }
 
-static Instruction *finish_transfer(Converter *c, const MlirOp *op, Instruction *start, OpCode done,
-                                    const Shape *shape)
+static Instruction *finish_transfer(Converter *c, const MlirOp *op, Instruction *start,
+                                    OpCode done, const Shape *shape)
 {
     if (start == NULL || !set_channel(c, op, start))
         return NULL;
@@ -301,7 +309,8 @@ void convert_recv(Converter *c, const MlirOp *op, const OpRow *row)
         return;
     const Shape *data = data_shape(c, op);
     Instruction *start = make1(c, OP_RECV, with_token(c, data, true), operand_of(op, 0));
-    bind_data(c, op, finish_transfer(c, op, start, OP_RECV_DONE, with_token(c, data, false)));
+    bind_data(c, op,
+              finish_transfer(c, op, start, OP_RECV_DONE, with_token(c, data, false)));
 }
 
 /* -- random numbers ------------------------------------------------------------------------ */

@@ -40,8 +40,8 @@ static const char *place_of(Converter *c)
     const Metadata *m = metadata_of(c, c->op);
     if (m == NULL || m->source_file.length == 0)
         return arena_printf(c->scratch, " (in %s)", c->op->name);
-    return arena_printf(c->scratch, " (in %s of %s:%lld)", c->op->name, m->source_file.data,
-                        (long long)m->source_line);
+    return arena_printf(c->scratch, " (in %s of %s:%lld)", c->op->name,
+                        m->source_file.data, (long long)m->source_line);
 }
 
 static Span span_of(const Converter *c)
@@ -95,7 +95,8 @@ const OpRow *op_row(const char *name)
         row = find_row(name + 5);
     if (row == NULL && strcmp(name, "call") == 0)
         row = find_row("func.call");
-    return row != NULL && (strchr(name, '.') != NULL || strcmp(name, "call") == 0) ? row : NULL;
+    return row != NULL && (strchr(name, '.') != NULL || strcmp(name, "call") == 0) ? row
+                                                                                   : NULL;
 }
 
 static bool has_number(Converter *c, const char *what, uint32_t is, int wanted)
@@ -134,8 +135,8 @@ void convert_op(Converter *c, const MlirOp *op)
         convert_unsupported(c, "the operation %s", op->name);
     } else if (has_number(c, "operand", op->operand_count, row->operands) &&
                has_number(c, "result", op->result_count, row->results) &&
-               has_number(c, "region", op->region_count, row->regions) && has_types(c, op) &&
-               operands_are_made(op) && !is_empty(op)) {
+               has_number(c, "region", op->region_count, row->regions) &&
+               has_types(c, op) && operands_are_made(op) && !is_empty(op)) {
         if (is_quantized(op) && quantized_needs_floats(row))
             convert_by_floats(c, op, row);
         else
@@ -152,7 +153,8 @@ void convert_ops(Converter *c, const MlirRegion *region)
 
 /* -- attributes of rows -------------------------------------------------------------------- */
 
-static bool set_enum(Converter *c, const MlirAttr *a, const AttrRow *row, Instruction *inst)
+static bool set_enum(Converter *c, const MlirAttr *a, const AttrRow *row,
+                     Instruction *inst)
 {
     const char *word = ask_word(c, a);
     char text[64];
@@ -176,7 +178,8 @@ static bool set_enum(Converter *c, const MlirAttr *a, const AttrRow *row, Instru
     return false;
 }
 
-static bool set_attr(Converter *c, const MlirAttr *a, const AttrRow *row, Instruction *inst)
+static bool set_attr(Converter *c, const MlirAttr *a, const AttrRow *row,
+                     Instruction *inst)
 {
     int64_t value = 0;
     Ints ints;
@@ -192,11 +195,13 @@ static bool set_attr(Converter *c, const MlirAttr *a, const AttrRow *row, Instru
         inst_set_ints(inst, row->id, &value, 1);
         return true;
     case FORM_BOOL:
-        inst_set_int(inst, row->id, a->kind == MLIR_UNIT || (a->kind == MLIR_BOOL && a->i != 0));
+        inst_set_int(inst, row->id,
+                     a->kind == MLIR_UNIT || (a->kind == MLIR_BOOL && a->i != 0));
         return true;
     case FORM_FLOAT:
         if (a->kind != MLIR_FLOAT)
-            return convert_error(c, "%s of %s is no number", row->name, c->op->name) != NULL;
+            return convert_error(c, "%s of %s is no number", row->name, c->op->name) !=
+                   NULL;
         inst_set(inst, (Attr){.id = row->id, .f = a->f});
         return true;
     case FORM_INTS:
@@ -244,7 +249,8 @@ static void set_accuracy(Converter *c, const MlirOp *op, Instruction *inst)
 /* An operation that is an opcode: the same operands, the same result. */
 void convert_plain(Converter *c, const MlirOp *op, const OpRow *row)
 {
-    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
     const Shape *shape = results_shape(c, op);

@@ -6,8 +6,8 @@
 #ifndef GXC_FRONTEND_STABLEHLO_CONVERT_H
 #define GXC_FRONTEND_STABLEHLO_CONVERT_H
 
-#include "frontend/stack.h"
 #include "frontend/stablehlo/mlir.h"
+#include "frontend/stack.h"
 #include "ir/replica_groups.h"
 #include "ir/sharding.h"
 
@@ -75,7 +75,7 @@ struct Converter {
     uint32_t function_count;
     NamedMesh *meshes;
     uint32_t mesh_count;
-    bool is_manual; /* main is what one device does */
+    bool is_manual;            /* main is what one device does */
     const MlirOp *metadata_op; /* of which `metadata` is */
     const Metadata *metadata;
     STACK(Computation *) finished; /* callees before callers */
@@ -84,7 +84,8 @@ struct Converter {
 
 /* -- convert.c ----------------------------------------------------------------------------- */
 void convert_op(Converter *c, const MlirOp *op);
-void convert_ops(Converter *c, const MlirRegion *region); /* but for its last one, a return */
+void convert_ops(Converter *c,
+                 const MlirRegion *region); /* but for its last one, a return */
 /* The row of an operation's name; NULL: there is none. */
 const OpRow *op_row(const char *name);
 
@@ -117,35 +118,43 @@ Instruction *make_int_scalar(Converter *c, DType t, int64_t value);
 Instruction *make_broadcast(Converter *c, Instruction *scalar, const Shape *like);
 /* The number in every element of such an array. */
 Instruction *make_splat(Converter *c, const Shape *like, double value);
-Instruction *make_convert(Converter *c, Instruction *inst, DType t); /* itself if it is one */
-Instruction *make_reshape(Converter *c, Instruction *inst, uint32_t rank, const int64_t *dims);
+Instruction *make_convert(Converter *c, Instruction *inst,
+                          DType t); /* itself if it is one */
+Instruction *make_reshape(Converter *c, Instruction *inst, uint32_t rank,
+                          const int64_t *dims);
 Instruction *make_transpose(Converter *c, Instruction *inst, const int64_t *permutation);
 Instruction *make_tuple(Converter *c, uint32_t count, Instruction *const *elements);
 Instruction *make_element(Converter *c, Instruction *tuple, uint32_t i);
 Instruction *make_call(Converter *c, OpCode op, const Shape *shape, uint32_t count,
                        Instruction *const *operands, AttrId id, Computation *callee);
 /* A shape of the same element type, of other sizes. */
-const Shape *shape_sized(Converter *c, const Shape *like, uint32_t rank, const int64_t *dims);
+const Shape *shape_sized(Converter *c, const Shape *like, uint32_t rank,
+                         const int64_t *dims);
 
 /* The result of the operation: its shape, and what it is. */
 const Shape *result_shape(const MlirOp *op, uint32_t i);
 const Shape *results_shape(Converter *c, const MlirOp *op); /* one, or a tuple of them */
-void bind(Converter *c, const MlirOp *op, Instruction *result); /* of one result, or none */
+void bind(Converter *c, const MlirOp *op,
+          Instruction *result); /* of one result, or none */
 void bind_elements(Converter *c, const MlirOp *op, Instruction *tuple);
 
 /* -- ask.c: attributes ---------------------------------------------------------------------- */
 /* NULL: not there. `group` is the attribute that holds it where it is not one of its own; NULL: none. */
 const MlirAttr *ask(Converter *c, const MlirOp *op, const char *group, const char *name);
-const MlirAttr *field(Converter *c, const MlirAttr *a, const char *name); /* of a dictionary or struct */
+const MlirAttr *field(Converter *c, const MlirAttr *a,
+                      const char *name); /* of a dictionary or struct */
 /* false: absent, or wrong (said) */
 bool ask_int(Converter *c, const MlirAttr *a, int64_t *out);
 int64_t ask_int_or(Converter *c, const MlirOp *op, const char *name, int64_t absent);
 bool ask_flag(Converter *c, const MlirOp *op, const char *name); /* a unit or true */
-bool ask_ints(Converter *c, const MlirAttr *a, Ints *out); /* NULL a: no entries */
+bool ask_ints(Converter *c, const MlirAttr *a, Ints *out);       /* NULL a: no entries */
 bool ask_pairs(Converter *c, const MlirAttr *a, IntLists *out); /* dense<[[0, 1], ...]> */
-const char *ask_word(Converter *c, const MlirAttr *a); /* of an enumeration or text; NULL: none */
-bool attr_ints(Converter *c, const MlirOp *op, const char *group, const char *name, Ints *out);
-const char *ask_symbol(Converter *c, const MlirOp *op, const char *name); /* NULL after a message */
+const char *ask_word(Converter *c,
+                     const MlirAttr *a); /* of an enumeration or text; NULL: none */
+bool attr_ints(Converter *c, const MlirOp *op, const char *group, const char *name,
+               Ints *out);
+const char *ask_symbol(Converter *c, const MlirOp *op,
+                       const char *name); /* NULL after a message */
 
 /* -- region.c ------------------------------------------------------------------------------- */
 /* The region as a computation with a parameter for each argument, of its type. Constants of
@@ -154,7 +163,7 @@ Computation *applied_computation(Converter *c, const MlirOp *op, uint32_t region
 /* A while, if or case: operands and values of outside that its regions use are one tuple (or, alone,
  * that value). */
 typedef struct LoopState {
-    uint32_t own, count; /* own: those that are arguments and results */
+    uint32_t own, count;  /* own: those that are arguments and results */
     MlirValue **captured; /* [count - own] */
     const Shape *shape;
     Instruction *init;
@@ -170,13 +179,16 @@ Function *find_function(Converter *c, const char *symbol); /* NULL after a messa
 
 /* -- notes.c: what is said of operations and arguments --------------------------------------- */
 const Metadata *metadata_of(Converter *c, const MlirOp *op);
-void set_notes(Converter *c, const MlirOp *op, Instruction *inst); /* sharding, frontend_attributes */
+void set_notes(Converter *c, const MlirOp *op,
+               Instruction *inst); /* sharding, frontend_attributes */
 void set_dict_notes(Converter *c, MlirDict attrs, Instruction *inst);
 const Sharding *sdy_sharding(Converter *c, const MlirAttr *a);
-const Mesh *find_mesh(Converter *c, const MlirAttr *symbol); /* or the mesh itself; NULL after a message */
+const Mesh *
+find_mesh(Converter *c,
+          const MlirAttr *symbol); /* or the mesh itself; NULL after a message */
 bool axis_refs(Converter *c, const Mesh *mesh, const MlirAttr *list, AxisRefs *out);
 const ReplicaGroups *ask_groups(Converter *c, const MlirOp *op);
-Bytes attribute_text(Converter *c, const MlirAttr *a); /* as MLIR writes it */
+Bytes attribute_text(Converter *c, const MlirAttr *a);         /* as MLIR writes it */
 const Dict *frontend_attributes(Converter *c, MlirDict attrs); /* NULL: none */
 void add_mesh(Converter *c, const MlirOp *op);
 bool is_manual(const MlirRegion *main);

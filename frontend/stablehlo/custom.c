@@ -27,8 +27,9 @@ static void check_assertion(Converter *c, const MlirOp *op)
         return;
     if (holds.count != 0 && holds.data[0] == 0)
         convert_error(c, "the program asserts: %s",
-                      message != NULL && message->kind == MLIR_STRING ? message->text.data
-                                                                      : "sizes do not fit");
+                      message != NULL && message->kind == MLIR_STRING
+                          ? message->text.data
+                          : "sizes do not fit");
 }
 
 const Shape *shape_of_layout(Converter *c, const Shape *s, const MlirAttr *layout)
@@ -68,9 +69,16 @@ static const Shape **laid_out(Converter *c, const MlirAttr *list, uint32_t count
     return out;
 }
 
+/* An empty list says nothing. */
+static const MlirAttr *layouts_of(Converter *c, const MlirOp *op, const char *name)
+{
+    const MlirAttr *list = ask(c, op, NULL, name);
+    return list != NULL && list->kind == MLIR_LIST && list->list.count == 0 ? NULL : list;
+}
+
 static bool set_operand_layouts(Converter *c, const MlirOp *op, Instruction *inst)
 {
-    const MlirAttr *list = ask(c, op, NULL, "operand_layouts");
+    const MlirAttr *list = layouts_of(c, op, "operand_layouts");
     if (list == NULL)
         return true;
     const Shape **shapes = ARENA_ARRAY(c->scratch, const Shape *, op->operand_count + 1u);
@@ -86,7 +94,7 @@ static bool set_operand_layouts(Converter *c, const MlirOp *op, Instruction *ins
 
 static const Shape *call_shape(Converter *c, const MlirOp *op)
 {
-    const MlirAttr *list = ask(c, op, NULL, "result_layouts");
+    const MlirAttr *list = layouts_of(c, op, "result_layouts");
     if (list == NULL)
         return results_shape(c, op);
     const Shape **shapes = ARENA_ARRAY(c->scratch, const Shape *, op->result_count + 1u);
@@ -156,10 +164,9 @@ static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
 
 static void set_version(Converter *c, const MlirOp *op, Instruction *inst)
 {
-    static const char *const words[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL",
-                                        "API_VERSION_STATUS_RETURNING",
-                                        "API_VERSION_STATUS_RETURNING_UNIFIED",
-                                        "API_VERSION_TYPED_FFI"};
+    static const char *const words[] = {
+        "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
+        "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};
     const MlirAttr *a = ask(c, op, NULL, "api_version");
     const char *word = a != NULL && a->kind != MLIR_INT ? ask_word(c, a) : NULL;
     int64_t version = a != NULL && a->kind == MLIR_INT ? a->i : 1, value;
@@ -180,7 +187,8 @@ void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
         check_assertion(c, op);
         return;
     }
-    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
     const Shape *shape = call_shape(c, op);
@@ -188,9 +196,11 @@ void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
         return;
     Instruction *inst = make(c, OP_CUSTOM_CALL, shape, op->operand_count, operands);
     inst_set_bytes(inst, ATTR_CUSTOM_CALL_TARGET, target, strlen(target));
-    inst_set_int(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, ask_flag(c, op, "has_side_effect"));
+    inst_set_int(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT,
+                 ask_flag(c, op, "has_side_effect"));
     put_config(c, op, inst);
     set_version(c, op, inst);
-    if (set_operand_layouts(c, op, inst) && set_aliases(c, op, inst) && set_called(c, op, inst))
+    if (set_operand_layouts(c, op, inst) && set_aliases(c, op, inst) &&
+        set_called(c, op, inst))
         bind_elements(c, op, make_finish(c, inst));
 }

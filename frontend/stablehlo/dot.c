@@ -51,12 +51,12 @@ static const struct {
 
 static bool is_type(const MlirAttr *a, const char *name)
 {
-    const char *text = a == NULL                        ? ""
-                       : a->kind == MLIR_WORD           ? a->text.data
+    const char *text = a == NULL              ? ""
+                       : a->kind == MLIR_WORD ? a->text.data
                        : a->kind == MLIR_TYPE && a->type->shape != NULL
                            ? dtype_name(a->type->shape->dtype)
-                           : a->kind == MLIR_TYPE ? a->type->text
-                                                  : "";
+                       : a->kind == MLIR_TYPE ? a->type->text
+                                              : "";
     if (text == NULL)
         return false;
     if (strcmp(name, "f8") == 0)
@@ -106,22 +106,25 @@ static Instruction *make_dot(Converter *c, const MlirOp *op, const DotDims *dims
     if (inst == NULL)
         return NULL;
     if (dims->lhs_batch.count != 0 || dims->rhs_batch.count != 0) {
-        inst_set_ints(inst, ATTR_LHS_BATCH_DIMS, dims->lhs_batch.data, dims->lhs_batch.count);
-        inst_set_ints(inst, ATTR_RHS_BATCH_DIMS, dims->rhs_batch.data, dims->rhs_batch.count);
+        inst_set_ints(inst, ATTR_LHS_BATCH_DIMS, dims->lhs_batch.data,
+                      dims->lhs_batch.count);
+        inst_set_ints(inst, ATTR_RHS_BATCH_DIMS, dims->rhs_batch.data,
+                      dims->rhs_batch.count);
     }
     inst_set_ints(inst, ATTR_LHS_CONTRACTING_DIMS, dims->lhs_contracting.data,
                   dims->lhs_contracting.count);
     inst_set_ints(inst, ATTR_RHS_CONTRACTING_DIMS, dims->rhs_contracting.data,
                   dims->rhs_contracting.count);
-    return set_precision(c, op, inst) && set_algorithm(c, op, inst) ? make_finish(c, inst) : NULL;
+    return set_precision(c, op, inst) && set_algorithm(c, op, inst) ? make_finish(c, inst)
+                                                                    : NULL;
 }
 
 void convert_dot(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
     Instruction *lhs = operand_of(op, 0), *rhs = operand_of(op, 1);
-    if (!shape_is_array(lhs->shape) || !shape_is_array(rhs->shape) || lhs->shape->rank == 0 ||
-        rhs->shape->rank == 0) {
+    if (!shape_is_array(lhs->shape) || !shape_is_array(rhs->shape) ||
+        lhs->shape->rank == 0 || rhs->shape->rank == 0) {
         convert_error(c, "dot is of vectors and matrices");
         return;
     }
@@ -143,7 +146,9 @@ void convert_dot_general(Converter *c, const MlirOp *op, const OpRow *row)
     (void)row;
     DotDims dims;
     if (ask_dot_dims(c, op, "dot_dimension_numbers", &dims))
-        bind(c, op, make_dot(c, op, &dims, result_shape(op, 0), operand_of(op, 0), operand_of(op, 1)));
+        bind(c, op,
+             make_dot(c, op, &dims, result_shape(op, 0), operand_of(op, 0),
+                      operand_of(op, 1)));
 }
 
 void convert_ragged_dot(Converter *c, const MlirOp *op, const OpRow *row)
@@ -193,8 +198,8 @@ static bool read_side(const MlirAttr *list, char first, char second, int64_t *at
     for (uint32_t i = 0; i < list->list.count; i++) {
         const MlirAttr *a = list->list.items[i];
         bool word = a->kind == MLIR_WORD && a->text.length == 1;
-        int64_t *slot = word && a->text.data[0] == first    ? at_first
-                        : word && a->text.data[0] == second ? at_second
+        int64_t *slot = word && a->text.data[0] == first                  ? at_first
+                        : word && a->text.data[0] == second               ? at_second
                         : a->kind == MLIR_INT && a->i >= 0 && a->i < rank ? &spatial[a->i]
                                                                           : NULL;
         if (slot == NULL || *slot >= 0)
@@ -236,7 +241,8 @@ static bool read_numbers(Converter *c, const MlirOp *op, Sides *out)
         {"input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions"},
         {"kernel_input_feature_dimension", "kernel_output_feature_dimension",
          "kernel_spatial_dimensions"},
-        {"output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"}};
+        {"output_batch_dimension", "output_feature_dimension",
+         "output_spatial_dimensions"}};
     for (int i = 0; i < 3; i++) {
         Ints spatial;
         if (!ask_int(c, ask(c, op, group, names[i][0]), &out->first[i]) ||
@@ -260,7 +266,9 @@ static const char *label_text(Converter *c, const Sides *s, int side)
     static const char letters[3][2] = {{'b', 'f'}, {'i', 'o'}, {'b', 'f'}};
     int64_t all = s->rank + 2;
     for (int64_t i = -2; i < s->rank; i++) {
-        int64_t at = i == -2 ? s->first[side] : i == -1 ? s->second[side] : s->spatial[side][i];
+        int64_t at = i == -2   ? s->first[side]
+                     : i == -1 ? s->second[side]
+                               : s->spatial[side][i];
         if (at < 0 || at >= all || text[at] != '\0' || i > 9)
             return NULL;
         text[at] = i < 0 ? letters[side][i + 2] : (char)('0' + i);
@@ -272,10 +280,11 @@ static bool set_labels(Converter *c, const MlirOp *op, Instruction *inst, uint32
 {
     Sides s = {0};
     const MlirAttr *labels = ask(c, op, NULL, "dimension_numbers");
-    bool right = (labels != NULL && (labels->kind == MLIR_LIST || labels->kind == MLIR_STRUCT) &&
-                  field(c, labels, "input_batch_dimension") == NULL)
-                     ? read_labels(c, labels, &s)
-                     : read_numbers(c, op, &s);
+    bool right =
+        (labels != NULL && (labels->kind == MLIR_LIST || labels->kind == MLIR_STRUCT) &&
+         field(c, labels, "input_batch_dimension") == NULL)
+            ? read_labels(c, labels, &s)
+            : read_numbers(c, op, &s);
     DimLabels *out = ARENA_NEW(c->arena, DimLabels);
     if (right)
         *out = (DimLabels){.spatial_rank = s.rank,
@@ -292,8 +301,9 @@ static bool set_labels(Converter *c, const MlirOp *op, Instruction *inst, uint32
                            .rhs_text = label_text(c, &s, 1),
                            .out_text = label_text(c, &s, 2)};
     if (!right || out->lhs_text == NULL || out->rhs_text == NULL || out->out_text == NULL)
-        return convert_error(c, "the dimension numbers of %s do not name each dimension once",
-                             op->name) != NULL;
+        return convert_error(
+                   c, "the dimension numbers of %s do not name each dimension once",
+                   op->name) != NULL;
     inst_set(inst, (Attr){.id = ATTR_DIM_LABELS, .labels = out});
     *rank = s.rank;
     return true;
@@ -304,8 +314,8 @@ static bool spatial_sizes(Converter *c, const Instruction *inst, uint32_t rank, 
     const DimLabels *labels = inst_attr(inst, ATTR_DIM_LABELS)->labels;
     const Shape *kernel = inst->operands[1]->shape;
     if (!shape_is_array(kernel) || kernel->rank != rank + 2)
-        return convert_error(c, "the kernel of a convolution has %u dimensions, not %s", rank + 2,
-                             shape_text(c->scratch, kernel, false)) != NULL;
+        return convert_error(c, "the kernel of a convolution has %u dimensions, not %s",
+                             rank + 2, shape_text(c->scratch, kernel, false)) != NULL;
     int64_t *sizes = ARENA_ARRAY(c->arena, int64_t, rank + 1u);
     for (uint32_t i = 0; i < rank; i++)
         sizes[i] = kernel->dims[labels->rhs_spatial[i]];
@@ -320,14 +330,16 @@ void make_convolution(Converter *c, const MlirOp *op, const IntLists *padding)
     uint32_t rank = 0;
     Ints sizes;
     Window window;
-    Instruction *inst =
-        make2(c, OP_CONVOLUTION, result_shape(op, 0), operand_of(op, 0), operand_of(op, 1));
+    Instruction *inst = make2(c, OP_CONVOLUTION, result_shape(op, 0), operand_of(op, 0),
+                              operand_of(op, 1));
     if (!set_labels(c, op, inst, &rank) || !spatial_sizes(c, inst, rank, &sizes) ||
-        !make_window(c, op, &names, sizes, padding, &window) || !set_precision(c, op, inst))
+        !make_window(c, op, &names, sizes, padding, &window) ||
+        !set_precision(c, op, inst))
         return;
     if (rank != 0)
         set_window(c, inst, &window);
-    inst_set_int(inst, ATTR_FEATURE_GROUP_COUNT, ask_int_or(c, op, "feature_group_count", 1));
+    inst_set_int(inst, ATTR_FEATURE_GROUP_COUNT,
+                 ask_int_or(c, op, "feature_group_count", 1));
     inst_set_int(inst, ATTR_BATCH_GROUP_COUNT, ask_int_or(c, op, "batch_group_count", 1));
     bind(c, op, make_finish(c, inst));
 }
@@ -372,7 +384,8 @@ static Instruction *sum_letters(Converter *c, Instruction *inst, const char *let
 }
 
 /* ab,bc->ac: letters only, none twice in one operand; *rhs is NULL for one operand. */
-static bool split_einsum(Converter *c, const MlirOp *op, char **lhs, char **rhs, char **out)
+static bool split_einsum(Converter *c, const MlirOp *op, char **lhs, char **rhs,
+                         char **out)
 {
     const MlirAttr *a = ask(c, op, NULL, "einsum_config");
     char *text = a != NULL && a->kind == MLIR_STRING
@@ -398,8 +411,9 @@ static bool split_einsum(Converter *c, const MlirOp *op, char **lhs, char **rhs,
         right = shape_is_array(operand_of(op, i)->shape) &&
                 operand_of(op, i)->shape->rank == strlen(parts[i]);
     if (!right)
-        convert_unsupported(c, "this einsum_config: letters, each once in an operand, as in "
-                               "\"ab,bc->ac\"");
+        convert_unsupported(c,
+                            "this einsum_config: letters, each once in an operand, as in "
+                            "\"ab,bc->ac\"");
     return right;
 }
 
@@ -421,7 +435,8 @@ void convert_einsum(Converter *c, const MlirOp *op, const OpRow *row)
     char *lhs, *rhs, *out;
     if (!split_einsum(c, op, &lhs, &rhs, &out))
         return;
-    char *a = arena_alloc(c->scratch, strlen(lhs) + 1), *b = arena_alloc(c->scratch, strlen(rhs) + 1);
+    char *a = arena_alloc(c->scratch, strlen(lhs) + 1),
+         *b = arena_alloc(c->scratch, strlen(rhs) + 1);
     Instruction *x = sum_letters(c, operand_of(op, 0), lhs,
                                  arena_printf(c->scratch, "%s%s", rhs, out), a);
     Instruction *y = sum_letters(c, operand_of(op, 1), rhs,
@@ -455,8 +470,12 @@ void convert_einsum(Converter *c, const MlirOp *op, const OpRow *row)
             dims[rank] = y->shape->dims[i];
             have[rank++] = b[i];
         }
-    DotDims d = {{lists[0], counts[0]}, {lists[1], counts[0]}, {lists[2], counts[1]}, {lists[3], counts[1]}};
-    Instruction *dot = make_dot(c, op, &d, shape_sized(c, result_shape(op, 0), rank, dims), x, y);
+    DotDims d = {{lists[0], counts[0]},
+                 {lists[1], counts[0]},
+                 {lists[2], counts[1]},
+                 {lists[3], counts[1]}};
+    Instruction *dot =
+        make_dot(c, op, &d, shape_sized(c, result_shape(op, 0), rank, dims), x, y);
     bind(c, op, order_letters(c, dot, have, out));
 }
 

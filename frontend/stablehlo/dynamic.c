@@ -15,8 +15,8 @@ bool known_ints(Converter *c, const MlirOp *op, uint32_t operand, Ints *out)
                            ? evaluate_constant(c->scratch, inst, MAX_ELEMENTS, MAX_STEPS)
                            : NULL;
     if (l == NULL)
-        return convert_unsupported(c, "%s, whose sizes do not follow from constants", op->name) !=
-               NULL;
+        return convert_unsupported(c, "%s, whose sizes do not follow from constants",
+                                   op->name) != NULL;
     int64_t *data = ARENA_ARRAY(c->arena, int64_t, (size_t)l->count + 1);
     for (int64_t i = 0; i < l->count; i++)
         data[i] = literal_int(l, i);
@@ -33,10 +33,11 @@ static const Shape *sized_result(Converter *c, const MlirOp *op, uint32_t operan
         return NULL;
     bool right = dims.count == said->rank;
     for (uint32_t i = 0; right && i < said->rank; i++)
-        right = dims.data[i] >= 0 &&
-                ((said->dynamic != NULL && said->dynamic[i]) || said->dims[i] == dims.data[i]);
+        right = dims.data[i] >= 0 && ((said->dynamic != NULL && said->dynamic[i]) ||
+                                      said->dims[i] == dims.data[i]);
     if (!right)
-        return convert_error(c, "the sizes that %s computes are not those of its type, %s",
+        return convert_error(c,
+                             "the sizes that %s computes are not those of its type, %s",
                              op->name, mlir_type_text(c->scratch, op->results[0].type));
     return shape_sized(c, said, dims.count, dims.data);
 }
@@ -108,7 +109,8 @@ void convert_dynamic_pad(Converter *c, const MlirOp *op, const OpRow *row)
     Ints lists[3];
     if (!three_lists(c, op, 2, lists))
         return;
-    Instruction *inst = make2(c, OP_PAD, known_result(op), operand_of(op, 0), operand_of(op, 1));
+    Instruction *inst =
+        make2(c, OP_PAD, known_result(op), operand_of(op, 0), operand_of(op, 1));
     set_padding(c, inst, lists[0], lists[1], lists[2]);
     bind(c, op, make_finish(c, inst));
 }

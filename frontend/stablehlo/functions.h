@@ -4,7 +4,8 @@
 
 #include "frontend/stablehlo/convert.h"
 
-#define ROW(name, op, function, operands, results, regions, attributes) ConvertFn convert_##function;
+#define ROW(name, op, function, operands, results, regions, attributes)                  \
+    ConvertFn convert_##function;
 #include "frontend/stablehlo/ops.def"
 
 /* convert.c */
@@ -19,7 +20,8 @@ void convert_by_floats(Converter *c, const MlirOp *op, const OpRow *row);
 bool known_ints(Converter *c, const MlirOp *op, uint32_t operand, Ints *out);
 
 /* move.c */
-Instruction *broadcast_in_dim(Converter *c, Instruction *inst, const Shape *shape, Ints dims);
+Instruction *broadcast_in_dim(Converter *c, Instruction *inst, const Shape *shape,
+                              Ints dims);
 void set_padding(Converter *c, Instruction *inst, Ints low, Ints high, Ints interior);
 typedef struct DimensionNumber {
     const char *name; /* NULL: the end */

@@ -20,7 +20,8 @@ const Shape *results_shape(Converter *c, const MlirOp *op)
     return shape_tuple(c->intern, op->result_count, shapes);
 }
 
-const Shape *shape_sized(Converter *c, const Shape *like, uint32_t rank, const int64_t *dims)
+const Shape *shape_sized(Converter *c, const Shape *like, uint32_t rank,
+                         const int64_t *dims)
 {
     return shape_array(c->intern, like->dtype, rank, dims, NULL, NULL);
 }
@@ -55,7 +56,8 @@ Instruction *make1(Converter *c, OpCode op, const Shape *shape, Instruction *a)
     return make(c, op, shape, 1, &a);
 }
 
-Instruction *make2(Converter *c, OpCode op, const Shape *shape, Instruction *a, Instruction *b)
+Instruction *make2(Converter *c, OpCode op, const Shape *shape, Instruction *a,
+                   Instruction *b)
 {
     Instruction *operands[] = {a, b};
     return make(c, op, shape, 2, operands);
@@ -110,8 +112,8 @@ Instruction *make_finish(Converter *c, Instruction *inst)
         return NULL;
     int arity = op_info[inst->op].arity;
     if (arity >= 0 && inst->operand_count != (uint32_t)arity)
-        return convert_error(c, "%s has %d operands, but here are %u", op_info[inst->op].name,
-                             arity, inst->operand_count);
+        return convert_error(c, "%s has %d operands, but here are %u",
+                             op_info[inst->op].name, arity, inst->operand_count);
     if (!has_required(c, inst))
         return NULL;
     drop_defaults(inst);
@@ -170,7 +172,8 @@ Instruction *make_convert(Converter *c, Instruction *inst, DType t)
     return make1(c, OP_CONVERT, shape_with_dtype(c->intern, inst->shape, t), inst);
 }
 
-Instruction *make_reshape(Converter *c, Instruction *inst, uint32_t rank, const int64_t *dims)
+Instruction *make_reshape(Converter *c, Instruction *inst, uint32_t rank,
+                          const int64_t *dims)
 {
     if (inst == NULL)
         return NULL;
@@ -186,7 +189,8 @@ Instruction *make_transpose(Converter *c, Instruction *inst, const int64_t *perm
     int64_t *dims = ARENA_ARRAY(c->scratch, int64_t, rank + 1u);
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = inst->shape->dims[permutation[i]];
-    Instruction *result = make1(c, OP_TRANSPOSE, shape_sized(c, inst->shape, rank, dims), inst);
+    Instruction *result =
+        make1(c, OP_TRANSPOSE, shape_sized(c, inst->shape, rank, dims), inst);
     inst_set_ints(result, ATTR_DIMENSIONS, permutation, rank);
     return result;
 }
@@ -241,7 +245,7 @@ void bind_elements(Converter *c, const MlirOp *op, Instruction *tuple)
         set_notes(c, op, tuple);
     if (tuple != NULL && op->result_count != 0 && op->results[0].name != NULL)
         tuple->name = op->results[0].name;
-    if (op->result_count == 1 && (tuple == NULL || !shape_is_tuple(tuple->shape))) {
+    if (op->result_count == 1) {
         op->results[0].inst = tuple;
         return;
     }

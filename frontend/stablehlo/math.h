@@ -17,7 +17,8 @@ typedef Instruction *BinaryMathFn(Math *m, Instruction *a, Instruction *b);
 
 /* Narrow floats are computed in f32. NULL after a message, or of NULL. */
 Instruction *math_unary(Converter *c, Instruction *x, UnaryMathFn *function);
-Instruction *math_binary(Converter *c, Instruction *a, Instruction *b, BinaryMathFn *function);
+Instruction *math_binary(Converter *c, Instruction *a, Instruction *b,
+                         BinaryMathFn *function);
 
 UnaryMathFn math_bessel_i1e, math_digamma, math_erf_inv, math_erfc, math_lgamma;
 BinaryMathFn math_zeta, math_polygamma;

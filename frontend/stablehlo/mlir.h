@@ -43,8 +43,9 @@ typedef struct Quantized {
 struct MlirType {
     MlirTypeKind kind;
     bool is_index;
-    const Shape *shape; /* tensors, elements (scalars), tuples and tokens; quantised: of storage */
-    const Quantized *quantized; /* of a tensor or an element; NULL: it is not */
+    const Shape *
+        shape; /* tensors, elements (scalars), tuples and tokens; quantised: of storage */
+    const Quantized *quantized;         /* of a tensor or an element; NULL: it is not */
     uint32_t input_count, result_count; /* functions; tuples: inputs are the elements */
     const MlirType *const *inputs, *const *results;
     const char *text; /* MLIR_OTHER: as written */
@@ -90,9 +91,9 @@ typedef enum {
     MLIR_LIST,   /* list */
     MLIR_DICT,   /* dict */
     MLIR_STRUCT, /* of a dialect: text its name, dict what is written in it, names may be NULL */
-    MLIR_DENSE,  /* type, and in `text` the source or, in bytecode, the bytes: mlir_literal */
-    MLIR_ALIAS,  /* text: name of an attribute that stands elsewhere, resolved by mlir_resolve */
-    MLIR_OPAQUE  /* of a dialect that means nothing here: text */
+    MLIR_DENSE, /* type, and in `text` the source or, in bytecode, the bytes: mlir_literal */
+    MLIR_ALIAS, /* text: name of an attribute that stands elsewhere, resolved by mlir_resolve */
+    MLIR_OPAQUE /* of a dialect that means nothing here: text */
 } MlirAttrKind;
 
 typedef struct MlirEntry {
@@ -123,7 +124,7 @@ struct MlirAttr {
 };
 
 const MlirAttr *mlir_find(MlirDict dict, const char *name); /* NULL: not there */
-bool mlir_is_text(const MlirAttr *a, const char *text); /* a string, word or symbol */
+bool mlir_is_text(const MlirAttr *a, const char *text);     /* a string, word or symbol */
 
 /* -- operations ---------------------------------------------------------------------------- */
 
@@ -135,8 +136,8 @@ typedef struct MlirValue {
     const MlirOp *op;         /* that gives it; NULL: an argument */
     uint32_t index;           /* among the results or arguments */
     uint32_t uses;
-    uint32_t mark;         /* of the converter's walks */
-    const MlirType *part;  /* of one device, in a program of manual computations */
+    uint32_t mark;        /* of the converter's walks */
+    const MlirType *part; /* of one device, in a program of manual computations */
 } MlirValue;
 
 struct MlirRegion {

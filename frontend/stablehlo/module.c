@@ -69,13 +69,15 @@ static Function *find_entry(Converter *c)
     }
     if (seen == 1)
         return only;
-    return convert_error(c, "the module has no function @main, and %u public functions", seen);
+    return convert_error(c, "the module has no function @main, and %u public functions",
+                         seen);
 }
 
 /* -- arguments and results of the entry ------------------------------------------------------ */
 
 /* The dictionary of argument (result) i; NULL: none. */
-static const MlirAttr *dict_of(Converter *c, const MlirOp *op, const char *name, uint32_t i)
+static const MlirAttr *dict_of(Converter *c, const MlirOp *op, const char *name,
+                               uint32_t i)
 {
     const MlirAttr *list = ask(c, op, NULL, name);
     if (list == NULL || list->kind != MLIR_LIST || i >= list->list.count)
@@ -88,7 +90,8 @@ static const MlirAttr *dict_of(Converter *c, const MlirOp *op, const char *name,
 static const Shape *layout_mode(Converter *c, const MlirAttr *dict, const Shape *s)
 {
     const MlirAttr *mode = dict != NULL ? field(c, dict, "mhlo.layout_mode") : NULL;
-    if (mode == NULL || mode->kind != MLIR_STRING || mode->text.data[0] != '{' || !shape_is_array(s))
+    if (mode == NULL || mode->kind != MLIR_STRING || mode->text.data[0] != '{' ||
+        !shape_is_array(s))
         return s;
     const char *at = mode->text.data + 1;
     int64_t *order = ARENA_ARRAY(c->arena, int64_t, s->rank + 1u);
@@ -136,9 +139,10 @@ static void set_argument(Converter *c, const Function *f, uint32_t i, Interface 
             convert_error(c, "argument %u: tf.aliasing_output = %lld names no result", i,
                           (long long)output);
         else
-            STACK_PUSH(c, out->aliases,
-                       ((AliasEntry){.output = output_path(c, f->type->result_count, output),
-                                     .operand = i}));
+            STACK_PUSH(
+                c, out->aliases,
+                ((AliasEntry){.output = output_path(c, f->type->result_count, output),
+                              .operand = i}));
     }
     const MlirAttr *donor = field(c, dict, "jax.buffer_donor");
     if (donor != NULL && alias == NULL && donor->kind == MLIR_BOOL && donor->i != 0)
@@ -146,9 +150,11 @@ static void set_argument(Converter *c, const Function *f, uint32_t i, Interface 
 }
 
 /* {alias = {parameter_index = array<i64>, parameter_number = 0, kind = may_alias}, output_index = array<i64: 0>} */
-static void module_aliases(Converter *c, MlirDict attrs, uint32_t parameters, Interface *out)
+static void module_aliases(Converter *c, MlirDict attrs, uint32_t parameters,
+                           Interface *out)
 {
-    const MlirAttr *list = mlir_resolve(c->file, mlir_find(attrs, "mhlo.input_output_alias"));
+    const MlirAttr *list =
+        mlir_resolve(c->file, mlir_find(attrs, "mhlo.input_output_alias"));
     if (list == NULL || list->kind != MLIR_LIST)
         return;
     for (uint32_t i = 0; i < list->list.count; i++) {
@@ -156,9 +162,11 @@ static void module_aliases(Converter *c, MlirDict attrs, uint32_t parameters, In
         AliasEntry e = {.must = mlir_is_text(field(c, alias, "kind"), "must_alias")};
         if (!ask_ints(c, field(c, list->list.items[i], "output_index"), &e.output) ||
             !ask_ints(c, field(c, alias, "parameter_index"), &e.input) ||
-            !ask_int(c, field(c, alias, "parameter_number"), &e.operand) || e.operand < 0 ||
-            e.operand >= parameters) {
-            convert_error(c, "entry %u of mhlo.input_output_alias names no output and parameter", i);
+            !ask_int(c, field(c, alias, "parameter_number"), &e.operand) ||
+            e.operand < 0 || e.operand >= parameters) {
+            convert_error(
+                c, "entry %u of mhlo.input_output_alias names no output and parameter",
+                i);
             return;
         }
         STACK_PUSH(c, out->aliases, e);
@@ -187,7 +195,8 @@ static void set_aliases(Converter *c, Interface *found)
     for (size_t i = 0; i < count; i++) {
         const AliasEntry *e = &found->aliases.data[i];
         if (shape_part(c->m->entry->root->shape, e->output) == NULL)
-            convert_error(c, "an alias names an output that the result, %s, does not have",
+            convert_error(c,
+                          "an alias names an output that the result, %s, does not have",
                           shape_text(c->scratch, c->m->entry->root->shape, false));
         else if (i != 0 && paths_order(e->output, e[-1].output) == 0)
             convert_error(c, "two arguments are aliases of one result");
@@ -198,8 +207,8 @@ static void set_aliases(Converter *c, Interface *found)
     config->donors = STACK_KEEP(c, found->donors);
 }
 
-static const Shape *entry_shape(Converter *c, MlirDict attrs, const char *name, uint32_t i,
-                                const Shape *s)
+static const Shape *entry_shape(Converter *c, MlirDict attrs, const char *name,
+                                uint32_t i, const Shape *s)
 {
     const MlirAttr *list = mlir_resolve(c->file, mlir_find(attrs, name));
     if (list == NULL || list->kind != MLIR_LIST || i >= list->list.count)
@@ -232,7 +241,8 @@ static void set_layouts(Converter *c, const Function *f, MlirDict attrs)
                                          whole ? root : root->elements[i]));
     config->entry_parameter_count = count;
     config->entry_parameters = in;
-    config->entry_result = whole ? (n == 1 ? out[0] : root) : shape_tuple(c->intern, n, out);
+    config->entry_result =
+        whole ? (n == 1 ? out[0] : root) : shape_tuple(c->intern, n, out);
 }
 
 /* -- the module ----------------------------------------------------------------------------- */
@@ -247,9 +257,11 @@ static bool set_counts(Converter *c, MlirDict attrs)
         (partitions != NULL && !ask_int(c, partitions, &p)))
         return false;
     if (r < 1 || p < 1 || r > INT32_MAX || p > INT32_MAX)
-        return convert_error(c, "mhlo.num_replicas = %lld, mhlo.num_partitions = %lld: they are at "
-                                "least 1",
-                             (long long)r, (long long)p) != NULL;
+        return convert_error(
+                   c,
+                   "mhlo.num_replicas = %lld, mhlo.num_partitions = %lld: they are at "
+                   "least 1",
+                   (long long)r, (long long)p) != NULL;
     config->replica_count = r;
     config->num_partitions = p;
     return true;
@@ -257,8 +269,8 @@ static bool set_counts(Converter *c, MlirDict attrs)
 
 static bool is_name_char(char ch)
 {
-    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-           ch == '_' || ch == '.' || ch == '-';
+    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+           (ch >= '0' && ch <= '9') || ch == '_' || ch == '.' || ch == '-';
 }
 
 /* A name of HLO's: `$` and the like become `_`, names of types and those with `__` get another character. */

@@ -50,7 +50,8 @@ void convert_convert(Converter *c, const MlirOp *op, const OpRow *row)
     }
     const Shape *to = known_shape(c, said, from->shape);
     if (!shape_same_dims(to, from->shape)) {
-        convert_error(c, "convert gives %s of %s", mlir_type_text(c->scratch, op->results[0].type),
+        convert_error(c, "convert gives %s of %s",
+                      mlir_type_text(c->scratch, op->results[0].type),
                       mlir_type_text(c->scratch, op->operands[0]->type));
         return;
     }
@@ -75,7 +76,8 @@ void convert_get_tuple_element(Converter *c, const MlirOp *op, const OpRow *row)
 
 /* -- broadcasts ---------------------------------------------------------------------------- */
 
-static bool are_dims(Converter *c, const char *what, Ints dims, uint32_t count, uint32_t rank)
+static bool are_dims(Converter *c, const char *what, Ints dims, uint32_t count,
+                     uint32_t rank)
 {
     bool right = dims.count == count;
     for (uint32_t i = 0; right && i < dims.count; i++) {
@@ -84,13 +86,15 @@ static bool are_dims(Converter *c, const char *what, Ints dims, uint32_t count, 
             right = dims.data[k] != dims.data[i];
     }
     if (!right)
-        convert_error(c, "%s of %s must be %u different dimensions of the %u that there are",
+        convert_error(c,
+                      "%s of %s must be %u different dimensions of the %u that there are",
                       what, c->op->name, count, rank);
     return right;
 }
 
 /* Dimensions of size 1 are repeated: HLO's broadcast wants them gone. */
-Instruction *broadcast_in_dim(Converter *c, Instruction *inst, const Shape *shape, Ints dims)
+Instruction *broadcast_in_dim(Converter *c, Instruction *inst, const Shape *shape,
+                              Ints dims)
 {
     if (inst == NULL)
         return NULL;
@@ -127,7 +131,8 @@ void convert_broadcast_in_dim(Converter *c, const MlirOp *op, const OpRow *row)
     if (!attr_ints(c, op, NULL, "broadcast_dimensions", &dims))
         return;
     bind(c, op,
-         make_finish(c, broadcast_in_dim(c, operand_of(op, 0), result_shape(op, 0), dims)));
+         make_finish(c,
+                     broadcast_in_dim(c, operand_of(op, 0), result_shape(op, 0), dims)));
 }
 
 /* New dimensions before those of the operand. */
@@ -261,9 +266,10 @@ void convert_torch_index_select(Converter *c, const MlirOp *op, const OpRow *row
     Instruction *operand = operand_of(op, 0), *index = operand_of(op, 1);
     const Shape *s = operand->shape, *r = result_shape(op, 0);
     int64_t dim = ask_int_or(c, op, "dim", 0), batch = ask_int_or(c, op, "batch_dims", 0);
-    if (!shape_is_array(s) || !shape_is_array(index->shape) || dim < 0 || dim >= s->rank ||
-        batch < 0 || batch > dim || batch > index->shape->rank) {
-        convert_error(c, "dim and batch_dims of torch_index_select must fit its operands");
+    if (!shape_is_array(s) || !shape_is_array(index->shape) || dim < 0 ||
+        dim >= s->rank || batch < 0 || batch > dim || batch > index->shape->rank) {
+        convert_error(c,
+                      "dim and batch_dims of torch_index_select must fit its operands");
         return;
     }
     uint32_t own = index->shape->rank - (uint32_t)batch;

@@ -149,7 +149,8 @@ Bytes attribute_text(Converter *c, const MlirAttr *a)
 static void sort_entries(DictEntry *entries, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)
-        for (uint32_t k = i; k > 0 && strcmp(entries[k - 1].key, entries[k].key) > 0; k--) {
+        for (uint32_t k = i; k > 0 && strcmp(entries[k - 1].key, entries[k].key) > 0;
+             k--) {
             DictEntry swap = entries[k];
             entries[k] = entries[k - 1];
             entries[k - 1] = swap;
@@ -175,8 +176,10 @@ static const Dict *make_dict(Converter *c, MlirDict from)
 
 const Dict *frontend_attributes(Converter *c, MlirDict attrs)
 {
-    const MlirAttr *a = mlir_resolve(c->file, mlir_find(attrs, "mhlo.frontend_attributes"));
-    return a != NULL && a->kind == MLIR_DICT && a->dict.count != 0 ? make_dict(c, a->dict) : NULL;
+    const MlirAttr *a =
+        mlir_resolve(c->file, mlir_find(attrs, "mhlo.frontend_attributes"));
+    return a != NULL && a->kind == MLIR_DICT && a->dict.count != 0 ? make_dict(c, a->dict)
+                                                                   : NULL;
 }
 
 /* A call of what a composite stands for: HLO keeps its name, attributes and version as text. */
@@ -185,7 +188,8 @@ void set_composite(Converter *c, const MlirOp *op, Instruction *call)
     const MlirAttr *attrs = ask(c, op, NULL, "composite_attributes");
     Text t;
     text_init(&t, c->arena);
-    put_dict(c, &t, attrs != NULL && attrs->kind == MLIR_DICT ? attrs->dict : (MlirDict){0}, 0);
+    put_dict(c, &t,
+             attrs != NULL && attrs->kind == MLIR_DICT ? attrs->dict : (MlirDict){0}, 0);
     const char *name = ask_symbol(c, op, "name");
     if (name == NULL || *name == '\0')
         return;
@@ -194,7 +198,8 @@ void set_composite(Converter *c, const MlirOp *op, Instruction *call)
     DictEntry *entries = ARENA_ARRAY(c->arena, DictEntry, 3);
     entries[0] = (DictEntry){.key = "composite.attributes", .value = {t.data, t.length}};
     entries[1] = (DictEntry){.key = "composite.name", .value = {name, strlen(name)}};
-    entries[2] = (DictEntry){.key = "composite.version", .value = {version, strlen(version)}};
+    entries[2] =
+        (DictEntry){.key = "composite.version", .value = {version, strlen(version)}};
     Dict *dict = ARENA_NEW(c->arena, Dict);
     *dict = (Dict){3, entries};
     inst_set(call, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});

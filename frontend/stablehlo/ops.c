@@ -226,18 +226,18 @@ static void take_results(MlirReader *r, MlirForm *form, MlirOp *op)
 {
     op->results = ARENA_ARRAY(r->arena, MlirValue, op->result_count + 1u);
     for (uint32_t i = 0; i < op->result_count; i++)
-        op->results[i] =
-            (MlirValue){.type = top_types(r, form, form->input_count + i),
-                        .region = r->scopes.count != 0 ? scope_last(r)->region
-                                                       : r->file->top,
-                        .op = op,
-                        .index = i};
+        op->results[i] = (MlirValue){
+            .type = top_types(r, form, form->input_count + i),
+            .region = r->scopes.count != 0 ? scope_last(r)->region : r->file->top,
+            .op = op,
+            .index = i};
     uint32_t named = 0;
     for (size_t i = form->result_mark; i < r->results.count; i++) {
         const MlirResult *result = &r->results.data[i];
         if (named + result->count > op->result_count) {
-            diag_error(r->diag, result->name, "%s has %u results, but here are names for %u",
-                       op->name, op->result_count, named + result->count);
+            diag_error(r->diag, result->name,
+                       "%s has %u results, but here are names for %u", op->name,
+                       op->result_count, named + result->count);
             break;
         }
         read_define(r, result->name, &op->results[named], result->count);

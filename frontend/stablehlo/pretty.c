@@ -160,7 +160,8 @@ static void applied_region(MlirReader *r, const MlirItem *item)
     const MlirForm *form = form_top(r);
     Span at = item->value->span;
     if (r->inits.count != form->init_mark + 1) {
-        diag_error(r->diag, at, "only a reduction of one array can be written with 'applies'");
+        diag_error(r->diag, at,
+                   "only a reduction of one array can be written with 'applies'");
         return;
     }
     const MlirType *type = r->inits.data[form->init_mark]->type;
@@ -198,7 +199,8 @@ static bool take_special(MlirReader *r, const char *op, const MlirItem *item)
 {
     for (size_t i = 0; i < sizeof special / sizeof *special; i++) {
         bool named = special[i].item != NULL;
-        if (named != (item->name != NULL) || (named && strcmp(special[i].item, item->name) != 0) ||
+        if (named != (item->name != NULL) ||
+            (named && strcmp(special[i].item, item->name) != 0) ||
             strcmp(special[i].op, op) != 0)
             continue;
         special[i].take(r, item);
@@ -260,8 +262,8 @@ void pretty_finish(MlirReader *r)
         MlirItem item = r->items.data[i];
         if (take_special(r, name, &item))
             continue;
-        const char *key = item.name != NULL ? item.name
-                                            : arena_printf(r->scratch, "%zu", position++);
+        const char *key =
+            item.name != NULL ? item.name : arena_printf(r->scratch, "%zu", position++);
         const char *attribute = attribute_name(r, name, key);
         if (item.name == NULL && attribute == key)
             diag_error(r->diag, item.value->span, "unexpected in the pretty form of %s",

@@ -28,8 +28,8 @@ bool quantized_needs_floats(const OpRow *row)
 }
 
 /* A number for each element: one for all, or for each place of the axis. */
-static Instruction *spread_numbers(Converter *c, const Quantized *q, const Shape *shape, DType t,
-                                   bool scales)
+static Instruction *spread_numbers(Converter *c, const Quantized *q, const Shape *shape,
+                                   DType t, bool scales)
 {
     uint32_t count = q->axis < 0 ? 1 : q->count;
     int64_t size = count;
@@ -46,8 +46,9 @@ static Instruction *spread_numbers(Converter *c, const Quantized *q, const Shape
     if (q->axis < 0)
         return make_broadcast(c, make_constant(c, l), to);
     if (q->axis >= shape->rank || shape->dims[q->axis] != size)
-        return convert_error(c, "a quantised type has %u scales for dimension %lld of %s", count,
-                             (long long)q->axis, shape_text(c->scratch, shape, false));
+        return convert_error(c, "a quantised type has %u scales for dimension %lld of %s",
+                             count, (long long)q->axis,
+                             shape_text(c->scratch, shape, false));
     return broadcast_in_dim(c, make_constant(c, l), to, (Ints){&q->axis, 1});
 }
 
@@ -60,7 +61,8 @@ static Instruction *to_floats(Converter *c, Instruction *stored, const Quantized
     const Shape *real = shape_with_dtype(c->intern, stored->shape, q->expressed);
     Instruction *zero = spread_numbers(c, q, stored->shape, DT_S32, false);
     Instruction *scale = spread_numbers(c, q, stored->shape, q->expressed, true);
-    Instruction *moved = make2(c, OP_SUBTRACT, wide, make_convert(c, stored, DT_S32), zero);
+    Instruction *moved =
+        make2(c, OP_SUBTRACT, wide, make_convert(c, stored, DT_S32), zero);
     return make2(c, OP_MULTIPLY, real, make_convert(c, moved, q->expressed), scale);
 }
 
@@ -73,7 +75,8 @@ static Instruction *to_stored(Converter *c, Instruction *real, const Quantized *
     const Shape *s = real->shape;
     Instruction *scale = spread_numbers(c, q, s, q->expressed, true);
     Instruction *zero = spread_numbers(c, q, s, DT_S32, false);
-    Instruction *steps = make1(c, OP_ROUND_NEAREST_EVEN, s, make2(c, OP_DIVIDE, s, real, scale));
+    Instruction *steps =
+        make1(c, OP_ROUND_NEAREST_EVEN, s, make2(c, OP_DIVIDE, s, real, scale));
     DType sum = q->expressed == DT_F64 ? DT_F64 : DT_F32;
     const Shape *wide = shape_with_dtype(c->intern, s, sum);
     Instruction *moved =
@@ -86,7 +89,8 @@ static Instruction *to_stored(Converter *c, Instruction *real, const Quantized *
 void convert_quantize(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
-    const Quantized *to = op->results[0].type->quantized, *from = op->operands[0]->type->quantized;
+    const Quantized *to = op->results[0].type->quantized,
+                    *from = op->operands[0]->type->quantized;
     Instruction *x = operand_of(op, 0);
     if (to == NULL) {
         convert_error(c, "uniform_quantize gives a quantised type");
@@ -103,7 +107,9 @@ void convert_dequantize(Converter *c, const MlirOp *op, const OpRow *row)
         convert_error(c, "uniform_dequantize is of a quantised type");
         return;
     }
-    bind(c, op, make_convert(c, to_floats(c, operand_of(op, 0), from), result_shape(op, 0)->dtype));
+    bind(c, op,
+         make_convert(c, to_floats(c, operand_of(op, 0), from),
+                      result_shape(op, 0)->dtype));
 }
 
 static const MlirType *real_type(Converter *c, const MlirType *type)
@@ -127,7 +133,8 @@ void convert_by_floats(Converter *c, const MlirOp *op, const OpRow *row)
         const Quantized *q = op->operands[i]->type->quantized;
         operands[i] = *op->operands[i];
         operands[i].type = real_type(c, operands[i].type);
-        operands[i].inst = q != NULL ? to_floats(c, operand_of(op, i), q) : operand_of(op, i);
+        operands[i].inst =
+            q != NULL ? to_floats(c, operand_of(op, i), q) : operand_of(op, i);
         inner.operands[i] = &operands[i];
         if (operands[i].inst == NULL)
             return;

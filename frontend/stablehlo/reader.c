@@ -429,7 +429,8 @@ MlirValue *read_value(MlirReader *r, Span at)
     size_t length = at.end - at.begin;
     const char *hash = memchr(text, '#', length);
     uint32_t number = 0;
-    for (const char *s = hash; s != NULL && ++s < text + length && number < UINT32_MAX / 16;)
+    for (const char *s = hash;
+         s != NULL && ++s < text + length && number < UINT32_MAX / 16;)
         number = number * 10 + (uint32_t)(*s - '0');
     MlirName *name = name_entry(r, text, hash != NULL ? (size_t)(hash - text) : length);
     if (name->value != NULL && number < name->value_count) {

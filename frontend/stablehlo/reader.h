@@ -99,7 +99,8 @@ struct MlirReader {
     STACK(MlirEntry) aliases;
     STACK(MlirEntry) type_aliases; /* value: an attribute of kind TYPE */
     STACK(MlirResource) resources;
-    STACK(const MlirAttr *) function_attrs; /* dictionaries of arguments and results; NULL: none */
+    STACK(const MlirAttr *)
+    function_attrs; /* dictionaries of arguments and results; NULL: none */
     uint32_t region_serial;
 };
 
@@ -112,8 +113,8 @@ const MlirType *read_type(MlirReader *r, Span at); /* of a TYPE token; never NUL
 const MlirType *read_type_alias(MlirReader *r, Span at);
 const MlirType *read_tuple(MlirReader *r, size_t count);
 const MlirType *read_function(MlirReader *r, size_t inputs, size_t results);
-const char *read_name(MlirReader *r, Span at);  /* without % @ # ! and quotes */
-Bytes read_string(MlirReader *r, Span at);      /* unescaped; its quotes are in the span */
+const char *read_name(MlirReader *r, Span at); /* without % @ # ! and quotes */
+Bytes read_string(MlirReader *r, Span at);     /* unescaped; its quotes are in the span */
 const MlirAttr *read_attr(MlirReader *r, MlirAttrKind kind, Span at);
 const MlirAttr *read_text_attr(MlirReader *r, MlirAttrKind kind, Span at);
 const MlirAttr *read_integer(MlirReader *r, Span at, const MlirType *type);
@@ -121,17 +122,19 @@ const MlirAttr *read_float(MlirReader *r, Span at, const MlirType *type);
 const MlirAttr *read_bool(MlirReader *r, Span at, bool value);
 const MlirAttr *read_type_attr(MlirReader *r, Span at, const MlirType *type);
 const MlirAttr *read_list(MlirReader *r, Span at, size_t count);
-const MlirAttr *read_range(MlirReader *r, Span at, Span start, Span limit, const Span *stride);
+const MlirAttr *read_range(MlirReader *r, Span at, Span start, Span limit,
+                           const Span *stride);
 const MlirAttr *read_dict(MlirReader *r, Span at, size_t count);
 const MlirAttr *read_struct(MlirReader *r, Span at, Span name, size_t count);
-const MlirAttr *read_lists(MlirReader *r, Span at, size_t count); /* [..] x [..] -> [..] */
+const MlirAttr *read_lists(MlirReader *r, Span at,
+                           size_t count); /* [..] x [..] -> [..] */
 const MlirAttr *read_dense(MlirReader *r, Span at, const MlirType *type);
 const MlirAttr *read_location(MlirReader *r, Span at, const char *kind, size_t count);
 void read_entry(MlirReader *r, const char *name, const MlirAttr *value);
 void read_alias(MlirReader *r, Span name, const MlirAttr *value);
 void read_alias_type(MlirReader *r, Span name, const MlirType *type);
 void read_resource(MlirReader *r, Span name, Span value);
-bool read_deeper(MlirReader *r, Span at); /* false after a message */
+bool read_deeper(MlirReader *r, Span at);      /* false after a message */
 MlirValue *read_value(MlirReader *r, Span at); /* a use; never NULL */
 void read_define(MlirReader *r, Span at, MlirValue *first, uint32_t count);
 void read_forget(MlirReader *r, size_t hidden_mark); /* restores what was hidden since */

@@ -17,7 +17,8 @@ static bool enter(Converter *c, MlirRegion *region, const char *name, Outside *o
 {
     *outside = (Outside){c->comp, c->op, c->rebound.count};
     if (c->depth >= MLIR_DEPTH) {
-        convert_error(c, "regions and calls are nested deeper than %d levels", MLIR_DEPTH);
+        convert_error(c, "regions and calls are nested deeper than %d levels",
+                      MLIR_DEPTH);
         return false;
     }
     c->depth++;
@@ -97,7 +98,8 @@ static Instruction *make_root(Converter *c, const MlirOp *last, uint32_t more_co
 
 typedef STACK(MlirValue *) Values;
 
-static void gather_outer(Converter *c, const MlirRegion *region, Values *out, uint32_t depth)
+static void gather_outer(Converter *c, const MlirRegion *region, Values *out,
+                         uint32_t depth)
 {
     if (depth > MLIR_DEPTH)
         return; /* converting will say it */
@@ -105,7 +107,8 @@ static void gather_outer(Converter *c, const MlirRegion *region, Values *out, ui
         const MlirOp *op = region->ops[i];
         for (uint32_t k = 0; k < op->operand_count; k++) {
             MlirValue *value = op->operands[k];
-            if (value->region == NULL || !value->region->is_open || value->mark == c->mark)
+            if (value->region == NULL || !value->region->is_open ||
+                value->mark == c->mark)
                 continue;
             value->mark = c->mark;
             STACK_PUSH(c, *out, value);
@@ -118,8 +121,9 @@ static void gather_outer(Converter *c, const MlirRegion *region, Values *out, ui
 /* What gives the same value wherever it stands. */
 static bool is_constant(const MlirValue *value, uint32_t depth)
 {
-    static const char *const movable[] = {"constant", "iota", "broadcast_in_dim", "reshape",
-                                          "convert", "broadcast", "transpose", "slice"};
+    static const char *const movable[] = {"constant",  "iota",    "broadcast_in_dim",
+                                          "reshape",   "convert", "broadcast",
+                                          "transpose", "slice"};
     if (value->op == NULL || depth > 16)
         return false;
     const char *dot = strchr(value->op->name, '.');
@@ -188,19 +192,39 @@ Computation *applied_computation(Converter *c, const MlirOp *op, uint32_t number
 
 /* -- control flow -------------------------------------------------------------------------- */
 
+/* Better made again than carried along: what a loop counts to should stand in it. */
+static bool is_small_constant(const MlirValue *value)
+{
+    int64_t count;
+    return is_constant(value, 0) && value->inst != NULL && shape_is_array(value->inst->shape) &&
+           shape_element_count(value->inst->shape, &count) && count <= 1024;
+}
+
+/* The values of outside that the region uses: small constants, or the others. */
+static Values outer_values(Converter *c, const MlirRegion *const *regions, uint32_t count,
+                           bool constants)
+{
+    Values all = {0}, wanted = {0};
+    c->mark++;
+    for (uint32_t i = 0; i < count; i++)
+        gather_outer(c, regions[i], &all, c->depth);
+    for (size_t i = 0; i < all.count; i++)
+        if (is_small_constant(all.data[i]) == constants)
+            STACK_PUSH(c, wanted, all.data[i]);
+    return wanted;
+}
+
 void loop_state(Converter *c, const MlirOp *op, uint32_t first_operand, LoopState *out)
 {
     *out = (LoopState){.own = op->operand_count - first_operand};
-    Values outer = {0};
-    c->mark++;
-    for (uint32_t i = 0; i < op->region_count; i++)
-        gather_outer(c, op->regions[i], &outer, c->depth);
+    Values outer =
+        outer_values(c, (const MlirRegion *const *)op->regions, op->region_count, false);
     out->captured = outer.data;
     out->count = out->own + (uint32_t)outer.count;
     Instruction **parts = ARENA_ARRAY(c->scratch, Instruction *, out->count + 1u);
     for (uint32_t i = 0; i < out->count; i++) {
-        const MlirValue *value = i < out->own ? op->operands[first_operand + i]
-                                              : out->captured[i - out->own];
+        const MlirValue *value =
+            i < out->own ? op->operands[first_operand + i] : out->captured[i - out->own];
         parts[i] = value->inst;
         if (value->inst == NULL)
             return;
@@ -237,8 +261,10 @@ Computation *state_computation(Converter *c, const MlirOp *op, uint32_t number,
 {
     MlirRegion *region = op->regions[number];
     if (region->argument_count != state->own)
-        return convert_error(c, "region %u of %s has %u arguments, but should have %u", number,
-                             op->name, region->argument_count, state->own);
+        return convert_error(c, "region %u of %s has %u arguments, but should have %u",
+                             number, op->name, region->argument_count, state->own);
+    const MlirRegion *const inner = region;
+    Values constants = outer_values(c, &inner, 1, true);
     Outside outside;
     if (state->init == NULL || !enter(c, region, "region", &outside))
         return NULL;
@@ -246,7 +272,7 @@ Computation *state_computation(Converter *c, const MlirOp *op, uint32_t number,
         ARENA_ARRAY(c->scratch, Instruction *, state->count - state->own + 1u);
     open_state(c, op, region, state, more);
     Instruction *root = NULL;
-    const MlirOp *last = terminator(c, region);
+    const MlirOp *last = bring_constants(c, op, &constants) ? terminator(c, region) : NULL;
     if (last != NULL) {
         convert_ops(c, region);
         root = make_root(c, last, gives_state ? state->count - state->own : 0, more,
@@ -285,7 +311,8 @@ static bool has_body(Converter *c, const Function *f)
     for (uint32_t i = 0; right && i < type->input_count; i++)
         right = mlir_type_equal(type->inputs[i], body->arguments[i].type);
     if (!right)
-        convert_error(c, "the arguments of function @%s are not those of its type", f->name);
+        convert_error(c, "the arguments of function @%s are not those of its type",
+                      f->name);
     return right;
 }
 
@@ -310,10 +337,11 @@ static Computation *convert_function(Converter *c, Function *f)
         return NULL;
     for (uint32_t i = 0; i < region->argument_count; i++) {
         MlirValue *argument = &region->arguments[i];
-        argument->inst = argument->type->shape != NULL
-                             ? add_parameter(c, argument->type->shape, argument->name, f->op)
-                             : convert_unsupported(c, "an argument of type %s",
-                                                   mlir_type_text(c->scratch, argument->type));
+        argument->inst =
+            argument->type->shape != NULL
+                ? add_parameter(c, argument->type->shape, argument->name, f->op)
+                : convert_unsupported(c, "an argument of type %s",
+                                      mlir_type_text(c->scratch, argument->type));
     }
     Instruction *root = NULL;
     const MlirOp *last = terminator(c, region);

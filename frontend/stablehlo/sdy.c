@@ -12,14 +12,16 @@ enum { DEVICES_MAX = 1 << 24 };
 
 /* -- meshes --------------------------------------------------------------------------------- */
 
-static bool add_axis(Converter *c, const char *name, int64_t size, MeshAxis *axes, uint32_t count,
-                     int64_t *devices)
+static bool add_axis(Converter *c, const char *name, int64_t size, MeshAxis *axes,
+                     uint32_t count, int64_t *devices)
 {
     bool right = size > 0 && size <= DEVICES_MAX / *devices;
     for (uint32_t i = 0; right && i < count; i++)
         right = strcmp(axes[i].name, name) != 0;
     if (!right)
-        return convert_error(c, "the axes of a mesh have different names and sizes above 0") != NULL;
+        return convert_error(
+                   c, "the axes of a mesh have different names and sizes above 0") !=
+               NULL;
     axes[count] = (MeshAxis){name, size};
     *devices *= size;
     return true;
@@ -65,8 +67,8 @@ static const Mesh *read_mesh(Converter *c, const MlirAttr *a)
         mesh->is_maximal = true;
         mesh->device = mesh->devices.data[0];
     } else if (mesh->devices.count != 0 && mesh->devices.count != devices) {
-        return convert_error(c, "a mesh of %lld devices has %u device_ids", (long long)devices,
-                             mesh->devices.count);
+        return convert_error(c, "a mesh of %lld devices has %u device_ids",
+                             (long long)devices, mesh->devices.count);
     }
     return mesh;
 }
@@ -103,7 +105,8 @@ static bool find_axis(Converter *c, const Mesh *mesh, const char *name, AxisRef 
             return true;
         }
     }
-    return convert_error(c, "the mesh has no axis \"%s\"", name != NULL ? name : "?") != NULL;
+    return convert_error(c, "the mesh has no axis \"%s\"", name != NULL ? name : "?") !=
+           NULL;
 }
 
 /* :(1)2 is a list of both numbers. */
@@ -121,7 +124,8 @@ static bool set_part(Converter *c, const Mesh *mesh, const MlirAttr *part, AxisR
         ref->size = both.data[1];
     }
     int64_t whole = mesh->axes[ref->axis].size;
-    if (ref->pre >= 1 && ref->size >= 1 && whole % ref->pre == 0 && whole / ref->pre % ref->size == 0)
+    if (ref->pre >= 1 && ref->size >= 1 && whole % ref->pre == 0 &&
+        whole / ref->pre % ref->size == 0)
         return true;
     return convert_error(c, "(pre)size does not divide the axis") != NULL;
 }
@@ -138,7 +142,8 @@ bool axis_refs(Converter *c, const Mesh *mesh, const MlirAttr *list, AxisRefs *o
     AxisRef *refs = ARENA_ARRAY(c->arena, AxisRef, list->list.count + 1u);
     for (uint32_t i = 0; i < list->list.count; i++) {
         const MlirAttr *a = mlir_resolve(c->file, list->list.items[i]);
-        const char *name = ask_word(c, a != NULL && a->kind == MLIR_STRUCT ? field(c, a, "name") : a);
+        const char *name =
+            ask_word(c, a != NULL && a->kind == MLIR_STRUCT ? field(c, a, "name") : a);
         if (!find_axis(c, mesh, name, &refs[i]) ||
             !set_part(c, mesh, field(c, a, "sub_axis_info"), &refs[i]))
             return false;
@@ -148,7 +153,8 @@ bool axis_refs(Converter *c, const Mesh *mesh, const MlirAttr *list, AxisRefs *o
 }
 
 /* {"a", "b":(1)2, ?}: of Shardy, a dictionary of names without values and lists of a part's numbers */
-static bool braced_axes(Converter *c, const Mesh *mesh, const MlirAttr *dict, DimSharding *out)
+static bool braced_axes(Converter *c, const Mesh *mesh, const MlirAttr *dict,
+                        DimSharding *out)
 {
     *out = (DimSharding){0};
     dict = mlir_resolve(c->file, dict);
@@ -256,10 +262,12 @@ const Sharding *sdy_sharding(Converter *c, const MlirAttr *a)
     if (first == NULL || first->kind != MLIR_LIST || a->fields.count != 1)
         return read_sharding(c, a);
     Sharding *tuple = ARENA_NEW(c->arena, Sharding);
-    const Sharding **elements = ARENA_ARRAY(c->arena, const Sharding *, first->list.count + 1u);
+    const Sharding **elements =
+        ARENA_ARRAY(c->arena, const Sharding *, first->list.count + 1u);
     for (uint32_t i = 0; i < first->list.count; i++) {
         const MlirAttr *item = mlir_resolve(c->file, first->list.items[i]);
-        elements[i] = item != NULL && item->kind == MLIR_STRUCT ? read_sharding(c, item) : NULL;
+        elements[i] =
+            item != NULL && item->kind == MLIR_STRUCT ? read_sharding(c, item) : NULL;
         if (elements[i] == NULL)
             return NULL;
     }
@@ -277,7 +285,8 @@ void convert_sdy_constraint(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
     const MlirAttr *a = ask(c, op, NULL, "sharding");
-    Instruction *inst = make1(c, OP_CUSTOM_CALL, operand_of(op, 0)->shape, operand_of(op, 0));
+    Instruction *inst =
+        make1(c, OP_CUSTOM_CALL, operand_of(op, 0)->shape, operand_of(op, 0));
     const Sharding *s = a != NULL ? sdy_sharding(c, a) : NULL;
     inst_set_bytes(inst, ATTR_CUSTOM_CALL_TARGET, "Sharding", strlen("Sharding"));
     if (s != NULL)
@@ -312,9 +321,11 @@ void convert_sdy_manual(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
     MlirRegion *body = op->regions[0];
-    if (!c->is_manual || body->argument_count != op->operand_count || !is_whole_mesh(c, op)) {
-        convert_unsupported(c, "a manual computation that is not all that main does, or not "
-                               "for all axes of the mesh: gxc has no partitioner");
+    if (!c->is_manual || body->argument_count != op->operand_count ||
+        !is_whole_mesh(c, op)) {
+        convert_unsupported(c,
+                            "a manual computation that is not all that main does, or not "
+                            "for all axes of the mesh: gxc has no partitioner");
         return;
     }
     for (uint32_t i = 0; i < op->operand_count; i++)
@@ -325,7 +336,8 @@ void convert_sdy_manual(Converter *c, const MlirOp *op, const OpRow *row)
     const MlirOp *last = body->op_count != 0 ? body->ops[body->op_count - 1] : NULL;
     if (last == NULL || strcmp(last->name, "sdy.return") != 0 ||
         last->operand_count != op->result_count) {
-        convert_error(c, "the body of a manual computation ends in sdy.return of its results");
+        convert_error(
+            c, "the body of a manual computation ends in sdy.return of its results");
         return;
     }
     for (uint32_t i = 0; i < op->result_count; i++)
@@ -376,9 +388,12 @@ void convert_sdy_named(Converter *c, const MlirOp *op, const OpRow *row)
     Computation *callee = applied_computation(c, op, 0);
     if (callee == NULL)
         return;
-    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
+    Instruction **operands =
+        ARENA_ARRAY(c->scratch, Instruction *, op->operand_count + 1u);
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = operand_of(op, i);
-    bind_elements(c, op, make_finish(c, make_call(c, OP_CALL, callee->root->shape, op->operand_count,
-                                                  operands, ATTR_TO_APPLY, callee)));
+    bind_elements(
+        c, op,
+        make_finish(c, make_call(c, OP_CALL, callee->root->shape, op->operand_count,
+                                 operands, ATTR_TO_APPLY, callee)));
 }

@@ -99,7 +99,8 @@ static bool are_floats(Converter *c, const Instruction *a)
     if (a != NULL && shape_is_array(a->shape) && dtype_is_float(a->shape->dtype))
         return true;
     if (a != NULL)
-        convert_unsupported(c, "%s of %s", c->op->name, shape_text(c->scratch, a->shape, false));
+        convert_unsupported(c, "%s of %s", c->op->name,
+                            shape_text(c->scratch, a->shape, false));
     return false;
 }
 
@@ -112,27 +113,30 @@ Instruction *math_unary(Converter *c, Instruction *x, UnaryMathFn *function)
     return make_convert(c, function(&m, make_convert(c, x, wide)), t);
 }
 
-Instruction *math_binary(Converter *c, Instruction *a, Instruction *b, BinaryMathFn *function)
+Instruction *math_binary(Converter *c, Instruction *a, Instruction *b,
+                         BinaryMathFn *function)
 {
     if (!are_floats(c, a) || !are_floats(c, b))
         return NULL;
     if (a->shape != b->shape)
-        return convert_error(c, "%s is of two arrays of one type, not %s and %s", c->op->name,
-                             shape_text(c->scratch, a->shape, false),
+        return convert_error(c, "%s is of two arrays of one type, not %s and %s",
+                             c->op->name, shape_text(c->scratch, a->shape, false),
                              shape_text(c->scratch, b->shape, false));
     DType t = a->shape->dtype, wide = t == DT_F64 ? DT_F64 : DT_F32;
     Math m = {c, shape_with_dtype(c->intern, a->shape, wide)};
-    return make_convert(c, function(&m, make_convert(c, a, wide), make_convert(c, b, wide)), t);
+    return make_convert(
+        c, function(&m, make_convert(c, a, wide), make_convert(c, b, wide)), t);
 }
 
 /* -- the gamma function ---------------------------------------------------------------------- */
 
 #define PI 3.14159265358979323846
 #define LANCZOS_G 7.0
-static const double lanczos[] = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
-                                 771.3234287776530788486528258894,   -176.61502916214059906584551354,
-                                 12.507343278686904814458936853,     -0.13857109526572011689554707,
-                                 9.984369578019570859563e-6,         1.50563273514931155834e-7};
+static const double lanczos[] = {
+    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+    771.3234287776530788486528258894,   -176.61502916214059906584551354,
+    12.507343278686904814458936853,     -0.13857109526572011689554707,
+    9.984369578019570859563e-6,         1.50563273514931155834e-7};
 #define LANCZOS_BASE 0.99999999999980993227684700473478
 
 /* x < 1/2 is reflected: z = -x, else x - 1. */
@@ -155,10 +159,12 @@ static Instruction *lgamma_above(Math *m, Instruction *z)
 {
     Instruction *sum = k(m, LANCZOS_BASE);
     for (size_t i = 0; i < sizeof lanczos / sizeof *lanczos; i++)
-        sum = add(m, sum, quotient(m, k(m, lanczos[i]), add(m, z, k(m, (double)(i + 1)))));
+        sum =
+            add(m, sum, quotient(m, k(m, lanczos[i]), add(m, z, k(m, (double)(i + 1)))));
     Instruction *t = add(m, k(m, LANCZOS_G + 0.5), z), *log_t = log_shifted(m, z);
     Instruction *power = sub(m, add(m, z, k(m, 0.5)), quotient(m, t, log_t));
-    return add(m, add(m, k(m, 0.5 * log(2 * PI)), mul(m, power, log_t)), op1(m, OP_LOG, sum));
+    return add(m, add(m, k(m, 0.5 * log(2 * PI)), mul(m, power, log_t)),
+               op1(m, OP_LOG, sum));
 }
 
 /* log(pi / |sin(pi x)|) - lgamma(1 - x) below 1/2; at the poles the sine decides. */
@@ -192,8 +198,8 @@ Instruction *math_digamma(Math *m, Instruction *x)
     above = sub(m, above, quotient(m, k(m, LANCZOS_G), t));
     Instruction *whole = op1(m, OP_ABS, op1(m, OP_FLOOR, add(m, x, k(m, 0.5))));
     Instruction *angle = mul(m, k(m, PI), add(m, x, whole));
-    Instruction *cotangent = quotient(m, mul(m, k(m, PI), op1(m, OP_COSINE, angle)),
-                                      op1(m, OP_SINE, angle));
+    Instruction *cotangent =
+        quotient(m, mul(m, k(m, PI), op1(m, OP_COSINE, angle)), op1(m, OP_SINE, angle));
     Instruction *y = choose(m, reflects, sub(m, above, cotangent), above);
     Instruction *pole = both(m, is(m, DIRECTION_LE, x, k(m, 0)),
                              is(m, DIRECTION_EQ, x, op1(m, OP_FLOOR, x)));
@@ -265,9 +271,9 @@ Instruction *math_polygamma(Math *m, Instruction *n, Instruction *x)
 /* x P(w), w = -log(1 - x^2); P for small w, and of its root. */
 static Instruction *erf_inv_narrow(Math *m, Instruction *x, Instruction *w)
 {
-    static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06,
-                                  -4.39150654e-06, 0.00021858087, -0.00125372503,
-                                  -0.00417768164, 0.246640727,    1.50140941};
+    static const double near[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+                                  -4.39150654e-06, 0.00021858087,  -0.00125372503,
+                                  -0.00417768164,  0.246640727,    1.50140941};
     static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322,
                                  -0.00367342844,  0.00573950773,  -0.0076224613,
                                  0.00943887047,   1.00167406,     2.83297682};
@@ -279,15 +285,18 @@ static Instruction *erf_inv_narrow(Math *m, Instruction *x, Instruction *w)
 
 static Instruction *erf_inv_wide(Math *m, Instruction *x, Instruction *w)
 {
-    static const double near[] = {
-        -3.6444120640178196996e-21, -1.685059138182016589e-19, 1.2858480715256400167e-18,
-        1.115787767802518096e-17,   -1.333171662854620906e-16, 2.0972767875968561637e-17,
-        6.6376381343583238325e-15,  -4.0545662729752068639e-14, -8.1519341976054721522e-14,
-        2.6335093153082322977e-12,  -1.2975133253453532498e-11, -5.4154120542946279317e-11,
-        1.051212273321532285e-09,   -4.1126339803469836976e-09, -2.9070369957882005086e-08,
-        4.2347877827932403518e-07,  -1.3654692000834678645e-06, -1.3882523362786468719e-05,
-        0.0001867342080340571352,   -0.00074070253416626697512, -0.0060336708714301490533,
-        0.24015818242558961693,     1.6536545626831027356};
+    static const double near[] = {-3.6444120640178196996e-21, -1.685059138182016589e-19,
+                                  1.2858480715256400167e-18,  1.115787767802518096e-17,
+                                  -1.333171662854620906e-16,  2.0972767875968561637e-17,
+                                  6.6376381343583238325e-15,  -4.0545662729752068639e-14,
+                                  -8.1519341976054721522e-14, 2.6335093153082322977e-12,
+                                  -1.2975133253453532498e-11, -5.4154120542946279317e-11,
+                                  1.051212273321532285e-09,   -4.1126339803469836976e-09,
+                                  -2.9070369957882005086e-08, 4.2347877827932403518e-07,
+                                  -1.3654692000834678645e-06, -1.3882523362786468719e-05,
+                                  0.0001867342080340571352,   -0.00074070253416626697512,
+                                  -0.0060336708714301490533,  0.24015818242558961693,
+                                  1.6536545626831027356};
     static const double middle[] = {
         2.2137376921775787049e-09, 9.0756561938885390979e-08, -2.7517406297064545428e-07,
         1.8239629214389227755e-08, 1.5027403968909827627e-06, -4.013867526981545969e-06,
@@ -296,13 +305,15 @@ static Instruction *erf_inv_wide(Math *m, Instruction *x, Instruction *w)
         0.00095328937973738049703, -0.0016882755560235047313, 0.0024914420961078508066,
         -0.0037512085075692412107, 0.005370914553590063617,   1.0052589676941592334,
         3.0838856104922207635};
-    static const double far[] = {
-        -2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,
-        -3.7894654401267369937e-09, 7.6157012080783393804e-09,  -1.4960026627149240478e-08,
-        2.9147953450901080826e-08,  -6.7711997758452339498e-08, 2.2900482228026654717e-07,
-        -9.9298272942317002539e-07, 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
-        7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026,
-        1.0103004648645343977,      4.8499064014085844221};
+    static const double far[] = {-2.7109920616438573243e-11, -2.5556418169965252055e-10,
+                                 1.5076572693500548083e-09,  -3.7894654401267369937e-09,
+                                 7.6157012080783393804e-09,  -1.4960026627149240478e-08,
+                                 2.9147953450901080826e-08,  -6.7711997758452339498e-08,
+                                 2.2900482228026654717e-07,  -9.9298272942317002539e-07,
+                                 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
+                                 7.5995277030017761139e-05,  -0.00021503011930044477347,
+                                 -0.00013871931833623122026, 1.0103004648645343977,
+                                 4.8499064014085844221};
     Instruction *root = op1(m, OP_SQRT, w);
     Instruction *a = POLYNOMIAL(m, sub(m, w, k(m, 3.125)), near);
     Instruction *b = POLYNOMIAL(m, sub(m, root, k(m, 3.25)), middle);
@@ -322,31 +333,31 @@ Instruction *math_erf_inv(Math *m, Instruction *x)
 /* exp(-x^2) / |x| P(1 / x^2) */
 static Instruction *erfc_narrow(Math *m, Instruction *size, Instruction *e)
 {
-    static const double near[] = {+2.326819970068386e-2, -1.387039388740657e-1, +3.687424674597105e-1,
-                                  -5.824733027278666e-1, +6.210004621745983e-1, -4.944515323274145e-1,
-                                  +3.404879937665872e-1, -2.741127028184656e-1, +5.638259427386472e-1};
-    static const double far[] = {-1.047766399936249e+1, +1.297719955372516e+1, -7.495518717768503e+0,
-                                 +2.921019019210786e+0, -1.015265279202700e+0, +4.218463358204948e-1,
+    static const double near[] = {
+        +2.326819970068386e-2, -1.387039388740657e-1, +3.687424674597105e-1,
+        -5.824733027278666e-1, +6.210004621745983e-1, -4.944515323274145e-1,
+        +3.404879937665872e-1, -2.741127028184656e-1, +5.638259427386472e-1};
+    static const double far[] = {-1.047766399936249e+1, +1.297719955372516e+1,
+                                 -7.495518717768503e+0, +2.921019019210786e+0,
+                                 -1.015265279202700e+0, +4.218463358204948e-1,
                                  -2.820767439740514e-1, +5.641895067754075e-1};
     Instruction *inverse = quotient(m, k(m, 1), mul(m, size, size));
-    Instruction *p = choose(m, is(m, DIRECTION_LT, size, k(m, 2)), POLYNOMIAL(m, inverse, near),
-                            POLYNOMIAL(m, inverse, far));
+    Instruction *p = choose(m, is(m, DIRECTION_LT, size, k(m, 2)),
+                            POLYNOMIAL(m, inverse, near), POLYNOMIAL(m, inverse, far));
     return mul(m, mul(m, e, quotient(m, k(m, 1), size)), p);
 }
 
 /* exp(-x^2) P(|x|) / Q(|x|) */
 static Instruction *erfc_wide(Math *m, Instruction *size, Instruction *e)
 {
-    static const double p[] = {2.46196981473530512524e-10, 5.64189564831068821977e-1,
-                               7.46321056442269912687e0,   4.86371970985681366614e1,
-                               1.96520832956077098242e2,   5.26445194995477358631e2,
-                               9.34528527171957607540e2,   1.02755188689515710272e3,
-                               5.57535335369399327526e2};
-    static const double q[] = {1.00000000000000000000e0, 1.32281951154744992508e1,
-                               8.67072140885989742329e1, 3.54937778887819891062e2,
-                               9.75708501743205489753e2, 1.82390916687909736289e3,
-                               2.24633760818710981792e3, 1.65666309194161350182e3,
-                               5.57535340817727675546e2};
+    static const double p[] = {
+        2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
+        4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
+        9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2};
+    static const double q[] = {
+        1.00000000000000000000e0, 1.32281951154744992508e1, 8.67072140885989742329e1,
+        3.54937778887819891062e2, 9.75708501743205489753e2, 1.82390916687909736289e3,
+        2.24633760818710981792e3, 1.65666309194161350182e3, 5.57535340817727675546e2};
     static const double r[] = {5.64189583547755073984e-1, 1.27536670759978104416e0,
                                5.01905042251180477414e0,  6.16021097993053585195e0,
                                7.40974269950448939160e0,  2.97886665372100240670e0};
@@ -354,8 +365,10 @@ static Instruction *erfc_wide(Math *m, Instruction *size, Instruction *e)
                                9.39603524938001434673e0, 1.20489539808096656605e1,
                                1.70814450747565897222e1, 9.60896809063285878198e0,
                                3.36907645100081516050e0};
-    Instruction *near = quotient(m, mul(m, e, POLYNOMIAL(m, size, p)), POLYNOMIAL(m, size, q));
-    Instruction *far = quotient(m, mul(m, e, POLYNOMIAL(m, size, r)), POLYNOMIAL(m, size, s));
+    Instruction *near =
+        quotient(m, mul(m, e, POLYNOMIAL(m, size, p)), POLYNOMIAL(m, size, q));
+    Instruction *far =
+        quotient(m, mul(m, e, POLYNOMIAL(m, size, r)), POLYNOMIAL(m, size, s));
     return choose(m, is(m, DIRECTION_LT, size, k(m, 8)), near, far);
 }
 
@@ -373,13 +386,15 @@ Instruction *math_erfc(Math *m, Instruction *x)
 
 /* -- Bessel ---------------------------------------------------------------------------------- */
 
-static Instruction *bessel_parts(Math *m, Instruction *size, Instruction *near, Instruction *far)
+static Instruction *bessel_parts(Math *m, Instruction *size, Instruction *near,
+                                 Instruction *far)
 {
     return choose(m, is(m, DIRECTION_LE, size, k(m, 8)), mul(m, size, near),
                   quotient(m, far, op1(m, OP_SQRT, size)));
 }
 
-static Instruction *i1e_narrow(Math *m, Instruction *size, Instruction *low, Instruction *high)
+static Instruction *i1e_narrow(Math *m, Instruction *size, Instruction *low,
+                               Instruction *high)
 {
     static const double near[] = {9.38153738649577178388e-9, -4.44505912879632808065e-8,
                                   2.00329475355213526229e-7, -8.56872026469545474066e-7,
@@ -397,29 +412,37 @@ static Instruction *i1e_narrow(Math *m, Instruction *size, Instruction *low, Ins
     return bessel_parts(m, size, CHEBYSHEV(m, low, near), CHEBYSHEV(m, high, far));
 }
 
-static Instruction *i1e_wide(Math *m, Instruction *size, Instruction *low, Instruction *high)
+static Instruction *i1e_wide(Math *m, Instruction *size, Instruction *low,
+                             Instruction *high)
 {
-    static const double near[] = {
-        2.77791411276104639959e-18, -2.11142121435816608115e-17, 1.55363195773620046921e-16,
-        -1.10559694773538630805e-15, 7.60068429473540693410e-15, -5.04218550472791168711e-14,
-        3.22379336594557470981e-13, -1.98397439776494371520e-12, 1.17361862988909016308e-11,
-        -6.66348972350202774223e-11, 3.62559028155211703701e-10, -1.88724975172282928790e-9,
-        9.38153738649577178388e-9, -4.44505912879632808065e-8, 2.00329475355213526229e-7,
-        -8.56872026469545474066e-7, 3.47025130813767847674e-6, -1.32731636560394358279e-5,
-        4.78156510755005422638e-5, -1.61760815825896745588e-4, 5.12285956168575772895e-4,
-        -1.51357245063125314899e-3, 4.15642294431288815669e-3, -1.05640848946261981558e-2,
-        2.47264490306265168283e-2, -5.29459812080949914269e-2, 1.02643658689847095384e-1,
-        -1.76416518357834055153e-1, 2.52587186443633654823e-1};
-    static const double far[] = {
-        7.51729631084210481353e-18, 4.41434832307170791151e-18, -4.65030536848935832153e-17,
-        -3.20952592199342395980e-17, 2.96262899764595013876e-16, 3.30820231092092828324e-16,
-        -1.88035477551078244854e-15, -3.81440307243700780478e-15, 1.04202769841288027642e-14,
-        4.27244001671195135429e-14, -2.10154184277266431302e-14, -4.08355111109219731823e-13,
-        -7.19855177624590851209e-13, 2.03562854414708950722e-12, 1.41258074366137813316e-11,
-        3.25260358301548823856e-11, -1.89749581235054123450e-11, -5.58974346219658380687e-10,
-        -3.83538038596423702205e-9, -2.63146884688951950684e-8, -2.51223623787020892529e-7,
-        -3.88256480887769039346e-6, -1.10588938762623716291e-4, -9.76109749136146840777e-3,
-        7.78576235018280120474e-1};
+    static const double near[] = {2.77791411276104639959e-18, -2.11142121435816608115e-17,
+                                  1.55363195773620046921e-16, -1.10559694773538630805e-15,
+                                  7.60068429473540693410e-15, -5.04218550472791168711e-14,
+                                  3.22379336594557470981e-13, -1.98397439776494371520e-12,
+                                  1.17361862988909016308e-11, -6.66348972350202774223e-11,
+                                  3.62559028155211703701e-10, -1.88724975172282928790e-9,
+                                  9.38153738649577178388e-9,  -4.44505912879632808065e-8,
+                                  2.00329475355213526229e-7,  -8.56872026469545474066e-7,
+                                  3.47025130813767847674e-6,  -1.32731636560394358279e-5,
+                                  4.78156510755005422638e-5,  -1.61760815825896745588e-4,
+                                  5.12285956168575772895e-4,  -1.51357245063125314899e-3,
+                                  4.15642294431288815669e-3,  -1.05640848946261981558e-2,
+                                  2.47264490306265168283e-2,  -5.29459812080949914269e-2,
+                                  1.02643658689847095384e-1,  -1.76416518357834055153e-1,
+                                  2.52587186443633654823e-1};
+    static const double far[] = {7.51729631084210481353e-18,  4.41434832307170791151e-18,
+                                 -4.65030536848935832153e-17, -3.20952592199342395980e-17,
+                                 2.96262899764595013876e-16,  3.30820231092092828324e-16,
+                                 -1.88035477551078244854e-15, -3.81440307243700780478e-15,
+                                 1.04202769841288027642e-14,  4.27244001671195135429e-14,
+                                 -2.10154184277266431302e-14, -4.08355111109219731823e-13,
+                                 -7.19855177624590851209e-13, 2.03562854414708950722e-12,
+                                 1.41258074366137813316e-11,  3.25260358301548823856e-11,
+                                 -1.89749581235054123450e-11, -5.58974346219658380687e-10,
+                                 -3.83538038596423702205e-9,  -2.63146884688951950684e-8,
+                                 -2.51223623787020892529e-7,  -3.88256480887769039346e-6,
+                                 -1.10588938762623716291e-4,  -9.76109749136146840777e-3,
+                                 7.78576235018280120474e-1};
     return bessel_parts(m, size, CHEBYSHEV(m, low, near), CHEBYSHEV(m, high, far));
 }
 
@@ -445,7 +468,10 @@ Instruction *math_next_after(Converter *c, Instruction *x, Instruction *y)
         return convert_error(c, "next_after is of two arrays of one type");
     DType t = x->shape->dtype;
     unsigned bits = dtype_info[t].bits;
-    DType code = bits == 64 ? DT_S64 : bits == 32 ? DT_S32 : bits == 16 ? DT_S16 : DT_INVALID;
+    DType code = bits == 64   ? DT_S64
+                 : bits == 32 ? DT_S32
+                 : bits == 16 ? DT_S16
+                              : DT_INVALID;
     if (code == DT_INVALID)
         return convert_unsupported(c, "next_after of %s", dtype_name(t));
     Math f = {c, x->shape}, i = {c, shape_with_dtype(c->intern, x->shape, code)};
@@ -454,11 +480,13 @@ Instruction *math_next_after(Converter *c, Instruction *x, Instruction *y)
     Instruction *others = make_broadcast(c, make_int_scalar(c, code, ~sign), i.shape);
     Instruction *a = make1(c, OP_BITCAST_CONVERT, i.shape, x);
     Instruction *b = make1(c, OP_BITCAST_CONVERT, i.shape, y);
-    Instruction *size_a = op2(&i, OP_AND, a, others), *size_b = op2(&i, OP_AND, b, others);
-    Instruction *sign_a = op2(&i, OP_AND, a, sign_bit), *sign_b = op2(&i, OP_AND, b, sign_bit);
-    Instruction *smaller = make2(c, OP_OR, shape_with_dtype(c->intern, x->shape, DT_PRED),
-                                 is(&i, DIRECTION_GT, size_a, size_b),
-                                 is(&i, DIRECTION_NE, sign_a, sign_b));
+    Instruction *size_a = op2(&i, OP_AND, a, others),
+                *size_b = op2(&i, OP_AND, b, others);
+    Instruction *sign_a = op2(&i, OP_AND, a, sign_bit),
+                *sign_b = op2(&i, OP_AND, b, sign_bit);
+    Instruction *smaller =
+        make2(c, OP_OR, shape_with_dtype(c->intern, x->shape, DT_PRED),
+              is(&i, DIRECTION_GT, size_a, size_b), is(&i, DIRECTION_NE, sign_a, sign_b));
     Instruction *next = add(&i, a, choose(&i, smaller, k(&i, -1), k(&i, 1)));
     Instruction *zero = k(&i, 0);
     Instruction *from_zero = choose(&i, is(&i, DIRECTION_EQ, size_b, zero), b,

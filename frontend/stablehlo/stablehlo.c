@@ -34,10 +34,17 @@ static bool is_bytecode(const char *data, size_t length)
 
 bool stablehlo_is(const char *data, size_t length)
 {
-    static const char *const starts[] = {
-        "module @",          "module {",       "module attributes", "module\n",     "func.func",
-        "\"builtin.module\"", "builtin.module", "#loc",              "\"func.func\"", "!",
-        "#"};
+    static const char *const starts[] = {"module @",
+                                         "module {",
+                                         "module attributes",
+                                         "module\n",
+                                         "func.func",
+                                         "\"builtin.module\"",
+                                         "builtin.module",
+                                         "#loc",
+                                         "\"func.func\"",
+                                         "!",
+                                         "#"};
     if (is_bytecode(data, length))
         return true;
     size_t at = skip_comments(data, length);

@@ -15,7 +15,8 @@ typedef struct Cursor {
 
 static void skip_space(Cursor *c)
 {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r'))
+    while (c->at < c->end &&
+           (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r'))
         c->at++;
 }
 
@@ -66,8 +67,9 @@ static bool take_dtype(Cursor *c, DType *out, bool *is_index)
 {
     skip_space(c);
     const char *from = c->at;
-    while (c->at < c->end && ((*c->at >= '0' && *c->at <= '9') || (*c->at >= 'a' && *c->at <= 'z') ||
-                              (*c->at >= 'A' && *c->at <= 'Z')))
+    while (c->at < c->end &&
+           ((*c->at >= '0' && *c->at <= '9') || (*c->at >= 'a' && *c->at <= 'z') ||
+            (*c->at >= 'A' && *c->at <= 'Z')))
         c->at++;
     *out = mlir_dtype(from, (size_t)(c->at - from), is_index);
     return *out != DT_INVALID;
@@ -98,7 +100,8 @@ static bool take_storage(Cursor *c, Quantized *q)
 static bool take_scale(Cursor *c, double *scale, int64_t *zero_point)
 {
     *zero_point = 0;
-    return take_double(c, scale) && *scale > 0 && (!take(c, ":") || take_int(c, zero_point));
+    return take_double(c, scale) && *scale > 0 &&
+           (!take(c, ":") || take_int(c, zero_point));
 }
 
 static bool take_scales(Cursor *c, Quantized *q)
@@ -128,8 +131,8 @@ static const Quantized *take_quantized(Cursor *c)
     Quantized *q = ARENA_NEW(c->arena, Quantized);
     bool is_index;
     q->axis = -1;
-    if (!take_storage(c, q) || !take(c, ":") || !take_dtype(c, &q->expressed, &is_index) ||
-        !dtype_is_float(q->expressed))
+    if (!take_storage(c, q) || !take(c, ":") ||
+        !take_dtype(c, &q->expressed, &is_index) || !dtype_is_float(q->expressed))
         return NULL;
     if (take(c, ":") && (!take_size(c, &q->axis) || q->axis >= MAX_RANK))
         return NULL;
@@ -143,7 +146,8 @@ static const MlirType *take_element(Cursor *c)
     DType t;
     bool is_index;
     if (take(c, "complex<")) {
-        if (!take_dtype(c, &t, &is_index) || (t != DT_F32 && t != DT_F64) || !take(c, ">"))
+        if (!take_dtype(c, &t, &is_index) || (t != DT_F32 && t != DT_F64) ||
+            !take(c, ">"))
             return NULL;
         return mlir_element(c->arena, c->intern, t == DT_F32 ? DT_C64 : DT_C128, false);
     }

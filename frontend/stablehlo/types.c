@@ -57,9 +57,9 @@ const MlirType *mlir_tensor(Arena *a, Intern *t, const MlirType *element, uint32
             sizes[i] = bounds[i];
         any |= dynamic[i];
     }
-    MlirType *type = type_new(a, MLIR_TENSOR,
-                              shape_array(t, element->shape->dtype, rank, sizes,
-                                          any ? dynamic : NULL, NULL));
+    MlirType *type = type_new(
+        a, MLIR_TENSOR,
+        shape_array(t, element->shape->dtype, rank, sizes, any ? dynamic : NULL, NULL));
     type->is_index = element->is_index;
     type->quantized = element->quantized;
     return type;
@@ -128,14 +128,16 @@ DType mlir_dtype(const char *name, size_t length, bool *is_index)
     if (*is_index)
         return DT_S64;
     bool is_unsigned = length > 1 && name[0] == 'u' && name[1] == 'i';
-    size_t letters = is_unsigned || (length > 1 && name[0] == 's' && name[1] == 'i') ? 2 : 1;
+    size_t letters =
+        is_unsigned || (length > 1 && name[0] == 's' && name[1] == 'i') ? 2 : 1;
     if (length != 0 && name[letters - 1] == 'i')
         return integer_type(is_unsigned, width_of(name, length, letters));
     char lower[16];
     if (length < 3 || length >= sizeof lower || (name[0] != 'f' && name[0] != 'b'))
         return DT_INVALID;
     for (size_t i = 0; i < length; i++)
-        lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
+        lower[i] =
+            name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
     DType t;
     return dtype_from_name(lower, length, &t) && dtype_is_float(t) ? t : DT_INVALID;
 }
@@ -242,7 +244,8 @@ static bool quantized_equal(const Quantized *a, const Quantized *b)
     return true;
 }
 
-static bool types_equal(uint32_t count, const MlirType *const *a, const MlirType *const *b)
+static bool types_equal(uint32_t count, const MlirType *const *a,
+                        const MlirType *const *b)
 {
     for (uint32_t i = 0; i < count; i++)
         if (!mlir_type_equal(a[i], b[i]))
