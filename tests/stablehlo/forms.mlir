@@ -67,9 +67,9 @@ module @forms attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
     %28 = stablehlo.custom_call @foo(%x) {has_side_effect = true, api_version = 4 : i32, backend_config = {}, mhlo.backend_config = {a = 1 : i64}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
     // CHECK-DAG: %values = (f32[4,2]{1,0}, s32[4,2]{1,0}) topk(%x), k=2, largest=true, is_stable=true
     %values, %indices = chlo.top_k(%x, k = 2) : tensor<4x6xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
-    // CHECK-DAG: [[T:%tuple.*]] = (f32[4,6]{1,0}, s32[3]{0}) tuple(%x, %n)
+    // CHECK-DAG: %tuple.1 = (f32[4,6]{1,0}, s32[3]{0}) tuple(%x, %n)
     %29 = stablehlo.tuple %x, %n : tuple<tensor<4x6xf32>, tensor<3xi32>>
-    // CHECK-DAG: %get-tuple-element{{.*}} = s32[3]{0} get-tuple-element([[T]]), index=1
+    // CHECK-DAG: %get-tuple-element{{.*}} = s32[3]{0} get-tuple-element(%tuple.1), index=1
     %30 = stablehlo.get_tuple_element %29[1] : (tuple<tensor<4x6xf32>, tensor<3xi32>>) -> tensor<3xi32>
     // CHECK: ROOT %tuple.2 = (f32[6]{0}, f32[4,6]{1,0}) tuple(%reduce, %select)
     return %5, %3 : tensor<6xf32>, tensor<4x6xf32>
