@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "frontend/stablehlo/functions.h"
+#include "ir/config.h"
 #include "ir/text.h"
 
 /* "mhlo.topk" with its attributes in mhlo.attributes. */
@@ -136,11 +137,11 @@ static void put_config(Converter *c, const MlirOp *op, Instruction *inst)
         return;
     if (a->kind == MLIR_STRING) {
         if (a->text.length != 0)
-            inst_set_bytes(inst, ATTR_BACKEND_CONFIG, a->text.data, a->text.length);
+            config_set_text(inst, a->text.data, a->text.length);
         return;
     }
     Bytes text = attribute_text(c, a);
-    inst_set_bytes(inst, ATTR_BACKEND_CONFIG, text.data, text.length);
+    config_set_text(inst, text.data, text.length);
 }
 
 static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)

@@ -196,7 +196,8 @@ Computation *applied_computation(Converter *c, const MlirOp *op, uint32_t number
 static bool is_small_constant(const MlirValue *value)
 {
     int64_t count;
-    return is_constant(value, 0) && value->inst != NULL && shape_is_array(value->inst->shape) &&
+    return is_constant(value, 0) && value->inst != NULL &&
+           shape_is_array(value->inst->shape) &&
            shape_element_count(value->inst->shape, &count) && count <= 1024;
 }
 
@@ -272,7 +273,8 @@ Computation *state_computation(Converter *c, const MlirOp *op, uint32_t number,
         ARENA_ARRAY(c->scratch, Instruction *, state->count - state->own + 1u);
     open_state(c, op, region, state, more);
     Instruction *root = NULL;
-    const MlirOp *last = bring_constants(c, op, &constants) ? terminator(c, region) : NULL;
+    const MlirOp *last =
+        bring_constants(c, op, &constants) ? terminator(c, region) : NULL;
     if (last != NULL) {
         convert_ops(c, region);
         root = make_root(c, last, gives_state ? state->count - state->own : 0, more,
