@@ -20,6 +20,12 @@ typedef struct InPlace {
     bool always; /* else only where that saves memory: the kernel is another one then */
 } InPlace;
 
+/* What an asynchronous computation touches: touched[first] to touched[end - 1]. */
+typedef struct AsyncRegion {
+    const Instruction *start;
+    size_t first, end;
+} AsyncRegion;
+
 typedef struct Walk {
     const AliasSets *aliases;
     const LoopSlices *slices;
@@ -29,6 +35,11 @@ typedef struct Walk {
     uint32_t depth;
     InPlace *pairs;
     size_t pair_count, pair_capacity;
+    uint32_t async_depth; /* of asynchronous computations around this point */
+    uint32_t *touched;    /* sets, by asynchronous computations */
+    size_t touched_count, touched_capacity;
+    AsyncRegion *regions; /* started and not yet done */
+    size_t region_count, region_capacity;
 } Walk;
 
 static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
@@ -38,8 +49,14 @@ static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
         inst = slice->source;
         leaf = slice->leaf;
     }
-    Buffer *s = &w->b->sets[alias_set(w->aliases, inst, leaf)];
+    uint32_t set = alias_set(w->aliases, inst, leaf);
+    Buffer *s = &w->b->sets[set];
     uint64_t bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
+    if (w->async_depth > 0) {
+        w->touched = arena_grow(w->arena, w->touched, &w->touched_capacity,
+                                w->touched_count + 1, sizeof *w->touched);
+        w->touched[w->touched_count++] = set;
+    }
     if (bytes > s->bytes)
         s->bytes = bytes;
     if (!s->live) {
@@ -143,6 +160,36 @@ static void walk_called(Walk *w, const Instruction *inst)
     touch_all(w, inst, w->time++);
 }
 
+/* The callee runs on another stream from its start to its done: what it touches on the way is
+ * live all that time, for the starting stream goes on meanwhile. */
+static void walk_async_start(Walk *w, const Instruction *start)
+{
+    AsyncRegion region = {start, w->touched_count, 0};
+    w->async_depth++;
+    walk_called(w, start);
+    w->async_depth--;
+    region.end = w->touched_count;
+    w->regions = arena_grow(w->arena, w->regions, &w->region_capacity,
+                            w->region_count + 1, sizeof *w->regions);
+    w->regions[w->region_count++] = region;
+}
+
+static void walk_async_done(Walk *w, const Instruction *done)
+{
+    touch_operands(w, done, w->time);
+    touch_operands(w, done->operands[0], w->time);
+    size_t i = w->region_count;
+    while (i > 0 && w->regions[i - 1].start != done->operands[0])
+        i--;
+    if (i > 0) {
+        AsyncRegion *r = &w->regions[i - 1];
+        for (size_t k = r->first; k < r->end; k++)
+            w->b->sets[w->touched[k]].end = w->time;
+        *r = w->regions[--w->region_count];
+    }
+    w->time++;
+}
+
 static void walk(Walk *w, const Computation *comp)
 {
     if (++w->depth > NESTING_MOST)
@@ -151,12 +198,12 @@ static void walk(Walk *w, const Computation *comp)
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
             continue;
-        if (op_is(inst->op, OPF_CONTROL) || inst->op == OP_ASYNC_START) {
+        if (inst->op == OP_ASYNC_START) {
+            walk_async_start(w, inst);
+        } else if (op_is(inst->op, OPF_CONTROL)) {
             walk_called(w, inst);
         } else if (op_is(inst->op, OPF_ASYNC_DONE)) {
-            /* what was started reads and writes until now */
-            touch_operands(w, inst, w->time);
-            touch_operands(w, inst->operands[0], w->time++);
+            walk_async_done(w, inst);
         } else if (inst->op == OP_ALL_REDUCE || inst->op == OP_COLLECTIVE_BROADCAST) {
             walk_in_place(w, inst);
         } else if (alias_defines(inst)) {
