@@ -109,14 +109,19 @@ Instruction *computation_add_constant(Computation *comp, const Literal *l,
     return inst;
 }
 
-Computation *module_add_adder(Module *m, DType t)
+Computation *module_add_reducer(Module *m, OpCode op, DType t)
 {
-    Computation *comp = module_add_computation(m, "add");
+    Computation *comp = module_add_computation(m, op_info[op].name);
     const Shape *s = shape_scalar(m->intern, t);
     Instruction *pair[2] = {computation_add_parameter(comp, 0, s, NULL),
                             computation_add_parameter(comp, 1, s, NULL)};
-    comp->root = computation_add(comp, OP_ADD, s, 2, pair, NULL);
+    comp->root = computation_add(comp, op, s, 2, pair, NULL);
     return comp;
+}
+
+Computation *module_add_adder(Module *m, DType t)
+{
+    return module_add_reducer(m, OP_ADD, t);
 }
 
 Instruction *computation_add_element(Instruction *tuple, uint32_t i)

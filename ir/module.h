@@ -107,7 +107,8 @@ Module *module_create(Arena *a, Diag *d, const char *name);
 void module_compact(Module *m);
 Computation *module_add_computation(Module *m,
                                     const char *name); /* name is made unique */
-/* A new computation: the sum of two scalars. */
+/* A new computation: `op` of two scalars; and their sum. */
+Computation *module_add_reducer(Module *m, OpCode op, DType t);
 Computation *module_add_adder(Module *m, DType t);
 /* A name not yet used by an instruction (computation) of the module, by the rule of section
  * 10.2 of the language: "x", "x.1", ... The name counts as used afterwards. */

@@ -239,6 +239,20 @@ void inst_set_frontend_attribute(Instruction *inst, const char *key, const char 
     inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 
+const char *const collective_keys[] = {"combiner_key", "collective_group_key",
+                                       "_xla_send_recv_pipeline", NULL};
+
+bool collective_same_keys(const Instruction *a, const Instruction *b)
+{
+    for (const char *const *key = collective_keys; *key != NULL; key++) {
+        const char *x = inst_frontend_attribute(a, *key);
+        const char *y = inst_frontend_attribute(b, *key);
+        if ((x == NULL) != (y == NULL) || (x != NULL && strcmp(x, y) != 0))
+            return false;
+    }
+    return true;
+}
+
 bool collective_is_pipelined(const Instruction *inst)
 {
     return config_flag(inst, CONFIG_IS_PIPELINED);

@@ -52,6 +52,11 @@ OpCode collective_reduction(const Computation *reducer);
 /* NCCL reduces values of this type on the GPUs of the target; NULL: on all that gxc knows. */
 bool collective_reduces(DType t, const Target *target);
 
+/* What the program says keeps collectives apart, or together: frontend attributes, NULL at the
+ * end. Only those whose values are equal may become one. */
+extern const char *const collective_keys[];
+bool collective_same_keys(const Instruction *a, const Instruction *b);
+
 /* The value of a frontend attribute; NULL if it has none. */
 const char *inst_frontend_attribute(const Instruction *inst, const char *key);
 /* Sets it; value NULL: removes it. */

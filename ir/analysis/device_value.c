@@ -4,6 +4,7 @@
 enum { STEPS_MOST = 64 }; /* instructions looked at */
 
 typedef struct Device {
+    const Instruction *const *loops;
     int64_t replica, partition;
     int steps;
 } Device;
@@ -54,11 +55,32 @@ static bool compute(OpCode op, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-/* Element `at` of a constant table or an iota. */
-static bool element(const Instruction *table, int64_t at, int64_t *out)
+/* Before its loop, the value of an element that the loop's body hands on as it is; NULL: it is
+ * no such element. */
+static const Instruction *before_loop(const Device *d, const Instruction *element)
 {
-    while (table->op == OP_RESHAPE || table->op == OP_COPY || table->op == OP_BITCAST)
-        table = table->operands[0];
+    const Instruction *p = element->operands[0];
+    const Computation *body = element->parent;
+    const Instruction *loop = p->op == OP_PARAMETER ? d->loops[body->id] : NULL;
+    if (loop == NULL || body->root->op != OP_TUPLE || loop->operands[0]->op != OP_TUPLE)
+        return NULL;
+    uint32_t i = (uint32_t)inst_int(element, ATTR_INDEX, 0);
+    const Instruction *next = body->root->operands[i];
+    bool same = next->op == OP_GET_TUPLE_ELEMENT && next->operands[0] == p &&
+                (uint32_t)inst_int(next, ATTR_INDEX, 0) == i;
+    return same ? loop->operands[0]->operands[i] : NULL;
+}
+
+/* Element `at` of a constant table or an iota. */
+static bool element(Device *d, const Instruction *table, int64_t at, int64_t *out)
+{
+    while (table != NULL && ++d->steps <= STEPS_MOST &&
+           (table->op == OP_RESHAPE || table->op == OP_COPY || table->op == OP_BITCAST ||
+            table->op == OP_GET_TUPLE_ELEMENT))
+        table = table->op == OP_GET_TUPLE_ELEMENT ? before_loop(d, table)
+                                                  : table->operands[0];
+    if (table == NULL)
+        return false;
     if (table->op == OP_CONSTANT) {
         *out = literal_int(table->literal, at);
         return true;
@@ -81,7 +103,7 @@ static bool looked_up(Device *d, const Instruction *slice, int64_t *out)
         index = index < 0 ? 0 : index > s->dims[i] - 1 ? s->dims[i] - 1 : index;
         at = at * s->dims[i] + index;
     }
-    return element(slice->operands[0], at, out);
+    return element(d, slice->operands[0], at, out);
 }
 
 static bool value_of(Device *d, const Instruction *inst, int64_t *out)
@@ -114,6 +136,9 @@ static bool value_of(Device *d, const Instruction *inst, int64_t *out)
     case OP_DYNAMIC_SLICE:
         known = looked_up(d, inst, out);
         break;
+    case OP_GET_TUPLE_ELEMENT:
+        inst = before_loop(d, inst);
+        return inst != NULL && value_of(d, inst, out);
     case OP_CLAMP:
         known = value_of(d, inst->operands[0], &a) &&
                 value_of(d, inst->operands[1], &b) && value_of(d, inst->operands[2], &c);
@@ -128,9 +153,23 @@ static bool value_of(Device *d, const Instruction *inst, int64_t *out)
     return known && fits(inst->shape, *out);
 }
 
-bool device_value(const Instruction *inst, int64_t replica, int64_t partition,
-                  int64_t *out)
+const Instruction *const *device_value_loops(const Module *m, Arena *scratch)
 {
-    Device d = {.replica = replica, .partition = partition};
+    const Instruction **loops =
+        ARENA_ARRAY(scratch, const Instruction *, (size_t)m->computation_count + 1);
+    const uint32_t *calls = module_call_counts(m, scratch);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op == OP_WHILE && calls[inst_called(inst, 1)->id] == 1)
+                loops[inst_called(inst, 1)->id] = inst;
+        }
+    }
+    return loops;
+}
+
+bool device_value(const Instruction *inst, const Instruction *const *loops,
+                  int64_t replica, int64_t partition, int64_t *out)
+{
+    Device d = {.loops = loops, .replica = replica, .partition = partition};
     return value_of(&d, inst, out);
 }

@@ -1,17 +1,21 @@
 /* See replicated.h. Forward through caller and body: constants are the same everywhere, numbers
- * of devices where a group shares them, results of all-reduces and all-gathers among the same
+ * of devices and what is computed of them where a group shares them, results of all-reduces and all-gathers among the same
  * devices, and what is computed from such. What the loop carries is assumed to be the same if
  * its first value is, and the assumption is dropped where the next value is not, until nothing
  * changes; after a few rounds all assumptions are. */
 #include "ir/analysis/replicated.h"
 
 #include "ir/analysis/collective.h"
+#include "ir/analysis/device_value.h"
 
-enum { ROUNDS_MOST = 8 };
+enum { ROUNDS_MOST = 8, DEVICES_MOST = 4096 };
 
 typedef struct Facts {
     Arena *scratch;
+    const Instruction *const *loops; /* as device_value wants them */
+    int64_t partitions;
     IntLists groups;
+    int64_t devices;                 /* in all groups */
     bool one_replica, one_partition; /* of each group: all have the same number */
 } Facts;
 
@@ -24,6 +28,26 @@ static bool share(IntLists groups, int64_t divisor, bool quotient)
                                  : ids.data[i] % divisor == ids.data[0] % divisor;
             if (!same)
                 return false;
+        }
+    }
+    return true;
+}
+
+/* A number that is computed of the device's own, as table[partition-id]: the same in each group. */
+static bool has_equal_values(const Facts *f, const Instruction *inst)
+{
+    int64_t first = 0, value;
+    if (!shape_is_array(inst->shape) || shape_elements(inst->shape) != 1 ||
+        f->devices == 0 || f->devices > DEVICES_MOST)
+        return false;
+    for (uint32_t g = 0; g < f->groups.count; g++) {
+        Ints ids = f->groups.data[g];
+        for (uint32_t i = 0; i < ids.count; i++) {
+            if (!device_value(inst, f->loops, ids.data[i] / f->partitions,
+                              ids.data[i] % f->partitions, &value) ||
+                (i > 0 && value != first))
+                return false;
+            first = value;
         }
     }
     return true;
@@ -64,7 +88,7 @@ static bool holds(const Facts *f, const Instruction *inst, const bool *known,
     bool all = is_function_of_operands(inst);
     for (uint32_t i = 0; all && i < inst->operand_count; i++)
         all = known[inst->operands[i]->id];
-    return all;
+    return all || has_equal_values(f, inst);
 }
 
 static bool *mark(const Facts *f, const Computation *comp, const bool *elements)
@@ -83,7 +107,12 @@ const bool *replicated_in_loop(Arena *scratch, const Instruction *loop,
     const Computation *body = inst_called(loop, 1);
     const Instruction *init = loop->operands[0];
     int64_t partitions = body->module->config.num_partitions;
-    Facts f = {.scratch = scratch, .groups = collective_groups(scratch, collective)};
+    Facts f = {.scratch = scratch,
+               .loops = device_value_loops(body->module, scratch),
+               .partitions = partitions,
+               .groups = collective_groups(scratch, collective)};
+    for (uint32_t g = 0; g < f.groups.count; g++)
+        f.devices += f.groups.data[g].count;
     f.one_replica = share(f.groups, partitions, true);
     f.one_partition = share(f.groups, partitions, false);
     uint32_t n = loop->shape->rank;

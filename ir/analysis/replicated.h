@@ -5,7 +5,8 @@
 #include "ir/module.h"
 
 /* By id of the body's instructions: in every iteration the value is the same on all devices of
- * each group of `collective`. Linear in body and caller; made in `scratch`. The loop carries a
+ * each group of `collective`. Linear in body and caller,
+ * but for numbers that are computed of the device's own: times devices. Made in `scratch`. The loop carries a
  * tuple. */
 const bool *replicated_in_loop(Arena *scratch, const Instruction *loop,
                                const Instruction *collective);

@@ -223,13 +223,8 @@ Computation *form_reducer(Form *f, OpCode op, DType t)
     Computation **known = &f->reducers[t][reduction_index(op)];
     if (*known != NULL)
         return *known;
-    Computation *c = module_add_computation(f->m, op_info[op].name);
-    const Shape *s = shape_scalar(f->m->intern, t);
-    Instruction *args[2] = {computation_add_parameter(c, 0, s, NULL),
-                            computation_add_parameter(c, 1, s, NULL)};
-    c->root = computation_add(c, op, s, 2, args, NULL);
-    *known = c;
-    return c;
+    *known = module_add_reducer(f->m, op, t);
+    return *known;
 }
 
 /* The collective on operands of other types, converted before and after. `apply`: its reducer. */

@@ -42,11 +42,9 @@ typedef struct Combiner {
 
 static void add_extras(Text *t, const Instruction *inst)
 {
-    static const char *const keys[] = {"combiner_key", "collective_group_key",
-                                       "_xla_send_recv_pipeline"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *value = inst_frontend_attribute(inst, keys[i]);
-        text_printf(t, " %s=%s", keys[i], value == NULL ? "" : value);
+    for (const char *const *key = collective_keys; *key != NULL; key++) {
+        const char *value = inst_frontend_attribute(inst, *key);
+        text_printf(t, " %s=%s", *key, value == NULL ? "" : value);
     }
     text_printf(t, " pipelined=%d", collective_is_pipelined(inst));
 }

@@ -1,12 +1,11 @@
 /* collective-merges: one collective of two.
  *
- *   add(all-reduce(x), all-reduce(y))        -> all-reduce(add(x, y))    reduce-scatters too
- *   f(all-gather(x), all-gather(y))          -> all-gather(f(x, y))      f elementwise
+ *   f(collective(x), collective(y))          -> collective(f(x, y))      reassociate.c
  *   all-reduce(all-reduce(x, G), H)          -> all-reduce(x, G x H)     no device twice
  *   dynamic-slice(all-reduce(x), own part)   -> reduce-scatter(x)
  *
  * What is replaced has one user and no control edges, keeps no layout and is in no scheduling
- * group.
+ * group; both have the same keys (collective_group_key and its like).
  *
  * Needs: nothing. Keeps: values, up to the order of additions; names and attributes. Ends: each
  * rule leaves fewer collectives, or smaller ones; one sweep, operands first. */
@@ -15,57 +14,13 @@
 #include "ir/analysis/collective.h"
 #include "ir/replica_groups.h"
 #include "passes/collectives/collectives.h"
-#include "passes/collectives/combine/merged_attributes.h"
-#include "passes/collectives/combine/sweep.h"
+#include "passes/collectives/combine/merges.h"
 
-static bool same_way(const Sweep *s, const Instruction *a, const Instruction *b)
+bool merges_same_group(const Sweep *s, const Instruction *a, const Instruction *b)
 {
-    return a->op == b->op && collective_mode(a) == collective_mode(b) &&
+    return collective_mode(a) == collective_mode(b) && collective_same_keys(a, b) &&
            collective_groups_equal(collective_groups(s->scratch, a),
                                    collective_groups(s->scratch, b));
-}
-
-static bool may_merge(const Sweep *s, const Instruction *a, const Instruction *b)
-{
-    return a != b && sweep_is_plain(a) && sweep_is_plain(b) && sweep_is_used_once(s, a) &&
-           sweep_is_used_once(s, b) && same_way(s, a, b) &&
-           a->operands[0]->shape == b->operands[0]->shape && a->shape == b->shape;
-}
-
-static bool same_dimension(const Instruction *a, const Instruction *b)
-{
-    return inst_ints(a, ATTR_DIMENSIONS).data[0] == inst_ints(b, ATTR_DIMENSIONS).data[0];
-}
-
-/* f(collective(x), collective(y)) -> collective(f(x, y)) */
-static Instruction *merge_pair(Sweep *s, Instruction *inst)
-{
-    if (inst->operand_count != 2 || inst->control_count != 0 ||
-        !op_is(inst->op, OPF_ELEMENTWISE) || op_is(inst->op, OPF_RANDOM | OPF_EFFECT))
-        return NULL;
-    Instruction *a = inst->operands[0], *b = inst->operands[1];
-    if (a->op != b->op || !may_merge(s, a, b))
-        return NULL;
-    bool fits = false;
-    if (a->op == OP_ALL_GATHER)
-        fits = same_dimension(a, b);
-    else if (a->op == OP_ALL_REDUCE || a->op == OP_REDUCE_SCATTER)
-        fits = sweep_reduces_in_its_type(a) && sweep_reduces_in_its_type(b) &&
-               inst->op == inst_called(a, 0)->root->op &&
-               collective_reduction(inst_called(a, 0)) != OP_COUNT &&
-               collective_reduction(inst_called(a, 0)) ==
-                   collective_reduction(inst_called(b, 0)) &&
-               (a->op == OP_ALL_REDUCE || same_dimension(a, b));
-    if (!fits)
-        return NULL;
-    Instruction *x[2] = {a->operands[0], b->operands[0]};
-    const Shape *shape = shape_with_dtype(s->m->intern, x[0]->shape, inst->shape->dtype);
-    Instruction *inner = computation_add_like(s->comp, inst, shape, 2, x);
-    Instruction *made = computation_add_like(s->comp, a, inst->shape, 1, &inner);
-    Instruction *members[2] = {a, b};
-    inst_unset(made, ATTR_SHARDING);
-    merge_attributes(made, members, 2);
-    return made;
 }
 
 /* The devices of the group of G that device `id` is in, added to `out`. False: one comes twice. */
@@ -137,7 +92,8 @@ static Instruction *fold_reduces(Sweep *s, Instruction *inst)
         !sweep_is_plain(inner) || !sweep_is_used_once(s, inner) || own == NULL ||
         !inst_has(inner, ATTR_REPLICA_GROUPS) ||
         collective_mode(inst) != collective_mode(inner) ||
-        !sweep_reduces_in_its_type(inst) || !sweep_reduces_in_its_type(inner) ||
+        !collective_same_keys(inst, inner) || !sweep_reduces_in_its_type(inst) ||
+        !sweep_reduces_in_its_type(inner) ||
         collective_reduction(inst_called(inst, 0)) == OP_COUNT ||
         collective_reduction(inst_called(inst, 0)) !=
             collective_reduction(inst_called(inner, 0)))
@@ -184,7 +140,7 @@ static Instruction *scatter_sum(Sweep *s, Instruction *inst)
 
 static Instruction *merge(Sweep *s, Instruction *inst)
 {
-    Instruction *made = merge_pair(s, inst);
+    Instruction *made = merge_reassociated(s, inst);
     made = made != NULL ? made : fold_reduces(s, inst);
     return made != NULL ? made : scatter_sum(s, inst);
 }

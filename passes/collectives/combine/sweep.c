@@ -70,8 +70,8 @@ int64_t sweep_own_dimension(Sweep *s, const Instruction *slice,
             return -1;
         for (uint32_t i = 0; i < ids.count; i++) {
             int64_t at;
-            if (!device_value(slice->operands[1 + along], ids.data[i] / partitions,
-                              ids.data[i] % partitions, &at) ||
+            if (!device_value(slice->operands[1 + along], s->loops,
+                              ids.data[i] / partitions, ids.data[i] % partitions, &at) ||
                 at != i * part->dims[along])
                 return -1;
         }
@@ -106,7 +106,28 @@ static bool sweep(Sweep *s, SweepRule *rule, uint64_t *count)
     return true;
 }
 
-/* What no longer has users: collectives have no effect but their value. */
+/* What the rules leave without users: collectives have no effect but their value, nor has what
+ * stood between two that were merged. */
+static bool is_left_over(const Instruction *inst)
+{
+    switch (inst->op) {
+    case OP_RESHAPE:
+    case OP_SLICE:
+    case OP_TRANSPOSE:
+    case OP_COPY:
+    case OP_PAD:
+    case OP_CONVERT:
+    case OP_DYNAMIC_SLICE:
+        return true;
+    case OP_SEND:
+    case OP_RECV:
+        return false;
+    default:
+        return op_is(inst->op, OPF_COLLECTIVE) &&
+               !op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
+    }
+}
+
 static void remove_unused(Sweep *s)
 {
     uint32_t n;
@@ -115,9 +136,7 @@ static void remove_unused(Sweep *s)
     Instruction **order = computation_post_order(s->comp, s->scratch, &n);
     for (uint32_t i = n; i-- > 0;) {
         Instruction *inst = order[i];
-        if (s->uses[inst->id] != 0 || !op_is(inst->op, OPF_COLLECTIVE) ||
-            op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE) || inst->op == OP_SEND ||
-            inst->op == OP_RECV)
+        if (s->uses[inst->id] != 0 || !is_left_over(inst) || inst->control_count != 0)
             continue;
         for (uint32_t k = 0; k < inst->operand_count; k++)
             s->uses[inst->operands[k]->id]--;
@@ -140,10 +159,15 @@ bool sweep_collectives(Module *m, PassContext *cx, SweepRule *rule, uint64_t *co
     if (!cx->settings->simplify_collectives)
         return false;
     Computations programs = module_programs(m, cx->scratch);
+    const Instruction *const *loops = device_value_loops(m, cx->scratch);
     bool changed = false;
     for (uint32_t c = 0; c < programs.count; c++) {
         Computation *comp = programs.data[c];
-        Sweep s = {.m = m, .comp = comp, .scratch = cx->scratch};
+        Sweep s = {.m = m,
+                   .comp = comp,
+                   .scratch = cx->scratch,
+                   .settings = cx->settings,
+                   .loops = loops};
         if (comp->is_async_wrapped || !has_collectives(comp) || !sweep(&s, rule, count))
             continue;
         remove_unused(&s);

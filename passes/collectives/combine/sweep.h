@@ -9,7 +9,9 @@ typedef struct Sweep {
     Module *m;
     Computation *comp;
     Arena *scratch;
-    uint32_t *uses; /* by id, [count] */
+    const PassSettings *settings;
+    const Instruction *const *loops; /* as device_value wants them */
+    uint32_t *uses;                  /* by id, [count] */
     size_t count, capacity;
 } Sweep;
 

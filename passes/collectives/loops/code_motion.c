@@ -16,6 +16,9 @@
  *
  * Results that are only stored: code_motion_stored.c.
  *
+ * A reduction stays where its accumulators, whole, are more to send than it sends in all steps:
+ * a broadcast between them may multiply the bytes.
+ *
  * Loops inside loops: callees come first and the result has the form again that the outer
  * loop asks for, so one sweep hoists through all of them.
  *
@@ -29,7 +32,11 @@
 #include "ir/analysis/replicated.h"
 #include "passes/settings.h"
 
-enum { CHAIN_MOST = 64 };
+enum {
+    CHAIN_MOST = 64,
+    START_BYTES =
+        1 << 20 /* a collective's start takes as long as sending so many bytes */
+};
 
 /* -- the loop ---------------------------------------------------------------------------- */
 
@@ -203,7 +210,7 @@ static bool only_accumulates(Motion *c, Instruction *reduce, Instruction *given,
         return false;
     for (uint32_t i = 0; i < uses_count(&c->uses, x); i++) {
         Instruction *next = motion_user(c, x, i);
-        Accumulator a = {.reduce = reduce, .given = given};
+        Accumulator a = {.reduce = reduce, .given = given, .added = x->shape};
         if (next->control_count != 0)
             return false;
         bool ends = is_accumulation(c, reduce, next, x, &a.index);
@@ -359,6 +366,24 @@ static bool find_result(Motion *c, Instruction *reduce, Instruction *given,
     return motion_find_stored(c, reduce, given, x);
 }
 
+/* After the loop the whole accumulators are reduced: no more may be sent than in all steps. Of
+ * a loop of unknown length, what one step adds is compared with what one step reduces. */
+static bool pays(const Motion *c, const Instruction *reduce, uint32_t first)
+{
+    uint64_t steps = c->trips >= 0 ? (uint64_t)c->trips : 1;
+    uint64_t before = START_BYTES, after = 0;
+    for (uint32_t i = 0; i < reduce->operand_count; i++)
+        before += (uint64_t)shape_bytes(reduce->operands[i]->shape);
+    for (uint32_t i = first; i < c->count; i++) {
+        const Accumulator *a = &c->found[i];
+        const Shape *s = a->whole != NULL ? a->whole
+                         : c->trips >= 0  ? c->loop->shape->elements[a->index]
+                                          : a->added;
+        after += a->update != NULL ? 0 : (uint64_t)shape_bytes(s);
+    }
+    return steps == 0 || after / steps <= before;
+}
+
 /* Appends the accumulators of all results of `reduce`, or none. */
 static void find(Motion *c, Instruction *reduce)
 {
@@ -379,7 +404,7 @@ static void find(Motion *c, Instruction *reduce)
         }
         all = all && reduce != c->body->root;
     }
-    if (!all)
+    if (!all || !pays(c, reduce, before))
         drop_since(c, before);
 }
 

@@ -10,6 +10,7 @@ typedef struct Accumulator {
     Instruction *reduce;
     Instruction *given;  /* the operand of `reduce` that it takes */
     Instruction *update; /* what stores it, if it is stored and not added */
+    const Shape *added;  /* what one step adds; stored: NULL */
     uint32_t dimension;  /* stored: the one that counts steps; scattered: the one cut */
     const Shape *whole;  /* scattered: the element before it is cut */
     const int64_t
