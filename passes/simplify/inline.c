@@ -5,6 +5,7 @@
  *   m = f32[8] map(x, y), to_apply=f    =>    m = f32[8] add(x, y)
  *
  * Needs: nothing. Keeps: the order of a scheduled module. Breaks: nothing.
+ * What was in a call is named by its path: the call's op_name comes before its own.
  * Callees come before callers, so one sweep leaves no call. A call stays where its frontend
  * attribute inlineable="false" says so, where it is for another stream, where the callee runs on another thread, or where
  * the module would grow beyond INLINE_LIMIT. */
@@ -81,6 +82,9 @@ typedef struct Inliner {
     bool
         has_groups; /* scheduling groups stand here already: those of a call are others */
     FreshIds *ids;  /* of the module; group 0: not known yet */
+    const uint32_t
+        *calls; /* by computation: how many call it, before the pass; [call_count] */
+    uint32_t call_count;
 } Inliner;
 
 static void emit(Inliner *cx, Instruction *inst)
@@ -139,11 +143,65 @@ static void part_groups(Inliner *cx, Instruction *const *made, uint32_t n)
     step_renumber_groups(cx->ids, made, n);
 }
 
+/* -- names ------------------------------------------------------------------------------------ */
+
+static Bytes op_name_of(const Instruction *inst)
+{
+    const Attr *attr = inst_attr(inst, ATTR_METADATA);
+    return attr != NULL ? attr->metadata->op_name : (Bytes){0};
+}
+
+/* The name is the path, or goes on from it. */
+static bool has_path(Bytes name, Bytes path)
+{
+    return name.length >= path.length && memcmp(name.data, path.data, path.length) == 0 &&
+           (name.length == path.length || name.data[path.length] == '/');
+}
+
+/* "add" in a call "net/layer" is "net/layer/add". */
+static void prefix_name(Instruction *inst, Bytes path)
+{
+    Arena *a = inst->parent->module->arena;
+    const Attr *attr = inst_attr(inst, ATTR_METADATA);
+    Bytes own = op_name_of(inst);
+    if (path.length == 0 || inst->op == OP_PARAMETER || has_path(own, path))
+        return;
+    Metadata *m = ARENA_NEW(a, Metadata);
+    *m = attr != NULL ? *attr->metadata : (Metadata){0};
+    m->op_name = path;
+    if (own.length != 0) {
+        char *text = ARENA_ARRAY(a, char, path.length + own.length + 2);
+        memcpy(text, path.data, path.length);
+        text[path.length] = '/';
+        memcpy(text + path.length + 1, own.data, own.length);
+        m->op_name = (Bytes){text, path.length + own.length + 1};
+    }
+    inst_set(inst, (Attr){.id = ATTR_METADATA, .metadata = m});
+}
+
+/* The computations that only this instruction calls: what is in them lies on the call's path, too.
+ * Others lie on several. */
+static void prefix_called(const Inliner *cx, const Instruction *inst, Bytes path)
+{
+    for (uint32_t c = 0; c < inst_called_count(inst); c++) {
+        const Computation *callee = inst_called(inst, c);
+        if (callee->id >= cx->call_count || cx->calls[callee->id] != 1)
+            continue;
+        for (Instruction *inner = inst_first(callee); inner; inner = inst_next(inner)) {
+            prefix_name(inner, path);
+            prefix_called(cx, inner, path);
+        }
+    }
+}
+
+/* -- splicing --------------------------------------------------------------------------------- */
+
 /* The callee's instructions, in its order, with the call's operands for its parameters. */
 static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
 {
     Computation *callee = inst_called(call, 0);
     bool map = call->op == OP_MAP;
+    Bytes path = call->op == OP_CALL ? op_name_of(call) : (Bytes){0};
     uint32_t n;
     Instruction **order = computation_post_order(callee, cx->scratch, &n);
     Instruction **made =
@@ -169,6 +227,9 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
         Instruction *to =
             computation_add_like(cx->comp, from, shape, from->operand_count, operands);
         emit(cx, to);
+        prefix_name(to, path);
+        if (path.length != 0 && callee->id < cx->call_count && cx->calls[callee->id] == 1)
+            prefix_called(cx, from, path);
         if (from->op == OP_FUSION || from->op == OP_ASYNC_START) /* called by one only */
             inst_set_called(to, 0, computation_clone(inst_called(from, 0), NULL));
         copy_controls(cx, to, from, made, call);
@@ -221,16 +282,17 @@ static void wait_for_inside(Inliner *cx, Instruction *inst, uint32_t old_count)
     inst_drop_double_controls(inst);
 }
 
-static bool inline_calls(Computation *comp, const Effects *has_effect, FreshIds *ids,
-                         Arena *scratch, size_t *total)
+static bool inline_calls(Computation *comp, const Inliner *shared, size_t *total)
 {
+    Arena *scratch = shared->scratch;
     uint32_t old_count = comp->instruction_count;
     bool any = false;
     for (uint32_t i = 0; i < old_count && !any; i++)
         any = comp->instructions[i] && is_inlined(comp->instructions[i], scratch);
     if (!any)
         return false;
-    Inliner cx = {.comp = comp, .scratch = scratch, .has_effect = has_effect, .ids = ids};
+    Inliner cx = *shared;
+    cx.comp = comp;
     cx.has_groups = step_has_groups(comp->instructions, old_count);
     cx.inside = ARENA_ARRAY(scratch, Inside, (size_t)old_count + 1);
     cx.forward = ARENA_ARRAY(scratch, Instruction *, old_count);
@@ -262,11 +324,15 @@ bool pass_inline(Module *m, PassContext *cx)
     bool changed = false;
     size_t total = 0;
     FreshIds ids = {0};
-    const Effects *has_effect = simplify_effects(m, cx->scratch);
+    const Inliner shared = {.scratch = cx->scratch,
+                            .has_effect = simplify_effects(m, cx->scratch),
+                            .ids = &ids,
+                            .calls = module_call_counts(m, cx->scratch),
+                            .call_count = m->computation_count};
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
         total += comp->instruction_count;
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
-        changed |= inline_calls(comp, has_effect, &ids, cx->scratch, &total);
+        changed |= inline_calls(comp, &shared, &total);
     if (changed)
         module_remove_dead_computations(m);
     return changed;
