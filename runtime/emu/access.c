@@ -202,9 +202,13 @@ void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
 }
 
 void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
-                  uint32_t site, uint32_t kind)
+                  uint32_t align, uint32_t site, uint32_t kind)
 {
-    if (argument == GXEMU_SHARED)
-        banks_note(engine_of(b), thread_of(b), site, offset, bytes);
+    Engine *e = engine_of(b);
+    bool is_known = argument == GXEMU_SHARED || argument < e->launch->parameters;
+    if (is_known && access_address(e, argument, offset) % align != 0)
+        gxemu_fault(b, argument, offset, bytes, site, kind | GXEMU_MISALIGNED);
     access_check(b, argument, offset, bytes, site, kind);
+    if (argument == GXEMU_SHARED)
+        banks_note(e, thread_of(b), site, offset, bytes);
 }

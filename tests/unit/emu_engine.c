@@ -18,16 +18,15 @@ enum { THREADS = 256, SITE_READ = 0, SITE_WRITE = 1, SITE_BARRIER = 2, SITE_SHUF
 
 static const char *const site_names[] = {"param.1", "reduce.2", "barrier.3", "shuffle.4"};
 
-/* What codegen writes for an access: bounds, a call in checking modes, the plain access. */
+/* What codegen writes for an access: a call where it is not good and in checking modes, the plain
+ * access. */
 static unsigned char *place(gxemu_block *b, const void *args, uint32_t argument,
                             uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind)
 {
     const uint64_t *extents = b->extents;
     uint64_t extent = argument == GXEMU_SHARED ? b->shared_bytes : extents[argument];
-    if (bytes > extent || offset > extent - bytes)
-        gxemu_fault(b, argument, offset, bytes, site, kind);
-    if (b->checks != 0)
-        gxemu_access(b, argument, offset, bytes, site, kind);
+    if (bytes > extent || offset > extent - bytes || b->checks != 0)
+        gxemu_access(b, argument, offset, bytes, 1, site, kind);
     if (argument == GXEMU_SHARED)
         return (unsigned char *)b->shared + offset;
     unsigned char *const *slots = args;
