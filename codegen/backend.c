@@ -1,22 +1,12 @@
-/* Drives LLVM: set-up, passes, code generation. */
+/* Drives LLVM: passes and code generation. */
 #include "codegen/backend.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <llvm-c/ErrorHandling.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "codegen/gx/host_bf16.h"
-#include "codegen/gx/libdevice.h"
 #include "codegen/gx/lower.h"
+#include "codegen/llvm.h"
 #include "ir/bug.h"
 
 enum { LLVM_HIGHEST_PTX = 90 };
@@ -32,90 +22,21 @@ enum { LLVM_HIGHEST_PTX = 90 };
 
 struct Backend {
     Arena *arena;
+    Libdevice *device;
     LLVMContextRef context;
     LLVMModuleRef module;
-    const char *libdevice; /* mapped */
-    size_t libdevice_bytes;
+    LLVMTargetMachineRef nvptx, host; /* NULL: not needed yet */
+    char nvptx_name[32];              /* target and PTX version of the machine */
 };
 
 /* ---- set-up ---- */
 
-static void on_fatal_error(const char *reason)
+Backend *backend_create(Arena *a, Libdevice *device)
 {
-    bug("LLVM: %s", reason);
-}
-
-static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
-{
-    (void)user;
-    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
-        return;
-    char *text = LLVMGetDiagInfoDescription(info), copy[1024];
-    snprintf(copy, sizeof copy, "%s", text);
-    LLVMDisposeMessage(text);
-    bug("LLVM: %s", copy);
-}
-
-/* LLVM's constructors, where a program was linked with llvm.ld; elsewhere there are none here, for
- * they have run. */
-typedef void Constructor(void);
-extern Constructor *const gxc_llvm_init_begin[] __attribute__((weak));
-extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
-
-static void initialise_llvm(void)
-{
-    for (Constructor *const *c = gxc_llvm_init_begin; c != gxc_llvm_init_end; c++)
-        (*c)();
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
-#if defined(__aarch64__)
-    LLVMInitializeAArch64TargetInfo();
-    LLVMInitializeAArch64Target();
-    LLVMInitializeAArch64TargetMC();
-    LLVMInitializeAArch64AsmPrinter();
-#else
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-#endif
-    LLVMInstallFatalErrorHandler(on_fatal_error);
-}
-
-static bool map_libdevice(Backend *b, const char *path, const char **out_error)
-{
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        *out_error = arena_printf(b->arena, "%s: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    b->libdevice_bytes = (size_t)info.st_size;
-    void *data = mmap(NULL, b->libdevice_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (data == MAP_FAILED) {
-        *out_error = arena_printf(b->arena, "%s: %s", path, strerror(errno));
-        return false;
-    }
-    b->libdevice = data;
-    return true;
-}
-
-Backend *backend_create(Arena *a, const char *libdevice, const char **out_error)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     Backend *b = ARENA_NEW(a, Backend);
     b->arena = a;
-    if (!map_libdevice(b, libdevice, out_error))
-        return NULL;
-    pthread_once(&once, initialise_llvm);
-    b->context = LLVMContextCreate();
-    LLVMContextSetDiagnosticHandler(b->context, on_diagnostic, NULL);
-    LLVMContextSetDiscardValueNames(b->context, 1);
+    b->device = device;
+    b->context = llvm_context_create();
     b->module = LLVMModuleCreateWithNameInContext("gxc", b->context);
     return b;
 }
@@ -125,12 +46,17 @@ void backend_destroy(Backend *b)
     if (!b)
         return;
     LLVMDisposeModule(b->module);
+    if (b->nvptx)
+        LLVMDisposeTargetMachine(b->nvptx);
+    if (b->host)
+        LLVMDisposeTargetMachine(b->host);
     LLVMContextDispose(b->context);
-    union {
-        const char *in;
-        void *out;
-    } mapping = {b->libdevice};
-    munmap(mapping.out, b->libdevice_bytes);
+}
+
+void backend_reset(Backend *b)
+{
+    LLVMDisposeModule(b->module);
+    b->module = LLVMModuleCreateWithNameInContext("gxc", b->context);
 }
 
 LLVMModuleRef backend_module(Backend *b)
@@ -179,19 +105,6 @@ static void set_target(LLVMModuleRef m, LLVMTargetMachineRef machine, const char
     LLVMDisposeTargetData(layout);
 }
 
-static void run_passes(LLVMModuleRef m, LLVMTargetMachineRef machine, const char *passes)
-{
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(m, passes, machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (error) {
-        char *text = LLVMGetErrorMessage(error), copy[512];
-        snprintf(copy, sizeof copy, "%s", text);
-        LLVMDisposeErrorMessage(text);
-        bug("LLVM's passes: %s", copy);
-    }
-}
-
 static LLVMMemoryBufferRef emit(LLVMModuleRef m, LLVMTargetMachineRef machine,
                                 LLVMCodeGenFileType type)
 {
@@ -206,59 +119,93 @@ static LLVMMemoryBufferRef emit(LLVMModuleRef m, LLVMTargetMachineRef machine,
     return out;
 }
 
-static void link_libdevice(Backend *b, LLVMModuleRef m, uint32_t sm)
+static LLVMTargetMachineRef nvptx_machine(Backend *b, const Target *target, uint32_t ptx)
 {
-    if (!libdevice_link(m, b->libdevice, b->libdevice_bytes, sm))
-        bug("libdevice lacks a function that a kernel calls, or is no bitcode of this "
-            "LLVM");
+    char name[sizeof b->nvptx_name], features[16];
+    snprintf(name, sizeof name, "%s %u", target->name, ptx);
+    if (b->nvptx && strcmp(b->nvptx_name, name) == 0)
+        return b->nvptx;
+    if (b->nvptx)
+        LLVMDisposeTargetMachine(b->nvptx);
+    memcpy(b->nvptx_name, name, sizeof name);
+    snprintf(features, sizeof features, "+ptx%u", ptx);
+    b->nvptx = create_machine(NVPTX_TRIPLE, target->name, features, LLVMRelocDefault,
+                              LLVMCodeGenLevelDefault);
+    return b->nvptx;
+}
+
+/* At -O0 code generation takes a quarter of the time, and its code still makes hundreds of
+ * millions of checked accesses a second. */
+static LLVMTargetMachineRef host_machine(Backend *b)
+{
+    if (!b->host)
+        b->host =
+            create_machine(HOST_TRIPLE, HOST_CPU, "", LLVMRelocPIC, LLVMCodeGenLevelNone);
+    return b->host;
+}
+
+/* Names of what is no kernel get the kernel's in front: PTX of several modules is put together. A
+ * kernel's own name has no '$'. */
+static void qualify_names(Backend *b, LLVMModuleRef m, Kernel *const *kernels,
+                          size_t count)
+{
+    size_t length;
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+        const char *name = LLVMGetValueName2(f, &length);
+        bool is_kernel = LLVMIsDeclaration(f);
+        for (size_t i = 0; i < count && !is_kernel; i++)
+            is_kernel = strcmp(kernels[i]->name, name) == 0;
+        if (is_kernel)
+            continue;
+        name = arena_printf(b->arena, "%s$%s", kernels[0]->name, name);
+        LLVMSetValueName2(f, name, strlen(name));
+    }
+    for (LLVMValueRef g = LLVMGetFirstGlobal(m); g; g = LLVMGetNextGlobal(g)) {
+        const char *name = LLVMGetValueName2(g, &length);
+        if (strchr(name, '$') != NULL)
+            continue;
+        name = arena_printf(b->arena, "%s$%s", kernels[0]->name, name);
+        LLVMSetValueName2(g, name, strlen(name));
+    }
 }
 
 const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                         const Target *target, uint32_t ptx)
 {
-    char features[16];
     if (ptx > LLVM_HIGHEST_PTX)
         ptx = LLVM_HIGHEST_PTX;
-    snprintf(features, sizeof features, "+ptx%u", ptx);
+    LLVMTargetMachineRef machine = nvptx_machine(b, target, ptx);
     LLVMModuleRef m = lower_nvptx(b->module, kernels, count, target, ptx);
-    LLVMTargetMachineRef machine = create_machine(
-        NVPTX_TRIPLE, target->name, features, LLVMRelocDefault, LLVMCodeGenLevelDefault);
     set_target(m, machine, NVPTX_TRIPLE);
-    link_libdevice(b, m, target->sm);
-    run_passes(m, machine,
-               "always-inline,function(simplifycfg,early-cse<memssa>,instcombine<no-"
-               "verify-fixpoint>,"
-               "simplifycfg),globaldce");
+    libdevice_link(b->device, m, target->sm, false);
+    llvm_run_passes(m, machine,
+                    "always-inline,function(simplifycfg,early-cse<memssa>,instcombine<no-"
+                    "verify-fixpoint>,"
+                    "simplifycfg),globaldce");
     lower_nvptx_narrow(m, target->sm);
+    qualify_names(b, m, kernels, count);
     LLVMMemoryBufferRef text = emit(m, machine, LLVMAssemblyFile);
     char *copy = arena_text(b->arena, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
     LLVMDisposeMemoryBuffer(text);
     LLVMDisposeModule(m);
-    LLVMDisposeTargetMachine(machine);
     return copy;
 }
 
 const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count,
                                 uint32_t sm, size_t *out_bytes)
 {
-    LLVMModuleRef m = lower_emu(b->module, kernels, count);
-    /* At -O0 code generation takes a quarter of the time, and its code still makes hundreds of
-     * millions of checked accesses a second. */
-    LLVMTargetMachineRef machine =
-        create_machine(HOST_TRIPLE, HOST_CPU, "", LLVMRelocPIC, LLVMCodeGenLevelNone);
+    LLVMTargetMachineRef machine = host_machine(b);
+    LLVMModuleRef m = b->module;
+    lower_emu(m, kernels, count);
     set_target(m, machine, HOST_TRIPLE);
-    link_libdevice(b, m, sm);
-    /* Branches that the reflected constants decided go first: what they guard has no rows. */
-    run_passes(m, machine, "function(early-cse,simplifycfg),globaldce");
-    libdevice_lower_for_host(m);
-    run_passes(m, machine,
-               "always-inline,function(early-cse<memssa>,simplifycfg),globaldce");
+    libdevice_link(b->device, m, sm, true);
+    llvm_run_passes(m, machine,
+                    "always-inline,function(early-cse<memssa>,simplifycfg),globaldce");
     host_keep_bf16_bits(m);
     LLVMMemoryBufferRef object = emit(m, machine, LLVMObjectFile);
     *out_bytes = LLVMGetBufferSize(object);
     void *copy = arena_copy(b->arena, LLVMGetBufferStart(object), *out_bytes);
     LLVMDisposeMemoryBuffer(object);
-    LLVMDisposeModule(m);
-    LLVMDisposeTargetMachine(machine);
+    backend_reset(b);
     return copy;
 }

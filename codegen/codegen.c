@@ -8,16 +8,16 @@
 #include <time.h>
 
 #include "codegen/backend.h"
+#include "codegen/build/build.h"
 #include "codegen/build/emission.h"
 #include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
 
-/* A variant, with what emission made of its requests. */
+/* A variant, with what its requests became. */
 typedef struct Code {
     Variant *variant;
-    Backend *backend;
-    Kernel **kernels; /* [variant->request_count] */
+    Build build;
 } Code;
 
 struct Codegen {
@@ -84,54 +84,61 @@ static void fill_info(Variant *v)
     memcpy(info->module_hash, o->module_hash, sizeof info->module_hash);
 }
 
-/* The kernels that the plan asks for. */
-static bool emit_kernels(Code *c)
+static bool fail(const Variant *v, const char *error)
 {
-    Variant *v = c->variant;
-    const CodegenOptions *o = v->options;
-    const char *error = NULL;
-    c->backend = backend_create(v->arena, o->cuda.libdevice, &error);
-    if (c->backend == NULL) {
-        diag_error(v->module->diag, (Span){0, 0}, "%s", error);
-        return false;
-    }
-    c->kernels = ARENA_ARRAY(v->arena, Kernel *, v->request_count + 1);
-    for (size_t i = 0; i < v->request_count; i++) {
-        const KernelRequest *r = &v->requests[i];
-        c->kernels[i] =
-            emission_run(v->arena, backend_module(c->backend), r, o->contract);
-        emission_count(r, c->kernels[i]->accesses, &v->report);
-    }
+    diag_error(v->module->diag, (Span){0, 0}, "%s", error);
+    return false;
+}
+
+/* Text in place of a cubin. */
+static bool set_text(Variant *v, const char *text)
+{
+    v->cubin.data = text;
+    v->cubin.bytes = strlen(text);
     return true;
 }
 
-static bool assemble_kernels(Code *c)
+static bool assemble_kernels(Code *c, const char *ptx)
 {
     Variant *v = c->variant;
-    Diag *d = v->module->diag;
     const CodegenOptions *o = v->options;
-    double t0 = now();
-    const char *ptx =
-        backend_ptx(c->backend, c->kernels, v->request_count, v->target, o->cuda.ptx);
-    double t1 = now();
-    v->report.llvm_seconds = t1 - t0;
-    if (o->stage == STAGE_PTX) {
-        v->cubin.data = ptx;
-        v->cubin.bytes = strlen(ptx);
-        return true;
-    }
     const char *error = NULL;
-    if (!assemble(v->arena, &o->cuda, v->target, ptx, o->jobs, &v->cubin, &error)) {
-        diag_error(d, (Span){0, 0}, "%s", error);
-        return false;
-    }
-    double t2 = now();
-    v->report.assembler_seconds = t2 - t1;
-    if (o->emu)
-        v->emu = backend_host_object(c->backend, c->kernels, v->request_count,
-                                     v->target->sm, &v->emu_bytes);
-    v->report.emu_seconds = now() - t2;
+    double t0 = now();
+    if (!assemble(v->arena, &o->cuda, v->target, ptx, o->jobs, &v->cubin, &error))
+        return fail(v, error);
+    v->report.assembler_seconds = now() - t0;
+    if (o->emu && o->stage == STAGE_ARTEFACT)
+        v->emu = build_objects(&c->build, &v->emu_bytes);
     return true;
+}
+
+/* The code that the plan asks for, as far as the stage goes. */
+static bool make_code(Code *c)
+{
+    Variant *v = c->variant;
+    Build *b = &c->build;
+    const char *error = NULL, *text;
+    *b = (Build){.arena = v->arena,
+                 .options = v->options,
+                 .target = v->target,
+                 .requests = v->requests,
+                 .count = v->request_count};
+    CodegenStage stage = v->options->stage;
+    if (stage == STAGE_PLAN)
+        return true;
+    if (stage == STAGE_LLVM) {
+        text = build_text(b, &error);
+        return text != NULL ? set_text(v, text) : fail(v, error);
+    }
+    if (!build_run(b, &error))
+        return fail(v, error);
+    v->report.has_code = true;
+    for (size_t i = 0; i < b->count; i++)
+        emission_count(&b->requests[i], b->codes[i].accesses, &v->report);
+    v->report.llvm_seconds = b->llvm_seconds;
+    v->report.emu_seconds = b->emu_seconds;
+    text = build_ptx(b);
+    return stage == STAGE_PTX ? set_text(v, text) : assemble_kernels(c, text);
 }
 
 static void fill_report(Variant *v)
@@ -193,16 +200,9 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
     Code *c = &cg->codes[cg->count++];
     c->variant = v;
     plan_builder_init(&v->plan);
-    if (!make_plan(cg, v) || !emit_kernels(c))
+    if (!make_plan(cg, v) || !make_code(c))
         return false;
     fill_info(v);
-    if (cg->options.stage == STAGE_LLVM) {
-        v->cubin.data = backend_text(c->backend);
-        v->cubin.bytes = strlen(v->cubin.data);
-        return true;
-    }
-    if (cg->options.stage != STAGE_PLAN && !assemble_kernels(c))
-        return false;
     fill_report(v);
     return true;
 }
@@ -326,7 +326,7 @@ void codegen_destroy(Codegen *cg)
     if (cg == NULL)
         return;
     for (size_t i = 0; i < cg->count; i++) {
-        backend_destroy(cg->codes[i].backend);
+        build_destroy(&cg->codes[i].build);
         plan_builder_deinit(&cg->codes[i].variant->plan);
     }
 }

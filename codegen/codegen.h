@@ -38,6 +38,7 @@ typedef struct CodegenOptions {
 /* Numbers of one variant, for the report. */
 typedef struct CodegenReport {
     const char *target;
+    bool has_code; /* kernels were made, not only planned */
     uint64_t launches, copies, collectives, host_calls, host_syncs, distinct_kernels;
     /* Of arrays that loops and row reductions read and write, and what of it by accesses of 16
      * bytes. */

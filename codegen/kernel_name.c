@@ -25,7 +25,7 @@ char *kernel_name(Arena *a, const char *text)
     for (char *p = name; *p; p++) {
         bool is_letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
         bool is_digit = *p >= '0' && *p <= '9' && p > name;
-        if (!is_letter && !is_digit && *p != '$')
+        if (!is_letter && !is_digit)
             *p = '_';
     }
     return is_taken(name) ? arena_printf(a, "kernel_%s", name) : name;

@@ -27,7 +27,8 @@ typedef struct KernelRequest {
     uint64_t *moved;
 } KernelRequest;
 
-/* `text` as a symbol of both PTX and the host object: other characters than theirs become '_'. */
+/* `text` as a symbol of both PTX and the host object: what is no letter or digit becomes '_'. Symbols
+ * with '$' are for what belongs to a kernel. */
 char *kernel_name(Arena *a, const char *text);
 
 #endif

@@ -95,7 +95,7 @@ typedef struct Figure {
 
 static size_t figures(const CodegenReport *r, Figure *out)
 {
-    const Figure rows[] = {
+    const Figure planned[] = {
         {"launches", "launches (kernels and library calls)", r->launches},
         {"copies", "copies and fills", r->copies},
         {"collectives", "collectives", r->collectives},
@@ -103,8 +103,6 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"host_syncs", "waits for the device", r->host_syncs},
         {"distinct_kernels", "distinct kernels", r->distinct_kernels},
         {"bytes_accessed", "bytes accessed", r->bytes_accessed},
-        {"loop_bytes", "bytes of loops and row reductions", r->loop_bytes},
-        {"loop_bytes_wide", "of them by 16-byte accesses", r->loop_bytes_wide},
         {"argument_bytes", "argument bytes", r->argument_bytes},
         {"result_bytes", "result bytes", r->result_bytes},
         {"aliased_bytes", "aliased bytes", r->aliased_bytes},
@@ -112,13 +110,20 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"temp_bytes", "temporary bytes", r->temp_bytes},
         {"workspace_bytes", "library workspace bytes", r->workspace_bytes},
         {"peak_bytes", "peak bytes", r->peak_bytes},
+    };
+    const Figure of_code[] = {
+        {"loop_bytes", "bytes of loops and row reductions", r->loop_bytes},
+        {"loop_bytes_wide", "of them by 16-byte accesses", r->loop_bytes_wide},
         {"registers_most", "registers of the largest kernel", r->registers_most},
         {"spill_bytes", "spilled bytes", r->spill_bytes},
         {"cubin_bytes", "cubin bytes", r->cubin_bytes},
         {"emulator_bytes", "emulator object bytes", r->emu_bytes},
     };
-    memcpy(out, rows, sizeof rows);
-    return sizeof rows / sizeof *rows;
+    memcpy(out, planned, sizeof planned);
+    if (!r->has_code)
+        return sizeof planned / sizeof *planned;
+    memcpy(out + sizeof planned / sizeof *planned, of_code, sizeof of_code);
+    return (sizeof planned + sizeof of_code) / sizeof *out;
 }
 
 /* What the schedule costs by the cost model. */

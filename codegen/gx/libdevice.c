@@ -1,25 +1,169 @@
-/* Links libdevice and makes it run on the host. It is parsed lazily, and all its functions are
- * made linkonce_odr first, so that only those that are called are read at all. */
+/* Links libdevice. Its bitcode is large, so the functions that kernels call, with all that these
+ * call, are first cut out of it into a subset, of which each kernel's module then takes what it
+ * needs. A subset grows when a kernel calls a function that it lacks. What a module gets does not
+ * depend on what else a subset holds: functions keep libdevice's order in it.
+ *
+ * All functions are linkonce_odr in a subset, and it is parsed lazily, so that only those that are
+ * called are read at all. */
+#define _GNU_SOURCE /* memory mapping */
 #include "codegen/gx/libdevice.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <llvm-c/BitReader.h>
+#include <llvm-c/BitWriter.h>
 #include <llvm-c/Linker.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "codegen/gx/lower.h"
+#include "codegen/gx/device_host.h"
+#include "codegen/llvm.h"
 #include "ir/bug.h"
 
-/* ---- linking ---- */
+typedef struct Bitcode {
+    const char *data;
+    size_t bytes;
+} Bitcode;
 
-static bool calls_libdevice(LLVMModuleRef m)
+typedef struct Subset {
+    uint32_t sm;
+    const char **names; /* sorted */
+    size_t name_count, name_capacity;
+    Bitcode device, host; /* host: made when first asked for, data NULL before */
+    struct Subset *next;
+} Subset;
+
+struct Libdevice {
+    Bitcode file; /* mapped */
+    pthread_mutex_t mutex;
+    Arena *arena; /* of subsets; theirs, old ones too, are read until the end */
+    Subset *subsets;
+};
+
+static const char *const function_prefix = "__nv_";
+enum { PREFIX_LENGTH = 5 };
+
+Libdevice *libdevice_open(Arena *a, const char *path, const char **out_error)
 {
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-        size_t length;
-        if (LLVMIsDeclaration(f) &&
-            strncmp(LLVMGetValueName2(f, &length), "__nv_", 5) == 0)
-            return true;
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        *out_error = arena_printf(a, "%s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return NULL;
     }
-    return false;
+    void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data == MAP_FAILED) {
+        *out_error = arena_printf(a, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    Libdevice *l = ARENA_NEW(a, Libdevice);
+    l->file = (Bitcode){data, (size_t)info.st_size};
+    l->arena = arena_create();
+    pthread_mutex_init(&l->mutex, NULL);
+    return l;
+}
+
+void libdevice_close(Libdevice *l)
+{
+    if (l == NULL)
+        return;
+    union {
+        const char *in;
+        void *out;
+    } mapping = {l->file.data};
+    munmap(mapping.out, l->file.bytes);
+    pthread_mutex_destroy(&l->mutex);
+    arena_destroy(l->arena);
+}
+
+/* ---- names ---- */
+
+/* Place of `name` in the subset, or where it goes. */
+static size_t find_name(const Subset *s, const char *name, bool *found)
+{
+    size_t low = 0, high = s->name_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(s->names[middle], name);
+        if (order == 0) {
+            *found = true;
+            return middle;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *found = false;
+    return low;
+}
+
+/* The next declaration of a function of libdevice from `f` on. */
+static LLVMValueRef next_needed(LLVMValueRef f, const char **out_name)
+{
+    for (; f; f = LLVMGetNextFunction(f)) {
+        size_t length;
+        *out_name = LLVMGetValueName2(f, &length);
+        if (LLVMIsDeclaration(f) &&
+            strncmp(*out_name, function_prefix, PREFIX_LENGTH) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+/* Adds the names of what m calls; true if there were new ones. */
+static bool add_names(Libdevice *l, Subset *s, LLVMModuleRef m)
+{
+    bool has_grown = false;
+    const char *name;
+    LLVMValueRef f = next_needed(LLVMGetFirstFunction(m), &name);
+    for (; f; f = next_needed(LLVMGetNextFunction(f), &name)) {
+        bool found;
+        size_t at = find_name(s, name, &found);
+        if (found)
+            continue;
+        s->names = arena_grow(l->arena, s->names, &s->name_capacity, s->name_count + 1,
+                              sizeof *s->names);
+        memmove(s->names + at + 1, s->names + at,
+                (s->name_count - at) * sizeof *s->names);
+        s->names[at] = arena_text(l->arena, name, strlen(name));
+        s->name_count++;
+        has_grown = true;
+    }
+    return has_grown;
+}
+
+/* ---- cutting out ---- */
+
+/* is_lazy: a function's body is read when it is linked, and not seen before. */
+static LLVMModuleRef read_bitcode(LLVMContextRef context, Bitcode code, bool is_lazy)
+{
+    LLVMMemoryBufferRef buffer =
+        LLVMCreateMemoryBufferWithMemoryRange(code.data, code.bytes, "libdevice", 0);
+    LLVMModuleRef m;
+    LLVMBool failed = is_lazy ? LLVMGetBitcodeModuleInContext2(context, buffer, &m)
+                              : LLVMParseBitcodeInContext2(context, buffer, &m);
+    if (failed || !is_lazy) /* a lazy module owns its buffer */
+        LLVMDisposeMemoryBuffer(buffer);
+    if (failed)
+        bug("libdevice is no bitcode of this LLVM");
+    return m;
+}
+
+static Bitcode write_bitcode(Arena *a, LLVMModuleRef m)
+{
+    LLVMMemoryBufferRef buffer = LLVMWriteBitcodeToMemoryBuffer(m);
+    size_t bytes = LLVMGetBufferSize(buffer);
+    Bitcode code = {arena_copy(a, LLVMGetBufferStart(buffer), bytes), bytes};
+    LLVMDisposeMemoryBuffer(buffer);
+    return code;
 }
 
 /* The text that __nvvm_reflect is asked for, NULL if it is no constant. */
@@ -52,338 +196,110 @@ static void resolve_reflect(LLVMModuleRef m, uint32_t sm)
         LLVMDeleteFunction(f);
 }
 
-/* Everything that libdevice brought in becomes this module's own. */
-static bool internalise(LLVMModuleRef m)
+static void make_linkonce(LLVMModuleRef m)
 {
-    bool is_complete = true;
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-        size_t length;
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            LLVMSetLinkage(f, LLVMLinkOnceODRLinkage);
+}
+
+/* The functions of the subset, and what they call, out of libdevice's file. */
+static void cut_subset(Libdevice *l, Subset *s)
+{
+    LLVMContextRef context = llvm_context_create();
+    LLVMModuleRef all = read_bitcode(context, l->file, true);
+    LLVMModuleRef m = LLVMModuleCreateWithNameInContext("libdevice", context);
+    LLVMSetTarget(m, LLVMGetTarget(all));
+    LLVMSetDataLayout(m, LLVMGetDataLayoutStr(all));
+    for (size_t i = 0; i < s->name_count; i++) {
+        LLVMValueRef f = LLVMGetNamedFunction(all, s->names[i]);
+        if (f == NULL)
+            bug("libdevice lacks %s, which a kernel calls", s->names[i]);
+        LLVMAddFunction(m, s->names[i], LLVMGlobalGetValueType(f));
+    }
+    make_linkonce(all);
+    if (LLVMLinkModules2(m, all))
+        bug("libdevice does not link");
+    resolve_reflect(m, s->sm);
+    s->device = write_bitcode(l->arena, m);
+    s->host.data = NULL;
+    LLVMDisposeModule(m);
+    LLVMContextDispose(context);
+}
+
+static void lower_subset(Libdevice *l, Subset *s)
+{
+    LLVMContextRef context = llvm_context_create();
+    LLVMModuleRef m = read_bitcode(context, s->device, false);
+    /* Branches that reflected constants decided go first: what they guard has no rows. */
+    llvm_run_passes(m, NULL, "function(early-cse,simplifycfg)");
+    device_lower_for_host(m);
+    s->host = write_bitcode(l->arena, m);
+    LLVMDisposeModule(m);
+    LLVMContextDispose(context);
+}
+
+static Bitcode find_subset(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host)
+{
+    Subset *s = l->subsets;
+    while (s != NULL && s->sm != sm)
+        s = s->next;
+    if (s == NULL) {
+        s = ARENA_NEW(l->arena, Subset);
+        *s = (Subset){.sm = sm, .next = l->subsets};
+        l->subsets = s;
+    }
+    if (add_names(l, s, m))
+        cut_subset(l, s);
+    if (!for_host)
+        return s->device;
+    if (s->host.data == NULL)
+        lower_subset(l, s);
+    return s->host;
+}
+
+/* find_subset for one thread at a time. */
+static Bitcode take_subset(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host)
+{
+    volatile Bitcode code = {0};
+    Escape e;
+    pthread_mutex_lock(&l->mutex);
+    escape_push(&e);
+    if (setjmp(e.target) == 0) {
+        Bitcode found = find_subset(l, m, sm, for_host);
+        code.data = found.data;
+        code.bytes = found.bytes;
+    }
+    escape_pop(&e);
+    pthread_mutex_unlock(&l->mutex);
+    if (e.kind != ESCAPE_NONE)
+        escape_throw(e.kind, "%s", e.message);
+    return (Bitcode){code.data, code.bytes};
+}
+
+/* Everything that libdevice brought in becomes this module's own. */
+static void internalise(LLVMModuleRef m)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
         if (LLVMGetLinkage(f) == LLVMLinkOnceODRLinkage)
             LLVMSetLinkage(f, LLVMInternalLinkage);
-        else if (LLVMIsDeclaration(f) &&
-                 strncmp(LLVMGetValueName2(f, &length), "__nv_", 5) == 0)
-            is_complete = false;
-    }
     for (LLVMValueRef g = LLVMGetFirstGlobal(m); g; g = LLVMGetNextGlobal(g)) {
         size_t length;
         if (strncmp(LLVMGetValueName2(g, &length), "__cudart_", 9) == 0)
             LLVMSetGlobalConstant(g, 1);
     }
-    return is_complete;
 }
 
-bool libdevice_link(LLVMModuleRef m, const char *data, size_t bytes, uint32_t sm)
+void libdevice_link(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host)
 {
-    if (!calls_libdevice(m))
-        return true;
-    LLVMMemoryBufferRef buffer =
-        LLVMCreateMemoryBufferWithMemoryRange(data, bytes, "libdevice", 0);
-    LLVMModuleRef device;
-    if (LLVMGetBitcodeModuleInContext2(LLVMGetModuleContext(m), buffer, &device)) {
-        LLVMDisposeMemoryBuffer(buffer);
-        return false;
-    }
-    LLVMSetTarget(device, LLVMGetTarget(m));
-    LLVMSetDataLayout(device, LLVMGetDataLayoutStr(m));
-    for (LLVMValueRef f = LLVMGetFirstFunction(device); f; f = LLVMGetNextFunction(f))
-        if (!LLVMIsDeclaration(f))
-            LLVMSetLinkage(f, LLVMLinkOnceODRLinkage);
-    if (LLVMLinkModules2(m, device))
-        return false;
-    resolve_reflect(m, sm);
-    return internalise(m);
-}
-
-/* ---- on the host ---- */
-
-typedef struct DeviceCall {
     const char *name;
-    LLVMBuilderRef b; /* stands before the call */
-    LLVMModuleRef m;
-    LLVMTypeRef type; /* result */
-    LLVMValueRef args[5];
-    unsigned count;
-    unsigned op;
-    const char *text;
-} DeviceCall;
-
-static LLVMValueRef host_binary(DeviceCall *c)
-{
-    return LLVMBuildBinOp(c->b, c->op, c->args[0], c->args[1], "");
-}
-
-static LLVMValueRef host_math(DeviceCall *c)
-{
-    return lower_math(c->b, c->m, c->text, c->args, c->count);
-}
-
-/* 1 / x, or 1 / text(x) */
-static LLVMValueRef host_reciprocal(DeviceCall *c)
-{
-    LLVMValueRef x = c->text ? host_math(c) : c->args[0];
-    return LLVMBuildFDiv(c->b, LLVMConstReal(c->type, 1.0), x, "");
-}
-
-static LLVMValueRef host_library(DeviceCall *c)
-{
-    LLVMTypeRef type = LLVMFunctionType(c->type, &c->type, 1, 0);
-    LLVMValueRef f = LLVMGetNamedFunction(c->m, c->text);
-    if (!f)
-        f = LLVMAddFunction(c->m, c->text, type);
-    return LLVMBuildCall2(c->b, type, f, c->args, 1, "");
-}
-
-/* The float next to x: below it, above it, or nearer to zero. x is no NaN, and not the last. */
-static LLVMValueRef neighbour(DeviceCall *c, LLVMValueRef x, char direction)
-{
-    LLVMBuilderRef b = c->b;
-    bool is_double = LLVMGetTypeKind(c->type) == LLVMDoubleTypeKind;
-    unsigned width = is_double ? 64 : 32;
-    LLVMTypeRef word = LLVMIntTypeInContext(LLVMGetModuleContext(c->m), width);
-    LLVMValueRef one = LLVMConstInt(word, 1, 0), bits = LLVMBuildBitCast(b, x, word, "");
-    LLVMValueRef less = LLVMBuildSub(b, bits, one, "");
-    LLVMValueRef more = LLVMBuildAdd(b, bits, one, "");
-    if (direction == 'z')
-        return LLVMBuildBitCast(b, less, c->type, "");
-    bool is_down = direction == 'm';
-    LLVMValueRef zero = LLVMConstReal(c->type, 0.0);
-    LLVMValueRef is_positive = LLVMBuildFCmp(b, LLVMRealOGT, x, zero, "");
-    LLVMValueRef is_zero = LLVMBuildFCmp(b, LLVMRealOEQ, x, zero, "");
-    LLVMValueRef v =
-        LLVMBuildSelect(b, is_positive, is_down ? less : more, is_down ? more : less, "");
-    uint64_t sign = is_down ? (uint64_t)1 << (width - 1) : 0;
-    LLVMValueRef least = LLVMConstInt(word, sign | 1, 0);
-    return LLVMBuildBitCast(b, LLVMBuildSelect(b, is_zero, least, v, ""), c->type, "");
-}
-
-/* fma, add or mul of f32, or add of f64, with a directed rounding. In f64 the product is exact, and the sum is
- * s + e exactly (Knuth 1969, TwoSum). The nearest f32 of s is right, or one step off where it
- * lies on the wrong side of s + e. */
-static LLVMValueRef host_directed(DeviceCall *c)
-{
-    LLVMBuilderRef b = c->b;
-    LLVMTypeRef f64 = LLVMDoubleTypeInContext(LLVMGetModuleContext(c->m));
-    LLVMValueRef x[3], zero = LLVMConstReal(f64, 0.0), s, e = zero;
-    for (unsigned i = 0; i < c->count; i++)
-        x[i] = LLVMBuildFPCast(b, c->args[i], f64, "");
-    bool is_add = strncmp(c->name, "add", 3) == 0;
-    LLVMValueRef p = is_add ? x[0] : LLVMBuildFMul(b, x[0], x[1], "");
-    if (is_add || c->count == 3) {
-        LLVMValueRef q = x[c->count - 1];
-        s = LLVMBuildFAdd(b, p, q, "");
-        LLVMValueRef q1 = LLVMBuildFSub(b, s, p, ""), p1 = LLVMBuildFSub(b, s, q1, "");
-        e = LLVMBuildFAdd(b, LLVMBuildFSub(b, p, p1, ""), LLVMBuildFSub(b, q, q1, ""),
-                          "");
-    } else {
-        s = p;
-    }
-    LLVMValueRef near = LLVMBuildFPCast(b, s, c->type, "");
-    LLVMValueRef wide = LLVMBuildFPCast(b, near, f64, "");
-    char direction = (char)c->op;
-    if (direction == 'z') { /* compare magnitudes: turn the signs of a negative sum */
-        LLVMValueRef is_negative = LLVMBuildFCmp(b, LLVMRealOLT, s, zero, "");
-        s = LLVMBuildSelect(b, is_negative, LLVMBuildFNeg(b, s, ""), s, "");
-        e = LLVMBuildSelect(b, is_negative, LLVMBuildFNeg(b, e, ""), e, "");
-        wide = LLVMBuildSelect(b, is_negative, LLVMBuildFNeg(b, wide, ""), wide, "");
-    }
-    LLVMRealPredicate beyond = direction == 'p' ? LLVMRealOLT : LLVMRealOGT;
-    LLVMRealPredicate behind = direction == 'p' ? LLVMRealOGT : LLVMRealOLT;
-    LLVMValueRef is_wrong = LLVMBuildFCmp(b, beyond, wide, s, "");
-    LLVMValueRef is_tie = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOEQ, wide, s, ""),
-                                       LLVMBuildFCmp(b, behind, e, zero, ""), "");
-    return LLVMBuildSelect(b, LLVMBuildOr(b, is_wrong, is_tie, ""),
-                           neighbour(c, near, direction), near, "");
-}
-
-/* To [0, 1]; NaN gives 0. */
-static LLVMValueRef host_saturate(DeviceCall *c)
-{
-    LLVMValueRef low[] = {c->args[0], LLVMConstReal(c->type, 0.0)};
-    LLVMValueRef high[] = {lower_math(c->b, c->m, "llvm.maxnum", low, 2),
-                           LLVMConstReal(c->type, 1.0)};
-    return lower_math(c->b, c->m, "llvm.minnum", high, 2);
-}
-
-static LLVMValueRef host_to_int(DeviceCall *c)
-{
-    LLVMValueRef rounded = host_math(c);
-    LLVMTypeRef overloads[] = {c->type, LLVMTypeOf(rounded)};
-    return lower_intrinsic(c->b, c->m, c->op ? "llvm.fptosi.sat" : "llvm.fptoui.sat",
-                           overloads, 2, &rounded, 1);
-}
-
-static LLVMValueRef host_cast(DeviceCall *c)
-{
-    return LLVMBuildCast(c->b, c->op, c->args[0], c->type, "");
-}
-
-/* The low (op 0) or high word of a double. */
-static LLVMValueRef host_word(DeviceCall *c)
-{
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(LLVMGetModuleContext(c->m));
-    LLVMValueRef v = LLVMBuildBitCast(c->b, c->args[0], i64, "");
-    if (c->op)
-        v = LLVMBuildLShr(c->b, v, LLVMConstInt(i64, 32, 0), "");
-    return LLVMBuildTrunc(c->b, v, c->type, "");
-}
-
-static LLVMValueRef host_words(DeviceCall *c)
-{
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(LLVMGetModuleContext(c->m));
-    LLVMValueRef low = LLVMBuildZExt(c->b, c->args[0], i64, "");
-    LLVMValueRef high = LLVMBuildZExt(c->b, c->args[1], i64, "");
-    high = LLVMBuildShl(c->b, high, LLVMConstInt(i64, 32, 0), "");
-    return LLVMBuildBitCast(c->b, LLVMBuildOr(c->b, low, high, ""), c->type, "");
-}
-
-static LLVMValueRef host_mulhi(DeviceCall *c)
-{
-    unsigned bits = LLVMGetIntTypeWidth(c->type);
-    LLVMTypeRef wide = LLVMIntTypeInContext(LLVMGetModuleContext(c->m), 2 * bits);
-    LLVMValueRef x = LLVMBuildCast(c->b, c->op, c->args[0], wide, "");
-    LLVMValueRef y = LLVMBuildCast(c->b, c->op, c->args[1], wide, "");
-    LLVMValueRef v = LLVMBuildMul(c->b, x, y, "");
-    v = LLVMBuildLShr(c->b, v, LLVMConstInt(wide, bits, 0), "");
-    return LLVMBuildTrunc(c->b, v, c->type, "");
-}
-
-/* The two words of v, low first, as a value of the call's type. */
-static LLVMValueRef pair_of(DeviceCall *c, LLVMValueRef v, LLVMTypeRef word)
-{
-    LLVMValueRef low = LLVMBuildTrunc(c->b, v, word, "");
-    LLVMValueRef bits = LLVMConstInt(LLVMTypeOf(v), LLVMGetIntTypeWidth(word), 0);
-    LLVMValueRef high = LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, v, bits, ""), word, "");
-    LLVMValueRef pair = LLVMBuildInsertValue(c->b, LLVMGetUndef(c->type), low, 0, "");
-    return LLVMBuildInsertValue(c->b, pair, high, 1, "");
-}
-
-static LLVMTypeRef twice_as_wide(DeviceCall *c)
-{
-    unsigned bits = LLVMGetIntTypeWidth(LLVMTypeOf(c->args[0]));
-    return LLVMIntTypeInContext(LLVMGetModuleContext(c->m), 2 * bits);
-}
-
-static LLVMValueRef host_mad_wide(DeviceCall *c)
-{
-    LLVMTypeRef wide = twice_as_wide(c);
-    LLVMValueRef x[3] = {0};
-    for (unsigned i = 0; i < c->count; i++)
-        x[i] = LLVMBuildZExt(c->b, c->args[i], wide, "");
-    LLVMValueRef v = LLVMBuildMul(c->b, x[0], x[1], "");
-    if (c->count == 3)
-        v = LLVMBuildAdd(c->b, v, x[2], "");
-    return pair_of(c, v, LLVMTypeOf(c->args[0]));
-}
-
-static LLVMValueRef host_wide_binary(DeviceCall *c)
-{
-    LLVMTypeRef wide = twice_as_wide(c);
-    LLVMValueRef bits = LLVMConstInt(wide, LLVMGetIntTypeWidth(wide) / 2, 0), x[2];
-    for (int i = 0; i < 2; i++) {
-        LLVMValueRef low = LLVMBuildZExt(c->b, c->args[2 * i], wide, "");
-        LLVMValueRef high = LLVMBuildZExt(c->b, c->args[2 * i + 1], wide, "");
-        x[i] = LLVMBuildOr(c->b, low, LLVMBuildShl(c->b, high, bits, ""), "");
-    }
-    return pair_of(c, LLVMBuildBinOp(c->b, c->op, x[0], x[1], ""),
-                   LLVMTypeOf(c->args[0]));
-}
-
-/* x == y, or one of them is NaN, ? args[2] : args[3] */
-static LLVMValueRef host_select_equal(DeviceCall *c)
-{
-    LLVMValueRef is_equal = LLVMBuildFCmp(c->b, LLVMRealUEQ, c->args[0], c->args[1], "");
-    return LLVMBuildSelect(c->b, is_equal, c->args[2], c->args[3], "");
-}
-
-static const struct {
-    const char *name;
-    bool is_asm;
-    LLVMValueRef (*lower)(DeviceCall *c);
-    unsigned op;
-    const char *text;
-} rows[] = {
-#define DEVICE(name, host, op, text) {name, false, host_##host, op, text},
-#define DEVICE_ASM(name, host, op, text) {name, true, host_##host, op, text},
-#include "codegen/gx/device.def"
-};
-enum { ROW_COUNT_DEVICE = sizeof rows / sizeof *rows };
-
-/* x, or a zero of its sign where it is denormal. */
-static LLVMValueRef flush(DeviceCall *c, LLVMValueRef x)
-{
-    LLVMTypeRef type = LLVMTypeOf(x);
-    bool is_double = LLVMGetTypeKind(type) == LLVMDoubleTypeKind;
-    LLVMValueRef least = LLVMConstReal(type, is_double ? 0x1p-1022 : 0x1p-126);
-    LLVMValueRef signed_zero[] = {LLVMConstReal(type, 0.0), x};
-    LLVMValueRef magnitude = lower_math(c->b, c->m, "llvm.fabs", &x, 1);
-    LLVMValueRef zero = lower_math(c->b, c->m, "llvm.copysign", signed_zero, 2);
-    LLVMValueRef is_denormal = LLVMBuildFCmp(c->b, LLVMRealOLT, magnitude, least, "");
-    return LLVMBuildSelect(c->b, is_denormal, zero, x, "");
-}
-
-static unsigned find_row(const char *name, bool is_asm)
-{
-    for (unsigned i = 0; i < ROW_COUNT_DEVICE; i++)
-        if (rows[i].is_asm == is_asm && (is_asm ? strstr(name, rows[i].name) != NULL
-                                                : strcmp(name, rows[i].name) == 0))
-            return i;
-    bug("device.def has no row for %s", name);
-}
-
-static LLVMValueRef lower_device_call(LLVMValueRef call, LLVMBuilderRef b,
-                                      LLVMModuleRef m, const char *name)
-{
-    unsigned row = find_row(name, LLVMIsAInlineAsm(LLVMGetCalledValue(call)) != NULL);
-    DeviceCall c = {.name = name, .b = b, .m = m, .type = LLVMTypeOf(call)};
-    c.op = rows[row].op;
-    c.text = rows[row].text;
-    c.count = LLVMGetNumArgOperands(call);
-    bool is_ftz = strstr(name, ".ftz") != NULL;
-    for (unsigned i = 0; i < c.count; i++) {
-        c.args[i] = LLVMGetOperand(call, i);
-        if (is_ftz)
-            c.args[i] = flush(&c, c.args[i]);
-    }
-    LLVMValueRef v = rows[row].lower(&c);
-    return is_ftz ? flush(&c, v) : v;
-}
-
-/* What NVIDIA's own thing `inst` calls: the name of a row, or NULL. */
-static const char *device_name(LLVMValueRef inst)
-{
-    if (LLVMGetInstructionOpcode(inst) != LLVMCall)
-        return NULL;
-    LLVMValueRef callee = LLVMGetCalledValue(inst);
-    size_t length;
-    if (LLVMIsAInlineAsm(callee))
-        return LLVMGetInlineAsmAsmString(callee, &length);
-    if (!LLVMIsAFunction(callee))
-        return NULL;
-    const char *name = LLVMGetValueName2(callee, &length);
-    return strncmp(name, "llvm.nvvm.", 10) == 0 ? name + 10 : NULL;
-}
-
-static void lower_block(LLVMBasicBlockRef block, LLVMBuilderRef b, LLVMModuleRef m)
-{
-    LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
-    for (; inst; inst = next) {
-        next = LLVMGetNextInstruction(inst);
-        const char *name = device_name(inst);
-        if (!name)
-            continue;
-        LLVMPositionBuilderBefore(b, inst);
-        LLVMReplaceAllUsesWith(inst, lower_device_call(inst, b, m, name));
-        LLVMInstructionEraseFromParent(inst);
-    }
-}
-
-void libdevice_lower_for_host(LLVMModuleRef m)
-{
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(m));
-    for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-        LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f);
-        for (; block; block = LLVMGetNextBasicBlock(block))
-            lower_block(block, b, m);
-    }
-    LLVMDisposeBuilder(b);
+    if (next_needed(LLVMGetFirstFunction(m), &name) == NULL)
+        return;
+    LLVMModuleRef subset =
+        read_bitcode(LLVMGetModuleContext(m), take_subset(l, m, sm, for_host), true);
+    LLVMSetTarget(subset, LLVMGetTarget(m));
+    LLVMSetDataLayout(subset, LLVMGetDataLayoutStr(m));
+    if (LLVMLinkModules2(m, subset))
+        bug("functions of libdevice do not link");
+    internalise(m);
 }

@@ -4,16 +4,20 @@
 
 #include <llvm-c/Core.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-/* Links what `m` calls of libdevice (the bitcode in `data`, of `bytes`) into it: internal
- * functions, to be inlined; denormals kept, division and square root IEEE. `sm` is what
- * __CUDA_ARCH asks for. False: the data is no libdevice, or lacks a function that m calls. */
-bool libdevice_link(LLVMModuleRef m, const char *data, size_t bytes, uint32_t sm);
+#include "ir/arena.h"
 
-/* Replaces what libdevice's functions in `m` use of NVIDIA's intrinsics and assembly by plain
- * LLVM IR and calls of the C library (device.def). */
-void libdevice_lower_for_host(LLVMModuleRef m);
+/* Several threads may link from one at a time. */
+typedef struct Libdevice Libdevice;
+
+/* `path` of libdevice.10.bc. NULL and *out_error set: it cannot be read. */
+Libdevice *libdevice_open(Arena *a, const char *path, const char **out_error);
+void libdevice_close(Libdevice *l); /* NULL is fine */
+
+/* Links what `m` calls of libdevice into it: internal functions, to be inlined; denormals kept,
+ * division and square root IEEE. `sm` is what __CUDA_ARCH asks for. `for_host`: lowered for the
+ * host. Throws ESCAPE_BUG if the file is no libdevice or lacks a function that m calls. */
+void libdevice_link(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host);
 
 #endif

@@ -50,22 +50,20 @@ void lower_each(LLVMModuleRef m,
     LLVMDisposeBuilder(b);
 }
 
-LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count)
+void lower_only(LLVMModuleRef m, Kernel *const *kernels, size_t count)
 {
-    LLVMModuleRef m = LLVMCloneModule(module);
     size_t functions = 0, length;
     LLVMValueRef f, next;
     for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
         functions += !LLVMIsDeclaration(f);
     if (functions == count)
-        return m;
+        return;
     for (f = LLVMGetFirstFunction(m); f; f = next) {
         next = LLVMGetNextFunction(f);
         if (!LLVMIsDeclaration(f) &&
             !is_kernel(LLVMGetValueName2(f, &length), kernels, count))
             LLVMDeleteFunction(f);
     }
-    return m;
 }
 
 /* Name of the pseudo function that `inst` calls, or NULL. */

@@ -1,15 +1,15 @@
 /* From gx.* operations to one back end's LLVM IR, row by row of gx.def.
  *
  * Both functions take a module whose functions include all of `kernels` (finished, of one
- * context) and return a lowered copy of them that the caller disposes of; the module stays.
- * Calls to libdevice remain. An operation that the target lacks: ESCAPE_UNSUPPORTED. */
+ * context); others are left out. Calls to libdevice remain. An operation that the target lacks:
+ * ESCAPE_UNSUPPORTED. */
 #ifndef GXC_CODEGEN_GX_LOWER_H
 #define GXC_CODEGEN_GX_LOWER_H
 
 #include "codegen/gx/gx.h"
 #include "ir/analysis/target.h"
 
-/* `ptx`: the version of PTX that will be written, 9.0 is 90. Shared memory becomes a static
+/* A lowered copy, which the caller disposes of; the module stays. `ptx`: the version of PTX that will be written, 9.0 is 90. Shared memory becomes a static
  * array up to 48 KiB, else dynamic shared memory that the launch provides. */
 LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
                           const Target *target, uint32_t ptx);
@@ -19,8 +19,8 @@ LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t c
  * in all to one; without an instruction for it LLVM rounds twice, to f32 first. */
 void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm);
 
-/* Functions and K.sites as runtime/emu/abi.def says. */
-LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t count);
+/* The module itself becomes functions and K.sites as runtime/emu/abi.def says: the kernels are gone. */
+void lower_emu(LLVMModuleRef m, Kernel *const *kernels, size_t count);
 
 /* ---- for the two of them ---- */
 
@@ -47,8 +47,8 @@ void lower_each(LLVMModuleRef m,
                 void (*visit)(LLVMBuilderRef b, LLVMValueRef inst, const void *user),
                 const void *user);
 
-/* A copy of the module with no other functions than these kernels. */
-LLVMModuleRef lower_clone(LLVMModuleRef module, Kernel *const *kernels, size_t count);
+/* Removes all functions but these kernels. */
+void lower_only(LLVMModuleRef m, Kernel *const *kernels, size_t count);
 
 /* Calls `lower` for every call of a pseudo function in `function`; what it returns replaces the
  * call. `user` is handed on. */

@@ -515,10 +515,10 @@ static void add_sites(State *s, const Kernel *k)
     LLVMSetAlignment(v, 8);
 }
 
-LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t count)
+void lower_emu(LLVMModuleRef m, Kernel *const *kernels, size_t count)
 {
-    State s = {.context = LLVMGetModuleContext(module),
-               .module = lower_clone(module, kernels, count)};
+    State s = {.context = LLVMGetModuleContext(m), .module = m};
+    lower_only(m, kernels, count);
     make_types(&s);
     s.builder = LLVMCreateBuilderInContext(s.context);
     for (size_t i = 0; i < count; i++) {
@@ -526,5 +526,4 @@ LLVMModuleRef lower_emu(LLVMModuleRef module, Kernel *const *kernels, size_t cou
         add_sites(&s, kernels[i]);
     }
     LLVMDisposeBuilder(s.builder);
-    return s.module;
 }

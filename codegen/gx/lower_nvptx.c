@@ -259,7 +259,7 @@ static LLVMValueRef shared_array(const Kernel *k, LLVMModuleRef m)
     uint64_t bytes = is_static ? k->shared_bytes : 0;
     LLVMTypeRef i8 = LLVMInt8TypeInContext(LLVMGetModuleContext(m));
     LLVMTypeRef type = LLVMArrayType2(i8, bytes);
-    const char *name = arena_printf(k->arena, "%s_shared", k->name);
+    const char *name = arena_printf(k->arena, "%s$shared", k->name);
     LLVMValueRef v = LLVMAddGlobalInAddressSpace(m, type, name, SHARED);
     LLVMSetAlignment(v, k->shared_align);
     if (is_static) {
@@ -272,7 +272,8 @@ static LLVMValueRef shared_array(const Kernel *k, LLVMModuleRef m)
 LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
                           const Target *target, uint32_t ptx)
 {
-    LLVMModuleRef m = lower_clone(module, kernels, count);
+    LLVMModuleRef m = LLVMCloneModule(module);
+    lower_only(m, kernels, count);
     for (size_t i = 0; i < count; i++) {
         const Kernel *k = kernels[i];
         LLVMValueRef f = LLVMGetNamedFunction(m, k->name);

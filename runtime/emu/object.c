@@ -1,4 +1,4 @@
-/* One mapping holds everything: executable sections and the table of external addresses
+/* Objects in one mapping each, which holds everything of one: executable sections and the table of external addresses
  * first, read-only data behind them. Nothing in it is writable once it is relocated, and an
  * object with writable data is refused: blocks, streams and devices run side by side.
  * See object.h. */
@@ -17,13 +17,19 @@
 
 enum { OBJECT_MOST_BYTES = 1 << 30 };
 
-struct Object {
+/* One ELF object. */
+typedef struct Part {
     unsigned char *memory;
     size_t bytes;
-    size_t name_count;
     char *strings;
+} Part;
+
+struct Object {
+    Part *parts;
+    size_t part_count, part_capacity;
+    size_t name_count, name_capacity;
     struct ObjectName {
-        const char *name; /* in strings */
+        const char *name; /* in the part's strings */
         uintptr_t address;
         uint64_t bytes;
         bool is_code;
@@ -334,7 +340,24 @@ static bool symbol_is_kept(const Loader *l, const Elf64_Sym *s)
            s->st_size <= section->sh_size - s->st_value;
 }
 
-static bool names_collect(Loader *l, Object *o)
+/* An array with room for `needed` elements of `size` bytes; false: no memory. */
+static bool array_reserve(Loader *l, void **array, size_t *capacity, size_t needed,
+                          size_t size)
+{
+    if (needed <= *capacity)
+        return true;
+    size_t more = needed > 2 * *capacity ? needed : 2 * *capacity;
+    void *p = realloc(*array, more * size);
+    if (p == NULL) {
+        loader_fail(l, "no memory");
+        return false;
+    }
+    *array = p;
+    *capacity = more;
+    return true;
+}
+
+static bool names_reserve(Loader *l, Object *o, Part *part)
 {
     size_t text = 0, count = 0;
     for (size_t i = 1; i < l->symbol_count; i++) {
@@ -344,14 +367,22 @@ static bool names_collect(Loader *l, Object *o)
         count++;
         text += strlen(loader_symbol_name(l, s)) + 1;
     }
-    o->names = calloc(count + 1, sizeof *o->names);
-    o->strings = malloc(text + 1);
-    if (o->names == NULL || o->strings == NULL) {
+    void *names = o->names;
+    bool done = array_reserve(l, &names, &o->name_capacity, o->name_count + count,
+                              sizeof *o->names);
+    o->names = names;
+    part->strings = malloc(text + 1);
+    if (part->strings == NULL)
         loader_fail(l, "no memory");
+    return done && part->strings != NULL;
+}
+
+static bool names_collect(Loader *l, Object *o, Part *part)
+{
+    if (!names_reserve(l, o, part))
         return false;
-    }
-    char *at = o->strings;
-    for (size_t i = 1; i < l->symbol_count && o->name_count < count; i++) {
+    char *at = part->strings;
+    for (size_t i = 1; i < l->symbol_count; i++) {
         const Elf64_Sym *s = &l->symbols[i];
         uintptr_t address;
         if (!symbol_is_kept(l, s))
@@ -368,7 +399,6 @@ static bool names_collect(Loader *l, Object *o)
                                 .is_code = ELF64_ST_TYPE(s->st_info) == STT_FUNC};
         at += bytes;
     }
-    qsort(o->names, o->name_count, sizeof *o->names, name_compare);
     return true;
 }
 
@@ -388,27 +418,89 @@ static bool memory_protect(Loader *l)
     return true;
 }
 
-Object *object_load(const void *data, size_t bytes, char reason[OBJECT_REASON_BYTES])
+static bool part_load(Object *o, const unsigned char *data, size_t bytes, char *reason)
 {
     Loader l = {.data = data, .bytes = bytes, .reason = reason};
-    Object *o = calloc(1, sizeof *o);
-    if (o == NULL)
-        loader_fail(&l, "no memory");
-    bool done = o != NULL && machine_check(&l) && header_read(&l) && sections_read(&l) &&
-                symbols_read(&l) && sections_place(&l) && sections_relocate(&l) &&
-                names_collect(&l, o) && memory_protect(&l);
+    void *parts = o->parts;
+    bool done =
+        array_reserve(&l, &parts, &o->part_capacity, o->part_count + 1, sizeof *o->parts);
+    o->parts = parts;
+    if (!done)
+        return false;
+    Part *part = &o->parts[o->part_count++];
+    *part = (Part){0};
+    done = header_read(&l) && sections_read(&l) && symbols_read(&l) &&
+           sections_place(&l) && sections_relocate(&l) && names_collect(&l, o, part) &&
+           memory_protect(&l);
     free(l.sections);
     free(l.places);
     free(l.symbols);
     free(l.stubs);
-    if (o != NULL) {
-        o->memory = l.memory;
-        o->bytes = l.memory_bytes;
+    part->memory = l.memory;
+    part->bytes = l.memory_bytes;
+    return done;
+}
+
+/* -- archives, in the form of ar ---------------------------------------------------------------- */
+
+static const char archive_magic[] = "!<arch>\n";
+enum {
+    ARCHIVE_MAGIC_BYTES = sizeof archive_magic - 1,
+    MEMBER_HEADER_BYTES = 60,
+    MEMBER_SIZE_AT = 48, /* decimal, blanks behind it */
+    MEMBER_SIZE_DIGITS = 10
+};
+
+/* The size in a member's header; SIZE_MAX: it is none. */
+static size_t member_size(const unsigned char *header)
+{
+    size_t bytes = 0;
+    int i = 0;
+    for (; i < MEMBER_SIZE_DIGITS; i++) {
+        unsigned char c = header[MEMBER_SIZE_AT + i];
+        if (c < '0' || c > '9')
+            break;
+        bytes = bytes * 10 + (size_t)(c - '0');
     }
+    return i == 0 || memcmp(header + MEMBER_HEADER_BYTES - 2, "`\n", 2) != 0 ? SIZE_MAX
+                                                                             : bytes;
+}
+
+static bool archive_load(Object *o, const unsigned char *data, size_t bytes, char *reason)
+{
+    for (size_t at = ARCHIVE_MAGIC_BYTES; at < bytes;) {
+        Loader l = {.reason = reason};
+        size_t left = bytes - at;
+        size_t size = left < MEMBER_HEADER_BYTES ? SIZE_MAX : member_size(data + at);
+        if (size > left - MEMBER_HEADER_BYTES) {
+            loader_fail(&l, "its member at byte %zu is damaged", at);
+            return false;
+        }
+        at += MEMBER_HEADER_BYTES;
+        if (!part_load(o, data + at, size, reason))
+            return false;
+        at += size + (size & 1);
+    }
+    return true;
+}
+
+Object *object_load(const void *data, size_t bytes, char reason[OBJECT_REASON_BYTES])
+{
+    Loader l = {.reason = reason};
+    Object *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        loader_fail(&l, "no memory");
+    bool is_archive = bytes >= ARCHIVE_MAGIC_BYTES &&
+                      memcmp(data, archive_magic, ARCHIVE_MAGIC_BYTES) == 0;
+    bool done = o != NULL && machine_check(&l) &&
+                (is_archive ? archive_load(o, data, bytes, reason)
+                            : part_load(o, data, bytes, reason));
     if (!done) {
         object_unload(o);
         return NULL;
     }
+    if (o->name_count != 0)
+        qsort(o->names, o->name_count, sizeof *o->names, name_compare);
     return o;
 }
 
@@ -416,10 +508,13 @@ void object_unload(Object *o)
 {
     if (o == NULL)
         return;
-    if (o->memory != NULL)
-        munmap(o->memory, o->bytes);
+    for (size_t i = 0; i < o->part_count; i++) {
+        if (o->parts[i].memory != NULL)
+            munmap(o->parts[i].memory, o->parts[i].bytes);
+        free(o->parts[i].strings);
+    }
+    free(o->parts);
     free(o->names);
-    free(o->strings);
     free(o);
 }
 

@@ -1,6 +1,6 @@
-/* Loads a relocatable position-independent ELF object (the .gxc.emu section of an artefact)
- * into executable memory. The bytes are checked like any foreign file: a damaged object is
- * refused with a reason. */
+/* Loads relocatable position-independent ELF objects - one, or an archive of them (the .gxc.emu
+ * section of an artefact) - into executable memory. The bytes are checked like any foreign file: a
+ * damaged object is refused with a reason. */
 #ifndef GXC_RUNTIME_EMU_OBJECT_H
 #define GXC_RUNTIME_EMU_OBJECT_H
 

@@ -68,7 +68,8 @@ static void check(Arena *a, const Cuda *cuda, DType from, DType to)
     char reason[OBJECT_REASON_BYTES];
     size_t size;
     unsigned char in[1024], out[1024] = {0};
-    Backend *b = backend_create(a, cuda->libdevice, &error);
+    Libdevice *device = libdevice_open(a, cuda->libdevice, &error);
+    Backend *b = backend_create(a, device);
     const KernelArg args[] = {
         {.align = 16, .bytes = bytes, .is_read_only = true, .is_noalias = true},
         {.align = 16, .bytes = bytes, .is_noalias = true}};
@@ -96,6 +97,7 @@ static void check(Arena *a, const Cuda *cuda, DType from, DType to)
         fail_msg("from %s to %s", dtype_name(from), dtype_name(to));
     object_unload(object);
     backend_destroy(b);
+    libdevice_close(device);
 }
 
 static void bytes_stay(void **state)

@@ -225,7 +225,8 @@ static void run_kernel(Case *c, const char *body)
         extents[i] = bytes;
         arguments[i] = (EngineArgument){&c->shadow[i], 0, i < c->parameters};
     }
-    Backend *backend = backend_create(c->arena, cuda.libdevice, &error);
+    Libdevice *device = libdevice_open(c->arena, cuda.libdevice, &error);
+    Backend *backend = backend_create(c->arena, device);
     assert_non_null(backend);
     KernelDesign design;
     kernel_kind_set(c->fusion, c->kind);
@@ -265,6 +266,7 @@ static void run_kernel(Case *c, const char *body)
         fail_msg("%s: %s", body, finding.text);
     object_unload(object);
     backend_destroy(backend);
+    libdevice_close(device);
 }
 
 static void compare(Case *c, const char *body, uint32_t result, const Literal *want)

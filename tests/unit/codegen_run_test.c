@@ -20,6 +20,7 @@ enum { THREADS = 128, BLOCKS = 8, ELEMENTS = THREADS * BLOCKS };
 typedef struct Fixture {
     Arena *arena;
     Cuda cuda;
+    Libdevice *device;
     Backend *backend;
     Kernel *kernel;
     LLVMTypeRef f32, f64;
@@ -36,7 +37,8 @@ static int set_up(void **state)
         print_error("%s\n", error);
         return 1;
     }
-    f->backend = backend_create(a, f->cuda.libdevice, &error);
+    f->device = libdevice_open(a, f->cuda.libdevice, &error);
+    f->backend = backend_create(a, f->device);
     *state = f;
     return f->backend == NULL;
 }
@@ -45,6 +47,7 @@ static int tear_down(void **state)
 {
     Fixture *f = *state;
     backend_destroy(f->backend);
+    libdevice_close(f->device);
     arena_destroy(f->arena);
     return 0;
 }

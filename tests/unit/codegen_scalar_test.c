@@ -477,11 +477,19 @@ static size_t check_cases(Fixture *f)
     const char *error = NULL;
     char reason[OBJECT_REASON_BYTES];
     size_t bytes, wrong = 0;
-    Backend *backend = backend_create(f->arena, f->cuda.libdevice, &error);
+    Libdevice *device = libdevice_open(f->arena, f->cuda.libdevice, &error);
+    Backend *backend = backend_create(f->arena, device);
     Kernel **kernels = ARENA_ARRAY(f->arena, Kernel *, f->count);
     for (size_t i = 0; i < f->count; i++) {
         make_kernel(f, backend, &f->cases[i], i);
         kernels[i] = f->cases[i].kernel;
+    }
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        Target target;
+        assert_true(target_find(targets[i], &target));
+        const char *ptx = backend_ptx(backend, kernels, f->count, &target, f->cuda.ptx);
+        assert_non_null(strstr(ptx, ".entry"));
+        assert_null(strstr(ptx, ".extern .func"));
     }
     const void *data = backend_host_object(backend, kernels, f->count, 90, &bytes);
     Object *object = object_load(data, bytes, reason);
@@ -490,14 +498,8 @@ static size_t check_cases(Fixture *f)
     for (size_t i = 0; i < f->count; i++)
         wrong += check_case(f, object, &f->cases[i]);
     object_unload(object);
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        Target target;
-        assert_true(target_find(targets[i], &target));
-        const char *ptx = backend_ptx(backend, kernels, f->count, &target, f->cuda.ptx);
-        assert_non_null(strstr(ptx, ".entry"));
-        assert_null(strstr(ptx, ".extern .func"));
-    }
     backend_destroy(backend);
+    libdevice_close(device);
     return wrong;
 }
 

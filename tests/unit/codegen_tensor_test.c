@@ -20,6 +20,7 @@ enum { MOST_KERNELS = 64, BYTES = 4096 };
 typedef struct Fixture {
     Arena *arena;
     Cuda cuda;
+    Libdevice *device;
     Backend *backend;
 } Fixture;
 
@@ -33,15 +34,19 @@ static int set_up(void **state)
         print_error("%s\n", error);
         return 1;
     }
-    f->backend = backend_create(a, f->cuda.libdevice, &error);
+    f->device = libdevice_open(a, f->cuda.libdevice, &error);
+    if (f->device == NULL)
+        return 1;
+    f->backend = backend_create(a, f->device);
     *state = f;
-    return f->backend == NULL;
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     Fixture *f = *state;
     backend_destroy(f->backend);
+    libdevice_close(f->device);
     arena_destroy(f->arena);
     return 0;
 }

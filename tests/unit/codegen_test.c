@@ -17,6 +17,7 @@
 typedef struct Fixture {
     Arena *arena;
     Cuda cuda;
+    Libdevice *device;
     Backend *backend;
     Kernel *kernels[8];
     size_t count;
@@ -155,6 +156,15 @@ static void make_widths(Fixture *f)
     kernel_finish(k);
 }
 
+static void make_kernels(Fixture *f)
+{
+    f->count = 0;
+    make_exp(f);
+    make_block_sum(f);
+    make_atomics(f);
+    make_widths(f);
+}
+
 static int set_up(void **state)
 {
     Arena *a = arena_create();
@@ -165,13 +175,11 @@ static int set_up(void **state)
         print_error("%s\n", error);
         return 1;
     }
-    f->backend = backend_create(a, f->cuda.libdevice, &error);
-    if (!f->backend)
+    f->device = libdevice_open(a, f->cuda.libdevice, &error);
+    if (!f->device)
         return 1;
-    make_exp(f);
-    make_block_sum(f);
-    make_atomics(f);
-    make_widths(f);
+    f->backend = backend_create(a, f->device);
+    make_kernels(f);
     *state = f;
     return 0;
 }
@@ -180,6 +188,7 @@ static int tear_down(void **state)
 {
     Fixture *f = *state;
     backend_destroy(f->backend);
+    libdevice_close(f->device);
     arena_destroy(f->arena);
     return 0;
 }
@@ -347,8 +356,10 @@ static void the_host_object_has_every_kernel(void **state)
     size_t bytes, again_bytes;
     const unsigned char *object =
         backend_host_object(f->backend, f->kernels, f->count, 90, &bytes);
+    make_kernels(f);
     const void *again =
         backend_host_object(f->backend, f->kernels, f->count, 90, &again_bytes);
+    make_kernels(f);
     assert_int_equal(bytes, again_bytes);
     assert_memory_equal(object, again, bytes);
     assert_memory_equal(object, ELFMAG, SELFMAG);
@@ -371,8 +382,7 @@ static void libdevice_runs_on_the_host(void **state)
     static const char *const binary_names[] = {"pow",       "atan2", "fmod",
                                                "nextafter", "hypot", "remainder"};
     Fixture *f = *state;
-    const char *error = NULL;
-    Backend *b = backend_create(f->arena, f->cuda.libdevice, &error);
+    Backend *b = backend_create(f->arena, f->device);
     const KernelArg arg = {.align = 16, .bytes = 64};
     Kernel *k = kernel_create(f->arena, backend_module(b), "math", &arg, 1, block, grid);
     LLVMTypeRef types[] = {LLVMFloatTypeInContext(k->context),
@@ -396,12 +406,35 @@ static void libdevice_runs_on_the_host(void **state)
     backend_destroy(b);
 }
 
+/* What a kernel becomes does not depend on what other kernels need of libdevice. */
+static void a_kernel_is_the_same_beside_others(void **state)
+{
+    Fixture *f = *state;
+    const char *error = NULL, *ptx[2];
+    const void *objects[2];
+    size_t bytes[2];
+    Target target;
+    assert_true(target_find("sm_90a", &target));
+    Libdevice *device = libdevice_open(f->arena, f->cuda.libdevice, &error);
+    for (int i = 0; i < 2; i++) {
+        Backend *b = backend_create(f->arena, i == 0 ? device : f->device);
+        Fixture other = {.arena = f->arena, .backend = b};
+        make_exp(&other);
+        ptx[i] = backend_ptx(b, other.kernels, 1, &target, f->cuda.ptx);
+        objects[i] = backend_host_object(b, other.kernels, 1, 90, &bytes[i]);
+        backend_destroy(b);
+    }
+    libdevice_close(device);
+    assert_string_equal(ptx[0], ptx[1]);
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(objects[0], objects[1], bytes[0]);
+}
+
 /* LLVM's fatal errors come back, and the next compile works. */
 static void a_fatal_error_is_an_escape(void **state)
 {
     Fixture *f = *state;
-    const char *error = NULL;
-    Backend *b = backend_create(f->arena, f->cuda.libdevice, &error);
+    Backend *b = backend_create(f->arena, f->device);
     const KernelArg arg = {.align = 16, .bytes = 64};
     Kernel *k = kernel_create(f->arena, backend_module(b), "bad", &arg, 1, block, grid);
     /* elect.sync is of sm_90: "Cannot select" on sm_80 */
@@ -434,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_missing_toolkit_is_named),
         cmocka_unit_test(the_host_object_has_every_kernel),
         cmocka_unit_test(libdevice_runs_on_the_host),
+        cmocka_unit_test(a_kernel_is_the_same_beside_others),
         cmocka_unit_test(a_fatal_error_is_an_escape),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -13,6 +13,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 
+#include "codegen/build/archive.h"
 #include "runtime/emu/config.h"
 #include "runtime/emu/gxemu.h"
 #include "runtime/emu/object.h"
@@ -46,7 +47,8 @@ static const char ir[] =
     "  %on = icmp ne i32 %c, 0\n"
     "  br i1 %on, label %report, label %done\n"
     "report:\n"
-    "  call void @gxemu_access(ptr %b, i32 %arg, i64 %off, i32 4, i32 4, i32 %arg, i32 %kind)\n"
+    "  call void @gxemu_access(ptr %b, i32 %arg, i64 %off, i32 4, i32 4, i32 %arg, i32 "
+    "%kind)\n"
     "  br label %done\n"
     "done:\n"
     "  ret void\n"
@@ -342,6 +344,58 @@ static void test_damaged(void **state)
     LLVMDisposeMemoryBuffer(object);
 }
 
+static char *archive_of(LLVMMemoryBufferRef first, LLVMMemoryBufferRef second,
+                        size_t *out_bytes)
+{
+    Arena *a = arena_create();
+    const ArchiveMember members[] = {
+        {LLVMGetBufferStart(first), LLVMGetBufferSize(first)},
+        {LLVMGetBufferStart(second), LLVMGetBufferSize(second)}};
+    const void *data = archive_make(a, members, 2, out_bytes);
+    char *copy = malloc(*out_bytes);
+    assert_non_null(copy);
+    memcpy(copy, data, *out_bytes);
+    arena_destroy(a);
+    return copy;
+}
+
+/* Kernels of all members are found; every truncation and a damaged header are refused. */
+static void test_archive(void **state)
+{
+    (void)state;
+    char reason[OBJECT_REASON_BYTES] = "";
+    LLVMMemoryBufferRef first = compile(ir);
+    LLVMMemoryBufferRef second =
+        compile("define void @k(ptr %b, ptr %a) { ret void }\n"
+                "@k.sites = constant [4 x i8] zeroinitializer\n");
+    size_t bytes, data_bytes = 0;
+    char *archive = archive_of(first, second, &bytes);
+    Object *o = object_load(archive, bytes, reason);
+    if (o == NULL)
+        fail_msg("%s", reason);
+    assert_non_null(object_kernel(o, "add_one"));
+    assert_non_null(object_kernel(o, "k"));
+    assert_null(object_kernel(o, "k.sites"));
+    assert_non_null(object_data(o, "k.sites", &data_bytes));
+    assert_int_equal(data_bytes, 4);
+    object_unload(o);
+    size_t whole = 8 + 60 + ((LLVMGetBufferSize(first) + 1) & ~(size_t)1);
+    for (size_t n = 9; n < bytes - 1; n += 5)
+        if (n != whole) /* an archive of the first member */
+            assert_null(object_load(archive, n, reason));
+    for (size_t i = 8; i < 68; i++) {
+        archive[i] ^= 0x40;
+        object_unload(object_load(archive, bytes, reason));
+        archive[i] ^= 0x40;
+    }
+    memset(archive + 56, '9', 10);
+    assert_null(object_load(archive, bytes, reason));
+    assert_non_null(strstr(reason, "its member at byte 8 is damaged"));
+    free(archive);
+    LLVMDisposeMemoryBuffer(first);
+    LLVMDisposeMemoryBuffer(second);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -403,7 +457,7 @@ int main(void)
         DRIVER_TEST(test_read_only),     DRIVER_TEST(test_bad_pointers),
         DRIVER_TEST(test_missing_wait),  DRIVER_TEST(test_failing_call),
         cmocka_unit_test(test_damaged),  cmocka_unit_test(test_refused),
-        DRIVER_TEST(test_damaged_sites),
+        DRIVER_TEST(test_damaged_sites), cmocka_unit_test(test_archive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

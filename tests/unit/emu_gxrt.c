@@ -30,8 +30,9 @@ static const void *kernel_make(Arena *a, size_t *out_bytes)
     Cuda cuda;
     if (!cuda_find(a, NULL, ASSEMBLER_ANY, &cuda, &error))
         fail_msg("%s", error);
-    Backend *backend = backend_create(a, cuda.libdevice, &error);
-    assert_non_null(backend);
+    Libdevice *device = libdevice_open(a, cuda.libdevice, &error);
+    assert_non_null(device);
+    Backend *backend = backend_create(a, device);
     Kernel *k =
         kernel_create(a, backend_module(backend), "add_one", args, 2, block, grid);
     LLVMTypeRef f32 = LLVMFloatTypeInContext(k->context);
@@ -49,6 +50,7 @@ static const void *kernel_make(Arena *a, size_t *out_bytes)
     const void *object = backend_host_object(backend, &k, 1, 90, out_bytes);
     void *copy = arena_copy(a, object, *out_bytes);
     backend_destroy(backend);
+    libdevice_close(device);
     return copy;
 }
 

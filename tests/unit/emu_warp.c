@@ -90,7 +90,7 @@ static unsigned char *shared_at(gxemu_block *b, uint32_t number, uint64_t offset
                                 uint32_t bytes, uint32_t kind)
 {
     if (b->checks != 0)
-        gxemu_access(b, GXEMU_SHARED, offset, bytes, NUMBERED(number, 0), kind);
+        gxemu_access(b, GXEMU_SHARED, offset, bytes, 1, NUMBERED(number, 0), kind);
     return (unsigned char *)b->shared + offset;
 }
 

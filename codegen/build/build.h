@@ -1,0 +1,49 @@
+/* From kernel requests to code: each kernel by itself, in `jobs` threads. What a kernel becomes
+ * depends on its request and the target only. */
+#ifndef GXC_CODEGEN_BUILD_BUILD_H
+#define GXC_CODEGEN_BUILD_BUILD_H
+
+#include "codegen/codegen.h"
+#include "codegen/gx/gx.h"
+#include "codegen/request.h"
+
+/* What a request became. */
+typedef struct KernelCode {
+    const KernelAccess *accesses; /* [arg_count] */
+    const char *ptx;
+    const void *object; /* of runtime/emu/abi.def; NULL unless options->emu */
+    size_t object_bytes;
+} KernelCode;
+
+typedef struct Build {
+    Arena *arena; /* of the calling thread */
+    const CodegenOptions *options;
+    const Target *target;
+    const KernelRequest *requests;
+    size_t count;
+    KernelCode *codes; /* [count] */
+    /* Seconds of processor time, of all threads. */
+    double llvm_seconds, emu_seconds;
+    /* its own */
+    struct Libdevice *device;
+    struct BuildWorker *workers;
+    uint32_t worker_count;
+} Build;
+
+/* Makes `codes`. False: *out_error says what could not be read. Throws ESCAPE_UNSUPPORTED, at the
+ * fusion, for what a kernel or the target cannot do. */
+bool build_run(Build *b, const char **out_error);
+
+/* The kernels in gx.* form, as one module's text; in the arena. */
+const char *build_text(Build *b, const char **out_error);
+
+/* PTX of all kernels, in order, as one text; in the arena. */
+const char *build_ptx(Build *b);
+
+/* An archive of all objects, as .gxc.emu holds it; in the arena. */
+const void *build_objects(Build *b, size_t *out_bytes);
+
+/* Gives back LLVM's objects and the memory of the threads: codes are gone, too. */
+void build_destroy(Build *b);
+
+#endif
