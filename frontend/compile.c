@@ -224,27 +224,28 @@ static void after_pass(void *user, unsigned number, const char *pass, PassResult
     stage_skip(&c->times);
 }
 
-/* Passes count elements. */
-static bool is_bounded(const Module *m)
+/* An instruction whose size nobody can know; NULL: there is none. */
+static const Instruction *find_unbounded(const Module *m)
 {
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (!shape_is_unbounded(inst->shape))
-                continue;
-            diag_unsupported(m->diag, inst->span, "%s is of a size without a bound: %s",
-                             inst->name, shape_text(m->arena, inst->shape, false));
-            return false;
+            if (shape_is_unbounded(inst->shape))
+                return inst;
         }
     }
-    return true;
+    return NULL;
 }
 
 static bool run_passes(Compile *c, Module *m, const Target *target)
 {
     const gxc_options *o = &c->options;
     bool none = o->passes != NULL && strcmp(o->passes, "none") == 0;
-    if (!none && !is_bounded(m))
+    const Instruction *unbounded = find_unbounded(m);
+    if (!none && unbounded != NULL) { /* passes count elements */
+        diag_unsupported(m->diag, unbounded->span, "%s is of a size without a bound: %s",
+                         unbounded->name, shape_text(m->arena, unbounded->shape, false));
         return false;
+    }
     PassContext cx = {.scratch = c->scratch,
                       .target = target,
                       .settings = &c->settings,
@@ -261,7 +262,7 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
     if (target != &c->targets[0])
         return ok;
     c->counts = cx.counts;
-    if (ok && m->config.is_scheduled)
+    if (ok && m->config.is_scheduled && unbounded == NULL)
         c->simulation = simulate(m, target, c->scratch);
     arena_reset(c->scratch);
     return ok;

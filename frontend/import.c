@@ -77,5 +77,5 @@ void import_finish(Parser *p)
     m->config.is_scheduled = m->config.is_scheduled || p->is_single;
     import_module(m, p->finished.data, p->finished.count, p->has_config_layout);
     check_aliases(p);
-    stack_frames_compact(m, p->scratch);
+    stack_frames_compact(m);
 }

@@ -174,9 +174,11 @@ static void print_header(Printer *p, const Module *m)
         text_add(t, config->debug_attributes.data, config->debug_attributes.length);
         text_char(t, '}');
     }
-    if (p->metadata && config->stack_frames != NULL) {
+    const StackFrames *frames =
+        p->frames != NULL ? stack_frames_kept(p->frames) : config->stack_frames;
+    if (p->metadata && frames != NULL) {
         text_string(t, "\n\n");
-        stack_frames_print(t, config->stack_frames);
+        stack_frames_print(t, frames);
     }
     text_string(t, "\n\n");
 }
@@ -184,16 +186,35 @@ static void print_header(Printer *p, const Module *m)
 /* Bytes that a line has at least, mostly: so large texts do not grow by copies. */
 #define LINE_LEAST 64
 
+/* The reader numbers frames in the order in which it meets them; so does the printer, after
+ * passes, too. */
+static void number_frames(Printer *p, const Module *m, const Computation *const *order,
+                          uint32_t count)
+{
+    p->frames = stack_frame_map(p->scratch, m->config.stack_frames);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t n;
+        Instruction **list = print_instruction_order(p, order[i], &n);
+        for (uint32_t k = 0; k < n; k++) {
+            const Attr *attr = inst_attr(list[k], ATTR_METADATA);
+            if (attr != NULL)
+                stack_frame_keep(p->frames, attr->metadata->stack_frame_id);
+        }
+    }
+}
+
 /* -- entry points ---------------------------------------------------------------------------- */
 
 const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *length)
 {
     Printer p;
     printer_init(&p, a, form);
-    print_header(&p, m);
     uint32_t count;
     p.orders = ARENA_ARRAY(p.scratch, PrintOrder, m->computation_count);
     const Computation **order = print_computation_order(&p, m, &count);
+    if (form == PRINT_DEFAULT && m->config.stack_frames != NULL)
+        number_frames(&p, m, order, count);
+    print_header(&p, m);
     for (uint32_t i = 0; i < count; i++) {
         text_reserve(&p.text, (size_t)order[i]->instruction_count * LINE_LEAST);
         if (form == PRINT_CANONICAL)

@@ -2,6 +2,7 @@
 #include "ir/number.h"
 #include "ir/print_value.h"
 #include "ir/printer.h"
+#include "ir/stack_frames.h"
 
 static void print_instruction_name(Printer *p, const Instruction *inst)
 {
@@ -183,6 +184,20 @@ static void print_control(Printer *p, const Instruction *inst)
     text_char(&p->text, '}');
 }
 
+static void print_metadata(Printer *p, const Instruction *inst)
+{
+    const Attr *attr = inst_attr(inst, ATTR_METADATA);
+    if (attr == NULL)
+        return;
+    Metadata m = *attr->metadata;
+    if (p->frames != NULL)
+        m.stack_frame_id = stack_frame_keep(p->frames, m.stack_frame_id);
+    if (!metadata_is_shown(&m))
+        return;
+    print_attribute_name(p, attr_info[ATTR_METADATA].name);
+    value_print(&p->text, &(Attr){.id = ATTR_METADATA, .metadata = &m}, p->metadata);
+}
+
 static void print_attributes(Printer *p, const Instruction *inst,
                              const Instruction *sugar)
 {
@@ -213,9 +228,8 @@ static void print_attributes(Printer *p, const Instruction *inst,
     print_shared(p, inst, ATTR_RESULT_ACCURACY);
     if (notes && p->metadata)
         print_shared(p, inst, ATTR_ORIGIN);
-    const Attr *metadata = inst_attr(inst, ATTR_METADATA);
-    if (notes && p->metadata && metadata != NULL && metadata_is_shown(metadata->metadata))
-        print_shared(p, inst, ATTR_METADATA);
+    if (notes && p->metadata)
+        print_metadata(p, inst);
     print_shared(p, inst, ATTR_BACKEND_CONFIG);
 }
 

@@ -24,6 +24,7 @@ typedef struct Printer {
     bool
         inline_callees; /* canonical text of a part: called computations stand in place */
     uint32_t depth;     /* of inlined computations */
+    struct StackFrameMap *frames; /* frames as they are printed; NULL: as they are */
     const uint32_t
         *numbers; /* canonical: of the instructions of the current computation */
 } Printer;

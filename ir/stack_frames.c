@@ -3,8 +3,7 @@
 
 #include "ir/print_value.h"
 
-typedef struct Renumber {
-    Arena *arena;
+struct StackFrameMap {
     const StackFrames *old;
     StackFrames *new;
     uint32_t *files, *functions, *locations, *frames; /* new id by old id; 0 = not yet */
@@ -12,7 +11,7 @@ typedef struct Renumber {
     FileLocation *new_locations;
     StackFrame *new_frames;
     uint32_t *path; /* frames from the one asked for to the outermost */
-} Renumber;
+};
 
 static uint32_t keep_text(uint32_t *map, int64_t id, uint32_t count, const Bytes *old,
                           Bytes *new, uint32_t *new_count)
@@ -26,7 +25,7 @@ static uint32_t keep_text(uint32_t *map, int64_t id, uint32_t count, const Bytes
     return map[id];
 }
 
-static uint32_t keep_location(Renumber *r, int64_t id)
+static uint32_t keep_location(StackFrameMap *r, int64_t id)
 {
     if (id < 1 || id > r->old->location_count)
         return 0;
@@ -43,8 +42,8 @@ static uint32_t keep_location(Renumber *r, int64_t id)
     return r->locations[id];
 }
 
-/* The new id of a frame; its callers get theirs first. */
-static uint32_t keep_frame(Renumber *r, int64_t id)
+/* Callers get their ids first. */
+int64_t stack_frame_keep(StackFrameMap *r, int64_t id)
 {
     uint32_t count = 0;
     while (id >= 1 && id <= r->old->frame_count && r->frames[id] == 0) {
@@ -66,50 +65,60 @@ static uint32_t keep_frame(Renumber *r, int64_t id)
     return parent;
 }
 
-static void renumber_instruction(Renumber *r, Instruction *inst)
+StackFrameMap *stack_frame_map(Arena *a, const StackFrames *old)
 {
-    const Attr *a = inst_attr(inst, ATTR_METADATA);
-    if (a == NULL || a->metadata->stack_frame_id == 0)
+    static const StackFrames none = {0};
+    old = old != NULL ? old : &none;
+    StackFrameMap *r = ARENA_NEW(a, StackFrameMap);
+    StackFrames *new = ARENA_NEW(a, StackFrames);
+    *r = (StackFrameMap){.old = old,
+                         .new = new,
+                         .files = ARENA_ARRAY(a, uint32_t, old->file_count + 1u),
+                         .functions = ARENA_ARRAY(a, uint32_t, old->function_count + 1u),
+                         .locations = ARENA_ARRAY(a, uint32_t, old->location_count + 1u),
+                         .frames = ARENA_ARRAY(a, uint32_t, old->frame_count + 1u),
+                         .new_files = ARENA_ARRAY(a, Bytes, old->file_count),
+                         .new_functions = ARENA_ARRAY(a, Bytes, old->function_count),
+                         .new_locations =
+                             ARENA_ARRAY(a, FileLocation, old->location_count),
+                         .new_frames = ARENA_ARRAY(a, StackFrame, old->frame_count),
+                         .path = ARENA_ARRAY(a, uint32_t, old->frame_count + 1u)};
+    new->files = r->new_files;
+    new->functions = r->new_functions;
+    new->locations = r->new_locations;
+    new->frames = r->new_frames;
+    return r;
+}
+
+const StackFrames *stack_frames_kept(const StackFrameMap *r)
+{
+    return r->new->frame_count != 0 ? r->new : NULL;
+}
+
+static void renumber_instruction(StackFrameMap *r, Instruction *inst, Arena *a)
+{
+    const Attr *attr = inst_attr(inst, ATTR_METADATA);
+    if (attr == NULL || attr->metadata->stack_frame_id == 0)
         return;
-    int64_t id = r->old == NULL ? 0 : keep_frame(r, a->metadata->stack_frame_id);
-    if (id == a->metadata->stack_frame_id)
+    int64_t id = stack_frame_keep(r, attr->metadata->stack_frame_id);
+    if (id == attr->metadata->stack_frame_id)
         return;
-    Metadata *m = arena_copy(r->arena, a->metadata, sizeof *m);
+    Metadata *m = arena_copy(a, attr->metadata, sizeof *m);
     m->stack_frame_id = id;
-    Attr changed = *a;
+    Attr changed = *attr;
     changed.metadata = m;
     inst_set(inst, changed);
 }
 
-void stack_frames_compact(Module *m, Arena *scratch)
+void stack_frames_compact(Module *m)
 {
-    static const StackFrames none = {0};
-    const StackFrames *old =
-        m->config.stack_frames != NULL ? m->config.stack_frames : &none;
-    StackFrames *new = ARENA_NEW(m->arena, StackFrames);
-    Renumber r = {.arena = m->arena,
-                  .old = old,
-                  .new = new,
-                  .files = ARENA_ARRAY(scratch, uint32_t, old->file_count + 1u),
-                  .functions = ARENA_ARRAY(scratch, uint32_t, old->function_count + 1u),
-                  .locations = ARENA_ARRAY(scratch, uint32_t, old->location_count + 1u),
-                  .frames = ARENA_ARRAY(scratch, uint32_t, old->frame_count + 1u),
-                  .new_files = ARENA_ARRAY(m->arena, Bytes, old->file_count),
-                  .new_functions = ARENA_ARRAY(m->arena, Bytes, old->function_count),
-                  .new_locations =
-                      ARENA_ARRAY(m->arena, FileLocation, old->location_count),
-                  .new_frames = ARENA_ARRAY(m->arena, StackFrame, old->frame_count),
-                  .path = ARENA_ARRAY(scratch, uint32_t, old->frame_count + 1u)};
-    new->files = r.new_files;
-    new->functions = r.new_functions;
-    new->locations = r.new_locations;
-    new->frames = r.new_frames;
+    StackFrameMap *r = stack_frame_map(m->arena, m->config.stack_frames);
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            renumber_instruction(&r, inst);
+            renumber_instruction(r, inst, m->arena);
         }
     }
-    m->config.stack_frames = new->frame_count != 0 ? new : NULL;
+    m->config.stack_frames = stack_frames_kept(r);
 }
 
 static void print_texts(Text *t, const char *title, const Bytes *texts, uint32_t count)

@@ -23,9 +23,17 @@ struct StackFrames {
     const StackFrame *frames;
 };
 
-/* Keeps what the instructions of the module reach, numbered in the order of first use (parents
- * before children), and renumbers their metadata; ids out of range or in a cycle become 0. */
-void stack_frames_compact(Module *m, Arena *scratch);
+/* Frames numbered anew, in the order in which they are asked for, parents before children; and
+ * what they name. Ids out of range or in a cycle are 0. */
+typedef struct StackFrameMap StackFrameMap;
+StackFrameMap *stack_frame_map(Arena *a,
+                               const StackFrames *old);         /* old NULL: no frames */
+int64_t stack_frame_keep(StackFrameMap *map, int64_t id);       /* its new id */
+const StackFrames *stack_frames_kept(const StackFrameMap *map); /* NULL: none */
+
+/* Keeps what the instructions of the module reach, numbered in the order of first use, and
+ * renumbers their metadata. */
+void stack_frames_compact(Module *m);
 void stack_frames_print(Text *t, const StackFrames *f);
 
 #endif
