@@ -36,11 +36,13 @@ bool ask_int(Converter *c, const MlirAttr *a, int64_t *out)
     a = mlir_resolve(c->file, a);
     if (a == NULL)
         return false;
-    if (a->kind == MLIR_INT || a->kind == MLIR_BOOL) {
+    DType t =
+        a->type != NULL && a->type->kind == MLIR_ELEMENT ? a->type->shape->dtype : DT_S64;
+    if ((a->kind == MLIR_INT && dtype_info[t].bits >= 32) || a->kind == MLIR_BOOL) {
         *out = a->i;
         return true;
     }
-    return wrong(c, a, "an integer");
+    return wrong(c, a, "an integer of 32 or 64 bits");
 }
 
 int64_t ask_int_or(Converter *c, const MlirOp *op, const char *name, int64_t absent)
@@ -73,7 +75,8 @@ static bool literal_ints(Converter *c, const MlirAttr *a, Ints *out)
     const Literal *l = mlir_literal(c->file, c->scratch, a);
     if (l == NULL)
         return false;
-    if (l->elided || (!dtype_is_integer(l->shape->dtype) && l->shape->dtype != DT_PRED) ||
+    DType t = l->shape->dtype;
+    if (l->elided || (t != DT_S64 && t != DT_S32 && t != DT_PRED) ||
         l->count > UINT32_MAX / 2)
         return wrong(c, a, "integers");
     int64_t *data = ARENA_ARRAY(c->arena, int64_t, (size_t)l->count + 1);
@@ -148,6 +151,8 @@ const char *ask_word(Converter *c, const MlirAttr *a)
     if (a->kind != MLIR_STRUCT || a->fields.count != 1)
         return NULL;
     const MlirAttr *value = a->fields.entries[0].value;
+    if (a->fields.entries[0].name == NULL && strchr(a->text.data, '.') == NULL)
+        return NULL; /* #stablehlo<precision HIGHEST> says what it is of */
     return value->kind == MLIR_WORD || value->kind == MLIR_STRING ? value->text.data
                                                                   : NULL;
 }

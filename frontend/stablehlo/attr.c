@@ -112,6 +112,8 @@ static bool take_number(Elements *e, DType t, void *out)
     while (e->at < e->end && *e->at != '\0' && strchr(",]) \n\t\r", *e->at) == NULL)
         e->at++;
     const char *number = from < e->at && *from == '+' ? from + 1 : from;
+    if (dtype_is_float(t) && memchr(from, '.', (size_t)(e->at - from)) == NULL)
+        return fail(e, from, "a float is written with a '.', or as 0x and its bits");
     NumberStatus st = number_parse(t, number, (size_t)(e->at - number), out);
     if (st == NUMBER_RANGE && dtype_is_integer(t)) { /* i8 may be written as 0 to 255 */
         int64_t wide;

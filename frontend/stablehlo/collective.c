@@ -1,4 +1,5 @@
 /* Operations that talk to other devices or to the host. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/stablehlo/functions.h"
@@ -166,6 +167,37 @@ void convert_all_to_all(Converter *c, const MlirOp *op, const OpRow *row)
 
 /* -- permute, broadcast -------------------------------------------------------------------- */
 
+static int number_order(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool are_different(Converter *c, IntLists pairs, int side)
+{
+    int64_t *all = ARENA_ARRAY(c->scratch, int64_t, pairs.count + 1u);
+    for (uint32_t i = 0; i < pairs.count; i++)
+        all[i] = pairs.data[i].data[side];
+    qsort(all, pairs.count, sizeof *all, number_order);
+    for (uint32_t i = 1; i < pairs.count; i++)
+        if (all[i - 1] == all[i])
+            return false;
+    return true;
+}
+
+/* Each device sends once at most, and receives once. */
+static bool are_pairs(Converter *c, IntLists pairs)
+{
+    bool right = true;
+    for (uint32_t i = 0; right && i < pairs.count; i++)
+        right = pairs.data[i].count == 2;
+    if (right && are_different(c, pairs, 0) && are_different(c, pairs, 1))
+        return true;
+    return convert_error(
+               c, "source_target_pairs are pairs, in which each device is a source once "
+                  "and a target once") != NULL;
+}
+
 void convert_collective_permute(Converter *c, const MlirOp *op, const OpRow *row)
 {
     IntLists pairs;
@@ -173,11 +205,8 @@ void convert_collective_permute(Converter *c, const MlirOp *op, const OpRow *row
     if (inst == NULL || !ask_pairs(c, ask(c, op, NULL, "source_target_pairs"), &pairs) ||
         !set_channel(c, op, inst))
         return;
-    for (uint32_t i = 0; i < pairs.count; i++)
-        if (pairs.data[i].count != 2) {
-            convert_error(c, "source_target_pairs are pairs");
-            return;
-        }
+    if (!are_pairs(c, pairs))
+        return;
     inst_set(inst, (Attr){.id = ATTR_SOURCE_TARGET_PAIRS, .lists = pairs});
     bind_elements(c, op, make_finish(c, inst));
 }

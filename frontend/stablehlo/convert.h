@@ -175,6 +175,7 @@ Computation *state_computation(Converter *c, const MlirOp *op, uint32_t region,
                                const LoopState *state, bool gives_state);
 /* The computation of a function, made at the first call; its result is one value or a tuple. */
 Computation *function_computation(Converter *c, const char *symbol);
+void check_function(Converter *c, const Function *f);      /* one that nobody calls */
 Function *find_function(Converter *c, const char *symbol); /* NULL after a message */
 
 /* -- notes.c: what is said of operations and arguments --------------------------------------- */

@@ -79,7 +79,7 @@ static void mlir_error(const Span *span, MlirReader *r, const char *message);
 
 %type <attr> attr value list dict location location_opt place bare_attr
 %type <type> type plain_type
-%type <count> types types_opt results_of list_items entries locations
+%type <count> types types_opt results_of list_items entries entries_opt locations
 %type <count> block_arguments function_arguments function_results function_result_list
 
 %%
@@ -207,12 +207,12 @@ function_body: %empty | { region_begin(r, @$, REGION_GIVEN); } region ;
 clauses: %empty | clauses item_name '=' value { op_item(r, read_name(r, @2), $4); } ;
 items: %empty | items item ;
 item:
-    ','
-  | VALUE                           { op_operand(r, @1); }
+    ','                             { form_top(r)->after_value = false; form_top(r)->comma = @1; }
+  | VALUE                           { op_separated(r, @1); op_operand(r, @1); form_top(r)->after_value = true; }
   | item_name '=' value             { op_item(r, read_name(r, @1), $3); }
   | bare_attr                       { op_item(r, NULL, $1); }
   | STRING                          { op_item(r, NULL, read_text_attr(r, MLIR_STRING, @1)); }
-  | WORD                            { op_item(r, NULL, read_text_attr(r, MLIR_WORD, @1)); }
+  | WORD                            { op_separated(r, @1); op_item(r, NULL, read_text_attr(r, MLIR_WORD, @1)); }
   | symbol                          { op_item(r, NULL, read_text_attr(r, MLIR_SYMBOL, @1)); }
   | DENSE                           { op_item(r, NULL, read_dense(r, @1, NULL)); }
   | RESOURCE                        { op_item(r, NULL, read_dense(r, @1, NULL)); }
@@ -220,11 +220,11 @@ item:
   | dict                            { op_attributes(r, $1); }
   | parens
   | APPLIES OP                      { op_item(r, "applies", read_text_attr(r, MLIR_WORD, @2)); }
-  | ACROSS
+  | ACROSS item_name '=' list       { op_item(r, "dimensions", $4); }
   ;
 bare_attr:
     list
-  | '<' entries '>'                 { $$ = read_struct(r, @$, NO_SPAN, $2); }
+  | '<' entries_opt '>'                 { $$ = read_struct(r, @$, NO_SPAN, $2); }
   ;
 item_name: WORD | TYPE ;
 parens: '(' ')' | '(' paren_list ')' ;
@@ -296,8 +296,8 @@ value:
   | type                            { $$ = read_type_attr(r, @1, $1); }
   | OPAQUE                          { $$ = read_text_attr(r, MLIR_OPAQUE, @1); }
   | HASH                            { $$ = read_text_attr(r, MLIR_ALIAS, @1); }
-  | DIALECT '<' entries '>'            { $$ = read_struct(r, @$, @1, $3); }
-  | '<' entries '>'                 { $$ = read_struct(r, @$, NO_SPAN, $2); }
+  | DIALECT '<' entries_opt '>'            { $$ = read_struct(r, @$, @1, $3); }
+  | '<' entries_opt '>'                 { $$ = read_struct(r, @$, NO_SPAN, $2); }
   | dict
   | list
   | list X list                     { STACK_PUSH(r, r->attrs, $1); STACK_PUSH(r, r->attrs, $3);
@@ -323,6 +323,7 @@ list_item:
   ;
 dict: '{' '}'                       { $$ = read_dict(r, @$, 0); }
   | '{' entries '}'                 { $$ = read_dict(r, @$, $2); } ;
+entries_opt: %empty { $$ = 0; } | entries ;
 entries: entry { $$ = 1; } | entries ',' entry { $$ = $1 + 1; } ;
 entry:
     name '=' attr                   { read_entry(r, read_name(r, @1), $3); }

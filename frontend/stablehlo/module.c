@@ -247,6 +247,16 @@ static void set_layouts(Converter *c, const Function *f, MlirDict attrs)
 
 /* -- the module ----------------------------------------------------------------------------- */
 
+/* Attributes of a module belong to a dialect, but for its name. */
+static void check_names(Converter *c, MlirDict attrs)
+{
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        const char *name = attrs.entries[i].name;
+        if (strchr(name, '.') == NULL && strncmp(name, "sym_", 4) != 0)
+            convert_error(c, "a module has no attribute %s", name);
+    }
+}
+
 static bool set_counts(Converter *c, MlirDict attrs)
 {
     ModuleConfig *config = &c->m->config;
@@ -322,6 +332,9 @@ static bool convert_entry(Converter *c, MlirDict attrs)
     module_aliases(c, attrs, entry->parameter_count, &found);
     set_aliases(c, &found);
     set_layouts(c, f, attrs);
+    for (uint32_t i = 0; i < c->function_count; i++)
+        if (c->functions[i].state == FUNCTION_NEW)
+            check_function(c, &c->functions[i]);
     const Dict *dict = frontend_attributes(c, attrs);
     if (dict != NULL)
         c->m->config.frontend_attributes = dict;
@@ -372,6 +385,7 @@ Module *convert_module(const MlirFile *file, Arena *a, Diag *d, Module *m)
         c->op = module;
         if (name != NULL && name->kind == MLIR_STRING)
             m->name = intern_string(m->intern, legal_name(c, name->text.data));
+        check_names(c, attrs);
         if (set_counts(c, attrs))
             gather_functions(c, body);
         c->op = module;

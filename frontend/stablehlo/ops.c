@@ -45,6 +45,12 @@ void op_operand(MlirReader *r, Span at)
     STACK_PUSH(r, r->operands, value);
 }
 
+void op_separated(MlirReader *r, Span at)
+{
+    if (form_top(r)->after_value)
+        diag_error(r->diag, at, "expects ',' before this");
+}
+
 void op_result(MlirReader *r, Span name, Span count)
 {
     MlirResult result = {name, 1};
@@ -161,8 +167,7 @@ void region_begin(MlirReader *r, Span at, RegionArguments arguments)
     MlirScope scope = {.hidden_mark = r->hidden.count,
                        .op_mark = r->ops.count,
                        .argument_mark = r->arguments.count,
-                       .region = region,
-                       .serial = ++r->region_serial};
+                       .region = region};
     STACK_PUSH(r, r->scopes, scope);
     if (arguments == REGION_LABELLED)
         return;

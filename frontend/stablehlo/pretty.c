@@ -217,6 +217,16 @@ static bool ends_with(const char *name, const char *ending)
     return length >= wanted && strcmp(name + length - wanted, ending) == 0;
 }
 
+/* One type is that of all operands and the result but where the operands' follow from the result's. */
+static bool has_one_type(const char *name)
+{
+    static const char *const others[] = {"complex", "tuple", "after_all"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], name) == 0)
+            return false;
+    return true;
+}
+
 /* Types without an arrow: those of all results, or the last one is the result's. */
 static void find_types(MlirReader *r, const char *name)
 {
@@ -232,10 +242,19 @@ static void find_types(MlirReader *r, const char *name)
         form->input_count = form->type_count;
         for (uint32_t i = 0; i < form->input_count; i++)
             STACK_PUSH(r, r->types, r->types.data[form->type_mark + i]);
-    } else if (form->type_count > 1) {
-        r->types.data[form->type_mark] = r->types.data[r->types.count - 1];
-        r->types.count = form->type_mark + 1;
+    } else if (strcmp(name, "select") == 0 && form->type_count == 2) {
+        STACK_PUSH(r, r->types, r->types.data[form->type_mark + 1]);
+        STACK_PUSH(r, r->types, r->types.data[form->type_mark + 1]);
+        form->has_arrow = true;
+        form->input_count = 3;
         form->type_count = 1;
+    } else if (form->type_count == 1 && has_one_type(name)) {
+        form->has_arrow = true;
+        form->input_count = (uint32_t)(r->operands.count - form->operand_mark);
+        for (uint32_t i = 0; i < form->input_count; i++)
+            STACK_PUSH(r, r->types, r->types.data[form->type_mark]);
+    } else if (form->type_count != 1) {
+        diag_error(r->diag, form->name, "expects one type, or (operands) -> results");
     }
 }
 

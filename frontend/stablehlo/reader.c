@@ -401,14 +401,12 @@ static MlirName *name_entry(MlirReader *r, const char *text, size_t length)
 void read_define(MlirReader *r, Span at, MlirValue *first, uint32_t count)
 {
     MlirName *name = name_entry(r, r->text + at.begin, at.end - at.begin);
-    if (name->value != NULL && r->scopes.count != 0 &&
-        name->scope == r->scopes.data[r->scopes.count - 1].serial)
+    if (name->value != NULL)
         diag_error(r->diag, at, "redefinition of value %.*s", (int)name->length,
                    name->text);
     STACK_PUSH(r, r->hidden, *name);
     name->value = first;
     name->value_count = count;
-    name->scope = r->scopes.count != 0 ? r->scopes.data[r->scopes.count - 1].serial : 0;
     if (name->text[1] >= '0' && name->text[1] <= '9')
         return;
     for (uint32_t i = 0; i < count; i++)

@@ -24,14 +24,13 @@ typedef struct MlirName {
     const char *text;     /* in the source, % included; NULL: the slot is free */
     MlirValue *value;     /* NULL: not defined here */
     uint32_t value_count; /* %x:3 */
-    uint32_t scope;       /* serial of the region that defines it */
 } MlirName;
 
 /* A region that is being read. */
 typedef struct MlirScope {
     size_t hidden_mark, op_mark, argument_mark;
     MlirRegion *region;
-    uint32_t serial, block_count;
+    uint32_t block_count;
 } MlirScope;
 
 /* An argument that is written before its region begins. */
@@ -57,6 +56,8 @@ typedef struct MlirForm {
     size_t operand_mark, init_mark, item_mark, entry_mark, region_mark, argument_mark,
         result_mark, type_mark, function_mark;
     bool has_types, has_arrow;        /* what stands behind ':' */
+    bool after_value;                 /* of a pretty form: the last item was a value */
+    Span comma;                       /* the last one */
     uint32_t input_count, type_count; /* of the types: operands', then results' */
 } MlirForm;
 
@@ -101,7 +102,6 @@ struct MlirReader {
     STACK(MlirResource) resources;
     STACK(const MlirAttr *)
     function_attrs; /* dictionaries of arguments and results; NULL: none */
-    uint32_t region_serial;
 };
 
 /* -- mlir.l -------------------------------------------------------------------------------- */
@@ -144,6 +144,7 @@ void op_begin(MlirReader *r);
 void op_name(MlirReader *r, Span name);
 void op_item(MlirReader *r, const char *name, const MlirAttr *value);
 void op_operand(MlirReader *r, Span at);
+void op_separated(MlirReader *r, Span at); /* a value or word: a comma stands before it */
 void op_result(MlirReader *r, Span name, Span count);
 void op_argument(MlirReader *r, Span name, const MlirType *type);
 void op_loop_argument(MlirReader *r, Span name);

@@ -331,9 +331,19 @@ static bool returns_its_type(Converter *c, const Function *f, const MlirOp *last
     return false;
 }
 
+void check_function(Converter *c, const Function *f)
+{
+    c->op = f->op;
+    if (f->op->region_count == 0 || f->op->regions[0]->op_count == 0 || !has_body(c, f))
+        return;
+    const MlirOp *last = terminator(c, f->op->regions[0]);
+    if (last != NULL)
+        returns_its_type(c, f, last);
+}
+
 static Computation *convert_function(Converter *c, Function *f)
 {
-    MlirRegion *region = f->op->regions[0];
+    MlirRegion *region = f->op->region_count != 0 ? f->op->regions[0] : NULL;
     Outside outside;
     if (!has_body(c, f) || !enter(c, region, f->name, &outside))
         return NULL;
