@@ -99,7 +99,7 @@ $(B)/llvm.cflags $(B)/llvm.libs &:
 	  bitreader bitwriter linker passes nvptx x86 aarch64)" -lzstd -lz >$(B)/llvm.libs
 
 # --- libraries and programs ----------------------------------------------------------------
-LIBS := -ljansson -lmpfr -lgmp -lm -ldl -lpthread
+LIBS := -ljansson -lmpfr -lgmp -lz -lm -ldl -lpthread
 
 $(B)/libgxc.a: $(call obj,$(GXC_C) $(GEN_C))
 $(B)/libgxrt.a: $(call obj,$(GXRT_C))

@@ -11,6 +11,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/cache.h"
+#include "frontend/container.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
 #include "frontend/report.h"
@@ -167,6 +168,8 @@ static Module *read_module(Compile *c, Arena *a)
 {
     progress(c, "parse", 0, 1);
     stage_begin(&c->times, "parse");
+    if (!container_open(c->diag))
+        return NULL;
     if (proto_is_cut_off(c->diag->text, c->diag->length)) {
         diag_error(c->diag, (Span){0, 0},
                    "this is a HloModuleProto that is cut off or damaged");

@@ -314,14 +314,20 @@ static bool has_module_fields(Wire w)
     return !w.damaged && computations;
 }
 
-/* The module inside of HloProto (its field 1), or the bytes themselves. */
-static Wire find_module(Wire w)
+/* The module inside of HloProto (its field 1), or of HloSnapshot (field 1 of its field 1), or the bytes
+ * themselves. */
+static Wire find_module(Wire w, int layers)
 {
     Wire scan_at = w;
     Field f;
     while (wire_next(&scan_at, &f)) {
-        if (f.number == 1 && f.type == 2 && has_module_fields(f.bytes))
+        if (f.number != 1 || f.type != 2)
+            continue;
+        if (has_module_fields(f.bytes))
             return f.bytes;
+        Wire inner = layers > 1 ? find_module(f.bytes, layers - 1) : f.bytes;
+        if (inner.at != f.bytes.at)
+            return inner;
     }
     return w;
 }
@@ -329,7 +335,7 @@ static Wire find_module(Wire w)
 bool proto_is(const char *data, size_t length)
 {
     Wire w = {(const unsigned char *)data, (const unsigned char *)data + length, false};
-    return length > 2 && data[0] == '\n' && has_module_fields(find_module(w));
+    return length > 2 && data[0] == '\n' && has_module_fields(find_module(w, 2));
 }
 
 /* A message whose start is one of HloModuleProto - its name, and behind it another field - but
@@ -359,7 +365,7 @@ bool proto_to_text(Diag *d)
     const unsigned char *data = (const unsigned char *)d->text;
     Reader r = {.d = d, .a = arena_scratch()};
     text_init(&r.t, d->arena);
-    put_module(&r, find_module((Wire){data, data + d->length, false}));
+    put_module(&r, find_module((Wire){data, data + d->length, false}, 2));
     arena_destroy(r.a);
     d->text = r.t.data;
     d->length = r.t.length;

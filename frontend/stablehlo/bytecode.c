@@ -479,11 +479,12 @@ static bool read_arguments(Bytecode *b, ByteReader *r, Values *v, MlirRegion *re
         bool placed = true;
         uint64_t type = b->version >= VERSION_ELIDED_PLACES ? bytes_flagged(r, &placed)
                                                             : bytes_varint(r);
-        if (placed)
-            bytes_varint(r);
-        region->arguments[i] =
-            (MlirValue){.type = bytecode_type(b, type), .region = region, .index = i};
-        if (region->arguments[i].type == NULL)
+        const MlirAttr *place = placed ? bytecode_attr(b, bytes_varint(r)) : NULL;
+        region->arguments[i] = (MlirValue){.type = bytecode_type(b, type),
+                                           .location = place,
+                                           .region = region,
+                                           .index = i};
+        if (region->arguments[i].type == NULL || (placed && place == NULL))
             return false;
         define(b, v, &region->arguments[i]);
     }

@@ -180,6 +180,8 @@ Function *find_function(Converter *c, const char *symbol); /* NULL after a messa
 
 /* -- notes.c: what is said of operations and arguments --------------------------------------- */
 const Metadata *metadata_of(Converter *c, const MlirOp *op);
+const Metadata *argument_metadata(Converter *c,
+                                  const MlirValue *argument); /* NULL: none */
 void set_notes(Converter *c, const MlirOp *op,
                Instruction *inst); /* sharding, frontend_attributes */
 void set_dict_notes(Converter *c, MlirDict attrs, Instruction *inst);

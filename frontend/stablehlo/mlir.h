@@ -134,6 +134,7 @@ typedef struct MlirValue {
     Instruction *inst;
     const MlirRegion *region; /* that it is defined in; NULL: nowhere */
     const MlirOp *op;         /* that gives it; NULL: an argument */
+    const MlirAttr *location; /* of an argument; NULL: not said */
     uint32_t index;           /* among the results or arguments */
     uint32_t uses;
     uint32_t mark;        /* of the converter's walks */

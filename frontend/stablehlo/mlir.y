@@ -147,7 +147,7 @@ label:
   ;
 block_arguments: %empty { $$ = 0; } | argument_list { $$ = 0; } ;
 argument_list: argument | argument_list ',' argument ;
-argument: VALUE ':' type location_opt { op_argument(r, @1, $3); } ;
+argument: VALUE ':' type location_opt { op_argument(r, @1, $3, $4); } ;
 
 pretty:
     pretty_name items types_tail trailer
@@ -184,7 +184,7 @@ function_arguments:
   ;
 function_argument:
     VALUE ':' type argument_attrs location_opt
-                                    { op_argument(r, @1, $3); STACK_PUSH(r, r->types, $3); }
+                                    { op_argument(r, @1, $3, $5); STACK_PUSH(r, r->types, $3); }
   | type argument_attrs             { STACK_PUSH(r, r->types, $1); }
   ;
 argument_attrs: %empty              { op_argument_attrs(r, NULL); }

@@ -44,6 +44,19 @@ static bool is_printable(Bytes text)
     return true;
 }
 
+/* An argument's location is its name in the user's program. */
+const Metadata *argument_metadata(Converter *c, const MlirValue *argument)
+{
+    Metadata m = {0};
+    if (argument->location != NULL)
+        read_place(c, argument->location, &m, 0);
+    if (m.op_name.length == 0 || !is_printable(m.op_name))
+        return NULL;
+    Metadata *out = ARENA_NEW(c->arena, Metadata);
+    out->op_name = m.op_name;
+    return out;
+}
+
 const Metadata *metadata_of(Converter *c, const MlirOp *op)
 {
     if (op == c->metadata_op)

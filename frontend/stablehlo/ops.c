@@ -66,15 +66,15 @@ void op_result(MlirReader *r, Span name, Span count)
     STACK_PUSH(r, r->results, result);
 }
 
-void op_argument(MlirReader *r, Span name, const MlirType *type)
+void op_argument(MlirReader *r, Span name, const MlirType *type, const MlirAttr *location)
 {
-    STACK_PUSH(r, r->arguments, ((MlirArgument){name, type}));
+    STACK_PUSH(r, r->arguments, ((MlirArgument){name, type, location}));
 }
 
 /* %x = %init: an operand, and an argument of the regions. */
 void op_loop_argument(MlirReader *r, Span name)
 {
-    op_argument(r, name, r->operands.data[r->operands.count - 1]->type);
+    op_argument(r, name, r->operands.data[r->operands.count - 1]->type, NULL);
 }
 
 /* The types lie on the stack: operands', then results', or a function type alone. */
@@ -142,8 +142,10 @@ static void take_arguments(MlirReader *r, MlirRegion *region, size_t mark)
     region->arguments = ARENA_ARRAY(r->arena, MlirValue, count + 1);
     for (size_t i = 0; i < count; i++) {
         const MlirArgument *from = &r->arguments.data[mark + i];
-        region->arguments[i] =
-            (MlirValue){.type = from->type, .region = region, .index = (uint32_t)i};
+        region->arguments[i] = (MlirValue){.type = from->type,
+                                           .location = from->location,
+                                           .region = region,
+                                           .index = (uint32_t)i};
         read_define(r, from->name, &region->arguments[i], 1);
     }
 }

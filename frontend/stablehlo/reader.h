@@ -37,6 +37,7 @@ typedef struct MlirScope {
 typedef struct MlirArgument {
     Span name;
     const MlirType *type;
+    const MlirAttr *location; /* NULL: not said */
 } MlirArgument;
 
 typedef struct TypeMemo {
@@ -146,7 +147,8 @@ void op_item(MlirReader *r, const char *name, const MlirAttr *value);
 void op_operand(MlirReader *r, Span at);
 void op_separated(MlirReader *r, Span at); /* a value or word: a comma stands before it */
 void op_result(MlirReader *r, Span name, Span count);
-void op_argument(MlirReader *r, Span name, const MlirType *type);
+void op_argument(MlirReader *r, Span name, const MlirType *type,
+                 const MlirAttr *location);
 void op_loop_argument(MlirReader *r, Span name);
 void op_types(MlirReader *r, size_t inputs, size_t results, bool has_arrow);
 void op_attributes(MlirReader *r, const MlirAttr *dict); /* entries of it */

@@ -53,16 +53,42 @@ static void keep(Converter *c, MlirValue *value)
     STACK_PUSH(c, c->rebound, ((Rebound){value, value->inst}));
 }
 
-static Instruction *add_parameter(Converter *c, const Shape *shape, const char *name,
-                                  const MlirOp *at)
+static bool is_plain_name(const char *name)
+{
+    return *name != '\0' &&
+           strspn(name,
+                  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
+               strlen(name) &&
+           !(*name >= '0' && *name <= '9');
+}
+
+/* The next parameter. */
+static Instruction *add_parameter(Converter *c, const Shape *shape, const char *name)
 {
     const MlirOp *outer = c->op;
-    c->op = at;
+    c->op = NULL; /* it is not from where the operation is */
     Instruction *inst = make(c, OP_PARAMETER, shape, 0, NULL);
     c->op = outer;
+    inst->span = c->file->is_text && outer != NULL ? outer->span : (Span){0, 0};
+    computation_register_parameter(c->comp, inst, c->comp->parameter_count);
     if (name != NULL)
         inst->name = name;
-    computation_register_parameter(c->comp, inst, c->comp->parameter_count);
+    return inst;
+}
+
+/* Of a function, with the name that the user's program has for it. */
+static Instruction *add_argument(Converter *c, const MlirValue *argument)
+{
+    if (argument->type->shape == NULL)
+        return convert_unsupported(c, "an argument of type %s",
+                                   mlir_type_text(c->scratch, argument->type));
+    Instruction *inst = add_parameter(c, argument->type->shape, argument->name);
+    const Metadata *m = argument_metadata(c, argument);
+    if (m == NULL)
+        return inst;
+    inst_set(inst, (Attr){.id = ATTR_METADATA, .metadata = m});
+    if (argument->name == NULL && is_plain_name(m->op_name.data))
+        inst->name = m->op_name.data;
     return inst;
 }
 
@@ -179,7 +205,7 @@ Computation *applied_computation(Converter *c, const MlirOp *op, uint32_t number
         return NULL;
     for (uint32_t i = 0; i < region->argument_count; i++) {
         MlirValue *argument = &region->arguments[i];
-        argument->inst = add_parameter(c, argument->type->shape, argument->name, op);
+        argument->inst = add_parameter(c, argument->type->shape, argument->name);
     }
     Instruction *root = NULL;
     const MlirOp *last = bring_constants(c, op, &outer) ? terminator(c, region) : NULL;
@@ -235,10 +261,10 @@ void loop_state(Converter *c, const MlirOp *op, uint32_t first_operand, LoopStat
 }
 
 /* The state's values in the region that was just entered: in `more` those of outside. */
-static void open_state(Converter *c, const MlirOp *op, const MlirRegion *region,
-                       const LoopState *state, Instruction **more)
+static void open_state(Converter *c, const MlirRegion *region, const LoopState *state,
+                       Instruction **more)
 {
-    Instruction *parameter = add_parameter(c, state->shape, "state", op);
+    Instruction *parameter = add_parameter(c, state->shape, "state");
     for (uint32_t i = 0; i < state->count; i++) {
         bool used = i >= state->own || region->arguments[i].uses != 0;
         Instruction *inst = state->count == 1 ? parameter
@@ -271,7 +297,7 @@ Computation *state_computation(Converter *c, const MlirOp *op, uint32_t number,
         return NULL;
     Instruction **more =
         ARENA_ARRAY(c->scratch, Instruction *, state->count - state->own + 1u);
-    open_state(c, op, region, state, more);
+    open_state(c, region, state, more);
     Instruction *root = NULL;
     const MlirOp *last =
         bring_constants(c, op, &constants) ? terminator(c, region) : NULL;
@@ -347,14 +373,8 @@ static Computation *convert_function(Converter *c, Function *f)
     Outside outside;
     if (!has_body(c, f) || !enter(c, region, f->name, &outside))
         return NULL;
-    for (uint32_t i = 0; i < region->argument_count; i++) {
-        MlirValue *argument = &region->arguments[i];
-        argument->inst =
-            argument->type->shape != NULL
-                ? add_parameter(c, argument->type->shape, argument->name, f->op)
-                : convert_unsupported(c, "an argument of type %s",
-                                      mlir_type_text(c->scratch, argument->type));
-    }
+    for (uint32_t i = 0; i < region->argument_count; i++)
+        region->arguments[i].inst = add_argument(c, &region->arguments[i]);
     Instruction *root = NULL;
     const MlirOp *last = terminator(c, region);
     if (last != NULL && returns_its_type(c, f, last)) {
