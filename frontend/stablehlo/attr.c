@@ -296,7 +296,7 @@ static const Literal *array_literal(const MlirFile *file, Arena *a, const MlirAt
 
 const Literal *mlir_literal(const MlirFile *file, Arena *a, const MlirAttr *dense)
 {
-    if (file->is_text && strncmp(dense->text.data, "array<", 6) == 0)
+    if (dense->is_source && strncmp(dense->text.data, "array<", 6) == 0)
         return array_literal(file, a, dense);
     const MlirType *type = dense->type;
     int64_t count;
@@ -335,10 +335,10 @@ const Literal *mlir_literal(const MlirFile *file, Arena *a, const MlirAttr *dens
 }
 
 /* One element that stands for all of several. */
-static bool is_splat(const MlirFile *file, const MlirAttr *dense)
+static bool is_splat(const MlirAttr *dense)
 {
     size_t bytes = dtype_storage_bytes(dense->type->shape->dtype);
-    if (!file->is_text)
+    if (!dense->is_source)
         return dense->text.length == bytes;
     if (strncmp(dense->text.data, "dense<", 6) != 0)
         return false;
@@ -354,8 +354,8 @@ const Literal *mlir_splat(const MlirFile *file, Arena *a, const MlirAttr *dense)
     int64_t count;
     if (type == NULL || type->kind != MLIR_TENSOR || type->shape->rank == 0 ||
         shape_is_dynamic(type->shape) || !shape_element_count(type->shape, &count) ||
-        count < 2 || (!file->is_text && type->shape->dtype == DT_PRED && count <= 8) ||
-        !is_splat(file, dense))
+        count < 2 || (!dense->is_source && type->shape->dtype == DT_PRED && count <= 8) ||
+        !is_splat(dense))
         return NULL;
     MlirType scalar = *type;
     scalar.shape = shape_scalar(file->intern, type->shape->dtype);

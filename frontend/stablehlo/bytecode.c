@@ -151,7 +151,13 @@ static BytecodeOpName op_name(Bytecode *b, const char *dialect, const char *name
 {
     static const BytecodeOpName own[] = {
         {"builtin.module", "sym_name sym_visibility", true, false},
-        {"func.return", "", true, false}};
+        {"builtin.unrealized_conversion_cast", "", true, false},
+        {"func.return", "", true, false},
+        {"sdy.manual_computation", "in_shardings manual_axes out_shardings", false, false},
+        {"sdy.mesh", "mesh sym_name", false, false},
+        {"sdy.reshard", "sharding", false, false},
+        {"sdy.return", "", true, false},
+        {"sdy.sharding_constraint", "sharding", false, false}};
     if (strcmp(dialect, "vhlo") == 0)
         return vhlo_name(b, name);
     const char *full =
@@ -443,6 +449,13 @@ static bool read_regions(Bytecode *b, ByteReader *r, Values *v, MlirOp *op)
     return true;
 }
 
+/* Between types that are the same here. */
+static bool is_cast(const MlirOp *op)
+{
+    return strcmp(op->name, "builtin.unrealized_conversion_cast") == 0 &&
+           op->operand_count == op->result_count;
+}
+
 static MlirOp *read_op(Bytecode *b, ByteReader *r, Values *v, const MlirRegion *region)
 {
     MlirOp *op = ARENA_NEW(b->arena, MlirOp);
@@ -464,8 +477,9 @@ static MlirOp *read_op(Bytecode *b, ByteReader *r, Values *v, const MlirRegion *
         return unsupported(b, op->name, " between blocks");
     if ((mask & HAS_USE_LISTS) != 0)
         skip_use_lists(r, op->result_count);
+    bool cast = is_cast(op);
     for (uint32_t i = 0; i < op->result_count; i++)
-        define(b, v, &op->results[i]);
+        define(b, v, cast ? op->operands[i] : &op->results[i]);
     if ((mask & HAS_REGIONS) != 0 && !read_regions(b, r, v, op))
         return NULL;
     return r->damaged || b->failed ? bytecode_error(b, "%s is cut off", op->name) : op;
@@ -503,11 +517,12 @@ static bool read_block(Bytecode *b, ByteReader *r, Values *v, MlirRegion *region
         return false;
     region->ops = ARENA_ARRAY(b->arena, MlirOp *, count + 1);
     for (uint64_t i = 0; i < count; i++) {
-        region->ops[i] = read_op(b, r, v, region);
-        if (region->ops[i] == NULL)
+        MlirOp *op = read_op(b, r, v, region);
+        if (op == NULL)
             return false;
+        region->ops[region->op_count] = op;
+        region->op_count += !is_cast(op);
     }
-    region->op_count = (uint32_t)count;
     return true;
 }
 

@@ -72,5 +72,6 @@ Bytes bytecode_string(Bytecode *b, ByteReader *r);
 /* -- bytecode_attr.c: never NULL but after a message ----------------------------------------- */
 const MlirAttr *bytecode_attr(Bytecode *b, uint64_t number);
 const MlirType *bytecode_type(Bytecode *b, uint64_t number);
+const MlirAttr *bytecode_sdy_attr(Bytecode *b, ByteReader *r); /* of the dialect sdy */
 
 #endif

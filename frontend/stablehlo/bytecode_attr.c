@@ -683,14 +683,19 @@ const MlirAttr *bytecode_attr(Bytecode *b, uint64_t number)
     if (e == NULL || e->value != NULL)
         return e != NULL ? e->value : NULL;
     ByteReader r = e->bytes;
+    Bytes text = {"", 0};
     e->is_open = true;
     b->depth++;
+    if (e->is_text && (text = entry_text(e)).length < INT32_MAX / 2)
+        e->value = mlir_read_attribute(b->arena, b->intern, text);
     if (e->is_text)
-        e->value = text_attr(b, MLIR_OPAQUE, entry_text(e));
+        e->value = e->value != NULL ? e->value : text_attr(b, MLIR_OPAQUE, text);
     else if (is_dialect(b, e, "builtin"))
         e->value = builtin_attr(b, &r);
     else if (is_dialect(b, e, "vhlo"))
         e->value = vhlo_attr(b, &r);
+    else if (is_dialect(b, e, "sdy"))
+        e->value = bytecode_sdy_attr(b, &r);
     else
         e->value = text_attr(b, MLIR_OPAQUE, (Bytes){"", 0});
     b->depth--;

@@ -121,6 +121,7 @@ struct MlirAttr {
         } list;
     };
     MlirDict fields; /* MLIR_STRUCT */
+    bool is_source;  /* MLIR_DENSE: written as text */
 };
 
 const MlirAttr *mlir_find(MlirDict dict, const char *name); /* NULL: not there */
@@ -194,6 +195,8 @@ Literal *mlir_literal_of_bytes(Arena *a, const Shape *shape, const char *data,
 
 /* NULL after a message. The file and all it holds are in `a`; shapes are in `t`. */
 MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d);
+/* One attribute as text, without names of others; NULL: it is none, or means nothing here. */
+const MlirAttr *mlir_read_attribute(Arena *a, Intern *t, Bytes text);
 MlirFile *mlir_read_bytecode(Arena *a, Intern *t, Diag *d, const char *data,
                              size_t length);
 

@@ -163,6 +163,7 @@ pretty:
   | MESH                            { op_name(r, @1); }
         SYMBOL '=' bare_attr        { op_item(r, "sym_name", read_text_attr(r, MLIR_STRING, @3));
                                       op_item(r, "mesh", $5); }
+        attributes_opt
   | manual parens clauses '(' block_arguments ')'
                                     { region_begin(r, @4, REGION_GIVEN); }
         region types_tail

@@ -131,7 +131,8 @@ static void set_argument(Converter *c, const Function *f, uint32_t i, Interface 
     Instruction *parameter = f->comp->parameters[i];
     if (dict == NULL)
         return;
-    set_dict_notes(c, dict->dict, parameter);
+    if (!c->is_manual) /* else it is a part already */
+        set_dict_notes(c, dict->dict, parameter);
     int64_t output;
     const MlirAttr *alias = field(c, dict, "tf.aliasing_output");
     if (alias != NULL && ask_int(c, alias, &output)) {

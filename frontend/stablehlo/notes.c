@@ -137,7 +137,7 @@ static void put_text(Converter *c, Text *t, const MlirAttr *a, uint32_t depth)
         put_dict(c, t, a->dict, depth);
         break;
     case MLIR_DENSE:
-        if (c->file->is_text)
+        if (a->is_source)
             text_add(t, a->text.data, a->text.length);
         break;
     case MLIR_WORD:

@@ -324,9 +324,8 @@ static void file_finish(MlirReader *r)
     file->resources = STACK_KEEP(r, r->resources);
 }
 
-MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d)
+static MlirReader *reader_open(Arena *a, Arena *scratch, Intern *t, Diag *d)
 {
-    Arena *scratch = arena_scratch();
     MlirReader *r = ARENA_NEW(scratch, MlirReader);
     *r = (MlirReader){.arena = a,
                       .scratch = scratch,
@@ -350,8 +349,15 @@ MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d)
     STACK_OPEN(r, r->type_aliases);
     STACK_OPEN(r, r->inits);
     STACK_OPEN(r, r->function_attrs);
-    size_t errors = d->error_count;
     mlir_lexer_open(r);
+    return r;
+}
+
+MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d)
+{
+    Arena *scratch = arena_scratch();
+    size_t errors = d->error_count;
+    MlirReader *r = reader_open(a, scratch, t, d);
     mlir_parse(r);
     mlir_lexer_close(r);
     MlirFile *file = r->file;
@@ -359,4 +365,19 @@ MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d)
         file_finish(r);
     arena_destroy(scratch);
     return d->error_count == errors ? file : NULL;
+}
+
+const MlirAttr *mlir_read_attribute(Arena *a, Intern *t, Bytes text)
+{
+    Arena *scratch = arena_scratch();
+    size_t length = text.length + strlen("#a = ");
+    const char *file = arena_printf(a, "#a = %.*s", (int)text.length, text.data);
+    Diag *d = diag_create(scratch, "attribute", file, length);
+    MlirReader *r = reader_open(a, scratch, t, d);
+    mlir_parse(r);
+    mlir_lexer_close(r);
+    const MlirAttr *value =
+        d->error_count == 0 && r->aliases.count == 1 ? r->aliases.data[0].value : NULL;
+    arena_destroy(scratch);
+    return value;
 }

@@ -295,6 +295,7 @@ const MlirAttr *read_dense(MlirReader *r, Span at, const MlirType *type)
 {
     MlirAttr *a = attr_new(r, MLIR_DENSE, at);
     a->text = (Bytes){r->text + at.begin, at.end - at.begin};
+    a->is_source = true;
     a->type = type;
     return a;
 }

@@ -82,7 +82,8 @@ static Instruction *add_argument(Converter *c, const MlirValue *argument)
     if (argument->type->shape == NULL)
         return convert_unsupported(c, "an argument of type %s",
                                    mlir_type_text(c->scratch, argument->type));
-    Instruction *inst = add_parameter(c, argument->type->shape, argument->name);
+    const MlirType *type = argument->part != NULL ? argument->part : argument->type;
+    Instruction *inst = add_parameter(c, type->shape, argument->name);
     const Metadata *m = argument_metadata(c, argument);
     if (m == NULL)
         return inst;
