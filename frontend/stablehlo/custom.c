@@ -126,22 +126,23 @@ static bool set_aliases(Converter *c, const MlirOp *op, Instruction *inst)
     return true;
 }
 
-static void put_config(Converter *c, const MlirOp *op, Instruction *inst)
+/* A string, or for the typed interface a dictionary, which may stand in an attribute of its own. */
+static const MlirAttr *find_config(Converter *c, const MlirOp *op)
 {
     const MlirAttr *a = ask(c, op, NULL, "backend_config");
-    if (a == NULL || a->kind == MLIR_DICT)
-        a = a != NULL && a->dict.count == 0 ? NULL : a;
-    if (a == NULL)
-        a = ask(c, op, NULL, "mhlo.backend_config");
+    bool empty = a == NULL || (a->kind == MLIR_DICT && a->dict.count == 0) ||
+                 (a->kind == MLIR_STRING && a->text.length == 0);
+    return empty ? ask(c, op, NULL, "mhlo.backend_config") : a;
+}
+
+static void put_config(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    const MlirAttr *a = find_config(c, op);
     if (a == NULL)
         return;
-    if (a->kind == MLIR_STRING) {
-        if (a->text.length != 0)
-            config_set_text(inst, a->text.data, a->text.length);
-        return;
-    }
-    Bytes text = attribute_text(c, a);
-    config_set_text(inst, text.data, text.length);
+    Bytes text = a->kind == MLIR_STRING ? a->text : attribute_text(c, a);
+    if (text.length != 0)
+        config_set_text(inst, text.data, text.length);
 }
 
 static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
@@ -165,16 +166,18 @@ static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
 
 static void set_version(Converter *c, const MlirOp *op, Instruction *inst)
 {
-    static const char *const words[] = {
-        "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
-        "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};
-    const MlirAttr *a = ask(c, op, NULL, "api_version");
+    static const char *const words[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL",
+                                        "API_VERSION_STATUS_RETURNING",
+                                        "API_VERSION_STATUS_RETURNING_UNIFIED",
+                                        "API_VERSION_TYPED_FFI"};
+    const MlirAttr *a = ask(c, op, NULL, "api_version"), *config = find_config(c, op);
     const char *word = a != NULL && a->kind != MLIR_INT ? ask_word(c, a) : NULL;
-    int64_t version = a != NULL && a->kind == MLIR_INT ? a->i : 1, value;
-    if (word == NULL && version >= 0 && version < 5)
+    int64_t value, version = a != NULL && a->kind == MLIR_INT ? a->i : 1;
+    if (config != NULL && config->kind == MLIR_DICT)
+        word = words[4]; /* no other has a dictionary */
+    else if (word == NULL && version >= 0 && version < 5)
         word = words[version];
-    if (version > 1 && word != NULL &&
-        attr_enum_find(ATTR_API_VERSION, word, strlen(word), &value))
+    if (word != NULL && attr_enum_find(ATTR_API_VERSION, word, strlen(word), &value))
         inst_set_int(inst, ATTR_API_VERSION, value);
 }
 
