@@ -166,10 +166,9 @@ static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
 
 static void set_version(Converter *c, const MlirOp *op, Instruction *inst)
 {
-    static const char *const words[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL",
-                                        "API_VERSION_STATUS_RETURNING",
-                                        "API_VERSION_STATUS_RETURNING_UNIFIED",
-                                        "API_VERSION_TYPED_FFI"};
+    static const char *const words[] = {
+        "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
+        "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};
     const MlirAttr *a = ask(c, op, NULL, "api_version"), *config = find_config(c, op);
     const char *word = a != NULL && a->kind != MLIR_INT ? ask_word(c, a) : NULL;
     int64_t value, version = a != NULL && a->kind == MLIR_INT ? a->i : 1;
