@@ -23,23 +23,21 @@ enum {
     CONFIG_SHAPE_FLAG = CONFIG_TYPE_FLAG,
 };
 
-static const ConfigRow rows[] = {
-#define CONFIG(id, path, type, who, doc) {path, CONFIG_TYPE_##type, doc},
+#define TEXT(s)                                                                          \
+    {                                                                                    \
+        s, sizeof s - 1                                                                  \
+    }
+static const struct {
+    Bytes group, name; /* of the object that it is in, length 0: the outermost one */
+    ConfigType type;
+    ConfigWho who;
+} rows[] = {
+#define CONFIG(id, group, name, type, who, doc)                                          \
+    {TEXT(group), TEXT(name), CONFIG_TYPE_##type, WHO_##who},
 #define KERNEL_KEY(id, field, shape, least, most, doc)                                   \
-    {"config." #field, (ConfigType)CONFIG_SHAPE_##shape, doc},
+    {TEXT("config"), TEXT(#field), (ConfigType)CONFIG_SHAPE_##shape, WHO_FUSION},
 #include "ir/config.def"
 };
-
-static const ConfigWho owners[] = {
-#define CONFIG(id, path, type, who, doc) WHO_##who,
-#define KERNEL_KEY(...) WHO_FUSION,
-#include "ir/config.def"
-};
-
-const ConfigRow *config_row(ConfigKey key)
-{
-    return &rows[key];
-}
 
 /* -- objects ------------------------------------------------------------------------------------ */
 
@@ -257,30 +255,16 @@ static ConfigEntry read_entry(Arena *a, ConfigKey key, Bytes value)
 
 /* -- parsing -------------------------------------------------------------------------------------- */
 
-/* The part of a path before its dot; length 0: it has none. */
-static Bytes group_of(const char *path)
-{
-    const char *dot = strchr(path, '.');
-    return (Bytes){path, dot == NULL ? 0 : (size_t)(dot - path)};
-}
-
-static const char *name_of(const char *path)
-{
-    const char *dot = strchr(path, '.');
-    return dot == NULL ? path : dot + 1;
-}
-
 static bool bytes_equal(Bytes a, Bytes b)
 {
     return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
 }
 
-/* The key of this name in this group (length 0: in the outermost object); CONFIG_COUNT: there is none. */
+/* The key of this name in this group; CONFIG_COUNT: there is none. */
 static ConfigKey find_key(Bytes group, Bytes name)
 {
     for (int k = 0; k < CONFIG_COUNT; k++) {
-        if (bytes_equal(group_of(rows[k].path), group) &&
-            bytes_are(name, name_of(rows[k].path)))
+        if (bytes_equal(rows[k].name, name) && bytes_equal(rows[k].group, group))
             return (ConfigKey)k;
     }
     return CONFIG_COUNT;
@@ -288,9 +272,8 @@ static ConfigKey find_key(Bytes group, Bytes name)
 
 static bool is_group(Bytes name)
 {
-    for (int k = 0; k < CONFIG_COUNT; k++) {
-        Bytes group = group_of(rows[k].path);
-        if (group.length != 0 && bytes_equal(group, name))
+    for (int k = 0; k < CONFIG_COUNT && name.length != 0; k++) {
+        if (bytes_equal(rows[k].group, name))
             return true;
     }
     return false;
@@ -340,7 +323,9 @@ static bool parse_object(Parse *p)
 const Config *config_parse(Arena *a, const char *text, size_t length)
 {
     Config *c = ARENA_NEW(a, Config);
-    Parse p = {.arena = a, .config = c};
+    Parse p; /* most entries stay unused, and untouched */
+    p.arena = a;
+    p.config = c;
     c->text = (Bytes){arena_text(a, text, length), length};
     c->is_object = parse_object(&p);
     if (!c->is_object)
@@ -370,7 +355,7 @@ bool config_has_text(const Instruction *inst)
 
 static bool may_have(const Instruction *inst, ConfigKey key)
 {
-    switch (owners[key]) {
+    switch (rows[key].who) {
     case WHO_FUSION:
         return inst->op == OP_FUSION;
     case WHO_DOT:
@@ -435,6 +420,15 @@ bool config_is(const Instruction *inst, ConfigKey key, const char *word)
     return bytes_are(config_word(inst, key), word);
 }
 
+bool config_has_kernel(const Instruction *inst)
+{
+    const Config *c = config_of(inst);
+    bool has = c->unknown.data != NULL;
+    for (uint32_t i = 0; i < c->count && !has; i++)
+        has = c->entries[i].key >= CONFIG_KERNEL_FIRST;
+    return has;
+}
+
 Bytes config_unknown(const Instruction *inst)
 {
     return config_of(inst)->unknown;
@@ -442,11 +436,7 @@ Bytes config_unknown(const Instruction *inst)
 
 ConfigKey config_kernel_key(int i)
 {
-    static const ConfigKey keys[] = {
-#define KERNEL_KEY(id, ...) CONFIG_KERNEL_##id,
-#include "ir/config.def"
-    };
-    return keys[i];
+    return (ConfigKey)(CONFIG_KERNEL_FIRST + i);
 }
 
 bool config_is_open(const Instruction *inst)
@@ -536,16 +526,15 @@ static Place open_place(Instruction *inst, Bytes name)
 
 static void set_value(Instruction *inst, ConfigKey key, const char *value)
 {
-    Bytes group = group_of(rows[key].path);
-    const char *name = name_of(rows[key].path);
-    Bytes own = {name, strlen(name)}, outer = group.length != 0 ? group : own;
+    Bytes group = rows[key].group, own = rows[key].name;
+    Bytes outer = group.length != 0 ? group : own;
     Place p = open_place(inst, outer);
     const char *text = config_of(inst)->text.data;
     if (group.length != 0 && p.is_found && text[p.begin] == '{') {
         p = find_place(text, p.begin, p.end, own);
         outer = own;
     } else if (group.length != 0) {
-        value = arena_printf(inst->parent->module->arena, "{\"%s\":%s}", name, value);
+        value = arena_printf(inst->parent->module->arena, "{\"%s\":%s}", own.data, value);
     }
     put(inst, &p, outer, value);
 }
@@ -575,22 +564,34 @@ void config_set_object(Instruction *inst, const char *name, const char *text)
     put(inst, &p, outer, text);
 }
 
-void config_remove(Instruction *inst, ConfigKey key)
+static void cut_out(Instruction *inst, const Place *p)
 {
-    Bytes group = group_of(rows[key].path), text = config_of(inst)->text;
-    const char *name = name_of(rows[key].path);
-    if (config_find(inst, key) == NULL)
-        return;
-    Place p = find_place(text.data, 0, text.length,
-                         group.length != 0 ? group : (Bytes){name, strlen(name)});
-    bool is_alone = p.is_empty;
-    if (group.length != 0) {
-        Place inner = find_place(text.data, p.begin, p.end, (Bytes){name, strlen(name)});
-        is_alone = is_alone && inner.is_empty;
-        p = inner.is_empty ? p : inner;
-    }
-    if (is_alone)
+    if (p->is_empty)
         inst_unset(inst, ATTR_BACKEND_CONFIG);
     else
-        splice(inst, p.from, p.to, "");
+        splice(inst, p->from, p->to, "");
+}
+
+void config_remove_object(Instruction *inst, const char *name)
+{
+    Bytes text = config_of(inst)->text;
+    if (!config_of(inst)->is_object)
+        return;
+    Place p = find_place(text.data, 0, text.length, (Bytes){name, strlen(name)});
+    if (p.is_found)
+        cut_out(inst, &p);
+}
+
+void config_remove(Instruction *inst, ConfigKey key)
+{
+    Bytes group = rows[key].group, own = rows[key].name, text = config_of(inst)->text;
+    if (config_find(inst, key) == NULL)
+        return;
+    Place p = find_place(text.data, 0, text.length, group.length != 0 ? group : own);
+    if (group.length != 0) {
+        Place inner = find_place(text.data, p.begin, p.end, own);
+        if (!inner.is_empty) /* others stay in the group, and so it does */
+            p = inner;
+    }
+    cut_out(inst, &p);
 }

@@ -12,6 +12,9 @@
 
 typedef enum {
 #define CONFIG(id, ...) CONFIG_##id,
+#include "ir/config.def"
+    CONFIG_KERNEL_FIRST, /* those of kernels, in their order */
+    CONFIG_KERNEL_BEFORE = CONFIG_KERNEL_FIRST - 1,
 #define KERNEL_KEY(id, ...) CONFIG_KERNEL_##id,
 #include "ir/config.def"
     CONFIG_COUNT
@@ -72,22 +75,16 @@ void config_set_flag(Instruction *inst, ConfigKey key, bool value);
 void config_set_word(Instruction *inst, ConfigKey key, const char *word);
 /* Instead of the object of this name in the outermost one. */
 void config_set_object(Instruction *inst, const char *name, const char *text);
+/* There is an object "config" with something in it. */
+bool config_has_kernel(const Instruction *inst);
 /* The first key of the object "config" that config.def does not have; data NULL: there is none. */
 Bytes config_unknown(const Instruction *inst);
 void config_remove(Instruction *inst, ConfigKey key);
+void config_remove_object(Instruction *inst, const char *name);
 /* It has no text, or one that keys can be set in. */
 bool config_is_open(const Instruction *inst);
 
 /* Key number i of those of kernels. */
 ConfigKey config_kernel_key(int i);
-
-/* -- the table ----------------------------------------------------------------------------------- */
-
-typedef struct ConfigRow {
-    const char *path; /* "known_trip_count.n" */
-    ConfigType type;
-    const char *doc;
-} ConfigRow;
-const ConfigRow *config_row(ConfigKey key);
 
 #endif

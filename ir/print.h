@@ -11,6 +11,10 @@ typedef enum {
     PRINT_CANONICAL, /* names replaced by numbers: equal texts = equal programs (for hashing) */
 } PrintForm;
 
+/* Brings the instructions of fused computations into the order in which they are printed: what goes by their order
+ * is then the same of a module and of its text. True: some were in another. */
+bool module_order_as_printed(Module *m);
+
 /* NUL-terminated text in the arena; *length (may be NULL) without the NUL. */
 const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *length);
 const char *computation_print(Arena *a, const Computation *comp, PrintForm form,

@@ -1,4 +1,6 @@
 /* In which order computations and instructions are printed (sections 10.3 and 10.4). */
+#include <string.h>
+
 #include "ir/bug.h"
 #include "ir/printer.h"
 
@@ -115,15 +117,15 @@ static void walk_from(Walk *w, uint32_t from)
     }
 }
 
-static PrintOrder order_of(const Printer *p, const Computation *comp)
+static PrintOrder order_of(const Computation *comp, Arena *scratch)
 {
     uint32_t n = comp->instruction_count;
     Walk w = {.comp = comp,
-              .order = ARENA_ARRAY(p->scratch, Instruction *, n),
-              .state = ARENA_ARRAY(p->scratch, uint8_t, n),
-              .scratch = p->scratch};
+              .order = ARENA_ARRAY(scratch, Instruction *, n),
+              .state = ARENA_ARRAY(scratch, uint8_t, n),
+              .scratch = scratch};
     bool scheduled = comp->module->config.is_scheduled && !comp->is_fused;
-    bool *used = scheduled ? NULL : ARENA_ARRAY(p->scratch, bool, n);
+    bool *used = scheduled ? NULL : ARENA_ARRAY(scratch, bool, n);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = comp->instructions[i];
         if (inst == NULL)
@@ -146,9 +148,36 @@ Instruction **print_instruction_order(Printer *p, const Computation *comp,
     PrintOrder here = {NULL, 0};
     PrintOrder *o = p->orders == NULL ? &here : &p->orders[comp->id];
     if (o->list == NULL)
-        *o = order_of(p, comp);
+        *o = order_of(comp, p->scratch);
     *count = o->count;
     return o->list;
+}
+
+static bool order_as_printed(Computation *comp, Arena *scratch)
+{
+    PrintOrder o = order_of(comp, scratch);
+    bool changed = false;
+    for (uint32_t i = 0; i < o.count; i++)
+        changed |= o.list[i] != comp->instructions[i];
+    if (changed) {
+        memset(comp->instructions, 0, comp->instruction_count * sizeof *o.list);
+        memcpy(comp->instructions, o.list, o.count * sizeof *o.list);
+        computation_compact(comp);
+    }
+    return changed;
+}
+
+bool module_order_as_printed(Module *m)
+{
+    bool changed = false;
+    Arena *scratch = arena_scratch();
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (comp->is_fused)
+            changed |= order_as_printed(comp, scratch);
+        arena_reset(scratch);
+    }
+    arena_destroy(scratch);
+    return changed;
 }
 
 /* -- computations --------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "passes/collectives/collectives.h"
 #include "passes/dynamic/dynamic.h"
 #include "passes/fusion/fusion.h"
+#include "passes/kernel/kernel.h"
 #include "passes/layout/layout.h"
 #include "passes/library/library.h"
 #include "passes/lint.h"
@@ -82,6 +83,7 @@ static const Pass pipeline[] = {
     {"sync-collectives",            pass_sync_collectives,            FLAGS_OPS(OPF_ASYNC_DONE, OP_SEND),          2,       false, LEVEL_SCHEDULED,   "what overlaps nothing needs no stream of its own; the order decides"},
     {"copy-insertion",              pass_copy_insertion,              ANY,                                         0,       true,  LEVEL_SCHEDULED,   "values that share a buffer must not live together; needs the order"},
     {"collective-memory",           pass_collective_memory,           ANY,                                         0,       true,  LEVEL_SCHEDULED,   "which buffers are one is known now; copies of what the caller owns come last, where they disturb no overlap"},
+    {"configure",                   pass_configure,                   OPS(OP_FUSION),                              0,       true,  LEVEL_SCHEDULED,   "a kernel's numbers follow from all of its code, which no pass changes any more"},
     {.name = NULL},
 };
 /* clang-format on */
@@ -106,6 +108,8 @@ static const OrderFact order[] = {
     {"expand", "inline-expanded", "a scan becomes a loop that calls its computation"},
     {"expand", "simplify", "an expanded graph has constants to fold"},
     {"expand", "fuse", "only what a kernel knows can be fused"},
+    {"multi-output", "configure", "results that join a kernel change its numbers"},
+    {"split-sorts", "configure", "a step of a sort is a kernel of its own"},
     {"copy-insertion", "collective-memory",
      "a buffer has one colour: it must be known what shares it"},
     {"schedule", "copy-insertion", "whether a value is still live depends on the order"},

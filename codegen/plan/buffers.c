@@ -32,6 +32,7 @@ typedef struct Walk {
     Buffers *b;
     Arena *arena;
     uint32_t time;
+    uint32_t met; /* sets so far */
     uint32_t depth;
     InPlace *pairs;
     size_t pair_count, pair_capacity;
@@ -62,6 +63,7 @@ static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
     if (!s->live) {
         s->live = true;
         s->begin = s->end = time;
+        s->order = w->met++;
         s->owner = inst;
     }
     s->begin = time < s->begin ? time : s->begin;
@@ -282,7 +284,8 @@ static int by_size(const void *x, const void *y)
     const Item *a = x, *b = y;
     if (a->buffer->bytes != b->buffer->bytes)
         return a->buffer->bytes > b->buffer->bytes ? -1 : 1;
-    return a->set < b->set ? -1 : a->set > b->set;
+    /* not by number, which goes by the order of computations: a text may have another */
+    return a->buffer->order < b->buffer->order ? -1 : a->buffer->order > b->buffer->order;
 }
 
 /* Of all that is in the places of both. */

@@ -31,6 +31,7 @@ typedef struct Buffer {
     uint64_t offset;     /* BUFFER_TEMP: in the block of its colour */
     uint32_t colour;     /* of its memory, as in PlanAllocation */
     uint32_t begin, end; /* first definition, last use: inclusive times */
+    uint32_t order;      /* in which sets are met as the program runs */
     bool live;           /* it is defined or used at all */
     uint32_t place;      /* the set whose place it has: its own number, or another's whose
                             value a reduction in place replaces by this one's */

@@ -256,8 +256,13 @@ static bool add_custom_call(Variant *v, const Instruction *inst)
 /* What a start starts. */
 static bool add_started(Variant *v, const Instruction *start)
 {
-    return start->op == OP_ASYNC_START ? variant_add_computation(v, inst_called(start, 0))
-                                       : variant_collective_command(v, start);
+    if (start->op != OP_ASYNC_START)
+        return variant_collective_command(v, start);
+    const Instruction *outer = v->started;
+    v->started = start;
+    bool ok = variant_add_computation(v, inst_called(start, 0));
+    v->started = outer;
+    return ok;
 }
 
 static bool add_instruction(Variant *v, const Instruction *inst)

@@ -118,7 +118,7 @@ static void table_grow(Variant *v)
 
 static const char *unique_kernel_name(const Variant *v, const Instruction *fusion)
 {
-    const char *base = kernel_name(v->arena, fusion->name), *name = base;
+    const char *base = kernel_name(v->arena, variant_name(v, fusion)), *name = base;
     for (unsigned n = 1;; n++) {
         bool taken = false;
         for (size_t i = 0; i < v->request_count && !taken; i++)

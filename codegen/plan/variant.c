@@ -105,11 +105,17 @@ uint32_t variant_state_slice(Variant *v)
     return v->state_slice;
 }
 
+const char *variant_name(const Variant *v, const Instruction *inst)
+{
+    bool is_all = v->started != NULL && inst_called(v->started, 0)->root == inst;
+    return is_all ? v->started->name : inst->name;
+}
+
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count)
 {
     PlanCommand c = {.kind = (uint16_t)kind,
-                     .name = plan_string(&v->plan, inst->name),
+                     .name = plan_string(&v->plan, variant_name(v, inst)),
                      .stream = v->stream,
                      .signal = PLAN_NONE,
                      .index = index};

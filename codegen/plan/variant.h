@@ -33,7 +33,9 @@ typedef struct Variant {
     size_t request_slots;
     uint32_t nesting;
     uint64_t times; /* that the commands being made run: trip counts, 1 where not known */
-    uint32_t stream;          /* of the commands that are being made */
+    uint32_t stream; /* of the commands that are being made */
+    const Instruction
+        *started; /* the async-start whose computation is being made, or NULL */
     uint32_t **start_streams; /* [computation id][instruction id] stream of a start */
     uint32_t *streams_of[PLAN_STREAM_KINDS]; /* plan stream by index; 0: not made yet */
     struct AsyncSlot {
@@ -57,6 +59,9 @@ uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);
 
+/* What commands and kernels of an instruction are called: its name; of all that an async-start does the start's,
+ * as dumps write both in one. */
+const char *variant_name(const Variant *v, const Instruction *inst);
 /* Appends a command without children, named after `inst`. */
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count);

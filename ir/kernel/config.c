@@ -60,13 +60,15 @@ const char *kernel_config_text(Arena *a, const KernelConfig *c)
             continue;
         Ints n = numbers_of(a, c, key);
         bool is_list = keys[key].shape == SHAPE_PAIR || keys[key].shape == SHAPE_LIST;
-        text_printf(&t, "%s\"%s\":%s", t.length > 1 ? "," : "", keys[key].name,
-                    is_list ? "[" : "");
+        text_string(&t, t.length > 1 ? ",\"" : "\"");
+        text_string(&t, keys[key].name);
+        text_string(&t, is_list ? "\":[" : "\":");
         for (uint32_t i = 0; i < n.count; i++) {
+            text_string(&t, i != 0 ? "," : "");
             if (keys[key].shape == SHAPE_FLAG)
                 text_string(&t, n.data[i] != 0 ? "true" : "false");
             else
-                text_printf(&t, "%s%lld", i != 0 ? "," : "", (long long)n.data[i]);
+                text_int(&t, n.data[i]);
         }
         text_string(&t, is_list ? "]" : "");
     }
@@ -132,6 +134,8 @@ static const char *bounds_refused(const KernelDesign *d, const KernelConfig *c, 
 const char *config_read(KernelDesign *d)
 {
     const Instruction *fusion = d->fusion;
+    if (!config_has_kernel(fusion))
+        return NULL;
     Bytes unknown = config_unknown(fusion);
     if (unknown.data != NULL)
         return refuse_text(d, "the configuration has no key \"%.*s\"",
@@ -156,8 +160,8 @@ const char *config_read(KernelDesign *d)
 
 bool config_is_complete(const Instruction *fusion, KernelKind kind)
 {
-    bool has_all = true;
-    for (int key = 0; key < KERNEL_KEY_COUNT; key++) {
+    bool has_all = config_has_kernel(fusion);
+    for (int key = 0; key < KERNEL_KEY_COUNT && has_all; key++) {
         if ((kernel_kind_info[kind].keys & 1u << key) != 0)
             has_all &= config_has(fusion, config_kernel_key(key));
     }
@@ -170,12 +174,6 @@ const char *kernel_config_key(Arena *a, const Instruction *fusion)
     if (d.kind != KERNEL_COUNT)
         config_read(&d);
     return kernel_config_text(a, &d.config);
-}
-
-void kernel_forget_config(Instruction *fusion)
-{
-    for (int key = 0; key < KERNEL_KEY_COUNT; key++)
-        config_remove(fusion, config_kernel_key(key));
 }
 
 bool config_lacks(KernelConfig *c, KernelKey key)

@@ -87,7 +87,4 @@ const char *kernel_config_key(Arena *a, const Instruction *fusion);
  * are. False after messages to the module's diagnostics: what a text says cannot be. *changed (NULL: nobody asks)
  * is set where a text was changed. */
 bool kernel_configure_all(Module *m, const Target *t, bool *changed);
-/* The fusion has become another one: its numbers are those of the one it was. */
-void kernel_forget_config(Instruction *fusion);
-
 #endif

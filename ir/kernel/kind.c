@@ -26,11 +26,15 @@ const char *kernel_kind_name(KernelKind kind)
     return kind < KERNEL_COUNT ? kernel_kind_info[kind].name : "none";
 }
 
+static const uint8_t lengths[KERNEL_COUNT] = {
+#define KERNEL(id, name, ...) sizeof #name - 1,
+#include "ir/kernel/kernels.def"
+};
+
 KernelKind kernel_kind_find(const char *name, size_t length)
 {
     for (unsigned i = 0; i < KERNEL_COUNT; i++) {
-        const char *own = kernel_kind_info[i].name;
-        if (strlen(own) == length && memcmp(own, name, length) == 0)
+        if (lengths[i] == length && memcmp(kernel_kind_info[i].name, name, length) == 0)
             return (KernelKind)i;
     }
     return KERNEL_COUNT;
@@ -54,6 +58,8 @@ KernelKind kernel_kind_of(const Instruction *fusion)
 
 void kernel_kind_set(Instruction *fusion, KernelKind kind)
 {
+    if (config_has_kernel(fusion))
+        config_remove_object(fusion, "config");
     if (kernel_kind_of(fusion) != kind)
         config_set_word(fusion, CONFIG_EMITTER, kernel_kind_name(kind));
 }

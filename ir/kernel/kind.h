@@ -66,7 +66,8 @@ KernelKind kernel_kind_find(const char *name, size_t length);
 
 /* What the fusion's backend_config asks for; KERNEL_COUNT if it names no kind (that we know). */
 KernelKind kernel_kind_of(const Instruction *fusion);
-/* Writes the kind into the backend_config; what else stands there stays. */
+/* Of a fusion that was made or has changed: writes the kind into the backend_config, and drops the
+ * configuration, which is that of the kernel it was. What else stands there stays. */
 void kernel_kind_set(Instruction *fusion, KernelKind kind);
 
 /* The best legal kind for the fused computation; KERNEL_COUNT if none can make it. `target` may

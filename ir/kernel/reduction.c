@@ -95,7 +95,7 @@ typedef struct Analysis {
     uint32_t *depth; /* stages that an instruction needs; 0: depends on no hero */
     const IndexExpr *row, *column;
     Visit *visits;
-    size_t visit_count, visit_most;
+    size_t visit_count, visit_capacity, visit_most;
     const char *why;
 } Analysis;
 
@@ -110,6 +110,8 @@ static bool seen(Analysis *a, const Instruction *inst, const IndexExpr *const *i
         a->why = "an element is needed at too many places";
         return true;
     }
+    a->visits = arena_grow(a->arena, a->visits, &a->visit_capacity, a->visit_count + 1,
+                           sizeof *a->visits);
     a->visits[a->visit_count++] =
         (Visit){inst, arena_copy(a->arena, index, inst->shape->rank * sizeof *index)};
     return false;
@@ -272,7 +274,6 @@ const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
     a.plan = ARENA_NEW(arena, ReductionPlan);
     a.is_hero = ARENA_ARRAY(arena, bool, n);
     a.depth = ARENA_ARRAY(arena, uint32_t, n);
-    a.visits = ARENA_ARRAY(arena, Visit, a.visit_most);
     find_heroes(&a, main);
     *why = "it reduces nothing";
     if (a.plan->rows == 0 || a.plan->columns == 0) /* only initial values */

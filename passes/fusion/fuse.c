@@ -533,7 +533,7 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     if (!good) {
         fusion_restore(saved);
         *room = room_before;
-    } else if (after != before) {
+    } else {
         kernel_kind_set(consumer, after);
     }
     return good;

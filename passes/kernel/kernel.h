@@ -1,0 +1,9 @@
+/* What the kernels of fusions are like. */
+#ifndef GXC_PASSES_KERNEL_KERNEL_H
+#define GXC_PASSES_KERNEL_KERNEL_H
+
+#include "passes/pass.h"
+
+PassFn pass_configure;
+
+#endif
