@@ -133,6 +133,8 @@ const Shape *shape_sized(Converter *c, const Shape *like, uint32_t rank,
 
 /* The result of the operation: its shape, and what it is. */
 const Shape *result_shape(const MlirOp *op, uint32_t i);
+/* The C library's bind() must not be replaced where libgxc is linked statically. */
+#define bind stablehlo_bind
 const Shape *results_shape(Converter *c, const MlirOp *op); /* one, or a tuple of them */
 void bind(Converter *c, const MlirOp *op,
           Instruction *result); /* of one result, or none */
