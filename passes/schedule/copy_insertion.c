@@ -14,6 +14,7 @@
  *   loop body    the next value of a leaf is made after the last use of the present one - or
  *                by an operation that may write where it reads -, else copied;
  *   branch, call the result is a value of its own, else copied;
+ *   beside it    what an asynchronous computation updates in place is dead when it is done, and ours;
  *   entry        the same, and a result aliased to a parameter follows the rule of loop bodies.
  *
  * Needs: scheduled. Keeps: the order. Ends: two sweeps over each computation. */
@@ -27,6 +28,9 @@
 #include "passes/schedule/schedule.h"
 
 typedef ValueSource Source;
+
+/* What runs a computation. */
+typedef enum { USE_OTHER, USE_CONDITION, USE_BODY, USE_ASYNC } CompUse;
 
 typedef struct CopyInsertion {
     Module *m;
@@ -234,13 +238,13 @@ static bool is_ours(const CopyInsertion *ci, Source s)
     return is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
 }
 
-/* `user` may write where leaf `leaf` of its operand `k` lies: nobody reads it later, `user`
- * takes it once, and it is no argument's. */
-static bool may_overwrite(const CopyInsertion *ci, const Instruction *user, uint32_t k,
-                          size_t leaf)
+/* `user` may write where leaf `leaf` of its operand `k` lies: nobody reads it after `last` - the user
+ * itself, or what waits for it -, `user` takes it once, and it is no argument's. */
+static bool may_overwrite(const CopyInsertion *ci, const Instruction *user, uint32_t last,
+                          uint32_t k, size_t leaf)
 {
     Source s = value_source(user->operands[k], leaf);
-    bool free = is_ours(ci, s) && ci->last_use[place_of(ci, s)] == user->id;
+    bool free = is_ours(ci, s) && ci->last_use[place_of(ci, s)] == last;
     for (uint32_t i = 0; i < user->operand_count && free; i++) {
         size_t n = shape_leaf_count(user->operands[i]->shape);
         for (size_t l = 0; l < n; l++) {
@@ -264,7 +268,7 @@ static void visit_custom_call(CopyInsertion *ci, Instruction *call)
         size_t leaf = alias_index_leaf(shape, e->input);
         if (copied[k] == NULL)
             copied[k] = ARENA_ARRAY(ci->scratch, bool, shape_leaf_count(shape) + 1);
-        copied[k][leaf] = !may_overwrite(ci, call, k, leaf);
+        copied[k][leaf] = !may_overwrite(ci, call, call->id, k, leaf);
     }
     for (uint32_t k = 0; k < call->operand_count; k++) {
         if (copied[k] != NULL)
@@ -284,9 +288,40 @@ static void visit_in_place(CopyInsertion *ci, Instruction *fusion)
         int64_t operand = kernel_in_place(fusion, kind, leaf);
         if (operand < 0)
             continue;
-        if (!may_overwrite(ci, fusion, (uint32_t)operand, 0))
+        if (!may_overwrite(ci, fusion, fusion->id, (uint32_t)operand, 0))
             fusion->operands[operand] = add_copy(ci, fusion->operands[operand]);
         set_in_place(fusion, leaf, (uint32_t)operand);
+    }
+}
+
+static uint32_t done_of(const CopyInsertion *ci, const Instruction *start)
+{
+    uint32_t i = start->id;
+    do
+        i++;
+    while (!op_is(ci->comp->instructions[i]->op, OPF_ASYNC_DONE) ||
+           ci->comp->instructions[i]->operands[0] != start);
+    return i;
+}
+
+static void visit_async(CopyInsertion *ci, Instruction *start)
+{
+    const Computation *comp = inst_called(start, 0);
+    bool **copied = ARENA_ARRAY(ci->scratch, bool *, (size_t)start->operand_count + 1);
+    for (size_t leaf = 0; leaf < shape_leaf_count(comp->root->shape); leaf++) {
+        Source argument;
+        if (!in_place_argument(comp, leaf, &argument))
+            continue;
+        uint32_t k = (uint32_t)argument.inst->parameter;
+        if (copied[k] == NULL)
+            copied[k] = ARENA_ARRAY(ci->scratch, bool,
+                                    shape_leaf_count(start->operands[k]->shape) + 1);
+        copied[k][argument.leaf] =
+            !may_overwrite(ci, start, done_of(ci, start), k, argument.leaf);
+    }
+    for (uint32_t k = 0; k < start->operand_count; k++) {
+        if (copied[k] != NULL)
+            start->operands[k] = with_copies(ci, start->operands[k], copied[k], NULL);
     }
 }
 
@@ -396,11 +431,23 @@ static void take_order(CopyInsertion *ci)
     ci->order_count = ci->order_capacity = 0;
 }
 
-static void visit_computation(CopyInsertion *ci, bool is_body)
+/* Arguments that an asynchronous computation updates in place are given up to it. */
+static void find_given_up(CopyInsertion *ci)
+{
+    for (size_t i = 0; i < shape_leaf_count(ci->comp->root->shape); i++) {
+        Source argument;
+        if (in_place_argument(ci->comp, i, &argument))
+            ci->present[i] = argument;
+    }
+}
+
+static void visit_computation(CopyInsertion *ci, CompUse use)
 {
     Computation *comp = ci->comp;
     computation_compact(comp);
-    ci->present = carried_presents(comp, is_body, ci->scratch);
+    ci->present = carried_presents(comp, use == USE_BODY, ci->scratch);
+    if (use == USE_ASYNC)
+        find_given_up(ci);
     number_places(ci);
     find_chains(ci);
     uint32_t count = comp->instruction_count;
@@ -410,6 +457,8 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
             visit_in_place(ci, inst);
         else if (inst->op == OP_CUSTOM_CALL)
             visit_custom_call(ci, inst);
+        else if (inst->op == OP_ASYNC_START)
+            visit_async(ci, inst);
         else if (inst->op == OP_WHILE)
             visit_while(ci, inst);
         append(ci, inst);
@@ -422,23 +471,32 @@ static void visit_computation(CopyInsertion *ci, bool is_body)
     take_order(ci);
 }
 
+/* By computation: what runs it. */
+static CompUse *find_uses(const Module *m, Arena *scratch)
+{
+    CompUse *use = ARENA_ARRAY(scratch, CompUse, (size_t)m->computation_count + 1);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op == OP_WHILE) {
+                use[inst_called(inst, 0)->id] = USE_CONDITION;
+                use[inst_called(inst, 1)->id] = USE_BODY;
+            } else if (inst->op == OP_ASYNC_START) {
+                use[inst_called(inst, 0)->id] = USE_ASYNC;
+            }
+        }
+    }
+    return use;
+}
+
 bool pass_copy_insertion(Module *m, PassContext *cx)
 {
     CopyInsertion ci = {.m = m, .scratch = cx->scratch};
     Computations programs = module_programs(m, cx->scratch);
-    const bool *is_body = module_loop_bodies(m, cx->scratch);
-    bool *is_condition = ARENA_ARRAY(cx->scratch, bool, (size_t)m->computation_count + 1);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op != OP_WHILE)
-                continue;
-            is_condition[inst_called(inst, 0)->id] = true;
-        }
-    }
+    const CompUse *use = find_uses(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++) {
         ci.comp = programs.data[c];
-        if (!is_condition[ci.comp->id])
-            visit_computation(&ci, is_body[ci.comp->id]);
+        if (use[ci.comp->id] != USE_CONDITION)
+            visit_computation(&ci, use[ci.comp->id]);
     }
     return ci.changed;
 }

@@ -154,6 +154,9 @@ static void find_sources(Graph *s)
         for (uint32_t k = 0; op_is(inst->op, OPF_ASYNC_DONE) && k < start->operand_count;
              k++)
             add_sources(s, i, start->operands[k]);
+        /* and has its temporaries; the start's own first leaf stands for them */
+        if (inst->op == OP_ASYNC_DONE)
+            edges_add(s->scratch, &s->sources[i], s->place[start->id]);
     }
 }
 
@@ -170,6 +173,8 @@ static void find_bytes(Graph *s)
         for (size_t leaf = starts ? async_result_leaf(inst) : 0; leaf < leaves && is_ours;
              leaf++)
             s->bytes[s->place[i] + leaf] = shape_bytes(shape_leaf(inst->shape, leaf));
+        if (inst->op == OP_ASYNC_START)
+            s->bytes[s->place[i]] = s->called[inst_called(inst, 0)->id];
     }
 }
 
@@ -235,7 +240,8 @@ static void add_edges_of_updates(Graph *s, const bool *is_chain)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         Instruction *inst = s->comp->instructions[i];
-        if (inst->op == OP_FUSION || inst->op == OP_CUSTOM_CALL)
+        if (inst->op == OP_FUSION || inst->op == OP_CUSTOM_CALL ||
+            inst->op == OP_ASYNC_START)
             visit_update(s, inst, is_chain);
         else if (inst->op == OP_WHILE)
             visit_loop(s, inst, is_chain);

@@ -19,11 +19,32 @@ static bool declared_source(const Instruction *call, size_t leaf, ValueSource *s
     return false;
 }
 
+bool in_place_argument(const Computation *comp, size_t leaf, ValueSource *out)
+{
+    ValueSource result = value_source(comp->root, leaf);
+    *out = in_place_origin(result, true);
+    return out->inst->op == OP_PARAMETER && !value_source_is(*out, result);
+}
+
+/* What a computation beside the program updates in place lies where its operand does. */
+static bool started_source(const Instruction *start, size_t leaf, ValueSource *source)
+{
+    size_t first = async_result_leaf(start);
+    ValueSource argument;
+    if (leaf < first ||
+        !in_place_argument(inst_called(start, 0), leaf - first, &argument))
+        return false;
+    *source = value_source(start->operands[argument.inst->parameter], argument.leaf);
+    return true;
+}
+
 bool in_place_operand(ValueSource value, ValueSource *out)
 {
     const Instruction *inst = value.inst;
     if (inst->op == OP_CUSTOM_CALL)
         return declared_source(inst, value.leaf, out);
+    if (inst->op == OP_ASYNC_START)
+        return started_source(inst, value.leaf, out);
     KernelKind kind = inst->op == OP_FUSION ? kernel_kind_of(inst) : KERNEL_COUNT;
     if (kind == KERNEL_COUNT)
         return false;
