@@ -14,6 +14,7 @@
 #include "passes/layout/layout.h"
 #include "passes/library/library.h"
 #include "passes/lint.h"
+#include "passes/memory/memory.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/simplify.h"
 
@@ -59,6 +60,7 @@ static const Pass pipeline[] = {
     {"simplify-peeled",             pass_simplify,                    ANY,                                         2,       false, LEVEL_OPTIMISED,   "peeled steps have constant indices, loops may have no step left"},
     {"collective-form",             pass_collective_form,             FLAGS(OPF_COLLECTIVE),                       0,       true,  LEVEL_OPTIMISED,   "what NCCL can do: its transposes, conversions and reductions are then laid out and fused like others"},
     {"layout",                      pass_layout,                      ANY,                                         0,       true,  LEVEL_LAID_OUT,    "kernels must know where elements lie; after simplification, which may move them"},
+    {"unread-values",               pass_unread_values,               OPS(OP_WHILE),                               1,       false, LEVEL_LAID_OUT,    "before fusion, which would join what makes them with what is needed"},
     {"library-dots",                pass_library_dots,                OPS(OP_DOT),                                 1,       false, LEVEL_LAID_OUT,    "before fusion, which would take the dots' operands in"},
     {"library-epilogues",           pass_library_epilogues,           OPS(OP_DOT),                                 1,       false, LEVEL_LAID_OUT,    "when library-dots has taken its own; before fusion, which would take the additions into kernels"},
     {"vector-dots",                 pass_vector_dots,                 OPS(OP_DOT),                                 1,       false, LEVEL_LAID_OUT,    "when library-dots has taken its own; before split-reductions and fusion, which the sums are left to"},

@@ -6,6 +6,7 @@
 
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
+#include "ir/custom_call.h"
 #include "ir/kernel/kind.h"
 
 #define NESTING_MOST 1000
@@ -198,7 +199,8 @@ static void walk(Walk *w, const Computation *comp)
         escape_throw(ESCAPE_UNSUPPORTED, "computations nested more than %d deep",
                      NESTING_MOST);
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT)
+        if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT ||
+            custom_call_is_new_buffer(inst)) /* it is there when it is used */
             continue;
         if (inst->op == OP_ASYNC_START) {
             walk_async_start(w, inst);

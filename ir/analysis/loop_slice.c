@@ -195,6 +195,20 @@ static bool find_steps(const Instruction *loop, Number *n)
     return true;
 }
 
+bool loop_index(const Instruction *loop, const Instruction *number, LoopIndex *out)
+{
+    Number n;
+    if (!find_number(number, 0, 0, &n))
+        return false;
+    if (n.base == NULL) {
+        *out = (LoopIndex){0, n.add};
+        return !n.has_floor;
+    }
+    bool steps = find_steps(loop, &n);
+    *out = (LoopIndex){n.scale, n.add};
+    return steps;
+}
+
 /* The leaf of the body's parameter that inst is, through what hands values on. */
 static bool carried_leaf(const Computation *body, const Instruction *inst, size_t leaf,
                          size_t *out)

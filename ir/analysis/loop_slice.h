@@ -38,4 +38,11 @@ const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *inst);
 /* The loop with this body has some. */
 bool loop_slices_has(const LoopSlices *s, const Computation *body);
 
+/* A number of the body as one of the finished rounds: rounds * scale + bias, which never leaves its type. */
+typedef struct LoopIndex {
+    int64_t scale, bias;
+} LoopIndex;
+/* False: it does not follow from how often the loop went round. */
+bool loop_index(const Instruction *loop, const Instruction *number, LoopIndex *out);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
+#include "ir/custom_call.h"
 #include "passes/schedule/in_place.h"
 
 #define PATH_STEPS (1 << 22) /* of searches for circles, in one computation */
@@ -103,9 +104,11 @@ static bool does_something(const Instruction *inst)
     return alias_defines(inst) || op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE);
 }
 
+/* A new buffer is there when something is written to it. */
 static bool is_made_here(ValueSource v)
 {
-    return v.inst->op != OP_PARAMETER && v.inst->op != OP_CONSTANT;
+    return v.inst->op != OP_PARAMETER && v.inst->op != OP_CONSTANT &&
+           !custom_call_is_new_buffer(v.inst);
 }
 
 static uint32_t place_of(const Graph *s, ValueSource v)
@@ -165,7 +168,7 @@ static void find_bytes(Graph *s)
     for (uint32_t i = 0; i < s->count; i++) {
         const Instruction *inst = s->comp->instructions[i];
         bool is_ours = (alias_defines(inst) || op_is(inst->op, OPF_CONTROL)) &&
-                       inst->op != OP_PARAMETER && inst->op != OP_CONSTANT &&
+                       is_made_here((ValueSource){s->comp->instructions[i], 0}) &&
                        (s->slices == NULL || loop_slice_of(s->slices, inst) == NULL);
         /* the first leaves of a start are its operands */
         bool starts = op_is(inst->op, OPF_ASYNC_START) && inst->op != OP_COPY_START;
