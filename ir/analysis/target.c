@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h> /* strcasecmp */
 
+#include "ir/bug.h"
+
 static const GpuModel devices[] = {
 #define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \
               sm_shared, threads, blocks, tflops, gib, link, link_ns, linked, net,       \
@@ -14,6 +16,23 @@ static const GpuModel devices[] = {
 #include "ir/analysis/targets.def"
 };
 enum { DEVICE_COUNT = sizeof devices / sizeof *devices };
+
+static const GpuRates rates[] = {
+#define RATES(name, mhz, alu, imul, mufu, f64, l2, l2_cycles, memory_cycles, tf32, f8,   \
+              s8, f4, f64_tensor)                                                        \
+    {name,      mhz,           alu,  imul, mufu, f64, l2,                                \
+     l2_cycles, memory_cycles, tf32, f8,   s8,   f4,  f64_tensor},
+#include "ir/analysis/targets.def"
+};
+_Static_assert(sizeof rates / sizeof *rates == DEVICE_COUNT, "a model lacks its rates");
+
+const GpuRates *gpu_rates(const GpuModel *device)
+{
+    for (int i = 0; i < DEVICE_COUNT; i++)
+        if (strcmp(rates[i].name, device->name) == 0)
+            return &rates[i];
+    bug("%s has no rates", device->name);
+}
 
 typedef struct Row {
     const char *name, *model;

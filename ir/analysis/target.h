@@ -48,6 +48,19 @@ typedef struct GpuModel {
     uint32_t network_gigabytes_per_second, network_nanoseconds; /* to all others */
 } GpuModel;
 
+/* What a device reaches besides, for the model of time: the RATES rows of targets.def. */
+typedef struct GpuRates {
+    const char *name;
+    uint32_t mhz;                          /* clock under load */
+    uint32_t alu, imul, mufu, f64;         /* results of a multiprocessor a cycle */
+    uint32_t l2_bytes;                     /* a cycle, of the device */
+    uint32_t l2_cycles, memory_cycles;     /* from a load to its value */
+    uint32_t tf32, f8, s8, f4, f64_tensor; /* dense Tflop/s of its tensor cores */
+} GpuRates;
+
+/* The rates of a device of targets.def. */
+const GpuRates *gpu_rates(const GpuModel *device);
+
 typedef struct Target {
     const char *name;           /* "sm_90a": what assemblers and LLVM call it */
     uint32_t sm;                /* 90 */
