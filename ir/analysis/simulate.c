@@ -2,7 +2,6 @@
 #include "ir/analysis/simulate.h"
 
 #include "ir/analysis/loop.h"
-#include "ir/kernel/work.h"
 
 enum {
     NESTING_MOST = 64, /* what is called deeper is one long kernel */
@@ -60,7 +59,7 @@ static void play_loop(Player *p, const Instruction *loop, Clock *clock, int dept
     trips = trips < 0 ? 1 : trips;
     for (int64_t i = 0; i < trips; i++) {
         Clock before = *clock;
-        for (uint32_t k = 0; k < inst_called_count(loop); k++)
+        for (uint32_t k = cost_first_called(loop); k < inst_called_count(loop); k++)
             play(p, inst_called(loop, k), clock, depth + 1);
         if (i + 1 < trips && (i + 1 == STEPS_PLAYED || lag(clock) == lag(&before))) {
             add_steps(clock, &before, (double)(trips - i - 1));
@@ -99,6 +98,7 @@ static void play_instruction(Player *p, const Instruction *inst, Clock *clock, i
     } else if (cost_is_transfer(inst)) {
         wait_for(clock, begin_transfer(p, inst, clock), true);
     } else if (op_is(inst->op, OPF_CONTROL) && depth < NESTING_MOST) {
+        clock->sum.step += cost_kernel(p->cost, inst).seconds;
         if (inst->op == OP_WHILE)
             play_loop(p, inst, clock, depth);
         else if (inst->op == OP_CONDITIONAL)
@@ -122,9 +122,9 @@ static void play(Player *p, const Computation *comp, Clock *clock, int depth)
     }
 }
 
-Simulation simulate(const Module *m, const Target *t, Arena *a)
+Simulation simulate(const Module *m, CostModel *cost, Arena *a)
 {
-    Player p = {.cost = cost_create(m, t, a), .arena = a};
+    Player p = {.cost = cost, .arena = a};
     Clock clock = {.idle = 0};
     p.end = ARENA_ARRAY(a, double *, (size_t)m->computation_count + 1);
     play(&p, m->entry, &clock, 0);

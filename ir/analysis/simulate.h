@@ -1,11 +1,10 @@
 /* Plays a scheduled module on a clock: one stream of kernels, one of collectives, in the order of
  * the schedule. How much communication the kernels have to wait for is the measure of a schedule;
- * the seconds are the cost model's (cost.h). */
+ * the seconds are the model's (ir/kernel/work.h). */
 #ifndef GXC_IR_ANALYSIS_SIMULATE_H
 #define GXC_IR_ANALYSIS_SIMULATE_H
 
-#include "ir/analysis/target.h"
-#include "ir/module.h"
+#include "ir/kernel/work.h"
 
 /* Seconds of one run of the program. */
 typedef struct Simulation {
@@ -17,6 +16,6 @@ typedef struct Simulation {
 
 /* Loops run as often as is known, those of unknown length once; of a conditional's branches the
  * longest one is taken. Computations must stand callees first. `a` is scratch. */
-Simulation simulate(const Module *m, const Target *t, Arena *a);
+Simulation simulate(const Module *m, CostModel *cost, Arena *a);
 
 #endif

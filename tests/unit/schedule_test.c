@@ -184,6 +184,11 @@ static int64_t most_live(const Module *m)
     return most * ARRAY_BYTES;
 }
 
+static Simulation played(Fixture *f, const Module *m)
+{
+    return simulate(m, cost_create(m, &f->target, f->scratch), f->scratch);
+}
+
 /* rows: collectives.E0 */
 static void random_programs_keep_limits(void **state)
 {
@@ -202,8 +207,8 @@ static void random_programs_keep_limits(void **state)
             assert_true(most_in_flight(m) <= limit);
             if (limit != 1)
                 continue;
-            hidden += simulate(m, &f.target, f.scratch).exposed;
-            plain += simulate(without, &f.target, f.scratch).exposed;
+            hidden += played(&f, m).exposed;
+            plain += played(&f, without).exposed;
         }
         teardown(&f);
     }
@@ -246,9 +251,9 @@ static void early_starts_wait_less(void **state)
         setup(&f);
         const char *text = random_program(f.arena, seed);
         f.settings.parallel_collective_overlap_limit = 4;
-        late += simulate(scheduled(&f, text), &f.target, f.scratch).exposed;
+        late += played(&f, scheduled(&f, text)).exposed;
         f.settings.collective_start_early = 1;
-        early += simulate(scheduled(&f, text), &f.target, f.scratch).exposed;
+        early += played(&f, scheduled(&f, text)).exposed;
         teardown(&f);
     }
     assert_true(early <= late * (1 + 1e-9));

@@ -1,0 +1,99 @@
+/* The kinds' functions, and what is known of an operation that no kind has taken yet. See kernel_work.h. */
+#include "ir/kernel/kernel_work.h"
+
+#include "ir/kernel/work_kinds.h"
+
+static WorkFn *const functions[KERNEL_COUNT] = {
+#define KERNEL(id, name, family, ...) [KERNEL_##id] = work_##family,
+#include "ir/kernel/kernels.def"
+};
+
+enum { PLAIN_THREADS = 128, PLAIN_BYTES = 16 };
+
+static double leaf_bytes(const Shape *s)
+{
+    double n = 0;
+    for (size_t leaf = 0; leaf < shape_leaf_count(s); leaf++)
+        n += (double)shape_bytes(shape_leaf(s, leaf));
+    return n;
+}
+
+/* Terms of the sum in each element of a product. */
+static double contracted(const Instruction *inst)
+{
+    const Shape *s = inst->operands[inst->op == OP_CONVOLUTION ? 1 : 0]->shape;
+    if (shape_is_tuple(s)) /* a sparse kernel: its values, and where they lie */
+        s = s->elements[0];
+    if (inst->op == OP_CONVOLUTION) {
+        const Attr *labels = inst_attr(inst, ATTR_DIM_LABELS);
+        double outputs = (double)s->dims[labels->labels->rhs_output];
+        return outputs == 0 ? 0 : (double)shape_elements(s) / outputs;
+    }
+    Ints dims = inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS);
+    double n = 1;
+    for (uint32_t i = 0; i < dims.count; i++)
+        n *= (double)s->dims[dims.data[i]];
+    return n;
+}
+
+static bool is_product(OpCode op)
+{
+    return op == OP_DOT || op == OP_CONVOLUTION || op == OP_RAGGED_DOT ||
+           op == OP_SCALED_DOT;
+}
+
+/* How often the operation is done. */
+static double operations_of(const Instruction *inst, double elements)
+{
+    if (is_product(inst->op))
+        return elements * contracted(inst);
+    if (inst->op == OP_REDUCE || inst->op == OP_SORT || inst->op == OP_TOPK)
+        return (double)shape_elements(shape_leaf(inst->operands[0]->shape, 0));
+    const Window *window = inst_window(inst);
+    for (uint32_t i = 0; i < window->rank; i++)
+        elements *= (double)window->dims[i].size;
+    return elements;
+}
+
+/* Before fusion, and after passes that were left out: each array once, and the operation by itself. */
+static void plain_work(const Instruction *inst, KernelWork *out)
+{
+    const Shape *s = shape_leaf(inst->shape, 0);
+    double elements = shape_is_array(s) ? (double)shape_elements(s) : 0;
+    double written = leaf_bytes(inst->shape), read = 0;
+    for (uint32_t k = 0; k < inst->operand_count; k++)
+        read += leaf_bytes(inst->operands[k]->shape);
+    double threads = written / PLAIN_BYTES > 1 ? written / PLAIN_BYTES : 1;
+    double blocks = threads / PLAIN_THREADS > 1 ? threads / PLAIN_THREADS : 1;
+    double times = operations_of(inst, elements) / TARGET_WARP / blocks;
+    OpCost c = is_product(inst->op)
+                   ? (OpCost){.fma = 1}
+                   : op_cost(inst->op, shape_is_array(s) ? s->dtype : DT_F32);
+    *out = (KernelWork){.blocks = blocks,
+                        .threads = PLAIN_THREADS,
+                        .read_bytes = read,
+                        .written_bytes = written,
+                        .l2_bytes = read + written,
+                        .needed_bytes = read + written,
+                        .operations = operations_of(inst, elements),
+                        .product_type = DT_INVALID};
+    out->counts.issued = (c.alu + c.fma + c.imul + c.mufu + c.f64) * times;
+    out->counts.unit[WORK_FMA] = c.fma * times;
+    out->counts.unit[WORK_MUFU] = c.mufu * times;
+    out->counts.unit[WORK_F64] = c.f64 * times;
+}
+
+void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
+                 KernelWork *out)
+{
+    KernelDesign d;
+    if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT) {
+        plain_work(inst, out);
+        return;
+    }
+    kernel_design(inst, t, scratch, &d);
+    if (d.wrong != NULL || d.unsupported != NULL)
+        plain_work(inst, out);
+    else
+        functions[d.kind](&d, out);
+}

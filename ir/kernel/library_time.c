@@ -1,0 +1,170 @@
+/* Products that a library makes: its tiles in waves over the multiprocessors, at the share of the tensor
+ * cores' rate that it attains, or its operands' way through memory. See kernel_time.h. */
+#include "ir/kernel/block_scaled.h"
+#include "ir/kernel/costs.h"
+#include "ir/kernel/kernel_time.h"
+#include "ir/kernel/matmul.h"
+
+static double larger(double x, double y)
+{
+    return x > y ? x : y;
+}
+
+static double smaller(double x, double y)
+{
+    return x < y ? x : y;
+}
+
+static double rounded_up(double x)
+{
+    double down = (double)(int64_t)x;
+    return down < x ? down + 1 : down;
+}
+
+/* batch products of [m, k] and [k, n]. */
+typedef struct Product {
+    double batch, m, n, k;
+    DType type;  /* as it is multiplied */
+    double rate; /* operations a second that the library attains */
+    bool by_tensor_cores;
+    double bytes; /* read and written */
+} Product;
+
+static double bytes_of(const Shape *s)
+{
+    double n = 0;
+    for (size_t leaf = 0; leaf < shape_leaf_count(s); leaf++)
+        n += (double)shape_bytes(shape_leaf(s, leaf));
+    return n;
+}
+
+static void set_rate(Product *p, const GpuModel *d)
+{
+    double peak = product_peak(p->type, d), plain = plain_peak(p->type, d);
+    double share = costs.library_bf16;
+    if (p->type == DT_F32)
+        share = costs.library_tf32;
+    else if (p->type == DT_F64)
+        share = costs.library_f64;
+    else if (dtype_is_integer(p->type))
+        share = costs.library_s8;
+    else if (dtype_info[p->type].bits <= 8)
+        share = costs.library_f8;
+    p->by_tensor_cores = peak > plain;
+    p->rate = peak * share;
+}
+
+/* Which numbers cuBLASLt multiplies for the dot: tf32 only where its algorithm says so. */
+static void choose_units(Product *p, const Instruction *dot, const GpuModel *d)
+{
+    int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
+    p->type = dot->operands[0]->shape->dtype;
+    if (p->type == DT_F32 && algorithm == ALGORITHM_BF16_BF16_F32)
+        p->type = DT_BF16;
+    bool by_fma = p->type == DT_F32 && algorithm != ALGORITHM_TF32_TF32_F32;
+    set_rate(p, d);
+    if (by_fma) {
+        p->by_tensor_cores = false;
+        p->rate = plain_peak(DT_F32, d) * gpu_rates(d)->mhz / d->mhz * costs.library_f32;
+    }
+}
+
+static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
+{
+    MatmulCall call;
+    MatmulShape s;
+    if (block_op(inst) == BLOCK_MATMUL) {
+        const Shape *lhs = inst->operands[0]->shape, *out = shape_leaf(inst->shape, 0);
+        p->batch = lhs->rank > 2 ? (double)lhs->dims[0] : 1;
+        p->m = (double)lhs->dims[lhs->rank - 2];
+        p->n = (double)out->dims[out->rank - 1];
+        p->k = (double)lhs->dims[lhs->rank - 1];
+        p->type = lhs->dtype;
+        set_rate(p, d);
+    } else if (matmul_call_of(inst, &call) && matmul_shape(call.dot, &s)) {
+        p->batch = (double)s.batch;
+        p->m = (double)s.m;
+        p->n = (double)s.n;
+        p->k = (double)s.k;
+        choose_units(p, call.dot, d);
+    } else {
+        return false;
+    }
+    p->bytes = bytes_of(inst->shape);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        p->bytes += bytes_of(inst->operands[i]->shape);
+    return true;
+}
+
+/* The largest tile that a library takes along a side of this size. */
+static double tile_side(double size, double most)
+{
+    double tile = 16;
+    while (tile < size && tile < most)
+        tile *= 2;
+    return tile;
+}
+
+/* Seconds of arithmetic by tiles of at most so many rows and columns; *waves of them. Smaller tiles read more for
+ * each operation; parts of the sums may be made side by side. */
+static double tiled_seconds(const Product *p, const GpuModel *d, double most,
+                            double *waves)
+{
+    double tile_m = tile_side(p->m, most), tile_n = tile_side(p->n, most);
+    double tiles = p->batch * rounded_up(p->m / tile_m) * rounded_up(p->n / tile_n);
+    double parts = larger(rounded_up(p->k / costs.library_split), 1);
+    *waves = tiles / d->multiprocessors;
+    double busy = *waves / rounded_up(*waves); /* of the multiprocessors */
+    busy = larger(busy, smaller(*waves * parts, costs.library_tail));
+    double half = costs.library_half_tile, full = costs.library_tile;
+    double share = (full + half) / full * (most / (most + half));
+    return 2 * tiles * tile_m * tile_n * p->k / (p->rate * share) / smaller(busy, 1);
+}
+
+static double arithmetic_seconds(const Product *p, const GpuModel *d, double *waves)
+{
+    double best = tiled_seconds(p, d, costs.library_tile, waves), other;
+    for (double most = costs.library_tile / 2; most >= 16; most /= 2) {
+        double seconds = tiled_seconds(p, d, most, &other);
+        if (seconds < best) {
+            best = seconds;
+            *waves = other;
+        }
+    }
+    return best;
+}
+
+KernelTime library_time(const Instruction *inst, const GpuModel *d)
+{
+    Product p = {0};
+    KernelTime t = {.seconds = costs.library_seconds,
+                    .limit = LIMIT_LAUNCH,
+                    .waves = 1,
+                    .product_type = DT_INVALID};
+    if (!describe(inst, d, &p))
+        return t;
+    double arithmetic = arithmetic_seconds(&p, d, &t.waves);
+    double at_peak = p.bytes / (d->gigabytes_per_second * 1e9);
+    double memory = at_peak / costs.memory_share;
+    t.bytes = t.needed_bytes = p.bytes;
+    t.product_type = p.by_tensor_cores ? DT_INVALID : p.type;
+    t.operations = 2 * p.batch * p.m * p.n * p.k;
+    double least = t.operations / product_peak(p.type, d);
+    t.least_seconds = larger(least, at_peak);
+    bool is_memory = memory > arithmetic;
+    double longest = larger(memory, arithmetic);
+    t.seconds += longest;
+    if (longest > costs.library_seconds)
+        t.limit = is_memory           ? LIMIT_MEMORY
+                  : p.by_tensor_cores ? LIMIT_TENSOR
+                  : p.type == DT_F64  ? LIMIT_F64
+                                      : LIMIT_FMA;
+    double own = p.by_tensor_cores ? least : t.operations / plain_peak(p.type, d);
+    bool is_rate = t.limit != LIMIT_LAUNCH && !is_memory;
+    t.share = smaller((is_memory ? at_peak
+                       : is_rate ? own
+                                 : t.least_seconds) /
+                          t.seconds,
+                      1);
+    return t;
+}

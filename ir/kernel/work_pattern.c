@@ -1,0 +1,385 @@
+/* Which places of memory the threads of a warp ask for together, in the next trip of a loop, in the next warp
+ * and in another block. Where the address moves by a constant from one to the next that follows from the
+ * strides; else the index expression is evaluated for threads somewhere in the middle of the kernel. */
+#include "ir/kernel/work_builder.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+
+enum {
+    LANES_MOST = 16,
+    STEPS_SAMPLED = 4,                         /* of a loop */
+    UNITS_MOST = TARGET_WARP * LANES_MOST * 2, /* places */
+    VARIABLES_MOST = 16, /* of an expression that is looked at for strides */
+};
+
+static double smaller(double x, double y)
+{
+    return x < y ? x : y;
+}
+
+/* -- strides ------------------------------------------------------------------------------------------ */
+
+/* The numbers of an expression's variables; false: there are too many. */
+static bool find_variables(const IndexExpr *e, uint32_t *out, uint32_t *count)
+{
+    if (e->kind == IX_RUNTIME) {
+        for (uint32_t i = 0; i < *count; i++) {
+            if (out[i] == (uint32_t)e->value)
+                return true;
+        }
+        if (*count == VARIABLES_MOST)
+            return false;
+        out[(*count)++] = (uint32_t)e->value;
+        return true;
+    }
+    return (e->a == NULL || find_variables(e->a, out, count)) &&
+           (e->b == NULL || find_variables(e->b, out, count));
+}
+
+/* What an address is moved by. */
+typedef enum { NEXT_THREAD, NEXT_WARP, NEXT_STEP } Move;
+
+static bool moves_by(WorkBuilder *b, const IndexExpr *e, Move move, uint32_t loop,
+                     int64_t *out);
+
+/* A coordinate's change; false: it is not the same everywhere. */
+static bool coordinate_moves(const WorkCoordinate *c, Move move, int64_t *out)
+{
+    int64_t div = c->thread_div, mod = c->thread_mod;
+    *out = 0;
+    if (div == 0 || move == NEXT_STEP)
+        return true;
+    if (move == NEXT_THREAD) {
+        *out = div == 1;
+        return div % TARGET_WARP == 0 || (div == 1 && mod % TARGET_WARP == 0);
+    }
+    if (div == 1) {
+        *out = mod == TARGET_WARP ? 0 : TARGET_WARP;
+        return mod % TARGET_WARP == 0;
+    }
+    *out = div <= TARGET_WARP && mod != 1 ? TARGET_WARP / div : 0;
+    return TARGET_WARP % div == 0 || div % TARGET_WARP == 0;
+}
+
+static bool variable_moves(WorkBuilder *b, const WorkVariable *v, Move move,
+                           uint32_t loop, int64_t *out)
+{
+    *out = 0;
+    switch (v->kind) {
+    case WORK_COORDINATE:
+        return coordinate_moves(&v->coordinate, move, out);
+    case WORK_STEP:
+        *out = move == NEXT_STEP && v->loop == loop;
+        return true;
+    case WORK_LANE:
+        return true;
+    case WORK_SEARCHED:
+        return moves_by(b, v->key, move, loop, out);
+    case WORK_DATA: /* the same as long as it is read at the same place */
+        return moves_by(b, v->key, move, loop, out) && *out == 0;
+    }
+    return false;
+}
+
+/* By how much the expression's value changes, if that is the same everywhere. */
+static bool moves_by(WorkBuilder *b, const IndexExpr *e, Move move, uint32_t loop,
+                     int64_t *out)
+{
+    uint32_t variables[VARIABLES_MOST], count = 0;
+    *out = 0;
+    if (!find_variables(e, variables, &count))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t by, stride;
+        if (!variable_moves(b, &b->variables[variables[i]], move, loop, &by))
+            return false;
+        if (by == 0)
+            continue;
+        if (!ix_stride(e, IX_RUNTIME, variables[i], &stride))
+            return false;
+        *out += by * stride;
+    }
+    return true;
+}
+
+/* -- samples ---------------------------------------------------------------------------------------- */
+
+/* Where the kernel is looked at. */
+typedef struct Sample {
+    int64_t block, thread, lane;
+    uint32_t loop; /* whose variable is `step`; those of others are in the middle */
+    int64_t step;
+    bool all_steps; /* `step` counts in all loops */
+} Sample;
+
+static int64_t clamped(int64_t v, Range r)
+{
+    return v < r.lo ? r.lo : v > r.hi ? r.hi : v;
+}
+
+static int64_t evaluate(WorkBuilder *b, const IndexExpr *e, const Sample *s);
+
+static int64_t coordinate_value(const WorkCoordinate *c, const Sample *s)
+{
+    int64_t value = 0;
+    if (c->block_mul != 0) {
+        value = s->block / (c->block_div == 0 ? 1 : c->block_div);
+        value = (c->block_mod == 0 ? value : value % c->block_mod) * c->block_mul;
+    }
+    if (c->thread_div == 0)
+        return value;
+    int64_t t = s->thread / c->thread_div;
+    return value + (c->thread_mod == 0 ? t : t % c->thread_mod);
+}
+
+/* Any number of the range, the same for the same key. */
+static int64_t random_value(uint64_t key, Range r)
+{
+    key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
+    uint64_t size = (uint64_t)r.hi - (uint64_t)r.lo + 1;
+    return r.lo + (int64_t)((key >> 16) % (size == 0 ? 1 : size));
+}
+
+static int64_t variable_value(WorkBuilder *b, uint32_t number, const Sample *s)
+{
+    const WorkVariable *v = &b->variables[number];
+    int64_t step = v->range.lo + (v->range.hi - v->range.lo) / 2;
+    switch (v->kind) {
+    case WORK_COORDINATE:
+        return clamped(coordinate_value(&v->coordinate, s), v->range);
+    case WORK_STEP:
+        if (s->all_steps || s->loop == v->loop)
+            step = v->range.lo + s->step;
+        return clamped(step, v->range);
+    case WORK_LANE:
+        return s->lane;
+    case WORK_SEARCHED:
+        return clamped(evaluate(b, v->key, s), v->range);
+    case WORK_DATA:
+        break;
+    }
+    return random_value((uint64_t)evaluate(b, v->key, s) + number, v->range);
+}
+
+static int64_t floor_divided(int64_t x, int64_t by)
+{
+    return x / by - (x % by < 0);
+}
+
+/* Wraps as the numbers of the machine do: a sample may lie outside of every array. */
+static int64_t node_value(const IndexExpr *e, uint64_t x, uint64_t y)
+{
+    switch (e->kind) {
+    case IX_ADD:
+        return (int64_t)(x + y);
+    case IX_MUL:
+        return (int64_t)(x * (uint64_t)e->value);
+    case IX_FLOORDIV:
+        return floor_divided((int64_t)x, e->value);
+    case IX_MOD:
+        return (int64_t)(x - (uint64_t)floor_divided((int64_t)x, e->value) *
+                                 (uint64_t)e->value);
+    default:
+        bug("a sample has a variable that nobody bound");
+    }
+}
+
+static int64_t evaluate(WorkBuilder *b, const IndexExpr *e, const Sample *s)
+{
+    if (e->kind == IX_CONST)
+        return e->value;
+    if (e->kind == IX_RUNTIME)
+        return variable_value(b, (uint32_t)e->value, s);
+    if (b->index[e->id].stamp == b->stamp)
+        return b->index[e->id].value;
+    uint64_t x = (uint64_t)evaluate(b, e->a, s);
+    uint64_t y = e->b != NULL ? (uint64_t)evaluate(b, e->b, s) : 0;
+    int64_t v = node_value(e, x, y);
+    b->index[e->id].stamp = b->stamp;
+    b->index[e->id].value = v;
+    return v;
+}
+
+static int64_t value_at(WorkBuilder *b, const IndexExpr *e, const Sample *s)
+{
+    work_index(b, e); /* there is room for its nodes */
+    b->stamp++;
+    return evaluate(b, e, s);
+}
+
+static Sample middle_of(const WorkBuilder *b)
+{
+    return (Sample){.block = (int64_t)(b->blocks / 2), .loop = UINT32_MAX};
+}
+
+/* -- places --------------------------------------------------------------------------------------------- */
+
+/* Places of memory, in units of `bytes`, each once. */
+typedef struct Units {
+    int64_t bytes;
+    uint32_t count;
+    int64_t unit[UNITS_MOST];
+} Units;
+
+static void units_clear(Units *u, double bytes)
+{
+    u->bytes = (int64_t)bytes;
+    u->count = 0;
+}
+
+static void units_add(Units *u, int64_t unit)
+{
+    uint32_t at = u->count;
+    while (at > 0 && u->unit[at - 1] > unit)
+        at--;
+    if ((at > 0 && u->unit[at - 1] == unit) || u->count == UNITS_MOST)
+        return;
+    memmove(u->unit + at + 1, u->unit + at, (u->count - at) * sizeof *u->unit);
+    u->unit[at] = unit;
+    u->count++;
+}
+
+static void units_of_warp(WorkBuilder *b, const WorkPattern *p, Sample s, Units *u)
+{
+    int64_t first = s.thread, step = p->is_together ? u->bytes * 8 / p->bits : 1;
+    for (int64_t t = 0; t < TARGET_WARP && t < b->threads; t++) {
+        s.thread = first + t;
+        for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
+            s.lane = lane < p->lanes ? lane : p->lanes - 1;
+            int64_t bit = value_at(b, p->element, &s) * p->bits;
+            units_add(u, floor_divided(bit / 8, u->bytes));
+        }
+    }
+}
+
+/* Of two requests' sectors those that one would touch: 1 if both touch the same, 2 if none. */
+static double together(WorkBuilder *b, const WorkPattern *p, const Sample *x,
+                       const Sample *y)
+{
+    Units u;
+    units_clear(&u, costs.sector_bytes);
+    units_of_warp(b, p, *x, &u);
+    uint32_t alone = u.count;
+    units_of_warp(b, p, *y, &u);
+    return alone == 0 ? 2 : (double)u.count / alone;
+}
+
+/* A warp's request as equal intervals of memory at equal distances. */
+typedef struct Intervals {
+    double count, bytes, stride;
+} Intervals;
+
+static double magnitude(double x)
+{
+    return x < 0 ? -x : x;
+}
+
+/* False: the threads' addresses are not so regular. */
+static bool intervals_of(WorkBuilder *b, const WorkPattern *p, Intervals *out)
+{
+    int64_t stride;
+    if (!(p->lanes == 1 || p->is_together) ||
+        !moves_by(b, p->element, NEXT_THREAD, 0, &stride))
+        return false;
+    double threads = b->threads < TARGET_WARP ? b->threads : TARGET_WARP;
+    double bytes = (double)p->bits * p->lanes / 8;
+    double distance = magnitude((double)stride * (double)p->bits / 8);
+    *out = (Intervals){threads, bytes, distance};
+    if (distance <= bytes) /* they touch: one */
+        *out = (Intervals){1, distance * (threads - 1) + bytes, 0};
+    return true;
+}
+
+static double units_of_bytes(double bytes, double unit)
+{
+    double n = bytes / unit, down = (double)(int64_t)n;
+    return down < n ? down + 1 : down;
+}
+
+static double interval_units(const Intervals *i, double unit)
+{
+    double each = units_of_bytes(i->bytes, unit);
+    double all = units_of_bytes(i->stride * (i->count - 1) + i->bytes, unit);
+    return smaller(i->count * each, all);
+}
+
+/* -- the calls -------------------------------------------------------------------------------------------- */
+
+double pattern_units(WorkBuilder *b, const WorkPattern *p, double bytes)
+{
+    Intervals i;
+    if (intervals_of(b, p, &i))
+        return interval_units(&i, bytes);
+    Units u;
+    Sample middle = middle_of(b);
+    units_clear(&u, bytes);
+    units_of_warp(b, p, middle, &u);
+    return u.count;
+}
+
+/* Of `n` requests, each moved by so many bytes against the one before, what part touches new sectors. */
+static double new_of_moved(const Intervals *i, int64_t elements, int64_t bits, double n)
+{
+    Intervals all = *i;
+    double shift = magnitude((double)elements * (double)bits / 8);
+    double one = interval_units(i, costs.sector_bytes);
+    if (shift >= i->bytes && (i->count == 1 || i->stride >= shift * n))
+        return smaller(
+            units_of_bytes(shift, costs.sector_bytes) * n * i->count / (one * n), 1);
+    all.bytes += shift * (n - 1);
+    return smaller(interval_units(&all, costs.sector_bytes) / (one * n), 1);
+}
+
+double pattern_new_by_step(WorkBuilder *b, const WorkPattern *p, uint32_t loop,
+                           double sectors)
+{
+    const WorkLoop *l = &b->loops[loop];
+    int64_t steps = l->trips < STEPS_SAMPLED ? (int64_t)l->trips : STEPS_SAMPLED, by;
+    Intervals i;
+    if (loop == 0 || steps < 2 || sectors == 0)
+        return 1;
+    if (intervals_of(b, p, &i) && moves_by(b, p->element, NEXT_STEP, loop, &by))
+        return new_of_moved(&i, by, p->bits, l->trips < 8 ? l->trips : 8);
+    Sample s = middle_of(b);
+    Units u;
+    units_clear(&u, costs.sector_bytes);
+    s.loop = loop;
+    for (s.step = 0; s.step < steps; s.step++)
+        units_of_warp(b, p, s, &u);
+    return smaller(u.count / (sectors * (double)steps), 1);
+}
+
+double pattern_new_by_warp(WorkBuilder *b, const WorkPattern *p)
+{
+    Intervals i;
+    int64_t by;
+    if (b->warps < 2)
+        return 1;
+    if (intervals_of(b, p, &i) && moves_by(b, p->element, NEXT_WARP, 0, &by))
+        return new_of_moved(&i, by, p->bits, b->warps);
+    Sample x = middle_of(b), y = x;
+    y.thread = TARGET_WARP;
+    double more = together(b, p, &x, &y) - 1;
+    return (1 + (b->warps - 1) * (more < 0 ? 0 : smaller(more, 1))) / b->warps;
+}
+
+bool pattern_meets(WorkBuilder *b, const WorkPattern *p, int64_t distance)
+{
+    Sample x = middle_of(b), y = x;
+    y.block += distance;
+    return (double)y.block < b->blocks && together(b, p, &x, &y) < 2;
+}
+
+bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y)
+{
+    Sample s = middle_of(b);
+    s.all_steps = true;
+    for (s.step = 0; s.step < 2; s.step++) {
+        if (value_at(b, x, &s) != value_at(b, y, &s))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,116 @@
+/* Scatters: a thread for each element of the updates, or owners of places that walk over all updates. */
+#include "ir/kernel/work_kinds.h"
+
+/* The index vector's place from an update's index: all but the vector's own dimension. */
+static void indices_place(const ScatterPlan *p, const IndexExpr *const *update,
+                          const IndexExpr **out)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < p->update->rank; i++) {
+        if (ints_find(p->window_dims, i) >= 0)
+            continue;
+        if (next == p->vector_dim)
+            next++;
+        out[next++] = update[i];
+    }
+}
+
+/* A component of the index vector, and the test that the window fits. */
+static const IndexExpr *start_of(WorkBuilder *b, const ScatterPlan *p,
+                                 const IndexExpr *const *place, int64_t component,
+                                 int64_t most)
+{
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    const Shape *s = p->indices->shape;
+    for (uint32_t i = 0; i < s->rank; i++)
+        at[i] = i == p->vector_dim ? ix_const(b->ix, component) : place[i];
+    WorkValue v = work_element(b, p->indices, at);
+    OpCost test = {.alu = 2, .cycles = 2 * costs.alu_cycles};
+    work_add(b, v.loop, test, 1);
+    v.ready += test.cycles;
+    work_ready(b, v.loop, v.ready);
+    if (most <= 0)
+        return ix_const(b->ix, 0);
+    return work_data(b, index_linear(b->ix, s, at), (Range){0, most}, v);
+}
+
+/* Where an update's element goes. */
+static void destination(WorkBuilder *b, const ScatterPlan *p,
+                        const IndexExpr *const *update, const IndexExpr **out)
+{
+    const IndexExpr *place[KERNEL_MOST_RANK];
+    indices_place(p, update, place);
+    for (uint32_t d = 0; d < p->operand->rank; d++) {
+        int64_t update_dim, size = scatter_window_size(p, d, &update_dim);
+        int64_t component = ints_find(p->start_map, d), batch = ints_find(p->batching, d);
+        out[d] = update_dim >= 0 ? update[update_dim] : ix_const(b->ix, 0);
+        if (batch >= 0)
+            out[d] = place[p->index_batching.data[batch]];
+        else if (component >= 0)
+            out[d] = ix_add(b->ix, out[d],
+                            start_of(b, p, place, component, p->operand->dims[d] - size));
+    }
+}
+
+/* The updates of all arrays, combined into their places. */
+static double combine(WorkBuilder *b, const ScatterPlan *p,
+                      const IndexExpr *const *update, const IndexExpr *const *to)
+{
+    uint32_t results = b->comp->parameter_count;
+    for (uint32_t i = 0; i < p->count; i++)
+        work_element(b, p->inst->operands[p->count + 1 + i], update);
+    if (p->way == SCATTER_ATOMIC) {
+        work_atomics(b, 1);
+        work_count_index(b, index_linear(b->ix, p->operand, to));
+        return 0;
+    }
+    for (uint32_t i = 0; i < p->count; i++)
+        work_load(b, results + i, p->operand, to);
+    double cycles = work_computation(b, inst_called(p->inst, 0), 1);
+    for (uint32_t i = 0; i < p->count; i++)
+        work_store(b, results + i, p->operand, to);
+    return cycles;
+}
+
+/* Part of the warps that own a place: those with a thread of its owner. */
+static double part_of_owner(const ScatterPlan *p, int64_t owners)
+{
+    double warps = (double)p->free_places / TARGET_WARP;
+    return (warps > 1 ? warps : 1) /
+           ((warps * (double)owners > 1) ? warps * (double)owners : 1);
+}
+
+/* Threads of one owner lie side by side: one for each place that the indices do not choose. */
+static void walk_updates(WorkBuilder *b, const ScatterPlan *p, int64_t owners)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    const IndexExpr *linear = work_elements_of_thread(b, p->free_places * owners, 1);
+    work_spread(b, p->update, p->free_dims, p->free_count,
+                ix_mod(b->ix, linear, p->free_places), update);
+    const IndexExpr *step = work_loop_begin(b, (double)p->steps, p->steps, 1);
+    work_spread(b, p->update, p->walked, p->walked_count, step, update);
+    destination(b, p, update, to);
+    OpCost own = {.alu = 2, .cycles = 2 * costs.alu_cycles};
+    work_instructions(b, own, owners > 1 ? 1 : 0);
+    WorkPart before = work_predicate_begin(b, part_of_owner(p, owners));
+    combine(b, p, update, to);
+    work_part_end(b, before);
+    work_loop_end(b, 0);
+}
+
+void work_scatter(const KernelDesign *d, KernelWork *out)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    WorkBuilder *b = work_begin(d);
+    if (p->way == SCATTER_OWNERS) {
+        walk_updates(b, p, d->config.owners);
+    } else if (p->way != SCATTER_NOTHING) {
+        const IndexExpr *linear =
+            work_elements_of_thread(b, shape_elements(p->update), 1);
+        index_delinear(b->ix, p->update, linear, update);
+        destination(b, p, update, to);
+        combine(b, p, update, to);
+    }
+    work_end(b, out);
+}

@@ -1,0 +1,302 @@
+/* Kernels by tiles in shared memory: transposes, and products of tiles. */
+#include "ir/kernel/work_kinds.h"
+
+enum { SLOW, FAST };  /* sides of a tile: along the slower and the faster dimension */
+enum { READ, WRITE }; /* lanes of a transpose */
+enum { WRITE_PRODUCT = FAST + 1 }; /* lanes of a product: of y, of x, of the result */
+
+void work_spread(WorkBuilder *b, const Shape *s, const uint32_t *dims, uint32_t count,
+                 const IndexExpr *number, const IndexExpr **index)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        int64_t size = s->dims[dims[i]];
+        index[dims[i]] = i == 0 ? number : ix_mod(b->ix, number, size);
+        number = ix_floordiv(b->ix, number, size);
+    }
+}
+
+static int64_t tiles_of(int64_t size, int64_t tile)
+{
+    return (size + tile - 1) / tile;
+}
+
+/* The block's tile along one of its sides: its first element. */
+static const IndexExpr *tile_origin(WorkBuilder *b, int64_t block_div, int64_t tiles,
+                                    int64_t tile)
+{
+    WorkCoordinate c = {.block_div = block_div, .block_mod = tiles, .block_mul = tile};
+    return tiles == 1 ? ix_const(b->ix, 0) : work_coordinate(b, c, tiles * tile);
+}
+
+/* -- transposes --------------------------------------------------------------------------------------- */
+
+typedef struct Turn {
+    WorkBuilder *b;
+    const TransposePlan *plan;
+    const Shape *result;
+    const IndexExpr *batch, *inner, *outer; /* of the tile's first element */
+} Turn;
+
+/* The walk over a tile: accesses of `lanes` places along one side. */
+static void walk_tile(Turn *t, uint32_t lanes, int64_t along_size, int64_t across_size,
+                      bool reads)
+{
+    WorkBuilder *b = t->b;
+    int64_t per_row = along_size / lanes, accesses = per_row * across_size;
+    double trips = (double)accesses / b->threads;
+    work_set_lanes(b, lanes);
+    const IndexExpr *step =
+        work_loop_begin(b, trips, (int64_t)trips < 1 ? 1 : (int64_t)trips, 2);
+    const IndexExpr *column = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
+    const IndexExpr *row =
+        work_coordinate(b, (WorkCoordinate){.thread_div = per_row}, across_size);
+    int64_t rows = b->threads / per_row < 1 ? 1 : b->threads / per_row;
+    row = ix_add(b->ix, row, ix_mul(b->ix, step, rows));
+    const IndexExpr *along = ix_add(b->ix, ix_mul(b->ix, column, lanes), work_lane(b));
+    const IndexExpr *index[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK];
+    const TransposePlan *p = t->plan;
+    for (uint32_t d = 0; d < p->rank; d++)
+        index[d] = ix_const(b->ix, 0);
+    work_spread(b, t->result, p->batch, p->batch_count, t->batch, index);
+    work_spread(b, t->result, p->inner, p->inner_count,
+                ix_add(b->ix, t->inner, reads ? row : along), index);
+    work_spread(b, t->result, p->outer, p->outer_count,
+                ix_add(b->ix, t->outer, reads ? along : row), index);
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        const Instruction *hero = p->heroes[h];
+        unsigned bytes = shared_bytes(hero->shape->dtype);
+        if (reads) {
+            work_apply(b, hero, 0, index, NULL, at, NULL);
+            work_element(b, hero->operands[0], at);
+        }
+        /* narrow values share banks */
+        work_shared(b, lanes, bytes, 1);
+        work_instructions(b, (OpCost){.alu = 1, .cycles = costs.alu_cycles}, 1);
+    }
+    for (uint32_t i = 0; !reads && i < fusion_result_count(b->fusion); i++)
+        work_result(b, i, index);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+void work_transpose(const KernelDesign *d, KernelWork *out)
+{
+    const TransposePlan *p = d->plan.transpose;
+    const KernelConfig *c = &d->config;
+    WorkBuilder *b = work_begin(d);
+    int64_t inner = tiles_of(p->inner_size, c->tile[FAST]);
+    int64_t outer = tiles_of(p->outer_size, c->tile[SLOW]);
+    Turn t = {.b = b,
+              .plan = p,
+              .result = fusion_result(d->fusion, 0).shape,
+              .inner = tile_origin(b, 1, inner, c->tile[FAST]),
+              .outer = tile_origin(b, inner, outer, c->tile[SLOW]),
+              .batch = tile_origin(b, inner * outer, p->batch_size, 1)};
+    walk_tile(&t, (uint32_t)c->lanes.data[READ], c->tile[SLOW], c->tile[FAST], true);
+    work_barrier(b);
+    for (uint32_t h = 0; h < p->hero_count; h++)
+        work_preset(b, p->heroes[h]);
+    walk_tile(&t, (uint32_t)c->lanes.data[WRITE], c->tile[FAST], c->tile[SLOW], false);
+    work_end(b, out);
+}
+
+/* -- products ----------------------------------------------------------------------------------------------- */
+
+typedef struct Product {
+    WorkBuilder *b;
+    const KernelDesign *design;
+    const ContractionPlan *plan;
+    const IndexExpr *batch, *origin[2];
+    unsigned bytes; /* of a value in shared memory */
+} Product;
+
+static const ContractionSide *side_of(const Product *p, int side)
+{
+    return side == SLOW ? &p->plan->y : &p->plan->x;
+}
+
+static void spread_side(const Product *p, const ContractionSide *s,
+                        const IndexExpr *number, const IndexExpr **index)
+{
+    WorkBuilder *b = p->b;
+    const ContractionPlan *c = p->plan;
+    if (c->feature_dim >= 0 && s->operand == 1)
+        index[c->feature_dim] =
+            ix_add(b->ix, number, ix_mul(b->ix, p->batch, c->per_group));
+    else
+        work_spread(b, c->inst->shape, s->dims, s->count, number, index);
+}
+
+static void result_index(const Product *p, const IndexExpr *y, const IndexExpr *x,
+                         const IndexExpr **index)
+{
+    const ContractionPlan *c = p->plan;
+    for (uint32_t d = 0; d < c->inst->shape->rank; d++)
+        index[d] = ix_const(p->b->ix, 0);
+    work_spread(p->b, c->inst->shape, c->batch_dims, c->batch_count, p->batch, index);
+    spread_side(p, &c->y, y, index);
+    spread_side(p, &c->x, x, index);
+}
+
+/* The operand's elements at a place of its side and a depth, converted for the sums. */
+static void read_elements(const Product *p, int side, const IndexExpr *place,
+                          const IndexExpr *depth)
+{
+    WorkBuilder *b = p->b;
+    const ContractionPlan *c = p->plan;
+    const ContractionSide *s = side_of(p, side);
+    const Instruction *operand = c->inst->operands[s->operand];
+    const IndexMap *map = work_map(b, c->inst, s->operand);
+    const IndexExpr *index[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
+        *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
+    const IndexExpr *zero = ix_const(b->ix, 0);
+    result_index(p, side == SLOW ? place : zero, side == FAST ? place : zero, index);
+    for (uint32_t i = c->symbol_count; i-- > 0;) {
+        int64_t size = map->symbols[c->symbols[i]].hi + 1;
+        symbols[c->symbols[i]] = i == 0 ? depth : ix_mod(b->ix, depth, size);
+        depth = ix_floordiv(b->ix, depth, size);
+    }
+    work_apply(b, c->inst, s->operand, index, symbols, at, constraints);
+    work_check(b, map, constraints);
+    work_element(b, operand, at);
+    work_instructions(b, convert_cost(operand->shape->dtype, c->type), b->lanes);
+}
+
+/* One side's tile at a depth: into shared memory. */
+static void read_tile(const Product *p, int side, const IndexExpr *first)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    const ContractionSide *s = side_of(p, side);
+    int64_t lanes = c->lanes.data[side], tile = c->tile[side];
+    int64_t fast_size = s->depth_first ? c->depth : tile;
+    int64_t slow_size = s->depth_first ? tile : c->depth, per_row = fast_size / lanes;
+    double trips = (double)(slow_size * per_row) / b->threads;
+    work_set_lanes(b, (uint32_t)lanes);
+    const IndexExpr *step =
+        work_loop_begin(b, trips, (int64_t)trips < 1 ? 1 : (int64_t)trips, 4);
+    const IndexExpr *fast = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
+    const IndexExpr *slow = ix_add(
+        b->ix, work_coordinate(b, (WorkCoordinate){.thread_div = per_row}, slow_size),
+        ix_mul(b->ix, step, b->threads / per_row < 1 ? 1 : b->threads / per_row));
+    fast = ix_add(b->ix, ix_mul(b->ix, fast, lanes), work_lane(b));
+    const IndexExpr *place = ix_add(b->ix, p->origin[side], s->depth_first ? slow : fast);
+    const IndexExpr *depth = ix_add(b->ix, first, s->depth_first ? fast : slow);
+    read_elements(p, side, place, depth);
+    /* the tile's and the array's ends, the slot */
+    work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
+    work_shared(b, (double)lanes, p->bytes, 1);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+/* Values that a thread takes of shared memory at once, of up to 16 bytes. */
+static void read_part(const Product *p, int side)
+{
+    const KernelConfig *c = &p->design->config;
+    double bytes = p->bytes * (double)c->part[side];
+    double wide = bytes > 16 ? 16 : bytes;
+    /* threads of a warp that share a row or a column of the tile read the same */
+    double across = (double)c->tile[FAST] / (double)c->part[FAST];
+    double rows = across < TARGET_WARP ? TARGET_WARP / across : 1;
+    double distinct = side == FAST ? across / TARGET_WARP : rows / TARGET_WARP;
+    work_shared(p->b, bytes / wide, wide, distinct < 1 ? distinct : 1);
+}
+
+static OpCost product_cost(const ContractionPlan *p)
+{
+    OpCost product = op_cost(OP_MULTIPLY, p->type), sum = op_cost(OP_ADD, p->type);
+    if (dtype_is_complex(p->type))
+        return (OpCost){.fma = p->type == DT_C64 ? 4 : 0,
+                        .f64 = p->type == DT_C64 ? 0 : 4,
+                        .cycles = 2 * sum.cycles};
+    bool is_long = dtype_is_integer(p->type) && dtype_info[p->type].bits == 64;
+    if (is_long)
+        product.alu += sum.alu;
+    return product;
+}
+
+static void multiply_tiles(const Product *p)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    double parts = (double)(c->part[SLOW] * c->part[FAST]);
+    work_loop_begin(b, (double)c->depth, c->depth, 4);
+    read_part(p, SLOW);
+    read_part(p, FAST);
+    work_instructions(b, product_cost(p->plan), parts);
+    work_loop_end(b, product_cost(p->plan).cycles);
+}
+
+static void contract_all(const Product *p)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    int64_t steps = tiles_of(p->plan->depth, c->depth);
+    const IndexExpr *step = work_loop_begin(b, (double)steps, steps, 1);
+    const IndexExpr *first = ix_mul(b->ix, step, c->depth);
+    read_tile(p, SLOW, first);
+    read_tile(p, FAST, first);
+    work_barrier(b);
+    multiply_tiles(p);
+    work_barrier(b);
+    work_loop_end(b, 0);
+}
+
+/* The thread's part of the result, and what is made of it. */
+static void write_part(const Product *p)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    int64_t across = c->tile[FAST] / c->part[FAST];
+    uint32_t lanes = (uint32_t)c->lanes.data[WRITE_PRODUCT];
+    int64_t rows = c->part[SLOW], columns = c->part[FAST] / lanes;
+    const IndexExpr *index[KERNEL_MOST_RANK];
+    work_preset(b, p->plan->inst);
+    work_set_lanes(b, lanes);
+    const IndexExpr *row = ix_mul(
+        b->ix, work_coordinate(b, (WorkCoordinate){.thread_div = across}, c->tile[SLOW]),
+        c->part[SLOW]);
+    const IndexExpr *column =
+        ix_mul(b->ix,
+               work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = across},
+                               across),
+               c->part[FAST]);
+    const IndexExpr *step =
+        work_loop_begin(b, (double)(rows * columns), rows * columns, 4);
+    row = ix_add(b->ix, row, ix_floordiv(b->ix, step, columns));
+    column = ix_add(b->ix, column, ix_mul(b->ix, ix_mod(b->ix, step, columns), lanes));
+    column = ix_add(b->ix, column, work_lane(b));
+    result_index(p, ix_add(b->ix, p->origin[SLOW], row),
+                 ix_add(b->ix, p->origin[FAST], column), index);
+    work_instructions(b, convert_cost(p->plan->type, p->plan->inst->shape->dtype), lanes);
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
+        work_result(b, i, index);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+void work_contraction(const KernelDesign *d, KernelWork *out)
+{
+    const ContractionPlan *c = d->plan.contraction;
+    const int64_t *tile = d->config.tile;
+    WorkBuilder *b = work_begin(d);
+    int64_t y_tiles = tiles_of(c->y.size, tile[SLOW]),
+            x_tiles = tiles_of(c->x.size, tile[FAST]);
+    Product p = {.b = b, .design = d, .plan = c, .bytes = shared_bytes(c->type)};
+    p.origin[FAST] = tile_origin(b, 1, x_tiles, tile[FAST]);
+    p.origin[SLOW] = tile_origin(b, x_tiles, y_tiles, tile[SLOW]);
+    p.batch = tile_origin(b, x_tiles * y_tiles, c->batch_size, 1);
+    double words = (double)p.bytes / 4 > 1 ? (double)p.bytes / 4 : 1;
+    work_registers(b, words * (double)(d->config.part[SLOW] * d->config.part[FAST] +
+                                       d->config.part[SLOW] + d->config.part[FAST]));
+    if (c->depth != 0)
+        contract_all(&p);
+    write_part(&p);
+    b->product_operations = 2 * (double)shape_elements(c->inst->shape) * (double)c->depth;
+    b->operations += b->product_operations;
+    b->product_type = c->inst->operands[0]->shape->dtype;
+    work_end(b, out);
+}
