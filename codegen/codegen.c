@@ -246,6 +246,7 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     r->collectives = counts.collectives;
     r->host_calls = counts.host_calls;
     r->bytes_accessed = counts.bytes_accessed;
+    r->bytes_accessed_once = counts.bytes_accessed_once;
     r->argument_bytes = sizes.arguments;
     r->result_bytes = sizes.results;
     r->aliased_bytes = sizes.aliased;
@@ -319,6 +320,49 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
 const CodegenReport *codegen_report(const Codegen *cg, size_t i)
 {
     return i < cg->count ? &cg->codes[i].variant->report : NULL;
+}
+
+/* What the assembler's log says of a kernel; all 0 if there is none. */
+static KernelUse use_of_kernel(const Variant *v, const char *name)
+{
+    for (size_t i = 0; i < v->cubin.use_count; i++) {
+        if (strcmp(v->cubin.uses[i].name, name) == 0)
+            return v->cubin.uses[i];
+    }
+    return (KernelUse){.name = name};
+}
+
+/* By request. */
+static CodegenCommand *describe_kernels(const Variant *v, Arena *a)
+{
+    CodegenCommand *out = ARENA_ARRAY(a, CodegenCommand, v->request_count + 1);
+    for (size_t i = 0; i < v->request_count; i++) {
+        const PlanKernel *k = &v->plan.kernels[i];
+        KernelUse use = use_of_kernel(v, v->requests[i].name);
+        out[i] =
+            (CodegenCommand){.kernel = v->requests[i].name,
+                             .grid = {k->grid[0], k->grid[1], k->grid[2]},
+                             .block = {k->block[0], k->block[1], k->block[2]},
+                             .shared_bytes = k->shared_bytes + k->static_shared_bytes,
+                             .registers = use.registers,
+                             .spill_bytes = use.spill_stores + use.spill_loads};
+    }
+    return out;
+}
+
+const CodegenCommand *codegen_commands(const Codegen *cg, size_t i, size_t *count)
+{
+    const Variant *v = cg->codes[i].variant;
+    const CodegenCommand *kernels = describe_kernels(v, cg->arena);
+    CodegenCommand *out = ARENA_ARRAY(cg->arena, CodegenCommand, v->command_count + 1);
+    for (size_t k = 0; k < v->command_count; k++) {
+        const VariantCommand *c = &v->commands[k];
+        if (c->kind == PLAN_LAUNCH)
+            out[k] = kernels[c->index];
+        out[k].inst = c->inst;
+    }
+    *count = v->command_count;
+    return out;
 }
 
 void codegen_destroy(Codegen *cg)

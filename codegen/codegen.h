@@ -43,12 +43,23 @@ typedef struct CodegenReport {
     /* Of arrays that loops and row reductions read and write, and what of it by accesses of 16
      * bytes. */
     uint64_t loop_bytes, loop_bytes_wide;
-    uint64_t bytes_accessed, argument_bytes, result_bytes, aliased_bytes, constant_bytes;
+    uint64_t bytes_accessed, bytes_accessed_once, argument_bytes, result_bytes,
+        aliased_bytes, constant_bytes;
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
         emu_seconds; /* processor time */
 } CodegenReport;
+
+/* A command of the plan, for the report. */
+typedef struct CodegenCommand {
+    const Instruction *inst;
+    const char *kernel; /* NULL: it launches none */
+    uint32_t grid[3], block[3];
+    uint64_t shared_bytes;
+    uint32_t registers,
+        spill_bytes; /* of a thread, as the assembler says; 0: not known */
+} CodegenCommand;
 
 typedef struct Codegen Codegen;
 
@@ -72,6 +83,8 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target);
 bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size);
 /* Numbers of variant i; NULL if there are fewer. */
 const CodegenReport *codegen_report(const Codegen *cg, size_t i);
+/* Its commands that keep the device busy, in order. */
+const CodegenCommand *codegen_commands(const Codegen *cg, size_t i, size_t *count);
 /* Gives back what is not in the arena (LLVM's objects). NULL is fine. */
 void codegen_destroy(Codegen *cg);
 

@@ -44,8 +44,7 @@ typedef struct Compile {
     size_t device_count, parameter_count; /* gxc_evaluate */
     const gxc_array *inputs;
     StageTimes times;
-    PassCounts counts; /* of the first target, as simulation */
-    Simulation simulation;
+    PassCounts counts; /* of the first target */
 } Compile;
 
 typedef void CompileFn(Compile *c);
@@ -265,8 +264,6 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
     if (target != &c->targets[0])
         return ok;
     c->counts = cx.counts;
-    if (ok && m->config.is_scheduled && unbounded == NULL)
-        c->simulation = simulate(m, target, c->scratch);
     arena_reset(c->scratch);
     return ok;
 }
@@ -369,6 +366,23 @@ static void warn_of_elided(Compile *c, const Module *m)
     }
 }
 
+/* Of the first target's module, when its passes have run. */
+static void make_report(Compile *c, const Module *m)
+{
+    ModelReport model = {0};
+    const CodegenCommand *commands = NULL;
+    size_t count = 0;
+    if (c->codegen != NULL)
+        commands = codegen_commands(c->codegen, 0, &count);
+    if (c->options.report && m->config.is_scheduled && find_unbounded(m) == NULL) {
+        CostModel *cost = cost_create(m, &c->targets[0], c->arena);
+        model.simulation = simulate(m, cost, c->arena);
+        model.kernels =
+            kernel_report_make(m, &c->targets[0], cost, commands, count, c->arena);
+    }
+    report_make(c->result, c->codegen, &c->times, &c->counts, &model);
+}
+
 static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
 {
     c->codegen = codegen_create(c->arena, o);
@@ -384,7 +398,7 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
     stage_begin(&c->times, "artefact");
     codegen_finish(c->codegen, c->diag, &c->result->bytes, &c->result->size);
     stage_end(&c->times);
-    report_make(c->result, c->codegen, &c->times, &c->counts, &c->simulation);
+    make_report(c, first);
 }
 
 /* All that decides an artefact's bytes: versions, options, targets, the text itself - names and
@@ -467,7 +481,7 @@ static void do_compile(Compile *c)
     else
         c->result->bytes = proto_print(c->arena, m, &c->result->size);
     stage_end(&c->times);
-    report_make(c->result, NULL, &c->times, &c->counts, &c->simulation);
+    make_report(c, m);
 }
 
 /* Sizes that change are arguments and results of their own, as in the compiled program. */

@@ -371,7 +371,8 @@ static int compile(const Request *r)
     gxc_options o = r->options;
     o.struct_size = sizeof o;
     o.targets = r->targets;
-    if (r->report != NULL)
+    o.report = r->report != NULL;
+    if (o.report)
         o.cache_dir = NULL; /* the numbers come from a compile */
     o.settings = r->settings;
     o.colour = isatty(STDERR_FILENO);

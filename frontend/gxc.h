@@ -70,7 +70,8 @@ typedef struct gxc_options {
     /* Called on the calling thread before each stage and pass; `of` 0: how many are not known. */
     void (*progress)(void *user, const char *stage, size_t done, size_t of);
     void *progress_user;
-    int lint; /* check after each pass that it kept what it must, and verify */
+    int lint;   /* check after each pass that it kept what it must, and verify */
+    int report; /* gxc_result_report says how long kernels take, by the model of time */
 } gxc_options;
 
 typedef struct gxc_array {
@@ -105,7 +106,8 @@ GXC_API gxc_status gxc_signature(const char *name, const void *input, size_t siz
 GXC_API const void *gxc_result_bytes(const gxc_result *r, size_t *size);
 /* Warnings and errors as text, "" if none. */
 GXC_API const char *gxc_result_diagnostics(const gxc_result *r);
-/* gxc --report: "text" or "json"; NULL for another form. "" unless something was compiled. */
+/* gxc --report: "text" or "json"; NULL for another form. "" unless something was compiled; how long kernels take
+ * only with the option `report`. */
 GXC_API const char *gxc_result_report(const gxc_result *r, const char *form);
 /* Number of leaves of the result (of parameters) of the program, and of devices. */
 GXC_API size_t gxc_result_output_count(const gxc_result *r);

@@ -103,6 +103,7 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"host_syncs", "waits for the device", r->host_syncs},
         {"distinct_kernels", "distinct kernels", r->distinct_kernels},
         {"bytes_accessed", "bytes accessed", r->bytes_accessed},
+        {"bytes_accessed_once", "the same, loops once", r->bytes_accessed_once},
         {"argument_bytes", "argument bytes", r->argument_bytes},
         {"result_bytes", "result bytes", r->result_bytes},
         {"aliased_bytes", "aliased bytes", r->aliased_bytes},
@@ -201,7 +202,7 @@ static void add_figures(json_t *root, const CodegenReport *r)
 }
 
 static json_t *report_json(const CodegenReport *r, const StageTimes *times,
-                           const PassCounts *counts, const Simulation *simulation)
+                           const PassCounts *counts, const ModelReport *model)
 {
     json_t *root = json_object(), *stages = json_object(), *done = json_object();
     if (r != NULL)
@@ -210,8 +211,10 @@ static json_t *report_json(const CodegenReport *r, const StageTimes *times,
         json_object_set_new(done, rewrites[i].key,
                             json_integer((json_int_t)rewrite_count(counts, i)));
     json_object_set_new(root, "rewrites", done);
-    if (simulation->step > 0)
-        json_object_set_new(root, "modelled", modelled_json(simulation));
+    if (model->simulation.step > 0)
+        json_object_set_new(root, "modelled", modelled_json(&model->simulation));
+    json_object_set_new(root, "modelled_seconds", json_real(model->simulation.step));
+    json_object_set_new(root, "kernels", kernel_report_json(&model->kernels));
     for (size_t i = 0; i < times->count; i++)
         json_object_set_new(stages, times->stages[i].name,
                             json_real(times->stages[i].seconds));
@@ -225,7 +228,7 @@ static json_t *report_json(const CodegenReport *r, const StageTimes *times,
 }
 
 void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
-                 const PassCounts *counts, const Simulation *simulation)
+                 const PassCounts *counts, const ModelReport *model)
 {
     Text t;
     text_init(&t, result->arena);
@@ -239,11 +242,12 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
                         (unsigned long long)rows[i].value);
     }
     add_rewrites(&t, counts);
-    if (simulation->step > 0)
-        add_modelled(&t, simulation);
+    if (model->simulation.step > 0)
+        add_modelled(&t, &model->simulation);
+    kernel_report_text(&model->kernels, &t);
     result->report_text = t.data;
     json_t *root =
-        report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts, simulation);
+        report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts, model);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
     if (text == NULL)

@@ -3,6 +3,7 @@
 #define GXC_FRONTEND_REPORT_H
 
 #include "codegen/codegen.h"
+#include "frontend/kernel_report.h"
 #include "frontend/result.h"
 #include "ir/analysis/simulate.h"
 #include "passes/pass.h"
@@ -31,9 +32,15 @@ void stage_part(StageTimes *t, const char *name, bool has_run);
 void stage_skip(StageTimes *t);                 /* that time goes to none */
 void stage_notes(const StageTimes *t, Diag *d); /* --timing */
 
+/* What the model of time says of a scheduled program; all 0 if it was not asked. */
+typedef struct ModelReport {
+    Simulation simulation;
+    KernelReport kernels;
+} ModelReport;
+
 /* Sets report_text and report_json. cg: NULL if no plan was made; counts: of the passes for the
- * first target; simulation: of its schedule, step 0 if there is none. */
+ * first target; model: of its schedule. */
 void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times,
-                 const PassCounts *counts, const Simulation *simulation);
+                 const PassCounts *counts, const ModelReport *model);
 
 #endif

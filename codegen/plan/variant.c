@@ -114,6 +114,9 @@ const char *variant_name(const Variant *v, const Instruction *inst)
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count)
 {
+    v->commands = arena_grow(v->arena, v->commands, &v->command_capacity,
+                             v->command_count + 1, sizeof *v->commands);
+    v->commands[v->command_count++] = (VariantCommand){inst, kind, index};
     PlanCommand c = {.kind = (uint16_t)kind,
                      .name = plan_string(&v->plan, variant_name(v, inst)),
                      .stream = v->stream,

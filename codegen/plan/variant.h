@@ -12,6 +12,13 @@
 
 #define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
 
+/* A command of the plan that does something, and what it was made from. */
+typedef struct VariantCommand {
+    const Instruction *inst;
+    PlanCommandKind kind;
+    uint32_t index; /* of a launch: its kernel in the plan */
+} VariantCommand;
+
 typedef struct Variant {
     Arena *arena;
     const CodegenOptions *options;
@@ -43,6 +50,8 @@ typedef struct Variant {
         uint32_t slot;
     } * async; /* started and not done yet */
     size_t async_count, async_capacity;
+    VariantCommand *commands; /* launches, calls, copies, fills, collectives: in order */
+    size_t command_count, command_capacity;
     Cubin cubin;
     const void *emu;
     size_t emu_bytes;

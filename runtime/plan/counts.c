@@ -48,13 +48,34 @@ static uint64_t arg_bytes(const Plan *p, const PlanArg *a)
     return bytes * (a->access == (PLAN_READ | PLAN_WRITE) ? 2 : a->access != 0);
 }
 
-static void count_command(const Plan *p, const PlanCommand *c, uint64_t times,
-                          PlanCounts *n)
+static uint64_t command_bytes(const Plan *p, const PlanCommand *c)
 {
-    ++*(uint64_t *)(void *)((char *)n + counters[c->kind]);
+    uint64_t bytes = 0;
     for (uint32_t i = 0; plan_command_works(c->kind) && i < c->arg_count; i++) {
-        n->bytes_accessed += times * arg_bytes(p, &p->args[c->args + i]);
+        bytes += arg_bytes(p, &p->args[c->args + i]);
     }
+    return bytes;
+}
+
+/* Of the commands from `first` to before `end`; nested no deeper than the reader of plans allows. */
+static uint64_t bytes_once(const Plan *p, uint32_t first, uint32_t end)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = first; i < end; i += p->commands[i].subtree) {
+        const PlanCommand *c = &p->commands[i];
+        bool is_choice = plan_regions(c) == PLAN_REGIONS_BRANCHES;
+        uint64_t all = 0, most = 0;
+        uint32_t at = i + 1;
+        for (uint32_t r = 0; c->subtree > 1 && r < plan_region_count(c); r++) {
+            uint32_t size = plan_region_size(p, c, r);
+            uint64_t bytes = bytes_once(p, at, at + size);
+            all += bytes;
+            most = bytes > most ? bytes : most;
+            at += size;
+        }
+        sum += command_bytes(p, c) + (is_choice ? most : all);
+    }
+    return sum;
 }
 
 PlanCounts plan_counts(const Plan *p)
@@ -66,7 +87,8 @@ PlanCounts plan_counts(const Plan *p)
         while (plan_walk_next_region(&w, i)) {
         }
         const PlanCommand *c = &p->commands[i];
-        count_command(p, c, times[w.depth], &n);
+        ++*(uint64_t *)(void *)((char *)&n + counters[c->kind]);
+        n.bytes_accessed += times[w.depth] * command_bytes(p, c);
         if (c->subtree > 1) {
             bool known = plan_regions(c) == PLAN_REGIONS_LOOP &&
                          p->loops[c->index].trip_count >= 0;
@@ -75,5 +97,6 @@ PlanCounts plan_counts(const Plan *p)
             plan_walk_open(&w, i);
         }
     }
+    n.bytes_accessed_once = bytes_once(p, 0, p->commands_count);
     return n;
 }

@@ -441,6 +441,7 @@ typedef struct PlanCounts {
     uint64_t launches, copies, collectives, host_calls;
     uint64_t control; /* loops, conditionals, calls, starts and dones */
     uint64_t bytes_accessed;
+    uint64_t bytes_accessed_once; /* loops as one trip, of branches the one with most */
 } PlanCounts;
 PlanCounts plan_counts(const Plan *p);
 
