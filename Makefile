@@ -57,9 +57,10 @@ ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a
 GXC     := $(if $(wildcard frontend/compile.c),$(B)/libgxc.so $(if $(wildcard frontend/gxc.c),$(B)/gxc))
 GXRUN   := $(if $(wildcard runtime/run/program.c),$(B)/libgxrt.so $(if $(wildcard runtime/gxrun/gxrun.c),$(B)/gxrun))
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
+PLANNER := $(B)/gxc-cudnn $(B)/libgxc-nodriver.so
 
 .PHONY: all setup demo install layers size format format-check clean
-all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU)
+all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU) $(PLANNER)
 
 # --- compiling -----------------------------------------------------------------------------
 COMPILE  = $(CC) $(STD) $(CFLAGS) $(SANFLAG) -ffunction-sections -fdata-sections $(INCLUDE) $(DEFINE) -MMD -MP
@@ -123,6 +124,11 @@ $(B)/libgxrt.so: $(call obj,$(GXRT_C))
 	$(RT_LINK) $(SHARED) -o $@ $^ $(RT_LIBS)
 $(B)/libgxemu.so: $(call obj,$(EMU_C))
 	$(RT_LINK) $(SHARED) -o $@ $^ $(RT_LIBS)
+# What plans graphs for cuDNN, and what it takes for CUDA's driver.
+$(B)/gxc-cudnn: $(call obj,runtime/planner/planner.c) $(B)/libgxrt.a
+	$(RT_LINK) -o $@ $^ $(RT_LIBS)
+$(B)/libgxc-nodriver.so: $(call obj,runtime/planner/driver.c)
+	$(RT_LINK) -shared -Wl,-soname,libcuda.so.1 -o $@ $^
 $(B)/gxrun: $(call obj,$(RUN_C)) $(B)/libgxrt.a
 	$(RT_LINK) -o $@ $^ $(RT_LIBS)
 

@@ -23,6 +23,9 @@ typedef struct Cuda {
     void *library;         /* nvJitLink, loaded */
 } Cuda;
 
+/* The folder of the file that this code is in: libgxc.so, or a program. NULL: not known. */
+const char *cuda_own_folder(Arena *a);
+
 /* `folder` is --cuda or NULL. False: *out_error says what was not found and where it was looked
  * for. Texts live in `a`. The library stays loaded to the end of the process. */
 bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,

@@ -253,6 +253,9 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     r->constant_bytes = sizes.constants;
     r->temp_bytes = sizes.temp;
     r->workspace_bytes = sizes.workspace;
+    r->graphs = plan->graphs_count;
+    for (uint32_t g = 0; g < plan->graphs_count; g++)
+        r->graph_configurations += plan->graphs[g].configurations;
     r->peak_bytes = sizes.peak;
 }
 

@@ -24,7 +24,8 @@ typedef struct CodegenOptions {
         *cuda_error; /* why it was not found: an error only once something needs it */
     bool emu;        /* add the host object */
     bool contract;   /* a * b + c may become fma */
-    uint32_t jobs;   /* threads of the assembler; 0: one a processor */
+    struct Planner *planner; /* of cuDNN's graphs; NULL: there are none */
+    uint32_t jobs;           /* threads of the assembler; 0: one a processor */
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;
@@ -46,6 +47,7 @@ typedef struct CodegenReport {
     uint64_t bytes_accessed, bytes_accessed_once, argument_bytes, result_bytes,
         aliased_bytes, constant_bytes;
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
+    uint64_t graphs, graph_configurations; /* of cuDNN; what it had for them in all */
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
         emu_seconds; /* processor time */

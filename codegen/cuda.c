@@ -71,8 +71,7 @@ static const char *folder_of_path(Arena *a)
     return NULL;
 }
 
-/* The folder of the file that this code is in: libgxc.so, or a program. */
-static const char *own_folder(Arena *a)
+const char *cuda_own_folder(Arena *a)
 {
     static const char here;
     Dl_info info;
@@ -181,7 +180,7 @@ bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
             *out_error = arena_printf(a, "no %s in %s (--cuda)", lacks, folder);
         return lacks == NULL;
     }
-    const char *own = own_folder(a), *folders[4] = {folder_of_path(a)}, *tried = "";
+    const char *own = cuda_own_folder(a), *folders[4] = {folder_of_path(a)}, *tried = "";
     if (own) {
         folders[1] = arena_printf(a, "%s/cuda", own);
         folders[2] = arena_printf(a, "%s/../cuda", own);

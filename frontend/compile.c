@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "codegen/codegen.h"
+#include "codegen/library/planner.h"
 #include "frontend/cache.h"
 #include "frontend/container.h"
 #include "frontend/parse.h"
@@ -41,6 +42,7 @@ typedef struct Compile {
     size_t target_count;
     bool emu;
     Codegen *codegen;
+    Planner *planner; /* of cuDNN's graphs; NULL: they are not allowed */
     size_t device_count, parameter_count; /* gxc_evaluate */
     const gxc_array *inputs;
     StageTimes times;
@@ -120,6 +122,12 @@ static void check_options(Compile *c)
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
     c->settings.cublaslt = has_library(c, "cublaslt");
+    if (has_library(c, "cudnn"))
+        c->planner = planner_create(
+            c->arena, &(PlannerOptions){
+                          .cuda = o->cuda,
+                          .flags = PLAN_GRAPH_FULL_F32 |
+                                   (c->settings.level < 2 ? PLAN_GRAPH_PRECOMPILED : 0)});
     for (size_t i = 0; i < o->setting_count; i++) {
         SettingStatus st = settings_set(&c->settings, o->settings[i]);
         if (st == SETTING_UNKNOWN)
@@ -251,6 +259,7 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
     PassContext cx = {.scratch = c->scratch,
                       .target = target,
                       .settings = &c->settings,
+                      .graphs = c->planner != NULL ? planner_interface(c->planner) : NULL,
                       .opt_level = (int)c->settings.level,
                       .lint = o->lint != 0};
     c->pipeline =
@@ -315,6 +324,14 @@ static bool find_stage(Compile *c, CodegenStage *out)
     return false;
 }
 
+/* As an option, for the plan's record. */
+static const char *libraries_text(const Compile *c)
+{
+    if (c->settings.cublaslt)
+        return c->planner != NULL ? "" : " --libraries=cublaslt";
+    return c->planner != NULL ? " --libraries=cudnn" : " --libraries=none";
+}
+
 static bool codegen_options(Compile *c, CodegenOptions *o)
 {
     const gxc_options *given = &c->options;
@@ -327,10 +344,11 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .compute_streams = (uint32_t)c->settings.num_compute_streams,
         .communication_streams = (uint32_t)c->settings.num_communication_streams,
         .collective_memory = c->settings.collective_memory != 0,
+        .planner = c->planner,
         .options_text =
             arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
                          given->fp_contract_off ? " --fp-contract=off" : "",
-                         c->settings.cublaslt ? "" : " --libraries=none", settings),
+                         libraries_text(c), settings),
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};
@@ -380,7 +398,8 @@ static void make_report(Compile *c, const Module *m)
         model.kernels =
             kernel_report_make(m, &c->targets[0], cost, commands, count, c->arena);
     }
-    report_make(c->result, c->codegen, &c->times, &c->counts, &model);
+    report_make(c->result, c->codegen, &c->times, &c->counts, &model,
+                c->planner != NULL ? planner_trouble(c->planner) : NULL);
 }
 
 static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
@@ -692,6 +711,7 @@ static gxc_status run(const char *name, const void *input, size_t size,
     escape_pop(&setup);
     arena_destroy(c->scratch);
     codegen_destroy(c->codegen);
+    planner_destroy(c->planner);
     for (size_t i = 0; c->module_arenas != NULL && i < c->target_count; i++)
         arena_destroy(c->module_arenas[i]);
     if (*out == NULL) {

@@ -54,8 +54,8 @@ static const char *const missing_forms[][2] = {
      "summed ones of scaled-dot, all but the scanned one of scan; those that collectives "
      "put together or divide, or bitcasts split or merge"},
     {"cuDNN",
-     "no graphs of it: a scaled-dot in a fusion for it is done by cuBLASLt, or by "
-     "a kernel of our own"},
+     "graphs of convolutions only: a scaled-dot in a fusion for it is done by cuBLASLt, "
+     "or by a kernel of our own"},
 };
 
 /* Opcodes that only know arrays of fixed size. */

@@ -99,6 +99,9 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"launches", "launches (kernels and library calls)", r->launches},
         {"copies", "copies and fills", r->copies},
         {"collectives", "collectives", r->collectives},
+        {"graphs", "different graphs of cuDNN", r->graphs},
+        {"graph_configurations", "configurations that it had for them",
+         r->graph_configurations},
         {"host_calls", "host calls", r->host_calls},
         {"host_syncs", "waits for the device", r->host_syncs},
         {"distinct_kernels", "distinct kernels", r->distinct_kernels},
@@ -202,7 +205,8 @@ static void add_figures(json_t *root, const CodegenReport *r)
 }
 
 static json_t *report_json(const CodegenReport *r, const StageTimes *times,
-                           const PassCounts *counts, const ModelReport *model)
+                           const PassCounts *counts, const ModelReport *model,
+                           const char *without_cudnn)
 {
     json_t *root = json_object(), *stages = json_object(), *done = json_object();
     if (r != NULL)
@@ -211,6 +215,8 @@ static json_t *report_json(const CodegenReport *r, const StageTimes *times,
         json_object_set_new(done, rewrites[i].key,
                             json_integer((json_int_t)rewrite_count(counts, i)));
     json_object_set_new(root, "rewrites", done);
+    if (without_cudnn != NULL)
+        json_object_set_new(root, "without_cudnn", json_string(without_cudnn));
     if (model->simulation.step > 0)
         json_object_set_new(root, "modelled", modelled_json(&model->simulation));
     json_object_set_new(root, "modelled_seconds", json_real(model->simulation.step));
@@ -228,7 +234,8 @@ static json_t *report_json(const CodegenReport *r, const StageTimes *times,
 }
 
 void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
-                 const PassCounts *counts, const ModelReport *model)
+                 const PassCounts *counts, const ModelReport *model,
+                 const char *without_cudnn)
 {
     Text t;
     text_init(&t, result->arena);
@@ -241,13 +248,15 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
             text_printf(&t, "  %-38s %12llu\n", rows[i].text,
                         (unsigned long long)rows[i].value);
     }
+    if (without_cudnn != NULL)
+        text_printf(&t, "no convolution is left to cuDNN: %s\n", without_cudnn);
     add_rewrites(&t, counts);
     if (model->simulation.step > 0)
         add_modelled(&t, &model->simulation);
     kernel_report_text(&model->kernels, &t);
     result->report_text = t.data;
-    json_t *root =
-        report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts, model);
+    json_t *root = report_json(cg != NULL ? codegen_report(cg, 0) : NULL, times, counts,
+                               model, without_cudnn);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
     if (text == NULL)

@@ -39,8 +39,10 @@ typedef struct ModelReport {
 } ModelReport;
 
 /* Sets report_text and report_json. cg: NULL if no plan was made; counts: of the passes for the
- * first target; model: of its schedule. */
+ * first target; model: of its schedule; without_cudnn: why it was asked for nothing, NULL if it was not
+ * wanted, or is there. */
 void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times,
-                 const PassCounts *counts, const ModelReport *model);
+                 const PassCounts *counts, const ModelReport *model,
+                 const char *without_cudnn);
 
 #endif

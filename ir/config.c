@@ -7,7 +7,7 @@
 
 typedef enum {
     WHO_FUSION,
-    WHO_DOT, /* and fusions of them */
+    WHO_PRODUCT, /* dots, convolutions, and fusions of them */
     WHO_SCALED_DOT,
     WHO_WHILE,
     WHO_COLLECTIVE, /* and transfers, and what starts or ends one */
@@ -358,8 +358,8 @@ static bool may_have(const Instruction *inst, ConfigKey key)
     switch (rows[key].who) {
     case WHO_FUSION:
         return inst->op == OP_FUSION;
-    case WHO_DOT:
-        return inst->op == OP_DOT || inst->op == OP_FUSION;
+    case WHO_PRODUCT:
+        return inst->op == OP_DOT || inst->op == OP_CONVOLUTION || inst->op == OP_FUSION;
     case WHO_SCALED_DOT:
         return inst->op == OP_SCALED_DOT;
     case WHO_WHILE:

@@ -8,6 +8,7 @@
 #define GXC_PASSES_PASS_H
 
 #include "ir/analysis/target.h"
+#include "ir/kernel/graph_planner.h"
 #include "ir/module.h"
 #include "ir/verify/verify.h"
 
@@ -22,9 +23,10 @@ typedef struct PassContext {
     Arena *scratch; /* reset after each pass */
     const Target *target;
     const PassSettings *settings;
-    int opt_level;     /* 0, 1, 2 */
-    bool lint;         /* check that every pass keeps what it must (passes/lint.h) */
-    PassCounts counts; /* what passes did: they add to it, gxc --report prints it */
+    GraphPlanner *graphs; /* what cuDNN can do; NULL: it may not be called */
+    int opt_level;        /* 0, 1, 2 */
+    bool lint;            /* check that every pass keeps what it must (passes/lint.h) */
+    PassCounts counts;    /* what passes did: they add to it, gxc --report prints it */
     struct PassMemory *memory; /* of pipeline_run, for pass_run; NULL outside */
 } PassContext;
 

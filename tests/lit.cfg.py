@@ -2,7 +2,8 @@
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
 # Features: gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
-# driver, cuBLASLt and NCCL), emu, asan.
+# driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, emu, asan.
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -34,7 +35,7 @@ config.substitutions += [
     ("%inputs", os.path.join(root, "tests", "inputs")),
     ("%cc", cc + sanitize),
 ]
-for name in ("HOME", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES"):
+for name in ("HOME", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
@@ -48,6 +49,13 @@ if os.path.exists(os.path.join(headers, "nvtx3", "nvToolsExtMem.h")):
     config.available_features.add("nvtx")
 if all(os.path.exists(os.path.join(headers, h)) for h in ("cuda.h", "cublasLt.h", "nccl.h")):
     config.available_features.add("headers")
+if os.path.exists(os.path.join(headers, "cudnn_graph.h")):
+    config.available_features.add("cudnn-headers")
+try:
+    if ctypes.CDLL("libcudnn.so.9").cudnnGetVersion() >= 91000:
+        config.available_features.add("cudnn")
+except OSError:
+    pass
 config.substitutions.append(("%cuda-include", headers))
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")

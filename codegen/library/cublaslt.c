@@ -64,17 +64,6 @@ static uint64_t workspace_bytes(const Variant *v)
                                                           : UINT64_C(4) << 20;
 }
 
-static uint32_t workspace_slice(Variant *v)
-{
-    if (v->workspace_slice != PLAN_NONE)
-        return v->workspace_slice;
-    PlanAllocation a = {
-        .kind = PLAN_WORKSPACE, .bytes = workspace_bytes(v), .alignment = 256};
-    PlanSlice s = {.allocation = plan_add_allocations(&v->plan, &a, 1), .bytes = a.bytes};
-    v->workspace_slice = plan_add_slices(&v->plan, &s, 1);
-    return v->workspace_slice;
-}
-
 /* C is what is added, a row-major result is column-major for the library: its rows are our last
  * dimension, along which the bias lies. */
 static PlanMatmul describe(const Variant *v, const MatmulCall *call)
@@ -123,8 +112,10 @@ static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m
                         PlanArg *args, uint32_t least_version)
 {
     args[PLAN_MATMUL_D] = slice_arg(v, inst, PLAN_WRITE);
-    args[PLAN_MATMUL_WORKSPACE] = (PlanArg){
-        .tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = workspace_slice(v)};
+    args[PLAN_MATMUL_WORKSPACE] =
+        (PlanArg){.tag = PLAN_ARG_SLICE,
+                  .access = PLAN_WRITE,
+                  .index = variant_workspace_slice(v, workspace_bytes(v))};
     PlanCommand c = {.kind = PLAN_MATMUL,
                      .name = plan_string(&v->plan, inst->name),
                      .signal = PLAN_NONE,

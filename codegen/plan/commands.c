@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "codegen/library/cublaslt.h"
+#include "codegen/library/cudnn.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
 #include "ir/config.h"
 #include "ir/custom_call.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
 
 #define NESTING_MOST 64 /* of loops and branches, as libgxrt allows */
@@ -275,6 +277,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         return variant_add_async_start(v, inst, add_started);
     if (op_is(inst->op, OPF_COLLECTIVE))
         return variant_add_collective(v, inst);
+    if (library_is_graph(inst))
+        return cudnn_add_graph(v, inst);
     if (matmul_is_library(inst)) {
         cublaslt_add_matmul(v, inst);
         return true;

@@ -111,6 +111,21 @@ const char *variant_name(const Variant *v, const Instruction *inst)
     return is_all ? v->started->name : inst->name;
 }
 
+uint32_t variant_workspace_slice(Variant *v, uint64_t bytes)
+{
+    if (v->workspace_slice == PLAN_NONE) {
+        PlanAllocation a = {
+            .kind = PLAN_WORKSPACE, .bytes = bytes, .alignment = BUFFER_ALIGNMENT};
+        PlanSlice s = {.allocation = plan_add_allocations(&v->plan, &a, 1),
+                       .bytes = bytes};
+        v->workspace_slice = plan_add_slices(&v->plan, &s, 1);
+    }
+    PlanSlice *s = &v->plan.slices[v->workspace_slice];
+    if (s->bytes < bytes)
+        s->bytes = v->plan.allocations[s->allocation].bytes = bytes;
+    return v->workspace_slice;
+}
+
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count)
 {

@@ -64,6 +64,8 @@ typedef struct Variant {
  * program); made on first use. */
 uint32_t variant_set_slice(Variant *v, uint32_t set);
 uint32_t variant_state_slice(Variant *v);
+/* What libraries work in, all in the same place: at least so many bytes. */
+uint32_t variant_workspace_slice(Variant *v, uint64_t bytes);
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);

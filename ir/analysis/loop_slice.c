@@ -4,7 +4,7 @@
 #include "ir/analysis/alias.h"
 #include "ir/analysis/loop.h"
 #include "ir/kernel/kind.h"
-#include "ir/kernel/matmul.h"
+#include "ir/kernel/library.h"
 
 #define DEPTH_MOST 64
 
@@ -325,7 +325,7 @@ static bool only_products_read(const Uses *uses, const Instruction *inst)
     uint32_t first = uses->start[inst->id], end = uses->start[inst->id + 1];
     for (uint32_t i = first; i < end; i++) {
         const Instruction *user = uses->list[i];
-        if (!matmul_is_library(user) &&
+        if (!library_makes(user) &&
             (user->op != OP_BITCAST || !only_products_read(uses, user)))
             return false;
     }

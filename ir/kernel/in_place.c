@@ -1,5 +1,6 @@
 /* Which results may lie where an operand lies. See kind.h. */
 #include "ir/kernel/kind.h"
+#include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -123,6 +124,8 @@ int64_t kernel_in_place(const Instruction *fusion, KernelKind kind, uint32_t lea
 bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                   uint32_t operand)
 {
+    if (library_is_graph(fusion))
+        return false;
     if (matmul_is_library(fusion))
         return matmul_adds_in_place(fusion, operand);
     /* what is done to an element made in a tile is done by the thread that stores it, which

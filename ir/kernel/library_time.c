@@ -1,6 +1,7 @@
 /* Products that a library makes: its tiles in waves over the multiprocessors, at the share of the tensor
  * cores' rate that it attains, or its operands' way through memory. See kernel_time.h. */
 #include "ir/kernel/block_scaled.h"
+#include "ir/kernel/convolution.h"
 #include "ir/kernel/costs.h"
 #include "ir/kernel/kernel_time.h"
 #include "ir/kernel/matmul.h"
@@ -54,7 +55,7 @@ static void set_rate(Product *p, const GpuModel *d)
     p->rate = peak * share;
 }
 
-/* Which numbers cuBLASLt multiplies for the dot: tf32 only where its algorithm says so. */
+/* Which numbers the library multiplies for the dot or convolution: tf32 only where its algorithm says so. */
 static void choose_units(Product *p, const Instruction *dot, const GpuModel *d)
 {
     int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
@@ -69,10 +70,33 @@ static void choose_units(Product *p, const Instruction *dot, const GpuModel *d)
     }
 }
 
+/* As a product: of all places under the kernel with the filter, or of all images with each other. */
+static void describe_convolution(const Instruction *conv, const GpuModel *d, Product *p)
+{
+    ConvolutionShape s;
+    convolution_shape(conv, &s);
+    double places = (double)s.y.dims[0], window = 1;
+    for (uint32_t i = 2; i < s.spatial + 2; i++) {
+        places *= (double)s.y.dims[i];
+        window *= (double)s.w.dims[i];
+    }
+    p->batch = (double)(s.x.dims[1] / s.w.dims[1]);
+    double in = (double)s.w.dims[1], out = (double)s.w.dims[0] / p->batch;
+    p->m = s.kind == CONVOLUTION_FILTER ? out : places;
+    p->n = s.kind == CONVOLUTION_FORWARD ? out
+           : s.kind == CONVOLUTION_DATA  ? in
+                                         : in * window;
+    p->k = s.kind == CONVOLUTION_FORWARD ? in * window
+           : s.kind == CONVOLUTION_DATA  ? out * window
+                                         : places;
+    choose_units(p, conv, d);
+}
+
 static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
 {
     MatmulCall call;
     MatmulShape s;
+    ConvolutionCall convolution;
     if (block_op(inst) == BLOCK_MATMUL) {
         const Shape *lhs = inst->operands[0]->shape, *out = shape_leaf(inst->shape, 0);
         p->batch = lhs->rank > 2 ? (double)lhs->dims[0] : 1;
@@ -87,6 +111,8 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
         p->n = (double)s.n;
         p->k = (double)s.k;
         choose_units(p, call.dot, d);
+    } else if (convolution_call_of(inst, &convolution)) {
+        describe_convolution(convolution.conv, d, p);
     } else {
         return false;
     }

@@ -12,7 +12,7 @@
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/costs.h"
 #include "ir/kernel/kernel.h"
-#include "ir/kernel/matmul.h"
+#include "ir/kernel/library.h"
 #include "ir/print.h"
 #include "ir/text.h"
 
@@ -169,7 +169,7 @@ static bool waits_for_host(const Instruction *inst)
 
 KernelTime cost_kernel(CostModel *c, const Instruction *inst)
 {
-    bool is_library = matmul_is_library(inst) || block_op(inst) == BLOCK_MATMUL;
+    bool is_library = library_makes(inst) || block_op(inst) == BLOCK_MATMUL;
     if (!is_library && waits_for_host(inst))
         return (KernelTime){.seconds = costs.host_seconds, .limit = LIMIT_HOST};
     if (cost_is_free(inst) || cost_is_transfer(inst) ||

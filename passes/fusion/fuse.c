@@ -15,7 +15,7 @@
 
 #include "ir/bug.h"
 #include "ir/kernel/kind.h"
-#include "ir/kernel/matmul.h"
+#include "ir/kernel/library.h"
 #include "passes/fusion/fusion.h"
 
 #define KERNEL_MOST_NODES 400 /* instructions of one fused computation */
@@ -141,7 +141,7 @@ static bool may_be_consumer(const Instruction *inst)
     if (inst->op == OP_FUSION)
         return inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM &&
                kernel_kind_of(inst) != KERNEL_COUNT;
-    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || matmul_is_library(inst) ||
+    if (inst->op == OP_BITCAST || inst->op == OP_CONSTANT || library_makes(inst) ||
         fusion_is_renaming(inst))
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||

@@ -11,7 +11,7 @@
 #include "passes/fusion/fusion.h"
 
 #include "ir/kernel/kind.h"
-#include "ir/kernel/matmul.h"
+#include "ir/kernel/library.h"
 
 /* Instructions that become no kernel: aliases, commands of the plan, constants. A copy that
  * keeps the layout is a command; one that changes it is a kernel. */
@@ -37,7 +37,8 @@ static bool stays(const Instruction *inst)
     case OP_RNG_GET_AND_UPDATE_STATE:
         return false; /* a kernel, though it has an effect */
     case OP_DOT:
-        return matmul_is_library(inst);
+    case OP_CONVOLUTION:
+        return library_makes(inst);
     case OP_COPY:
         return !shape_is_array(inst->shape) ||
                shape_layouts_equal(inst->shape, inst->operands[0]->shape);

@@ -1,5 +1,6 @@
-/* What is added to a product of cuBLASLt's is added by it, before the only rounding, where the sum would lie
- * in memory anyway: a matrix of the product's shape, a bias along its last dimensions, or both.
+/* What is added to a product of a library's is added by it, before the only rounding, where the sum would
+ * lie in memory anyway: an array of the product's shape, a bias along the last dimensions of cuBLASLt's
+ * dots or the features of cuDNN's convolutions, or both. cuDNN says what it has kernels for.
  *
  *   d = f32[64,512] dot(a, b), ..., backend_config={"library":"cublaslt"}
  *   s = f32[64,512] add(d, f32[64,512] broadcast(v), dimensions={1})
@@ -8,10 +9,12 @@
  *       y = f32[64,512] fusion(a, b, v, x), kind=kCustom, calls=fused, backend_config={"library":"cublaslt"}
  *
  * A sum that one kernel reads is left to that kernel, and so is what would have to be stored only for the
- * library. So is relu: the library's makes 0 of NaN, a maximum keeps it. A bias of f64 the library does
- * not have.
+ * library. So is relu: the libraries' may make 0 of NaN, a maximum keeps it (--library-relu lets cuDNN do it).
+ * A bias of f64 cuBLASLt does not have.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
+#include "ir/kernel/convolution.h"
+#include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
@@ -25,11 +28,13 @@ typedef struct Epilogues {
     PassContext *cx;
 } Epilogues;
 
-/* A dot and the additions behind it: the most that there are, of a bias and of a matrix. */
+/* A dot or convolution and what stands behind it: the most that there are, additions of a bias and of
+ * an array, then a relu. */
 typedef struct Chain {
-    Instruction *dot, *last, *bias; /* bias: the broadcast, or NULL */
-    Instruction *sums[2];
-    uint32_t sum_count;
+    Instruction *product, *last;
+    Instruction *bias, *zero; /* broadcasts, or NULL: of the bias, of relu's 0 */
+    Instruction *steps[3];
+    uint32_t step_count;
     bool has_addend;
 } Chain;
 
@@ -46,7 +51,7 @@ static bool is_in_memory(const Epilogues *e, const Instruction *x)
     x = through_renaming(x);
     return x->op == OP_PARAMETER || x->op == OP_GET_TUPLE_ELEMENT ||
            x->op == OP_CONSTANT || x->op == OP_CUSTOM_CALL ||
-           op_is(x->op, OPF_COLLECTIVE | OPF_ASYNC_DONE) || matmul_is_library(x) ||
+           op_is(x->op, OPF_COLLECTIVE | OPF_ASYNC_DONE) || library_makes(x) ||
            (x->id < e->count && e->forward[x->id] != NULL);
 }
 
@@ -55,7 +60,7 @@ static bool is_kernel_code(const Instruction *inst)
 {
     return op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) || inst->op == OP_REDUCE ||
            inst->op == OP_REDUCE_WINDOW || inst->op == OP_SCATTER ||
-           inst->op == OP_CONVOLUTION || (inst->op == OP_DOT && !matmul_is_library(inst));
+           ((inst->op == OP_CONVOLUTION || inst->op == OP_DOT) && !library_makes(inst));
 }
 
 /* The only reader; NULL: none, or several. */
@@ -74,37 +79,65 @@ static bool is_stored(const Epilogues *e, const Instruction *inst)
                                                               : !is_kernel_code(user);
 }
 
-/* A vector that is added to each row of the result, the library's column. */
+static bool bias_fits(const Instruction *product, const Instruction *broadcast)
+{
+    return product->op == OP_DOT ? matmul_bias_fits(product, broadcast)
+                                 : convolution_bias_fits(product, broadcast);
+}
+
+/* A vector that is added along one dimension of the result. */
 static bool is_bias(const Epilogues *e, const Chain *c, const Instruction *x)
 {
     return x->op == OP_BROADCAST && c->bias == NULL && sole_reader(e, x) != NULL &&
            x->control_count == 0 && !e->is_waited_for[x->id] &&
-           matmul_bias_fits(c->dot, x) && is_in_memory(e, x->operands[0]);
+           bias_fits(c->product, x) && is_in_memory(e, x->operands[0]);
 }
 
 static bool is_addend(const Epilogues *e, const Chain *c, const Instruction *x)
 {
-    return !c->has_addend && shape_layouts_equal(x->shape, c->dot->shape) &&
+    return !c->has_addend && shape_layouts_equal(x->shape, c->product->shape) &&
            is_in_memory(e, x);
 }
 
-/* One more addition. */
+/* The 0 of a relu. */
+static bool is_zero(const Epilogues *e, const Chain *c, const Instruction *x)
+{
+    return c->product->op == OP_CONVOLUTION && e->cx->settings->library_relu != 0 &&
+           x->op == OP_BROADCAST && inst_is_constant_scalar(x, 0);
+}
+
+/* One more step. */
 static bool grow(const Epilogues *e, Chain *c)
 {
-    Instruction *sum = sole_reader(e, c->last);
-    if (sum == NULL || e->is_waited_for[c->last->id] || sum->op != OP_ADD ||
-        sum->control_count != 0 || c->sum_count == 2 || e->forward[sum->id] != NULL)
+    Instruction *next = sole_reader(e, c->last);
+    if (next == NULL || e->is_waited_for[c->last->id] || next->control_count != 0 ||
+        c->zero != NULL || c->step_count == 3 || e->forward[next->id] != NULL ||
+        (next->op != OP_ADD && next->op != OP_MAXIMUM))
         return false;
-    Instruction *x = sum->operands[sum->operands[0] == c->last ? 1 : 0];
-    if (is_bias(e, c, x))
+    Instruction *x = next->operands[next->operands[0] == c->last ? 1 : 0];
+    if (next->op == OP_MAXIMUM && is_zero(e, c, x))
+        c->zero = x;
+    else if (next->op == OP_ADD && is_bias(e, c, x))
         c->bias = x;
-    else if (is_addend(e, c, x))
+    else if (next->op == OP_ADD && is_addend(e, c, x))
         c->has_addend = true;
     else
         return false;
-    c->sums[c->sum_count++] = sum;
-    c->last = sum;
+    c->steps[c->step_count++] = next;
+    c->last = next;
     return true;
+}
+
+static void shrink(Chain *c)
+{
+    const Instruction *gone = c->steps[--c->step_count];
+    c->last = c->step_count > 0 ? c->steps[c->step_count - 1] : c->product;
+    if (gone->op == OP_MAXIMUM)
+        c->zero = NULL;
+    else if (gone->operands[0] == c->bias || gone->operands[1] == c->bias)
+        c->bias = NULL;
+    else
+        c->has_addend = false;
 }
 
 /* Innermost last, as operands of what is there already. */
@@ -112,29 +145,54 @@ static Instruction *fused(const Chain *c, Arena *scratch)
 {
     uint32_t room = 0;
     Instruction *fusion = fusion_wrap(c->last);
-    for (uint32_t i = c->sum_count; i-- > 1;)
-        fusion_merge(fusion, c->sums[i - 1], true, &room, scratch);
+    for (uint32_t i = c->step_count; i-- > 1;)
+        fusion_merge(fusion, c->steps[i - 1], true, &room, scratch);
     if (c->bias != NULL)
         fusion_merge(fusion, c->bias, true, &room, scratch);
-    fusion_merge(fusion, c->dot, true, &room, scratch);
+    if (c->zero != NULL)
+        fusion_merge(fusion, c->zero, false, &room, scratch);
+    fusion_merge(fusion, c->product, true, &room, scratch);
     inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
-    matmul_set_library(fusion);
+    if (c->product->op == OP_DOT)
+        matmul_set_library(fusion);
+    else
+        convolution_set_library(fusion);
     return fusion;
 }
 
-static bool add_epilogue(Epilogues *e, Instruction *dot)
+/* What cuDNN has kernels for: of all steps, or of the first few. */
+static Instruction *fused_as_possible(const Epilogues *e, Chain *c)
 {
-    Chain c = {.dot = dot, .last = dot};
+    while (c->step_count > 0) {
+        bool possible = true;
+        Instruction *fusion = fused(c, e->cx->scratch);
+        if (c->product->op == OP_CONVOLUTION)
+            e->cx->graphs->ask(e->cx->graphs, e->cx->target, &fusion, 1, &possible);
+        if (possible)
+            return fusion;
+        computation_remove(fusion->parent, fusion);
+        shrink(c);
+    }
+    return NULL;
+}
+
+static bool add_epilogue(Epilogues *e, Instruction *product)
+{
+    Chain c = {.product = product, .last = product};
     while (grow(e, &c))
         continue;
-    if (c.sum_count == 0 || !is_stored(e, c.last))
+    if (c.step_count == 0 || !is_stored(e, c.last))
         return false;
-    Instruction *fusion = fused(&c, e->cx->scratch);
-    for (uint32_t i = 0; i < c.sum_count; i++)
-        e->forward[c.sums[i]->id] = fusion;
-    e->forward[dot->id] = fusion;
+    Instruction *fusion = fused_as_possible(e, &c);
+    if (fusion == NULL)
+        return false;
+    for (uint32_t i = 0; i < c.step_count; i++)
+        e->forward[c.steps[i]->id] = fusion;
+    e->forward[product->id] = fusion;
     if (c.bias != NULL)
         e->forward[c.bias->id] = fusion;
+    if (c.zero != NULL && sole_reader(e, c.zero) != NULL)
+        e->forward[c.zero->id] = fusion;
     e->cx->counts.library_epilogues++;
     return true;
 }
@@ -161,8 +219,9 @@ static bool visit(Computation *comp, PassContext *cx)
                    .forward = ARENA_ARRAY(a, Instruction *, comp->instruction_count),
                    .cx = cx};
     for (uint32_t i = 0; i < n; i++) {
-        if (order[i]->op == OP_DOT && order[i]->control_count == 0 &&
-            matmul_is_library(order[i]))
+        bool is_product = order[i]->op == OP_DOT || order[i]->op == OP_CONVOLUTION;
+        is_product = is_product && (order[i]->op == OP_DOT || cx->graphs != NULL);
+        if (is_product && order[i]->control_count == 0 && library_makes(order[i]))
             changed |= add_epilogue(&e, order[i]);
     }
     if (changed)
@@ -179,6 +238,7 @@ bool pass_library_epilogues(Module *m, PassContext *cx)
     for (uint32_t c = 0; c < programs.count; c++)
         changed |= visit(programs.data[c], cx);
     if (changed) {
+        module_remove_dead_computations(m); /* of what cuDNN could not do */
         fusion_name_all(m);
         module_sort(m);
     }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/emu/element.h"
+
 enum { ROWS = 4, COLUMNS = 8 };
 
 int64_t matrix_index(const MatmulMatrix *x, uint64_t row, uint64_t column)
@@ -32,42 +34,6 @@ static uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t bat
     uint64_t tile = line / 128 * ((scales + 3) / 4) + scale / 4;
     return matmul_scales_bytes(lines, scales) * batch + tile * 512 + line % 32 * 16 +
            line % 128 / 32 * 4 + scale % 4;
-}
-
-static double element_get(DType t, const unsigned char *p)
-{
-    switch (t) {
-    case DT_F32: {
-        float value;
-        memcpy(&value, p, 4);
-        return (double)value;
-    }
-    case DT_BF16:
-    case DT_F16: {
-        uint16_t bits;
-        memcpy(&bits, p, 2);
-        return (double)(t == DT_BF16 ? number_bf16_to_float(bits)
-                                     : number_f16_to_float(bits));
-    }
-    default:
-        return number_get_double(t, p);
-    }
-}
-
-/* 8-bit floats saturate, as the library's outputs do. */
-static void element_set(DType t, unsigned char *p, double value)
-{
-    if (dtype_info[t].class == DTC_SINT || dtype_info[t].class == DTC_UINT) {
-        number_store(t, p, number_saturate(t, rint(value)));
-        return;
-    }
-    double most = dtype_info[t].bits == 8 ? number_max_finite(t) : 0;
-    if (most != 0 && fabs(value) > most)
-        value = copysign(most, value);
-    if (t == DT_F64)
-        memcpy(p, &value, 8);
-    else
-        number_store(t, p, number_from_float(t, (float)value));
 }
 
 static void kernel_f32(const float *a, const float *b, uint64_t k,

@@ -32,6 +32,14 @@ static const Symbol cublaslt_symbols[] = {
 #include "runtime/library/cublaslt.def"
     {NULL, 0}};
 
+static const Symbol cudnn_symbols[] = {
+#define CUDNN_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudnnApi, name)},
+#define CUDNN_VERSION_FUNCTION CUDNN_FUNCTION
+#define CUDNN_TEXT_FUNCTION CUDNN_FUNCTION
+#define CUDNN_VOID_FUNCTION CUDNN_FUNCTION
+#include "runtime/library/cudnn.def"
+    {NULL, 0}};
+
 static const Symbol nccl_symbols[] = {
 #define NCCL_FUNCTION(name, symbol, parameters) {#symbol, offsetof(NcclApi, name)},
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters) {#symbol, offsetof(NcclApi, name)},
@@ -48,6 +56,7 @@ static const char *const cuda_names[] = {"libcuda.so.1", NULL};
 static const char *const emu_names[] = {"libgxemu.so", NULL};
 static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                              NULL};
+static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
 static const char *const nccl_names[] = {"libnccl.so.2", NULL};
 
 static const Library cuda_library = {
@@ -58,6 +67,10 @@ static const Library cublaslt_library = {
     cublaslt_names,
     "install CUDA's toolkit, or the wheel nvidia-cublas and put its folder into "
     "LD_LIBRARY_PATH, or compile with --libraries=none"};
+static const Library cudnn_library = {
+    cudnn_names, "install cuDNN 9.10 or newer (package cudnn9-cuda-13, or the wheel "
+                 "nvidia-cudnn-cu13 and its "
+                 "folder in LD_LIBRARY_PATH), or compile with --libraries=cublaslt"};
 static const Library nccl_library = {
     nccl_names, "install NCCL 2.27 or newer (package libnccl2, or the wheel "
                 "nvidia-nccl-cu13 and its folder in LD_LIBRARY_PATH)"};
@@ -158,6 +171,16 @@ const CublasltApi *library_cublaslt(bool emulated, const char *folder, char *err
     bool ok =
         load(&tables[emulated], &loaded[emulated], cublaslt_symbols, NULL,
              emulated ? &emu_library : &cublaslt_library, folder, error, error_size);
+    return ok ? &tables[emulated] : NULL;
+}
+
+const CudnnApi *library_cudnn(bool emulated, const char *folder, char *error,
+                              size_t error_size)
+{
+    static CudnnApi tables[2];
+    static bool loaded[2];
+    bool ok = load(&tables[emulated], &loaded[emulated], cudnn_symbols, NULL,
+                   emulated ? &emu_library : &cudnn_library, folder, error, error_size);
     return ok ? &tables[emulated] : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* CUDA, cuBLASLt and NCCL as tables of functions, filled by dlopen: from NVIDIA's libraries
+/* CUDA, cuBLASLt, cuDNN and NCCL as tables of functions, filled by dlopen: from NVIDIA's libraries
  * or all from libgxemu.so. Libraries stay loaded until the process ends. */
 #ifndef GXC_RUNTIME_LIBRARY_LIBRARY_H
 #define GXC_RUNTIME_LIBRARY_LIBRARY_H
@@ -7,6 +7,7 @@
 
 #include "runtime/emu/gxemu.h"
 #include "runtime/library/cuda_types.h"
+#include "runtime/library/cudnn_types.h"
 
 typedef struct CudaApi {
 #define CUDA_FUNCTION(name, symbol, parameters) CUresult(*name) parameters;
@@ -21,6 +22,14 @@ typedef struct CublasltApi {
 #include "runtime/library/cublaslt.def"
 } CublasltApi;
 
+typedef struct CudnnApi {
+#define CUDNN_FUNCTION(name, symbol, parameters) cudnnStatus_t(*name) parameters;
+#define CUDNN_VERSION_FUNCTION(name, symbol, parameters) size_t(*name) parameters;
+#define CUDNN_TEXT_FUNCTION(name, symbol, parameters) const char *(*name)parameters;
+#define CUDNN_VOID_FUNCTION(name, symbol, parameters) void(*name) parameters;
+#include "runtime/library/cudnn.def"
+} CudnnApi;
+
 typedef struct NcclApi {
 #define NCCL_FUNCTION(name, symbol, parameters) ncclResult_t(*name) parameters;
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters) const char *(*name)parameters;
@@ -34,6 +43,8 @@ const CudaApi *library_cuda(bool emulated, const char *folder, char *error,
                             size_t error_size);
 const CublasltApi *library_cublaslt(bool emulated, const char *folder, char *error,
                                     size_t error_size);
+const CudnnApi *library_cudnn(bool emulated, const char *folder, char *error,
+                              size_t error_size);
 const NcclApi *library_nccl(bool emulated, const char *folder, char *error,
                             size_t error_size);
 

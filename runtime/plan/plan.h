@@ -22,10 +22,11 @@
 #include <stdio.h>
 
 #include "runtime/plan/cublaslt.h"
+#include "runtime/plan/cudnn.h"
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
-#define PLAN_MINOR 0
+#define PLAN_MINOR 1
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
@@ -51,7 +52,11 @@
     PLAN_SECTION(COLLECTIVES, collectives, PlanCollective) \
     PLAN_SECTION(LOOPS,       loops,      PlanLoop)       \
     PLAN_SECTION(ARGS,        args,       PlanArg)        \
-    PLAN_SECTION(COMMANDS,    commands,   PlanCommand)
+    PLAN_SECTION(COMMANDS,    commands,   PlanCommand)    \
+    PLAN_SECTION(GRAPHS,      graphs,     PlanGraph)      \
+    PLAN_SECTION(GRAPH_TENSORS, graph_tensors, PlanGraphTensor) \
+    PLAN_SECTION(GRAPH_OPERATIONS, graph_operations, PlanGraphOperation) \
+    PLAN_SECTION(GRAPH_PLANS, graph_plans, char)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -253,6 +258,81 @@ typedef struct PlanMatmul {
     uint32_t reserved;
 } PlanMatmul;
 
+/* A graph for cuDNN: operations (graph.def) on tensors. Its tensors have the unique ids 1, 2, …
+ * in their order; so has the serialised plan, which is of one version of the library and one
+ * device: another version makes a plan of the graph again. Types, modes and reorderings are
+ * cuDNN's enum values. */
+enum {
+    PLAN_GRAPH_RANK = 5,
+    PLAN_GRAPH_SLOTS = 20,
+    PLAN_GRAPH_NUMBERS = 12,
+    PLAN_GRAPH_MOST_TENSORS = 64,
+    PLAN_GRAPH_MOST_OPERATIONS = 64
+};
+
+typedef enum PlanGraphKind {
+#define GRAPH(id, name) PLAN_GRAPH_##id,
+#include "runtime/plan/graph.def"
+    PLAN_GRAPH_KINDS
+} PlanGraphKind;
+
+/* The ports of each kind are numbered from its GRAPH_PORTS_ on. */
+enum {
+#define GRAPH(id, name) GRAPH_PORTS_##id, GRAPH_BEFORE_##id = GRAPH_PORTS_##id - 1,
+#define PORT(id, port, name, access) GRAPH_PORT_##id##_##port,
+#include "runtime/plan/graph.def"
+};
+#define GRAPH_SLOT(id, port) (GRAPH_PORT_##id##_##port - GRAPH_PORTS_##id)
+
+typedef enum PlanGraphPlace {
+    PLAN_GRAPH_STORED,  /* an arg of the command */
+    PLAN_GRAPH_VIRTUAL, /* between operations: nowhere in memory */
+    PLAN_GRAPH_SCALAR,  /* one number: `value` holds its bits */
+    PLAN_GRAPH_SCRATCH, /* dense, from byte `value` of the workspace on */
+    PLAN_GRAPH_PLACES
+} PlanGraphPlace;
+
+typedef struct PlanGraphTensor {
+    uint32_t type; /* cudnnDataType_t */
+    uint32_t rank;
+    uint32_t place;      /* PlanGraphPlace */
+    uint32_t alignment;  /* of its address, in bytes */
+    uint32_t reordering; /* cudnnBackendTensorReordering_t */
+    uint32_t reserved;
+    int64_t dims[PLAN_GRAPH_RANK];
+    int64_t strides[PLAN_GRAPH_RANK]; /* elements */
+    uint64_t value;
+} PlanGraphTensor;
+
+typedef struct PlanGraphOperation {
+    uint32_t kind; /* PlanGraphKind */
+    uint32_t mode;
+    uint32_t compute; /* cudnnDataType_t */
+    uint32_t reserved;
+    uint32_t tensors[PLAN_GRAPH_SLOTS]; /* by slot, numbers in the graph; PLAN_NONE */
+    int64_t numbers[PLAN_GRAPH_NUMBERS];
+} PlanGraphOperation;
+
+enum {                          /* PlanGraph.flags: what the chosen kernels may not do */
+       PLAN_GRAPH_FULL_F32 = 1, /* round factors of f32 to TF32 */
+       PLAN_GRAPH_PRECOMPILED = 2, /* be compiled first */
+       PLAN_GRAPH_FLAGS = 3
+};
+
+typedef struct PlanGraph {
+    uint32_t name; /* string: the HLO instruction, for messages */
+    uint32_t flags;
+    uint32_t tensors, tensor_count;
+    uint32_t operations, operation_count;
+    uint32_t
+        cudnn_version; /* that serialised the plan, as it reports it; 0: there is none */
+    uint32_t configurations; /* that the library had for it when it was planned */
+    uint64_t plan;           /* of plan_bytes in graph_plans */
+    uint64_t plan_bytes;
+    uint64_t scratch_bytes;   /* of the tensors in the workspace, which come first */
+    uint64_t workspace_bytes; /* of scratch and of what the plan needs behind it */
+} PlanGraph;
+
 typedef enum PlanGroupMode {
     PLAN_CROSS_REPLICA,
     PLAN_CROSS_PARTITION,
@@ -417,6 +497,20 @@ bool plan_command_works(uint32_t kind);
  * and `error` says what is wrong. Safe on hostile bytes; recursion-free; linear. */
 bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t error_size);
 
+/* What a slot of an operation is for; NULL: its kind has no such slot. */
+typedef struct PlanGraphPort {
+    const char *name;
+    bool writes, is_optional;
+} PlanGraphPort;
+const PlanGraphPort *plan_graph_port(uint32_t kind, uint32_t slot);
+const char *plan_graph_kind(uint32_t kind); /* "convolution" */
+
+/* Bits of an element of cudnnDataType_t; 0: not known. */
+uint32_t plan_graph_type_bits(uint32_t type);
+
+/* The bytes from a tensor's first element to its last. Saturates. */
+uint64_t plan_graph_tensor_bytes(const PlanGraphTensor *t);
+
 /* Proves that the streams of a plan that plan_read() has taken are in order: no two commands
  * touch the same bytes, one of them writing, without a fixed order between them, so nothing
  * else uses a buffer of an asynchronous region between its start and its done. Else false, and
@@ -425,6 +519,7 @@ bool plan_check(const Plan *p, char *error, size_t error_size);
 
 /* Prints the plan as text: what `gxc --emit=plan` shows. */
 void plan_print(const Plan *p, FILE *out);
+void plan_print_graph(const Plan *p, uint32_t graph, FILE *out);
 
 /* Bytes by kind, as the reports give them. */
 typedef struct PlanSizes {

@@ -229,6 +229,12 @@ static void print_matmul(const Plan *p, const PlanCommand *c, FILE *out)
     fprintf(out, " m%u", c->index);
 }
 
+static void print_graph(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    (void)p;
+    fprintf(out, " g%u", c->index);
+}
+
 static void print_collective(const Plan *p, const PlanCommand *command, FILE *out)
 {
     const PlanCollective *c = &p->collectives[command->index];
@@ -363,6 +369,9 @@ void plan_print(const Plan *p, FILE *out)
     }
     for (uint32_t i = 0; i < p->matmuls_count; i++) {
         print_matmul_record(&p->matmuls[i], i, out);
+    }
+    for (uint32_t i = 0; i < p->graphs_count; i++) {
+        plan_print_graph(p, i, out);
     }
     for (uint32_t i = 0; i < p->cliques_count; i++) {
         print_clique(p, i, out);

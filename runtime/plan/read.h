@@ -29,6 +29,7 @@ bool plan_read_commands(PlanReader *r);
 
 /* The records of matrix products by themselves, whether a command names them or not. */
 bool plan_read_matmuls(PlanReader *r);
+bool plan_read_graphs(PlanReader *r); /* the same of graphs */
 
 /* Column `read` of commands.def: what is particular to this kind of command. Its args have been
  * read: slices are there and may be accessed so. */

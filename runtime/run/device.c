@@ -280,6 +280,7 @@ gxrt_status device_create(Device *d)
     st = st == GXRT_OK ? make_streams(d) : st;
     st = st == GXRT_OK ? memory_create(d) : st;
     st = st == GXRT_OK ? matmul_create(d) : st;
+    st = st == GXRT_OK ? graphs_create(d) : st;
     device_leave(d);
     return st;
 }
@@ -291,6 +292,7 @@ void device_destroy(Device *d)
     if (d->context) {
         bool current = cuda->context_push(d->context) == CUDA_SUCCESS;
         cuda->context_synchronize();
+        graphs_destroy(d);
         matmul_destroy(d);
         memory_destroy(d);
         if (d->flag) {

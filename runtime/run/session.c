@@ -298,6 +298,27 @@ static gxrt_status need_cublaslt(gxrt_session *s)
     return GXRT_OK;
 }
 
+static gxrt_status need_cudnn(gxrt_session *s)
+{
+    char error[512];
+    if (s->plan->graphs_count == 0) {
+        return GXRT_OK;
+    }
+    s->cudnn =
+        library_cudnn(s->cuda->emulated, s->options.library_path, error, sizeof error);
+    if (!s->cudnn) {
+        return status_set(GXRT_MISSING_LIBRARY, "the program calls cuDNN: %s", error);
+    }
+    size_t version = s->cudnn->version();
+    if (version < s->plan->info->min_cudnn) {
+        return status_set(GXRT_MISSING_LIBRARY,
+                          "the program needs cuDNN %u or newer, this one is %zu: install "
+                          "a newer one, or compile with --libraries=cublaslt",
+                          s->plan->info->min_cudnn, version);
+    }
+    return GXRT_OK;
+}
+
 static gxrt_status make_devices(gxrt_session *s, size_t count, uint32_t first,
                                 const int *ordinals)
 {
@@ -339,6 +360,7 @@ static gxrt_status build_session(gxrt_session *s)
     st = st == GXRT_OK ? check_program(s) : st;
     st = st == GXRT_OK ? check_parts(s) : st;
     st = st == GXRT_OK ? need_cublaslt(s) : st;
+    st = st == GXRT_OK ? need_cudnn(s) : st;
     st = st == GXRT_OK ? collective_load(s) : st;
     st = st == GXRT_OK ? make_devices(s, count, first, ordinals) : st;
     free(ordinals);

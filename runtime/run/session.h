@@ -27,6 +27,8 @@ typedef struct Matmul {
     unsigned char beta[8];
 } Matmul;
 
+typedef struct Graph Graph; /* of cuDNN, ready to be called: library/graph.c */
+
 /* The configuration of a kernel, ready to be passed. */
 typedef struct Launch {
     CUlaunchConfig config;
@@ -70,7 +72,9 @@ typedef struct Device {
     GxemuParameter *emu_parameters; /* by arg; emulator: what each may touch */
     int32_t *flag; /* pinned: predicates and selectors that are read back */
     cublasLtHandle_t cublaslt;
-    Matmul *matmuls;      /* by plan matmul */
+    Matmul *matmuls; /* by plan matmul */
+    cudnnHandle_t cudnn;
+    Graph **graphs;       /* by plan graph */
     CUdeviceptr *checked; /* addresses that passed the check: arguments, then results */
     uint64_t *intervals;  /* room for the overlap check */
 
@@ -108,7 +112,8 @@ struct gxrt_session {
     const Variant *variant;
     const Plan *plan; /* the variant's */
     const CudaApi *cuda;
-    const CublasltApi *cublaslt; /* NULL: not needed, as the next */
+    const CublasltApi *cublaslt; /* NULL: not needed, as the next ones */
+    const CudnnApi *cudnn;
     const NcclApi *nccl;
     int nccl_version;
     const Transport *transport; /* NULL: no collective leaves a device */
@@ -161,6 +166,10 @@ void memory_destroy(Device *d);
 /* library/matmul.c: cuBLASLt. create makes all of the plan's products ready. */
 gxrt_status matmul_create(Device *d);
 void matmul_destroy(Device *d);
+
+/* library/graph.c: cuDNN. create makes all of the plan's graphs ready. */
+gxrt_status graphs_create(Device *d);
+void graphs_destroy(Device *d);
 
 /* check.c: the buffers of d->run, and which memory each allocation is in this execution. */
 gxrt_status check_run(Device *d);

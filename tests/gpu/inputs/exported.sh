@@ -17,3 +17,4 @@ check() { # TABLE LIBRARY
 check "$1/cuda.def" "$2/stubs/libcuda.so"
 check "$1/cublaslt.def" "$2/libcublasLt.so.13"
 check "$1/nccl.def" "$2/libnccl.so.2"
+check "$1/cudnn.def" "$2/libcudnn.so.9"

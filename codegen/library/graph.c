@@ -1,0 +1,197 @@
+/* Graphs of what is marked for cuDNN. A graph says what is computed by tensors and operations;
+ * runtime/library/graph_build.c makes the library's own form of it. See graph.h. */
+#include "codegen/library/graph.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+#include "ir/kernel/convolution.h"
+
+enum { ALIGNMENT = 16 }; /* that libgxrt asks of the caller's buffers */
+
+typedef struct Builder {
+    PlanBuilder *plan;
+    PlanGraph graph;
+    GraphOperands *operands;
+} Builder;
+
+static uint32_t library_type(DType t)
+{
+    switch (t) {
+#define DATA_TYPE(name, value, dtype, text, bits)                                        \
+    case DT_##dtype:                                                                     \
+        return name;
+        CUDNN_DATA_TYPES(DATA_TYPE)
+#undef DATA_TYPE
+    default:
+        bug("cuDNN has no type %s", dtype_info[t].name);
+    }
+}
+
+/* The number of the tensor in the graph. */
+static uint32_t add_tensor(Builder *b, const PlanGraphTensor *t)
+{
+    plan_add_graph_tensors(b->plan, t, 1);
+    return b->graph.tensor_count++;
+}
+
+static uint32_t add_stored(Builder *b, PlanGraphTensor t, const Instruction *value,
+                           uint16_t access)
+{
+    GraphOperand *o = &b->operands->data[b->operands->count++];
+    *o = (GraphOperand){.value = value, .access = access};
+    t.place = PLAN_GRAPH_STORED;
+    return add_tensor(b, &t);
+}
+
+/* Between two operations: f32, of the sizes of another one. */
+static uint32_t add_virtual(Builder *b, PlanGraphTensor t)
+{
+    t.type = CUDNN_DATA_FLOAT;
+    t.place = PLAN_GRAPH_VIRTUAL;
+    return add_tensor(b, &t);
+}
+
+static void add_operation(Builder *b, PlanGraphOperation op)
+{
+    plan_add_graph_operations(b->plan, &op, 1);
+    b->graph.operation_count++;
+}
+
+static PlanGraphOperation operation(PlanGraphKind kind, uint32_t mode, uint32_t compute)
+{
+    PlanGraphOperation op = {.kind = kind, .mode = mode, .compute = compute};
+    memset(op.tensors, 0xff, sizeof op.tensors);
+    return op;
+}
+
+static void add_pointwise(Builder *b, uint32_t mode, uint32_t x, uint32_t second,
+                          uint32_t y)
+{
+    PlanGraphOperation op = operation(PLAN_GRAPH_POINTWISE, mode, CUDNN_DATA_FLOAT);
+    op.tensors[GRAPH_SLOT(POINTWISE, X)] = x;
+    op.tensors[GRAPH_SLOT(POINTWISE, B)] = second;
+    op.tensors[GRAPH_SLOT(POINTWISE, Y)] = y;
+    add_operation(b, op);
+}
+
+/* -- convolutions ------------------------------------------------------------------------------ */
+
+static PlanGraphTensor convolution_tensor(const ConvolutionArray *a, uint32_t spatial)
+{
+    PlanGraphTensor t = {
+        .type = library_type(a->type), .rank = spatial + 2, .alignment = ALIGNMENT};
+    memcpy(t.dims, a->dims, t.rank * sizeof *t.dims);
+    memcpy(t.strides, a->strides, t.rank * sizeof *t.strides);
+    return t;
+}
+
+/* A vector along the second dimension of the result. */
+static PlanGraphTensor bias_tensor(PlanGraphTensor result)
+{
+    for (uint32_t d = 0; d < result.rank; d++) {
+        if (d != 1)
+            result.dims[d] = 1;
+        result.strides[d] = d == 1 ? 1 : result.dims[1];
+    }
+    return result;
+}
+
+/* What the library adds to a convolution, in the only order that it has ready kernels for. */
+static void add_epilogue(Builder *b, const ConvolutionCall *call, PlanGraphTensor result,
+                         uint32_t made, const Instruction *inst)
+{
+    struct {
+        uint32_t mode, second;
+    } steps[3];
+    uint32_t n = 0;
+    if (call->addend != NULL) {
+        steps[n].mode = CUDNN_POINTWISE_ADD;
+        steps[n++].second = add_stored(b, result, call->addend, PLAN_READ);
+    }
+    if (call->bias != NULL) {
+        steps[n].mode = CUDNN_POINTWISE_ADD;
+        steps[n++].second = add_stored(b, bias_tensor(result), call->bias, PLAN_READ);
+    }
+    if (call->has_relu) {
+        steps[n].mode = CUDNN_POINTWISE_RELU_FWD;
+        steps[n++].second = PLAN_NONE;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t to =
+            i + 1 < n ? add_virtual(b, result) : add_stored(b, result, inst, PLAN_WRITE);
+        add_pointwise(b, steps[i].mode, made, steps[i].second, to);
+        made = to;
+    }
+}
+
+static void describe_convolution(Builder *b, const Instruction *inst,
+                                 const ConvolutionCall *call)
+{
+    static const PlanGraphKind kinds[] = {
+        [CONVOLUTION_FORWARD] = PLAN_GRAPH_CONVOLUTION_FORWARD,
+        [CONVOLUTION_DATA] = PLAN_GRAPH_CONVOLUTION_DATA,
+        [CONVOLUTION_FILTER] = PLAN_GRAPH_CONVOLUTION_FILTER};
+    /* of the three slots x, w, y: which operand each is, 2 is the result */
+    static const unsigned char roles[][3] = {[CONVOLUTION_FORWARD] = {0, 1, 2},
+                                             [CONVOLUTION_DATA] = {2, 1, 0},
+                                             [CONVOLUTION_FILTER] = {0, 2, 1}};
+    ConvolutionShape s;
+    if (!convolution_shape(call->conv, &s))
+        bug("%s cannot be made by cuDNN", inst->name);
+    const ConvolutionArray *arrays[3] = {&s.x, &s.w, &s.y};
+    const Instruction *values[3] = {call->lhs, call->rhs, inst};
+    bool has_epilogue = call->addend != NULL || call->bias != NULL || call->has_relu;
+    PlanGraphOperation op = operation(
+        kinds[s.kind], s.is_flipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION,
+        CUDNN_DATA_FLOAT);
+    PlanGraphTensor result = {0};
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        PlanGraphTensor t = convolution_tensor(arrays[slot], s.spatial);
+        bool is_result = roles[s.kind][slot] == 2;
+        if (is_result)
+            result = t;
+        op.tensors[slot] = is_result && has_epilogue
+                               ? add_virtual(b, t)
+                               : add_stored(b, t, values[roles[s.kind][slot]],
+                                            is_result ? PLAN_WRITE : PLAN_READ);
+    }
+    for (uint32_t d = 0; d < s.spatial; d++) {
+        op.numbers[d] = s.before[d];
+        op.numbers[3 + d] = s.behind[d];
+        op.numbers[6 + d] = s.stride[d];
+        op.numbers[9 + d] = s.dilation[d];
+    }
+    add_operation(b, op);
+    if (has_epilogue) {
+        uint32_t made = op.tensors[s.kind == CONVOLUTION_FORWARD ? 2
+                                   : s.kind == CONVOLUTION_DATA  ? 0
+                                                                 : 1];
+        add_epilogue(b, call, result, made, inst);
+    }
+}
+
+/* Only f32 can be rounded to less. */
+static uint32_t flags_of(const ConvolutionCall *call, uint32_t flags)
+{
+    bool is_f32 = call->lhs->shape->dtype == DT_F32;
+    return is_f32 ? flags : flags & ~(uint32_t)PLAN_GRAPH_FULL_F32;
+}
+
+bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
+                    GraphOperands *out)
+{
+    ConvolutionCall call;
+    out->count = 0;
+    if (!convolution_call_of(inst, &call))
+        return false;
+    Builder builder = {.plan = b,
+                       .graph = {.name = plan_string(b, inst->name),
+                                 .flags = flags_of(&call, flags),
+                                 .tensors = b->graph_tensors_count,
+                                 .operations = b->graph_operations_count},
+                       .operands = out};
+    describe_convolution(&builder, inst, &call);
+    plan_add_graphs(b, &builder.graph, 1);
+    return true;
+}

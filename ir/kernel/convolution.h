@@ -1,0 +1,62 @@
+/* Which convolutions cuDNN can make, and as what: a convolution of HLO is one of cuDNN's forward
+ * convolutions, or the gradient of one by its data or by its filter. */
+#ifndef GXC_IR_KERNEL_CONVOLUTION_H
+#define GXC_IR_KERNEL_CONVOLUTION_H
+
+#include "ir/module.h"
+
+typedef enum ConvolutionKind {
+    CONVOLUTION_FORWARD, /* y of x and w */
+    CONVOLUTION_DATA,    /* x of y and w */
+    CONVOLUTION_FILTER   /* w of x and y */
+} ConvolutionKind;
+
+enum {
+    CONVOLUTION_RANK = 5,
+    CONVOLUTION_SPATIAL = 3,
+    CONVOLUTION_MOST = 1 << 30 /* size, stride, dilation, padding */
+};
+
+/* An array in the library's order: x [image, feature, place...], w [out, in, place...], y as x. One
+ * place dimension is two here, the first of size 1. */
+typedef struct ConvolutionArray {
+    DType type;
+    int64_t dims[CONVOLUTION_RANK], strides[CONVOLUTION_RANK]; /* elements */
+} ConvolutionArray;
+
+typedef struct ConvolutionShape {
+    ConvolutionKind kind;
+    uint32_t spatial; /* 2 or 3 */
+    bool is_flipped;  /* the filter is read backwards: a convolution, not a correlation */
+    ConvolutionArray x, w, y;
+    int64_t before[CONVOLUTION_SPATIAL], behind[CONVOLUTION_SPATIAL];
+    int64_t stride[CONVOLUTION_SPATIAL], dilation[CONVOLUTION_SPATIAL];
+} ConvolutionShape;
+
+/* Types that cuDNN's kernels are used for. */
+bool convolution_has_types(const Instruction *conv);
+
+/* False: cuDNN has no such convolution, whatever the layouts are. */
+bool convolution_shape(const Instruction *conv, ConvolutionShape *out);
+
+/* A convolution that cuDNN makes, and what it adds to it: those that are missing are NULL. Result =
+ * relu(conv + addend + bias), rounded once. */
+typedef struct ConvolutionCall {
+    const Instruction
+        *conv; /* the instruction itself, or the one in a fusion's computation */
+    const Instruction *lhs, *rhs;
+    const Instruction *bias;   /* along the features of the result */
+    const Instruction *addend; /* as the result */
+    bool has_relu;
+} ConvolutionCall;
+
+/* What is marked is believed only where it can be kept. */
+bool convolution_call_of(const Instruction *inst, ConvolutionCall *out);
+bool convolution_is_library(const Instruction *inst);
+void convolution_set_library(Instruction *inst);
+void convolution_unset_library(Instruction *inst);
+
+/* `broadcast`, of the result's shape, is of a vector along its features. */
+bool convolution_bias_fits(const Instruction *conv, const Instruction *broadcast);
+
+#endif

@@ -1,0 +1,15 @@
+/* See library.h. */
+#include "ir/kernel/library.h"
+
+#include "ir/kernel/convolution.h"
+#include "ir/kernel/matmul.h"
+
+bool library_is_graph(const Instruction *inst)
+{
+    return convolution_is_library(inst);
+}
+
+bool library_makes(const Instruction *inst)
+{
+    return matmul_is_library(inst) || library_is_graph(inst);
+}

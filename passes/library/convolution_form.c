@@ -1,0 +1,229 @@
+/* Convolutions for cuDNN in the orders of dimensions that it has kernels for: images [n, places, features]
+ * or [n, features, places], filters alike; and gradients by the data that read the filter itself, backwards,
+ * instead of a reversed one.
+ *
+ *   c = f32[8,9,9,64] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
+ *   ->  v = f32[64,3,3,16] transpose(w), dimensions={3,0,1,2}
+ *       c = f32[8,9,9,64] convolution(x, v), window={size=3x3}, dim_labels=b01f_o01i->b01f
+ *
+ * Needs: well formed, row-major. Keeps: values. Ends: what is in form is left alone. */
+#include <string.h>
+
+#include "ir/kernel/convolution.h"
+#include "passes/library/convolutions.h"
+#include "passes/library/library.h"
+#include "passes/simplify/rewrite.h"
+
+/* An array of a convolution: its dimensions, by what the library calls them. */
+typedef struct Array {
+    const Shape *shape;
+    int64_t first, second; /* image or output of a filter; feature or input */
+    const int64_t *places;
+} Array;
+
+static Array array_of(const Instruction *conv, ConvolutionKind kind, uint32_t i)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    bool swaps = kind == CONVOLUTION_FILTER;
+    switch (i) {
+    case 0:
+        return (Array){conv->operands[0]->shape, swaps ? l->lhs_feature : l->lhs_batch,
+                       swaps ? l->lhs_batch : l->lhs_feature, l->lhs_spatial};
+    case 1:
+        swaps = kind != CONVOLUTION_FORWARD;
+        return (Array){conv->operands[1]->shape, swaps ? l->rhs_input : l->rhs_output,
+                       swaps ? l->rhs_output : l->rhs_input, l->rhs_spatial};
+    default:
+        return (Array){conv->shape, swaps ? l->out_feature : l->out_batch,
+                       swaps ? l->out_batch : l->out_feature, l->out_spatial};
+    }
+}
+
+/* The wanted order, from major to minor. */
+static void wanted_order(const Array *a, bool features_last, int64_t *out)
+{
+    uint32_t n = 0, places = a->shape->rank - 2;
+    out[n++] = a->first;
+    if (!features_last)
+        out[n++] = a->second;
+    for (uint32_t i = 0; i < places; i++)
+        out[n++] = a->places[i];
+    if (features_last)
+        out[n++] = a->second;
+}
+
+static bool is_identity(const int64_t *order, uint32_t rank)
+{
+    for (uint32_t i = 0; i < rank; i++) {
+        if (order[i] != i)
+            return false;
+    }
+    return true;
+}
+
+/* Images with the features before all places are left so: the library turns them itself. */
+static bool has_features_last(const Array *x)
+{
+    if (x->first != 0)
+        return true;
+    for (uint32_t i = 0; i + 2 < x->shape->rank; i++) {
+        if (x->places[i] < x->second)
+            return true;
+    }
+    return false;
+}
+
+/* -- labels ------------------------------------------------------------------------------------ */
+
+typedef struct Part {
+    int64_t first, second;
+    int64_t *places;
+    char *text;
+} Part;
+
+/* The numbers of the dimensions after the transposition. */
+static Part part_of(Arena *a, const Array *x, const int64_t *order, const char *letters)
+{
+    uint32_t rank = x->shape->rank;
+    Part p = {.places = ARENA_ARRAY(a, int64_t, rank),
+              .text = ARENA_ARRAY(a, char, rank + 1u)};
+    for (uint32_t i = 0; i < rank; i++) {
+        if (order[i] == x->first) {
+            p.first = i;
+            p.text[i] = letters[0];
+        } else if (order[i] == x->second) {
+            p.second = i;
+            p.text[i] = letters[1];
+        }
+        for (uint32_t k = 0; k + 2 < rank; k++) {
+            if (order[i] == x->places[k]) {
+                p.places[k] = i;
+                p.text[i] = (char)('0' + k);
+            }
+        }
+    }
+    return p;
+}
+
+static const DimLabels *labels_of(Arena *a, ConvolutionKind kind, const Array *arrays,
+                                  int64_t *const *orders)
+{
+    DimLabels *l = ARENA_NEW(a, DimLabels);
+    bool filter = kind == CONVOLUTION_FILTER, forward = kind == CONVOLUTION_FORWARD;
+    Part lhs = part_of(a, &arrays[0], orders[0], filter ? "fb" : "bf");
+    Part rhs = part_of(a, &arrays[1], orders[1], forward ? "oi" : "io");
+    Part out = part_of(a, &arrays[2], orders[2], filter ? "fb" : "bf");
+    *l = (DimLabels){.spatial_rank = arrays[0].shape->rank - 2,
+                     .lhs_batch = filter ? lhs.second : lhs.first,
+                     .lhs_feature = filter ? lhs.first : lhs.second,
+                     .rhs_input = forward ? rhs.second : rhs.first,
+                     .rhs_output = forward ? rhs.first : rhs.second,
+                     .out_batch = filter ? out.second : out.first,
+                     .out_feature = filter ? out.first : out.second,
+                     .lhs_spatial = lhs.places,
+                     .rhs_spatial = rhs.places,
+                     .out_spatial = out.places,
+                     .lhs_text = lhs.text,
+                     .rhs_text = rhs.text,
+                     .out_text = out.text};
+    return l;
+}
+
+/* Only where there is a cuDNN: kernels of our own take any order. */
+static bool is_wanted(const Rewriter *r, const Instruction *conv)
+{
+    GraphPlanner *graphs = r->cx->graphs;
+    return convolution_is_worth_it(conv, r->cx) && graphs->is_there(graphs);
+}
+
+/* -- rules ------------------------------------------------------------------------------------- */
+
+static const Shape *permuted(Rewriter *r, const Shape *s, const int64_t *order)
+{
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    for (uint32_t i = 0; i < s->rank; i++)
+        dims[i] = s->dims[order[i]];
+    return rw_shape(r, s->dtype, s->rank, dims);
+}
+
+static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *order)
+{
+    if (is_identity(order, x->shape->rank))
+        return x;
+    return rw_transpose(r, permuted(r, x->shape, order), x, order);
+}
+
+static Instruction *in_form(Rewriter *r, Instruction *conv)
+{
+    ConvolutionShape s;
+    if (!is_wanted(r, conv) || !convolution_shape(conv, &s))
+        return NULL;
+    Array arrays[3];
+    int64_t *orders[3];
+    bool is_in_form = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        arrays[i] = array_of(conv, s.kind, i);
+        orders[i] = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
+        wanted_order(&arrays[i], has_features_last(&arrays[0]), orders[i]);
+        is_in_form &= is_identity(orders[i], conv->shape->rank);
+    }
+    if (is_in_form)
+        return NULL;
+    Instruction *operands[2];
+    for (uint32_t i = 0; i < 2; i++)
+        operands[i] = transposed(r, conv->operands[i], orders[i]);
+    Instruction *c = rw_like(r, conv, permuted(r, conv->shape, orders[2]), 2, operands);
+    inst_set(c, (Attr){.id = ATTR_DIM_LABELS,
+                       .labels = labels_of(r->m->arena, s.kind, arrays, orders)});
+    int64_t *back = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
+    for (uint32_t i = 0; i < conv->shape->rank; i++)
+        back[orders[2][i]] = i;
+    return transposed(r, c, back);
+}
+
+/* All places of a filter are reversed, and nothing else. */
+static bool reverses_places(const Instruction *reverse, const DimLabels *l)
+{
+    Ints dims = inst_ints(reverse, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if ((dims.data[i] == l->rhs_input || dims.data[i] == l->rhs_output) &&
+            reverse->shape->dims[dims.data[i]] != 1)
+            return false;
+    }
+    for (uint32_t i = 0; i < l->spatial_rank; i++) {
+        if (reverse->shape->dims[l->rhs_spatial[i]] != 1 &&
+            !ints_contain(dims, l->rhs_spatial[i]))
+            return false;
+    }
+    return true;
+}
+
+/* convolution(x, reverse(w)) -> convolution(x, w) that reads w backwards */
+static Instruction *reversed_filter(Rewriter *r, Instruction *conv)
+{
+    Instruction *reverse = conv->operands[1];
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(conv);
+    if (reverse->op != OP_REVERSE || w->rank != l->spatial_rank ||
+        !reverses_places(reverse, l) || !is_wanted(r, conv))
+        return NULL;
+    Window *window = ARENA_NEW(r->m->arena, Window);
+    WindowDim *dims = ARENA_ARRAY(r->m->arena, WindowDim, (size_t)w->rank + 1);
+    for (uint32_t i = 0; i < w->rank; i++) {
+        dims[i] = w->dims[i];
+        dims[i].reversal = !dims[i].reversal && dims[i].size != 1;
+    }
+    *window = (Window){.rank = w->rank, .dims = dims};
+    Instruction *operands[2] = {conv->operands[0], reverse->operands[0]};
+    Instruction *c = rw_like(r, conv, conv->shape, 2, operands);
+    inst_set(c, (Attr){.id = ATTR_WINDOW, .window = window});
+    return c;
+}
+
+bool pass_convolution_form(Module *m, PassContext *cx)
+{
+    static const Rule rules[] = {{OP_CONVOLUTION, "reversed_filter", reversed_filter},
+                                 {OP_CONVOLUTION, "convolution_form", in_form},
+                                 {0}};
+    return cx->graphs != NULL && rewrite_module(m, cx, (const Rule *[]){rules}, 1);
+}

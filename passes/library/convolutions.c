@@ -1,0 +1,77 @@
+/* Large convolutions are cuDNN's, and so are the additions behind them, where the sum would lie in memory
+ * anyway. Which cuDNN has kernels for it says itself: gxc-cudnn is asked for all of a module at once.
+ *
+ *   c = bf16[8,9,9,64] convolution(x, w), ...
+ *   y = bf16[8,9,9,64] add(c, bf16[8,9,9,64] broadcast(b), dimensions={3})
+ *   ->  fused { ... ROOT y = add(convolution(p0, p1), broadcast(p2)) }
+ *       y = bf16[8,9,9,64] fusion(x, w, b), kind=kCustom, calls=fused, backend_config={"library":"cudnn"}
+ *
+ * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
+#include "passes/library/convolutions.h"
+#include "ir/kernel/convolution.h"
+#include "ir/kernel/library.h"
+#include "passes/library/library.h"
+#include "passes/settings.h"
+
+/* Multiplications of a convolution. */
+static int64_t work_of(const ConvolutionShape *s)
+{
+    int64_t work = s->w.dims[0] * s->w.dims[1] * s->y.dims[0];
+    for (uint32_t d = 2; d < s->spatial + 2; d++) {
+        if (work > INT64_MAX / (s->w.dims[d] * s->y.dims[d] + 1))
+            return INT64_MAX;
+        work *= s->w.dims[d] * s->y.dims[d];
+    }
+    return work;
+}
+
+bool convolution_is_worth_it(const Instruction *inst, const PassContext *cx)
+{
+    ConvolutionShape s;
+    return inst->op == OP_CONVOLUTION && convolution_has_types(inst) &&
+           convolution_shape(inst, &s) &&
+           work_of(&s) >= cx->settings->library_convolution_work;
+}
+
+typedef struct Candidates {
+    Instruction **data;
+    size_t count, capacity;
+} Candidates;
+
+static Candidates find_candidates(Module *m, PassContext *cx)
+{
+    Candidates all = {0};
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        for (Instruction *inst = inst_first(programs.data[c]); inst;
+             inst = inst_next(inst)) {
+            if (library_makes(inst) || !convolution_is_worth_it(inst, cx))
+                continue;
+            all.data = arena_grow(cx->scratch, all.data, &all.capacity, all.count + 1,
+                                  sizeof *all.data);
+            all.data[all.count++] = inst;
+        }
+    }
+    return all;
+}
+
+bool pass_library_convolutions(Module *m, PassContext *cx)
+{
+    if (cx->graphs == NULL)
+        return false;
+    Candidates all = find_candidates(m, cx);
+    if (all.count == 0)
+        return false;
+    bool *possible = ARENA_ARRAY(cx->scratch, bool, all.count);
+    bool changed = false;
+    for (size_t i = 0; i < all.count; i++)
+        convolution_set_library(all.data[i]);
+    cx->graphs->ask(cx->graphs, cx->target, all.data, all.count, possible);
+    for (size_t i = 0; i < all.count; i++) {
+        if (!possible[i])
+            convolution_unset_library(all.data[i]);
+        cx->counts.library_convolutions += possible[i];
+        changed |= possible[i];
+    }
+    return changed;
+}

@@ -1,0 +1,256 @@
+/* Graphs by cuDNN: plans are made ready with the session, from their serialised form where it is
+ * of this version of the library, else from the graph. A call passes addresses; the pack that
+ * holds them is made again only when one of them has changed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/library/graph_build.h"
+#include "runtime/run/annotate.h"
+#include "runtime/run/session.h"
+
+/* A graph of the plan on one device. */
+struct Graph {
+    GraphBuild build; /* owns the plan */
+    GraphChoice choice;
+    CUdeviceptr
+        own_workspace; /* where the plan's is too small for what was chosen here; else 0 */
+    cudnnBackendDescriptor_t pack;
+    uint32_t count; /* of tensors with an address */
+    int64_t ids[PLAN_GRAPH_MOST_TENSORS];
+    void *addresses[PLAN_GRAPH_MOST_TENSORS]; /* in the pack */
+    void *workspace;
+};
+
+static uint64_t library_bytes(const PlanGraph *g)
+{
+    return g->workspace_bytes - g->scratch_bytes;
+}
+
+static gxrt_status load_error(const Device *d, const PlanGraph *g, const char *why)
+{
+    const Plan *p = d->session->plan;
+    return status_set(
+        GXRT_UNSUPPORTED,
+        "cuDNN %zu cannot do the graph of HLO instruction %s (%s) on device %u: %s; the "
+        "program was compiled with cuDNN %u: install that version or a newer one, or "
+        "compile with --libraries=cublaslt",
+        d->session->cudnn->version(), plan_text(p, g->name),
+        plan_graph_kind(p->graph_operations[g->operations].kind), d->number, why,
+        p->info->min_cudnn > g->cudnn_version ? p->info->min_cudnn : g->cudnn_version);
+}
+
+/* From the serialised plan, if this library may have written it. */
+static bool load_plan(const Device *d, const PlanGraph *g, Graph *out)
+{
+    const gxrt_session *s = d->session;
+    GraphDevice at = {.handle = d->cudnn};
+    out->build.dnn = s->cudnn;
+    if (g->plan_bytes == 0 || s->cudnn->version() != g->cudnn_version) {
+        return false;
+    }
+    if (graph_build_load(&out->build, &at, s->plan->graph_plans + g->plan, g->plan_bytes,
+                         &out->choice)) {
+        return true;
+    }
+    session_log(s, 1,
+                "the plan that cuDNN %u made of %s does not load (%s): it is made again",
+                g->cudnn_version, plan_text(s->plan, g->name), out->build.error);
+    graph_build_destroy(&out->build);
+    memset(&out->build, 0, sizeof out->build);
+    out->build.dnn = s->cudnn;
+    return false;
+}
+
+/* From the graph: first what fits the plan's workspace, then what has more of its own. */
+static bool make_plan(const Device *d, const PlanGraph *g, Graph *out)
+{
+    const Plan *p = d->session->plan;
+    GraphDevice at = {.handle = d->cudnn};
+    if (!graph_build(&out->build, p, g, &at)) {
+        return false;
+    }
+    if (graph_build_choose(&out->build, g, &at, library_bytes(g), &out->choice)) {
+        return true;
+    }
+    out->build.status = CUDNN_STATUS_SUCCESS;
+    return graph_build_choose(&out->build, g, &at, UINT64_MAX - 1, &out->choice);
+}
+
+static gxrt_status make_ready(Device *d, const PlanGraph *g, Graph *out)
+{
+    const CudaApi *cuda = d->session->cuda;
+    if (!load_plan(d, g, out) && !make_plan(d, g, out)) {
+        return load_error(d, g, out->build.error);
+    }
+    if (out->choice.workspace_bytes > library_bytes(g)) {
+        CUresult r =
+            cuda->mem_alloc(&out->own_workspace, (size_t)out->choice.workspace_bytes);
+        if (r != CUDA_SUCCESS) {
+            out->own_workspace = 0;
+            return device_error(d, "cuMemAlloc", r, "gxrt_session_create");
+        }
+    }
+    return GXRT_OK;
+}
+
+gxrt_status graphs_create(Device *d)
+{
+    const gxrt_session *s = d->session;
+    const Plan *p = s->plan;
+    if (p->graphs_count == 0) {
+        return GXRT_OK;
+    }
+    d->graphs = calloc(p->graphs_count, sizeof *d->graphs);
+    if (!d->graphs) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    }
+    cudnnStatus_t r = s->cudnn->create(&d->cudnn);
+    if (r != CUDNN_STATUS_SUCCESS) {
+        return status_set(GXRT_DEVICE_FAILED, "cudnnCreate: %s on device %u",
+                          s->cudnn->text(r), d->number);
+    }
+    gxrt_status st = GXRT_OK;
+    for (uint32_t i = 0; i < p->graphs_count && st == GXRT_OK; i++) {
+        d->graphs[i] = calloc(1, sizeof *d->graphs[i]);
+        st = d->graphs[i]
+                 ? make_ready(d, &p->graphs[i], d->graphs[i])
+                 : status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    }
+    return st;
+}
+
+void graphs_destroy(Device *d)
+{
+    const CudnnApi *dnn = d->session->cudnn;
+    for (uint32_t i = 0; d->graphs && i < d->session->plan->graphs_count; i++) {
+        Graph *g = d->graphs[i];
+        if (!g) {
+            continue;
+        }
+        if (g->pack) {
+            dnn->unmake(g->pack);
+        }
+        if (g->build.dnn) {
+            graph_build_destroy(&g->build);
+        }
+        if (g->own_workspace) {
+            d->session->cuda->mem_free(g->own_workspace);
+        }
+        free(g);
+    }
+    if (d->cudnn) {
+        dnn->destroy(d->cudnn);
+    }
+    free(d->graphs);
+}
+
+static cudnnStatus_t make_pack(const CudnnApi *dnn, Graph *g)
+{
+    cudnnBackendDescriptor_t pack = NULL;
+    cudnnStatus_t r = dnn->make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+    r = r ? r
+          : dnn->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, g->count,
+                     g->ids);
+    r = r ? r
+          : dnn->set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+                     g->count, g->addresses);
+    r = r ? r
+          : dnn->set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                     &g->workspace);
+    r = r ? r : dnn->finalize(pack);
+    if (r != CUDNN_STATUS_SUCCESS && pack) {
+        dnn->unmake(pack);
+        pack = NULL;
+    }
+    g->pack = pack;
+    return r;
+}
+
+static void *address_of(const Device *d, const PlanArg *a)
+{
+    return a->tag == PLAN_ARG_SLICE ? (void *)(uintptr_t)slice_address(d, a->index)
+                                    : NULL;
+}
+
+/* Where the tensors are now. */
+static uint32_t find_addresses(const Device *d, const PlanCommand *c, CUstream stream,
+                               int64_t *ids, void **addresses, void **workspace)
+{
+    const Plan *p = d->session->plan;
+    const PlanGraph *g = &p->graphs[c->index];
+    const PlanArg *a = &p->args[c->args];
+    char *room = address_of(d, &a[c->arg_count - 1]);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
+        ids[n] = (int64_t)i + 1;
+        switch ((PlanGraphPlace)t->place) {
+        case PLAN_GRAPH_STORED:
+            addresses[n] = address_of(d, a);
+            if (a->access & PLAN_WRITE) {
+                annotate_written(stream, addresses[n], p->slices[a->index].bytes);
+            }
+            a++;
+            n++;
+            break;
+        case PLAN_GRAPH_SCALAR: /* cuDNN reads it when it queues the work */
+            addresses[n++] = (void *)(uintptr_t)&t->value;
+            break;
+        case PLAN_GRAPH_SCRATCH:
+            addresses[n++] = room + t->value;
+            break;
+        case PLAN_GRAPH_VIRTUAL:
+        case PLAN_GRAPH_PLACES:
+            break;
+        }
+    }
+    *workspace = room ? room + g->scratch_bytes : NULL;
+    return n;
+}
+
+static cudnnStatus_t queue(Device *d, const PlanCommand *c, CUstream stream)
+{
+    const CudnnApi *dnn = d->session->cudnn;
+    Graph *g = d->graphs[c->index];
+    int64_t ids[PLAN_GRAPH_MOST_TENSORS];
+    void *addresses[PLAN_GRAPH_MOST_TENSORS];
+    void *workspace;
+    uint32_t count = find_addresses(d, c, stream, ids, addresses, &workspace);
+    if (g->own_workspace) {
+        workspace = (void *)(uintptr_t)g->own_workspace;
+    }
+    bool is_same = g->pack && workspace == g->workspace &&
+                   memcmp(addresses, g->addresses, count * sizeof *addresses) == 0;
+    if (!is_same) {
+        if (g->pack) {
+            dnn->unmake(g->pack);
+        }
+        g->count = count;
+        g->workspace = workspace;
+        memcpy(g->ids, ids, count * sizeof *ids);
+        memcpy(g->addresses, addresses, count * sizeof *addresses);
+        cudnnStatus_t r = make_pack(dnn, g);
+        if (r != CUDNN_STATUS_SUCCESS) {
+            return r;
+        }
+    }
+    cudnnStatus_t r = dnn->set_stream(d->cudnn, stream);
+    return r ? r : dnn->execute(d->cudnn, g->choice.plan, g->pack);
+}
+
+gxrt_status run_graph(Device *d, const PlanCommand *c, CUstream stream)
+{
+    const Plan *p = d->session->plan;
+    char words[256] = "";
+    cudnnStatus_t r = queue(d, c, stream);
+    if (r == CUDNN_STATUS_SUCCESS) {
+        return GXRT_OK;
+    }
+    d->session->failed = true;
+    d->session->cudnn->last_error(words, sizeof words);
+    return status_set(GXRT_DEVICE_FAILED,
+                      "cudnnBackendExecute: %s%s%s in command %u (graph) of HLO "
+                      "instruction %s on device %u",
+                      d->session->cudnn->text(r), words[0] ? ": " : "", words,
+                      (unsigned)(c - p->commands), plan_text(p, c->name), d->number);
+}

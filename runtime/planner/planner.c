@@ -1,0 +1,246 @@
+/* gxc-cudnn: plans graphs by cuDNN for a device that is only described. libgxc starts it and keeps it
+ * for one compile; requests come on file 0 and are answered there. It is a process of its own
+ * because cuDNN must meet libgxc-nodriver.so instead of CUDA's driver, and because what it
+ * serialises holds bytes that its kernels' parameters do not use, whatever lay there before: to be
+ * the same bytes in each run they are made on a fresh stack at a fixed address, without
+ * randomized addresses. */
+#define _GNU_SOURCE /* MAP_FIXED_NOREPLACE, personality */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/library/graph_build.h"
+#include "runtime/plan/planner.h"
+
+enum {
+    LEAST_VERSION = 91000, /* 9.10: earlier ones fail with several threads */
+    MOST_REQUEST = 1 << 28,
+    STACK_BYTES = 64 << 20,
+    WORKSPACE_LEAST = 64 << 20 /* that a plan may need, besides twice its tensors */
+};
+
+#define STACK_ADDRESS ((void *)0x200000000000)
+
+typedef struct Planner {
+    const char *folder; /* that libcudnn is looked for in; NULL: the system's */
+    const char *driver; /* path of libgxc-nodriver.so */
+    bool is_reproducible;
+    const CudnnApi *dnn;
+    char error[512];
+} Planner;
+
+/* --- requests and replies ------------------------------------------------------------------ */
+
+static bool read_bytes(void *to, size_t bytes)
+{
+    char *at = to;
+    while (bytes > 0) {
+        ssize_t n = read(0, at, bytes);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return false;
+        }
+        at += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool write_bytes(const void *from, size_t bytes)
+{
+    const char *at = from;
+    while (bytes > 0) {
+        ssize_t n = send(0, at, bytes, MSG_NOSIGNAL);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        at += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* Twice what the graph's own arrays take, and something for small ones. */
+static uint64_t workspace_most(const Plan *p, const PlanGraph *g)
+{
+    uint64_t bytes = WORKSPACE_LEAST;
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
+        if (t->place == PLAN_GRAPH_STORED) {
+            bytes += 2 * plan_graph_tensor_bytes(t);
+        }
+    }
+    return bytes;
+}
+
+/* The plan as JSON, to be freed; NULL: it has no such form. */
+static char *serialise(GraphBuild *b, const GraphChoice *c, uint64_t *out_bytes)
+{
+    int64_t bytes = 0, got = 0;
+    if (b->dnn->get(c->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                    CUDNN_TYPE_CHAR, 0, &bytes, NULL) != 0 ||
+        bytes <= 0) {
+        return NULL;
+    }
+    char *json = malloc((size_t)bytes + 1);
+    if (json && b->dnn->get(c->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                            CUDNN_TYPE_CHAR, bytes, &got, json) == 0) {
+        *out_bytes = (uint64_t)bytes;
+        return json;
+    }
+    free(json);
+    return NULL;
+}
+
+static bool answer_graph(const Planner *planner, const Plan *p, const PlanGraph *g,
+                         const char *device)
+{
+    GraphBuild *b = calloc(1, sizeof *b);
+    GraphChoice choice = {0};
+    PlannerAnswer answer = {0};
+    char *json = NULL;
+    if (!b) {
+        return false;
+    }
+    b->dnn = planner->dnn;
+    GraphDevice at = {.properties = graph_build_describe_device(b, device)};
+    answer.is_possible = graph_build(b, p, g, &at) &&
+                         graph_build_choose(b, g, &at, workspace_most(p, g), &choice);
+    answer.configurations = choice.configurations;
+    answer.workspace_bytes = choice.workspace_bytes;
+    if (answer.is_possible && planner->is_reproducible) {
+        json = serialise(b, &choice, &answer.plan_bytes);
+    }
+    answer.error_bytes = answer.is_possible ? 0 : strlen(b->error);
+    bool ok = write_bytes(&answer, sizeof answer) &&
+              write_bytes(json, (size_t)answer.plan_bytes) &&
+              write_bytes(b->error, (size_t)answer.error_bytes);
+    free(json);
+    graph_build_destroy(b);
+    free(b);
+    return ok;
+}
+
+static bool answer_request(Planner *planner, const void *bytes, size_t size,
+                           const char *device)
+{
+    Plan plan;
+    PlannerReply reply = {.magic = PLANNER_MAGIC};
+    if (planner->dnn) {
+        reply.cudnn_version = (uint32_t)planner->dnn->version();
+        if (!plan_read(&plan, bytes, size, planner->error, sizeof planner->error)) {
+            planner->dnn = NULL;
+        }
+    }
+    reply.error_bytes = planner->dnn ? 0 : (uint32_t)strlen(planner->error);
+    if (!write_bytes(&reply, sizeof reply) ||
+        !write_bytes(planner->error, reply.error_bytes)) {
+        return false;
+    }
+    for (uint32_t i = 0; planner->dnn && i < plan.graphs_count; i++) {
+        if (!answer_graph(planner, &plan, &plan.graphs[i], device)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool serve_one(Planner *planner)
+{
+    PlannerRequest request;
+    if (!read_bytes(&request, sizeof request) ||
+        memcmp(request.magic, PLANNER_MAGIC, sizeof request.magic) != 0 ||
+        request.plan_bytes > MOST_REQUEST || request.device_bytes > MOST_REQUEST) {
+        return false;
+    }
+    char *plan = malloc((size_t)request.plan_bytes + 1);
+    char *device = calloc(1, (size_t)request.device_bytes + 1);
+    bool ok = plan && device && read_bytes(plan, (size_t)request.plan_bytes) &&
+              read_bytes(device, (size_t)request.device_bytes) &&
+              answer_request(planner, plan, (size_t)request.plan_bytes, device);
+    free(plan);
+    free(device);
+    return ok;
+}
+
+/* --- the process --------------------------------------------------------------------------- */
+
+static void load(Planner *planner)
+{
+    if (!dlopen(planner->driver, RTLD_NOW | RTLD_GLOBAL)) {
+        snprintf(planner->error, sizeof planner->error, "%s", dlerror());
+        return;
+    }
+    planner->dnn =
+        library_cudnn(false, planner->folder, planner->error, sizeof planner->error);
+    if (planner->dnn && planner->dnn->version() < LEAST_VERSION) {
+        snprintf(planner->error, sizeof planner->error,
+                 "cuDNN %zu is too old: 9.10 or newer is needed",
+                 planner->dnn->version());
+        planner->dnn = NULL;
+    }
+    /* Else cuDNN opens and closes the compiler for each plan that needs it. */
+    if (planner->dnn && !dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL)) {
+        (void)dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_LOCAL);
+    }
+}
+
+static void *serve(void *argument)
+{
+    Planner *planner = argument;
+    load(planner);
+    while (serve_one(planner)) {
+    }
+    return NULL;
+}
+
+/* Runs on fresh memory at an address that is always the same; false: it is not to be had. */
+static bool serve_on_fixed_stack(Planner *planner)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *stack =
+        mmap(STACK_ADDRESS, STACK_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (stack != STACK_ADDRESS) {
+        return false;
+    }
+    pthread_attr_init(&attributes);
+    bool ok = pthread_attr_setstack(&attributes, stack, STACK_BYTES) == 0 &&
+              pthread_create(&thread, &attributes, serve, planner) == 0;
+    if (ok) {
+        pthread_join(thread, NULL);
+    }
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fputs("gxc-cudnn is started by gxc, which tells it what to plan\n", stderr);
+        return 2;
+    }
+    int now = personality(0xffffffff);
+    if (argc == 3 && now >= 0 && !(now & ADDR_NO_RANDOMIZE) &&
+        personality((unsigned long)now | ADDR_NO_RANDOMIZE) >= 0) {
+        char again[] = "again";
+        char *arguments[] = {argv[0], argv[1], argv[2], again, NULL};
+        execv("/proc/self/exe", arguments);
+    }
+    now = personality(0xffffffff);
+    Planner planner = {.folder = argv[1][0] ? argv[1] : NULL,
+                       .driver = argv[2],
+                       .is_reproducible = now >= 0 && (now & ADDR_NO_RANDOMIZE) != 0};
+    if (!serve_on_fixed_stack(&planner)) {
+        planner.is_reproducible = false;
+        serve(&planner);
+    }
+    return 0;
+}

@@ -1,0 +1,234 @@
+/* cuDNN's backend interface on the emulator: an addition with a broadcast operand, and what happens
+ * when descriptors, packs or addresses are not as the library wants them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/emu/gxemu.h"
+#include "runtime/library/cudnn_types.h"
+
+#define CUDNN_FUNCTION(name, symbol, parameters) cudnnStatus_t symbol parameters;
+#define CUDNN_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
+#define CUDNN_TEXT_FUNCTION(name, symbol, parameters) const char *symbol parameters;
+#define CUDNN_VOID_FUNCTION(name, symbol, parameters) void symbol parameters;
+#include "runtime/library/cudnn.def"
+
+typedef cudnnBackendDescriptor_t Descriptor;
+
+enum { ROWS = 3, COLUMNS = 5, ELEMENTS = ROWS * COLUMNS };
+
+static Descriptor make(int type)
+{
+    Descriptor d = NULL;
+    assert_int_equal(cudnnBackendCreateDescriptor(type, &d), 0);
+    return d;
+}
+
+static void set(Descriptor d, int attribute, int type, int64_t count,
+                const void *elements)
+{
+    assert_int_equal(cudnnBackendSetAttribute(d, attribute, type, count, elements), 0);
+}
+
+static void set_int(Descriptor d, int attribute, int type, int32_t value)
+{
+    set(d, attribute, type, 1, &value);
+}
+
+static Descriptor tensor(int64_t id, int64_t rows)
+{
+    Descriptor d = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    int64_t dims[2] = {rows, COLUMNS}, strides[2] = {COLUMNS, 1}, alignment = 16;
+    set_int(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    set(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 2, dims);
+    set(d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 2, strides);
+    set(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    set(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    assert_int_equal(cudnnBackendFinalize(d), 0);
+    return d;
+}
+
+/* y = x + b in rows; the status of the graph that holds it. */
+static int add(Descriptor x, Descriptor b, Descriptor y, Descriptor *out)
+{
+    Descriptor p = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    set_int(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
+    set_int(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    assert_int_equal(cudnnBackendFinalize(p), 0);
+    Descriptor op = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    int type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    set(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, type, 1, (void *)&p);
+    set(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, type, 1, (void *)&x);
+    set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, type, 1, (void *)&b);
+    set(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, type, 1, (void *)&y);
+    assert_int_equal(cudnnBackendFinalize(op), 0);
+    *out = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    set(*out, CUDNN_ATTR_OPERATIONGRAPH_OPS, type, 1, (void *)&op);
+    int status = cudnnBackendFinalize(*out);
+    cudnnBackendDestroyDescriptor(p);
+    cudnnBackendDestroyDescriptor(op);
+    return status;
+}
+
+static Descriptor plan_of(Descriptor graph)
+{
+    Descriptor h = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    Descriptor c = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    int type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    int64_t count = 0, bytes = -1;
+    set(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, type, 1, (void *)&graph);
+    set_int(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+    assert_int_equal(cudnnBackendFinalize(h), 0);
+    assert_int_equal(cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, type, 1,
+                                              &count, (void *)&c),
+                     0);
+    assert_true(count >= 1);
+    set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, type, 1, (void *)&c);
+    assert_int_equal(cudnnBackendFinalize(plan), 0);
+    assert_int_equal(cudnnBackendGetAttribute(plan,
+                                              CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                              CUDNN_TYPE_INT64, 1, &count, &bytes),
+                     0);
+    assert_int_equal(bytes, 0);
+    cudnnBackendDestroyDescriptor(h);
+    cudnnBackendDestroyDescriptor(c);
+    return plan;
+}
+
+static Descriptor pack_of(int64_t count, const int64_t *ids, void *const *addresses)
+{
+    Descriptor pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    void *none = NULL;
+    set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+    set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+        addresses);
+    set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &none);
+    assert_int_equal(cudnnBackendFinalize(pack), 0);
+    return pack;
+}
+
+static const char *said(void)
+{
+    static char text[2000];
+    gxemuGetLastError(text, sizeof text);
+    return text;
+}
+
+/* Memory of the device: x, b, y, in this order. */
+static CUdeviceptr memory[3];
+static cudnnHandle_t handle;
+
+static int start(void **state)
+{
+    CUcontext context;
+    float x[ELEMENTS], b[COLUMNS];
+    (void)state;
+    for (int i = 0; i < ELEMENTS; i++)
+        x[i] = (float)i;
+    for (int i = 0; i < COLUMNS; i++)
+        b[i] = (float)(100 * i);
+    return cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) ||
+           cuCtxPushCurrent_v2(context) || cuMemAlloc_v2(&memory[0], sizeof x) ||
+           cuMemAlloc_v2(&memory[1], sizeof b) || cuMemAlloc_v2(&memory[2], sizeof x) ||
+           cuMemcpyHtoDAsync_v2(memory[0], x, sizeof x, NULL) ||
+           cuMemcpyHtoDAsync_v2(memory[1], b, sizeof b, NULL) || cudnnCreate(&handle);
+}
+
+static void test_add(void **state)
+{
+    (void)state;
+    Descriptor graph, all[3] = {tensor(1, ROWS), tensor(2, 1), tensor(3, ROWS)};
+    float y[ELEMENTS];
+    assert_int_equal(add(all[0], all[1], all[2], &graph), 0);
+    Descriptor plan = plan_of(graph);
+    int64_t ids[3] = {3, 1, 2};
+    void *addresses[3] = {(void *)(uintptr_t)memory[2], (void *)(uintptr_t)memory[0],
+                          (void *)(uintptr_t)memory[1]};
+    Descriptor pack = pack_of(3, ids, addresses);
+    assert_int_equal(cudnnSetStream(handle, NULL), 0);
+    assert_int_equal(cudnnBackendExecute(handle, plan, pack), 0);
+    assert_int_equal(cuMemcpyDtoHAsync_v2(y, memory[2], sizeof y, NULL), 0);
+    assert_int_equal(cuCtxSynchronize(), 0);
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_true(y[i] == (float)(i + 100 * (i % COLUMNS)));
+    Descriptor few = pack_of(2, ids, addresses);
+    assert_int_equal(cudnnBackendExecute(handle, plan, few), CUDNN_STATUS_BAD_PARAM);
+    assert_non_null(strstr(said(), "no address in the pack"));
+    assert_int_equal(cudnnBackendExecute(handle, graph, pack),
+                     CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+    Descriptor gone[] = {graph, all[0], all[1], all[2], plan, pack, few};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        cudnnBackendDestroyDescriptor(gone[i]);
+}
+
+static void test_descriptors(void **state)
+{
+    (void)state;
+    Descriptor d = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR), graph;
+    int64_t one = 1;
+    char text[200];
+    assert_int_equal(cudnnBackendSetAttribute(d, CUDNN_ATTR_TENSOR_UNIQUE_ID,
+                                              CUDNN_TYPE_FLOAT, 1, &one),
+                     CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
+    assert_int_equal(cudnnBackendSetAttribute(d, CUDNN_ATTR_POINTWISE_MODE,
+                                              CUDNN_TYPE_POINTWISE_MODE, 1, &one),
+                     CUDNN_STATUS_NOT_SUPPORTED);
+    assert_int_equal(cudnnBackendSetAttribute(d, CUDNN_ATTR_TENSOR_UNIQUE_ID,
+                                              CUDNN_TYPE_INT64, 2, &one),
+                     CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND);
+    assert_int_equal(cudnnBackendFinalize(d), CUDNN_STATUS_BAD_PARAM);
+    cudnnGetLastErrorString(text, sizeof text);
+    assert_string_equal(text, "a needed attribute was not set");
+    Descriptor op = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    assert_int_equal(cudnnBackendSetAttribute(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                              CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                              (void *)&d),
+                     CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+    /* sizes that do not fit, and one id for two tensors */
+    Descriptor x = tensor(1, ROWS), b = tensor(2, 2), y = tensor(3, ROWS),
+               twice = tensor(1, 1);
+    assert_int_equal(add(x, b, y, &graph), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
+    cudnnBackendDestroyDescriptor(graph);
+    assert_int_equal(add(x, twice, y, &graph), CUDNN_STATUS_BAD_PARAM);
+    assert_non_null(strstr(said(), "the same unique id"));
+    assert_int_equal(cudnnBackendSetAttribute(x, CUDNN_ATTR_TENSOR_UNIQUE_ID,
+                                              CUDNN_TYPE_INT64, 1, &one),
+                     CUDNN_STATUS_BAD_PARAM);
+    Descriptor gone[] = {graph, d, op, x, b, y, twice};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        cudnnBackendDestroyDescriptor(gone[i]);
+}
+
+/* The last test: what is found fails the context. */
+static void test_address(void **state)
+{
+    (void)state;
+    Descriptor graph, all[3] = {tensor(1, ROWS), tensor(2, 1), tensor(3, ROWS)};
+    assert_int_equal(add(all[0], all[1], all[2], &graph), 0);
+    Descriptor plan = plan_of(graph);
+    int64_t ids[3] = {1, 2, 3};
+    void *addresses[3] = {(void *)(uintptr_t)memory[0],
+                          (void *)(uintptr_t)(memory[1] + 4),
+                          (void *)(uintptr_t)memory[2]};
+    Descriptor pack = pack_of(3, ids, addresses);
+    int status = cudnnBackendExecute(handle, plan, pack);
+    assert_true(status != 0 || cuCtxSynchronize() != 0);
+    assert_non_null(strstr(said(), "tensor 2"));
+    Descriptor gone[] = {graph, all[0], all[1], all[2], plan, pack};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        cudnnBackendDestroyDescriptor(gone[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_add),
+                                       cmocka_unit_test(test_descriptors),
+                                       cmocka_unit_test(test_address)};
+    return cmocka_run_group_tests(tests, start, NULL);
+}
