@@ -600,7 +600,8 @@ static void do_evaluate(Compile *c)
         return;
     gxc_result *r = c->result;
     EvalOptions options = {.replicas = c->options.replicas,
-                           .partitions = c->options.partitions};
+                           .partitions = c->options.partitions,
+                           .rounding = c->options.rounding};
     hash_module(c, m);
     fix_interface(c, m);
     result_set_signature(r, m, &options);

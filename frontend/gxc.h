@@ -72,6 +72,9 @@ typedef struct gxc_options {
     void *progress_user;
     int lint;   /* check after each pass that it kept what it must, and verify */
     int report; /* gxc_result_report says how long kernels take, by the model of time */
+    /* gxc_evaluate: not 0: values are rounded at random, by this seed. Where results of two seeds
+     * differ they depend on rounding, and that far no other order of computing can be wrong. */
+    uint32_t rounding;
 } gxc_options;
 
 typedef struct gxc_array {

@@ -65,6 +65,7 @@ struct Device {
     Value *result;
     bool parked;
     uint64_t counter[2]; /* of rng and rng-get-and-update-state: low, high */
+    uint64_t moved;      /* times that rounding.h has moved values */
 };
 
 /* Both end the evaluation; the message is prefixed by the instruction's name and opcode. */

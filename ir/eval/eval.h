@@ -21,6 +21,7 @@ typedef struct EvalOptions {
     uint64_t step_limit; /* instructions run on all devices together; 0: no limit */
     uint64_t seed;       /* of rng and rng-get-and-update-state */
     bool exact;          /* correctly rounded transcendentals instead of libm's */
+    uint32_t rounding;   /* not 0: values are rounded at random, so seeded (rounding.h) */
 } EvalOptions;
 
 typedef struct EvalDevice {

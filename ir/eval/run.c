@@ -1,6 +1,7 @@
 /* Frames and devices: the loop that runs computations without recursion. */
 #include "ir/eval/run.h"
 #include "ir/eval/dense.h"
+#include "ir/eval/rounding.h"
 #include "ir/infer/infer.h"
 
 #include <stdlib.h>
@@ -232,11 +233,15 @@ static bool device_step_once(Eval *eval, Device *device, Value **operands)
     if (has_sizes && !op_is(inst->op, OPF_DENSE)) /* it would read what is not there */
         eval_unsupported(&call, "an operand of dynamic size");
     struct Temp *mark = value_heap_mark(&eval->heap);
+    if (eval->options.rounding != 0)
+        rounding_move_operands(&call);
     if (has_sizes)
         dense_run(&call, fn);
     else
         fn(&call);
     value_heap_release(&eval->heap, mark);
+    if (eval->options.rounding != 0)
+        rounding_move_result(&call, f->values);
     arena_reset(eval->scratch);
     f->phase = call.phase;
     f->state = call.state;

@@ -80,8 +80,8 @@ typedef struct Worst {
     double excess; /* difference / allowed */
 } Worst;
 
-/* NaN meets NaN, infinity the same infinity; else |got - want| <= atol + rtol |scale|. */
-static bool component_close(double got, double want, double scale, Tolerance t,
+/* NaN meets NaN, infinity the same infinity; else |got - want| <= allowed. */
+static bool component_close(double got, double want, double allowed,
                             double *out_difference, double *out_excess)
 {
     *out_difference = 0;
@@ -90,9 +90,8 @@ static bool component_close(double got, double want, double scale, Tolerance t,
         bool same = (isnan(want) && isnan(got)) || want == got;
         *out_difference = same ? 0 : INFINITY;
         *out_excess = *out_difference;
-        return same;
+        return same || isinf(allowed);
     }
-    double allowed = t.atol + t.rtol * scale;
     *out_difference = fabs(got - want);
     *out_excess = *out_difference == 0 ? 0
                   : allowed > 0        ? *out_difference / allowed
@@ -100,8 +99,9 @@ static bool component_close(double got, double want, double scale, Tolerance t,
     return *out_difference <= allowed;
 }
 
+/* `more`: what is allowed beside the tolerance. */
 static bool element_close(DType dtype, const char *got, const char *want, Tolerance t,
-                          double *out_difference, double *out_excess)
+                          double more, double *out_difference, double *out_excess)
 {
     const DTypeInfo *info = &dtype_info[dtype];
     if (info->class == DTC_COMPLEX) {
@@ -111,36 +111,89 @@ static bool element_close(DType dtype, const char *got, const char *want, Tolera
         number_get_complex(dtype, got, g);
         number_get_complex(dtype, want, w);
         double scale = hypot(isfinite(w[0]) ? w[0] : 0, isfinite(w[1]) ? w[1] : 0);
-        bool re = component_close(g[0], w[0], scale, t, out_difference, out_excess);
-        bool im = component_close(g[1], w[1], scale, t, &other[0], &other[1]);
+        double allowed = t.atol + t.rtol * scale + more;
+        bool re = component_close(g[0], w[0], allowed, out_difference, out_excess);
+        bool im = component_close(g[1], w[1], allowed, &other[0], &other[1]);
         *out_difference = fmax(*out_difference, other[0]);
         *out_excess = fmax(*out_excess, other[1]);
         return re && im;
     }
-    if (info->class != DTC_FLOAT) {
-        bool same = memcmp(got, want, info->storage) == 0;
-        double difference =
-            fabs(number_get_double(dtype, got) - number_get_double(dtype, want));
-        *out_difference = same ? 0 : difference;
-        *out_excess = same ? 0 : INFINITY;
-        double allowed = t.atol + t.rtol * fabs(number_get_double(dtype, want));
-        return same || difference <= allowed;
-    }
     double g = number_get_double(dtype, got);
     double w = number_get_double(dtype, want);
-    return component_close(g, w, fabs(w), t, out_difference, out_excess);
+    double allowed = t.atol + t.rtol * fabs(w) + more;
+    if (info->class != DTC_FLOAT) {
+        bool same = memcmp(got, want, info->storage) == 0;
+        *out_difference = same ? 0 : fabs(g - w);
+        *out_excess = same ? 0 : INFINITY;
+        return same || *out_difference <= allowed;
+    }
+    return component_close(g, w, allowed, out_difference, out_excess);
+}
+
+/* --- what rounding does ------------------------------------------------------------------------ */
+
+/* Times the largest move that was seen: of few roundings, and with the reference's sums, which
+ * keep more digits than a GPU's. */
+enum { MOVES_ALLOWED = 8 };
+
+double **compare_moves(const Signature *s)
+{
+    size_t count = s->devices * s->result_count;
+    double **moves = allocate(count, sizeof *moves);
+    for (size_t i = 0; i < count; i++) {
+        moves[i] = allocate(s->results[i % s->result_count].elements, sizeof **moves);
+    }
+    return moves;
+}
+
+/* How far two numbers are apart: infinitely far where one is not finite and the other another. */
+static double distance(DType dtype, const char *x, const char *y)
+{
+    double difference = 0;
+    double excess = 0;
+    element_close(dtype, x, y, (Tolerance){0}, 0, &difference, &excess);
+    return difference;
+}
+
+void compare_add_moves(const Signature *s, double **moves, void *const *wanted,
+                       void *const *other)
+{
+    for (size_t k = 0; k < s->devices * s->result_count; k++) {
+        const Leaf *leaf = &s->results[k % s->result_count];
+        size_t size = dtype_info[leaf->dtype].storage;
+        for (size_t i = 0; i < leaf->elements; i++) {
+            double d = distance(leaf->dtype, (const char *)wanted[k] + i * size,
+                                (const char *)other[k] + i * size);
+            moves[k][i] = fmax(moves[k][i], d);
+        }
+    }
+}
+
+/* Of the whole array: an element that has not moved by chance may move as far as the others. */
+static double root_mean_square(const double *moves, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += isfinite(moves[i]) ? moves[i] * moves[i] : 0;
+    }
+    return n ? sqrt(sum / (double)n) : 0;
 }
 
 static Worst compare_leaf(const Leaf *leaf, const char *got, const char *want,
-                          Tolerance t)
+                          Tolerance t, const double *moves)
 {
     Worst worst = {0};
-    size_t size = dtype_info[leaf->dtype].storage;
+    const DTypeInfo *info = &dtype_info[leaf->dtype];
+    bool is_whole = info->class != DTC_FLOAT && info->class != DTC_COMPLEX;
+    double least = moves && !is_whole ? root_mean_square(moves, leaf->elements) : 0;
     for (size_t i = 0; i < leaf->elements; i++) {
         double difference;
         double excess;
-        bool ok = element_close(leaf->dtype, got + i * size, want + i * size, t,
-                                &difference, &excess);
+        double more = !moves     ? 0
+                      : is_whole ? moves[i]
+                                 : fmax(MOVES_ALLOWED * moves[i], least);
+        bool ok = element_close(leaf->dtype, got + i * info->storage,
+                                want + i * info->storage, t, more, &difference, &excess);
         if ((!ok && worst.wrong == 0) ||
             (excess > worst.excess && (!ok || !worst.wrong))) {
             worst.at = i;
@@ -167,12 +220,13 @@ static void print_index(const Leaf *leaf, size_t at)
 }
 
 static void print_worst(const Leaf *leaf, const char *got, const char *want,
-                        const Worst *w, Tolerance t)
+                        const Worst *w, Tolerance t, const double *moves)
 {
     size_t size = dtype_info[leaf->dtype].storage;
     printf("%s", w->wrong ? "DIFFERS" : "equal");
     if (t.rtol != 0 || t.atol != 0) {
-        printf(" within rtol %g, atol %g", t.rtol, t.atol);
+        printf(" within rtol %g, atol %g%s", t.rtol, t.atol,
+               moves ? " and what rounding does" : "");
     }
     if (w->wrong) {
         printf(": %zu of %zu elements", w->wrong, leaf->elements);
@@ -185,12 +239,15 @@ static void print_worst(const Leaf *leaf, const char *got, const char *want,
         printf("; worst at ");
         print_index(leaf, w->at);
         printf(": %s, wanted %s, difference %.3g", a, b, w->difference);
+        if (moves) {
+            printf(", allowed %.3g", w->difference / w->excess);
+        }
     }
     printf("\n");
 }
 
 bool compare_results(const Options *o, const Signature *s, void *const *outputs,
-                     void *const *wanted)
+                     void *const *wanted, double *const *moves, bool prints)
 {
     bool equal = true;
     for (size_t d = 0; d < s->devices; d++) {
@@ -198,21 +255,25 @@ bool compare_results(const Options *o, const Signature *s, void *const *outputs,
             const Leaf *leaf = &s->results[i];
             const char *got = outputs[d * s->result_count + i];
             const char *want = wanted[d * s->result_count + i];
+            const double *move = moves ? moves[d * s->result_count + i] : NULL;
             if (!want) {
                 continue;
             }
             Tolerance t = number_tolerance(leaf->dtype);
             t.rtol = o->has_rtol ? o->rtol : t.rtol;
             t.atol = o->has_atol ? o->atol : t.atol;
-            Worst worst = compare_leaf(leaf, got, want, t);
+            Worst worst = compare_leaf(leaf, got, want, t, move);
+            equal &= worst.wrong == 0;
+            if (!prints) {
+                continue;
+            }
             if (s->replicas * s->partitions > 1) {
                 printf("device %zu ", s->first + d);
             }
             printf("compare %s ", leaf->name);
             print_type(leaf);
             printf(": ");
-            print_worst(leaf, got, want, &worst, t);
-            equal &= worst.wrong == 0;
+            print_worst(leaf, got, want, &worst, t, move);
         }
     }
     return equal;

@@ -305,7 +305,7 @@ int compare_files(const Options *o, const Signature *s, void *const *outputs)
                              &wanted[d * s->result_count + i]);
         }
     }
-    if (code == EXIT_DONE && !compare_results(o, s, outputs, wanted)) {
+    if (code == EXIT_DONE && !compare_results(o, s, outputs, wanted, NULL, true)) {
         code = EXIT_WRONG;
     }
     free_arrays(wanted, count);

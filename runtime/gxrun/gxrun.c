@@ -230,6 +230,35 @@ static int check_hash(const Options *o, const Subject *s, const Signature *progr
     return code;
 }
 
+/* Results beyond the usual tolerance may still be as good as the reference's: sums whose terms
+ * cancel, numbers at the edge between two of a narrow type. So the reference is rounded at random
+ * until its results have moved as far, or often enough. NULL: not needed, or the user has said
+ * what is to be allowed. */
+static double **allow_rounding(const Options *o, const Subject *s,
+                               const Signature *signature, void *const *inputs,
+                               void *const *outputs, void *const *wanted)
+{
+    enum { TIMES = 8 };
+    if (o->has_rtol || o->has_atol ||
+        compare_results(o, signature, outputs, wanted, NULL, false)) {
+        return NULL;
+    }
+    size_t count = signature->devices * signature->result_count;
+    double **moves = compare_moves(signature);
+    bool equal = false;
+    int code = EXIT_DONE;
+    for (uint32_t i = 1; i <= TIMES && code == EXIT_DONE && !equal; i++) {
+        void **other = allocate(count, sizeof *other);
+        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, i, inputs, other);
+        if (code == EXIT_DONE) {
+            compare_add_moves(signature, moves, wanted, other);
+            equal = compare_results(o, signature, outputs, wanted, moves, false);
+        }
+        free_arrays(other, count);
+    }
+    return moves;
+}
+
 static int compare_with_reference(const Options *o, const Subject *s,
                                   const Signature *signature, void *const *inputs,
                                   void *const *outputs)
@@ -238,10 +267,13 @@ static int compare_with_reference(const Options *o, const Subject *s,
     void **wanted = allocate(count, sizeof *wanted);
     int code = s->owns_hlo && s->program ? check_hash(o, s, signature) : EXIT_DONE;
     if (code == EXIT_DONE) {
-        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, wanted);
+        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, 0, inputs, wanted);
     }
-    if (code == EXIT_DONE && !compare_results(o, signature, outputs, wanted)) {
-        code = EXIT_WRONG;
+    if (code == EXIT_DONE) {
+        double **moves = allow_rounding(o, s, signature, inputs, outputs, wanted);
+        bool equal = compare_results(o, signature, outputs, wanted, moves, true);
+        code = equal ? EXIT_DONE : EXIT_WRONG;
+        free_arrays((void **)moves, moves ? count : 0);
     }
     free_arrays(wanted, count);
     return code;
@@ -259,9 +291,9 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     if (code == EXIT_DONE && !ref) {
         code = device_run(o, s->program, signature, inputs, outputs);
     } else if (code == EXIT_DONE && s->program) {
-        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, inputs, outputs);
+        code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, 0, inputs, outputs);
     } else if (code == EXIT_DONE) {
-        code = compiler_evaluate(o, o->program, &s->file, signature, inputs, outputs);
+        code = compiler_evaluate(o, o->program, &s->file, signature, 0, inputs, outputs);
     }
     if (code == EXIT_DONE) {
         compare_summary(o, signature, outputs);

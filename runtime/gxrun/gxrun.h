@@ -97,8 +97,11 @@ void free_arrays(void **arrays, size_t count);
 int compiler_compile(const Options *o, const char *path, const Bytes *hlo, Bytes *out);
 int compiler_signature(const Options *o, const char *path, const Bytes *hlo,
                        Signature *out);
+/* `rounding` as in gxc_options; where it is not 0, a failure is not reported: devices may part
+ * where a condition hangs on rounding. */
 int compiler_evaluate(const Options *o, const char *path, const Bytes *hlo,
-                      const Signature *s, void *const *inputs, void **outputs);
+                      const Signature *s, uint32_t rounding, void *const *inputs,
+                      void **outputs);
 
 /* --- gxrun_device.c: libgxrt. */
 int device_signature(const Options *o, const gxrt_program *program, Signature *out);
@@ -119,9 +122,15 @@ void data_from_device(const Leaf *leaf, const int64_t *minor_to_major, const voi
 
 /* --- gxrun_compare.c */
 void compare_summary(const Options *o, const Signature *s, void *const *outputs);
-/* Prints the worst difference of each result; false if one is beyond its tolerance. */
+/* How far each element of the results moves when the reference is rounded otherwise, by device and
+ * result: doubles, of complex numbers moduli. Zeroed; grows with each other result of the reference. */
+double **compare_moves(const Signature *s);
+void compare_add_moves(const Signature *s, double **moves, void *const *wanted,
+                       void *const *other);
+/* Whether all results are within their tolerance, widened by `moves` (NULL: not). With `prints`
+ * the worst difference of each is printed. */
 bool compare_results(const Options *o, const Signature *s, void *const *outputs,
-                     void *const *wanted);
+                     void *const *wanted, double *const *moves, bool prints);
 int compare_files(const Options *o, const Signature *s, void *const *outputs);
 
 #endif
