@@ -6,7 +6,10 @@
 
 #include "ir/analysis/loop.h"
 
-enum { NESTING_MOST = 64 };
+enum {
+    NESTING_MOST = 64,
+    LONG_STEPS = 1000, /* of a loop: worth a word */
+};
 
 typedef struct Maker {
     Arena *arena;
@@ -160,8 +163,12 @@ static const char *units_reason(Arena *a, const KernelTime *t, const GpuModel *d
                             "multiplies %s without tensor cores, which are %.0f times "
                             "as fast",
                             dtype_name(t->product_type), gain);
-    return arena_printf(a, "%.1f instructions for each byte of its arrays",
-                        t->instructions / (t->needed_bytes > 1 ? t->needed_bytes : 1));
+    const char *steps = t->steps >= LONG_STEPS
+                            ? arena_printf(a, ", %.0f steps in each thread", t->steps)
+                            : "";
+    return arena_printf(a, "%.1f instructions for each byte of its arrays%s",
+                        t->instructions / (t->needed_bytes > 1 ? t->needed_bytes : 1),
+                        steps);
 }
 
 /* Why a kernel takes more than twice of what the device needs at least. */

@@ -101,13 +101,21 @@ static void consider(Longest *l, KernelLimit limit, double seconds, double at_pe
         *l = (Longest){seconds, at_peak, limit};
 }
 
+/* A loop whose trips come one after the other takes most of a block's time. */
+static bool is_chain(const KernelWork *w)
+{
+    return w->serial_steps >= costs.chain_steps &&
+           w->serial_cycles * 2 >= w->block_cycles;
+}
+
 /* Units of the multiprocessor that has most blocks. */
 static void consider_units(const KernelWork *w, const GpuModel *d, Longest *l)
 {
     const GpuRates *r = gpu_rates(d);
     double clock = r->mhz * 1e6;
-    double blocks = rounded_up(w->blocks / d->multiprocessors);
-    double even = w->blocks / d->multiprocessors;
+    double even = w->blocks / d->multiprocessors, blocks = rounded_up(even);
+    /* with most multiprocessors idle it is the loop of the others that takes the time */
+    bool is_idle = even * 2 <= 1 && is_chain(w);
     const struct {
         KernelLimit limit;
         double cycles;
@@ -121,8 +129,9 @@ static void consider_units(const KernelWork *w, const GpuModel *d, Longest *l)
         {LIMIT_SHARED, w->counts.shared},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        consider(l, units[i].limit, units[i].cycles * blocks / clock / costs.issue_share,
-                 units[i].cycles * even / clock);
+        consider(l, is_idle ? LIMIT_CHAIN : units[i].limit,
+                 units[i].cycles * blocks / clock / costs.issue_share,
+                 is_idle ? -1 : units[i].cycles * even / clock);
 }
 
 static void consider_memory(const KernelWork *w, const GpuModel *d, Longest *l)
@@ -155,9 +164,7 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
     double waves = w->blocks / (resident * d->multiprocessors);
     consider_units(w, d, &l);
     consider_memory(w, d, &l);
-    bool is_chain =
-        w->serial_steps >= costs.chain_steps && w->serial_cycles * 2 >= w->block_cycles;
-    consider(&l, is_chain ? LIMIT_CHAIN : LIMIT_LATENCY,
+    consider(&l, is_chain(w) ? LIMIT_CHAIN : LIMIT_LATENCY,
              rounded_up(waves) * w->block_cycles / clock, -1);
     KernelTime t = {.seconds = l.seconds + costs.launch_seconds,
                     .limit = l.limit,

@@ -47,14 +47,13 @@ static double shared_by_blocks(const WorkBuilder *b, const WorkAccess *a, double
 }
 
 /* Part of the sectors that L1 does not have. */
-static double l1_share(WorkBuilder *b, const WorkPattern *p, const WorkAccess *a)
+static double l1_share(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
 {
     double resident = resident_by_threads(b), l1 = l1_bytes(b, resident);
     double warps = resident * b->warps;
     if (pattern_units(b, p, costs.line_bytes) * costs.line_bytes * warps > l1)
         return 1;
-    double share =
-        pattern_new_by_step(b, p, a->loop, a->sectors) * pattern_new_by_warp(b, p);
+    double share = pattern_new(b, p, a->loop, a->sectors);
     double block = share * a->sectors * costs.sector_bytes * b->warps;
     for (uint32_t l = a->loop; l != 0; l = b->loops[l].parent) {
         if (ix_depends(p->element, IX_RUNTIME, b->loops[l].step))
@@ -89,7 +88,7 @@ static uint32_t divisors(const IndexExpr *e, int64_t *out, uint32_t count)
 }
 
 /* Blocks from one to the next that touches the same sectors; 0: none is found. */
-static double blocks_to_next(WorkBuilder *b, const WorkPattern *p)
+static double blocks_to_next(WorkBuilder *b, WorkPattern *p)
 {
     int64_t by[DIVISORS_MOST + 1] = {0};
     uint32_t count = divisors(p->element, by, 0);
@@ -111,10 +110,10 @@ static double access_memory(WorkBuilder *b, const WorkAccess *a, double block_by
     double total = access_total(b, a);
     if (total <= a->reach || a->reach <= l2_kept(b))
         return smaller(total, a->reach);
-    WorkPattern p = {a->element, a->bits, a->lanes, a->is_together};
+    WorkPattern p = {a->element, a->bits, a->lanes, a->is_together, NULL};
     double next = blocks_to_next(b, &p), wave = resident * b->device->multiprocessors;
-    if (next == 0)
-        return total;
+    if (next == 0) /* anywhere, or from trip to trip, which is soon */
+        return work_index(b, a->element)->is_random ? total : a->reach;
     if (next <= 1) /* the blocks of a wave read it together */
         return smaller(total, a->reach * larger(b->blocks / wave, 1));
     return next * block_bytes <= l2_kept(b) ? a->reach : total;
@@ -158,24 +157,28 @@ static Relation relation_to_earlier(WorkBuilder *b, size_t first, size_t i,
     return best;
 }
 
-/* What an array's accesses move, and of what the kernel needs it. */
+/* What an array's accesses move, and of what the kernel needs it. Those at constant distances touch the same
+ * sectors sooner or later: together no more than all of them, or than one of them alone. */
 static double array_memory(WorkBuilder *b, size_t first, double block_bytes,
                            double resident, double *needed)
 {
     const WorkAccess *a = &b->accesses[first];
-    double sum = 0, near = 0, total = 0, reach = 0;
+    double far = 0, near = 0, alone = 0, total = 0, reach = 0;
     for (size_t i = first; i < b->access_count; i++) {
         const WorkAccess *x = &b->accesses[i];
         if (x->array != a->array)
             continue;
         Relation r = relation_to_earlier(b, first, i, resident);
         double moved = r == AGAIN ? 0 : access_memory(b, x, block_bytes, resident);
-        *(i == first || r == NEAR ? &near : &sum) += moved;
+        bool is_near = i == first || r == NEAR;
+        near += is_near ? moved : 0;
+        far += is_near ? 0 : moved;
+        alone = larger(alone, is_near ? moved : 0);
         total += access_total(b, x);
         reach = larger(reach, x->reach);
     }
     *needed = smaller(total, reach);
-    sum += smaller(near, reach);
+    double sum = far + smaller(near, larger(alone, reach));
     return reach <= l2_kept(b) ? smaller(sum, reach) : sum;
 }
 
@@ -252,7 +255,7 @@ static WorkAccess describe(WorkBuilder *b, uint32_t array, const Shape *s,
     a.requests = a.lanes == 1 ? 1 : (double)(b->lanes / width);
     a.runs = b->loops[loop].runs * b->part;
     a.reach = reach_of(e, bits, a.array_bytes);
-    WorkPattern p = {e, bits, a.lanes, a.is_together};
+    WorkPattern p = {e, bits, a.lanes, a.is_together, NULL};
     a.sectors = pattern_units(b, &p, costs.sector_bytes);
     a.l1_share = is_store ? 1 : l1_share(b, &p, &a);
     return a;

@@ -255,6 +255,8 @@ static WorkIndex of_variable(WorkBuilder *b, const IndexExpr *e)
         w.loop = v->loop;
         w.has_thread = key.has_thread;
         w.has_lane = key.has_lane;
+        w.is_random =
+            v->kind == WORK_DATA && (key.has_thread || key.has_lane || key.loop != 0);
         w.ready = v->ready;
         break;
     }
@@ -284,6 +286,7 @@ WorkIndex *work_index(WorkBuilder *b, const IndexExpr *e)
         w.has_lane |= p.has_lane;
         w.has_thread |= p.has_thread;
         w.is_fixed &= p.is_fixed;
+        w.is_random |= p.is_random;
     }
     slot = index_slot(b, e);
     *slot = w;

@@ -54,11 +54,11 @@ typedef struct WorkLoop {
 /* What an index expression is made of, by its id. */
 typedef struct WorkIndex {
     bool is_known, is_counted, has_lane, has_thread;
-    bool is_fixed; /* only of constants and of variables of loops that are written out */
-    uint32_t loop; /* the innermost one that it depends on */
-    double ready;  /* of its variables */
-    uint32_t stamp;
-    int64_t value; /* of the sample `stamp` */
+    bool is_random; /* threads, or trips, have values that were read */
+    bool is_fixed;  /* only of constants and of variables of loops that are written out */
+    uint32_t loop;  /* the innermost one that it depends on */
+    double ready;   /* of its variables */
+    uint32_t stamp, node; /* its number among the nodes that were listed last */
 } WorkIndex;
 
 typedef struct WorkValue {
@@ -113,6 +113,8 @@ typedef struct WorkBuilder {
     WorkIndex *index;
     size_t index_capacity;
     uint32_t stamp;
+    int64_t *values; /* of nodes, for a sample */
+    size_t value_capacity;
     WorkAccess *accesses;
     size_t access_count, access_capacity;
     WorkMemo *memo;
@@ -222,19 +224,18 @@ double work_cycles(const GpuRates *r, const GpuModel *device, const WorkCounts *
 /* How an element is asked for (work_pattern.c). */
 typedef struct WorkPattern {
     const IndexExpr *element;
-    int64_t bits;     /* of an element */
-    uint32_t lanes;   /* of a thread */
-    bool is_together; /* they lie side by side */
+    int64_t bits;                  /* of an element */
+    uint32_t lanes;                /* of a thread */
+    bool is_together;              /* they lie side by side */
+    const struct WorkNodes *nodes; /* of the element; NULL: not listed yet */
 } WorkPattern;
 /* Places of memory, of so many bytes, that a request of a warp touches. */
-double pattern_units(WorkBuilder *b, const WorkPattern *p, double bytes);
-/* Part of the requests of a loop's trips, one after the other, that touch sectors for the first time; the same of
- * the requests of a block's warps. */
-double pattern_new_by_step(WorkBuilder *b, const WorkPattern *p, uint32_t loop,
-                           double sectors);
-double pattern_new_by_warp(WorkBuilder *b, const WorkPattern *p);
+double pattern_units(WorkBuilder *b, WorkPattern *p, double bytes);
+/* Part of the sectors that the requests of a block's warps in a loop's trips, one after the other, touch for the
+ * first time. `sectors`: of one request. */
+double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors);
 /* Blocks with numbers so far apart touch the same sectors. */
-bool pattern_meets(WorkBuilder *b, const WorkPattern *p, int64_t distance);
+bool pattern_meets(WorkBuilder *b, WorkPattern *p, int64_t distance);
 /* Both expressions are equal at the same steps of their loops. */
 bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y);
 /* Bytes that the accesses move: sets the fields of `out`. */

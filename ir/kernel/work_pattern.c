@@ -12,6 +12,8 @@ enum {
     STEPS_SAMPLED = 4,                         /* of a loop */
     UNITS_MOST = TARGET_WARP * LANES_MOST * 2, /* places */
     VARIABLES_MOST = 16, /* of an expression that is looked at for strides */
+    STEPS_WALKED = 6,
+    WARPS_WALKED = 4,
 };
 
 static double smaller(double x, double y)
@@ -97,9 +99,10 @@ static bool moves_by(WorkBuilder *b, const IndexExpr *e, Move move, uint32_t loo
             return false;
         if (by == 0)
             continue;
-        if (!ix_stride(e, IX_RUNTIME, variables[i], &stride))
+        if (!ix_stride(e, IX_RUNTIME, variables[i], &stride) ||
+            __builtin_mul_overflow(by, stride, &by) ||
+            __builtin_add_overflow(*out, by, out))
             return false;
-        *out += by * stride;
     }
     return true;
 }
@@ -118,8 +121,6 @@ static int64_t clamped(int64_t v, Range r)
 {
     return v < r.lo ? r.lo : v > r.hi ? r.hi : v;
 }
-
-static int64_t evaluate(WorkBuilder *b, const IndexExpr *e, const Sample *s);
 
 static int64_t coordinate_value(const WorkCoordinate *c, const Sample *s)
 {
@@ -143,9 +144,65 @@ static int64_t random_value(uint64_t key, Range r)
     return r.lo + (int64_t)((key >> 16) % (size == 0 ? 1 : size));
 }
 
-static int64_t variable_value(WorkBuilder *b, uint32_t number, const Sample *s)
+static int64_t floor_divided(int64_t x, int64_t by)
 {
-    const WorkVariable *v = &b->variables[number];
+    return x / by - (x % by < 0);
+}
+
+/* An expression's nodes, each behind what it is made of: evaluated for many threads. */
+typedef struct Node {
+    IxKind kind;
+    uint32_t a,
+        b; /* numbers of nodes; of a variable that was read or searched: a is its key */
+    int64_t value; /* constant; number of the variable */
+} Node;
+
+struct WorkNodes {
+    uint32_t count;
+    Node node[];
+};
+
+/* Marks nodes by `stamp`: a node that is used twice is one. */
+static uint32_t add_nodes(WorkBuilder *b, const IndexExpr *e, Node *nodes,
+                          uint32_t *count)
+{
+    WorkIndex *slot = work_index(b, e);
+    if (slot->stamp == b->stamp)
+        return slot->node;
+    Node n = {.kind = e->kind, .value = e->value};
+    const IndexExpr *key = e->kind == IX_RUNTIME ? b->variables[e->value].key : e->a;
+    if (key != NULL)
+        n.a = add_nodes(b, key, nodes, count);
+    if (e->b != NULL)
+        n.b = add_nodes(b, e->b, nodes, count);
+    slot = work_index(b, e);
+    slot->stamp = b->stamp;
+    slot->node = *count;
+    nodes[*count] = n;
+    return (*count)++;
+}
+
+/* Upper bound of add_nodes, keys included. */
+static uint32_t bound_nodes(const WorkBuilder *b, const IndexExpr *e)
+{
+    if (e->kind == IX_RUNTIME && b->variables[e->value].key != NULL)
+        return 1 + bound_nodes(b, b->variables[e->value].key);
+    return 1 + (e->a != NULL ? bound_nodes(b, e->a) : 0) +
+           (e->b != NULL ? bound_nodes(b, e->b) : 0);
+}
+
+static struct WorkNodes *nodes_of(WorkBuilder *b, const IndexExpr *e)
+{
+    struct WorkNodes *n =
+        arena_alloc(b->arena, sizeof *n + (size_t)bound_nodes(b, e) * sizeof(Node));
+    b->stamp++;
+    add_nodes(b, e, n->node, &n->count);
+    return n;
+}
+
+static int64_t variable_value(const WorkVariable *v, uint32_t number, int64_t key,
+                              const Sample *s)
+{
     int64_t step = v->range.lo + (v->range.hi - v->range.lo) / 2;
     switch (v->kind) {
     case WORK_COORDINATE:
@@ -157,57 +214,47 @@ static int64_t variable_value(WorkBuilder *b, uint32_t number, const Sample *s)
     case WORK_LANE:
         return s->lane;
     case WORK_SEARCHED:
-        return clamped(evaluate(b, v->key, s), v->range);
+        return clamped(key, v->range);
     case WORK_DATA:
         break;
     }
-    return random_value((uint64_t)evaluate(b, v->key, s) + number, v->range);
-}
-
-static int64_t floor_divided(int64_t x, int64_t by)
-{
-    return x / by - (x % by < 0);
+    return random_value((uint64_t)key + number, v->range);
 }
 
 /* Wraps as the numbers of the machine do: a sample may lie outside of every array. */
-static int64_t node_value(const IndexExpr *e, uint64_t x, uint64_t y)
+static int64_t node_value(const WorkBuilder *b, const Node *n, const int64_t *values,
+                          const Sample *s)
 {
-    switch (e->kind) {
+    uint64_t x = (uint64_t)values[n->a];
+    switch (n->kind) {
+    case IX_CONST:
+        return n->value;
+    case IX_RUNTIME:
+        return variable_value(&b->variables[n->value], (uint32_t)n->value, (int64_t)x, s);
     case IX_ADD:
-        return (int64_t)(x + y);
+        return (int64_t)(x + (uint64_t)values[n->b]);
     case IX_MUL:
-        return (int64_t)(x * (uint64_t)e->value);
+        return (int64_t)(x * (uint64_t)n->value);
     case IX_FLOORDIV:
-        return floor_divided((int64_t)x, e->value);
+        return floor_divided((int64_t)x, n->value);
     case IX_MOD:
-        return (int64_t)(x - (uint64_t)floor_divided((int64_t)x, e->value) *
-                                 (uint64_t)e->value);
-    default:
-        bug("a sample has a variable that nobody bound");
+        return (int64_t)(x - (uint64_t)floor_divided((int64_t)x, n->value) *
+                                 (uint64_t)n->value);
+    case IX_DIM:
+    case IX_SYMBOL:
+        break;
     }
+    bug("a sample has a variable that nobody bound");
 }
 
-static int64_t evaluate(WorkBuilder *b, const IndexExpr *e, const Sample *s)
+static int64_t value_at(WorkBuilder *b, const struct WorkNodes *nodes, const Sample *s)
 {
-    if (e->kind == IX_CONST)
-        return e->value;
-    if (e->kind == IX_RUNTIME)
-        return variable_value(b, (uint32_t)e->value, s);
-    if (b->index[e->id].stamp == b->stamp)
-        return b->index[e->id].value;
-    uint64_t x = (uint64_t)evaluate(b, e->a, s);
-    uint64_t y = e->b != NULL ? (uint64_t)evaluate(b, e->b, s) : 0;
-    int64_t v = node_value(e, x, y);
-    b->index[e->id].stamp = b->stamp;
-    b->index[e->id].value = v;
-    return v;
-}
-
-static int64_t value_at(WorkBuilder *b, const IndexExpr *e, const Sample *s)
-{
-    work_index(b, e); /* there is room for its nodes */
-    b->stamp++;
-    return evaluate(b, e, s);
+    if (nodes->count > b->value_capacity)
+        b->values = arena_grow(b->arena, b->values, &b->value_capacity, nodes->count,
+                               sizeof *b->values);
+    for (uint32_t i = 0; i < nodes->count; i++)
+        b->values[i] = node_value(b, &nodes->node[i], b->values, s);
+    return b->values[nodes->count - 1];
 }
 
 static Sample middle_of(const WorkBuilder *b)
@@ -242,22 +289,23 @@ static void units_add(Units *u, int64_t unit)
     u->count++;
 }
 
-static void units_of_warp(WorkBuilder *b, const WorkPattern *p, Sample s, Units *u)
+static void units_of_warp(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
 {
+    if (p->nodes == NULL)
+        p->nodes = nodes_of(b, p->element);
     int64_t first = s.thread, step = p->is_together ? u->bytes * 8 / p->bits : 1;
     for (int64_t t = 0; t < TARGET_WARP && t < b->threads; t++) {
         s.thread = first + t;
         for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
             s.lane = lane < p->lanes ? lane : p->lanes - 1;
-            int64_t bit = value_at(b, p->element, &s) * p->bits;
-            units_add(u, floor_divided(bit / 8, u->bytes));
+            uint64_t bit = (uint64_t)value_at(b, p->nodes, &s) * (uint64_t)p->bits;
+            units_add(u, floor_divided((int64_t)bit / 8, u->bytes));
         }
     }
 }
 
 /* Of two requests' sectors those that one would touch: 1 if both touch the same, 2 if none. */
-static double together(WorkBuilder *b, const WorkPattern *p, const Sample *x,
-                       const Sample *y)
+static double together(WorkBuilder *b, WorkPattern *p, const Sample *x, const Sample *y)
 {
     Units u;
     units_clear(&u, costs.sector_bytes);
@@ -278,7 +326,7 @@ static double magnitude(double x)
 }
 
 /* False: the threads' addresses are not so regular. */
-static bool intervals_of(WorkBuilder *b, const WorkPattern *p, Intervals *out)
+static bool intervals_of(WorkBuilder *b, WorkPattern *p, Intervals *out)
 {
     int64_t stride;
     if (!(p->lanes == 1 || p->is_together) ||
@@ -308,7 +356,7 @@ static double interval_units(const Intervals *i, double unit)
 
 /* -- the calls -------------------------------------------------------------------------------------------- */
 
-double pattern_units(WorkBuilder *b, const WorkPattern *p, double bytes)
+double pattern_units(WorkBuilder *b, WorkPattern *p, double bytes)
 {
     Intervals i;
     if (intervals_of(b, p, &i))
@@ -333,8 +381,7 @@ static double new_of_moved(const Intervals *i, int64_t elements, int64_t bits, d
     return smaller(interval_units(&all, costs.sector_bytes) / (one * n), 1);
 }
 
-double pattern_new_by_step(WorkBuilder *b, const WorkPattern *p, uint32_t loop,
-                           double sectors)
+static double new_by_step(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)
 {
     const WorkLoop *l = &b->loops[loop];
     int64_t steps = l->trips < STEPS_SAMPLED ? (int64_t)l->trips : STEPS_SAMPLED, by;
@@ -352,7 +399,7 @@ double pattern_new_by_step(WorkBuilder *b, const WorkPattern *p, uint32_t loop,
     return smaller(u.count / (sectors * (double)steps), 1);
 }
 
-double pattern_new_by_warp(WorkBuilder *b, const WorkPattern *p)
+static double new_by_warp(WorkBuilder *b, WorkPattern *p)
 {
     Intervals i;
     int64_t by;
@@ -366,7 +413,67 @@ double pattern_new_by_warp(WorkBuilder *b, const WorkPattern *p)
     return (1 + (b->warps - 1) * (more < 0 ? 0 : smaller(more, 1))) / b->warps;
 }
 
-bool pattern_meets(WorkBuilder *b, const WorkPattern *p, int64_t distance)
+/* Distinct places of `steps` trips by `warps` warps that walk on by constants; 0: they do not. */
+static double walked_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t steps,
+                            int64_t warps)
+{
+    int64_t step, warp;
+    Intervals i;
+    Units u;
+    if (!intervals_of(b, p, &i) || !moves_by(b, p->element, NEXT_STEP, loop, &step) ||
+        !moves_by(b, p->element, NEXT_WARP, 0, &warp))
+        return 0;
+    if (step == 0 || warp == 0) /* looked at by themselves */
+        return (double)(steps * warps);
+    units_clear(&u, 1);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t w = 0; w < warps; w++)
+            units_add(&u, (int64_t)((uint64_t)s * (uint64_t)step +
+                                    (uint64_t)w * (uint64_t)warp));
+    }
+    return u.count;
+}
+
+/* The same by looking at their sectors, of which there are not too many: in parts of one request's. */
+static double sampled_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t steps,
+                             int64_t warps)
+{
+    Units u;
+    Sample s = middle_of(b);
+    units_clear(&u, costs.sector_bytes);
+    s.loop = loop;
+    for (s.step = 0; s.step < steps; s.step++) {
+        for (int64_t w = 0; w < warps; w++) {
+            s.thread = w * TARGET_WARP;
+            units_of_warp(b, p, s, &u);
+        }
+    }
+    return u.count;
+}
+
+/* Warps side by side that walk on come to where others were. */
+static double new_by_both(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)
+{
+    int64_t warps = b->warps < WARPS_WALKED ? b->warps : WARPS_WALKED;
+    int64_t steps = loop == 0 ? 1 : (int64_t)smaller(b->loops[loop].trips, STEPS_WALKED);
+    if (warps < 2 || steps < 2 || sectors == 0)
+        return 1;
+    double places = walked_places(b, p, loop, steps, warps);
+    bool is_random = work_index(b, p->element)->is_random;
+    if (places == 0 && (is_random || sectors * (double)(steps * warps) > UNITS_MOST))
+        return 1;
+    if (places == 0)
+        places = sampled_places(b, p, loop, steps, warps) / sectors;
+    return smaller(places / (double)(steps * warps), 1);
+}
+
+double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)
+{
+    double each = new_by_step(b, p, loop, sectors) * new_by_warp(b, p);
+    return each < 1 ? each : new_by_both(b, p, loop, sectors);
+}
+
+bool pattern_meets(WorkBuilder *b, WorkPattern *p, int64_t distance)
 {
     Sample x = middle_of(b), y = x;
     y.block += distance;
@@ -376,9 +483,10 @@ bool pattern_meets(WorkBuilder *b, const WorkPattern *p, int64_t distance)
 bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y)
 {
     Sample s = middle_of(b);
+    const struct WorkNodes *first = nodes_of(b, x), *second = nodes_of(b, y);
     s.all_steps = true;
     for (s.step = 0; s.step < 2; s.step++) {
-        if (value_at(b, x, &s) != value_at(b, y, &s))
+        if (value_at(b, first, &s) != value_at(b, second, &s))
             return false;
     }
     return true;
