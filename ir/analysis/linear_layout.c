@@ -177,6 +177,51 @@ bool linear_left_divide(const LinearLayout *l, const LinearLayout *inner,
     return true;
 }
 
+LinearLayout linear_renamed(const LinearLayout *l, const uint32_t *dims, uint32_t rank)
+{
+    LinearLayout out = linear_none(rank);
+    memcpy(out.in, l->in, sizeof out.in);
+    for (uint32_t d = 0; d < l->rank; d++)
+        out.out[dims[d]] += l->out[d];
+    for (uint32_t i = 0; i < linear_in_bits(l); i++)
+        for (uint32_t d = 0; d < l->rank; d++)
+            out.columns[i] |= linear_coordinate(l, l->columns[i], d)
+                              << linear_shift(&out, dims[d]);
+    return out;
+}
+
+/* Puts up to *left bits of `input` along dimension `dim`, of which *free bits are not given out. */
+static void spread(LinearLayout *l, LinearInput input, uint32_t dim, uint32_t *free,
+                   uint32_t *left)
+{
+    uint32_t bits = *free < *left ? *free : *left;
+    LinearLayout part = linear_along(l->rank, input, dim, bits);
+    *l = linear_product(l, &part);
+    *free -= bits;
+    *left -= bits;
+}
+
+LinearLayout linear_spread(uint32_t rank, const uint32_t *bits, uint32_t fast,
+                           uint32_t vector, uint32_t lane_bits, uint32_t warp_bits)
+{
+    LinearLayout l = linear_none(rank);
+    uint32_t free[LINEAR_MOST_RANK], all = LINEAR_MOST_BITS;
+    memcpy(free, bits, rank * sizeof *free);
+    spread(&l, LINEAR_REGISTER, fast, &free[fast], &vector);
+    static const LinearInput inputs[] = {LINEAR_LANE, LINEAR_WARP};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t left = i == 0 ? lane_bits : warp_bits;
+        spread(&l, inputs[i], fast, &free[fast], &left);
+        for (uint32_t d = rank; d-- > 0;)
+            spread(&l, inputs[i], d, &free[d], &left);
+        LinearLayout copies = linear_copies(rank, inputs[i], left);
+        l = linear_product(&l, &copies);
+    }
+    for (uint32_t d = rank; d-- > 0;)
+        spread(&l, LINEAR_REGISTER, d, &free[d], &all);
+    return l;
+}
+
 LinearLayout linear_without(const LinearLayout *l, uint32_t dim)
 {
     LinearLayout out = *l;

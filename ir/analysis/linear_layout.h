@@ -57,6 +57,13 @@ LinearLayout linear_product(const LinearLayout *inner, const LinearLayout *outer
 /* l = linear_product(inner, out); false: it is not such a product. */
 bool linear_left_divide(const LinearLayout *l, const LinearLayout *inner,
                         LinearLayout *out);
+/* The same with dimension i as dimension dims[i] of `rank` ones; the others have size 1. */
+LinearLayout linear_renamed(const LinearLayout *l, const uint32_t *dims, uint32_t rank);
+/* Elements of 2^bits[d] along each dimension spread over a block: 2^vector of them along `fast` in registers of
+ * a lane, then lanes and warps along `fast` and along the other dimensions, then registers for the rest. What of
+ * lanes and warps is too much holds copies. */
+LinearLayout linear_spread(uint32_t rank, const uint32_t *bits, uint32_t fast,
+                           uint32_t vector, uint32_t lane_bits, uint32_t warp_bits);
 /* Without dimension `dim`, whose size becomes 1: what held elements that differ in it only holds the same. */
 LinearLayout linear_without(const LinearLayout *l, uint32_t dim);
 
@@ -135,17 +142,23 @@ uint32_t linear_vector(const LinearLayout *values, const LinearMap *offsets);
 uint32_t linear_conflicts(const LinearLayout *values, const LinearMap *offsets,
                           uint32_t bits, uint32_t vector);
 
-/* A layout of shared memory for tiles that are written in layout `write` and read in layout `read`. Its vectors
- * are the lowest registers that both have in common, at most 16 bytes; no access of such a vector has
- * conflicts of banks. */
-LinearLayout linear_swizzle(const LinearLayout *write, const LinearLayout *read,
-                            uint32_t bits);
+/* One access of shared memory by all lanes: 2^vector registers, the first ones, at once. */
+typedef struct LinearAccess {
+    const LinearLayout *layout;
+    uint32_t vector;
+} LinearAccess;
+
+/* A layout of shared memory for tiles of elements of `bits` bits that are written and read so: both find their
+ * vectors side by side, and have no conflicts of banks where a permutation of whole vectors can avoid them. The
+ * first registers of one are those of the other, as far as both vectors go. */
+LinearLayout linear_swizzle(LinearAccess write, LinearAccess read, uint32_t bits);
 
 /* What ldmatrix and stmatrix read and write for these values (bits: of an element), as accesses in which each
  * lane has one row of a matrix, 16 bytes: registers number the elements of the row, lanes the rows, then the
  * matrices of an instruction. The instructions move the values if linear_vector of the rows is all of 16
- * bytes. False: there are too few lanes or registers. The .trans forms are for elements of 16 bits. */
-bool linear_matrix_rows(const LinearLayout *values, uint32_t bits, bool is_transposed,
-                        LinearLayout *out);
+ * bytes. 2^matrices of them at once; the registers behind are those of further instructions. False: there are
+ * too few lanes or registers. The .trans forms are for elements of 16 bits. */
+bool linear_matrix_rows(const LinearLayout *values, uint32_t bits, uint32_t matrices,
+                        bool is_transposed, LinearLayout *out);
 
 #endif

@@ -99,63 +99,59 @@ static bool space_add(Space *s, uint32_t value)
     return true;
 }
 
-/* A generator of `a` that `b` does not have; 0: there is none. */
-static uint32_t space_other(const Space *a, const Space *b)
+/* A generator of `a` that neither `b` nor `vector` has; 0: there is none. */
+static uint32_t space_other(const Space *a, const Space *b, const Space *vector)
 {
     for (uint32_t i = 0; i < a->count; i++) {
-        if (!basis_spans(&b->basis, a->generators[i]))
+        if (!basis_spans(&b->basis, a->generators[i]) &&
+            !basis_spans(&vector->basis, a->generators[i]))
             return a->generators[i];
     }
     return 0;
 }
 
-/* A value that neither has: no space is the union of two smaller ones. 0: one has all. */
-static uint32_t outside(const Space *a, const Space *b, uint32_t bits)
+/* A value that neither `a` nor `b` has, made of others than those of `vector`, which stay as they are. 0: there is
+ * none. */
+static uint32_t outside(const Space *a, const Space *b, const Space *vector,
+                        uint32_t bits)
 {
     for (uint32_t i = 0; i < bits; i++) {
         uint32_t unit = UINT32_C(1) << i, other;
         bool in_a = basis_spans(&a->basis, unit), in_b = basis_spans(&b->basis, unit);
+        if (basis_spans(&vector->basis, unit))
+            continue;
         if (!in_a && !in_b)
             return unit;
         if (in_a == in_b)
             continue;
-        other = in_a ? space_other(b, a) : space_other(a, b);
+        other = in_a ? space_other(b, a, vector) : space_other(a, b, vector);
         if (other != 0)
             return unit ^ other;
     }
     return 0;
 }
 
-/* The lowest registers, where both layouts have the same there, at most `most` of them: the vector. */
-static Space common_registers(const LinearLayout *a, const LinearLayout *b, uint32_t most)
+/* The first registers of an access, then what its lanes differ in that take place at once. */
+static Space access_space(LinearAccess access, uint32_t bits)
 {
     Space s = {.count = 0};
-    while (s.count < most && s.count < a->in[LINEAR_REGISTER] &&
-           s.count < b->in[LINEAR_REGISTER] &&
-           a->columns[s.count] == b->columns[s.count] &&
-           space_add(&s, a->columns[s.count]))
-        continue;
-    return s;
-}
-
-/* The vector and the lanes of an access that takes place at once. */
-static Space access_space(const LinearLayout *l, const Space *vector, uint32_t lane_bits)
-{
-    Space s = *vector;
-    uint32_t first = linear_first(l, LINEAR_LANE);
-    for (uint32_t i = 0; i < lane_bits && i < l->in[LINEAR_LANE]; i++)
+    const LinearLayout *l = access.layout;
+    uint32_t first = linear_first(l, LINEAR_LANE),
+             lanes = phase_bits(((bits << access.vector) + 7) / 8);
+    for (uint32_t i = 0; i < access.vector; i++)
+        space_add(&s, l->columns[i]);
+    for (uint32_t i = 0; i < lanes && i < l->in[LINEAR_LANE]; i++)
         space_add(&s, l->columns[first + i]);
     return s;
 }
 
-/* Values that no two lanes of an access differ in: offsets above the banks, and those that share a word with
- * the vector. */
-static Space choose_segment(const Space *write, const Space *read, uint32_t count,
-                            uint32_t bits)
+/* Values that are in neither space, nor are sums of them. */
+static Space choose_segment(const Space *write, const Space *read, const Space *vector,
+                            uint32_t count, uint32_t bits)
 {
     Space a = *write, b = *read, segment = {.count = 0};
     while (segment.count < count) {
-        uint32_t value = outside(&a, &b, bits);
+        uint32_t value = outside(&a, &b, vector, bits);
         if (value == 0)
             break;
         space_add(&a, value);
@@ -165,25 +161,31 @@ static Space choose_segment(const Space *write, const Space *read, uint32_t coun
     return segment;
 }
 
-LinearLayout linear_swizzle(const LinearLayout *write, const LinearLayout *read,
-                            uint32_t bits)
+/* Offsets count through a vector, then through what makes up the banks, then through the segment: what no two
+ * lanes of an access may differ in. Where a vector has less than a bank's word, the word is filled with values
+ * that no lanes differ in either: they would meet in the bank at different words. */
+LinearLayout linear_swizzle(LinearAccess write, LinearAccess read, uint32_t bits)
 {
-    uint32_t all = linear_out_bits(write);
-    Space vector = common_registers(write, read, log2_of(ROW_BITS / bits));
-    uint32_t access = bits << vector.count, lanes = phase_bits((access + 7) / 8);
-    Space a = access_space(write, &vector, lanes), b = access_space(read, &vector, lanes);
-    uint32_t taken = vector.count + lanes;
-    Space segment = choose_segment(&a, &b, taken < all ? all - taken : 0, all);
-
-    LinearLayout l = linear_none(write->rank);
-    memcpy(l.out, write->out, sizeof l.out);
-    Space order = vector, apart = segment;
-    uint32_t within = access < 8 * BANK_BYTES ? log2_of(8 * BANK_BYTES / access) : 0;
+    LinearAccess longer = write.vector >= read.vector ? write : read;
+    uint32_t all = linear_out_bits(write.layout),
+             row = log2_of(8 * BANKS * BANK_BYTES / bits),
+             word = bits < 8 * BANK_BYTES ? log2_of(8 * BANK_BYTES / bits) : 0;
+    Space a = access_space(write, bits), b = access_space(read, bits),
+          order = {.count = 0};
+    for (uint32_t i = 0; i < longer.vector; i++)
+        space_add(&order, longer.layout->columns[i]);
+    uint32_t within = order.count < word ? word - order.count : 0;
+    for (uint32_t i = 0; i < order.count && i < word; i++) {
+        space_add(&a, order.generators[i]);
+        space_add(&b, order.generators[i]);
+    }
+    Space segment =
+        choose_segment(&a, &b, &order, all > row ? all - row + within : within, all);
+    Space apart = segment;
     for (uint32_t i = 0; i < within && i < segment.count; i++)
         space_add(&order, segment.generators[i]);
-    for (uint32_t i = 0; i < vector.count; i++)
-        space_add(&apart, vector.generators[i]);
-    /* the banks: lanes that write, then whatever is left */
+    for (uint32_t i = 0; i < order.count; i++)
+        space_add(&apart, order.generators[i]);
     for (uint32_t i = 0; i < a.count; i++) {
         if (space_add(&apart, a.generators[i]))
             space_add(&order, a.generators[i]);
@@ -194,6 +196,9 @@ LinearLayout linear_swizzle(const LinearLayout *write, const LinearLayout *read,
     }
     for (uint32_t i = 0; i < segment.count; i++)
         space_add(&order, segment.generators[i]);
+
+    LinearLayout l = linear_none(write.layout->rank);
+    memcpy(l.out, write.layout->out, sizeof l.out);
     l.in[LINEAR_OFFSET] = order.count;
     memcpy(l.columns, order.generators, order.count * sizeof *l.columns);
     return l;
@@ -201,14 +206,14 @@ LinearLayout linear_swizzle(const LinearLayout *write, const LinearLayout *read,
 
 /* -- ldmatrix and stmatrix --------------------------------------------------------------------------------- */
 
-bool linear_matrix_rows(const LinearLayout *values, uint32_t bits, bool is_transposed,
-                        LinearLayout *out)
+bool linear_matrix_rows(const LinearLayout *values, uint32_t bits, uint32_t matrices,
+                        bool is_transposed, LinearLayout *out)
 {
     /* of the bits of register and lane: those within a row, then those of its number */
     uint32_t word = log2_of(32 / bits), registers = values->in[LINEAR_REGISTER],
              lane = linear_first(values, LINEAR_LANE), first[LINEAR_MOST_BITS], count = 0;
-    if (values->in[LINEAR_LANE] != BANK_BITS || registers < word || bits > 32 ||
-        (is_transposed && bits != 16))
+    if (values->in[LINEAR_LANE] != BANK_BITS || registers < word + matrices ||
+        bits > 32 || (is_transposed && bits != 16))
         return false;
     for (uint32_t i = 0; i < word && !is_transposed; i++)
         first[count++] = i;
@@ -218,8 +223,7 @@ bool linear_matrix_rows(const LinearLayout *values, uint32_t bits, bool is_trans
         first[count++] = lane + (is_transposed ? (i + 2) % BANK_BITS : i);
     }
     LinearLayout l = *values;
-    uint32_t in_row = log2_of(ROW_BITS / bits), matrices = registers - word;
-    matrices = matrices < 2 ? matrices : 2;
+    uint32_t in_row = log2_of(ROW_BITS / bits);
     for (uint32_t i = 0; i < matrices; i++)
         first[count++] = word + i;
     /* registers of an instruction's later executions follow those of the row */

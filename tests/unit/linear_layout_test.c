@@ -288,28 +288,41 @@ static LinearLayout rows_of(uint32_t rows, uint32_t columns, uint32_t vector)
 
 static uint32_t swizzled_tiles;
 
-/* Both accesses of the tile are as wide as can be, and free of conflicts. */
-static void check_swizzle(const LinearLayout *write, const LinearLayout *read,
-                          uint32_t bits, uint32_t least_bytes)
+/* Both accesses find their vectors side by side, and are free of conflicts. */
+static void check_swizzle(LinearAccess write, LinearAccess read, uint32_t bits)
 {
     LinearLayout shared = linear_swizzle(write, read, bits);
-    const LinearLayout *both[] = {write, read};
+    const LinearAccess both[] = {write, read};
     assert_true(linear_is_bijective(&shared));
     for (uint32_t i = 0; i < 2; i++) {
-        LinearMap offsets = linear_offsets(both[i], &shared);
-        uint32_t vector = linear_vector(both[i], &offsets);
+        const LinearLayout *l = both[i].layout;
+        LinearMap offsets = linear_offsets(l, &shared);
+        uint32_t vector = UINT32_C(1) << both[i].vector;
         for (uint32_t x = 0; x < UINT32_C(1) << offsets.in_bits; x += 7)
             assert_int_equal(linear_apply(&shared, map_apply(&offsets, x)),
-                             linear_apply(both[i], x));
-        vector = vector * bits > 128 ? 128 / bits : vector;
-        assert_true(vector * bits >= 8 * least_bytes);
-        uint32_t extra = linear_conflicts(both[i], &offsets, bits, vector);
-        uint32_t registers = UINT32_C(1) << both[i]->in[LINEAR_REGISTER];
+                             linear_apply(l, x));
+        assert_true(linear_vector(l, &offsets) >= vector);
+        uint32_t extra = linear_conflicts(l, &offsets, bits, vector);
+        uint32_t registers = UINT32_C(1) << l->in[LINEAR_REGISTER];
         for (uint32_t r = 0; r < registers && r < 4 * vector; r += vector)
-            assert_int_equal(simulate_banks(both[i], &offsets, bits, vector, r), extra);
+            assert_int_equal(simulate_banks(l, &offsets, bits, vector, r), extra);
         assert_int_equal(extra, 0);
         swizzled_tiles++;
     }
+}
+
+/* 8 rows of 16 bytes, as ldmatrix reads them. */
+static LinearLayout matrix_rows(uint32_t rows, uint32_t columns, uint32_t vector)
+{
+    LinearLayout l = linear_along(2, LINEAR_REGISTER, 1, vector), part;
+    part = linear_along(2, LINEAR_LANE, 0, 3);
+    l = linear_product(&l, &part);
+    part = linear_copies(2, LINEAR_LANE, 2);
+    l = linear_product(&l, &part);
+    part = linear_along(2, LINEAR_REGISTER, 1, columns - vector);
+    l = linear_product(&l, &part);
+    part = linear_along(2, LINEAR_REGISTER, 0, rows - 3);
+    return linear_product(&l, &part);
 }
 
 static void swizzles_have_no_conflicts(void **state)
@@ -319,38 +332,67 @@ static void swizzles_have_no_conflicts(void **state)
         uint32_t bits = UINT32_C(1) << log_bits, vector = 7 - log_bits;
         for (uint32_t rows = 3; rows <= 6; rows++) {
             for (uint32_t columns = vector; columns <= 7; columns++) {
-                LinearLayout write = rows_of(rows, columns, vector);
-                /* 8 rows, as ldmatrix reads them */
-                LinearLayout read = linear_along(2, LINEAR_REGISTER, 1, vector), part;
-                part = linear_along(2, LINEAR_LANE, 0, 3);
-                read = linear_product(&read, &part);
-                part = linear_copies(2, LINEAR_LANE, 2);
-                read = linear_product(&read, &part);
-                part = linear_along(2, LINEAR_REGISTER, 1, columns - vector);
-                read = linear_product(&read, &part);
-                part = linear_along(2, LINEAR_REGISTER, 0, rows - 3);
-                read = linear_product(&read, &part);
-                check_swizzle(&write, &read, bits, 16);
-                check_swizzle(&read, &write, bits, 16);
-                check_swizzle(&write, &write, bits, 16);
+                LinearLayout x = rows_of(rows, columns, vector),
+                             y = matrix_rows(rows, columns, vector);
+                LinearAccess write = {&x, vector}, read = {&y, vector};
+                check_swizzle(write, read, bits);
+                check_swizzle(read, write, bits);
+                check_swizzle(write, write, bits);
             }
         }
     }
     assert_true(swizzled_tiles > 300);
 }
 
-/* A tile is turned: rows are written, columns are read, element by element. */
+/* A tile is turned: rows are written, in vectors of up to 4 bytes, columns are read, element by element. */
 static void turned_tiles_have_no_conflicts(void **state)
 {
     (void)state;
     for (uint32_t log_bits = 3; log_bits <= 6; log_bits++) {
-        LinearLayout write = rows_of(6, 6, 0), read = linear_along(2, LINEAR_LANE, 0, 5);
+        LinearLayout read = linear_along(2, LINEAR_LANE, 0, 5);
         LinearLayout part = linear_along(2, LINEAR_REGISTER, 0, 1);
         read = linear_product(&read, &part);
         part = linear_along(2, LINEAR_REGISTER, 1, 6);
         read = linear_product(&read, &part);
-        check_swizzle(&write, &read, UINT32_C(1) << log_bits, 1);
+        for (uint32_t vector = 0; vector == 0 || vector + log_bits <= 5; vector++) {
+            LinearLayout write = rows_of(6, 6, vector);
+            check_swizzle((LinearAccess){&write, vector}, (LinearAccess){&read, 0},
+                          UINT32_C(1) << log_bits);
+            check_swizzle((LinearAccess){&read, 0}, (LinearAccess){&write, vector},
+                          UINT32_C(1) << log_bits);
+        }
     }
+}
+
+/* Sums of tensor cores, two side by side, become rows of 16 bytes; factors of 4 bytes are read one by one, of rows
+ * that lie along what is not summed over. */
+static void tensor_cores_have_no_conflicts(void **state)
+{
+    (void)state;
+    LinearLayout sums = parse("k0 m3 k3 k4 k5 m4 m5 | k1 k2 m0 m1 m2 | m6 k6", "mk");
+    for (uint32_t log_bits = 4; log_bits <= 5; log_bits++) {
+        uint32_t bits = UINT32_C(1) << log_bits, vector = 7 - log_bits;
+        LinearLayout rows = linear_spread(2, (const uint32_t[]){7, 7}, 1, vector, 5, 2);
+        check_swizzle((LinearAccess){&sums, 1}, (LinearAccess){&rows, vector}, bits);
+    }
+    LinearLayout factor = parse("m3 k2 m4 m5 k3 k4 | k0 k1 m0 m1 m2 | m6", "mk");
+    LinearLayout along = linear_spread(2, (const uint32_t[]){7, 5}, 0, 2, 5, 1);
+    check_swizzle((LinearAccess){&along, 2}, (LinearAccess){&factor, 0}, 32);
+}
+
+static void spreads_cover_tiles(void **state)
+{
+    Arena *a = *state;
+    LinearLayout l = linear_spread(2, (const uint32_t[]){4, 6}, 1, 3, 5, 2);
+    assert_string_equal(linear_text(a, &l, "mk"), "k0 k1 k2 | k3 k4 k5 m0 m1 | m2 m3");
+    l = linear_spread(2, (const uint32_t[]){2, 3}, 0, 1, 5, 1);
+    assert_string_equal(linear_text(a, &l, "mk"), "m0 | m1 k0 k1 k2 0 | 0");
+    l = linear_spread(2, (const uint32_t[]){7, 7}, 0, 2, 5, 1);
+    assert_string_equal(linear_text(a, &l, "mk"),
+                        "m0 m1 k1 k2 k3 k4 k5 k6 | m2 m3 m4 m5 m6 | k0");
+    LinearLayout core = parse("n0 m3 | n1 n2 m0 m1 m2", "mn");
+    l = linear_renamed(&core, (const uint32_t[]){2, 0}, 3);
+    assert_string_equal(linear_text(a, &l, "abc"), "a0 c3 | a1 a2 c0 c1 c2 | -");
 }
 
 /* Rows or columns of a tile side by side. */
@@ -374,11 +416,21 @@ static uint32_t matrix_element(const LinearLayout *rows, const LinearMap *offset
     return map_apply(offsets, registers | named) + at;
 }
 
+/* As many matrices at once as there can be, as bits. */
+static uint32_t matrices_of(const LinearLayout *values, uint32_t bits)
+{
+    uint32_t registers = values->in[LINEAR_REGISTER];
+    for (uint32_t word = 32 / bits; word > 1; word /= 2)
+        registers--;
+    return registers < 2 ? registers : 2;
+}
+
 /* The values of a fragment, fetched by ldmatrix from the rows that linear_matrix_rows names. */
 static void check_matrix(const char *text, uint32_t bits, bool is_transposed, bool fits)
 {
     LinearLayout values = parse(text, "mk"), rows;
-    assert_true(linear_matrix_rows(&values, bits, is_transposed, &rows));
+    assert_true(linear_matrix_rows(&values, bits, matrices_of(&values, bits),
+                                   is_transposed, &rows));
     LinearLayout memory = plain_memory(&values, is_transposed ? 0 : 1);
     LinearMap offsets = linear_offsets(&rows, &memory),
               wanted = linear_offsets(&values, &memory);
@@ -411,7 +463,7 @@ static void matrices_are_loaded_as_fragments_need(void **state)
     check_matrix("k0 m3 k3 | m0 m1 m2 k1 k2", 16, false, false);
     check_matrix("m0 m3 k3 | m1 m2 k0 k1 k2", 16, false, false);
     LinearLayout few = parse("k0 | k1 m0", "mk"), rows;
-    assert_false(linear_matrix_rows(&few, 16, false, &rows));
+    assert_false(linear_matrix_rows(&few, 16, 0, false, &rows));
 }
 
 /* -- text ------------------------------------------------------------------------------------------------- */
@@ -459,6 +511,8 @@ int main(void)
         cmocka_unit_test(accumulators_become_operands),
         cmocka_unit_test(swizzles_have_no_conflicts),
         cmocka_unit_test(turned_tiles_have_no_conflicts),
+        cmocka_unit_test(tensor_cores_have_no_conflicts),
+        cmocka_unit_test(spreads_cover_tiles),
         cmocka_unit_test(matrices_are_loaded_as_fragments_need),
         cmocka_unit_test(text_comes_back),
     };
