@@ -85,7 +85,7 @@ $(B)/gen/%.tab.c: %.y
 $(B)/gen/%.lex.c: %.l
 	$(Q)flex --header-file=$(B)/gen/$*.lex.h -o $@ $<
 $(call obj,$(wildcard frontend/*.c frontend/*/*.c) $(GEN_C)): | $(GEN_C)
-LLVM_C := $(shell grep -lE '^.include (<llvm-c/|"codegen/)' $(wildcard codegen/*.c codegen/*/*.c tests/unit/*.c))
+LLVM_C := $(shell grep -lE '^.include (<llvm-c/|"codegen/)' $(wildcard codegen/*.c codegen/*/*.c tests/unit/*.c tests/unit/shared/*.c))
 $(call obj,$(LLVM_C)): EXTRA = @$(B)/llvm.cflags
 $(call obj,$(LLVM_C)): $(B)/llvm.cflags
 

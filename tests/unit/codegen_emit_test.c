@@ -3,7 +3,6 @@
  * checked. Values are small quarters, so that sums are exact in any order.
  *
  * With GXC_WRITE_PROGRAMS=FOLDER it writes each program there instead, for the GPU bundle. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,28 +12,15 @@
 
 #include <cmocka.h>
 
-#include "codegen/assemble.h"
-#include "codegen/backend.h"
-#include "codegen/kernel/emitters.h"
 #include "frontend/parse.h"
-#include "ir/eval/eval.h"
+#include "ir/kernel/kind.h"
 #include "ir/print.h"
-#include "runtime/emu/engine.h"
-#include "runtime/emu/object.h"
-
-enum { MOST_ARGS = 16 };
-
-static Cuda cuda;
+#include "tests/unit/shared/kernel_case.h"
 
 static int set_up(void **state)
 {
-    const char *error = NULL;
-    Arena *a = arena_create();
-    *state = a;
-    if (cuda_find(a, NULL, ASSEMBLER_ANY, &cuda, &error))
-        return 0;
-    print_error("%s\n", error);
-    return 1;
+    *state = arena_create();
+    return kernel_case_set_up(*state) ? 0 : 1;
 }
 
 static int tear_down(void **state)
@@ -42,19 +28,6 @@ static int tear_down(void **state)
     arena_destroy(*state);
     return 0;
 }
-
-/* One program on its way. */
-typedef struct Case {
-    Arena *arena;
-    Module *module;
-    Instruction *fusion;
-    KernelKind kind;
-    uint32_t parameters, results, count; /* kernel arguments: both */
-    const Literal *input[MOST_ARGS];
-    const Shape *shape[MOST_ARGS];
-    void *data[MOST_ARGS];
-    Shadow shadow[MOST_ARGS];
-} Case;
 
 /* -- programs ------------------------------------------------------------------------------------ */
 
@@ -97,11 +70,15 @@ static const char *callees(Arena *a, const char *type)
         text, type, type, type, type);
 }
 
+static const char *module_text(Arena *a, const char *type, const char *body)
+{
+    return arena_printf(a, "HloModule m\n%sENTRY e { %s }\n",
+                        type[0] == 'c' || type[0] == 'p' ? "" : callees(a, type), body);
+}
+
 static Module *parse(Arena *a, const char *type, const char *body)
 {
-    const char *text =
-        arena_printf(a, "HloModule m\n%sENTRY e { %s }\n",
-                     type[0] == 'c' || type[0] == 'p' ? "" : callees(a, type), body);
+    const char *text = module_text(a, type, body);
     Diag *d = diag_create(a, "test.hlo", text, strlen(text));
     Module *m = hlo_parse(a, d);
     if (m == NULL)
@@ -124,216 +101,17 @@ static void write_program(const char *folder, const char *type, const char *body
     arena_destroy(a);
 }
 
-static void make_fusion(Case *c)
-{
-    Computation *body = c->module->entry;
-    Computation *main = module_add_computation(c->module, "main");
-    Instruction *operands[MOST_ARGS];
-    for (uint32_t i = 0; i < body->parameter_count; i++)
-        operands[i] =
-            computation_add_parameter(main, i, body->parameters[i]->shape, NULL);
-    body->is_fused = true;
-    c->fusion = computation_add(main, OP_FUSION, body->root->shape, body->parameter_count,
-                                operands, "fusion");
-    inst_set_int(c->fusion, ATTR_KIND, FUSION_LOOP);
-    inst_set_computation(c->fusion, ATTR_CALLS, body);
-    main->root = c->fusion;
-}
-
-/* -- values ---------------------------------------------------------------------------------------- */
-
-static uint32_t next_random(uint32_t *seed)
-{
-    *seed = *seed * 1664525 + 1013904223;
-    return *seed >> 16;
-}
-
-static const Literal *random_literal(Arena *a, const Shape *shape, uint32_t seed)
-{
-    Literal *l = literal_create(a, shape);
-    DType t = shape->dtype;
-    for (int64_t i = 0; i < l->count; i++) {
-        int value = (int)(next_random(&seed) % 17) - 6;
-        if (t == DT_PRED)
-            literal_set_int(l, i, value & 1);
-        else if (dtype_is_complex(t))
-            literal_set_complex(l, i, value * 0.25,
-                                (int)(next_random(&seed) % 5) * 0.5 - 1);
-        else if (dtype_is_float(t))
-            literal_set_double(l, i, t == DT_F8E8M0FNU ? 1 << (value & 7) : value * 0.25);
-        else if (dtype_is_unsigned(t))
-            literal_set_int(l, i, (value + 6) % 4);
-        else
-            literal_set_int(l, i, dtype_info[t].bits < 8 ? value % 2 : value);
-    }
-    return l;
-}
-
-static void make_arguments(Case *c)
-{
-    const Computation *body = c->module->entry;
-    c->parameters = body->parameter_count;
-    c->results = fusion_result_count(c->fusion);
-    c->count = c->parameters + c->results;
-    assert_true(c->count <= MOST_ARGS);
-    for (uint32_t i = 0; i < c->count; i++) {
-        bool is_result = i >= c->parameters;
-        c->shape[i] = is_result ? fusion_result(c->fusion, i - c->parameters).shape
-                                : body->parameters[i]->shape;
-        uint64_t bytes = (uint64_t)shape_bytes(c->shape[i]);
-        c->data[i] = aligned_alloc(128, (bytes / 128 + 1) * 128);
-        memset(c->data[i], 0xee, bytes);
-        assert_true(shadow_init(&c->shadow[i], bytes, true, true));
-        if (!is_result) {
-            c->input[i] = random_literal(c->arena, c->shape[i], 7 * i + 1);
-            literal_to_device(c->input[i], c->shape[i], c->data[i]);
-            shadow_set_written(&c->shadow[i], 0, bytes, true);
-        }
-    }
-    for (uint32_t r = 0; r < c->results; r++) {
-        int64_t from = kernel_in_place(c->fusion, c->kind, r);
-        uint32_t to = c->parameters + r;
-        if (from >= 0) {
-            memcpy(c->data[to], c->data[from], (size_t)shape_bytes(c->shape[to]));
-            shadow_set_written(&c->shadow[to], 0, (uint64_t)shape_bytes(c->shape[to]),
-                               true);
-        }
-        /* bytes that hold several elements are changed in turn */
-        if (dtype_info[c->shape[to]->dtype].bits < 8)
-            shadow_set_written(&c->shadow[to], 0, (uint64_t)shape_bytes(c->shape[to]),
-                               true);
-    }
-}
-
-/* -- running ----------------------------------------------------------------------------------------- */
-
-static void run_kernel(Case *c, const char *body)
-{
-    KernelArg args[MOST_ARGS];
-    uint64_t slots[MOST_ARGS], extents[MOST_ARGS];
-    EngineArgument arguments[MOST_ARGS];
-    const char *error = NULL;
-    Target target;
-    assert_true(target_find("sm_75", &target));
-    for (uint32_t i = 0; i < c->count; i++) {
-        uint64_t bytes = (uint64_t)shape_bytes(c->shape[i]);
-        args[i] = (KernelArg){.align = 128,
-                              .bytes = bytes,
-                              .is_read_only = i < c->parameters,
-                              .is_noalias = true};
-        slots[i] = (uintptr_t)c->data[i];
-        extents[i] = bytes;
-        arguments[i] = (EngineArgument){&c->shadow[i], 0, i < c->parameters};
-    }
-    Libdevice *device = libdevice_open(c->arena, cuda.libdevice, &error);
-    Backend *backend = backend_create(c->arena, device);
-    assert_non_null(backend);
-    KernelDesign design;
-    kernel_kind_set(c->fusion, c->kind);
-    kernel_design(c->fusion, &target, c->arena, &design);
-    if (design.wrong != NULL || design.unsupported != NULL)
-        fail_msg("%s [%s]: %s", body, kernel_kind_name(c->kind),
-                 design.wrong != NULL ? design.wrong : design.unsupported);
-    EmitterInput in = {.arena = c->arena,
-                       .module = backend_module(backend),
-                       .fusion = c->fusion,
-                       .design = &design,
-                       .name = "k",
-                       .args = args,
-                       .arg_count = c->count};
-    Kernel *k = emitter_function(c->kind)(&in);
-    char reason[OBJECT_REASON_BYTES];
-    size_t size;
-    const void *object_bytes = backend_host_object(backend, &k, 1, 90, &size);
-    Object *object = object_load(object_bytes, size, reason);
-    if (object == NULL)
-        fail_msg("%s: %s", body, reason);
-    EngineLaunch launch = {.entry = object_kernel(object, "k"),
-                           .name = "k",
-                           .parameters = c->count,
-                           .args = slots,
-                           .extents = extents,
-                           .arguments = arguments,
-                           .sites = k->sites,
-                           .site_count = (uint32_t)k->site_count,
-                           .shared_bytes = k->shared_bytes,
-                           .check_written = true,
-                           .check_races = true};
-    memcpy(launch.grid, k->grid, sizeof launch.grid);
-    memcpy(launch.block, k->block, sizeof launch.block);
-    Finding finding;
-    if (!engine_run(&launch, &finding))
-        fail_msg("%s: %s", body, finding.text);
-    object_unload(object);
-    backend_destroy(backend);
-    libdevice_close(device);
-}
-
-static void compare(Case *c, const char *body, uint32_t result, const Literal *want)
-{
-    const Shape *shape = c->shape[c->parameters + result];
-    DType t = shape->dtype;
-    size_t n = (size_t)want->count, step = dtype_storage_bytes(t);
-    char *bytes = arena_alloc(c->arena, (size_t)shape_bytes(shape) + 1);
-    char *got = arena_alloc(c->arena, n * step + 16),
-         *wanted = arena_alloc(c->arena, n * step + 16);
-    literal_to_device(want, shape, bytes);
-    number_unpack(t, wanted, bytes, n);
-    number_unpack(t, got, c->data[c->parameters + result], n);
-    for (size_t i = 0; i < n; i++) {
-        double a[2] = {0}, b[2] = {0};
-        if (dtype_is_complex(t)) {
-            number_get_complex(t, got + i * step, a);
-            number_get_complex(t, wanted + i * step, b);
-        } else {
-            a[0] = number_get_double(t, got + i * step);
-            b[0] = number_get_double(t, wanted + i * step);
-        }
-        for (int p = 0; p < 2; p++) {
-            bool is_same = a[p] == b[p] || (isnan(a[p]) && isnan(b[p]));
-            if (!is_same && !(fabs(a[p] - b[p]) <= 1e-5 * fabs(b[p])))
-                fail_msg("%s [%s]: result %u, element %zu in memory is %.9g, not %.9g",
-                         body, kernel_kind_name(c->kind), result, i, a[p], b[p]);
-        }
-    }
-}
-
 /* The program with the emitter of this name; NULL: the one that is chosen. */
 static void check(const char *emitter, const char *type, const char *body)
 {
-    Case c = {.arena = arena_create()};
-    EvalDevice device = {.arguments = c.input};
-    const char *error = NULL, *folder = getenv("GXC_WRITE_PROGRAMS");
-    if (folder != NULL) {
+    Arena *a = arena_create();
+    const char *folder = getenv("GXC_WRITE_PROGRAMS");
+    KernelCase c = {.name = body, .text = module_text(a, type, body), .kind = emitter};
+    if (folder != NULL)
         write_program(folder, type, body);
-        arena_destroy(c.arena);
-        return;
-    }
-    c.module = parse(c.arena, type, body);
-    make_fusion(&c);
-    c.kind = kernel_kind_choose(c.fusion, NULL);
-    if (emitter != NULL)
-        c.kind = kernel_kind_find(emitter, strlen(emitter));
-    assert_true(c.kind < KERNEL_COUNT);
-    const char *illegal = kernel_illegal(c.fusion, c.kind);
-    if (illegal != NULL)
-        fail_msg("%s [%s]: %s", body, kernel_kind_name(c.kind), illegal);
-    make_arguments(&c);
-    device.argument_count = c.parameters;
-    if (module_evaluate(c.module, NULL, 1, &device, c.arena, &error) != EVAL_OK)
-        fail_msg("%s: %s", body, error);
-    run_kernel(&c, body);
-    for (uint32_t r = 0; r < c.results; r++) {
-        const Literal *want = device.result;
-        if (shape_is_tuple(want->shape))
-            want = want->elements[r];
-        compare(&c, body, r, want);
-    }
-    for (uint32_t i = 0; i < c.count; i++) {
-        free(c.data[i]);
-        shadow_deinit(&c.shadow[i]);
-    }
-    arena_destroy(c.arena);
+    else
+        kernel_case_check(&c);
+    arena_destroy(a);
 }
 
 #define CHECK(emitter, type, ...)                                                        \
@@ -528,11 +306,10 @@ static void slices_are_read_where_they_are_updated(void **state)
     static const char *const bad[][2] = {{"add(s, q)", "j"},
                                          {"reverse(s), dimensions={0}", "i"}};
     for (size_t n = 0; n < 2; n++) {
-        Case c = {.arena = a};
-        c.module = parse(a, "f32", arena_printf(a, OWN_SLICE, bad[n][0], bad[n][1]));
-        make_fusion(&c);
-        assert_non_null(kernel_illegal(c.fusion, KERNEL_UPDATE_SLICE));
-        assert_int_equal(kernel_kind_choose(c.fusion, NULL), KERNEL_LOOP);
+        const char *body = arena_printf(a, OWN_SLICE, bad[n][0], bad[n][1]);
+        Instruction *fusion = kernel_case_fusion(a, module_text(a, "f32", body));
+        assert_non_null(kernel_illegal(fusion, KERNEL_UPDATE_SLICE));
+        assert_int_equal(kernel_kind_choose(fusion, NULL), KERNEL_LOOP);
     }
     arena_destroy(a);
 }
