@@ -235,7 +235,7 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
      * rather spill than give a large block more than
      * the fewest */
     uint32_t threads = k->block[0] * k->block[1] * k->block[2];
-    if (threads >= 256) {
+    if (threads >= 256 && !k->is_wide) {
         snprintf(text, sizeof text, "%u",
                  threads == 512 && k->site_count > 8 ? 1 : 1024 / threads);
         set_text_attribute(f, "nvvm.minctasm", text);

@@ -30,7 +30,7 @@ static void complete(KernelDesign *d)
 static bool find_plan(KernelDesign *d)
 {
     FusionFacts f;
-    facts_init(&f, d->fusion, d->arena);
+    facts_init(&f, d->fusion, d->target, d->arena);
     uint32_t features = kernel_kind_info[d->kind].features;
     if (f.rank > KERNEL_MOST_RANK)
         d->unsupported = refuse_text(d, "an array of %u dimensions in a kernel", f.rank);

@@ -59,6 +59,7 @@ typedef struct KernelDesign {
         const struct ScanPlan *scan;
         const struct UpdatePlan *update;
         const struct ContractionPlan *contraction;
+        const struct TilePlan *tile;
         const struct ReductionPlan *reduction;
         const struct TransposePlan *transpose;
         const struct LoopPlan *loop;
@@ -77,6 +78,10 @@ void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
 /* The geometry alone; all 0 if something is wrong. */
 void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
                      KernelGeometry *out);
+
+/* The mapping of a tiled kernel (ir/tile/mapping.h), made in `a`; NULL: *why says what is wrong, as static text. */
+struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a,
+                                        const char **why);
 
 /* A message to the module's diagnostics of what is wrong. */
 void kernel_wrong(const KernelDesign *d);

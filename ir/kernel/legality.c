@@ -76,10 +76,10 @@ static void facts_add(FusionFacts *f, const Instruction *inst)
         f->rank = inst->shape->rank;
 }
 
-void facts_init(FusionFacts *f, const Instruction *fusion, Arena *a)
+void facts_init(FusionFacts *f, const Instruction *fusion, const Target *t, Arena *a)
 {
     const Computation *comp = inst_called(fusion, 0);
-    *f = (FusionFacts){.fusion = fusion, .arena = a};
+    *f = (FusionFacts){.fusion = fusion, .target = t, .arena = a};
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
         facts_add(f, inst);
 }
@@ -90,7 +90,7 @@ const char *kernel_illegal(const Instruction *fusion, KernelKind kind)
         return "there is no such kind of kernel";
     FusionFacts f;
     Arena *scratch = arena_scratch();
-    facts_init(&f, fusion, scratch);
+    facts_init(&f, fusion, NULL, scratch);
     const char *why = facts_illegal(&f, kind);
     arena_destroy(scratch);
     return why;
@@ -100,7 +100,7 @@ KernelKind kernel_kind_choose(const Instruction *fusion, const Target *target)
 {
     FusionFacts f;
     Arena *scratch = arena_scratch();
-    facts_init(&f, fusion, scratch);
+    facts_init(&f, fusion, target, scratch);
     KernelKind kind = 0;
     for (; kind < KERNEL_COUNT; kind++) {
         if (target_has(target, kernel_kind_info[kind].features) &&

@@ -120,6 +120,12 @@ typedef struct ContractionPlan {
 /* Of a dot or convolution. */
 const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst);
 
+/* tile.c */
+typedef struct TilePlan {
+    const ContractionPlan *contraction;
+    DType factor; /* what both factors are converted to; DT_INVALID: nothing */
+} TilePlan;
+
 /* Elements from row to row of a tile in shared memory. */
 static inline int64_t contraction_stride(int64_t tile)
 {

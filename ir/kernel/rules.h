@@ -7,6 +7,7 @@
 /* What is known of a fusion when its kind is looked for; found when it is asked for first. */
 typedef struct FusionFacts {
     const Instruction *fusion;
+    const Target *target; /* NULL: any */
     Arena *arena;
     OpSet ops;     /* that are inside */
     uint32_t rank; /* the largest of an array inside */
@@ -44,7 +45,7 @@ typedef void GeometryFn(KernelDesign *d);
 /* Every instruction but `hero` (may be NULL) is computed by element, and no value inside is a tuple but
  * for results and what has several of them. */
 const char *body_illegal(const Instruction *fusion, const Instruction *hero);
-void facts_init(FusionFacts *f, const Instruction *fusion, Arena *a);
+void facts_init(FusionFacts *f, const Instruction *fusion, const Target *t, Arena *a);
 /* kernel_illegal. */
 const char *facts_illegal(FusionFacts *f, KernelKind kind);
 /* body_illegal without a hero. */

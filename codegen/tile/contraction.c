@@ -1,0 +1,273 @@
+/* Contractions on tensor cores: a loop over tiles of the sums, in which stages of shared memory are filled some
+ * tiles ahead, fragments are loaded and multiplied; behind it the results.
+ *
+ *   fill stages 0 .. n - 2
+ *   for each tile: wait for its stage; barrier; begin to fill the stage that is free; multiply; end filling it
+ *
+ * The barrier says both that all threads' part of the stage is there and that the stage which is filled next is
+ * no longer read. */
+#include <string.h>
+
+#include "codegen/kernel/threads.h"
+#include "codegen/tile/lower.h"
+
+/* Sums of a tile that no loop has run for yet. */
+static LLVMValueRef *zero_sums(TileLower *l)
+{
+    uint32_t count = UINT32_C(1) << l->m->sums.in[LINEAR_REGISTER];
+    LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    for (uint32_t i = 0; i < count; i++)
+        sums[i] = LLVMConstNull(emit_type(l->k, l->m->dot->dtype));
+    return sums;
+}
+
+/* -- filling ----------------------------------------------------------------------------------- */
+
+static bool some_factor(const TileMapping *m, bool is_copied)
+{
+    return m->factors[0].is_copied == is_copied || m->factors[1].is_copied == is_copied;
+}
+
+static LLVMValueRef factor_base(TileLower *l, const TileFactor *f, LLVMValueRef stage)
+{
+    return LLVMBuildNUWAdd(l->k->builder, stage,
+                           gx_i32(l->k, l->shared + (uint32_t)f->offset), "");
+}
+
+/* Begins to bring tile `tile` into a stage, if `condition` (NULL: always) holds: copies are issued, what goes
+ * through registers is loaded. */
+static void fill_begin(TileLower *l, const IndexExpr *tile, LLVMValueRef stage,
+                       LLVMValueRef condition)
+{
+    l->tile[l->m->term] = tile;
+    tile_forget(l);
+    if (some_factor(l->m, true)) {
+        GxIf more;
+        emit_if_begin(l->e, &more, condition);
+        for (uint32_t i = 0; i < 2; i++) {
+            const TileFactor *f = &l->m->factors[i];
+            if (f->is_copied)
+                factor_copy(l, f, factor_base(l, f, stage));
+        }
+        emit_if_end(l->e, &more, NULL, 0, NULL);
+        gx_copy_commit(l->k);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const TileFactor *f = &l->m->factors[i];
+        if (!f->is_copied)
+            tile_load_ahead(l, f->value, &f->copy, condition);
+    }
+}
+
+/* What was loaded is computed and stored. */
+static void fill_end(TileLower *l, const IndexExpr *tile, LLVMValueRef stage,
+                     LLVMValueRef condition)
+{
+    if (!some_factor(l->m, false))
+        return;
+    GxIf more;
+    l->tile[l->m->term] = tile;
+    emit_if_begin(l->e, &more, condition);
+    for (uint32_t i = 0; i < 2; i++) {
+        const TileFactor *f = &l->m->factors[i];
+        if (f->is_copied)
+            continue;
+        LLVMValueRef *values = tile_registers(l, f->value, &f->copy);
+        tile_to_shared(l, values, f->value->dtype, &f->copy, &f->shared, f->vector,
+                       factor_base(l, f, stage));
+    }
+    emit_if_end(l->e, &more, NULL, 0, NULL);
+    tile_forget(l);
+}
+
+/* -- multiplying ------------------------------------------------------------------------------- */
+
+static uint32_t words_of(const TileLower *l, const TileFactor *f)
+{
+    uint32_t steps = (uint32_t)(l->p->dims[l->m->term].size / l->m->core->k),
+             bits = dtype_info[f->value->dtype].bits;
+    uint32_t elements = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
+    return bits < 32 ? elements * bits / 32 : elements;
+}
+
+static void multiply_step(TileLower *l, uint32_t step, LLVMValueRef stage,
+                          LLVMValueRef *sums)
+{
+    const TileMapping *m = l->m;
+    const TensorCore *core = m->core;
+    LLVMValueRef *words[2];
+    uint32_t of_core[2], repeats[2], of_sums = tensor_core_registers(core, TENSOR_C);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t count = words_of(l, &m->factors[i]);
+        of_core[i] = tensor_core_registers(core, (TensorOperand)i);
+        repeats[i] = count / of_core[i];
+        words[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+        factor_fragments(l, &m->factors[i], step, factor_base(l, &m->factors[i], stage),
+                         words[i]);
+    }
+    l->k->at = m->dot->inst->name;
+    for (uint32_t row = 0; row < repeats[0]; row++) {
+        for (uint32_t column = 0; column < repeats[1]; column++) {
+            LLVMValueRef *c = &sums[(row * repeats[1] + column) * of_sums];
+            gx_mma(l->k, core, &words[0][row * of_core[0]],
+                   &words[1][column * of_core[1]], c, c);
+        }
+    }
+}
+
+static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
+{
+    int64_t steps = l->p->dims[l->m->term].size / l->m->core->k;
+    for (uint32_t step = 0; step < steps; step++)
+        multiply_step(l, step, stage, sums);
+}
+
+/* -- the loop ---------------------------------------------------------------------------------- */
+
+/* The stage behind `stage`, by its offset in bytes. */
+static LLVMValueRef next_stage(TileLower *l, LLVMValueRef stage)
+{
+    LLVMBuilderRef b = l->k->builder;
+    uint32_t bytes = (uint32_t)l->m->stage_bytes, all = bytes * l->m->stages;
+    if (l->m->stages == 1)
+        return stage;
+    LLVMValueRef next = LLVMBuildNUWAdd(b, stage, gx_i32(l->k, bytes), "");
+    LLVMValueRef is_over = LLVMBuildICmp(b, LLVMIntEQ, next, gx_i32(l->k, all), "");
+    return LLVMBuildSelect(b, is_over, gx_i32(l->k, 0), next, "");
+}
+
+static void run_loop(TileLower *l)
+{
+    const TileMapping *m = l->m;
+    Emit *e = l->e;
+    LLVMBuilderRef b = l->k->builder;
+    int64_t tiles = tile_count(&l->p->dims[m->term]), ahead = m->stages - 1;
+    uint32_t count = UINT32_C(1) << m->sums.in[LINEAR_REGISTER];
+    bool copies = some_factor(m, true);
+    for (int64_t i = 0; i < ahead; i++) {
+        LLVMValueRef stage = gx_i32(l->k, (uint32_t)(i * (int64_t)m->stage_bytes)),
+                     is_there = i < tiles ? NULL : LLVMConstNull(gx_int_type(l->k, 1));
+        fill_begin(l, ix_const(e->ix, i), stage, is_there);
+        fill_end(l, ix_const(e->ix, i), stage, is_there);
+    }
+    /* carried: the sums, the stage that is read, the one that is filled */
+    LLVMValueRef *carried = ARENA_ARRAY(l->k->arena, LLVMValueRef, (size_t)count + 2);
+    memcpy(carried, zero_sums(l), count * sizeof *carried);
+    carried[count] = gx_i32(l->k, 0);
+    carried[count + 1] = gx_i32(l->k, (uint32_t)(ahead * (int64_t)m->stage_bytes));
+    GxLoop loop;
+    gx_loop_begin(l->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, tiles),
+                  emit_index_constant(e, 1), carried, count + 2);
+    emit_scope_begin(e);
+    const IndexExpr *tile = emit_variable(e, loop.index, (Range){0, tiles - 1 + ahead});
+    LLVMValueRef more = NULL;
+    if (ahead != 0)
+        more = LLVMBuildICmp(b, LLVMIntSLT, loop.index,
+                             emit_index_constant(e, tiles - ahead), "");
+    tile = ix_add(e->ix, tile, ix_const(e->ix, ahead));
+    if (copies)
+        gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
+    gx_barrier(l->k);
+    fill_begin(l, tile, carried[count + 1], more);
+    if (ahead == 0) {
+        fill_end(l, tile, carried[count + 1], more);
+        if (copies)
+            gx_copy_wait(l->k, 0);
+        gx_barrier(l->k);
+    }
+    multiply(l, carried[count], carried);
+    if (ahead != 0)
+        fill_end(l, tile, carried[count + 1], more);
+    carried[count] = next_stage(l, carried[count]);
+    carried[count + 1] = next_stage(l, carried[count + 1]);
+    emit_scope_end(e);
+    gx_loop_end(l->k, &loop,
+                arena_copy(l->k->arena, carried, ((size_t)count + 2) * sizeof *carried));
+    if (copies)
+        gx_copy_wait(l->k, 0);
+    l->sums = carried;
+}
+
+/* -- results ----------------------------------------------------------------------------------- */
+
+static void store_lanes(TileLower *l, const TileResult *r, const LLVMValueRef *values,
+                        uint32_t first, uint32_t fast)
+{
+    Emit *e = l->e;
+    const TileOp *op = r->store;
+    const IndexExpr *at[EMIT_MOST_RANK];
+    LLVMValueRef ok = tile_is_there(l, op, &r->layout, op->dims, first);
+    GxIf inside;
+    e->lanes = UINT32_C(1) << r->vector;
+    for (uint32_t d = 0; d < op->shape->rank; d++)
+        at[d] = tile_index(l, op, op->index[d], &r->layout, first, fast);
+    emit_if_begin(e, &inside, ok);
+    emit_store(e, fusion_result_arg(l->in->fusion, op->array), op->shape, at,
+               &values[first]);
+    emit_if_end(e, &inside, NULL, 0, NULL);
+    e->lanes = 1;
+}
+
+static void store_result(TileLower *l, const TileResult *r)
+{
+    uint32_t fast = UINT32_MAX;
+    l->result = r;
+    LLVMValueRef *values = tile_registers(l, r->store->operands[0], &r->layout);
+    for (uint32_t d = 0; d < r->layout.rank && r->vector != 0; d++) {
+        if (r->layout.columns[0] == UINT32_C(1) << linear_shift(&r->layout, d) &&
+            r->layout.out[d] != 0)
+            fast = d;
+    }
+    GxIf own;
+    l->k->at = r->store->inst->name;
+    emit_if_begin(l->e, &own, holds_first(l, &r->layout));
+    for (uint32_t i = 0; i < UINT32_C(1) << r->layout.in[LINEAR_REGISTER];
+         i += UINT32_C(1) << r->vector)
+        store_lanes(l, r, values, i, fast);
+    emit_if_end(l->e, &own, NULL, 0, NULL);
+    l->result = NULL;
+}
+
+/* -- the kernel -------------------------------------------------------------------------------- */
+
+/* Tiles of neighbouring blocks share columns of one factor: they run along the rows within panels. */
+static void find_tiles(TileLower *l)
+{
+    Emit *e = l->e;
+    int64_t blocks = tile_blocks(l->p);
+    const IndexExpr *block =
+        emit_variable(e, to_index(e, gx_ctaid(l->k, 0)), (Range){0, blocks - 1});
+    for (uint32_t d = l->p->dim_count; d-- > 0;) {
+        const TileDim *dim = &l->p->dims[d];
+        l->tile[d] = ix_const(e->ix, 0);
+        if (dim->kind != TILE_GRID)
+            continue;
+        l->tile[d] = ix_mod(e->ix, block, tile_count(dim));
+        block = ix_floordiv(e->ix, block, tile_count(dim));
+    }
+}
+
+Kernel *emitter_tile(const EmitterInput *in)
+{
+    const char *why;
+    const TileMapping *m = kernel_tile_mapping(in->design, in->arena, &why);
+    TileLower l = {.in = in, .m = m, .p = m->program};
+    l.e = emitter_begin(in);
+    l.e->ix = m->program->ix;
+    l.k = l.e->k;
+    l.k->is_wide = true;
+    LLVMBuilderRef b = l.k->builder;
+    l.shared = gx_shared_alloc(l.k, m->shared_bytes, 128);
+    l.lane = gx_lane(l.k);
+    l.warp = LLVMBuildLShr(b, gx_tid(l.k, 0), gx_i32(l.k, 5), "");
+    find_tiles(&l);
+    LLVMBasicBlockRef body = gx_block(l.k, "tiles");
+    l.entry_end = LLVMBuildBr(b, body);
+    LLVMPositionBuilderAtEnd(b, body);
+    for (uint32_t i = 0; i < 2; i++)
+        tile_prepare(&l, m->factors[i].value, &m->factors[i].copy);
+    run_loop(&l);
+    for (uint32_t i = 0; i < m->result_count; i++)
+        store_result(&l, &m->results[i]);
+    return emitter_finish(in, l.e);
+}

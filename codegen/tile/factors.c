@@ -1,0 +1,124 @@
+/* Factors of products: asynchronous copies into shared memory, and fragments from there. See lower.h. */
+#include "codegen/kernel/threads.h"
+#include "codegen/tile/lower.h"
+
+enum { ROW_BITS = 128 /* of ldmatrix */ };
+
+/* -- copies ------------------------------------------------------------------------------------ */
+
+/* The byte offset of an expression: what differs from `first` by a constant is that one and the constant, which
+ * becomes part of the access. */
+static LLVMValueRef byte_offset(TileLower *l, const IndexExpr *bytes,
+                                const IndexExpr *first)
+{
+    Emit *e = l->e;
+    LLVMTypeRef i64 = gx_int_type(l->k, 64);
+    const IndexExpr *rest = ix_add(e->ix, bytes, ix_mul(e->ix, first, -1));
+    if (rest->kind != IX_CONST || rest->value < 0)
+        rest = ix_const(e->ix, 0);
+    else
+        bytes = first;
+    LLVMValueRef v =
+        LLVMBuildIntCast2(l->k->builder, emit_index(e, bytes, 0), i64, 1, "");
+    if (rest->value == 0)
+        return v;
+    return LLVMBuildAdd(l->k->builder, v, gx_i64(l->k, (uint64_t)rest->value), "");
+}
+
+static const IndexExpr *place_in_bytes(TileLower *l, const TileFactor *f, uint32_t r)
+{
+    const TileOp *op = f->value;
+    const IndexExpr *at[EMIT_MOST_RANK];
+    for (uint32_t d = 0; d < op->shape->rank; d++)
+        at[d] = tile_index(l, op, op->index[d], &f->copy, r, UINT32_MAX);
+    return ix_mul(l->e->ix, index_linear(l->e->ix, op->shape, at),
+                  dtype_info[op->dtype].bits / 8);
+}
+
+void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
+{
+    LLVMBuilderRef b = l->k->builder;
+    LinearMap offsets = linear_offsets(&f->copy, &f->shared);
+    LLVMValueRef thread = place_of_thread(l, &f->copy, &offsets),
+                 own = holds_first(l, &f->copy);
+    uint32_t bits = dtype_info[f->value->dtype].bits, bytes = bits << f->vector >> 3;
+    const IndexExpr *first = place_in_bytes(l, f, 0);
+    GxIf some;
+    l->k->at = f->value->inst->name;
+    emit_if_begin(l->e, &some, own);
+    for (uint32_t r = 0; r < UINT32_C(1) << f->copy.in[LINEAR_REGISTER];
+         r += UINT32_C(1) << f->vector) {
+        LLVMValueRef ok = tile_is_there(l, f->value, &f->copy, f->value->dims, r),
+                     from = byte_offset(l, place_in_bytes(l, f, r), first),
+                     to = shared_offset(l, &f->copy, &offsets, bits, thread, r, base),
+                     valid = NULL;
+        if (ok != NULL) {
+            valid = LLVMBuildSelect(b, ok, gx_i32(l->k, bytes), gx_i32(l->k, 0), "");
+            from = LLVMBuildSelect(b, ok, from, gx_i64(l->k, 0), "");
+        }
+        gx_copy_async(l->k, l->e->parameter_args[f->value->array], from, to, bytes,
+                      valid);
+    }
+    emit_if_end(l->e, &some, NULL, 0, NULL);
+}
+
+/* -- fragments --------------------------------------------------------------------------------- */
+
+static uint32_t log2_of(uint32_t n)
+{
+    uint32_t bits = 0;
+    while (n >> (bits + 1) != 0)
+        bits++;
+    return bits;
+}
+
+/* By ldmatrix: up to four matrices of the instruction and its repetitions at once. */
+static void load_matrices(TileLower *l, const TileFactor *f, uint32_t first,
+                          uint32_t count, LLVMValueRef base, LLVMValueRef *words)
+{
+    LinearLayout rows;
+    uint32_t bits = dtype_info[f->value->dtype].bits, word = 32 / bits,
+             matrices = count / word < 4 ? count / word : 4;
+    linear_matrix_rows(&f->fragment, bits, log2_of(matrices), f->is_transposed, &rows);
+    LinearMap offsets = linear_offsets(&rows, &f->shared);
+    LLVMValueRef thread = place_of_thread(l, &rows, &offsets);
+    for (uint32_t i = 0; i < count / word; i += matrices) {
+        uint32_t later = (first / word + i) / matrices;
+        LLVMValueRef at = shared_offset(l, &rows, &offsets, bits, thread,
+                                        later * (ROW_BITS / bits), base);
+        gx_ldmatrix(l->k, at, matrices, f->is_transposed, &words[i]);
+    }
+}
+
+/* Element by element, packed into words. */
+static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
+                          uint32_t count, LLVMValueRef base, LLVMValueRef *words)
+{
+    LLVMBuilderRef b = l->k->builder;
+    DType t = f->value->dtype;
+    uint32_t bits = dtype_info[t].bits, word = bits < 32 ? 32 / bits : 1;
+    LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    tile_from_shared(l, t, &f->fragment, &f->shared, 0, base, first, count, values);
+    for (uint32_t i = 0; i < count; i += word) {
+        LLVMValueRef v = values[i];
+        if (word > 1) {
+            v = LLVMGetUndef(LLVMVectorType(LLVMTypeOf(v), word));
+            for (uint32_t j = 0; j < word; j++)
+                v = LLVMBuildInsertElement(b, v, values[i + j], gx_i32(l->k, j), "");
+        }
+        words[i / word] =
+            bits == 64 ? v : LLVMBuildBitCast(b, v, gx_int_type(l->k, 32), "");
+    }
+}
+
+void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
+                      LLVMValueRef *words)
+{
+    uint32_t steps = (uint32_t)(l->p->dims[l->m->term].size / l->m->core->k),
+             count = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
+    l->k->at = f->value->inst != NULL ? f->value->inst->name : l->m->dot->inst->name;
+    if (f->is_matrix)
+        load_matrices(l, f, step * count, count, base, words);
+    else
+        load_elements(l, f, step * count, count, base, words);
+}

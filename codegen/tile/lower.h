@@ -1,0 +1,79 @@
+/* Tile programs as kernels: code on gx operations for what a mapping (ir/tile/mapping.h) says. A tile in registers
+ * is a value for each register of its layout, an element each; every operation is made in whatever layout
+ * it is asked for. */
+#ifndef GXC_CODEGEN_TILE_LOWER_H
+#define GXC_CODEGEN_TILE_LOWER_H
+
+#include "codegen/kernel/emitters.h"
+#include "ir/tile/mapping.h"
+
+typedef struct TileLower {
+    const EmitterInput *in;
+    Kernel *k;
+    Emit *e;
+    const TileMapping *m;
+    const TileProgram *p;
+    LLVMValueRef lane, warp;               /* i32 */
+    const IndexExpr *tile[TILE_MOST_DIMS]; /* number of the tile at hand, by dimension */
+    struct LoweredTile *memo;
+    LLVMValueRef *sums;       /* [registers] of the loop that has ended */
+    const TileResult *result; /* what is stored now; NULL: nothing yet */
+    uint32_t shared;          /* offset of its shared memory */
+    LLVMValueRef entry_end;   /* what is made before it may be used anywhere */
+    struct KnownPlaces *places;
+} TileLower;
+
+/* -- places.c: which element a register has, and where it lies ---------------------------------- */
+
+/* Packed coordinates that registers of a layout have in common: those of the lane and the warp, i32. */
+LLVMValueRef place_of_thread(TileLower *l, const LinearLayout *layout,
+                             const LinearMap *map);
+/* The coordinate along `dim` of register `r`, in the whole problem. */
+const IndexExpr *tile_place(TileLower *l, const LinearLayout *layout, uint32_t dim,
+                            uint32_t r);
+/* i1: the coordinates of register `r` along the dimensions `dims` lie within the extents, and the constraints
+ * hold; NULL: always. */
+LLVMValueRef tile_is_there(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                           uint32_t dims, uint32_t r);
+/* An expression of an operation, for register `r`; lanes: emit_lane is added along dimension `fast`. */
+const IndexExpr *tile_index(TileLower *l, const TileOp *op, const IndexExpr *expr,
+                            const LinearLayout *layout, uint32_t r, uint32_t fast);
+/* i1: this thread is the first of those that hold the same; NULL: each holds something else. */
+LLVMValueRef holds_first(TileLower *l, const LinearLayout *layout);
+
+/* -- registers.c: values ------------------------------------------------------------------------ */
+
+/* The registers of an operation's tile in a layout. */
+LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout *layout);
+/* Makes what does not change in the loop and is needed for `op` in this layout. */
+void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout);
+/* Forgets what was made in the loop: it belonged to another tile. */
+void tile_forget(TileLower *l);
+/* Loads of the loop that `op` needs are made now, where `condition` (i1, NULL: always) holds. */
+void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                     LLVMValueRef condition);
+
+/* -- exchange.c: tiles in shared memory --------------------------------------------------------- */
+
+/* Bytes of shared memory from `base` (i32) on; vectors of 2^vector registers. */
+void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
+                    const LinearLayout *layout, const LinearLayout *shared,
+                    uint32_t vector, LLVMValueRef base);
+/* Registers first .. first + count - 1. */
+void tile_from_shared(TileLower *l, DType t, const LinearLayout *layout,
+                      const LinearLayout *shared, uint32_t vector, LLVMValueRef base,
+                      uint32_t first, uint32_t count, LLVMValueRef *registers);
+/* The byte offset of register `r`: `thread` is place_of_thread's of the offsets, in elements. */
+LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
+                           const LinearMap *offsets, uint32_t bits, LLVMValueRef thread,
+                           uint32_t r, LLVMValueRef base);
+
+/* -- factors.c: from device memory to fragments -------------------------------------------------- */
+
+/* Issues asynchronous copies of the tile at hand into the stage at `base`. */
+void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base);
+/* The words of the fragments for step `step` of the instruction along the sums. */
+void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
+                      LLVMValueRef *words);
+
+#endif

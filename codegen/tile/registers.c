@@ -1,0 +1,301 @@
+/* Tiles in registers: each operation in the layout that is asked for. See lower.h. */
+#include <string.h>
+
+#include "codegen/element/op_emit.h"
+#include "codegen/tile/lower.h"
+#include "ir/bug.h"
+
+enum { CONVERT_MOST = 4, MOST_LANES = 8 };
+
+typedef struct LoweredTile {
+    struct LoweredTile *next;
+    const TileOp *op;
+    LinearLayout layout;
+    LLVMValueRef *registers;
+} LoweredTile;
+
+static LLVMValueRef *known(const TileLower *l, const TileOp *op,
+                           const LinearLayout *layout)
+{
+    for (const LoweredTile *t = l->memo; t != NULL; t = t->next) {
+        if (t->op == op && linear_equal(&t->layout, layout))
+            return t->registers;
+    }
+    return NULL;
+}
+
+static void remember(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                     LLVMValueRef *registers)
+{
+    LoweredTile *t = ARENA_NEW(l->k->arena, LoweredTile);
+    *t = (LoweredTile){l->memo, op, *layout, registers};
+    l->memo = t;
+}
+
+void tile_forget(TileLower *l)
+{
+    LoweredTile **at = &l->memo;
+    while (*at != NULL) {
+        if ((*at)->op->depth != 0)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+}
+
+static uint32_t register_count(const LinearLayout *layout)
+{
+    return UINT32_C(1) << layout->in[LINEAR_REGISTER];
+}
+
+/* The layout of an operand with fewer dimensions: registers keep their numbers. */
+static LinearLayout layout_of(const TileOp *op, const LinearLayout *layout)
+{
+    LinearLayout own = *layout;
+    for (uint32_t d = 0; d < layout->rank; d++) {
+        if ((op->dims >> d & 1) == 0)
+            own = linear_without(&own, d);
+    }
+    return own;
+}
+
+/* Bits of a register's number that make no difference. */
+static uint32_t same_bits(const LinearLayout *layout)
+{
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
+        same |= layout->columns[i] == 0 ? UINT32_C(1) << i : 0;
+    return same;
+}
+
+/* -- loads ------------------------------------------------------------------------------------- */
+
+/* How many of the first registers, as bits, lie side by side along one dimension, *fast, and are there or not
+ * there together. */
+static uint32_t load_vector(const TileLower *l, const TileOp *op,
+                            const LinearLayout *layout, uint32_t *fast)
+{
+    uint32_t bits = 0;
+    *fast = UINT32_MAX;
+    for (uint32_t d = 0; d < layout->rank; d++) {
+        uint32_t n = 0;
+        while (n < layout->in[LINEAR_REGISTER] && UINT32_C(1) << n < MOST_LANES &&
+               layout->columns[n] == UINT32_C(1) << (linear_shift(layout, d) + n) &&
+               n < layout->out[d])
+            n++;
+        while (n > bits && !tile_is_vector(l->p, op, d, n))
+            n--;
+        if (n > bits) {
+            bits = n;
+            *fast = d;
+        }
+    }
+    return bits;
+}
+
+/* Registers [r, r + lanes) of a load; zeros where it is not there. */
+static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                       uint32_t fast, uint32_t lanes, uint32_t r, LLVMValueRef condition,
+                       LLVMValueRef *out)
+{
+    Emit *e = l->e;
+    const IndexExpr *at[EMIT_MOST_RANK];
+    LLVMValueRef ok = tile_is_there(l, op, layout, op->dims, r), zeros[MOST_LANES];
+    if (condition != NULL)
+        ok = ok == NULL ? condition : LLVMBuildAnd(l->k->builder, ok, condition, "");
+    for (uint32_t i = 0; i < lanes; i++)
+        zeros[i] = LLVMConstNull(emit_type(l->k, op->dtype));
+    GxIf inside;
+    e->lanes = lanes;
+    for (uint32_t d = 0; d < op->shape->rank; d++)
+        at[d] = tile_index(l, op, op->index[d], layout, r, fast);
+    emit_if_begin(e, &inside, ok);
+    emit_load(e, op->array, op->shape, at, out);
+    emit_if_end_or(e, &inside, out, zeros, lanes);
+    e->lanes = 1;
+}
+
+static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                      LLVMValueRef condition, LLVMValueRef *out)
+{
+    uint32_t fast, lanes = UINT32_C(1) << load_vector(l, op, layout, &fast),
+                   same = same_bits(layout);
+    for (uint32_t r = 0; r < register_count(layout); r += lanes) {
+        if ((r & same) == 0)
+            load_lanes(l, op, layout, fast, lanes, r, condition, &out[r]);
+        else
+            memcpy(&out[r], &out[r & ~same], lanes * sizeof *out);
+    }
+}
+
+/* -- the other operations ---------------------------------------------------------------------- */
+
+static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                       LLVMValueRef *out)
+{
+    LLVMValueRef *operands[8], in[8];
+    uint32_t count = register_count(layout), same = same_bits(layout), n = 0;
+    DType from = op->operands[0]->dtype;
+    bool converts = op->inst->op == OP_CONVERT;
+    LLVMValueRef inputs[CONVERT_MOST], outputs[CONVERT_MOST];
+    uint32_t numbers[CONVERT_MOST];
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        operands[i] = tile_registers(l, op->operands[i], layout);
+    l->k->at = op->inst->name;
+    for (uint32_t r = 0; r < count; r++) {
+        if ((r & same) != 0)
+            continue;
+        if (!converts) {
+            for (uint32_t i = 0; i < op->operand_count; i++)
+                in[i] = operands[i][r];
+            out[r] = op_emit[op->inst->op].scalar(l->k, op->inst, in);
+            continue;
+        }
+        /* several at once: some instructions convert two */
+        inputs[n] = operands[0][r];
+        numbers[n++] = r;
+        bool is_last = (r | same) == count - 1;
+        if (n < CONVERT_MOST && !is_last)
+            continue;
+        if ((n & (n - 1)) == 0)
+            scalar_convert_lanes(l->k, from, op->dtype, n, inputs, outputs);
+        for (uint32_t i = 0; i < n; i++)
+            out[numbers[i]] = (n & (n - 1)) == 0 ? outputs[i]
+                                                 : scalar_convert_value(l->k, inputs[i],
+                                                                        from, op->dtype);
+        n = 0;
+    }
+    for (uint32_t r = 0; r < count; r++)
+        out[r] = out[r & ~same];
+}
+
+static void make_index(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                       LLVMValueRef *out)
+{
+    LLVMBuilderRef b = l->k->builder;
+    uint32_t same = same_bits(layout);
+    for (uint32_t r = 0; r < register_count(layout); r++) {
+        if ((r & same) != 0) {
+            out[r] = out[r & ~same];
+        } else if (op->kind == TILE_IN_RANGE) {
+            out[r] = tile_is_there(l, op, layout, 0, r);
+            if (out[r] == NULL)
+                out[r] = LLVMConstInt(gx_int_type(l->k, 1), 1, 0);
+        } else {
+            const IndexExpr *e = tile_index(l, op, op->index[0], layout, r, UINT32_MAX);
+            out[r] = LLVMBuildIntCast2(b, emit_index(l->e, e, 0),
+                                       emit_type(l->k, op->dtype), 1, "");
+        }
+    }
+}
+
+/* From the layout of the sums to that in which the result is stored. */
+static void make_exchange(TileLower *l, const TileOp *op, const TileResult *r,
+                          LLVMValueRef *out)
+{
+    uint32_t bits = dtype_info[op->dtype].bits, most = 0;
+    while ((bits << (most + 1)) <= 128)
+        most++;
+    const TileResult *result = l->result;
+    l->result = NULL; /* what comes is in the layout of the sums */
+    LLVMValueRef *values = tile_registers(l, op, &l->m->sums);
+    l->result = result;
+    uint32_t both = 0;
+    while (both < most && both < l->m->sums.in[LINEAR_REGISTER] &&
+           both < r->layout.in[LINEAR_REGISTER] &&
+           l->m->sums.columns[both] == r->layout.columns[both])
+        both++;
+    LLVMValueRef base = gx_i32(l->k, l->shared);
+    gx_barrier(l->k); /* the bytes were something else's */
+    tile_to_shared(l, values, op->dtype, &l->m->sums, &r->shared, both, base);
+    gx_barrier(l->k);
+    tile_from_shared(l, op->dtype, &r->layout, &r->shared,
+                     r->vector < most ? r->vector : most, base, 0,
+                     register_count(&r->layout), out);
+}
+
+static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                 LLVMValueRef *out)
+{
+    uint32_t count = register_count(layout);
+    LLVMValueRef *in;
+    if (l->result != NULL && l->result->exchange == op &&
+        linear_equal(layout, &l->result->layout)) {
+        make_exchange(l, op, l->result, out);
+        return;
+    }
+    switch (op->kind) {
+    case TILE_LOAD:
+        make_load(l, op, layout, NULL, out);
+        return;
+    case TILE_INDEX:
+    case TILE_IN_RANGE:
+        make_index(l, op, layout, out);
+        return;
+    case TILE_CONSTANT:
+        for (uint32_t r = 0; r < count; r++)
+            out[r] = emit_constant(l->k, op->dtype, op->literal, 0);
+        return;
+    case TILE_APPLY:
+        make_apply(l, op, layout, out);
+        return;
+    case TILE_BROADCAST: {
+        LinearLayout own = layout_of(op->operands[0], layout);
+        in = tile_registers(l, op->operands[0], &own);
+        memcpy(out, in, count * sizeof *out);
+        return;
+    }
+    case TILE_FINAL:
+        if (!linear_equal(layout, &l->m->sums))
+            bug("%s: sums in another layout than their own", l->k->name);
+        memcpy(out, l->sums, count * sizeof *out);
+        return;
+    default:
+        bug("%s: no tile of operation %%%u", l->k->name, op->id);
+    }
+}
+
+LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout *layout)
+{
+    LLVMValueRef *registers = known(l, op, layout);
+    if (registers != NULL)
+        return registers;
+    registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(layout));
+    const char *outer = l->k->at;
+    if (op->inst != NULL)
+        l->k->at = op->inst->name;
+    make(l, op, layout, registers);
+    l->k->at = outer;
+    remember(l, op, layout, registers);
+    return registers;
+}
+
+void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
+{
+    LinearLayout own = layout_of(op, layout);
+    if (op->depth == 0) {
+        tile_registers(l, op, &own);
+        return;
+    }
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        tile_prepare(l, op->operands[i], &own);
+}
+
+void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                     LLVMValueRef condition)
+{
+    LinearLayout own = layout_of(op, layout);
+    if (op->depth == 0 || known(l, op, &own) != NULL)
+        return;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        tile_load_ahead(l, op->operands[i], &own, condition);
+    if (op->kind != TILE_LOAD)
+        return;
+    LLVMValueRef *registers =
+        ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(&own));
+    const char *outer = l->k->at;
+    l->k->at = op->inst->name;
+    make_load(l, op, &own, condition, registers);
+    l->k->at = outer;
+    remember(l, op, &own, registers);
+}

@@ -1,0 +1,286 @@
+/* Contractions on tensor cores: fusions of one dot or convolution as tile programs (ir/tile/tile.h) that a
+ * block's warps carry out together (ir/tile/mapping.h). */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+#include "ir/tile/mapping.h"
+
+#define LEAST_SIDE 8 /* of the result, the shorter way */
+#define LEAST_TERMS 16
+#define ROW_BYTES 128 /* of a factor's row in a stage */
+#define MOST_STAGES 4
+/* Operations of one multiplication that take as long as bringing one element of a factor from the second-level
+ * cache: 16-bit floats at about 600 a cycle, 24 bytes a cycle of each multiprocessor. */
+#define ELEMENT_OPERATIONS 50
+
+/* -- legality ------------------------------------------------------------------------------------ */
+
+static const Instruction *hero_of(const Instruction *fusion)
+{
+    const Instruction *dot = fusion_hero(fusion, OP_DOT),
+                      *convolution = fusion_hero(fusion, OP_CONVOLUTION);
+    return dot != NULL && convolution != NULL ? NULL : dot != NULL ? dot : convolution;
+}
+
+const char *illegal_tile(FusionFacts *f, KernelKind kind)
+{
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    const char *why;
+    (void)kind;
+    if (!op_set_has(&f->ops, OP_DOT) && !op_set_has(&f->ops, OP_CONVOLUTION))
+        return "it has no such operation";
+    const char *wrong = facts_body_illegal(f);
+    if (wrong != NULL)
+        return wrong;
+    tile_build(f->arena, f->fusion, &smallest, &why);
+    return why;
+}
+
+/* Every number of the type is one of `wide`. */
+static bool is_exact_in(DType t, DType wide)
+{
+    const DTypeInfo *x = &dtype_info[t], *y = &dtype_info[wide];
+    int32_t mantissa = wide == DT_F32 ? 10 : y->mantissa_bits; /* of tf32 */
+    switch (x->class) {
+    case DTC_PRED:
+        return true;
+    case DTC_SINT:
+    case DTC_UINT:
+        return x->bits <= mantissa + 1;
+    case DTC_FLOAT:
+        return x->special != SPECIAL_E8M0 && x->mantissa_bits <= mantissa &&
+               x->exponent_bits <= y->exponent_bits;
+    default:
+        return false;
+    }
+}
+
+/* Whether the products' factors may lose bits to tf32: the program says so. */
+static bool allows_tf32(const Instruction *hero)
+{
+    return inst_int(hero, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_TF32_TF32_F32;
+}
+
+/* The type that factors are brought to for a tensor core of the target, *factor (DT_INVALID: they stay); false: it
+ * has none that multiplies them exactly. */
+static bool find_factor(const Instruction *hero, const Target *t, DType *factor)
+{
+    static const DType floats[] = {DT_BF16, DT_F16, DT_F32};
+    DType x = hero->operands[0]->shape->dtype, y = hero->operands[1]->shape->dtype,
+          sum = contract_accumulator(hero);
+    *factor = DT_INVALID;
+    bool is_wide = x == DT_F32 || y == DT_F32;
+    if (t == NULL || (is_wide && !allows_tf32(hero)))
+        return false;
+    if (tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
+        return true;
+    if (sum == DT_S32 && dtype_info[x].bits < 8 && dtype_info[y].bits < 8) {
+        *factor = dtype_info[x].class == DTC_UINT && dtype_info[y].class == DTC_UINT
+                      ? DT_U8
+                      : DT_S8;
+        return tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL;
+    }
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        *factor = floats[i];
+        bool is_exact = is_wide ? floats[i] == DT_F32
+                                : is_exact_in(x, floats[i]) && is_exact_in(y, floats[i]);
+        if (is_exact && tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL)
+            return true;
+    }
+    return false;
+}
+
+bool suits_tile(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    DType factor;
+    const Instruction *hero = hero_of(f->fusion);
+    if (!find_factor(hero, f->target, &factor))
+        return false;
+    const ContractionPlan *p = contraction_plan(f->arena, hero);
+    return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE && p->depth >= LEAST_TERMS;
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+void plan_tile(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    TilePlan *p = ARENA_NEW(d->arena, TilePlan);
+    p->contraction = contraction_plan(d->arena, hero_of(d->fusion));
+    if (!find_factor(p->contraction->inst, d->target, &p->factor)) {
+        DType x = p->contraction->inst->operands[0]->shape->dtype,
+              y = p->contraction->inst->operands[1]->shape->dtype;
+        d->unsupported = refuse_text(d, "%s: no tensor core of %s multiplies %s and %s",
+                                     d->fusion->name,
+                                     d->target != NULL ? d->target->name : "no target",
+                                     dtype_info[x].name, dtype_info[y].name);
+    }
+    d->plan.tile = p;
+}
+
+struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a, const char **why)
+{
+    const KernelConfig *c = &d->config;
+    TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
+    uint32_t warps[] = {(uint32_t)c->warps[0], (uint32_t)c->warps[1]};
+    TileProgram *p = tile_build(a, d->fusion, &config, why);
+    return p == NULL ? NULL : tile_map(a, p, warps, (uint32_t)c->stages, d->target, why);
+}
+
+/* -- design --------------------------------------------------------------------------------------- */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t power_of_two(int64_t n, int64_t most)
+{
+    int64_t p = 1;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+static uint32_t factor_bits(const KernelDesign *d)
+{
+    const TilePlan *p = d->plan.tile;
+    DType t = p->factor != DT_INVALID ? p->factor
+                                      : p->contraction->inst->operands[0]->shape->dtype;
+    return dtype_info[t].bits;
+}
+
+/* Tiles and their warps, the larger first. */
+static const struct {
+    int64_t m, n, warps[2];
+} shapes[] = {
+    {256, 128, {4, 2}}, {128, 256, {2, 4}}, {128, 128, {2, 2}}, {128, 64, {2, 2}},
+    {64, 128, {2, 2}},  {64, 64, {2, 2}},   {32, 128, {1, 4}},  {128, 32, {4, 1}},
+    {32, 64, {1, 4}},   {64, 32, {4, 1}},   {16, 128, {1, 4}},  {128, 16, {4, 1}},
+    {32, 32, {2, 2}},   {16, 64, {1, 4}},   {64, 16, {4, 1}},   {16, 32, {1, 2}},
+    {32, 16, {2, 1}},   {16, 16, {1, 1}},   {8, 64, {1, 4}},    {64, 8, {4, 1}},
+    {8, 16, {1, 1}},    {16, 8, {1, 1}},
+};
+
+/* Time of all blocks, in operations of one multiprocessor: each step of a block multiplies, and brings factors. */
+static int64_t cost_of(const KernelDesign *d, size_t shape)
+{
+    const ContractionPlan *p = d->plan.tile->contraction;
+    int64_t m = shapes[shape].m, n = shapes[shape].n;
+    int64_t blocks = ceil_div(p->y.size, m) * ceil_div(p->x.size, n) * p->batch_size;
+    int64_t multiply = m * n, bring = ELEMENT_OPERATIONS * (m + n);
+    int64_t waves = ceil_div(blocks, target_multiprocessors(d->target));
+    return waves * (multiply > bring ? multiply : bring);
+}
+
+/* Sums are the accumulators of 8 times the bits of f64: a quarter of a tile's threads' registers. */
+static bool fits_registers(const KernelDesign *d, size_t shape)
+{
+    int64_t threads = shapes[shape].warps[0] * shapes[shape].warps[1] * TARGET_WARP;
+    int64_t sums = shapes[shape].m * shapes[shape].n / threads;
+    return d->plan.tile->contraction->type != DT_F64 || sums <= 32;
+}
+
+/* The instruction of the target has 16 rows and 8 columns, or 8 and 8. */
+static bool has_instruction(const KernelDesign *d, size_t shape)
+{
+    int64_t least = shapes[shape].m / shapes[shape].warps[0],
+            other = shapes[shape].n / shapes[shape].warps[1];
+    (void)d;
+    return (least >= 16 && other >= 8) || (least >= 8 && other >= 16);
+}
+
+static size_t choose_shape(const KernelDesign *d)
+{
+    size_t best = sizeof shapes / sizeof *shapes - 1;
+    for (size_t i = sizeof shapes / sizeof *shapes; i-- > 0;) {
+        if (fits_registers(d, i) && has_instruction(d, i) &&
+            cost_of(d, i) <= cost_of(d, best))
+            best = i;
+    }
+    return best;
+}
+
+/* Two blocks shall find room in a multiprocessor's shared memory. */
+static int64_t choose_stages(const KernelDesign *d, const KernelConfig *c)
+{
+    uint64_t stage =
+        (uint64_t)((c->tile[0] + c->tile[1]) * c->depth) * factor_bits(d) / 8;
+    uint64_t room = d->target->device->multiprocessor_shared / 2;
+    if (!target_has(d->target, FEATURE_CP_ASYNC))
+        return 2;
+    room = room > TARGET_RESERVED_SHARED ? room - TARGET_RESERVED_SHARED : 0;
+    int64_t stages = (int64_t)(room / stage),
+            steps = ceil_div(d->plan.tile->contraction->depth, c->depth);
+    stages = stages < MOST_STAGES ? stages : MOST_STAGES;
+    stages = stages < steps ? stages : steps;
+    return stages < 2 ? 2 : stages;
+}
+
+void configure_tile(const KernelDesign *d, KernelConfig *c)
+{
+    const ContractionPlan *p = d->plan.tile->contraction;
+    size_t shape = choose_shape(d);
+    bool lacks_tile = config_lacks(c, KERNEL_KEY_TILE);
+    if (lacks_tile) {
+        c->tile[0] = shapes[shape].m;
+        c->tile[1] = shapes[shape].n;
+    }
+    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+        c->warps[0] = lacks_tile ? shapes[shape].warps[0] : c->tile[0] >= 64 ? 2 : 1;
+        c->warps[1] = lacks_tile ? shapes[shape].warps[1] : c->tile[1] >= 64 ? 2 : 1;
+    }
+    if (config_lacks(c, KERNEL_KEY_DEPTH)) {
+        int64_t most = ROW_BYTES * 8 / factor_bits(d);
+        c->depth = power_of_two(p->depth, most);
+        c->depth = c->depth < most / 2 ? most / 2 : c->depth;
+    }
+    if (config_lacks(c, KERNEL_KEY_STAGES))
+        c->stages = choose_stages(d, c);
+}
+
+static const char *power_refused(const KernelDesign *d, const char *key, int64_t value)
+{
+    bool is_power = value > 0 && (value & (value - 1)) == 0;
+    return is_power ? NULL
+                    : refuse_text(d, "\"%s\" %lld must be a power of two", key,
+                                  (long long)value);
+}
+
+const char *refuse_tile(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    const char *wrong = power_refused(d, "tile", c->tile[0]), *why;
+    if (wrong == NULL)
+        wrong = power_refused(d, "tile", c->tile[1]);
+    if (wrong == NULL)
+        wrong = power_refused(d, "depth", c->depth);
+    for (int i = 0; i < 2 && wrong == NULL; i++)
+        wrong = power_refused(d, "warps", c->warps[i]);
+    if (wrong != NULL)
+        return wrong;
+    int64_t threads = c->warps[0] * c->warps[1] * TARGET_WARP;
+    if (threads > TARGET_BLOCK_THREADS)
+        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
+                           (long long)threads, TARGET_BLOCK_THREADS);
+    Arena *a = arena_scratch();
+    TileMapping *m = kernel_tile_mapping(d, a, &why);
+    wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
+    arena_destroy(a);
+    return wrong;
+}
+
+void geometry_tile(KernelDesign *d)
+{
+    const ContractionPlan *p = d->plan.tile->contraction;
+    const KernelConfig *c = &d->config;
+    const char *why;
+    Arena *a = arena_scratch();
+    TileMapping *m = kernel_tile_mapping(d, a, &why);
+    int64_t blocks = ceil_div(p->y.size, c->tile[0]) * ceil_div(p->x.size, c->tile[1]);
+    geometry_blocks(d, blocks * p->batch_size, c->warps[0] * c->warps[1] * TARGET_WARP,
+                    1);
+    geometry_shared(&d->geometry, m->shared_bytes, 128);
+    d->geometry.has_barriers = true;
+    arena_destroy(a);
+}

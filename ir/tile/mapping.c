@@ -1,0 +1,345 @@
+/* See mapping.h. */
+#include "ir/tile/mapping.h"
+
+#include <string.h>
+
+enum { MOST_VECTOR = 128 /* bits of an access */, LANE_BITS = 5, STAGE_ALIGN = 128 };
+
+static uint32_t log2_of(int64_t n)
+{
+    uint32_t bits = 0;
+    while (n >> (bits + 1) != 0)
+        bits++;
+    return bits;
+}
+
+static uint32_t bits_of(const TileOp *op)
+{
+    return dtype_info[op->dtype].bits;
+}
+
+/* -- what lies side by side -------------------------------------------------------------------- */
+
+bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim, uint32_t vector)
+{
+    IndexContext *ix = p->ix;
+    int64_t size = INT64_C(1) << vector, extent = p->dims[dim].extent, stride;
+    const IndexExpr *at[64], *lane = ix_symbol(ix, 0, (Range){0, size - 1}),
+                             *many = ix_dim(ix, dim, (Range){0, extent / size - 1});
+    const IndexExpr *place = ix_add(ix, ix_mul(ix, many, size), lane);
+    if (extent % size != 0 || op->shape->rank > sizeof at / sizeof *at)
+        return false;
+    for (uint32_t i = op->kind == TILE_STORE; i < op->operand_count; i++) {
+        if (op->operands[i]->dims >> dim & 1)
+            return false;
+    }
+    for (uint32_t i = 0; i < op->constraint_count; i++) {
+        const IndexExpr *e = ix_replace(ix, op->constraints[i].expr, IX_DIM, dim, place);
+        if (ix_depends(e, IX_SYMBOL, 0))
+            return false;
+    }
+    for (uint32_t i = 0; i < op->shape->rank; i++)
+        at[i] = ix_replace(ix, op->index[i], IX_DIM, dim, place);
+    const IndexExpr *linear = index_linear(ix, op->shape, at);
+    if (vector == 0)
+        return true;
+    if (!ix_stride(linear, IX_SYMBOL, 0, &stride) || stride != 1)
+        return false;
+    return ix_divisor(ix_replace(ix, linear, IX_SYMBOL, 0, ix_const(ix, 0))) % size == 0;
+}
+
+/* The longest such vector of at most 2^most; *dim is the dimension, the first of `dims` where none is better. */
+static uint32_t longest_vector(const TileProgram *p, const TileOp *op,
+                               const uint32_t *dims, uint32_t count, uint32_t most,
+                               uint32_t *dim)
+{
+    uint32_t best = 0;
+    *dim = dims[0];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t vector = most, size = log2_of(p->dims[dims[i]].size);
+        vector = vector < size ? vector : size;
+        while (vector > best && !tile_is_vector(p, op, dims[i], vector))
+            vector--;
+        if (vector > best) {
+            best = vector;
+            *dim = dims[i];
+        }
+    }
+    return best;
+}
+
+/* -- the instruction and its fragments --------------------------------------------------------- */
+
+static LinearLayout times(LinearLayout inner, LinearLayout outer)
+{
+    return linear_product(&inner, &outer);
+}
+
+static LinearLayout along(const TileMapping *m, LinearInput input, uint32_t dim,
+                          uint32_t bits)
+{
+    return linear_along(m->program->dim_count, input, dim, bits);
+}
+
+static LinearLayout copies(const TileMapping *m, uint32_t bits)
+{
+    return linear_copies(m->program->dim_count, LINEAR_WARP, bits);
+}
+
+/* Instructions of a warp along a dimension, as bits. */
+static uint32_t repeats(const TileMapping *m, uint32_t dim, uint32_t of_core,
+                        uint32_t warps)
+{
+    return log2_of(m->program->dims[dim].size / of_core / warps);
+}
+
+static LinearLayout core_layout(const TileMapping *m, TensorOperand operand)
+{
+    LinearLayout l = tensor_core_layout(m->core, operand);
+    return linear_renamed(&l, (const uint32_t[]){m->row, m->column, m->term},
+                          m->program->dim_count);
+}
+
+/* Each warp has a part of the tile of its own; a fragment's registers are those of the instruction, then those of its
+ * repetitions along the tile, then along the sums. */
+static void lay_out_fragments(TileMapping *m)
+{
+    uint32_t rows = repeats(m, m->row, m->core->m, m->warps[0]),
+             columns = repeats(m, m->column, m->core->n, m->warps[1]),
+             terms = repeats(m, m->term, m->core->k, 1);
+    uint32_t row_warps = log2_of(m->warps[0]), column_warps = log2_of(m->warps[1]);
+    LinearLayout c = core_layout(m, TENSOR_C), a = core_layout(m, TENSOR_A),
+                 b = core_layout(m, TENSOR_B);
+    c = times(c, along(m, LINEAR_REGISTER, m->column, columns));
+    c = times(c, along(m, LINEAR_REGISTER, m->row, rows));
+    c = times(c, along(m, LINEAR_WARP, m->row, row_warps));
+    m->sums = times(c, along(m, LINEAR_WARP, m->column, column_warps));
+    a = times(a, along(m, LINEAR_REGISTER, m->row, rows));
+    a = times(a, along(m, LINEAR_REGISTER, m->term, terms));
+    a = times(a, along(m, LINEAR_WARP, m->row, row_warps));
+    m->factors[0].fragment = times(a, copies(m, column_warps));
+    b = times(b, along(m, LINEAR_REGISTER, m->column, columns));
+    b = times(b, along(m, LINEAR_REGISTER, m->term, terms));
+    b = times(b, copies(m, row_warps));
+    m->factors[1].fragment = times(b, along(m, LINEAR_WARP, m->column, column_warps));
+}
+
+static uint32_t only_dim(uint32_t dims)
+{
+    return log2_of(dims);
+}
+
+/* The instruction, and which of the program's sides is its rows: it has at least 16, and 8 columns. */
+static bool choose_core(TileMapping *m, const uint32_t warps[2], const Target *target)
+{
+    const TileProgram *p = m->program;
+    TileOp *const *factors = m->dot->operands;
+    uint32_t over = m->dot->over;
+    uint32_t y = only_dim(factors[0]->dims & ~over),
+             x = only_dim(factors[1]->dims & ~over);
+    m->term = only_dim(over);
+    for (uint32_t swap = 0; swap < 2; swap++) {
+        m->row = swap ? x : y;
+        m->column = swap ? y : x;
+        m->factors[0].value = factors[swap];
+        m->factors[1].value = factors[1 - swap];
+        m->warps[0] = warps[swap];
+        m->warps[1] = warps[1 - swap];
+        m->core = tensor_core_find(m->factors[0].value->dtype, m->factors[1].value->dtype,
+                                   m->dot->dtype, target, UINT32_MAX);
+        if (m->core != NULL && p->dims[m->row].size >= m->core->m * m->warps[0] &&
+            p->dims[m->column].size >= m->core->n * m->warps[1] &&
+            p->dims[m->term].size >= m->core->k)
+            return true;
+    }
+    return false;
+}
+
+/* -- factors ----------------------------------------------------------------------------------- */
+
+/* The load of what is most of a value's bytes: over all of its dimensions, of the widest type. */
+static const TileOp *main_load(const TileOp *value, const TileOp *op)
+{
+    if (op->kind == TILE_LOAD)
+        return (op->dims & value->dims) == value->dims ? op : NULL;
+    const TileOp *best = NULL;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const TileOp *load = main_load(value, op->operands[i]);
+        if (load != NULL && (best == NULL || bits_of(load) > bits_of(best)))
+            best = load;
+    }
+    return best;
+}
+
+static void choose_way(TileMapping *m, TileFactor *f, const Target *target)
+{
+    const TileProgram *p = m->program;
+    uint32_t other = only_dim(f->value->dims & ~m->dot->over), dims[] = {m->term, other},
+             bits = bits_of(f->value);
+    uint32_t most = bits <= MOST_VECTOR ? log2_of(MOST_VECTOR / bits) : 0;
+    const TileOp *load = main_load(f->value, f->value);
+    f->fast = m->term;
+    if (load != NULL)
+        f->vector = longest_vector(p, load, dims, 2, most, &f->fast);
+    f->is_copied = f->value->kind == TILE_LOAD && target_has(target, FEATURE_CP_ASYNC) &&
+                   bits >= 8 && bits << f->vector >= 32;
+}
+
+/* Where the factor lies in shared memory: as ldmatrix needs it if it can, without conflicts of banks. */
+static void place_factor(TileMapping *m, TileFactor *f)
+{
+    const TileProgram *p = m->program;
+    uint32_t bits = bits_of(f->value), sizes[TILE_MOST_DIMS] = {0};
+    uint32_t warp_bits = log2_of(m->warps[0] * m->warps[1]);
+    for (uint32_t d = 0; d < p->dim_count; d++)
+        sizes[d] = f->value->dims >> d & 1 ? log2_of(p->dims[d].size) : 0;
+    f->copy =
+        linear_spread(p->dim_count, sizes, f->fast, f->vector, LANE_BITS, warp_bits);
+    f->bytes = (uint64_t)tile_elements(p, f->value->dims) * bits / 8;
+    LinearAccess write = {&f->copy, f->vector};
+    LinearLayout rows;
+    f->is_transposed = f->fast != m->term;
+    if (linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows)) {
+        uint32_t row = log2_of(MOST_VECTOR / bits);
+        f->shared = linear_swizzle(write, (LinearAccess){&rows, row}, bits);
+        LinearMap offsets = linear_offsets(&rows, &f->shared);
+        f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
+    }
+    if (!f->is_matrix)
+        f->shared = linear_swizzle(write, (LinearAccess){&f->fragment, 0}, bits);
+}
+
+/* -- results ----------------------------------------------------------------------------------- */
+
+/* Whether a value is made of an array with an element for each of its own. */
+static bool reads_all(const TileOp *op, uint32_t dims)
+{
+    if (op->kind == TILE_LOAD)
+        return (op->dims & dims) == dims;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        if (reads_all(op->operands[i], dims))
+            return true;
+    }
+    return false;
+}
+
+/* What becomes of the sums at once: a conversion that is their only use, else they themselves. */
+static TileOp *converted_sums(const TileMapping *m)
+{
+    TileOp *user = NULL;
+    const TileBlock *block = &m->program->body;
+    for (uint32_t i = 0; i < block->count; i++) {
+        for (uint32_t j = 0; j < block->ops[i]->operand_count; j++) {
+            if (block->ops[i]->operands[j] != m->final)
+                continue;
+            if (user != NULL)
+                return m->final;
+            user = block->ops[i];
+        }
+    }
+    bool is_conversion =
+        user != NULL && user->kind == TILE_APPLY && user->inst->op == OP_CONVERT;
+    return is_conversion && bits_of(user) < bits_of(m->final) ? user : m->final;
+}
+
+/* The registers that two layouts begin with alike. */
+static uint32_t common_vector(const LinearLayout *a, const LinearLayout *b, uint32_t most)
+{
+    uint32_t bits = 0;
+    while (bits < most && bits < a->in[LINEAR_REGISTER] &&
+           bits < b->in[LINEAR_REGISTER] && a->columns[bits] == b->columns[bits])
+        bits++;
+    return bits;
+}
+
+static void place_result(TileMapping *m, TileResult *r, uint64_t most_shared)
+{
+    const TileProgram *p = m->program;
+    const TileOp *value = r->store->operands[0];
+    uint32_t dims[] = {m->column, m->row}, sizes[TILE_MOST_DIMS] = {0}, fast,
+             bits = bits_of(value), warp_bits = log2_of(m->warps[0] * m->warps[1]);
+    uint32_t most = bits < MOST_VECTOR ? log2_of(MOST_VECTOR / bits) : 0;
+    r->vector = longest_vector(p, r->store, dims, 2, most, &fast);
+    sizes[m->row] = log2_of(p->dims[m->row].size);
+    sizes[m->column] = log2_of(p->dims[m->column].size);
+    uint32_t each = sizes[m->row] + sizes[m->column] - LANE_BITS - warp_bits;
+    r->vector = r->vector < each ? r->vector : each;
+    r->layout = linear_spread(p->dim_count, sizes, fast, r->vector, LANE_BITS, warp_bits);
+    r->exchange =
+        reads_all(value, value->dims) ? converted_sums(m) : r->store->operands[0];
+    bits = bits_of(r->exchange);
+    r->bytes = (uint64_t)tile_elements(p, r->exchange->dims) * bits / 8;
+    if (bits < 8 || r->bytes > most_shared) {
+        r->exchange = NULL;
+        r->layout = m->sums;
+        r->vector = common_vector(&m->sums, &r->layout, 0);
+        r->bytes = 0;
+        return;
+    }
+    uint32_t both = common_vector(&m->sums, &r->layout, log2_of(MOST_VECTOR / bits));
+    r->shared = linear_swizzle((LinearAccess){&m->sums, both},
+                               (LinearAccess){&r->layout, r->vector}, bits);
+}
+
+/* -- all together ------------------------------------------------------------------------------ */
+
+/* The loop, its dot and the sums behind it; false: the program is another one. */
+static bool find_parts(TileMapping *m)
+{
+    const TileBlock *block = &m->program->body;
+    for (uint32_t i = 0; i < block->count; i++) {
+        TileOp *op = block->ops[i];
+        if (op->kind == TILE_LOOP && m->loop != NULL)
+            return false;
+        m->loop = op->kind == TILE_LOOP ? op : m->loop;
+        m->final = op->kind == TILE_FINAL ? op : m->final;
+        m->result_count += op->kind == TILE_STORE;
+    }
+    for (uint32_t i = 0; m->loop != NULL && i < m->loop->body.count; i++) {
+        if (m->loop->body.ops[i]->kind == TILE_DOT)
+            m->dot = m->loop->body.ops[i];
+    }
+    return m->dot != NULL && m->final != NULL;
+}
+
+static void place_stage(TileMapping *m)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        TileFactor *f = &m->factors[i];
+        f->offset = m->stage_bytes;
+        m->stage_bytes += (f->bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+    }
+    m->shared_bytes = m->stages * m->stage_bytes;
+}
+
+TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
+                      uint32_t stages, const Target *target, const char **why)
+{
+    TileMapping *m = ARENA_NEW(a, TileMapping);
+    m->program = p;
+    m->stages = stages;
+    *why = "it is no loop of products";
+    if (!find_parts(m))
+        return NULL;
+    *why = "the target has no tensor cores for these types, or the tile is too small";
+    if (!choose_core(m, warps, target))
+        return NULL;
+    lay_out_fragments(m);
+    for (uint32_t i = 0; i < 2; i++) {
+        choose_way(m, &m->factors[i], target);
+        place_factor(m, &m->factors[i]);
+    }
+    place_stage(m);
+    uint64_t most = target->device->block_shared;
+    m->results = ARENA_ARRAY(a, TileResult, m->result_count);
+    for (uint32_t i = 0, n = 0; i < p->body.count; i++) {
+        if (p->body.ops[i]->kind != TILE_STORE)
+            continue;
+        m->results[n].store = p->body.ops[i];
+        place_result(m, &m->results[n], most);
+        uint64_t bytes = m->results[n++].bytes;
+        m->shared_bytes = bytes > m->shared_bytes ? bytes : m->shared_bytes;
+    }
+    *why = NULL;
+    return m;
+}

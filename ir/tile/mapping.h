@@ -1,0 +1,62 @@
+/* How a block of threads carries out the tile program of a contraction: which instruction of tensor cores, which
+ * thread has which element, what lies where in shared memory. Everything about the kernel but its code, so
+ * that its shared memory is known without LLVM.
+ *
+ * Factors come through shared memory, in `stages` buffers that are filled ahead of the loop: by asynchronous
+ * copies where the factor is a plain array in the instruction's type, else computed in registers and stored.
+ * Sums stay in registers; behind the loop tiles are exchanged through shared memory, so that stores are wide. */
+#ifndef GXC_IR_TILE_MAPPING_H
+#define GXC_IR_TILE_MAPPING_H
+
+#include "ir/kernel/tensor_core.h"
+#include "ir/tile/tile.h"
+
+typedef struct TileFactor {
+    TileOp *value;      /* operand of the dot */
+    bool is_copied;     /* asynchronously; else through registers */
+    bool is_matrix;     /* fragments are loaded by ldmatrix, ... */
+    bool is_transposed; /* ... in its .trans form */
+    uint32_t fast;   /* the dimension along which a thread's elements lie side by side */
+    uint32_t vector; /* how many of them, as bits */
+    LinearLayout copy;      /* what each thread brings to shared memory */
+    LinearLayout shared;    /* where it lies */
+    LinearLayout fragment;  /* what each thread needs of it */
+    uint64_t offset, bytes; /* in a stage */
+} TileFactor;
+
+/* A result: the value is brought to the layout in which it is stored at `exchange`, an operation on the way from
+ * the sums to it; before, everything is in the layout of the sums. */
+typedef struct TileResult {
+    TileOp *store;
+    TileOp *exchange;    /* NULL: it is stored as the sums lie */
+    uint32_t vector;     /* elements that a thread stores at once, as bits */
+    LinearLayout layout; /* of the stored value */
+    LinearLayout shared; /* of the exchange */
+    uint64_t bytes;      /* of shared memory */
+} TileResult;
+
+typedef struct TileMapping {
+    const TileProgram *program;
+    TileOp *loop, *dot, *final;
+    const TensorCore *core;
+    uint32_t row, column, term; /* dimensions: the instruction's m, n, k */
+    uint32_t warps[2];          /* of the block along row and column; powers of two */
+    TileFactor factors[2];      /* a and b of the instruction */
+    LinearLayout sums;
+    uint32_t stages;
+    uint64_t stage_bytes;
+    uint32_t result_count;
+    TileResult *results;
+    uint64_t shared_bytes;
+} TileMapping;
+
+/* Whether 2^vector coordinates along `dim`, from a multiple of that on, are neighbours in the array of a load or
+ * store, aligned, and there or not there together. */
+bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim,
+                    uint32_t vector);
+
+/* warps: along the program's m and n. NULL: *why says what is in the way, as static text. */
+TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
+                      uint32_t stages, const Target *target, const char **why);
+
+#endif

@@ -1,0 +1,103 @@
+/* Tiled kernels against the evaluator, on the emulator: every contraction of the table, for targets with and
+ * without asynchronous copies, both times at which copies may be made, with tiles, warps and stages of several
+ * sizes. No thread races with another; the loops have no conflicts of banks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "ir/kernel/kind.h"
+#include "tests/unit/shared/kernel_case.h"
+
+static const struct {
+    const char *name, *body;
+} programs[] = {
+#define PROGRAM(name, body) {name, body},
+#include "tests/unit/shared/tile_programs.def"
+};
+
+static int set_up(void **state)
+{
+    *state = arena_create();
+    return kernel_case_set_up(*state) ? 0 : 1;
+}
+
+static int tear_down(void **state)
+{
+    arena_destroy(*state);
+    return 0;
+}
+
+/* f32 factors lose bits to tf32, where the program allows it. */
+static const char *module_of(Arena *a, const char *body)
+{
+    const char *text = arena_printf(a, "HloModule m\nENTRY e { %s }\n", body);
+    if (strstr(body, "f32[36,24] parameter") == NULL &&
+        strstr(body, "f32[32,40] parameter") == NULL)
+        return text;
+    return arena_printf(a, "HloModule m\nENTRY e { %s, algorithm=dot_tf32_tf32_f32 }\n",
+                        body);
+}
+
+static bool has_cores(const char *text, const char *target)
+{
+    bool is_old = strcmp(target, "sm_75") == 0;
+    if (is_old)
+        return strstr(text, "bf16") == NULL && strstr(text, "f64") == NULL &&
+               strstr(text, "tf32") == NULL && strstr(text, "f8") == NULL;
+    return true;
+}
+
+/* How often banks conflicted. */
+static uint64_t check(Arena *a, size_t program, const char *target, const char *config,
+                      bool early)
+{
+    const char *text = module_of(a, programs[program].body);
+    if (!has_cores(text, target))
+        return 0;
+    KernelCase c = {.name = programs[program].name,
+                    .text = text,
+                    .kind = "tile",
+                    .config = config,
+                    .target = target,
+                    .copies_early = early,
+                    .tolerance = 1.0 / 128};
+    kernel_case_check(&c);
+    return c.conflicts;
+}
+
+static void chosen_kernels_are_right(void **state)
+{
+    Arena *a = *state;
+    static const char *const targets[] = {"sm_75", "sm_80", "sm_90"};
+    for (size_t t = 0; t < sizeof targets / sizeof *targets; t++)
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            assert_int_equal(check(a, i, targets[t], NULL, t == 1), 0);
+}
+
+static void configured_kernels_are_right(void **state)
+{
+    Arena *a = *state;
+    static const char *const configs[] = {
+        "{\"tile\":[32,16],\"depth\":32,\"warps\":[1,1],\"stages\":2}",
+        "{\"tile\":[64,32],\"depth\":64,\"warps\":[2,2],\"stages\":3}",
+        "{\"tile\":[16,64],\"depth\":32,\"warps\":[1,2],\"stages\":1}",
+        "{\"tile\":[32,64],\"depth\":128,\"warps\":[2,1],\"stages\":4}",
+    };
+    for (size_t c = 0; c < sizeof configs / sizeof *configs; c++)
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            if (c != 3 || strstr(programs[i].body, "f64") == NULL)
+                check(a, i, "sm_90", configs[c], c % 2 == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chosen_kernels_are_right),
+        cmocka_unit_test(configured_kernels_are_right),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
