@@ -56,6 +56,7 @@ typedef struct GpuRates {
     uint32_t l2_bytes;                     /* a cycle, of the device */
     uint32_t l2_cycles, memory_cycles;     /* from a load to its value */
     uint32_t tf32, f8, s8, f4, f64_tensor; /* dense Tflop/s of its tensor cores */
+    uint32_t mma;                          /* percent of them that mma.sync reaches */
 } GpuRates;
 
 /* The rates of a device of targets.def. */

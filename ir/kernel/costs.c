@@ -15,13 +15,14 @@ typedef struct OpRow {
 #define WIDTH_64 1
 static const OpRow rows[OP_COUNT][2] = {
 #define INSTRUCTIONS(op, width, alu, fma, imul, mufu, f64, cycles)                       \
-    [OP_##op][WIDTH_##width] = {true, {alu, fma, imul, mufu, f64, cycles}},
+    [OP_##op][WIDTH_##width] = {true, {alu, fma, imul, mufu, f64, 0, cycles}},
 #include "ir/kernel/costs.def"
 };
 
 static OpCost times(OpCost c, double n)
 {
-    return (OpCost){c.alu * n, c.fma * n, c.imul * n, c.mufu * n, c.f64 * n, c.cycles};
+    return (OpCost){c.alu * n, c.fma * n,    c.imul * n, c.mufu * n,
+                    c.f64 * n, c.tensor * n, c.cycles};
 }
 
 /* 64-bit integers: each half by itself, products by three. */

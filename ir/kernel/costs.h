@@ -13,6 +13,8 @@ extern const Costs costs;
 /* Instructions of one element by the unit that executes them. */
 typedef struct OpCost {
     double alu, fma, imul, mufu, f64;
+    double
+        tensor; /* cycles of a multiprocessor's tensor cores for a warp's instruction */
     double cycles; /* from an operand to the result */
 } OpCost;
 

@@ -126,6 +126,7 @@ static void consider_units(const KernelWork *w, const GpuModel *d, Longest *l)
         {LIMIT_INT, w->counts.unit[WORK_IMUL] * TARGET_WARP / r->imul},
         {LIMIT_MUFU, w->counts.unit[WORK_MUFU] * TARGET_WARP / r->mufu},
         {LIMIT_F64, w->counts.unit[WORK_F64] * TARGET_WARP / r->f64},
+        {LIMIT_TENSOR, w->counts.unit[WORK_TENSOR]},
         {LIMIT_SHARED, w->counts.shared},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
@@ -177,7 +178,8 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
                     .blocks = w->blocks,
                     .steps = w->serial_steps,
                     .instructions = w->counts.issued * TARGET_WARP * w->blocks,
-                    .product_type = w->product_type};
+                    .product_type =
+                        w->counts.unit[WORK_TENSOR] > 0 ? DT_INVALID : w->product_type};
     if (costs.launch_seconds > l.seconds)
         t.limit = LIMIT_LAUNCH;
     bool is_rate = t.limit == l.limit && l.share_seconds >= 0;

@@ -14,6 +14,7 @@ typedef enum {
     WORK_IMUL, /* integer products */
     WORK_MUFU, /* special functions and conversions */
     WORK_F64,
+    WORK_TENSOR, /* counted in cycles of a multiprocessor */
     WORK_UNITS
 } WorkUnit;
 

@@ -65,7 +65,7 @@ double work_cycles(const GpuRates *r, const GpuModel *device, const WorkCounts *
 {
     const double rate[WORK_UNITS] = {
         [WORK_ALU] = r->alu,   [WORK_FMA] = device->lanes, [WORK_IMUL] = r->imul,
-        [WORK_MUFU] = r->mufu, [WORK_F64] = r->f64,
+        [WORK_MUFU] = r->mufu, [WORK_F64] = r->f64,        [WORK_TENSOR] = TARGET_WARP,
     };
     double most = c->issued / costs.schedulers;
     for (int u = 0; u < WORK_UNITS; u++)
@@ -370,6 +370,7 @@ void work_add(WorkBuilder *b, uint32_t loop, OpCost c, double times)
     to->unit[WORK_IMUL] += c.imul * times;
     to->unit[WORK_MUFU] += c.mufu * times;
     to->unit[WORK_F64] += c.f64 * times;
+    to->unit[WORK_TENSOR] += c.tensor * times;
 }
 
 double work_instructions(WorkBuilder *b, OpCost cost, double times)

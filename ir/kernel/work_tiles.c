@@ -1,5 +1,7 @@
 /* Kernels by tiles in shared memory: transposes, and products of tiles. */
+#include "ir/kernel/kernel_time.h"
 #include "ir/kernel/work_kinds.h"
+#include "ir/tile/mapping.h"
 
 enum { SLOW, FAST };  /* sides of a tile: along the slower and the faster dimension */
 enum { READ, WRITE }; /* lanes of a transpose */
@@ -109,6 +111,7 @@ typedef struct Product {
     const ContractionPlan *plan;
     const IndexExpr *batch, *origin[2];
     unsigned bytes; /* of a value in shared memory */
+    bool is_copied; /* asynchronously, from memory to shared memory */
 } Product;
 
 static const ContractionSide *side_of(const Product *p, int side)
@@ -163,15 +166,15 @@ static void read_elements(const Product *p, int side, const IndexExpr *place,
     work_instructions(b, convert_cost(operand->shape->dtype, c->type), b->lanes);
 }
 
-/* One side's tile at a depth: into shared memory. */
-static void read_tile(const Product *p, int side, const IndexExpr *first)
+/* One side's tile at a depth: into shared memory, `lanes` neighbours at once. */
+static void read_tile(const Product *p, int side, const IndexExpr *first, int64_t lanes,
+                      bool depth_first)
 {
     WorkBuilder *b = p->b;
     const KernelConfig *c = &p->design->config;
-    const ContractionSide *s = side_of(p, side);
-    int64_t lanes = c->lanes.data[side], tile = c->tile[side];
-    int64_t fast_size = s->depth_first ? c->depth : tile;
-    int64_t slow_size = s->depth_first ? tile : c->depth, per_row = fast_size / lanes;
+    int64_t tile = c->tile[side];
+    int64_t fast_size = depth_first ? c->depth : tile;
+    int64_t slow_size = depth_first ? tile : c->depth, per_row = fast_size / lanes;
     double trips = (double)(slow_size * per_row) / b->threads;
     work_set_lanes(b, (uint32_t)lanes);
     const IndexExpr *step =
@@ -182,12 +185,13 @@ static void read_tile(const Product *p, int side, const IndexExpr *first)
         b->ix, work_coordinate(b, (WorkCoordinate){.thread_div = per_row}, slow_size),
         ix_mul(b->ix, step, b->threads / per_row < 1 ? 1 : b->threads / per_row));
     fast = ix_add(b->ix, ix_mul(b->ix, fast, lanes), work_lane(b));
-    const IndexExpr *place = ix_add(b->ix, p->origin[side], s->depth_first ? slow : fast);
-    const IndexExpr *depth = ix_add(b->ix, first, s->depth_first ? fast : slow);
+    const IndexExpr *place = ix_add(b->ix, p->origin[side], depth_first ? slow : fast);
+    const IndexExpr *depth = ix_add(b->ix, first, depth_first ? fast : slow);
     read_elements(p, side, place, depth);
     /* the tile's and the array's ends, the slot */
     work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
-    work_shared(b, (double)lanes, p->bytes, 1);
+    if (!p->is_copied) /* else what is loaded goes there */
+        work_shared(b, (double)lanes, p->bytes, 1);
     work_loop_end(b, 0);
     work_set_lanes(b, 1);
 }
@@ -237,8 +241,8 @@ static void contract_all(const Product *p)
     int64_t steps = tiles_of(p->plan->depth, c->depth);
     const IndexExpr *step = work_loop_begin(b, (double)steps, steps, 1);
     const IndexExpr *first = ix_mul(b->ix, step, c->depth);
-    read_tile(p, SLOW, first);
-    read_tile(p, FAST, first);
+    for (int side = SLOW; side <= FAST; side++)
+        read_tile(p, side, first, c->lanes.data[side], side_of(p, side)->depth_first);
     work_barrier(b);
     multiply_tiles(p);
     work_barrier(b);
@@ -246,24 +250,22 @@ static void contract_all(const Product *p)
 }
 
 /* The thread's part of the result, and what is made of it. */
-static void write_part(const Product *p)
+static void write_part(const Product *p, int64_t rows, int64_t part, uint32_t lanes)
 {
     WorkBuilder *b = p->b;
     const KernelConfig *c = &p->design->config;
-    int64_t across = c->tile[FAST] / c->part[FAST];
-    uint32_t lanes = (uint32_t)c->lanes.data[WRITE_PRODUCT];
-    int64_t rows = c->part[SLOW], columns = c->part[FAST] / lanes;
+    int64_t across = c->tile[FAST] / part, columns = part / lanes;
     const IndexExpr *index[KERNEL_MOST_RANK];
     work_preset(b, p->plan->inst);
     work_set_lanes(b, lanes);
     const IndexExpr *row = ix_mul(
         b->ix, work_coordinate(b, (WorkCoordinate){.thread_div = across}, c->tile[SLOW]),
-        c->part[SLOW]);
+        rows);
     const IndexExpr *column =
         ix_mul(b->ix,
                work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = across},
                                across),
-               c->part[FAST]);
+               part);
     const IndexExpr *step =
         work_loop_begin(b, (double)(rows * columns), rows * columns, 4);
     row = ix_add(b->ix, row, ix_floordiv(b->ix, step, columns));
@@ -278,25 +280,107 @@ static void write_part(const Product *p)
     work_set_lanes(b, 1);
 }
 
-void work_contraction(const KernelDesign *d, KernelWork *out)
+static Product product_begin(const KernelDesign *d, const ContractionPlan *c,
+                             unsigned bytes)
 {
-    const ContractionPlan *c = d->plan.contraction;
     const int64_t *tile = d->config.tile;
     WorkBuilder *b = work_begin(d);
     int64_t y_tiles = tiles_of(c->y.size, tile[SLOW]),
             x_tiles = tiles_of(c->x.size, tile[FAST]);
-    Product p = {.b = b, .design = d, .plan = c, .bytes = shared_bytes(c->type)};
+    Product p = {.b = b, .design = d, .plan = c, .bytes = bytes};
     p.origin[FAST] = tile_origin(b, 1, x_tiles, tile[FAST]);
     p.origin[SLOW] = tile_origin(b, x_tiles, y_tiles, tile[SLOW]);
     p.batch = tile_origin(b, x_tiles * y_tiles, c->batch_size, 1);
-    double words = (double)p.bytes / 4 > 1 ? (double)p.bytes / 4 : 1;
-    work_registers(b, words * (double)(d->config.part[SLOW] * d->config.part[FAST] +
-                                       d->config.part[SLOW] + d->config.part[FAST]));
-    if (c->depth != 0)
-        contract_all(&p);
-    write_part(&p);
+    return p;
+}
+
+static void product_end(const Product *p, KernelWork *out)
+{
+    WorkBuilder *b = p->b;
+    const ContractionPlan *c = p->plan;
     b->product_operations = 2 * (double)shape_elements(c->inst->shape) * (double)c->depth;
     b->operations += b->product_operations;
     b->product_type = c->inst->operands[0]->shape->dtype;
     work_end(b, out);
+}
+
+void work_contraction(const KernelDesign *d, KernelWork *out)
+{
+    const ContractionPlan *c = d->plan.contraction;
+    Product p = product_begin(d, c, shared_bytes(c->type));
+    const int64_t *part = d->config.part;
+    double words = (double)p.bytes / 4 > 1 ? (double)p.bytes / 4 : 1;
+    work_registers(p.b,
+                   words * (double)(part[SLOW] * part[FAST] + part[SLOW] + part[FAST]));
+    if (c->depth != 0)
+        contract_all(&p);
+    write_part(&p, part[SLOW], part[FAST], (uint32_t)d->config.lanes.data[WRITE_PRODUCT]);
+    product_end(&p, out);
+}
+
+/* -- products on tensor cores ------------------------------------------------------------------------------- */
+
+/* Cycles of a multiprocessor for one multiplication of a warp. */
+static double core_cycles(const WorkBuilder *b, const TileMapping *m)
+{
+    double operations = 2.0 * m->core->m * m->core->n * m->core->k,
+           peak = product_peak(m->core->types[TENSOR_A], b->device),
+           share = b->rates->mma / 100.0;
+    double cycle = peak * share / b->device->multiprocessors / (b->rates->mhz * 1e6);
+    return operations / cycle;
+}
+
+/* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
+static void multiply_stage(const Product *p, const TileMapping *m)
+{
+    WorkBuilder *b = p->b;
+    double bytes = 0, warps = (double)m->warps[0] * m->warps[1], multiplications = 1;
+    for (int i = 0; i < 2; i++) {
+        const TileFactor *f = &m->factors[i];
+        double elements = (double)(UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]);
+        bytes += elements * dtype_info[f->value->dtype].bits / 8;
+    }
+    work_shared(b, bytes / 16, 16, 1);
+    const uint32_t dims[] = {m->row, m->column, m->term};
+    const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
+    for (int i = 0; i < 3; i++)
+        multiplications *= (double)m->program->dims[dims[i]].size / sizes[i];
+    work_instructions(b, (OpCost){.alu = 1, .tensor = core_cycles(b, m)},
+                      multiplications / warps);
+}
+
+void work_tile(const KernelDesign *d, KernelWork *out)
+{
+    const ContractionPlan *c = d->plan.tile->contraction;
+    const KernelConfig *config = &d->config;
+    const char *why;
+    const TileMapping *m = kernel_tile_mapping(d, d->arena, &why);
+    bool is_swapped = m->factors[0].value != m->dot->operands[0];
+    const TileFactor *by_side[] = {&m->factors[is_swapped], &m->factors[!is_swapped]};
+    DType factor = by_side[SLOW]->value->dtype;
+    Product p = product_begin(d, c, dtype_info[factor].bits / 8);
+    WorkBuilder *b = p.b;
+    double sums = (double)(UINT32_C(1) << m->sums.in[LINEAR_REGISTER]);
+    work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
+    int64_t steps = tiles_of(c->depth, config->depth);
+    const IndexExpr *step = work_loop_begin(b, (double)steps, steps, (double)m->stages);
+    const IndexExpr *first = ix_mul(b->ix, step, config->depth);
+    for (int side = SLOW; side <= FAST; side++) {
+        p.is_copied = by_side[side]->is_copied;
+        read_tile(&p, side, first, INT64_C(1) << by_side[side]->vector,
+                  by_side[side]->fast == m->term);
+    }
+    work_barrier(b);
+    multiply_stage(&p, m);
+    work_loop_end(b, 0);
+    const TileResult *r = &m->results[0];
+    uint32_t lanes = UINT32_C(1) << r->vector;
+    int64_t threads = b->threads,
+            each = config->tile[SLOW] * config->tile[FAST] / threads;
+    int64_t part = lanes < each ? lanes : each;
+    if (r->exchange != NULL)
+        work_shared(b, 2 * (double)r->bytes / (double)threads / 16, 16, 1);
+    write_part(&p, each / part, part, (uint32_t)part);
+    product_end(&p, out);
+    out->product_type = factor;
 }
