@@ -17,6 +17,7 @@
 #include "frontend/proto.h"
 #include "frontend/report.h"
 #include "frontend/result.h"
+#include "frontend/select.h"
 #include "ir/analysis/partition.h"
 #include "ir/bug.h"
 #include "ir/print.h"
@@ -183,6 +184,8 @@ static Module *read_module(Compile *c, Arena *a)
         return NULL;
     }
     if (proto_is(c->diag->text, c->diag->length) && !proto_to_text(c->diag))
+        return NULL;
+    if (!select_module(c->diag, c->options.module))
         return NULL;
     Module *m = stablehlo_is(c->diag->text, c->diag->length) ? stablehlo_parse(a, c->diag)
                                                              : hlo_parse(a, c->diag);
@@ -352,6 +355,10 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};
+    if (given->embed_hlo && given->module != NULL) { /* the one that was chosen */
+        o->hlo = c->diag->text;
+        o->hlo_length = c->diag->length;
+    }
     memcpy(o->module_hash, c->result->module_hash, sizeof o->module_hash);
     AssemblerKind kind = ASSEMBLER_ANY;
     if (given->assembler != NULL && strcmp(given->assembler, "nvjitlink") == 0)
@@ -429,7 +436,8 @@ static const char *cache_key(Compile *c, const CodegenOptions *o, size_t *length
     text_printf(&t, "%s %s %d %d %lld %lld", gxc_list("version"), o->options_text, o->emu,
                 o->hlo != NULL, (long long)c->options.replicas,
                 (long long)c->options.partitions);
-    text_printf(&t, " %s", o->cuda.version);
+    text_printf(&t, " %s %s", o->cuda.version,
+                c->options.module != NULL ? c->options.module : "");
     for (size_t i = 0; i < c->target_count; i++)
         text_printf(&t, " %s/%s", c->targets[i].name, c->targets[i].device->name);
     text_char(&t, '\n');

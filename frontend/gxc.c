@@ -44,6 +44,7 @@ enum {
     KEY_EMBED_HLO,
     KEY_FP_CONTRACT,
     KEY_SET,
+    KEY_MODULE,
     KEY_LIST_PASSES,
     KEY_LIST_OPS,
     KEY_LIST_TARGETS,
@@ -59,6 +60,7 @@ static const struct argp_option rows[] = {
      "hlo, pb, llvm, ptx, cubin or plan instead of the artefact", 0},
     {"print", KEY_PRINT, "FORM", 0, "Form of hlo: default, long, short", 0},
     {"verify", KEY_VERIFY, NULL, 0, "Parse and verify only", 0},
+    {"module", KEY_MODULE, "NAME", 0, "Of several modules in a text or a folder, this one", 0},
     {"replicas", KEY_REPLICAS, "N", 0, "Replace the header's replica_count", 0},
     {"partitions", KEY_PARTITIONS, "N", 0, "Replace the header's num_partitions", 0},
     {"jobs", KEY_JOBS, "N", 0, "Threads of ptxas; never changes the result", 0},
@@ -138,6 +140,8 @@ static const char **text_option(gxc_options *o, int key)
         return &o->libraries;
     case KEY_ASSEMBLER:
         return &o->assembler;
+    case KEY_MODULE:
+        return &o->module;
     case KEY_CUDA:
         return &o->cuda;
     case KEY_CACHE_DIR:
@@ -362,7 +366,7 @@ static bool is_same_file(const char *input, const char *output)
            a.st_ino == b.st_ino;
 }
 
-static int compile(const Request *r)
+static int compile_file(const Request *r)
 {
     size_t size = 0;
     char *input = read_all(r->input, &size);
@@ -416,12 +420,33 @@ static int compile(const Request *r)
     return st;
 }
 
+/* A folder of XLA's dumps stands for the file of it that is meant. */
+static int compile(const Request *r)
+{
+    struct stat st;
+    if (strcmp(r->input, "-") == 0 || stat(r->input, &st) != 0 || !S_ISDIR(st.st_mode))
+        return compile_file(r);
+    char *message;
+    Request file = *r;
+    char *path = gxc_folder_program(r->input, r->options.module, &message);
+    if (path == NULL) {
+        fprintf(stderr, "gxc: %s\n", message != NULL ? message : "out of memory");
+        gxc_free(message);
+        return GXC_INVALID;
+    }
+    file.input = path;
+    file.options.module = NULL;
+    int code = compile_file(&file);
+    gxc_free(path);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {
         .options = rows,
         .parser = parse_option,
-        .args_doc = "PROG.hlo|PROG.pb|-",
+        .args_doc = "PROG.hlo|PROG.pb|PROG.mlir|FOLDER|-",
         .doc =
             "Compiles HLO ahead of time into one file with GPU kernels and the plan to "
             "run "

@@ -75,6 +75,7 @@ typedef struct gxc_options {
     /* gxc_evaluate: not 0: values are rounded at random, by this seed. Where results of two seeds
      * differ they depend on rounding, and that far no other order of computing can be wrong. */
     uint32_t rounding;
+    const char *module; /* of a text of several modules, this one */
 } gxc_options;
 
 typedef struct gxc_array {
@@ -87,7 +88,8 @@ typedef struct gxc_array {
 
 typedef struct gxc_result gxc_result;
 
-/* Compiles `size` bytes of HLO text or HloModuleProto. `name` is the input's name in
+/* Compiles `size` bytes of HLO text, HloModuleProto or StableHLO (text or bytecode, also as jax.export
+ * writes it), compressed with gzip or not. `name` is the input's name in
  * diagnostics; NULL options are the defaults. *out is always set (destroy it), except to
  * NULL when there is no memory for it (GXC_BUG). */
 GXC_API gxc_status gxc_compile(const char *name, const void *input, size_t size,
@@ -100,6 +102,10 @@ GXC_API gxc_status gxc_evaluate(const char *name, const void *input, size_t size
                                 const gxc_options *options, size_t device_count,
                                 size_t parameter_count, const gxc_array *inputs,
                                 gxc_result **out);
+
+/* The path of the file that is to be compiled of a folder that --xla_dump_to filled, of its module of this
+ * name (NULL: it has one); the caller frees it with gxc_free. NULL: *message, freed likewise, says why. */
+GXC_API char *gxc_folder_program(const char *folder, const char *module, char **message);
 
 /* The signature only: parameters and results as arrays without data, for gxrun. */
 GXC_API gxc_status gxc_signature(const char *name, const void *input, size_t size,

@@ -1,0 +1,11 @@
+/* Which of several modules is meant. */
+#ifndef GXC_FRONTEND_SELECT_H
+#define GXC_FRONTEND_SELECT_H
+
+#include "ir/diag.h"
+
+/* In a text of several modules - HLO, or MLIR in parts divided by lines of `// -----` - leaves the one called
+ * `name` and blanks the others out, so that positions stay. name NULL: the text has one. False after a message. */
+bool select_module(Diag *d, const char *name);
+
+#endif
