@@ -93,11 +93,13 @@ static char *describe(const char *folder, const Found *found, size_t count)
         snprintf(text, capacity, "%s: no module in this folder", folder);
         return text;
     }
-    snprintf(text, capacity, "%s: %zu modules in this folder, choose one by --module=NAME:", folder,
+    snprintf(text, capacity,
+             "%s: %zu modules in this folder, choose one by --module=NAME:", folder,
              count);
     for (size_t i = 0; i < count; i++) {
         length = strlen(text);
-        snprintf(text + length, capacity - length, "%s %s", i != 0 ? "," : "", found[i].name);
+        snprintf(text + length, capacity - length, "%s %s", i != 0 ? "," : "",
+                 found[i].name);
     }
     return text;
 }

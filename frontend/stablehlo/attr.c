@@ -20,27 +20,32 @@ bool mlir_is_text(const MlirAttr *a, const char *text)
            strcmp(a->text.data, text) == 0;
 }
 
-static int entry_order(const void *a, const void *b)
+/* Names are interned: equal ones are one pointer. */
+static MlirEntry *alias_slot(MlirEntry *table, uint32_t capacity, const char *name)
 {
-    return strcmp(((const MlirEntry *)a)->name, ((const MlirEntry *)b)->name);
+    uint32_t at = (uint32_t)((uintptr_t)name >> 4) * 2654435761u & (capacity - 1);
+    while (table[at].name != NULL && table[at].name != name)
+        at = (at + 1) & (capacity - 1);
+    return &table[at];
 }
 
-void mlir_sort_aliases(MlirFile *file)
+void mlir_set_aliases(MlirFile *file, size_t count, const MlirEntry *aliases)
 {
-    MlirEntry *sorted =
-        arena_copy(file->arena, file->aliases, file->alias_count * sizeof(MlirEntry));
-    qsort(sorted, file->alias_count, sizeof *sorted, entry_order);
-    file->aliases = sorted;
+    uint32_t capacity = 16;
+    while (capacity / 2 < count)
+        capacity *= 2;
+    file->aliases = ARENA_ARRAY(file->arena, MlirEntry, capacity);
+    file->alias_capacity = capacity;
+    for (size_t i = 0; i < count; i++)
+        *alias_slot(file->aliases, capacity, aliases[i].name) = aliases[i];
 }
 
 const MlirAttr *mlir_resolve(const MlirFile *file, const MlirAttr *a)
 {
-    for (int depth = 0; a != NULL && a->kind == MLIR_ALIAS; depth++) {
-        const MlirEntry key = {a->text.data, NULL};
-        const MlirEntry *found = bsearch(&key, file->aliases, file->alias_count,
-                                         sizeof *file->aliases, entry_order);
-        a = found != NULL && depth < MLIR_DEPTH ? found->value : NULL;
-    }
+    for (int depth = 0; a != NULL && a->kind == MLIR_ALIAS; depth++)
+        a = file->alias_capacity != 0 && depth < MLIR_DEPTH
+                ? alias_slot(file->aliases, file->alias_capacity, a->text.data)->value
+                : NULL;
     return a;
 }
 

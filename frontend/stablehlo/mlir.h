@@ -172,8 +172,8 @@ typedef struct MlirFile {
     Intern *intern;
     Diag *diag;
     MlirRegion *top;
-    uint32_t alias_count; /* MLIR_ALIAS */
-    const MlirEntry *aliases;
+    uint32_t alias_capacity; /* 0: it has none */
+    MlirEntry *aliases;      /* [alias_capacity] hashed by name: of MLIR_ALIAS */
     uint32_t resource_count;
     const MlirResource *resources;
     bool is_text; /* spans are places in the text of `diag` */
@@ -181,7 +181,8 @@ typedef struct MlirFile {
 
 /* Follows aliases; NULL: there is no attribute of this name, or it is an alias of itself. */
 const MlirAttr *mlir_resolve(const MlirFile *file, const MlirAttr *a);
-void mlir_sort_aliases(MlirFile *file); /* for mlir_resolve */
+void mlir_set_aliases(MlirFile *file, size_t count,
+                      const MlirEntry *aliases); /* names interned */
 /* The elements of a dense attribute, in `a`; NULL after a message. */
 const Literal *mlir_literal(const MlirFile *file, Arena *a, const MlirAttr *dense);
 /* The one element that stands for all of several; NULL: they are written one by one, or wrong. */

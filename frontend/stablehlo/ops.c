@@ -317,9 +317,7 @@ static void file_finish(MlirReader *r)
     MlirFile *file = r->file;
     file->top->op_count = (uint32_t)r->ops.count;
     file->top->ops = STACK_KEEP(r, r->ops);
-    file->alias_count = (uint32_t)r->aliases.count;
-    file->aliases = STACK_KEEP(r, r->aliases);
-    mlir_sort_aliases(file);
+    mlir_set_aliases(file, r->aliases.count, r->aliases.data);
     file->resource_count = (uint32_t)r->resources.count;
     file->resources = STACK_KEEP(r, r->resources);
 }
