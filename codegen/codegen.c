@@ -256,6 +256,7 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     r->graphs = plan->graphs_count;
     for (uint32_t g = 0; g < plan->graphs_count; g++)
         r->graph_configurations += plan->graphs[g].configurations;
+    r->host_bytes = sizes.host;
     r->peak_bytes = sizes.peak;
 }
 

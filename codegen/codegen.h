@@ -48,6 +48,7 @@ typedef struct CodegenReport {
         aliased_bytes, constant_bytes;
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
     uint64_t graphs, graph_configurations; /* of cuDNN; what it had for them in all */
+    uint64_t host_bytes;                   /* pinned memory of the host */
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
         emu_seconds; /* processor time */

@@ -114,6 +114,7 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"temp_bytes", "temporary bytes", r->temp_bytes},
         {"workspace_bytes", "library workspace bytes", r->workspace_bytes},
         {"peak_bytes", "peak bytes", r->peak_bytes},
+        {"host_bytes", "bytes in memory of the host", r->host_bytes},
     };
     const Figure of_code[] = {
         {"loop_bytes", "bytes of loops and row reductions", r->loop_bytes},

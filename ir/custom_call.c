@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/analysis/collective.h"
 #include "ir/config.h"
 
 bool custom_call_has_target(const Instruction *inst, const char *name)
@@ -60,6 +61,26 @@ bool custom_call_is_marker(const Instruction *inst)
             return true;
     }
     return false;
+}
+
+MemoryMove custom_call_move(const Instruction *inst)
+{
+    if (inst->op != OP_CUSTOM_CALL || !shape_is_array(inst->shape) ||
+        !custom_call_is_marker(inst))
+        return MOVE_NONE;
+    if (custom_call_has_target(inst, "MoveToHost"))
+        return MOVE_TO_HOST;
+    if (custom_call_has_target(inst, "MoveToDevice"))
+        return MOVE_TO_DEVICE;
+    const char *place = custom_call_has_target(inst, "annotate_device_placement")
+                            ? inst_frontend_attribute(inst, "_xla_buffer_placement")
+                            : NULL;
+    if (place == NULL)
+        return MOVE_NONE;
+    bool host = strcmp(place, "pinned_host") == 0 || strcmp(place, "unpinned_host") == 0;
+    return host                           ? MOVE_TO_HOST
+           : strcmp(place, "device") == 0 ? MOVE_TO_DEVICE
+                                          : MOVE_NONE;
 }
 
 bool custom_call_is_topk(const Instruction *inst)

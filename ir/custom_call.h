@@ -15,6 +15,11 @@ bool custom_call_gives_operands(const Instruction *inst);
  * its operands; custom_call_gives_operands holds. */
 bool custom_call_is_marker(const Instruction *inst);
 
+/* Where a marker of an array wants its value: MoveToHost, MoveToDevice, and annotate_device_placement with
+ * _xla_buffer_placement="pinned_host", "unpinned_host" or "device". */
+typedef enum MemoryMove { MOVE_NONE, MOVE_TO_HOST, MOVE_TO_DEVICE } MemoryMove;
+MemoryMove custom_call_move(const Instruction *inst);
+
 /* The k largest elements of each row and their positions: (t[..., k], s32[..., k]) of t[..., n].
  */
 bool custom_call_is_topk(const Instruction *inst);

@@ -147,6 +147,8 @@ typedef struct gxrt_variant_info {
     size_t copy_count;
     size_t collective_count;
     uint32_t host_syncs; /* places where a run waits for the device */
+    uint64_t
+        host_bytes; /* pinned memory of the host: what a session takes, and buffers there */
 } gxrt_variant_info;
 
 GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
@@ -298,9 +300,10 @@ GXRT_API gxrt_status gxrt_session_get_info(const gxrt_session *session,
 /* A device buffer that the caller owns. dtype, rank and dims are checked if they are given. */
 typedef struct gxrt_buffer {
     size_t struct_size;
-    void *data;          /* device address; may be NULL if bytes is 0 */
-    uint64_t bytes;      /* at least what the signature says */
-    const char *dtype;   /* HLO name, or NULL: not checked */
+    void *data;        /* device address, or pinned memory of the host where the program's
+                          * type says S(5); may be NULL if bytes is 0 */
+    uint64_t bytes;    /* at least what the signature says */
+    const char *dtype; /* HLO name, or NULL: not checked */
     const int64_t *dims; /* `rank` sizes, or NULL: not checked */
     uint32_t rank;
 } gxrt_buffer;

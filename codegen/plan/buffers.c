@@ -8,6 +8,7 @@
 #include "ir/bug.h"
 #include "ir/custom_call.h"
 #include "ir/kernel/kind.h"
+#include "runtime/plan/plan.h"
 
 #define NESTING_MOST 1000
 #define SMALL_PART 128     /* of the largest buffer: smaller ones are small */
@@ -462,9 +463,11 @@ static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
     size_t count = 0;
     for (uint32_t i = 0; i < b->set_count; i++) {
         Buffer *s = &b->sets[i];
+        s->colour = colours[i] == MEMORY_COLLECTIVE ? PLAN_COLLECTIVE_MEMORY
+                    : colours[i] == MEMORY_HOST     ? PLAN_HOST_MEMORY
+                                                    : PLAN_DEVICE_MEMORY;
         if (s->kind == BUFFER_NONE && s->live) {
             s->kind = BUFFER_TEMP;
-            s->colour = colours[i] == MEMORY_COLLECTIVE ? 1 : 0;
             if (s->bytes != 0 && s->place == i)
                 items[count++] = (Item){i, s};
         }

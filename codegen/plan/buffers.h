@@ -12,7 +12,7 @@
 #include "ir/analysis/loop_slice.h"
 
 #define BUFFER_ALIGNMENT 128 /* of offsets in temporary memory */
-#define BUFFER_COLOURS 2     /* of memory: each has a block of its own */
+#define BUFFER_COLOURS 3     /* of memory, as PlanColour: each has a block of its own */
 
 typedef enum {
     BUFFER_NONE,

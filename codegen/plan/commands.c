@@ -120,6 +120,26 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     return true;
 }
 
+static bool is_on_host(const Variant *v, const Instruction *value)
+{
+    return v->buffers->sets[alias_set(v->aliases, value, 0)].colour == PLAN_HOST_MEMORY;
+}
+
+/* Between device and host a piece of an array goes by a copy, which takes no multiprocessor. */
+static bool add_transfer(Variant *v, const Instruction *fusion)
+{
+    const LoopSlice *t = loop_transfer_of(v->loop_slices, fusion);
+    if (t == NULL || !is_on_host(v, t->source))
+        return false;
+    bool puts = t->piece != fusion;
+    uint64_t bytes = (uint64_t)shape_bytes(t->piece->shape);
+    PlanArg part = variant_piece_arg(v, t, bytes, puts ? PLAN_WRITE : PLAN_READ);
+    PlanArg piece = variant_slice_arg(v, t->piece, 0, puts ? PLAN_READ : PLAN_WRITE);
+    PlanArg args[2] = {puts ? part : piece, puts ? piece : part};
+    variant_command(v, PLAN_COPY, fusion, 0, args, 2);
+    return true;
+}
+
 static void add_copy(Variant *v, const Instruction *inst)
 {
     size_t leaves = shape_leaf_count(inst->shape);
@@ -285,7 +305,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     }
     switch (inst->op) {
     case OP_FUSION:
-        return loop_slice_of(v->loop_slices, inst) != NULL || add_launch(v, inst);
+        return loop_slice_of(v->loop_slices, inst) != NULL || add_transfer(v, inst) ||
+               add_launch(v, inst);
     case OP_COPY:
         add_copy(v, inst);
         return true;
@@ -341,7 +362,8 @@ bool variant_make_commands(Variant *v)
     v->slices = ARENA_ARRAY(v->arena, uint32_t, (size_t)v->buffers->set_count + 1);
     memset(v->slices, 0xff, ((size_t)v->buffers->set_count + 1) * sizeof *v->slices);
     v->counters = ARENA_ARRAY(v->arena, uint32_t, v->module->computation_count + 1u);
-    v->temp_allocation[0] = v->temp_allocation[1] = PLAN_NONE;
+    for (uint32_t c = 0; c < BUFFER_COLOURS; c++)
+        v->temp_allocation[c] = PLAN_NONE;
     v->workspace_slice = v->state_slice = PLAN_NONE;
     variant_add_signature(v);
     return variant_assign_streams(v) && variant_add_computation(v, v->module->entry);

@@ -6,10 +6,9 @@ static uint32_t add_allocation(Variant *v, const Buffer *b)
     PlanAllocation p = {.index = b->index, .bytes = b->bytes, .alignment = 16};
     switch (b->kind) {
     case BUFFER_ARGUMENT:
-        p.kind = PLAN_ARGUMENT;
-        break;
     case BUFFER_RESULT:
-        p.kind = PLAN_RESULT;
+        p.kind = b->kind == BUFFER_ARGUMENT ? PLAN_ARGUMENT : PLAN_RESULT;
+        p.colour = b->colour == PLAN_HOST_MEMORY ? b->colour : PLAN_DEVICE_MEMORY;
         break;
     case BUFFER_CONSTANT: {
         const Literal *l = b->constant->literal;
@@ -57,30 +56,40 @@ uint32_t variant_set_slice(Variant *v, uint32_t set)
     return v->slices[set];
 }
 
-/* A part of the source's slice, at a place that depends on the loop's counter. */
-static uint32_t add_loop_slice(Variant *v, const Instruction *inst, const LoopSlice *l)
+/* A part of an alias set's slice, at a place that depends on the loop's counter. */
+static uint32_t add_loop_slice(Variant *v, const LoopSlice *l, uint32_t set,
+                               uint64_t bytes)
 {
     PlanTerm terms[LOOP_SLICE_TERMS] = {0};
     for (uint32_t i = 0; i < l->term_count; i++)
-        terms[i] = (PlanTerm){.counter = v->counters[inst->parent->id],
+        terms[i] = (PlanTerm){.counter = v->counters[l->body->id],
                               .scale = l->terms[i].scale,
                               .bias = l->terms[i].bias,
                               .high = l->terms[i].high,
                               .stride = l->terms[i].stride};
-    uint32_t whole = variant_set_slice(v, alias_set(v->aliases, l->source, l->leaf));
-    PlanSlice s = v->plan.slices[whole];
+    PlanSlice s = v->plan.slices[variant_set_slice(v, set)];
     s.offset += (uint64_t)l->offset;
-    s.bytes = (uint64_t)shape_bytes(inst->shape);
+    s.bytes = bytes;
     s.terms = plan_add_terms(&v->plan, terms, l->term_count);
     s.term_count = l->term_count;
     return plan_add_slices(&v->plan, &s, 1);
+}
+
+PlanArg variant_piece_arg(Variant *v, const LoopSlice *transfer, uint64_t bytes,
+                          uint16_t access)
+{
+    uint32_t set = alias_set(v->aliases, transfer->source, transfer->leaf);
+    return (PlanArg){.tag = PLAN_ARG_SLICE,
+                     .access = access,
+                     .index = add_loop_slice(v, transfer, set, bytes)};
 }
 
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf)
 {
     const LoopSlice *l = loop_slice_of(v->loop_slices, inst);
     if (l != NULL)
-        return add_loop_slice(v, inst, l);
+        return add_loop_slice(v, l, alias_set(v->aliases, l->source, l->leaf),
+                              (uint64_t)shape_bytes(inst->shape));
     return variant_set_slice(v, alias_set(v->aliases, inst, leaf));
 }
 

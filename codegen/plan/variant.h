@@ -69,6 +69,9 @@ uint32_t variant_workspace_slice(Variant *v, uint64_t bytes);
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);
+/* The piece that a transfer takes or puts, in its array. */
+PlanArg variant_piece_arg(Variant *v, const LoopSlice *transfer, uint64_t bytes,
+                          uint16_t access);
 
 /* What commands and kernels of an instruction are called: its name; of all that an async-start does the start's,
  * as dumps write both in one. */

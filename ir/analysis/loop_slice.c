@@ -11,6 +11,7 @@
 typedef struct BodySlices {
     const LoopSlice **by; /* [instruction id]; NULL: none in this one */
     uint32_t count;
+    bool is_counted; /* something asks how often the loop with this body went round */
 } BodySlices;
 
 struct LoopSlices {
@@ -258,35 +259,52 @@ static bool is_one_piece(const Shape *part, const Shape *whole)
 }
 
 typedef struct Search {
-    const Instruction *loop, *fusion;
+    const Instruction *loop, *fusion; /* loop NULL: none */
+    const Instruction *start; /* of the computation that has the fusion; NULL: the body */
     LoopSlice *out;
 } Search;
+
+/* A fusion's number in terms of the loop's body. */
+static bool find_in_loop(const Search *s, const Instruction *number, Number *out)
+{
+    Number outer;
+    if (!find_outside(s->fusion, number, 0, 0, out))
+        return false;
+    if (s->start == NULL || out->base == NULL)
+        return true;
+    Number inner = *out;
+    return find_number(s->start->operands[inner.base->parameter], inner.leaf, 0,
+                       &outer) &&
+           compose(&inner, &outer, out);
+}
 
 /* One dimension's start, `stride` bytes each. */
 static bool add_start(Search *s, const Instruction *start, int64_t high, int64_t stride)
 {
     LoopSlice *out = s->out;
     Number n;
-    if (!find_outside(s->fusion, start, 0, 0, &n))
+    if (!find_in_loop(s, start, &n))
         return false;
     if (n.base == NULL) {
         out->offset += (n.add < 0 ? 0 : n.add > high ? high : n.add) * stride;
         return !n.has_floor && out->offset % LOOP_SLICE_ALIGNMENT == 0;
     }
-    if (!find_steps(s->loop, &n) || out->term_count == LOOP_SLICE_TERMS ||
-        stride % LOOP_SLICE_ALIGNMENT != 0)
+    if (s->loop == NULL || !find_steps(s->loop, &n) ||
+        out->term_count == LOOP_SLICE_TERMS || stride % LOOP_SLICE_ALIGNMENT != 0)
         return false;
     out->terms[out->term_count++] = (LoopSliceTerm){n.scale, n.add, high, stride};
     return true;
 }
 
-static bool add_starts(Search *s, const Instruction *slice)
+/* `first`: the operand that is the start in dimension 0. */
+static bool add_starts(Search *s, const Instruction *slice, const Shape *part,
+                       uint32_t first)
 {
-    const Shape *part = slice->shape, *whole = slice->operands[0]->shape;
+    const Shape *whole = slice->operands[0]->shape;
     int64_t stride = dtype_info[whole->dtype].bits / 8;
     for (uint32_t d = whole->rank; d-- > 0; stride *= whole->dims[d]) {
         int64_t high = whole->dims[d] - part->dims[d];
-        if (high != 0 && !add_start(s, slice->operands[d + 1], high, stride))
+        if (high != 0 && !add_start(s, slice->operands[d + first], high, stride))
             return false;
     }
     return true;
@@ -310,13 +328,13 @@ static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopS
     if (array->op != OP_PARAMETER || !is_row_major(array->shape))
         return false;
     size_t leaf, after;
-    *out = (LoopSlice){.inst = fusion, .source = body->parameters[0]};
+    *out = (LoopSlice){.inst = fusion, .source = body->parameters[0], .body = body};
     if (!carried_leaf(body, fusion->operands[array->parameter], 0, &leaf) ||
         !carried_leaf(body, body->root, leaf, &after) || after != leaf)
         return false;
     out->leaf = leaf;
-    Search s = {loop, fusion, out};
-    return add_starts(&s, slice) && out->term_count > 0;
+    Search s = {loop, fusion, NULL, out};
+    return add_starts(&s, slice, slice->shape, 1) && out->term_count > 0;
 }
 
 /* Of an instruction and of what is the same under another shape. */
@@ -344,6 +362,66 @@ static void note(BodySlices *own, const Uses *uses, const Instruction *inst,
     }
 }
 
+/* -- transfers -------------------------------------------------------------------------------------- */
+
+static bool is_whole_parameter(const Instruction *inst)
+{
+    const Instruction *array = through_reshapes(inst);
+    return array->op == OP_PARAMETER && is_row_major(inst->shape) &&
+           is_row_major(array->shape);
+}
+
+static const Instruction *put_by(const Instruction *fusion, const Instruction *update)
+{
+    return fusion->operands[through_reshapes(update->operands[1])->parameter];
+}
+
+/* What the fusion, the only one in what `start` starts, takes a piece of, or puts one into. */
+static bool find_transfer(const Instruction *loop, const Instruction *start,
+                          LoopSlice *out)
+{
+    const Instruction *fusion = inst_called(start, 0)->root;
+    if (fusion->op != OP_FUSION || !shape_is_array(fusion->shape) ||
+        !is_row_major(fusion->shape))
+        return false;
+    const Instruction *move = through_reshapes(inst_called(fusion, 0)->root);
+    bool puts = move->op == OP_DYNAMIC_UPDATE_SLICE;
+    if ((!puts && move->op != OP_DYNAMIC_SLICE) ||
+        dtype_info[move->shape->dtype].bits % 8 != 0 ||
+        move->operand_count != move->shape->rank + (puts ? 2u : 1u) ||
+        (puts && move != inst_called(fusion, 0)->root) || !is_row_major(move->shape) ||
+        !is_whole_parameter(move->operands[0]) ||
+        (puts && !is_whole_parameter(move->operands[1])))
+        return false;
+    const Shape *part = puts ? move->operands[1]->shape : move->shape;
+    if (shape_elements(part) == 0 || !is_one_piece(part, move->operands[0]->shape))
+        return false;
+    const Instruction *array = through_reshapes(move->operands[0]);
+    *out = (LoopSlice){.inst = fusion,
+                       .source = fusion->operands[array->parameter],
+                       .piece = puts ? put_by(fusion, move) : fusion,
+                       .body = loop != NULL ? inst_called(loop, 1) : NULL};
+    Search s = {loop, fusion, start, out};
+    return add_starts(&s, move, part, puts ? 2 : 1);
+}
+
+static void find_transfers(LoopSlices *all, const Instruction *loop,
+                           const Computation *comp, Arena *a)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        LoopSlice found;
+        if (inst->op != OP_ASYNC_START || !find_transfer(loop, inst, &found))
+            continue;
+        const Computation *callee = inst_called(inst, 0);
+        BodySlices *own = &all->bodies[callee->id];
+        own->count = callee->instruction_count;
+        own->by = ARENA_ARRAY(a, const LoopSlice *, own->count + 1u);
+        own->by[found.inst->id] = arena_copy(a, &found, sizeof found);
+        if (found.term_count != 0)
+            all->bodies[found.body->id].is_counted = true;
+    }
+}
+
 static void find_in_body(LoopSlices *all, const Instruction *loop, Arena *a)
 {
     const Computation *body = inst_called(loop, 1);
@@ -362,6 +440,7 @@ static void find_in_body(LoopSlices *all, const Instruction *loop, Arena *a)
             own->by = ARENA_ARRAY(a, const LoopSlice *, own->count + 1u);
         }
         note(own, &uses, inst, &found, a);
+        own->is_counted = true;
     }
 }
 
@@ -372,26 +451,43 @@ const LoopSlices *loop_slices_create(const Module *m, Arena *a)
     all->bodies = ARENA_ARRAY(a, BodySlices, all->count + 1u);
     Computations programs = module_programs(m, a);
     const uint32_t *callers = module_call_counts(m, a);
+    const Instruction **loops = ARENA_ARRAY(a, const Instruction *, all->count + 1u);
     for (uint32_t c = 0; c < programs.count; c++) {
         const Computation *comp = programs.data[c];
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op == OP_WHILE && callers[inst_called(inst, 1)->id] == 1)
-                find_in_body(all, inst, a);
+            if (inst->op != OP_WHILE || callers[inst_called(inst, 1)->id] != 1)
+                continue;
+            loops[inst_called(inst, 1)->id] = inst;
+            find_in_body(all, inst, a);
         }
     }
+    for (uint32_t c = 0; c < programs.count; c++)
+        find_transfers(all, loops[programs.data[c]->id], programs.data[c], a);
     return all;
+}
+
+static const LoopSlice *entry_of(const LoopSlices *s, const Instruction *inst)
+{
+    uint32_t comp = inst->parent->id;
+    if (comp >= s->count || inst->id >= s->bodies[comp].count)
+        return NULL;
+    const LoopSlice *slice = s->bodies[comp].by[inst->id];
+    return slice != NULL && slice->inst == inst ? slice : NULL;
 }
 
 const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *inst)
 {
-    uint32_t body = inst->parent->id;
-    if (body >= s->count || inst->id >= s->bodies[body].count)
-        return NULL;
-    const LoopSlice *slice = s->bodies[body].by[inst->id];
-    return slice != NULL && slice->inst == inst ? slice : NULL;
+    const LoopSlice *slice = entry_of(s, inst);
+    return slice != NULL && slice->body == inst->parent ? slice : NULL;
+}
+
+const LoopSlice *loop_transfer_of(const LoopSlices *s, const Instruction *fusion)
+{
+    const LoopSlice *slice = entry_of(s, fusion);
+    return slice != NULL && slice->body != fusion->parent ? slice : NULL;
 }
 
 bool loop_slices_has(const LoopSlices *s, const Computation *body)
 {
-    return s->bodies[body->id].by != NULL;
+    return s->bodies[body->id].is_counted;
 }

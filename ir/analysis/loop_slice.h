@@ -21,10 +21,14 @@ typedef struct LoopSliceTerm {
 } LoopSliceTerm;
 
 typedef struct LoopSlice {
-    const Instruction *inst;   /* the fusion, or a bitcast of it */
-    const Instruction *source; /* the body's parameter */
-    size_t leaf;               /* of its shape: the array */
-    int64_t offset;            /* bytes; the terms come on top */
+    const Instruction *inst; /* the fusion, or a bitcast of it */
+    const Instruction
+        *source; /* the body's parameter; of a transfer: what has the array */
+    size_t leaf; /* of its shape: the array */
+    const Instruction
+        *piece; /* of a transfer: what is taken - inst itself -, or put there */
+    const Computation *body; /* of the loop whose rounds count; NULL: none */
+    int64_t offset;          /* bytes; the terms come on top */
     uint32_t term_count;
     LoopSliceTerm terms[LOOP_SLICE_TERMS];
 } LoopSlice;
@@ -35,6 +39,9 @@ typedef struct LoopSlices LoopSlices;
 const LoopSlices *loop_slices_create(const Module *m, Arena *a);
 /* NULL: it is none, or was made later. */
 const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *inst);
+/* A kernel beside the program that only takes such a piece out of an array, or puts it there: NULL: it does
+ * more, or the place is not known. */
+const LoopSlice *loop_transfer_of(const LoopSlices *s, const Instruction *fusion);
 /* The loop with this body has some. */
 bool loop_slices_has(const LoopSlices *s, const Computation *body);
 

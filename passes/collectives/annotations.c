@@ -6,6 +6,8 @@
  * needs none, and a partitioned one says what each partition does. One that was not partitioned
  * (ir/analysis/partition.h), which is refused before it is compiled or run, keeps its calls.
  *
+ * Moves between the memories of device and host stay for pass_host_memory; they have no effect.
+ *
  * Buffers - b(f32[8]), what Pin and CreateBuffer give - are arrays: each has one writer, so that
  * values say the same.
  *
@@ -19,8 +21,8 @@
 static Instruction *annotated(Instruction *inst, void *context)
 {
     (void)context;
-    if (!custom_call_is_marker(inst))
-        return NULL;
+    if (!custom_call_is_marker(inst) || custom_call_move(inst) != MOVE_NONE)
+        return NULL; /* moves are for pass_host_memory */
     const Instruction *first = inst->operands[0];
     bool same = shape_compatible(inst->shape, first->shape);
     if (shape_is_tuple(inst->shape) && !same)
@@ -67,11 +69,28 @@ static bool unwrap_buffers(Module *m, Arena *scratch)
     return changed;
 }
 
+/* A move may be left out, and one that nobody reads goes away. */
+static bool clear_effects(Module *m)
+{
+    bool changed = false;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (custom_call_move(inst) == MOVE_NONE ||
+                !inst_has(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
+                continue;
+            inst_unset(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT);
+            changed = true;
+        }
+    }
+    return changed;
+}
+
 bool pass_annotations(Module *m, PassContext *cx)
 {
     if (module_unpartitioned(m) != NULL)
         return false;
     bool changed = unwrap_buffers(m, cx->scratch);
+    changed |= clear_effects(m);
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
         changed |= computation_replace_each(comp, annotated, NULL, cx->scratch) != 0;
     if (changed)

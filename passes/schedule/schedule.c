@@ -8,7 +8,8 @@
  *
  * Orders that need little memory are made of each computation (memory.c). Where something is
  * asynchronous, latency.c makes another one from the best of them; without (--latency-hiding=0, below
- * -O2) starts come as early as their operands are there, and dones as late as possible.
+ * -O2) starts come as early as their operands are there, and dones as late as possible: in the order of
+ * the instructions, or in the best of those if that needs less memory.
  *
  * Needs: fused. Keeps: everything; notes each instruction's name as its scheduling_name. Yields:
  * is_scheduled. Ends: one sweep. */
@@ -49,6 +50,53 @@ static void rank_by_overlap(const Graph *s, double *rank)
                 !op_is(s->comp->instructions[s->after[i].list[k]]->op, OPF_ASYNC_DONE);
         rank[i] = op_is(inst->op, OPF_ASYNC_DONE) ? LAST : needed ? NEEDED : OTHER;
     }
+}
+
+/* The places of `order`, but for starts, which come as early as their operands do, and dones, which come
+ * right before their first reader. */
+static void rank_apart(const Graph *g, const uint32_t *order, double *rank)
+{
+    for (uint32_t at = 0; at < g->count; at++)
+        rank[order[at]] = at;
+    for (uint32_t at = 0; at < g->count; at++) {
+        uint32_t x = order[at];
+        const Edges *before = &g->before[x];
+        if (!op_is(g->comp->instructions[x]->op, OPF_ASYNC_START))
+            continue;
+        double last = -1;
+        for (uint32_t k = 0; k < before->count; k++)
+            last = rank[before->list[k]] > last ? rank[before->list[k]] : last;
+        rank[x] = last + 0.25;
+    }
+    for (uint32_t at = g->count; at-- > 0;) {
+        uint32_t x = order[at];
+        const Edges *after = &g->after[x];
+        if (!op_is(g->comp->instructions[x]->op, OPF_ASYNC_DONE))
+            continue;
+        double first = g->count;
+        for (uint32_t k = 0; k < after->count; k++)
+            first = rank[after->list[k]] < first ? rank[after->list[k]] : first;
+        rank[x] = first - 0.5;
+    }
+}
+
+/* Starts early, dones late: in the order of the instructions, or in one of little memory if that
+ * needs less all the same. */
+static int64_t spread_order(const Graph *g, uint32_t *order)
+{
+    double *rank = ARENA_ARRAY(g->scratch, double, (size_t)g->count + 1);
+    uint32_t *other = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
+    rank_by_overlap(g, rank);
+    rank_order(g, rank, order);
+    int64_t most = order_bytes(g, order);
+    memory_order(g, other);
+    rank_apart(g, other, rank);
+    rank_order(g, rank, other);
+    int64_t bytes = order_bytes(g, other);
+    if (bytes >= most)
+        return most;
+    memcpy(order, other, g->count * sizeof *order);
+    return bytes;
 }
 
 static bool has_async(const Computation *comp)
@@ -109,15 +157,7 @@ static void schedule_computation(Scheduler *s)
     bool overlaps = has_async(g->comp);
     bool hides = s->cost != NULL;
     uint32_t *order = ARENA_ARRAY(g->scratch, uint32_t, g->count);
-    int64_t most;
-    if (overlaps && !hides) {
-        double *rank = ARENA_ARRAY(g->scratch, double, (size_t)g->count + 1);
-        rank_by_overlap(g, rank);
-        rank_order(g, rank, order);
-        most = order_bytes(g, order);
-    } else {
-        most = memory_order(g, order);
-    }
+    int64_t most = overlaps && !hides ? spread_order(g, order) : memory_order(g, order);
     if (overlaps && hides)
         most = hide_latency(s, most, order);
     g->called[g->comp->id] = most;

@@ -217,12 +217,13 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
     return r;
 }
 
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                              CUstream stream)
+/* Between memories of devices, and pinned ones of the host. */
+static CUresult copy_known(const char *function, CUdeviceptr to, CUdeviceptr from,
+                           size_t bytes, CUstream stream)
 {
     CUcontext c;
     Finding finding = {0};
-    CUresult r = emu_enter("cuMemcpyDtoDAsync_v2", &c);
+    CUresult r = emu_enter(function, &c);
     if (r != CUDA_SUCCESS || bytes == 0)
         return r;
     Allocation *a = allocation_find(to, bytes, "target of a copy", &finding);
@@ -236,6 +237,17 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                  .to_allocation = a,
                  .from_allocation = b};
     return copy_submit(c, copy, false, stream);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                              CUstream stream)
+{
+    return copy_known("cuMemcpyDtoDAsync_v2", to, from, bytes, stream);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    return copy_known("cuMemcpyAsync", to, from, bytes, stream);
 }
 
 typedef struct Fill {

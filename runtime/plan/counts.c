@@ -1,19 +1,30 @@
 /* What a plan takes and does, in numbers: bytes of memory, commands, bytes moved. */
 #include "runtime/plan/walk.h"
 
+static uint64_t host_bytes(const Plan *p, const PlanValue *v)
+{
+    uint32_t allocation = p->slices[v->slice].allocation;
+    return p->allocations[allocation].colour == PLAN_HOST_MEMORY ? v->bytes : 0;
+}
+
 PlanSizes plan_sizes(const Plan *p)
 {
     PlanSizes s = {0};
+    uint64_t temp = 0;
     for (uint32_t i = 0; i < p->arguments_count; i++) {
         s.arguments += p->arguments[i].bytes;
+        s.host += host_bytes(p, &p->arguments[i]);
     }
     for (uint32_t i = 0; i < p->results_count; i++) {
         s.results += p->results[i].bytes;
         s.aliased += p->results[i].alias != PLAN_NONE ? p->results[i].bytes : 0;
+        s.host += p->results[i].alias == PLAN_NONE ? host_bytes(p, &p->results[i]) : 0;
     }
     for (uint32_t i = 0; i < p->allocations_count; i++) {
         const PlanAllocation *a = &p->allocations[i];
-        if (a->kind == PLAN_TEMP) {
+        if (a->kind == PLAN_TEMP && a->colour == PLAN_HOST_MEMORY) {
+            temp += a->bytes;
+        } else if (a->kind == PLAN_TEMP) {
             s.temp += a->bytes;
         } else if (a->kind == PLAN_WORKSPACE) {
             s.workspace += a->bytes;
@@ -21,7 +32,8 @@ PlanSizes plan_sizes(const Plan *p)
             s.constants += a->bytes;
         }
     }
-    s.peak = s.arguments + s.results - s.aliased + s.constants + s.temp;
+    s.peak = s.arguments + s.results - s.aliased + s.constants + s.temp - s.host;
+    s.host += temp;
     return s;
 }
 

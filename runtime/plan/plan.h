@@ -153,10 +153,19 @@ typedef enum PlanAllocationKind {
     PLAN_ALLOCATION_KINDS
 } PlanAllocationKind;
 
+/* Which memory, PlanAllocation.colour. Kernels reach pinned memory of the host over the bus, copies go by
+ * the DMA engines. */
+typedef enum PlanColour {
+    PLAN_DEVICE_MEMORY,
+    PLAN_COLLECTIVE_MEMORY, /* ncclMemAlloc */
+    PLAN_HOST_MEMORY, /* pinned; temporary memory, or what the caller's types say is there */
+    PLAN_COLOURS
+} PlanColour;
+
 typedef struct PlanAllocation {
     uint32_t kind; /* PlanAllocationKind */
     uint32_t index;
-    uint32_t colour;    /* 0 device memory, 1 collective memory (ncclMemAlloc) */
+    uint32_t colour;    /* PlanColour */
     uint32_t alignment; /* power of two */
     uint64_t bytes;
     uint64_t offset; /* CONSTANT: in .gxc.const, PLAN_CONSTANT_ALIGNMENT-aligned */
@@ -524,7 +533,8 @@ void plan_print_graph(const Plan *p, uint32_t graph, FILE *out);
 /* Bytes by kind, as the reports give them. */
 typedef struct PlanSizes {
     uint64_t arguments, results, aliased, constants, temp, workspace;
-    uint64_t peak; /* arguments + results - aliased + constants + temp */
+    uint64_t host; /* memory of the host: temporary, and of arguments and results */
+    uint64_t peak; /* on the device: arguments + results - aliased + constants + temp */
 } PlanSizes;
 PlanSizes plan_sizes(const Plan *p);
 

@@ -229,13 +229,18 @@ static bool read_allocations(PlanReader *r)
     const Plan *p = r->p;
     for (uint32_t i = 0; i < p->allocations_count; i++) {
         const PlanAllocation *a = &p->allocations[i];
-        if (a->kind >= PLAN_ALLOCATION_KINDS || a->colour > 1) {
+        if (a->kind >= PLAN_ALLOCATION_KINDS || a->colour >= PLAN_COLOURS) {
             return plan_newer(r, "an allocation of kind",
                               a->kind >= PLAN_ALLOCATION_KINDS ? a->kind : a->colour);
         }
         if (!is_power_of_two(a->alignment) || a->alignment > (1u << 20) ||
             !plan_is_string(r, a->name) || a->bytes > (uint64_t)INT64_MAX) {
             return plan_fail(r, "allocation %u of the plan is damaged", i);
+        }
+        if (a->colour == PLAN_HOST_MEMORY && a->kind != PLAN_ARGUMENT &&
+            a->kind != PLAN_RESULT && a->kind != PLAN_TEMP) {
+            return plan_fail(r, "allocation %u of the plan cannot be memory of the host",
+                             i);
         }
         if (a->kind == PLAN_CONSTANT &&
             (a->offset % PLAN_CONSTANT_ALIGNMENT != 0 ||

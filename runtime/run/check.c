@@ -68,8 +68,11 @@ static gxrt_status check_buffer(const Device *d, const char *what, uint32_t i,
     CUresult r = d->session->cuda->pointer_attribute(
         &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)b->data);
     if (r != CUDA_SUCCESS) {
-        snprintf(why, sizeof why,
-                 "%p is no device memory (host memory must be copied first)", b->data);
+        snprintf(
+            why, sizeof why,
+            "%p is no memory of a device (other memory must be copied first, or pinned "
+            "where the type says S(5))",
+            b->data);
         return bad(d, what, i, v, why);
     }
     if (ordinal != d->ordinal) {
@@ -243,9 +246,9 @@ gxrt_status bind_run(Device *d)
                              : (CUdeviceptr)(uintptr_t)d->run->results[v->alias].data;
         bind(d, v, to);
         if (to != at && v->bytes) {
-            CUresult r = s->cuda->copy_on_device(to, at, v->bytes, d->streams[0]);
+            CUresult r = s->cuda->copy_anywhere(to, at, v->bytes, d->streams[0]);
             if (r != CUDA_SUCCESS) {
-                return device_error(d, "cuMemcpyDtoDAsync", r,
+                return device_error(d, "cuMemcpyAsync", r,
                                     "copying an argument that was not donated");
             }
         }

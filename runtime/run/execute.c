@@ -41,6 +41,11 @@ gxrt_status command_error(Device *d, const PlanCommand *c, const char *call, CUr
 
 /* --- copies and fills ------------------------------------------------------------------------- */
 
+static bool is_host_slice(const Plan *p, uint32_t slice)
+{
+    return p->allocations[p->slices[slice].allocation].colour == PLAN_HOST_MEMORY;
+}
+
 gxrt_status run_copy(Device *d, const PlanCommand *c, CUstream stream)
 {
     const Plan *p = d->session->plan;
@@ -51,8 +56,12 @@ gxrt_status run_copy(Device *d, const PlanCommand *c, CUstream stream)
     if (bytes == 0 || to == from) {
         return GXRT_OK;
     }
-    CUresult r = d->session->cuda->copy_on_device(to, from, bytes, stream);
-    return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuMemcpyDtoDAsync", r);
+    const CudaApi *cuda = d->session->cuda;
+    bool on_device = !is_host_slice(p, args[0].index) && !is_host_slice(p, args[1].index);
+    CUresult r = on_device ? cuda->copy_on_device(to, from, bytes, stream)
+                           : cuda->copy_anywhere(to, from, bytes, stream);
+    const char *call = on_device ? "cuMemcpyDtoDAsync" : "cuMemcpyAsync";
+    return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, call, r);
 }
 
 static uint32_t fill_pattern(const Device *d, const PlanArg *a)
@@ -292,7 +301,8 @@ static gxrt_status undefine_temp(Device *d)
     const gxrt_session *s = d->session;
     for (uint32_t i = 0; s->cuda->emulated && i < s->plan->allocations_count; i++) {
         const PlanAllocation *a = &s->plan->allocations[i];
-        if ((a->kind == PLAN_TEMP || a->kind == PLAN_WORKSPACE) && a->bytes) {
+        if ((a->kind == PLAN_TEMP || a->kind == PLAN_WORKSPACE) && a->bytes &&
+            a->colour != PLAN_HOST_MEMORY) {
             CUresult r = s->cuda->emu_undefine(d->base[i], a->bytes, d->streams[0]);
             if (r != CUDA_SUCCESS) {
                 return device_error(d, "gxemuMemUndefine", r, "starting");

@@ -45,12 +45,29 @@ static gxrt_status take(Device *d, size_t bytes, size_t alignment, void **out)
 static bool is_transport_memory(const Device *d, uint32_t colour)
 {
     const gxrt_session *s = d->session;
-    return colour == 1 && s->transport && !s->options.allocator;
+    return colour == PLAN_COLLECTIVE_MEMORY && s->transport && !s->options.allocator;
+}
+
+static gxrt_status take_host(Device *d, size_t bytes, void **out)
+{
+    CUresult r = d->session->cuda->host_alloc(out, bytes, 0);
+    if (r == CUDA_SUCCESS) {
+        return GXRT_OK;
+    }
+    *out = NULL;
+    return r == CUDA_ERROR_OUT_OF_MEMORY
+               ? status_set(GXRT_OUT_OF_MEMORY,
+                            "gxrt_session_create: the host has no %zu bytes to pin",
+                            bytes)
+               : device_error(d, "cuMemHostAlloc", r, "gxrt_session_create");
 }
 
 static gxrt_status take_coloured(Device *d, uint32_t colour, size_t bytes,
                                  size_t alignment, void **out)
 {
+    if (colour == PLAN_HOST_MEMORY) {
+        return take_host(d, bytes, out); /* whole pages */
+    }
     if (!is_transport_memory(d, colour)) {
         return take(d, bytes, alignment, out);
     }
@@ -150,7 +167,10 @@ void memory_destroy(Device *d)
 {
     const Plan *p = d->session->plan;
     for (uint32_t i = 0; d->owned && i < p->allocations_count; i++) {
-        if (!d->owned[i] || !is_transport_memory(d, p->allocations[i].colour)) {
+        uint32_t colour = p->allocations[i].colour;
+        if (d->owned[i] && colour == PLAN_HOST_MEMORY) {
+            d->session->cuda->host_free(d->owned[i]);
+        } else if (!d->owned[i] || !is_transport_memory(d, colour)) {
             give_back(d, d->owned[i]);
         } else {
             d->session->transport->release(d->session, d->owned[i]);

@@ -438,6 +438,7 @@ const CudaApi fake_api = {
     .copy_to_device = fake_copy_to_device,
     .copy_to_host = fake_copy_to_host,
     .copy_on_device = fake_copy_on_device,
+    .copy_anywhere = fake_copy_on_device,
     .set_8 = fake_set_8,
     .set_16 = fake_set_16,
     .set_32 = fake_set_32,
