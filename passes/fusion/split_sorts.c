@@ -12,6 +12,7 @@
  *
  * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
 #include "ir/kernel/kind.h"
+#include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
 #include "passes/fusion/fusion.h"
 
@@ -131,10 +132,7 @@ static Instruction *split(Split *s, Instruction *fusion)
     if (fusion->op != OP_FUSION || kernel_kind_of(fusion) != KERNEL_SORT)
         return NULL;
     Instruction *sort = hero(fusion);
-    const GpuModel *device = s->cx->target->device;
-    uint64_t shared = device != NULL && device->block_shared > TARGET_STATIC_SHARED
-                          ? device->block_shared
-                          : TARGET_STATIC_SHARED;
+    uint64_t shared = target_block_shared(s->cx->target);
     const Shape *x = sort->operands[0]->shape;
     int64_t size = x->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
     if (size <= sort_slots(sort, shared) || shape_elements(x) == 0 ||

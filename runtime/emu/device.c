@@ -1,35 +1,50 @@
 /* What the emulated devices say about themselves, and the driver's error texts. */
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/emu/allocation.h"
 #include "runtime/emu/context.h"
 #include "runtime/emu/device.h"
 
-typedef struct Model {
+/* Rows of targets.def: which model stands for a compute capability, and what it has. The first
+ * target of one counts; what is in no row is taken for the plainest that has all. */
+static const struct {
     int capability;
+    const char *model;
+} targets[] = {
+#define TARGET(sm, variant, ptx, cuda, features, model) {sm, model},
+#include "ir/analysis/targets.def"
+    {90, "h100"},
+};
+
+typedef struct Model {
+    const char *name;
     int multiprocessors;
-    int shared_kib; /* most shared memory of a block, opted in */
+    int block_shared; /* bytes of shared memory of a block at most, opted in */
 } Model;
 
-/* The last row stands for what is not in the table. */
 static const Model models[] = {
-    {75, 40, 64},   {80, 108, 163}, {86, 84, 99},    {87, 16, 163},   {88, 20, 99},
-    {89, 142, 99},  {90, 132, 227}, {100, 148, 227}, {103, 160, 227}, {110, 20, 227},
-    {120, 188, 99}, {121, 48, 99},  {0, 132, 227},
+#define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared, ...)      \
+    {name, sms, block_shared},
+#include "ir/analysis/targets.def"
 };
 
 static const Model *model_find(void)
 {
     const EmuConfig *c = emu_config();
+    size_t target = 0;
+    size_t last = sizeof targets / sizeof *targets - 1;
+    while (target < last && targets[target].capability != c->major * 10 + c->minor)
+        target++;
     const Model *m = models;
-    while (m->capability != 0 && m->capability != c->major * 10 + c->minor)
+    while (strcmp(m->name, targets[target].model) != 0)
         m++;
     return m;
 }
 
 int device_most_shared(void)
 {
-    return model_find()->shared_kib * 1024;
+    return model_find()->block_shared;
 }
 
 CUresult cuDriverGetVersion(int *version)

@@ -12,6 +12,7 @@
 #include "runtime/emu/engine.h"
 #include "runtime/emu/object.h"
 #include "runtime/emu/queue.h"
+#include "runtime/plan/launch_limits.h"
 
 enum { MOST_PARAMETERS = 4096, SHARED_WITHOUT_ASKING = 48 * 1024 };
 
@@ -253,12 +254,9 @@ static bool launch_run(Operation *op, Finding *out)
 
 static CUresult config_check(const CUlaunchConfig *c, CUfunction f)
 {
-    bool grid = c->gridDimX == 0 || c->gridDimY == 0 || c->gridDimZ == 0 ||
-                c->gridDimX > INT32_MAX || c->gridDimY > 65535 || c->gridDimZ > 65535;
-    bool block = c->blockDimX == 0 || c->blockDimY == 0 || c->blockDimZ == 0 ||
-                 c->blockDimX > 1024 || c->blockDimY > 1024 || c->blockDimZ > 64 ||
-                 (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ > 1024;
-    if (grid || block)
+    const uint32_t grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
+    const uint32_t block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
+    if (!launch_sizes_fit(grid, block))
         return emu_refuse(CUDA_ERROR_INVALID_VALUE,
                           "kernel %s: a grid of %ux%ux%u blocks of %ux%ux%u threads",
                           f->name, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,

@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/plan/launch_limits.h"
 #include "runtime/plan/read.h"
 
-enum {
-    MAX_SECTIONS = 1024,
-    MAX_DEVICES = 1 << 20,
-    MAX_RANK = 64,
-    MAX_SHARED = 232448, /* opt-in limit of the largest GPUs: 227 KiB */
-    MAX_CLUSTER = 16
-};
+enum { MAX_SECTIONS = 1024, MAX_DEVICES = 1 << 20, MAX_RANK = 64 };
 
 bool plan_fail(PlanReader *r, const char *format, ...)
 {
@@ -382,21 +377,16 @@ static bool read_signature(PlanReader *r)
 
 static bool launch_fits(const PlanKernel *k)
 {
-    static const uint32_t grid_limit[3] = {INT32_MAX, 65535, 65535};
-    static const uint32_t block_limit[3] = {1024, 1024, 64};
-    uint64_t threads = 1;
     uint64_t cluster = 1;
     for (int i = 0; i < 3; i++) {
-        if (k->grid[i] == 0 || k->grid[i] > grid_limit[i] || k->block[i] == 0 ||
-            k->block[i] > block_limit[i] || k->cluster[i] == 0 ||
-            k->cluster[i] > MAX_CLUSTER || k->grid[i] % k->cluster[i] != 0) {
+        if (k->cluster[i] == 0 || k->cluster[i] > LAUNCH_MAX_CLUSTER ||
+            k->grid[i] % k->cluster[i] != 0) {
             return false;
         }
-        threads *= k->block[i];
         cluster *= k->cluster[i];
     }
-    return threads <= 1024 && cluster <= MAX_CLUSTER &&
-           plan_add(k->shared_bytes, k->static_shared_bytes) <= MAX_SHARED;
+    return launch_sizes_fit(k->grid, k->block) && cluster <= LAUNCH_MAX_CLUSTER &&
+           plan_add(k->shared_bytes, k->static_shared_bytes) <= LAUNCH_MAX_SHARED;
 }
 
 static bool read_kernels(PlanReader *r)

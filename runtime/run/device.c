@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/plan/launch_limits.h"
 #include "runtime/run/device.h"
 #include "runtime/run/session.h"
 
@@ -158,12 +159,13 @@ static gxrt_status get_function(Device *d, uint32_t i)
                           "launches: compile it again",
                           name);
     }
-    if (r == CUDA_SUCCESS && k->shared_bytes > 48 * 1024) {
+    if (r == CUDA_SUCCESS && k->shared_bytes > LAUNCH_STATIC_SHARED) {
         r = s->cuda->function_set(d->functions[i],
                                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                   (int)k->shared_bytes);
     }
-    if (r == CUDA_SUCCESS && k->cluster[0] * k->cluster[1] * k->cluster[2] > 8) {
+    if (r == CUDA_SUCCESS &&
+        k->cluster[0] * k->cluster[1] * k->cluster[2] > LAUNCH_PORTABLE_CLUSTER) {
         r = s->cuda->function_set(d->functions[i],
                                   CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
     }
