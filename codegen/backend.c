@@ -199,8 +199,11 @@ const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count
     lower_emu(m, kernels, count);
     set_target(m, machine, HOST_TRIPLE);
     libdevice_link(b->device, m, sm, true);
-    llvm_run_passes(m, machine,
-                    "always-inline,function(early-cse<memssa>,simplifycfg),globaldce");
+    /* Vectors become scalars because LLVM's fast instruction selection takes no vectors. */
+    llvm_run_passes(
+        m, machine,
+        "always-inline,function(scalarizer<load-store>,early-cse,simplifycfg),"
+        "globaldce");
     host_keep_bf16_bits(m);
     LLVMMemoryBufferRef object = emit(m, machine, LLVMObjectFile);
     *out_bytes = LLVMGetBufferSize(object);

@@ -98,26 +98,12 @@ static bool set_text(Variant *v, const char *text)
     return true;
 }
 
-static bool assemble_kernels(Code *c, const char *ptx)
-{
-    Variant *v = c->variant;
-    const CodegenOptions *o = v->options;
-    const char *error = NULL;
-    double t0 = now();
-    if (!assemble(v->arena, &o->cuda, v->target, ptx, o->jobs, &v->cubin, &error))
-        return fail(v, error);
-    v->report.assembler_seconds = now() - t0;
-    if (o->emu && o->stage == STAGE_ARTEFACT)
-        v->emu = build_objects(&c->build, &v->emu_bytes);
-    return true;
-}
-
 /* The code that the plan asks for, as far as the stage goes. */
 static bool make_code(Code *c)
 {
     Variant *v = c->variant;
     Build *b = &c->build;
-    const char *error = NULL, *text;
+    const char *error = NULL;
     *b = (Build){.arena = v->arena,
                  .options = v->options,
                  .target = v->target,
@@ -127,7 +113,7 @@ static bool make_code(Code *c)
     if (stage == STAGE_PLAN)
         return true;
     if (stage == STAGE_LLVM) {
-        text = build_text(b, &error);
+        const char *text = build_text(b, &error);
         return text != NULL ? set_text(v, text) : fail(v, error);
     }
     if (!build_run(b, &error))
@@ -137,8 +123,13 @@ static bool make_code(Code *c)
         emission_count(&b->requests[i], b->codes[i].accesses, &v->report);
     v->report.llvm_seconds = b->llvm_seconds;
     v->report.emu_seconds = b->emu_seconds;
-    text = build_ptx(b);
-    return stage == STAGE_PTX ? set_text(v, text) : assemble_kernels(c, text);
+    v->report.assembler_seconds = b->assembler_seconds;
+    if (stage == STAGE_PTX)
+        return set_text(v, build_ptx(b));
+    v->cubin = b->cubin;
+    if (v->options->emu && stage == STAGE_ARTEFACT)
+        v->emu = build_objects(b, &v->emu_bytes);
+    return true;
 }
 
 static void fill_report(Variant *v)

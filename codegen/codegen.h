@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "ir/analysis/target.h"
 #include "ir/module.h"
 
@@ -25,7 +25,7 @@ typedef struct CodegenOptions {
     bool emu;        /* add the host object */
     bool contract;   /* a * b + c may become fma */
     struct Planner *planner; /* of cuDNN's graphs; NULL: there are none */
-    uint32_t jobs;           /* threads of the assembler; 0: one a processor */
+    uint32_t jobs;           /* threads; 0: one a processor */
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;

@@ -64,7 +64,7 @@ static const struct argp_option rows[] = {
      "Of several modules in a text or a folder, this one", 0},
     {"replicas", KEY_REPLICAS, "N", 0, "Replace the header's replica_count", 0},
     {"partitions", KEY_PARTITIONS, "N", 0, "Replace the header's num_partitions", 0},
-    {"jobs", KEY_JOBS, "N", 0, "Threads of ptxas; never changes the result", 0},
+    {"jobs", KEY_JOBS, "N", 0, "Threads; never changes the result", 0},
     {"passes", KEY_PASSES, "A,B", 0, "Run only these passes (none: none)", 0},
     {"skip", KEY_SKIP, "A,B", 0, "Leave these passes out", 0},
     {"lint", KEY_LINT, NULL, 0, "Check after each pass that it kept what it must", 0},

@@ -49,7 +49,7 @@ typedef struct gxc_options {
     const char *print; /* form of hlo: NULL or "default", "long", "short" */
     int verify_only;   /* parse and verify, make nothing */
     int64_t replicas, partitions; /* replace the header's where not 0 */
-    int jobs; /* threads of ptxas; 0: one a processor. Never changes the bytes */
+    int jobs; /* threads; 0: one a processor. Never changes the bytes */
     const char
         *passes;      /* comma-separated: only these; "none"; NULL the level's pipeline */
     const char *skip; /* comma-separated: without these */

@@ -1,12 +1,15 @@
-/* Each request is a task: emission, PTX, the emulator's object. See build.h. */
+/* Tasks: a kernel's emission, PTX and object; a piece's assembly once its kernels are there. See
+ * build.h. */
 #include "codegen/build/build.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 #include "codegen/backend.h"
 #include "codegen/build/archive.h"
 #include "codegen/build/emission.h"
+#include "codegen/build/pieces.h"
 #include "codegen/build/tasks.h"
 #include "ir/bug.h"
 #include "ir/text.h"
@@ -15,8 +18,31 @@
 typedef struct BuildWorker {
     Arena *arena;
     Backend *backend; /* NULL: none yet, or left behind by an escape out of LLVM */
-    double llvm_seconds, emu_seconds;
+    double llvm_seconds, emu_seconds, assembler_seconds;
 } BuildWorker;
+
+typedef struct Piece {
+    size_t first, count; /* kernels */
+    size_t made;         /* of them */
+    bool has_failed;     /* one of them did */
+    Cubin cubin;
+    const char *error;
+} Piece;
+
+typedef struct Task {
+    bool is_assembly; /* else a kernel */
+    uint32_t piece;
+    size_t kernel;
+} Task;
+
+typedef struct Schedule {
+    Build *build;
+    Task *tasks;
+    size_t count;
+    uint32_t threads; /* of an assembler */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* `made` or `has_failed` of a piece */
+} Schedule;
 
 static double thread_seconds(void)
 {
@@ -25,65 +51,7 @@ static double thread_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void build_kernel(void *user, uint32_t worker, size_t task)
-{
-    Build *b = user;
-    BuildWorker *w = &b->workers[worker];
-    const KernelRequest *r = &b->requests[task];
-    KernelCode *code = &b->codes[task];
-    double t0 = thread_seconds();
-    if (w->arena == NULL)
-        w->arena = arena_create();
-    Backend *backend =
-        w->backend != NULL ? w->backend : backend_create(w->arena, b->device);
-    w->backend = NULL;
-    Kernel *k = emission_run(w->arena, backend_module(backend), r, b->options->contract);
-    code->accesses = k->accesses;
-    code->ptx = backend_ptx(backend, &k, 1, b->target, b->options->cuda.ptx);
-    double t1 = thread_seconds();
-    w->llvm_seconds += t1 - t0;
-    if (b->options->emu && b->options->stage == STAGE_ARTEFACT)
-        code->object =
-            backend_host_object(backend, &k, 1, b->target->sm, &code->object_bytes);
-    else
-        backend_reset(backend);
-    w->emu_seconds += thread_seconds() - t1;
-    w->backend = backend;
-}
-
-static bool open_libdevice(Build *b, const char **out_error)
-{
-    b->device = libdevice_open(b->arena, b->options->cuda.libdevice, out_error);
-    return b->device != NULL;
-}
-
-bool build_run(Build *b, const char **out_error)
-{
-    if (!open_libdevice(b, out_error))
-        return false;
-    b->codes = ARENA_ARRAY(b->arena, KernelCode, b->count + 1);
-    b->worker_count = tasks_workers(b->options->jobs, b->count);
-    b->workers = ARENA_ARRAY(b->arena, BuildWorker, b->worker_count);
-    tasks_run(b->worker_count, b->count, build_kernel, b);
-    for (uint32_t i = 0; i < b->worker_count; i++) {
-        b->llvm_seconds += b->workers[i].llvm_seconds;
-        b->emu_seconds += b->workers[i].emu_seconds;
-    }
-    return true;
-}
-
-const char *build_text(Build *b, const char **out_error)
-{
-    if (!open_libdevice(b, out_error))
-        return NULL;
-    Backend *backend = backend_create(b->arena, b->device);
-    for (size_t i = 0; i < b->count; i++)
-        emission_run(b->arena, backend_module(backend), &b->requests[i],
-                     b->options->contract);
-    const char *text = backend_text(backend);
-    backend_destroy(backend);
-    return text;
-}
+/* -- PTX ---------------------------------------------------------------------------------------- */
 
 /* Behind the directives that every module begins with. */
 static const char *ptx_body(const char *ptx)
@@ -93,6 +61,15 @@ static const char *ptx_body(const char *ptx)
     if (p == NULL)
         bug("PTX without an address size");
     return p + sizeof last - 1;
+}
+
+static const char *join_ptx(Arena *a, const KernelCode *codes, size_t count)
+{
+    Text t;
+    text_init(&t, a);
+    for (size_t i = 0; i < count; i++)
+        text_string(&t, i == 0 ? codes[i].ptx : ptx_body(codes[i].ptx));
+    return t.data;
 }
 
 /* A program without kernels is a cubin all the same. */
@@ -106,14 +83,189 @@ static const char *empty_ptx(Build *b)
 
 const char *build_ptx(Build *b)
 {
-    Text t;
-    text_init(&t, b->arena);
-    if (b->count == 0)
-        return empty_ptx(b);
-    text_string(&t, b->codes[0].ptx);
-    for (size_t i = 1; i < b->count; i++)
-        text_string(&t, ptx_body(b->codes[i].ptx));
-    return t.data;
+    return b->count == 0 ? empty_ptx(b) : join_ptx(b->arena, b->codes, b->count);
+}
+
+/* -- tasks -------------------------------------------------------------------------------------- */
+
+static void make_kernel(Build *b, BuildWorker *w, size_t i)
+{
+    KernelCode *code = &b->codes[i];
+    double t0 = thread_seconds();
+    Backend *backend =
+        w->backend != NULL ? w->backend : backend_create(w->arena, b->device);
+    w->backend = NULL;
+    Kernel *k = emission_run(w->arena, backend_module(backend), &b->requests[i],
+                             b->options->contract);
+    code->accesses = k->accesses;
+    code->ptx = backend_ptx(backend, &k, 1, b->target, b->options->cuda.ptx);
+    double t1 = thread_seconds();
+    w->llvm_seconds += t1 - t0;
+    if (b->options->emu && b->options->stage == STAGE_ARTEFACT)
+        code->object =
+            backend_host_object(backend, &k, 1, b->target->sm, &code->object_bytes);
+    else
+        backend_reset(backend);
+    w->emu_seconds += thread_seconds() - t1;
+    w->backend = backend;
+}
+
+static void note_kernel(Schedule *s, Piece *p, bool has_failed)
+{
+    pthread_mutex_lock(&s->mutex);
+    p->made++;
+    p->has_failed |= has_failed;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void kernel_task(Schedule *s, BuildWorker *w, const Task *task)
+{
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        make_kernel(s->build, w, task->kernel);
+    escape_pop(&e);
+    note_kernel(s, &s->build->pieces[task->piece], e.kind != ESCAPE_NONE);
+    if (e.kind == ESCAPE_NONE)
+        return;
+    escape_innermost()->at = e.at;
+    escape_throw(e.kind, "%s", e.message);
+}
+
+/* Its kernels come before it in the list, so other threads have them; each ends. */
+static bool wait_for_kernels(Schedule *s, const Piece *p)
+{
+    pthread_mutex_lock(&s->mutex);
+    while (p->made < p->count)
+        pthread_cond_wait(&s->changed, &s->mutex);
+    bool has_failed = p->has_failed;
+    pthread_mutex_unlock(&s->mutex);
+    return !has_failed;
+}
+
+static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
+{
+    Build *b = s->build;
+    Piece *p = &b->pieces[task->piece];
+    if (!wait_for_kernels(s, p))
+        return;
+    const CodegenOptions *o = b->options;
+    const char *ptx =
+        p->count == 0 ? empty_ptx(b) : join_ptx(w->arena, b->codes + p->first, p->count);
+    double t0 = thread_seconds();
+    assemble(w->arena, &o->cuda, b->target, ptx,
+             b->piece_count == 1 ? ASSEMBLE_WHOLE : ASSEMBLE_PIECE, s->threads, &p->cubin,
+             &p->error);
+    w->assembler_seconds += thread_seconds() - t0 + p->cubin.seconds;
+}
+
+static void run_task(void *user, uint32_t worker, size_t number)
+{
+    Schedule *s = user;
+    BuildWorker *w = &s->build->workers[worker];
+    const Task *task = &s->tasks[number];
+    if (w->arena == NULL)
+        w->arena = arena_create();
+    (task->is_assembly ? assembly_task : kernel_task)(s, w, task);
+}
+
+/* -- the whole ---------------------------------------------------------------------------------- */
+
+static void cut_pieces(Build *b)
+{
+    const Cuda *cuda = &b->options->cuda;
+    Pieces cut = pieces_cut(b->arena, b->requests, b->count, cuda->linker != NULL);
+    b->piece_count = cut.count;
+    b->pieces = ARENA_ARRAY(b->arena, Piece, cut.count);
+    for (size_t i = 0; i < cut.count; i++)
+        b->pieces[i] =
+            (Piece){.first = cut.first[i], .count = cut.first[i + 1] - cut.first[i]};
+}
+
+/* Kernels in order; the assembly of a piece behind the next one's kernels, when its own are most
+ * likely there. */
+static void list_tasks(Schedule *s)
+{
+    Build *b = s->build;
+    bool assembles = b->options->stage != STAGE_PTX;
+    s->tasks = ARENA_ARRAY(b->arena, Task, b->count + b->piece_count);
+    for (uint32_t i = 0; i <= b->piece_count; i++) {
+        size_t first = i < b->piece_count ? b->pieces[i].first : b->count;
+        size_t end = i < b->piece_count ? first + b->pieces[i].count : b->count;
+        for (size_t k = first; k < end; k++)
+            s->tasks[s->count++] = (Task){.piece = i, .kernel = k};
+        if (assembles && i > 0)
+            s->tasks[s->count++] = (Task){.is_assembly = true, .piece = i - 1};
+    }
+}
+
+static bool link_pieces(Build *b, const char **out_error)
+{
+    Cubin *cubins = ARENA_ARRAY(b->arena, Cubin, b->piece_count);
+    for (size_t i = 0; i < b->piece_count; i++) {
+        if (b->pieces[i].error != NULL) {
+            *out_error = b->pieces[i].error;
+            return false;
+        }
+        cubins[i] = b->pieces[i].cubin;
+    }
+    b->cubin = cubins[0];
+    if (b->piece_count == 1)
+        return true;
+    bool done = assemble_link(b->arena, &b->options->cuda, b->target, cubins,
+                              b->piece_count, &b->cubin, out_error);
+    b->assembler_seconds += b->cubin.seconds;
+    return done;
+}
+
+static void run_schedule(Build *b)
+{
+    Schedule s = {.build = b};
+    list_tasks(&s);
+    uint32_t most = tasks_workers(b->options->jobs, SIZE_MAX);
+    b->worker_count = tasks_workers(b->options->jobs, s.count);
+    b->workers = ARENA_ARRAY(b->arena, BuildWorker, b->worker_count);
+    s.threads = (uint32_t)((most + b->piece_count - 1) / b->piece_count);
+    pthread_mutex_init(&s.mutex, NULL);
+    pthread_cond_init(&s.changed, NULL);
+    tasks_run(b->worker_count, s.count, run_task, &s);
+    pthread_cond_destroy(&s.changed);
+    pthread_mutex_destroy(&s.mutex);
+}
+
+static bool open_libdevice(Build *b, const char **out_error)
+{
+    b->device = libdevice_open(b->arena, b->options->cuda.libdevice, out_error);
+    return b->device != NULL;
+}
+
+bool build_run(Build *b, const char **out_error)
+{
+    if (!open_libdevice(b, out_error))
+        return false;
+    b->codes = ARENA_ARRAY(b->arena, KernelCode, b->count + 1);
+    cut_pieces(b);
+    run_schedule(b);
+    for (uint32_t i = 0; i < b->worker_count; i++) {
+        b->llvm_seconds += b->workers[i].llvm_seconds;
+        b->emu_seconds += b->workers[i].emu_seconds;
+        b->assembler_seconds += b->workers[i].assembler_seconds;
+    }
+    return b->options->stage == STAGE_PTX || link_pieces(b, out_error);
+}
+
+const char *build_text(Build *b, const char **out_error)
+{
+    if (!open_libdevice(b, out_error))
+        return NULL;
+    Backend *backend = backend_create(b->arena, b->device);
+    for (size_t i = 0; i < b->count; i++)
+        emission_run(b->arena, backend_module(backend), &b->requests[i],
+                     b->options->contract);
+    const char *text = backend_text(backend);
+    backend_destroy(backend);
+    return text;
 }
 
 const void *build_objects(Build *b, size_t *out_bytes)

@@ -1,5 +1,6 @@
-/* From kernel requests to code: each kernel by itself, in `jobs` threads. What a kernel becomes
- * depends on its request and the target only. */
+/* From kernel requests to code: each kernel by itself, in `jobs` threads, then the assembler on
+ * pieces of several kernels. What a kernel becomes depends on its request and the target only; the
+ * module is read, never changed. */
 #ifndef GXC_CODEGEN_BUILD_BUILD_H
 #define GXC_CODEGEN_BUILD_BUILD_H
 
@@ -22,16 +23,19 @@ typedef struct Build {
     const KernelRequest *requests;
     size_t count;
     KernelCode *codes; /* [count] */
-    /* Seconds of processor time, of all threads. */
-    double llvm_seconds, emu_seconds;
+    Cubin cubin;       /* of all kernels, where the stage has one */
+    /* Seconds of processor time, of all threads and processes. */
+    double llvm_seconds, emu_seconds, assembler_seconds;
     /* its own */
     struct Libdevice *device;
     struct BuildWorker *workers;
     uint32_t worker_count;
+    struct Piece *pieces;
+    size_t piece_count;
 } Build;
 
-/* Makes `codes`. False: *out_error says what could not be read. Throws ESCAPE_UNSUPPORTED, at the
- * fusion, for what a kernel or the target cannot do. */
+/* Makes `codes` and `cubin`. False: *out_error says what could not be read, or the assembler's words.
+ * Throws ESCAPE_UNSUPPORTED, at the fusion, for what a kernel or the target cannot do. */
 bool build_run(Build *b, const char **out_error);
 
 /* The kernels in gx.* form, as one module's text; in the arena. */

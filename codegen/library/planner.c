@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "codegen/library/graph.h"
 #include "ir/bug.h"
 #include "runtime/plan/planner.h"

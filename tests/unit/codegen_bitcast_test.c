@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "codegen/kernel/emitters.h"
 #include "runtime/emu/engine.h"

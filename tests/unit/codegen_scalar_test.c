@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "codegen/element/op_emit.h"
 #include "ir/bug.h"

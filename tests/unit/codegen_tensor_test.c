@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "ir/bug.h"
 #include "ir/number.h"
@@ -141,7 +141,8 @@ static void rows_assemble(void **state)
                      rows[j]->m, rows[j]->n, rows[j]->k);
             assert_non_null(strstr(ptx, shape));
         }
-        if (!assemble(f->arena, &f->cuda, &target, ptx, 1, &cubin, &error))
+        if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
+                      &error))
             fail_msg("%s: %s", names[i], error);
     }
 }
@@ -281,7 +282,8 @@ static void tiles_assemble(void **state)
             assert_non_null(strstr(ptx, wanted[j]));
         assert_int_equal(
             strstr(ptx, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16") != NULL, i);
-        if (!assemble(f->arena, &f->cuda, &target, ptx, 1, &cubin, &error))
+        if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
+                      &error))
             fail_msg("%s", error);
         assert_int_equal(cubin.uses[0].spill_stores, 0);
     }

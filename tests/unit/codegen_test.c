@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "ir/bug.h"
 
@@ -215,7 +215,8 @@ static void every_target_assembles(void **state)
         assert_int_equal(count_of(ptx, ".visible .entry"), f->count);
         assert_int_equal(count_of(ptx, "__nv_"), 0);
         assert_non_null(strstr(ptx, "ld.global.nc.v4.b32"));
-        if (!assemble(f->arena, &f->cuda, &target, ptx, 1, &cubin, &error))
+        if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
+                      &error))
             fail_msg("%s: %s", names[i], error);
         assert_memory_equal(cubin.data, ELFMAG, SELFMAG);
         assert_int_equal(cubin.use_count, f->count);
@@ -238,12 +239,94 @@ static void both_assemblers_work_and_repeat(void **state)
         const char *error = NULL;
         if (!cuda_find(f->arena, NULL, (AssemblerKind)kind, &cuda, &error))
             continue;
-        assert_true(assemble(f->arena, &cuda, &target, ptx, 1, &first, &error));
-        assert_true(assemble(f->arena, &cuda, &target, ptx, 4, &second, &error));
+        assert_true(
+            assemble(f->arena, &cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &first, &error));
+        assert_true(
+            assemble(f->arena, &cuda, &target, ptx, ASSEMBLE_WHOLE, 4, &second, &error));
         assert_int_equal(first.bytes, second.bytes);
         assert_memory_equal(first.data, second.data, first.bytes);
         assert_int_equal(first.use_count, f->count);
     }
+}
+
+/* The code of a kernel in a cubin. */
+static const char *code_of(const Cubin *c, const char *kernel, size_t *out_bytes)
+{
+    const char *data = c->data;
+    Elf64_Ehdr h;
+    Elf64_Shdr names, s;
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, ".text.%s", kernel);
+    memcpy(&h, data, sizeof h);
+    memcpy(&names, data + h.e_shoff + h.e_shstrndx * sizeof s, sizeof names);
+    for (size_t i = 0; i < h.e_shnum; i++) {
+        memcpy(&s, data + h.e_shoff + i * sizeof s, sizeof s);
+        if (strcmp(data + names.sh_offset + s.sh_name, wanted) == 0) {
+            *out_bytes = s.sh_size;
+            return data + s.sh_offset;
+        }
+    }
+    fail_msg("no code of %s", kernel);
+    return NULL;
+}
+
+static void pieces_link_to_the_same_code(void **state)
+{
+    Fixture *f = *state;
+    static const char *const names[] = {"sm_75", "sm_90a", "sm_100f", "sm_121a"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && f->cuda.linker != NULL; i++) {
+        Target target;
+        Cubin whole, pieces[2], linked, again;
+        const char *error = NULL;
+        assert_true(target_find(names[i], &target));
+        const char *ptx =
+            backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
+        assert_true(assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &whole,
+                             &error));
+        for (size_t p = 0; p < 2; p++) {
+            ptx = backend_ptx(f->backend, f->kernels + 2 * p, 2, &target, f->cuda.ptx);
+            assert_true(assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_PIECE,
+                                 1 + (uint32_t)p, &pieces[p], &error));
+        }
+        assert_true(
+            assemble_link(f->arena, &f->cuda, &target, pieces, 2, &linked, &error));
+        assert_true(
+            assemble_link(f->arena, &f->cuda, &target, pieces, 2, &again, &error));
+        assert_int_equal(linked.bytes, again.bytes);
+        assert_memory_equal(linked.data, again.data, linked.bytes);
+        assert_int_equal(linked.use_count, f->count);
+        for (size_t k = 0; k < f->count; k++) {
+            size_t bytes[2];
+            const char *code[] = {code_of(&whole, f->kernels[k]->name, &bytes[0]),
+                                  code_of(&linked, f->kernels[k]->name, &bytes[1])};
+            assert_int_equal(bytes[0], bytes[1]);
+            assert_memory_equal(code[0], code[1], bytes[0]);
+        }
+    }
+}
+
+/* nvlink leaves out what it cannot link, without a word. */
+static void what_is_no_piece_is_not_linked(void **state)
+{
+    Fixture *f = *state;
+    Target target;
+    Cubin cubins[2], linked;
+    const char *error = NULL;
+    if (f->cuda.linker == NULL)
+        skip();
+    assert_true(target_find("sm_90a", &target));
+    for (size_t p = 0; p < 2; p++) {
+        const char *ptx =
+            backend_ptx(f->backend, f->kernels + 2 * p, 2, &target, f->cuda.ptx);
+        assert_true(assemble(f->arena, &f->cuda, &target, ptx,
+                             p == 0 ? ASSEMBLE_PIECE : ASSEMBLE_WHOLE, 1, &cubins[p],
+                             &error));
+    }
+    assert_false(assemble_link(f->arena, &f->cuda, &target, cubins, 2, &linked, &error));
+    assert_non_null(strstr(error, "left out kernels"));
+    cubins[1] = (Cubin){.data = "nonsense", .bytes = 8};
+    assert_false(assemble_link(f->arena, &f->cuda, &target, cubins, 2, &linked, &error));
+    assert_non_null(strstr(error, "nvlink"));
 }
 
 static void a_bad_program_gives_the_assemblers_words(void **state)
@@ -253,7 +336,8 @@ static void a_bad_program_gives_the_assemblers_words(void **state)
     Cubin cubin;
     const char *error = NULL;
     assert_true(target_find("sm_80", &target));
-    assert_false(assemble(f->arena, &f->cuda, &target, "nonsense", 1, &cubin, &error));
+    assert_false(assemble(f->arena, &f->cuda, &target, "nonsense", ASSEMBLE_WHOLE, 1,
+                          &cubin, &error));
     assert_non_null(strstr(error, "error"));
 }
 
@@ -463,6 +547,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_target_assembles),
         cmocka_unit_test(both_assemblers_work_and_repeat),
+        cmocka_unit_test(pieces_link_to_the_same_code),
+        cmocka_unit_test(what_is_no_piece_is_not_linked),
         cmocka_unit_test(a_bad_program_gives_the_assemblers_words),
         cmocka_unit_test(a_missing_toolkit_is_named),
         cmocka_unit_test(the_host_object_has_every_kernel),

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "runtime/gxrt.h"
 #include "runtime/plan/plan.h"

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/assemble.h"
+#include "codegen/assembler/assemble.h"
 
 static const char *const ptxas_places[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
                                            "nvidia/cuda_nvcc/bin/ptxas", NULL};
@@ -122,6 +122,14 @@ static const char *ask_ptxas(Arena *a, const char *path)
     return status == 0 && n > 0 ? text : NULL;
 }
 
+/* nvlink comes with ptxas, of the same version. */
+static const char *linker_beside(Arena *a, const char *ptxas)
+{
+    const char *path =
+        arena_printf(a, "%.*snvlink", (int)(strrchr(ptxas, '/') + 1 - ptxas), ptxas);
+    return access(path, X_OK) == 0 ? path : NULL;
+}
+
 static bool version_of_ptxas(Arena *a, Cuda *out)
 {
     const char *text = ask_ptxas(a, out->assembler),
@@ -130,7 +138,9 @@ static bool version_of_ptxas(Arena *a, Cuda *out)
     if (!v || sscanf(v, ", V%u.%u.%u", &major, &minor, &patch) != 3)
         return false;
     out->cuda = major * 10 + minor;
-    out->version = arena_printf(a, "ptxas %u.%u.%u", major, minor, patch);
+    out->linker = linker_beside(a, out->assembler);
+    out->version = arena_printf(a, "ptxas %u.%u.%u%s", major, minor, patch,
+                                out->linker ? " with nvlink" : "");
     return true;
 }
 

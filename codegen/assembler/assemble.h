@@ -1,0 +1,64 @@
+/* CUDA's parts that a compile needs: libdevice and an assembler, either nvJitLink in this process
+ * or ptxas in another, which assembles large programs in pieces if nvlink lies beside it. They are
+ * looked for in the folder of --cuda; else where the ptxas on PATH lies; else beside this library
+ * (cuda, ../cuda, ../lib/gxc/cuda). No fixed path and no variable besides PATH. */
+#ifndef GXC_CODEGEN_ASSEMBLER_ASSEMBLE_H
+#define GXC_CODEGEN_ASSEMBLER_ASSEMBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/analysis/target.h"
+#include "ir/arena.h"
+
+typedef enum { ASSEMBLER_ANY, ASSEMBLER_NVJITLINK, ASSEMBLER_PTXAS } AssemblerKind;
+
+typedef struct Cuda {
+    AssemblerKind kind;    /* the one that will be used; never ASSEMBLER_ANY */
+    const char *assembler; /* path of libnvJitLink.so or ptxas */
+    const char *linker;    /* path of the nvlink beside ptxas, NULL: there is none */
+    const char *libdevice; /* path of libdevice.10.bc */
+    const char *
+        version; /* "ptxas 13.0.88 with nvlink", "nvJitLink 13.0": for plan and --version */
+    uint32_t cuda, ptx; /* of the assembler: 13.0 is 130; highest PTX: 9.0 is 90 */
+    void *library;      /* nvJitLink, loaded */
+} Cuda;
+
+/* The folder of the file that this code is in: libgxc.so, or a program. NULL: not known. */
+const char *cuda_own_folder(Arena *a);
+
+/* `folder` is --cuda or NULL. False: *out_error says what was not found and where it was looked
+ * for. Texts live in `a`. The library stays loaded to the end of the process. */
+bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
+               const char **out_error);
+
+/* What the assembler's log says of one kernel. */
+typedef struct KernelUse {
+    const char *name;
+    uint32_t registers, stack, spill_stores, spill_loads; /* bytes, but for registers */
+} KernelUse;
+
+typedef struct Cubin {
+    const void *data;
+    size_t bytes;
+    const KernelUse *uses; /* in the order of the log */
+    size_t use_count;
+    double seconds; /* of processor time that another process took */
+} Cubin;
+
+/* What is assembled: all of a program, or a piece of it that assemble_link takes. */
+typedef enum { ASSEMBLE_WHOLE, ASSEMBLE_PIECE } AssembleForm;
+
+/* With `threads` where the assembler can use them (ptxas from CUDA 13 on, 2 to 9); 0: one a
+ * processor. The flags are fixed, as the assembler writes them into the cubin: the same text gives
+ * the same bytes, whatever `threads` is. False: *out_error has the assembler's words. A piece
+ * needs cuda->linker. */
+bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
+              AssembleForm form, uint32_t threads, Cubin *out, const char **out_error);
+
+/* One cubin of several pieces, whose code it holds as it is. */
+bool assemble_link(Arena *a, const Cuda *cuda, const Target *target, const Cubin *pieces,
+                   size_t count, Cubin *out, const char **out_error);
+
+#endif

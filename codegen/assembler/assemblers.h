@@ -1,0 +1,37 @@
+/* The assemblers behind assemble.h. */
+#ifndef GXC_CODEGEN_ASSEMBLER_ASSEMBLER_ASSEMBLERS_H
+#define GXC_CODEGEN_ASSEMBLER_ASSEMBLER_ASSEMBLERS_H
+
+#include <stdio.h>
+
+#include "codegen/assembler/assemble.h"
+
+/* Reads what the log of an assembler (-v) says of each kernel. */
+void assembler_read_log(Arena *a, const char *log, Cubin *out);
+
+/* nvjitlink.c: in this process; `ptx` is all of a program. */
+bool nvjitlink_assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
+                        Cubin *out, const char **out_error);
+
+/* ptxas.c: by a process. */
+bool ptxas_assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
+                    AssembleForm form, uint32_t threads, Cubin *out,
+                    const char **out_error);
+/* nvlink.c: by a process. */
+bool nvlink_link(Arena *a, const Cuda *cuda, const Target *target, const Cubin *pieces,
+                 size_t count, Cubin *out, const char **out_error);
+
+/* process.c: runs a program, with files[i] as its file 3 + i and what it prints in `log`, and adds
+ * the processor time that it took to *seconds. Its exit status, above 128 for a signal; -1 with errno
+ * set: it could not be run. */
+typedef struct ProcessFiles {
+    int log;
+    int files[2];
+    int file_count;
+} ProcessFiles;
+int process_run(const char *path, const char *const *args, const ProcessFiles *files,
+                double *seconds);
+/* All of a file that was written, NUL added; NULL with errno set: it cannot be read. */
+char *process_read(Arena *a, FILE *f, size_t *out_bytes);
+
+#endif

@@ -1,0 +1,83 @@
+/* Kernels are cut into pieces by their keys: a kernel more changes its own piece only. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "codegen/build/pieces.h"
+
+enum { KERNELS = 300, LEAST = 8, MOST = 24 };
+
+static KernelRequest *make_requests(Arena *a)
+{
+    KernelRequest *r = ARENA_ARRAY(a, KernelRequest, KERNELS);
+    for (size_t i = 0; i < KERNELS; i++) {
+        r[i].key = arena_printf(a, "kernel %zu", i);
+        r[i].key_length = strlen(r[i].key);
+    }
+    return r;
+}
+
+static void pieces_have_all_kernels(void **state)
+{
+    (void)state;
+    Arena *a = arena_create();
+    const KernelRequest *r = make_requests(a);
+    for (size_t count = 0; count <= KERNELS; count++) {
+        Pieces p = pieces_cut(a, r, count, true);
+        assert_int_equal(p.first[0], 0);
+        assert_int_equal(p.first[p.count], count);
+        for (size_t i = 0; i < p.count && p.count > 1; i++) {
+            size_t size = p.first[i + 1] - p.first[i];
+            assert_true(size >= LEAST);
+            assert_true(size <= MOST + LEAST);
+        }
+        assert_int_equal(pieces_cut(a, r, count, false).count, 1);
+    }
+    assert_true(pieces_cut(a, r, KERNELS, true).count > KERNELS / MOST);
+    assert_int_equal(pieces_cut(a, r, 2 * LEAST - 1, true).count, 1);
+    arena_destroy(a);
+}
+
+/* Pieces of `p` that are pieces of `q` as well, where q lacks kernel `left_out`. */
+static size_t count_kept(const Pieces *p, const Pieces *q, size_t left_out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        size_t shift = p->first[i] > left_out;
+        for (size_t j = 0; j < q->count; j++)
+            kept += q->first[j] == p->first[i] - shift &&
+                    q->first[j + 1] == p->first[i + 1] - shift;
+    }
+    return kept;
+}
+
+static void most_pieces_stay(void **state)
+{
+    (void)state;
+    Arena *a = arena_create();
+    const KernelRequest *r = make_requests(a);
+    Pieces all = pieces_cut(a, r, KERNELS, true);
+    size_t kept = 0;
+    for (size_t i = 0; i < KERNELS; i++) {
+        KernelRequest *less = arena_copy(a, r, KERNELS * sizeof *r);
+        memmove(less + i, less + i + 1, (KERNELS - 1 - i) * sizeof *r);
+        Pieces p = pieces_cut(a, less, KERNELS - 1, true);
+        kept += count_kept(&all, &p, i);
+    }
+    /* all but two or three: a cut by place would keep half of them */
+    assert_true(kept >= KERNELS * (all.count - 4));
+    arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_have_all_kernels),
+        cmocka_unit_test(most_pieces_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
