@@ -182,7 +182,7 @@ const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                     "always-inline,function(simplifycfg,early-cse<memssa>,instcombine<no-"
                     "verify-fixpoint>,"
                     "simplifycfg),globaldce");
-    lower_nvptx_narrow(m, target->sm);
+    lower_nvptx_narrow(m, target);
     qualify_names(b, m, kernels, count);
     LLVMMemoryBufferRef text = emit(m, machine, LLVMAssemblyFile);
     char *copy = arena_text(b->arena, LLVMGetBufferStart(text), LLVMGetBufferSize(text));

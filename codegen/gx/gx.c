@@ -2,6 +2,7 @@
  * functions. Each pseudo function is declared in the kernel's module when first used; what it
  * becomes is decided later, in lower_nvptx.c and lower_emu.c. */
 #include "codegen/gx/gx.h"
+#include "codegen/gx/lower.h"
 
 #include <llvm-c/Analysis.h>
 #include <stdio.h>
@@ -158,54 +159,118 @@ static LLVMValueRef access_site(Kernel *k, unsigned arg)
 
 enum { MOST_OPERANDS = 24 };
 
-/* Calls the pseudo function `name`, declared from the types of its arguments. With `typed` a
- * suffix for that type is added to its name. */
-static LLVMValueRef call(Kernel *k, const char *name, LLVMTypeRef typed,
-                         LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+/* Calls the function `name`, declared from the types of its arguments. */
+static LLVMValueRef call_function(Kernel *k, const char *name, bool is_convergent,
+                                  LLVMTypeRef result, LLVMValueRef *args, unsigned count)
 {
-    char full[64], suffix[24];
-    snprintf(full, sizeof full, "%s", name);
-    if (typed) {
-        type_name(typed, suffix, sizeof suffix);
-        snprintf(full, sizeof full, "%s.%s", name, suffix);
-    }
-    LLVMValueRef f = LLVMGetNamedFunction(k->module, full);
+    LLVMValueRef f = LLVMGetNamedFunction(k->module, name);
     if (!f) {
         LLVMTypeRef types[MOST_OPERANDS];
         for (unsigned i = 0; i < count; i++)
             types[i] = LLVMTypeOf(args[i]);
-        f = LLVMAddFunction(k->module, full, LLVMFunctionType(result, types, count, 0));
+        f = LLVMAddFunction(k->module, name, LLVMFunctionType(result, types, count, 0));
+        if (is_convergent)
+            lower_function_attribute(f, "convergent");
     }
     return LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(f), f, args, count, "");
 }
 
+/* A letter of a signature stands for this type. */
+static bool is_of(const Kernel *k, char letter, LLVMTypeRef type, LLVMTypeRef typed)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    switch (letter) {
+    case 'v':
+        return kind == LLVMVoidTypeKind;
+    case 'b':
+        return type == LLVMIntTypeInContext(k->context, 1);
+    case 'h':
+        return type == LLVMIntTypeInContext(k->context, 16);
+    case 'i':
+        return type == LLVMIntTypeInContext(k->context, 32);
+    case 'l':
+        return type == LLVMIntTypeInContext(k->context, 64);
+    case 'f':
+        return kind == LLVMFloatTypeKind;
+    case 'F':
+        return kind == LLVMVectorTypeKind && type_bits(type) == 64;
+    case 'T':
+        return type == typed;
+    case 's':
+        return kind == LLVMStructTypeKind;
+    default:
+        return false;
+    }
+}
+
+static bool has_signature(const Kernel *k, const char *signature, LLVMTypeRef typed,
+                          LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+{
+    size_t letters = strlen(signature + 2); /* behind the result and the colon */
+    unsigned i = 0;
+    if (!is_of(k, signature[0], result, typed))
+        return false;
+    for (const char *at = signature + 2; *at != '\0'; at++) {
+        unsigned rest = (unsigned)(signature + 2 + letters - at) - 1;
+        if (*at == '*') {
+            for (; i + rest < count; i++) {
+                if (type_bits(LLVMTypeOf(args[i])) < 32)
+                    return false;
+            }
+        } else if (i == count || !is_of(k, *at, LLVMTypeOf(args[i++]), typed)) {
+            return false;
+        }
+    }
+    return i == count;
+}
+
+/* Calls the row's pseudo function: the variant for a type (NULL: it has none), or of this name (NULL: none). */
+static LLVMValueRef call(Kernel *k, GxRow row, LLVMTypeRef typed, const char *variant,
+                         LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+{
+    const GxInfo *info = &gx_info[row];
+    char full[80], suffix[24];
+    if (typed) {
+        type_name(typed, suffix, sizeof suffix);
+        variant = suffix;
+    }
+    snprintf(full, sizeof full, "%s%s%s", info->name, variant != NULL ? "." : "",
+             variant != NULL ? variant : "");
+    if (!has_signature(k, info->signature, typed, result, args, count))
+        bug("kernel %s, %s: %s is not called as %s", k->name, k->at, full,
+            info->signature);
+    k->needs_fibres |= (info->flags & GX_NEEDS_FIBRE) != 0;
+    return call_function(k, full, (info->flags & GX_CONVERGENT) != 0, result, args,
+                         count);
+}
+
 /* ---- who am I ---- */
 
-static LLVMValueRef index_of(Kernel *k, const char *what, const uint32_t bound[3],
+static LLVMValueRef index_of(Kernel *k, const GxRow rows[3], const uint32_t bound[3],
                              unsigned axis)
 {
     if (axis > 2)
         bug("kernel %s: axis %u", k->name, axis);
     if (bound[axis] == 1)
         return gx_i32(k, 0);
-    char name[16];
-    snprintf(name, sizeof name, "gx.%s.%c", what, 'x' + (int)axis);
-    return call(k, name, NULL, gx_int_type(k, 32), NULL, 0);
+    return call(k, rows[axis], NULL, NULL, gx_int_type(k, 32), NULL, 0);
 }
 
 LLVMValueRef gx_tid(Kernel *k, unsigned axis)
 {
-    return index_of(k, "tid", k->block, axis);
+    static const GxRow rows[] = {ROW_TID_X, ROW_TID_Y, ROW_TID_Z};
+    return index_of(k, rows, k->block, axis);
 }
 
 LLVMValueRef gx_ctaid(Kernel *k, unsigned axis)
 {
-    return index_of(k, "ctaid", k->grid, axis);
+    static const GxRow rows[] = {ROW_CTAID_X, ROW_CTAID_Y, ROW_CTAID_Z};
+    return index_of(k, rows, k->grid, axis);
 }
 
 LLVMValueRef gx_lane(Kernel *k)
 {
-    return call(k, "gx.lane", NULL, gx_int_type(k, 32), NULL, 0);
+    return call(k, ROW_LANE, NULL, NULL, gx_int_type(k, 32), NULL, 0);
 }
 
 /* ---- memory ---- */
@@ -249,7 +314,7 @@ LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef t
     count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
                            access_site(k, arg)};
-    return call(k, "gx.load", type, type, args, 4);
+    return call(k, ROW_LOAD, type, NULL, type, args, 4);
 }
 
 void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
@@ -260,7 +325,7 @@ void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
     count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
                            access_site(k, arg)};
-    call(k, "gx.store", type, LLVMVoidTypeInContext(k->context), args, 5);
+    call(k, ROW_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
 }
 
 uint32_t gx_shared_alloc(Kernel *k, uint64_t bytes, unsigned align)
@@ -286,9 +351,11 @@ static void check_atomic(Kernel *k, LLVMTypeRef type)
 LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset,
                        LLVMValueRef value)
 {
-    static const char *const names[] = {
-        "gx.atomic.add",  "gx.atomic.min", "gx.atomic.max", "gx.atomic.umin",
-        "gx.atomic.umax", "gx.atomic.and", "gx.atomic.or",  "gx.atomic.xor",
+    static const GxRow rows[] = {
+        [GX_ATOMIC_ADD] = ROW_ATOMIC_ADD,   [GX_ATOMIC_MIN] = ROW_ATOMIC_MIN,
+        [GX_ATOMIC_MAX] = ROW_ATOMIC_MAX,   [GX_ATOMIC_UMIN] = ROW_ATOMIC_UMIN,
+        [GX_ATOMIC_UMAX] = ROW_ATOMIC_UMAX, [GX_ATOMIC_AND] = ROW_ATOMIC_AND,
+        [GX_ATOMIC_OR] = ROW_ATOMIC_OR,     [GX_ATOMIC_XOR] = ROW_ATOMIC_XOR,
     };
     LLVMTypeRef type = LLVMTypeOf(value);
     check_atomic(k, type);
@@ -296,34 +363,32 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
     check_access(k, arg, type, align);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
                            current_site(k)};
-    return call(k, names[op], type, type, args, 5);
+    return call(k, rows[op], type, NULL, type, args, 5);
 }
 
 /* ---- threads together ---- */
 
 void gx_barrier(Kernel *k)
 {
-    k->needs_fibres = true;
     LLVMValueRef site = current_meeting(k);
-    call(k, "gx.barrier", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+    call(k, ROW_BARRIER, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
                               LLVMValueRef operand, unsigned width)
 {
-    static const char *const names[] = {"gx.shfl.up", "gx.shfl.bfly"};
+    GxRow row = mode == GX_SHFL_UP ? ROW_SHFL_UP : ROW_SHFL_BFLY;
     /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
     uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
     LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
                            current_meeting(k)};
-    return call(k, names[mode], NULL, gx_int_type(k, 32), args, 5);
+    return call(k, row, NULL, NULL, gx_int_type(k, 32), args, 5);
 }
 
 /* Cuts the value into 32-bit words, the last one filled with zeros. */
 LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
                      unsigned width)
 {
-    k->needs_fibres = true;
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef type = LLVMTypeOf(value), i32 = gx_int_type(k, 32);
     unsigned bits = type_bits(type), words = (bits + 31) / 32;
@@ -377,17 +442,17 @@ void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMVal
             args[count++] = operands[operand][i];
     }
     args[count++] = current_meeting(k);
-    k->needs_fibres = true;
-    LLVMValueRef result = call(k, arena_printf(k->arena, "gx.mma.%s", t->name), NULL,
+    LLVMValueRef result = call(k, ROW_MMA, NULL, t->name,
                                same_types(k, LLVMTypeOf(c[0]), sums), args, count);
     take_apart(k, result, sums, d);
 }
+
+static const char *const matrices[] = {[1] = "x1", [2] = "x2", [4] = "x4"};
 
 static void check_matrices(Kernel *k, uint32_t count)
 {
     if (count != 1 && count != 2 && count != 4)
         bug("kernel %s, %s: %u matrices", k->name, k->at, count);
-    k->needs_fibres = true;
 }
 
 void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
@@ -396,7 +461,7 @@ void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
     check_matrices(k, count);
     LLVMValueRef args[] = {offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0),
                            current_meeting(k)};
-    LLVMValueRef result = call(k, arena_printf(k->arena, "gx.ldmatrix.x%u", count), NULL,
+    LLVMValueRef result = call(k, ROW_LDMATRIX, NULL, matrices[count],
                                same_types(k, gx_int_type(k, 32), count), args, 3);
     take_apart(k, result, count, out);
 }
@@ -410,8 +475,8 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
     for (uint32_t i = 0; i < count; i++)
         args[2 + i] = values[i];
     args[2 + count] = current_meeting(k);
-    call(k, arena_printf(k->arena, "gx.stmatrix.x%u", count), NULL,
-         LLVMVoidTypeInContext(k->context), args, 3 + count);
+    call(k, ROW_STMATRIX, NULL, matrices[count], LLVMVoidTypeInContext(k->context), args,
+         3 + count);
 }
 
 /* ---- asynchronous copies ---- */
@@ -432,19 +497,19 @@ void gx_copy_async(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef to
                            gx_i32(k, bytes),
                            valid != NULL ? valid : gx_i32(k, bytes),
                            numbered_site(k, &k->access_count)};
-    call(k, "gx.copy.async", NULL, LLVMVoidTypeInContext(k->context), args, 6);
+    call(k, ROW_COPY_ASYNC, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 6);
 }
 
 void gx_copy_commit(Kernel *k)
 {
     LLVMValueRef site = current_site(k);
-    call(k, "gx.copy.commit", NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+    call(k, ROW_COPY_COMMIT, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 void gx_copy_wait(Kernel *k, unsigned left)
 {
     LLVMValueRef args[] = {gx_i32(k, left), current_site(k)};
-    call(k, "gx.copy.wait", NULL, LLVMVoidTypeInContext(k->context), args, 2);
+    call(k, ROW_COPY_WAIT, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
 /* ---- floats of 8 bits and less ---- */
@@ -452,21 +517,24 @@ void gx_copy_wait(Kernel *k, unsigned left)
 LLVMValueRef gx_encode_pair(Kernel *k, GxNarrow format, LLVMValueRef low,
                             LLVMValueRef high, LLVMValueRef otherwise)
 {
-    static const char *const names[] = {"gx.encode.e4m3", "gx.encode.e5m2",
-                                        "gx.encode.e2m1"};
+    static const GxRow rows[] = {[GX_E4M3] = ROW_ENCODE_E4M3,
+                                 [GX_E5M2] = ROW_ENCODE_E5M2,
+                                 [GX_E2M1] = ROW_ENCODE_E2M1};
     LLVMValueRef args[] = {low, high, otherwise};
     if (format > GX_E2M1)
         bug("kernel %s, %s: nothing encodes format %d", k->name, k->at, (int)format);
-    return call(k, names[format], NULL, gx_int_type(k, 16), args, 3);
+    return call(k, rows[format], NULL, NULL, gx_int_type(k, 16), args, 3);
 }
 
 LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
                             LLVMValueRef otherwise)
 {
-    static const char *const names[] = {"gx.decode.e4m3", "gx.decode.e5m2",
-                                        "gx.decode.e2m1", "gx.decode.e8m0"};
+    static const GxRow rows[] = {[GX_E4M3] = ROW_DECODE_E4M3,
+                                 [GX_E5M2] = ROW_DECODE_E5M2,
+                                 [GX_E2M1] = ROW_DECODE_E2M1,
+                                 [GX_E8M0] = ROW_DECODE_E8M0};
     LLVMValueRef args[] = {codes, otherwise};
-    return call(k, names[format], NULL, LLVMTypeOf(otherwise), args, 2);
+    return call(k, rows[format], NULL, NULL, LLVMTypeOf(otherwise), args, 2);
 }
 
 /* ---- arithmetic ---- */
@@ -475,7 +543,7 @@ LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args, unsig
 {
     char full[64];
     snprintf(full, sizeof full, "__nv_%s", name);
-    return call(k, full, NULL, LLVMTypeOf(args[0]), args, count);
+    return call_function(k, full, false, LLVMTypeOf(args[0]), args, count);
 }
 
 static LLVMValueRef intrinsic(Kernel *k, const char *name, LLVMTypeRef *overloads,

@@ -6,20 +6,22 @@
 
 #include "ir/bug.h"
 
-const char *const gx_row_names[ROW_COUNT] = {
-#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail) name,
+#define G(flag) GX_##flag
+const GxInfo gx_info[ROW_COUNT] = {
+#define GX(id, name, signature, features, flags, nvptx, intrinsic, emu, detail)          \
+    {name, signature, features, flags},
 #include "codegen/gx/gx.def"
 };
 
 /* The row whose name `name` has, or has with a type behind it. */
-static unsigned find_row(const char *name)
+static GxRow find_row(const char *name)
 {
     for (unsigned i = 0; i < ROW_COUNT; i++) {
-        size_t length = strlen(gx_row_names[i]);
-        if (strncmp(name, gx_row_names[i], length) != 0)
+        size_t length = strlen(gx_info[i].name);
+        if (strncmp(name, gx_info[i].name, length) != 0)
             continue;
         if (name[length] == 0 || name[length] == '.')
-            return i;
+            return (GxRow)i;
     }
     bug("no row of gx.def is named %s", name);
 }
@@ -116,8 +118,22 @@ uint64_t gx_constant(const GxCall *c, unsigned i)
     LLVMValueRef v = LLVMGetOperand(c->call, i);
     if (!LLVMIsAConstantInt(v))
         bug("kernel %s: operand %u of %s is no constant", c->kernel->name, i,
-            gx_row_names[c->row]);
+            gx_info[c->row].name);
     return LLVMConstIntGetZExtValue(v);
+}
+
+unsigned gx_index_axis(const GxCall *c)
+{
+    switch (c->row) {
+    case ROW_TID_Y:
+    case ROW_CTAID_Y:
+        return 1;
+    case ROW_TID_Z:
+    case ROW_CTAID_Z:
+        return 2;
+    default:
+        return 0;
+    }
 }
 
 uint32_t gx_index_bound(const GxCall *c)
@@ -127,15 +143,15 @@ uint32_t gx_index_bound(const GxCall *c)
     case ROW_TID_X:
     case ROW_TID_Y:
     case ROW_TID_Z:
-        return k->block[c->row - ROW_TID_X];
+        return k->block[gx_index_axis(c)];
     case ROW_CTAID_X:
     case ROW_CTAID_Y:
     case ROW_CTAID_Z:
-        return k->grid[c->row - ROW_CTAID_X];
+        return k->grid[gx_index_axis(c)];
     case ROW_LANE:
         return TARGET_WARP;
     default:
-        bug("%s is no index", gx_row_names[c->row]);
+        bug("%s is no index", gx_info[c->row].name);
     }
 }
 
@@ -153,7 +169,7 @@ LLVMAtomicRMWBinOp gx_atomic_op(const GxCall *c)
         break;
     }
     if (!is_int)
-        bug("kernel %s: %s of floats", c->kernel->name, gx_row_names[c->row]);
+        bug("kernel %s: %s of floats", c->kernel->name, gx_info[c->row].name);
     switch (c->row) {
     case ROW_ATOMIC_UMIN:
         return LLVMAtomicRMWBinOpUMin;
@@ -166,7 +182,7 @@ LLVMAtomicRMWBinOp gx_atomic_op(const GxCall *c)
     case ROW_ATOMIC_XOR:
         return LLVMAtomicRMWBinOpXor;
     default:
-        bug("%s is no atomic operation", gx_row_names[c->row]);
+        bug("%s is no atomic operation", gx_info[c->row].name);
     }
 }
 

@@ -7,6 +7,7 @@
 #define GXC_CODEGEN_GX_LOWER_H
 
 #include "codegen/gx/gx.h"
+#include "codegen/gx/row.h"
 #include "ir/analysis/target.h"
 
 /* A lowered copy, which the caller disposes of; the module stays. `ptx`: the version of PTX that will be written, 9.0 is 90. Shared memory becomes a static
@@ -17,7 +18,7 @@ LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t c
  * of those types, where each rounding matters: a product and a sum of them are not contracted, and before
  * sm_90 integers become bf16 by way of a type that holds them. The passes join conversions that round once
  * in all to one; without an instruction for it LLVM rounds twice, to f32 first. */
-void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm);
+void lower_nvptx_narrow(LLVMModuleRef m, const Target *target);
 
 /* The module itself becomes functions and K.sites as runtime/emu/abi.def says: the kernels are gone. */
 void lower_emu(LLVMModuleRef m, Kernel *const *kernels, size_t count);
@@ -31,16 +32,8 @@ typedef struct GxCall {
     LLVMModuleRef module;
     LLVMValueRef function;
     const Kernel *kernel;
-    unsigned row; /* GxRow */
+    GxRow row;
 } GxCall;
-
-/* Rows of gx.def. */
-typedef enum {
-#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail) ROW_##id,
-#include "codegen/gx/gx.def"
-    ROW_COUNT
-} GxRow;
-extern const char *const gx_row_names[ROW_COUNT];
 
 /* Calls `visit` for every instruction, which it may replace and remove; `user` is handed on. */
 void lower_each(LLVMModuleRef m,
@@ -59,8 +52,9 @@ void lower_calls(const Kernel *k, LLVMValueRef function,
 LLVMValueRef gx_operand(const GxCall *c, unsigned i);
 uint64_t gx_constant(const GxCall *c, unsigned i);
 
-/* An index operation: the value is below this. */
+/* An index operation: the value is below this; its axis. */
 uint32_t gx_index_bound(const GxCall *c);
+unsigned gx_index_axis(const GxCall *c);
 /* LLVM's operation for an ATOMIC_ row (not CAS) on integers or floats. */
 LLVMAtomicRMWBinOp gx_atomic_op(const GxCall *c);
 
@@ -72,8 +66,6 @@ LLVMValueRef lower_intrinsic(LLVMBuilderRef b, LLVMModuleRef m, const char *name
 LLVMValueRef lower_math(LLVMBuilderRef b, LLVMModuleRef m, const char *name,
                         LLVMValueRef *args, unsigned count);
 
-/* Rows ENCODE_ and DECODE_: whether the target converts in hardware. */
-bool narrow_has_hardware(GxRow row, const Target *target, uint32_t ptx);
 /* ENCODE_: the call's result from what the hardware gives, which takes numbers that are too
  * large, and some NaN, to the largest one. */
 LLVMValueRef narrow_encode(const GxCall *c, LLVMValueRef saturated);

@@ -245,10 +245,7 @@ static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
 
 static LLVMValueRef emu_index(const GxCall *c, const State *s, unsigned field)
 {
-    unsigned axis = c->row == ROW_LANE      ? 0
-                    : c->row >= ROW_CTAID_X ? c->row - ROW_CTAID_X
-                                            : c->row - ROW_TID_X;
-    LLVMValueRef v = load_field(s, c->builder, s->block, field, axis);
+    LLVMValueRef v = load_field(s, c->builder, s->block, field, gx_index_axis(c));
     LLVMMetadataRef range[] = {LLVMValueAsMetadata(number(s, 0)),
                                LLVMValueAsMetadata(number(s, gx_index_bound(c)))};
     unsigned kind = LLVMGetMDKindIDInContext(c->context, "range", 5);
@@ -395,7 +392,7 @@ static const struct {
     LLVMValueRef (*lower)(const GxCall *c, const State *s, unsigned detail);
     unsigned detail;
 } rows[ROW_COUNT] = {
-#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail)                             \
+#define GX(id, name, signature, features, flags, nvptx, intrinsic, emu, detail)          \
     [ROW_##id] = {emu_##emu, detail},
 #include "codegen/gx/gx.def"
 };

@@ -27,20 +27,7 @@ static Format format_of(GxRow row)
     case ROW_ENCODE_E2M1:
         return (Format){0, false, 4, 0x7, 0x7, 0x8, false, 0x7};
     default:
-        bug("%s encodes nothing", gx_row_names[row]);
-    }
-}
-
-bool narrow_has_hardware(GxRow row, const Target *target, uint32_t ptx)
-{
-    switch (row) {
-    case ROW_ENCODE_E4M3:
-    case ROW_ENCODE_E5M2:
-    case ROW_DECODE_E4M3:
-    case ROW_DECODE_E5M2:
-        return (ptx >= 78 && target->sm >= 90) || (ptx >= 81 && target->sm >= 89);
-    default: /* with the instructions of one GPU or family, from Blackwell on */
-        return ptx >= 86 && target->sm >= 100 && target->variant != 0;
+        bug("%s encodes nothing", gx_info[row].name);
     }
 }
 

@@ -96,15 +96,11 @@ static LLVMValueRef nvptx_call(const GxCall *c, const State *s, const char *intr
     return lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, count);
 }
 
-static void check_version(const GxCall *c, const State *s, const char *name, uint32_t sm,
-                          uint32_t ptx)
+static GXC_NORETURN void lacks(const GxCall *c, const State *s, const char *name,
+                               const char *what)
 {
-    if (s->target->sm < sm || s->ptx < ptx)
-        escape_throw(ESCAPE_UNSUPPORTED,
-                     "%s needs sm_%u and PTX %u.%u; the target is %s with PTX "
-                     "%u.%u (kernel %s)",
-                     name, sm, ptx / 10, ptx % 10, s->target->name, s->ptx / 10,
-                     s->ptx % 10, c->kernel->name);
+    escape_throw(ESCAPE_UNSUPPORTED, "%s needs %s; %s with PTX %u.%u has not (kernel %s)",
+                 name, what, s->target->name, s->ptx / 10, s->ptx % 10, c->kernel->name);
 }
 
 /* The intrinsic of the row takes and gives other types of the same bits for some formats. */
@@ -114,7 +110,10 @@ static LLVMValueRef nvptx_mma(const GxCall *c, const State *s, const char *intri
     const TensorCore *t = tensor_core_numbered((uint32_t)gx_constant(c, 0));
     char name[96];
     snprintf(name, sizeof name, "llvm.nvvm.mma.%s", t->name);
-    check_version(c, s, name, t->sm, t->ptx);
+    if (!tensor_core_fits(t, s->target, s->ptx))
+        lacks(c, s, name,
+              arena_printf(c->kernel->arena, "sm_%u and PTX %u.%u", t->sm, t->ptx / 10,
+                           t->ptx % 10));
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name)),
              count = LLVMGetNumArgOperands(c->call) - 2;
     if (id == 0)
@@ -173,8 +172,7 @@ static LLVMValueRef nvptx_copy(const GxCall *c, const State *s, const char *intr
 
 static LLVMValueRef nvptx_encode(const GxCall *c, const State *s, const char *intrinsic)
 {
-    if (!narrow_has_hardware(c->row, s->target, s->ptx))
-        return gx_operand(c, 2);
+    (void)s;
     LLVMValueRef args[] = {gx_operand(c, 1), gx_operand(c, 0)}; /* upper half first */
     return narrow_encode(
         c, lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, 2));
@@ -182,29 +180,30 @@ static LLVMValueRef nvptx_encode(const GxCall *c, const State *s, const char *in
 
 static LLVMValueRef nvptx_decode(const GxCall *c, const State *s, const char *intrinsic)
 {
-    if (!narrow_has_hardware(c->row, s->target, s->ptx))
-        return gx_operand(c, 1);
+    (void)s;
     LLVMValueRef codes = gx_operand(c, 0);
     return narrow_decode(
         c, lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, &codes, 1));
 }
 
 static const struct {
-    uint32_t sm, ptx;
     LLVMValueRef (*lower)(const GxCall *c, const State *s, const char *intrinsic);
     const char *intrinsic;
 } rows[ROW_COUNT] = {
-#define GX(id, name, sm, ptx, nvptx, intrinsic, emu, detail)                             \
-    [ROW_##id] = {sm, ptx, nvptx_##nvptx, intrinsic},
+#define GX(id, name, signature, features, flags, nvptx, intrinsic, emu, detail)          \
+    [ROW_##id] = {nvptx_##nvptx, intrinsic},
 #include "codegen/gx/gx.def"
 };
 
 static LLVMValueRef lower_call(const GxCall *c, void *user)
 {
     const State *s = user;
-    uint32_t sm = rows[c->row].sm, ptx = rows[c->row].ptx;
-    check_version(c, s, gx_row_names[c->row], sm, ptx);
-    return rows[c->row].lower(c, s, rows[c->row].intrinsic);
+    const GxInfo *row = &gx_info[c->row];
+    if (target_can(s->target, s->ptx, row->features))
+        return rows[c->row].lower(c, s, rows[c->row].intrinsic);
+    if ((row->flags & GX_OPTIONAL) != 0)
+        return gx_operand(c, LLVMGetNumArgOperands(c->call) - 1);
+    lacks(c, s, row->name, target_lacks(s->target, s->ptx, row->features));
 }
 
 static void set_text_attribute(LLVMValueRef f, const char *name, const char *value)
@@ -298,7 +297,7 @@ static LLVMValueRef split_conversion(LLVMBuilderRef b, LLVMValueRef inst)
 
 /* What the instruction becomes; NULL: it stays. Arithmetic is made anew without flags, of which LLVM-C takes
  * none away. */
-static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, uint32_t sm)
+static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, const Target *target)
 {
     LLVMTypeKind kind = LLVMGetTypeKind(LLVMTypeOf(inst));
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
@@ -308,7 +307,9 @@ static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, uint32_t sm
     switch (op) {
     case LLVMSIToFP:
     case LLVMUIToFP:
-        return kind == LLVMBFloatTypeKind && sm < 90 ? split_conversion(b, inst) : NULL;
+        return kind == LLVMBFloatTypeKind && !target_has(target, FEATURE_BF16_CVT)
+                   ? split_conversion(b, inst)
+                   : NULL;
     case LLVMFAdd:
     case LLVMFSub:
     case LLVMFMul:
@@ -321,15 +322,14 @@ static LLVMValueRef narrow_form(LLVMBuilderRef b, LLVMValueRef inst, uint32_t sm
 
 static void narrow(LLVMBuilderRef b, LLVMValueRef inst, const void *user)
 {
-    const uint32_t *sm = user;
-    LLVMValueRef form = narrow_form(b, inst, *sm);
+    LLVMValueRef form = narrow_form(b, inst, user);
     if (form == NULL)
         return;
     LLVMReplaceAllUsesWith(inst, form);
     LLVMInstructionEraseFromParent(inst);
 }
 
-void lower_nvptx_narrow(LLVMModuleRef m, uint32_t sm)
+void lower_nvptx_narrow(LLVMModuleRef m, const Target *target)
 {
-    lower_each(m, narrow, &sm);
+    lower_each(m, narrow, target);
 }

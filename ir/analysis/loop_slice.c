@@ -314,8 +314,8 @@ static bool add_starts(Search *s, const Instruction *slice, const Shape *part,
 static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopSlice *out)
 {
     const Computation *body = inst_called(loop, 1);
-    if (fusion->op != OP_FUSION || kernel_kind_of(fusion) != KERNEL_LOOP ||
-        !shape_is_array(fusion->shape) || !is_row_major(fusion->shape))
+    if (!kernel_is(fusion, KERNEL_BY_ELEMENT) || !shape_is_array(fusion->shape) ||
+        !is_row_major(fusion->shape))
         return false;
     const Instruction *slice = through_reshapes(inst_called(fusion, 0)->root);
     if (slice->op != OP_DYNAMIC_SLICE || dtype_info[slice->shape->dtype].bits % 8 != 0 ||

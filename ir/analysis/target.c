@@ -85,10 +85,10 @@ bool target_find(const char *name, Target *out)
 /* -- features ------------------------------------------------------------------------------------ */
 
 static const struct {
-    const char *name;
+    const char *doc;
     uint32_t ptx;
 } features_known[] = {
-#define FEATURE(id, ptx, doc) {#id, ptx},
+#define FEATURE(id, ptx, doc) {doc, ptx},
 #include "ir/analysis/targets.def"
 };
 
@@ -120,11 +120,11 @@ bool target_can(const Target *t, uint32_t ptx, uint32_t features)
     return can;
 }
 
-const char *target_lacks(const Target *t, uint32_t features)
+const char *target_lacks(const Target *t, uint32_t ptx, uint32_t features)
 {
     for (int i = 0; i < FEATURE_COUNT; i++)
-        if ((features & 1u << i) != 0 && !target_has(t, 1u << i))
-            return features_known[i].name;
+        if (!target_can(t, ptx, features & 1u << i))
+            return features_known[i].doc;
     return NULL;
 }
 

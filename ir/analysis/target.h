@@ -79,8 +79,8 @@ bool target_find(const char *name, Target *out);
 bool target_has(const Target *t, uint32_t features);
 /* And this version of PTX can say it. */
 bool target_can(const Target *t, uint32_t ptx, uint32_t features);
-/* The first of these that it lacks: "CP_ASYNC"; NULL: none. */
-const char *target_lacks(const Target *t, uint32_t features);
+/* The first of these that it lacks, or that this version cannot say: what it is, for messages; NULL: none. */
+const char *target_lacks(const Target *t, uint32_t ptx, uint32_t features);
 
 /* The rows of --list-targets: one a line, name first. */
 void target_list(FILE *out);

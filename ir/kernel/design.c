@@ -36,7 +36,7 @@ static bool find_plan(KernelDesign *d)
         d->unsupported = refuse_text(d, "an array of %u dimensions in a kernel", f.rank);
     else if (!target_has(d->target, features))
         d->unsupported = refuse_text(d, "%s has no %s", d->target->name,
-                                     target_lacks(d->target, features));
+                                     target_lacks(d->target, UINT32_MAX, features));
     else
         d->wrong = facts_illegal(&f, d->kind);
     if (d->wrong != NULL || d->unsupported != NULL)

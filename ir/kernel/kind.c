@@ -64,6 +64,12 @@ void kernel_kind_set(Instruction *fusion, KernelKind kind)
         config_set_word(fusion, CONFIG_EMITTER, kernel_kind_name(kind));
 }
 
+OpCode kernel_hero(const Instruction *fusion)
+{
+    KernelKind kind = kernel_kind_of(fusion);
+    return kind < KERNEL_COUNT ? kernel_kind_info[kind].hero : OP_COUNT;
+}
+
 /* -- results ------------------------------------------------------------------------------------ */
 
 uint32_t fusion_result_count(const Instruction *fusion)

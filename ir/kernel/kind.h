@@ -59,6 +59,9 @@ bool kernel_kind_is(KernelKind kind, uint32_t flags);
 /* The same of what the fusion's text names; false if `inst` is no fusion. */
 bool kernel_is(const Instruction *inst, uint32_t flags);
 
+/* The opcode that a kernel of this kind is made for; OP_COUNT: none, or no kind. */
+OpCode kernel_hero(const Instruction *fusion);
+
 /* "row_reduction" */
 const char *kernel_kind_name(KernelKind kind);
 /* KERNEL_COUNT: no kind has this name. */

@@ -26,6 +26,11 @@ const TensorCore *tensor_core_numbered(uint32_t number)
     return NULL;
 }
 
+bool tensor_core_fits(const TensorCore *t, const Target *target, uint32_t ptx)
+{
+    return target->sm >= t->sm && ptx >= t->ptx;
+}
+
 const TensorCore *tensor_core_find(DType a, DType b, DType c, const Target *target,
                                    uint32_t ptx)
 {
@@ -33,7 +38,7 @@ const TensorCore *tensor_core_find(DType a, DType b, DType c, const Target *targ
     for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const TensorCore *t = &rows[i];
         if (t->types[TENSOR_A] != a || t->types[TENSOR_B] != b ||
-            t->types[TENSOR_C] != c || target->sm < t->sm || ptx < t->ptx)
+            t->types[TENSOR_C] != c || !tensor_core_fits(t, target, ptx))
             continue;
         if (best == NULL || t->m * t->n * t->k > best->m * best->n * best->k)
             best = t;

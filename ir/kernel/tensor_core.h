@@ -24,6 +24,9 @@ const TensorCore *tensor_core_row(uint32_t i);
 /* The row with this number; NULL: there is none. */
 const TensorCore *tensor_core_numbered(uint32_t number);
 
+/* The target has it, and this version of PTX (9.0 is 90) can say it. */
+bool tensor_core_fits(const TensorCore *t, const Target *target, uint32_t ptx);
+
 /* The largest instruction of the target for these factors' and sums' types; NULL: it has none. `ptx`: the
  * version that is written (9.0 is 90). */
 const TensorCore *tensor_core_find(DType a, DType b, DType c, const Target *target,

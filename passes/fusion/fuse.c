@@ -126,7 +126,7 @@ static bool may_be_producer(const Instruction *inst)
     if (!shape_is_array(inst->shape) || inst->control_count != 0)
         return false;
     if (inst->op == OP_FUSION)
-        return kernel_kind_of(inst) == KERNEL_LOOP &&
+        return kernel_is(inst, KERNEL_BY_ELEMENT) &&
                inst_int(inst, ATTR_KIND, 0) != FUSION_CUSTOM;
     if (inst->op == OP_BITCAST) /* one between types has no index map */
         return inst->operands[0]->shape->dtype == inst->shape->dtype;
@@ -418,8 +418,7 @@ static bool has_reduction(const Instruction *inst)
 {
     if (inst->op != OP_FUSION)
         return inst->op == OP_REDUCE || inst->op == OP_REDUCE_WINDOW;
-    KernelKind kind = kernel_kind_of(inst);
-    return kind == KERNEL_ROW_REDUCTION || kind == KERNEL_COLUMN_REDUCTION;
+    return kernel_is(inst, KERNEL_REDUCES);
 }
 
 /* A control successor that does not read the producer cannot take it in; one that does would
@@ -517,7 +516,8 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
                     (producer->op != OP_FUSION || f->is_own[producer->id]);
     uint32_t *room = &f->room[consumer->id], room_before = *room;
     own_computation(f, consumer);
-    if (before == KERNEL_LOOP && f->is_made[consumer->id]) {
+    bool was_loop = kernel_kind_is(before, KERNEL_BY_ELEMENT);
+    if (was_loop && f->is_made[consumer->id]) {
         /* always legal; whether another kind is better is asked when all is in it */
         fusion_merge(consumer, producer, is_moved, room, f->brief);
         return true;
@@ -527,7 +527,7 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     fusion_merge(consumer, producer, is_moved, room, f->brief);
     KernelKind after = kernel_kind_choose(consumer, f->cx->target);
     bool good = after != KERNEL_COUNT && (after == before || !was_reduction);
-    if (before != KERNEL_LOOP && after == KERNEL_LOOP)
+    if (!was_loop && kernel_kind_is(after, KERNEL_BY_ELEMENT))
         good = false;
     f->is_made[consumer->id] |= good;
     if (!good) {
@@ -612,7 +612,7 @@ static void fuse_computation(Fuse *f)
     }
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
-        if (inst != NULL && f->is_made[i] && kernel_kind_of(inst) == KERNEL_LOOP)
+        if (inst != NULL && f->is_made[i] && kernel_is(inst, KERNEL_BY_ELEMENT))
             kernel_kind_set(inst, kernel_kind_choose(inst, f->cx->target));
     }
     computation_compact(comp);

@@ -92,15 +92,25 @@ typedef struct Join {
     bool changed;
 } Join;
 
+static bool is_loop(KernelKind kind)
+{
+    return kernel_kind_is(kind, KERNEL_BY_ELEMENT);
+}
+
+static bool is_update(KernelKind kind)
+{
+    return kernel_kind_is(kind, KERNEL_UPDATES);
+}
+
 static bool is_reduction(KernelKind kind)
 {
-    return kind == KERNEL_ROW_REDUCTION || kind == KERNEL_COLUMN_REDUCTION;
+    return kernel_kind_is(kind, KERNEL_REDUCES);
 }
 
 /* Made in tiles, with what is done to each element of the result afterwards. */
 static bool is_contraction(KernelKind kind)
 {
-    return kind == KERNEL_DOT || kind == KERNEL_CONVOLUTION;
+    return kernel_kind_is(kind, KERNEL_CONTRACTS);
 }
 
 /* -- paths -------------------------------------------------------------------------------- */
@@ -345,11 +355,11 @@ static Kernel *describe(Join *j, Instruction *inst)
     k->leaves.count = 1;
     if (is_reduction(k->kind))
         return describe_reduction(k, j->brief) ? k : NULL;
-    if (k->kind == KERNEL_UPDATE_SLICE) {
+    if (is_update(k->kind)) {
         k->elements = kernel_update_elements(inst);
         return k;
     }
-    return k->kind == KERNEL_LOOP || is_contraction(k->kind) ? k : NULL;
+    return is_loop(k->kind) || is_contraction(k->kind) ? k : NULL;
 }
 
 /* Marks what b reads, but for single elements. */
@@ -374,7 +384,7 @@ static bool shares_operand(const Join *j, const Kernel *a)
 /* Fits the reduction's rows or its elements. */
 static bool loop_fits(const Kernel *reduction, const Kernel *loop)
 {
-    bool full = reduction->kind == KERNEL_ROW_REDUCTION &&
+    bool full = kernel_kind_is(reduction->kind, KERNEL_BY_ROWS) &&
                 loop->elements == reduction->rows * reduction->columns;
     return loop->elements == reduction->rows || full;
 }
@@ -384,9 +394,8 @@ static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
     if (is_contraction(b->kind))
         return false;
     if (is_contraction(a->kind)) /* an epilogue */
-        return reads && b->kind == KERNEL_LOOP && !b->is_heavy &&
-               a->elements == b->elements;
-    bool updates = a->kind == KERNEL_UPDATE_SLICE || b->kind == KERNEL_UPDATE_SLICE;
+        return reads && is_loop(b->kind) && !b->is_heavy && a->elements == b->elements;
+    bool updates = is_update(a->kind) || is_update(b->kind);
     if (updates && (is_reduction(a->kind) || is_reduction(b->kind)))
         return false;
     if (updates) /* the others have an element for each one that is written */
@@ -502,7 +511,7 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     fusion_set_results(fusion, a->leaves.inside, a->leaves.count);
     computation_compact(inst_called(fusion, 0));
     bool wants_reduction = is_reduction(was.kind) || is_reduction(b->kind);
-    KernelKind wanted = was.kind == KERNEL_LOOP ? b->kind : was.kind;
+    KernelKind wanted = is_loop(was.kind) ? b->kind : was.kind;
     /* what both make is made once */
     a->nodes = nodes_of(fusion);
     bool good = a->nodes <= KERNEL_MOST_NODES &&

@@ -30,8 +30,7 @@ static bool is_made_here(const Instruction *inst)
 
 static bool is_free(const Instruction *inst)
 {
-    if (inst->op != OP_FUSION || kernel_kind_of(inst) != KERNEL_LOOP ||
-        !shape_is_array(inst->shape) ||
+    if (!kernel_is(inst, KERNEL_BY_ELEMENT) || !shape_is_array(inst->shape) ||
         inst_called(inst, 0)->instruction_count > FREE_MOST_NODES)
         return false;
     for (uint32_t i = 0; i < inst->operand_count; i++) {

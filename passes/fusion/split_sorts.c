@@ -129,7 +129,7 @@ static Instruction *hero(const Instruction *fusion)
 /* The last step; NULL: rows fit as they are. */
 static Instruction *split(Split *s, Instruction *fusion)
 {
-    if (fusion->op != OP_FUSION || kernel_kind_of(fusion) != KERNEL_SORT)
+    if (fusion->op != OP_FUSION || kernel_hero(fusion) != OP_SORT)
         return NULL;
     Instruction *sort = hero(fusion);
     uint64_t shared = target_block_shared(s->cx->target);
