@@ -46,7 +46,7 @@ static void test_arguments(void **state)
          1},
         {"struct_size", {0, a.data, 48, NULL, NULL, 0}, r, 1},
         {"argument 0 and result 0 overlap", a, {sizeof a, a.data, 48, NULL, NULL, 0}, 1},
-        {"is no device memory",
+        {"is no memory of a device",
          {sizeof a, (void *)((uintptr_t)&fake_host_variable & ~(uintptr_t)255), 48, NULL,
           NULL, 0},
          r,
