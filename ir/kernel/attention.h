@@ -1,0 +1,110 @@
+/* softmax(mask(cap * tanh(scale * q k' / cap) + bias)) v, found in a graph of dots, reductions and elementwise
+ * operations, whatever order of dimensions, of operands and of what moves between them it is written in. Nothing
+ * here knows a library: who makes a kernel of an attention says which ones it can make.
+ *
+ * Found are: heads in any dimension and any number of them that share one k and v (GQA, MQA); scales on q, on k
+ * or on the scores; a cap; masks by select, by an array that is added (0 or a fill), or by both, of which
+ * comparisons of row and column numbers become a band (causal, windows) and all others stay predicates; an array
+ * that is added; the maximum taken off or not; divided by the sums before the second dot or behind it; roundings
+ * anywhere. Arrays are given where they lie: past what only moves them. */
+#ifndef GXC_IR_KERNEL_ATTENTION_H
+#define GXC_IR_KERNEL_ATTENTION_H
+
+#include "ir/kernel/element_map.h"
+
+/* Dimensions of an AttentionArray. */
+enum {
+    ATTENTION_BATCH,
+    ATTENTION_HEADS,
+    ATTENTION_PLACES, /* rows of q and o, columns of k and v */
+    ATTENTION_DEPTH,
+    ATTENTION_RANK
+};
+
+/* An array [batch, heads, places, depth], where it lies. */
+typedef struct AttentionArray {
+    const Instruction *base;                               /* NULL: there is none */
+    int64_t dims[ATTENTION_RANK], strides[ATTENTION_RANK]; /* elements of the base */
+} AttentionArray;
+
+/* Which scores count, by row and column. */
+typedef struct AttentionBand {
+    bool has_right, has_left; /* column <= row + right, column + left > row */
+    int64_t right, left;
+    int64_t row_weight, rows; /* of the row's digit; rows 0: no band */
+} AttentionBand;
+
+/* A score counts only where this is true, or, negated, false. */
+typedef struct AttentionMask {
+    Mapped predicate;
+    bool is_negated;
+} AttentionMask;
+
+enum { ATTENTION_MASKS = 4 };
+
+/* What takes part in it, for a gradient to take up. The index space of all maps are the elements of the
+ * second dot's result, in row-major order, and the columns as one more digit of column_weight. */
+typedef struct AttentionParts {
+    uint32_t k_side, v_side; /* the operands of the two dots that k and v are */
+    Mapped scores;           /* the first dot */
+    Mapped masked;           /* what the exponentials are of, less the maxima */
+    Mapped exponentials;
+    Mapped weights; /* operand of the second dot */
+    Mapped bias;    /* inst is NULL: none */
+    const Instruction *maxima,
+        *sums;                 /* reductions; no maxima where they are not taken off */
+    const Instruction *output; /* the second dot */
+    int64_t column_weight, columns;
+} AttentionParts;
+
+typedef struct Attention {
+    AttentionArray q, k, v, o;
+    AttentionArray bias; /* [1 or batch, 1 or heads, 1 or rows, columns] */
+    double scale;
+    double cap;  /* cap * tanh(scores / cap); 0: none */
+    double fill; /* what stands for scores that do not count: its exponential is 0 */
+    AttentionBand band;
+    AttentionMask masks[ATTENTION_MASKS]; /* what else must hold */
+    uint32_t mask_count;
+    AttentionParts parts;
+} Attention;
+
+/* The attention whose result, moved and rounded perhaps, is `last`. Each row has a column within the band; with
+ * other masks a row may have none, and is then the mean over all columns, as the softmax of equal scores. */
+bool attention_match(const Instruction *last, Attention *out);
+
+/* -- between the files of this recogniser ----------------------------------------------------------- */
+
+enum { ATTENTION_STEPS = 32 };
+
+/* From the scores as the softmax takes them to the first dot. */
+bool attention_match_scores(Mapped x, Attention *a);
+/* Takes up what the predicate says; false: too much of it. */
+bool attention_take_mask(const Mapped *predicate, bool is_negated, Attention *a);
+/* What is so small that its exponential is 0 beside any score. */
+bool attention_is_fill(const Instruction *value, double *fill);
+/* A scalar constant, repeated perhaps. */
+bool attention_splat(const Instruction *inst, double *value);
+/* x * splat or x / splat: the operand that is x. */
+bool attention_scaling(const Instruction *inst, uint32_t *operand, double *factor);
+/* To where it lies in memory: past what moves it or widens it, and, where scale is given, past factors. */
+void attention_follow(StridedView *v, double *scale);
+
+/* Arrays of an attention as digits of the index space and steps in memory. */
+enum {
+    ATTENTION_Q,
+    ATTENTION_K,
+    ATTENTION_V,
+    ATTENTION_O,
+    ATTENTION_BIAS,
+    ATTENTION_ARRAYS
+};
+typedef struct AttentionDigits {
+    ElementDigits digits[ATTENTION_ARRAYS];
+    const Instruction *base[ATTENTION_ARRAYS];
+    int64_t depth[ATTENTION_ARRAYS]; /* size of the dimension without digits */
+} AttentionDigits;
+/* False: not by four dimensions with a stride each. */
+bool attention_arrange(AttentionDigits *d, Attention *out);
+
+#endif
