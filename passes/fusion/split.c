@@ -5,17 +5,32 @@
  *   ->  b = f32[1024,16384] bitcast(x)  p = f32[1024] reduce(b, 0), dimensions={1}
  *       s = f32[] reduce(p, 0), dimensions={0}
  *
- * Only where the initial value may join more than once, and partial results lose nothing: sums of
- * narrow floats, which kernels keep in f32, are left whole.
+ * A size without a fitting divisor is padded with the initial value. Only where that may join more than once;
+ * sums of narrow floats, which kernels keep in f32, stay in f32 between the two.
  *
  * Needs: layouts, row-major inside. Keeps: values but for the order of sums. Ends: one sweep. */
 #include "passes/fusion/fusion.h"
+#include "passes/simplify/rewrite.h"
 
 #define LEAST_ELEMENTS (1 << 20)
 #define BLOCKS 1024      /* that keep a GPU busy */
 #define ROW_BLOCK 4096   /* elements that a block should have of a row */
 #define COLUMN_WIDTH 32  /* results of a block that reduces columns */
-#define COLUMN_BLOCK 512 /* elements that a column of it should have */
+#define COLUMN_BLOCK 128 /* elements that a column of it should have */
+/* Fewer elements than LEAST_ELEMENTS are worth a second launch where one block has as many of a row, or of a
+ * column: it would take that long alone. */
+#define LONG_ROW (1 << 17)
+#define LONG_COLUMN 2048
+#define LONG_COLUMN_ELEMENTS (1 << 17)
+
+/* A sum or product of floats that kernels keep in f32. */
+static bool is_kept_wider(const Instruction *reduce)
+{
+    DType t = reduce->shape->dtype;
+    OpCode op = inst_called(reduce, 0)->root->op;
+    return (op == OP_ADD || op == OP_MULTIPLY) && dtype_is_float(t) &&
+           dtype_info[t].bits < 32;
+}
 
 /* One operation for which f(init, f(init, x)) is f(init, x). */
 static bool may_join_twice(const Instruction *reduce)
@@ -23,7 +38,6 @@ static bool may_join_twice(const Instruction *reduce)
     const Instruction *root = inst_called(reduce, 0)->root,
                       *initial = reduce->operands[1];
     DType t = reduce->shape->dtype;
-    bool is_narrow = dtype_is_float(t) && dtype_info[t].bits < 32;
     if (inst_called(reduce, 0)->parameter_count != 2 || root->operand_count != 2 ||
         root->operands[0]->op != OP_PARAMETER || root->operands[1]->op != OP_PARAMETER ||
         root->operands[0] == root->operands[1] || root->shape->dtype != t)
@@ -35,10 +49,10 @@ static bool may_join_twice(const Instruction *reduce)
     case OP_OR:
         return true;
     case OP_ADD:
-        return !is_narrow && (inst_is_constant_scalar(initial, 0) ||
-                              inst_is_constant_scalar(initial, -0.0));
+        return inst_is_constant_scalar(initial, 0) ||
+               (!is_kept_wider(reduce) && inst_is_constant_scalar(initial, -0.0));
     case OP_MULTIPLY:
-        return !is_narrow && inst_is_constant_scalar(initial, 1);
+        return !is_kept_wider(reduce) && inst_is_constant_scalar(initial, 1);
     default:
         return false;
     }
@@ -49,7 +63,7 @@ static int64_t wanted_pieces(const Instruction *reduce)
 {
     const Shape *from = reduce->operands[0]->shape;
     int64_t elements = shape_elements(from), rows = shape_elements(reduce->shape);
-    if (rows == 0 || elements < LEAST_ELEMENTS)
+    if (rows == 0)
         return 1;
     int64_t columns = elements / rows;
     bool by_rows = true;
@@ -59,16 +73,20 @@ static int64_t wanted_pieces(const Instruction *reduce)
         by_rows = ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d);
         break;
     }
+    bool is_long = by_rows ? columns >= LONG_ROW
+                           : columns >= LONG_COLUMN && elements >= LONG_COLUMN_ELEMENTS;
+    if (elements < LEAST_ELEMENTS && !is_long)
+        return 1;
     int64_t blocks = by_rows ? rows : (rows + COLUMN_WIDTH - 1) / COLUMN_WIDTH;
     int64_t most = columns / (by_rows ? ROW_BLOCK : COLUMN_BLOCK);
     int64_t wanted = BLOCKS / blocks;
     return wanted < most ? wanted : most;
 }
 
-/* A divisor of n near `wanted`; 1 if there is none of use. */
+/* A divisor of n near `wanted`, or `wanted`: then the last piece is filled up. */
 static int64_t pieces_of(int64_t n, int64_t wanted)
 {
-    for (int64_t pieces = wanted; pieces >= 4; pieces--) {
+    for (int64_t pieces = wanted; pieces >= 4 && pieces >= wanted / 2; pieces--) {
         if (n % pieces == 0)
             return pieces;
     }
@@ -76,70 +94,116 @@ static int64_t pieces_of(int64_t n, int64_t wanted)
         if (n % pieces == 0)
             return pieces;
     }
-    return 1;
+    return wanted;
 }
 
-/* Reduces dimension `along` of the operand in `pieces` pieces; gives the new reduction. */
-static Instruction *split(Instruction *reduce, uint32_t along, int64_t pieces,
-                          Arena *scratch)
+/* x with `more` elements, the initial value each, behind those of dimension `along`. */
+static Instruction *fill_up(Rewriter *r, Instruction *x, Instruction *initial,
+                            uint32_t along, int64_t more)
 {
-    Computation *comp = reduce->parent;
-    Intern *t = comp->module->intern;
-    const Shape *from = reduce->operands[0]->shape;
-    int64_t *dims = ARENA_ARRAY(scratch, int64_t, (size_t)from->rank + 1);
-    int64_t *kept = ARENA_ARRAY(scratch, int64_t, (size_t)from->rank + 1);
-    int64_t *inner = ARENA_ARRAY(scratch, int64_t, (size_t)from->rank + 1);
+    const Shape *s = x->shape;
+    if (more == 0)
+        return x;
+    PaddingDim *dims = ARENA_ARRAY(r->m->arena, PaddingDim, s->rank);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    for (uint32_t d = 0; d < s->rank; d++)
+        sizes[d] = s->dims[d] + (d == along ? more : 0);
+    dims[along].high = more;
+    Padding *padding = ARENA_NEW(r->m->arena, Padding);
+    *padding = (Padding){s->rank, dims};
+    Instruction *pad = rw_binary(
+        r, OP_PAD, shape_with_dims(r->m->intern, s, s->rank, sizes), x, initial);
+    inst_set(pad, (Attr){.id = ATTR_PADDING, .padding = padding});
+    return pad;
+}
+
+/* Reduces dimension `along` of x in `pieces` pieces; gives the new reduction. */
+static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t pieces)
+{
+    Instruction *reduce = r->at;
+    Intern *t = r->m->intern;
+    const Shape *from = x->shape;
+    Instruction *initial = reduce->operands[1];
+    if (is_kept_wider(reduce))
+        initial = rw_splat(r, shape_with_dtype(t, initial->shape, from->dtype), 0);
+    int64_t size = (from->dims[along] + pieces - 1) / pieces;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
+    int64_t *kept = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
+    int64_t *inner = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
     uint32_t rank = 0, kept_rank = 0, inner_count = 0;
     int64_t piece_dim = 0;
     for (uint32_t d = 0; d < from->rank; d++) {
+        bool is_reduced = ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d);
         if (d == along) {
             piece_dim = kept_rank;
             kept[kept_rank++] = dims[rank++] = pieces;
-        } else if (!ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d)) {
+        } else if (!is_reduced) {
             kept[kept_rank++] = from->dims[d];
         }
-        if (ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d))
+        if (is_reduced)
             inner[inner_count++] = rank;
-        dims[rank++] = d == along ? from->dims[d] / pieces : from->dims[d];
+        dims[rank++] = d == along ? size : from->dims[d];
     }
+    x = fill_up(r, x, initial, along, pieces * size - from->dims[along]);
     const Shape *wide = shape_with_dims(t, from, rank, dims);
-    const Shape *partial = shape_with_dims(t, reduce->shape, kept_rank, kept);
-    Instruction *cast =
-        computation_add(comp, OP_BITCAST, wide, 1, reduce->operands, NULL);
-    Instruction *first = computation_add_like(
-        comp, reduce, partial, 2, (Instruction *[]){cast, reduce->operands[1]});
+    const Shape *result = shape_with_dtype(t, reduce->shape, from->dtype);
+    const Shape *partial = shape_with_dims(t, result, kept_rank, kept);
+    Instruction *cast = rw_unary(r, OP_BITCAST, wide, x);
+    if (is_kept_wider(reduce))
+        return rw_sum(r, result, rw_sum(r, partial, cast, inner_count, inner), 1,
+                      &piece_dim);
+    Instruction *first = rw_like(r, reduce, partial, 2, (Instruction *[]){cast, initial});
     inst_set_ints(first, ATTR_DIMENSIONS, inner, inner_count);
-    Instruction *second = computation_add_like(
-        comp, reduce, reduce->shape, 2, (Instruction *[]){first, reduce->operands[1]});
+    Instruction *second =
+        rw_like(r, reduce, result, 2, (Instruction *[]){first, initial});
     inst_set_ints(second, ATTR_DIMENSIONS, &piece_dim, 1);
     return second;
 }
 
-static Instruction *try_split(Instruction *reduce, void *context)
+/* The longest dimension that is reduced; the operand's rank: there is none. */
+static uint32_t longest_reduced(const Instruction *reduce)
 {
-    const PassContext *cx = context;
-    if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
-        reduce->control_count != 0 || !shape_is_array(reduce->shape) ||
-        dtype_is_sub_byte(reduce->shape->dtype))
-        return NULL;
     const Shape *from = reduce->operands[0]->shape;
-    if (!shape_is_row_major(from) || !shape_is_row_major(reduce->shape) ||
-        shape_is_dynamic(from) || from->dtype != reduce->shape->dtype ||
-        !may_join_twice(reduce))
-        return NULL;
-    int64_t wanted = wanted_pieces(reduce);
-    if (wanted < 4)
-        return NULL;
     uint32_t along = from->rank;
     for (uint32_t d = 0; d < from->rank; d++) {
         if (ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d) &&
             (along == from->rank || from->dims[d] > from->dims[along]))
             along = d;
     }
+    return along;
+}
+
+static Instruction *try_split(Instruction *reduce, void *context)
+{
+    PassContext *cx = context;
+    if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
+        reduce->control_count != 0 || !shape_is_array(reduce->shape) ||
+        dtype_is_sub_byte(reduce->shape->dtype))
+        return NULL;
+    Instruction *x = reduce->operands[0];
+    const Shape *from = x->shape;
+    if (!shape_is_row_major(from) || !shape_is_row_major(reduce->shape) ||
+        shape_is_dynamic(from) || from->dtype != reduce->shape->dtype ||
+        !may_join_twice(reduce))
+        return NULL;
+    int64_t wanted = wanted_pieces(reduce);
+    uint32_t along = longest_reduced(reduce);
     if (along == from->rank)
         return NULL;
+    if (wanted > from->dims[along])
+        wanted = from->dims[along];
+    if (wanted < 4)
+        return NULL;
+    Rewriter r = {.m = reduce->parent->module,
+                  .comp = reduce->parent,
+                  .scratch = cx->scratch,
+                  .cx = cx,
+                  .at = reduce};
     int64_t pieces = pieces_of(from->dims[along], wanted);
-    return pieces < 4 ? NULL : split(reduce, along, pieces, cx->scratch);
+    if (is_kept_wider(reduce))
+        x = rw_convert(&r, shape_with_dtype(r.m->intern, from, DT_F32), x);
+    Instruction *sum = split(&r, x, along, pieces);
+    return rw_convert(&r, reduce->shape, sum);
 }
 
 bool pass_split_reductions(Module *m, PassContext *cx)
