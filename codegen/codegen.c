@@ -124,6 +124,11 @@ static bool make_code(Code *c)
     v->report.llvm_seconds = b->llvm_seconds;
     v->report.emu_seconds = b->emu_seconds;
     v->report.assembler_seconds = b->assembler_seconds;
+    v->report.has_cache = v->options->cache_dir != NULL;
+    v->report.cache = b->cache;
+    if (b->cache_error != 0)
+        diag_warning(v->module->diag, (Span){0, 0}, "cannot write to the cache %s: %s",
+                     v->options->cache_dir, strerror(b->cache_error));
     if (stage == STAGE_PTX)
         return set_text(v, build_ptx(b));
     v->cubin = b->cubin;

@@ -29,12 +29,18 @@ typedef struct CodegenOptions {
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;
+    const char *cache_dir;    /* where kernels are kept from run to run; NULL: nowhere */
     const char *options_text; /* for the plan's record */
     const char *gxc_version;
     uint8_t module_hash[16];
     const char *hlo; /* text to embed, or NULL */
     size_t hlo_length;
 } CodegenOptions;
+
+/* Kernels, and calls of the assembler: those that the cache had, and those that were made. */
+typedef struct CacheCounts {
+    uint64_t kernel_hits, kernel_misses, cubin_hits, cubin_misses;
+} CacheCounts;
 
 /* Numbers of one variant, for the report. */
 typedef struct CodegenReport {
@@ -52,6 +58,8 @@ typedef struct CodegenReport {
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
         emu_seconds; /* processor time */
+    bool has_cache;
+    CacheCounts cache;
 } CodegenReport;
 
 /* A command of the plan, for the report. */

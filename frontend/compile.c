@@ -11,7 +11,6 @@
 
 #include "codegen/codegen.h"
 #include "codegen/library/planner.h"
-#include "frontend/cache.h"
 #include "frontend/container.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
@@ -348,6 +347,7 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .communication_streams = (uint32_t)c->settings.num_communication_streams,
         .collective_memory = c->settings.collective_memory != 0,
         .planner = c->planner,
+        .cache_dir = given->cache_dir,
         .options_text =
             arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
                          given->fp_contract_off ? " --fp-contract=off" : "",
@@ -427,33 +427,6 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
     make_report(c, first);
 }
 
-/* All that decides an artefact's bytes: versions, options, targets, the text itself - names and
- * all, as they stand in the plan. */
-static const char *cache_key(Compile *c, const CodegenOptions *o, size_t *length)
-{
-    Text t;
-    text_init(&t, c->arena);
-    text_printf(&t, "%s %s %d %d %lld %lld", gxc_list("version"), o->options_text, o->emu,
-                o->hlo != NULL, (long long)c->options.replicas,
-                (long long)c->options.partitions);
-    text_printf(&t, " %s %s", o->cuda.version,
-                c->options.module != NULL ? c->options.module : "");
-    for (size_t i = 0; i < c->target_count; i++)
-        text_printf(&t, " %s/%s", c->targets[i].name, c->targets[i].device->name);
-    text_char(&t, '\n');
-    text_add(&t, c->input, c->size);
-    *length = t.length;
-    return t.data;
-}
-
-static bool is_cacheable(const Compile *c, const CodegenOptions *o)
-{
-    const gxc_options *given = &c->options;
-    return given->cache_dir != NULL && o->stage == STAGE_ARTEFACT &&
-           o->cuda_error == NULL && given->passes == NULL && given->skip == NULL &&
-           given->print_after == NULL && given->dump_dir == NULL;
-}
-
 /* What would give wrong results silently. */
 static bool is_partitioned(const Module *m)
 {
@@ -470,23 +443,8 @@ static void compile_variants(Compile *c, Module *first)
         return;
     warn_of_elided(c, first);
     hash_module(c, first);
-    if (!codegen_options(c, &o))
-        return;
-    if (!is_cacheable(c, &o)) {
+    if (codegen_options(c, &o))
         add_variants(c, first, &o);
-        return;
-    }
-    size_t length;
-    const char *key = cache_key(c, &o, &length);
-    const char *path = cache_path(c->arena, c->options.cache_dir, key, length);
-    gxc_result *r = c->result;
-    r->bytes = cache_load(c->arena, path, key, length, &r->size);
-    if (r->bytes != NULL)
-        return;
-    add_variants(c, first, &o);
-    if (!has_failed(c) && !cache_store(path, key, length, r->bytes, r->size))
-        diag_warning(c->diag, (Span){0, 0}, "cannot write to the cache %s: %s",
-                     c->options.cache_dir, strerror(errno));
 }
 
 static void do_compile(Compile *c)
@@ -711,7 +669,7 @@ static gxc_status run(const char *name, const void *input, size_t size,
             finish_escape(c, &e);
         stage_end(&c->times);
         if (c->options.timing)
-            stage_notes(&c->times, c->diag);
+            report_timing(&c->times, c->codegen, c->diag);
         c->result->diagnostics = diag_render(c->diag, c->options.colour != 0);
         *out = c->result;
     } else {

@@ -377,8 +377,6 @@ static int compile_file(const Request *r)
     o.struct_size = sizeof o;
     o.targets = r->targets;
     o.report = r->report != NULL;
-    if (o.report)
-        o.cache_dir = NULL; /* the numbers come from a compile */
     o.settings = r->settings;
     o.colour = isatty(STDERR_FILENO);
     if (r->verbose || (isatty(STDERR_FILENO) && !writes_text(&o) && !o.verify_only))

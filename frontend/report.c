@@ -71,7 +71,7 @@ static double peak_memory(void)
     return (double)kb / 1024;
 }
 
-void stage_notes(const StageTimes *t, Diag *d)
+static void note_stages(const StageTimes *t, Diag *d)
 {
     for (size_t i = 0; i < t->count; i++)
         diag_note(d, (Span){0, 0}, "%-10s %8.1f ms", t->stages[i].name,
@@ -83,6 +83,32 @@ void stage_notes(const StageTimes *t, Diag *d)
         else
             diag_note(d, (Span){0, 0}, "  pass %-30s left out", t->parts[i].name);
     }
+}
+
+/* Of one variant. Of processes that the assembler is, too. */
+static void note_code(const CodegenReport *r, Diag *d)
+{
+    diag_note(d, (Span){0, 0}, "  %s: llvm %.1f ms, emulator %.1f ms, assembler %.1f ms",
+              r->target, r->llvm_seconds * 1e3, r->emu_seconds * 1e3,
+              r->assembler_seconds * 1e3);
+    if (r->has_cache)
+        diag_note(d, (Span){0, 0},
+                  "  %s: cache: kernels: %llu hits, %llu misses; cubins: %llu hits, "
+                  "%llu misses",
+                  r->target, (unsigned long long)r->cache.kernel_hits,
+                  (unsigned long long)r->cache.kernel_misses,
+                  (unsigned long long)r->cache.cubin_hits,
+                  (unsigned long long)r->cache.cubin_misses);
+}
+
+void report_timing(const StageTimes *t, const Codegen *cg, Diag *d)
+{
+    note_stages(t, d);
+    const CodegenReport *r;
+    for (size_t v = 0; cg != NULL && (r = codegen_report(cg, v)) != NULL; v++) {
+        if (r->has_code)
+            note_code(r, d);
+    }
     double memory = peak_memory();
     if (memory > 0)
         diag_note(d, (Span){0, 0}, "memory     %8.2f MB at most", memory);
@@ -92,6 +118,13 @@ typedef struct Figure {
     const char *key, *text;
     uint64_t value;
 } Figure;
+
+/* Returns how many there are then. */
+static size_t add_rows(Figure *out, size_t n, const Figure *rows, size_t count)
+{
+    memcpy(out + n, rows, count * sizeof *rows);
+    return n + count;
+}
 
 static size_t figures(const CodegenReport *r, Figure *out)
 {
@@ -124,11 +157,18 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"cubin_bytes", "cubin bytes", r->cubin_bytes},
         {"emulator_bytes", "emulator object bytes", r->emu_bytes},
     };
-    memcpy(out, planned, sizeof planned);
-    if (!r->has_code)
-        return sizeof planned / sizeof *planned;
-    memcpy(out + sizeof planned / sizeof *planned, of_code, sizeof of_code);
-    return (sizeof planned + sizeof of_code) / sizeof *out;
+    const Figure of_cache[] = {
+        {"cache_kernel_hits", "kernels from the cache", r->cache.kernel_hits},
+        {"cache_kernel_misses", "kernels made", r->cache.kernel_misses},
+        {"cache_cubin_hits", "cubins from the cache", r->cache.cubin_hits},
+        {"cache_cubin_misses", "cubins made", r->cache.cubin_misses},
+    };
+    size_t n = add_rows(out, 0, planned, sizeof planned / sizeof *planned);
+    if (r->has_code)
+        n = add_rows(out, n, of_code, sizeof of_code / sizeof *of_code);
+    if (r->has_code && r->has_cache)
+        n = add_rows(out, n, of_cache, sizeof of_cache / sizeof *of_cache);
+    return n;
 }
 
 /* What the schedule costs by the cost model. */

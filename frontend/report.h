@@ -29,14 +29,16 @@ void stage_end(StageTimes *t);
 /* The time since the last part ended, or the stage began, goes to the part of this name, which has
  * run or was left out. */
 void stage_part(StageTimes *t, const char *name, bool has_run);
-void stage_skip(StageTimes *t);                 /* that time goes to none */
-void stage_notes(const StageTimes *t, Diag *d); /* --timing */
+void stage_skip(StageTimes *t); /* that time goes to none */
 
 /* What the model of time says of a scheduled program; all 0 if it was not asked. */
 typedef struct ModelReport {
     Simulation simulation;
     KernelReport kernels;
 } ModelReport;
+
+/* --timing: a note for each stage, and what making code took. cg: NULL if no plan was made. */
+void report_timing(const StageTimes *t, const Codegen *cg, Diag *d);
 
 /* Sets report_text and report_json. cg: NULL if no plan was made; counts: of the passes for the
  * first target; model: of its schedule; without_cudnn: why it was asked for nothing, NULL if it was not

@@ -9,6 +9,7 @@
 #include "codegen/backend.h"
 #include "codegen/build/archive.h"
 #include "codegen/build/emission.h"
+#include "codegen/build/kernel_cache.h"
 #include "codegen/build/pieces.h"
 #include "codegen/build/tasks.h"
 #include "ir/bug.h"
@@ -19,6 +20,8 @@ typedef struct BuildWorker {
     Arena *arena;
     Backend *backend; /* NULL: none yet, or left behind by an escape out of LLVM */
     double llvm_seconds, emu_seconds, assembler_seconds;
+    CacheCounts cache;
+    int cache_error;
 } BuildWorker;
 
 typedef struct Piece {
@@ -40,6 +43,7 @@ typedef struct Schedule {
     Task *tasks;
     size_t count;
     uint32_t threads; /* of an assembler */
+    KernelCache cache;
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* `made` or `has_failed` of a piece */
 } Schedule;
@@ -101,13 +105,28 @@ static void make_kernel(Build *b, BuildWorker *w, size_t i)
     code->ptx = backend_ptx(backend, &k, 1, b->target, b->options->cuda.ptx);
     double t1 = thread_seconds();
     w->llvm_seconds += t1 - t0;
-    if (b->options->emu && b->options->stage == STAGE_ARTEFACT)
+    if (build_has_objects(b))
         code->object =
             backend_host_object(backend, &k, 1, b->target->sm, &code->object_bytes);
     else
         backend_reset(backend);
     w->emu_seconds += thread_seconds() - t1;
     w->backend = backend;
+}
+
+static void find_or_make_kernel(Schedule *s, BuildWorker *w, size_t i)
+{
+    Build *b = s->build;
+    const KernelRequest *r = &b->requests[i];
+    bool has_cache = s->cache.folder != NULL;
+    if (has_cache && kernel_cache_find(&s->cache, w->arena, r, &b->codes[i])) {
+        w->cache.kernel_hits++;
+        return;
+    }
+    make_kernel(b, w, i);
+    w->cache.kernel_misses++;
+    int error = has_cache ? kernel_cache_keep(&s->cache, w->arena, r, &b->codes[i]) : 0;
+    w->cache_error = error != 0 ? error : w->cache_error;
 }
 
 static void note_kernel(Schedule *s, Piece *p, bool has_failed)
@@ -124,7 +143,7 @@ static void kernel_task(Schedule *s, BuildWorker *w, const Task *task)
     Escape e;
     escape_push(&e);
     if (setjmp(e.target) == 0)
-        make_kernel(s->build, w, task->kernel);
+        find_or_make_kernel(s, w, task->kernel);
     escape_pop(&e);
     note_kernel(s, &s->build->pieces[task->piece], e.kind != ESCAPE_NONE);
     if (e.kind == ESCAPE_NONE)
@@ -150,14 +169,23 @@ static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
     Piece *p = &b->pieces[task->piece];
     if (!wait_for_kernels(s, p))
         return;
-    const CodegenOptions *o = b->options;
     const char *ptx =
         p->count == 0 ? empty_ptx(b) : join_ptx(w->arena, b->codes + p->first, p->count);
+    AssembleForm form = b->piece_count == 1 ? ASSEMBLE_WHOLE : ASSEMBLE_PIECE;
+    bool has_cache = s->cache.folder != NULL;
+    if (has_cache && kernel_cache_find_cubin(&s->cache, w->arena, ptx, form, &p->cubin)) {
+        w->cache.cubin_hits++;
+        return;
+    }
     double t0 = thread_seconds();
-    assemble(w->arena, &o->cuda, b->target, ptx,
-             b->piece_count == 1 ? ASSEMBLE_WHOLE : ASSEMBLE_PIECE, s->threads, &p->cubin,
-             &p->error);
+    bool is_done = assemble(w->arena, &b->options->cuda, b->target, ptx, form, s->threads,
+                            &p->cubin, &p->error);
     w->assembler_seconds += thread_seconds() - t0 + p->cubin.seconds;
+    w->cache.cubin_misses++;
+    int error = has_cache && is_done
+                    ? kernel_cache_keep_cubin(&s->cache, w->arena, ptx, form, &p->cubin)
+                    : 0;
+    w->cache_error = error != 0 ? error : w->cache_error;
 }
 
 static void run_task(void *user, uint32_t worker, size_t number)
@@ -222,6 +250,7 @@ static bool link_pieces(Build *b, const char **out_error)
 static void run_schedule(Build *b)
 {
     Schedule s = {.build = b};
+    b->cache_error = kernel_cache_open(&s.cache, b);
     list_tasks(&s);
     uint32_t most = tasks_workers(b->options->jobs, SIZE_MAX);
     b->worker_count = tasks_workers(b->options->jobs, s.count);
@@ -240,6 +269,19 @@ static bool open_libdevice(Build *b, const char **out_error)
     return b->device != NULL;
 }
 
+static void add_worker(Build *b, const BuildWorker *w)
+{
+    b->llvm_seconds += w->llvm_seconds;
+    b->emu_seconds += w->emu_seconds;
+    b->assembler_seconds += w->assembler_seconds;
+    b->cache.kernel_hits += w->cache.kernel_hits;
+    b->cache.kernel_misses += w->cache.kernel_misses;
+    b->cache.cubin_hits += w->cache.cubin_hits;
+    b->cache.cubin_misses += w->cache.cubin_misses;
+    if (b->cache_error == 0)
+        b->cache_error = w->cache_error;
+}
+
 bool build_run(Build *b, const char **out_error)
 {
     if (!open_libdevice(b, out_error))
@@ -247,11 +289,8 @@ bool build_run(Build *b, const char **out_error)
     b->codes = ARENA_ARRAY(b->arena, KernelCode, b->count + 1);
     cut_pieces(b);
     run_schedule(b);
-    for (uint32_t i = 0; i < b->worker_count; i++) {
-        b->llvm_seconds += b->workers[i].llvm_seconds;
-        b->emu_seconds += b->workers[i].emu_seconds;
-        b->assembler_seconds += b->workers[i].assembler_seconds;
-    }
+    for (uint32_t i = 0; i < b->worker_count; i++)
+        add_worker(b, &b->workers[i]);
     return b->options->stage == STAGE_PTX || link_pieces(b, out_error);
 }
 

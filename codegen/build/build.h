@@ -26,6 +26,8 @@ typedef struct Build {
     Cubin cubin;       /* of all kernels, where the stage has one */
     /* Seconds of processor time, of all threads and processes. */
     double llvm_seconds, emu_seconds, assembler_seconds;
+    CacheCounts cache;
+    int cache_error; /* errno of an entry that could not be written; 0: none */
     /* its own */
     struct Libdevice *device;
     struct BuildWorker *workers;
@@ -33,6 +35,12 @@ typedef struct Build {
     struct Piece *pieces;
     size_t piece_count;
 } Build;
+
+/* Kernels are made for the host, too. */
+static inline bool build_has_objects(const Build *b)
+{
+    return b->options->emu && b->options->stage == STAGE_ARTEFACT;
+}
 
 /* Makes `codes` and `cubin`. False: *out_error says what could not be read, or the assembler's words.
  * Throws ESCAPE_UNSUPPORTED, at the fusion, for what a kernel or the target cannot do. */

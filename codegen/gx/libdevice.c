@@ -83,6 +83,12 @@ void libdevice_close(Libdevice *l)
     arena_destroy(l->arena);
 }
 
+const void *libdevice_bytes(const Libdevice *l, size_t *bytes)
+{
+    *bytes = l->file.bytes;
+    return l->file.data;
+}
+
 /* ---- names ---- */
 
 /* Place of `name` in the subset, or where it goes. */

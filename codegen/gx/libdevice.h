@@ -4,6 +4,7 @@
 
 #include <llvm-c/Core.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ir/arena.h"
@@ -14,6 +15,9 @@ typedef struct Libdevice Libdevice;
 /* `path` of libdevice.10.bc. NULL and *out_error set: it cannot be read. */
 Libdevice *libdevice_open(Arena *a, const char *path, const char **out_error);
 void libdevice_close(Libdevice *l); /* NULL is fine */
+
+/* The file as it is. */
+const void *libdevice_bytes(const Libdevice *l, size_t *bytes);
 
 /* Links what `m` calls of libdevice into it: internal functions, to be inlined; denormals kept,
  * division and square root IEEE. `sm` is what __CUDA_ARCH asks for. `for_host`: lowered for the

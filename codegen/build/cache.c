@@ -1,11 +1,12 @@
-/* A file is: magic, length of key, length of data, XXH3-128 of the data, key, data. The key is
- * compared in full. See cache.h. */
-#include "frontend/cache.h"
+/* A file is: magic, length of key, length of data, XXH3-128 of the data, key, data. It is named by a
+ * hash of the key, which is compared in full. See cache.h. */
+#include "codegen/build/cache.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -28,7 +29,8 @@ static CacheHeader header_of(size_t key_length, const void *data, size_t size)
     return h;
 }
 
-const char *cache_path(Arena *a, const char *folder, const char *key, size_t key_length)
+static const char *entry_path(Arena *a, const char *folder, const char *key,
+                              size_t key_length)
 {
     XXH128_canonical_t c;
     XXH128_canonicalFromHash(&c, XXH3_128bits(key, key_length));
@@ -47,7 +49,8 @@ static const void *read_entry(Arena *a, FILE *f, const char *key, size_t key_len
         fseek(f, 0, SEEK_END) != 0)
         return NULL;
     long end = ftell(f);
-    if (end < 0 || (uint64_t)end != sizeof h + h.key_length + h.size ||
+    if (end < 0 || (uint64_t)end < sizeof h + key_length ||
+        (uint64_t)end - sizeof h - key_length != h.size ||
         fseek(f, sizeof h, SEEK_SET) != 0)
         return NULL;
     char *stored = arena_alloc(a, key_length + 1);
@@ -64,10 +67,20 @@ static const void *read_entry(Arena *a, FILE *f, const char *key, size_t key_len
     return data;
 }
 
-const void *cache_load(Arena *a, const char *path, const char *key, size_t key_length,
+int cache_open(const char *folder)
+{
+    struct stat info;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return errno;
+    if (stat(folder, &info) != 0)
+        return errno;
+    return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+}
+
+const void *cache_load(Arena *a, const char *folder, const char *key, size_t key_length,
                        size_t *size)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = fopen(entry_path(a, folder, key, key_length), "rb");
     if (f == NULL)
         return NULL;
     const void *data = read_entry(a, f, key, key_length, size);
@@ -75,11 +88,10 @@ const void *cache_load(Arena *a, const char *path, const char *key, size_t key_l
     return data;
 }
 
-bool cache_store(const char *path, const char *key, size_t key_length, const void *data,
-                 size_t size)
+int cache_store(Arena *a, const char *folder, const char *key, size_t key_length,
+                const void *data, size_t size)
 {
     CacheHeader h = header_of(key_length, data, size);
-    errno = file_write(path,
-                       (FilePart[]){{&h, sizeof h}, {key, key_length}, {data, size}}, 3);
-    return errno == 0;
+    FilePart parts[] = {{&h, sizeof h}, {key, key_length}, {data, size}};
+    return file_write(entry_path(a, folder, key, key_length), parts, 3);
 }
