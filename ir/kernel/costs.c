@@ -90,3 +90,41 @@ OpCost convert_cost(DType from, DType to)
         return special;
     return alu;
 }
+
+int64_t cost_instructions(const Instruction *inst)
+{
+    if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || op_is(inst->op, OPF_MOVES))
+        return 0;
+    if (!op_is(inst->op, OPF_ELEMENTWISE) || inst->operand_count == 0)
+        return 1;
+    DType from = inst->operands[0]->shape->dtype;
+    OpCost c = inst->op == OP_CONVERT
+                   ? convert_cost(from, inst->shape->dtype)
+                   : op_cost(inst->op, inst->op == OP_SELECT ? inst->shape->dtype : from);
+    double n = c.alu + c.fma + c.imul + c.mufu + c.f64;
+    return n > 1 ? (int64_t)n : 1;
+}
+
+static int64_t picoseconds(double n, double a_second)
+{
+    double ps = n / a_second * 1e12;
+    return ps < (double)(INT64_MAX / 4) ? (int64_t)ps : INT64_MAX / 4;
+}
+
+int64_t cost_ps_of_instructions(const GpuModel *device, int64_t instructions)
+{
+    double cycle = costs.schedulers * TARGET_WARP * device->multiprocessors;
+    return picoseconds((double)instructions,
+                       cycle * gpu_rates(device)->mhz * 1e6 * costs.issue_share);
+}
+
+int64_t cost_ps_of_bytes(const GpuModel *device, int64_t bytes)
+{
+    return picoseconds((double)bytes,
+                       device->gigabytes_per_second * 1e9 * costs.memory_share);
+}
+
+int64_t cost_ps_of_launch(void)
+{
+    return picoseconds(costs.launch_seconds, 1);
+}

@@ -2,6 +2,7 @@
 #ifndef GXC_IR_KERNEL_COSTS_H
 #define GXC_IR_KERNEL_COSTS_H
 
+#include "ir/analysis/target.h"
 #include "ir/module.h"
 
 typedef struct Costs {
@@ -22,5 +23,16 @@ typedef struct OpCost {
 OpCost op_cost(OpCode op, DType type);
 /* Of a conversion. */
 OpCost convert_cost(DType from, DType to);
+
+/* -- for passes that weigh one kernel against two: whole numbers ----------------------------------- */
+
+/* Instructions of a thread for one element of the operation; 0 of what only moves: whoever reads its result loads
+ * an element, too. */
+int64_t cost_instructions(const Instruction *inst);
+/* Picoseconds of a device that is busy with nothing else: to execute so many of them, to move so many bytes, to
+ * start a kernel. */
+int64_t cost_ps_of_instructions(const GpuModel *device, int64_t instructions);
+int64_t cost_ps_of_bytes(const GpuModel *device, int64_t bytes);
+int64_t cost_ps_of_launch(void);
 
 #endif

@@ -5,7 +5,7 @@
  *   ->  d = fusion(a, x), calls={exp, add, reduce}, backend_config={"emitter":"row_reduction"}
  *
  * Producers are visited from the last to the first, so that a reader is complete when the
- * producer looks at it. The cost model weighs bytes not moved and a launch not made against
+ * producer looks at it. The model of time weighs bytes not moved and a launch not made against
  * work done more than once: how often the reader evaluates an element of the producer follows
  * from the index maps (broadcast, windows, contractions). All in integers.
  *
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "passes/fusion/fusion.h"
@@ -26,7 +27,6 @@
 #define MOST_READERS                                                                     \
     10 /* that work is repeated in: what reads those would repeat it again */
 #define FREE_DEPTH 8 /* operations that are looked through */
-#define LAUNCH_PICOSECONDS INT64_C(2500000)
 
 typedef struct UserList {
     Instruction **list;
@@ -103,18 +103,6 @@ static void add_new_operands(Fuse *f, Instruction *consumer, Instruction *const 
 }
 
 /* -- what may move ---------------------------------------------------------------------------- */
-
-/* Work of one element, in operations of a lane. */
-static int64_t op_cost(const Instruction *inst)
-{
-    if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || op_is(inst->op, OPF_MOVES))
-        return 1;
-    if (op_is(inst->op, OPF_EXPENSIVE))
-        return 40;
-    if (inst->op == OP_DIVIDE)
-        return 12;
-    return dtype_is_complex(inst->shape->dtype) ? 6 : 1;
-}
 
 static bool is_plain_code(const Instruction *inst)
 {
@@ -303,14 +291,15 @@ static Weight *weigh(Computation *comp, Arena *scratch)
 
 /* -- cost ------------------------------------------------------------------------------------------- */
 
+/* Instructions of one element. */
 static int64_t producer_work(const Instruction *producer)
 {
     if (producer->op != OP_FUSION)
-        return op_cost(producer);
+        return cost_instructions(producer);
     const Computation *comp = inst_called(producer, 0);
     int64_t work = 0;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        work += op_cost(inst);
+        work += cost_instructions(inst);
     }
     return work;
 }
@@ -318,18 +307,6 @@ static int64_t producer_work(const Instruction *producer)
 static uint32_t node_count(const Instruction *inst)
 {
     return inst->op == OP_FUSION ? inst_called(inst, 0)->instruction_count : 1;
-}
-
-static int64_t picoseconds_of_bytes(const PassContext *cx, int64_t bytes)
-{
-    return bytes * 1000 / (int64_t)cx->target->device->gigabytes_per_second;
-}
-
-static int64_t picoseconds_of_work(const PassContext *cx, int64_t operations)
-{
-    const GpuModel *d = cx->target->device;
-    int64_t per_microsecond = (int64_t)d->multiprocessors * d->lanes * d->mhz;
-    return operations / (per_microsecond / 1000000 + 1);
 }
 
 /* What reading a value moves: what it is made of for nothing moves in with its reader. */
@@ -460,12 +437,14 @@ static bool is_worth_it(const Fuse *f, const Instruction *producer, int64_t eval
             bytes = shape_bytes(producer->shape);
     int64_t extra = evaluations - elements;
     int64_t cost = 0;
+    const GpuModel *device = f->cx->target->device;
     if (extra > 0)
-        cost = picoseconds_of_work(f->cx, saturating_mul(extra, producer_work(producer)));
+        cost = cost_ps_of_instructions(device,
+                                       saturating_mul(extra, producer_work(producer)));
     if (consumers > 1)
-        cost += picoseconds_of_bytes(f->cx, read_bytes(producer) * (consumers - 1));
-    int64_t saved = LAUNCH_PICOSECONDS +
-                    picoseconds_of_bytes(f->cx, bytes * (1 + (int64_t)consumers));
+        cost += cost_ps_of_bytes(device, read_bytes(producer) * (consumers - 1));
+    int64_t saved =
+        cost_ps_of_launch() + cost_ps_of_bytes(device, bytes * (1 + (int64_t)consumers));
     return cost < saved;
 }
 
