@@ -340,42 +340,44 @@ typedef struct Inside {
     int64_t evaluations; /* of its elements */
     int64_t copies;      /* of its code */
     int64_t others;      /* copies of all else in the consumer */
+    int64_t idle;        /* picoseconds that the consumer's arithmetic waits for memory */
 } Inside;
 
-static Inside weight_inside(const Instruction *producer, const Instruction *consumer,
-                            Arena *scratch)
+/* Instructions of a consumer by itself, and bytes that it moves. */
+typedef struct Effort {
+    int64_t instructions, bytes;
+} Effort;
+
+static int64_t saturating_add(int64_t a, int64_t b)
 {
-    if (consumer->op != OP_FUSION) {
-        Weight sum = {0, {NULL, 0}},
-               w = {shape_elements(shape_leaf(consumer->shape, 0)), {&root_index, 1}};
-        for (uint32_t i = 0; i < consumer->operand_count; i++) {
-            if (consumer->operands[i] == producer)
-                weigh_operand(&sum, consumer, &w, i, scratch);
-        }
-        return (Inside){sum.evaluations, sum.indices.count, 1};
-    }
-    const Computation *comp = inst_called(consumer, 0);
-    const Weight *w = weigh(inst_called(consumer, 0), scratch);
-    Inside sum = {0, 0, 0};
-    for (uint32_t i = 0; i < comp->instruction_count; i++)
-        sum.others += w[i].indices.count;
-    for (uint32_t i = 0; i < consumer->operand_count; i++) {
-        if (consumer->operands[i] != producer)
-            continue;
-        const Weight *p = &w[comp->parameters[i]->id];
-        sum.evaluations += p->evaluations;
-        sum.copies += p->indices.count;
-    }
-    return sum;
+    return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b;
 }
 
-/* -- legality ------------------------------------------------------------------------------------------ */
-
-/* Functions of f64 and of complex numbers are long: the assembler's work grows faster than the code. */
-static uint32_t most_nodes(const Instruction *consumer)
+static void add_effort(Effort *e, const Instruction *inst, int64_t evaluations)
 {
-    DType t = consumer->shape->dtype;
-    return dtype_is_complex(t) || t == DT_F64 ? KERNEL_MOST_LONG : KERNEL_MOST_NODES;
+    if (inst->operand_count == 0)
+        return;
+    int64_t n = saturating_mul(evaluations, cost_instructions(inst));
+    n = saturating_mul(n, reads_per_element(inst, inst->operands[0]));
+    e->instructions = saturating_add(e->instructions, n);
+}
+
+/* No more of an array than is asked for. */
+static void add_read(Effort *e, const Instruction *source, int64_t evaluations)
+{
+    if (!shape_is_array(source->shape))
+        return;
+    int64_t all = source_bytes(source);
+    int64_t read = saturating_mul(evaluations, dtype_info[source->shape->dtype].bits) / 8;
+    e->bytes = saturating_add(e->bytes, read < all ? read : all);
+}
+
+/* Memory keeps a consumer that much longer than its arithmetic does. */
+static int64_t idle_time(const Effort *e, const GpuModel *device)
+{
+    int64_t idle = cost_ps_of_bytes(device, e->bytes) -
+                   cost_ps_of_instructions(device, e->instructions);
+    return idle > 0 ? idle : 0;
 }
 
 /* Heavy readers take only what costs nothing to compute again. */
@@ -389,6 +391,50 @@ static bool is_heavy(const Instruction *consumer)
             return true;
     }
     return false;
+}
+
+static Inside weight_inside(const Instruction *producer, const Instruction *consumer,
+                            const GpuModel *device, Arena *scratch)
+{
+    const Shape *result = shape_leaf(consumer->shape, 0);
+    Effort effort = {0, shape_bytes(result)};
+    Inside sum = {0, 0, 0, 0};
+    if (consumer->op != OP_FUSION) {
+        Weight in = {0, {NULL, 0}}, w = {shape_elements(result), {&root_index, 1}};
+        for (uint32_t i = 0; i < consumer->operand_count; i++) {
+            if (consumer->operands[i] == producer)
+                weigh_operand(&in, consumer, &w, i, scratch);
+        }
+        add_effort(&effort, consumer, w.evaluations);
+        effort.bytes = saturating_add(effort.bytes, read_bytes(consumer));
+        sum = (Inside){in.evaluations, in.indices.count, 1, 0};
+    } else {
+        const Computation *comp = inst_called(consumer, 0);
+        const Weight *w = weigh(inst_called(consumer, 0), scratch);
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            sum.others += w[i].indices.count;
+            add_effort(&effort, comp->instructions[i], w[i].evaluations);
+        }
+        for (uint32_t i = 0; i < consumer->operand_count; i++) {
+            const Weight *p = &w[comp->parameters[i]->id];
+            add_read(&effort, consumer->operands[i], p->evaluations);
+            if (consumer->operands[i] != producer)
+                continue;
+            sum.evaluations += p->evaluations;
+            sum.copies += p->indices.count;
+        }
+    }
+    sum.idle = is_heavy(consumer) ? 0 : idle_time(&effort, device);
+    return sum;
+}
+
+/* -- legality ------------------------------------------------------------------------------------------ */
+
+/* Functions of f64 and of complex numbers are long: the assembler's work grows faster than the code. */
+static uint32_t most_nodes(const Instruction *consumer)
+{
+    DType t = consumer->shape->dtype;
+    return dtype_is_complex(t) || t == DT_F64 ? KERNEL_MOST_LONG : KERNEL_MOST_NODES;
 }
 
 static bool has_reduction(const Instruction *inst)
@@ -424,23 +470,34 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
     if (node_count(producer) + node_count(consumer) > most_nodes(consumer) ||
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)
         return false;
-    *inside = weight_inside(producer, consumer, f->brief);
+    *inside = weight_inside(producer, consumer, f->cx->target->device, f->brief);
     int64_t added = inside->copies * node_count(producer);
     return added + node_count(consumer) <= KERNEL_MOST_CODE &&
            added + inside->others <= KERNEL_MOST_COPIES;
 }
 
-static bool is_worth_it(const Fuse *f, const Instruction *producer, int64_t evaluations,
-                        uint32_t consumers)
+/* Arithmetic that is done again is free while its reader waits for memory. */
+static int64_t hidden_time(const Fuse *f, const Instruction *producer,
+                           const Inside *inside)
 {
+    int64_t all = cost_ps_of_instructions(
+        f->cx->target->device,
+        saturating_mul(inside->evaluations, producer_work(producer)));
+    return all < inside->idle ? all : inside->idle;
+}
+
+static bool is_worth_it(const Fuse *f, const Instruction *producer, int64_t evaluations,
+                        int64_t hidden, uint32_t consumers)
+{
+    const GpuModel *device = f->cx->target->device;
     int64_t elements = shape_elements(producer->shape),
             bytes = shape_bytes(producer->shape);
     int64_t extra = evaluations - elements;
     int64_t cost = 0;
-    const GpuModel *device = f->cx->target->device;
     if (extra > 0)
         cost = cost_ps_of_instructions(device,
                                        saturating_mul(extra, producer_work(producer)));
+    cost = cost > hidden ? cost - hidden : 0;
     if (consumers > 1)
         cost += cost_ps_of_bytes(device, read_bytes(producer) * (consumers - 1));
     int64_t saved =
@@ -537,14 +594,15 @@ static void visit(Fuse *f, Instruction *producer)
     const UserList *users = users_of(f, producer);
     if (users->count == 0 || (users->count > MOST_READERS && !is_free(producer)))
         return;
-    int64_t evaluations = 0;
+    int64_t evaluations = 0, hidden = 0;
     for (uint32_t i = 0; i < users->count; i++) {
         Inside inside;
         if (!consumer_takes(f, producer, users->list[i], &inside))
             return;
         evaluations += inside.evaluations;
+        hidden = saturating_add(hidden, hidden_time(f, producer, &inside));
     }
-    if (!is_worth_it(f, producer, evaluations, users->count))
+    if (!is_worth_it(f, producer, evaluations, hidden, users->count))
         return;
     uint32_t done = 0;
     while (done < users->count && merge_into(f, producer, users->list[done]))
