@@ -2,9 +2,11 @@
  * runtime/library/graph_build.c makes the library's own form of it. See graph.h. */
 #include "codegen/library/graph.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/kernel/attention_call.h"
 #include "ir/kernel/convolution.h"
 
 enum { ALIGNMENT = 16 }; /* that libgxrt asks of the caller's buffers */
@@ -171,27 +173,102 @@ static void describe_convolution(Builder *b, const Instruction *inst,
     }
 }
 
-/* Only f32 can be rounded to less. */
-static uint32_t flags_of(const ConvolutionCall *call, uint32_t flags)
+/* -- attentions -------------------------------------------------------------------------------- */
+
+static PlanGraphTensor attention_tensor(const AttentionArray *a)
 {
-    bool is_f32 = call->lhs->shape->dtype == DT_F32;
-    return is_f32 ? flags : flags & ~(uint32_t)PLAN_GRAPH_FULL_F32;
+    PlanGraphTensor t = {.type = library_type(a->base->shape->dtype),
+                         .rank = ATTENTION_RANK,
+                         .alignment = ALIGNMENT};
+    memcpy(t.dims, a->dims, sizeof a->dims);
+    memcpy(t.strides, a->strides, sizeof a->strides);
+    return t;
+}
+
+/* A number that the library gets with the call. */
+static uint32_t add_number(Builder *b, uint32_t type, uint64_t bits)
+{
+    PlanGraphTensor t = {.type = type,
+                         .rank = ATTENTION_RANK,
+                         .place = PLAN_GRAPH_SCALAR,
+                         .alignment = ALIGNMENT,
+                         .value = bits};
+    for (uint32_t d = 0; d < ATTENTION_RANK; d++)
+        t.dims[d] = t.strides[d] = 1;
+    return add_tensor(b, &t);
+}
+
+static uint32_t add_float(Builder *b, double value)
+{
+    float f = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return add_number(b, CUDNN_DATA_FLOAT, bits);
+}
+
+/* Scale, cap, bias and band, in the slots that an attention and its gradient have in common. */
+static void add_scores(Builder *b, const Attention *a, PlanGraphOperation *op)
+{
+    const AttentionBand *band = &a->band;
+    if (a->scale != 1)
+        op->tensors[GRAPH_SLOT(ATTENTION, SCALE)] = add_float(b, a->scale);
+    if (a->cap != 0)
+        op->tensors[GRAPH_SLOT(ATTENTION, CAP)] = add_float(b, a->cap);
+    if (a->bias.base != NULL)
+        op->tensors[GRAPH_SLOT(ATTENTION, BIAS)] =
+            add_stored(b, attention_tensor(&a->bias), a->bias.base, PLAN_READ);
+    if (band->rows == 0)
+        return;
+    op->tensors[GRAPH_SLOT(ATTENTION, FILL)] = add_float(b, -FLT_MAX);
+    op->numbers[0] = band->has_right;
+    if (band->has_right && band->right != 0)
+        op->tensors[GRAPH_SLOT(ATTENTION, RIGHT)] =
+            add_number(b, CUDNN_DATA_INT32, (uint64_t)band->right);
+    if (band->has_left)
+        op->tensors[GRAPH_SLOT(ATTENTION, LEFT)] = add_float(b, (double)band->left);
+}
+
+static void describe_attention(Builder *b, const Attention *a)
+{
+    PlanGraphOperation op = operation(PLAN_GRAPH_ATTENTION, 0, CUDNN_DATA_FLOAT);
+    const AttentionArray *arrays[] = {&a->q, &a->k, &a->v};
+    for (uint32_t slot = 0; slot < 3; slot++)
+        op.tensors[slot] =
+            add_stored(b, attention_tensor(arrays[slot]), arrays[slot]->base, PLAN_READ);
+    add_scores(b, a, &op);
+    op.tensors[GRAPH_SLOT(ATTENTION, O)] =
+        add_stored(b, attention_tensor(&a->o), a->o.base, PLAN_WRITE);
+    add_operation(b, op);
+}
+
+/* Only f32 can be rounded to less. Attentions are compiled for each graph; without, scores would lie in memory. */
+static uint32_t flags_of(const Instruction *inst, bool is_attention, uint32_t flags)
+{
+    uint32_t without = is_attention ? PLAN_GRAPH_PRECOMPILED : 0;
+    if (inst->operands[0]->shape->dtype != DT_F32)
+        without |= PLAN_GRAPH_FULL_F32;
+    return flags & ~without;
 }
 
 bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
                     GraphOperands *out)
 {
     ConvolutionCall call;
+    Attention attention;
     out->count = 0;
-    if (!convolution_call_of(inst, &call))
+    bool is_convolution = convolution_call_of(inst, &call);
+    if (!is_convolution && !attention_call_of(inst, &attention))
         return false;
     Builder builder = {.plan = b,
                        .graph = {.name = plan_string(b, inst->name),
-                                 .flags = flags_of(&call, flags),
+                                 .flags = flags_of(inst, !is_convolution, flags),
                                  .tensors = b->graph_tensors_count,
                                  .operations = b->graph_operations_count},
                        .operands = out};
-    describe_convolution(&builder, inst, &call);
+    if (is_convolution)
+        describe_convolution(&builder, inst, &call);
+    else
+        describe_attention(&builder, &attention);
     plan_add_graphs(b, &builder.graph, 1);
     return true;
 }

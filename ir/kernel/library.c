@@ -1,12 +1,13 @@
 /* See library.h. */
 #include "ir/kernel/library.h"
 
+#include "ir/kernel/attention_call.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/matmul.h"
 
 bool library_is_graph(const Instruction *inst)
 {
-    return convolution_is_library(inst);
+    return convolution_is_library(inst) || attention_is_library(inst);
 }
 
 bool library_makes(const Instruction *inst)

@@ -1,5 +1,6 @@
 /* Products that a library makes: its tiles in waves over the multiprocessors, at the share of the tensor
  * cores' rate that it attains, or its operands' way through memory. See kernel_time.h. */
+#include "ir/kernel/attention_call.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/costs.h"
@@ -92,11 +93,23 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
     choose_units(p, conv, d);
 }
 
+/* As one product of the scores that count with q and k, and with v, which are summed over side by side. */
+static void describe_attention(const Attention *a, const GpuModel *d, Product *p)
+{
+    p->batch = (double)a->q.dims[ATTENTION_BATCH] * (double)a->q.dims[ATTENTION_HEADS];
+    p->m = (double)a->q.dims[ATTENTION_PLACES];
+    p->n = attention_scores_counted(a) / (p->batch * p->m);
+    p->k = (double)(a->q.dims[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
+    p->type = a->q.base->shape->dtype;
+    set_rate(p, d);
+}
+
 static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
 {
     MatmulCall call;
     MatmulShape s;
     ConvolutionCall convolution;
+    Attention attention;
     if (block_op(inst) == BLOCK_MATMUL) {
         const Shape *lhs = inst->operands[0]->shape, *out = shape_leaf(inst->shape, 0);
         p->batch = lhs->rank > 2 ? (double)lhs->dims[0] : 1;
@@ -113,6 +126,8 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
         choose_units(p, call.dot, d);
     } else if (convolution_call_of(inst, &convolution)) {
         describe_convolution(convolution.conv, d, p);
+    } else if (attention_call_of(inst, &attention)) {
+        describe_attention(&attention, d, p);
     } else {
         return false;
     }

@@ -8,6 +8,7 @@ PassFn pass_library_dots;         /* large dots: cuBLASLt */
 PassFn pass_library_epilogues;    /* what is added to those */
 PassFn pass_convolution_form;     /* orders of dimensions that cuDNN wants */
 PassFn pass_library_convolutions; /* large convolutions: cuDNN */
+PassFn pass_library_attentions;   /* attentions: cuDNN */
 PassFn pass_vector_dots;          /* of a matrix and a vector: reductions */
 PassFn
     pass_block_scaled; /* block-scaled custom calls; their dots, where cuBLASLt has them */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/kernel/attention_call.h"
 #include "ir/kernel/kind.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/simplify/simplify.h"
@@ -253,7 +254,7 @@ static bool is_inlined(const Instruction *inst, Arena *scratch)
         return may_inline(inst);
     if (inst->op ==
         OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
-        return kernel_kind_of(inst) == KERNEL_COUNT &&
+        return kernel_kind_of(inst) == KERNEL_COUNT && !attention_is_library(inst) &&
                inst_called(inst, 0)->parameter_count <= inst->operand_count;
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0), scratch);
 }

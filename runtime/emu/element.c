@@ -19,6 +19,8 @@ double element_get(DType t, const unsigned char *p)
         return (double)(t == DT_BF16 ? number_bf16_to_float(bits)
                                      : number_f16_to_float(bits));
     }
+    case DT_PRED:
+        return *p != 0;
     default:
         return number_get_double(t, p);
     }
@@ -28,6 +30,10 @@ void element_set(DType t, unsigned char *p, double value)
 {
     if (dtype_info[t].class == DTC_SINT || dtype_info[t].class == DTC_UINT) {
         number_store(t, p, number_saturate(t, rint(value)));
+        return;
+    }
+    if (t == DT_PRED) {
+        *p = value != 0;
         return;
     }
     double most = dtype_info[t].bits == 8 ? number_max_finite(t) : 0;

@@ -1,0 +1,204 @@
+/* Attentions are cuDNN's, which keeps the scores out of memory: softmax(q k') v with scale, cap, bias and
+ * a band of scores that count, in any order of dimensions. Which cuDNN has kernels for it says itself: gxc-cudnn
+ * is asked for all of a computation at once.
+ *
+ *   s = f32[8,64,64] dot(q, k), ...
+ *   ...
+ *   o = bf16[8,64,128] dot(w, v), ...
+ *   ->  fused { s = dot(p0, p1) ... ROOT o = dot(w, p2) }
+ *       o = bf16[8,64,128] fusion(q, k, v), kind=kCustom, calls=fused, backend_config={"library":"cudnn"}
+ *
+ * An attention whose scores are read elsewhere, too, is left: they would lie in memory anyway.
+ *
+ * Needs: laid out. Keeps: values but for the order and the rounding of sums; the weights are rounded to v's
+ * type. Ends: one sweep. */
+#include "ir/kernel/attention_call.h"
+#include "ir/kernel/library.h"
+#include "passes/fusion/fusion.h"
+#include "passes/library/library.h"
+#include "passes/settings.h"
+#include "passes/simplify/simplify.h"
+
+enum { MOST_READERS = 16, LEAST_PLACES = 2 };
+
+typedef struct Candidate {
+    Instruction *last, *fusion;
+} Candidate;
+
+typedef struct Attentions {
+    PassContext *cx;
+    Computation *comp;
+    Uses uses;
+    Instruction **order; /* operands before those that read them */
+    uint32_t order_count;
+    uint32_t count; /* instructions that were there before */
+    Candidate *candidates;
+    size_t candidate_count, capacity;
+} Attentions;
+
+/* -- what is inside ------------------------------------------------------------------------------- */
+
+static bool is_base(const Attention *a, const Instruction *inst)
+{
+    return inst == a->q.base || inst == a->k.base || inst == a->v.base ||
+           inst == a->bias.base;
+}
+
+/* Marks what stands between the bases and `inst`. */
+static void mark(const Attention *a, const Instruction *inst, bool *inside)
+{
+    if (is_base(a, inst) || inside[inst->id])
+        return;
+    inside[inst->id] = true;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        mark(a, inst->operands[i], inside);
+}
+
+static bool is_possible_inside(const Instruction *inst)
+{
+    return inst->control_count == 0 && inst->op != OP_PARAMETER &&
+           inst->op != OP_FUSION && inst->op != OP_GET_TUPLE_ELEMENT &&
+           shape_is_array(inst->shape) && !library_makes(inst) &&
+           !op_is(inst->op, OPF_CONTROL | OPF_COLLECTIVE | OPF_ASYNC_START |
+                                OPF_ASYNC_DONE | OPF_EFFECT);
+}
+
+/* What depends on the scores is read by nothing else; nothing inside would lie in memory anyway. */
+static bool is_closed(const Attentions *s, const Attention *a, const Instruction *last,
+                      const bool *inside)
+{
+    bool *depends = ARENA_ARRAY(s->cx->scratch, bool, s->count);
+    for (uint32_t i = 0; i < s->order_count; i++) {
+        const Instruction *inst = s->order[i];
+        if (!inside[inst->id])
+            continue;
+        if (!is_possible_inside(inst))
+            return false;
+        bool is_scores = inst == a->parts.scores.inst;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            is_scores |= depends[inst->operands[k]->id];
+        depends[inst->id] = is_scores;
+        if (!is_scores || inst == last)
+            continue;
+        for (uint32_t u = s->uses.start[inst->id]; u < s->uses.start[inst->id + 1]; u++) {
+            if (!inside[s->uses.list[u]->id])
+                return false;
+        }
+    }
+    return true;
+}
+
+/* -- wrapping -------------------------------------------------------------------------------------- */
+
+static Instruction *wrap(const Attentions *s, Instruction *last, const bool *inside)
+{
+    uint32_t room = 0;
+    Instruction *fusion = fusion_wrap(last);
+    for (uint32_t i = s->order_count; i-- > 0;) {
+        Instruction *inst = s->order[i];
+        if (inside[inst->id] && inst != last &&
+            (inst->op != OP_CONSTANT || inst->shape->rank != 0))
+            fusion_merge(fusion, inst, false, &room, s->cx->scratch);
+    }
+    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
+    attention_set_library(fusion);
+    return fusion;
+}
+
+static bool is_worth_it(const Attentions *s, const Attention *a)
+{
+    double work = attention_scores_counted(a) * (double)a->q.dims[ATTENTION_DEPTH];
+    return a->q.dims[ATTENTION_PLACES] >= LEAST_PLACES &&
+           work >= (double)s->cx->settings->library_attention_work;
+}
+
+static bool add_candidate(Attentions *s, Instruction *last)
+{
+    Attention a;
+    if (!attention_match(last, &a) || !attention_has_types(&a) || !is_worth_it(s, &a))
+        return false;
+    bool *inside = ARENA_ARRAY(s->cx->scratch, bool, s->count);
+    mark(&a, last, inside);
+    if (!is_closed(s, &a, last, inside))
+        return false;
+    Instruction *fusion = wrap(s, last, inside);
+    if (!attention_is_library(fusion)) { /* its operands are not the bases */
+        computation_remove(s->comp, fusion);
+        return false;
+    }
+    s->candidates = arena_grow(s->cx->scratch, s->candidates, &s->capacity,
+                               s->candidate_count + 1, sizeof *s->candidates);
+    s->candidates[s->candidate_count++] = (Candidate){last, fusion};
+    return true;
+}
+
+static bool moves_on(const Instruction *inst)
+{
+    return inst->op == OP_CONVERT || inst->op == OP_COPY || inst->op == OP_TRANSPOSE ||
+           inst->op == OP_RESHAPE || inst->op == OP_BITCAST || inst->op == OP_DIVIDE ||
+           inst->op == OP_MULTIPLY;
+}
+
+/* With as much of what moves or rounds the dot's result as there is. */
+static void try_dot(Attentions *s, Instruction *dot)
+{
+    Instruction *readers[MOST_READERS];
+    uint32_t n = 0;
+    for (Instruction *x = dot; n < MOST_READERS; x = uses_only(&s->uses, x)) {
+        readers[n++] = x;
+        const Instruction *next = uses_only(&s->uses, x);
+        if (next == NULL || s->comp->root == x || !moves_on(next))
+            break;
+    }
+    while (n > 0 && !add_candidate(s, readers[n - 1]))
+        n--;
+}
+
+static bool visit(Computation *comp, PassContext *cx)
+{
+    Arena *a = cx->scratch;
+    Attentions s = {.cx = cx, .comp = comp};
+    computation_compact(comp);
+    s.uses = uses_compute(comp, a);
+    s.order = computation_post_order(comp, a, &s.order_count);
+    s.count = comp->instruction_count;
+    for (uint32_t i = 0; i < s.order_count; i++) {
+        if (s.order[i]->op == OP_DOT && !library_makes(s.order[i]))
+            try_dot(&s, s.order[i]);
+    }
+    if (s.candidate_count == 0)
+        return false;
+    Instruction **fusions = ARENA_ARRAY(a, Instruction *, s.candidate_count);
+    Instruction **forward = ARENA_ARRAY(a, Instruction *, s.count);
+    bool *possible = ARENA_ARRAY(a, bool, s.candidate_count), changed = false;
+    for (size_t i = 0; i < s.candidate_count; i++)
+        fusions[i] = s.candidates[i].fusion;
+    cx->graphs->ask(cx->graphs, cx->target, fusions, s.candidate_count, possible);
+    for (size_t i = 0; i < s.candidate_count; i++) {
+        if (possible[i])
+            forward[s.candidates[i].last->id] = fusions[i];
+        else
+            computation_remove(comp, fusions[i]);
+        cx->counts.library_attentions += possible[i];
+        changed |= possible[i];
+    }
+    computation_supersede(comp, forward, s.count);
+    return changed;
+}
+
+bool pass_library_attentions(Module *m, PassContext *cx)
+{
+    bool changed = false;
+    if (cx->graphs == NULL)
+        return false;
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= visit(programs.data[c], cx);
+    module_remove_dead_computations(m); /* of what cuDNN could not do */
+    fusion_name_all(m);
+    if (changed) {
+        module_sort(m);
+        pass_dce(m, cx);
+    }
+    return changed;
+}
