@@ -6,13 +6,13 @@
 
 #include <cmocka.h>
 
-#include "codegen/gx/lower.h"
+#include "codegen/gx/row.h"
 
 static bool has(GxRow row, const char *name, uint32_t ptx)
 {
     Target t;
     assert_true(target_find(name, &t));
-    return narrow_has_hardware(row, &t, ptx);
+    return target_can(&t, ptx, gx_info[row].features);
 }
 
 /* rows: codegen.F4 (edge: PTX 7.8 and 8.1) (edge: plain targets from Blackwell on) */
