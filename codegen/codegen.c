@@ -158,7 +158,8 @@ static bool make_plan(Codegen *cg, Variant *v)
 {
     Module *m = v->module;
     double t0 = now();
-    if (!kernel_configure_all(m, v->target, NULL))
+    KernelsConfigured unused;
+    if (!kernel_configure_all(m, v->target, cg->options.tuning, &unused))
         return false;
     v->aliases = alias_sets_create(m, cg->arena);
     const uint32_t *colours =

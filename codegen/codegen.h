@@ -24,8 +24,9 @@ typedef struct CodegenOptions {
         *cuda_error; /* why it was not found: an error only once something needs it */
     bool emu;        /* add the host object */
     bool contract;   /* a * b + c may become fma */
-    struct Planner *planner; /* of cuDNN's graphs; NULL: there are none */
-    uint32_t jobs;           /* threads; 0: one a processor */
+    struct Planner *planner;     /* of cuDNN's graphs; NULL: there are none */
+    const struct Tuning *tuning; /* ir/kernel/tuning.h; NULL: there is none */
+    uint32_t jobs;               /* threads; 0: one a processor */
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;

@@ -17,8 +17,10 @@
 #include "frontend/report.h"
 #include "frontend/result.h"
 #include "frontend/select.h"
+#include "frontend/tuning.h"
 #include "ir/analysis/partition.h"
 #include "ir/bug.h"
+#include "ir/kernel/kernel.h"
 #include "ir/print.h"
 #include "ir/text.h"
 #include "passes/dynamic/dynamic.h"
@@ -42,7 +44,8 @@ typedef struct Compile {
     size_t target_count;
     bool emu;
     Codegen *codegen;
-    Planner *planner; /* of cuDNN's graphs; NULL: they are not allowed */
+    Planner *planner;     /* of cuDNN's graphs; NULL: they are not allowed */
+    const Tuning *tuning; /* NULL: no file */
     size_t device_count, parameter_count; /* gxc_evaluate */
     const gxc_array *inputs;
     StageTimes times;
@@ -119,6 +122,8 @@ static void check_options(Compile *c)
 {
     const gxc_options *o = &c->options;
     check_targets(c);
+    if (o->tuning != NULL)
+        c->tuning = tuning_read(c->arena, c->diag, o->tuning);
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
     c->settings.cublaslt = has_library(c, "cublaslt");
@@ -262,6 +267,7 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
                       .target = target,
                       .settings = &c->settings,
                       .graphs = c->planner != NULL ? planner_interface(c->planner) : NULL,
+                      .tuning = c->tuning,
                       .opt_level = (int)c->settings.level,
                       .lint = o->lint != 0};
     c->pipeline =
@@ -288,7 +294,7 @@ static void hash_module(Compile *c, const Module *m)
     memcpy(c->result->module_hash, canonical.digest, 16);
 }
 
-static void emit_hlo(Compile *c, const Module *m)
+static void emit_hlo(Compile *c, Module *m)
 {
     const char *form = c->options.print;
     PrintForm print = PRINT_DEFAULT;
@@ -321,7 +327,8 @@ static bool find_stage(Compile *c, CodegenStage *out)
         }
     }
     usage_error(c,
-                "unknown --emit form \"%s\"; forms are hlo, pb, llvm, ptx, cubin, plan",
+                "unknown --emit form \"%s\"; forms are hlo, pb, llvm, ptx, cubin, plan, "
+                "tuning",
                 c->options.emit);
     return false;
 }
@@ -348,10 +355,11 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .collective_memory = c->settings.collective_memory != 0,
         .planner = c->planner,
         .cache_dir = given->cache_dir,
+        .tuning = c->tuning,
         .options_text =
-            arena_printf(c->arena, "-O%lld%s%s%s", (long long)c->settings.level,
+            arena_printf(c->arena, "-O%lld%s%s%s%s", (long long)c->settings.level,
                          given->fp_contract_off ? " --fp-contract=off" : "",
-                         libraries_text(c), settings),
+                         libraries_text(c), tuning_option(c->arena, c->tuning), settings),
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};
@@ -447,24 +455,47 @@ static void compile_variants(Compile *c, Module *first)
         add_variants(c, first, &o);
 }
 
+static void emit_proto(Compile *c, Module *m)
+{
+    c->result->bytes = proto_print(c->arena, m, &c->result->size);
+}
+
+/* Kernels that no pass configured are so now. */
+static void emit_tuning(Compile *c, Module *m)
+{
+    KernelsConfigured unused;
+    if (kernel_configure_all(m, &c->targets[0], c->tuning, &unused))
+        c->result->bytes = tuning_print(c->arena, m, &c->targets[0], &c->result->size);
+}
+
+/* Forms that are made of the module, for the first target; NULL: code is needed. */
+static void (*module_form(const gxc_options *o))(Compile *c, Module *m)
+{
+    static const struct {
+        const char *name;
+        void (*emit)(Compile *c, Module *m);
+    } forms[] = {{"hlo", emit_hlo}, {"pb", emit_proto}, {"tuning", emit_tuning}};
+    for (size_t i = 0; o->emit != NULL && i < sizeof forms / sizeof *forms; i++) {
+        if (strcmp(o->emit, forms[i].name) == 0)
+            return forms[i].emit;
+    }
+    return NULL;
+}
+
 static void do_compile(Compile *c)
 {
-    const gxc_options *o = &c->options;
     Module *m = read_module(c, c->module_arenas[0]);
-    if (m == NULL || o->verify_only)
+    if (m == NULL || c->options.verify_only)
         return;
     result_set_signature(c->result, m, &(EvalOptions){0});
-    bool hlo = o->emit != NULL && strcmp(o->emit, "hlo") == 0;
-    if (!hlo && (o->emit == NULL || strcmp(o->emit, "pb") != 0)) {
+    void (*emit)(Compile * c, Module * m) = module_form(&c->options);
+    if (emit == NULL) {
         compile_variants(c, m);
         return;
     }
     if (!run_passes(c, m, &c->targets[0]))
         return;
-    if (hlo)
-        emit_hlo(c, m);
-    else
-        c->result->bytes = proto_print(c->arena, m, &c->result->size);
+    emit(c, m);
     stage_end(&c->times);
     make_report(c, m);
 }

@@ -45,6 +45,7 @@ enum {
     KEY_FP_CONTRACT,
     KEY_SET,
     KEY_MODULE,
+    KEY_TUNING,
     KEY_LIST_PASSES,
     KEY_LIST_OPS,
     KEY_LIST_TARGETS,
@@ -57,7 +58,7 @@ static const struct argp_option rows[] = {
     {"target", KEY_TARGET, "T", 0, "GPU (sm_90a, h100) or emu; may be repeated", 0},
     {NULL, 'O', "LEVEL", 0, "Optimisation: 0, 1 (default), 2", 0},
     {"emit", KEY_EMIT, "FORM", 0,
-     "hlo, pb, llvm, ptx, cubin or plan instead of the artefact", 0},
+     "hlo, pb, llvm, ptx, cubin, plan or tuning instead of the artefact", 0},
     {"print", KEY_PRINT, "FORM", 0, "Form of hlo: default, long, short", 0},
     {"verify", KEY_VERIFY, NULL, 0, "Parse and verify only", 0},
     {"module", KEY_MODULE, "NAME", 0,
@@ -76,6 +77,8 @@ static const struct argp_option rows[] = {
      "Numbers on standard output: text, json", 0},
     {"timing", KEY_TIMING, NULL, 0, "Time by stage and pass on standard error", 0},
     {NULL, 'v', NULL, 0, "Say what is done", 0},
+    {"tuning", KEY_TUNING, "FILE", 0,
+     "Configurations of kernels, as --emit=tuning writes them", 0},
     {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
     {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
@@ -143,6 +146,8 @@ static const char **text_option(gxc_options *o, int key)
         return &o->assembler;
     case KEY_MODULE:
         return &o->module;
+    case KEY_TUNING:
+        return &o->tuning;
     case KEY_CUDA:
         return &o->cuda;
     case KEY_CACHE_DIR:

@@ -45,9 +45,10 @@ typedef struct gxc_options {
     size_t target_count;
     int opt_level; /* 0, 1 or 2; use opt_level_set to ask for 0 */
     int opt_level_set;
-    const char *emit;  /* NULL the artefact; "hlo" "pb" "llvm" "ptx" "cubin" "plan" */
-    const char *print; /* form of hlo: NULL or "default", "long", "short" */
-    int verify_only;   /* parse and verify, make nothing */
+    const char
+        *emit; /* NULL the artefact; "hlo" "pb" "llvm" "ptx" "cubin" "plan" "tuning" */
+    const char *print;            /* form of hlo: NULL or "default", "long", "short" */
+    int verify_only;              /* parse and verify, make nothing */
     int64_t replicas, partitions; /* replace the header's where not 0 */
     int jobs; /* threads; 0: one a processor. Never changes the bytes */
     const char
@@ -76,6 +77,8 @@ typedef struct gxc_options {
      * differ they depend on rounding, and that far no other order of computing can be wrong. */
     uint32_t rounding;
     const char *module; /* of a text of several modules, this one */
+    const char
+        *tuning; /* file of configurations of kernels, as emit "tuning" writes it */
 } gxc_options;
 
 typedef struct gxc_array {

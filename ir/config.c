@@ -309,6 +309,8 @@ static bool parse_object(Parse *p)
     Entry e, inner;
     while (walk_next(&outer, &e)) {
         add_entry(p, (Bytes){text, 0}, &e);
+        if (bytes_are(e.name, "config") && text[e.value] != '{')
+            p->config->no_object = (Bytes){text + e.value, e.value_end - e.value};
         if (!is_group(e.name) || e.value == e.value_end || text[e.value] != '{')
             continue;
         Walk w = walk_begin(text, e.value, e.value_end);
@@ -336,7 +338,7 @@ const Config *config_parse(Arena *a, const char *text, size_t length)
 
 /* -- reading ------------------------------------------------------------------------------------- */
 
-static const Config *config_of(const Instruction *inst)
+const Config *config_of(const Instruction *inst)
 {
     static const Config none = {.text = {"", 0}};
     const Attr *a = inst_attr(inst, ATTR_BACKEND_CONFIG);
@@ -375,16 +377,19 @@ static bool may_have(const Instruction *inst, ConfigKey key)
     return false;
 }
 
+const ConfigEntry *config_entry(const Config *c, ConfigKey key)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->entries[i].key == key)
+            return &c->entries[i];
+    }
+    return NULL;
+}
+
 const ConfigEntry *config_find(const Instruction *inst, ConfigKey key)
 {
     const Attr *a = inst_attr(inst, ATTR_BACKEND_CONFIG);
-    if (a == NULL || !may_have(inst, key))
-        return NULL;
-    for (uint32_t i = 0; i < a->config->count; i++) {
-        if (a->config->entries[i].key == key)
-            return &a->config->entries[i];
-    }
-    return NULL;
+    return a == NULL || !may_have(inst, key) ? NULL : config_entry(a->config, key);
 }
 
 static const ConfigEntry *find_good(const Instruction *inst, ConfigKey key)
@@ -423,15 +428,10 @@ bool config_is(const Instruction *inst, ConfigKey key, const char *word)
 bool config_has_kernel(const Instruction *inst)
 {
     const Config *c = config_of(inst);
-    bool has = c->unknown.data != NULL;
+    bool has = c->unknown.data != NULL || c->no_object.data != NULL;
     for (uint32_t i = 0; i < c->count && !has; i++)
         has = c->entries[i].key >= CONFIG_KERNEL_FIRST;
     return has;
-}
-
-Bytes config_unknown(const Instruction *inst)
-{
-    return config_of(inst)->unknown;
 }
 
 ConfigKey config_kernel_key(int i)

@@ -45,6 +45,7 @@ typedef struct Config {
     const ConfigEntry *entries; /* each key once: the first that the text has */
     Bytes
         unknown; /* the first key of the object "config" that config.def does not have */
+    Bytes no_object; /* what stands instead of that object */
 } Config;
 
 /* Lives in `a`; the text is copied. */
@@ -55,7 +56,10 @@ const Config *config_parse(Arena *a, const char *text, size_t length);
 /* The text as it stands, for whom it is not ours; empty: it has none. */
 Bytes config_text(const Instruction *inst);
 bool config_has_text(const Instruction *inst);
+/* The same, parsed; of an instruction without a text one that has nothing. */
+const Config *config_of(const Instruction *inst);
 /* NULL: it does not say. An entry with a wrong value is given, too. */
+const ConfigEntry *config_entry(const Config *c, ConfigKey key);
 const ConfigEntry *config_find(const Instruction *inst, ConfigKey key);
 
 bool config_has(const Instruction *inst, ConfigKey key);
@@ -77,8 +81,6 @@ void config_set_word(Instruction *inst, ConfigKey key, const char *word);
 void config_set_object(Instruction *inst, const char *name, const char *text);
 /* There is an object "config" with something in it. */
 bool config_has_kernel(const Instruction *inst);
-/* The first key of the object "config" that config.def does not have; data NULL: there is none. */
-Bytes config_unknown(const Instruction *inst);
 void config_remove(Instruction *inst, ConfigKey key);
 void config_remove_object(Instruction *inst, const char *name);
 /* It has no text, or one that keys can be set in. */

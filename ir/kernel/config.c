@@ -131,31 +131,44 @@ static const char *bounds_refused(const KernelDesign *d, const KernelConfig *c, 
     return NULL;
 }
 
-const char *config_read(KernelDesign *d)
+/* One that d->config has already stays. */
+static const char *read_entry(KernelDesign *d, int key, const ConfigEntry *e)
 {
-    const Instruction *fusion = d->fusion;
-    if (!config_has_kernel(fusion))
-        return NULL;
-    Bytes unknown = config_unknown(fusion);
-    if (unknown.data != NULL)
-        return refuse_text(d, "the configuration has no key \"%.*s\"",
-                           (int)unknown.length, unknown.data);
-    for (int key = 0; key < KERNEL_KEY_COUNT; key++) {
-        const ConfigEntry *e = config_find(fusion, config_kernel_key(key));
-        if (e == NULL)
-            continue;
-        if ((kernel_kind_info[d->kind].keys & 1u << key) == 0)
-            return refuse_text(d, "this kind of kernel has no \"%s\"", keys[key].name);
-        if (!has_shape(key, e))
-            return refuse_text(d, "\"%s\" must be %s, found %.*s", keys[key].name,
-                               shape_wanted(keys[key].shape), (int)e->text.length,
-                               e->text.data);
+    if ((kernel_kind_info[d->kind].keys & 1u << key) == 0)
+        return refuse_text(d, "this kind of kernel has no \"%s\"", keys[key].name);
+    if (!has_shape(key, e))
+        return refuse_text(d, "\"%s\" must be %s, found %.*s", keys[key].name,
+                           shape_wanted(keys[key].shape), (int)e->text.length,
+                           e->text.data);
+    KernelConfig one = {.set = 0};
+    take_value(&one, key, e);
+    const char *wrong = bounds_refused(d, &one, key);
+    if (wrong == NULL && (d->config.set & 1u << key) == 0)
         take_value(&d->config, key, e);
-        const char *wrong = bounds_refused(d, &d->config, key);
+    return wrong;
+}
+
+const char *config_read(KernelDesign *d, const Config *c)
+{
+    if (c->no_object.data != NULL)
+        return refuse_text(d, "\"config\" must be an object, found %.*s",
+                           (int)c->no_object.length, c->no_object.data);
+    if (c->unknown.data != NULL)
+        return refuse_text(d, "the configuration has no key \"%.*s\"",
+                           (int)c->unknown.length, c->unknown.data);
+    for (int key = 0; key < KERNEL_KEY_COUNT && c->count != 0; key++) {
+        const ConfigEntry *e = config_entry(c, config_kernel_key(key));
+        const char *wrong = e != NULL ? read_entry(d, key, e) : NULL;
         if (wrong != NULL)
             return wrong;
     }
     return NULL;
+}
+
+const char *kernel_config_wrong(Arena *a, KernelKind kind, const Config *c)
+{
+    KernelDesign d = {.arena = a, .kind = kind};
+    return config_read(&d, c);
 }
 
 bool config_is_complete(const Instruction *fusion, KernelKind kind)
@@ -172,7 +185,7 @@ const char *kernel_config_key(Arena *a, const Instruction *fusion)
 {
     KernelDesign d = {.fusion = fusion, .arena = a, .kind = kernel_kind_of(fusion)};
     if (d.kind != KERNEL_COUNT)
-        config_read(&d);
+        config_read(&d, config_of(fusion));
     return kernel_config_text(a, &d.config);
 }
 
@@ -208,7 +221,7 @@ const char *lanes_refused(const KernelDesign *d, uint32_t count)
 {
     Ints lanes = d->config.lanes;
     if (lanes.count != count)
-        return refuse_text(d, "\"lanes\" must be %u numbers, found %u", count,
+        return refuse_text(d, "\"lanes\" must be a list of %u, found %u", count,
                            lanes.count);
     for (uint32_t i = 0; i < count; i++) {
         if (!is_power_of_two(lanes.data[i]))

@@ -45,10 +45,10 @@ static bool find_plan(KernelDesign *d)
     return d->unsupported == NULL;
 }
 
-void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
-                   KernelDesign *out)
+/* What the text leaves open is first asked of `tuned`, NULL or an entry of the tuning file. */
+static void design(const Instruction *fusion, const Target *t, const Config *tuned,
+                   Arena *a, KernelDesign *d)
 {
-    KernelDesign *d = out;
     *d = (KernelDesign){
         .fusion = fusion, .target = t, .arena = a, .kind = kernel_kind_of(fusion)};
     if (d->kind == KERNEL_COUNT) {
@@ -57,7 +57,9 @@ void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
     }
     if (!find_plan(d))
         return;
-    d->wrong = config_read(d);
+    d->wrong = config_read(d, config_of(fusion));
+    if (d->wrong == NULL && tuned != NULL)
+        d->wrong = config_read(d, tuned);
     if (d->wrong != NULL)
         return;
     bool is_ours = d->config.set == 0;
@@ -69,6 +71,12 @@ void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
         d->unsupported = d->wrong;
         d->wrong = NULL;
     }
+}
+
+void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
+                   KernelDesign *out)
+{
+    design(fusion, t, NULL, a, out);
 }
 
 void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
@@ -86,33 +94,64 @@ void kernel_wrong(const KernelDesign *d)
                d->fusion->name, kernel_kind_name(d->kind), d->wrong);
 }
 
+typedef struct Configure {
+    const Target *target;
+    const Tuning *tuning;
+    Arena *scratch;
+    KernelsConfigured *done;
+} Configure;
+
+static const TuningEntry *find_tuned(const Configure *c, const Instruction *fusion)
+{
+    return c->tuning == NULL
+               ? NULL
+               : tuning_find(c->tuning, kernel_tuning_key(c->scratch, fusion, c->target));
+}
+
+/* The text's mistake, or that of the tuning file. */
+static void report_wrong(const Configure *c, const KernelDesign *d, const TuningEntry *e)
+{
+    KernelDesign alone;
+    kernel_design(d->fusion, c->target, c->scratch, &alone);
+    if (e == NULL || alone.wrong != NULL)
+        kernel_wrong(d);
+    else
+        diag_error(d->fusion->parent->module->diag, d->fusion->span,
+                   "%s, kernel %s: %s, by entry %u of %s", d->fusion->name,
+                   kernel_kind_name(d->kind), d->wrong, e->number, c->tuning->file);
+}
+
 /* What is not supported is said when a kernel is asked for: one without elements is not. */
-static bool configure(Instruction *fusion, const Target *t, Arena *scratch, bool *changed)
+static bool configure(Instruction *fusion, const Configure *c)
 {
     KernelKind kind = kernel_kind_of(fusion);
     if (kind == KERNEL_COUNT || config_is_complete(fusion, kind))
         return true;
     KernelDesign d;
-    kernel_design(fusion, t, scratch, &d);
+    const TuningEntry *e = find_tuned(c, fusion);
+    design(fusion, c->target, e != NULL ? e->config : NULL, c->scratch, &d);
     if (d.wrong != NULL)
-        kernel_wrong(&d);
+        report_wrong(c, &d, e);
     if (d.wrong == NULL && d.unsupported == NULL) {
-        config_set_object(fusion, "config", kernel_config_text(scratch, &d.config));
-        *changed = true;
+        config_set_object(fusion, "config", kernel_config_text(c->scratch, &d.config));
+        c->done->count++;
+        c->done->tuned += e != NULL;
     }
     return d.wrong == NULL;
 }
 
-bool kernel_configure_all(Module *m, const Target *t, bool *changed)
+bool kernel_configure_all(Module *m, const Target *t, const Tuning *tuning,
+                          KernelsConfigured *out)
 {
-    bool good = true, unused;
+    bool good = true;
     Arena *list = arena_scratch(), *scratch = arena_scratch();
+    Configure c = {t, tuning, scratch, out};
+    *out = (KernelsConfigured){0};
     Computations programs = module_programs(m, list);
     for (uint32_t i = 0; i < programs.count; i++) {
         Computation *comp = programs.data[i];
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op == OP_FUSION &&
-                !configure(inst, t, scratch, changed != NULL ? changed : &unused))
+            if (inst->op == OP_FUSION && !configure(inst, &c))
                 good = false;
             arena_reset(scratch);
         }

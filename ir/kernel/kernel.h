@@ -3,7 +3,8 @@
  *
  *   kind           what the fusion's text names (kind.h)
  *   plan           the fusion as its kind sees it: rows, columns, heroes, ...
- *   configuration  the numbers that the kind's row of kernels.def has: what the text says, then the heuristic
+ *   configuration  the numbers that the kind's row of kernels.def has: what the text says, then the tuning file,
+ *                  then the heuristic
  *   geometry       follows from all of these and the target
  *
  * Codegen writes the code that they say, and decides nothing. */
@@ -12,6 +13,7 @@
 
 #include "ir/config.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/tuning.h"
 
 /* -- configuration ------------------------------------------------------------------------------- */
 
@@ -34,6 +36,9 @@ typedef struct KernelConfig {
 
 /* {"block":128,"lanes":[4]}: the fields that are set, in the table's order. */
 const char *kernel_config_text(Arena *a, const KernelConfig *c);
+
+/* NULL, or why no kernel of the kind can have this configuration, whatever its fusion. */
+const char *kernel_config_wrong(Arena *a, KernelKind kind, const Config *c);
 
 /* -- geometry ------------------------------------------------------------------------------------ */
 
@@ -88,8 +93,14 @@ void kernel_wrong(const KernelDesign *d);
 /* What the text of a fusion says of its configuration; equal texts: equal configurations. */
 const char *kernel_config_key(Arena *a, const Instruction *fusion);
 
+typedef struct KernelsConfigured {
+    uint64_t count; /* of fusions whose texts were completed */
+    uint64_t tuned; /* of those: by the tuning file */
+} KernelsConfigured;
+
 /* Completes the configurations in the texts of all fusions that name a kind: those that are complete stay as they
- * are. False after messages to the module's diagnostics: what a text says cannot be. *changed (NULL: nobody asks)
- * is set where a text was changed. */
-bool kernel_configure_all(Module *m, const Target *t, bool *changed);
+ * are. False after messages to the module's diagnostics: what a text or the tuning file (NULL: there is none) says
+ * cannot be. */
+bool kernel_configure_all(Module *m, const Target *t, const Tuning *tuning,
+                          KernelsConfigured *out);
 #endif

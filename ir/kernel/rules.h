@@ -59,8 +59,8 @@ const Instruction *behind_bitcasts(const Instruction *inst);
 
 /* -- config.c ------------------------------------------------------------------------------------ */
 
-/* What the text says, into d->config; NULL, or what is wrong with it. */
-const char *config_read(KernelDesign *d);
+/* What a text says, into those fields of d->config that have no value yet; NULL, or what is wrong with it. */
+const char *config_read(KernelDesign *d, const Config *c);
 /* The text has all keys of the kind. */
 bool config_is_complete(const Instruction *fusion, KernelKind kind);
 

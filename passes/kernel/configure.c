@@ -3,8 +3,8 @@
  *   s = f32[8,1024] fusion(x), calls=softmax, backend_config={"emitter":"row_reduction"}
  *   =>  backend_config={"emitter":"row_reduction","config":{"block":256,"group":256,"lanes":[4],...}}
  *
- * What the text says stays, and the rest is completed around it (ir/kernel/kernel.h), so that a dump says exactly
- * what a kernel is, and one that was changed by hand is obeyed. What cannot be is a message, with its reason.
+ * What the text says stays, and the rest is completed around it (ir/kernel/kernel.h), by the tuning file where it
+ * knows the kernel, so that a dump says exactly what a kernel is, and one that was changed by hand is obeyed. What cannot be is a message, with its reason.
  * Fused computations are brought into the order in which they are printed, for code may follow it.
  *
  * Needs: fusions that no pass changes any more. Keeps: all but these texts. Ends: one sweep. */
@@ -16,6 +16,8 @@
 bool pass_configure(Module *m, PassContext *cx)
 {
     bool changed = module_order_as_printed(m);
-    kernel_configure_all(m, cx->target, &changed);
-    return changed;
+    KernelsConfigured done;
+    kernel_configure_all(m, cx->target, cx->tuning, &done);
+    cx->counts.kernels_tuned += done.tuned;
+    return changed || done.count != 0;
 }

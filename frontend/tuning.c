@@ -1,0 +1,185 @@
+/* See tuning.h. */
+#include "frontend/tuning.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "ir/kernel/kernel.h"
+#include "ir/text.h"
+
+/* -- reading ------------------------------------------------------------------------------------- */
+
+typedef struct Reader {
+    Arena *arena;
+    Diag *diag;
+    Tuning *tuning;
+} Reader;
+
+static void entry_error(Reader *r, uint32_t number, const char *what)
+{
+    diag_error(r->diag, (Span){0, 0}, "%s: entry %u: %s", r->tuning->file, number, what);
+}
+
+/* The configuration as the text of a backend_config. */
+static const Config *parse_config(Reader *r, const json_t *config)
+{
+    char *text = json_dumps(config, JSON_COMPACT);
+    const char *all =
+        arena_printf(r->arena, "{\"config\":%s}", text != NULL ? text : "{}");
+    free(text);
+    return config_parse(r->arena, all, strlen(all));
+}
+
+/* NULL, or what is wrong with an entry. */
+static const char *entry_wrong(Reader *r, json_t *entry)
+{
+    const char *name;
+    json_t *value;
+    if (!json_is_object(entry))
+        return "it is not an object";
+    json_object_foreach(entry, name, value)
+    {
+        bool is_known = strcmp(name, "key") == 0 || strcmp(name, "config") == 0 ||
+                        strcmp(name, "fusion") == 0;
+        if (!is_known)
+            return arena_printf(
+                r->arena, "unknown \"%s\"; an entry has key, fusion and config", name);
+    }
+    if (!json_is_string(json_object_get(entry, "key")))
+        return "\"key\" must be a string";
+    if (!json_is_object(json_object_get(entry, "config")))
+        return "\"config\" must be an object";
+    return NULL;
+}
+
+static void read_entry(Reader *r, json_t *json, uint32_t number)
+{
+    const char *wrong = entry_wrong(r, json);
+    TuningEntry *e = &r->tuning->entries[r->tuning->count];
+    KernelKind kind = KERNEL_COUNT;
+    if (wrong == NULL) {
+        *e = (TuningEntry){
+            .key = arena_printf(r->arena, "%s",
+                                json_string_value(json_object_get(json, "key"))),
+            .number = number,
+            .config = parse_config(r, json_object_get(json, "config"))};
+        wrong = tuning_key_wrong(r->arena, e->key, &kind);
+    }
+    if (wrong == NULL)
+        wrong = kernel_config_wrong(r->arena, kind, e->config);
+    if (wrong != NULL)
+        entry_error(r, number, wrong);
+    else
+        r->tuning->count++;
+}
+
+static void read_entries(Reader *r, json_t *root)
+{
+    size_t count = json_array_size(root);
+    r->tuning->entries = ARENA_ARRAY(r->arena, TuningEntry, count + 1);
+    for (size_t i = 0; i < count && r->diag->error_count == 0; i++)
+        read_entry(r, json_array_get(root, i), (uint32_t)i + 1);
+    const TuningEntry *twice = tuning_sort(r->tuning);
+    if (twice != NULL)
+        entry_error(r, twice->number,
+                    arena_printf(r->arena, "the key %s was there before", twice->key));
+}
+
+/* Of what the file says, whatever its blanks. */
+static void hash_file(Tuning *t, const json_t *root)
+{
+    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    XXH128_canonical_t hash;
+    XXH128_canonicalFromHash(&hash, XXH3_128bits(text, text != NULL ? strlen(text) : 0));
+    memcpy(t->hash, hash.digest, sizeof t->hash);
+    free(text);
+}
+
+const Tuning *tuning_read(Arena *a, Diag *d, const char *path)
+{
+    Tuning *t = ARENA_NEW(a, Tuning);
+    Reader r = {a, d, t};
+    size_t errors = d->error_count;
+    json_error_t e;
+    t->file = path;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    if (root == NULL && e.line < 1)
+        diag_error(d, (Span){0, 0}, "%s", e.text);
+    else if (root == NULL)
+        diag_error(d, (Span){0, 0}, "%s:%d:%d: %s", path, e.line, e.column, e.text);
+    else if (!json_is_array(root))
+        diag_error(d, (Span){0, 0}, "%s: a list of entries is expected", path);
+    else
+        read_entries(&r, root);
+    if (root != NULL)
+        hash_file(t, root);
+    json_decref(root);
+    return d->error_count == errors ? t : NULL;
+}
+
+const char *tuning_option(Arena *a, const Tuning *t)
+{
+    uint64_t hash = 0;
+    for (int i = 0; t != NULL && i < 8; i++)
+        hash = hash << 8 | t->hash[i];
+    return t == NULL ? ""
+                     : arena_printf(a, " --tuning=%016llx", (unsigned long long)hash);
+}
+
+/* -- writing ------------------------------------------------------------------------------------- */
+
+typedef struct Line {
+    const char *key;
+    const Instruction *fusion;
+    size_t number;
+} Line;
+
+static int compare_lines(const void *a, const void *b)
+{
+    const Line *x = a, *y = b;
+    int order = strcmp(x->key, y->key);
+    return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+/* All kernels; equal ones more than once. */
+static size_t collect(Arena *a, const Module *m, const Target *t, Line **out)
+{
+    size_t count = 0, capacity = 0;
+    Computations programs = module_programs(m, a);
+    for (uint32_t i = 0; i < programs.count; i++) {
+        const Computation *comp = programs.data[i];
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT)
+                continue;
+            *out = arena_grow(a, *out, &capacity, count + 1, sizeof **out);
+            (*out)[count] = (Line){kernel_tuning_key(a, inst, t), inst, count};
+            count++;
+        }
+    }
+    return count;
+}
+
+const char *tuning_print(Arena *a, const Module *m, const Target *t, size_t *length)
+{
+    Line *lines = NULL;
+    size_t count = collect(a, m, t, &lines);
+    Text text;
+    text_init(&text, a);
+    text_char(&text, '[');
+    if (count != 0)
+        qsort(lines, count, sizeof *lines, compare_lines);
+    for (size_t i = 0; i < count; i++) {
+        if (i != 0 && strcmp(lines[i - 1].key, lines[i].key) == 0)
+            continue;
+        text_printf(&text, "%s\n{\"key\": \"%s\", \"fusion\": \"%s\", \"config\": %s}",
+                    i != 0 ? "," : "", lines[i].key, lines[i].fusion->name,
+                    kernel_config_key(a, lines[i].fusion));
+    }
+    text_string(&text, "\n]\n");
+    *length = text.length;
+    return text.data;
+}
