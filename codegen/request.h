@@ -21,7 +21,8 @@ typedef struct KernelRequest {
     const char *name;          /* symbol: unique in the program */
     const Instruction *fusion; /* of the first launch */
     const KernelDesign *design;
-    const KernelArg *args; /* parameters by number, result leaves, the random state */
+    const KernelArg *
+        args; /* parameters by number, result leaves, the random state or scratch memory */
     uint32_t arg_count;
     /* [arg_count] bytes that all launches move of arguments that allow accesses of 16 bytes */
     uint64_t *moved;

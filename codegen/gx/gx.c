@@ -366,6 +366,35 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
     return call(k, rows[op], type, NULL, type, args, 5);
 }
 
+LLVMValueRef gx_atomic_load(Kernel *k, unsigned arg, LLVMValueRef offset,
+                            LLVMTypeRef type)
+{
+    unsigned align = gx_type_bytes(type);
+    check_atomic(k, type);
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
+                           current_site(k)};
+    return call(k, ROW_ATOMIC_LOAD, type, NULL, type, args, 4);
+}
+
+void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value)
+{
+    LLVMTypeRef type = LLVMTypeOf(value);
+    unsigned align = gx_type_bytes(type);
+    check_atomic(k, type);
+    check_access(k, arg, type, align);
+    LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
+                           current_site(k)};
+    call(k, ROW_ATOMIC_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
+}
+
+void gx_pause(Kernel *k)
+{
+    enum { NANOSECONDS = 20 };
+    LLVMValueRef args[] = {gx_i32(k, NANOSECONDS), current_site(k)};
+    call(k, ROW_PAUSE, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
+}
+
 /* ---- threads together ---- */
 
 void gx_barrier(Kernel *k)
@@ -377,12 +406,12 @@ void gx_barrier(Kernel *k)
 static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
                               LLVMValueRef operand, unsigned width)
 {
-    GxRow row = mode == GX_SHFL_UP ? ROW_SHFL_UP : ROW_SHFL_BFLY;
+    static const GxRow rows[] = {ROW_SHFL_UP, ROW_SHFL_BFLY, ROW_SHFL_IDX};
     /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
     uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
     LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
                            current_meeting(k)};
-    return call(k, row, NULL, NULL, gx_int_type(k, 32), args, 5);
+    return call(k, rows[mode], NULL, NULL, gx_int_type(k, 32), args, 5);
 }
 
 /* Cuts the value into 32-bit words, the last one filled with zeros. */

@@ -103,14 +103,24 @@ typedef enum {
 LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset,
                        LLVMValueRef value);
 
+/* What blocks tell each other while they run: an integer of 4 or 8 bytes, naturally aligned, that is read or
+ * written at once, relaxed, past the caches of a multiprocessor. Other accesses are not ordered by it: what
+ * is told stands in the integer itself. */
+LLVMValueRef gx_atomic_load(Kernel *k, unsigned arg, LLVMValueRef offset,
+                            LLVMTypeRef type);
+void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value);
+/* In a loop that waits for another block. That block must have started before: blocks take tickets, for their
+ * numbers say nothing about the order in which they start. */
+void gx_pause(Kernel *k);
+
 /* ---- threads together ---- */
 void gx_barrier(Kernel *k); /* all threads of the block */
 
-typedef enum { GX_SHFL_UP, GX_SHFL_BFLY } GxShfl;
+typedef enum { GX_SHFL_UP, GX_SHFL_BFLY, GX_SHFL_IDX } GxShfl;
 
 /* Any scalar or vector of a whole number of bytes; all 32 lanes take part. `width` (a power of
- * two, at most 32) splits the warp into groups; `operand` is an i32: how many lanes below, or what the lane's
- * number is xored with. A lane that would look outside its group gets its own value. */
+ * two, at most 32) splits the warp into groups; `operand` is an i32: how many lanes below, what the lane's
+ * number is xored with, or (IDX) the lane of the group. A lane that would look outside its group gets its own value. */
 LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
                      unsigned width);
 

@@ -131,6 +131,16 @@ static LLVMValueRef access_value(const GxCall *c, LLVMBuilderRef b, LLVMValueRef
         v = LLVMBuildStore(b, LLVMGetParam(f, P_VALUE), p);
         LLVMSetAlignment(v, 1);
         return NULL;
+    case ROW_ATOMIC_LOAD:
+        v = LLVMBuildLoad2(b, type, p, "");
+        LLVMSetAlignment(v, (unsigned)gx_type_bytes(type));
+        LLVMSetOrdering(v, LLVMAtomicOrderingSequentiallyConsistent);
+        return v;
+    case ROW_ATOMIC_STORE:
+        v = LLVMBuildStore(b, LLVMGetParam(f, P_VALUE), p);
+        LLVMSetAlignment(v, (unsigned)gx_type_bytes(type));
+        LLVMSetOrdering(v, LLVMAtomicOrderingSequentiallyConsistent);
+        return NULL;
     default:
         return LLVMBuildAtomicRMW(b, gx_atomic_op(c), p, LLVMGetParam(f, P_VALUE),
                                   LLVMAtomicOrderingSequentiallyConsistent, 0);
@@ -260,6 +270,13 @@ static LLVMValueRef emu_barrier(const GxCall *c, const State *s, unsigned detail
     (void)detail;
     LLVMValueRef args[] = {s->block, gx_operand(c, 0)};
     return call_engine(s, c->builder, "gxemu_barrier", s->none, args, 2);
+}
+
+static LLVMValueRef emu_pause(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 1)};
+    return call_engine(s, c->builder, "gxemu_pause", s->none, args, 2);
 }
 
 static LLVMValueRef emu_shfl(const GxCall *c, const State *s, unsigned mode)

@@ -65,6 +65,29 @@ static LLVMValueRef nvptx_atomic(const GxCall *c, const State *s, const char *in
                                        scope(c));
 }
 
+static LLVMValueRef nvptx_atomic_load(const GxCall *c, const State *s,
+                                      const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef load =
+        LLVMBuildLoad2(c->builder, LLVMTypeOf(c->call), address(c, s), "");
+    LLVMSetAlignment(load, (unsigned)gx_constant(c, 2));
+    LLVMSetOrdering(load, LLVMAtomicOrderingMonotonic);
+    LLVMSetAtomicSyncScopeID(load, scope(c));
+    return load;
+}
+
+static LLVMValueRef nvptx_atomic_store(const GxCall *c, const State *s,
+                                       const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef store = LLVMBuildStore(c->builder, gx_operand(c, 2), address(c, s));
+    LLVMSetAlignment(store, (unsigned)gx_constant(c, 3));
+    LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
+    LLVMSetAtomicSyncScopeID(store, scope(c));
+    return store;
+}
+
 /* A special register that is below a known bound. */
 static LLVMValueRef nvptx_index(const GxCall *c, const State *s, const char *intrinsic)
 {

@@ -21,6 +21,11 @@ uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i)
     return inst_called(fusion, 0)->parameter_count + i;
 }
 
+uint32_t emitter_scratch_arg(const EmitterInput *in)
+{
+    return in->arg_count - 1;
+}
+
 /* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
 static const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
 {

@@ -9,7 +9,7 @@
 #include "ir/kernel/plans.h"
 
 /* What an emitter is given. Kernel arguments: the fused computation's parameters by number,
- * then the leaves of its result. Where kernel_in_place gives an operand, the result's buffer holds that
+ * then the leaves of its result, then scratch memory if its geometry has any. Where kernel_in_place gives an operand, the result's buffer holds that
  * operand's value when the kernel starts. Rooms with no elements are never touched. */
 typedef struct EmitterInput {
     Arena *arena;
@@ -34,6 +34,8 @@ EmitterFn *emitter_function(KernelKind kind);
 
 /* The kernel argument of result leaf i (fusion_result). */
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
+/* The kernel argument that is scratch memory. */
+uint32_t emitter_scratch_arg(const EmitterInput *in);
 /* The kernel with its grid and block, without code yet. */
 Emit *emitter_begin(const EmitterInput *in);
 /* Its code is all there: checks it, against the geometry that was promised, too. */

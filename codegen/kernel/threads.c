@@ -77,24 +77,65 @@ LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset)
 }
 
 static LLVMValueRef shuffle(Emit *e, DType t, LLVMValueRef value, GxShfl mode,
-                            unsigned operand, unsigned width)
+                            LLVMValueRef operand, unsigned width)
 {
     Units u = to_units(e, t, value);
     for (unsigned i = 0; i < u.count; i++)
-        u.v[i] = gx_shfl(e->k, mode, u.v[i], gx_i32(e->k, operand), width);
+        u.v[i] = gx_shfl(e->k, mode, u.v[i], operand, width);
     return from_units(e, t, &u);
 }
 
 LLVMValueRef shuffle_bfly(Emit *e, DType t, LLVMValueRef value, unsigned mask,
                           unsigned width)
 {
-    return shuffle(e, t, value, GX_SHFL_BFLY, mask, width);
+    return shuffle(e, t, value, GX_SHFL_BFLY, gx_i32(e->k, mask), width);
 }
 
 LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
                         unsigned width)
 {
-    return shuffle(e, t, value, GX_SHFL_UP, distance, width);
+    return shuffle(e, t, value, GX_SHFL_UP, gx_i32(e->k, distance), width);
+}
+
+LLVMValueRef shuffle_from(Emit *e, DType t, LLVMValueRef value, LLVMValueRef lane)
+{
+    return shuffle(e, t, value, GX_SHFL_IDX, lane, TARGET_WARP);
+}
+
+void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out)
+{
+    LLVMBuilderRef b = e->k->builder;
+    Units u = to_units(e, t, value);
+    LLVMTypeRef i32 = gx_int_type(e->k, 32);
+    for (unsigned i = 0; i < u.count; i++) {
+        LLVMValueRef bits =
+            LLVMBuildBitCast(b, u.v[i], gx_int_type(e->k, 8 * u.bytes), "");
+        if (u.bytes <= 4) {
+            *out++ = LLVMBuildZExt(b, bits, i32, "");
+            continue;
+        }
+        *out++ = LLVMBuildTrunc(b, bits, i32, "");
+        *out++ = LLVMBuildTrunc(b, LLVMBuildLShr(b, bits, gx_i64(e->k, 32), ""), i32, "");
+    }
+}
+
+LLVMValueRef value_from_words(Emit *e, DType t, const LLVMValueRef *words)
+{
+    LLVMBuilderRef b = e->k->builder;
+    Units u = units_of(e, t);
+    LLVMTypeRef i64 = gx_int_type(e->k, 64), exact = gx_int_type(e->k, 8 * u.bytes);
+    for (unsigned i = 0; i < u.count; i++) {
+        LLVMValueRef bits = *words++;
+        if (u.bytes <= 4) {
+            bits = LLVMBuildTrunc(b, bits, exact, "");
+        } else {
+            LLVMValueRef high = LLVMBuildZExt(b, *words++, i64, "");
+            high = LLVMBuildShl(b, high, gx_i64(e->k, 32), "");
+            bits = LLVMBuildOr(b, high, LLVMBuildZExt(b, bits, i64, ""), "");
+        }
+        u.v[i] = LLVMBuildBitCast(b, bits, u.type, "");
+    }
+    return from_units(e, t, &u);
 }
 
 LLVMValueRef to_index(Emit *e, LLVMValueRef value)

@@ -19,6 +19,13 @@ LLVMValueRef shuffle_bfly(Emit *e, DType t, LLVMValueRef value, unsigned mask,
 LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
                         unsigned width);
 
+/* The value of lane `lane` (i32). */
+LLVMValueRef shuffle_from(Emit *e, DType t, LLVMValueRef value, LLVMValueRef lane);
+
+/* A value as words of 32 bits (i32), and back; how many says shared_words. */
+void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out);
+LLVMValueRef value_from_words(Emit *e, DType t, const LLVMValueRef *words);
+
 /* An i32 as a value of index_type, and back. */
 LLVMValueRef to_index(Emit *e, LLVMValueRef value);
 

@@ -3,105 +3,8 @@
  * what came before. */
 #include <string.h>
 
-#include "codegen/element/reducer.h"
-#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/scan.h"
 #include "codegen/kernel/threads.h"
-
-typedef struct Scan {
-    const EmitterInput *in;
-    const Instruction *inst;
-    Emit *e;
-    Reducer reducer;
-    const Shape *shape;
-    int64_t along, size, rows;
-    uint32_t items; /* elements side by side that a thread takes at a time: e->lanes */
-    bool is_reverse;
-    /* Elements are walked from the last on by a computation for which the order counts: what comes later in
-     * the walk stands first, and the initial value joins only in what is stored. */
-    bool is_backward;
-} Scan;
-
-/* Index of step `at` in row `row`; rows count as they lie in memory. */
-static void place(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
-                  const IndexExpr **out)
-{
-    for (uint32_t i = 0; i < s->shape->rank; i++) {
-        int64_t d = s->shape->layout->minor_to_major[i], size = s->shape->dims[d];
-        if (d == s->along) {
-            out[d] = s->is_reverse
-                         ? ix_add(e->ix, ix_mul(e->ix, at, -1), ix_const(e->ix, size - 1))
-                         : at;
-            continue;
-        }
-        out[d] = ix_mod(e->ix, row, size);
-        row = ix_floordiv(e->ix, row, size);
-    }
-}
-
-/* out, v: [items][count] */
-static void load(const Scan *s, const IndexExpr *const *index, LLVMValueRef *out)
-{
-    uint32_t count = s->reducer.count;
-    for (uint32_t i = 0; i < count; i++) {
-        LLVMValueRef values[EMIT_MOST_LANES];
-        emit_element(s->e, s->inst->operands[i], index, values);
-        for (uint32_t j = 0; j < s->items; j++)
-            out[j * count + i] = reducer_widen(&s->reducer, i, values[j]);
-    }
-    s->e->k->at = s->inst->name;
-}
-
-static void store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef *v)
-{
-    uint32_t count = s->reducer.count;
-    LLVMValueRef results[REDUCER_MOST], values[EMIT_MOST_LANES];
-    for (uint32_t j = 0; j < s->items; j++) {
-        LLVMValueRef *one = results + j * count;
-        for (uint32_t i = 0; i < count; i++)
-            one[i] = v[j * count + i];
-        if (s->is_backward)
-            reducer_combine(&s->reducer, s->reducer.initial, one, one);
-        reducer_finish(&s->reducer, one, one);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t j = 0; j < s->items; j++)
-            values[j] = results[j * count + i];
-        emit_store(s->e, fusion_result_arg(s->in->fusion, i),
-                   shape_leaf(s->inst->shape, i), index, values);
-    }
-}
-
-static void choose(Emit *e, uint32_t count, LLVMValueRef condition, const LLVMValueRef *a,
-                   LLVMValueRef *v)
-{
-    for (uint32_t i = 0; i < count; i++)
-        v[i] = LLVMBuildSelect(e->k->builder, condition, a[i], v[i], "");
-}
-
-/* What came before in the walk joins v. nothing (i1; NULL: never): but for the initial value
- * nothing did. */
-static void join(const Scan *s, LLVMValueRef nothing, const LLVMValueRef *before,
-                 LLVMValueRef *v)
-{
-    const Reducer *r = &s->reducer;
-    LLVMValueRef alone[REDUCER_MOST];
-    if (!s->is_backward) {
-        reducer_combine(r, before, v, v);
-        return;
-    }
-    for (uint32_t i = 0; i < r->count; i++)
-        alone[i] = v[i];
-    reducer_combine(r, v, before, v);
-    if (nothing != NULL)
-        choose(s->e, r->count, nothing, alone, v);
-}
-
-static void begin(Scan *s, Emit *e)
-{
-    s->e = e;
-    reducer_begin(&s->reducer, e, s->inst);
-    s->is_backward = s->is_reverse && !s->reducer.is_simple;
-}
 
 /* -- a thread for each row ------------------------------------------------------------------------------ */
 
@@ -111,42 +14,24 @@ static void walk_row(Emit *e, const void *user, const IndexExpr *row)
     s.items = 1;
     const IndexExpr *index[EMIT_MOST_RANK];
     LLVMValueRef sum[REDUCER_MOST], v[REDUCER_MOST];
-    begin(&s, e);
+    scan_begin(&s, e);
     reducer_start(&s.reducer, sum);
     GxLoop loop;
     gx_loop_begin(e->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s.size),
                   emit_index_constant(e, 1), sum, s.reducer.count);
     emit_scope_begin(e);
-    place(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}), index);
-    load(&s, index, v);
-    join(&s,
-         LLVMBuildICmp(e->k->builder, LLVMIntEQ, loop.index, emit_index_constant(e, 0),
-                       ""),
-         sum, v);
-    store(&s, index, v);
+    scan_place(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}), index);
+    scan_load(&s, index, v);
+    scan_join(&s,
+              LLVMBuildICmp(e->k->builder, LLVMIntEQ, loop.index,
+                            emit_index_constant(e, 0), ""),
+              sum, v);
+    scan_store(&s, index, v);
     emit_scope_end(e);
     gx_loop_end(e->k, &loop, v);
 }
 
 /* -- a block for each row ------------------------------------------------------------------------------- */
-
-/* v: of each lane becomes that of all lanes up to it. */
-static void scan_warp(const Scan *s, LLVMValueRef *v)
-{
-    Emit *e = s->e;
-    const Reducer *r = &s->reducer;
-    for (uint32_t distance = 1; distance < 32; distance *= 2) {
-        LLVMValueRef other[REDUCER_MOST], joined[REDUCER_MOST];
-        for (uint32_t i = 0; i < r->count; i++) {
-            other[i] = shuffle_up(e, r->accumulator[i], v[i], distance, 32);
-            joined[i] = v[i];
-        }
-        LLVMValueRef has = LLVMBuildICmp(e->k->builder, LLVMIntUGE, gx_lane(e->k),
-                                         gx_i32(e->k, distance), "");
-        join(s, NULL, other, joined);
-        choose(e, r->count, has, joined, v);
-    }
-}
 
 /* v: what the lanes found; before: what came before the warp, nothing if *nothing; carried: the sum of everything
  * so far, if this is not the first chunk (i1), then with this chunk. */
@@ -176,9 +61,9 @@ static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_firs
             total[i] = shared_load(
                 e, t, shared_place(e, room[i], gx_i32(k, w), shared_bytes(t)));
         }
-        choose(e, r->count, LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, w), ""), carried,
-               before);
-        join(s, w == 0 ? is_first : NULL, carried, total);
+        scan_choose(e, r->count, LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, w), ""),
+                    carried, before);
+        scan_join(s, w == 0 ? is_first : NULL, carried, total);
         for (uint32_t i = 0; i < r->count; i++)
             carried[i] = total[i];
     }
@@ -201,8 +86,8 @@ static void join_lanes(const Scan *s, const LLVMValueRef *all, LLVMValueRef *v)
     for (uint32_t j = 0; j < s->items; j++, v += r->count) {
         for (uint32_t i = 0; i < r->count; i++)
             joined[i] = v[i];
-        join(s, NULL, before, joined);
-        choose(e, r->count, has, joined, v);
+        scan_join(s, NULL, before, joined);
+        scan_choose(e, r->count, has, joined, v);
     }
 }
 
@@ -224,12 +109,13 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
         other[i] = carried[i % count]; /* behind the row: read by nobody */
     e->lanes = s->items;
     const IndexExpr *access = emit_variable(e, at, (Range){0, accesses - 1});
-    place(e, s, row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)), index);
+    scan_place(e, s, row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)),
+               index);
     emit_if_begin(e, &guard, exists);
-    load(s, index, v);
+    scan_load(s, index, v);
     emit_if_end_or(e, &guard, v, other, count * s->items);
     for (uint32_t j = 1; j < s->items; j++)
-        join(s, NULL, v + (j - 1) * count, v + j * count);
+        scan_join(s, NULL, v + (j - 1) * count, v + j * count);
     for (uint32_t i = 0; i < count; i++)
         all[i] = v[(s->items - 1) * count + i];
     scan_warp(s, all);
@@ -241,9 +127,9 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
     else
         join_lanes(s, all, v);
     for (uint32_t j = 0; j < s->items; j++)
-        join(s, nothing, before, v + j * count);
+        scan_join(s, nothing, before, v + j * count);
     emit_if_begin(e, &guard, exists);
-    store(s, index, v);
+    scan_store(s, index, v);
     emit_if_end(e, &guard, NULL, 0, NULL);
     e->lanes = 1;
 }
@@ -255,7 +141,7 @@ static Kernel *scan_rows(Scan *s)
     Emit *e = emitter_begin(in);
     Kernel *k = e->k;
     Reducer *r = &s->reducer;
-    begin(s, e);
+    scan_begin(s, e);
     const IndexExpr *row =
         emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, s->rows - 1});
     LLVMValueRef carried[REDUCER_MOST], next[REDUCER_MOST];
@@ -279,17 +165,8 @@ static Kernel *scan_rows(Scan *s)
 
 Kernel *emitter_window_scan(const EmitterInput *in)
 {
-    const ScanPlan *p = in->design->plan.scan;
-    const KernelConfig *c = &in->design->config;
-    Scan s = {.in = in,
-              .inst = p->inst,
-              .shape = p->shape,
-              .along = p->along,
-              .size = p->size,
-              .rows = p->rows,
-              .items = (uint32_t)c->items,
-              .is_reverse = p->is_reverse};
-    if (c->group != 1)
+    Scan s = scan_of(in);
+    if (in->design->config.group != 1)
         return scan_rows(&s);
     return emitter_finish(in, emit_for_elements(in, s.rows, 1, walk_row, &s));
 }

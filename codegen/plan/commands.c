@@ -85,6 +85,20 @@ static void count_moved(Variant *v, const Instruction *fusion, const uint64_t *b
     }
 }
 
+/* Memory for one launch, filled with zeros first. */
+static PlanArg add_scratch(Variant *v, const Instruction *fusion, uint64_t bytes)
+{
+    uint32_t slice = variant_scratch_slice(v, bytes);
+    PlanArg fill[2] = {
+        {.tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = slice},
+        {.tag = PLAN_ARG_IMMEDIATE},
+    };
+    uint32_t c = variant_command(v, PLAN_FILL, fusion, 0, fill, 2);
+    v->plan.commands[c].count = 4;
+    return (PlanArg){
+        .tag = PLAN_ARG_SLICE, .access = PLAN_READ | PLAN_WRITE, .index = slice};
+}
+
 static bool add_launch(Variant *v, const Instruction *fusion)
 {
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
@@ -96,7 +110,7 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
     if (kernel == PLAN_NONE)
         return false;
-    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 1);
+    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 2);
     uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = variant_slice_arg(v, fusion->operands[i], 0, PLAN_READ);
@@ -116,6 +130,9 @@ static bool add_launch(Variant *v, const Instruction *fusion)
         args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
                               .access = PLAN_READ | PLAN_WRITE,
                               .index = variant_state_slice(v)};
+    uint64_t scratch = v->requests[kernel].design->geometry.scratch_bytes;
+    if (scratch != 0)
+        args[n++] = add_scratch(v, fusion, scratch);
     variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
     return true;
 }

@@ -31,7 +31,8 @@ static uint32_t alignment_of(const Buffer *b)
     }
 }
 
-/* Parameters by number, then result leaves, then the program's random state if it is asked for. */
+/* Parameters by number, then result leaves, then the program's random state if it is asked for. There is room for
+ * one more. */
 static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
 {
     FusionArgs f = {.parameters = fusion->operand_count};
@@ -143,6 +144,17 @@ static const KernelDesign *design(const Variant *v, const Instruction *fusion)
     return NULL;
 }
 
+static void add_scratch(const Variant *v, KernelRequest *r, FusionArgs *f)
+{
+    uint64_t bytes = r->design->geometry.scratch_bytes;
+    if (bytes == 0)
+        return;
+    f->args[f->count++] =
+        (KernelArg){.align = BUFFER_ALIGNMENT, .bytes = bytes, .is_noalias = true};
+    r->arg_count = f->count;
+    r->moved = ARENA_ARRAY(v->arena, uint64_t, f->count);
+}
+
 static PlanKernel plan_kernel(Variant *v, const KernelRequest *r)
 {
     const KernelGeometry *g = &r->design->geometry;
@@ -177,6 +189,7 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
                        .moved = ARENA_ARRAY(v->arena, uint64_t, f.count)};
     if (r.design == NULL)
         return PLAN_NONE;
+    add_scratch(v, &r, &f);
     PlanKernel p = plan_kernel(v, &r);
     v->requests = arena_grow(v->arena, v->requests, &v->request_capacity,
                              v->request_count + 1, sizeof *v->requests);

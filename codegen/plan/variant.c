@@ -135,6 +135,29 @@ uint32_t variant_workspace_slice(Variant *v, uint64_t bytes)
     return v->workspace_slice;
 }
 
+static uint32_t scratch_allocation(Variant *v)
+{
+    for (size_t i = 0; i < v->scratch_count; i++) {
+        if (v->scratch[i].stream == v->stream)
+            return v->scratch[i].allocation;
+    }
+    PlanAllocation a = {.kind = PLAN_WORKSPACE, .alignment = BUFFER_ALIGNMENT};
+    v->scratch = arena_grow(v->arena, v->scratch, &v->scratch_capacity,
+                            v->scratch_count + 1, sizeof *v->scratch);
+    struct Scratch *s = &v->scratch[v->scratch_count++];
+    *s = (struct Scratch){v->stream, plan_add_allocations(&v->plan, &a, 1)};
+    return s->allocation;
+}
+
+uint32_t variant_scratch_slice(Variant *v, uint64_t bytes)
+{
+    PlanSlice s = {.allocation = scratch_allocation(v), .bytes = bytes};
+    PlanAllocation *a = &v->plan.allocations[s.allocation];
+    if (a->bytes < bytes)
+        a->bytes = bytes;
+    return plan_add_slices(&v->plan, &s, 1);
+}
+
 uint32_t variant_command(Variant *v, PlanCommandKind kind, const Instruction *inst,
                          uint32_t index, const PlanArg *args, uint32_t arg_count)
 {

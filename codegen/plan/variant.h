@@ -34,6 +34,10 @@ typedef struct Variant {
     uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
     uint32_t temp_allocation[BUFFER_COLOURS]; /* by colour */
     uint32_t workspace_slice, state_slice;
+    struct Scratch {
+        uint32_t stream, allocation;
+    } * scratch; /* one for each stream that has kernels with scratch memory */
+    size_t scratch_count, scratch_capacity;
     KernelRequest *requests; /* in the order of plan.kernels */
     size_t request_count, request_capacity;
     uint32_t *request_table; /* hash table of request numbers + 1 */
@@ -66,6 +70,8 @@ uint32_t variant_set_slice(Variant *v, uint32_t set);
 uint32_t variant_state_slice(Variant *v);
 /* What libraries work in, all in the same place: at least so many bytes. */
 uint32_t variant_workspace_slice(Variant *v, uint64_t bytes);
+/* What a kernel on the variant's stream works in: so many bytes, which its stream's next kernel may have. */
+uint32_t variant_scratch_slice(Variant *v, uint64_t bytes);
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);

@@ -46,7 +46,10 @@ typedef struct KernelGeometry {
     uint32_t grid[3];      /* blocks */
     uint32_t block[3];     /* threads of each */
     uint64_t shared_bytes; /* of a block */
-    bool has_barriers;     /* or shuffles: threads of a block wait for one another */
+    /* Of device memory that is 0 when the kernel starts, in which blocks tell each other how far they are: the
+     * kernel's last argument. 0: it has none. */
+    uint64_t scratch_bytes;
+    bool has_barriers; /* or shuffles: threads of a block wait for one another */
 } KernelGeometry;
 
 /* -- both ------------------------------------------------------------------------------------------ */

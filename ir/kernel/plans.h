@@ -6,6 +6,7 @@
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
+#include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
 #include "ir/kernel/transposition.h"
 
@@ -34,6 +35,28 @@ typedef struct ScanPlan {
     uint32_t count; /* arrays */
     bool is_reverse;
 } ScanPlan;
+
+void plan_scan(KernelDesign *d, const FusionFacts *f);
+/* Rows lie side by side, and are many or short: a thread walks along each. */
+bool scan_walks_rows(const ScanPlan *p);
+/* Elements side by side that a thread takes at once where they lie so; else 1. */
+int64_t scan_items(const KernelDesign *d);
+
+/* lookback_scan.c: what blocks tell each other of the tiles of rows, in scratch memory behind a ticket. A node of
+ * level 0 is what one tile comes to; one of level l, 32 of level l - 1. It has a word of 64 bits for each 32 of the
+ * values: the upper half says that it is there. */
+#define LOOKBACK_LEVELS 7
+#define LOOKBACK_LOG2 5    /* of the nodes that make one of the next level */
+#define LOOKBACK_FIRST 128 /* where nodes begin */
+typedef struct LookbackTree {
+    int64_t tiles; /* of a row */
+    uint32_t words;
+    uint32_t levels;                /* 0: a row is one tile */
+    int64_t nodes[LOOKBACK_LEVELS]; /* of a row */
+    uint64_t offset[LOOKBACK_LEVELS], bytes;
+} LookbackTree;
+int64_t lookback_tile(const KernelConfig *c); /* elements */
+void lookback_tree(const KernelDesign *d, LookbackTree *out);
 
 /* scatter.c */
 typedef enum {

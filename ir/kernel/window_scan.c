@@ -53,7 +53,7 @@ bool suits_window_scan(FusionFacts *f, KernelKind kind)
 
 /* -- design --------------------------------------------------------------------------------------- */
 
-void plan_window_scan(KernelDesign *d, const FusionFacts *f)
+void plan_scan(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     ScanPlan *p = ARENA_NEW(d->arena, ScanPlan);
@@ -66,6 +66,11 @@ void plan_window_scan(KernelDesign *d, const FusionFacts *f)
     d->plan.scan = p;
 }
 
+void plan_window_scan(KernelDesign *d, const FusionFacts *f)
+{
+    plan_scan(d, f);
+}
+
 static bool lies_side_by_side(const ScanPlan *p)
 {
     for (uint32_t i = 0; i < p->shape->rank; i++) {
@@ -76,13 +81,12 @@ static bool lies_side_by_side(const ScanPlan *p)
     return false;
 }
 
-static bool walks_rows(const ScanPlan *p)
+bool scan_walks_rows(const ScanPlan *p)
 {
     return p->size <= SCAN_SHORT || (lies_side_by_side(p) && p->rows >= SCAN_MANY_ROWS);
 }
 
-/* Elements side by side, where chunks of one each would be many. */
-static int64_t choose_items(const KernelDesign *d)
+int64_t scan_items(const KernelDesign *d)
 {
     const ScanPlan *p = d->plan.scan;
     bool is_minor = p->shape->layout->minor_to_major[0] == p->along;
@@ -97,9 +101,9 @@ void configure_window_scan(const KernelDesign *d, KernelConfig *c)
 {
     const ScanPlan *p = d->plan.scan;
     bool is_open = config_lacks(c, KERNEL_KEY_GROUP);
-    bool walks = is_open ? walks_rows(p) : c->group == 1;
+    bool walks = is_open ? scan_walks_rows(p) : c->group == 1;
     if (config_lacks(c, KERNEL_KEY_ITEMS))
-        c->items = walks ? 1 : choose_items(d);
+        c->items = walks ? 1 : scan_items(d);
     if (walks) {
         c->group = 1;
         configure_threads(c, p->rows);

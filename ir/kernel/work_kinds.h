@@ -25,6 +25,9 @@ void work_spread(WorkBuilder *b, const Shape *s, const uint32_t *dims, uint32_t 
 /* The numbers of the elements that thread 0, 1, … takes: `lanes` of `elements` each. */
 const IndexExpr *work_elements_of_thread(WorkBuilder *b, int64_t elements,
                                          uint32_t lanes);
+/* Index of place `at` of row `row`; rows count through the dimensions but `along` as they lie in memory. */
+void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
+                const IndexExpr *at, const IndexExpr **out);
 uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
 
 #endif

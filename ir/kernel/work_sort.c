@@ -1,4 +1,4 @@
-/* Sorts, the k largest of rows, and cumulative windows. */
+/* Sorts, and the k largest of rows. */
 #include "ir/kernel/work_kinds.h"
 
 uint32_t work_log2(int64_t n)
@@ -9,9 +9,8 @@ uint32_t work_log2(int64_t n)
     return log;
 }
 
-/* Rows count through the other dimensions as they lie in memory. */
-static void place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
-                  const IndexExpr *at, const IndexExpr **out)
+void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
+                const IndexExpr *at, const IndexExpr **out)
 {
     for (uint32_t i = 0; i < s->rank; i++) {
         int64_t d = s->layout->minor_to_major[i], size = s->dims[d];
@@ -110,7 +109,7 @@ static void sort_shared(WorkBuilder *b, const SortPlan *p, int64_t rows)
     for (int stores = 0; stores < 2; stores++) {
         begin_slots(b, &n, slots, p->rows * p->runs, p->run, &row, &at);
         at = ix_add(b->ix, at, ix_mul(b->ix, ix_mod(b->ix, row, p->runs), p->run));
-        place(b, p->shape, p->along, ix_floordiv(b->ix, row, p->runs), at, index);
+        work_place(b, p->shape, p->along, ix_floordiv(b->ix, row, p->runs), at, index);
         for (uint32_t i = 0; i < p->count; i++) {
             if (stores != 0)
                 work_store(b, b->comp->parameter_count + i, p->shape, index);
@@ -134,7 +133,7 @@ static void search(WorkBuilder *b, const SortPlan *p, const IndexExpr *row,
         /* halves lie far apart; threads side by side look at neighbours */
         const IndexExpr *key = ix_add(
             b->ix, from, ix_mul(b->ix, step, p->step.run / 2 / (int64_t)steps + r + 1));
-        place(b, p->shape, p->along, row, work_searched(b, key, p->size), index);
+        work_place(b, p->shape, p->along, row, work_searched(b, key, p->size), index);
         for (uint32_t i = 0; i < p->count; i++)
             work_element(b, p->inst->operands[i], index);
     }
@@ -155,7 +154,7 @@ static void merge(WorkBuilder *b, const SortPlan *p)
     int64_t half = p->step.run / 2;
     double steps = work_log2(half) + 1.0;
     if (p->step.trusts) {
-        place(b, p->shape, p->along, row, mine, index);
+        work_place(b, p->shape, p->along, row, mine, index);
         for (uint32_t i = 0; i < p->count; i++)
             work_element(b, p->inst->operands[i], index);
         search(b, p, row, mine, steps, 1);
@@ -166,7 +165,7 @@ static void merge(WorkBuilder *b, const SortPlan *p)
         work_loop_end(b, 0);
     }
     work_instructions(b, (OpCost){.alu = 12, .cycles = costs.alu_cycles}, 1);
-    place(b, p->shape, p->along, row, work_searched(b, mine, p->size), index);
+    work_place(b, p->shape, p->along, row, work_searched(b, mine, p->size), index);
     for (uint32_t i = 0; i < p->count; i++)
         work_store(b, b->comp->parameter_count + i, p->shape, index);
 }
@@ -202,88 +201,17 @@ void work_topk(const KernelDesign *d, KernelWork *out)
     const IndexExpr *round = work_loop_begin(b, rounds, count, 1);
     begin_slots(b, &n, (rounds + 1) / rounds * half, p->rows, p->size, &row, &at);
     at = ix_add(b->ix, at, ix_mul(b->ix, round, n.slots / 2));
-    place(b, p->shape, last, row, at, index);
+    work_place(b, p->shape, last, row, at, index);
     work_element(b, p->inst->operands[0], index);
     work_shared(b, 2, n.bytes / 2, 1);
     work_loop_end(b, 0);
     sort_rows(b, &n);
     work_loop_end(b, 0);
     begin_slots(b, &n, (double)p->k, p->rows, p->k, &row, &at);
-    place(b, shape_leaf(p->inst->shape, 0), last, row, at, index);
+    work_place(b, shape_leaf(p->inst->shape, 0), last, row, at, index);
     for (uint32_t leaf = 0; leaf < 2; leaf++)
         work_store(b, b->comp->parameter_count + leaf, shape_leaf(p->inst->shape, leaf),
                    index);
     work_loop_end(b, 0);
-    work_end(b, out);
-}
-
-/* -- cumulative windows --------------------------------------------------------------------------------------- */
-
-static void scan_load(WorkBuilder *b, const ScanPlan *p, const IndexExpr *const *index)
-{
-    for (uint32_t i = 0; i < p->count; i++)
-        work_element(b, p->inst->operands[i], index);
-}
-
-static void scan_store(WorkBuilder *b, const ScanPlan *p, const IndexExpr *const *index)
-{
-    for (uint32_t i = 0; i < p->count; i++)
-        work_store(b, b->comp->parameter_count + i, shape_leaf(p->inst->shape, i), index);
-}
-
-/* A thread for each row. */
-static void walk_rows(WorkBuilder *b, const ScanPlan *p)
-{
-    const IndexExpr *index[KERNEL_MOST_RANK];
-    const IndexExpr *row = work_elements_of_thread(b, p->rows, 1);
-    const IndexExpr *step = work_loop_begin(b, (double)p->size, p->size, 4);
-    place(b, p->shape, p->along, row, step, index);
-    scan_load(b, p, index);
-    double cycles = work_combine(b, p->inst, 1);
-    scan_store(b, p, index);
-    work_loop_end(b, cycles);
-}
-
-/* A block for each row, chunk by chunk: lanes, then warps, then the chunk before. */
-static void scan_rows(WorkBuilder *b, const ScanPlan *p, uint32_t items)
-{
-    const IndexExpr *index[KERNEL_MOST_RANK];
-    const IndexExpr *row =
-        work_coordinate(b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, p->rows);
-    const IndexExpr *thread =
-        work_coordinate(b, (WorkCoordinate){.thread_div = 1}, b->threads);
-    double chunks = (double)p->size / items / b->threads;
-    int64_t whole = p->size / items / b->threads;
-    double bytes = work_reduction_bytes(p->inst), warps = b->warps;
-    work_set_lanes(b, items);
-    const IndexExpr *step =
-        work_loop_begin(b, chunks > 1 ? chunks : 1, whole < 1 ? 1 : whole + 1, 1);
-    const IndexExpr *access = ix_add(b->ix, ix_mul(b->ix, step, b->threads), thread);
-    place(b, p->shape, p->along, row,
-          ix_add(b->ix, ix_mul(b->ix, access, items), work_lane(b)), index);
-    scan_load(b, p, index);
-    work_wait(b, 0);
-    double one = work_combine(b, p->inst, 2.0 * items);
-    work_shuffles(b, 5, bytes);
-    work_wait(b, items * one + 5 * work_combine(b, p->inst, 5));
-    work_shared(b, bytes / 4, 4, 1);
-    work_barrier(b);
-    work_loop_begin(b, warps, b->warps, 2);
-    work_shared(b, bytes / 4, 4, 1);
-    work_instructions(b, (OpCost){.alu = 2, .cycles = costs.alu_cycles}, 1);
-    work_loop_end(b, work_combine(b, p->inst, 1) + costs.alu_cycles);
-    work_barrier(b);
-    scan_store(b, p, index);
-    work_loop_end(b, 0);
-    work_set_lanes(b, 1);
-}
-
-void work_window_scan(const KernelDesign *d, KernelWork *out)
-{
-    WorkBuilder *b = work_begin(d);
-    if (d->config.group == 1)
-        walk_rows(b, d->plan.scan);
-    else
-        scan_rows(b, d->plan.scan, (uint32_t)d->config.items);
     work_end(b, out);
 }

@@ -7,6 +7,9 @@
 extern const Rule rules_expand_scan[], rules_expand_ragged[], rules_expand_fft[],
     rules_expand_linalg[], rules_expand_lapack[], rules_expand_select[];
 
+/* An associative scan as cumulative windows; NULL: it is not of their form. */
+Instruction *scan_as_window(Rewriter *r, Instruction *inst);
+
 /* A batch-norm-*, where mask (pred, of x's dimensions; NULL: all) says which elements are there, `count` of
  * them for each feature (a scalar of the type that is computed in). A tuple is a tuple instruction. */
 Instruction *expand_batch_norm(Rewriter *r, Instruction *inst, Instruction *mask,

@@ -1,4 +1,5 @@
-/* Expansion of scan: a while loop over the scanned dimension.
+/* Expansion of scan: cumulative windows where it is of that form (scan_as_window.c), else a while loop over the
+ * scanned dimension.
  *
  *   (ys, c) = scan(xs, c0), dimensions={d}, num_carries=1, to_apply=f
  *     =>  i = 0, ys = zeros, c = c0
@@ -169,6 +170,9 @@ static Instruction *scan(Rewriter *r, Instruction *inst)
     s.d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
     if (s.inputs + s.outputs == 0)
         return NULL;
+    Instruction *windows = scan_as_window(r, inst);
+    if (windows != NULL)
+        return windows;
     s.n = s.inputs > 0 ? inst->operands[0]->shape->dims[s.d]
                        : result_leaf(&s, 0)->dims[s.d];
     s.index = shape_scalar(r->m->intern, DT_S32);

@@ -20,7 +20,7 @@ typedef void (*gxemu_kernel)(gxemu_block *block, const void *args);
 #define GXEMU_SHARED UINT32_MAX /* `argument` of an access to shared memory */
 
 enum { GXEMU_READ, GXEMU_WRITE, GXEMU_ATOMIC, GXEMU_MISALIGNED = 4 };
-enum { GXEMU_SHFL_UP, GXEMU_SHFL_BFLY };
+enum { GXEMU_SHFL_UP, GXEMU_SHFL_BFLY, GXEMU_SHFL_IDX };
 
 /* The rows of EMU_FUNCTION; abi.c checks that none is missing. */
 void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
@@ -28,6 +28,7 @@ void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t by
 void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
                   uint32_t align, uint32_t site, uint32_t kind);
 void gxemu_barrier(gxemu_block *b, uint32_t site);
+void gxemu_pause(gxemu_block *b, uint32_t site);
 uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value,
                     uint32_t operand, uint32_t clamp, uint32_t site);
 void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site);

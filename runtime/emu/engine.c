@@ -7,6 +7,7 @@
 #include "runtime/emu/engine_parts.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,7 @@ typedef struct Run {
     uint64_t blocks;
     atomic_uint_least64_t next; /* block to be run */
     pthread_mutex_t lock;
+    bool is_serial;  /* one OS thread runs all blocks */
     uint64_t failed; /* the first block with a finding; `blocks`: none */
     Finding *out;    /* its finding */
 } Run;
@@ -250,6 +252,25 @@ static void run_fail(Run *r, uint64_t block, const Finding *f)
     }
     pthread_mutex_unlock(&r->lock);
     atomic_store(&r->next, r->blocks); /* blocks before this one have been taken */
+}
+
+/* Blocks are taken in their order, each by an OS thread that runs it to its end: whoever waits for an earlier one
+ * need only wait, unless that one failed. Where blocks run one after the other nobody is left to wait for. */
+void gxemu_pause(gxemu_block *b, uint32_t site)
+{
+    enum { MOST_PAUSES = 1000 };
+    Engine *e = engine_of(b);
+    Run *r = e->run;
+    pthread_mutex_lock(&r->lock);
+    bool failed = r->failed != r->blocks;
+    pthread_mutex_unlock(&r->lock);
+    if (failed || (r->is_serial && ++e->pauses > MOST_PAUSES)) {
+        finding_set(e->finding, FINDING_SYNC, "waits for ever: ");
+        engine_describe(e, thread_of(b), site);
+        finding_add(e->finding, ", and no earlier block is left that could help");
+        engine_abort(e);
+    }
+    sched_yield();
 }
 
 static bool engine_prepare(Engine *e, const EngineLaunch *l, Finding *finding)
@@ -277,6 +298,10 @@ static void run_work(void *argument)
     Finding finding = {0};
     uint64_t block = 0;
     bool done = engine_prepare(e, l, &finding);
+    if (e != NULL) {
+        e->run = r;
+        e->pauses = 0;
+    }
     while (done && (block = atomic_fetch_add(&r->next, 1)) < r->blocks) {
         e->ctaid[0] = (uint32_t)(block % l->grid[0]);
         e->ctaid[1] = (uint32_t)(block / l->grid[0] % l->grid[1]);
@@ -307,7 +332,9 @@ bool engine_run(const EngineLaunch *l, Finding *out)
     r.failed = r.blocks;
     pthread_mutex_init(&r.lock, NULL);
     /* The race detector's numbers are for blocks one after the other. */
-    if (l->check_races || r.blocks < 2 || r.blocks * threads < ENGINE_PARALLEL_THREADS)
+    r.is_serial =
+        l->check_races || r.blocks < 2 || r.blocks * threads < ENGINE_PARALLEL_THREADS;
+    if (r.is_serial)
         run_work(&r);
     else
         workers_run(run_work, &r);

@@ -55,7 +55,9 @@ typedef struct Engine {
     Thread *threads; /* ENGINE_MOST_THREADS */
     const EngineLaunch *launch;
     Finding *finding;
-    bool aborted; /* *finding tells why; no fibre of this launch goes on */
+    struct Run *run; /* the launch, on all OS threads */
+    uint64_t pauses; /* of this launch, by this OS thread */
+    bool aborted;    /* *finding tells why; no fibre of this launch goes on */
     uint32_t ctaid[3];
     uint32_t thread_count;
     uint32_t next_thread; /* the first one that has not started */

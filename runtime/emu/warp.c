@@ -18,7 +18,9 @@ static uint32_t shuffle_source(const Thread *t)
     uint32_t b = s->operand & 31, c = s->clamp & 31, segment = s->clamp >> 8 & 31;
     uint32_t last = (lane & segment) | (c & ~segment & 31);
     bool is_up = s->number == GXEMU_SHFL_UP;
-    uint32_t from = is_up ? lane - b : lane ^ b;
+    uint32_t from = is_up                          ? lane - b
+                    : s->number == GXEMU_SHFL_BFLY ? lane ^ b
+                                                   : (lane & segment) | (b & ~segment);
     bool inside = is_up ? (int32_t)from >= (int32_t)last : from <= last;
     return inside ? from : lane;
 }

@@ -144,11 +144,11 @@ typedef struct PlanValue {
  * ONE allocation, of kind ARGUMENT: when the caller passes two buffers for a may-alias pair,
  * the runtime first copies the argument into the result's buffer and works there. */
 typedef enum PlanAllocationKind {
-    PLAN_ARGUMENT,  /* index: argument number */
-    PLAN_RESULT,    /* index: result number */
-    PLAN_TEMP,      /* the runtime provides it; contents undefined between executions */
-    PLAN_WORKSPACE, /* as TEMP, for libraries: reported apart */
-    PLAN_CONSTANT,  /* `offset` in .gxc.const */
+    PLAN_ARGUMENT, /* index: argument number */
+    PLAN_RESULT,   /* index: result number */
+    PLAN_TEMP,     /* the runtime provides it; contents undefined between executions */
+    PLAN_WORKSPACE, /* as TEMP, for libraries and what blocks tell each other: reported apart */
+    PLAN_CONSTANT, /* `offset` in .gxc.const */
     PLAN_STATE, /* the runtime provides it, zero at first, and keeps it from run to run */
     PLAN_ALLOCATION_KINDS
 } PlanAllocationKind;
