@@ -34,6 +34,7 @@ typedef struct Attentions {
     uint32_t count; /* instructions that were there before */
     Candidate *candidates;
     size_t candidate_count, capacity;
+    bool wrapped; /* computations were made for cuDNN to look at */
 } Attentions;
 
 /* -- what is inside ------------------------------------------------------------------------------- */
@@ -122,6 +123,7 @@ static bool add_candidate(Attentions *s, Instruction *last)
     if (!is_closed(s, &a, last, inside))
         return false;
     Instruction *fusion = wrap(s, last, inside);
+    s->wrapped = true;
     if (!attention_is_library(fusion)) { /* its operands are not the bases */
         computation_remove(s->comp, fusion);
         return false;
@@ -154,7 +156,8 @@ static void try_dot(Attentions *s, Instruction *dot)
         n--;
 }
 
-static bool visit(Computation *comp, PassContext *cx)
+/* Sets `wrapped` where it made computations, whether or not cuDNN takes them. */
+static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 {
     Arena *a = cx->scratch;
     Attentions s = {.cx = cx, .comp = comp};
@@ -166,6 +169,7 @@ static bool visit(Computation *comp, PassContext *cx)
         if (s.order[i]->op == OP_DOT && !library_makes(s.order[i]))
             try_dot(&s, s.order[i]);
     }
+    *wrapped |= s.wrapped;
     if (s.candidate_count == 0)
         return false;
     Instruction **fusions = ARENA_ARRAY(a, Instruction *, s.candidate_count);
@@ -188,12 +192,14 @@ static bool visit(Computation *comp, PassContext *cx)
 
 bool pass_library_attentions(Module *m, PassContext *cx)
 {
-    bool changed = false;
+    bool changed = false, wrapped = false;
     if (cx->graphs == NULL)
         return false;
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++)
-        changed |= visit(programs.data[c], cx);
+        changed |= visit(programs.data[c], cx, &wrapped);
+    if (!wrapped)
+        return false;
     module_remove_dead_computations(m); /* of what cuDNN could not do */
     fusion_name_all(m);
     if (changed) {
