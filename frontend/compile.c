@@ -118,12 +118,27 @@ static bool has_library(Compile *c, const char *library)
     return found;
 }
 
+static void check_tiles(Compile *c)
+{
+    static const char *const words[] = {
+        [TILES_AUTO] = "auto", [TILES_GX] = "gx", [TILES_NONE] = "none"};
+    const char *word = c->options.tiles != NULL ? c->options.tiles : "auto";
+    size_t count = sizeof words / sizeof *words, i = 0;
+    while (i < count && strcmp(words[i], word) != 0)
+        i++;
+    if (i == count)
+        usage_error(c, "--tiles=%s: auto, gx or none is expected", word);
+    for (size_t k = 0; k < c->target_count && i < count; k++)
+        c->targets[k].tiles = (TileUse)i;
+}
+
 static void check_options(Compile *c)
 {
     const gxc_options *o = &c->options;
     check_targets(c);
     if (o->tuning != NULL)
         c->tuning = tuning_read(c->arena, c->diag, o->tuning);
+    check_tiles(c);
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
     c->settings.cublaslt = has_library(c, "cublaslt");
@@ -341,6 +356,13 @@ static const char *libraries_text(const Compile *c)
     return c->planner != NULL ? " --libraries=cudnn" : " --libraries=none";
 }
 
+static const char *tiles_text(const Compile *c)
+{
+    const char *tiles = c->options.tiles;
+    bool is_default = tiles == NULL || strcmp(tiles, "auto") == 0;
+    return is_default ? "" : arena_printf(c->arena, " --tiles=%s", tiles);
+}
+
 static bool codegen_options(Compile *c, CodegenOptions *o)
 {
     const gxc_options *given = &c->options;
@@ -356,10 +378,10 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .planner = c->planner,
         .cache_dir = given->cache_dir,
         .tuning = c->tuning,
-        .options_text =
-            arena_printf(c->arena, "-O%lld%s%s%s%s", (long long)c->settings.level,
-                         given->fp_contract_off ? " --fp-contract=off" : "",
-                         libraries_text(c), tuning_option(c->arena, c->tuning), settings),
+        .options_text = arena_printf(
+            c->arena, "-O%lld%s%s%s%s%s", (long long)c->settings.level,
+            given->fp_contract_off ? " --fp-contract=off" : "", libraries_text(c),
+            tiles_text(c), tuning_option(c->arena, c->tuning), settings),
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};

@@ -38,6 +38,7 @@ enum {
     KEY_REPORT,
     KEY_TIMING,
     KEY_LIBRARIES,
+    KEY_TILES,
     KEY_ASSEMBLER,
     KEY_CUDA,
     KEY_CACHE_DIR,
@@ -80,6 +81,7 @@ static const struct argp_option rows[] = {
     {"tuning", KEY_TUNING, "FILE", 0,
      "Configurations of kernels, as --emit=tuning writes them", 0},
     {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
+    {"tiles", KEY_TILES, "WAY", 0, "Products on tensor cores: auto, gx, none", 0},
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
     {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
     {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
@@ -140,6 +142,8 @@ static const char **text_option(gxc_options *o, int key)
         return &o->print_after;
     case KEY_DUMP_DIR:
         return &o->dump_dir;
+    case KEY_TILES:
+        return &o->tiles;
     case KEY_LIBRARIES:
         return &o->libraries;
     case KEY_ASSEMBLER:

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "ir/analysis/loop.h"
+#include "ir/kernel/kind.h"
+#include "ir/kernel/library.h"
 
 enum {
     NESTING_MOST = 64,
@@ -225,7 +227,19 @@ KernelReport kernel_report_make(const Module *m, const Target *t, CostModel *cos
     if (r->count > 1)
         qsort(r->rows, r->count, sizeof *r->rows, compare_rows);
     find_reasons(r, t->device, a);
+    for (size_t i = 0; i < r->count; i++)
+        candidates_find(r->rows[i].inst, NULL, t, &r->rows[i].candidates);
     return *r;
+}
+
+/* The kind of kernel, or the library. */
+static const char *maker_name(const KernelRow *row)
+{
+    const Candidate *library = candidates_by(&row->candidates, CANDIDATE_LIBRARY);
+    if (library != NULL && library_makes(row->inst))
+        return library->name;
+    KernelKind kind = kernel_kind_of(row->inst);
+    return kind != KERNEL_COUNT ? kernel_kind_name(kind) : "none";
 }
 
 /* -- text -------------------------------------------------------------------------------------------- */
@@ -250,6 +264,17 @@ static void add_row_text(const KernelReport *r, const KernelRow *row, Text *t)
         r->seconds > 0 ? row->seconds / r->seconds * 100 : 0);
 }
 
+/* Who could make a product, and how long that would take. */
+static void add_candidates_text(const KernelRow *row, Text *t)
+{
+    text_printf(t, "  %s:", row->name);
+    for (uint32_t i = 0; i < row->candidates.count; i++) {
+        const Candidate *c = &row->candidates.list[i];
+        text_printf(t, "%s %s %.1f us", i == 0 ? "" : ",", c->name, c->seconds * 1e6);
+    }
+    text_printf(t, "; chosen: %s\n", maker_name(row));
+}
+
 void kernel_report_text(const KernelReport *r, Text *t)
 {
     if (r->count == 0)
@@ -265,6 +290,15 @@ void kernel_report_text(const KernelReport *r, Text *t)
         if (row->reason != NULL)
             text_printf(t, "  %s: %s\n", row->name, row->reason);
     }
+    bool has_products = false;
+    for (size_t i = 0; i < r->count; i++)
+        has_products |= r->rows[i].candidates.count > 0;
+    if (has_products)
+        text_printf(t, "who could make products, by modelled time of one run\n");
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->rows[i].candidates.count > 0)
+            add_candidates_text(&r->rows[i], t);
+    }
 }
 
 /* -- JSON -------------------------------------------------------------------------------------------- */
@@ -274,6 +308,15 @@ static json_t *three(const uint32_t n[3])
     json_t *out = json_array();
     for (int i = 0; i < 3; i++)
         json_array_append_new(out, json_integer(n[i]));
+    return out;
+}
+
+static json_t *candidates_json(const Candidates *all)
+{
+    json_t *out = json_array();
+    for (uint32_t i = 0; i < all->count; i++)
+        json_array_append_new(out, json_pack("{s:s, s:f}", "by", all->list[i].name, "us",
+                                             all->list[i].seconds * 1e6));
     return out;
 }
 
@@ -302,6 +345,10 @@ static json_t *row_json(const KernelRow *row)
                         json_real(row->time.least_seconds * row->runs * 1e6));
     if (row->reason != NULL)
         json_object_set_new(out, "reason", json_string(row->reason));
+    if (row->candidates.count > 0) {
+        json_object_set_new(out, "by", json_string(maker_name(row)));
+        json_object_set_new(out, "candidates", candidates_json(&row->candidates));
+    }
     return out;
 }
 

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "codegen/codegen.h"
+#include "ir/kernel/candidates.h"
 #include "ir/kernel/work.h"
 #include "ir/text.h"
 
@@ -18,6 +19,7 @@ typedef struct KernelRow {
     KernelTime time;               /* of one */
     double seconds;                /* of all runs */
     const char *reason; /* why it is far from what the device could do; NULL: it is not */
+    Candidates candidates; /* of a product: who could make it */
 } KernelRow;
 
 typedef struct KernelReport {

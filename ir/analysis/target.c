@@ -76,7 +76,8 @@ bool target_find(const char *name, Target *out)
                         r->ptx,
                         r->cuda,
                         r->features,
-                        device ? device : find_device(r->model)};
+                        device ? device : find_device(r->model),
+                        TILES_AUTO};
         return true;
     }
     return false;

@@ -62,6 +62,13 @@ typedef struct GpuRates {
 /* The rates of a device of targets.def. */
 const GpuRates *gpu_rates(const GpuModel *device);
 
+/* Which products are kernels on tensor cores (kernels.def, tile): --tiles. */
+typedef enum {
+    TILES_AUTO, /* where the model of time says so */
+    TILES_GX,   /* all that can be */
+    TILES_NONE
+} TileUse;
+
 typedef struct Target {
     const char *name;           /* "sm_90a": what assemblers and LLVM call it */
     uint32_t sm;                /* 90 */
@@ -69,6 +76,7 @@ typedef struct Target {
     uint32_t min_ptx, min_cuda; /* 8.0 is 80, 12.8 is 128 */
     uint32_t features;          /* FEATURE_x */
     const GpuModel *device;
+    TileUse tiles;
 } Target;
 
 /* By the name of a target ("sm_90a") or of a device ("h100", "gpu_h100"), in lower or upper case. False:

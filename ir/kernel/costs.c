@@ -105,6 +105,11 @@ int64_t cost_instructions(const Instruction *inst)
     return n > 1 ? (int64_t)n : 1;
 }
 
+double cost_seconds_of_bytes(const GpuModel *device, double bytes)
+{
+    return bytes / (device->gigabytes_per_second * 1e9 * costs.memory_share);
+}
+
 static int64_t picoseconds(double n, double a_second)
 {
     double ps = n / a_second * 1e12;
@@ -120,8 +125,7 @@ int64_t cost_ps_of_instructions(const GpuModel *device, int64_t instructions)
 
 int64_t cost_ps_of_bytes(const GpuModel *device, int64_t bytes)
 {
-    return picoseconds((double)bytes,
-                       device->gigabytes_per_second * 1e9 * costs.memory_share);
+    return picoseconds(cost_seconds_of_bytes(device, (double)bytes), 1);
 }
 
 int64_t cost_ps_of_launch(void)

@@ -24,6 +24,9 @@ OpCost op_cost(OpCode op, DType type);
 /* Of a conversion. */
 OpCost convert_cost(DType from, DType to);
 
+/* Seconds of a device that only moves so many bytes. */
+double cost_seconds_of_bytes(const GpuModel *device, double bytes);
+
 /* -- for passes that weigh one kernel against two: whole numbers ----------------------------------- */
 
 /* Instructions of a thread for one element of the operation; 0 of what only moves: whoever reads its result loads

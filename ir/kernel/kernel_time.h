@@ -53,6 +53,9 @@ typedef struct KernelTime {
 KernelTime kernel_time(const KernelWork *w, const GpuModel *device);
 /* Of a product that a library makes; NULL operands: see library_time.c. */
 KernelTime library_time(const Instruction *inst, const GpuModel *device);
+/* The same of a dot or convolution that is not marked; false: no library makes it. */
+bool library_product_time(const Instruction *product, const GpuModel *device,
+                          KernelTime *out);
 /* Of a copy or a fill of so many bytes, read and written. */
 KernelTime copy_time(double bytes, const GpuModel *device);
 /* Operations a second of products of this type, by the data sheet: of the fastest units that take them, and

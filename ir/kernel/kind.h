@@ -42,6 +42,7 @@ enum {
         1 << 7, /* a thread reads and writes the same elements, several results at once */
     KERNEL_COUNTED =
         1 << 8, /* is bound by its accesses: the report counts how wide they are */
+    KERNEL_ON_TENSOR_CORES = 1 << 9,
 };
 
 typedef struct KernelKindInfo {

@@ -104,10 +104,29 @@ static void describe_attention(const Attention *a, const GpuModel *d, Product *p
     set_rate(p, d);
 }
 
+static void add_bytes(const Instruction *inst, Product *p)
+{
+    p->bytes = bytes_of(inst->shape);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        p->bytes += bytes_of(inst->operands[i]->shape);
+}
+
+static bool describe_dot(const Instruction *dot, const GpuModel *d, Product *p)
+{
+    MatmulShape s;
+    if (!matmul_shape(dot, &s))
+        return false;
+    p->batch = (double)s.batch;
+    p->m = (double)s.m;
+    p->n = (double)s.n;
+    p->k = (double)s.k;
+    choose_units(p, dot, d);
+    return true;
+}
+
 static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
 {
     MatmulCall call;
-    MatmulShape s;
     ConvolutionCall convolution;
     Attention attention;
     if (block_op(inst) == BLOCK_MATMUL) {
@@ -118,12 +137,9 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
         p->k = (double)lhs->dims[lhs->rank - 1];
         p->type = lhs->dtype;
         set_rate(p, d);
-    } else if (matmul_call_of(inst, &call) && matmul_shape(call.dot, &s)) {
-        p->batch = (double)s.batch;
-        p->m = (double)s.m;
-        p->n = (double)s.n;
-        p->k = (double)s.k;
-        choose_units(p, call.dot, d);
+    } else if (matmul_call_of(inst, &call)) {
+        if (!describe_dot(call.dot, d, p))
+            return false;
     } else if (convolution_call_of(inst, &convolution)) {
         describe_convolution(convolution.conv, d, p);
     } else if (attention_call_of(inst, &attention)) {
@@ -131,9 +147,7 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
     } else {
         return false;
     }
-    p->bytes = bytes_of(inst->shape);
-    for (uint32_t i = 0; i < inst->operand_count; i++)
-        p->bytes += bytes_of(inst->operands[i]->shape);
+    add_bytes(inst, p);
     return true;
 }
 
@@ -147,7 +161,7 @@ static double tile_side(double size, double most)
 }
 
 /* Seconds of arithmetic by tiles of at most so many rows and columns; *waves of them. Smaller tiles read more for
- * each operation; parts of the sums may be made side by side. */
+ * each operation; parts of the sums may be made side by side, which another kernel adds up. */
 static double tiled_seconds(const Product *p, const GpuModel *d, double most,
                             double *waves)
 {
@@ -155,11 +169,12 @@ static double tiled_seconds(const Product *p, const GpuModel *d, double most,
     double tiles = p->batch * rounded_up(p->m / tile_m) * rounded_up(p->n / tile_n);
     double parts = larger(rounded_up(p->k / costs.library_split), 1);
     *waves = tiles / d->multiprocessors;
-    double busy = *waves / rounded_up(*waves); /* of the multiprocessors */
-    busy = larger(busy, smaller(*waves * parts, costs.library_tail));
     double half = costs.library_half_tile, full = costs.library_tile;
     double share = (full + half) / full * (most / (most + half));
-    return 2 * tiles * tile_m * tile_n * p->k / (p->rate * share) / smaller(busy, 1);
+    double all_busy = 2 * tiles * tile_m * tile_n * p->k / (p->rate * share);
+    double busy = smaller(*waves / rounded_up(*waves), 1); /* of the multiprocessors */
+    double split = smaller(larger(busy, smaller(*waves * parts, costs.library_tail)), 1);
+    return smaller(all_busy / busy, all_busy / split + costs.launch_seconds);
 }
 
 static double arithmetic_seconds(const Product *p, const GpuModel *d, double *waves)
@@ -175,15 +190,9 @@ static double arithmetic_seconds(const Product *p, const GpuModel *d, double *wa
     return best;
 }
 
-KernelTime library_time(const Instruction *inst, const GpuModel *d)
+static KernelTime time_of(Product p, const GpuModel *d)
 {
-    Product p = {0};
-    KernelTime t = {.seconds = costs.library_seconds,
-                    .limit = LIMIT_LAUNCH,
-                    .waves = 1,
-                    .product_type = DT_INVALID};
-    if (!describe(inst, d, &p))
-        return t;
+    KernelTime t = {.seconds = costs.launch_seconds, .limit = LIMIT_LAUNCH};
     double arithmetic = arithmetic_seconds(&p, d, &t.waves);
     double at_peak = p.bytes / (d->gigabytes_per_second * 1e9);
     double memory = at_peak / costs.memory_share;
@@ -195,7 +204,7 @@ KernelTime library_time(const Instruction *inst, const GpuModel *d)
     bool is_memory = memory > arithmetic;
     double longest = larger(memory, arithmetic);
     t.seconds += longest;
-    if (longest > costs.library_seconds)
+    if (longest > costs.launch_seconds)
         t.limit = is_memory           ? LIMIT_MEMORY
                   : p.by_tensor_cores ? LIMIT_TENSOR
                   : p.type == DT_F64  ? LIMIT_F64
@@ -208,4 +217,33 @@ KernelTime library_time(const Instruction *inst, const GpuModel *d)
                           t.seconds,
                       1);
     return t;
+}
+
+KernelTime library_time(const Instruction *inst, const GpuModel *d)
+{
+    Product p = {0};
+    if (describe(inst, d, &p))
+        return time_of(p, d);
+    return (KernelTime){.seconds = costs.launch_seconds,
+                        .limit = LIMIT_LAUNCH,
+                        .waves = 1,
+                        .product_type = DT_INVALID};
+}
+
+bool library_product_time(const Instruction *product, const GpuModel *d, KernelTime *out)
+{
+    Product p = {0};
+    ConvolutionShape convolution;
+    if (product->op == OP_DOT) {
+        if (!matmul_types_fit(product) || !describe_dot(product, d, &p))
+            return false;
+    } else if (convolution_has_types(product) &&
+               convolution_shape(product, &convolution)) {
+        describe_convolution(product, d, &p);
+    } else {
+        return false;
+    }
+    add_bytes(product, &p);
+    *out = time_of(p, d);
+    return true;
 }

@@ -69,7 +69,7 @@ static bool find_factor(const Instruction *hero, const Target *t, DType *factor)
           sum = contract_accumulator(hero);
     *factor = DT_INVALID;
     bool is_wide = x == DT_F32 || y == DT_F32;
-    if (t == NULL || (is_wide && !allows_tf32(hero)))
+    if (t == NULL || t->tiles == TILES_NONE || (is_wide && !allows_tf32(hero)))
         return false;
     if (tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
         return true;

@@ -26,6 +26,8 @@
 #define KERNEL_MOST_OPERANDS 60
 #define MOST_READERS                                                                     \
     10 /* that work is repeated in: what reads those would repeat it again */
+#define LEAST_TILE 8 /* of dots: smaller ones have none */
+#define TILE 64      /* their usual size */
 #define FREE_DEPTH 8 /* operations that are looked through */
 
 typedef struct UserList {
@@ -160,6 +162,24 @@ static int64_t saturating_mul(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &r) ? INT64_MAX / 4 : r;
 }
 
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* A dot on tensor cores reads an element of an operand once for so many of the other's. */
+static int64_t tile_side(const Instruction *dot, const Instruction *operand)
+{
+    int64_t all = shape_elements(dot->shape), own = shape_elements(operand->shape);
+    Ints sums = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
+    for (uint32_t i = 0; i < sums.count && own > 0; i++)
+        own /= dot->operands[0]->shape->dims[sums.data[i]];
+    int64_t side = own > 0 ? all / own : 1;
+    if (side < LEAST_TILE || dtype_info[operand->shape->dtype].bits > 16)
+        return 1;
+    return side < TILE ? side : TILE;
+}
+
 /* Elements of an operand that one element of inst reads. */
 static int64_t reads_per_element(const Instruction *inst, const Instruction *operand)
 {
@@ -172,6 +192,7 @@ static int64_t reads_per_element(const Instruction *inst, const Instruction *ope
         Ints dims = inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS);
         for (uint32_t i = 0; i < dims.count; i++)
             n = saturating_mul(n, inst->operands[0]->shape->dims[dims.data[i]]);
+        n = ceil_div(n, tile_side(inst, operand));
     } else if (inst->op == OP_REDUCE_WINDOW || inst->op == OP_CONVOLUTION) {
         const Window *w = inst_window(inst);
         for (uint32_t i = 0; i < w->rank; i++)
@@ -521,15 +542,8 @@ static Instruction *as_fusion(Fuse *f, Instruction *inst)
 {
     if (inst->op == OP_FUSION)
         return inst;
-    /* in place: the instruction itself becomes the fusion, so that its users need no change */
-    uint32_t id = inst->id;
-    Instruction *fusion = fusion_wrap(inst);
-    f->comp->instructions[fusion->id] = NULL;
-    Instruction kept = *fusion;
-    kept.id = id;
-    kept.name = inst->name;
-    *inst = kept;
-    f->is_own[id] = f->is_made[id] = true;
+    fusion_wrap_in_place(inst);
+    f->is_own[inst->id] = f->is_made[inst->id] = true;
     kernel_kind_set(inst, kernel_kind_choose(inst, f->cx->target));
     return inst;
 }

@@ -4,7 +4,6 @@
 
 #include "passes/pass.h"
 
-PassFn pass_split_scatters;   /* sorted, where the order of updates matters */
 PassFn pass_split_reductions; /* where few results have many elements each */
 PassFn pass_fuse;             /* producers into their readers */
 PassFn pass_wrap;             /* what is still alone */
@@ -19,6 +18,8 @@ bool fusion_is_renaming(const Instruction *inst);
 /* A fusion of this one instruction, beside it, with scalar constants taken inside. Its users
  * are not changed and no kind of kernel is chosen. */
 Instruction *fusion_wrap(Instruction *inst);
+/* The instruction itself becomes the fusion, so that its users need no change. */
+void fusion_wrap_in_place(Instruction *inst);
 
 /* Takes the producer's code into the fusion that reads it. What is put into a fusion stays
  * elsewhere, too, or (is_moved) is removed by the caller, with its fused computation if it has

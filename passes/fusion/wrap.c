@@ -103,6 +103,17 @@ Instruction *fusion_wrap(Instruction *inst)
     return fusion;
 }
 
+void fusion_wrap_in_place(Instruction *inst)
+{
+    uint32_t id = inst->id;
+    Instruction *fusion = fusion_wrap(inst);
+    inst->parent->instructions[fusion->id] = NULL;
+    Instruction kept = *fusion;
+    kept.id = id;
+    kept.name = inst->name;
+    *inst = kept;
+}
+
 static Instruction *wrapped(Instruction *inst, void *context)
 {
     const PassContext *cx = context;

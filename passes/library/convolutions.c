@@ -10,6 +10,7 @@
 #include "passes/library/convolutions.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
+#include "passes/library/choice.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 
@@ -33,19 +34,21 @@ bool convolution_is_worth_it(const Instruction *inst, const PassContext *cx)
            work_of(&s) >= cx->settings->library_convolution_work;
 }
 
-typedef struct Candidates {
+typedef struct ConvolutionList {
     Instruction **data;
     size_t count, capacity;
-} Candidates;
+} ConvolutionList;
 
-static Candidates find_candidates(Module *m, PassContext *cx)
+static ConvolutionList find_candidates(Module *m, PassContext *cx)
 {
-    Candidates all = {0};
+    ConvolutionList all = {0};
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++) {
+        LibraryChoice choice = library_choice(programs.data[c], cx);
         for (Instruction *inst = inst_first(programs.data[c]); inst;
              inst = inst_next(inst)) {
-            if (library_makes(inst) || !convolution_is_worth_it(inst, cx))
+            if (library_makes(inst) || !convolution_is_worth_it(inst, cx) ||
+                !library_is_best(&choice, inst))
                 continue;
             all.data = arena_grow(cx->scratch, all.data, &all.capacity, all.count + 1,
                                   sizeof *all.data);
@@ -59,7 +62,7 @@ bool pass_library_convolutions(Module *m, PassContext *cx)
 {
     if (cx->graphs == NULL)
         return false;
-    Candidates all = find_candidates(m, cx);
+    ConvolutionList all = find_candidates(m, cx);
     if (all.count == 0)
         return false;
     bool *possible = ARENA_ARRAY(cx->scratch, bool, all.count);

@@ -12,6 +12,7 @@
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
 #include "ir/kernel/matmul.h"
+#include "passes/library/choice.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 
@@ -141,12 +142,13 @@ bool pass_library_dots(Module *m, PassContext *cx)
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++) {
         const Computation *comp = programs.data[c];
+        LibraryChoice choice = library_choice(comp, cx);
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             if (inst->op != OP_DOT || !matmul_types_fit(inst))
                 continue;
             MatmulShape s;
             bool is_moved = !matmul_shape(inst, &s) && transpose(inst, cx);
-            if (!is_moved && !is_worth_it(inst, cx))
+            if (!is_moved && (!is_worth_it(inst, cx) || !library_is_best(&choice, inst)))
                 continue;
             matmul_set_library(inst);
             changed = true;

@@ -1,0 +1,279 @@
+/* See candidates.h. Each candidate is written down in a module of its own, as the passes would make it, and
+ * asked for its time like any other kernel. */
+#include "ir/kernel/candidates.h"
+
+#include "ir/config.h"
+#include "ir/kernel/convolution.h"
+#include "ir/kernel/costs.h"
+#include "ir/kernel/kernel.h"
+#include "ir/kernel/kernel_time.h"
+#include "ir/kernel/library.h"
+#include "ir/kernel/matmul.h"
+
+enum { DEPTH_MOST = 16 /* operations that make an operand */ };
+
+/* The product with what stands in its kernel. */
+typedef struct Draft {
+    Arena *arena;
+    const Target *target;
+    const UseCounts *uses;
+    Computation *fused;
+    const Instruction **sources; /* of its parameters */
+    size_t source_capacity;
+    uint32_t source_count;
+    double made_bytes; /* that kernels before a library's call move */
+    uint32_t made;     /* such kernels */
+    double read_less;  /* bytes, by a kernel that makes its operands */
+} Draft;
+
+static double bytes_of(const Shape *s)
+{
+    double n = 0;
+    for (size_t leaf = 0; leaf < shape_leaf_count(s); leaf++)
+        n += (double)shape_bytes(shape_leaf(s, leaf));
+    return n;
+}
+
+static bool is_product(const Instruction *inst)
+{
+    return inst->op == OP_DOT || inst->op == OP_CONVOLUTION;
+}
+
+/* The product in a fusion, or the instruction itself; NULL: there is none, or several. */
+static const Instruction *product_of(const Instruction *inst)
+{
+    if (inst->op != OP_FUSION)
+        return is_product(inst) ? inst : NULL;
+    const Instruction *dot = fusion_hero(inst, OP_DOT),
+                      *convolution = fusion_hero(inst, OP_CONVOLUTION);
+    return dot != NULL && convolution != NULL ? NULL : dot != NULL ? dot : convolution;
+}
+
+/* -- drafts ---------------------------------------------------------------------------------------- */
+
+static Instruction *source_parameter(Draft *d, const Instruction *source)
+{
+    for (uint32_t i = 0; i < d->source_count; i++) {
+        if (d->sources[i] == source)
+            return d->fused->parameters[i];
+    }
+    d->sources = arena_grow(d->arena, d->sources, &d->source_capacity,
+                            d->source_count + 1, sizeof *d->sources);
+    d->sources[d->source_count++] = source;
+    return computation_add_parameter(d->fused, d->source_count - 1, source->shape, NULL);
+}
+
+/* Fusion would take it into the kernel of the only one that reads it. */
+static bool is_taken(const Draft *d, const Instruction *inst)
+{
+    return d->uses != NULL && inst->id < d->uses->count && d->uses->data[inst->id] == 1 &&
+           shape_is_array(inst->shape) && inst->operand_count != 0 &&
+           inst->control_count == 0 &&
+           (inst->op == OP_BROADCAST || inst->op == OP_RESHAPE ||
+            inst->op == OP_BITCAST || inst->op == OP_TRANSPOSE ||
+            (op_is(inst->op, OPF_ELEMENTWISE) && !op_is(inst->op, OPF_EXPENSIVE)));
+}
+
+/* Bytes of all that the operations which make it, and could be taken, read. */
+static double source_bytes(const Draft *d, const Instruction *inst, int depth)
+{
+    if (inst->op == OP_CONSTANT && inst->shape->rank == 0)
+        return 0;
+    if (depth == DEPTH_MOST || !is_taken(d, inst))
+        return bytes_of(inst->shape);
+    double bytes = 0;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        bytes += source_bytes(d, inst->operands[i], depth + 1);
+    return bytes;
+}
+
+static Instruction *copied(Draft *d, const Instruction *inst, int depth)
+{
+    if (inst->op == OP_CONSTANT && inst->shape->rank == 0)
+        return computation_add_constant(d->fused, inst->literal, NULL);
+    if (depth == DEPTH_MOST || !is_taken(d, inst))
+        return source_parameter(d, inst);
+    Instruction **operands =
+        ARENA_ARRAY(d->arena, Instruction *, (size_t)inst->operand_count);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        operands[i] = copied(d, inst->operands[i], depth + 1);
+    return computation_add_like(d->fused, inst, inst->shape, inst->operand_count,
+                                operands);
+}
+
+/* Whether what makes an operand of a plain product reads less than the operand has. */
+static bool add_made(Draft *d, const Instruction *operand)
+{
+    double bytes = bytes_of(operand->shape), read = source_bytes(d, operand, 0);
+    if (read >= bytes)
+        return false;
+    d->made++;
+    d->made_bytes += read + bytes;
+    d->read_less += bytes - read;
+    return true;
+}
+
+/* Of a plain product. What makes an operand of less memory stands in its kernel; a library wants the operand
+ * itself, which another kernel makes. */
+static void draft_product(Draft *d, const Instruction *inst)
+{
+    Instruction *operands[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const Instruction *x = inst->operands[i];
+        operands[i] = copied(d, x, add_made(d, x) ? 0 : DEPTH_MOST);
+    }
+    d->fused->root = computation_add_like(d->fused, inst, inst->shape, 2, operands);
+}
+
+/* Of a fusion: what stands around the product would be kernels by themselves. */
+static void draft_fusion(Draft *d, const Instruction *fusion)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    Instruction **copy =
+        ARENA_ARRAY(d->arena, Instruction *, (size_t)comp->instruction_count + 1);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_PARAMETER) {
+            copy[inst->id] = source_parameter(d, fusion->operands[inst->parameter]);
+            continue;
+        }
+        Instruction **operands =
+            ARENA_ARRAY(d->arena, Instruction *, (size_t)inst->operand_count + 1);
+        for (uint32_t i = 0; i < inst->operand_count; i++)
+            operands[i] = copy[inst->operands[i]->id];
+        copy[inst->id] = computation_add_like(d->fused, inst, inst->shape,
+                                              inst->operand_count, operands);
+    }
+    d->fused->root = copy[comp->root->id];
+    const Instruction *hero = product_of(fusion);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (hero->operands[i]->op == OP_PARAMETER)
+            continue;
+        d->made++;
+        d->made_bytes += 2 * bytes_of(hero->operands[i]->shape);
+    }
+    if (hero != comp->root) {
+        d->made++;
+        d->made_bytes += bytes_of(hero->shape) + bytes_of(comp->root->shape);
+    }
+}
+
+/* -- times ------------------------------------------------------------------------------------------- */
+
+static void add(Candidates *c, CandidateMaker maker, const char *name, double seconds)
+{
+    uint32_t at = c->count++;
+    for (; at > 0 && c->list[at - 1].seconds > seconds; at--)
+        c->list[at] = c->list[at - 1];
+    c->list[at] = (Candidate){maker, name, seconds};
+}
+
+static const char *library_name(const Instruction *product)
+{
+    return product->op == OP_DOT ? "cublaslt" : "cudnn";
+}
+
+/* The product by itself, and the kernels before and behind it. */
+static bool library_seconds(const Draft *d, const Instruction *product, double *seconds)
+{
+    KernelTime call;
+    if (!library_product_time(product, d->target->device, &call))
+        return false;
+    *seconds = call.seconds + d->made * costs.launch_seconds +
+               cost_seconds_of_bytes(d->target->device, d->made_bytes);
+    return true;
+}
+
+static Instruction *drafted_fusion(const Draft *d)
+{
+    Computation *entry = module_add_computation(d->fused->module, "main");
+    Instruction **operands =
+        ARENA_ARRAY(d->arena, Instruction *, (size_t)d->source_count + 1);
+    for (uint32_t i = 0; i < d->source_count; i++)
+        operands[i] = computation_add_parameter(entry, i, d->sources[i]->shape, NULL);
+    Instruction *fusion = computation_add(entry, OP_FUSION, d->fused->root->shape,
+                                          d->source_count, operands, NULL);
+    inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
+    inst_set_computation(fusion, ATTR_CALLS, d->fused);
+    return fusion;
+}
+
+static void add_kernel(const Draft *d, Instruction *fusion, KernelKind kind,
+                       CandidateMaker maker, Candidates *out)
+{
+    KernelDesign design;
+    KernelWork work;
+    kernel_kind_set(fusion, kind);
+    kernel_design(fusion, d->target, d->arena, &design);
+    if (design.wrong != NULL || design.unsupported != NULL)
+        return;
+    kernel_work(fusion, d->target, d->arena, &work);
+    add(out, maker, kernel_kind_name(kind),
+        kernel_time(&work, d->target->device).seconds);
+}
+
+/* By tensor cores, and without them: by tiles where that is legal, else element by element. */
+static void add_kernels(const Draft *d, Instruction *fusion, Candidates *out)
+{
+    for (KernelKind kind = 0; kind < KERNEL_COUNT; kind++) {
+        bool is_tile = kernel_kind_is(kind, KERNEL_ON_TENSOR_CORES);
+        CandidateMaker maker = is_tile ? CANDIDATE_TILE : CANDIDATE_PLAIN;
+        if (kernel_kind_is(kind, KERNEL_CONTRACTS | KERNEL_BY_ELEMENT) &&
+            candidates_by(out, maker) == NULL)
+            add_kernel(d, fusion, kind, maker, out);
+    }
+}
+
+void candidates_find(const Instruction *inst, const UseCounts *uses, const Target *t,
+                     Candidates *out)
+{
+    *out = (Candidates){.count = 0};
+    const Instruction *product = product_of(inst);
+    if (product == NULL || product->operand_count != 2 ||
+        shape_elements(product->shape) == 0)
+        return;
+    Arena *a = arena_scratch();
+    Module *m = module_create(a, diag_create(a, "", "", 0), "candidates");
+    Draft d = {.arena = a,
+               .target = t,
+               .uses = uses,
+               .fused = module_add_computation(m, "fused")};
+    d.fused->is_fused = true;
+    if (inst->op == OP_FUSION)
+        draft_fusion(&d, inst);
+    else
+        draft_product(&d, inst);
+    Instruction *fusion = drafted_fusion(&d);
+    double seconds = library_time(inst, t->device).seconds;
+    if (library_makes(inst) || library_seconds(&d, product, &seconds))
+        add(out, CANDIDATE_LIBRARY, library_name(product), seconds);
+    add_kernels(&d, fusion, out);
+    arena_destroy(a);
+}
+
+bool candidates_worth_asking(const Instruction *product, const UseCounts *uses,
+                             const Target *t, double gain)
+{
+    Draft d = {.target = t, .uses = uses};
+    KernelTime call;
+    if (product->operand_count != 2 || !library_product_time(product, t->device, &call))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        add_made(&d, product->operands[i]);
+    double seconds;
+    library_seconds(&d, product, &seconds);
+    DType type = product->operands[0]->shape->dtype;
+    double arithmetic = call.operations /
+                        (product_peak(type, t->device) * gpu_rates(t->device)->mma / 100);
+    double memory = cost_seconds_of_bytes(t->device, call.bytes - d.read_less);
+    double least = arithmetic > memory ? arithmetic : memory;
+    return least + costs.launch_seconds < seconds * gain;
+}
+
+const Candidate *candidates_by(const Candidates *c, CandidateMaker maker)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->list[i].maker == maker)
+            return &c->list[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,48 @@
+/* Who can make a product of matrices or a convolution, and how long each would take by the model of time: a
+ * library's call, a kernel on tensor cores, a kernel without them. Passes choose the first; reports show
+ * the others beside it. */
+#ifndef GXC_IR_KERNEL_CANDIDATES_H
+#define GXC_IR_KERNEL_CANDIDATES_H
+
+#include "ir/analysis/target.h"
+#include "ir/module.h"
+
+typedef enum {
+    CANDIDATE_LIBRARY,
+    CANDIDATE_TILE,  /* kernels.def: TILE */
+    CANDIDATE_PLAIN, /* any other kind */
+    CANDIDATE_COUNT
+} CandidateMaker;
+
+typedef struct Candidate {
+    CandidateMaker maker;
+    const char *name; /* "cublaslt", or the kind of kernel */
+    double seconds;   /* with what a library would need besides */
+} Candidate;
+
+typedef struct Candidates {
+    Candidate list[CANDIDATE_COUNT]; /* the fastest first */
+    uint32_t count;
+} Candidates;
+
+/* How many read each instruction of a computation, by id; those added since count as read by several. */
+typedef struct UseCounts {
+    const uint32_t *data;
+    uint32_t count;
+} UseCounts;
+
+/* `inst` is a dot, a convolution, or a fusion of one: ours or a library's call. Of a plain one, with `uses`,
+ * elementwise operations that only make its operands stand in its kernel, and before a library's call; NULL:
+ * the operands are there already. No candidate: it is
+ * none of these. */
+void candidates_find(const Instruction *inst, const UseCounts *uses, const Target *t,
+                     Candidates *out);
+
+/* Cheap: false only if no kernel could take less than this part of a library's time for a dot or convolution. */
+bool candidates_worth_asking(const Instruction *product, const UseCounts *uses,
+                             const Target *t, double gain);
+
+/* The one that has this maker; NULL: it cannot. */
+const Candidate *candidates_by(const Candidates *c, CandidateMaker maker);
+
+#endif

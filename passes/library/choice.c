@@ -1,0 +1,41 @@
+/* See choice.h. */
+#include "passes/library/choice.h"
+
+#include <string.h>
+
+#include "ir/kernel/costs.h"
+#include "ir/kernel/kind.h"
+#include "passes/fusion/fusion.h"
+
+LibraryChoice library_choice(const Computation *comp, const PassContext *cx)
+{
+    uint32_t count = comp->instruction_count;
+    uint32_t *uses = ARENA_ARRAY(cx->scratch, uint32_t, (size_t)count + 1);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t i = 0; i < inst->operand_count; i++)
+            uses[inst->operands[i]->id]++;
+    }
+    uses[comp->root->id]++;
+    return (LibraryChoice){cx, {uses, count}};
+}
+
+bool library_is_best(const LibraryChoice *choice, Instruction *inst)
+{
+    const Target *target = choice->cx->target;
+    Candidates all;
+    bool is_forced = target->tiles == TILES_GX;
+    if (target->tiles == TILES_NONE ||
+        (!is_forced &&
+         !candidates_worth_asking(inst, &choice->uses, target, costs.kernel_gain)))
+        return true;
+    candidates_find(inst, &choice->uses, target, &all);
+    const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
+                    *tile = candidates_by(&all, CANDIDATE_TILE);
+    if (library == NULL || tile == NULL)
+        return true;
+    if (!is_forced && tile->seconds > library->seconds * costs.kernel_gain)
+        return true;
+    fusion_wrap_in_place(inst);
+    kernel_kind_set(inst, kernel_kind_find(tile->name, strlen(tile->name)));
+    return false;
+}

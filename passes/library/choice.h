@@ -1,0 +1,19 @@
+/* Whether a library makes a product, or a kernel: by the model of time (ir/kernel/candidates.h). */
+#ifndef GXC_PASSES_LIBRARY_CHOICE_H
+#define GXC_PASSES_LIBRARY_CHOICE_H
+
+#include "ir/kernel/candidates.h"
+#include "passes/pass.h"
+
+/* Of the products of one computation. */
+typedef struct LibraryChoice {
+    const PassContext *cx;
+    UseCounts uses; /* when it began */
+} LibraryChoice;
+LibraryChoice library_choice(const Computation *comp, const PassContext *cx);
+
+/* The dot or convolution, which a library could make, is better left to it than to a kernel: one has to be
+ * compiled, and must be worth that. False: it has become that kernel. */
+bool library_is_best(const LibraryChoice *choice, Instruction *inst);
+
+#endif

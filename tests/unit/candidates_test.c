@@ -1,0 +1,144 @@
+/* Who makes a product: the candidates of dots and their modelled times. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frontend/parse.h"
+#include "ir/kernel/candidates.h"
+
+typedef struct Fixture {
+    Arena *arena;
+    Target target;
+    UseCounts uses;
+} Fixture;
+
+static int setup(void **state)
+{
+    static Fixture f;
+    f = (Fixture){.arena = arena_create()};
+    assert_true(target_find("h100", &f.target));
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    Fixture *f = *state;
+    arena_destroy(f->arena);
+    return 0;
+}
+
+/* The entry's root, a dot; counts who reads what. */
+static const Instruction *dot(Fixture *f, const char *entry)
+{
+    Diag *d = diag_create(f->arena, "test", entry, strlen(entry));
+    Module *m = hlo_parse(f->arena, d);
+    assert_non_null(m);
+    uint32_t *counts = ARENA_ARRAY(f->arena, uint32_t, m->entry->instruction_count + 1);
+    for (const Instruction *inst = inst_first(m->entry); inst; inst = inst_next(inst)) {
+        for (uint32_t i = 0; i < inst->operand_count; i++)
+            counts[inst->operands[i]->id]++;
+    }
+    f->uses = (UseCounts){counts, m->entry->instruction_count};
+    return m->entry->root;
+}
+
+#define SUMS ", lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+#define PRODUCT(type, result, m, n, k)                                                   \
+    "HloModule m\nENTRY e { x = " type "[" m "," k "]{1,0} parameter(0) w = " type "[" k \
+    "," n "]{1,0} parameter(1) ROOT d = " result "[" m "," n "]{1,0} dot(x, w)" SUMS     \
+    " }"
+
+static void large_products_are_the_librarys(void **state)
+{
+    Fixture *f = *state;
+    Candidates c;
+    const Instruction *d = dot(f, PRODUCT("bf16", "bf16", "4096", "4096", "4096"));
+    candidates_find(d, &f->uses, &f->target, &c);
+    assert_int_equal(c.count, 3);
+    assert_int_equal(c.list[0].maker, CANDIDATE_LIBRARY);
+    assert_string_equal(c.list[0].name, "cublaslt");
+    assert_int_equal(c.list[1].maker, CANDIDATE_TILE);
+    assert_int_equal(c.list[2].maker, CANDIDATE_PLAIN);
+    /* without tensor cores an H100 is more than ten times as slow */
+    assert_true(c.list[2].seconds > 10 * c.list[1].seconds);
+    assert_false(candidates_worth_asking(d, &f->uses, &f->target, 0.8));
+}
+
+static void not_everything_has_all(void **state)
+{
+    Fixture *f = *state;
+    Candidates c;
+    const Instruction *d = dot(f, PRODUCT("s8", "s32", "512", "512", "512"));
+    candidates_find(d, NULL, &f->target, &c);
+    assert_null(candidates_by(&c, CANDIDATE_LIBRARY));
+    assert_int_equal(c.list[0].maker, CANDIDATE_TILE);
+    d = dot(f, PRODUCT("f32", "f32", "512", "512", "512"));
+    candidates_find(d, NULL, &f->target, &c);
+    assert_null(candidates_by(&c, CANDIDATE_TILE));
+    assert_non_null(candidates_by(&c, CANDIDATE_LIBRARY));
+    assert_non_null(candidates_by(&c, CANDIDATE_PLAIN));
+    f->target.tiles = TILES_NONE;
+    d = dot(f, PRODUCT("bf16", "bf16", "512", "512", "512"));
+    candidates_find(d, NULL, &f->target, &c);
+    assert_null(candidates_by(&c, CANDIDATE_TILE));
+    candidates_find(d->operands[0], NULL, &f->target, &c);
+    assert_int_equal(c.count, 0);
+}
+
+/* A library wants operands in memory; a kernel widens its own. */
+static void narrow_operands_are_widened_in_kernels(void **state)
+{
+    Fixture *f = *state;
+    Candidates c;
+    const Instruction *d =
+        dot(f, "HloModule m\nENTRY e { x = bf16[16,4096]{1,0} parameter(0)\n"
+               "w = s8[4096,8192]{1,0} parameter(1) c = bf16[4096,8192]{1,0} convert(w)\n"
+               "ROOT d = bf16[16,8192]{1,0} dot(x, c)" SUMS " }");
+    assert_true(candidates_worth_asking(d, &f->uses, &f->target, 0.8));
+    candidates_find(d, &f->uses, &f->target, &c);
+    assert_int_equal(c.list[0].maker, CANDIDATE_TILE);
+    const Candidate *library = candidates_by(&c, CANDIDATE_LIBRARY);
+    assert_non_null(library);
+    /* 32 MiB read and 64 written, 64 read again */
+    double bytes = 5 * 33554432.0, seconds = bytes / 3.352e12;
+    double widened = library->seconds;
+    assert_true(widened > seconds);
+    assert_true(c.list[0].seconds < widened / 2);
+    candidates_find(d, NULL, &f->target, &c); /* where the operand is there */
+    assert_true(candidates_by(&c, CANDIDATE_LIBRARY)->seconds < widened);
+}
+
+/* What reads more than it makes gains nothing in a product's kernel. */
+static void wide_operands_stay_outside(void **state)
+{
+    Fixture *f = *state;
+    Candidates with, without;
+    const Instruction *d = dot(
+        f, "HloModule m\nENTRY e { x = bf16[1024,4096]{1,0} parameter(0)\n"
+           "s = f32[4096,1024]{1,0} parameter(1) c = bf16[4096,1024]{1,0} convert(s)\n"
+           "ROOT d = bf16[1024,1024]{1,0} dot(x, c)" SUMS " }");
+    candidates_find(d, &f->uses, &f->target, &with);
+    candidates_find(d, NULL, &f->target, &without);
+    assert_int_equal(with.count, without.count);
+    for (uint32_t i = 0; i < with.count; i++) {
+        assert_int_equal(with.list[i].maker, without.list[i].maker);
+        assert_true(with.list[i].seconds == without.list[i].seconds);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(large_products_are_the_librarys, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_everything_has_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(narrow_operands_are_widened_in_kernels, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(wide_operands_stay_outside, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
