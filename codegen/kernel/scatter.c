@@ -1,6 +1,6 @@
 /* Scatter in place: a thread for each element of the updates reads, combines and writes, or does so by an atomic
  * operation; or a thread owns elements of the result and walks over all index vectors in order, taking those
- * that lead to what it owns (ScatterWay). Updates whose window does not fit are dropped. */
+ * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterWay). Updates whose window does not fit are dropped. */
 #include "codegen/element/reducer.h"
 #include "codegen/kernel/emitters.h"
 #include "ir/bug.h"
@@ -187,6 +187,234 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
     gx_loop_end(k, &loop, NULL);
 }
 
+/* -- walking over runs -------------------------------------------------------------------------------- */
+
+#define RUNS_AHEAD 4 /* least number of updates under way behind a thread's own */
+
+/* An update of those that a thread walks over. */
+typedef struct Update {
+    const IndexExpr *to[EMIT_MOST_RANK];
+    LLVMValueRef
+        key; /* the place that its index vector chooses; -1: none, or there is no such update */
+} Update;
+
+typedef struct Runs {
+    Emit *e;
+    const Scatter *s;
+    const IndexExpr *place; /* along the dimensions that lead straight to the result's */
+    LLVMValueRef last;      /* index: number of the last update */
+    LLVMValueRef
+        anchor; /* index: one that exists, read in place of those that are not wanted */
+} Runs;
+
+static LLVMValueRef index_number(const Runs *r, int64_t n)
+{
+    return LLVMConstInt(r->e->index_type, (uint64_t)n, 1);
+}
+
+/* The index of update number `step` (of index_type, and it exists). */
+static void update_index(const Runs *r, LLVMValueRef step, const IndexExpr **out)
+{
+    const ScatterPlan *p = r->s->plan;
+    Emit *e = r->e;
+    emit_spread(e, p->update, p->free_dims, p->free_count, r->place, out);
+    emit_spread(e, p->update, p->walked, p->walked_count,
+                emit_variable(e, step, (Range){0, p->steps - 1}), out);
+}
+
+/* Update number `step`, which may be behind the last one. */
+static void find_update(const Runs *r, LLVMValueRef step, Update *out)
+{
+    Emit *e = r->e;
+    LLVMBuilderRef b = e->k->builder;
+    const IndexExpr *update[EMIT_MOST_RANK], *bound;
+    LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntSLE, step, r->last, ""), ok;
+    update_index(r, LLVMBuildSelect(b, exists, step, r->last, ""), update);
+    destination(e, r->s, update, out->to, &bound, &ok);
+    ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
+    out->key = LLVMBuildSelect(b, ok, emit_index(e, bound, 0), index_number(r, -1), "");
+}
+
+/* The values of update number `step` where it is wanted, else any. */
+static void read_update(const Runs *r, LLVMValueRef step, LLVMValueRef wanted,
+                        LLVMValueRef *out)
+{
+    const ScatterPlan *p = r->s->plan;
+    Emit *e = r->e;
+    const IndexExpr *update[EMIT_MOST_RANK];
+    update_index(r, LLVMBuildSelect(e->k->builder, wanted, step, r->anchor, ""), update);
+    for (uint32_t i = 0; i < p->count; i++)
+        emit_element(e, p->inst->operands[p->count + 1 + i], update, &out[i]);
+    e->k->at = p->inst->name;
+}
+
+/* sums = f(sums, values) where `wanted`. */
+static void add_update(const Runs *r, LLVMValueRef wanted, const LLVMValueRef *values,
+                       LLVMValueRef *sums)
+{
+    const ScatterPlan *p = r->s->plan;
+    LLVMValueRef args[2 * EMIT_MOST_LEAVES], out[EMIT_MOST_LEAVES];
+    for (uint32_t i = 0; i < p->count; i++) {
+        args[i] = sums[i];
+        args[p->count + i] = values[i];
+    }
+    emit_computation(r->e, inst_called(p->inst, 0), args, out);
+    for (uint32_t i = 0; i < p->count; i++)
+        sums[i] = LLVMBuildSelect(r->e->k->builder, wanted, out[i], sums[i], "");
+}
+
+/* What the arrays hold at a place becomes the sums, or the other way round. */
+static void move_sums(const Runs *r, const Update *at, LLVMValueRef *sums, bool stores)
+{
+    const ScatterPlan *p = r->s->plan;
+    Emit *e = r->e;
+    uint32_t first = fusion_result_arg(r->s->in->fusion, 0);
+    for (uint32_t i = 0; i < p->count; i++) {
+        const Shape *shape = p->inst->operands[i]->shape;
+        e->shares_bytes = true;
+        if (stores)
+            emit_store(e, first + i, shape, at->to, &sums[i]);
+        else
+            emit_load(e, first + i, shape, at->to, &sums[i]);
+        e->shares_bytes = false;
+    }
+}
+
+static LLVMValueRef has_place(const Runs *r, const Update *u)
+{
+    return LLVMBuildICmp(r->e->k->builder, LLVMIntSGE, u->key, index_number(r, 0), "");
+}
+
+/* A run begins with u: the sums of the one before, if it was the thread's, are done. */
+static void begin_run(const Runs *r, const Update *before, LLVMValueRef is_mine,
+                      const Update *u, LLVMValueRef begins, LLVMValueRef *sums)
+{
+    Emit *e = r->e;
+    LLVMValueRef old[EMIT_MOST_LEAVES], new[EMIT_MOST_LEAVES];
+    GxIf start, ends, some;
+    for (uint32_t i = 0; i < r->s->plan->count; i++)
+        old[i] = new[i] = sums[i];
+    emit_if_begin(e, &start, begins);
+    if (before != NULL) {
+        emit_if_begin(e, &ends, is_mine);
+        move_sums(r, before, sums, true);
+        emit_if_end(e, &ends, NULL, 0, NULL);
+    }
+    emit_if_begin(e, &some, has_place(r, u));
+    move_sums(r, u, new, false);
+    emit_if_end_or(e, &some, new, old, r->s->plan->count);
+    emit_if_end_or(e, &start, new, old, r->s->plan->count);
+    for (uint32_t i = 0; i < r->s->plan->count; i++)
+        sums[i] = new[i];
+}
+
+/* The thread's own updates from `first` on; gives the last one, and whether its run is the thread's. */
+static LLVMValueRef walk_own(const Runs *r, LLVMValueRef first, uint32_t count,
+                             Update *last, LLVMValueRef *sums)
+{
+    Emit *e = r->e;
+    LLVMBuilderRef b = e->k->builder;
+    Update *u = ARENA_ARRAY(e->arena, Update, count);
+    LLVMValueRef *begins = ARENA_ARRAY(e->arena, LLVMValueRef, count);
+    LLVMValueRef *mine = ARENA_ARRAY(e->arena, LLVMValueRef, count);
+    LLVMValueRef **values = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
+    Update before;
+    GxIf has_before;
+    LLVMValueRef none = index_number(r, -2), seen = NULL;
+    emit_if_begin(e, &has_before,
+                  LLVMBuildICmp(b, LLVMIntSGT, first, index_number(r, 0), ""));
+    find_update(r, LLVMBuildSub(b, first, index_number(r, 1), ""), &before);
+    emit_if_end_or(e, &has_before, &before.key, &none, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        find_update(r, LLVMBuildAdd(b, first, index_number(r, i), ""), &u[i]);
+        begins[i] =
+            LLVMBuildICmp(b, LLVMIntNE, u[i].key, i == 0 ? before.key : u[i - 1].key, "");
+        seen = seen == NULL ? begins[i] : LLVMBuildOr(b, seen, begins[i], "");
+        mine[i] = LLVMBuildAnd(b, seen, has_place(r, &u[i]), "");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = ARENA_ARRAY(e->arena, LLVMValueRef, r->s->plan->count);
+        read_update(r, LLVMBuildAdd(b, first, index_number(r, i), ""), mine[i],
+                    values[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        begin_run(r, i == 0 ? NULL : &u[i - 1], i == 0 ? NULL : mine[i - 1], &u[i],
+                  begins[i], sums);
+        add_update(r, mine[i], values[i], sums);
+    }
+    *last = u[count - 1];
+    return mine[count - 1];
+}
+
+/* What follows of the last run, a few updates at a time. */
+static void walk_on(const Runs *r, LLVMValueRef from, uint32_t count, const Update *last,
+                    LLVMValueRef *sums)
+{
+    Emit *e = r->e;
+    LLVMBuilderRef b = e->k->builder;
+    uint32_t leaves = r->s->plan->count;
+    LLVMValueRef *carried = ARENA_ARRAY(e->arena, LLVMValueRef, leaves + 2u);
+    LLVMValueRef *same = ARENA_ARRAY(e->arena, LLVMValueRef, count);
+    LLVMValueRef **values = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
+    for (uint32_t i = 0; i < leaves; i++)
+        carried[i] = sums[i];
+    carried[leaves] = from;
+    carried[leaves + 1] = LLVMConstInt(LLVMInt1TypeInContext(e->k->context), 1, 0);
+    GxLoop loop;
+    gx_while_begin(e->k, &loop, carried, leaves + 2);
+    gx_while_body(e->k, &loop, carried[leaves + 1]);
+    emit_scope_begin(e);
+    for (uint32_t i = 0; i < count; i++) {
+        Update u;
+        find_update(r, LLVMBuildAdd(b, carried[leaves], index_number(r, i), ""), &u);
+        LLVMValueRef equal = LLVMBuildICmp(b, LLVMIntEQ, u.key, last->key, "");
+        same[i] = i == 0 ? equal : LLVMBuildAnd(b, same[i - 1], equal, "");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = ARENA_ARRAY(e->arena, LLVMValueRef, leaves);
+        read_update(r, LLVMBuildAdd(b, carried[leaves], index_number(r, i), ""), same[i],
+                    values[i]);
+    }
+    LLVMValueRef *next = ARENA_ARRAY(e->arena, LLVMValueRef, leaves + 2u);
+    for (uint32_t i = 0; i < leaves; i++)
+        next[i] = carried[i];
+    for (uint32_t i = 0; i < count; i++)
+        add_update(r, same[i], values[i], next);
+    next[leaves] = LLVMBuildAdd(b, carried[leaves], index_number(r, count), "");
+    next[leaves + 1] = same[count - 1];
+    emit_scope_end(e);
+    gx_while_end(e->k, &loop, next);
+    for (uint32_t i = 0; i < leaves; i++)
+        sums[i] = carried[i];
+}
+
+/* A thread: one place along the dimensions that lead straight to the result's, and a few updates. It walks over
+ * the runs that begin with one of them, each from what the array holds on. */
+static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
+{
+    const Scatter *s = user;
+    const ScatterPlan *p = s->plan;
+    uint32_t items = (uint32_t)s->in->design->config.items;
+    Runs r = {.e = e,
+              .s = s,
+              .place = ix_mod(e->ix, linear, p->free_places),
+              .last = emit_index_constant(e, p->steps - 1)};
+    const IndexExpr *share = ix_floordiv(e->ix, linear, p->free_places);
+    LLVMValueRef first = emit_index(e, ix_mul(e->ix, share, items), 0), goes_on;
+    LLVMValueRef sums[EMIT_MOST_LEAVES];
+    Update last;
+    GxIf run;
+    r.anchor = first;
+    for (uint32_t i = 0; i < p->count; i++)
+        sums[i] = LLVMConstNull(emit_type(e->k, p->inst->operands[i]->shape->dtype));
+    goes_on = walk_own(&r, first, items, &last, sums);
+    emit_if_begin(e, &run, goes_on);
+    walk_on(&r, LLVMBuildAdd(e->k->builder, first, index_number(&r, items), ""),
+            items < RUNS_AHEAD ? RUNS_AHEAD : items, &last, sums);
+    move_sums(&r, &last, sums, true);
+    emit_if_end(e, &run, NULL, 0, NULL);
+}
+
 /* -- the kernel ------------------------------------------------------------------------------------------ */
 
 Kernel *emitter_scatter(const EmitterInput *in)
@@ -201,6 +429,11 @@ Kernel *emitter_scatter(const EmitterInput *in)
     case SCATTER_ATOMIC:
         return emitter_finish(in,
                               emit_for_elements(in, elements, 1, scatter_element, &s));
+    case SCATTER_RUNS: {
+        int64_t items = in->design->config.items, shares = (p->steps + items - 1) / items;
+        return emitter_finish(
+            in, emit_for_elements(in, p->free_places * shares, 1, walk_runs, &s));
+    }
     case SCATTER_OWNERS:
         break;
     }

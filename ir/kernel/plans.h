@@ -63,7 +63,8 @@ typedef enum {
     SCATTER_NOTHING, /* no update fits, or there is none */
     SCATTER_UNIQUE,  /* each element of the updates has a place of its own */
     SCATTER_ATOMIC,  /* they are combined by one atomic operation */
-    SCATTER_OWNERS,  /* threads own places, and walk over all updates */
+    SCATTER_RUNS, /* those of one place stand side by side: a thread walks over each run */
+    SCATTER_OWNERS, /* threads own places, and walk over all updates */
 } ScatterWay;
 
 typedef struct ScatterPlan {
@@ -80,6 +81,11 @@ typedef struct ScatterPlan {
         *walked;    /* the others; windows count fastest */
     int64_t free_places, steps; /* along them */
 } ScatterPlan;
+
+/* The atomic operation that combines updates, so that their order is no matter; OP_COUNT: there is none. */
+OpCode scatter_atomic_operation(const Instruction *scatter);
+/* Two index vectors that differ lead to no common place: windows have one element wherever indices choose. */
+bool scatter_has_small_windows(const Instruction *scatter);
 
 /* The size of the window along dimension d of the operand; *update_dim: where the update counts it, -1:
  * it is inserted or batching. */

@@ -4,6 +4,9 @@
 #include "ir/kernel/rules.h"
 
 #define OWNER_THREADS 65536 /* enough to fill a GPU */
+#define RUN_ITEMS 8         /* updates that a thread has under way: of windows, or */
+#define RUN_FEW_ITEMS 4     /* where its neighbours read others */
+#define RUN_THREADS (1 << 18)
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
@@ -154,45 +157,75 @@ static bool has_updates(const ScatterPlan *p)
     return fits;
 }
 
+/* Sorted index vectors that are equal stand side by side. Batching dimensions are counted beside them. */
+static bool has_runs(const ScatterPlan *p)
+{
+    return inst_bool(p->inst, ATTR_INDICES_ARE_SORTED) && p->index_batching.count == 0 &&
+           scatter_has_small_windows(p->inst);
+}
+
 static ScatterWay way_of(const ScatterPlan *p)
 {
     if (!has_updates(p))
         return SCATTER_NOTHING;
     if (inst_bool(p->inst, ATTR_UNIQUE_INDICES) || is_one_window(p))
         return SCATTER_UNIQUE;
+    if (has_runs(p))
+        return SCATTER_RUNS;
     return p->operation != OP_COUNT ? SCATTER_ATOMIC : SCATTER_OWNERS;
+}
+
+static ScatterPlan scatter_described(const Instruction *inst)
+{
+    uint32_t count = inst->operand_count / 2;
+    return (ScatterPlan){.inst = inst,
+                         .count = count,
+                         .indices = inst->operands[count],
+                         .operand = inst->operands[0]->shape,
+                         .update = inst->operands[count + 1]->shape,
+                         .window_dims = inst_ints(inst, ATTR_UPDATE_WINDOW_DIMS),
+                         .inserted = inst_ints(inst, ATTR_INSERTED_WINDOW_DIMS),
+                         .start_map = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
+                         .batching = inst_ints(inst, ATTR_INPUT_BATCHING_DIMS),
+                         .index_batching =
+                             inst_ints(inst, ATTR_SCATTER_INDICES_BATCHING_DIMS),
+                         .vector_dim = inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0),
+                         .operation = scatter_atomic_operation(inst)};
+}
+
+OpCode scatter_atomic_operation(const Instruction *scatter)
+{
+    if (scatter->operand_count != 3)
+        return OP_COUNT;
+    return atomic_of(computation_operation(inst_called(scatter, 0)),
+                     scatter->operands[0]->shape->dtype);
+}
+
+bool scatter_has_small_windows(const Instruction *scatter)
+{
+    ScatterPlan p = scatter_described(scatter);
+    for (uint32_t i = 0; i < p.start_map.count; i++) {
+        int64_t update_dim;
+        if (scatter_window_size(&p, p.start_map.data[i], &update_dim) != 1)
+            return false;
+    }
+    return true;
 }
 
 void plan_scatter(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     const Instruction *inst = fusion_hero(d->fusion, OP_SCATTER);
-    uint32_t count = inst->operand_count / 2;
     ScatterPlan *p = ARENA_NEW(d->arena, ScatterPlan);
-    *p = (ScatterPlan){.inst = inst,
-                       .count = count,
-                       .indices = inst->operands[count],
-                       .operand = inst->operands[0]->shape,
-                       .update = inst->operands[count + 1]->shape,
-                       .window_dims = inst_ints(inst, ATTR_UPDATE_WINDOW_DIMS),
-                       .inserted = inst_ints(inst, ATTR_INSERTED_WINDOW_DIMS),
-                       .start_map = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
-                       .batching = inst_ints(inst, ATTR_INPUT_BATCHING_DIMS),
-                       .index_batching =
-                           inst_ints(inst, ATTR_SCATTER_INDICES_BATCHING_DIMS),
-                       .vector_dim = inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0),
-                       .operation = OP_COUNT};
-    if (count == 1)
-        p->operation =
-            atomic_of(computation_operation(inst_called(inst, 0)), p->operand->dtype);
+    *p = scatter_described(inst);
     divide_dims(p, d->arena);
     p->free_places = product(p, p->free_dims, p->free_count);
     p->steps = product(p, p->walked, p->walked_count);
     p->way = way_of(p);
     d->plan.scatter = p;
-    if (count > KERNEL_MOST_VALUES)
+    if (p->count > KERNEL_MOST_VALUES)
         d->unsupported = refuse_text(d, "%s scatters %u arrays; kernels handle %d",
-                                     inst->name, count, KERNEL_MOST_VALUES);
+                                     inst->name, p->count, KERNEL_MOST_VALUES);
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
@@ -221,6 +254,15 @@ static int64_t choose_owners(const ScatterPlan *p)
     return owners;
 }
 
+static int64_t choose_items(const ScatterPlan *p)
+{
+    int64_t items = 1, most = p->free_places < RUN_ITEMS ? RUN_FEW_ITEMS : RUN_ITEMS;
+    while (p->way == SCATTER_RUNS && items < most &&
+           p->steps / (2 * items) >= RUN_THREADS / p->free_places)
+        items *= 2;
+    return items;
+}
+
 static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
 {
     switch (p->way) {
@@ -229,6 +271,8 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     case SCATTER_UNIQUE:
     case SCATTER_ATOMIC:
         return shape_elements(p->update);
+    case SCATTER_RUNS:
+        return p->free_places * ((p->steps + c->items - 1) / c->items);
     case SCATTER_OWNERS:
         break;
     }
@@ -239,6 +283,8 @@ void configure_scatter(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_OWNERS))
         c->owners = choose_owners(d->plan.scatter);
+    if (config_lacks(c, KERNEL_KEY_ITEMS))
+        c->items = choose_items(d->plan.scatter);
     configure_threads(c, threads_of(d->plan.scatter, c));
 }
 
@@ -249,6 +295,8 @@ const char *refuse_scatter(const KernelDesign *d)
     if (owners != 1 && p->way != SCATTER_OWNERS)
         return "\"owners\" must be 1: no place has several updates that wait for one "
                "another";
+    if (d->config.items != 1 && p->way != SCATTER_RUNS)
+        return "\"items\" must be 1: updates of one place do not stand side by side";
     if (owners > places_to_own(p))
         return refuse_text(d, "\"owners\" %lld are more than the %lld places",
                            (long long)owners, (long long)places_to_own(p));

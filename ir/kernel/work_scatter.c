@@ -98,6 +98,43 @@ static void walk_updates(WorkBuilder *b, const ScatterPlan *p, int64_t owners)
     work_loop_end(b, 0);
 }
 
+/* Threads begin with a few updates each, and go on until the last run that began there is over. */
+static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    int64_t shares = (p->steps + items - 1) / items;
+    double places = (double)shape_elements(p->operand) / (double)p->free_places;
+    double run = (double)p->steps > places ? (double)p->steps / places : 1;
+    const IndexExpr *linear = work_elements_of_thread(b, p->free_places * shares, 1);
+    const IndexExpr *first =
+        ix_mul(b->ix, ix_floordiv(b->ix, linear, p->free_places), items);
+    uint32_t results = b->comp->parameter_count;
+    work_spread(b, p->update, p->free_dims, p->free_count,
+                ix_mod(b->ix, linear, p->free_places), update);
+    const IndexExpr *ahead =
+        work_loop_begin(b, (double)items + run - 1, items, (double)items);
+    work_spread(b, p->update, p->walked, p->walked_count, ix_add(b->ix, first, ahead),
+                update);
+    destination(b, p, update, to);
+    work_instructions(b, (OpCost){.alu = 6, .cycles = 3 * costs.alu_cycles}, 1);
+    work_loop_end(b, 0);
+    /* each update is one thread's */
+    const IndexExpr *step = work_loop_begin(b, (double)items, items, (double)items);
+    work_spread(b, p->update, p->walked, p->walked_count, ix_add(b->ix, first, step),
+                update);
+    destination(b, p, update, to);
+    for (uint32_t i = 0; i < p->count; i++)
+        work_element(b, p->inst->operands[p->count + 1 + i], update);
+    double cycles = work_computation(b, inst_called(p->inst, 0), 1);
+    WorkPart before = work_part_begin(b, 1 / run);
+    for (uint32_t i = 0; i < p->count; i++) {
+        work_load(b, results + i, p->operand, to);
+        work_store(b, results + i, p->operand, to);
+    }
+    work_part_end(b, before);
+    work_loop_end(b, cycles);
+}
+
 void work_scatter(const KernelDesign *d, KernelWork *out)
 {
     const ScatterPlan *p = d->plan.scatter;
@@ -105,6 +142,8 @@ void work_scatter(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     if (p->way == SCATTER_OWNERS) {
         walk_updates(b, p, d->config.owners);
+    } else if (p->way == SCATTER_RUNS) {
+        walk_runs(b, p, d->config.items);
     } else if (p->way != SCATTER_NOTHING) {
         const IndexExpr *linear =
             work_elements_of_thread(b, shape_elements(p->update), 1);

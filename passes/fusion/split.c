@@ -97,26 +97,6 @@ static int64_t pieces_of(int64_t n, int64_t wanted)
     return wanted;
 }
 
-/* x with `more` elements, the initial value each, behind those of dimension `along`. */
-static Instruction *fill_up(Rewriter *r, Instruction *x, Instruction *initial,
-                            uint32_t along, int64_t more)
-{
-    const Shape *s = x->shape;
-    if (more == 0)
-        return x;
-    PaddingDim *dims = ARENA_ARRAY(r->m->arena, PaddingDim, s->rank);
-    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, s->rank);
-    for (uint32_t d = 0; d < s->rank; d++)
-        sizes[d] = s->dims[d] + (d == along ? more : 0);
-    dims[along].high = more;
-    Padding *padding = ARENA_NEW(r->m->arena, Padding);
-    *padding = (Padding){s->rank, dims};
-    Instruction *pad = rw_binary(
-        r, OP_PAD, shape_with_dims(r->m->intern, s, s->rank, sizes), x, initial);
-    inst_set(pad, (Attr){.id = ATTR_PADDING, .padding = padding});
-    return pad;
-}
-
 /* Reduces dimension `along` of x in `pieces` pieces; gives the new reduction. */
 static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t pieces)
 {
@@ -144,7 +124,7 @@ static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t p
             inner[inner_count++] = rank;
         dims[rank++] = d == along ? size : from->dims[d];
     }
-    x = fill_up(r, x, initial, along, pieces * size - from->dims[along]);
+    x = rw_fill_up(r, x, initial, along, pieces * size - from->dims[along]);
     const Shape *wide = shape_with_dims(t, from, rank, dims);
     const Shape *result = shape_with_dtype(t, reduce->shape, from->dtype);
     const Shape *partial = shape_with_dims(t, result, kept_rank, kept);

@@ -116,6 +116,25 @@ Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
     return s;
 }
 
+Instruction *rw_fill_up(Rewriter *r, Instruction *a, Instruction *fill, uint32_t dim,
+                        int64_t more)
+{
+    const Shape *s = a->shape;
+    if (more == 0)
+        return a;
+    PaddingDim *dims = ARENA_ARRAY(r->m->arena, PaddingDim, s->rank);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    for (uint32_t d = 0; d < s->rank; d++)
+        sizes[d] = s->dims[d] + (d == dim ? more : 0);
+    dims[dim].high = more;
+    Padding *padding = ARENA_NEW(r->m->arena, Padding);
+    *padding = (Padding){s->rank, dims};
+    Instruction *pad =
+        rw_binary(r, OP_PAD, shape_with_dims(r->m->intern, s, s->rank, sizes), a, fill);
+    inst_set(pad, (Attr){.id = ATTR_PADDING, .padding = padding});
+    return pad;
+}
+
 Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a)
 {
     return a->shape->dtype == shape->dtype ? a : rw_unary(r, OP_CONVERT, shape, a);

@@ -71,6 +71,9 @@ Instruction *rw_element(Rewriter *r, Instruction *tuple, uint32_t i);
 const int64_t *rw_through(Rewriter *r, Ints names, Ints dims);
 Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
                       const SliceDim *dims);
+/* a with `more` elements `fill` (a scalar) behind those of dimension `dim`. */
+Instruction *rw_fill_up(Rewriter *r, Instruction *a, Instruction *fill, uint32_t dim,
+                        int64_t more);
 Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
 /* The sum of a along some dimensions, in its own type. */
 Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
