@@ -1,21 +1,14 @@
 /* Scatter in place: a thread for each element of the updates reads, combines and writes, or does so by an atomic
  * operation; or a thread owns elements of the result and walks over all index vectors in order, taking those
  * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterWay). Updates whose window does not fit are dropped. */
+#include "codegen/kernel/scatter.h"
 #include "codegen/element/reducer.h"
-#include "codegen/kernel/emitters.h"
 #include "ir/bug.h"
-
-typedef struct Scatter {
-    const EmitterInput *in;
-    const ScatterPlan *plan;
-    int64_t owners; /* threads that share the places of one walk */
-} Scatter;
 
 /* -- places ----------------------------------------------------------------------------------------- */
 
-/* The index vector's place from an update's index: all but the vector's own dimension. */
-static void indices_place(const Scatter *s, const IndexExpr *const *update,
-                          const IndexExpr **out)
+void scatter_indices_place(const Scatter *s, const IndexExpr *const *update,
+                           const IndexExpr **out)
 {
     uint32_t next = 0;
     for (uint32_t i = 0; i < s->plan->update->rank; i++) {
@@ -60,13 +53,11 @@ static const IndexExpr *start_of(Emit *e, const Scatter *s, const IndexExpr *con
     return emit_variable(e, v, (Range){0, most});
 }
 
-/* Where an update's element goes, and whether its window fits (NULL: always). `bound`: the same of the
- * operand's dimensions that the index vector chooses, as one number. */
-static void destination(Emit *e, const Scatter *s, const IndexExpr *const *update,
-                        const IndexExpr **out, const IndexExpr **bound, LLVMValueRef *ok)
+void scatter_destination(Emit *e, const Scatter *s, const IndexExpr *const *update,
+                         const IndexExpr **out, const IndexExpr **bound, LLVMValueRef *ok)
 {
     const IndexExpr *place[EMIT_MOST_RANK];
-    indices_place(s, update, place);
+    scatter_indices_place(s, update, place);
     *ok = NULL;
     *bound = ix_const(e->ix, 0);
     for (uint32_t d = 0; d < s->plan->operand->rank; d++) {
@@ -88,7 +79,7 @@ static void destination(Emit *e, const Scatter *s, const IndexExpr *const *updat
 
 /* -- combining -------------------------------------------------------------------------------------- */
 
-static GxAtomic atomic_of(OpCode op, DType t)
+GxAtomic scatter_atomic(OpCode op, DType t)
 {
     bool is_unsigned = dtype_is_unsigned(t);
     switch (op) {
@@ -126,7 +117,7 @@ static void combine(Emit *e, const Scatter *s, const IndexExpr *const *update,
         LLVMValueRef v = args[1];
         if (t == DT_PRED)
             v = LLVMBuildZExt(e->k->builder, v, gx_int_type(e->k, 8), "");
-        gx_atomic(e->k, atomic_of(s->plan->operation, t), first,
+        gx_atomic(e->k, scatter_atomic(s->plan->operation, t), first,
                   emit_index(e, ix_mul(e->ix, linear, bytes), 0), v);
         return;
     }
@@ -146,7 +137,7 @@ static void scatter_element(Emit *e, const void *user, const IndexExpr *linear)
     LLVMValueRef ok;
     GxIf guard;
     emit_delinear(e, s->plan->update, linear, update);
-    destination(e, s, update, to, &bound, &ok);
+    scatter_destination(e, s, update, to, &bound, &ok);
     emit_if_begin(e, &guard, ok);
     combine(e, s, update, to);
     emit_if_end(e, &guard, NULL, 0, NULL);
@@ -173,7 +164,7 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
     emit_spread(e, s->plan->update, s->plan->walked, s->plan->walked_count, step, update);
     LLVMValueRef ok;
     GxIf guard;
-    destination(e, s, update, to, &bound, &ok);
+    scatter_destination(e, s, update, to, &bound, &ok);
     if (s->owners > 1) {
         LLVMValueRef place = emit_index(e, ix_mod(e->ix, bound, s->owners), 0);
         LLVMValueRef is_mine =
@@ -230,7 +221,7 @@ static void find_update(const Runs *r, LLVMValueRef step, Update *out)
     const IndexExpr *update[EMIT_MOST_RANK], *bound;
     LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntSLE, step, r->last, ""), ok;
     update_index(r, LLVMBuildSelect(b, exists, step, r->last, ""), update);
-    destination(e, r->s, update, out->to, &bound, &ok);
+    scatter_destination(e, r->s, update, out->to, &bound, &ok);
     ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
     out->key = LLVMBuildSelect(b, ok, emit_index(e, bound, 0), index_number(r, -1), "");
 }
@@ -429,6 +420,8 @@ Kernel *emitter_scatter(const EmitterInput *in)
     case SCATTER_ATOMIC:
         return emitter_finish(in,
                               emit_for_elements(in, elements, 1, scatter_element, &s));
+    case SCATTER_SHARED:
+        return emit_scatter_shared(&s);
     case SCATTER_RUNS: {
         int64_t items = in->design->config.items, shares = (p->steps + items - 1) / items;
         return emitter_finish(

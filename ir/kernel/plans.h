@@ -63,6 +63,7 @@ typedef enum {
     SCATTER_NOTHING, /* no update fits, or there is none */
     SCATTER_UNIQUE,  /* each element of the updates has a place of its own */
     SCATTER_ATOMIC,  /* they are combined by one atomic operation */
+    SCATTER_SHARED, /* a block has all places of a batch, and all updates, in shared memory */
     SCATTER_RUNS, /* those of one place stand side by side: a thread walks over each run */
     SCATTER_OWNERS, /* threads own places, and walk over all updates */
 } ScatterWay;
@@ -80,10 +81,13 @@ typedef struct ScatterPlan {
         *free_dims, /* that give one of the result's whatever the indices are */
         *walked;    /* the others; windows count fastest */
     int64_t free_places, steps; /* along them */
+    int64_t places;             /* that the indices of one batch choose among */
 } ScatterPlan;
 
 /* The atomic operation that combines updates, so that their order is no matter; OP_COUNT: there is none. */
 OpCode scatter_atomic_operation(const Instruction *scatter);
+/* Each element of the updates, and each index vector for it alone, is read about once. */
+bool scatter_reads_once(const Instruction *scatter);
 /* Two index vectors that differ lead to no common place: windows have one element wherever indices choose. */
 bool scatter_has_small_windows(const Instruction *scatter);
 

@@ -6,6 +6,9 @@
 #define OWNER_THREADS 65536 /* enough to fill a GPU */
 #define RUN_ITEMS 8         /* updates that a thread has under way: of windows, or */
 #define RUN_FEW_ITEMS 4     /* where its neighbours read others */
+#define SHARED_UPDATES 256  /* fewer are not worth the places' way to shared memory */
+#define SHARED_PLACES_BYTES 16384
+#define SHARED_THREADS 256
 #define RUN_THREADS (1 << 18)
 
 /* -- legality ------------------------------------------------------------------------------------ */
@@ -164,6 +167,25 @@ static bool has_runs(const ScatterPlan *p)
            scatter_has_small_windows(p->inst);
 }
 
+/* Sums and products, of which parts may be put together first; or what atomics do. */
+static bool may_regroup(const ScatterPlan *p)
+{
+    OpCode op = computation_operation(inst_called(p->inst, 0));
+    return p->count == 1 && !dtype_is_sub_byte(p->operand->dtype) &&
+           p->inst->operands[2]->shape->dtype == p->operand->dtype &&
+           (p->operation != OP_COUNT ||
+            ((op == OP_ADD || op == OP_MULTIPLY) && p->operand->dtype != DT_PRED));
+}
+
+/* Each batch has many updates of few places. */
+static bool fits_shared(const ScatterPlan *p)
+{
+    unsigned bytes = shared_bytes(p->operand->dtype);
+    return p->index_batching.count != 0 && p->free_count == p->index_batching.count &&
+           p->steps >= SHARED_UPDATES && p->places <= SHARED_PLACES_BYTES / bytes &&
+           scatter_has_small_windows(p->inst) && may_regroup(p);
+}
+
 static ScatterWay way_of(const ScatterPlan *p)
 {
     if (!has_updates(p))
@@ -172,6 +194,8 @@ static ScatterWay way_of(const ScatterPlan *p)
         return SCATTER_UNIQUE;
     if (has_runs(p))
         return SCATTER_RUNS;
+    if (fits_shared(p))
+        return SCATTER_SHARED;
     return p->operation != OP_COUNT ? SCATTER_ATOMIC : SCATTER_OWNERS;
 }
 
@@ -212,20 +236,40 @@ bool scatter_has_small_windows(const Instruction *scatter)
     return true;
 }
 
+static ScatterPlan *make_plan(const Instruction *inst, Arena *a)
+{
+    ScatterPlan *p = ARENA_NEW(a, ScatterPlan);
+    *p = scatter_described(inst);
+    divide_dims(p, a);
+    p->free_places = product(p, p->free_dims, p->free_count);
+    p->steps = product(p, p->walked, p->walked_count);
+    p->places = 1;
+    for (uint32_t i = 0; i < p->start_map.count; i++)
+        p->places *= p->operand->dims[p->start_map.data[i]];
+    p->way = way_of(p);
+    return p;
+}
+
+bool scatter_reads_once(const Instruction *scatter)
+{
+    Arena *scratch = arena_scratch();
+    const ScatterPlan *p = make_plan(scatter, scratch);
+    int64_t vectors = 1;
+    for (uint32_t d = 0; d < p->indices->shape->rank; d++)
+        vectors *= d == p->vector_dim ? 1 : p->indices->shape->dims[d];
+    bool once = p->way != SCATTER_OWNERS && vectors == shape_elements(p->update);
+    arena_destroy(scratch);
+    return once;
+}
+
 void plan_scatter(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
-    const Instruction *inst = fusion_hero(d->fusion, OP_SCATTER);
-    ScatterPlan *p = ARENA_NEW(d->arena, ScatterPlan);
-    *p = scatter_described(inst);
-    divide_dims(p, d->arena);
-    p->free_places = product(p, p->free_dims, p->free_count);
-    p->steps = product(p, p->walked, p->walked_count);
-    p->way = way_of(p);
+    const ScatterPlan *p = make_plan(fusion_hero(d->fusion, OP_SCATTER), d->arena);
     d->plan.scatter = p;
     if (p->count > KERNEL_MOST_VALUES)
         d->unsupported = refuse_text(d, "%s scatters %u arrays; kernels handle %d",
-                                     inst->name, p->count, KERNEL_MOST_VALUES);
+                                     p->inst->name, p->count, KERNEL_MOST_VALUES);
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
@@ -271,6 +315,8 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     case SCATTER_UNIQUE:
     case SCATTER_ATOMIC:
         return shape_elements(p->update);
+    case SCATTER_SHARED:
+        return p->free_places * c->block;
     case SCATTER_RUNS:
         return p->free_places * ((p->steps + c->items - 1) / c->items);
     case SCATTER_OWNERS:
@@ -285,6 +331,8 @@ void configure_scatter(const KernelDesign *d, KernelConfig *c)
         c->owners = choose_owners(d->plan.scatter);
     if (config_lacks(c, KERNEL_KEY_ITEMS))
         c->items = choose_items(d->plan.scatter);
+    if (d->plan.scatter->way == SCATTER_SHARED && config_lacks(c, KERNEL_KEY_BLOCK))
+        c->block = d->plan.scatter->operation == OP_COUNT ? TARGET_WARP : SHARED_THREADS;
     configure_threads(c, threads_of(d->plan.scatter, c));
 }
 
@@ -297,6 +345,10 @@ const char *refuse_scatter(const KernelDesign *d)
                "another";
     if (d->config.items != 1 && p->way != SCATTER_RUNS)
         return "\"items\" must be 1: updates of one place do not stand side by side";
+    if (p->way == SCATTER_SHARED && p->operation == OP_COUNT &&
+        d->config.block != TARGET_WARP)
+        return refuse_text(d, "\"block\" must be %d: sums are those of one warp",
+                           TARGET_WARP);
     if (owners > places_to_own(p))
         return refuse_text(d, "\"owners\" %lld are more than the %lld places",
                            (long long)owners, (long long)places_to_own(p));
@@ -305,5 +357,13 @@ const char *refuse_scatter(const KernelDesign *d)
 
 void geometry_scatter(KernelDesign *d)
 {
-    geometry_threads(d, threads_of(d->plan.scatter, &d->config));
+    const ScatterPlan *p = d->plan.scatter;
+    if (p->way == SCATTER_SHARED) {
+        unsigned bytes = shared_bytes(p->operand->dtype);
+        geometry_blocks(d, p->free_places, d->config.block, 1);
+        geometry_shared(&d->geometry, (uint64_t)(p->places * bytes), bytes);
+        d->geometry.has_barriers = true;
+        return;
+    }
+    geometry_threads(d, threads_of(p, &d->config));
 }

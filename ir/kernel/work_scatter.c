@@ -135,6 +135,58 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     work_loop_end(b, cycles);
 }
 
+/* All places of a batch between the array and shared memory. */
+static void move_places(WorkBuilder *b, const ScatterPlan *p, int64_t block,
+                        const IndexExpr *batch, const IndexExpr *thread, bool stores)
+{
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    int64_t trips = (p->places + block - 1) / block;
+    const IndexExpr *step = work_loop_begin(b, (double)trips, trips, 1);
+    const IndexExpr *number = ix_add(b->ix, ix_mul(b->ix, step, block), thread);
+    index_delinear(b->ix, p->operand,
+                   ix_add(b->ix, ix_mul(b->ix, batch, p->places), number), at);
+    if (stores)
+        work_store(b, b->comp->parameter_count, p->operand, at);
+    else
+        work_load(b, b->comp->parameter_count, p->operand, at);
+    work_shared(b, 1, shared_bytes(p->operand->dtype), 1);
+    work_loop_end(b, 0);
+}
+
+static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    unsigned bytes = shared_bytes(p->operand->dtype);
+    int64_t trips = (p->steps + block - 1) / block;
+    const IndexExpr *batch = work_coordinate(
+        b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, p->free_places);
+    const IndexExpr *thread =
+        work_coordinate(b, (WorkCoordinate){.thread_div = 1}, block);
+    move_places(b, p, block, batch, thread, false);
+    work_barrier(b);
+    const IndexExpr *trip = work_loop_begin(b, (double)trips, trips, 1);
+    work_spread(b, p->update, p->free_dims, p->free_count, batch, update);
+    work_spread(b, p->update, p->walked, p->walked_count,
+                ix_add(b->ix, ix_mul(b->ix, trip, block), thread), update);
+    destination(b, p, update, to);
+    work_element(b, p->inst->operands[2], update);
+    double cycles = costs.shared_cycles;
+    if (p->operation == OP_COUNT) {
+        double others = TARGET_WARP - 1;
+        work_shuffles(b, others, 4 + bytes);
+        work_instructions(b, (OpCost){.alu = 5, .cycles = costs.alu_cycles}, others);
+        work_computation(b, inst_called(p->inst, 0), others);
+        work_shared(b, 2, bytes, 1);
+        cycles += others * costs.alu_cycles + costs.shared_cycles;
+        work_barrier(b);
+    } else {
+        work_shared(b, 2, bytes, 1);
+    }
+    work_loop_end(b, cycles);
+    work_barrier(b);
+    move_places(b, p, block, batch, thread, true);
+}
+
 void work_scatter(const KernelDesign *d, KernelWork *out)
 {
     const ScatterPlan *p = d->plan.scatter;
@@ -142,6 +194,8 @@ void work_scatter(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     if (p->way == SCATTER_OWNERS) {
         walk_updates(b, p, d->config.owners);
+    } else if (p->way == SCATTER_SHARED) {
+        walk_shared(b, p, d->config.block);
     } else if (p->way == SCATTER_RUNS) {
         walk_runs(b, p, d->config.items);
     } else if (p->way != SCATTER_NOTHING) {

@@ -17,6 +17,7 @@
 #include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
+#include "ir/kernel/plans.h"
 #include "passes/fusion/fusion.h"
 
 #define KERNEL_MOST_NODES 400 /* instructions of one fused computation */
@@ -404,14 +405,16 @@ static int64_t idle_time(const Effort *e, const GpuModel *device)
 /* Heavy readers take only what costs nothing to compute again. */
 static bool is_heavy(const Instruction *consumer)
 {
-    OpCode heavy[] = {OP_DOT, OP_CONVOLUTION, OP_SORT, OP_SCATTER};
+    OpCode heavy[] = {OP_DOT, OP_CONVOLUTION, OP_SORT};
+    bool is_fusion = consumer->op == OP_FUSION;
     for (size_t i = 0; i < sizeof heavy / sizeof *heavy; i++) {
         if (consumer->op == heavy[i])
             return true;
-        if (consumer->op == OP_FUSION && fusion_hero(consumer, heavy[i]) != NULL)
+        if (is_fusion && fusion_hero(consumer, heavy[i]) != NULL)
             return true;
     }
-    return false;
+    const Instruction *scatter = is_fusion ? fusion_hero(consumer, OP_SCATTER) : consumer;
+    return scatter != NULL && scatter->op == OP_SCATTER && !scatter_reads_once(scatter);
 }
 
 static Inside weight_inside(const Instruction *producer, const Instruction *consumer,

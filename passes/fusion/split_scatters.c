@@ -20,6 +20,12 @@
 
 #define LEAST_UPDATES 256 /* fewer are walked over by every owner of a place */
 #define PIECE 64
+/* Many updates of few places are put together in parts, in shared memory: */
+#define BATCH_PLACES_BYTES 16384
+#define BATCH_UPDATES 1024 /* that a part has at least */
+#define LEAST_BATCHES 8
+#define MOST_BATCHES 1056      /* several warps of a block make one, */
+#define MOST_WARP_BATCHES 4224 /* or one warp */
 
 typedef struct Split {
     Rewriter *r;
@@ -27,9 +33,10 @@ typedef struct Split {
     const Shape *indices;
     Ints placed, batch, index_batch;
     uint32_t vector_dim;
-    uint32_t count;     /* arrays */
-    int64_t updates;    /* index vectors */
-    uint32_t key_count; /* dimensions of the arrays that keys choose: placed, batch */
+    uint32_t count;  /* arrays */
+    int64_t updates; /* index vectors */
+    uint32_t
+        key_count; /* dimensions of the arrays that keys choose, ascending: placed, batch */
     int64_t *key_dims;
     int64_t places; /* that they have */
     DType number;   /* of places */
@@ -84,14 +91,16 @@ static Instruction *dim_slice(const Split *s, Instruction *x, uint32_t dim, Slic
 
 /* -- keys --------------------------------------------------------------------------------------------- */
 
-/* Where each index vector leads along key dimension `c`; *fits is and-ed with: it does not lead outside. */
+/* Where each index vector leads along key dimension `c`; *fits (NULL: not asked for) is and-ed with: it does not
+ * lead outside. */
 static Instruction *place_along(const Split *s, uint32_t c, Instruction **fits)
 {
     Rewriter *r = s->r;
     Instruction *x = s->inst->operands[s->count];
     const Shape *list = vector(s, s->number, s->updates);
-    if (c >= s->placed.count) { /* a batching dimension: its own number */
-        int64_t dim = s->index_batch.data[c - s->placed.count];
+    int64_t component = ints_find(s->placed, s->key_dims[c]);
+    if (component < 0) { /* a batching dimension: its own number */
+        int64_t dim = s->index_batch.data[ints_find(s->batch, s->key_dims[c])];
         const Shape *wide = shape_with_dtype(r->m->intern, s->indices, s->number);
         x = counted(s, wide, dim);
         if (s->vector_dim < s->indices->rank)
@@ -99,10 +108,12 @@ static Instruction *place_along(const Split *s, uint32_t c, Instruction **fits)
         return rw_reshape(r, list, x);
     }
     if (s->vector_dim < s->indices->rank)
-        x = dim_slice(s, x, s->vector_dim, (SliceDim){c, (int64_t)c + 1, 1});
+        x = dim_slice(s, x, s->vector_dim, (SliceDim){component, component + 1, 1});
     DType t = dtype_info[s->indices->dtype].bits > 32 ? DT_S64 : s->number;
     x = rw_reshape(r, vector(s, s->indices->dtype, s->updates), x);
     x = rw_convert(r, vector(s, t, s->updates), x);
+    if (fits == NULL)
+        return rw_convert(r, list, x);
     int64_t last = s->inst->operands[0]->shape->dims[s->key_dims[c]] - 1;
     Instruction *low = compare(s, x, splat(s, x->shape, 0), DIRECTION_GE);
     Instruction *high = compare(s, x, splat(s, x->shape, last), DIRECTION_LE);
@@ -119,7 +130,7 @@ static Instruction *find_keys(const Split *s, bool is_sorted)
     const Shape *list = vector(s, s->number, s->updates);
     Instruction *key = NULL, *fits = NULL;
     if (is_sorted && s->key_count == 1 && dtype_info[s->indices->dtype].bits <= 32)
-        return place_along(s, 0, &fits);
+        return place_along(s, 0, NULL);
     for (uint32_t c = 0; c < s->key_count; c++) {
         Instruction *x = place_along(s, c, &fits);
         if (key != NULL) {
@@ -358,7 +369,7 @@ static Instruction *scatter_pieces(const Split *s, Instruction *array, Instructi
     return scatter_pieces(s, array, head_keys, heads, NULL);
 }
 
-/* -- the pass ----------------------------------------------------------------------------------------- */
+/* -- few places --------------------------------------------------------------------------------------- */
 
 /* Sums and products, whose parts may be made one by one. */
 static bool has_identity(const Split *s)
@@ -369,9 +380,65 @@ static bool has_identity(const Split *s)
            s->inst->operands[2]->shape->dtype == t;
 }
 
+/* Many scalars for few places: each of `batches` parts has places of its own, which lie in shared memory. */
+static int64_t count_batches(const Split *s)
+{
+    const Shape *x = s->inst->operands[0]->shape,
+                *update = s->inst->operands[s->count + 1]->shape;
+    if (!has_identity(s) || s->batch.count != 0 || shape_elements(x) != s->places ||
+        s->places > BATCH_PLACES_BYTES / shared_bytes(x->dtype) ||
+        shape_elements(update) != s->updates)
+        return 0;
+    bool by_atomics = scatter_atomic_operation(s->inst) != OP_COUNT;
+    int64_t most = by_atomics ? MOST_BATCHES : MOST_WARP_BATCHES,
+            batches = s->updates / BATCH_UPDATES, few = s->updates / (3 * s->places);
+    batches = batches < few ? batches : few; /* places are read, too */
+    return batches < most ? batches : most;
+}
+
+static Instruction *combine(const Split *s, Instruction *a, Instruction *b)
+{
+    return rw_binary(s->r, rw_reducer_op(inst_called(s->inst, 0)), a->shape, a, b);
+}
+
+static Instruction *scatter_batches(const Split *s, int64_t batches)
+{
+    Rewriter *r = s->r;
+    Instruction *x = s->inst->operands[0], *keys = find_keys(s, true);
+    DType t = x->shape->dtype;
+    int64_t size = (s->updates + batches - 1) / batches;
+    Instruction *outside = splat(s, shape_scalar(r->m->intern, s->number), s->places);
+    keys = rw_fill_up(r, keys, outside, 0, size * batches - s->updates);
+    keys = rw_reshape(r, rw_shape(r, s->number, 3, (int64_t[]){batches, size, 1}), keys);
+    Instruction *updates = rw_reshape(r, vector(s, t, s->updates), update_list(s, 0));
+    updates = rw_reshape(r, rw_shape(r, t, 2, (int64_t[]){batches, size}),
+                         first_rows(s, updates, size * batches));
+    double none = rw_reducer_op(inst_called(s->inst, 0)) == OP_MULTIPLY ? 1 : 0;
+    const Shape *parts = rw_shape(r, t, 2, (int64_t[]){batches, s->places});
+    Instruction *operands[3] = {rw_splat(r, parts, none), keys, updates};
+    Instruction *sums = rw_like(r, s->inst, parts, 3, operands);
+    inst_set_ints(sums, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
+    inst_set_ints(sums, ATTR_INSERTED_WINDOW_DIMS, &(int64_t){1}, 1);
+    inst_set_ints(sums, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &(int64_t){1}, 1);
+    inst_set_ints(sums, ATTR_INPUT_BATCHING_DIMS, &(int64_t){0}, 1);
+    inst_set_ints(sums, ATTR_SCATTER_INDICES_BATCHING_DIMS, &(int64_t){0}, 1);
+    inst_set_int(sums, ATTR_INDEX_VECTOR_DIM, 2);
+    inst_set_int(sums, ATTR_INDICES_ARE_SORTED, 0);
+    Instruction *all = rw_binary(r, OP_REDUCE, vector(s, t, s->places), sums,
+                                 rw_splat(r, shape_scalar(r->m->intern, t), none));
+    inst_set_ints(all, ATTR_DIMENSIONS, &(int64_t){0}, 1);
+    inst_set_computation(all, ATTR_TO_APPLY, inst_called(s->inst, 0));
+    return combine(s, x, rw_reshape(r, x->shape, all));
+}
+
+/* -- the pass ----------------------------------------------------------------------------------------- */
+
 static Instruction *split(const Split *s)
 {
     Rewriter *r = s->r;
+    int64_t batches = count_batches(s);
+    if (batches >= LEAST_BATCHES)
+        return scatter_batches(s, batches);
     bool is_sorted =
         inst_bool(s->inst, ATTR_INDICES_ARE_SORTED) && s->index_batch.count == 0;
     bool cuts = has_identity(s);
@@ -414,10 +481,10 @@ static bool describe(Split *s)
     s->key_count = s->placed.count + s->batch.count;
     s->key_dims = ARENA_ARRAY(s->r->scratch, int64_t, s->key_count + 1u);
     s->places = s->updates = 1;
-    for (uint32_t i = 0; i < s->placed.count; i++)
-        s->key_dims[taken++] = s->placed.data[i];
-    for (uint32_t i = 0; i < s->batch.count; i++)
-        s->key_dims[taken++] = s->batch.data[i];
+    for (int64_t d = 0; d < x->rank; d++) {
+        if (ints_contain(s->placed, d) || ints_contain(s->batch, d))
+            s->key_dims[taken++] = d;
+    }
     for (uint32_t i = 0; i < s->key_count; i++)
         s->places *= x->dims[s->key_dims[i]];
     for (uint32_t d = 0; d < s->indices->rank; d++)
@@ -428,7 +495,8 @@ static bool describe(Split *s)
            s->key_count > 0 && shape_elements(x) > 0 &&
            shape_elements(inst->operands[s->count + 1]->shape) > 0 &&
            !inst_bool(inst, ATTR_UNIQUE_INDICES) &&
-           (is_sorted || scatter_atomic_operation(inst) == OP_COUNT) &&
+           (is_sorted || scatter_atomic_operation(inst) == OP_COUNT ||
+            count_batches(s) >= LEAST_BATCHES) &&
            scatter_has_small_windows(inst) &&
            inst->operands[s->count + 1]->shape->rank + 2 <= KERNEL_MOST_RANK;
 }
