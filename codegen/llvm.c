@@ -2,6 +2,7 @@
 #include "codegen/llvm.h"
 
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
@@ -31,6 +32,9 @@ typedef void Constructor(void);
 extern Constructor *const gxc_llvm_init_begin[] __attribute__((weak));
 extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
 
+/* Pointers into shared memory have 32 bits: places in tiles take half the arithmetic, and fewer registers. */
+static const char *const arguments[] = {"gxc", "-nvptx-short-ptr"};
+
 static void start(void)
 {
     for (Constructor *const *c = gxc_llvm_init_begin; c != gxc_llvm_init_end; c++)
@@ -50,6 +54,7 @@ static void start(void)
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
 #endif
+    LLVMParseCommandLineOptions(sizeof arguments / sizeof *arguments, arguments, NULL);
     LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 
