@@ -206,6 +206,19 @@ bool codegen_add_variant(Codegen *cg, Module *m, const Target *target)
 
 /* -- the file ---------------------------------------------------------------------------------- */
 
+/* Products that lose bits of their factors: who compares results must know. */
+static bool has_tf32(const Module *m)
+{
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET) ==
+                ALGORITHM_TF32_TF32_F32)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* The plan's bytes, read back: what a reader would refuse, or streams that race, is a bug of
  * ours. */
 static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
@@ -214,6 +227,8 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     Variant *v = cg->codes[i].variant;
     PlanInfo *info = &v->plan.info[0];
     info->constant_bytes = cg->pool.size;
+    if (has_tf32(v->module))
+        info->flags |= PLAN_TF32;
     plan_hash(cg->pool.data, cg->pool.size, info->constant_hash);
     if (cg->options.stage != STAGE_PLAN) {
         info->cubin_bytes = v->cubin.bytes;

@@ -142,6 +142,10 @@ static void check_options(Compile *c)
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
     c->settings.cublaslt = has_library(c, "cublaslt");
+    c->settings.tf32 = o->f32_dots == NULL || strcmp(o->f32_dots, "tf32") == 0;
+    if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)
+        usage_error(c, "unknown form \"%s\" of --f32-dots; forms are tf32, f32",
+                    o->f32_dots);
     if (has_library(c, "cudnn"))
         c->planner = planner_create(
             c->arena, &(PlannerOptions){
@@ -378,10 +382,11 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .planner = c->planner,
         .cache_dir = given->cache_dir,
         .tuning = c->tuning,
-        .options_text = arena_printf(
-            c->arena, "-O%lld%s%s%s%s%s", (long long)c->settings.level,
-            given->fp_contract_off ? " --fp-contract=off" : "", libraries_text(c),
-            tiles_text(c), tuning_option(c->arena, c->tuning), settings),
+        .options_text =
+            arena_printf(c->arena, "-O%lld%s%s%s%s%s%s", (long long)c->settings.level,
+                         given->fp_contract_off ? " --fp-contract=off" : "",
+                         c->settings.tf32 ? "" : " --f32-dots=f32", libraries_text(c),
+                         tiles_text(c), tuning_option(c->arena, c->tuning), settings),
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};
@@ -620,7 +625,8 @@ static void do_evaluate(Compile *c)
     gxc_result *r = c->result;
     EvalOptions options = {.replicas = c->options.replicas,
                            .partitions = c->options.partitions,
-                           .rounding = c->options.rounding};
+                           .rounding = c->options.rounding,
+                           .rounding_tf32 = c->options.rounding_tf32 != 0};
     hash_module(c, m);
     fix_interface(c, m);
     result_set_signature(r, m, &options);

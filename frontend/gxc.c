@@ -39,6 +39,7 @@ enum {
     KEY_TIMING,
     KEY_LIBRARIES,
     KEY_TILES,
+    KEY_F32_DOTS,
     KEY_ASSEMBLER,
     KEY_CUDA,
     KEY_CACHE_DIR,
@@ -82,6 +83,7 @@ static const struct argp_option rows[] = {
      "Configurations of kernels, as --emit=tuning writes them", 0},
     {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
     {"tiles", KEY_TILES, "WAY", 0, "Products on tensor cores: auto, gx, none", 0},
+    {"f32-dots", KEY_F32_DOTS, "FORM", 0, "Products of f32: tf32 or f32", 0},
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
     {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
     {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
@@ -146,6 +148,8 @@ static const char **text_option(gxc_options *o, int key)
         return &o->tiles;
     case KEY_LIBRARIES:
         return &o->libraries;
+    case KEY_F32_DOTS:
+        return &o->f32_dots;
     case KEY_ASSEMBLER:
         return &o->assembler;
     case KEY_MODULE:

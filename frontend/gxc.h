@@ -77,7 +77,9 @@ typedef struct gxc_options {
     /* gxc_evaluate: not 0: values are rounded at random, by this seed. Where results of two seeds
      * differ they depend on rounding, and that far no other order of computing can be wrong. */
     uint32_t rounding;
-    const char *module; /* of a text of several modules, this one */
+    int rounding_tf32;    /* and products of f32 lose bits to TF32 */
+    const char *f32_dots; /* "tf32" (default): products of f32 may lose bits; "f32" */
+    const char *module;   /* of a text of several modules, this one */
     const char
         *tuning; /* file of configurations of kernels, as emit "tuning" writes it */
 } gxc_options;

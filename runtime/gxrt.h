@@ -100,6 +100,7 @@ typedef struct gxrt_program_info {
     uint8_t module_hash[16]; /* of the module that was compiled */
     const char *hlo;         /* its text, if it was embedded, else NULL; not terminated */
     size_t hlo_size;
+    uint32_t has_tf32; /* factors of f32 products lose bits to TF32 */
 } gxrt_program_info;
 
 GXRT_API gxrt_status gxrt_program_get_info(const gxrt_program *program,

@@ -241,11 +241,14 @@ static void describe_attention(Builder *b, const Attention *a)
     add_operation(b, op);
 }
 
-/* Only f32 can be rounded to less. Attentions are compiled for each graph; without, scores would lie in memory. */
-static uint32_t flags_of(const Instruction *inst, bool is_attention, uint32_t flags)
+/* Only f32 can be rounded to less, where the program allows it. Attentions are compiled for each graph; without, scores would lie in memory. */
+static uint32_t flags_of(const Instruction *inst, const Instruction *conv, uint32_t flags)
 {
-    uint32_t without = is_attention ? PLAN_GRAPH_PRECOMPILED : 0;
-    if (inst->operands[0]->shape->dtype != DT_F32)
+    uint32_t without = conv == NULL ? PLAN_GRAPH_PRECOMPILED : 0;
+    bool is_full =
+        inst->operands[0]->shape->dtype == DT_F32 && conv != NULL &&
+        inst_int(conv, ATTR_ALGORITHM, ALGORITHM_UNSET) != ALGORITHM_TF32_TF32_F32;
+    if (!is_full)
         without |= PLAN_GRAPH_FULL_F32;
     return flags & ~without;
 }
@@ -259,12 +262,13 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
     bool is_convolution = convolution_call_of(inst, &call);
     if (!is_convolution && !attention_call_of(inst, &attention))
         return false;
-    Builder builder = {.plan = b,
-                       .graph = {.name = plan_string(b, inst->name),
-                                 .flags = flags_of(inst, !is_convolution, flags),
-                                 .tensors = b->graph_tensors_count,
-                                 .operations = b->graph_operations_count},
-                       .operands = out};
+    Builder builder = {
+        .plan = b,
+        .graph = {.name = plan_string(b, inst->name),
+                  .flags = flags_of(inst, is_convolution ? call.conv : NULL, flags),
+                  .tensors = b->graph_tensors_count,
+                  .operations = b->graph_operations_count},
+        .operands = out};
     if (is_convolution)
         describe_convolution(&builder, inst, &call);
     else

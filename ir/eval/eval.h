@@ -22,6 +22,7 @@ typedef struct EvalOptions {
     uint64_t seed;       /* of rng and rng-get-and-update-state */
     bool exact;          /* correctly rounded transcendentals instead of libm's */
     uint32_t rounding;   /* not 0: values are rounded at random, so seeded (rounding.h) */
+    bool rounding_tf32;  /* and factors of f32 as TF32 does */
 } EvalOptions;
 
 typedef struct EvalDevice {

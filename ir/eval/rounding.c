@@ -7,9 +7,6 @@
 #include "ir/analysis/collective.h"
 #include "ir/number.h"
 
-/* Sums move more: they are rounded after each term. 16-bit terms are summed in f32. */
-enum { ULPS_RESULT = 1, ULPS_TERM = 4, ULPS_TERM_16 = 1 };
-
 /* -- one number --------------------------------------------------------------------------- */
 
 /* splitmix64: Steele, Lea, Flood 2014. */
@@ -21,10 +18,19 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Between -most and most. */
-static int64_t random_step(uint64_t *state, int most)
+/* Numbers further that something moves, downwards at most `down`. */
+typedef struct Steps {
+    int down, up;
+} Steps;
+
+/* Sums move more: they are rounded after each term. 16-bit terms are summed in f32. */
+static const Steps steps_result = {1, 1}, steps_term = {4, 4}, steps_term_16 = {1, 1};
+/* Tensor cores do not read the last 13 bits. */
+static const Steps steps_tf32 = {(1 << 13) - 1, 0};
+
+static int64_t random_step(uint64_t *state, Steps s)
 {
-    return (int64_t)(next_random(state) >> 33) % (2 * most + 1) - most;
+    return (int64_t)(next_random(state) >> 33) % (s.down + s.up + 1) - s.down;
 }
 
 /* Floats of one sign are in the order of their bits: `step` numbers further. */
@@ -76,12 +82,12 @@ static bool can_move(const Value *v)
 }
 
 /* The components of complex numbers one by one. */
-static void move_all(Value *v, uint64_t state, int ulps)
+static void move_all(Value *v, uint64_t state, Steps steps)
 {
     DType t = v->shape->dtype;
     int64_t n = v->count * (dtype_info[t].class == DTC_COMPLEX ? 2 : 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t step = random_step(&state, ulps);
+        int64_t step = random_step(&state, steps);
         if (t == DT_F32 || t == DT_C64) {
             float *x = (float *)v->data + i;
             *x = move_f32(*x, step);
@@ -120,6 +126,23 @@ static bool reducer_sums(const Instruction *inst)
 {
     OpCode op = collective_reduction(inst_called(inst, 0));
     return op == OP_ADD || op == OP_MULTIPLY;
+}
+
+/* Factors that may lose bits to TF32, as far as the instruction lets them. */
+static bool loses_bits(const EvalCall *call)
+{
+    const Instruction *inst = call->inst;
+    Ints precision = inst_ints(inst, ATTR_OPERAND_PRECISION);
+    int64_t algorithm = inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET);
+    if (!call->eval->options.rounding_tf32 ||
+        (inst->op != OP_DOT && inst->op != OP_CONVOLUTION) ||
+        inst->shape->dtype != DT_F32)
+        return false;
+    for (uint32_t i = 0; i < precision.count; i++) {
+        if (precision.data[i] != PRECISION_DEFAULT)
+            return false;
+    }
+    return algorithm == ALGORITHM_UNSET || algorithm == ALGORITHM_TF32_TF32_F32;
 }
 
 /* The operands [*first, *end) are terms of sums. */
@@ -181,8 +204,12 @@ void rounding_move_operands(EvalCall *call)
         if (!can_move(v))
             continue;
         bool is_16 = dtype_info[v->shape->dtype].bits == 16;
+        bool is_tf32 = v->shape->dtype == DT_F32 && loses_bits(call);
         Value *copy = copy_of(&call->eval->heap, v);
-        move_all(copy, seed + i, is_16 ? ULPS_TERM_16 : ULPS_TERM);
+        move_all(copy, seed + i,
+                 is_16     ? steps_term_16
+                 : is_tf32 ? steps_tf32
+                           : steps_term);
         call->operands[i] = copy;
     }
 }
@@ -201,5 +228,5 @@ void rounding_move_result(EvalCall *call, Value *const *values)
         call->result = copy_of(&call->eval->heap, v);
         value_release(v);
     }
-    move_all(call->result, seed_of(call), ULPS_RESULT);
+    move_all(call->result, seed_of(call), steps_result);
 }

@@ -328,6 +328,10 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
         c->columns != d->columns || a->batches != d->batches ||
         b->batches != d->batches || c->batches != d->batches)
         return refuse(LT_INVALID_VALUE, "the matrices do not fit each other");
+    m->rounds_to = m->a.type != DT_F32                             ? DT_INVALID
+                   : desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? DT_F32
+                   : desc->compute == CUBLAS_COMPUTE_32F_FAST_16BF ? DT_BF16
+                                                                   : DT_INVALID;
     if (desc->scale_mode[2] != 0 || desc->scale_mode[3] != 0 ||
         m->d.type == DT_F4E2M1FN ||
         !scales_set(&m->a, desc->scale_mode[0], desc->scale[0]) ||

@@ -89,8 +89,17 @@ static double matrix_get(DType t, const unsigned char *data, int64_t at)
     return number_get_double(t, &code);
 }
 
+static double round_factor(DType to, double x)
+{
+    unsigned char element[4];
+    if (to == DT_F32)
+        return (double)element_round_tf32((float)x);
+    element_set(to, element, x);
+    return element_get(to, element);
+}
+
 static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
-                        uint64_t batch)
+                        uint64_t batch, DType rounds_to)
 {
     const unsigned char *data = x->data + batch_offset(x, batch);
     const MatmulScales *scales = &x->scales;
@@ -106,7 +115,9 @@ static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
                     scales->type,
                     scales->data + matmul_scale_index(p->lines, blocks, batch, line,
                                                       k / scales->block)));
-            panel_set(p, line, k, scale * matrix_get(x->type, data, at));
+            double value = scale * matrix_get(x->type, data, at);
+            panel_set(p, line, k,
+                      rounds_to == DT_INVALID ? value : round_factor(rounds_to, value));
         }
     }
 }
@@ -188,8 +199,8 @@ bool matmul_run(const Matmul *m)
     if (m->amax != NULL)
         *m->amax = 0;
     for (uint64_t batch = 0; batch < m->batches; batch++) {
-        panels_fill(&a, &m->a, !m->a.is_transposed, batch);
-        panels_fill(&b, &m->b, m->b.is_transposed, batch);
+        panels_fill(&a, &m->a, !m->a.is_transposed, batch, m->rounds_to);
+        panels_fill(&b, &m->b, m->b.is_transposed, batch, m->rounds_to);
         for (uint64_t row = 0; row < m->d.rows; row += ROWS)
             for (uint64_t column = 0; column < m->d.columns; column += COLUMNS)
                 tile_run(m, batch, &a, &b, row, column);

@@ -34,6 +34,8 @@ typedef struct Matmul {
     uint64_t batches;
     double alpha, beta; /* scales of A, B and C included */
     double scale_d;
+    DType
+        rounds_to; /* factors of f32 lose bits to it, or to DT_F32: TF32; DT_INVALID: they do not */
     bool has_relu, has_gelu;
     DType bias_type;
     const unsigned char *bias; /* one for each row of D, or NULL */

@@ -250,6 +250,7 @@ int compiler_evaluate(const Options *o, const char *path, const Bytes *hlo,
     options.replicas = s->replicas;
     options.partitions = s->partitions;
     options.rounding = rounding;
+    options.rounding_tf32 = s->has_tf32;
     if (s->devices != (size_t)s->replicas * s->partitions) {
         return complain(EXIT_WRONG,
                         "the reference evaluator runs all devices in one process: "

@@ -88,6 +88,7 @@ int device_signature(const Options *o, const gxrt_program *program, Signature *o
     out->results = allocate(info.result_count, sizeof(Leaf));
     out->replicas = info.replicas;
     out->partitions = info.partitions;
+    out->has_tf32 = info.has_tf32;
     out->has_hash = true;
     memcpy(out->hash, info.module_hash, sizeof out->hash);
     int code = read_leaves(program, gxrt_program_get_argument, out->parameters,

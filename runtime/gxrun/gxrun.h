@@ -71,6 +71,7 @@ typedef struct Signature {
     uint32_t first;                /* number of this process's first device */
     size_t devices;                /* of this process */
     uint32_t replicas, partitions; /* of the program as it is run */
+    bool has_tf32;                 /* products lose bits of their factors */
     bool has_hash;
     uint8_t hash[16]; /* of the module */
 } Signature;

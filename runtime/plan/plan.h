@@ -100,7 +100,7 @@ typedef struct PlanInfo {
     uint32_t async_count;   /* slots of async start and done */
     uint32_t counter_count; /* loop counters */
     uint32_t host_syncs;    /* places where the host waits for the device */
-    uint32_t flags;         /* PLAN_ELIDED */
+    uint32_t flags;         /* PLAN_ELIDED, PLAN_TF32 */
     uint32_t reserved;
     uint64_t constant_bytes;   /* size of .gxc.const that this plan expects */
     uint8_t constant_hash[16]; /* XXH3-128 of .gxc.const; zero: not recorded, as below */
@@ -112,7 +112,11 @@ typedef struct PlanInfo {
                                   zero if it is a .gxc.cubin.N section */
 } PlanInfo;
 
-enum { PLAN_ELIDED = 1 }; /* the text had a constant {...}: compiled, but must not run */
+enum {
+    PLAN_ELIDED = 1, /* the text had a constant {...}: compiled, but must not run */
+    PLAN_TF32 = 2,   /* factors of f32 products lose bits to TF32 */
+    PLAN_INFO_FLAGS = 3
+};
 
 /* One entry parameter or one leaf of the result. */
 typedef enum PlanAliasKind {

@@ -51,10 +51,11 @@ static void print_info(const Plan *p, FILE *out)
     print_hash(out, info->module_hash);
     fprintf(out,
             "\n  replicas %u, partitions %u, signals %u, async slots %u, counters %u, "
-            "host syncs %u%s\n",
+            "host syncs %u%s%s\n",
             info->replicas, info->partitions, info->signal_count, info->async_count,
             info->counter_count, info->host_syncs,
-            info->flags & PLAN_ELIDED ? ", elided constants" : "");
+            info->flags & PLAN_ELIDED ? ", elided constants" : "",
+            info->flags & PLAN_TF32 ? ", TF32" : "");
     if (info->min_cublaslt || info->min_cudnn || info->min_nccl) {
         fprintf(out, "  libraries cublaslt >= %u, cudnn >= %u, nccl >= %u\n",
                 info->min_cublaslt, info->min_cudnn, info->min_nccl);

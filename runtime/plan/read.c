@@ -189,7 +189,7 @@ static bool read_info(PlanReader *r)
         return plan_fail(r, "the plan is for %u replicas and %u partitions",
                          info->replicas, info->partitions);
     }
-    if (info->flags & ~(uint32_t)PLAN_ELIDED) {
+    if (info->flags & ~(uint32_t)PLAN_INFO_FLAGS) {
         return plan_newer(r, "flags", info->flags);
     }
     if (info->signal_count > p->commands_count || info->async_count > p->commands_count ||

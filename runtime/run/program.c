@@ -325,6 +325,9 @@ gxrt_status gxrt_program_get_info(const gxrt_program *program, gxrt_program_info
                              .variant_count = program->variant_count,
                              .hlo = program->hlo.bytes,
                              .hlo_size = program->hlo.size};
+    for (size_t i = 0; i < program->variant_count; i++) {
+        all.has_tf32 |= (program->variants[i].plan.info->flags & PLAN_TF32) != 0;
+    }
     memcpy(all.module_hash, p->info->module_hash, sizeof all.module_hash);
     give(info, &all, sizeof all);
     return GXRT_OK;
