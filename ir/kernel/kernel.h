@@ -64,6 +64,7 @@ typedef struct KernelDesign {
         const struct SortPlan *sort;
         const struct RngPlan *rng;
         const struct TopKPlan *topk;
+        const struct FftPlan *fft;
         const struct ScanPlan *scan;
         const struct UpdatePlan *update;
         const struct ContractionPlan *contraction;

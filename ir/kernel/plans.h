@@ -4,6 +4,7 @@
 #define GXC_IR_KERNEL_PLANS_H
 
 #include "ir/kernel/element.h"
+#include "ir/kernel/fft.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
 #include "ir/kernel/rules.h"
@@ -106,6 +107,18 @@ typedef struct SortPlan {
     int64_t padded; /* run as a power of two */
     uint32_t count; /* arrays */
 } SortPlan;
+
+/* fft.c: of the operand's last dimension. */
+typedef struct FftPlan {
+    const Instruction *inst;
+    int64_t type, length;
+    bool is_inverse;
+    FftRow row;
+    int64_t rows;
+    bool reads_along, writes_along; /* what lies side by side in memory is of one row */
+    uint32_t *order; /* the other dimensions, by which rows count, the fastest first */
+    const uint32_t *place; /* the dimension of the result that each of the transform is */
+} FftPlan;
 
 /* topk.c */
 typedef struct TopKPlan {

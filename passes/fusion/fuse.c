@@ -137,7 +137,7 @@ static bool may_be_consumer(const Instruction *inst)
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
            inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
-           inst->op == OP_REDUCE_WINDOW;
+           inst->op == OP_REDUCE_WINDOW || inst->op == OP_FFT;
 }
 
 /* -- how often elements are computed ------------------------------------------------------------- */
@@ -570,7 +570,7 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     uint32_t *room = &f->room[consumer->id], room_before = *room;
     own_computation(f, consumer);
     bool was_loop = kernel_kind_is(before, KERNEL_BY_ELEMENT);
-    if (was_loop && f->is_made[consumer->id]) {
+    if (was_loop && f->is_made[consumer->id] && producer->op != OP_FFT) {
         /* always legal; whether another kind is better is asked when all is in it */
         fusion_merge(consumer, producer, is_moved, room, f->brief);
         return true;
@@ -604,11 +604,28 @@ static bool merge_into(Fuse *f, Instruction *producer, Instruction *user)
     return true;
 }
 
+/* A transform's only reader, if a kernel can make both: it transposes, and computes element by element. */
+static void visit_transform(Fuse *f, Instruction *transform, const UserList *users)
+{
+    if (users->count != 1 || transform->control_count != 0)
+        return;
+    Instruction *user = users->list[0];
+    if (may_be_consumer(user) && user->parent == f->comp && user->op != OP_FFT &&
+        shape_is_array(user->shape) && reads_only(user, transform) &&
+        node_count(user) < most_nodes(user) && merge_into(f, transform, user))
+        computation_remove(f->comp, transform);
+}
+
 static void visit(Fuse *f, Instruction *producer)
 {
-    if (producer == f->comp->root || !may_be_producer(producer))
+    bool is_transform = producer->op == OP_FFT;
+    if (producer == f->comp->root || !(is_transform || may_be_producer(producer)))
         return;
     const UserList *users = users_of(f, producer);
+    if (is_transform) {
+        visit_transform(f, producer, users);
+        return;
+    }
     if (users->count == 0 || (users->count > MOST_READERS && !is_free(producer)))
         return;
     int64_t evaluations = 0, hidden = 0;
