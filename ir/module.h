@@ -163,8 +163,8 @@ void inst_drop_double_controls(Instruction *inst);
 void computation_replace(Computation *comp, Instruction *const *forward);
 /* The same for the first `count` instructions, of which forward has as many entries - what was
  * added since stays -, and the replaced are marked for removal. */
-void computation_supersede(Computation *comp, Instruction *const *forward,
-                           uint32_t count);
+void computation_substitute(Computation *comp, Instruction *const *forward,
+                            uint32_t count);
 /* Every instruction that is there at the call becomes what `by` says, added to comp; NULL: it stays.
  * How many did not. What was added is for computation_sort, or module_sort, to put in place. */
 typedef Instruction *RemakeFn(Instruction *inst, void *context);

@@ -78,7 +78,8 @@ void computation_replace(Computation *comp, Instruction *const *forward)
     replace(comp, forward, comp->instruction_count);
 }
 
-void computation_supersede(Computation *comp, Instruction *const *forward, uint32_t count)
+void computation_substitute(Computation *comp, Instruction *const *forward,
+                            uint32_t count)
 {
     replace(comp, forward, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -103,7 +104,7 @@ uint32_t computation_replace_each(Computation *comp, RemakeFn *by, void *context
         replaced++;
     }
     if (replaced != 0)
-        computation_supersede(comp, forward, count);
+        computation_substitute(comp, forward, count);
     return replaced;
 }
 

@@ -33,16 +33,17 @@ typedef struct PassContext {
 
 typedef bool PassFn(Module *m, PassContext *cx);
 
-/* Instructions that a pass looks for: those of any of the flags or opcodes. */
-typedef struct Sought {
+/* Instructions that a pass can change: those of any of the flags or opcodes. */
+typedef struct PassTrigger {
     uint32_t flags;
     const OpCode *ops; /* ended by OP_COUNT; NULL, and no flags: it looks at all */
-} Sought;
+} PassTrigger;
 
 typedef struct Pass {
     const char *name;
     PassFn *function;
-    Sought sought;   /* without any of these it is left out, as it would change nothing */
+    PassTrigger
+        trigger;     /* without any of these it is left out, as it would change nothing */
     int least_level; /* the lowest -O at which it runs */
     bool required;   /* runs at every level: the next stage relies on it */
     Level yields;    /* level that holds after it */

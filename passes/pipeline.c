@@ -27,9 +27,9 @@ enum { BY_NAME = 9 }; /* a level that nobody asks for: the pass runs when it is 
 #define OPS(...)              FLAGS_OPS(0, __VA_ARGS__)
 
 static const Pass pipeline[] = {
-    {"dynamic-interface",           pass_dynamic_interface,           ANY,                                         0,       true,  LEVEL_WELL_FORMED, "the program's border is the same before any other pass, as the evaluator sees it, too"},
+    {"dynamic-interface",           pass_dynamic_interface,           ANY,                                         0,       true,  LEVEL_WELL_FORMED, "first: later passes and the evaluator rely on a fixed entry signature"},
     {"async-to-sync",               pass_async_to_sync,               FLAGS_OPS(OPF_ASYNC_DONE, OP_SEND),          0,       true,  LEVEL_WELL_FORMED, "our own pairs are made late, where they pay; as calls, asynchronous computations are inlined next"},
-    {"stream-annotations",          pass_stream_annotations,          ANY,                                         0,       true,  LEVEL_WELL_FORMED, "what is for another stream is a call of its own before anything takes it in"},
+    {"stream-annotations",          pass_stream_annotations,          ANY,                                         0,       true,  LEVEL_WELL_FORMED, "outlines instructions for another stream before inlining and fusion can merge them with others"},
     {"annotations",                 pass_annotations,                 ANY,                                         0,       true,  LEVEL_WELL_FORMED, "calls that mean nothing to the program would stand in the way of every pass"},
     {"composites",                  pass_composites,                  ANY,                                         0,       false, LEVEL_WELL_FORMED, "what a composite stands for is not to be guessed from its body, which inline would put in its place"},
     {"inline",                      pass_inline,                      OPS(OP_CALL, OP_FUSION, OP_MAP),             0,       true,  LEVEL_WELL_FORMED, "calls are how front ends name things; nothing below wants them"},
@@ -245,7 +245,7 @@ static size_t row_with(PassFn *function)
     bug("a pass that has no row is run");
 }
 
-static bool module_has(const Module *m, const Sought *s)
+static bool module_has(const Module *m, const PassTrigger *s)
 {
     bool has = s->flags == 0 && s->ops == NULL;
     for (const OpCode *op = s->ops; !has && op != NULL && *op != OP_COUNT; op++)
@@ -260,7 +260,7 @@ static bool is_idle(const Pass *p, const Module *m, const PassContext *cx)
 {
     const struct PassMemory *memory = cx->memory;
     return memory->idle_at[row_with(p->function)] == memory->changes + 1 ||
-           (!m->config.is_scheduled && !module_has(m, &p->sought));
+           (!m->config.is_scheduled && !module_has(m, &p->trigger));
 }
 
 typedef bool Runner(const char *name, PassFn *pass, Module *m, PassContext *cx);

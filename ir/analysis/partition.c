@@ -7,7 +7,7 @@
 #include "ir/sharding.h"
 
 /* Its result is a part of its operand, or the other way round. */
-static bool is_border(const Instruction *inst)
+static bool is_boundary(const Instruction *inst)
 {
     static const char *const targets[] = {
         "SPMDFullToShardShape",
@@ -68,17 +68,17 @@ static bool has_partitioned_name(const Module *m)
 
 const Instruction *module_unpartitioned(const Module *m)
 {
-    const Instruction *border = NULL, *spread = NULL;
+    const Instruction *boundary = NULL, *spread = NULL;
     bool talks = false, numbered = false, several = m->config.num_partitions > 1;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
             numbered |= inst->op == OP_PARTITION_ID;
             talks |= op_is(inst->op, OPF_COLLECTIVE);
-            bool marks = is_border(inst) || (several && is_asked(inst));
+            bool marks = is_boundary(inst) || (several && is_asked(inst));
             if (marks && changes_size(inst))
                 return inst;
-            if (border == NULL && marks)
-                border = inst;
+            if (boundary == NULL && marks)
+                boundary = inst;
             if (several && spread == NULL && is_spread(inst))
                 spread = inst;
         }
@@ -86,12 +86,12 @@ const Instruction *module_unpartitioned(const Module *m)
     if (numbered || !several)
         return NULL;
     bool marked = !talks && !m->config.is_scheduled && !has_partitioned_name(m);
-    return border != NULL ? border : marked ? spread : NULL;
+    return boundary != NULL ? boundary : marked ? spread : NULL;
 }
 
 void module_report_unpartitioned(const Module *m, const Instruction *inst)
 {
-    if (is_border(inst) && changes_size(inst)) {
+    if (is_boundary(inst) && changes_size(inst)) {
         diag_error(
             m->diag, inst->span,
             "the module was not partitioned: %s goes between a whole array and the "

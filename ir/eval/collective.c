@@ -1,4 +1,4 @@
-/* Collectives: devices of a group meet at an instruction; the last one to come makes the
+/* Collectives: the devices of a group rendezvous at an instruction; the last one to arrive makes the
  * results of all. A collective-permute waits for its source only. Started collectives run
  * where they start. */
 #include "ir/analysis/collective.h"
@@ -98,16 +98,16 @@ static Members group_members(EvalCall *call)
     return m;
 }
 
-/* -- meetings ----------------------------------------------------------------------- */
+/* -- rendezvous ----------------------------------------------------------------------- */
 
-typedef struct Meeting {
-    struct Meeting *next;
+typedef struct Rendezvous {
+    struct Rendezvous *next;
     const Instruction *inst;
     uint32_t count, arrived, left;
     uint32_t *ids;
     Value ***operands; /* [count][operand_count] retained; NULL: has not come */
     Value **results;   /* [count] */
-} Meeting;
+} Rendezvous;
 
 /* A value on its way from one device to another. */
 typedef struct Message {
@@ -129,9 +129,9 @@ typedef struct Expected {
 struct CollectiveState {
     Expected *expected;
     size_t expected_count, expected_capacity;
-    Meeting *meetings;
+    Rendezvous *rendezvous;
     Message *messages, **messages_end;
-    Meeting **waiting; /* [device_count] */
+    Rendezvous **waiting; /* [device_count] */
     int64_t
         *awaited; /* [device_count] the device from which a value must come; -1: none */
     const TransferChannels *channels; /* of the module; NULL until asked */
@@ -141,46 +141,46 @@ CollectiveState *collective_state_create(Eval *eval)
 {
     CollectiveState *c = ARENA_NEW(eval->arena, CollectiveState);
     c->messages_end = &c->messages;
-    c->waiting = ARENA_ARRAY(eval->arena, Meeting *, eval->device_count);
+    c->waiting = ARENA_ARRAY(eval->arena, Rendezvous *, eval->device_count);
     c->awaited = ARENA_ARRAY(eval->arena, int64_t, eval->device_count);
     for (uint32_t i = 0; i < eval->device_count; i++)
         c->awaited[i] = -1;
     return c;
 }
 
-static Meeting *meeting_find(CollectiveState *c, const Instruction *inst,
-                             const Members *m)
+static Rendezvous *rendezvous_find(CollectiveState *c, const Instruction *inst,
+                                   const Members *m)
 {
-    for (Meeting *x = c->meetings; x != NULL; x = x->next)
+    for (Rendezvous *x = c->rendezvous; x != NULL; x = x->next)
         if (x->inst == inst && x->ids[0] == m->ids[0] && x->operands[m->own] == NULL)
             return x;
     return NULL;
 }
 
-static Meeting *meeting_create(EvalCall *call, const Members *m)
+static Rendezvous *rendezvous_create(EvalCall *call, const Members *m)
 {
     Arena *a = call->eval->arena;
-    Meeting *x = ARENA_NEW(a, Meeting);
+    Rendezvous *x = ARENA_NEW(a, Rendezvous);
     x->inst = call->inst;
     x->count = x->left = m->count;
     x->ids = arena_copy(a, m->ids, m->count * sizeof *m->ids);
     x->operands = ARENA_ARRAY(a, Value **, m->count);
     x->results = ARENA_ARRAY(a, Value *, m->count);
-    x->next = call->eval->collectives->meetings;
-    call->eval->collectives->meetings = x;
+    x->next = call->eval->collectives->rendezvous;
+    call->eval->collectives->rendezvous = x;
     return x;
 }
 
-static void meeting_remove(CollectiveState *c, const Meeting *x)
+static void rendezvous_remove(CollectiveState *c, const Rendezvous *x)
 {
-    for (Meeting **at = &c->meetings; *at != NULL; at = &(*at)->next)
+    for (Rendezvous **at = &c->rendezvous; *at != NULL; at = &(*at)->next)
         if (*at == x) {
             *at = x->next;
             return;
         }
 }
 
-/* -- what a meeting gives ----------------------------------------------------------- */
+/* -- results of a rendezvous ----------------------------------------------------------- */
 
 /* A start whose shape is (operands, results, ...); that of all-reduce has results alone. */
 static bool holds_operands(const Instruction *inst)
@@ -230,7 +230,7 @@ static Value *packed(EvalCall *call, Value *const *operands, Value *const *parts
 }
 
 /* Operand k of all members folded in the order of the group, in the fold's type. */
-static void *reduced(EvalCall *call, const Meeting *x, Fold *f, uint32_t k)
+static void *reduced(EvalCall *call, const Rendezvous *x, Fold *f, uint32_t k)
 {
     const Value *first = x->operands[0][k];
     size_t n = (size_t)first->count, size = dtype_info[f->types[0]].storage;
@@ -245,7 +245,7 @@ static void *reduced(EvalCall *call, const Meeting *x, Fold *f, uint32_t k)
     return acc;
 }
 
-static Value *all_reduce(EvalCall *call, const Meeting *x, uint32_t k)
+static Value *all_reduce(EvalCall *call, const Rendezvous *x, uint32_t k)
 {
     Fold f;
     fold_init(&f, call, inst_called(x->inst, 0), 1);
@@ -300,7 +300,8 @@ static void keep_sizes(EvalCall *call, const Value *x, Value *v, int64_t divided
     }
 }
 
-static Value *reduce_scatter(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own)
+static Value *reduce_scatter(EvalCall *call, const Rendezvous *x, uint32_t k,
+                             uint32_t own)
 {
     Fold f;
     fold_init(&f, call, inst_called(x->inst, 0), 1);
@@ -317,7 +318,7 @@ static Value *reduce_scatter(EvalCall *call, const Meeting *x, uint32_t k, uint3
     return v;
 }
 
-static Value *all_gather(EvalCall *call, const Meeting *x, uint32_t k)
+static Value *all_gather(EvalCall *call, const Rendezvous *x, uint32_t k)
 {
     Value *v = eval_array(call, result_shape(x->inst, k));
     int64_t d = split_dim(call, v->shape, x->count);
@@ -331,7 +332,7 @@ static Value *all_gather(EvalCall *call, const Meeting *x, uint32_t k)
 
 /* With a dimension: part `own` of all members' operand, side by side. Without: operand `own`
  * of member k. */
-static Value *all_to_all(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own)
+static Value *all_to_all(EvalCall *call, const Rendezvous *x, uint32_t k, uint32_t own)
 {
     if (!inst_has(x->inst, ATTR_DIMENSIONS)) {
         if (x->inst->operand_count != x->count)
@@ -355,7 +356,7 @@ enum { RAGGED_INPUT, RAGGED_OUTPUT, RAGGED_FROM, RAGGED_SIZE, RAGGED_TO };
 
 /* Each member sends rows [from, from + size) of its input to row `to` of member own's output;
  * the entries of the last four operands are so many for each receiver. */
-static Value *ragged_all_to_all(EvalCall *call, const Meeting *x, uint32_t own)
+static Value *ragged_all_to_all(EvalCall *call, const Rendezvous *x, uint32_t own)
 {
     Value *v = eval_array(call, x->inst->shape);
     memcpy(v->data, x->operands[own][RAGGED_OUTPUT]->data, v->bytes);
@@ -383,7 +384,7 @@ static Value *ragged_all_to_all(EvalCall *call, const Meeting *x, uint32_t own)
 }
 
 /* Result k for one member; those that are equal for all are shared. */
-static Value *member_result(EvalCall *call, const Meeting *x, uint32_t k, uint32_t own,
+static Value *member_result(EvalCall *call, const Rendezvous *x, uint32_t k, uint32_t own,
                             Value **shared)
 {
     switch (op_plain(x->inst->op)) {
@@ -406,7 +407,7 @@ static Value *member_result(EvalCall *call, const Meeting *x, uint32_t k, uint32
     }
 }
 
-static void meeting_complete(EvalCall *call, Meeting *x)
+static void rendezvous_complete(EvalCall *call, Rendezvous *x)
 {
     uint32_t results = x->inst->operand_count;
     if (x->inst->op == OP_RAGGED_ALL_TO_ALL)
@@ -444,7 +445,7 @@ static void check_sizes(EvalCall *call, uint32_t k, const Value *own, const Valu
     }
 }
 
-static void check_sizes_agree(EvalCall *call, const Meeting *x, uint32_t own)
+static void check_sizes_agree(EvalCall *call, const Rendezvous *x, uint32_t own)
 {
     uint32_t i = 0;
     while (x->operands[i] == NULL)
@@ -469,12 +470,12 @@ static Value *given(EvalCall *call, uint32_t k)
 static void meet(EvalCall *call)
 {
     CollectiveState *c = call->eval->collectives;
-    Meeting *x = c->waiting[call->device->id];
+    Rendezvous *x = c->waiting[call->device->id];
     if (x == NULL) {
         Members m = group_members(call);
-        x = meeting_find(c, call->inst, &m);
+        x = rendezvous_find(c, call->inst, &m);
         if (x == NULL)
-            x = meeting_create(call, &m);
+            x = rendezvous_create(call, &m);
         uint32_t n = call->inst->operand_count;
         x->operands[m.own] = ARENA_ARRAY(call->eval->arena, Value *, n + 1);
         for (uint32_t k = 0; k < n; k++)
@@ -482,7 +483,7 @@ static void meet(EvalCall *call)
         check_sizes_agree(call, x, m.own);
         c->waiting[call->device->id] = x;
         if (++x->arrived == x->count)
-            meeting_complete(call, x);
+            rendezvous_complete(call, x);
         call->phase = 1;
     }
     if (x->arrived < x->count) {
@@ -495,7 +496,7 @@ static void meet(EvalCall *call)
         call->result = x->results[i];
         c->waiting[call->device->id] = NULL;
         if (--x->left == 0)
-            meeting_remove(c, x);
+            rendezvous_remove(c, x);
     }
 }
 
@@ -719,7 +720,7 @@ void eval_send_recv(EvalCall *call)
 void collective_describe_wait(const Eval *eval, uint32_t device, Text *t)
 {
     const CollectiveState *c = eval->collectives;
-    const Meeting *x = c->waiting[device];
+    const Rendezvous *x = c->waiting[device];
     if (x == NULL && c->awaited[device] >= 0)
         text_printf(t, " for a value of device %lld", (long long)c->awaited[device]);
     bool first = true;

@@ -1,4 +1,4 @@
-/* Meeting points of devices. */
+/* Collectives of the evaluator: rendezvous of devices, messages between them. */
 #ifndef GXC_IR_EVAL_COLLECTIVE_H
 #define GXC_IR_EVAL_COLLECTIVE_H
 

@@ -438,7 +438,7 @@ static bool visit(Form *f, Computation *comp)
         return false;
     forward = arena_grow(f->scratch, forward, &capacity, comp->instruction_count,
                          sizeof *forward);
-    computation_supersede(comp, forward, comp->instruction_count);
+    computation_substitute(comp, forward, comp->instruction_count);
     computation_sort(comp);
     return true;
 }

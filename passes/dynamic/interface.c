@@ -1,4 +1,4 @@
-/* The program's border: a parameter of dynamic size becomes an array of the size of its bounds
+/* The program's boundary: a parameter of dynamic size becomes an array of the size of its bounds
  * and one s32 parameter more for each dynamic dimension; a result alike, with zeros beyond its
  * sizes. What was there keeps its number, the sizes come behind. A token, which is no data, goes
  * in and out as an array without elements, pred[0], so that all numbers stay.
@@ -12,12 +12,12 @@
  *
  * The header's frontend attributes argument_sizes and result_sizes say what belongs together:
  * "1=0.0" - number 1 is the size of number 0 in dimension 0 - for the plan's signature.
- * Needs: nothing. Keeps: values. Ends: one sweep over the entry's border. */
+ * Needs: nothing. Keeps: values. Ends: one sweep over the entry's boundary. */
 #include <string.h>
 
 #include "passes/dynamic/dynamic.h"
 
-typedef struct Border {
+typedef struct Boundary {
     Rewriter r;
     Instruction **sizes; /* new parameters, or results */
     const char *names;   /* of what each of them is the size: "1=0.0,..." */
@@ -25,7 +25,7 @@ typedef struct Border {
     size_t leaf;       /* number of the array that is looked at */
     size_t leaf_count; /* of all arrays that were there */
     int64_t parameter; /* the next one's number */
-} Border;
+} Boundary;
 
 const Shape *dynamic_bounds(Intern *t, const Shape *s)
 {
@@ -42,7 +42,7 @@ const Shape *dynamic_bounds(Intern *t, const Shape *s)
 }
 
 /* The shape that the caller sees. */
-static const Shape *at_border(Intern *t, const Shape *s)
+static const Shape *at_boundary(Intern *t, const Shape *s)
 {
     static const int64_t none = 0;
     if (s->dtype == DT_TOKEN)
@@ -51,7 +51,7 @@ static const Shape *at_border(Intern *t, const Shape *s)
         return dynamic_bounds(t, s);
     const Shape **elements = ARENA_ARRAY(intern_arena(t), const Shape *, s->rank + 1u);
     for (uint32_t i = 0; i < s->rank; i++)
-        elements[i] = at_border(t, s->elements[i]);
+        elements[i] = at_boundary(t, s->elements[i]);
     return shape_tuple(t, s->rank, elements);
 }
 
@@ -60,7 +60,7 @@ static bool is_dynamic_at(const Shape *s, uint32_t d)
     return s->dynamic != NULL && s->dynamic[d];
 }
 
-static void note_size(Border *b, Instruction *size, uint32_t d)
+static void note_size(Boundary *b, Instruction *size, uint32_t d)
 {
     b->names = arena_printf(b->r.m->arena, "%s%s%zu=%zu.%u", b->names,
                             b->count ? "," : "", b->leaf_count + b->count, b->leaf, d);
@@ -69,7 +69,7 @@ static void note_size(Border *b, Instruction *size, uint32_t d)
     b->sizes[b->count++] = size;
 }
 
-static Instruction *call(Border *b, const Shape *s, uint32_t count,
+static Instruction *call(Boundary *b, const Shape *s, uint32_t count,
                          Instruction *const *operands, const char *target)
 {
     Instruction *c = rw_add(&b->r, OP_CUSTOM_CALL, s, count, operands);
@@ -80,7 +80,8 @@ static Instruction *call(Border *b, const Shape *s, uint32_t count,
 /* -- parameters ------------------------------------------------------------------------------- */
 
 /* A new parameter between 0 and the bound. */
-static Instruction *size_parameter(Border *b, const char *name, uint32_t d, int64_t bound)
+static Instruction *size_parameter(Boundary *b, const char *name, uint32_t d,
+                                   int64_t bound)
 {
     const Shape *s32 = shape_scalar(b->r.m->intern, DT_S32);
     name = arena_printf(b->r.m->arena, "%s.size.%u", name, d);
@@ -94,13 +95,13 @@ static Instruction *size_parameter(Border *b, const char *name, uint32_t d, int6
 }
 
 /* What the caller gives as a value of the wanted shape. */
-static Instruction *from_border(Border *b, Instruction *x, const Shape *wanted)
+static Instruction *from_boundary(Boundary *b, Instruction *x, const Shape *wanted)
 {
     const Shape *s32 = shape_scalar(b->r.m->intern, DT_S32);
     if (shape_is_tuple(wanted)) {
         Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, wanted->rank + 1u);
         for (uint32_t i = 0; i < wanted->rank; i++)
-            parts[i] = from_border(b, rw_element(&b->r, x, i), wanted->elements[i]);
+            parts[i] = from_boundary(b, rw_element(&b->r, x, i), wanted->elements[i]);
         return rw_add(&b->r, OP_TUPLE, wanted, wanted->rank, parts);
     }
     if (shape_is_dynamic(wanted)) {
@@ -118,9 +119,9 @@ static Instruction *from_border(Border *b, Instruction *x, const Shape *wanted)
     return x;
 }
 
-static Instruction *replace_parameter(Border *b, Instruction *old)
+static Instruction *replace_parameter(Boundary *b, Instruction *old)
 {
-    const Shape *s = at_border(b->r.m->intern, old->shape);
+    const Shape *s = at_boundary(b->r.m->intern, old->shape);
     Instruction *p = computation_append(b->r.comp, OP_PARAMETER, s, 0, NULL);
     p->name = old->name;
     p->span = old->span;
@@ -128,7 +129,7 @@ static Instruction *replace_parameter(Border *b, Instruction *old)
         inst_set(p, old->attrs[i]);
     computation_register_parameter(b->r.comp, p, old->parameter);
     b->r.at = p;
-    return from_border(b, p, old->shape);
+    return from_boundary(b, p, old->shape);
 }
 
 static void set_layout(Module *m)
@@ -138,13 +139,13 @@ static void set_layout(Module *m)
     const Shape **all = ARENA_ARRAY(m->arena, const Shape *, entry->parameter_count + 1u);
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         all[i] = i < c->entry_parameter_count
-                     ? at_border(m->intern, c->entry_parameters[i])
+                     ? at_boundary(m->intern, c->entry_parameters[i])
                      : entry->parameters[i]->shape;
     c->entry_parameters = all;
     c->entry_parameter_count = entry->parameter_count;
 }
 
-static bool replace_parameters(Border *b)
+static bool replace_parameters(Boundary *b)
 {
     Computation *entry = b->r.comp;
     uint32_t count = entry->parameter_count, before = entry->instruction_count;
@@ -155,7 +156,7 @@ static bool replace_parameters(Border *b)
         b->leaf_count += shape_leaf_count(entry->parameters[i]->shape);
     for (uint32_t i = 0; i < count; i++) {
         old[i] = entry->parameters[i];
-        if (at_border(b->r.m->intern, old[i]->shape) != old[i]->shape)
+        if (at_boundary(b->r.m->intern, old[i]->shape) != old[i]->shape)
             by[i] = replace_parameter(b, old[i]);
         else
             b->leaf += shape_leaf_count(old[i]->shape);
@@ -166,22 +167,22 @@ static bool replace_parameters(Border *b)
         ARENA_ARRAY(b->r.scratch, Instruction *, entry->instruction_count + 1u);
     for (uint32_t i = 0; i < count; i++)
         forward[old[i]->id] = by[i];
-    computation_supersede(entry, forward, entry->instruction_count);
+    computation_substitute(entry, forward, entry->instruction_count);
     set_layout(b->r.m);
     return true;
 }
 
 /* -- results ---------------------------------------------------------------------------------- */
 
-static Instruction *to_border(Border *b, Instruction *x)
+static Instruction *to_boundary(Boundary *b, Instruction *x)
 {
     Intern *t = b->r.m->intern;
     if (shape_is_tuple(x->shape)) {
         uint32_t n = x->shape->rank;
         Instruction **parts = ARENA_ARRAY(b->r.scratch, Instruction *, n + 1u);
-        const Shape *s = at_border(t, x->shape);
+        const Shape *s = at_boundary(t, x->shape);
         for (uint32_t i = 0; i < n; i++)
-            parts[i] = to_border(b, rw_element(&b->r, x, i));
+            parts[i] = to_boundary(b, rw_element(&b->r, x, i));
         return rw_add(&b->r, OP_TUPLE, s, n, parts);
     }
     const Shape *s = x->shape;
@@ -198,7 +199,7 @@ static Instruction *to_border(Border *b, Instruction *x)
                 note_size(b, rw_element(&b->r, all, d + 1), d);
         }
     } else if (s->dtype == DT_TOKEN) {
-        x = rw_constant(&b->r, literal_create(b->r.m->arena, at_border(t, s)));
+        x = rw_constant(&b->r, literal_create(b->r.m->arena, at_boundary(t, s)));
     }
     b->leaf++;
     return x;
@@ -215,20 +216,20 @@ static void move_aliases(Module *m)
     a->entries = entries;
 }
 
-static bool replace_result(Border *b)
+static bool replace_result(Boundary *b)
 {
     Computation *entry = b->r.comp;
     Instruction *root = entry->root;
     Module *m = b->r.m;
-    const Shape *declared = at_border(m->intern, root->shape);
+    const Shape *declared = at_boundary(m->intern, root->shape);
     if (declared == root->shape)
         return false;
     b->r.at = root;
     b->leaf_count = shape_leaf_count(root->shape);
     if (m->config.entry_result != NULL)
-        declared = at_border(m->intern, m->config.entry_result);
+        declared = at_boundary(m->intern, m->config.entry_result);
     bool was_tuple = shape_is_tuple(root->shape);
-    Instruction *all = to_border(b, root);
+    Instruction *all = to_boundary(b, root);
     uint32_t had = was_tuple ? all->shape->rank : 1;
     uint32_t n = had + (uint32_t)b->count;
     m->config.entry_result = declared;
@@ -284,8 +285,8 @@ bool pass_dynamic_interface(Module *m, PassContext *cx)
 {
     if (!is_possible(m))
         return false;
-    Border in = {.r = {.m = m, .comp = m->entry, .scratch = cx->scratch}, .names = ""};
-    Border out = in;
+    Boundary in = {.r = {.m = m, .comp = m->entry, .scratch = cx->scratch}, .names = ""};
+    Boundary out = in;
     bool changed = replace_parameters(&in);
     changed |= replace_result(&out);
     note_names(m, "argument_sizes", in.names);

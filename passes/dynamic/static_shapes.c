@@ -6,7 +6,7 @@
  *     =>  m = pred[8] compare(iota, broadcast(n)), direction=LT
  *         s = f32[] reduce(select(m, x, zero), zero), dimensions={0}, to_apply=add
  *
- * Where a value crosses the border of a computation or lies in a tuple, an array of dynamic size
+ * Where a value crosses the boundary of a computation or lies in a tuple, an array of dynamic size
  * is a tuple of the array and its sizes, so that indices into tuples stay as they are.
  *
  * Needs: calls inlined, dynamic-interface. Keeps: what lies within the sizes. Ends: one sweep. */
@@ -152,19 +152,19 @@ static Sized *get_element(Statics *st, Instruction *inst, Sized *const *x)
 }
 
 /* What the computations give and take in the language's terms: by Computation.id. */
-typedef struct Borders {
+typedef struct Boundaries {
     Sized **roots;
     const Shape **(*parameters); /* [computation][parameter] */
     Statics *states;
-} Borders;
+} Boundaries;
 
-static void set_root(Borders *b, Computation *comp, const Shape *wanted)
+static void set_root(Boundaries *b, Computation *comp, const Shape *wanted)
 {
     Statics *st = &b->states[comp->id];
     comp->root = pack(st, b->roots[comp->id], wanted);
 }
 
-static Sized *loop(Statics *st, Borders *b, Instruction *inst, Sized *const *x)
+static Sized *loop(Statics *st, Boundaries *b, Instruction *inst, Sized *const *x)
 {
     Computation *body = inst_called(inst, 1);
     const Shape *s = b->parameters[body->id][0];
@@ -174,7 +174,7 @@ static Sized *loop(Statics *st, Borders *b, Instruction *inst, Sized *const *x)
 }
 
 /* A call, or a conditional, whose operand 0 says which branch. */
-static Sized *branch(Statics *st, Borders *b, Instruction *inst, Sized *const *x)
+static Sized *branch(Statics *st, Boundaries *b, Instruction *inst, Sized *const *x)
 {
     Intern *t = st->r.m->intern;
     bool is_call = inst->op == OP_CALL;
@@ -265,7 +265,7 @@ static Sized *as_it_is(Statics *st, Instruction *inst, Sized *const *x)
     return value_of(st, inst->shape, inst, NULL);
 }
 
-static Sized *visit(Statics *st, Borders *b, Instruction *inst)
+static Sized *visit(Statics *st, Boundaries *b, Instruction *inst)
 {
     Sized **x = ARENA_ARRAY(st->r.scratch, Sized *, inst->operand_count + 1u);
     for (uint32_t i = 0; i < inst->operand_count; i++)
@@ -322,7 +322,7 @@ static void move_control(Statics *st, Instruction *const *order, const uint32_t 
     computation_replace(comp, forward);
 }
 
-static bool sweep(Statics *st, Borders *b)
+static bool sweep(Statics *st, Boundaries *b)
 {
     Computation *comp = st->r.comp;
     const Shape *declared = comp->root->shape;
@@ -360,7 +360,7 @@ static bool has_dynamic(const Module *m)
 }
 
 /* A loop's state is dynamic where one of those that it goes through says so. */
-static void join_loops(Borders *b, const Computation *comp)
+static void join_loops(Boundaries *b, const Computation *comp)
 {
     Intern *t = comp->module->intern;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
@@ -375,9 +375,10 @@ static void join_loops(Borders *b, const Computation *comp)
     }
 }
 
-static Borders borders_create(Module *m, PassContext *cx)
+static Boundaries boundaries_create(Module *m, PassContext *cx)
 {
-    Borders b = {.roots = ARENA_ARRAY(cx->scratch, Sized *, m->computation_count + 1u)};
+    Boundaries b = {.roots =
+                        ARENA_ARRAY(cx->scratch, Sized *, m->computation_count + 1u)};
     b.parameters = ARENA_ARRAY(cx->scratch, const Shape **, m->computation_count + 1u);
     b.states = ARENA_ARRAY(cx->scratch, Statics, m->computation_count + 1u);
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
@@ -399,7 +400,7 @@ bool pass_static_shapes(Module *m, PassContext *cx)
         return false;
     m->config.is_scheduled = false; /* there will be others to schedule */
     module_sort(m);
-    Borders b = borders_create(m, cx);
+    Boundaries b = boundaries_create(m, cx);
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++) {
         if (!sweep(&b.states[programs.data[c]->id], &b))

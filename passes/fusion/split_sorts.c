@@ -109,7 +109,7 @@ static void order_nan(Split *s, Instruction *sort)
         if (asks_for_less(comp->instructions[i]))
             by[i] = with_nan_last(comp->instructions[i]);
     }
-    computation_supersede(comp, by, count);
+    computation_substitute(comp, by, count);
     computation_sort(comp);
     inst_set_computation(sort, ATTR_TO_APPLY, comp);
 }

@@ -1,6 +1,6 @@
 /* Layout assignment: every array inside the program is row-major; entry parameters and results
  * keep the layouts that the header gives them, and kernels - which read and write any layout by
- * index maps - convert at the border.
+ * index maps - convert at the boundary.
  *
  *   ENTRY (p: f32[2,3]{0,1}) { ROOT n = f32[2,3]{0,1} negate(p) }
  *   ->  c = f32[2,3]{1,0} copy(p)  n = f32[2,3]{1,0} negate(c)  ROOT r = f32[2,3]{0,1} copy(n)

@@ -186,7 +186,7 @@ static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
         cx->counts.library_attentions += possible[i];
         changed |= possible[i];
     }
-    computation_supersede(comp, forward, s.count);
+    computation_substitute(comp, forward, s.count);
     return changed;
 }
 

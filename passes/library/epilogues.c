@@ -225,7 +225,7 @@ static bool visit(Computation *comp, PassContext *cx)
             changed |= add_epilogue(&e, order[i]);
     }
     if (changed)
-        computation_supersede(comp, e.forward, e.count);
+        computation_substitute(comp, e.forward, e.count);
     return changed;
 }
 

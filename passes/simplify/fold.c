@@ -120,7 +120,7 @@ static bool fold_constants(Computation *comp, Arena *scratch)
         }
     }
     if (changed) {
-        computation_supersede(comp, forward, old_count);
+        computation_substitute(comp, forward, old_count);
         if (!comp->module->config.is_scheduled)
             computation_sort(comp);
     }

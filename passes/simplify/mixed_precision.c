@@ -234,7 +234,7 @@ static bool sweep(Module *m, Computation *comp, PassContext *cx)
         make_explicit(&x, inst);
     }
     if (x.forward != NULL)
-        computation_supersede(comp, x.forward, x.count);
+        computation_substitute(comp, x.forward, x.count);
     return x.forward != NULL;
 }
 

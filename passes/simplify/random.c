@@ -254,7 +254,7 @@ static void sweep(Random *x, Computation *comp)
         ARENA_ARRAY(x->cx->scratch, Instruction *, comp->instruction_count + 1u);
     for (uint32_t i = 0; i < n; i++)
         forward[order[i]->id] = by[i];
-    computation_supersede(comp, forward, comp->instruction_count);
+    computation_substitute(comp, forward, comp->instruction_count);
 }
 
 /* What runs as often as it is called: programs, and the functions of map and scan, which become bodies of

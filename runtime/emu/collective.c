@@ -1,4 +1,4 @@
-/* Every rank puts a chunk into its slot of the room; after a barrier each takes what it needs;
+/* Every rank puts a chunk into its slot of the rendezvous; after a barrier each takes what it needs;
  * after a second one the slots are free for the next chunk. See collective.h. */
 #include "runtime/emu/collective.h"
 
@@ -19,7 +19,7 @@ static const char *reduce_name(uint32_t op)
     return op < sizeof names / sizeof names[0] ? names[op] : "?";
 }
 
-static void call_print(char *out, size_t bytes, const RoomCall *c)
+static void call_print(char *out, size_t bytes, const RendezvousCall *c)
 {
     const char *type = c->type < DT_COUNT ? dtype_info[c->type].name : "?";
     if (c->kind == COLLECTIVE_ALL_REDUCE || c->kind == COLLECTIVE_REDUCE_SCATTER)
@@ -32,38 +32,38 @@ static void call_print(char *out, size_t bytes, const RoomCall *c)
         snprintf(out, bytes, "%s of %" PRIu64 " %s", kind_name(c->kind), c->count, type);
 }
 
-static bool calls_match(const RoomCall *a, const RoomCall *b)
+static bool calls_match(const RendezvousCall *a, const RendezvousCall *b)
 {
     return a->number == b->number && a->kind == b->kind && a->count == b->count &&
            a->type == b->type && a->op == b->op && a->root == b->root;
 }
 
 /* The reason why waiting ended. */
-static bool report_end(RoomSeat *s, Finding *out)
+static bool report_end(RendezvousMember *s, Finding *out)
 {
-    char text[ROOM_TEXT_BYTES];
-    room_failure(s, text);
-    if (text[0] != '\0' && !room_is_aborted(s))
+    char text[RENDEZVOUS_TEXT_BYTES];
+    rendezvous_failure(s, text);
+    if (text[0] != '\0' && !rendezvous_is_aborted(s))
         finding_set(out, FINDING_SYNC, "%s", text);
     return false;
 }
 
 /* All ranks say what they do; the first two that differ are named in every rank. */
-static bool agree(RoomSeat *s, const Collective *c, Finding *out)
+static bool agree(RendezvousMember *s, const Collective *c, Finding *out)
 {
-    const RoomCall *calls;
-    RoomCall own = {.number = c->number,
-                    .count = c->count,
-                    .kind = (uint32_t)c->kind,
-                    .type = (uint32_t)c->type,
-                    .op = (uint32_t)c->op,
-                    .root = c->root};
-    if (!room_announce(s, &own, &calls))
+    const RendezvousCall *calls;
+    RendezvousCall own = {.number = c->number,
+                          .count = c->count,
+                          .kind = (uint32_t)c->kind,
+                          .type = (uint32_t)c->type,
+                          .op = (uint32_t)c->op,
+                          .root = c->root};
+    if (!rendezvous_announce(s, &own, &calls))
         return report_end(s, out);
     for (uint32_t i = 1; i < s->ranks; i++) {
         if (calls_match(&calls[0], &calls[i]))
             continue;
-        char text[ROOM_TEXT_BYTES], first[200], second[200];
+        char text[RENDEZVOUS_TEXT_BYTES], first[200], second[200];
         call_print(first, sizeof first, &calls[0]);
         call_print(second, sizeof second, &calls[i]);
         snprintf(text, sizeof text,
@@ -71,89 +71,93 @@ static bool agree(RoomSeat *s, const Collective *c, Finding *out)
                  " of rank 0 is %s, call "
                  "%" PRIu64 " of rank %" PRIu32 " is %s",
                  calls[0].number, first, calls[i].number, i, second);
-        room_fail(s, text);
+        rendezvous_fail(s, text);
         return report_end(s, out);
     }
     return true;
 }
 
 /* Puts [offset, offset + bytes) of `from` into the own slot and waits for all. */
-static bool chunk_put(RoomSeat *s, const unsigned char *from, size_t bytes)
+static bool chunk_put(RendezvousMember *s, const unsigned char *from, size_t bytes)
 {
-    memcpy(room_slot(s, s->rank), from, bytes);
-    return room_barrier(s);
+    memcpy(rendezvous_slot(s, s->rank), from, bytes);
+    return rendezvous_barrier(s);
 }
 
-static void chunk_reduce(RoomSeat *s, const Collective *c, size_t bytes,
+static void chunk_reduce(RendezvousMember *s, const Collective *c, size_t bytes,
                          unsigned char *to)
 {
-    const unsigned char *inputs[ROOM_MOST_RANKS];
+    const unsigned char *inputs[RENDEZVOUS_MOST_RANKS];
     for (uint32_t i = 0; i < s->ranks; i++)
-        inputs[i] = room_slot(s, i);
+        inputs[i] = rendezvous_slot(s, i);
     collective_reduce(c->type, c->op, inputs, s->ranks,
                       bytes / dtype_info[c->type].storage, to);
 }
 
-static bool all_reduce(RoomSeat *s, const Collective *c, uint64_t total)
+static bool all_reduce(RendezvousMember *s, const Collective *c, uint64_t total)
 {
-    for (uint64_t at = 0; at < total; at += ROOM_SLOT_BYTES) {
-        size_t n = total - at < ROOM_SLOT_BYTES ? total - at : ROOM_SLOT_BYTES;
+    for (uint64_t at = 0; at < total; at += RENDEZVOUS_SLOT_BYTES) {
+        size_t n =
+            total - at < RENDEZVOUS_SLOT_BYTES ? total - at : RENDEZVOUS_SLOT_BYTES;
         if (!chunk_put(s, c->send + at, n))
             return false;
         chunk_reduce(s, c, n, c->receive + at);
-        if (!room_barrier(s))
+        if (!rendezvous_barrier(s))
             return false;
     }
     return true;
 }
 
-static bool all_gather(RoomSeat *s, const Collective *c, uint64_t total)
+static bool all_gather(RendezvousMember *s, const Collective *c, uint64_t total)
 {
-    for (uint64_t at = 0; at < total; at += ROOM_SLOT_BYTES) {
-        size_t n = total - at < ROOM_SLOT_BYTES ? total - at : ROOM_SLOT_BYTES;
+    for (uint64_t at = 0; at < total; at += RENDEZVOUS_SLOT_BYTES) {
+        size_t n =
+            total - at < RENDEZVOUS_SLOT_BYTES ? total - at : RENDEZVOUS_SLOT_BYTES;
         if (!chunk_put(s, c->send + at, n))
             return false;
         for (uint32_t i = 0; i < s->ranks; i++)
-            memcpy(c->receive + i * total + at, room_slot(s, i), n);
-        if (!room_barrier(s))
+            memcpy(c->receive + i * total + at, rendezvous_slot(s, i), n);
+        if (!rendezvous_barrier(s))
             return false;
     }
     return true;
 }
 
 /* `total` bytes for each rank. */
-static bool reduce_scatter(RoomSeat *s, const Collective *c, uint64_t total)
+static bool reduce_scatter(RendezvousMember *s, const Collective *c, uint64_t total)
 {
-    for (uint64_t at = 0; at < total; at += ROOM_SLOT_BYTES) {
-        size_t n = total - at < ROOM_SLOT_BYTES ? total - at : ROOM_SLOT_BYTES;
+    for (uint64_t at = 0; at < total; at += RENDEZVOUS_SLOT_BYTES) {
+        size_t n =
+            total - at < RENDEZVOUS_SLOT_BYTES ? total - at : RENDEZVOUS_SLOT_BYTES;
         for (uint32_t i = 0; i < s->ranks; i++) {
             if (!chunk_put(s, c->send + i * total + at, n))
                 return false;
             if (i == s->rank)
                 chunk_reduce(s, c, n, c->receive + at);
-            if (!room_barrier(s))
+            if (!rendezvous_barrier(s))
                 return false;
         }
     }
     return true;
 }
 
-static bool broadcast(RoomSeat *s, const Collective *c, uint64_t total)
+static bool broadcast(RendezvousMember *s, const Collective *c, uint64_t total)
 {
-    for (uint64_t at = 0; at < total; at += ROOM_SLOT_BYTES) {
-        size_t n = total - at < ROOM_SLOT_BYTES ? total - at : ROOM_SLOT_BYTES;
+    for (uint64_t at = 0; at < total; at += RENDEZVOUS_SLOT_BYTES) {
+        size_t n =
+            total - at < RENDEZVOUS_SLOT_BYTES ? total - at : RENDEZVOUS_SLOT_BYTES;
         if (s->rank == c->root)
-            memcpy(room_slot(s, s->rank), c->send + at, n);
-        if (!room_barrier(s))
+            memcpy(rendezvous_slot(s, s->rank), c->send + at, n);
+        if (!rendezvous_barrier(s))
             return false;
-        memcpy(c->receive + at, room_slot(s, c->root), n);
-        if (!room_barrier(s))
+        memcpy(c->receive + at, rendezvous_slot(s, c->root), n);
+        if (!rendezvous_barrier(s))
             return false;
     }
     return true;
 }
 
-static bool collective_one(RoomSeat *s, const Collective *c, Finding *out)
+static bool collective_one(RendezvousMember *s, const Collective *c, Finding *out)
 {
     uint64_t total = c->count * dtype_info[c->type].storage;
     bool done = false;
@@ -186,40 +190,41 @@ static bool message_is_done(const Collective *c)
 
 /* Moves what can be moved of a message without waiting; messages of 0 bytes take one chunk.
  * `done` ends one above the number of bytes. */
-static bool message_step(RoomSeat *s, Collective *c, Finding *out, bool *moved)
+static bool message_step(RendezvousMember *s, Collective *c, Finding *out, bool *moved)
 {
-    unsigned char data[ROOM_MAIL_BYTES];
+    unsigned char data[RENDEZVOUS_MESSAGE_BYTES];
     uint64_t total = c->count * dtype_info[c->type].storage;
     while (!message_is_done(c)) {
         uint64_t left = total - c->done;
-        RoomMail mail = {.total = total,
-                         .type = (uint32_t)c->type,
-                         .bytes =
-                             left < ROOM_MAIL_BYTES ? (uint32_t)left : ROOM_MAIL_BYTES};
+        RendezvousMessage message = {.total = total,
+                                     .type = (uint32_t)c->type,
+                                     .bytes = left < RENDEZVOUS_MESSAGE_BYTES
+                                                  ? (uint32_t)left
+                                                  : RENDEZVOUS_MESSAGE_BYTES};
         if (c->kind == COLLECTIVE_SEND) {
-            if (!room_try_send(s, c->root, &mail, c->send + c->done))
+            if (!rendezvous_try_send(s, c->root, &message, c->send + c->done))
                 return true;
         } else {
-            uint32_t expected = mail.bytes;
-            if (!room_try_receive(s, c->root, &mail, data))
+            uint32_t expected = message.bytes;
+            if (!rendezvous_try_receive(s, c->root, &message, data))
                 return true;
-            if (mail.total != total || mail.type != (uint32_t)c->type ||
-                mail.bytes != expected) {
-                char text[ROOM_TEXT_BYTES];
+            if (message.total != total || message.type != (uint32_t)c->type ||
+                message.bytes != expected) {
+                char text[RENDEZVOUS_TEXT_BYTES];
                 snprintf(text, sizeof text,
                          "call %" PRIu64 " of rank %" PRIu32 " receives %" PRIu64
                          " bytes of %s from rank %" PRIu32 ", which sends %" PRIu64
                          " bytes of %s",
                          c->number, s->rank, total, dtype_info[c->type].name, c->root,
-                         mail.total,
-                         mail.type < DT_COUNT ? dtype_info[mail.type].name : "?");
-                room_fail(s, text);
+                         message.total,
+                         message.type < DT_COUNT ? dtype_info[message.type].name : "?");
+                rendezvous_fail(s, text);
                 return report_end(s, out);
             }
-            memcpy(c->receive + c->done, data, mail.bytes);
+            memcpy(c->receive + c->done, data, message.bytes);
         }
         *moved = true;
-        c->done += mail.bytes;
+        c->done += message.bytes;
         if (c->done == total)
             c->done = total + 1;
     }
@@ -241,12 +246,13 @@ static bool is_message(const Collective *c)
     return c->kind == COLLECTIVE_SEND || c->kind == COLLECTIVE_RECEIVE;
 }
 
-static bool messages_run(RoomSeat *s, Collective *calls, size_t count, Finding *out)
+static bool messages_run(RendezvousMember *s, Collective *calls, size_t count,
+                         Finding *out)
 {
     for (;;) {
         bool all_done = true, moved = false;
         uint32_t waits_for = 0;
-        uint32_t change = room_change(s);
+        uint32_t change = rendezvous_change(s);
         for (size_t i = 0; i < count; i++) {
             if (!is_message(&calls[i]) || message_is_done(&calls[i]))
                 continue;
@@ -258,12 +264,12 @@ static bool messages_run(RoomSeat *s, Collective *calls, size_t count, Finding *
         }
         if (all_done)
             return true;
-        if (!moved && !room_wait_change(s, change, waits_for))
+        if (!moved && !rendezvous_wait_change(s, change, waits_for))
             return report_end(s, out);
     }
 }
 
-bool collective_run(RoomSeat *s, Collective *calls, size_t count, Finding *out)
+bool collective_run(RendezvousMember *s, Collective *calls, size_t count, Finding *out)
 {
     bool has_messages = false;
     for (size_t i = 0; i < count; i++) {

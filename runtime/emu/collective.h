@@ -1,10 +1,10 @@
-/* Collectives and messages among the ranks of a room: what an operation of a stream does. */
+/* Collectives and messages among the ranks of a rendezvous: what an operation of a stream does. */
 #ifndef GXC_RUNTIME_EMU_COLLECTIVE_H
 #define GXC_RUNTIME_EMU_COLLECTIVE_H
 
 #include "ir/number.h"
 #include "runtime/emu/finding.h"
-#include "runtime/emu/room.h"
+#include "runtime/emu/rendezvous.h"
 
 typedef enum {
     COLLECTIVE_ALL_REDUCE,
@@ -33,7 +33,8 @@ typedef struct Collective {
 
 /* Runs calls that were grouped: messages all at once, behind the other ones. False: the
  * communicator was aborted (no finding) or something is wrong (a finding). */
-bool collective_run(RoomSeat *seat, Collective *calls, size_t count, Finding *out);
+bool collective_run(RendezvousMember *member, Collective *calls, size_t count,
+                    Finding *out);
 
 /* Reduces count elements of `ranks` inputs, rank 0 first; floats in f64, rounded once. */
 void collective_reduce(DType type, ReduceKind op, const unsigned char *const *inputs,

@@ -29,7 +29,7 @@ enum { /* of ncclResult_t, beside those of cuda_types.h */
 };
 
 struct ncclComm {
-    RoomSeat seat;
+    RendezvousMember member;
     CUcontext context;
     uint32_t world_rank; /* in the communicator that this one was split from first */
     bool is_ready;       /* all ranks have come */
@@ -72,7 +72,7 @@ static void comm_release(ncclComm_t c)
     bool last = --c->users == 0;
     pthread_mutex_unlock(&emu_lock);
     if (last) {
-        room_leave(&c->seat);
+        rendezvous_leave(&c->member);
         free(c);
     }
 }
@@ -126,8 +126,8 @@ const char *ncclGetLastError(ncclComm_t comm)
         if (error != ncclSuccess)
             snprintf(last_text, sizeof last_text, "%s", comm->text);
         pthread_mutex_unlock(&emu_lock);
-        char missing[ROOM_TEXT_BYTES];
-        if (error == ncclSuccess && room_missing(&comm->seat, missing))
+        char missing[RENDEZVOUS_TEXT_BYTES];
+        if (error == ncclSuccess && rendezvous_missing(&comm->member, missing))
             snprintf(last_text, sizeof last_text,
                      "%.900s of this communicator did not come", missing);
         else if (error == ncclSuccess)
@@ -164,7 +164,7 @@ static ncclComm_t comm_create(CUcontext context)
 /* Waits for the other ranks. */
 static ncclResult_t comm_wait(ncclComm_t c)
 {
-    if (!room_wait_full(&c->seat))
+    if (!rendezvous_wait_full(&c->member))
         return refuse(NCCL_REMOTE_ERROR,
                       "a communicator was aborted before all ranks came");
     c->is_ready = true;
@@ -189,12 +189,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
                                     ncclConfig_t *config)
 {
     CUcontext context;
-    char reason[ROOM_TEXT_BYTES] = "";
+    char reason[RENDEZVOUS_TEXT_BYTES] = "";
     if (emu_enter("ncclCommInitRankConfig", &context) != CUDA_SUCCESS)
         return NCCL_UNHANDLED_CUDA_ERROR;
     id.internal[sizeof id.internal - 1] = '\0';
     if (out == NULL || ranks < 1 || rank < 0 || strncmp(id.internal, "/gxemu-", 7) != 0 ||
-        strlen(id.internal) >= ROOM_NAME_BYTES || strchr(id.internal + 1, '/') != NULL)
+        strlen(id.internal) >= RENDEZVOUS_NAME_BYTES ||
+        strchr(id.internal + 1, '/') != NULL)
         return refuse(
             NCCL_INVALID_ARGUMENT,
             "ncclCommInitRankConfig: a bad rank, or an id that is not the emulator's");
@@ -203,7 +204,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
     if (c == NULL)
         return refuse(NCCL_SYSTEM_ERROR, "no memory");
     c->world_rank = (uint32_t)rank;
-    if (!room_enter(&c->seat, id.internal, (uint32_t)rank, (uint32_t)ranks, reason)) {
+    if (!rendezvous_enter(&c->member, id.internal, (uint32_t)rank, (uint32_t)ranks,
+                          reason)) {
         free(c);
         return refuse(NCCL_INVALID_USAGE, reason);
     }
@@ -219,26 +221,27 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
     return ncclSuccess;
 }
 
-/* The name of a part of a room: the same in all its ranks. */
-static void split_name(char out[ROOM_NAME_BYTES], const char *parent, uint64_t number,
-                       int32_t colour)
+/* The name of a part of a rendezvous: the same in all its ranks. */
+static void split_name(char out[RENDEZVOUS_NAME_BYTES], const char *parent,
+                       uint64_t number, int32_t colour)
 {
-    char text[ROOM_NAME_BYTES + 48];
+    char text[RENDEZVOUS_NAME_BYTES + 48];
     uint64_t hash[2] = {UINT64_C(14695981039346656037), UINT64_C(0x9e3779b97f4a7c15)};
     snprintf(text, sizeof text, "%s:%" PRIu64 ":%" PRId32, parent, number, colour);
     for (const char *p = text; *p != '\0'; p++)
         for (int i = 0; i < 2; i++)
             hash[i] = (hash[i] ^ (unsigned char)*p) * UINT64_C(1099511628211);
-    snprintf(out, ROOM_NAME_BYTES, "/gxemu-%016" PRIx64 "%016" PRIx64, hash[0], hash[1]);
+    snprintf(out, RENDEZVOUS_NAME_BYTES, "/gxemu-%016" PRIx64 "%016" PRIx64, hash[0],
+             hash[1]);
 }
 
-/* The part of a split that waits for the posts of others; enters the new room. */
+/* The part of a split that waits for the posts of others; enters the new rendezvous. */
 static ncclResult_t split_enter(ncclComm_t parent, uint64_t number, int32_t colour,
                                 ncclComm_t *out)
 {
     uint32_t rank, ranks;
-    char name[ROOM_NAME_BYTES], reason[ROOM_TEXT_BYTES] = "";
-    if (!room_wait_split(&parent->seat, number, colour, &rank, &ranks))
+    char name[RENDEZVOUS_NAME_BYTES], reason[RENDEZVOUS_TEXT_BYTES] = "";
+    if (!rendezvous_wait_split(&parent->member, number, colour, &rank, &ranks))
         return refuse(NCCL_REMOTE_ERROR, "ncclCommSplit: the communicator was aborted");
     if (colour < 0)
         return ncclSuccess;
@@ -246,8 +249,8 @@ static ncclResult_t split_enter(ncclComm_t parent, uint64_t number, int32_t colo
     if (c == NULL)
         return refuse(NCCL_SYSTEM_ERROR, "no memory");
     c->world_rank = parent->world_rank;
-    split_name(name, parent->seat.name, number, colour);
-    if (!room_enter(&c->seat, name, rank, ranks, reason)) {
+    split_name(name, parent->member.name, number, colour);
+    if (!rendezvous_enter(&c->member, name, rank, ranks, reason)) {
         free(c);
         return refuse(NCCL_SYSTEM_ERROR, reason);
     }
@@ -266,7 +269,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *out
         return refuse(NCCL_INVALID_ARGUMENT, "ncclCommSplit: NULL, or a colour below -1");
     *out = NULL;
     uint64_t number = ++comm->splits;
-    room_post_split(&comm->seat, number, colour, key);
+    rendezvous_post_split(&comm->member, number, colour, key);
     if (group_depth == 0) {
         comm_use(comm);
         ncclResult_t r = split_enter(comm, number, colour, out);
@@ -301,7 +304,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     if (comm == NULL)
         return ncclSuccess;
-    room_abort(&comm->seat);
+    rendezvous_abort(&comm->member);
     comm_release(comm);
     return ncclSuccess;
 }
@@ -311,7 +314,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     if (comm == NULL || error == NULL)
         return NCCL_INVALID_ARGUMENT;
     if (!comm->is_ready)
-        comm->is_ready = room_is_full(&comm->seat);
+        comm->is_ready = rendezvous_is_full(&comm->member);
     pthread_mutex_lock(&emu_lock);
     *error = comm->error != ncclSuccess ? comm->error
              : comm->is_ready           ? ncclSuccess
@@ -347,7 +350,7 @@ static uint64_t receive_bytes(const Collective *c, uint32_t ranks)
 /* What a rank reads must have been written. */
 static bool sends_check(const Batch *b, Finding *out)
 {
-    const RoomSeat *s = &b->comm->seat;
+    const RendezvousMember *s = &b->comm->member;
     for (size_t i = 0; i < b->count; i++) {
         const Collective *c = &b->calls[i];
         uint64_t bytes = send_bytes(c, s->ranks), first;
@@ -373,7 +376,7 @@ static void receives_note(const Batch *b)
 {
     for (size_t i = 0; i < b->count; i++) {
         const Collective *c = &b->calls[i];
-        uint64_t bytes = receive_bytes(c, b->comm->seat.ranks);
+        uint64_t bytes = receive_bytes(c, b->comm->member.ranks);
         Allocation *a = bytes == 0 ? NULL : allocation_at((uintptr_t)c->receive);
         if (a != NULL && bytes <= a->bytes - ((uintptr_t)c->receive - a->base))
             shadow_set_written(&a->shadow, (uintptr_t)c->receive - a->base, bytes, true);
@@ -408,7 +411,7 @@ static void rank_delay(Batch *b)
         uint32_t now = left < STEP ? left : STEP;
         struct timespec t = {.tv_nsec = (long)now * 1000};
         nanosleep(&t, NULL);
-        left = room_is_aborted(&b->comm->seat) ? 0 : left - now;
+        left = rendezvous_is_aborted(&b->comm->member) ? 0 : left - now;
     }
 }
 
@@ -417,13 +420,14 @@ static bool batch_run(Operation *op, Finding *out)
     Batch *b = (Batch *)(void *)op;
     rank_delay(b);
     if (is_lost(b)) {
-        while (room_wait_change(&b->comm->seat, room_change(&b->comm->seat), 0)) {
+        while (rendezvous_wait_change(&b->comm->member,
+                                      rendezvous_change(&b->comm->member), 0)) {
         }
         return true;
     }
     if (!sends_check(b, out))
         return false;
-    if (collective_run(&b->comm->seat, b->calls, b->count, out)) {
+    if (collective_run(&b->comm->member, b->calls, b->count, out)) {
         receives_note(b);
         return true;
     }
@@ -438,7 +442,7 @@ static void batch_destroy(Operation *op)
     ncclComm_t c = b->comm;
     bool last = --c->users == 0; /* the caller holds emu_lock */
     if (last) {
-        room_leave(&c->seat);
+        rendezvous_leave(&c->member);
         free(c);
     }
     free(b);
@@ -546,14 +550,14 @@ static DType type_find(ncclDataType_t type)
 
 static ncclResult_t call_check(const Collective *c, ncclComm_t comm)
 {
-    uint32_t ranks = comm->seat.ranks;
+    uint32_t ranks = comm->member.ranks;
     Finding finding = {0};
     if (c->type == DT_INVALID || c->op > REDUCE_AVG || c->root >= ranks ||
         c->count > UINT64_MAX / 16 / ranks)
         return refuse(NCCL_INVALID_ARGUMENT,
                       "a type, reduction, root, peer or count is wrong");
     uint64_t sends = send_bytes(c, ranks), receives = receive_bytes(c, ranks);
-    bool reads = c->kind != COLLECTIVE_BROADCAST || c->root == comm->seat.rank;
+    bool reads = c->kind != COLLECTIVE_BROADCAST || c->root == comm->member.rank;
     if (sends != 0 && reads &&
         allocation_find((uintptr_t)c->send, sends, "send buffer of a collective",
                         &finding) == NULL)
@@ -577,7 +581,7 @@ static ncclResult_t call_add(const char *function, Collective call, ncclDataType
     }
     if (comm == NULL)
         return refuse(NCCL_INVALID_ARGUMENT, "the communicator is NULL");
-    if (!comm->is_ready && !(comm->is_ready = room_is_full(&comm->seat)))
+    if (!comm->is_ready && !(comm->is_ready = rendezvous_is_full(&comm->member)))
         return refuse(NCCL_INVALID_USAGE,
                       "the communicator is not ready: ranks are missing");
     ncclResult_t r = call_check(&call, comm);

@@ -305,7 +305,7 @@ static bool visit(Computation *comp, const TransferChannels *channels, Arena *sc
     }
     if (!changed)
         return false;
-    computation_supersede(comp, s.forward, s.count);
+    computation_substitute(comp, s.forward, s.count);
     computation_break_cycles(comp, scratch);
     computation_sort(comp);
     return true;

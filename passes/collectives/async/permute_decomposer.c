@@ -253,7 +253,7 @@ static bool visit(Computation *comp, PassContext *cx, Channels *channels)
             !d.is_before[i] && is_conflicting(&d, inst))
             inst_add_control(inst, last.send_done);
     }
-    computation_supersede(comp, d.forward, d.count);
+    computation_substitute(comp, d.forward, d.count);
     computation_sort(comp);
     return true;
 }

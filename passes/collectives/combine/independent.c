@@ -102,7 +102,7 @@ static void replace_members(Sweep *s, Instruction **order, uint32_t n)
                 *edge = s->edges[(*edge)->id];
         }
     }
-    computation_supersede(comp, forward, comp->instruction_count);
+    computation_substitute(comp, forward, comp->instruction_count);
 }
 
 /* Joins the operations of one key. */

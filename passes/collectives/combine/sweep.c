@@ -102,7 +102,7 @@ static bool sweep(Sweep *s, SweepRule *rule, uint64_t *count)
     }
     if (!changed)
         return false;
-    computation_supersede(s->comp, forward, before);
+    computation_substitute(s->comp, forward, before);
     return true;
 }
 

@@ -485,7 +485,7 @@ static void replace_results(Motion *c, Instruction **values, const Shape *shape,
     }
     if (comp->root == c->loop)
         comp->root = computation_add(comp, OP_TUPLE, shape, n, values, NULL);
-    computation_supersede(comp, forward, made);
+    computation_substitute(comp, forward, made);
 }
 
 static void remove_if_unused(Computation *comp, Instruction *inst)
@@ -520,7 +520,7 @@ static void take_given(Motion *c)
             forward[part->id] = reduce->operands[inst_int(part, ATTR_INDEX, 0)];
         }
     }
-    computation_supersede(body, forward, body->instruction_count);
+    computation_substitute(body, forward, body->instruction_count);
     computation_sort(body);
 }
 

@@ -118,7 +118,7 @@ static bool visit_body(Computation *comp, PassContext *cx)
     s.forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)s.count + 1);
     if (!visit(&s))
         return false;
-    computation_supersede(comp, s.forward, s.count);
+    computation_substitute(comp, s.forward, s.count);
     computation_sort(comp);
     return true;
 }

@@ -222,7 +222,7 @@ static void ask_for_next(PipelineLoop *p)
         sums[i] = computation_add(condition, step < 0 ? OP_SUBTRACT : OP_ADD,
                                   again->shape, 2, operands, NULL);
     }
-    computation_supersede(condition, sums, n);
+    computation_substitute(condition, sums, n);
     computation_sort(condition);
 }
 
@@ -239,7 +239,7 @@ static void change_body(Backward *b, Instruction *const *next)
         ARENA_ARRAY(p->scratch, Instruction *, (size_t)body->instruction_count + 1);
     for (uint32_t i = 0; i < b->count; i++)
         forward[b->chosen[i]->id] = ready[i];
-    computation_supersede(body, forward, body->instruction_count);
+    computation_substitute(body, forward, body->instruction_count);
     computation_sort(body);
 }
 

@@ -356,6 +356,6 @@ void step_replace_loops(Computation *caller, Instruction **const *values, uint32
                  values[inst->operands[0]->id] != NULL)
             forward[i] = values[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)];
     }
-    computation_supersede(caller, forward, count);
+    computation_substitute(caller, forward, count);
     computation_sort(caller);
 }
