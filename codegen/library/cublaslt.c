@@ -30,12 +30,20 @@ static uint32_t compute_type(const Instruction *dot)
     DType t = dot->operands[0]->shape->dtype;
     if (t == DT_F64)
         return CUBLAS_COMPUTE_64F;
+    if (t == DT_S8)
+        return CUBLAS_COMPUTE_32I;
     int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
     if (t == DT_F32 && algorithm == ALGORITHM_TF32_TF32_F32)
         return CUBLAS_COMPUTE_32F_FAST_TF32;
     if (t == DT_F32 && algorithm == ALGORITHM_BF16_BF16_F32)
         return CUBLAS_COMPUTE_32F_FAST_16BF;
     return CUBLAS_COMPUTE_32F;
+}
+
+/* Of alpha and beta. */
+static uint32_t scale_type(DType factors)
+{
+    return factors == DT_F64 ? CUDA_R_64F : factors == DT_S8 ? CUDA_R_32I : CUDA_R_32F;
 }
 
 static PlanMatrix matrix(DType t, int64_t rows, int64_t columns, bool transpose)
@@ -72,10 +80,11 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
     MatmulShape s;
     if (!matmul_shape(dot, &s))
         bug("%s cannot be made by a library", dot->name);
-    DType in = dot->operands[0]->shape->dtype, result = dot->shape->dtype;
+    DType in = dot->operands[0]->shape->dtype, result = call->type;
+    DType lhs = in, rhs = dot->operands[1]->shape->dtype; /* f8 of two kinds */
     PlanMatmul m = {.batch = (uint32_t)s.batch,
                     .compute = compute_type(dot),
-                    .scale_type = in == DT_F64 ? CUDA_R_64F : CUDA_R_32F,
+                    .scale_type = scale_type(in),
                     .epilogue = call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS
                                                    : CUBLASLT_EPILOGUE_DEFAULT,
                     .bias_type = call->bias != NULL ? library_type(result) : 0,
@@ -83,9 +92,9 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
                     .beta = call->addend != NULL ? 1 : 0,
                     .alignment = ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v)};
-    m.a = operand(in, &s.rhs, s.k, s.n);
+    m.a = operand(rhs, &s.rhs, s.k, s.n);
     m.a.transpose = !s.rhs.k_first;
-    m.b = operand(in, &s.lhs, s.k, s.m);
+    m.b = operand(lhs, &s.lhs, s.k, s.m);
     m.b.transpose = s.lhs.k_first;
     m.c = m.d = matrix(result, s.n, s.m, false);
     return m;
@@ -138,6 +147,11 @@ void cublaslt_add_matmul(Variant *v, const Instruction *inst)
         args[PLAN_MATMUL_C] = slice_arg(v, call.addend, PLAN_READ);
     if (call.bias != NULL)
         args[PLAN_MATMUL_BIAS] = slice_arg(v, call.bias, PLAN_READ);
+    static const int scales[2] = {PLAN_MATMUL_SCALE_A, PLAN_MATMUL_SCALE_B};
+    for (int i = 0; i < 2; i++) {
+        if (call.scales[i] != NULL)
+            args[scales[i]] = slice_arg(v, call.scales[i], PLAN_READ);
+    }
     add_command(v, inst, &m, args, LEAST_VERSION);
 }
 

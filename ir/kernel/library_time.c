@@ -235,7 +235,7 @@ bool library_product_time(const Instruction *product, const GpuModel *d, KernelT
     Product p = {0};
     ConvolutionShape convolution;
     if (product->op == OP_DOT) {
-        if (!matmul_types_fit(product) || !describe_dot(product, d, &p))
+        if (!matmul_types_fit(product) || !describe_dot(product, d, &p) || p.rate == 0)
             return false;
     } else if (convolution_has_types(product) &&
                convolution_shape(product, &convolution)) {

@@ -75,6 +75,19 @@ static MatmulSide matrices(const Side *s)
                                             : s->size[KEPT] * s->size[CONTRACTED]};
 }
 
+bool matmul_is_8_bit(const Instruction *dot)
+{
+    return dtype_info[dot->operands[0]->shape->dtype].bits == 8;
+}
+
+/* Products of 8 bits are of rows with rows, of whole pieces of 16 bytes. */
+static bool rows_fit(const Instruction *dot, const Side *s)
+{
+    return !matmul_is_8_bit(dot) ||
+           (s->inner == CONTRACTED && s->size[KEPT] % 16 == 0 &&
+            s->size[CONTRACTED] % 16 == 0 && s->stride[KEPT] % 16 == 0);
+}
+
 bool matmul_shape(const Instruction *dot, MatmulShape *out)
 {
     const Shape *l = dot->operands[0]->shape, *r = dot->operands[1]->shape;
@@ -86,7 +99,8 @@ bool matmul_shape(const Instruction *dot, MatmulShape *out)
     if (!shape_is_row_major(dot->shape) || !is_ascending(l, l_batch) ||
         !is_ascending(r, r_batch) || !same_order(l, l_sum, r_sum) ||
         !describe_side(l, l_batch, l_sum, &lhs) ||
-        !describe_side(r, r_batch, r_sum, &rhs))
+        !describe_side(r, r_batch, r_sum, &rhs) || !rows_fit(dot, &lhs) ||
+        !rows_fit(dot, &rhs))
         return false;
     *out = (MatmulShape){.batch = lhs.size[BATCH],
                          .m = lhs.size[KEPT],
@@ -103,16 +117,27 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side)
     Ints batch = inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
     Ints sum =
         inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
-    Side unused;
-    return is_ascending(s, batch) && describe_side(s, batch, sum, &unused);
+    Side described;
+    return is_ascending(s, batch) && describe_side(s, batch, sum, &described) &&
+           rows_fit(dot, &described);
+}
+
+static bool is_f8(DType t)
+{
+    return t == DT_F8E4M3FN || t == DT_F8E5M2;
 }
 
 static bool has_types(const Instruction *dot)
 {
     DType a = dot->operands[0]->shape->dtype, b = dot->operands[1]->shape->dtype;
     DType d = dot->shape->dtype;
+    if (is_f8(a) && is_f8(b))
+        return (a == DT_F8E4M3FN || b == DT_F8E4M3FN) &&
+               (d == DT_F32 || d == DT_BF16 || d == DT_F16);
     if (a != b)
         return false;
+    if (a == DT_S8)
+        return d == DT_S32;
     if (a == DT_F16 || a == DT_BF16)
         return d == a || d == DT_F32;
     return (a == DT_F32 || a == DT_F64) && d == a;
@@ -124,6 +149,8 @@ static bool has_algorithm(const Instruction *dot)
     switch (inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET)) {
     case ALGORITHM_UNSET:
         return true;
+    case ALGORITHM_ANY_F8_ANY_F8_F32:
+        return is_f8(a);
     case ALGORITHM_F16_F16_F32:
         return a == DT_F16;
     case ALGORITHM_BF16_BF16_F32:
@@ -136,6 +163,11 @@ static bool has_algorithm(const Instruction *dot)
     default:
         return false;
     }
+}
+
+bool matmul_target_has(const Instruction *dot, const Target *t)
+{
+    return !is_f8(dot->operands[0]->shape->dtype) || target_has(t, FEATURE_FP8_CVT);
 }
 
 bool matmul_types_fit(const Instruction *dot)
@@ -153,7 +185,8 @@ bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast)
 {
     MatmulShape s;
     const Shape *result = dot->shape, *v = broadcast->operands[0]->shape;
-    if (result->dtype == DT_F64 || !matmul_shape(dot, &s) || s.batch != 1)
+    if (result->dtype == DT_F64 || matmul_is_8_bit(dot) || !matmul_shape(dot, &s) ||
+        s.batch != 1)
         return false;
     Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
     for (uint32_t i = 0; i < dims.count; i++) {
@@ -199,6 +232,42 @@ static bool may_add(const MatmulCall *call, const Instruction *broadcast)
                                   shape_is_row_major(call->bias->shape)));
 }
 
+bool matmul_scale_fits(const Instruction *x)
+{
+    return x->op == OP_BROADCAST && x->shape->dtype == DT_F32 &&
+           x->operands[0]->shape->rank == 0 && x->operands[0]->op != OP_CONSTANT;
+}
+
+/* The number that x is multiplied with goes to `scale`; NULL: x is no such product. */
+static const Instruction *take_scale(const Instruction *fusion, const Instruction *x,
+                                     const Instruction **scale)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!matmul_scale_fits(x->operands[i]))
+            continue;
+        *scale = outside(fusion, x->operands[i]->operands[0]);
+        return *scale != NULL ? x->operands[!i] : NULL;
+    }
+    return NULL;
+}
+
+/* Of a dot of f8: times numbers, rounded to 16 bits. */
+static bool scaled_call(const Instruction *fusion, MatmulCall *out)
+{
+    const Instruction *x = inst_called(fusion, 0)->root;
+    if (x->op == OP_CONVERT && (x->shape->dtype == DT_BF16 || x->shape->dtype == DT_F16))
+        x = x->operands[0];
+    for (uint32_t i = 0; i < 2 && x != NULL && x->op == OP_MULTIPLY; i++)
+        x = take_scale(fusion, x, &out->scales[i]);
+    if (x == NULL || x->op != OP_DOT || !is_marked(x) || x->shape->dtype != DT_F32 ||
+        !is_f8(x->operands[0]->shape->dtype))
+        return false;
+    out->dot = x;
+    out->lhs = outside(fusion, x->operands[0]);
+    out->rhs = outside(fusion, x->operands[1]);
+    return out->lhs != NULL && out->rhs != NULL && shape_is_row_major(fusion->shape);
+}
+
 static bool fusion_call(const Instruction *fusion, MatmulCall *out)
 {
     const Instruction *x = inst_called(fusion, 0)->root, *broadcast = NULL;
@@ -222,8 +291,14 @@ bool matmul_call_of(const Instruction *inst, MatmulCall *out)
     if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
         return false;
     *out = (MatmulCall){.dot = inst};
+    if (!shape_is_array(inst->shape))
+        return false;
+    out->type = inst->shape->dtype;
+    if (inst->op == OP_FUSION && scaled_call(inst, out))
+        return is_possible(out->dot);
     if (inst->op == OP_FUSION)
-        return fusion_call(inst, out) && is_possible(out->dot);
+        return fusion_call(inst, out) && is_possible(out->dot) &&
+               !matmul_is_8_bit(out->dot);
     out->lhs = inst->operands[0];
     out->rhs = inst->operands[1];
     return is_possible(inst);

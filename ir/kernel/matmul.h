@@ -1,10 +1,12 @@
 /* Dots as matrix products of a library: what a dot is in its terms, and the mark that says that a
  * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
  * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
- * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both. */
+ * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both; or, of products of
+ * f8, of two numbers that it multiplies them with and of a conversion to 16 bits. */
 #ifndef GXC_IR_KERNEL_MATMUL_H
 #define GXC_IR_KERNEL_MATMUL_H
 
+#include "ir/analysis/target.h"
 #include "ir/module.h"
 
 /* How an operand's matrices lie in memory, in elements. */
@@ -28,6 +30,12 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side);
 
 /* The library has products of these types, by this algorithm. */
 bool matmul_types_fit(const Instruction *dot);
+/* And on this target. */
+bool matmul_target_has(const Instruction *dot, const Target *t);
+/* `x`, of the result's shape, is one number of f32 in memory. */
+bool matmul_scale_fits(const Instruction *x);
+/* Factors of 8 bits: nothing is added to their products. */
+bool matmul_is_8_bit(const Instruction *dot);
 /* The library adds what this broadcast makes: to a dot without batch, along the last dimensions. */
 bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast);
 
@@ -37,6 +45,9 @@ typedef struct MatmulCall {
     const Instruction *dot;
     const Instruction *lhs, *rhs;
     const Instruction *bias, *addend; /* or NULL */
+    const Instruction
+        *scales[2]; /* numbers of f32 that products of f8 are multiplied with, or NULL */
+    DType type;     /* of the result, to which it is rounded once */
 } MatmulCall;
 
 /* False: the library does not make it, or cannot: a text may mark anything. */

@@ -1,4 +1,4 @@
-/* Marks the dots that cuBLASLt makes: those of f16, bf16, f32 and f64 that are large enough to
+/* Marks the dots that cuBLASLt makes: those of f16, bf16, f32, f64, s8 and (where the GPU has them) f8 that are large enough to
  * gain and lie in memory as it wants them. Where an operand lies otherwise - the heads of an attention
  * stand between its positions and features - it is transposed first, if that is little work beside
  * the products.
@@ -144,7 +144,8 @@ bool pass_library_dots(Module *m, PassContext *cx)
         const Computation *comp = programs.data[c];
         LibraryChoice choice = library_choice(comp, cx);
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op != OP_DOT || !matmul_types_fit(inst))
+            if (inst->op != OP_DOT || !matmul_types_fit(inst) ||
+                !matmul_target_has(inst, cx->target))
                 continue;
             MatmulShape s;
             bool is_moved = !matmul_shape(inst, &s) && transpose(inst, cx);

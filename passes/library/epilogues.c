@@ -8,6 +8,8 @@
  *   ->  fused { ... ROOT y = add(p3, add(dot(p0, p1), broadcast(p2))) }
  *       y = f32[64,512] fusion(a, b, v, x), kind=kCustom, calls=fused, backend_config={"library":"cublaslt"}
  *
+ * cuBLASLt multiplies products of f8 with one or two numbers and rounds them to 16 bits.
+ *
  * A sum that one kernel reads is left to that kernel, and so is what would have to be stored only for the
  * library. So is relu: the libraries' may make 0 of NaN, a maximum keeps it (--library-relu lets cuDNN do it).
  * A bias of f64 cuBLASLt does not have.
@@ -19,6 +21,9 @@
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
+#include "passes/simplify/simplify.h"
+
+enum { MOST_SCALED = 6 }; /* a dot, two numbers, two products, what rounds */
 
 typedef struct Epilogues {
     Uses uses;
@@ -197,6 +202,56 @@ static bool add_epilogue(Epilogues *e, Instruction *product)
     return true;
 }
 
+/* The only reader, if nothing but its reading ties the two. */
+static Instruction *free_reader(const Epilogues *e, const Instruction *inst)
+{
+    Instruction *next = sole_reader(e, inst);
+    bool is_free = next != NULL && !e->is_waited_for[inst->id] &&
+                   next->control_count == 0 && e->forward[next->id] == NULL;
+    return is_free ? next : NULL;
+}
+
+/* Products of f8 are multiplied with one or two numbers and rounded by cuBLASLt. */
+static bool add_scales(Epilogues *e, Instruction *dot)
+{
+    Instruction *inside[MOST_SCALED], *last = dot;
+    uint32_t n = 0, scales = 0, room = 0;
+    for (Instruction *next; (next = free_reader(e, last)) != NULL; last = next) {
+        bool is_scaling = next->op == OP_MULTIPLY && scales < 2 &&
+                          next->operands[0] != next->operands[1];
+        Instruction *by = NULL;
+        if (is_scaling)
+            by = next->operands[next->operands[0] == last];
+        bool rounds = next->op == OP_CONVERT &&
+                      (next->shape->dtype == DT_BF16 || next->shape->dtype == DT_F16);
+        if (!rounds && (!is_scaling || !matmul_scale_fits(by) || by->control_count != 0))
+            break;
+        inside[n++] = last;
+        if (is_scaling)
+            inside[n++] = by;
+        scales += is_scaling;
+        if (rounds) {
+            last = next;
+            break;
+        }
+    }
+    if (last == dot || dot->shape->dtype != DT_F32)
+        return false;
+    Instruction *fusion = fusion_wrap(last);
+    for (uint32_t i = n; i-- > 0;)
+        fusion_merge(fusion, inside[i], inside[i]->op != OP_BROADCAST, &room,
+                     e->cx->scratch);
+    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
+    matmul_set_library(fusion);
+    for (uint32_t i = 0; i < n; i++) {
+        if (inside[i]->op != OP_BROADCAST || sole_reader(e, inside[i]) != NULL)
+            e->forward[inside[i]->id] = fusion;
+    }
+    e->forward[last->id] = fusion;
+    e->cx->counts.library_epilogues++;
+    return true;
+}
+
 static const bool *waited_for(const Computation *comp, Arena *a)
 {
     bool *is = ARENA_ARRAY(a, bool, comp->instruction_count);
@@ -221,8 +276,12 @@ static bool visit(Computation *comp, PassContext *cx)
     for (uint32_t i = 0; i < n; i++) {
         bool is_product = order[i]->op == OP_DOT || order[i]->op == OP_CONVOLUTION;
         is_product = is_product && (order[i]->op == OP_DOT || cx->graphs != NULL);
-        if (is_product && order[i]->control_count == 0 && library_makes(order[i]))
+        if (!is_product || order[i]->control_count != 0 || !library_makes(order[i]))
+            continue;
+        if (order[i]->op == OP_CONVOLUTION || !matmul_is_8_bit(order[i]))
             changed |= add_epilogue(&e, order[i]);
+        else if (order[i]->operands[0]->shape->dtype != DT_S8)
+            changed |= add_scales(&e, order[i]);
     }
     if (changed)
         computation_substitute(comp, e.forward, e.count);
@@ -241,6 +300,7 @@ bool pass_library_epilogues(Module *m, PassContext *cx)
         module_remove_dead_computations(m); /* of what cuDNN could not do */
         fusion_name_all(m);
         module_sort(m);
+        pass_dce(m, cx); /* repetitions of numbers that several products had */
     }
     return changed;
 }

@@ -22,9 +22,12 @@ static gxrt_status lt_error(const Device *d, uint32_t matmul, const char *call,
 static void set_scalar(unsigned char out[8], uint32_t type, double value)
 {
     float single = (float)value;
+    int32_t whole = (int32_t)value;
     memset(out, 0, 8);
     if (type == CUDA_R_64F) {
         memcpy(out, &value, sizeof value);
+    } else if (type == CUDA_R_32I) {
+        memcpy(out, &whole, sizeof whole);
     } else {
         memcpy(out, &single, sizeof single);
     }

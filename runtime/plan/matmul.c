@@ -97,7 +97,8 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
             return plan_newer(r, "a matrix with scales of mode", matrices[i]->scale_mode);
         }
     }
-    if (m->scale_type != CUDA_R_32F && m->scale_type != CUDA_R_64F) {
+    if (m->scale_type != CUDA_R_32F && m->scale_type != CUDA_R_64F &&
+        m->scale_type != CUDA_R_32I) {
         return plan_newer(r, "a matrix product with factors of type", m->scale_type);
     }
     return m->epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
