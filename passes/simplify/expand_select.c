@@ -1,8 +1,11 @@
-/* Select-and-scatter where not every window is full, or elements lie apart: what each window selects is found
- * first.
+/* Select-and-scatter where not every window is full, elements lie apart, or many windows hold an element: what
+ * each window selects is found first.
  *
  *   (v, n) = reduce-window(x, numbers of the elements), both of what the window selects
- *   r = scatter(init, n, source): n is -1, which lies outside, where a window selects nothing */
+ *   r = scatter(init, n, source): n is -1, which lies outside, where a window selects nothing
+ * or, where few windows hold an element, for each of those that do, in order:
+ *   r = select(n of the window = the element's own number, r + source of the window, r) */
+#include "ir/kernel/kind.h"
 #include "passes/simplify/expand.h"
 
 /* The places that windows select go through a reduce-window as pairs of an element and its number; one
@@ -131,7 +134,220 @@ static Instruction *dilated(Rewriter *r, Instruction *inst)
     return has_gaps ? expand_select_and_scatter(r, inst, NULL, NULL) : NULL;
 }
 
+/* -- by the windows of each element ----------------------------------------------------------------- */
+
+enum {
+    LEAST_ELEMENTS = 1 << 14,
+    MOST_WINDOWS = 16 /* that may hold one element */,
+    MOST_PLACES = 32 /* of a window */
+};
+
+/* Windows that can hold one place along a dimension. */
+static int64_t holders(const WindowDim *w)
+{
+    int64_t span = (w->size - 1) * w->window_dilation + 1;
+    return (span + w->stride - 1) / w->stride;
+}
+
+/* x, by window, for each element: of the window `back` before the last one that begins at the element or before,
+ * along each dimension; `none` where there is none. */
+static Instruction *of_window(Rewriter *r, const Instruction *inst, Instruction *x,
+                              const int64_t *back, Instruction *none)
+{
+    const Shape *s = inst->shape, *from = x->shape;
+    const WindowDim *w = inst_window(inst)->dims;
+    uint32_t rank = s->rank;
+    DType t = from->dtype;
+    PaddingDim *padding = ARENA_ARRAY(r->m->arena, PaddingDim, rank);
+    SliceDim *cut = ARENA_ARRAY(r->scratch, SliceDim, rank);
+    int64_t *padded = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *spread = ARENA_ARRAY(r->scratch, int64_t, 2 * (size_t)rank);
+    int64_t *merged = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, rank);
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t low = w[d].pad_low, stride = w[d].stride;
+        padded[d] = (s->dims[d] - 1 + low) / stride + 1;
+        padding[d].low = back[d];
+        padding[d].high = padded[d] - from->dims[d] - back[d];
+        spread[2 * d] = padded[d];
+        spread[2 * d + 1] = stride;
+        place[d] = 2 * (int64_t)d;
+        merged[d] = padded[d] * stride;
+        cut[d] = (SliceDim){low, low + s->dims[d], 1};
+    }
+    Padding *p = ARENA_NEW(r->m->arena, Padding);
+    *p = (Padding){rank, padding};
+    x = rw_binary(r, OP_PAD, rw_shape(r, t, rank, padded), x, none);
+    inst_set(x, (Attr){.id = ATTR_PADDING, .padding = p});
+    x = rw_broadcast(r, rw_shape(r, t, 2 * rank, spread), x, rank, place);
+    x = rw_reshape(r, rw_shape(r, t, rank, merged), x);
+    return rw_slice(r, rw_shape(r, t, rank, s->dims), x, cut);
+}
+
+/* How many windows may hold an element; 0: it is not of this form. */
+static int64_t count_holders(Rewriter *r, const Instruction *inst)
+{
+    const Window *w = inst_window(inst);
+    const Shape *s = inst->shape;
+    int64_t all = 1, size = 1;
+    if (r->cx->opt_level < 1 || w->rank != s->rank || 2 * s->rank > KERNEL_MOST_RANK ||
+        shape_elements(s) < LEAST_ELEMENTS || !rw_is_static(s) ||
+        rw_reducer_op(inst_called(inst, 1)) != OP_ADD || s->dtype == DT_PRED ||
+        rw_is_zero_size(inst->operands[1]->shape))
+        return 0;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        if (w->dims[d].base_dilation != 1 || w->dims[d].pad_low < 0)
+            return 0;
+        all *= holders(&w->dims[d]);
+        size *= w->dims[d].size;
+        if (all > MOST_WINDOWS)
+            return 0;
+    }
+    return size > 1 ? all : 0;
+}
+
+/* Places of a window: numbers count so many along a dimension, the last one fastest. */
+static int64_t places_along(const WindowDim *w)
+{
+    return holders(w) * w->stride;
+}
+
+/* The computation compares its two parameters, and all windows are full: places may be told by their numbers in the
+ * window. */
+static bool has_plain_windows(const Instruction *inst)
+{
+    const Window *w = inst_window(inst);
+    const Computation *select = inst_called(inst, 0);
+    int64_t all = 1, size = 1;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        if (w->dims[d].window_dilation != 1 || w->dims[d].pad_low != 0 ||
+            w->dims[d].pad_high != 0 || w->dims[d].reversal)
+            return false;
+        all *= places_along(&w->dims[d]);
+        size *= w->dims[d].size;
+    }
+    return all < UINT8_MAX && size <= MOST_PLACES && select->root->op == OP_COMPARE &&
+           select->root->operands[0] == select->parameters[0] &&
+           select->root->operands[1] == select->parameters[1];
+}
+
+/* For each window the number, in the window, of the place that it selects (u8). */
+static Instruction *selected_places(Rewriter *r, const Instruction *inst)
+{
+    Intern *t = r->m->intern;
+    const Instruction *compare = inst_called(inst, 0)->root;
+    Instruction *x = inst->operands[0], *best = NULL, *chosen = NULL;
+    const WindowDim *w = inst_window(inst)->dims;
+    const Shape *windows = inst->operands[1]->shape;
+    const Shape *values = rw_shape(r, x->shape->dtype, windows->rank, windows->dims);
+    const Shape *places = shape_with_dtype(t, values, DT_U8);
+    const Shape *pred = shape_with_dtype(t, values, DT_PRED);
+    int64_t size = 1;
+    for (uint32_t d = 0; d < windows->rank; d++)
+        size *= w[d].size;
+    for (int64_t i = 0; i < size; i++) {
+        int64_t left = i, number = 0, base = 1;
+        SliceDim *cut = ARENA_ARRAY(r->scratch, SliceDim, windows->rank);
+        for (uint32_t d = windows->rank; d-- > 0; left /= w[d].size) {
+            int64_t at = left % w[d].size;
+            cut[d] = (SliceDim){at, at + (windows->dims[d] - 1) * w[d].stride + 1,
+                                w[d].stride};
+            number += at * base;
+            base *= places_along(&w[d]);
+        }
+        Instruction *value = rw_slice(r, values, x, cut);
+        Instruction *place = rw_splat_int(r, places, number);
+        if (i > 0) {
+            Instruction *keeps =
+                rw_like(r, compare, pred, 2, (Instruction *[]){best, value});
+            place =
+                rw_add(r, OP_SELECT, places, 3, (Instruction *[]){keeps, chosen, place});
+            value =
+                rw_add(r, OP_SELECT, values, 3, (Instruction *[]){keeps, best, value});
+        }
+        best = value;
+        chosen = place;
+    }
+    return chosen;
+}
+
+/* The number of each element in the window `back` before the last one that begins there or before. */
+static Instruction *own_places(Rewriter *r, const Instruction *inst, const int64_t *back)
+{
+    const WindowDim *w = inst_window(inst)->dims;
+    const Shape *s = rw_shape(r, DT_S32, inst->shape->rank, inst->shape->dims);
+    Instruction *sum = NULL;
+    int64_t base = 1, fixed = 0;
+    for (uint32_t d = s->rank; d-- > 0;) {
+        fixed += back[d] * w[d].stride * base;
+        if (w[d].stride > 1) {
+            Instruction *x = rw_add(r, OP_IOTA, s, 0, NULL);
+            inst_set_int(x, ATTR_IOTA_DIMENSION, d);
+            x = rw_binary(r, OP_REMAINDER, s, x, rw_splat_int(r, s, w[d].stride));
+            x = rw_binary(r, OP_MULTIPLY, s, x, rw_splat_int(r, s, base));
+            sum = sum == NULL ? x : rw_binary(r, OP_ADD, s, sum, x);
+        }
+        base *= places_along(&w[d]);
+    }
+    Instruction *rest = rw_splat_int(r, s, fixed);
+    return sum == NULL ? rest : rw_binary(r, OP_ADD, s, sum, rest);
+}
+
+/* The number of each element in all of the array. */
+static Instruction *own_numbers(Rewriter *r, const Instruction *inst, DType number)
+{
+    const Shape *s = inst->shape;
+    int64_t count = shape_elements(s);
+    Instruction *own = rw_add(r, OP_IOTA, rw_shape(r, number, 1, &count), 0, NULL);
+    inst_set_int(own, ATTR_IOTA_DIMENSION, 0);
+    return rw_reshape(r, rw_shape(r, number, s->rank, s->dims), own);
+}
+
+static Instruction *by_windows(Rewriter *r, Instruction *inst)
+{
+    int64_t all = count_holders(r, inst);
+    if (all == 0)
+        return NULL;
+    const Shape *s = inst->shape;
+    const WindowDim *w = inst_window(inst)->dims;
+    DType number = shape_elements(s) > INT32_MAX ? DT_S64 : DT_S32, t;
+    Intern *intern = r->m->intern;
+    combiner(r, inst, &t);
+    bool is_plain = has_plain_windows(inst);
+    number = is_plain ? DT_S32 : number;
+    const Shape *numbered = rw_shape(r, number, s->rank, s->dims),
+                *summed = rw_shape(r, t, s->rank, s->dims);
+    Instruction *numbers =
+        is_plain ? selected_places(r, inst) : selected_numbers(r, inst, NULL, number);
+    Instruction *none = rw_splat_int(r, shape_scalar(intern, numbers->shape->dtype),
+                                     is_plain ? UINT8_MAX : -1);
+    if (is_plain) /* made once: not again for each window that holds an element */
+        numbers = rw_unary(r, OP_OPT_BARRIER, numbers->shape, numbers);
+    Instruction *zero = rw_splat(r, shape_scalar(intern, s->dtype), 0);
+    Instruction *own = is_plain ? NULL : own_numbers(r, inst, number);
+    Instruction *sum = rw_broadcast(r, summed, in_type(r, t, inst->operands[2]), 0, NULL);
+    for (int64_t i = 0; i < all; i++) {
+        int64_t left = i, back[KERNEL_MOST_RANK];
+        for (uint32_t d = s->rank; d-- > 0; left /= holders(&w[d]))
+            back[d] = holders(&w[d]) - 1 - left % holders(&w[d]);
+        Instruction *number_of =
+            rw_convert(r, numbered, of_window(r, inst, numbers, back, none));
+        if (is_plain)
+            own = own_places(r, inst, back);
+        Instruction *source = of_window(r, inst, inst->operands[1], back, zero);
+        Instruction *hit = rw_binary(
+            r, OP_COMPARE, shape_with_dtype(intern, numbered, DT_PRED), number_of, own);
+        inst_set_int(hit, ATTR_DIRECTION, DIRECTION_EQ);
+        Instruction *more =
+            rw_binary(r, OP_ADD, summed, sum, rw_convert(r, summed, source));
+        sum = rw_add(r, OP_SELECT, summed, 3, (Instruction *[]){hit, more, sum});
+    }
+    sum = in_type(r, s->dtype, sum);
+    return sum->shape == s ? sum : rw_unary(r, OP_COPY, s, sum);
+}
+
 const Rule rules_expand_select[] = {
+    {OP_SELECT_AND_SCATTER, "select_by_windows", by_windows},
     {OP_SELECT_AND_SCATTER, "dilated_select", dilated},
     {0},
 };
