@@ -152,8 +152,69 @@ static Instruction *scatter_one(Rewriter *r, Instruction *inst)
     return rw_add(r, OP_SELECT, s.shape, 3, operands);
 }
 
+/* -- scatters of one window at a known place ---------------------------------------------------------- */
+
+/* Where the window begins, and its sizes, by dimension of the array; false: there are several windows, or the place
+ * is not known, or the window does not fit there. */
+static bool known_window(const Scatter *s, int64_t *start, int64_t *sizes)
+{
+    const Instruction *place = s->inst->operands[1];
+    const Literal *splat = rw_splat_of(place);
+    const Literal *all = place->op == OP_CONSTANT ? place->literal : NULL;
+    for (uint32_t d = 0; d < s->indices->rank; d++) {
+        if (d != s->vector_dim && s->indices->dims[d] != 1)
+            return false;
+    }
+    if ((splat == NULL && all == NULL) || s->batch.count != 0)
+        return false;
+    uint32_t window = 0;
+    for (uint32_t d = 0; d < s->shape->rank; d++) {
+        int64_t component = ints_find(s->placed, d);
+        start[d] = sizes[d] = 0;
+        if (component >= 0)
+            start[d] =
+                literal_int(all != NULL ? all : splat, all != NULL ? component : 0);
+        sizes[d] =
+            ints_contain(s->inserted, d) ? 1 : s->updates->dims[s->window.data[window++]];
+        if (start[d] < 0 || start[d] > s->shape->dims[d] - sizes[d])
+            return false;
+    }
+    return true;
+}
+
+/* scatter(x, constant, update) -> dynamic-update-slice(x, update, constant): elementwise with a border. */
+static Instruction *scatter_known(Rewriter *r, Instruction *inst)
+{
+    if (inst->operand_count != 3 || !rw_is_static(inst->shape) ||
+        inst->operands[2]->shape->dtype != inst->shape->dtype)
+        return NULL;
+    Scatter s = scatter_of(inst);
+    uint32_t rank = s.shape->rank;
+    int64_t *start = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
+    if (rank == 0 || !known_window(&s, start, sizes))
+        return NULL;
+    const Shape *part = rw_shape(r, s.shape->dtype, rank, sizes);
+    SliceDim *cut = ARENA_ARRAY(r->scratch, SliceDim, rank);
+    Instruction **operands = ARENA_ARRAY(r->scratch, Instruction *, rank + 2u);
+    for (uint32_t d = 0; d < rank; d++) {
+        cut[d] = (SliceDim){start[d], start[d] + sizes[d], 1};
+        operands[d + 2] = rw_splat_int(r, shape_scalar(r->m->intern, DT_S32), start[d]);
+        if (start[d] > INT32_MAX)
+            return NULL;
+    }
+    s.shape = part;
+    Instruction *old = rw_slice(r, part, inst->operands[0], cut);
+    operands[0] = inst->operands[0];
+    operands[1] = updated(r, &s, old, rw_reshape(r, part, inst->operands[2]));
+    return operands[1] == NULL
+               ? NULL
+               : rw_add(r, OP_DYNAMIC_UPDATE_SLICE, inst->shape, rank + 2, operands);
+}
+
 const Rule rules_scatter[] = {
     {OP_SCATTER, "scatter_nothing", scatter_nothing},
+    {OP_SCATTER, "scatter_known", scatter_known},
     {OP_SCATTER, "scatter_one", scatter_one},
     {0},
 };
