@@ -8,6 +8,13 @@
 #define LEAST_TERMS 16
 #define ROW_BYTES 128 /* of a factor's row in a stage */
 #define MOST_STAGES 4
+/* What a thread does to its elements of the factors for one tile of the terms is written out. So much of it is no
+ * more than the loop's own code (ptxas needs a second for ten times as much). */
+#define MOST_OPERATIONS 1024
+#define FEW_INSTRUCTIONS 16 /* of a fusion: its factors never take that much */
+#define MASK_OPERATIONS 4   /* of a load that may not be there, besides the load */
+/* Multiplications that are nothing to a device without tensor cores, either. */
+#define FEW_PRODUCTS (1 << 24)
 /* Operations of one multiplication that take as long as bringing one element of a factor from the second-level
  * cache: 16-bit floats at about 600 a cycle, 24 bytes a cycle of each multiprocessor. */
 #define ELEMENT_OPERATIONS 50
@@ -87,17 +94,6 @@ static bool find_factor(const Instruction *hero, const Target *t, DType *factor)
             return true;
     }
     return false;
-}
-
-bool suits_tile(FusionFacts *f, KernelKind kind)
-{
-    (void)kind;
-    DType factor;
-    const Instruction *hero = hero_of(f->fusion);
-    if (!find_factor(hero, f->target, &factor))
-        return false;
-    const ContractionPlan *p = contraction_plan(f->arena, hero);
-    return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE && p->depth >= LEAST_TERMS;
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -217,9 +213,48 @@ static int64_t choose_stages(const KernelDesign *d, const KernelConfig *c)
     return stages < 2 ? 2 : stages;
 }
 
+/* About what a thread does to its elements of the factors for one tile of the terms; 0: little. */
+static int64_t factor_operations(const KernelDesign *d, const KernelConfig *c)
+{
+    static const uint8_t operations[] = {
+        [TILE_LOAD] = 1, [TILE_APPLY] = 1, [TILE_INDEX] = 2, [TILE_IN_RANGE] = 2};
+    if (inst_called(d->fusion, 0)->instruction_count <= FEW_INSTRUCTIONS)
+        return 0;
+    Arena *a = arena_scratch();
+    TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
+    const char *why;
+    const TileProgram *p = tile_build(a, d->fusion, &config, &why);
+    int64_t threads = c->warps[0] * c->warps[1] * TARGET_WARP, sum = 0;
+    for (uint32_t i = 0; p != NULL && i < p->body.count; i++) {
+        const TileBlock *loop = &p->body.ops[i]->body;
+        for (uint32_t k = 0; k < loop->count; k++) {
+            const TileOp *op = loop->ops[k];
+            int64_t each = op->kind < sizeof operations ? operations[op->kind] : 0;
+            if (op->kind == TILE_LOAD && op->constraint_count != 0)
+                each += MASK_OPERATIONS;
+            sum += each * ceil_div(tile_elements(p, op->dims), threads);
+        }
+    }
+    arena_destroy(a);
+    return sum;
+}
+
+/* Terms of a tile: a row of ROW_BYTES of the larger factor; fewer, down to those of one instruction, where each
+ * element takes much code. */
+static int64_t choose_depth(const KernelDesign *d, const KernelConfig *c)
+{
+    int64_t most = ROW_BYTES * 8 / factor_bits(d), least = most / 4;
+    KernelConfig tried = *c;
+    tried.depth = power_of_two(d->plan.tile->contraction->depth, most);
+    if (tried.depth < most / 2)
+        tried.depth = most / 2;
+    while (tried.depth > least && factor_operations(d, &tried) > MOST_OPERATIONS)
+        tried.depth /= 2;
+    return tried.depth;
+}
+
 void configure_tile(const KernelDesign *d, KernelConfig *c)
 {
-    const ContractionPlan *p = d->plan.tile->contraction;
     size_t shape = choose_shape(d);
     bool lacks_tile = config_lacks(c, KERNEL_KEY_TILE);
     if (lacks_tile) {
@@ -230,11 +265,8 @@ void configure_tile(const KernelDesign *d, KernelConfig *c)
         c->warps[0] = lacks_tile ? shapes[shape].warps[0] : c->tile[0] >= 64 ? 2 : 1;
         c->warps[1] = lacks_tile ? shapes[shape].warps[1] : c->tile[1] >= 64 ? 2 : 1;
     }
-    if (config_lacks(c, KERNEL_KEY_DEPTH)) {
-        int64_t most = ROW_BYTES * 8 / factor_bits(d);
-        c->depth = power_of_two(p->depth, most);
-        c->depth = c->depth < most / 2 ? most / 2 : c->depth;
-    }
+    if (config_lacks(c, KERNEL_KEY_DEPTH))
+        c->depth = choose_depth(d, c);
     if (config_lacks(c, KERNEL_KEY_STAGES))
         c->stages = choose_stages(d, c);
 }
@@ -283,4 +315,31 @@ void geometry_tile(KernelDesign *d)
     geometry_shared(&d->geometry, m->shared_bytes, 128);
     d->geometry.has_barriers = true;
     arena_destroy(a);
+}
+
+/* -- whether it is the kind to take ---------------------------------------------------------------- */
+
+/* Each element of a factor takes much code, for the sake of few products. */
+static bool is_long_for_little(const FusionFacts *f, const ContractionPlan *p)
+{
+    double products = (double)p->y.size * (double)p->x.size * (double)p->depth;
+    if (products * (double)p->batch_size > FEW_PRODUCTS)
+        return false;
+    KernelDesign d = {.fusion = f->fusion, .target = f->target, .arena = f->arena};
+    KernelConfig c = {0};
+    plan_tile(&d, f);
+    configure_tile(&d, &c);
+    return factor_operations(&d, &c) > MOST_OPERATIONS;
+}
+
+bool suits_tile(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    DType factor;
+    const Instruction *hero = hero_of(f->fusion);
+    if (!find_factor(hero, f->target, &factor))
+        return false;
+    const ContractionPlan *p = contraction_plan(f->arena, hero);
+    return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE &&
+           p->depth >= LEAST_TERMS && !is_long_for_little(f, p);
 }

@@ -12,7 +12,9 @@
 #include "frontend/parse.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/element.h"
+#include "ir/kernel/kernel.h"
 #include "ir/kernel/kind.h"
+#include "ir/text.h"
 #include "ir/tile/tile.h"
 
 enum { MOST_ARGS = 8 };
@@ -261,9 +263,63 @@ static void broken_programs_are_found(void **state)
     }
 }
 
+/* A product of `size` by `size` whose first factor is a chain of so many operations. */
+static Instruction *product_of_chain(Arena *a, int64_t size, int operations)
+{
+    Module *m;
+    Text t;
+    text_init(&t, a);
+    text_printf(&t,
+                "p0 = bf16[%lld,512] parameter(0)  p1 = bf16[512,%lld] parameter(1)"
+                "  p2 = bf16[%lld,512] parameter(2)",
+                (long long)size, (long long)size, (long long)size);
+    for (int i = 3; i < operations + 3; i++)
+        text_printf(&t, "  p%d = bf16[%lld,512] %s(p%d, p2)", i, (long long)size,
+                    i % 2 == 0 ? "multiply" : "add", i == 3 ? 0 : i - 1);
+    text_printf(&t,
+                "  ROOT r = bf16[%lld,%lld] dot(p%d, p1), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}",
+                (long long)size, (long long)size, operations + 2);
+    return fusion_of(a, t.data, &m);
+}
+
+/* Factors are computed in registers, each element by code of its own: less of them at once where it takes
+ * much, and another kind of kernel where there are few products besides. */
+static void long_factors_get_short_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t size;
+        int operations;
+        KernelKind kind;
+        int64_t depth;
+    } cases[] = {
+        {64, 4, KERNEL_TILE, 64},     {64, 100, KERNEL_TILE, 32},
+        {64, 900, KERNEL_DOT, 0},     {4096, 4, KERNEL_TILE, 64},
+        {4096, 300, KERNEL_TILE, 16},
+    };
+    Target target;
+    assert_true(target_find("sm_90a", &target));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena *a = arena_create();
+        Instruction *fusion = product_of_chain(a, cases[i].size, cases[i].operations);
+        KernelDesign d;
+        KernelKind kind = kernel_kind_choose(fusion, &target);
+        kernel_kind_set(fusion, kind);
+        kernel_design(fusion, &target, a, &d);
+        if (kind != cases[i].kind ||
+            (kind == KERNEL_TILE && d.config.depth != cases[i].depth))
+            fail_msg("%d operations, %lld rows: %s of depth %lld", cases[i].operations,
+                     (long long)cases[i].size, kernel_kind_name(kind),
+                     (long long)d.config.depth);
+        arena_destroy(a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_factors_get_short_tiles),
         cmocka_unit_test(programs_give_what_the_evaluator_gives),
         cmocka_unit_test(what_is_no_tile_says_why),
         cmocka_unit_test(the_text_shows_it),
