@@ -118,6 +118,8 @@ void emit_if_end_or(Emit *e, GxIf *s, LLVMValueRef *values, const LLVMValueRef *
 void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
                       LLVMValueRef *out);
 
+/* A scalar inside such a computation. */
+LLVMValueRef emit_inside(Emit *e, const Instruction *inst, const LLVMValueRef *args);
 /* Index of each dimension of `shape` from an element number in physical order. */
 void emit_delinear(Emit *e, const Shape *shape, const IndexExpr *linear,
                    const IndexExpr **index);

@@ -349,9 +349,10 @@ static LLVMValueRef *values_of(Nested *n, const Instruction *inst)
     return out;
 }
 
-void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
-                      LLVMValueRef *out)
+static void emit_value_of(Emit *e, const Instruction *inst, const LLVMValueRef *args,
+                          LLVMValueRef *out)
 {
+    const Computation *comp = inst->parent;
     uint32_t count;
     Instruction **order = computation_post_order(comp, e->arena, &count);
     Nested n = {.e = e,
@@ -361,6 +362,18 @@ void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args
                     ARENA_ARRAY(e->arena, LLVMValueRef *, comp->instruction_count + 1)};
     for (uint32_t i = 0; i < count; i++)
         n.values[order[i]->id] = values_of(&n, order[i]);
-    const Instruction *root = comp->root;
-    memcpy(out, n.values[root->id], value_count(root->shape) * sizeof *out);
+    memcpy(out, n.values[inst->id], value_count(inst->shape) * sizeof *out);
+}
+
+void emit_computation(Emit *e, const Computation *comp, const LLVMValueRef *args,
+                      LLVMValueRef *out)
+{
+    emit_value_of(e, comp->root, args, out);
+}
+
+LLVMValueRef emit_inside(Emit *e, const Instruction *inst, const LLVMValueRef *args)
+{
+    LLVMValueRef out;
+    emit_value_of(e, inst, args, &out);
+    return out;
 }

@@ -443,6 +443,12 @@ LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef op
     return LLVMBuildBitCast(b, raw, type, "");
 }
 
+LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef vote)
+{
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), vote, current_meeting(k)};
+    return call(k, ROW_BALLOT, NULL, NULL, gx_int_type(k, 32), args, 3);
+}
+
 /* ---- tensor cores ---- */
 
 static LLVMTypeRef same_types(Kernel *k, LLVMTypeRef type, unsigned count)

@@ -124,6 +124,9 @@ typedef enum { GX_SHFL_UP, GX_SHFL_BFLY, GX_SHFL_IDX } GxShfl;
 LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef operand,
                      unsigned width);
 
+/* The lanes of the warp whose `vote` (i1) is true, as bits of an i32; all 32 lanes take part. */
+LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef vote);
+
 /* ---- tensor cores ---- */
 /* d = a b + c by all lanes of a warp. Registers of a lane as tensor_core_layout and tensor_core_registers
  * have them: those of a and b i32 with packed elements, f64 double; c and d one element each. d may be c. */

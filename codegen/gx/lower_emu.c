@@ -272,6 +272,14 @@ static LLVMValueRef emu_barrier(const GxCall *c, const State *s, unsigned detail
     return call_engine(s, c->builder, "gxemu_barrier", s->none, args, 2);
 }
 
+static LLVMValueRef emu_ballot(const GxCall *c, const State *s, unsigned mode)
+{
+    LLVMValueRef vote = LLVMBuildZExt(c->builder, gx_operand(c, 1), s->i32, "");
+    LLVMValueRef args[] = {s->block,     number(s, mode), gx_operand(c, 0), vote,
+                           number(s, 0), number(s, 0),    gx_operand(c, 2)};
+    return call_engine(s, c->builder, "gxemu_shfl", s->i32, args, 7);
+}
+
 static LLVMValueRef emu_pause(const GxCall *c, const State *s, unsigned detail)
 {
     (void)detail;

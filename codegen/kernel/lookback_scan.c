@@ -4,6 +4,7 @@
 
 #include "codegen/kernel/scan.h"
 #include "codegen/kernel/threads.h"
+#include "codegen/kernel/ticket.h"
 
 enum { WARP_LOG2 = 5, WARP_MASK = 31 };
 
@@ -368,7 +369,7 @@ static void find_before(const Lookback *l, LLVMValueRef *own, Before *out)
 {
     Emit *e = l->s.e;
     Kernel *k = e->k;
-    uint32_t count = l->s.reducer.count, last = k->block[0] / TARGET_WARP;
+    uint32_t last = k->block[0] / TARGET_WARP;
     GxIf asks, first;
     Before found;
     out->has = differs(e, l->tile, 0);
@@ -386,7 +387,6 @@ static void find_before(const Lookback *l, LLVMValueRef *own, Before *out)
         append(l, &start, out);
         *out = start;
     }
-    (void)count;
 }
 
 /* -- the kernel ------------------------------------------------------------------------------------------------ */
@@ -400,15 +400,7 @@ static void find_tile(Lookback *l)
     l->warp = LLVMBuildLShr(b, gx_tid(k, 0), gx_i32(k, WARP_LOG2), "");
     l->tile = gx_i32(k, 0);
     if (l->tree.levels != 0) {
-        GxIf first;
-        LLVMValueRef room = gx_i32(k, l->ticket_room);
-        gx_if_begin(k, &first, equals(e, gx_tid(k, 0), 0));
-        LLVMValueRef ticket =
-            gx_atomic(k, GX_ATOMIC_ADD, l->scratch, gx_i32(k, 0), gx_i32(k, 1));
-        gx_store(k, GX_SHARED, room, ticket, 4);
-        gx_if_end(k, &first, NULL, 0, NULL);
-        gx_barrier(k);
-        number = gx_load(k, GX_SHARED, room, gx_int_type(k, 32), 4);
+        number = ticket_take(k, l->scratch, l->ticket_room);
         LLVMValueRef tiles = gx_i32(k, (uint32_t)l->tree.tiles);
         l->tile = LLVMBuildURem(b, number, tiles, "");
         number = LLVMBuildUDiv(b, number, tiles, "");

@@ -62,6 +62,7 @@ typedef struct KernelDesign {
     union { /* by the kind's family */
         const struct ScatterPlan *scatter;
         const struct SortPlan *sort;
+        const struct RadixPlan *radix;
         const struct RngPlan *rng;
         const struct TopKPlan *topk;
         const struct FftPlan *fft;

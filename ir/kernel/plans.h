@@ -119,6 +119,24 @@ typedef struct FftPlan {
     uint32_t *order; /* the other dimensions, by which rows count, the fastest first */
     const uint32_t *place; /* the dimension of the result that each of the transform is */
 } FftPlan;
+/* radix_sort.c: a step sorts by a digit of a key that is a number without a sign. */
+#define RADIX_BITS 8
+#define RADIX_DIGITS 256
+typedef struct RadixPlan {
+    const Instruction *inst;
+    const Instruction *digit; /* in the comparator, of the first element */
+    const Shape *shape;       /* of all arrays */
+    int64_t along, size, rows;
+    uint32_t count; /* arrays */
+    uint32_t
+        histogram; /* parameter: how often each digit comes, u32 by row, step, digit */
+    int64_t step, steps;
+} RadixPlan;
+typedef struct RadixTiles {
+    int64_t elements, tiles; /* of a tile; of a row */
+    uint64_t shared_bytes;   /* of the elements of a tile */
+} RadixTiles;
+void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */
 typedef struct TopKPlan {

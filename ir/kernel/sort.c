@@ -103,6 +103,21 @@ bool sort_has_order(const Instruction *sort)
     return orders(&m, inst_called(sort, 0)->root);
 }
 
+bool sort_compares(const Instruction *sort, const Instruction **first,
+                   const Instruction **second, bool *is_greater)
+{
+    Mirror m = {0};
+    const Instruction *c = inst_called(sort, 0)->root;
+    if (compared(&m, c, false) == NULL)
+        return false;
+    int64_t d = inst_int(c, ATTR_DIRECTION, DIRECTION_EQ);
+    bool turns = !mirrors(&m, c->operands[0], c->operands[1]);
+    *first = c->operands[turns];
+    *second = c->operands[!turns];
+    *is_greater = (d == DIRECTION_GT) != turns;
+    return d == DIRECTION_LT || d == DIRECTION_GT;
+}
+
 /* -- steps ---------------------------------------------------------------------------------------- */
 
 SortStep sort_step(const Instruction *sort)

@@ -15,6 +15,10 @@ int64_t sort_slots(const Instruction *sort, uint64_t bytes);
  * elements may get the same one. NaN is not looked at. */
 bool sort_has_order(const Instruction *sort);
 
+/* Where the comparator is f(x) < g(y) or f(x) > g(y): f and g, and true: > (or with x and y the other way round). */
+bool sort_compares(const Instruction *sort, const Instruction **first,
+                   const Instruction **second, bool *is_greater);
+
 typedef struct SortStep {
     int64_t run; /* sorts or makes runs of so many elements; 0: whole rows at once */
     bool merges; /* two runs of half as many, sorted already, each time */

@@ -187,6 +187,36 @@ static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
     move_places(b, p, block, batch, thread, true);
 }
 
+void work_histogram(const KernelDesign *d, KernelWork *out)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    WorkBuilder *b = work_begin(d);
+    int64_t groups = shape_elements(p->update) / d->config.accesses;
+    int64_t threads = (int64_t)b->threads * (int64_t)b->blocks;
+    double trips = (double)groups / (double)threads;
+    double places = (double)shape_elements(p->operand) / b->threads;
+    unsigned bytes = dtype_info[p->operand->dtype].bits / 8;
+    const IndexExpr *step =
+        work_loop_begin(b, trips > 1 ? trips : 1, trips > 1 ? (int64_t)trips + 1 : 1, 4);
+    const IndexExpr *group =
+        ix_add(b->ix, ix_mul(b->ix, step, threads), work_thread_number(b, groups));
+    for (int64_t a = 0; a < d->config.accesses; a++) {
+        const IndexExpr *linear =
+            ix_add(b->ix, ix_mul(b->ix, group, d->config.accesses), ix_const(b->ix, a));
+        index_delinear(b->ix, p->update, linear, update);
+        destination(b, p, update, to);
+        work_element(b, p->inst->operands[2], update);
+        work_count_index(b, index_linear(b->ix, p->operand, to));
+        work_shared(b, 2, bytes, 2); /* read, added to, written; some lanes meet */
+    }
+    work_loop_end(b, 0);
+    work_barrier(b);
+    work_shared(b, 2 * places, bytes, 1);
+    work_atomics(b, places < 1 ? 1 : places);
+    work_end(b, out);
+}
+
 void work_scatter(const KernelDesign *d, KernelWork *out)
 {
     const ScatterPlan *p = d->plan.scatter;

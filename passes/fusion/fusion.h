@@ -54,4 +54,9 @@ void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_
  * else. */
 void fusion_drop_unread(Instruction *fusion, Arena *scratch);
 
+/* A fused sort of rows by a number, as steps by the number's digits: the last one, `fusion` became the first. NULL,
+ * and nothing is changed: it does not ask for the order of one number. */
+Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
+                            Instruction *fusion);
+
 #endif

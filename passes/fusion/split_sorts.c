@@ -1,4 +1,5 @@
-/* Sorts of rows that no block's shared memory holds: runs first, then merges of two runs each.
+/* Sorts of rows that no block's shared memory holds: by digits where the key is a number (radix_sorts.c), else runs
+ * first, then merges of two runs each.
  *
  *   s = fusion(x), calls={sort of f32[100000]}
  *     =>  a = fusion(x), calls={sort, sorts_runs=4096}
@@ -138,6 +139,9 @@ static Instruction *split(Split *s, Instruction *fusion)
     if (size <= sort_slots(sort, shared) || shape_elements(x) == 0 ||
         sort_step(sort).run != 0)
         return NULL;
+    Instruction *sorted = sort_by_digits(s->m, s->cx, s->comp, fusion);
+    if (sorted != NULL)
+        return sorted;
     int64_t run = sort_slots(sort, TARGET_STATIC_SHARED);
     run = run < MOST_RUN ? run : MOST_RUN;
     s->sort = sort;
@@ -165,15 +169,17 @@ static bool split_all(Split *s)
     for (uint32_t i = 0; changed && i < count; i++) {
         Instruction *inst = s->comp->instructions[i];
         for (uint32_t k = 0; inst != NULL && k < inst->operand_count; k++) {
-            if (by[inst->operands[k]->id] != NULL)
-                inst->operands[k] = by[inst->operands[k]->id];
+            uint32_t id = inst->operands[k]->id;
+            if (id < count && by[id] != NULL)
+                inst->operands[k] = by[id];
         }
         for (uint32_t k = 0; inst != NULL && k < inst->control_count; k++) {
-            if (by[inst->control[k]->id] != NULL)
-                inst->control[k] = by[inst->control[k]->id];
+            uint32_t id = inst->control[k]->id;
+            if (id < count && by[id] != NULL)
+                inst->control[k] = by[id];
         }
     }
-    if (changed && by[s->comp->root->id] != NULL)
+    if (changed && s->comp->root->id < count && by[s->comp->root->id] != NULL)
         s->comp->root = by[s->comp->root->id];
     return changed;
 }

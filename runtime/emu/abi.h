@@ -20,7 +20,7 @@ typedef void (*gxemu_kernel)(gxemu_block *block, const void *args);
 #define GXEMU_SHARED UINT32_MAX /* `argument` of an access to shared memory */
 
 enum { GXEMU_READ, GXEMU_WRITE, GXEMU_ATOMIC, GXEMU_MISALIGNED = 4 };
-enum { GXEMU_SHFL_UP, GXEMU_SHFL_BFLY, GXEMU_SHFL_IDX };
+enum { GXEMU_SHFL_UP, GXEMU_SHFL_BFLY, GXEMU_SHFL_IDX, GXEMU_BALLOT };
 
 /* The rows of EMU_FUNCTION; abi.c checks that none is missing. */
 void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,

@@ -27,10 +27,16 @@ static uint32_t shuffle_source(const Thread *t)
 
 static void warp_shuffle(Engine *e, Thread *warp, uint32_t lanes)
 {
-    uint32_t results[LANES];
+    uint32_t results[LANES], votes = 0;
+    for (uint32_t i = 0; i < LANES; i++)
+        votes |= (uint32_t)((lanes >> i & 1) != 0 && warp[i].call.value != 0) << i;
     for (uint32_t i = 0; i < LANES; i++) {
         if ((lanes >> i & 1) == 0)
             continue;
+        if (warp[i].call.number == GXEMU_BALLOT) {
+            results[i] = votes;
+            continue;
+        }
         uint32_t from = shuffle_source(&warp[i]);
         if ((lanes >> from & 1) == 0) {
             finding_set(e->finding, FINDING_SYNC,

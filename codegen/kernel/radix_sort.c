@@ -1,0 +1,421 @@
+/* One step of a radix sort: see ir/kernel/radix_sort.c. A block has a tile of a row: warps have neighbouring parts of
+ * it and count their digits access by access, which gives each element its rank among equal ones; through shared
+ * memory elements of one digit come to lie side by side, so that what is stored is. */
+#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/threads.h"
+#include "codegen/kernel/ticket.h"
+
+enum {
+    MOST = EMIT_MOST_LEAVES,
+    STATES = 128,    /* where the tiles' counts begin in scratch memory */
+    COUNT_BITS = 30, /* of a tile's count: above them is what it is of */
+    OF_TILE = 1,     /* the tile alone */
+    OF_ALL = 2,      /* all tiles up to this one */
+    WARPS = RADIX_DIGITS / 32,
+};
+
+typedef struct Radix {
+    const EmitterInput *in;
+    const RadixPlan *plan;
+    Emit *e;
+    RadixTiles tiles;
+    uint32_t accesses, scratch;
+    uint32_t room[MOST], digits, counts, starts, sums, ticket; /* in shared memory */
+    const IndexExpr *row;
+    LLVMValueRef row_number, tile;    /* of index_type; i32 */
+    LLVMValueRef thread, warp, valid; /* valid: elements of the tile that exist */
+} Radix;
+
+static LLVMValueRef word_at(const Radix *r, uint32_t room, LLVMValueRef index)
+{
+    return shared_place(r->e, room, index, 4);
+}
+
+static LLVMValueRef load_word(const Radix *r, uint32_t room, LLVMValueRef index)
+{
+    Kernel *k = r->e->k;
+    return gx_load(k, GX_SHARED, word_at(r, room, index), gx_int_type(k, 32), 4);
+}
+
+static void store_word(const Radix *r, uint32_t room, LLVMValueRef index, LLVMValueRef v)
+{
+    gx_store(r->e->k, GX_SHARED, word_at(r, room, index), v, 4);
+}
+
+static void place(const Radix *r, const IndexExpr *at, const IndexExpr **out)
+{
+    Emit *e = r->e;
+    const IndexExpr *row = r->row;
+    const Shape *s = r->plan->shape;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t d = s->layout->minor_to_major[i], size = s->dims[d];
+        if (d == r->plan->along) {
+            out[d] = at;
+            continue;
+        }
+        out[d] = ix_mod(e->ix, row, size);
+        row = ix_floordiv(e->ix, row, size);
+    }
+}
+
+/* -- loading ----------------------------------------------------------------------------------------------- */
+
+/* The digit of an element, i32. */
+static LLVMValueRef digit_of(const Radix *r, const LLVMValueRef *v)
+{
+    LLVMValueRef args[2 * MOST];
+    for (uint32_t i = 0; i < r->plan->count; i++)
+        args[2 * i] = args[2 * i + 1] = v[i];
+    LLVMValueRef digit = emit_inside(r->e, r->plan->digit, args);
+    return LLVMBuildIntCast2(r->e->k->builder, digit, gx_int_type(r->e->k, 32), 0, "");
+}
+
+/* Of the tile, i32: of access a. */
+static LLVMValueRef number_of(const Radix *r, uint32_t a)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef n = LLVMBuildMul(b, r->warp, gx_i32(k, TARGET_WARP * r->accesses), "");
+    n = LLVMBuildAdd(b, n, gx_lane(k), "");
+    return LLVMBuildAdd(b, n, gx_i32(k, a * TARGET_WARP), "");
+}
+
+/* v: [accesses][count]. What lies behind the row has the last digit, and comes after all others that do. */
+static void load(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    uint32_t count = r->plan->count;
+    LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile),
+                                      emit_index_constant(e, r->tiles.elements), "");
+    for (uint32_t a = 0; a < r->accesses; a++, v += count) {
+        const IndexExpr *index[EMIT_MOST_RANK];
+        LLVMValueRef behind[MOST];
+        GxIf guard;
+        LLVMValueRef n = number_of(r, a);
+        LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntULT, n, r->valid, "");
+        LLVMValueRef at = LLVMBuildAdd(b, first, to_index(e, n), "");
+        for (uint32_t i = 0; i < count; i++)
+            behind[i] =
+                LLVMConstNull(emit_type(k, r->plan->inst->operands[i]->shape->dtype));
+        emit_if_begin(e, &guard, exists);
+        place(r, emit_variable(e, at, (Range){0, r->plan->size - 1}), index);
+        for (uint32_t i = 0; i < count; i++)
+            emit_element(e, r->plan->inst->operands[i], index, &v[i]);
+        k->at = r->plan->inst->name;
+        emit_if_end_or(e, &guard, v, behind, count);
+        digits[a] =
+            LLVMBuildSelect(b, exists, digit_of(r, v), gx_i32(k, RADIX_DIGITS - 1), "");
+    }
+}
+
+/* -- ranks -------------------------------------------------------------------------------------------------- */
+
+/* The lanes with this lane's digit, as bits. */
+static LLVMValueRef peers_of(const Radix *r, LLVMValueRef digit)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef peers = gx_i32(k, UINT32_MAX);
+    for (uint32_t bit = 0; bit < RADIX_BITS; bit++) {
+        LLVMValueRef mine = LLVMBuildAnd(b, digit, gx_i32(k, 1u << bit), "");
+        LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, mine, gx_i32(k, 0), "");
+        LLVMValueRef votes = gx_ballot(k, is_set);
+        LLVMValueRef same =
+            LLVMBuildSelect(b, is_set, votes, LLVMBuildNot(b, votes, ""), "");
+        peers = LLVMBuildAnd(b, peers, same, "");
+    }
+    return peers;
+}
+
+static LLVMValueRef bits_of(Kernel *k, const char *what, LLVMValueRef v)
+{
+    LLVMValueRef args[2] = {v, LLVMConstInt(gx_int_type(k, 1), 1, 0)};
+    return gx_intrinsic(k, what, args, what[2] == 't' && what[3] == 'z' ? 2 : 1);
+}
+
+/* How many elements of the same digit stand before, in the warp's part of the tile. */
+static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef lane = gx_lane(k), one = gx_i32(k, 1);
+    LLVMValueRef below = LLVMBuildSub(b, LLVMBuildShl(b, one, lane, ""), one, "");
+    LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), "");
+    for (uint32_t a = 0; a < r->accesses; a++) {
+        LLVMValueRef peers = peers_of(r, digits[a]), zero = gx_i32(k, 0);
+        LLVMValueRef leader = bits_of(k, "cttz", peers);
+        LLVMValueRef place = word_at(r, r->counts, LLVMBuildAdd(b, mine, digits[a], ""));
+        GxIf leads;
+        gx_if_begin(k, &leads, LLVMBuildICmp(b, LLVMIntEQ, lane, leader, ""));
+        LLVMValueRef before =
+            gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, place, bits_of(k, "ctpop", peers));
+        gx_if_else(k, &leads, &before, 1);
+        gx_if_end(k, &leads, &zero, 1, &before);
+        before = gx_shfl(k, GX_SHFL_IDX, before, leader, TARGET_WARP);
+        LLVMValueRef among = bits_of(k, "ctpop", LLVMBuildAnd(b, peers, below, ""));
+        ranks[a] = LLVMBuildAdd(b, before, among, "");
+    }
+}
+
+/* -- digits: a thread for each ---------------------------------------------------------------------------------- */
+
+static void clear_counts(const Radix *r)
+{
+    for (uint32_t w = 0; w < WARPS; w++)
+        store_word(r, r->counts + w * 4 * RADIX_DIGITS, r->thread, gx_i32(r->e->k, 0));
+}
+
+/* Counts of warps become what the warps before have; returns the tile's. */
+static LLVMValueRef sum_counts(const Radix *r)
+{
+    LLVMBuilderRef b = r->e->k->builder;
+    LLVMValueRef sum = gx_i32(r->e->k, 0);
+    for (uint32_t w = 0; w < WARPS; w++) {
+        uint32_t room = r->counts + w * 4 * RADIX_DIGITS;
+        LLVMValueRef own = load_word(r, room, r->thread);
+        store_word(r, room, r->thread, sum);
+        sum = LLVMBuildAdd(b, sum, own, "");
+    }
+    return sum;
+}
+
+/* Place of the digit's count of a tile of the row (i32) in scratch memory. */
+static LLVMValueRef state_place(const Radix *r, LLVMValueRef tile)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef i64 = gx_int_type(k, 64);
+    LLVMValueRef n = LLVMBuildZExtOrBitCast(b, r->row_number, i64, "");
+    n = LLVMBuildMul(b, n, gx_i64(k, (uint64_t)r->tiles.tiles), "");
+    n = LLVMBuildAdd(b, n, LLVMBuildZExt(b, tile, i64, ""), "");
+    n = LLVMBuildMul(b, n, gx_i64(k, RADIX_DIGITS), "");
+    n = LLVMBuildAdd(b, n, LLVMBuildZExt(b, r->thread, i64, ""), "");
+    n = LLVMBuildMul(b, n, gx_i64(k, 4), "");
+    return LLVMBuildAdd(b, n, gx_i64(k, STATES), "");
+}
+
+static void tell(const Radix *r, uint32_t what, LLVMValueRef count)
+{
+    Kernel *k = r->e->k;
+    LLVMValueRef v = LLVMBuildOr(k->builder, count, gx_i32(k, what << COUNT_BITS), "");
+    gx_atomic_store(k, r->scratch, state_place(r, r->tile), v);
+}
+
+/* How many elements of the digit stand in the tiles before: back until one knows all of them. */
+static LLVMValueRef look_back(const Radix *r)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef i32 = gx_int_type(k, 32);
+    LLVMValueRef one = gx_i32(k, 1), zero = gx_i32(k, 0), all = gx_i32(k, OF_ALL);
+    /* the tile that is asked, what was found, whether that is all */
+    LLVMValueRef state[3] = {r->tile, zero, zero}, next[3];
+    state[2] =
+        LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntEQ, r->tile, zero, ""), one, zero, "");
+    GxLoop loop;
+    gx_while_begin(k, &loop, state, 3);
+    LLVMValueRef is_open = LLVMBuildICmp(b, LLVMIntEQ, state[2], zero, "");
+    gx_while_body(k, &loop, is_open);
+    LLVMValueRef before = LLVMBuildSub(b, state[0], one, "");
+    LLVMValueRef word = gx_atomic_load(k, r->scratch, state_place(r, before), i32);
+    LLVMValueRef what = LLVMBuildLShr(b, word, gx_i32(k, COUNT_BITS), "");
+    LLVMValueRef known = LLVMBuildICmp(b, LLVMIntNE, what, zero, "");
+    LLVMValueRef count = LLVMBuildAnd(b, word, gx_i32(k, (1u << COUNT_BITS) - 1), "");
+    GxIf waits;
+    gx_if_begin(k, &waits, LLVMBuildNot(b, known, ""));
+    gx_pause(k);
+    gx_if_end(k, &waits, NULL, 0, NULL);
+    next[0] = LLVMBuildSelect(b, known, before, state[0], "");
+    next[1] = LLVMBuildAdd(b, state[1], count, ""); /* 0 if it is not known */
+    next[2] = LLVMBuildZExt(b, LLVMBuildICmp(b, LLVMIntEQ, what, all, ""), i32, "");
+    gx_while_end(k, &loop, next);
+    return state[1];
+}
+
+/* How often the digit comes in the whole row. */
+static LLVMValueRef count_of_row(const Radix *r)
+{
+    Emit *e = r->e;
+    const RadixPlan *p = r->plan;
+    const Instruction *counts = inst_called(r->in->fusion, 0)->parameters[p->histogram];
+    const IndexExpr *digit =
+        emit_variable(e, to_index(e, r->thread), (Range){0, RADIX_DIGITS - 1});
+    const IndexExpr *index[1] = {
+        ix_add(e->ix, ix_mul(e->ix, r->row, p->steps * RADIX_DIGITS),
+               ix_add(e->ix, digit, ix_const(e->ix, p->step * RADIX_DIGITS)))};
+    LLVMValueRef v;
+    emit_element(e, counts, index, &v);
+    e->k->at = p->inst->name;
+    return v;
+}
+
+/* Both counts become what the digits before have. A barrier inside. */
+static void scan_digits(const Radix *r, LLVMValueRef count[2])
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0), own[2] = {count[0], count[1]};
+    GxIf last;
+    for (uint32_t distance = 1; distance < TARGET_WARP; distance *= 2) {
+        LLVMValueRef has = LLVMBuildICmp(b, LLVMIntUGE, lane, gx_i32(k, distance), "");
+        for (uint32_t i = 0; i < 2; i++) {
+            LLVMValueRef other =
+                gx_shfl(k, GX_SHFL_UP, count[i], gx_i32(k, distance), TARGET_WARP);
+            other = LLVMBuildSelect(b, has, other, zero, "");
+            count[i] = LLVMBuildAdd(b, count[i], other, "");
+        }
+    }
+    gx_if_begin(k, &last,
+                LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, TARGET_WARP - 1), ""));
+    for (uint32_t i = 0; i < 2; i++)
+        store_word(r, r->sums + 4 * WARPS * i, r->warp, count[i]);
+    gx_if_end(k, &last, NULL, 0, NULL);
+    gx_barrier(k);
+    for (uint32_t i = 0; i < 2; i++) {
+        count[i] = LLVMBuildSub(b, count[i], own[i], "");
+        for (uint32_t w = 0; w + 1 < WARPS; w++) {
+            LLVMValueRef sum = load_word(r, r->sums + 4 * WARPS * i, gx_i32(k, w));
+            LLVMValueRef before = LLVMBuildICmp(b, LLVMIntULT, gx_i32(k, w), r->warp, "");
+            count[i] =
+                LLVMBuildAdd(b, count[i], LLVMBuildSelect(b, before, sum, zero, ""), "");
+        }
+    }
+}
+
+/* Where each digit begins in the tile, and how much further on in the row. */
+static void find_starts(const Radix *r)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef own = sum_counts(r);
+    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, r->tile, gx_i32(k, 0), "");
+    LLVMValueRef what =
+        LLVMBuildSelect(b, is_first, gx_i32(k, (uint32_t)OF_ALL << COUNT_BITS),
+                        gx_i32(k, OF_TILE << COUNT_BITS), "");
+    gx_atomic_store(k, r->scratch, state_place(r, r->tile),
+                    LLVMBuildOr(b, own, what, ""));
+    LLVMValueRef starts[2] = {own, count_of_row(r)};
+    scan_digits(r, starts);
+    LLVMValueRef before = look_back(r);
+    GxIf later;
+    gx_if_begin(k, &later, LLVMBuildNot(b, is_first, ""));
+    tell(r, OF_ALL, LLVMBuildAdd(b, before, own, ""));
+    gx_if_end(k, &later, NULL, 0, NULL);
+    LLVMValueRef shift = LLVMBuildAdd(b, starts[1], before, "");
+    shift = LLVMBuildSub(b, shift, starts[0], "");
+    store_word(r, r->starts, r->thread, starts[0]);
+    store_word(r, r->starts + 4 * RADIX_DIGITS, r->thread, shift);
+}
+
+/* -- storing ---------------------------------------------------------------------------------------------------- */
+
+static void exchange(const Radix *r, const LLVMValueRef *v, const LLVMValueRef *digits,
+                     const LLVMValueRef *ranks)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), "");
+    for (uint32_t a = 0; a < r->accesses; a++, v += r->plan->count) {
+        LLVMValueRef slot = load_word(r, r->starts, digits[a]);
+        LLVMValueRef before =
+            load_word(r, r->counts, LLVMBuildAdd(b, mine, digits[a], ""));
+        slot = LLVMBuildAdd(b, slot, LLVMBuildAdd(b, before, ranks[a], ""), "");
+        for (uint32_t i = 0; i < r->plan->count; i++) {
+            DType t = r->plan->inst->operands[i]->shape->dtype;
+            shared_store(e, t, shared_place(e, r->room[i], slot, shared_bytes(t)), v[i]);
+        }
+        LLVMValueRef digit = LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), "");
+        gx_store(k, GX_SHARED, shared_place(e, r->digits, slot, 1), digit, 1);
+    }
+}
+
+static void store(const Radix *r)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    for (uint32_t a = 0; a < r->accesses; a++) {
+        const IndexExpr *index[EMIT_MOST_RANK];
+        GxIf guard;
+        LLVMValueRef slot = LLVMBuildAdd(b, r->thread, gx_i32(k, a * RADIX_DIGITS), "");
+        emit_if_begin(e, &guard, LLVMBuildICmp(b, LLVMIntULT, slot, r->valid, ""));
+        LLVMValueRef digit = gx_load(k, GX_SHARED, shared_place(e, r->digits, slot, 1),
+                                     gx_int_type(k, 8), 1);
+        digit = LLVMBuildZExt(b, digit, gx_int_type(k, 32), "");
+        LLVMValueRef to = load_word(r, r->starts + 4 * RADIX_DIGITS, digit);
+        to = LLVMBuildAdd(b, to, slot, "");
+        place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}), index);
+        for (uint32_t i = 0; i < r->plan->count; i++) {
+            DType t = r->plan->inst->operands[i]->shape->dtype;
+            LLVMValueRef v =
+                shared_load(e, t, shared_place(e, r->room[i], slot, shared_bytes(t)));
+            emit_store(e, fusion_result_arg(r->in->fusion, i),
+                       shape_leaf(r->plan->inst->shape, i), index, &v);
+        }
+        emit_if_end(e, &guard, NULL, 0, NULL);
+    }
+}
+
+/* -- the kernel ---------------------------------------------------------------------------------------------------- */
+
+static void allocate(Radix *r)
+{
+    Kernel *k = r->e->k;
+    uint64_t elements = (uint64_t)r->tiles.elements;
+    for (uint32_t i = 0; i < r->plan->count; i++) {
+        unsigned bytes = shared_bytes(r->plan->inst->operands[i]->shape->dtype);
+        r->room[i] = gx_shared_alloc(k, elements * bytes, bytes);
+    }
+    r->digits = gx_shared_alloc(k, elements, 1);
+    r->counts = gx_shared_alloc(k, 4 * RADIX_DIGITS * WARPS, 4);
+    r->starts = gx_shared_alloc(k, 2 * 4 * RADIX_DIGITS, 4);
+    r->sums = gx_shared_alloc(k, 2 * 4 * WARPS, 4);
+    r->ticket = gx_shared_alloc(k, 4, 4);
+}
+
+static void find_tile(Radix *r)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef tiles = gx_i32(k, (uint32_t)r->tiles.tiles);
+    LLVMValueRef ticket = ticket_take(k, r->scratch, r->ticket);
+    r->thread = gx_tid(k, 0);
+    r->warp = LLVMBuildLShr(b, r->thread, gx_i32(k, 5), "");
+    r->tile = LLVMBuildURem(b, ticket, tiles, "");
+    r->row_number = to_index(e, LLVMBuildUDiv(b, ticket, tiles, ""));
+    r->row = emit_variable(e, r->row_number, (Range){0, r->plan->rows - 1});
+    uint32_t of_tile = (uint32_t)r->tiles.elements;
+    LLVMValueRef before = LLVMBuildMul(b, r->tile, gx_i32(k, of_tile), "");
+    LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)r->plan->size), before, "");
+    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, rest, gx_i32(k, of_tile), "");
+    r->valid = LLVMBuildSelect(b, is_whole, gx_i32(k, of_tile), rest, "");
+}
+
+Kernel *emitter_radix_sort(const EmitterInput *in)
+{
+    Radix r = {.in = in,
+               .plan = in->design->plan.radix,
+               .accesses = (uint32_t)in->design->config.accesses,
+               .scratch = emitter_scratch_arg(in)};
+    LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
+    radix_tiles(in->design, &r.tiles);
+    r.e = emitter_begin(in);
+    allocate(&r);
+    r.thread = gx_tid(r.e->k, 0);
+    clear_counts(&r);
+    find_tile(&r); /* a barrier */
+    load(&r, v, digits);
+    rank(&r, digits, ranks);
+    gx_barrier(r.e->k);
+    find_starts(&r);
+    gx_barrier(r.e->k);
+    exchange(&r, v, digits, ranks);
+    gx_barrier(r.e->k);
+    store(&r);
+    return emitter_finish(in, r.e);
+}

@@ -1,0 +1,80 @@
+/* Integers summed up in few places: blocks have the places in shared memory, each takes its share of the updates,
+ * and what they found is added to the result by atomic operations, whose order means nothing for integers. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define MOST_BYTES 32768 /* of a block's places */
+#define LEAST_UPDATES 4096
+#define BLOCKS_EACH 4 /* of a multiprocessor */
+#define THREADS 256
+
+static const ScatterPlan *plan_of(FusionFacts *f)
+{
+    KernelDesign d = {.fusion = f->fusion, .arena = f->arena};
+    plan_scatter(&d, f);
+    return d.plan.scatter;
+}
+
+const char *illegal_histogram(FusionFacts *f, KernelKind kind)
+{
+    const char *reason = illegal_scatter(f, kind);
+    if (reason != NULL)
+        return reason;
+    const ScatterPlan *p = plan_of(f);
+    uint32_t bits = dtype_info[p->operand->dtype].bits;
+    if (p->way != SCATTER_ATOMIC || p->operation != OP_ADD || (bits != 32 && bits != 64))
+        return "it is no sum of integers";
+    if (p->window_dims.count != 0 || p->batching.count != 0)
+        return "an update is more than one place";
+    return shape_elements(p->operand) > MOST_BYTES / (bits / 8)
+               ? "a block's shared memory does not hold the places"
+               : NULL;
+}
+
+bool suits_histogram(FusionFacts *f, KernelKind kind)
+{
+    const ScatterPlan *p = plan_of(f);
+    (void)kind;
+    return shape_elements(p->update) >= LEAST_UPDATES &&
+           shape_elements(p->update) >= 4 * shape_elements(p->operand);
+}
+
+void plan_histogram(KernelDesign *d, const FusionFacts *f)
+{
+    plan_scatter(d, f);
+}
+
+void configure_histogram(const KernelDesign *d, KernelConfig *c)
+{
+    const Shape *s = d->plan.scatter->update;
+    if (config_lacks(c, KERNEL_KEY_BLOCK))
+        c->block = THREADS;
+    if (!config_lacks(c, KERNEL_KEY_ACCESSES))
+        return;
+    /* neighbours, which may share what they are made of, where they are few */
+    int64_t inner = s->rank == 0 ? 1 : s->dims[s->layout->minor_to_major[0]];
+    c->accesses = inner <= 8 ? inner : 1;
+}
+
+const char *refuse_histogram(const KernelDesign *d)
+{
+    int64_t updates = shape_elements(d->plan.scatter->update);
+    return updates % d->config.accesses == 0
+               ? block_refused(d)
+               : refuse_text(d, "\"accesses\" %lld must divide the %lld updates",
+                             (long long)d->config.accesses, (long long)updates);
+}
+
+void geometry_histogram(KernelDesign *d)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    int64_t taken = d->config.block * d->config.accesses;
+    int64_t updates = shape_elements(p->update),
+            bytes = dtype_info[p->operand->dtype].bits / 8;
+    int64_t most = (int64_t)target_multiprocessors(d->target) * BLOCKS_EACH;
+    int64_t blocks = updates / taken + (updates % taken != 0);
+    geometry_blocks(d, blocks < most ? blocks : most, d->config.block, 1);
+    geometry_shared(&d->geometry, (uint64_t)(shape_elements(p->operand) * bytes),
+                    (unsigned)bytes);
+    d->geometry.has_barriers = true;
+}

@@ -1,0 +1,163 @@
+/* One step of a radix sort: rows are sorted, stable, by a digit of 8 bits of a key. Blocks have tiles of a row; how
+ * many elements of each digit stand in the tiles before, they tell each other while they run (Adinets and
+ * Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022). A parameter that the sort does
+ * not read says how often each digit comes in the row. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define MOST_ACCESSES 16
+#define MOST_SIZE (INT64_C(1) << 30) /* two bits of a count say what it is of */
+
+static bool is_constant(const Instruction *inst, int64_t *out)
+{
+    if (inst->op != OP_CONSTANT || !shape_is_array(inst->shape) ||
+        inst->shape->rank != 0 || inst->literal->elided)
+        return false;
+    *out = literal_int(inst->literal, 0);
+    return true;
+}
+
+/* key >> (8 * step) & 255: the step; -1: the digit is none. */
+static int64_t step_of(const Instruction *digit)
+{
+    int64_t mask, bits;
+    if (!dtype_is_unsigned(digit->shape->dtype) || digit->op != OP_AND ||
+        digit->operands[0]->op != OP_SHIFT_RIGHT_LOGICAL ||
+        !is_constant(digit->operands[1], &mask) || mask != RADIX_DIGITS - 1 ||
+        !is_constant(digit->operands[0]->operands[1], &bits) || bits < 0 ||
+        bits % RADIX_BITS != 0 || bits >= dtype_info[digit->shape->dtype].bits)
+        return -1;
+    return bits / RADIX_BITS;
+}
+
+/* The last parameter, if nothing reads it. */
+static const Instruction *unread(const Computation *comp)
+{
+    const Instruction *last =
+        comp->parameter_count == 0 ? NULL : comp->parameters[comp->parameter_count - 1];
+    for (const Instruction *i = inst_first(comp); i && last != NULL; i = inst_next(i)) {
+        for (uint32_t k = 0; k < i->operand_count; k++) {
+            if (i->operands[k] == last)
+                return NULL;
+        }
+    }
+    return last;
+}
+
+const char *illegal_radix_sort(FusionFacts *f, KernelKind kind)
+{
+    const Instruction *digit, *other;
+    bool is_greater;
+    const char *reason = hero_root_illegal(f->fusion, OP_SORT);
+    (void)kind;
+    if (reason != NULL)
+        return reason;
+    const Instruction *sort = fusion_hero(f->fusion, OP_SORT);
+    if (sort_step(sort).run != 0 || !sort_compares(sort, &digit, &other, &is_greater) ||
+        is_greater || step_of(digit) < 0)
+        return "the comparator does not ask for a digit";
+    const Shape *s = sort->operands[0]->shape;
+    int64_t size = s->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
+    const Instruction *counts = unread(inst_called(f->fusion, 0));
+    if (size == 0 || shape_elements(s) == 0 || size >= MOST_SIZE)
+        return "a row is empty or too long";
+    int64_t of_step = shape_elements(s) / size * RADIX_DIGITS;
+    if (counts == NULL || counts->shape->dtype != DT_U32 || counts->shape->rank != 1 ||
+        counts->shape->dims[0] % of_step != 0 ||
+        counts->shape->dims[0] / of_step <= step_of(digit))
+        return "the counts of digits are not at hand";
+    return sort->operand_count > KERNEL_MOST_VALUES ? "too many arrays are sorted" : NULL;
+}
+
+bool suits_radix_sort(FusionFacts *f, KernelKind kind)
+{
+    (void)f;
+    (void)kind;
+    return true;
+}
+
+void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
+{
+    const Computation *comp = inst_called(d->fusion, 0);
+    const Instruction *inst = fusion_hero(d->fusion, OP_SORT), *other;
+    RadixPlan *p = ARENA_NEW(d->arena, RadixPlan);
+    bool is_greater;
+    (void)f;
+    *p = (RadixPlan){.inst = inst,
+                     .shape = inst->operands[0]->shape,
+                     .along = inst_ints(inst, ATTR_DIMENSIONS).data[0],
+                     .count = inst->operand_count,
+                     .histogram = comp->parameter_count - 1};
+    sort_compares(inst, &p->digit, &other, &is_greater);
+    p->size = p->shape->dims[p->along];
+    p->rows = shape_elements(p->shape) / p->size;
+    p->step = step_of(p->digit);
+    p->steps = comp->parameters[p->histogram]->shape->dims[0] / (p->rows * RADIX_DIGITS);
+    d->plan.radix = p;
+}
+
+void radix_tiles(const KernelDesign *d, RadixTiles *out)
+{
+    const RadixPlan *p = d->plan.radix;
+    KernelGeometry room = {0};
+    out->elements = d->config.block * d->config.accesses;
+    out->tiles = p->size / out->elements + (p->size % out->elements != 0);
+    for (uint32_t i = 0; i < p->count; i++) {
+        unsigned bytes = shared_bytes(p->inst->operands[i]->shape->dtype);
+        geometry_shared(&room, (uint64_t)out->elements * bytes, bytes);
+    }
+    geometry_shared(&room, (uint64_t)out->elements, 1); /* digits */
+    out->shared_bytes = room.shared_bytes;
+}
+
+void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
+{
+    const RadixPlan *p = d->plan.radix;
+    uint64_t bytes = 1;
+    for (uint32_t i = 0; i < p->count; i++)
+        bytes += shared_bytes(p->inst->operands[i]->shape->dtype);
+    if (config_lacks(c, KERNEL_KEY_BLOCK))
+        c->block = RADIX_DIGITS;
+    if (!config_lacks(c, KERNEL_KEY_ACCESSES))
+        return;
+    c->accesses = MOST_ACCESSES;
+    while (c->accesses > 1 && (bytes * (uint64_t)(c->block * c->accesses) > 36 << 10 ||
+                               (int64_t)p->count * c->accesses > KERNEL_MOST_VALUES))
+        c->accesses /= 2;
+}
+
+const char *refuse_radix_sort(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    RadixTiles t;
+    radix_tiles(d, &t);
+    if (c->block != RADIX_DIGITS)
+        return refuse_text(d, "\"block\" must be %d, a thread for each digit, found %lld",
+                           RADIX_DIGITS, (long long)c->block);
+    if ((int64_t)d->plan.radix->count * c->accesses > KERNEL_MOST_VALUES)
+        return refuse_text(d, "\"accesses\" %lld of %u arrays are more than %d values",
+                           (long long)c->accesses, d->plan.radix->count,
+                           KERNEL_MOST_VALUES);
+    return shared_refused(d, t.shared_bytes + (12 << 10));
+}
+
+void geometry_radix_sort(KernelDesign *d)
+{
+    const RadixPlan *p = d->plan.radix;
+    KernelGeometry *g = &d->geometry;
+    RadixTiles t;
+    radix_tiles(d, &t);
+    geometry_blocks(d, p->rows * t.tiles, d->config.block, 1);
+    for (uint32_t i = 0; i < p->count; i++) {
+        unsigned bytes = shared_bytes(p->inst->operands[i]->shape->dtype);
+        geometry_shared(g, (uint64_t)t.elements * bytes, bytes);
+    }
+    geometry_shared(g, (uint64_t)t.elements, 1);
+    uint64_t warps = (uint64_t)d->config.block / TARGET_WARP;
+    geometry_shared(g, 4 * RADIX_DIGITS * warps, 4); /* counts of the warps */
+    geometry_shared(g, 2 * 4 * RADIX_DIGITS, 4); /* where digits begin, here and there */
+    geometry_shared(g, 2 * 4 * warps, 4);
+    geometry_shared(g, 4, 4); /* the ticket */
+    g->has_barriers = true;
+    g->scratch_bytes = 128 + 4 * RADIX_DIGITS * (uint64_t)(p->rows * t.tiles);
+}
