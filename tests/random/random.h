@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ir/arena.h"
 #include "ir/number.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
@@ -24,6 +25,10 @@ char *generate(uint64_t seed);
 
 /* Only what XLA:CPU has, too, and defines in the same way: for make check-xla. */
 extern bool generate_plain;
+
+/* The text of a scheduled module in which kernels have other configurations, as far as they may; NULL: the text
+ * cannot be read. */
+const char *change_kernels(Arena *a, const char *text, uint64_t seed);
 
 typedef enum {
     VERDICT_GOOD,
