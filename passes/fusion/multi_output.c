@@ -21,6 +21,7 @@
 #include "ir/analysis/carried.h"
 #include "ir/analysis/loop_slice.h"
 #include "ir/bug.h"
+#include "ir/kernel/kernel_work.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
 #include "passes/fusion/fusion.h"
@@ -31,6 +32,9 @@
 #define LOOK_BACK 48 /* candidates */
 #define KERNEL_MOST_NODES 300
 #define EXPENSIVE_NODES 12 /* what the code of a transcendental counts as */
+#define REDUCE_NODES 16   /* and that of a reduction: its loop, shuffles, shared memory */
+#define FEW_HEROES 4      /* reductions of a kernel that registers are not counted for */
+#define MOST_REGISTERS 64 /* of a thread, where the largest blocks have 64 or 128 */
 #define KERNEL_MOST_RESULTS 48
 #define KERNEL_MOST_ARGS 96
 /* A kernel with rows this long and fewer rows leaves most of the device idle. */
@@ -160,7 +164,8 @@ static void join_paths(Join *j, const Kernel *k, uint32_t at)
     own[at / 64] |= UINT64_C(1) << (at % 64);
     for (size_t w = 0; w < j->words; w++)
         sum[w] = (row_of(j, k->at)[w] | row_of(j, at)[w]) & ~own[w];
-    for (uint32_t i = k->at; i < j->count; i++) { /* nothing before it comes after it */
+    /* what stands before it may be joined with what comes after it */
+    for (uint32_t i = 0; i < j->count; i++) {
         uint64_t *row = row_of(j, i);
         bool is_member = has_bit(own, i), follows = false;
         for (size_t w = 0; w < j->words && !follows; w++)
@@ -283,7 +288,7 @@ static void find_carried(Join *j)
 
 /* -- what may join -------------------------------------------------------------------------- */
 
-/* Size of the fusion's code, in plain instructions: a transcendental is a whole function. The
+/* Size of the fusion's code, in plain instructions: a transcendental is a whole function, a reduction a loop. The
  * assembler's time grows faster than a kernel's size, so many middling kernels compile sooner
  * than a few huge ones. */
 static uint32_t nodes_of(const Instruction *fusion)
@@ -291,7 +296,9 @@ static uint32_t nodes_of(const Instruction *fusion)
     const Computation *comp = inst_called(fusion, 0);
     uint32_t size = 0;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        size += op_is(inst->op, OPF_EXPENSIVE) ? EXPENSIVE_NODES : 1;
+        size += op_is(inst->op, OPF_EXPENSIVE) ? EXPENSIVE_NODES
+                : inst->op == OP_REDUCE        ? REDUCE_NODES
+                                               : 1;
     }
     return size;
 }
@@ -493,6 +500,17 @@ static void own_computation(Kernel *k)
     k->leaves.inside[0] = own->root;
 }
 
+/* What reductions side by side found stays in registers until all are done: few of those are left to hide that
+ * memory is far, and too many are spilled. */
+static bool fits_registers(Join *j, const Kernel *k)
+{
+    KernelWork w;
+    if (k->heroes <= FEW_HEROES || kernel_kind_of(k->fusion) != k->kind)
+        return true;
+    kernel_work(k->fusion, j->cx->target, j->brief, &w);
+    return w.registers <= MOST_REGISTERS;
+}
+
 /* The fusion a with b's code and result in it; false, and a is as before: no kernel makes that. */
 static bool try_join(Join *j, Kernel *a, Kernel *b)
 {
@@ -517,7 +535,8 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     bool good = a->nodes <= KERNEL_MOST_NODES &&
                 kernel_kind_choose(fusion, j->cx->target) == wanted;
     if (good && wants_reduction)
-        good = describe_reduction(a, j->brief) && a->heroes == was.heroes + b->heroes;
+        good = describe_reduction(a, j->brief) && a->heroes == was.heroes + b->heroes &&
+               fits_registers(j, a);
     if (good) {
         a->kind = wanted;
         a->is_heavy |= b->is_heavy;

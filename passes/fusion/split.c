@@ -19,7 +19,7 @@
 #define COLUMN_BLOCK 128 /* elements that a column of it should have */
 /* Fewer elements than LEAST_ELEMENTS are worth a second launch where one block has as many of a row, or of a
  * column: it would take that long alone. */
-#define LONG_ROW (1 << 17)
+#define LONG_ROW (1 << 16)
 #define LONG_COLUMN 2048
 #define LONG_COLUMN_ELEMENTS (1 << 17)
 
