@@ -594,6 +594,12 @@ static LLVMValueRef intrinsic(Kernel *k, const char *name, LLVMTypeRef *overload
     return LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(f), f, args, count, "");
 }
 
+LLVMValueRef gx_power_of_two(Kernel *k, LLVMValueRef x)
+{
+    LLVMValueRef args[] = {x, gx_libdevice(k, "exp2f", &x, 1)};
+    return call(k, ROW_EX2, NULL, NULL, LLVMTypeOf(x), args, 2);
+}
+
 LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
 {
     LLVMTypeRef type = LLVMTypeOf(args[0]);

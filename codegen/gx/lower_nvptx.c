@@ -119,6 +119,15 @@ static LLVMValueRef nvptx_call(const GxCall *c, const State *s, const char *intr
     return lower_intrinsic(c->builder, c->module, intrinsic, NULL, 0, args, count);
 }
 
+/* Of the first operand, by an intrinsic that is there for its type. */
+static LLVMValueRef nvptx_first(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s;
+    LLVMValueRef x = gx_operand(c, 0);
+    LLVMTypeRef type = LLVMTypeOf(x);
+    return lower_intrinsic(c->builder, c->module, intrinsic, &type, 1, &x, 1);
+}
+
 static GXC_NORETURN void lacks(const GxCall *c, const State *s, const char *name,
                                const char *what)
 {

@@ -21,98 +21,37 @@ static LLVMValueRef *zero_sums(TileLower *l)
     return sums;
 }
 
-/* -- filling ----------------------------------------------------------------------------------- */
-
-static bool some_factor(const TileMapping *m, bool is_copied)
-{
-    return m->factors[0].is_copied == is_copied || m->factors[1].is_copied == is_copied;
-}
-
-static LLVMValueRef factor_base(TileLower *l, const TileFactor *f, LLVMValueRef stage)
-{
-    return LLVMBuildNUWAdd(l->k->builder, stage,
-                           gx_i32(l->k, l->shared + (uint32_t)f->offset), "");
-}
-
-/* Begins to bring tile `tile` into a stage, if `condition` (NULL: always) holds: copies are issued, what goes
- * through registers is loaded. */
-static void fill_begin(TileLower *l, const IndexExpr *tile, LLVMValueRef stage,
-                       LLVMValueRef condition)
-{
-    l->tile[l->m->term] = tile;
-    tile_forget(l);
-    if (some_factor(l->m, true)) {
-        GxIf more;
-        emit_if_begin(l->e, &more, condition);
-        for (uint32_t i = 0; i < 2; i++) {
-            const TileFactor *f = &l->m->factors[i];
-            if (f->is_copied)
-                factor_copy(l, f, factor_base(l, f, stage));
-        }
-        emit_if_end(l->e, &more, NULL, 0, NULL);
-        gx_copy_commit(l->k);
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        const TileFactor *f = &l->m->factors[i];
-        if (!f->is_copied)
-            tile_load_ahead(l, f->value, &f->copy, condition);
-    }
-}
-
-/* What was loaded is computed and stored. */
-static void fill_end(TileLower *l, const IndexExpr *tile, LLVMValueRef stage,
-                     LLVMValueRef condition)
-{
-    if (!some_factor(l->m, false))
-        return;
-    GxIf more;
-    l->tile[l->m->term] = tile;
-    emit_if_begin(l->e, &more, condition);
-    for (uint32_t i = 0; i < 2; i++) {
-        const TileFactor *f = &l->m->factors[i];
-        if (f->is_copied)
-            continue;
-        LLVMValueRef *values = tile_registers(l, f->value, &f->copy);
-        tile_to_shared(l, values, f->value->dtype, &f->copy, &f->shared, f->vector,
-                       factor_base(l, f, stage));
-    }
-    emit_if_end(l->e, &more, NULL, 0, NULL);
-    tile_forget(l);
-}
-
 /* -- multiplying ------------------------------------------------------------------------------- */
 
-static uint32_t words_of(const TileLower *l, const TileFactor *f)
+void tile_multiply(TileLower *l, LLVMValueRef *const words[2], const uint32_t counts[2],
+                   LLVMValueRef *sums)
 {
-    uint32_t steps = (uint32_t)(l->p->dims[l->m->term].size / l->m->core->k),
-             bits = dtype_info[f->value->dtype].bits;
-    uint32_t elements = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
-    return bits < 32 ? elements * bits / 32 : elements;
+    const TensorCore *core = l->m->core;
+    uint32_t of_a = tensor_core_registers(core, TENSOR_A),
+             of_b = tensor_core_registers(core, TENSOR_B),
+             of_sums = tensor_core_registers(core, TENSOR_C), columns = counts[1] / of_b;
+    l->k->at = l->m->dot->inst->name;
+    for (uint32_t row = 0; row < counts[0] / of_a; row++) {
+        for (uint32_t column = 0; column < columns; column++) {
+            LLVMValueRef *c = &sums[(row * columns + column) * of_sums];
+            gx_mma(l->k, core, &words[0][row * of_a], &words[1][column * of_b], c, c);
+        }
+    }
 }
 
 static void multiply_step(TileLower *l, uint32_t step, LLVMValueRef stage,
                           LLVMValueRef *sums)
 {
     const TileMapping *m = l->m;
-    const TensorCore *core = m->core;
     LLVMValueRef *words[2];
-    uint32_t of_core[2], repeats[2], of_sums = tensor_core_registers(core, TENSOR_C);
+    uint32_t counts[2];
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t count = words_of(l, &m->factors[i]);
-        of_core[i] = tensor_core_registers(core, (TensorOperand)i);
-        repeats[i] = count / of_core[i];
-        words[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-        factor_fragments(l, &m->factors[i], step, factor_base(l, &m->factors[i], stage),
-                         words[i]);
+        const TileFactor *f = &m->factors[i];
+        counts[i] = factor_words(l, f);
+        words[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[i]);
+        factor_fragments(l, f, step, factor_base(l, f, stage), words[i]);
     }
-    l->k->at = m->dot->inst->name;
-    for (uint32_t row = 0; row < repeats[0]; row++) {
-        for (uint32_t column = 0; column < repeats[1]; column++) {
-            LLVMValueRef *c = &sums[(row * repeats[1] + column) * of_sums];
-            gx_mma(l->k, core, &words[0][row * of_core[0]],
-                   &words[1][column * of_core[1]], c, c);
-        }
-    }
+    tile_multiply(l, words, counts, sums);
 }
 
 static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
@@ -124,31 +63,37 @@ static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
 
 /* -- the loop ---------------------------------------------------------------------------------- */
 
-/* The stage behind `stage`, by its offset in bytes. */
-static LLVMValueRef next_stage(TileLower *l, LLVMValueRef stage)
+LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
+                             uint32_t stages)
 {
     LLVMBuilderRef b = l->k->builder;
-    uint32_t bytes = (uint32_t)l->m->stage_bytes, all = bytes * l->m->stages;
-    if (l->m->stages == 1)
+    uint32_t all = bytes * stages;
+    if (stages == 1)
         return stage;
     LLVMValueRef next = LLVMBuildNUWAdd(b, stage, gx_i32(l->k, bytes), "");
     LLVMValueRef is_over = LLVMBuildICmp(b, LLVMIntEQ, next, gx_i32(l->k, all), "");
     return LLVMBuildSelect(b, is_over, gx_i32(l->k, 0), next, "");
 }
 
+static LLVMValueRef next_stage(TileLower *l, LLVMValueRef stage)
+{
+    return tile_next_stage(l, stage, (uint32_t)l->m->stage_bytes, l->m->stages);
+}
+
 static void run_loop(TileLower *l)
 {
     const TileMapping *m = l->m;
+    const TileFill f = {{&m->factors[0], &m->factors[1]}, 2, m->term};
     Emit *e = l->e;
     LLVMBuilderRef b = l->k->builder;
     int64_t tiles = tile_count(&l->p->dims[m->term]), ahead = m->stages - 1;
     uint32_t count = UINT32_C(1) << m->sums.in[LINEAR_REGISTER];
-    bool copies = some_factor(m, true);
+    bool copies = fill_copies(&f);
     for (int64_t i = 0; i < ahead; i++) {
         LLVMValueRef stage = gx_i32(l->k, (uint32_t)(i * (int64_t)m->stage_bytes)),
                      is_there = i < tiles ? NULL : LLVMConstNull(gx_int_type(l->k, 1));
-        fill_begin(l, ix_const(e->ix, i), stage, is_there);
-        fill_end(l, ix_const(e->ix, i), stage, is_there);
+        fill_begin(l, &f, ix_const(e->ix, i), stage, is_there);
+        fill_end(l, &f, ix_const(e->ix, i), stage, is_there);
     }
     /* carried: the sums, the stage that is read, the one that is filled */
     LLVMValueRef *carried = ARENA_ARRAY(l->k->arena, LLVMValueRef, (size_t)count + 2);
@@ -168,16 +113,16 @@ static void run_loop(TileLower *l)
     if (copies)
         gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
     gx_barrier(l->k);
-    fill_begin(l, tile, carried[count + 1], more);
+    fill_begin(l, &f, tile, carried[count + 1], more);
     if (ahead == 0) {
-        fill_end(l, tile, carried[count + 1], more);
+        fill_end(l, &f, tile, carried[count + 1], more);
         if (copies)
             gx_copy_wait(l->k, 0);
         gx_barrier(l->k);
     }
     multiply(l, carried[count], carried);
     if (ahead != 0)
-        fill_end(l, tile, carried[count + 1], more);
+        fill_end(l, &f, tile, carried[count + 1], more);
     carried[count] = next_stage(l, carried[count]);
     carried[count + 1] = next_stage(l, carried[count + 1]);
     emit_scope_end(e);
@@ -185,7 +130,7 @@ static void run_loop(TileLower *l)
                 arena_copy(l->k->arena, carried, ((size_t)count + 2) * sizeof *carried));
     if (copies)
         gx_copy_wait(l->k, 0);
-    l->sums = carried;
+    tile_hold(l, m->final, &m->sums, carried);
 }
 
 /* -- results ----------------------------------------------------------------------------------- */
@@ -208,7 +153,7 @@ static void store_lanes(TileLower *l, const TileResult *r, const LLVMValueRef *v
     e->lanes = 1;
 }
 
-static void store_result(TileLower *l, const TileResult *r)
+void tile_store_result(TileLower *l, const TileResult *r)
 {
     uint32_t fast = UINT32_MAX;
     l->result = r;
@@ -247,27 +192,32 @@ static void find_tiles(TileLower *l)
     }
 }
 
+void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
+{
+    l->e = emitter_begin(l->in);
+    l->e->ix = l->p->ix;
+    l->k = l->e->k;
+    l->k->is_wide = true;
+    LLVMBuilderRef b = l->k->builder;
+    l->shared = gx_shared_alloc(l->k, shared_bytes, 128);
+    l->lane = gx_lane(l->k);
+    l->warp = LLVMBuildLShr(b, gx_tid(l->k, 0), gx_i32(l->k, 5), "");
+    find_tiles(l);
+    LLVMBasicBlockRef body = gx_block(l->k, "tiles");
+    l->entry_end = LLVMBuildBr(b, body);
+    LLVMPositionBuilderAtEnd(b, body);
+}
+
 Kernel *emitter_tile(const EmitterInput *in)
 {
     const char *why;
     const TileMapping *m = kernel_tile_mapping(in->design, in->arena, &why);
     TileLower l = {.in = in, .m = m, .p = m->program};
-    l.e = emitter_begin(in);
-    l.e->ix = m->program->ix;
-    l.k = l.e->k;
-    l.k->is_wide = true;
-    LLVMBuilderRef b = l.k->builder;
-    l.shared = gx_shared_alloc(l.k, m->shared_bytes, 128);
-    l.lane = gx_lane(l.k);
-    l.warp = LLVMBuildLShr(b, gx_tid(l.k, 0), gx_i32(l.k, 5), "");
-    find_tiles(&l);
-    LLVMBasicBlockRef body = gx_block(l.k, "tiles");
-    l.entry_end = LLVMBuildBr(b, body);
-    LLVMPositionBuilderAtEnd(b, body);
+    tile_lower_begin(&l, m->shared_bytes);
     for (uint32_t i = 0; i < 2; i++)
         tile_prepare(&l, m->factors[i].value, &m->factors[i].copy);
     run_loop(&l);
     for (uint32_t i = 0; i < m->result_count; i++)
-        store_result(&l, &m->results[i]);
+        tile_store_result(&l, &m->results[i]);
     return emitter_finish(in, l.e);
 }

@@ -10,14 +10,14 @@ LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
     for (uint32_t i = layout->in[LINEAR_REGISTER]; i < offsets->in_bits; i++)
         threads |= offsets->columns[i];
     LLVMValueRef bytes = gx_i32(l->k, bits / 8), at = thread;
-    /* where a swizzle joins them, bits are xored; else the register's part is added last, to be a constant of the
-     * access */
-    bool is_apart = (own & threads) == 0;
-    if (!is_apart)
-        at = LLVMBuildXor(b, at, gx_i32(l->k, own), "");
+    /* where a swizzle joins them, bits are xored; the register's other bits are added last, to be a constant of the
+     * access: few places are different ones */
+    uint32_t joined = own & threads, apart = own & ~threads;
+    if (joined != 0)
+        at = LLVMBuildXor(b, at, gx_i32(l->k, joined), "");
     at = LLVMBuildNUWMul(b, at, bytes, "");
     at = LLVMBuildNUWAdd(b, at, base, "");
-    return is_apart ? LLVMBuildNUWAdd(b, at, gx_i32(l->k, own * bits / 8), "") : at;
+    return apart == 0 ? at : LLVMBuildNUWAdd(b, at, gx_i32(l->k, apart * bits / 8), "");
 }
 
 /* The type that a value of the type has in shared memory. */

@@ -111,6 +111,14 @@ static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
     }
 }
 
+uint32_t factor_words(const TileLower *l, const TileFactor *f)
+{
+    uint32_t steps = (uint32_t)(l->p->dims[l->m->term].size / l->m->core->k),
+             bits = dtype_info[f->value->dtype].bits;
+    uint32_t elements = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
+    return bits < 32 ? elements * bits / 32 : elements;
+}
+
 void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
                       LLVMValueRef *words)
 {

@@ -16,7 +16,8 @@ typedef struct TileLower {
     LLVMValueRef lane, warp;               /* i32 */
     const IndexExpr *tile[TILE_MOST_DIMS]; /* number of the tile at hand, by dimension */
     struct LoweredTile *memo;
-    LLVMValueRef *sums;       /* [registers] of the loop that has ended */
+    struct HeldTile *held;    /* by tile_hold */
+    LinearLayout reduced;     /* of what reductions take */
     const TileResult *result; /* what is stored now; NULL: nothing yet */
     uint32_t shared;          /* offset of its shared memory */
     LLVMValueRef entry_end;   /* what is made before it may be used anywhere */
@@ -53,6 +54,14 @@ void tile_forget(TileLower *l);
 void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
                      LLVMValueRef condition);
 
+/* From here on these are the registers of an operation that a loop makes, in a layout of its own; in another one it
+ * is asked for only where registers of the same thread have it. */
+void tile_hold(TileLower *l, const TileOp *op, const LinearLayout *layout,
+               LLVMValueRef *registers);
+/* The same elements in another layout of the same threads. */
+LLVMValueRef *tile_renamed(TileLower *l, const LinearLayout *from,
+                           LLVMValueRef *registers, const LinearLayout *to);
+
 /* -- exchange.c: tiles in shared memory --------------------------------------------------------- */
 
 /* Bytes of shared memory from `base` (i32) on; vectors of 2^vector registers. */
@@ -75,5 +84,40 @@ void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base);
 /* The words of the fragments for step `step` of the instruction along the sums. */
 void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
                       LLVMValueRef *words);
+
+/* Their number. */
+uint32_t factor_words(const TileLower *l, const TileFactor *f);
+
+/* -- fill.c: stages ------------------------------------------------------------------------------- */
+
+/* What is brought to a stage, tile by tile along dimension `dim`. */
+typedef struct TileFill {
+    const TileFactor *factors[2];
+    uint32_t count, dim;
+} TileFill;
+
+/* Some of it by asynchronous copies. */
+bool fill_copies(const TileFill *f);
+/* Where the factor lies in a stage, in bytes of shared memory. */
+LLVMValueRef factor_base(TileLower *l, const TileFactor *f, LLVMValueRef stage);
+/* Begins to bring tile `tile` into a stage, if `condition` (NULL: always) holds: copies are issued, what goes
+ * through registers is loaded. */
+void fill_begin(TileLower *l, const TileFill *f, const IndexExpr *tile,
+                LLVMValueRef stage, LLVMValueRef condition);
+/* What was loaded is computed and stored. */
+void fill_end(TileLower *l, const TileFill *f, const IndexExpr *tile, LLVMValueRef stage,
+              LLVMValueRef condition);
+
+/* -- contraction.c -------------------------------------------------------------------------------- */
+
+/* A kernel with nothing in it yet but which tile the block makes. */
+void tile_lower_begin(TileLower *l, uint64_t shared_bytes);
+/* sums += products of l->m's dot for one step of the instruction: words of the fragments, and how many. */
+void tile_multiply(TileLower *l, LLVMValueRef *const words[2], const uint32_t counts[2],
+                   LLVMValueRef *sums);
+/* The stage behind `stage`, by its offset in bytes. */
+LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
+                             uint32_t stages);
+void tile_store_result(TileLower *l, const TileResult *r);
 
 #endif

@@ -1,4 +1,5 @@
 /* Tiles in registers: each operation in the layout that is asked for. See lower.h. */
+#include <math.h>
 #include <string.h>
 
 #include "codegen/element/op_emit.h"
@@ -130,6 +131,17 @@ static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout
 
 /* -- the other operations ---------------------------------------------------------------------- */
 
+/* 2^x, which is an instruction. */
+static bool is_power_of_two(const TileOp *op)
+{
+    if (op->inst->op != OP_POWER || op->dtype != DT_F32)
+        return false;
+    const TileOp *base = op->operands[0];
+    while (base->kind == TILE_BROADCAST)
+        base = base->operands[0];
+    return base->kind == TILE_CONSTANT && literal_double(base->literal, 0) == 2;
+}
+
 static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
                        LLVMValueRef *out)
 {
@@ -145,6 +157,10 @@ static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layou
     for (uint32_t r = 0; r < count; r++) {
         if ((r & same) != 0)
             continue;
+        if (is_power_of_two(op)) {
+            out[r] = gx_power_of_two(l->k, operands[1][r]);
+            continue;
+        }
         if (!converts) {
             for (uint32_t i = 0; i < op->operand_count; i++)
                 in[i] = operands[i][r];
@@ -214,6 +230,125 @@ static void make_exchange(TileLower *l, const TileOp *op, const TileResult *r,
                      register_count(&r->layout), out);
 }
 
+/* -- loops ------------------------------------------------------------------------------------- */
+
+typedef struct HeldTile {
+    struct HeldTile *next;
+    const TileOp *op;
+    LinearLayout layout;
+    LLVMValueRef *registers;
+} HeldTile;
+
+void tile_hold(TileLower *l, const TileOp *op, const LinearLayout *layout,
+               LLVMValueRef *registers)
+{
+    HeldTile *h = l->held;
+    while (h != NULL && h->op != op)
+        h = h->next;
+    if (h == NULL) {
+        h = ARENA_NEW(l->k->arena, HeldTile);
+        h->op = op;
+        h->next = l->held;
+        l->held = h;
+    }
+    h->layout = *layout;
+    h->registers = registers;
+}
+
+LLVMValueRef *tile_renamed(TileLower *l, const LinearLayout *from,
+                           LLVMValueRef *registers, const LinearLayout *to)
+{
+    LinearConversion c = linear_convert(from, to);
+    uint32_t count = register_count(to);
+    LLVMValueRef *out = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    if (c.kind > CONVERT_REGISTERS)
+        bug("%s: a tile is needed where other threads have it", l->k->name);
+    for (uint32_t r = 0; r < count; r++)
+        out[r] = registers[map_apply(&c.from, r) & (register_count(from) - 1)];
+    return out;
+}
+
+static void make_held(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                      LLVMValueRef *out)
+{
+    const HeldTile *h = l->held;
+    while (h != NULL && h->op != op)
+        h = h->next;
+    if (h == NULL)
+        bug("%s: operation %%%u is needed before it was made", l->k->name, op->id);
+    LLVMValueRef *in = h->registers;
+    if (!linear_equal(layout, &h->layout))
+        in = tile_renamed(l, &h->layout, in, layout);
+    memcpy(out, in, register_count(layout) * sizeof *out);
+}
+
+/* Nothing to what is combined. */
+static LLVMValueRef neutral(TileLower *l, const TileOp *op)
+{
+    LLVMTypeRef type = emit_type(l->k, op->dtype);
+    return op->combine == OP_MAXIMUM ? LLVMConstReal(type, -(double)INFINITY)
+                                     : LLVMConstNull(type);
+}
+
+static LLVMValueRef combined(TileLower *l, const TileOp *op, LLVMValueRef x,
+                             LLVMValueRef y)
+{
+    LLVMValueRef in[] = {x, y};
+    return op->combine == OP_MAXIMUM ? gx_intrinsic(l->k, "maxnum", in, 2)
+                                     : gx_float_op(l->k, LLVMFAdd, x, y);
+}
+
+/* Over registers, then over lanes: those that differ in nothing but what is reduced. */
+static LLVMValueRef reduce_register(TileLower *l, const TileOp *op,
+                                    const LinearLayout *from, LLVMValueRef *values,
+                                    uint32_t kept, uint32_t over)
+{
+    LLVMValueRef sum = NULL;
+    for (uint32_t part = 0;; part = (part - over) & over) {
+        LLVMValueRef v = values[kept | part];
+        LLVMValueRef ok = tile_is_there(l, op, from, op->over, kept | part);
+        if (ok != NULL)
+            v = LLVMBuildSelect(l->k->builder, ok, v, neutral(l, op), "");
+        sum = sum == NULL ? v : combined(l, op, sum, v);
+        if (part == over)
+            break;
+    }
+    uint32_t first = linear_first(from, LINEAR_LANE);
+    for (uint32_t i = 0; i < from->in[LINEAR_LANE]; i++) {
+        uint32_t column = from->columns[first + i], along = 0;
+        for (uint32_t d = 0; d < from->rank; d++)
+            along |= op->over >> d & 1 ? linear_coordinate(from, column, d) : 0;
+        if (along == 0)
+            continue;
+        LLVMValueRef other =
+            gx_shfl(l->k, GX_SHFL_BFLY, sum, gx_i32(l->k, UINT32_C(1) << i), 32);
+        sum = combined(l, op, sum, other);
+    }
+    return sum;
+}
+
+/* Of the layout in which the loop's first product lies: warps have rows of their own. */
+static void make_reduce(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                        LLVMValueRef *out)
+{
+    const LinearLayout *from = &l->reduced;
+    LLVMValueRef *values = tile_registers(l, op->operands[0], from);
+    LinearLayout kept = *from;
+    uint32_t over = 0, count = register_count(from);
+    for (uint32_t d = 0; d < from->rank; d++)
+        kept = op->over >> d & 1 ? linear_without(&kept, d) : kept;
+    over = same_bits(&kept) & ~same_bits(from);
+    LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    for (uint32_t r = 0; r < count; r++) {
+        uint32_t first = r & ~same_bits(&kept);
+        sums[r] =
+            r == first ? reduce_register(l, op, from, values, r, over) : sums[first];
+    }
+    if (!linear_equal(&kept, layout))
+        sums = tile_renamed(l, &kept, sums, layout);
+    memcpy(out, sums, register_count(layout) * sizeof *out);
+}
+
 static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
                  LLVMValueRef *out)
 {
@@ -245,10 +380,13 @@ static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
         memcpy(out, in, count * sizeof *out);
         return;
     }
+    case TILE_REDUCE:
+        make_reduce(l, op, layout, out);
+        return;
+    case TILE_CARRIED:
+    case TILE_DOT:
     case TILE_FINAL:
-        if (!linear_equal(layout, &l->m->sums))
-            bug("%s: sums in another layout than their own", l->k->name);
-        memcpy(out, l->sums, count * sizeof *out);
+        make_held(l, op, layout, out);
         return;
     default:
         bug("%s: no tile of operation %%%u", l->k->name, op->id);
@@ -277,7 +415,9 @@ void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
         tile_registers(l, op, &own);
         return;
     }
-    for (uint32_t i = 0; i < op->operand_count; i++)
+    if (op->kind == TILE_REDUCE)
+        own = l->reduced;
+    for (uint32_t i = 0; i < op->operand_count && op->kind != TILE_DOT; i++)
         tile_prepare(l, op->operands[i], &own);
 }
 

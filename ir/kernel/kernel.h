@@ -70,6 +70,7 @@ typedef struct KernelDesign {
         const struct UpdatePlan *update;
         const struct ContractionPlan *contraction;
         const struct TilePlan *tile;
+        const struct Attention *attention;
         const struct ReductionPlan *reduction;
         const struct TransposePlan *transpose;
         const struct LoopPlan *loop;
@@ -92,6 +93,10 @@ void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
 /* The mapping of a tiled kernel (ir/tile/mapping.h), made in `a`; NULL: *why says what is wrong, as static text. */
 struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a,
                                         const char **why);
+
+/* The same of an attention. */
+struct TileAttentionMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,
+                                                      const char **why);
 
 /* A message to the module's diagnostics of what is wrong. */
 void kernel_wrong(const KernelDesign *d);

@@ -114,8 +114,13 @@ static double access_memory(WorkBuilder *b, const WorkAccess *a, double block_by
     double next = blocks_to_next(b, &p), wave = resident * b->device->multiprocessors;
     if (next == 0) /* anywhere, or from trip to trip, which is soon */
         return work_index(b, a->element)->is_random ? total : a->reach;
-    if (next <= 1) /* the blocks of a wave read it together */
-        return smaller(total, a->reach * larger(b->blocks / wave, 1));
+    if (next <=
+        1) { /* the blocks of a wave read it together, or as many as there are in a row that do */
+        double readers = total / a->reach, together = smaller(readers, wave);
+        if (!pattern_meets(b, &p, (int64_t)larger(together / 2, 1)))
+            readers = b->blocks;
+        return smaller(total, a->reach * larger(readers / wave, 1));
+    }
     return next * block_bytes <= l2_kept(b) ? a->reach : total;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/plans.h"
+#include "ir/kernel/tensor_core.h"
 #include "ir/kernel/work_builder.h"
 
 typedef void WorkFn(const KernelDesign *d, KernelWork *out);
@@ -28,6 +29,8 @@ const IndexExpr *work_elements_of_thread(WorkBuilder *b, int64_t elements,
 /* Index of place `at` of row `row`; rows count through the dimensions but `along` as they lie in memory. */
 void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
                 const IndexExpr *at, const IndexExpr **out);
+/* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
+double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
 uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
 
 #endif

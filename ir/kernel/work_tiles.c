@@ -320,11 +320,10 @@ void work_contraction(const KernelDesign *d, KernelWork *out)
 
 /* -- products on tensor cores ------------------------------------------------------------------------------- */
 
-/* Cycles of a multiprocessor for one multiplication of a warp. */
-static double core_cycles(const WorkBuilder *b, const TileMapping *m)
+double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
 {
-    double operations = 2.0 * m->core->m * m->core->n * m->core->k,
-           peak = product_peak(m->core->types[TENSOR_A], b->device),
+    double operations = 2.0 * core->m * core->n * core->k,
+           peak = product_peak(core->types[TENSOR_A], b->device),
            share = b->rates->mma / 100.0;
     double cycle = peak * share / b->device->multiprocessors / (b->rates->mhz * 1e6);
     return operations / cycle;
@@ -345,7 +344,7 @@ static void multiply_stage(const Product *p, const TileMapping *m)
     const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
     for (int i = 0; i < 3; i++)
         multiplications *= (double)m->program->dims[dims[i]].size / sizes[i];
-    work_instructions(b, (OpCost){.alu = 1, .tensor = core_cycles(b, m)},
+    work_instructions(b, (OpCost){.alu = 1, .tensor = work_core_cycles(b, m->core)},
                       multiplications / warps);
 }
 

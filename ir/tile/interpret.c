@@ -291,7 +291,10 @@ static void copy_value(Interpreter *r, const TileOp *to, const TileOp *from)
 /* What is carried lies in the CARRIED operations; next ones are read before any is written. */
 static void run_loop(Interpreter *r, const TileOp *op)
 {
-    int64_t begin = index_value(r, op, op->begin), end = index_value(r, op, op->end);
+    int64_t begin = index_value(r, op, op->begin), end = index_value(r, op, op->end),
+            count = tile_count(&r->p->dims[op->dim]);
+    begin = begin < 0 ? 0 : begin;
+    end = end > count ? count : end;
     uint32_t n = op->operand_count;
     Arena *a = arena_scratch();
     const TileOp **current = ARENA_ARRAY(a, const TileOp *, (size_t)n + 1);

@@ -343,3 +343,91 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
     *why = NULL;
     return m;
 }
+
+/* -- attentions -------------------------------------------------------------------------------- */
+
+/* A dot whose rows are the warps' and whose columns all of them have. */
+static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t warps,
+                    const Target *target)
+{
+    m->program = p;
+    m->dot = dot;
+    m->term = only_dim(dot->over);
+    m->row = only_dim(dot->operands[0]->dims & ~dot->over);
+    m->column = only_dim(dot->operands[1]->dims & ~dot->over);
+    m->warps[0] = warps;
+    m->warps[1] = 1;
+    for (uint32_t i = 0; i < 2; i++)
+        m->factors[i].value = dot->operands[i];
+    m->core = tensor_core_find(dot->operands[0]->dtype, dot->operands[1]->dtype,
+                               dot->dtype, target, UINT32_MAX);
+    if (m->core == NULL || p->dims[m->row].size < (int64_t)m->core->m * warps ||
+        p->dims[m->column].size < m->core->n || p->dims[m->term].size < m->core->k)
+        return false;
+    lay_out_fragments(m);
+    return true;
+}
+
+static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
+                         uint64_t *bytes)
+{
+    TileFactor *f = &m->factors[factor];
+    choose_way(m, f, target);
+    place_factor(m, f);
+    f->offset = *bytes;
+    *bytes += (f->bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+}
+
+/* The loop and the two dots in it: that over what a tile has all of, and that over the loop's dimension. */
+static bool find_dots(const TileProgram *p, TileOp **loop, TileOp **first,
+                      TileOp **second)
+{
+    for (uint32_t i = 0; i < p->body.count; i++)
+        *loop = p->body.ops[i]->kind == TILE_LOOP ? p->body.ops[i] : *loop;
+    for (uint32_t i = 0; *loop != NULL && i < (*loop)->body.count; i++) {
+        TileOp *op = (*loop)->body.ops[i];
+        if (op->kind == TILE_DOT)
+            *(op->over >> (*loop)->dim & 1 ? second : first) = op;
+    }
+    return *first != NULL && *second != NULL;
+}
+
+TileAttentionMapping *tile_map_attention(Arena *a, const TileProgram *p, uint32_t warps,
+                                         uint32_t stages, const Target *target,
+                                         const char **why)
+{
+    TileAttentionMapping *m = ARENA_NEW(a, TileAttentionMapping);
+    TileOp *first = NULL, *second = NULL;
+    TileMapping *scores = &m->scores, *output = &m->output;
+    m->program = p;
+    m->stages = stages;
+    *why = "it is no loop with two products";
+    if (!find_dots(p, &m->loop, &first, &second))
+        return NULL;
+    *why = "the target has no tensor cores for these types, or the tile is too small";
+    if (!map_dot(scores, p, first, warps, target) ||
+        !map_dot(output, p, second, warps, target))
+        return NULL;
+    /* what is one dot's result is the other's factor as it lies */
+    *why = "the instruction's results do not lie as its factors do";
+    if (linear_convert(&scores->sums, &output->factors[0].fragment).kind >
+        CONVERT_REGISTERS)
+        return NULL;
+    m->rows = linear_without(&scores->sums, scores->column);
+    place_shared(scores, 0, target, &m->stage_offset);
+    place_shared(scores, 1, target, &m->stage_bytes);
+    place_shared(output, 1, target, &m->stage_bytes);
+    m->shared_bytes = m->stage_offset + m->stage_bytes * stages;
+    output->loop = m->loop;
+    output->result_count = 1;
+    output->results = ARENA_ARRAY(a, TileResult, 1);
+    for (uint32_t i = 0; i < p->body.count; i++) {
+        if (p->body.ops[i]->kind == TILE_STORE)
+            output->results->store = p->body.ops[i];
+    }
+    place_result(output, output->results, target->device->block_shared);
+    if (output->results->bytes > m->shared_bytes)
+        m->shared_bytes = output->results->bytes;
+    *why = NULL;
+    return m;
+}

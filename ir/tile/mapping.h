@@ -50,6 +50,17 @@ typedef struct TileMapping {
     uint64_t shared_bytes;
 } TileMapping;
 
+/* An attention: two dots in a loop. The first one's factors are q, which lies in shared memory throughout, and k;
+ * the second one's are the weights, which stay in registers, and v. */
+typedef struct TileAttentionMapping {
+    const TileProgram *program;
+    TileOp *loop;
+    TileMapping scores, output;
+    LinearLayout rows; /* of what there is one of for each row: as the scores lie */
+    uint32_t stages;   /* of k and v */
+    uint64_t stage_offset, stage_bytes, shared_bytes; /* stages lie behind q */
+} TileAttentionMapping;
+
 /* Whether 2^vector coordinates along `dim`, from a multiple of that on, are neighbours in the array of a load or
  * store, aligned, and there or not there together. */
 bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim,
@@ -58,5 +69,10 @@ bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim,
 /* warps: along the program's m and n. NULL: *why says what is in the way, as static text. */
 TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
                       uint32_t stages, const Target *target, const char **why);
+
+/* Of a program of tile_build_attention; the warps are along rows. */
+TileAttentionMapping *tile_map_attention(Arena *a, const TileProgram *p, uint32_t warps,
+                                         uint32_t stages, const Target *target,
+                                         const char **why);
 
 #endif

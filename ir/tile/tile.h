@@ -38,7 +38,7 @@ typedef enum {
     TILE_BROADCAST, /* operand 0 over more dimensions */
     TILE_REDUCE,    /* operand 0 combined over dimensions, by opcode `combine` */
     TILE_DOT,       /* operand 2 + sum over dimensions of operand 0 * operand 1 */
-    TILE_LOOP, /* runs its body for tiles [begin, end) of dimension `dim`; operands: what is carried, first */
+    TILE_LOOP, /* runs its body for those tiles of [begin, end) that dimension `dim` has; operands: what is carried, first */
     TILE_CARRIED, /* in a body: what `loop` carries, number `number` */
     TILE_FINAL,   /* behind a loop: the same, in the end */
 } TileKind;
@@ -98,6 +98,13 @@ typedef struct TileConfig {
 /* The program of a fusion of one dot or convolution; NULL: *why says what is in the way, as static text. */
 TileProgram *tile_build(Arena *a, const Instruction *fusion, const TileConfig *config,
                         const char **why);
+
+/* The program of an attention that is all of a fusion (ir/kernel/attention.h): config has m, rows, and n, columns.
+ * NULL: *why, as above. */
+struct Attention;
+TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,
+                                  const struct Attention *attention,
+                                  const TileConfig *config, const char **why);
 
 /* Tiles along a dimension; blocks of the grid. */
 int64_t tile_count(const TileDim *d);

@@ -223,7 +223,8 @@ static void compare(Run *c, uint32_t result, const Literal *want)
             bool is_narrow = dtype_info[t].bits <= 16 && dtype_is_float(t);
             double most =
                 is_narrow && c->options->tolerance != 0 ? c->options->tolerance : 1e-5;
-            if (!is_same && !(fabs(a[p] - b[p]) <= most * fabs(b[p])))
+            if (!is_same &&
+                !(fabs(a[p] - b[p]) <= most * fmax(fabs(b[p]), c->options->least)))
                 fail_msg("%s: result %u, element %zu in memory is %.9g, not %.9g",
                          name_of(c), result, i, a[p], b[p]);
         }

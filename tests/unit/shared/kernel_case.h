@@ -16,6 +16,7 @@ typedef struct KernelCase {
     const char *target; /* NULL: sm_75 */
     bool copies_early;  /* asynchronous copies are made when they are issued */
     double tolerance; /* relative, of floats of 16 bits and less; 0: 1e-5, as of others */
+    double least;     /* smaller results may differ as much as those of this size */
     uint64_t conflicts; /* out: of banks of shared memory */
 } KernelCase;
 

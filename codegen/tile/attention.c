@@ -1,0 +1,364 @@
+/* Attentions: a loop over tiles of columns with two products, between which the scores stay in registers, as the
+ * first product's results lie as the second one's factor does.
+ *
+ *   bring q; fill stages 0 .. n - 2 with k and v
+ *   for each tile: wait for its stage; barrier; begin to fill the stage that is free; scores; softmax; sums;
+ *                  end filling it */
+#include <string.h>
+
+#include "codegen/tile/lower.h"
+
+typedef struct AttentionLower {
+    TileLower l;
+    const TileAttentionMapping *m;
+    TileFill fill;
+    LLVMValueRef begin, end; /* tiles of the loop: index_type */
+    LLVMValueRef **q; /* [steps] fragments that stay in registers; NULL: they do not */
+} AttentionLower;
+
+enum { MOST_Q_WORDS = 32 /* that stay in registers */ };
+
+static uint32_t registers_of(const LinearLayout *layout)
+{
+    return UINT32_C(1) << layout->in[LINEAR_REGISTER];
+}
+
+/* -- the loop's bounds ------------------------------------------------------------------------- */
+
+/* An expression over numbers of tiles. */
+static LLVMValueRef bound(AttentionLower *a, const IndexExpr *e)
+{
+    TileLower *l = &a->l;
+    e = ix_substitute(l->e->ix, e, IX_SYMBOL, l->p->dim_count, l->tile);
+    return emit_index(l->e, e, 0);
+}
+
+static void find_bounds(AttentionLower *a)
+{
+    TileLower *l = &a->l;
+    const TileOp *loop = a->m->loop;
+    int64_t count = tile_count(&l->p->dims[loop->dim]);
+    LLVMBuilderRef b = l->k->builder;
+    LLVMValueRef none = emit_index_constant(l->e, 0),
+                 all = emit_index_constant(l->e, count);
+    a->begin = bound(a, loop->begin);
+    a->end = bound(a, loop->end);
+    if (loop->begin->range.lo < 0) {
+        LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntSLT, a->begin, none, "");
+        a->begin = LLVMBuildSelect(b, is_less, none, a->begin, "");
+    }
+    if (loop->end->range.hi > count) {
+        LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntSLT, a->end, all, "");
+        a->end = LLVMBuildSelect(b, is_less, a->end, all, "");
+    }
+}
+
+/* -- q ------------------------------------------------------------------------------------------- */
+
+static uint32_t steps_of(const TileMapping *m)
+{
+    return (uint32_t)(m->program->dims[m->term].size / m->core->k);
+}
+
+static LLVMValueRef *q_fragments(AttentionLower *a, uint32_t step)
+{
+    TileLower *l = &a->l;
+    const TileFactor *q = &a->m->scores.factors[0];
+    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, factor_words(l, q));
+    factor_fragments(l, q, step, factor_base(l, q, gx_i32(l->k, 0)), words);
+    return words;
+}
+
+/* Once, before everything else. */
+static void bring_q(AttentionLower *a)
+{
+    TileLower *l = &a->l;
+    const TileFill fill = {{&a->m->scores.factors[0]}, 1, a->m->loop->dim};
+    const IndexExpr *none = ix_const(l->e->ix, 0);
+    fill_begin(l, &fill, none, gx_i32(l->k, 0), NULL);
+    fill_end(l, &fill, none, gx_i32(l->k, 0), NULL);
+}
+
+/* Small ones need not be loaded for each tile of columns. */
+static void keep_q(AttentionLower *a)
+{
+    TileLower *l = &a->l;
+    const TileMapping *m = &a->m->scores;
+    uint32_t steps = steps_of(m);
+    l->m = m;
+    if (steps * factor_words(l, &m->factors[0]) > MOST_Q_WORDS)
+        return;
+    if (fill_copies(&(TileFill){{&m->factors[0]}, 1, 0}))
+        gx_copy_wait(l->k, a->m->stages - 1);
+    gx_barrier(l->k);
+    a->q = ARENA_ARRAY(l->k->arena, LLVMValueRef *, steps);
+    for (uint32_t i = 0; i < steps; i++)
+        a->q[i] = q_fragments(a, i);
+}
+
+/* -- products ------------------------------------------------------------------------------------ */
+
+static void multiply_scores(AttentionLower *a, LLVMValueRef stage)
+{
+    TileLower *l = &a->l;
+    const TileMapping *m = &a->m->scores;
+    const TileFactor *k = &m->factors[1];
+    uint32_t count = registers_of(&m->sums);
+    l->m = m;
+    LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    memcpy(sums, tile_registers(l, m->dot->operands[2], &m->sums), count * sizeof *sums);
+    uint32_t counts[] = {factor_words(l, &m->factors[0]), factor_words(l, k)};
+    for (uint32_t step = 0; step < steps_of(m); step++) {
+        LLVMValueRef *words[] = {a->q != NULL ? a->q[step] : q_fragments(a, step),
+                                 ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[1])};
+        factor_fragments(l, k, step, factor_base(l, k, stage), words[1]);
+        tile_multiply(l, words, counts, sums);
+    }
+    tile_hold(l, m->dot, &m->sums, sums);
+}
+
+/* The weights as the second product's factor, in words: zeros where there are no columns. */
+static LLVMValueRef *weight_words(AttentionLower *a, uint32_t *count)
+{
+    TileLower *l = &a->l;
+    LLVMBuilderRef b = l->k->builder;
+    const TileMapping *m = &a->m->output;
+    const TileOp *op = m->dot->operands[0];
+    const LinearLayout *from = &a->m->scores.sums, *to = &m->factors[0].fragment;
+    uint32_t n = registers_of(from), per_word = 32 / dtype_info[op->dtype].bits;
+    LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, n);
+    memcpy(values, tile_registers(l, op, from), n * sizeof *values);
+    for (uint32_t r = 0; r < n; r++) {
+        LLVMValueRef ok = tile_is_there(l, m->dot, from, m->dot->over, r);
+        if (ok != NULL)
+            values[r] = LLVMBuildSelect(b, ok, values[r],
+                                        LLVMConstNull(LLVMTypeOf(values[r])), "");
+    }
+    values = tile_renamed(l, from, values, to);
+    *count = n / per_word;
+    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, *count);
+    LLVMTypeRef pair = LLVMVectorType(LLVMTypeOf(values[0]), per_word);
+    for (uint32_t i = 0; i < *count; i++) {
+        LLVMValueRef v = LLVMGetUndef(pair);
+        for (uint32_t j = 0; j < per_word; j++)
+            v = LLVMBuildInsertElement(b, v, values[i * per_word + j], gx_i32(l->k, j),
+                                       "");
+        words[i] = LLVMBuildBitCast(b, v, gx_int_type(l->k, 32), "");
+    }
+    return words;
+}
+
+static LLVMValueRef *multiply_weights(AttentionLower *a, LLVMValueRef stage)
+{
+    TileLower *l = &a->l;
+    const TileMapping *m = &a->m->output;
+    const TileFactor *v = &m->factors[1];
+    uint32_t count = registers_of(&m->sums), all;
+    LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    LLVMValueRef *weights = weight_words(a, &all);
+    l->m = m;
+    memcpy(sums, tile_registers(l, m->dot->operands[2], &m->sums), count * sizeof *sums);
+    uint32_t steps = steps_of(m), counts[] = {all / steps, factor_words(l, v)};
+    for (uint32_t step = 0; step < steps; step++) {
+        LLVMValueRef *words[] = {&weights[step * counts[0]],
+                                 ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[1])};
+        factor_fragments(l, v, step, factor_base(l, v, stage), words[1]);
+        tile_multiply(l, words, counts, sums);
+    }
+    return sums;
+}
+
+/* -- what goes round the loop -------------------------------------------------------------------- */
+
+static const LinearLayout *carried_layout(const AttentionLower *a, const TileOp *op)
+{
+    return op->dims == a->m->output.dot->dims ? &a->m->output.sums : &a->m->rows;
+}
+
+/* Registers that only repeat others are not carried. */
+static uint32_t different(const LinearLayout *layout)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
+        bits |= layout->columns[i] != 0 ? UINT32_C(1) << i : 0;
+    return bits;
+}
+
+static uint32_t pack(const AttentionLower *a, const TileOp *op, LLVMValueRef *registers,
+                     LLVMValueRef *out)
+{
+    const LinearLayout *layout = carried_layout(a, op);
+    uint32_t bits = different(layout), n = 0;
+    for (uint32_t r = 0; r < registers_of(layout); r++) {
+        if ((r & ~bits) == 0)
+            out[n++] = registers[r];
+    }
+    return n;
+}
+
+/* Holds what is carried: in the loop as CARRIED, behind it as FINAL. */
+static void hold_carried(AttentionLower *a, const TileBlock *block, TileKind kind,
+                         LLVMValueRef *carried)
+{
+    TileLower *l = &a->l;
+    const TileOp *loop = a->m->loop;
+    for (uint32_t i = 0; i < loop->operand_count; i++) {
+        const LinearLayout *layout = carried_layout(a, loop->operands[i]);
+        uint32_t count = registers_of(layout), bits = different(layout);
+        LLVMValueRef *registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+        for (uint32_t r = 0; r < count; r++)
+            registers[r] = (r & ~bits) == 0 ? *carried++ : registers[r & bits];
+        for (uint32_t j = 0; j < block->count; j++) {
+            const TileOp *op = block->ops[j];
+            if (op->kind == kind && op->loop == loop && op->number == i)
+                tile_hold(l, op, layout, registers);
+        }
+    }
+}
+
+/* -- the loop ---------------------------------------------------------------------------------- */
+
+typedef struct AttentionLoop {
+    GxLoop loop;
+    LLVMValueRef
+        *carried; /* sums, rows; the stage that is read, the one that is filled */
+    uint32_t count;
+} AttentionLoop;
+
+static const IndexExpr *tile_at(AttentionLower *a, LLVMValueRef number)
+{
+    int64_t count = tile_count(&a->l.p->dims[a->m->loop->dim]);
+    return emit_variable(a->l.e, number, (Range){0, count - 1});
+}
+
+static LLVMValueRef is_tile(AttentionLower *a, LLVMValueRef number)
+{
+    return LLVMBuildICmp(a->l.k->builder, LLVMIntSLT, number, a->end, "");
+}
+
+static void start_stages(AttentionLower *a)
+{
+    TileLower *l = &a->l;
+    for (uint32_t i = 0; i + 1 < a->m->stages; i++) {
+        LLVMValueRef number =
+            LLVMBuildAdd(l->k->builder, a->begin, emit_index_constant(l->e, i), "");
+        LLVMValueRef stage =
+            gx_i32(l->k, (uint32_t)(a->m->stage_offset + i * a->m->stage_bytes));
+        const IndexExpr *tile = tile_at(a, number);
+        fill_begin(l, &a->fill, tile, stage, is_tile(a, number));
+        fill_end(l, &a->fill, tile, stage, is_tile(a, number));
+    }
+}
+
+static void start_loop(AttentionLower *a, AttentionLoop *s)
+{
+    TileLower *l = &a->l;
+    const TileAttentionMapping *m = a->m;
+    const TileOp *loop = m->loop;
+    s->count = 0;
+    s->carried =
+        ARENA_ARRAY(l->k->arena, LLVMValueRef,
+                    registers_of(&m->output.sums) + 2 * registers_of(&m->rows) + 2);
+    for (uint32_t i = 0; i < loop->operand_count; i++) {
+        const TileOp *op = loop->operands[i];
+        s->count += pack(a, op, tile_registers(l, op, carried_layout(a, op)),
+                         &s->carried[s->count]);
+    }
+    s->carried[s->count++] = gx_i32(l->k, 0);
+    s->carried[s->count++] = gx_i32(l->k, (uint32_t)((m->stages - 1) * m->stage_bytes));
+    gx_loop_begin(l->k, &s->loop, a->begin, a->end, emit_index_constant(l->e, 1),
+                  s->carried, s->count);
+    emit_scope_begin(l->e);
+}
+
+static LLVMValueRef stage_place(AttentionLower *a, LLVMValueRef stage)
+{
+    return LLVMBuildNUWAdd(a->l.k->builder, stage,
+                           gx_i32(a->l.k, (uint32_t)a->m->stage_offset), "");
+}
+
+/* One tile of columns: what it makes of what is carried goes to `next`. */
+static void run_step(AttentionLower *a, const AttentionLoop *s, LLVMValueRef *next)
+{
+    TileLower *l = &a->l;
+    const TileOp *loop = a->m->loop;
+    LLVMValueRef stage = stage_place(a, s->carried[s->count - 2]);
+    uint32_t n = 0;
+    l->tile[loop->dim] = tile_at(a, s->loop.index);
+    tile_forget(l);
+    hold_carried(a, &loop->body, TILE_CARRIED, s->carried);
+    multiply_scores(a, stage);
+    LLVMValueRef *sums = multiply_weights(a, stage);
+    tile_hold(l, a->m->output.dot, &a->m->output.sums, sums);
+    for (uint32_t i = 0; i < loop->operand_count; i++) {
+        const TileOp *op = loop->next[i];
+        n += pack(a, op, tile_registers(l, op, carried_layout(a, op)), &next[n]);
+    }
+}
+
+static void run_loop(AttentionLower *a)
+{
+    TileLower *l = &a->l;
+    const TileAttentionMapping *m = a->m;
+    AttentionLoop s;
+    uint32_t ahead = m->stages - 1, bytes = (uint32_t)m->stage_bytes;
+    start_loop(a, &s);
+    LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s.count),
+                 later = LLVMBuildAdd(l->k->builder, s.loop.index,
+                                      emit_index_constant(l->e, ahead), "");
+    LLVMValueRef free_stage = stage_place(a, s.carried[s.count - 1]),
+                 more = is_tile(a, later);
+    bool copies = fill_copies(&a->fill);
+    if (copies)
+        gx_copy_wait(l->k, ahead == 0 ? 0 : ahead - 1);
+    gx_barrier(l->k);
+    fill_begin(l, &a->fill, tile_at(a, later), free_stage, more);
+    if (ahead == 0) {
+        fill_end(l, &a->fill, tile_at(a, later), free_stage, more);
+        if (copies)
+            gx_copy_wait(l->k, 0);
+        gx_barrier(l->k);
+    }
+    struct LoweredTile *loaded = l->memo; /* for the stage that is filled */
+    run_step(a, &s, next);
+    l->memo = loaded;
+    if (ahead != 0)
+        fill_end(l, &a->fill, tile_at(a, later), free_stage, more);
+    for (uint32_t i = s.count - 2; i < s.count; i++)
+        next[i] = tile_next_stage(l, s.carried[i], bytes, m->stages);
+    emit_scope_end(l->e);
+    gx_loop_end(l->k, &s.loop, next);
+    tile_forget(l);
+    if (copies)
+        gx_copy_wait(l->k, 0);
+    hold_carried(a, &l->p->body, TILE_FINAL, s.carried);
+}
+
+/* -- the kernel -------------------------------------------------------------------------------- */
+
+Kernel *emitter_attention(const EmitterInput *in)
+{
+    const char *why;
+    const TileAttentionMapping *m = kernel_attention_mapping(in->design, in->arena, &why);
+    AttentionLower a = {.m = m};
+    TileLower *l = &a.l;
+    l->in = in;
+    l->m = &m->scores;
+    l->p = m->program;
+    l->reduced = m->scores.sums;
+    a.fill = (TileFill){{&m->scores.factors[1], &m->output.factors[1]}, 2, m->loop->dim};
+    tile_lower_begin(l, m->shared_bytes);
+    find_bounds(&a);
+    const TileFactor *shared[] = {&m->scores.factors[0], a.fill.factors[0],
+                                  a.fill.factors[1]};
+    for (uint32_t i = 0; i < 3; i++)
+        tile_prepare(l, shared[i]->value, &shared[i]->copy);
+    tile_prepare(l, m->output.dot->operands[0], &m->scores.sums);
+    bring_q(&a);
+    start_stages(&a);
+    keep_q(&a);
+    run_loop(&a);
+    l->m = &m->output;
+    tile_store_result(l, m->output.results);
+    return emitter_finish(in, l->e);
+}

@@ -1,0 +1,202 @@
+/* What a kernel of an attention does: two products for each tile of columns, and the softmax between them. */
+#include "ir/kernel/attention.h"
+#include "ir/kernel/work_kinds.h"
+#include "ir/tile/mapping.h"
+
+enum { SLOW, FAST, COPY_BYTES = 16 };
+
+typedef struct AttentionWork {
+    WorkBuilder *b;
+    const Attention *a;
+    const TileAttentionMapping *m;
+    int64_t rows, columns; /* of a tile */
+    const IndexExpr *batch, *head, *row;
+} AttentionWork;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* Tiles of columns that a tile of rows goes through, on the average. */
+static double average_trips(const AttentionWork *w)
+{
+    const AttentionBand *band = &w->a->band;
+    int64_t all = ceil_div(w->a->k.dims[ATTENTION_PLACES], w->columns),
+            tiles = ceil_div(w->a->q.dims[ATTENTION_PLACES], w->rows), sum = 0;
+    if (band->rows == 0 || w->a->mask_count != 0)
+        return (double)all;
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t first = i * w->rows, begin = 0, end = all;
+        if (band->has_right)
+            end = floor_div(first + w->rows + band->right + w->columns - 1, w->columns);
+        if (band->has_left)
+            begin = floor_div(first + 1 - band->left, w->columns);
+        begin = begin < 0 ? 0 : begin;
+        end = end > all ? all : end;
+        sum += end > begin ? end - begin : 0;
+    }
+    return (double)sum / (double)tiles;
+}
+
+/* A tile of rows of an array from memory to shared memory, or back: 16 bytes at a time. */
+static void move_tile(const AttentionWork *w, const AttentionArray *x, uint32_t array,
+                      const IndexExpr *head, const IndexExpr *first, int64_t rows,
+                      bool is_store)
+{
+    WorkBuilder *b = w->b;
+    IndexContext *ix = b->ix;
+    int64_t bytes = dtype_info[x->base->shape->dtype].bits / 8,
+            lanes = COPY_BYTES / bytes,
+            per_row = ceil_div(x->dims[ATTENTION_DEPTH], lanes);
+    double trips = (double)(rows * per_row) / b->threads;
+    int64_t size = shape_elements(x->base->shape), steps = trips < 1 ? 1 : (int64_t)trips;
+    Shape flat = {.dtype = x->base->shape->dtype,
+                  .rank = 1,
+                  .dims = arena_copy(b->arena, &size, sizeof size),
+                  .layout = index_row_major(b->arena, 1)};
+    work_set_lanes(b, (uint32_t)lanes);
+    const IndexExpr *step = work_loop_begin(b, trips, steps, (double)steps);
+    int64_t rows_at_once = b->threads / per_row < 1 ? 1 : b->threads / per_row;
+    const IndexExpr *column = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
+    const IndexExpr *row = ix_add(
+        ix, work_coordinate(b, (WorkCoordinate){.thread_div = per_row}, rows_at_once),
+        ix_mul(ix, step, rows_at_once));
+    column = ix_add(ix, ix_mul(ix, column, lanes), work_lane(b));
+    const IndexExpr *at =
+        ix_mul(ix, ix_add(ix, first, row), x->strides[ATTENTION_PLACES]);
+    at = ix_add(ix, at, ix_mul(ix, w->batch, x->strides[ATTENTION_BATCH]));
+    at = ix_add(ix, at, ix_mul(ix, head, x->strides[ATTENTION_HEADS]));
+    at = ix_add(ix, at, column);
+    const Shape *shape = arena_copy(b->arena, &flat, sizeof flat);
+    const IndexExpr **index = ARENA_NEW(b->arena, const IndexExpr *);
+    *index = at;
+    if (is_store)
+        work_store(b, array, shape, index);
+    else
+        work_load(b, array, shape, index);
+    work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+static double registers_of(const LinearLayout *layout)
+{
+    return (double)(UINT32_C(1) << layout->in[LINEAR_REGISTER]);
+}
+
+/* Fragments that are loaded, 16 bytes of each lane at once, and multiplied. */
+static void multiply(const AttentionWork *w, const TileMapping *m, bool loads_a)
+{
+    double bytes = 0, multiplications = 1;
+    const uint32_t dims[] = {m->row, m->column, m->term};
+    const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
+    for (int i = loads_a ? 0 : 1; i < 2; i++)
+        bytes += registers_of(&m->factors[i].fragment) *
+                 dtype_info[m->factors[i].value->dtype].bits / 8;
+    work_shared(w->b, bytes / COPY_BYTES, COPY_BYTES, 1);
+    for (int i = 0; i < 3; i++)
+        multiplications *= (double)m->program->dims[dims[i]].size / sizes[i];
+    work_instructions(w->b, (OpCost){.alu = 1, .tensor = work_core_cycles(w->b, m->core)},
+                      multiplications / m->warps[0]);
+}
+
+/* Scaled, masked, their maximum, less it, its power of two, their sum, rounded. */
+static void soften(const AttentionWork *w)
+{
+    const Attention *a = w->a;
+    double each = registers_of(&w->m->scores.sums), alu = 2.5, fma = 3, mufu = 1;
+    alu += 2.0 * (a->band.rows != 0) + 6.0 * a->mask_count;
+    if (a->bias.base != NULL) {
+        fma += 2;
+        alu += 4;
+    }
+    if (a->cap != 0) {
+        mufu += 2;
+        fma += 6;
+    }
+    work_instructions(
+        w->b,
+        (OpCost){.alu = alu, .fma = fma, .mufu = mufu, .cycles = 2 * costs.alu_cycles},
+        each);
+    work_instructions(w->b, (OpCost){.fma = 1, .cycles = costs.alu_cycles},
+                      registers_of(&w->m->output.sums));
+    work_shuffles(w->b, 8, 4);
+}
+
+/* An element of the bias for each score. */
+static void read_bias(const AttentionWork *w, const IndexExpr *first)
+{
+    const AttentionArray *x = &w->a->bias;
+    if (x->base == NULL)
+        return;
+    AttentionArray part = *x; /* rows of columns */
+    part.dims[ATTENTION_DEPTH] = w->columns;
+    (void)first;
+    move_tile(w, &part, (uint32_t)x->base->parameter, w->head, w->row,
+              x->dims[ATTENTION_PLACES] == 1 ? 1 : w->rows, false);
+}
+
+static void place_block(AttentionWork *w)
+{
+    WorkBuilder *b = w->b;
+    int64_t tiles = ceil_div(w->a->q.dims[ATTENTION_PLACES], w->rows),
+            heads = w->a->q.dims[ATTENTION_HEADS], batch = w->a->q.dims[ATTENTION_BATCH];
+    w->row = work_coordinate(
+        b, (WorkCoordinate){.block_div = 1, .block_mod = tiles, .block_mul = w->rows},
+        tiles * w->rows);
+    w->head = work_coordinate(
+        b, (WorkCoordinate){.block_div = tiles, .block_mod = heads, .block_mul = 1},
+        heads);
+    w->batch = work_coordinate(
+        b,
+        (WorkCoordinate){.block_div = tiles * heads, .block_mod = batch, .block_mul = 1},
+        batch);
+}
+
+void work_attention(const KernelDesign *d, KernelWork *out)
+{
+    const char *why;
+    AttentionWork w = {.b = work_begin(d),
+                       .a = d->plan.attention,
+                       .m = kernel_attention_mapping(d, d->arena, &why),
+                       .rows = d->config.tile[SLOW],
+                       .columns = d->config.tile[FAST]};
+    const Attention *a = w.a;
+    WorkBuilder *b = w.b;
+    place_block(&w);
+    work_registers(b, registers_of(&w.m->output.sums) + registers_of(&w.m->scores.sums));
+    move_tile(&w, &a->q, (uint32_t)a->q.base->parameter, w.head, w.row, w.rows, false);
+    double trips = average_trips(&w);
+    const IndexExpr *step = work_loop_begin(
+        b, trips, ceil_div(a->k.dims[ATTENTION_PLACES], w.columns), (double)w.m->stages);
+    const IndexExpr *first = ix_mul(b->ix, step, w.columns),
+                    *head = ix_floordiv(b->ix, w.head,
+                                        a->q.dims[ATTENTION_HEADS] /
+                                            a->k.dims[ATTENTION_HEADS]);
+    move_tile(&w, &a->k, (uint32_t)a->k.base->parameter, head, first, w.columns, false);
+    move_tile(&w, &a->v, (uint32_t)a->v.base->parameter, head, first, w.columns, false);
+    work_barrier(b);
+    multiply(&w, &w.m->scores, true);
+    read_bias(&w, first);
+    soften(&w);
+    multiply(&w, &w.m->output, false);
+    work_loop_end(b, 0);
+    work_shared(b, 2 * (double)w.m->output.results->bytes / b->threads / COPY_BYTES,
+                COPY_BYTES, 1);
+    move_tile(&w, &a->o, b->fusion->operand_count, w.head, w.row, w.rows, true);
+    const int64_t *q = a->q.dims;
+    b->product_operations = 2.0 * (double)(q[ATTENTION_BATCH] * q[ATTENTION_HEADS]) *
+                            (double)(ceil_div(q[ATTENTION_PLACES], w.rows) * w.rows) *
+                            trips * (double)w.columns *
+                            (double)(q[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
+    b->operations += b->product_operations;
+    b->product_type = a->q.base->shape->dtype;
+    work_end(b, out);
+}

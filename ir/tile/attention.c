@@ -1,0 +1,348 @@
+/* The tile program of an attention: one block goes through the columns for a tile of rows of one head, with
+ * the weighted sum of v and what a softmax needs kept up to date as it goes (online softmax, arXiv:1805.02867), so
+ * that no score reaches memory:
+ *
+ *   sums[m,e] = 0, most[m] = least, total[m] = 0
+ *   for n: x = scores(q[m,d] k[n,d]), in powers of two
+ *          next = max(most, max of x over n);  p = 2^(x - next);  old = 2^(most - next)
+ *          total = total * old + sum of p over n;  sums = sums * old + p v[n,e];  most = next
+ *   o[m,e] = sums * (1 / total)
+ *
+ * Tiles of columns that a band leaves out for all rows are not looked at. */
+#include "ir/kernel/attention.h"
+#include "ir/tile/value.h"
+
+enum { DIM_B, DIM_H, DIM_M, DIM_N, DIM_D, DIM_E, DIM_COUNT };
+
+/* What stands for a score that does not count: its power of two is 0 beside any other's, and a difference of two of
+ * them is a number. */
+static const double least_score = -1e30;
+static const double log2_e = 1.4426950408889634;
+
+typedef struct AttentionBuilder {
+    TileBuilder b;
+    const Attention *a;
+} AttentionBuilder;
+
+static uint32_t bit(uint32_t dim)
+{
+    return UINT32_C(1) << dim;
+}
+
+/* -- arrays ------------------------------------------------------------------------------------ */
+
+/* All elements of an array in the order in which they lie. */
+static const Shape *flat_shape(Arena *a, const Shape *of)
+{
+    Shape *s = ARENA_NEW(a, Shape);
+    int64_t *size = ARENA_NEW(a, int64_t);
+    *size = shape_elements(of);
+    *s = (Shape){
+        .dtype = of->dtype, .rank = 1, .dims = size, .layout = index_row_major(a, 1)};
+    return s;
+}
+
+/* Where [batch, heads, places, depth] lies. */
+static const IndexExpr *place_of(const AttentionBuilder *c, const AttentionArray *x,
+                                 const IndexExpr *const *at)
+{
+    IndexContext *ix = c->b.p->ix;
+    const IndexExpr *sum = ix_const(ix, 0);
+    for (uint32_t d = 0; d < ATTENTION_RANK; d++) {
+        if (x->dims[d] != 1)
+            sum = ix_add(ix, sum, ix_mul(ix, at[d], x->strides[d]));
+    }
+    return sum;
+}
+
+static TileOp *load_array(AttentionBuilder *c, const AttentionArray *x,
+                          const IndexExpr *const *at)
+{
+    const IndexExpr *place = place_of(c, x, at);
+    TilePlace where = {.shape = flat_shape(c->b.p->arena, x->base->shape),
+                       .index_count = 1,
+                       .index = &place};
+    TileOp *op = tile_make_at(&c->b, TILE_LOAD, x->base->shape->dtype, NULL, &where);
+    if (op != NULL) {
+        op->array = (uint32_t)x->base->parameter;
+        op->inst = x->base;
+    }
+    return op;
+}
+
+/* -- scores ------------------------------------------------------------------------------------ */
+
+static TileOp *number(AttentionBuilder *c, double value)
+{
+    return tile_number(&c->b, DT_F32, value);
+}
+
+static TileOp *apply(AttentionBuilder *c, OpCode op, TileOp *x, TileOp *y)
+{
+    if (x == NULL || y == NULL)
+        return NULL;
+    return tile_apply(&c->b, op, DT_F32, 2, (TileOp *[]){x, y});
+}
+
+/* x where the predicate holds, else the least score. */
+static TileOp *masked(AttentionBuilder *c, TileOp *x, TileOp *predicate, bool is_negated)
+{
+    TileOp *least = number(c, least_score);
+    if (x == NULL || predicate == NULL)
+        return NULL;
+    return tile_apply(
+        &c->b, OP_SELECT, DT_F32, 3,
+        (TileOp *[]){predicate, is_negated ? least : x, is_negated ? x : least});
+}
+
+static TileOp *banded(AttentionBuilder *c, TileOp *x)
+{
+    const AttentionBand *band = &c->a->band;
+    TileProgram *p = c->b.p;
+    if (band->rows == 0)
+        return x;
+    const IndexExpr *apart = ix_add(p->ix, tile_coordinate(p, DIM_N),
+                                    ix_mul(p->ix, tile_coordinate(p, DIM_M), -1));
+    IndexConstraint inside = {apart,
+                              {band->has_left ? 1 - band->left : apart->range.lo,
+                               band->has_right ? band->right : apart->range.hi}};
+    TilePlace place = {.constraint_count = 1, .constraints = &inside};
+    return masked(c, x, tile_make_at(&c->b, TILE_IN_RANGE, DT_PRED, NULL, &place), false);
+}
+
+/* The index of a mask's element: its dimensions are digits of the number of the result's element, and of the
+ * column. */
+static const IndexExpr *mask_index(const AttentionBuilder *c, const ElementMap *map,
+                                   uint32_t dim)
+{
+    TileProgram *p = c->b.p;
+    IndexContext *ix = p->ix;
+    const IndexExpr *at[] = {tile_coordinate(p, DIM_B), tile_coordinate(p, DIM_H),
+                             tile_coordinate(p, DIM_M), ix_const(ix, 0)};
+    const IndexExpr *row = place_of(c, &c->a->o, at), *sum = ix_const(ix, 0);
+    uint32_t count;
+    const ViewPiece *pieces = view_pieces_of(map->pieces, map->count, dim, &count);
+    int64_t column = c->a->parts.column_weight;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_column = pieces[i].stride >= column;
+        const IndexExpr *digit =
+            ix_floordiv(ix, is_column ? tile_coordinate(p, DIM_N) : row,
+                        is_column ? pieces[i].stride / column : pieces[i].stride);
+        digit = ix_mod(ix, digit, pieces[i].size);
+        sum = ix_add(ix, ix_mul(ix, sum, pieces[i].size), digit);
+    }
+    return sum;
+}
+
+static TileOp *with_mask(AttentionBuilder *c, TileOp *x, const AttentionMask *mask)
+{
+    const Instruction *inst = mask->predicate.inst;
+    const IndexExpr **at =
+        ARENA_ARRAY(c->b.p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
+    for (uint32_t d = 0; d < inst->shape->rank; d++)
+        at[d] = mask_index(c, &mask->predicate.map, d);
+    return masked(c, x, tile_value(&c->b, inst, at, NULL), mask->is_negated);
+}
+
+static TileOp *with_bias(AttentionBuilder *c, TileOp *x)
+{
+    TileProgram *p = c->b.p;
+    const IndexExpr *at[] = {tile_coordinate(p, DIM_B), tile_coordinate(p, DIM_H),
+                             tile_coordinate(p, DIM_M), tile_coordinate(p, DIM_N)};
+    if (c->a->bias.base == NULL)
+        return x;
+    TileOp *bias = load_array(c, &c->a->bias, at);
+    return bias == NULL ? NULL : apply(c, OP_ADD, x, tile_convert(&c->b, bias, DT_F32));
+}
+
+/* In powers of two; a factor of 1 is left out. */
+static TileOp *scores(AttentionBuilder *c, TileOp *dot)
+{
+    const Attention *a = c->a;
+    TileOp *x = dot;
+    double scale = a->scale;
+    if (a->cap != 0) {
+        x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
+        x = tile_apply(&c->b, OP_TANH, DT_F32, 1, &x);
+        scale = a->cap;
+    }
+    if (a->bias.base != NULL) {
+        x = with_bias(c, apply(c, OP_MULTIPLY, x, number(c, scale)));
+        scale = 1;
+    }
+    x = banded(c, apply(c, OP_MULTIPLY, x, number(c, scale * log2_e)));
+    for (uint32_t i = 0; i < a->mask_count; i++)
+        x = with_mask(c, x, &a->masks[i]);
+    return x;
+}
+
+/* -- the program ------------------------------------------------------------------------------- */
+
+static int64_t power_of_two(int64_t n)
+{
+    int64_t p = 1;
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+static void add_dims(AttentionBuilder *c, const TileConfig *config)
+{
+    TileProgram *p = c->b.p;
+    const Attention *a = c->a;
+    int64_t d = a->q.dims[ATTENTION_DEPTH], e = a->v.dims[ATTENTION_DEPTH];
+    p->dim_count = DIM_COUNT;
+    p->dims[DIM_B] = (TileDim){"b", TILE_GRID, a->q.dims[ATTENTION_BATCH], 1};
+    p->dims[DIM_H] = (TileDim){"h", TILE_GRID, a->q.dims[ATTENTION_HEADS], 1};
+    p->dims[DIM_M] = (TileDim){"m", TILE_GRID, a->q.dims[ATTENTION_PLACES], config->m};
+    p->dims[DIM_N] =
+        (TileDim){"n", TILE_SEQUENTIAL, a->k.dims[ATTENTION_PLACES], config->n};
+    p->dims[DIM_D] = (TileDim){"d", TILE_WHOLE, d, power_of_two(d < 16 ? 16 : d)};
+    p->dims[DIM_E] = (TileDim){"e", TILE_WHOLE, e, power_of_two(e < 16 ? 16 : e)};
+}
+
+/* Tiles of columns that some row of the tile of rows needs. */
+static void set_bounds(const AttentionBuilder *c, TileOp *loop)
+{
+    TileProgram *p = c->b.p;
+    IndexContext *ix = p->ix;
+    const AttentionBand *band = &c->a->band;
+    const TileDim *m = &p->dims[DIM_M], *n = &p->dims[DIM_N];
+    const IndexExpr *first =
+        ix_mul(ix, ix_symbol(ix, DIM_M, (Range){0, tile_count(m) - 1}), m->size);
+    loop->begin = ix_const(ix, 0);
+    loop->end = ix_const(ix, tile_count(n));
+    if (band->rows == 0 || c->a->mask_count != 0)
+        return; /* a row that nothing counts for is the mean of all */
+    if (band->has_right)
+        loop->end = ix_floordiv(
+            ix, ix_add(ix, first, ix_const(ix, m->size + band->right + n->size - 1)),
+            n->size);
+    if (band->has_left)
+        loop->begin =
+            ix_floordiv(ix, ix_add(ix, first, ix_const(ix, 1 - band->left)), n->size);
+}
+
+enum { SUMS, MOST, TOTAL, CARRIED };
+
+static TileOp *carried(AttentionBuilder *c, TileOp *loop, uint32_t i)
+{
+    TileOp *from = loop->operands[i];
+    TileOp *op = tile_make(&c->b, TILE_CARRIED, from->dtype, from->dims, 0, NULL, true);
+    op->loop = loop;
+    op->number = i;
+    return op;
+}
+
+static TileOp *reduced(AttentionBuilder *c, OpCode combine, TileOp *x)
+{
+    TileOp *op =
+        tile_make(&c->b, TILE_REDUCE, DT_F32, x->dims & ~bit(DIM_N), 1, &x, true);
+    op->over = bit(DIM_N);
+    op->combine = combine;
+    return op;
+}
+
+static TileOp *dot(AttentionBuilder *c, const Instruction *inst, uint32_t over, TileOp *x,
+                   TileOp *y, TileOp *sums)
+{
+    TileOp *op =
+        tile_make(&c->b, TILE_DOT, DT_F32, sums->dims, 3, (TileOp *[]){x, y, sums}, true);
+    op->over = bit(over);
+    op->inst = inst;
+    return op;
+}
+
+static TileOp *power(AttentionBuilder *c, TileOp *x)
+{
+    return apply(c, OP_POWER, number(c, 2), x);
+}
+
+/* One tile of columns. */
+static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
+{
+    TileProgram *p = c->b.p;
+    const Attention *a = c->a;
+    int64_t group = a->q.dims[ATTENTION_HEADS] / a->k.dims[ATTENTION_HEADS];
+    const IndexExpr *kv_head = ix_floordiv(p->ix, tile_coordinate(p, DIM_H), group),
+                    *batch = tile_coordinate(p, DIM_B), *n = tile_coordinate(p, DIM_N);
+    TileOp *sums = carried(c, loop, SUMS), *most = carried(c, loop, MOST),
+           *total = carried(c, loop, TOTAL);
+    TileOp *k = load_array(
+        c, &a->k, (const IndexExpr *[]){batch, kv_head, n, tile_coordinate(p, DIM_D)});
+    TileOp *v = load_array(
+        c, &a->v, (const IndexExpr *[]){batch, kv_head, n, tile_coordinate(p, DIM_E)});
+    TileOp *zero = tile_broadcast(&c->b, number(c, 0), bit(DIM_M) | bit(DIM_N));
+    TileOp *x = scores(c, dot(c, a->parts.scores.inst, DIM_D, q, k, zero));
+    if (x == NULL)
+        return false;
+    TileOp *next = apply(c, OP_MAXIMUM, most, reduced(c, OP_MAXIMUM, x));
+    TileOp *weights = power(c, apply(c, OP_SUBTRACT, x, next)),
+           *old = power(c, apply(c, OP_SUBTRACT, most, next));
+    total =
+        apply(c, OP_ADD, apply(c, OP_MULTIPLY, total, old), reduced(c, OP_ADD, weights));
+    sums = dot(c, a->parts.output, DIM_N,
+               tile_convert(&c->b, weights, a->v.base->shape->dtype), v,
+               apply(c, OP_MULTIPLY, sums, old));
+    loop->next =
+        arena_copy(p->arena, (TileOp *[]){sums, next, total}, CARRIED * sizeof(TileOp *));
+    return true;
+}
+
+static TileOp *final_value(AttentionBuilder *c, TileOp *loop, uint32_t i)
+{
+    TileOp *from = loop->operands[i];
+    TileOp *op = tile_make(&c->b, TILE_FINAL, from->dtype, from->dims, 0, NULL, false);
+    op->loop = loop;
+    op->number = i;
+    return op;
+}
+
+static bool build_all(AttentionBuilder *c)
+{
+    TileBuilder *b = &c->b;
+    TileProgram *p = b->p;
+    const Instruction *root = b->comp->root;
+    const IndexExpr *at[] = {tile_coordinate(p, DIM_B), tile_coordinate(p, DIM_H),
+                             tile_coordinate(p, DIM_M), tile_coordinate(p, DIM_D)};
+    uint32_t rows = bit(DIM_M), all = rows | bit(DIM_E);
+    TileOp *q = load_array(c, &c->a->q, at);
+    TileOp *start[] = {tile_broadcast(b, number(c, 0), all),
+                       tile_broadcast(b, number(c, least_score), rows),
+                       tile_broadcast(b, number(c, 0), rows)};
+    TileOp *loop = tile_make(b, TILE_LOOP, DT_F32, all, CARRIED, start, false);
+    loop->dim = DIM_N;
+    loop->inst = root;
+    set_bounds(c, loop);
+    b->loop = loop;
+    if (q == NULL || !build_step(c, loop, q))
+        return false;
+    b->loop = NULL;
+    /* operations that were put before the loop stand behind it in the list */
+    tile_move_last(&p->body, loop);
+    /* one division for each row */
+    TileOp *share = apply(c, OP_DIVIDE, number(c, 1), final_value(c, loop, TOTAL));
+    TileOp *value = apply(c, OP_MULTIPLY, final_value(c, loop, SUMS), share);
+    value = tile_convert(b, value, root->shape->dtype);
+    at[ATTENTION_DEPTH] = tile_coordinate(p, DIM_E);
+    const IndexExpr *place = place_of(c, &c->a->o, at);
+    TilePlace where = {
+        .shape = flat_shape(p->arena, root->shape), .index_count = 1, .index = &place};
+    TileOp *store = tile_make_at(b, TILE_STORE, value->dtype, value, &where);
+    if (store == NULL)
+        return false;
+    store->inst = root;
+    return true;
+}
+
+TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,
+                                  const Attention *attention, const TileConfig *config,
+                                  const char **why)
+{
+    AttentionBuilder c = {.a = attention};
+    tile_builder_init(&c.b, tile_program_create(a, fusion));
+    add_dims(&c, config);
+    bool done = build_all(&c);
+    *why = done ? NULL : c.b.why;
+    return done ? c.b.p : NULL;
+}

@@ -1,0 +1,234 @@
+/* Attentions become one kernel each, which keeps the scores off memory.
+ *
+ *   s = dot(q, k) ... w = exp(s - max) / sum ... o = dot(w, v)
+ *   ->  fused { ... all of it ... }
+ *       o = bf16[8,32,4096,128] fusion(q, k, v), calls=fused, backend_config={"emitter":"attention"}
+ *
+ * What masks are made of goes in as well, as far as it is computed by element. An attention of which something else
+ * than the result is read - the weights, by a gradient - stays as it is.
+ *
+ * Needs: layouts. Keeps: values but for the order and the rounding of sums. Ends: each fusion takes two dots. */
+#include "ir/kernel/attention.h"
+#include "ir/kernel/kind.h"
+#include "ir/kernel/library.h"
+#include "passes/fusion/fusion.h"
+#include "passes/simplify/simplify.h"
+
+enum { MOST_INSIDE = 256 };
+
+/* The instructions of an attention, operands first. */
+typedef struct Region {
+    const Attention *a;
+    const Instruction *last;
+    Instruction *inside[MOST_INSIDE], *operands[MOST_INSIDE];
+    uint32_t count, operand_count;
+    bool *is_inside;    /* by id */
+    bool *is_of_scores; /* by id: made of the products */
+    bool is_too_large;
+} Region;
+
+static bool is_base(const Region *r, const Instruction *inst)
+{
+    const Attention *a = r->a;
+    return inst == a->q.base || inst == a->k.base || inst == a->v.base ||
+           inst == a->bias.base;
+}
+
+static bool is_part(const Region *r, const Instruction *inst)
+{
+    const AttentionParts *p = &r->a->parts;
+    return inst == p->scores.inst || inst == p->output || inst == p->maxima ||
+           inst == p->sums;
+}
+
+/* Computed by element, without which it would have to be in memory. */
+static bool belongs_inside(const Region *r, const Instruction *inst)
+{
+    if (inst->control_count != 0 || !shape_is_array(inst->shape) || library_makes(inst))
+        return false;
+    switch (inst->op) {
+    case OP_DOT:
+    case OP_REDUCE:
+        return is_part(r, inst);
+    case OP_CONSTANT:
+        return inst->shape->rank == 0;
+    case OP_BITCAST:
+    case OP_BROADCAST:
+    case OP_COPY:
+    case OP_IOTA:
+    case OP_RESHAPE:
+    case OP_SLICE:
+    case OP_TRANSPOSE:
+        return true;
+    default:
+        return op_is(inst->op, OPF_ELEMENTWISE) && !op_is(inst->op, OPF_EFFECT);
+    }
+}
+
+static void add_operand(Region *r, Instruction *inst)
+{
+    for (uint32_t i = 0; i < r->operand_count; i++) {
+        if (r->operands[i] == inst)
+            return;
+    }
+    r->is_too_large |= r->operand_count == MOST_INSIDE;
+    if (!r->is_too_large)
+        r->operands[r->operand_count++] = inst;
+}
+
+static void collect(Region *r, Instruction *inst)
+{
+    if (r->is_too_large || r->is_inside[inst->id])
+        return;
+    if (is_base(r, inst) || !belongs_inside(r, inst)) {
+        add_operand(r, inst);
+        return;
+    }
+    r->is_inside[inst->id] = true;
+    r->is_of_scores[inst->id] = inst == r->a->parts.scores.inst;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        collect(r, inst->operands[i]);
+        r->is_of_scores[inst->id] |= r->is_of_scores[inst->operands[i]->id];
+    }
+    r->is_too_large |= r->count == MOST_INSIDE;
+    if (!r->is_too_large)
+        r->inside[r->count++] = inst;
+}
+
+/* Nobody else reads what is made of the scores. */
+static bool is_closed(const Region *r, const Computation *comp)
+{
+    if (r->is_too_large || !r->is_inside[r->last->id] ||
+        !r->is_inside[r->a->parts.scores.inst->id])
+        return false;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (r->is_inside[inst->id] && r->is_of_scores[inst->id])
+            continue;
+        for (uint32_t i = 0; i < inst->operand_count; i++) {
+            const Instruction *x = inst->operands[i];
+            if (x != r->last && r->is_of_scores[x->id])
+                return false;
+        }
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->is_of_scores[r->inside[i]->id] && r->inside[i] == comp->root &&
+            r->inside[i] != r->last)
+            return false;
+    }
+    return true;
+}
+
+static Instruction *make_fusion(Region *r, Computation *comp, uint32_t ids,
+                                Arena *scratch)
+{
+    Module *m = comp->module;
+    Computation *fused = module_add_computation(m, "attention");
+    fused->is_fused = true;
+    Instruction **now = ARENA_ARRAY(scratch, Instruction *, ids);
+    for (uint32_t i = 0; i < r->operand_count; i++)
+        now[r->operands[i]->id] =
+            computation_add_parameter(fused, i, r->operands[i]->shape, NULL);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const Instruction *inst = r->inside[i];
+        Instruction **operands =
+            ARENA_ARRAY(scratch, Instruction *, (size_t)inst->operand_count + 1);
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            operands[k] = now[inst->operands[k]->id];
+        now[inst->id] =
+            computation_add_like(fused, inst, inst->shape, inst->operand_count, operands);
+    }
+    fused->root = now[r->last->id];
+    Instruction *fusion = computation_add(comp, OP_FUSION, r->last->shape,
+                                          r->operand_count, r->operands, r->last->name);
+    fusion->span = r->last->span;
+    const Attr *metadata = inst_attr(r->last, ATTR_METADATA);
+    if (metadata != NULL)
+        inst_set(fusion, *metadata);
+    inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
+    inst_set_computation(fusion, ATTR_CALLS, fused);
+    return fusion;
+}
+
+/* The fusion of the attention that ends here; NULL: there is none, or no kernel makes it. */
+static Instruction *fuse_at(Instruction *last, PassContext *cx, bool *is_tried)
+{
+    Attention a;
+    Computation *comp = last->parent;
+    uint32_t ids = comp->instruction_count;
+    if (!attention_match(last, &a))
+        return NULL;
+    Region *r = ARENA_NEW(cx->scratch, Region);
+    *r = (Region){.a = &a, .last = last};
+    r->is_inside = ARENA_ARRAY(cx->scratch, bool, ids);
+    r->is_of_scores = ARENA_ARRAY(cx->scratch, bool, ids);
+    collect(r, last);
+    if (!is_closed(r, comp))
+        return NULL;
+    Instruction *fusion = make_fusion(r, comp, ids, cx->scratch);
+    *is_tried = true;
+    KernelKind kind = kernel_kind_choose(fusion, cx->target);
+    if (kernel_kind_is(kind, KERNEL_ON_TENSOR_CORES)) {
+        kernel_kind_set(fusion, kind);
+        return fusion;
+    }
+    computation_remove(comp, fusion);
+    return NULL;
+}
+
+static bool may_end(const Instruction *inst)
+{
+    switch (inst->op) {
+    case OP_BITCAST:
+    case OP_CONVERT:
+    case OP_COPY:
+    case OP_DIVIDE:
+    case OP_DOT:
+    case OP_MULTIPLY:
+    case OP_RESHAPE:
+    case OP_TRANSPOSE:
+        return inst->control_count == 0;
+    default:
+        return false;
+    }
+}
+
+/* From the end on: what stands behind the second dot belongs to it. */
+static bool fuse_in(Computation *comp, PassContext *cx, bool *is_tried)
+{
+    bool changed = false;
+    uint32_t count = comp->instruction_count, dots = 0;
+    for (uint32_t i = 0; i < count; i++)
+        dots += comp->instructions[i] != NULL && comp->instructions[i]->op == OP_DOT;
+    bool *is_taken = ARENA_ARRAY(cx->scratch, bool, count);
+    for (uint32_t i = count; dots > 1 && i-- > 0;) {
+        Instruction *last = comp->instructions[i];
+        if (last == NULL || is_taken[i] || !may_end(last))
+            continue;
+        Instruction *fusion = fuse_at(last, cx, is_tried);
+        if (fusion == NULL)
+            continue;
+        computation_replace_one(comp, last, fusion);
+        for (Instruction *x = last; x->op != OP_PARAMETER; x = x->operands[0]) {
+            is_taken[x->id] = true;
+            if (x->op == OP_DOT)
+                break;
+        }
+        changed = true;
+    }
+    return changed;
+}
+
+bool pass_fuse_attentions(Module *m, PassContext *cx)
+{
+    Computations programs = module_programs(m, cx->scratch);
+    bool changed = false, is_tried = false;
+    for (uint32_t i = 0; cx->target != NULL && i < programs.count; i++)
+        changed |= fuse_in(programs.data[i], cx, &is_tried);
+    if (is_tried)
+        module_remove_dead_computations(m); /* of those that no kernel makes */
+    if (changed) {
+        module_sort(m);
+        pass_dce(m, cx);
+    }
+    return changed;
+}
