@@ -211,14 +211,17 @@ static void add_kernel(const Draft *d, Instruction *fusion, KernelKind kind,
         kernel_time(&work, d->target->device).seconds);
 }
 
-/* By tensor cores, and without them: by tiles where that is legal, else element by element. */
-static void add_kernels(const Draft *d, Instruction *fusion, Candidates *out)
+/* By tensor cores where fusion would choose them or has, and without them: by tiles where that is legal, else
+ * element by element. */
+static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
+                        Candidates *out)
 {
     for (KernelKind kind = 0; kind < KERNEL_COUNT; kind++) {
         bool is_tile = kernel_kind_is(kind, KERNEL_ON_TENSOR_CORES);
         CandidateMaker maker = is_tile ? CANDIDATE_TILE : CANDIDATE_PLAIN;
         if (kernel_kind_is(kind, KERNEL_CONTRACTS | KERNEL_BY_ELEMENT) &&
-            candidates_by(out, maker) == NULL)
+            candidates_by(out, maker) == NULL &&
+            (!is_tile || own == kind || kernel_kind_choose(fusion, d->target) == kind))
             add_kernel(d, fusion, kind, maker, out);
     }
 }
@@ -243,10 +246,11 @@ void candidates_find(const Instruction *inst, const UseCounts *uses, const Targe
     else
         draft_product(&d, inst);
     Instruction *fusion = drafted_fusion(&d);
+    KernelKind own = inst->op == OP_FUSION ? kernel_kind_of(inst) : KERNEL_COUNT;
     double seconds = library_time(inst, t->device).seconds;
     if (library_makes(inst) || library_seconds(&d, product, &seconds))
         add(out, CANDIDATE_LIBRARY, library_name(product), seconds);
-    add_kernels(&d, fusion, out);
+    add_kernels(&d, fusion, own, out);
     arena_destroy(a);
 }
 

@@ -1,7 +1,9 @@
 /* Contractions on tensor cores: fusions of one dot or convolution as tile programs (ir/tile/tile.h) that a
  * block's warps carry out together (ir/tile/mapping.h). */
+#include "ir/kernel/kernel_time.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
+#include "ir/kernel/work_kinds.h"
 #include "ir/tile/mapping.h"
 
 #define LEAST_SIDE 8 /* of the result, the shorter way */
@@ -15,9 +17,7 @@
 #define MASK_OPERATIONS 4   /* of a load that may not be there, besides the load */
 /* Multiplications that are nothing to a device without tensor cores, either. */
 #define FEW_PRODUCTS (1 << 24)
-/* Operations of one multiplication that take as long as bringing one element of a factor from the second-level
- * cache: 16-bit floats at about 600 a cycle, 24 bytes a cycle of each multiprocessor. */
-#define ELEMENT_OPERATIONS 50
+#define NEAR 1.5 /* of the shortest time: worth a closer look */
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
@@ -138,12 +138,16 @@ static int64_t power_of_two(int64_t n, int64_t most)
     return p;
 }
 
-static uint32_t factor_bits(const KernelDesign *d)
+static DType factor_type(const KernelDesign *d)
 {
     const TilePlan *p = d->plan.tile;
-    DType t = p->factor != DT_INVALID ? p->factor
-                                      : p->contraction->inst->operands[0]->shape->dtype;
-    return dtype_info[t].bits;
+    return p->factor != DT_INVALID ? p->factor
+                                   : p->contraction->inst->operands[0]->shape->dtype;
+}
+
+static uint32_t factor_bits(const KernelDesign *d)
+{
+    return dtype_info[factor_type(d)].bits;
 }
 
 /* Tiles and their warps, the larger first. */
@@ -158,15 +162,26 @@ static const struct {
     {8, 16, {1, 1}},    {16, 8, {1, 1}},
 };
 
-/* Time of all blocks, in operations of one multiprocessor: each step of a block multiplies, and brings factors. */
-static int64_t cost_of(const KernelDesign *d, size_t shape)
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Cycles that a multiprocessor is busy with its blocks, for each term of the sums: they multiply, and bring
+ * factors. */
+static double cycles_of(const KernelDesign *d, size_t shape)
 {
     const ContractionPlan *p = d->plan.tile->contraction;
+    const GpuModel *device = d->target->device;
+    const GpuRates *r = gpu_rates(device);
     int64_t m = shapes[shape].m, n = shapes[shape].n;
     int64_t blocks = ceil_div(p->y.size, m) * ceil_div(p->x.size, n) * p->batch_size;
-    int64_t multiply = m * n, bring = ELEMENT_OPERATIONS * (m + n);
     int64_t waves = ceil_div(blocks, target_multiprocessors(d->target));
-    return waves * (multiply > bring ? multiply : bring);
+    double cycle = product_peak(factor_type(d), device) * r->mma / 100 /
+                   device->multiprocessors / (r->mhz * 1e6);
+    double multiply = 2 * (double)(m * n) / cycle;
+    double l2 = (double)r->l2_bytes / device->multiprocessors;
+    double bytes = (double)(m + n) * dtype_info[factor_type(d)].bits / 8;
+    double bring =
+        bytes / (l2 < costs.multiprocessor_bytes ? l2 : costs.multiprocessor_bytes);
+    return (double)waves * (multiply > bring ? multiply : bring);
 }
 
 /* Sums are the accumulators of 8 times the bits of f64: a quarter of a tile's threads' registers. */
@@ -178,23 +193,11 @@ static bool fits_registers(const KernelDesign *d, size_t shape)
 }
 
 /* The instruction of the target has 16 rows and 8 columns, or 8 and 8. */
-static bool has_instruction(const KernelDesign *d, size_t shape)
+static bool has_instruction(size_t shape)
 {
     int64_t least = shapes[shape].m / shapes[shape].warps[0],
             other = shapes[shape].n / shapes[shape].warps[1];
-    (void)d;
     return (least >= 16 && other >= 8) || (least >= 8 && other >= 16);
-}
-
-static size_t choose_shape(const KernelDesign *d)
-{
-    size_t best = sizeof shapes / sizeof *shapes - 1;
-    for (size_t i = sizeof shapes / sizeof *shapes; i-- > 0;) {
-        if (fits_registers(d, i) && has_instruction(d, i) &&
-            cost_of(d, i) <= cost_of(d, best))
-            best = i;
-    }
-    return best;
 }
 
 /* Two blocks shall find room in a multiprocessor's shared memory. */
@@ -253,9 +256,9 @@ static int64_t choose_depth(const KernelDesign *d, const KernelConfig *c)
     return tried.depth;
 }
 
-void configure_tile(const KernelDesign *d, KernelConfig *c)
+/* What the text leaves open, for a tile of this shape, or for the tile that it has. */
+static void complete_tile(const KernelDesign *d, size_t shape, KernelConfig *c)
 {
-    size_t shape = choose_shape(d);
     bool lacks_tile = config_lacks(c, KERNEL_KEY_TILE);
     if (lacks_tile) {
         c->tile[0] = shapes[shape].m;
@@ -269,6 +272,52 @@ void configure_tile(const KernelDesign *d, KernelConfig *c)
         c->depth = choose_depth(d, c);
     if (config_lacks(c, KERNEL_KEY_STAGES))
         c->stages = choose_stages(d, c);
+}
+
+/* By the model of time; false: there is no such kernel. */
+static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
+{
+    Arena *a = arena_scratch();
+    KernelDesign trial = *d;
+    trial.arena = a;
+    complete_tile(&trial, shape, &trial.config);
+    bool good = refuse_tile(&trial) == NULL;
+    if (good) {
+        KernelWork work;
+        geometry_tile(&trial);
+        work_tile(&trial, &work);
+        *seconds = kernel_time(&work, d->target->device).seconds;
+        good = trial.unsupported == NULL;
+    }
+    arena_destroy(a);
+    return good;
+}
+
+/* The best of the few that keep multiprocessors busy for the shortest time. */
+static size_t choose_shape(const KernelDesign *d)
+{
+    double cycles[SHAPES], least = 0, best_seconds = 0, seconds;
+    size_t best = SHAPES - 1;
+    for (size_t i = 0; i < SHAPES; i++) {
+        cycles[i] = fits_registers(d, i) && has_instruction(i) ? cycles_of(d, i) : 0;
+        if (cycles[i] > 0 && (least == 0 || cycles[i] < least))
+            least = cycles[i];
+    }
+    for (size_t i = SHAPES; i-- > 0;) {
+        if (cycles[i] == 0 || cycles[i] > least * NEAR || !seconds_of(d, i, &seconds))
+            continue;
+        if (best_seconds == 0 || seconds <= best_seconds) {
+            best = i;
+            best_seconds = seconds;
+        }
+    }
+    return best;
+}
+
+void configure_tile(const KernelDesign *d, KernelConfig *c)
+{
+    bool is_open = (c->set & 1u << KERNEL_KEY_TILE) == 0 && d->target != NULL;
+    complete_tile(d, is_open ? choose_shape(d) : 0, c);
 }
 
 static const char *power_refused(const KernelDesign *d, const char *key, int64_t value)

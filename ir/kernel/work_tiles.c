@@ -249,6 +249,21 @@ static void contract_all(const Product *p)
     work_loop_end(b, 0);
 }
 
+/* A result may have other dimensions than the product, of which it has all elements in order. */
+static void write_result(const Product *p, uint32_t leaf, const IndexExpr *const *index)
+{
+    WorkBuilder *b = p->b;
+    const Shape *product = p->plan->inst->shape,
+                *result = fusion_result(b->fusion, leaf).shape;
+    const IndexExpr *own[KERNEL_MOST_RANK];
+    if (shape_same_dims(product, result)) {
+        work_result(b, leaf, index);
+        return;
+    }
+    index_delinear(b->ix, result, index_linear(b->ix, product, index), own);
+    work_result(b, leaf, own);
+}
+
 /* The thread's part of the result, and what is made of it. */
 static void write_part(const Product *p, int64_t rows, int64_t part, uint32_t lanes)
 {
@@ -275,7 +290,7 @@ static void write_part(const Product *p, int64_t rows, int64_t part, uint32_t la
                  ix_add(b->ix, p->origin[FAST], column), index);
     work_instructions(b, convert_cost(p->plan->type, p->plan->inst->shape->dtype), lanes);
     for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
-        work_result(b, i, index);
+        write_result(p, i, index);
     work_loop_end(b, 0);
     work_set_lanes(b, 1);
 }
