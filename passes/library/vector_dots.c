@@ -7,9 +7,16 @@
  *   ->  p = f32[8192,1,4096] multiply(broadcast(convert(x)), broadcast(convert(w)))
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
+ * A few rows that keep multipliers busier than memory are left to tensor cores, where those have the type.
+ *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
+#include <string.h>
+
+#include "ir/kernel/candidates.h"
+#include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
+#include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
@@ -123,6 +130,37 @@ static Products find_products(Rewriter *r, const Side *side, uint32_t matrix)
     return p;
 }
 
+/* Of the sum, at best: the matrix through memory, or each product and its operands' conversions. */
+static double sum_seconds(const Rewriter *r, const Instruction *dot, double products)
+{
+    const GpuModel *device = r->cx->target->device;
+    OpCost one = op_cost(OP_MULTIPLY, DT_F32), sum = op_cost(OP_ADD, DT_F32),
+           widen = convert_cost(dot->operands[0]->shape->dtype, DT_F32);
+    double each = one.fma + sum.fma + widen.alu + widen.fma + widen.mufu;
+    double bytes = (double)shape_bytes(dot->operands[0]->shape) +
+                   (double)shape_bytes(dot->operands[1]->shape);
+    double memory = cost_seconds_of_bytes(device, bytes);
+    double issue =
+        1e-12 * (double)cost_ps_of_instructions(device, (int64_t)(each * products));
+    return costs.launch_seconds + (memory > issue ? memory : issue);
+}
+
+/* The kernel on tensor cores, where a few rows are more work for all others than the matrix takes in memory; else
+ * NULL. */
+static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, double products)
+{
+    Candidates all;
+    if (r->cx->target->tiles == TILES_NONE)
+        return NULL;
+    candidates_find(dot, NULL, r->cx->target, &all);
+    const Candidate *tile = candidates_by(&all, CANDIDATE_TILE);
+    if (tile == NULL || tile->seconds > sum_seconds(r, dot, products))
+        return NULL;
+    Instruction *fusion = fusion_wrap(dot);
+    kernel_kind_set(fusion, kernel_kind_find(tile->name, strlen(tile->name)));
+    return fusion;
+}
+
 static Instruction *vector_dot(Rewriter *r, Instruction *dot)
 {
     if (!fits(r, dot))
@@ -137,6 +175,10 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
         dot->shape->rank + side[0].sum.count > KERNEL_MOST_RANK ||
         (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
+    Instruction *tile =
+        rows > 1 ? tile_kernel(r, dot, (double)elements * (double)rows) : NULL;
+    if (tile != NULL)
+        return tile;
     Products p = find_products(r, side, matrix);
     Instruction *x[2];
     for (uint32_t i = 0; i < 2; i++) {
