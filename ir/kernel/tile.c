@@ -293,16 +293,24 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
     return good;
 }
 
-/* The best of the few that keep multiprocessors busy for the shortest time. */
+/* The shape that keeps multiprocessors busy for the shortest time; 0: of those that there are none of. */
+static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
+{
+    size_t best = SHAPES - 1;
+    for (size_t i = SHAPES; i-- > 0;) {
+        cycles[i] = fits_registers(d, i) && has_instruction(i) ? cycles_of(d, i) : 0;
+        if (cycles[i] > 0 && (cycles[best] == 0 || cycles[i] <= cycles[best]))
+            best = i;
+    }
+    return best;
+}
+
+/* The best of those near it by the model of time. */
 static size_t choose_shape(const KernelDesign *d)
 {
-    double cycles[SHAPES], least = 0, best_seconds = 0, seconds;
-    size_t best = SHAPES - 1;
-    for (size_t i = 0; i < SHAPES; i++) {
-        cycles[i] = fits_registers(d, i) && has_instruction(i) ? cycles_of(d, i) : 0;
-        if (cycles[i] > 0 && (least == 0 || cycles[i] < least))
-            least = cycles[i];
-    }
+    double cycles[SHAPES], best_seconds = 0, seconds;
+    size_t best = first_shape(d, cycles);
+    double least = cycles[best];
     for (size_t i = SHAPES; i-- > 0;) {
         if (cycles[i] == 0 || cycles[i] > least * NEAR || !seconds_of(d, i, &seconds))
             continue;
@@ -376,8 +384,9 @@ static bool is_long_for_little(const FusionFacts *f, const ContractionPlan *p)
         return false;
     KernelDesign d = {.fusion = f->fusion, .target = f->target, .arena = f->arena};
     KernelConfig c = {0};
+    double unused[SHAPES];
     plan_tile(&d, f);
-    configure_tile(&d, &c);
+    complete_tile(&d, first_shape(&d, unused), &c);
     return factor_operations(&d, &c) > MOST_OPERATIONS;
 }
 
