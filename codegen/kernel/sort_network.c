@@ -105,14 +105,21 @@ void sort_rows(SortNetwork *s)
     Kernel *k = s->e->k;
     LLVMBuilderRef b = k->builder;
     GxLoop outer, inner, pairs;
-    gx_loop_begin(k, &outer, gx_i32(k, 1), gx_i32(k, s->log2 + 1), gx_i32(k, 1), NULL, 0);
+    LLVMValueRef one = gx_i32(k, 1), log2 = s->used, total;
+    if (log2 == NULL) {
+        log2 = gx_i32(k, s->log2);
+        total = gx_i32(k, s->rows * s->padded / 2);
+    } else {
+        total = LLVMBuildLShr(b, LLVMBuildShl(b, one, log2, ""), one, "");
+    }
+    gx_loop_begin(k, &outer, one, LLVMBuildAdd(b, log2, one, ""), one, NULL, 0);
     gx_loop_begin(k, &inner, gx_i32(k, 0), outer.index, gx_i32(k, 1), NULL, 0);
     LLVMValueRef log_distance =
         LLVMBuildSub(b, LLVMBuildSub(b, outer.index, gx_i32(k, 1), ""), inner.index, "");
     gx_barrier(k);
-    sort_each_begin(s, &pairs, 0, s->rows * s->padded / 2);
+    gx_loop_begin(k, &pairs, gx_tid(k, 0), total, gx_i32(k, k->block[0]), NULL, 0);
     exchange(s, pairs.index, outer.index, log_distance);
-    sort_each_end(s, &pairs);
+    gx_loop_end(k, &pairs, NULL);
     gx_loop_end(k, &inner, NULL);
     gx_loop_end(k, &outer, NULL);
     gx_barrier(k);

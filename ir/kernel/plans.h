@@ -139,6 +139,7 @@ typedef struct RadixTiles {
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */
+#define TOPK_TAKEN 4 /* elements that a thread looks at between two barriers */
 typedef struct TopKPlan {
     const Instruction *inst;
     const Shape *shape;

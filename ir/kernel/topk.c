@@ -1,5 +1,5 @@
 /* The k largest (or smallest) elements of each row of the last dimension. A block takes a row: shared memory holds
- * the best so far and the next elements, which are sorted together, until all have been seen. */
+ * the k best so far and those that go before the last of them. */
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
@@ -58,6 +58,10 @@ void configure_topk(const KernelDesign *d, KernelConfig *c)
         c->block = pairs < TARGET_WARP    ? TARGET_WARP
                    : pairs < TOPK_THREADS ? pairs
                                           : TOPK_THREADS;
+        /* a chunk fits behind the k best */
+        while (c->slots < p->size && c->block > TARGET_WARP &&
+               c->slots < p->k + TOPK_TAKEN * c->block)
+            c->block /= 2;
     }
 }
 
@@ -71,6 +75,12 @@ const char *refuse_topk(const KernelDesign *d)
     if (slots < p->size && slots < 2 * p->k)
         return refuse_text(d, "\"slots\" %lld hold neither the row of %lld nor 2 x %lld",
                            (long long)slots, (long long)p->size, (long long)p->k);
+    if (slots < p->size && slots < p->k + TOPK_TAKEN * d->config.block)
+        return refuse_text(d,
+                           "\"slots\" %lld do not hold %lld elements and %d of each of "
+                           "the block's %lld threads",
+                           (long long)slots, (long long)p->k, TOPK_TAKEN,
+                           (long long)d->config.block);
     const char *wrong = shared_refused(d, (uint64_t)(slots * slot_bytes(p)));
     return wrong != NULL ? wrong : block_refused(d);
 }
@@ -83,5 +93,7 @@ void geometry_topk(KernelDesign *d)
     geometry_blocks(d, p->rows, d->config.block, 1);
     geometry_shared(&d->geometry, slots * bytes, bytes);
     geometry_shared(&d->geometry, slots * 4, 4);
+    if ((int64_t)slots < p->size)
+        geometry_shared(&d->geometry, 4, 4); /* how many are in use */
     d->geometry.has_barriers = true;
 }

@@ -184,6 +184,45 @@ void work_sort(const KernelDesign *d, KernelWork *out)
 
 /* -- the k largest ----------------------------------------------------------------------------------------------- */
 
+/* The rest of the row, chunk by chunk. In a random order the j-th element is one of the k best so far with
+ * probability k / j: k * ln(size / slots) in all are taken, k for each time that the rest doubles, less a third. */
+static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *first)
+{
+    const TopKPlan *p = d->plan.topk;
+    const IndexExpr *index[KERNEL_MOST_RANK];
+    int64_t last = p->shape->rank - 1, slots = first->slots,
+            chunk = TOPK_TAKEN * b->threads;
+    double rest = (double)(p->size - slots), trips = rest / (double)chunk;
+    double taken = 0.7 * (double)p->k * work_log2(p->size / slots + 1);
+    WorkCoordinate of_row = {.block_div = 1, .block_mul = 1};
+    WorkCoordinate of_thread = {.thread_div = 1};
+    const IndexExpr *row = work_coordinate(b, of_row, p->rows);
+    const IndexExpr *thread = work_coordinate(b, of_thread, b->threads);
+    const IndexExpr *trip =
+        work_loop_begin(b, trips > 1 ? trips : 1, trips > 1 ? (int64_t)trips : 1, 1);
+    const IndexExpr *step = work_loop_begin(b, TOPK_TAKEN, TOPK_TAKEN, TOPK_TAKEN);
+    const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, ix_mul(b->ix, trip, chunk), thread),
+                                 ix_mul(b->ix, step, b->threads));
+    work_place(b, p->shape, last, row, at, index);
+    work_element(b, p->inst->operands[0], index);
+    work_instructions(b, (OpCost){.alu = 7, .cycles = costs.alu_cycles}, 1);
+    work_loop_end(b, 0);
+    WorkPart before = work_part_begin(b, taken / rest * TARGET_WARP);
+    work_shared(b, 4, first->bytes / 2, 1);
+    work_part_end(b, before);
+    work_barrier(b);
+    work_shared(b, 3, 4, 1);
+    work_barrier(b);
+    work_loop_end(b, 0);
+    Network n = *first;
+    for (n.slots = 2; (double)n.slots < taken + (double)p->k && n.slots < slots;)
+        n.slots *= 2;
+    double sorts = (taken + (double)p->k) / (double)slots;
+    work_loop_begin(b, sorts > 1 ? sorts : 1, sorts > 1 ? (int64_t)sorts : 1, 1);
+    sort_rows(b, &n);
+    work_loop_end(b, 0);
+}
+
 void work_topk(const KernelDesign *d, KernelWork *out)
 {
     const TopKPlan *p = d->plan.topk;
@@ -194,19 +233,14 @@ void work_topk(const KernelDesign *d, KernelWork *out)
                  .rows = 1,
                  .count = 1,
                  .bytes = values_bytes(p->inst, 1)};
-    /* all slots first, then half of them each time */
-    double half = (double)n.slots / 2;
-    double rounds = p->size > n.slots ? (double)(p->size - n.slots) / half + 1 : 1;
-    int64_t count = (int64_t)rounds < 1 ? 1 : (int64_t)rounds;
-    const IndexExpr *round = work_loop_begin(b, rounds, count, 1);
-    begin_slots(b, &n, (rounds + 1) / rounds * half, p->rows, p->size, &row, &at);
-    at = ix_add(b->ix, at, ix_mul(b->ix, round, n.slots / 2));
+    begin_slots(b, &n, (double)n.slots, p->rows, p->size, &row, &at);
     work_place(b, p->shape, last, row, at, index);
     work_element(b, p->inst->operands[0], index);
     work_shared(b, 2, n.bytes / 2, 1);
     work_loop_end(b, 0);
     sort_rows(b, &n);
-    work_loop_end(b, 0);
+    if (p->size > n.slots)
+        take_rest(b, d, &n);
     begin_slots(b, &n, (double)p->k, p->rows, p->k, &row, &at);
     work_place(b, shape_leaf(p->inst->shape, 0), last, row, at, index);
     for (uint32_t leaf = 0; leaf < 2; leaf++)
