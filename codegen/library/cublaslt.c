@@ -88,7 +88,7 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
                     .epilogue = call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS
                                                    : CUBLASLT_EPILOGUE_DEFAULT,
                     .bias_type = call->bias != NULL ? library_type(result) : 0,
-                    .alpha = 1,
+                    .alpha = call->alpha,
                     .beta = call->addend != NULL ? 1 : 0,
                     .alignment = ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v)};

@@ -2,6 +2,7 @@
 #include "ir/kernel/matmul.h"
 
 #include "ir/config.h"
+#include "ir/literal.h"
 
 static const char library[] = "cublaslt";
 
@@ -235,18 +236,22 @@ static bool may_add(const MatmulCall *call, const Instruction *broadcast)
 bool matmul_scale_fits(const Instruction *x)
 {
     return x->op == OP_BROADCAST && x->shape->dtype == DT_F32 &&
-           x->operands[0]->shape->rank == 0 && x->operands[0]->op != OP_CONSTANT;
+           x->operands[0]->shape->rank == 0;
 }
 
-/* The number that x is multiplied with goes to `scale`; NULL: x is no such product. */
+/* The number that x is multiplied with becomes scale number `i`, or part of alpha; NULL: there is none. */
 static const Instruction *take_scale(const Instruction *fusion, const Instruction *x,
-                                     const Instruction **scale)
+                                     uint32_t i, MatmulCall *out)
 {
-    for (uint32_t i = 0; i < 2; i++) {
-        if (!matmul_scale_fits(x->operands[i]))
+    for (uint32_t side = 0; side < 2; side++) {
+        if (!matmul_scale_fits(x->operands[side]))
             continue;
-        *scale = outside(fusion, x->operands[i]->operands[0]);
-        return *scale != NULL ? x->operands[!i] : NULL;
+        const Instruction *number = x->operands[side]->operands[0];
+        if (number->op == OP_CONSTANT)
+            out->alpha *= literal_double(number->literal, 0);
+        else if ((out->scales[i] = outside(fusion, number)) == NULL)
+            return NULL;
+        return x->operands[!side];
     }
     return NULL;
 }
@@ -258,7 +263,7 @@ static bool scaled_call(const Instruction *fusion, MatmulCall *out)
     if (x->op == OP_CONVERT && (x->shape->dtype == DT_BF16 || x->shape->dtype == DT_F16))
         x = x->operands[0];
     for (uint32_t i = 0; i < 2 && x != NULL && x->op == OP_MULTIPLY; i++)
-        x = take_scale(fusion, x, &out->scales[i]);
+        x = take_scale(fusion, x, i, out);
     if (x == NULL || x->op != OP_DOT || !is_marked(x) || x->shape->dtype != DT_F32 ||
         !is_f8(x->operands[0]->shape->dtype))
         return false;
@@ -290,7 +295,7 @@ bool matmul_call_of(const Instruction *inst, MatmulCall *out)
 {
     if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
         return false;
-    *out = (MatmulCall){.dot = inst};
+    *out = (MatmulCall){.dot = inst, .alpha = 1};
     if (!shape_is_array(inst->shape))
         return false;
     out->type = inst->shape->dtype;

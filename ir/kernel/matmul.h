@@ -47,6 +47,7 @@ typedef struct MatmulCall {
     const Instruction *bias, *addend; /* or NULL */
     const Instruction
         *scales[2]; /* numbers of f32 that products of f8 are multiplied with, or NULL */
+    double alpha;   /* a constant, likewise; else 1 */
     DType type;     /* of the result, to which it is rounded once */
 } MatmulCall;
 
