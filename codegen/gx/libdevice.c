@@ -111,6 +111,9 @@ static size_t find_name(const Subset *s, const char *name, bool *found)
     return low;
 }
 
+/* Those of most programs that call any: in each subset from the beginning, as growing costs more. Sorted. */
+static const char *const common_names[] = {"__nv_expf", "__nv_logf", "__nv_tanhf"};
+
 /* The next declaration of a function of libdevice from `f` on. */
 static LLVMValueRef next_needed(LLVMValueRef f, const char **out_name)
 {
@@ -124,6 +127,15 @@ static LLVMValueRef next_needed(LLVMValueRef f, const char **out_name)
     return NULL;
 }
 
+static void add_name(Libdevice *l, Subset *s, size_t at, const char *name)
+{
+    s->names = arena_grow(l->arena, s->names, &s->name_capacity, s->name_count + 1,
+                          sizeof *s->names);
+    memmove(s->names + at + 1, s->names + at, (s->name_count - at) * sizeof *s->names);
+    s->names[at] = arena_text(l->arena, name, strlen(name));
+    s->name_count++;
+}
+
 /* Adds the names of what m calls; true if there were new ones. */
 static bool add_names(Libdevice *l, Subset *s, LLVMModuleRef m)
 {
@@ -135,12 +147,7 @@ static bool add_names(Libdevice *l, Subset *s, LLVMModuleRef m)
         size_t at = find_name(s, name, &found);
         if (found)
             continue;
-        s->names = arena_grow(l->arena, s->names, &s->name_capacity, s->name_count + 1,
-                              sizeof *s->names);
-        memmove(s->names + at + 1, s->names + at,
-                (s->name_count - at) * sizeof *s->names);
-        s->names[at] = arena_text(l->arena, name, strlen(name));
-        s->name_count++;
+        add_name(l, s, at, name);
         has_grown = true;
     }
     return has_grown;
@@ -253,9 +260,11 @@ static Bitcode find_subset(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_
     if (s == NULL) {
         s = ARENA_NEW(l->arena, Subset);
         *s = (Subset){.sm = sm, .next = l->subsets};
+        for (size_t i = 0; i < sizeof common_names / sizeof *common_names; i++)
+            add_name(l, s, i, common_names[i]);
         l->subsets = s;
     }
-    if (add_names(l, s, m))
+    if (add_names(l, s, m) || s->device.data == NULL)
         cut_subset(l, s);
     if (!for_host)
         return s->device;
