@@ -85,6 +85,8 @@ typedef struct ScatterPlan {
     int64_t places;             /* that the indices of one batch choose among */
 } ScatterPlan;
 
+/* Sums of floats may be made by atomics, in any order: a frontend attribute, so that it shows in dumps. */
+void scatter_set_any_order(Instruction *scatter);
 /* The atomic operation that combines updates, so that their order is no matter; OP_COUNT: there is none. */
 OpCode scatter_atomic_operation(const Instruction *scatter);
 /* Each element of the updates, and each index vector for it alone, is read about once. */

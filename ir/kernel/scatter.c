@@ -1,5 +1,7 @@
 /* Scatter in place: the results' buffers hold the operands already; updates are combined into them, those
  * whose window does not fit are dropped. The result never depends on the order of threads: see ScatterWay. */
+#include <string.h>
+
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
@@ -116,7 +118,7 @@ static int64_t product(const ScatterPlan *p, const uint32_t *dims, uint32_t coun
 
 /* The atomic operation that combines elements of type t by `op`; OP_COUNT: there is none. Elements of pred are
  * bytes, 0 or 1. */
-static OpCode atomic_of(OpCode op, DType t)
+static OpCode atomic_of(OpCode op, DType t, bool any_order)
 {
     bool is_byte = dtype_info[t].bits >= 8;
     bool is_integer = dtype_is_integer(t) && is_byte, is_pred = t == DT_PRED;
@@ -124,7 +126,9 @@ static OpCode atomic_of(OpCode op, DType t)
         is_integer || t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F64;
     switch (op) {
     case OP_ADD:
-        return is_pred ? OP_OR : is_integer ? OP_ADD : OP_COUNT;
+        if (is_pred)
+            return OP_OR;
+        return is_integer || (any_order && is_number) ? OP_ADD : OP_COUNT;
     case OP_MAXIMUM:
         return is_pred ? OP_OR : is_number ? op : OP_COUNT;
     case OP_MINIMUM:
@@ -136,6 +140,28 @@ static OpCode atomic_of(OpCode op, DType t)
     default:
         return OP_COUNT;
     }
+}
+
+static const char any_order_key[] = "scatters_in_any_order";
+
+static bool has_any_order(const Instruction *scatter)
+{
+    const Attr *a = inst_attr(scatter, ATTR_FRONTEND_ATTRIBUTES);
+    for (uint32_t i = 0; a != NULL && i < a->dict->count; i++) {
+        if (strcmp(a->dict->entries[i].key, any_order_key) == 0)
+            return true;
+    }
+    return false;
+}
+
+void scatter_set_any_order(Instruction *scatter)
+{
+    Arena *a = scatter->parent->module->arena;
+    DictEntry *entry = ARENA_NEW(a, DictEntry);
+    *entry = (DictEntry){.key = any_order_key, .value = {"true", 4}};
+    Dict *dict = ARENA_NEW(a, Dict);
+    *dict = (Dict){1, entry};
+    inst_set(scatter, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 
 /* No two index vectors can lead to one place. */
@@ -222,7 +248,7 @@ OpCode scatter_atomic_operation(const Instruction *scatter)
     if (scatter->operand_count != 3)
         return OP_COUNT;
     return atomic_of(computation_operation(inst_called(scatter, 0)),
-                     scatter->operands[0]->shape->dtype);
+                     scatter->operands[0]->shape->dtype, has_any_order(scatter));
 }
 
 bool scatter_has_small_windows(const Instruction *scatter)

@@ -16,6 +16,7 @@
  * Needs: layouts, row-major. Keeps: values but for the order of sums. Ends: one sweep; what it makes is sorted. */
 #include "ir/kernel/plans.h"
 #include "passes/fusion/fusion.h"
+#include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
 
 #define LEAST_UPDATES 256 /* fewer are walked over by every owner of a place */
@@ -433,12 +434,26 @@ static Instruction *scatter_batches(const Split *s, int64_t batches)
 
 /* -- the pass ----------------------------------------------------------------------------------------- */
 
+/* The program's user does not mind the order of sums. */
+static Instruction *scatter_in_any_order(const Split *s)
+{
+    Instruction *again =
+        rw_like(s->r, s->inst, s->inst->shape, s->inst->operand_count, s->inst->operands);
+    scatter_set_any_order(again);
+    return again;
+}
+
 static Instruction *split(const Split *s)
 {
     Rewriter *r = s->r;
     int64_t batches = count_batches(s);
     if (batches >= LEAST_BATCHES)
         return scatter_batches(s, batches);
+    DType type = s->inst->operands[0]->shape->dtype;
+    if (r->cx->settings->scatter_atomics && has_identity(s) &&
+        rw_reducer_op(inst_called(s->inst, 0)) == OP_ADD && dtype_is_float(type) &&
+        dtype_info[type].bits >= 16 && !inst_bool(s->inst, ATTR_INDICES_ARE_SORTED))
+        return scatter_in_any_order(s);
     bool is_sorted =
         inst_bool(s->inst, ATTR_INDICES_ARE_SORTED) && s->index_batch.count == 0;
     bool cuts = has_identity(s);
