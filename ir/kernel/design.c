@@ -3,6 +3,7 @@
 
 #include "ir/bug.h"
 #include "ir/kernel/rules.h"
+#include "ir/print.h"
 
 static const struct {
     PlanFn *plan;
@@ -94,11 +95,19 @@ void kernel_wrong(const KernelDesign *d)
                d->fusion->name, kernel_kind_name(d->kind), d->wrong);
 }
 
+/* Of a body. */
+typedef struct Configured {
+    const char *key, *text; /* text NULL: not known yet, or not possible */
+    KernelKind kind;
+} Configured;
+
 typedef struct Configure {
     const Target *target;
     const Tuning *tuning;
-    Arena *scratch;
+    Arena *scratch, *list; /* of one fusion; of all */
     KernelsConfigured *done;
+    Configured *equal;
+    size_t equal_count, equal_capacity;
 } Configure;
 
 static const TuningEntry *find_tuned(const Configure *c, const Instruction *fusion)
@@ -121,19 +130,48 @@ static void report_wrong(const Configure *c, const KernelDesign *d, const Tuning
                    kernel_kind_name(d->kind), d->wrong, e->number, c->tuning->file);
 }
 
+/* What the heuristic of a kind that asks the model of time said of an equal fusion; NULL: it has no other. */
+static Configured *find_equal(Configure *c, const Instruction *fusion, KernelKind kind)
+{
+    if (!kernel_kind_is(kind, KERNEL_ON_TENSOR_CORES))
+        return NULL;
+    size_t length;
+    const char *body =
+        computation_print(c->scratch, inst_called(fusion, 0), PRINT_CANONICAL, &length);
+    const char *key = arena_printf(
+        c->list, "%s %.*s", kernel_config_key(c->scratch, fusion), (int)length, body);
+    for (size_t i = 0; i < c->equal_count; i++) {
+        if (c->equal[i].kind == kind && strcmp(c->equal[i].key, key) == 0)
+            return &c->equal[i];
+    }
+    c->equal = arena_grow(c->list, c->equal, &c->equal_capacity, c->equal_count + 1,
+                          sizeof *c->equal);
+    c->equal[c->equal_count] = (Configured){.key = key, .kind = kind};
+    return &c->equal[c->equal_count++];
+}
+
 /* What is not supported is said when a kernel is asked for: one without elements is not. */
-static bool configure(Instruction *fusion, const Configure *c)
+static bool configure(Instruction *fusion, Configure *c)
 {
     KernelKind kind = kernel_kind_of(fusion);
     if (kind == KERNEL_COUNT || config_is_complete(fusion, kind))
         return true;
     KernelDesign d;
     const TuningEntry *e = find_tuned(c, fusion);
+    Configured *equal = e == NULL ? find_equal(c, fusion, kind) : NULL;
+    if (equal != NULL && equal->text != NULL) {
+        config_set_object(fusion, "config", equal->text);
+        c->done->count++;
+        return true;
+    }
     design(fusion, c->target, e != NULL ? e->config : NULL, c->scratch, &d);
     if (d.wrong != NULL)
         report_wrong(c, &d, e);
     if (d.wrong == NULL && d.unsupported == NULL) {
-        config_set_object(fusion, "config", kernel_config_text(c->scratch, &d.config));
+        const char *text = kernel_config_text(c->list, &d.config);
+        config_set_object(fusion, "config", text);
+        if (equal != NULL)
+            equal->text = text;
         c->done->count++;
         c->done->tuned += e != NULL;
     }
@@ -145,7 +183,8 @@ bool kernel_configure_all(Module *m, const Target *t, const Tuning *tuning,
 {
     bool good = true;
     Arena *list = arena_scratch(), *scratch = arena_scratch();
-    Configure c = {t, tuning, scratch, out};
+    Configure c = {
+        .target = t, .tuning = tuning, .scratch = scratch, .list = list, .done = out};
     *out = (KernelsConfigured){0};
     Computations programs = module_programs(m, list);
     for (uint32_t i = 0; i < programs.count; i++) {
