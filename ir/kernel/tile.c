@@ -6,7 +6,8 @@
 #include "ir/kernel/work_kinds.h"
 #include "ir/tile/mapping.h"
 
-#define LEAST_SIDE 8 /* of the result, the shorter way */
+#define LEAST_SIDE                                                                       \
+    3 /* of the result, the shorter way: a tile of 8 is worth it with some of it unused */
 #define LEAST_TERMS 16
 #define ROW_BYTES 128 /* of a factor's row in a stage */
 #define MOST_STAGES 4

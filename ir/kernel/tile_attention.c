@@ -60,7 +60,8 @@ bool suits_attention(FusionFacts *f, KernelKind kind)
 {
     Attention a;
     (void)kind;
-    if (f->target == NULL || !attention_match(inst_called(f->fusion, 0)->root, &a))
+    if (f->target == NULL || f->target->tiles == TILES_NONE ||
+        !attention_match(inst_called(f->fusion, 0)->root, &a))
         return false;
     DType t = a.q.base->shape->dtype;
     return a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS &&
