@@ -66,6 +66,7 @@ typedef struct KernelDesign {
         const struct RngPlan *rng;
         const struct TopKPlan *topk;
         const struct FftPlan *fft;
+        struct TrianglePlan *triangle;
         const struct ScanPlan *scan;
         const struct UpdatePlan *update;
         const struct ContractionPlan *contraction;

@@ -10,6 +10,7 @@
 #include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
 #include "ir/kernel/transposition.h"
+#include "ir/kernel/triangle.h"
 
 /* loop.c: results with equally many elements are made by the same threads. */
 typedef struct LoopPlan {
@@ -109,6 +110,14 @@ typedef struct SortPlan {
     int64_t padded; /* run as a power of two */
     uint32_t count; /* arrays */
 } SortPlan;
+
+/* triangle.c: cholesky, triangular-solve */
+typedef struct TrianglePlan {
+    const Instruction *inst;
+    int64_t size, matrices; /* rows of a matrix */
+    Substitution how;       /* triangular-solve: */
+    int64_t columns;        /* that are solved for, of each matrix */
+} TrianglePlan;
 
 /* fft.c: of the operand's last dimension. */
 typedef struct FftPlan {

@@ -466,12 +466,10 @@ static Instruction *fft(Rewriter *r, Instruction *inst)
             (!halved && s->dims[s->rank - length.count + i] != length.data[i]))
             return NULL;
     }
-    bool is_plain = shape_is_row_major(s) && shape_is_row_major(inst->shape);
-    if (length.count == 1 && is_plain && length.data[0] > 1 &&
+    if (length.count == 1 && length.data[0] > 1 &&
         has_kernel(r, type, length.data[0], part_of(s)))
         return NULL;
-    Instruction *y = by_dimension(
-        r, rw_convert(r, rw_shape(r, s->dtype, s->rank, s->dims), x), type, length);
+    Instruction *y = by_dimension(r, x, type, length);
     if (y->shape == inst->shape)
         return y;
     return rw_unary(r, OP_COPY, inst->shape, y); /* another layout */

@@ -1,10 +1,12 @@
-/* Expansion of cholesky and triangular-solve: loops over the columns.
+/* Expansion of cholesky and triangular-solve to those of matrices that have kernels (ir/kernel/triangle.h), by
+ * halves, and products:
  *
- *   cholesky:          l[:, i] = a[:, i] / sqrt(a[i, i]);  a -= l[:, i] l[:, i]^H
- *   triangular-solve:  x[i, :] = x[i, :] / m[i, i];  x -= m[:, i] x[i, :] for the rows to come
+ *   cholesky:          l11 = cholesky(a11);  l21 = a21 l11^-H;  l22 = cholesky(a22 - l21 l21^H)
+ *   triangular-solve:  x1 = m11^-1 b1;  x2 = m22^-1 (b2 - m21 x1), and the like for the other cases
  *
- * Types of less than 32 bits are computed in f32. The other cases - the upper triangle, op(a),
- * a on the right - are the same after transposing and conjugating. */
+ * The first half is a whole number of the largest matrices with a kernel, so that few kernels differ. Types of less
+ * than 32 bits are computed in f32. The upper triangle's factor is the conjugate transpose of the lower one's. */
+#include "ir/kernel/triangle.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 
@@ -20,113 +22,176 @@ static Instruction *narrowed(Rewriter *r, const Shape *s, Instruction *x)
     return x->shape == s ? x : rw_unary(r, OP_COPY, s, x); /* another layout */
 }
 
-/* -- cholesky -------------------------------------------------------------------------------- */
+/* -- parts of matrices -------------------------------------------------------------------------- */
 
-/* sqrt of the diagonal element, NaN where it is not positive: the matrix is not definite. */
-static Instruction *pivot(Columns *c, Instruction *a, const Shape *one)
+/* As s, with other rows and columns. */
+static const Shape *sized(Rewriter *r, const Shape *s, int64_t rows, int64_t columns)
 {
-    Rewriter *r = &c->r;
-    Instruction *d = matrix_real(r, columns_part(c, a, one, c->i, c->i));
-    const Shape *real = d->shape;
-    Instruction *positive = matrix_compare(r, d, rw_splat(r, real, 0.0), DIRECTION_GT);
-    Instruction *root = rw_unary(r, OP_SQRT, real, d);
-    Instruction *zero = rw_splat(r, real, 0.0);
-    root =
-        matrix_select(&c->r, positive, root, rw_binary(r, OP_DIVIDE, real, zero, zero));
-    return dtype_is_complex(one->dtype) ? rw_binary(r, OP_COMPLEX, one, root, zero)
-                                        : root;
+    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
+    dims[s->rank - 2] = rows;
+    dims[s->rank - 1] = columns;
+    return rw_shape(r, s->dtype, s->rank, dims);
 }
 
-/* arrays: what is left of the matrix, and its factor */
-static void cholesky_step(Columns *c, const void *user, Instruction **arrays)
+/* Rows y … y + rows - 1, columns x … x + columns - 1. */
+static Instruction *part(Rewriter *r, Instruction *a, int64_t y, int64_t rows, int64_t x,
+                         int64_t columns)
 {
-    (void)user;
-    Rewriter *r = &c->r;
-    const Shape *s = arrays[0]->shape, *column = columns_shape(c, s, c->n, 1),
-                *one = columns_shape(c, s, 1, 1);
-    Instruction *left = arrays[0];
-    Instruction *root = columns_repeated(c, pivot(c, left, one), column);
-    Instruction *below =
-        rw_binary(r, OP_DIVIDE, column, columns_part(c, left, column, NULL, c->i), root);
-    Instruction *col = matrix_select(r, columns_compare(c, column, true, DIRECTION_GT),
-                                     below, rw_splat(r, column, 0.0));
-    col = matrix_select(r, columns_compare(c, column, true, DIRECTION_EQ), root, col);
-    Instruction *row = matrix_transposed(r, matrix_conjugate(r, col));
-    Instruction *product = rw_binary(r, OP_MULTIPLY, s, columns_repeated(c, col, s),
-                                     columns_repeated(c, row, s));
-    arrays[0] = rw_binary(r, OP_SUBTRACT, s, left, product);
-    arrays[1] = columns_with_part(c, arrays[1], col, NULL, c->i);
+    const Shape *s = a->shape;
+    SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, s->rank);
+    for (uint32_t d = 0; d + 2 < s->rank; d++)
+        dims[d] = (SliceDim){0, s->dims[d], 1};
+    dims[s->rank - 2] = (SliceDim){y, y + rows, 1};
+    dims[s->rank - 1] = (SliceDim){x, x + columns, 1};
+    return rw_slice(r, sized(r, s, rows, columns), a, dims);
+}
+
+/* One above the other, or side by side. */
+static Instruction *joined(Rewriter *r, Instruction *a, Instruction *b, bool above)
+{
+    const Shape *s = a->shape;
+    int64_t d = (int64_t)s->rank - (above ? 2 : 1);
+    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
+    dims[d] += b->shape->dims[d];
+    Instruction *both[2] = {a, b};
+    Instruction *c =
+        rw_add(r, OP_CONCATENATE, rw_shape(r, s->dtype, s->rank, dims), 2, both);
+    inst_set_ints(c, ATTR_DIMENSIONS, &d, 1);
+    return c;
+}
+
+/* a - b c; b and c are transposed before, if so said. */
+static Instruction *without_product(Rewriter *r, Instruction *a, Instruction *b,
+                                    bool b_turned, Instruction *c, bool c_turned)
+{
+    static const int64_t highest[2] = {PRECISION_HIGHEST, PRECISION_HIGHEST};
+    const Shape *s = a->shape;
+    int64_t *batch = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    int64_t last = (int64_t)s->rank - 1, of_b = b_turned ? last - 1 : last,
+            of_c = c_turned ? last : last - 1;
+    for (uint32_t d = 0; d + 2 < s->rank; d++)
+        batch[d] = d;
+    Instruction *dot = rw_binary(r, OP_DOT, s, b, c);
+    inst_set_ints(dot, ATTR_LHS_CONTRACTING_DIMS, &of_b, 1);
+    inst_set_ints(dot, ATTR_RHS_CONTRACTING_DIMS, &of_c, 1);
+    if (s->rank > 2) {
+        inst_set_ints(dot, ATTR_LHS_BATCH_DIMS, batch, s->rank - 2);
+        inst_set_ints(dot, ATTR_RHS_BATCH_DIMS, batch, s->rank - 2);
+    }
+    inst_set_ints(dot, ATTR_OPERAND_PRECISION, highest, 2);
+    return rw_binary(r, OP_SUBTRACT, s, a, dot);
+}
+
+/* The size of the first half of n > most rows. */
+static int64_t half_of(int64_t n, int64_t most)
+{
+    return (n / most + 1) / 2 * most;
+}
+
+/* -- triangular-solve ---------------------------------------------------------------------------- */
+
+/* With the attributes of `like`, a triangular-solve. */
+static Instruction *solved(Rewriter *r, const Instruction *like, Instruction *a,
+                           Instruction *b)
+{
+    const Shape *s = b->shape;
+    int64_t n = a->shape->dims[a->shape->rank - 1], most = triangle_most(s->dtype);
+    Instruction *both[2] = {a, b};
+    if (n <= most)
+        return rw_like(r, like, s, 2, both);
+    Substitution how = substitution_of(like);
+    int64_t h = half_of(n, most), rows = s->dims[s->rank - 2],
+            columns = s->dims[s->rank - 1];
+    Instruction *diagonal[2] = {part(r, a, 0, h, 0, h), part(r, a, h, n - h, h, n - h)};
+    Instruction *right[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t from = i == 0 ? 0 : h, size = i == 0 ? h : n - h;
+        right[i] = how.is_left ? part(r, b, from, size, 0, columns)
+                               : part(r, b, 0, rows, from, size);
+    }
+    int first = how.is_forward ? 0 : 1, second = 1 - first;
+    /* of a itself: below the diagonal if it is the lower triangle */
+    Instruction *off = how.is_forward != how.is_turned ? part(r, a, h, n - h, 0, h)
+                                                       : part(r, a, 0, h, h, n - h);
+    if (how.is_conjugate)
+        off = matrix_conjugate(r, off);
+    Instruction *x[2];
+    x[first] = solved(r, like, diagonal[first], right[first]);
+    bool is_op = how.is_turned == how.is_left; /* op(a) is a transpose */
+    Instruction *rest =
+        how.is_left ? without_product(r, right[second], off, is_op, x[first], false)
+                    : without_product(r, right[second], x[first], false, off, is_op);
+    x[second] = solved(r, like, diagonal[second], rest);
+    return joined(r, x[0], x[1], how.is_left);
+}
+
+static Instruction *triangular_solve(Rewriter *r, Instruction *inst)
+{
+    const Shape *s = inst->shape, *a = inst->operands[0]->shape;
+    if (!rw_is_static(s) || !rw_is_static(a))
+        return NULL;
+    if (rw_is_zero_size(s))
+        return rw_splat(r, s, 0.0);
+    int64_t n = a->dims[a->rank - 1];
+    if (n <= triangle_most(s->dtype))
+        return NULL;
+    Instruction *x =
+        solved(r, inst, widened(r, inst->operands[0]), widened(r, inst->operands[1]));
+    return narrowed(r, s, x);
+}
+
+/* -- cholesky -------------------------------------------------------------------------------------- */
+
+/* l of x l^H = b, lower */
+static Instruction *solved_by_factor(Rewriter *r, Instruction *l, Instruction *b)
+{
+    Instruction *both[2] = {l, b};
+    Instruction *like = rw_add(r, OP_TRIANGULAR_SOLVE, b->shape, 2, both);
+    inst_set_int(like, ATTR_LEFT_SIDE, false);
+    inst_set_int(like, ATTR_LOWER, true);
+    inst_set_int(like, ATTR_UNIT_DIAGONAL, false);
+    inst_set_int(like, ATTR_TRANSPOSE_A,
+                 dtype_is_complex(b->shape->dtype) ? TRANSPOSE_ADJOINT : TRANSPOSE_YES);
+    return solved(r, like, l, b);
+}
+
+/* The lower factor of a, of which the lower triangle counts. */
+static Instruction *factor(Rewriter *r, Instruction *a)
+{
+    const Shape *s = a->shape;
+    int64_t n = s->dims[s->rank - 1], most = triangle_most(s->dtype);
+    if (n <= most) {
+        Instruction *l = rw_unary(r, OP_CHOLESKY, s, a);
+        inst_set_int(l, ATTR_LOWER, true);
+        return l;
+    }
+    int64_t h = half_of(n, most);
+    Instruction *l11 = factor(r, part(r, a, 0, h, 0, h));
+    Instruction *l21 = solved_by_factor(r, l11, part(r, a, h, n - h, 0, h));
+    Instruction *rest = without_product(r, part(r, a, h, n - h, h, n - h), l21, false,
+                                        matrix_conjugate(r, l21), true);
+    Instruction *zero = rw_splat(r, sized(r, s, h, n - h), 0.0);
+    return joined(r, joined(r, l11, zero, false), joined(r, l21, factor(r, rest), false),
+                  true);
 }
 
 static Instruction *cholesky(Rewriter *r, Instruction *inst)
 {
     const Shape *s = inst->shape;
-    if (!rw_is_static(s) || rw_is_zero_size(s))
+    if (!rw_is_static(s))
         return NULL;
+    if (rw_is_zero_size(s))
+        return rw_splat(r, s, 0.0);
     bool lower = inst_bool(inst, ATTR_LOWER);
+    if (lower && s->dims[s->rank - 1] <= triangle_most(s->dtype))
+        return NULL;
     Instruction *a = widened(r, inst->operands[0]);
     if (!lower)
         a = matrix_conjugate(r, matrix_transposed(r, a));
-    Instruction *zeros = rw_splat(r, rw_shape(r, a->shape->dtype, s->rank, s->dims), 0.0);
-    Instruction *loop = columns_loop(r, s->dims[s->rank - 1], true, 2,
-                                     (Instruction *[]){a, zeros}, cholesky_step, NULL);
-    Instruction *result = columns_result(r, loop, 1);
+    Instruction *l = factor(r, a);
     if (!lower)
-        result = matrix_conjugate(r, matrix_transposed(r, result));
-    return narrowed(r, s, result);
-}
-
-/* -- triangular-solve -------------------------------------------------------------------------- */
-
-typedef struct Solve {
-    bool forward, is_unit; /* by rows from the first on; ones on the diagonal */
-} Solve;
-
-/* arrays: the matrix, and the right side, whose rows become those of the solution */
-static void solve_step(Columns *c, const void *user, Instruction **arrays)
-{
-    const Solve *how = user;
-    Rewriter *r = &c->r;
-    Instruction *matrix = arrays[0], *x = arrays[1];
-    const Shape *s = x->shape, *column = columns_shape(c, matrix->shape, c->n, 1),
-                *one = columns_shape(c, matrix->shape, 1, 1),
-                *row = columns_shape(c, s, 1, s->dims[c->rank - 1]);
-    Instruction *solved = columns_part(c, x, row, c->i, NULL);
-    if (!how->is_unit)
-        solved =
-            rw_binary(r, OP_DIVIDE, row, solved,
-                      columns_repeated(c, columns_part(c, matrix, one, c->i, c->i), row));
-    Instruction *col = columns_part(c, matrix, column, NULL, c->i);
-    Instruction *product = rw_binary(r, OP_MULTIPLY, s, columns_repeated(c, col, s),
-                                     columns_repeated(c, solved, s));
-    Instruction *to_come =
-        columns_compare(c, s, true, how->forward ? DIRECTION_GT : DIRECTION_LT);
-    Instruction *rest = rw_binary(r, OP_SUBTRACT, s, x, product);
-    rest = matrix_select(r, to_come, rest, x);
-    arrays[1] = columns_with_part(c, rest, solved, c->i, NULL);
-}
-
-static Instruction *triangular_solve(Rewriter *r, Instruction *inst)
-{
-    const Shape *s = inst->shape;
-    if (!rw_is_static(s) || rw_is_zero_size(s) || !rw_is_static(inst->operands[0]->shape))
-        return NULL;
-    int64_t op = inst_int(inst, ATTR_TRANSPOSE_A, TRANSPOSE_NO);
-    bool left = inst_bool(inst, ATTR_LEFT_SIDE);
-    bool turned = (op == TRANSPOSE_YES || op == TRANSPOSE_ADJOINT) != !left;
-    Solve how = {.forward = inst_bool(inst, ATTR_LOWER) != turned,
-                 .is_unit = inst_bool(inst, ATTR_UNIT_DIAGONAL)};
-    Instruction *m = widened(r, inst->operands[0]), *b = widened(r, inst->operands[1]);
-    if (op == TRANSPOSE_ADJOINT)
-        m = matrix_conjugate(r, m);
-    if (turned)
-        m = matrix_transposed(r, m);
-    if (!left)
-        b = matrix_transposed(r, b); /* x op(a) = b is op(a)^T x^T = b^T */
-    Instruction *loop = columns_loop(r, m->shape->dims[s->rank - 1], how.forward, 2,
-                                     (Instruction *[]){m, b}, solve_step, &how);
-    Instruction *result = columns_result(r, loop, 1);
-    return narrowed(r, s, left ? result : matrix_transposed(r, result));
+        l = matrix_conjugate(r, matrix_transposed(r, l));
+    return narrowed(r, s, l);
 }
 
 const Rule rules_expand_linalg[] = {
