@@ -294,7 +294,8 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
     const CodegenOptions *o = &cg->options;
     const Variant *first = cg->codes[0].variant;
     if (o->stage == STAGE_LLVM || o->stage == STAGE_PTX || o->stage == STAGE_CUBIN) {
-        *out = first->cubin.data;
+        /* a thread's memory, which the build gives back */
+        *out = arena_copy(cg->arena, first->cubin.data, first->cubin.bytes);
         *out_size = first->cubin.bytes;
         return true;
     }
