@@ -290,7 +290,8 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
                         (unsigned long long)rows[i].value);
     }
     if (without_cudnn != NULL)
-        text_printf(&t, "no convolution is left to cuDNN: %s\n", without_cudnn);
+        text_printf(&t, "no convolution or attention is left to cuDNN: %s\n",
+                    without_cudnn);
     add_rewrites(&t, counts);
     if (model->simulation.step > 0)
         add_modelled(&t, &model->simulation);
