@@ -29,7 +29,8 @@ typedef struct Product {
     DType type;  /* as it is multiplied */
     double rate; /* operations a second that the library attains */
     bool by_tensor_cores;
-    double bytes; /* read and written */
+    double bytes;   /* read and written */
+    double exposed; /* seconds of what stands between the products, and nothing hides */
 } Product;
 
 static double bytes_of(const Shape *s)
@@ -102,6 +103,12 @@ static void describe_attention(const Attention *a, const GpuModel *d, Product *p
     p->k = (double)(a->q.dims[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
     p->type = a->q.base->shape->dtype;
     set_rate(p, d);
+    p->rate = product_peak(p->type, d) * costs.attention_products;
+    const GpuRates *r = gpu_rates(d);
+    double cycles = d->multiprocessors * r->mhz * 1e6; /* a second, of all */
+    double issued = costs.schedulers * TARGET_WARP * costs.issue_share;
+    double each = 1.0 / r->mufu + costs.attention_instructions / issued;
+    p->exposed = attention_scores_counted(a) * each / cycles * costs.attention_exposed;
 }
 
 static void add_bytes(const Instruction *inst, Product *p)
@@ -193,7 +200,7 @@ static double arithmetic_seconds(const Product *p, const GpuModel *d, double *wa
 static KernelTime time_of(Product p, const GpuModel *d)
 {
     KernelTime t = {.seconds = costs.launch_seconds, .limit = LIMIT_LAUNCH};
-    double arithmetic = arithmetic_seconds(&p, d, &t.waves);
+    double arithmetic = arithmetic_seconds(&p, d, &t.waves) + p.exposed;
     double at_peak = p.bytes / (d->gigabytes_per_second * 1e9);
     double memory = at_peak / costs.memory_share;
     t.bytes = t.needed_bytes = p.bytes;
