@@ -22,7 +22,8 @@ const char *illegal_histogram(FusionFacts *f, KernelKind kind)
         return reason;
     const ScatterPlan *p = plan_of(f);
     uint32_t bits = dtype_info[p->operand->dtype].bits;
-    if (p->way != SCATTER_ATOMIC || p->operation != OP_ADD || (bits != 32 && bits != 64))
+    if (p->way != SCATTER_ATOMIC || p->operation != OP_ADD ||
+        !dtype_is_integer(p->operand->dtype) || (bits != 32 && bits != 64))
         return "it is no sum of integers";
     if (p->window_dims.count != 0 || p->batching.count != 0)
         return "an update is more than one place";
