@@ -101,6 +101,7 @@ KernelKind kernel_kind_choose(const Instruction *fusion, const Target *target)
     FusionFacts f;
     Arena *scratch = arena_scratch();
     facts_init(&f, fusion, target, scratch);
+    f.is_choice = true;
     KernelKind kind = 0;
     for (; kind < KERNEL_COUNT; kind++) {
         if (target_has(target, kernel_kind_info[kind].features) &&

@@ -9,8 +9,9 @@ typedef struct FusionFacts {
     const Instruction *fusion;
     const Target *target; /* NULL: any */
     Arena *arena;
-    OpSet ops;     /* that are inside */
-    uint32_t rank; /* the largest of an array inside */
+    OpSet ops;      /* that are inside */
+    uint32_t rank;  /* the largest of an array inside */
+    bool is_choice; /* a kind is looked for: one that does not suit need not be legal */
     bool body_known, reduction_known;
     const char *body_wrong; /* why not all of it is computed by element; NULL */
     const struct ReductionPlan *reduction; /* NULL: it is none, because of: */

@@ -29,20 +29,6 @@ static const Instruction *hero_of(const Instruction *fusion)
     return dot != NULL && convolution != NULL ? NULL : dot != NULL ? dot : convolution;
 }
 
-const char *illegal_tile(FusionFacts *f, KernelKind kind)
-{
-    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
-    const char *why;
-    (void)kind;
-    if (!op_set_has(&f->ops, OP_DOT) && !op_set_has(&f->ops, OP_CONVOLUTION))
-        return "it has no such operation";
-    const char *wrong = facts_body_illegal(f);
-    if (wrong != NULL)
-        return wrong;
-    tile_build(f->arena, f->fusion, &smallest, &why);
-    return why;
-}
-
 /* Every number of the type is one of `wide`. */
 static bool is_exact_in(DType t, DType wide)
 {
@@ -391,14 +377,38 @@ static bool is_long_for_little(const FusionFacts *f, const ContractionPlan *p)
     return factor_operations(&d, &c) > MOST_OPERATIONS;
 }
 
-bool suits_tile(FusionFacts *f, KernelKind kind)
+/* What is cheap to see of whether the kernel is good. */
+static bool is_large_enough(FusionFacts *f, const Instruction *hero)
 {
-    (void)kind;
     DType factor;
-    const Instruction *hero = hero_of(f->fusion);
     if (!find_factor(hero, f->target, &factor))
         return false;
     const ContractionPlan *p = contraction_plan(f->arena, hero);
-    return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE &&
-           p->depth >= LEAST_TERMS && !is_long_for_little(f, p);
+    return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE && p->depth >= LEAST_TERMS;
+}
+
+/* Building the program takes longest, so a kernel that is not wanted is refused before. */
+const char *illegal_tile(FusionFacts *f, KernelKind kind)
+{
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    const char *why;
+    (void)kind;
+    if (!op_set_has(&f->ops, OP_DOT) && !op_set_has(&f->ops, OP_CONVOLUTION))
+        return "it has no such operation";
+    const char *wrong = facts_body_illegal(f);
+    if (wrong != NULL)
+        return wrong;
+    const Instruction *hero = hero_of(f->fusion);
+    if (f->is_choice && hero != NULL && !is_large_enough(f, hero))
+        return "a tensor core is no use for it";
+    tile_build(f->arena, f->fusion, &smallest, &why);
+    return why;
+}
+
+bool suits_tile(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    const Instruction *hero = hero_of(f->fusion);
+    return is_large_enough(f, hero) &&
+           !is_long_for_little(f, contraction_plan(f->arena, hero));
 }
