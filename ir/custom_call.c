@@ -204,16 +204,29 @@ static bool is_square(const Shape *s)
     return s->dims[s->rank - 1] == s->dims[s->rank - 2];
 }
 
-/* lapack_?NAME_ffi, ? the letter of the type. */
-static bool is_lapack(const Instruction *inst, const char *name)
+/* The letter of the type in LAPACK's names; 0: it has none. */
+static char lapack_letter(const Instruction *inst)
 {
     static const char letters[] = {
         [DT_F32] = 's', [DT_F64] = 'd', [DT_C64] = 'c', [DT_C128] = 'z'};
     DType t = inst->operand_count ? inst->operands[0]->shape->dtype : DT_COUNT;
-    char target[32];
-    if (t >= sizeof letters || letters[t] == 0)
+    return t < sizeof letters ? letters[t] : 0;
+}
+
+/* For the CPU lapack_?NAME_ffi, ? the letter of the type; for CUDA cusolver_NAME_ffi, of any type, and of batches
+ * cublas_NAME_batched_ffi: operands and results are the same. */
+static bool is_lapack(const Instruction *inst, const char *name)
+{
+    char target[40], letter = lapack_letter(inst);
+    if (letter == 0)
         return false;
-    snprintf(target, sizeof target, "lapack_%c%s_ffi", letters[t], name);
+    snprintf(target, sizeof target, "lapack_%c%s_ffi", letter, name);
+    if (custom_call_has_target(inst, target))
+        return true;
+    snprintf(target, sizeof target, "cusolver_%s_ffi", name);
+    if (custom_call_has_target(inst, target))
+        return true;
+    snprintf(target, sizeof target, "cublas_%s_batched_ffi", name);
     return custom_call_has_target(inst, target);
 }
 
@@ -261,8 +274,10 @@ static bool is_factorisation(const Instruction *inst, LapackCall *out)
                is_of_batch(s->elements[1], s->elements[0]->dtype, s->elements[0],
                            shorter_side(s->elements[0]));
     }
-    bool is_complex = shape_is_array(s) && dtype_is_complex(s->dtype);
-    if (!is_lapack(inst, is_complex ? "ungqr" : "orgqr") || inst->operand_count != 2)
+    bool is_complex = shape_is_array(s) && dtype_is_complex(s->dtype),
+         is_cuda = custom_call_has_target(inst, "cusolver_orgqr_ffi");
+    if (!is_lapack(inst, is_complex && !is_cuda ? "ungqr" : "orgqr") ||
+        inst->operand_count != 2)
         return false;
     const Attr *layouts = inst_attr(inst, ATTR_OPERAND_LAYOUT_CONSTRAINTS);
     const Shape *a = inst->operands[0]->shape, *t = inst->operands[1]->shape;
@@ -283,6 +298,8 @@ bool custom_call_lapack(const Instruction *inst, LapackCall *out)
             diag = config_int(inst, CONFIG_LAPACK_DIAG, 0),
             trans = config_int(inst, CONFIG_LAPACK_TRANS, 0);
     const Shape *s = inst->shape;
+    if (custom_call_has_target(inst, "cusolver_potrf_ffi"))
+        uplo = config_flag(inst, CONFIG_CUSOLVER_LOWER) ? 'L' : 'U';
     *out = (LapackCall){.kind = LAPACK_POTRF, .lower = uplo == 'L'};
     if (is_factorisation(inst, out))
         return true;

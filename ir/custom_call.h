@@ -35,8 +35,8 @@ bool custom_call_is_new_buffer(const Instruction *inst);
 /* GetRngSeed: a u64 from the device's generator, another one each time. */
 bool custom_call_is_seed(const Instruction *inst);
 
-/* What JAX calls of LAPACK and BLAS for the CPU (lapack_spotrf_ffi ..., s the letter of the type), of a matrix
- * or batches of them. Only where the matrices lie by columns, as LAPACK's do; else the triangles would be
+/* What JAX calls of LAPACK and BLAS for the CPU (lapack_spotrf_ffi ..., s the letter of the type), and of the same
+ * operations for CUDA (cusolver_potrf_ffi ..., cublas_getrf_batched_ffi ...), of a matrix or batches of them. Only where the matrices lie by columns, as LAPACK's do; else the triangles would be
  * other ones. Info is 0, or the order of the first leading minor that is not positive (potrf), that is 0 (getrf). */
 typedef enum LapackKind {
     LAPACK_POTRF, /* (l, info) of a, l l^H = a */
