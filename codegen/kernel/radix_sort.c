@@ -405,6 +405,7 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
     radix_tiles(in->design, &r.tiles);
     r.e = emitter_begin(in);
+    r.e->k->is_wide = true; /* all elements of the thread, their digits and ranks */
     allocate(&r);
     r.thread = gx_tid(r.e->k, 0);
     clear_counts(&r);
