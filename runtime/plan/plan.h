@@ -102,13 +102,14 @@ typedef struct PlanInfo {
     uint32_t host_syncs;    /* places where the host waits for the device */
     uint32_t flags;         /* PLAN_ELIDED, PLAN_TF32 */
     uint32_t reserved;
-    uint64_t constant_bytes;   /* size of .gxc.const that this plan expects */
-    uint8_t constant_hash[16]; /* XXH3-128 of .gxc.const; zero: not recorded, as below */
-    uint8_t cubin_hash[16];    /* of the variant's original cubin */
-    uint8_t emu_hash[16];      /* of its .gxc.emu section */
-    uint8_t module_hash[16];   /* of the canonical text of the input module */
-    uint64_t cubin_bytes;      /* length of the variant's original cubin */
-    uint8_t elf_header[64];    /* the original ELF header, if the cubin is the host file;
+    uint64_t constant_bytes; /* size of .gxc.const that this plan expects */
+    uint8_t constant_hash
+        [16]; /* XXH3-128 of .gxc.const; each is checked when a session is made */
+    uint8_t cubin_hash[16];  /* of the variant's original cubin */
+    uint8_t emu_hash[16];    /* of its .gxc.emu section */
+    uint8_t module_hash[16]; /* of the canonical text of the input module */
+    uint64_t cubin_bytes;    /* length of the variant's original cubin */
+    uint8_t elf_header[64];  /* the original ELF header, if the cubin is the host file;
                                   zero if it is a .gxc.cubin.N section */
 } PlanInfo;
 

@@ -200,6 +200,12 @@ gxrt_status check_run(Device *d)
             run->argument_count, run->result_count, plan_text(p, p->info->module),
             p->arguments_count, p->results_count);
     }
+    if ((p->arguments_count && !run->arguments) || (p->results_count && !run->results)) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_execute: the gxrt_run has %s, but a count of %u",
+                          run->arguments ? "no results" : "no arguments",
+                          run->arguments ? p->results_count : p->arguments_count);
+    }
     if (same_as_before(d)) {
         return GXRT_OK;
     }

@@ -193,11 +193,14 @@ static Device *local_device(gxrt_session *session, size_t device, const char *fu
 
 gxrt_status gxrt_allocate(gxrt_session *session, size_t device, size_t bytes, void **out)
 {
-    Device *d = local_device(session, device, "gxrt_allocate");
-    if (!d || !out) {
-        return GXRT_INVALID_ARGUMENT;
+    if (!out) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_allocate: NULL result");
     }
     *out = NULL;
+    Device *d = local_device(session, device, "gxrt_allocate");
+    if (!d) {
+        return GXRT_INVALID_ARGUMENT;
+    }
     gxrt_status st = device_enter(d);
     if (st != GXRT_OK) {
         return st;
@@ -228,6 +231,9 @@ gxrt_status gxrt_copy_to_device(gxrt_session *session, size_t device, void *to,
     if (!d) {
         return GXRT_INVALID_ARGUMENT;
     }
+    if (bytes && (!to || !from)) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_copy_to_device: NULL memory");
+    }
     gxrt_status st = bytes ? device_enter(d) : GXRT_OK;
     if (st != GXRT_OK || !bytes) {
         return st;
@@ -249,6 +255,9 @@ gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
     if (!d) {
         return GXRT_INVALID_ARGUMENT;
     }
+    if (bytes && (!to || !from)) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_copy_to_host: NULL memory");
+    }
     gxrt_status st = bytes ? device_enter(d) : GXRT_OK;
     if (st != GXRT_OK || !bytes) {
         return st;
@@ -260,6 +269,7 @@ gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
     if (st == GXRT_OK && r != CUDA_SUCCESS) {
         st = device_error(d, "cuMemcpyDtoHAsync", r, "gxrt_copy_to_host");
     }
+    st = st == GXRT_OK ? session_verdict(session, "gxrt_copy_to_host") : st;
     device_leave(d);
     return st;
 }
@@ -279,6 +289,7 @@ gxrt_status gxrt_synchronize(gxrt_session *session, size_t device)
     if (st == GXRT_OK && r != CUDA_SUCCESS) {
         st = device_error(d, "cuCtxSynchronize", r, "gxrt_synchronize");
     }
+    st = st == GXRT_OK ? session_verdict(session, "gxrt_synchronize") : st;
     device_leave(d);
     return st;
 }

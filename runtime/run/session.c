@@ -154,11 +154,7 @@ static gxrt_status check_program(const gxrt_session *s)
 static gxrt_status check_hash(const void *bytes, size_t size, const uint8_t wanted[16],
                               const char *what)
 {
-    static const uint8_t none[16];
     uint8_t hash[16];
-    if (memcmp(wanted, none, sizeof none) == 0) {
-        return GXRT_OK;
-    }
     plan_hash(bytes, size, hash);
     return memcmp(hash, wanted, sizeof hash) == 0
                ? GXRT_OK
@@ -447,8 +443,23 @@ static gxrt_status choose_api(const gxrt_session_options *options, const CudaApi
     return *out ? GXRT_OK : status_set(GXRT_MISSING_LIBRARY, "%s", error);
 }
 
+/* Copies the name of a target to the caller's `size` bytes. */
+static gxrt_status give_target(const char *name, char *target, size_t size)
+{
+    if (strlen(name) >= size) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_device_target: %s needs %zu bytes, %zu are given", name,
+                          strlen(name) + 1, size);
+    }
+    strcpy(target, name);
+    return GXRT_OK;
+}
+
 gxrt_status gxrt_device_target(const char *device, char *target, size_t size)
 {
+    if (!target) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_device_target: NULL target");
+    }
     gxrt_session_options options = {.struct_size = sizeof options, .device = device};
     gxrt_session s = {.device_count = 0};
     gxrt_status st = choose_api(&options, &s.cuda);
@@ -456,14 +467,15 @@ gxrt_status gxrt_device_target(const char *device, char *target, size_t size)
         return st;
     }
     if (s.cuda->emulated) {
-        snprintf(target, size, "emu");
-        return GXRT_OK;
+        return give_target("emu", target, size);
     }
+    char name[16];
     int ordinal = 0;
     int available = 0;
     st = initialise_cuda(&s, 1, &available);
     st = st == GXRT_OK ? choose_ordinals(&s, 1, available, &ordinal) : st;
-    return st == GXRT_OK ? select_target(&s, target, size) : st;
+    st = st == GXRT_OK ? select_target(&s, name, sizeof name) : st;
+    return st == GXRT_OK ? give_target(name, target, size) : st;
 }
 
 gxrt_status gxrt_session_create(const gxrt_program *program,
@@ -521,6 +533,16 @@ gxrt_status gxrt_session_get_info(const gxrt_session *s, gxrt_session_info *info
 
 /* --- running ------------------------------------------------------------------------------ */
 
+gxrt_status session_verdict(const gxrt_session *s, const char *function)
+{
+    return !s->failed ? GXRT_OK
+                      : status_set(GXRT_DEVICE_FAILED,
+                                   "%s: a device of this session has failed before: "
+                                   "destroy it and make another, in a new process if a "
+                                   "kernel was at fault",
+                                   function);
+}
+
 static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
 {
     if (!s || !runs) {
@@ -535,11 +557,9 @@ static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
     if (verdict != GXRT_OK) {
         return verdict;
     }
-    if (s->failed) {
-        return status_set(GXRT_DEVICE_FAILED,
-                          "gxrt_execute: a device of this session has failed before: "
-                          "destroy it and make another, in a new process if a kernel "
-                          "was at fault");
+    verdict = session_verdict(s, "gxrt_execute");
+    if (verdict != GXRT_OK) {
+        return verdict;
     }
     for (size_t i = 0; i < n; i++) {
         Device *d = &s->devices[i];

@@ -145,6 +145,9 @@ gxrt_status session_create(const gxrt_program *program,
 /* Does `job` on every local device at once, each on its own thread where there are several. */
 gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));
 
+/* GXRT_DEVICE_FAILED once a device of the session has failed: its results are undefined. */
+gxrt_status session_verdict(const gxrt_session *s, const char *function);
+
 /* The status of a CUDA call that failed: its name, CUDA's words, the emulator's report. */
 gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what);
 

@@ -121,7 +121,6 @@ static void *file_make(uint64_t launched_bytes, size_t *out_bytes)
 {
     PlanBuilder b;
     plan_make(&b, launched_bytes);
-    plan_hash("", 0, b.info[0].constant_hash);
     Arena *a = arena_create();
     PlanElfSection emu = {PLAN_ELF_EMU, NULL, 0};
     emu.bytes = kernel_make(a, &emu.size);

@@ -318,6 +318,85 @@ static void test_files(void **state)
     free(file);
 }
 
+static void expect(gxrt_status got, gxrt_status want, const char *says)
+{
+    assert_int_equal(got, want);
+    if (!strstr(gxrt_last_error(), says))
+        fail_msg("'%s' lacks '%s'", gxrt_last_error(), says);
+}
+
+/* NULL where the counts say that there is something. */
+static void test_null(void **state)
+{
+    (void)state;
+    Program p = loop_program();
+    gxrt_session *s = open_session(&p);
+    gxrt_buffer a = {.struct_size = sizeof a, .bytes = 48}, r = a;
+    assert_int_equal(gxrt_allocate(s, 0, 48, &a.data), GXRT_OK);
+    assert_int_equal(gxrt_allocate(s, 0, 48, &r.data), GXRT_OK);
+    gxrt_run job = {
+        .struct_size = sizeof job, .results = &r, .argument_count = 1, .result_count = 1};
+    expect(gxrt_execute(s, 1, &job), GXRT_INVALID_ARGUMENT, "no arguments, but a count");
+    job.arguments = &a;
+    job.results = NULL;
+    expect(gxrt_execute(s, 1, &job), GXRT_INVALID_ARGUMENT, "no results, but a count");
+    expect(gxrt_execute(s, 1, NULL), GXRT_INVALID_ARGUMENT, "NULL session or runs");
+    expect(gxrt_allocate(s, 0, 8, NULL), GXRT_INVALID_ARGUMENT,
+           "gxrt_allocate: NULL result");
+    expect(gxrt_copy_to_device(s, 0, NULL, &a, 8), GXRT_INVALID_ARGUMENT,
+           "gxrt_copy_to_device: NULL memory");
+    expect(gxrt_copy_to_host(s, 0, NULL, a.data, 8), GXRT_INVALID_ARGUMENT,
+           "gxrt_copy_to_host: NULL memory");
+    expect(gxrt_device_target("emu", NULL, 16), GXRT_INVALID_ARGUMENT,
+           "gxrt_device_target: NULL target");
+    gxrt_free(s, 0, a.data);
+    gxrt_free(s, 0, r.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+/* A failure stays: what the device holds is undefined. */
+static void test_failure_stays(void **state)
+{
+    static const char says[] = "a device of this session has failed before";
+    (void)state;
+    Program p = loop_program();
+    gxrt_session *s = open_session(&p);
+    void *at;
+    int32_t word = 0;
+    assert_int_equal(gxrt_allocate(s, 0, sizeof word, &at), GXRT_OK);
+    assert_int_equal(gxrt_synchronize(s, 0), GXRT_OK);
+    fake_calls = 0;
+    fake_fail_at = 2; /* entering is the first */
+    expect(gxrt_synchronize(s, 0), GXRT_DEVICE_FAILED, "cuCtxSynchronize");
+    fake_fail_at = 0;
+    expect(gxrt_synchronize(s, 0), GXRT_DEVICE_FAILED, says);
+    expect(gxrt_copy_to_host(s, 0, &word, at, sizeof word), GXRT_DEVICE_FAILED, says);
+    gxrt_free(s, 0, at);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+/* A hash of zeros is a hash like another: it does not fit. */
+static void test_no_hash(void **state)
+{
+    (void)state;
+    for (int part = 0; part < 2; part++) {
+        Maker m;
+        maker_init(&m);
+        Program p = open_program(&m, "", 0);
+        gxrt_session *s;
+        /* the plan's bytes are this test's own, and were allocated */
+        PlanInfo *info = (PlanInfo *)(uintptr_t)p.program->variants[0].plan.info;
+        uint8_t *hash = part == 0 ? info->constant_hash : info->cubin_hash;
+        memset(hash, 0, sizeof info->cubin_hash);
+        expect(session_create(p.program, NULL, &fake_api, NULL, NULL, &s),
+               GXRT_INVALID_FILE,
+               part == 0 ? "constants are damaged" : "kernels are damaged");
+        close_program(&p);
+    }
+}
+
 static void test_queries(void **state)
 {
     (void)state;
@@ -347,10 +426,11 @@ static void test_queries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ranks_share), cmocka_unit_test(test_no_algorithm),
-        cmocka_unit_test(test_select),      cmocka_unit_test(test_files),
-        cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ranks_share),   cmocka_unit_test(test_no_algorithm),
+        cmocka_unit_test(test_select),        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_queries),       cmocka_unit_test(test_null),
+        cmocka_unit_test(test_failure_stays), cmocka_unit_test(test_no_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

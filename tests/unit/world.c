@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -107,6 +108,9 @@ static void test_wrong(void **state)
     unsetenv("GXRT_LOCAL_RANK");
     setenv("GXRT_STORE", "tcp:29500", 1);
     expect_error("or tcp://HOST:PORT");
+    setenv("GXRT_STORE", "bogus://", 1);
+    expect_error("the store \"bogus://\": give file:FOLDER");
+    assert_int_not_equal(access("bogus:", F_OK), 0);
     setenv("GXRT_STORE", "tcp://host", 1);
     setenv("GXRT_SECRET", "s", 1);
     expect_error("expected tcp://HOST:PORT");

@@ -26,6 +26,20 @@ void empty_elf(unsigned char elf[EMPTY_ELF_BYTES])
     memcpy(elf + 128 + 32, &names_bytes, 8);
 }
 
+/* The hashes of what the plan names but does not hold. */
+static void hash_parts(PlanInfo *info, const unsigned char elf[EMPTY_ELF_BYTES],
+                       const PlanElfSection *sections, size_t count)
+{
+    plan_hash("", 0, info->constant_hash);
+    plan_hash(elf, EMPTY_ELF_BYTES, info->cubin_hash);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(sections[i].name, PLAN_ELF_CONST) == 0)
+            plan_hash(sections[i].bytes, sections[i].size, info->constant_hash);
+        if (strcmp(sections[i].name, PLAN_ELF_EMU) == 0)
+            plan_hash(sections[i].bytes, sections[i].size, info->emu_hash);
+    }
+}
+
 void *artefact_make(PlanBuilder *b, const PlanElfSection *sections, size_t count,
                     size_t *out_size)
 {
@@ -36,6 +50,7 @@ void *artefact_make(PlanBuilder *b, const PlanElfSection *sections, size_t count
     empty_elf(elf);
     memcpy(b->info[0].elf_header, elf, 64);
     b->info[0].cubin_bytes = sizeof elf;
+    hash_parts(&b->info[0], elf, sections, count);
     assert_true(count < SECTIONS_MOST);
     for (size_t i = 0; i < count; i++)
         all[i + 1] = sections[i];

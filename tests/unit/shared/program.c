@@ -106,7 +106,6 @@ void *artefact(Maker *m, const void *constants, size_t constant_bytes, size_t *o
 {
     PlanElfSection section = {PLAN_ELF_CONST, constants, constant_bytes};
     m->b.info[0].constant_bytes = constant_bytes;
-    plan_hash(constants, constant_bytes, m->b.info[0].constant_hash);
     return artefact_make(&m->b, &section, 1, out_size);
 }
 
