@@ -107,13 +107,15 @@ static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layou
     for (uint32_t i = 0; i < lanes; i++)
         zeros[i] = LLVMConstNull(emit_type(l->k, op->dtype));
     GxIf inside;
+    uint32_t outer =
+        e->lanes; /* an index that is read makes loads while those of its reader are made */
     e->lanes = lanes;
     for (uint32_t d = 0; d < op->shape->rank; d++)
         at[d] = tile_index(l, op, op->index[d], layout, r, fast);
     emit_if_begin(e, &inside, ok);
     emit_load(e, op->array, op->shape, at, out);
     emit_if_end_or(e, &inside, out, zeros, lanes);
-    e->lanes = 1;
+    e->lanes = outer;
 }
 
 static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout,
