@@ -53,6 +53,7 @@ enum {
     KEY_LIST_TARGETS,
     KEY_LIST_UNSUPPORTED,
     KEY_LIST_SETTINGS,
+    KEY_MAX_INPUT,
 };
 
 static const struct argp_option rows[] = {
@@ -87,6 +88,7 @@ static const struct argp_option rows[] = {
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
     {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
     {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
+    {"max-input", KEY_MAX_INPUT, "MIB", 0, "Refuse larger inputs; default 4096", 0},
     {"embed-hlo", KEY_EMBED_HLO, NULL, 0, "Put the text into the artefact", 0},
     {"fp-contract", KEY_FP_CONTRACT, "off", 0, "Never fuse a*b+c", 0},
     {"list-passes", KEY_LIST_PASSES, NULL, 0, "List and exit; so do the next four", 0},
@@ -102,6 +104,7 @@ typedef struct Request {
     gxc_options options;
     const char *input, *output, *report, *list, *explain;
     bool verbose;
+    size_t most_mib; /* of the input; 0: not given */
     const char **targets, **settings;
 } Request;
 
@@ -238,6 +241,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_JOBS:
         o->jobs = (int)parse_count(state, "--jobs=", arg, 1);
         break;
+    case KEY_MAX_INPUT:
+        r->most_mib = (size_t)parse_count(state, "--max-input=", arg, 1);
+        break;
     case KEY_SET:
         r->settings = append(r->settings, &o->setting_count, arg);
         break;
@@ -269,41 +275,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* The whole file; NULL after a message. An input is read by size where it has one. */
-static char *read_all(const char *name, size_t *size)
+/* The whole file; NULL after a message. */
+static void *read_all(const Request *r, size_t *size)
 {
-    bool standard = strcmp(name, "-") == 0;
-    FILE *f = standard ? stdin : fopen(name, "rb");
-    struct stat st;
-    if (f == NULL || (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode))) {
-        fprintf(stderr, "gxc: cannot read %s: %s\n", name,
-                f == NULL ? strerror(errno) : "it is a folder");
-        if (f != NULL && !standard)
-            fclose(f);
-        return NULL;
-    }
-    size_t capacity = st.st_size > 0 ? (size_t)st.st_size + 1 : 1 << 16, length = 0;
-    char *data = malloc(capacity);
-    while (data != NULL) {
-        length += fread(data + length, 1, capacity - length, f);
-        if (length < capacity)
-            break;
-        char *grown = capacity > SIZE_MAX / 2 ? NULL : realloc(data, capacity * 2);
-        if (grown == NULL)
-            free(data);
-        data = grown;
-        capacity *= 2;
-    }
-    bool failed = ferror(f) != 0;
-    if (!standard)
-        fclose(f);
-    if (data == NULL || failed) {
-        fprintf(stderr, "gxc: cannot read %s: %s\n", name,
-                failed ? strerror(errno) : "out of memory");
-        free(data);
-        return NULL;
-    }
-    *size = length;
+    void *data;
+    size_t mib = r->most_mib != 0 ? r->most_mib : FILE_MOST_MIB;
+    int error = file_read(r->input, mib << 20, &data, size);
+    if (error == EFBIG)
+        fprintf(stderr,
+                "gxc: cannot read %s: it has more than %zu MiB; --max-input=MIB allows "
+                "more\n",
+                r->input, mib);
+    else if (error != 0)
+        fprintf(stderr, "gxc: cannot read %s: %s\n", r->input, strerror(error));
     return data;
 }
 
@@ -311,10 +295,8 @@ static char *read_all(const char *name, size_t *size)
 static bool write_file(const char *name, const void *data, size_t size)
 {
     if (strcmp(name, "-") == 0) {
-        if (fwrite(data, 1, size, stdout) == size && fflush(stdout) == 0)
-            return true;
-        fprintf(stderr, "gxc: cannot write to standard output: %s\n", strerror(errno));
-        return false;
+        fwrite(data, 1, size, stdout);
+        return file_flush_output("gxc");
     }
     int error = file_write(name, &(FilePart){data, size}, 1);
     if (error != 0)
@@ -383,7 +365,7 @@ static bool is_same_file(const char *input, const char *output)
 static int compile_file(const Request *r)
 {
     size_t size = 0;
-    char *input = read_all(r->input, &size);
+    char *input = read_all(r, &size);
     if (input == NULL)
         return GXC_INVALID;
     gxc_options o = r->options;
@@ -465,6 +447,7 @@ int main(int argc, char **argv)
             "them.\vExit: 0 done, 1 the input is wrong, 2 usage, 3 a bug of gxc, 4 not "
             "supported yet.",
     };
+    file_check_output("gxc");
     argp_err_exit_status = GXC_USAGE;
     Request r = {0};
     error_t e = argp_parse(&argp, argc, argv, 0, NULL, &r);

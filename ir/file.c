@@ -105,3 +105,81 @@ int file_write(const char *path, const FilePart *parts, size_t count)
     free(end);
     return error;
 }
+
+/* -- reading ------------------------------------------------------------------------------------ */
+
+/* Up to `most` bytes and one more, which tells that there are too many. */
+static int read_stream(FILE *f, size_t expected, size_t most, void **out,
+                       size_t *out_size)
+{
+    size_t room = expected > 0 ? expected + 1 : 1 << 16, size = 0;
+    char *data = malloc(room);
+    while (data != NULL) {
+        size += fread(data + size, 1, room - size, f);
+        if (size < room || size > most)
+            break;
+        room = room > most / 2 ? most + 1 : 2 * room;
+        char *larger = realloc(data, room);
+        if (larger == NULL)
+            free(data);
+        data = larger;
+    }
+    int error = data == NULL ? ENOMEM : ferror(f) ? errno : size > most ? EFBIG : 0;
+    if (error != 0)
+        free(data);
+    *out = error == 0 ? data : NULL;
+    *out_size = error == 0 ? size : 0;
+    return error;
+}
+
+int file_read(const char *path, size_t most, void **out, size_t *out_size)
+{
+    bool is_standard = strcmp(path, "-") == 0;
+    FILE *f = is_standard ? stdin : fopen(path, "rb");
+    struct stat info;
+    *out = NULL;
+    *out_size = 0;
+    if (f == NULL)
+        return errno;
+    int error = fstat(fileno(f), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    size_t expected = error == 0 && info.st_size > 0 ? (size_t)info.st_size : 0;
+    if (error == 0 && expected > most)
+        error = EFBIG;
+    if (error == 0)
+        error = read_stream(f, expected, most, out, out_size);
+    if (!is_standard)
+        fclose(f);
+    return error;
+}
+
+/* -- standard output ---------------------------------------------------------------------------- */
+
+static const char *program;
+
+bool file_flush_output(const char *name)
+{
+    static bool is_said;
+    bool failed = ferror(stdout) != 0; /* errno is then of an earlier call */
+    int error = errno;
+    if (fflush(stdout) != 0) {
+        failed = true;
+        error = errno;
+    }
+    if (failed && !is_said)
+        fprintf(stderr, "%s: cannot write to standard output: %s\n", name,
+                error != 0 ? strerror(error) : "a write failed");
+    is_said |= failed;
+    return !failed;
+}
+
+static void check_at_exit(void)
+{
+    if (!file_flush_output(program))
+        _exit(1);
+}
+
+void file_check_output(const char *name)
+{
+    program = name;
+    atexit(check_at_exit);
+}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/file.h"
 #include "runtime/gxrun/npy.h"
 
 int complain(int code, const char *format, ...)
@@ -77,36 +78,18 @@ static void signature_free(Signature *s)
     memset(s, 0, sizeof *s);
 }
 
-static bool read_file(const char *path, Bytes *out, char *error, size_t error_size)
+static bool read_file(const Options *o, const char *path, Bytes *out, char *error,
+                      size_t error_size)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    size_t room = 1 << 16;
-    *out = (Bytes){0};
-    if (!file) {
-        snprintf(error, error_size, "%s: %s", path, strerror(errno));
-        return false;
+    size_t mib = o->most_mib ? o->most_mib : FILE_MOST_MIB;
+    int code = file_read(path, mib << 20, &out->data, &out->size);
+    if (code == EFBIG) {
+        snprintf(error, error_size,
+                 "%s: it has more than %zu MiB; --max-input=MIB allows more", path, mib);
+    } else if (code) {
+        snprintf(error, error_size, "%s: %s", path, strerror(code));
     }
-    out->data = allocate(room, 1);
-    for (size_t n;
-         (n = fread((char *)out->data + out->size, 1, room - out->size, file)) > 0;) {
-        out->size += n;
-        if (out->size == room) {
-            room *= 2;
-            void *larger = realloc(out->data, room);
-            if (!larger) {
-                exit(complain(EXIT_WRONG, "%s: no memory", path));
-            }
-            out->data = larger;
-        }
-    }
-    bool ok = !ferror(file);
-    if (!ok) {
-        snprintf(error, error_size, "%s: %s", path, strerror(errno));
-    }
-    if (file != stdin) {
-        fclose(file);
-    }
-    return ok;
+    return code == 0;
 }
 
 static bool is_elf(const Bytes *b)
@@ -154,7 +137,7 @@ static int find_hlo(const Options *o, Subject *s)
     if (o->hlo) {
         s->owns_hlo = true;
         s->hlo_path = o->hlo;
-        return read_file(o->hlo, &s->hlo, error, sizeof error)
+        return read_file(o, o->hlo, &s->hlo, error, sizeof error)
                    ? EXIT_DONE
                    : complain(EXIT_WRONG, "%s", error);
     }
@@ -185,7 +168,7 @@ static int subject_open(const Options *o, Subject *s)
     char error[512];
     bool ref = strcmp(o->device, "ref") == 0;
     bool elf = is_elf_file(o->program);
-    if (!elf && !read_file(o->program, &s->file, error, sizeof error)) {
+    if (!elf && !read_file(o, o->program, &s->file, error, sizeof error)) {
         return complain(EXIT_WRONG, "%s", error);
     }
     if (elf || is_elf(&s->file)) {
@@ -315,6 +298,7 @@ int main(int argc, char **argv)
     Options o;
     Subject s = {0};
     Signature signature = {0};
+    file_check_output("gxrun");
     options_parse(&o, argc, argv);
     int code = subject_open(&o, &s);
     if (code == EXIT_DONE) {
@@ -323,9 +307,6 @@ int main(int argc, char **argv)
                    : device_signature(&o, s.program, &signature);
     }
     code = code == EXIT_DONE ? run(&o, &s, &signature) : code;
-    if (fflush(stdout) != 0 && code == EXIT_DONE) {
-        code = complain(EXIT_WRONG, "standard output: %s", strerror(errno));
-    }
     signature_free(&signature);
     subject_close(&s);
     options_free(&o);

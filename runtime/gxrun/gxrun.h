@@ -42,6 +42,7 @@ typedef struct Options {
     size_t compare_count;
     bool compare_ref;
     const char *hlo;
+    size_t most_mib; /* of HLO; 0: not given */
     bool has_rtol, has_atol;
     double rtol, atol;
     bool bench;

@@ -22,7 +22,8 @@ enum {
     KEY_ATOL,
     KEY_BENCH,
     KEY_PROFILE,
-    KEY_TIMEOUT
+    KEY_TIMEOUT,
+    KEY_MAX_INPUT
 };
 
 const char *argp_program_version = "gxrun " GXC_VERSION;
@@ -49,6 +50,7 @@ static const struct argp_option table[] = {
     {"atol", KEY_ATOL, "X", 0, "absolute tolerance (default: by type)", 0},
     {"bench", KEY_BENCH, NULL, 0, "run many times, print the time of one", 0},
     {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
+    {"max-input", KEY_MAX_INPUT, "MIB", 0, "refuse HLO that is larger (default 4096)", 0},
     {"quiet", 'q', NULL, 0, "no summary of the results", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -191,6 +193,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_PROFILE:
         o->profile = text;
+        break;
+    case KEY_MAX_INPUT:
+        o->most_mib = positive(state, "max-input", text, 1);
         break;
     case 'q':
         o->quiet = true;
