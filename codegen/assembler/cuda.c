@@ -3,14 +3,12 @@
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/assembler/assemble.h"
+#include "codegen/assembler/assemblers.h"
 
 static const char *const ptxas_places[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
                                            "nvidia/cuda_nvcc/bin/ptxas", NULL};
@@ -96,25 +94,16 @@ static bool version_of_nvjitlink(Arena *a, Cuda *out)
     return true;
 }
 
-extern char **environ;
-
 /* What `ptxas --version` prints; NULL if it does not run. */
 static const char *ask_ptxas(Arena *a, const char *path)
 {
     FILE *f = tmpfile();
     if (!f)
         return NULL;
-    char name[] = "ptxas", option[] = "--version";
-    char *argv[] = {name, option, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fileno(f), 1);
-    pid_t pid;
-    int status = -1;
-    if (posix_spawn(&pid, path, &actions, NULL, argv, environ) == 0)
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            continue;
-    posix_spawn_file_actions_destroy(&actions);
+    static const char *const args[] = {"ptxas", "--version", NULL};
+    const ProcessFiles files = {.log = fileno(f)};
+    double seconds = 0;
+    int status = process_run(path, args, &files, &seconds);
     char *text = arena_alloc(a, 1024);
     rewind(f);
     size_t n = fread(text, 1, 1023, f);

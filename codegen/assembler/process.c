@@ -1,11 +1,15 @@
-/* Runs NVIDIA's programs. See assemblers.h. */
-#define _DEFAULT_SOURCE /* wait4 */
+/* Runs NVIDIA's programs. See assemblers.h. They die with the thread that waits for them: posix_spawn
+ * cannot ask the kernel for that, so this is vfork and what posix_spawn would do. */
+#define _DEFAULT_SOURCE /* vfork, wait4 */
 #include <errno.h>
-#include <spawn.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "codegen/assembler/assemblers.h"
 
@@ -20,18 +24,50 @@ static double seconds_of(const struct rusage *u)
 }
 
 /* Files get numbers above all of them first, so that none is overwritten before it was copied. */
-static void add_files(posix_spawn_file_actions_t *actions, const ProcessFiles *f)
+static bool place_files(const ProcessFiles *f)
 {
     int high = f->log;
     for (int i = 0; i < f->file_count; i++)
         high = f->files[i] > high ? f->files[i] : high;
     high = (high > FIRST_FILE + f->file_count ? high : FIRST_FILE + f->file_count) + 1;
+    bool ok = true;
     for (int i = 0; i < f->file_count; i++)
-        posix_spawn_file_actions_adddup2(actions, f->files[i], high + i);
-    posix_spawn_file_actions_adddup2(actions, f->log, 1);
-    posix_spawn_file_actions_adddup2(actions, 1, 2);
+        ok = ok && dup2(f->files[i], high + i) >= 0;
+    ok = ok && dup2(f->log, 1) >= 0 && dup2(1, 2) >= 0;
     for (int i = 0; i < f->file_count; i++)
-        posix_spawn_file_actions_adddup2(actions, high + i, FIRST_FILE + i);
+        ok = ok && dup2(high + i, FIRST_FILE + i) >= 0;
+    return ok;
+}
+
+typedef struct Start {
+    const char *path;
+    char *const *argv;
+    const ProcessFiles *files;
+    pid_t parent;
+    volatile int
+        error; /* why the program does not run; the child's memory is the parent's */
+} Start;
+
+/* What the child does: system calls only. A parent that died before it could be watched is seen by
+ * its number. */
+static _Noreturn void become(Start *s)
+{
+    bool ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+    if (ok && getppid() != s->parent)
+        _exit(127);
+    if (ok && place_files(s->files))
+        execve(s->path, s->argv, environ);
+    s->error = errno;
+    _exit(127);
+}
+
+/* A function of its own: the parent goes on in this frame after the child has used it. */
+static pid_t start(Start *s)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        become(s);
+    return pid;
 }
 
 int process_run(const char *path, const char *const *args, const ProcessFiles *files,
@@ -40,20 +76,20 @@ int process_run(const char *path, const char *const *args, const ProcessFiles *f
     union {
         const char *const *in;
         char *const *out;
-    } argv = {args}; /* posix_spawn changes none of them */
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-    int status = -1;
-    posix_spawn_file_actions_init(&actions);
-    add_files(&actions, files);
-    errno = posix_spawn(&pid, path, &actions, NULL, argv.out, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (errno != 0)
+    } argv = {args}; /* execve changes none of them */
+    Start s = {path, argv.out, files, getpid(), 0};
+    pid_t pid = start(&s);
+    if (pid < 0)
         return -1;
+    int status = -1;
     struct rusage usage;
     while (wait4(pid, &status, 0, &usage) < 0)
         if (errno != EINTR)
             return -1;
+    if (s.error != 0) {
+        errno = s.error;
+        return -1;
+    }
     *seconds += seconds_of(&usage);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

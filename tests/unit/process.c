@@ -1,0 +1,101 @@
+/* The assembler's process: its files, its exit, and that it does not outlive who waits for it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "codegen/assembler/assemblers.h"
+
+enum { PATIENCE = 20000 }; /* milliseconds */
+
+static int shell(const char *script, const ProcessFiles *files)
+{
+    const char *args[] = {"sh", "-c", script, NULL};
+    double seconds = 0;
+    return process_run("/bin/sh", args, files, &seconds);
+}
+
+static ProcessFiles no_files(void)
+{
+    ProcessFiles f = {.log = open("/dev/null", O_WRONLY | O_CLOEXEC)};
+    assert_true(f.log >= 0);
+    return f;
+}
+
+static void test_exit(void **state)
+{
+    (void)state;
+    static const char *const args[] = {"x", NULL};
+    double seconds = 0;
+    ProcessFiles f = no_files();
+    assert_int_equal(shell("exit 0", &f), 0);
+    assert_int_equal(shell("exit 7", &f), 7);
+    assert_int_equal(shell("kill -TERM $$", &f), 128 + SIGTERM);
+    assert_int_equal(process_run("/nonexistent", args, &f, &seconds), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(process_run("/dev/null", args, &f, &seconds), -1);
+    assert_int_equal(errno, EACCES);
+    close(f.log);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    int in[2], out[2];
+    char text[16] = "";
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    assert_int_equal(write(in[1], "seven\n", 6), 6);
+    ProcessFiles f = {out[1], {in[0], out[1]}, 2};
+    assert_int_equal(shell("read x <&3; echo $x; echo $x >&4", &f), 0);
+    assert_int_equal(read(out[0], text, sizeof text), 12);
+    assert_memory_equal(text, "seven\nseven\n", 12);
+    close(in[0]);
+    close(in[1]);
+    close(out[0]);
+    close(out[1]);
+}
+
+/* The program holds the only open end of a pipe: that it ends is seen there. */
+static void test_dies_with_parent(void **state)
+{
+    (void)state;
+    int end[2];
+    assert_int_equal(pipe(end), 0);
+    pid_t waiting = fork();
+    if (waiting == 0) {
+        ProcessFiles f = no_files();
+        f.files[0] = end[1];
+        f.file_count = 1;
+        _exit(shell("echo x >&3; exec sleep 60", &f));
+    }
+    assert_true(waiting > 0);
+    close(end[1]);
+    char byte;
+    assert_int_equal(read(end[0], &byte, 1), 1); /* it runs */
+    assert_int_equal(read(end[0], &byte, 1), 1);
+    assert_int_equal(kill(waiting, SIGKILL), 0);
+    assert_int_equal(waitpid(waiting, NULL, 0), waiting);
+    struct pollfd p = {.fd = end[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, PATIENCE), 1);
+    assert_int_equal(read(end[0], &byte, 1), 0);
+    close(end[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_dies_with_parent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
