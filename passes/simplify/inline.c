@@ -7,17 +7,17 @@
  * Needs: nothing. Keeps: the order of a scheduled module. Breaks: nothing.
  * What was in a call is named by its path: the call's op_name comes before its own.
  * Callees come before callers, so one sweep leaves no call. A call stays where its frontend
- * attribute inlineable="false" says so, where it is for another stream, where the callee runs on another thread, or where
- * the module would grow beyond INLINE_LIMIT. */
+ * attribute inlineable="false" says so, where it is for another stream, or where the callee runs on another thread.
+ * A few functions that call each other twice make a module of any size: one that would have more
+ * instructions than the setting inline-max-instructions is an error. */
 #include <string.h>
 
 #include "ir/analysis/collective.h"
 #include "ir/kernel/attention_call.h"
 #include "ir/kernel/kind.h"
 #include "passes/collectives/loops/step.h"
+#include "passes/settings.h"
 #include "passes/simplify/simplify.h"
-
-enum { INLINE_LIMIT = 4000000 }; /* instructions of a module */
 
 static bool may_inline(const Instruction *inst)
 {
@@ -86,6 +86,7 @@ typedef struct Inliner {
     const uint32_t
         *calls; /* by computation: how many call it, before the pass; [call_count] */
     uint32_t call_count;
+    uint64_t most; /* instructions that the module may have */
 } Inliner;
 
 static void emit(Inliner *cx, Instruction *inst)
@@ -283,7 +284,23 @@ static void wait_for_inside(Inliner *cx, Instruction *inst, uint32_t old_count)
     inst_drop_double_controls(inst);
 }
 
-static bool inline_calls(Computation *comp, const Inliner *shared, size_t *total)
+/* Whether the module may grow by what `call` calls; *total grows with it. An error if not. */
+static bool may_grow(const Inliner *cx, const Instruction *call, uint64_t *total)
+{
+    Diag *d = call->parent->module->diag;
+    if (d->error_count != 0)
+        return false;
+    *total += inst_called(call, 0)->instruction_count;
+    if (*total <= cx->most)
+        return true;
+    diag_error(d, call->span,
+               "the module has more than %llu instructions when what is called here is "
+               "inlined; --set=inline-max-instructions=N allows more",
+               (unsigned long long)cx->most);
+    return false;
+}
+
+static bool inline_calls(Computation *comp, const Inliner *shared, uint64_t *total)
 {
     Arena *scratch = shared->scratch;
     uint32_t old_count = comp->instruction_count;
@@ -301,9 +318,7 @@ static bool inline_calls(Computation *comp, const Inliner *shared, size_t *total
     Instruction **order = computation_post_order(comp, scratch, &n);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = order[i];
-        if (is_inlined(inst, scratch) &&
-            *total + inst_called(inst, 0)->instruction_count < INLINE_LIMIT) {
-            *total += inst_called(inst, 0)->instruction_count;
+        if (is_inlined(inst, scratch) && may_grow(&cx, inst, total)) {
             cx.forward[inst->id] = splice(&cx, inst, old_count);
         } else {
             emit(&cx, inst);
@@ -323,13 +338,14 @@ static bool inline_calls(Computation *comp, const Inliner *shared, size_t *total
 bool pass_inline(Module *m, PassContext *cx)
 {
     bool changed = false;
-    size_t total = 0;
+    uint64_t total = 0;
     FreshIds ids = {0};
     const Inliner shared = {.scratch = cx->scratch,
                             .has_effect = simplify_effects(m, cx->scratch),
                             .ids = &ids,
                             .calls = module_call_counts(m, cx->scratch),
-                            .call_count = m->computation_count};
+                            .call_count = m->computation_count,
+                            .most = (uint64_t)cx->settings->inline_max_instructions};
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp))
         total += comp->instruction_count;
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))

@@ -127,6 +127,11 @@ static int read_signature(const Compiler *c, const gxc_result *r, Signature *out
     out->parameters = allocate(out->parameter_count, sizeof(Leaf));
     out->results = allocate(out->result_count, sizeof(Leaf));
     out->devices = c->gxc_result_device_count(r);
+    if (out->devices == 0) {
+        return complain(EXIT_NOT_SUPPORTED,
+                        "not supported: the program is for more devices than the "
+                        "evaluator has");
+    }
     out->partitions = (uint32_t)c->gxc_result_partition_count(r);
     out->replicas = (uint32_t)(out->devices / out->partitions);
     out->has_hash = true;
