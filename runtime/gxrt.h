@@ -16,6 +16,11 @@
  * what you need. Fields may be added at the end of a struct, so programs that were compiled
  * against an older header go on working.
  *
+ * Trust: opening a file checks it and runs nothing of it. A session runs it: on a GPU its kernels
+ * reach all memory of this process there; on the emulator they are machine code in this process,
+ * with all of its rights. So make sessions only of files that you would run as programs. Hashes
+ * find damage; they are no signature.
+ *
  * Threads: programs may be shared by all threads. A session is used by one thread at a time;
  * different sessions run beside each other; those with collectives queue their work one after
  * the other, and in a world of several processes must do so in the same order in all of them. */

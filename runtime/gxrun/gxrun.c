@@ -293,6 +293,17 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     return code;
 }
 
+/* Inputs and results of every device are held in memory, whoever says how many there are. */
+static int check_devices(const Options *o, const Signature *s)
+{
+    return s->devices <= o->most_devices
+               ? EXIT_DONE
+               : complain(EXIT_WRONG,
+                          "the program is for %zu devices in this process, at most %zu "
+                          "are allowed; --max-devices=N allows more",
+                          s->devices, o->most_devices);
+}
+
 int main(int argc, char **argv)
 {
     Options o;
@@ -306,6 +317,7 @@ int main(int argc, char **argv)
                    ? compiler_signature(&o, s.hlo_path, &s.hlo, &signature)
                    : device_signature(&o, s.program, &signature);
     }
+    code = code == EXIT_DONE ? check_devices(&o, &signature) : code;
     code = code == EXIT_DONE ? run(&o, &s, &signature) : code;
     signature_free(&signature);
     subject_close(&s);

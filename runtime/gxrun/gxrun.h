@@ -43,6 +43,7 @@ typedef struct Options {
     bool compare_ref;
     const char *hlo;
     size_t most_mib; /* of HLO; 0: not given */
+    size_t most_devices;
     bool has_rtol, has_atol;
     double rtol, atol;
     bool bench;

@@ -23,7 +23,8 @@ enum {
     KEY_BENCH,
     KEY_PROFILE,
     KEY_TIMEOUT,
-    KEY_MAX_INPUT
+    KEY_MAX_INPUT,
+    KEY_MAX_DEVICES
 };
 
 const char *argp_program_version = "gxrun " GXC_VERSION;
@@ -51,6 +52,8 @@ static const struct argp_option table[] = {
     {"bench", KEY_BENCH, NULL, 0, "run many times, print the time of one", 0},
     {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
     {"max-input", KEY_MAX_INPUT, "MIB", 0, "refuse HLO that is larger (default 4096)", 0},
+    {"max-devices", KEY_MAX_DEVICES, "N", 0,
+     "refuse programs for more devices in this process (default 1024)", 0},
     {"quiet", 'q', NULL, 0, "no summary of the results", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -197,6 +200,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_MAX_INPUT:
         o->most_mib = positive(state, "max-input", text, 1);
         break;
+    case KEY_MAX_DEVICES:
+        o->most_devices = positive(state, "max-devices", text, 1);
+        break;
     case 'q':
         o->quiet = true;
         break;
@@ -232,6 +238,7 @@ void options_parse(Options *o, int argc, char **argv)
                "reference evaluator; prints its results and compares them."};
     memset(o, 0, sizeof *o);
     o->device = "auto";
+    o->most_devices = 1024;
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, o);
 }
