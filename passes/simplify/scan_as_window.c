@@ -5,7 +5,12 @@
  *
  * g is f on scalars, its operands the other way round. What f gives must be its carries, as in all cumulative
  * sums and the like, and it must go element by element. From the other end the order of operands turns round,
- * too: x is then reversed, unless the order means nothing. */
+ * too: x is then reversed, unless the order means nothing.
+ *
+ * What the text says is not believed where a few numbers show that it is wrong: such a scan keeps its order. */
+#include <math.h>
+
+#include "ir/eval/eval.h"
 #include "ir/kernel/element.h"
 #include "passes/simplify/expand.h"
 
@@ -100,6 +105,55 @@ static Computation *scalar_step(const Associative *s)
     return g;
 }
 
+/* -- is it associative? ------------------------------------------------------------------------------ */
+
+static Instruction *sample(const Associative *s, const Shape *scalar, int64_t value)
+{
+    Literal *l = literal_create(s->r->m->arena, scalar);
+    if (dtype_is_float(scalar->dtype))
+        literal_set_double(l, 0, (double)value);
+    else
+        literal_set_int(l, 0, value);
+    return rw_constant(s->r, l);
+}
+
+static Instruction *apply(const Associative *s, Computation *g, Instruction *a,
+                          Instruction *b)
+{
+    Instruction *operands[2] = {a, b};
+    Instruction *call = rw_add(s->r, OP_CALL, a->shape, 2, operands);
+    inst_set_computation(call, ATTR_TO_APPLY, g);
+    return call;
+}
+
+/* (a b) c and a (b c) differ by more than rounding. Of one array of numbers only. */
+static bool is_refuted(const Associative *s, Computation *g)
+{
+    enum { MOST_STEPS = 10000 };
+    static const int64_t values[][3] = {{3, -5, 2}, {-1, 2, -4}, {1, 0, 2}};
+    const Shape *scalar = g->root->shape;
+    if (s->count != 1 || (!dtype_is_float(scalar->dtype) && scalar->dtype != DT_S32 &&
+                          scalar->dtype != DT_S64))
+        return false;
+    uint32_t first = s->r->comp->instruction_count;
+    bool differs = false;
+    for (size_t i = 0; i < sizeof values / sizeof *values && !differs; i++) {
+        Instruction *x[3];
+        for (uint32_t k = 0; k < 3; k++)
+            x[k] = sample(s, scalar, values[i][k]);
+        Instruction *left = apply(s, g, apply(s, g, x[0], x[1]), x[2]);
+        Instruction *right = apply(s, g, x[0], apply(s, g, x[1], x[2]));
+        const Literal *l = evaluate_constant(s->r->scratch, left, 1, MOST_STEPS);
+        const Literal *r = evaluate_constant(s->r->scratch, right, 1, MOST_STEPS);
+        double a = l == NULL ? 0 : literal_double(l, 0),
+               b = r == NULL ? 0 : literal_double(r, 0);
+        double error = fabs(a - b), most = fabs(a) > fabs(b) ? fabs(a) : fabs(b);
+        differs = error > 0.1 * most; /* not where one is NaN or both are infinite */
+    }
+    computation_remove_from(s->r->comp, first);
+    return differs;
+}
+
 /* -- the windows ----------------------------------------------------------------------------------------- */
 
 static Instruction *reversed(const Associative *s, Instruction *x)
@@ -184,7 +238,7 @@ Instruction *scan_as_window(Rewriter *r, Instruction *inst)
         leaves[i] = inst->shape->elements[i];
     }
     Computation *g = scalar_step(&s);
-    if (g == NULL)
+    if (g == NULL || is_refuted(&s, g))
         return NULL;
     bool is_reverse = inst_bool(inst, ATTR_IS_REVERSE);
     bool turns = is_reverse && !computation_is_simple(g, n);
