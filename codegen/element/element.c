@@ -99,20 +99,7 @@ void emit_apply(Emit *e, const IndexMap *map, const IndexExpr *const *index,
         }
         runtimes[i] = bind_runtime(e, r, at);
     }
-    uint32_t total =
-        map->result_count + (constraints != NULL ? map->constraint_count : 0);
-    for (uint32_t i = 0; i < total; i++) {
-        bool is_result = i < map->result_count;
-        const IndexExpr *x =
-            is_result ? map->results[i] : map->constraints[i - map->result_count].expr;
-        x = ix_substitute(ix, x, IX_SYMBOL, map->symbol_count, symbols);
-        x = ix_substitute(ix, x, IX_RUNTIME, map->runtime_count, runtimes);
-        x = ix_substitute(ix, x, IX_DIM, map->dim_count, index);
-        if (is_result)
-            results[i] = x;
-        else
-            constraints[i - map->result_count] = x;
-    }
+    index_map_apply(ix, map, index, symbols, runtimes, results, constraints);
 }
 
 /* -- elements ------------------------------------------------------------------------------- */

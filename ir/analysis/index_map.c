@@ -64,3 +64,23 @@ const char *index_map_text(Arena *a, const IndexMap *map)
     }
     return t.data;
 }
+
+void index_map_apply(IndexContext *cx, const IndexMap *map, const IndexExpr *const *dims,
+                     const IndexExpr *const *symbols, const IndexExpr *const *runtimes,
+                     const IndexExpr **results, const IndexExpr **constraints)
+{
+    uint32_t total =
+        map->result_count + (constraints != NULL ? map->constraint_count : 0);
+    for (uint32_t i = 0; i < total; i++) {
+        bool is_result = i < map->result_count;
+        const IndexExpr *x =
+            is_result ? map->results[i] : map->constraints[i - map->result_count].expr;
+        x = ix_substitute(cx, x, IX_SYMBOL, map->symbol_count, symbols);
+        x = ix_substitute(cx, x, IX_RUNTIME, map->runtime_count, runtimes);
+        x = ix_substitute(cx, x, IX_DIM, map->dim_count, dims);
+        if (is_result)
+            results[i] = x;
+        else
+            constraints[i - map->result_count] = x;
+    }
+}

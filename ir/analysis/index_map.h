@@ -103,6 +103,11 @@ const IndexExpr *ix_substitute(IndexContext *cx, const IndexExpr *e, IxKind kind
 /* The expression with one variable replaced. */
 const IndexExpr *ix_replace(IndexContext *cx, const IndexExpr *e, IxKind kind,
                             uint32_t number, const IndexExpr *by);
+/* The map where its variables are these (NULL where it has none of a kind). results: [map->result_count];
+ * constraints, if not NULL: the expressions of all of them. */
+void index_map_apply(IndexContext *cx, const IndexMap *map, const IndexExpr *const *dims,
+                     const IndexExpr *const *symbols, const IndexExpr *const *runtimes,
+                     const IndexExpr **results, const IndexExpr **constraints);
 /* The largest known divisor of all values (0 for the constant 0). */
 int64_t ix_divisor(const IndexExpr *e);
 const char *ix_text(Arena *a, const IndexExpr *e);         /* (d0 floordiv 4) + s0 * 2 */

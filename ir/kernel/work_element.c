@@ -133,19 +133,7 @@ void work_apply(WorkBuilder *b, const Instruction *inst, uint32_t operand,
         }
         runtimes[i] = bind_runtime(b, r, at);
     }
-    uint32_t more = constraints != NULL ? map->constraint_count : 0;
-    for (uint32_t i = 0; i < map->result_count + more; i++) {
-        bool is_result = i < map->result_count;
-        const IndexExpr *x =
-            is_result ? map->results[i] : map->constraints[i - map->result_count].expr;
-        x = ix_substitute(ix, x, IX_SYMBOL, map->symbol_count, symbols);
-        x = ix_substitute(ix, x, IX_RUNTIME, map->runtime_count, runtimes);
-        x = ix_substitute(ix, x, IX_DIM, map->dim_count, index);
-        if (is_result)
-            results[i] = x;
-        else
-            constraints[i - map->result_count] = x;
-    }
+    index_map_apply(ix, map, index, symbols, runtimes, results, constraints);
 }
 
 WorkValue work_check(WorkBuilder *b, const IndexMap *map,
