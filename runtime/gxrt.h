@@ -2,7 +2,7 @@
  *
  *     gxrt_program *program;  gxrt_session *session;
  *     gxrt_program_open("prog.cubin", &program);            the file: immutable, needs no GPU
- *     gxrt_session_create(program, NULL, &session);         the program on its devices
+ *     gxrt_session_create(program, &options, &session);     the program on its devices
  *     gxrt_execute(session, 1, &run);                       queued on run.stream; many times
  *     gxrt_synchronize(session, 0);
  *     gxrt_session_destroy(session);  gxrt_program_destroy(program);
@@ -18,8 +18,8 @@
  *
  * Trust: opening a file checks it and runs nothing of it. A session runs it: on a GPU its kernels
  * reach all memory of this process there; on the emulator they are machine code in this process,
- * with all of its rights. So make sessions only of files that you would run as programs. Hashes
- * find damage; they are no signature.
+ * with all of its rights, and run only if the session's options say allow_native. So make sessions
+ * only of files that you would run as programs. Hashes find damage; they are no signature.
  *
  * Threads: programs may be shared by all threads. A session is used by one thread at a time;
  * different sessions run beside each other; those with collectives queue their work one after
@@ -274,6 +274,10 @@ typedef struct gxrt_session_options {
         max_channels; /* most that NCCL may use for a collective; 0: its default, and 32
                               on Blackwell with NCCL 2.28 or newer, whose default slows
                               computation beside it */
+    int allow_native; /* 1: the file's kernels may run on the emulator, which is machine code of
+                         the file with all of this process's rights; 0: such sessions are
+                         refused. Set it for files that this process compiled, and for those
+                         that you would run as programs. GPUs do not need it */
 } gxrt_session_options;
 
 /* The name that gxc's --target takes for the GPU that a session on `device` (as in
@@ -282,7 +286,7 @@ typedef struct gxrt_session_options {
 GXRT_API gxrt_status gxrt_device_target(const char *device, char *target, size_t size);
 
 /* Chooses the variant, loads it on every device, uploads constants, allocates temporary
- * memory. `options` may be NULL. */
+ * memory. `options` may be NULL, which is for GPUs: the emulator needs allow_native. */
 GXRT_API gxrt_status gxrt_session_create(const gxrt_program *program,
                                          const gxrt_session_options *options,
                                          gxrt_session **out);

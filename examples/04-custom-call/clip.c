@@ -36,6 +36,7 @@ int main(void)
         .struct_size = sizeof call, .name = "clip", .user = "clip", .described = clip};
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",
+                                    .allow_native = 1,
                                     .host_calls = &call,
                                     .host_call_count = 1};
     gxrt_buffer argument = {.struct_size = sizeof argument, .bytes = sizeof x};

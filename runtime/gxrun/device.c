@@ -366,7 +366,8 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
                                     .log = print_log,
                                     .exact_emulated_devices = (int)o->devices,
                                     .replicas = s->replicas,
-                                    .timeout_seconds = o->timeout};
+                                    .timeout_seconds = o->timeout,
+                                    .allow_native = 1};
     st = st == GXRT_OK ? gxrt_session_create(program, &options, &j.session) : st;
     if (st != GXRT_OK) {
         gxrt_world_destroy(world);

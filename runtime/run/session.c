@@ -337,6 +337,20 @@ static gxrt_status make_devices(gxrt_session *s, size_t count, uint32_t first,
     return st == GXRT_OK ? collective_create(s) : st;
 }
 
+/* The emulator's kernels are code of this CPU: nothing keeps them from what the process may do. */
+static gxrt_status check_native(const gxrt_session *s)
+{
+    if (!s->cuda->emulated || s->plan->kernels_count == 0 || s->options.allow_native) {
+        return GXRT_OK;
+    }
+    return status_set(
+        GXRT_INVALID_ARGUMENT,
+        "gxrt_session_create: on the emulator %s runs as machine code with all "
+        "rights of this process: set allow_native in the session's options if "
+        "it may",
+        s->program->path[0] ? s->program->path : "the program");
+}
+
 static gxrt_status build_session(gxrt_session *s)
 {
     size_t count = 0;
@@ -353,6 +367,7 @@ static gxrt_status build_session(gxrt_session *s)
     st = initialise_cuda(s, count, &available);
     st = st == GXRT_OK ? choose_ordinals(s, count, available, ordinals) : st;
     st = st == GXRT_OK ? select_variant(s, ordinals, count) : st;
+    st = st == GXRT_OK ? check_native(s) : st;
     st = st == GXRT_OK ? check_program(s) : st;
     st = st == GXRT_OK ? check_parts(s) : st;
     st = st == GXRT_OK ? need_cublaslt(s) : st;

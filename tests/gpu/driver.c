@@ -365,7 +365,8 @@ static Outcome run_program(const Entry *e, const char *device, bool is_bench)
     gxrt_program *program = NULL;
     gxrt_session *session = NULL;
     gxrt_program_info info = {.struct_size = sizeof info};
-    gxrt_session_options options = {.struct_size = sizeof options, .device = device};
+    gxrt_session_options options = {
+        .struct_size = sizeof options, .device = device, .allow_native = 1};
     const char *error = NULL;
     gxrt_status st = gxrt_program_open(e->file, &program);
     if (st == GXRT_OK)

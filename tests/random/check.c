@@ -584,6 +584,7 @@ static Verdict run_artefact(Check *c, const void *bytes, size_t size)
     Running r = {.devices = c->devices, .local = calloc(c->devices, sizeof *r.local)};
     gxrt_session_options so = {.struct_size = sizeof so,
                                .device = "emu",
+                               .allow_native = 1,
                                .library_path = library_folder,
                                .exact_emulated_devices = (int)c->devices};
     gxrt_program_info info = {.struct_size = sizeof info};

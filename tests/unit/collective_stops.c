@@ -91,6 +91,7 @@ static gxrt_status run_once(const gxrt_program *program, double timeout)
 {
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",
+                                    .allow_native = 1,
                                     .library_path = emulator_folder,
                                     .timeout_seconds = timeout};
     static gxrt_buffer arguments[DEVICES];

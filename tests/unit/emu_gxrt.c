@@ -163,6 +163,7 @@ static void fixture_init(Fixture *f, uint64_t launched_bytes, uint32_t devices)
     ok(gxrt_program_open_memory(f->file, bytes, &f->program));
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",
+                                    .allow_native = 1,
                                     .library_path = library_folder(),
                                     .replicas = devices};
     ok(gxrt_session_create(f->program, &options, &f->session));
@@ -212,6 +213,33 @@ static void test_run(void **state)
     }
 }
 
+/* The file's code runs in this process only for callers that ask for it. */
+static void test_native_is_asked_for(void **state)
+{
+    (void)state;
+    size_t bytes;
+    void *file = file_make(BYTES, &bytes);
+    gxrt_program *program;
+    gxrt_session *session = NULL;
+    ok(gxrt_program_open_memory(file, bytes, &program));
+    gxrt_session_options options = {
+        .struct_size = sizeof options, .device = "emu", .library_path = library_folder()};
+    assert_int_equal(gxrt_session_create(program, &options, &session),
+                     GXRT_INVALID_ARGUMENT);
+    assert_null(session);
+    assert_non_null(strstr(gxrt_last_error(), "set allow_native"));
+    /* callers compiled against a header without the field ask for nothing */
+    options.allow_native = 1;
+    options.struct_size = offsetof(gxrt_session_options, allow_native);
+    assert_int_equal(gxrt_session_create(program, &options, &session),
+                     GXRT_INVALID_ARGUMENT);
+    options.struct_size = sizeof options;
+    ok(gxrt_session_create(program, &options, &session));
+    gxrt_session_destroy(session);
+    gxrt_program_destroy(program);
+    free(file);
+}
+
 static void test_finding(void **state)
 {
     (void)state;
@@ -236,6 +264,7 @@ int main(void)
     setenv("GXEMU_RACE", "1", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_run),
+        cmocka_unit_test(test_native_is_asked_for),
         cmocka_unit_test(test_finding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

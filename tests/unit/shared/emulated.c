@@ -87,6 +87,7 @@ int run_all(gxrt_world *world, int times, double timeout, bool other)
     gxrt_program *program = make_program(&file, other);
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",
+                                    .allow_native = 1,
                                     .world = world,
                                     .library_path = emulator_folder,
                                     .timeout_seconds = timeout};
