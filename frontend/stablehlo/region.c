@@ -53,13 +53,30 @@ static void keep(Converter *c, MlirValue *value)
     STACK_PUSH(c, c->rebound, ((Rebound){value, value->inst}));
 }
 
+static const char word_characters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
 static bool is_plain_name(const char *name)
 {
-    return *name != '\0' &&
-           strspn(name,
-                  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
-               strlen(name) &&
+    return *name != '\0' && strspn(name, word_characters) == strlen(name) &&
            !(*name >= '0' && *name <= '9');
+}
+
+/* MLIR's printer numbers arguments that have no names: %arg0. */
+static bool is_numbered(const char *name)
+{
+    return strncmp(name, "arg", 3) == 0 && name[3] != '\0' &&
+           strspn(name + 3, "0123456789") == strlen(name + 3);
+}
+
+/* A key path such as params['layers'][0] is params__layers___0_, as JAX names the parameters of its HLO. */
+static const char *path_name(Converter *c, Bytes path)
+{
+    char *name = arena_text(c->arena, path.data, path.length);
+    for (char *s = name + strspn(name, word_characters); *s != '\0';
+         s += strspn(s, word_characters))
+        *s = '_';
+    return name;
 }
 
 /* The next parameter. */
@@ -88,8 +105,10 @@ static Instruction *add_argument(Converter *c, const MlirValue *argument)
     if (m == NULL)
         return inst;
     inst_set(inst, (Attr){.id = ATTR_METADATA, .metadata = m});
-    if (argument->name == NULL && is_plain_name(m->op_name.data))
-        inst->name = m->op_name.data;
+    if (argument->name == NULL || is_numbered(argument->name)) {
+        const char *name = path_name(c, m->op_name);
+        inst->name = is_plain_name(name) ? name : inst->name;
+    }
     return inst;
 }
 
