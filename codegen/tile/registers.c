@@ -12,24 +12,29 @@ typedef struct LoweredTile {
     struct LoweredTile *next;
     const TileOp *op;
     LinearLayout layout;
-    LLVMValueRef *registers;
+    LLVMValueRef *registers; /* NULL: they are packed */
+    LLVMValueRef *words;     /* of tile_load_ahead */
 } LoweredTile;
 
-static LLVMValueRef *known(const TileLower *l, const TileOp *op,
-                           const LinearLayout *layout)
+static void unpack(TileLower *l, LoweredTile *t);
+
+static LLVMValueRef *known(TileLower *l, const TileOp *op, const LinearLayout *layout)
 {
-    for (const LoweredTile *t = l->memo; t != NULL; t = t->next) {
-        if (t->op == op && linear_equal(&t->layout, layout))
-            return t->registers;
+    for (LoweredTile *t = l->memo; t != NULL; t = t->next) {
+        if (t->op != op || !linear_equal(&t->layout, layout))
+            continue;
+        if (t->registers == NULL)
+            unpack(l, t);
+        return t->registers;
     }
     return NULL;
 }
 
 static void remember(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                     LLVMValueRef *registers)
+                     LLVMValueRef *registers, LLVMValueRef *words)
 {
     LoweredTile *t = ARENA_NEW(l->k->arena, LoweredTile);
-    *t = (LoweredTile){l->memo, op, *layout, registers};
+    *t = (LoweredTile){l->memo, op, *layout, registers, words};
     l->memo = t;
 }
 
@@ -94,16 +99,30 @@ static uint32_t load_vector(const TileLower *l, const TileOp *op,
     return bits;
 }
 
+/* Bits of a register's number that make no difference to what is loaded. */
+static uint32_t same_bits_of_load(const TileLower *l, const TileOp *op,
+                                  const LinearLayout *layout)
+{
+    uint32_t same = same_bits(layout);
+    for (uint32_t d = 0; d < layout->rank; d++) {
+        uint32_t run = tile_same_run(l->p, op, d, layout->out[d]);
+        for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++) {
+            uint32_t place = linear_coordinate(layout, layout->columns[i], d);
+            bool is_only = place << linear_shift(layout, d) == layout->columns[i];
+            if (is_only && place >> run == 0)
+                same |= UINT32_C(1) << i;
+        }
+    }
+    return same;
+}
+
 /* Registers [r, r + lanes) of a load; zeros where it is not there. */
 static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                       uint32_t fast, uint32_t lanes, uint32_t r, LLVMValueRef condition,
-                       LLVMValueRef *out)
+                       uint32_t fast, uint32_t lanes, uint32_t r, LLVMValueRef *out)
 {
     Emit *e = l->e;
     const IndexExpr *at[EMIT_MOST_RANK];
     LLVMValueRef ok = tile_is_there(l, op, layout, op->dims, r), zeros[MOST_LANES];
-    if (condition != NULL)
-        ok = ok == NULL ? condition : LLVMBuildAnd(l->k->builder, ok, condition, "");
     for (uint32_t i = 0; i < lanes; i++)
         zeros[i] = LLVMConstNull(emit_type(l->k, op->dtype));
     GxIf inside;
@@ -119,13 +138,13 @@ static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layou
 }
 
 static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                      LLVMValueRef condition, LLVMValueRef *out)
+                      LLVMValueRef *out)
 {
     uint32_t fast, lanes = UINT32_C(1) << load_vector(l, op, layout, &fast),
-                   same = same_bits(layout);
+                   same = same_bits_of_load(l, op, layout);
     for (uint32_t r = 0; r < register_count(layout); r += lanes) {
         if ((r & same) == 0)
-            load_lanes(l, op, layout, fast, lanes, r, condition, &out[r]);
+            load_lanes(l, op, layout, fast, lanes, r, &out[r]);
         else
             memcpy(&out[r], &out[r & ~same], lanes * sizeof *out);
     }
@@ -363,7 +382,7 @@ static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
     }
     switch (op->kind) {
     case TILE_LOAD:
-        make_load(l, op, layout, NULL, out);
+        make_load(l, op, layout, out);
         return;
     case TILE_INDEX:
     case TILE_IN_RANGE:
@@ -406,7 +425,7 @@ LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout 
         l->k->at = op->inst->name;
     make(l, op, layout, registers);
     l->k->at = outer;
-    remember(l, op, layout, registers);
+    remember(l, op, layout, registers, NULL);
     return registers;
 }
 
@@ -423,6 +442,94 @@ void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
         tile_prepare(l, op->operands[i], &own);
 }
 
+/* -- loads ahead of their use ------------------------------------------------------------------- */
+
+/* How many elements of a type a word holds; 1: they stay apart. */
+static uint32_t per_word(DType t)
+{
+    uint32_t bits = dtype_info[t].bits;
+    return t == DT_PRED || bits >= 32 || 32 % bits != 0 ? 1 : 32 / bits;
+}
+
+/* What registers of a tile make a difference: *numbers, and how many. */
+static uint32_t distinct_registers(TileLower *l, const TileOp *op,
+                                   const LinearLayout *layout, uint32_t **numbers)
+{
+    uint32_t same = same_bits_of_load(l, op, layout), n = 0;
+    *numbers = ARENA_ARRAY(l->k->arena, uint32_t, register_count(layout));
+    for (uint32_t r = 0; r < register_count(layout); r++) {
+        if ((r & same) == 0)
+            (*numbers)[n++] = r;
+    }
+    return n;
+}
+
+static LLVMValueRef pack_word(TileLower *l, DType t, const LLVMValueRef *values,
+                              const uint32_t *numbers, uint32_t count)
+{
+    LLVMBuilderRef b = l->k->builder;
+    LLVMTypeRef type = emit_type(l->k, t);
+    uint32_t all = per_word(t);
+    LLVMValueRef v = LLVMConstNull(LLVMVectorType(type, all));
+    for (uint32_t i = 0; i < count; i++)
+        v = LLVMBuildInsertElement(b, v, values[numbers[i]], gx_i32(l->k, i), "");
+    return LLVMBuildBitCast(b, v, gx_int_type(l->k, 32), "");
+}
+
+/* Element `i` of a word: by shifts, which go where two of them are converted at once. */
+static LLVMValueRef unpack_element(TileLower *l, DType t, LLVMValueRef word, uint32_t i)
+{
+    LLVMBuilderRef b = l->k->builder;
+    uint32_t bits = dtype_info[t].bits;
+    LLVMValueRef v = LLVMBuildLShr(b, word, gx_i32(l->k, i * bits), "");
+    v = LLVMBuildTrunc(b, v, gx_int_type(l->k, bits), "");
+    return LLVMBuildBitCast(b, v, emit_type(l->k, t), "");
+}
+
+static void unpack(TileLower *l, LoweredTile *t)
+{
+    uint32_t *numbers, all = per_word(t->op->dtype),
+                       same = same_bits_of_load(l, t->op, &t->layout);
+    uint32_t count = distinct_registers(l, t->op, &t->layout, &numbers);
+    t->registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(&t->layout));
+    for (uint32_t i = 0; i < count; i++)
+        t->registers[numbers[i]] =
+            all == 1 ? t->words[i]
+                     : unpack_element(l, t->op->dtype, t->words[i / all], i % all);
+    for (uint32_t r = 0; r < register_count(&t->layout); r++)
+        t->registers[r] = t->registers[r & ~same];
+}
+
+/* All loads stand in one branch, behind which narrow elements are whole words: apart, each would take a register
+ * until it is used. */
+static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                       LLVMValueRef condition)
+{
+    Arena *a = l->k->arena;
+    uint32_t *numbers, all = per_word(op->dtype),
+                       count = distinct_registers(l, op, layout, &numbers), n = 0;
+    LLVMValueRef *values = ARENA_ARRAY(a, LLVMValueRef, register_count(layout)),
+                 *words = ARENA_ARRAY(a, LLVMValueRef, count),
+                 *zeros = ARENA_ARRAY(a, LLVMValueRef, count);
+    /* what an index reads is made before the branch, where all may use it */
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        LinearLayout own = layout_of(op->operands[i], layout);
+        tile_registers(l, op->operands[i], &own);
+    }
+    GxIf inside;
+    emit_if_begin(l->e, &inside, condition);
+    make_load(l, op, layout, values);
+    for (uint32_t i = 0; i < count; i += all) {
+        uint32_t left = count - i < all ? count - i : all;
+        words[n] = all == 1 ? values[numbers[i]]
+                            : pack_word(l, op->dtype, values, &numbers[i], left);
+        zeros[n] = LLVMConstNull(LLVMTypeOf(words[n]));
+        n++;
+    }
+    emit_if_end_or(l->e, &inside, words, zeros, n);
+    remember(l, op, layout, NULL, words);
+}
+
 void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
                      LLVMValueRef condition)
 {
@@ -433,11 +540,8 @@ void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
         tile_load_ahead(l, op->operands[i], &own, condition);
     if (op->kind != TILE_LOAD)
         return;
-    LLVMValueRef *registers =
-        ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(&own));
     const char *outer = l->k->at;
     l->k->at = op->inst->name;
-    make_load(l, op, &own, condition, registers);
+    load_ahead(l, op, &own, condition);
     l->k->at = outer;
-    remember(l, op, &own, registers);
 }

@@ -1,5 +1,6 @@
 /* Contractions on tensor cores: fusions of one dot or convolution as tile programs (ir/tile/tile.h) that a
  * block's warps carry out together (ir/tile/mapping.h). */
+#include "ir/kernel/factor_type.h"
 #include "ir/kernel/kernel_time.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -29,60 +30,6 @@ static const Instruction *hero_of(const Instruction *fusion)
     return dot != NULL && convolution != NULL ? NULL : dot != NULL ? dot : convolution;
 }
 
-/* Every number of the type is one of `wide`. */
-static bool is_exact_in(DType t, DType wide)
-{
-    const DTypeInfo *x = &dtype_info[t], *y = &dtype_info[wide];
-    int32_t mantissa = wide == DT_F32 ? 10 : y->mantissa_bits; /* of tf32 */
-    switch (x->class) {
-    case DTC_PRED:
-        return true;
-    case DTC_SINT:
-    case DTC_UINT:
-        return x->bits <= mantissa + 1;
-    case DTC_FLOAT:
-        return x->special != SPECIAL_E8M0 && x->mantissa_bits <= mantissa &&
-               x->exponent_bits <= y->exponent_bits;
-    default:
-        return false;
-    }
-}
-
-/* Whether the products' factors may lose bits to tf32: the program says so. */
-static bool allows_tf32(const Instruction *hero)
-{
-    return inst_int(hero, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_TF32_TF32_F32;
-}
-
-/* The type that factors are brought to for a tensor core of the target, *factor (DT_INVALID: they stay); false: it
- * has none that multiplies them exactly. */
-static bool find_factor(const Instruction *hero, const Target *t, DType *factor)
-{
-    static const DType floats[] = {DT_BF16, DT_F16, DT_F32};
-    DType x = hero->operands[0]->shape->dtype, y = hero->operands[1]->shape->dtype,
-          sum = contract_accumulator(hero);
-    *factor = DT_INVALID;
-    bool is_wide = x == DT_F32 || y == DT_F32;
-    if (t == NULL || t->tiles == TILES_NONE || (is_wide && !allows_tf32(hero)))
-        return false;
-    if (tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
-        return true;
-    if (sum == DT_S32 && dtype_info[x].bits < 8 && dtype_info[y].bits < 8) {
-        *factor = dtype_info[x].class == DTC_UINT && dtype_info[y].class == DTC_UINT
-                      ? DT_U8
-                      : DT_S8;
-        return tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL;
-    }
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
-        *factor = floats[i];
-        bool is_exact = is_wide ? floats[i] == DT_F32
-                                : is_exact_in(x, floats[i]) && is_exact_in(y, floats[i]);
-        if (is_exact && tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL)
-            return true;
-    }
-    return false;
-}
-
 /* -- the plan ------------------------------------------------------------------------------------ */
 
 void plan_tile(KernelDesign *d, const FusionFacts *f)
@@ -90,7 +37,7 @@ void plan_tile(KernelDesign *d, const FusionFacts *f)
     (void)f;
     TilePlan *p = ARENA_NEW(d->arena, TilePlan);
     p->contraction = contraction_plan(d->arena, hero_of(d->fusion));
-    if (!find_factor(p->contraction->inst, d->target, &p->factor)) {
+    if (!factor_type_find(p->contraction->inst, d->target, &p->factor)) {
         DType x = p->contraction->inst->operands[0]->shape->dtype,
               y = p->contraction->inst->operands[1]->shape->dtype;
         d->unsupported = refuse_text(d, "%s: no tensor core of %s multiplies %s and %s",
@@ -381,7 +328,7 @@ static bool is_long_for_little(const FusionFacts *f, const ContractionPlan *p)
 static bool is_large_enough(FusionFacts *f, const Instruction *hero)
 {
     DType factor;
-    if (!find_factor(hero, f->target, &factor))
+    if (!factor_type_find(hero, f->target, &factor))
         return false;
     const ContractionPlan *p = contraction_plan(f->arena, hero);
     return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE && p->depth >= LEAST_TERMS;

@@ -112,6 +112,7 @@ typedef struct Product {
     const IndexExpr *batch, *origin[2];
     unsigned bytes; /* of a value in shared memory */
     bool is_copied; /* asynchronously, from memory to shared memory */
+    bool is_joined; /* lanes are stored to shared memory at once */
 } Product;
 
 static const ContractionSide *side_of(const Product *p, int side)
@@ -190,8 +191,10 @@ static void read_tile(const Product *p, int side, const IndexExpr *first, int64_
     read_elements(p, side, place, depth);
     /* the tile's and the array's ends, the slot */
     work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
+    double wide = p->is_joined ? (double)lanes * p->bytes : p->bytes;
+    wide = wide > 16 ? 16 : wide < 1 ? 1 : wide;
     if (!p->is_copied) /* else what is loaded goes there */
-        work_shared(b, (double)lanes, p->bytes, 1);
+        work_shared(b, (double)lanes * p->bytes / wide, wide, 1);
     work_loop_end(b, 0);
     work_set_lanes(b, 1);
 }
@@ -381,6 +384,7 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
         p.is_copied = by_side[side]->is_copied;
+        p.is_joined = true;
         read_tile(&p, side, first, INT64_C(1) << by_side[side]->vector,
                   by_side[side]->fast == m->term);
     }

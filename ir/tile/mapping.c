@@ -48,6 +48,34 @@ bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim, uint32
     return ix_divisor(ix_replace(ix, linear, IX_SYMBOL, 0, ix_const(ix, 0))) % size == 0;
 }
 
+uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
+                       uint32_t most)
+{
+    IndexContext *ix = p->ix;
+    int64_t extent = p->dims[dim].extent;
+    for (uint32_t i = op->kind == TILE_STORE; i < op->operand_count; i++) {
+        if (op->operands[i]->dims >> dim & 1)
+            return 0;
+    }
+    for (; most != 0; most--) {
+        int64_t size = INT64_C(1) << most;
+        const IndexExpr *lane = ix_symbol(ix, 0, (Range){0, size - 1}),
+                        *many = ix_dim(ix, dim, (Range){0, extent / size - 1}), *place;
+        bool depends = extent % size != 0;
+        place = ix_add(ix, ix_mul(ix, many, size), lane);
+        for (uint32_t i = 0; i < op->constraint_count && !depends; i++)
+            depends =
+                ix_depends(ix_replace(ix, op->constraints[i].expr, IX_DIM, dim, place),
+                           IX_SYMBOL, 0);
+        for (uint32_t i = 0; i < op->shape->rank && !depends; i++)
+            depends = ix_depends(ix_replace(ix, op->index[i], IX_DIM, dim, place),
+                                 IX_SYMBOL, 0);
+        if (!depends)
+            break;
+    }
+    return most;
+}
+
 /* The longest such vector of at most 2^most; *dim is the dimension, the first of `dims` where none is better. */
 static uint32_t longest_vector(const TileProgram *p, const TileOp *op,
                                const uint32_t *dims, uint32_t count, uint32_t most,

@@ -66,6 +66,11 @@ typedef struct TileAttentionMapping {
 bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim,
                     uint32_t vector);
 
+/* How many coordinates along `dim`, as bits, from a multiple of that on read the same element, and are there or not
+ * there together; at most 2^most. */
+uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
+                       uint32_t most);
+
 /* warps: along the program's m and n. NULL: *why says what is in the way, as static text. */
 TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
                       uint32_t stages, const Target *target, const char **why);

@@ -1,0 +1,168 @@
+/* See factor_type.h. */
+#include "ir/kernel/factor_type.h"
+
+#include <math.h>
+
+#include "ir/kernel/element.h"
+#include "ir/kernel/tensor_core.h"
+
+enum { TF32_DIGITS = 11, MOST_DEPTH = 16 /* instructions that are looked through */ };
+
+/* Of the type's numbers. */
+static int32_t digits_of_type(DType t)
+{
+    const DTypeInfo *x = &dtype_info[t];
+    switch (x->class) {
+    case DTC_PRED:
+        return 1;
+    case DTC_SINT:
+    case DTC_UINT:
+        return x->bits;
+    case DTC_FLOAT:
+        return x->special == SPECIAL_E8M0 ? 1 : x->mantissa_bits + 1;
+    default:
+        return INT32_MAX;
+    }
+}
+
+static int32_t digits_of_double(double x)
+{
+    int exponent, digits = 0;
+    for (x = isfinite(x) ? frexp(fabs(x), &exponent) : 0; x != 0; digits++)
+        x = 2 * x - (x >= 0.5);
+    return digits;
+}
+
+static int32_t digits_of_constant(const Instruction *inst)
+{
+    const Literal *l = inst->literal;
+    if (l->elided || l->count != 1 || !dtype_is_float(inst->shape->dtype))
+        return INT32_MAX;
+    return digits_of_double(literal_double(l, 0));
+}
+
+static int32_t at_most(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static int32_t digits_of(const Instruction *inst, uint32_t depth);
+
+/* The most of operands [first, end). */
+static int32_t digits_of_some(const Instruction *inst, uint32_t first, uint32_t end,
+                              uint32_t depth)
+{
+    int32_t most = 0;
+    for (uint32_t i = first; i < end; i++) {
+        int32_t own = digits_of(inst->operands[i], depth);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+/* What rounding leaves has no more digits than the type, and no more than there were before. */
+static int32_t digits_of_operation(const Instruction *inst, uint32_t depth)
+{
+    switch (inst->op) {
+    case OP_CONSTANT:
+        return digits_of_constant(inst);
+    case OP_BITCAST:
+        if (inst->operands[0]->shape->dtype != inst->shape->dtype)
+            return INT32_MAX;
+        return digits_of(inst->operands[0], depth);
+    case OP_ABS:
+    case OP_NEGATE:
+    case OP_CONVERT:
+    case OP_BROADCAST:
+    case OP_COPY:
+    case OP_DYNAMIC_SLICE:
+    case OP_GATHER:
+    case OP_RESHAPE:
+    case OP_REVERSE:
+    case OP_SLICE:
+    case OP_TRANSPOSE:
+        return digits_of(inst->operands[0], depth);
+    case OP_MULTIPLY: {
+        int32_t x = digits_of(inst->operands[0], depth),
+                y = digits_of(inst->operands[1], depth);
+        return x < 64 && y < 64 ? x + y : INT32_MAX;
+    }
+    case OP_SELECT:
+        return digits_of_some(inst, 1, 3, depth);
+    case OP_CONCATENATE:
+    case OP_PAD:
+        return digits_of_some(inst, 0, inst->operand_count, depth);
+    default:
+        return INT32_MAX;
+    }
+}
+
+static int32_t digits_of(const Instruction *inst, uint32_t depth)
+{
+    int32_t of_type = digits_of_type(inst->shape->dtype);
+    if (depth == MOST_DEPTH || of_type == INT32_MAX || of_type <= 1)
+        return of_type;
+    return at_most(of_type, digits_of_operation(inst, depth + 1));
+}
+
+int32_t factor_digits(const Instruction *value)
+{
+    return digits_of(value, 0);
+}
+
+static int32_t held_digits(DType t)
+{
+    return t == DT_F32 ? TF32_DIGITS : digits_of_type(t);
+}
+
+/* Every number of the value is one of `wide`, or as near to 0 as the types' common smallest ones. */
+static bool is_exact_in(const Instruction *value, DType wide)
+{
+    DType t = value->shape->dtype;
+    const DTypeInfo *x = &dtype_info[t];
+    bool is_float = x->class == DTC_FLOAT;
+    if (is_float &&
+        (x->special == SPECIAL_E8M0 || x->exponent_bits > dtype_info[wide].exponent_bits))
+        return false;
+    return factor_digits(value) <= held_digits(wide);
+}
+
+/* Whether the products' factors may lose digits to tf32: the program says so. */
+static bool allows_tf32(const Instruction *hero)
+{
+    return inst_int(hero, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_TF32_TF32_F32;
+}
+
+static bool is_held(const Instruction *hero, const Instruction *value, DType wide)
+{
+    bool is_rounded =
+        value->shape->dtype == DT_F32 && wide == DT_F32 && allows_tf32(hero);
+    return is_rounded || is_exact_in(value, wide);
+}
+
+bool factor_type_find(const Instruction *hero, const Target *t, DType *factor)
+{
+    static const DType floats[] = {DT_BF16, DT_F16, DT_F32};
+    const Instruction *const *values = (const Instruction *const *)hero->operands;
+    DType x = values[0]->shape->dtype, y = values[1]->shape->dtype,
+          sum = contract_accumulator(hero);
+    *factor = DT_INVALID;
+    if (t == NULL || t->tiles == TILES_NONE)
+        return false;
+    bool is_wide = x == DT_F32 || y == DT_F32;
+    if (!is_wide && tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
+        return true;
+    if (sum == DT_S32 && dtype_info[x].bits < 8 && dtype_info[y].bits < 8) {
+        *factor = dtype_info[x].class == DTC_UINT && dtype_info[y].class == DTC_UINT
+                      ? DT_U8
+                      : DT_S8;
+        return tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL;
+    }
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        *factor = floats[i];
+        if (is_held(hero, values[0], floats[i]) && is_held(hero, values[1], floats[i]) &&
+            tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL)
+            return true;
+    }
+    return false;
+}

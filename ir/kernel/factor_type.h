@@ -1,0 +1,17 @@
+/* The type that the factors of a product are brought to for tensor cores: one that holds all numbers that they can
+ * be, so that the products are what they are without tensor cores. */
+#ifndef GXC_IR_KERNEL_FACTOR_TYPE_H
+#define GXC_IR_KERNEL_FACTOR_TYPE_H
+
+#include "ir/analysis/target.h"
+#include "ir/module.h"
+
+/* The type for a dot or convolution on the target, *factor (DT_INVALID: they stay as they are); false: it has no
+ * tensor core that multiplies them exactly. */
+bool factor_type_find(const Instruction *hero, const Target *t, DType *factor);
+
+/* How many binary digits the significands of a value's numbers have at most, as far as what it is made of shows:
+ * dequantised numbers have few, whatever their type. */
+int32_t factor_digits(const Instruction *value);
+
+#endif
