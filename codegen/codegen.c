@@ -173,6 +173,7 @@ static bool make_plan(Codegen *cg, Variant *v)
     arena_destroy(scratch);
     if (!variant_make_commands(v))
         return false;
+    variant_describe(v);
     v->report.plan_seconds = now() - t0;
     return true;
 }

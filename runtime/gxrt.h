@@ -155,10 +155,59 @@ typedef struct gxrt_variant_info {
     uint32_t host_syncs; /* places where a run waits for the device */
     uint64_t
         host_bytes; /* pinned memory of the host: what a session takes, and buffers there */
+    size_t command_count, buffer_count, step_count; /* of the functions below */
+    uint32_t plan_major, plan_minor;                /* version of its plan */
+    uint32_t least_cublaslt, least_cudnn,
+        least_nccl; /* versions as the libraries report them; 0: not used */
+    const char *llvm_version;
+    const char *options; /* of the compiler, that changed the result; "" if none */
 } gxrt_variant_info;
 
 GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
                                               gxrt_variant_info *info);
+
+/* --- looking into a program -------------------------------------------------------------- */
+
+/* A command of a variant: what one line of a profile is about. Strings live as long as the
+ * program; those that are not known are "". */
+typedef struct gxrt_command_info {
+    size_t struct_size;
+    const char *name; /* HLO instruction */
+    const char *kind; /* "launch", "copy", "collective", "while", ... */
+    const char
+        *what; /* kernel, collective ("all-reduce"), function of the host; else "" */
+    const char *op_name, *source_file; /* of the HLO's metadata */
+    uint32_t source_line;              /* 0: not known */
+    uint32_t stream;
+    uint64_t bytes;     /* that one run of it reads and writes */
+    double modelled_us; /* that it takes by the compiler's model; 0: not known */
+    size_t subtree;     /* this command, and those in it, which follow it */
+    uint32_t group_size, group_count; /* of a collective: devices of a group; else 0 */
+} gxrt_command_info;
+
+GXRT_API gxrt_status gxrt_program_get_command(const gxrt_program *program, size_t variant,
+                                              size_t index, gxrt_command_info *info);
+
+/* A buffer of a variant: what lies in a piece of its memory, and when. Steps are the
+ * instructions in the order of a run, those in a loop once. None are known of programs of
+ * older compilers. */
+typedef struct gxrt_memory_info {
+    size_t struct_size;
+    const char *name; /* HLO instruction whose value it holds first */
+    const char *kind; /* "argument", "result", "temp", "constant" */
+    const char *op_name, *source_file;
+    uint32_t source_line;
+    uint32_t allocation; /* offsets count in it */
+    uint64_t offset, bytes;
+    size_t first_step, last_step; /* both included */
+    int is_host;                  /* 1: memory of the host */
+} gxrt_memory_info;
+
+GXRT_API gxrt_status gxrt_program_get_memory(const gxrt_program *program, size_t variant,
+                                             size_t index, gxrt_memory_info *info);
+/* Name of the HLO instruction of a step; NULL if there is none. */
+GXRT_API const char *gxrt_program_get_step(const gxrt_program *program, size_t variant,
+                                           size_t index);
 
 /* --- world ------------------------------------------------------------------------------- */
 
@@ -360,6 +409,7 @@ typedef struct gxrt_event {
     uint32_t stream;
     double start_us; /* since the start of the execution */
     double duration_us;
+    size_t command; /* of the session's variant: gxrt_program_get_command says more */
 } gxrt_event;
 
 /* Runs once as gxrt_execute does, timing every command on its stream, waits for the end, and

@@ -125,11 +125,10 @@ static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m
         (PlanArg){.tag = PLAN_ARG_SLICE,
                   .access = PLAN_WRITE,
                   .index = variant_workspace_slice(v, workspace_bytes(v))};
-    PlanCommand c = {.kind = PLAN_MATMUL,
-                     .name = plan_string(&v->plan, inst->name),
-                     .signal = PLAN_NONE,
-                     .index = add_record(v, m)};
-    plan_command(&v->plan, &c, args, PLAN_MATMUL_ARGS);
+    uint32_t stream = v->stream;
+    v->stream = 0; /* all products share their workspace */
+    variant_command(v, PLAN_MATMUL, inst, add_record(v, m), args, PLAN_MATMUL_ARGS);
+    v->stream = stream;
     if (v->plan.info[0].min_cublaslt < least_version)
         v->plan.info[0].min_cublaslt = least_version;
 }

@@ -33,7 +33,8 @@ typedef struct Walk {
     const LoopSlices *slices;
     Buffers *b;
     Arena *arena;
-    uint32_t time;
+    uint32_t time; /* from 1 on */
+    size_t step_capacity;
     uint32_t met; /* sets so far */
     uint32_t depth;
     InPlace *pairs;
@@ -44,6 +45,14 @@ typedef struct Walk {
     AsyncRegion *regions; /* started and not yet done */
     size_t region_count, region_capacity;
 } Walk;
+
+/* `inst` has this time to itself; the next one begins. */
+static void next_time(Walk *w, const Instruction *inst)
+{
+    w->b->steps = arena_grow(w->arena, (void *)w->b->steps, &w->step_capacity, w->time,
+                             sizeof *w->b->steps);
+    w->b->steps[w->time++ - 1] = inst;
+}
 
 static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
 {
@@ -122,7 +131,8 @@ static void walk_in_place(Walk *w, const Instruction *inst)
         if (!is_read_twice(w, inst, i))
             add_pair(w, inst, i, i, true);
     }
-    w->time += 2;
+    next_time(w, inst);
+    next_time(w, inst);
 }
 
 /* A kernel that reads an element only where the same thread writes. */
@@ -142,26 +152,31 @@ static void walk_kernel(Walk *w, const Instruction *inst)
     }
     if (w->pair_count != first) {
         touch_twice(w, inst);
-        w->time += 2;
+        next_time(w, inst);
+        next_time(w, inst);
         return;
     }
     touch_operands(w, inst, w->time);
-    touch_all(w, inst, w->time++);
+    touch_all(w, inst, w->time);
+    next_time(w, inst);
 }
 
 static void walk(Walk *w, const Computation *comp);
 
 static void walk_called(Walk *w, const Instruction *inst)
 {
-    touch_operands(w, inst, w->time++);
+    touch_operands(w, inst, w->time);
+    next_time(w, inst);
     for (uint32_t i = 0; i < inst_called_count(inst); i++) {
         const Computation *callee = inst_called(inst, i);
         walk(w, callee);
-        touch_all(w, callee->root, w->time++);
+        touch_all(w, callee->root, w->time);
+        next_time(w, inst);
     }
     /* a carried or passed value is there until the caller ends, whatever its last use inside */
     touch_operands(w, inst, w->time);
-    touch_all(w, inst, w->time++);
+    touch_all(w, inst, w->time);
+    next_time(w, inst);
 }
 
 /* The callee runs on another stream from its start to its done: what it touches on the way is
@@ -191,7 +206,7 @@ static void walk_async_done(Walk *w, const Instruction *done)
             w->b->sets[w->touched[k]].end = w->time;
         *r = w->regions[--w->region_count];
     }
-    w->time++;
+    next_time(w, done);
 }
 
 static void walk(Walk *w, const Computation *comp)

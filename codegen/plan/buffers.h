@@ -42,9 +42,10 @@ typedef struct Buffers {
     Buffer *sets; /* [set_count] by alias_set */
     uint32_t set_count;
     uint64_t temp_bytes[BUFFER_COLOURS];
-    uint32_t end;            /* time behind the last command */
-    uint32_t *result_sets;   /* [result leaves] */
-    uint32_t *argument_sets; /* [argument leaves] */
+    uint32_t end;              /* time behind the last command */
+    const Instruction **steps; /* [time - 1] what runs, from time 1 to end - 1 */
+    uint32_t *result_sets;     /* [result leaves] */
+    uint32_t *argument_sets;   /* [argument leaves] */
     uint32_t argument_count, result_count;
 } Buffers;
 

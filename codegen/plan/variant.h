@@ -12,7 +12,7 @@
 
 #define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
 
-/* A command of the plan that does something, and what it was made from. */
+/* A command of the plan, and what it was made from. */
 typedef struct VariantCommand {
     const Instruction *inst;
     PlanCommandKind kind;
@@ -54,7 +54,7 @@ typedef struct Variant {
         uint32_t slot;
     } * async; /* started and not done yet */
     size_t async_count, async_capacity;
-    VariantCommand *commands; /* launches, calls, copies, fills, collectives: in order */
+    VariantCommand *commands; /* in the order of plan.commands */
     size_t command_count, command_capacity;
     Cubin cubin;
     const void *emu;
@@ -117,6 +117,10 @@ void variant_add_async_done(Variant *v, const Instruction *done);
 bool variant_add_computation(Variant *v, const Computation *comp);
 /* Signature, allocations, command tree and kernels. */
 bool variant_make_commands(Variant *v);
+
+/* -- codegen/plan/description.c: for those who look at the plan, when its commands are there -- */
+
+void variant_describe(Variant *v);
 
 /* -- codegen/plan/requests.c -- */
 

@@ -304,6 +304,17 @@ static int check_devices(const Options *o, const Signature *s)
                           s->devices, o->most_devices);
 }
 
+/* What the program is, instead of running it. */
+static int describe(const Options *o, const Subject *s)
+{
+    if (!s->program) {
+        return complain(EXIT_USAGE, "--info and --memory need a compiled program, not "
+                                    "--device=ref");
+    }
+    int code = o->info ? info_print(o, s->program) : EXIT_DONE;
+    return code == EXIT_DONE && o->memory ? memory_print(o, s->program) : code;
+}
+
 int main(int argc, char **argv)
 {
     Options o;
@@ -312,6 +323,12 @@ int main(int argc, char **argv)
     file_check_output("gxrun");
     options_parse(&o, argc, argv);
     int code = subject_open(&o, &s);
+    if (code == EXIT_DONE && (o.info || o.memory)) {
+        code = describe(&o, &s);
+        subject_close(&s);
+        options_free(&o);
+        return code;
+    }
     if (code == EXIT_DONE) {
         code = strcmp(o.device, "ref") == 0
                    ? compiler_signature(&o, s.hlo_path, &s.hlo, &signature)

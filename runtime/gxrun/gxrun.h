@@ -26,6 +26,9 @@ typedef struct Source {
     bool has_seed;
 } Source;
 
+/* How something is printed. */
+typedef enum { FORM_NONE, FORM_TEXT, FORM_JSON } Form;
+
 typedef struct Options {
     const char *program; /* file of the cubin or the HLO; "-": standard input */
     const char *device;  /* auto cuda emu emu:TARGET ref */
@@ -48,6 +51,7 @@ typedef struct Options {
     double rtol, atol;
     bool bench;
     const char *profile;
+    Form info, memory; /* NONE: not asked for */
     bool quiet;
 } Options;
 
@@ -110,6 +114,10 @@ int compiler_evaluate(const Options *o, const char *path, const Bytes *hlo,
 int device_signature(const Options *o, const gxrt_program *program, Signature *out);
 int device_run(const Options *o, const gxrt_program *program, const Signature *s,
                void *const *inputs, void **outputs);
+
+/* --- info.c, memory.c: describe a program instead of running it */
+int info_print(const Options *o, const gxrt_program *program);
+int memory_print(const Options *o, const gxrt_program *program);
 
 /* --- gxrun_data.c */
 /* Fills inputs from files and random numbers. */

@@ -22,6 +22,8 @@ enum {
     KEY_ATOL,
     KEY_BENCH,
     KEY_PROFILE,
+    KEY_INFO,
+    KEY_MEMORY,
     KEY_TIMEOUT,
     KEY_MAX_INPUT,
     KEY_MAX_DEVICES
@@ -54,6 +56,10 @@ static const struct argp_option table[] = {
     {"max-input", KEY_MAX_INPUT, "MIB", 0, "refuse HLO that is larger (default 4096)", 0},
     {"max-devices", KEY_MAX_DEVICES, "N", 0,
      "refuse programs for more devices in this process (default 1024)", 0},
+    {"info", KEY_INFO, "FORM", OPTION_ARG_OPTIONAL,
+     "say what the program is instead of running it: text, json", 0},
+    {"memory", KEY_MEMORY, "FORM", OPTION_ARG_OPTIONAL,
+     "say what its memory is used for, when: text, json", 0},
     {"quiet", 'q', NULL, 0, "no summary of the results", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -67,6 +73,15 @@ static uint32_t positive(struct argp_state *state, const char *name, const char 
         argp_error(state, "--%s=%s: a number from %u on is expected", name, text, least);
     }
     return (uint32_t)n;
+}
+
+static Form form(struct argp_state *state, const char *name, const char *text)
+{
+    bool is_json = text && strcmp(text, "json") == 0;
+    if (text && !is_json && strcmp(text, "text") != 0) {
+        argp_error(state, "--%s=%s: there is text and json", name, text);
+    }
+    return is_json ? FORM_JSON : FORM_TEXT;
 }
 
 static double tolerance(struct argp_state *state, const char *name, const char *text)
@@ -196,6 +211,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_PROFILE:
         o->profile = text;
+        break;
+    case KEY_INFO:
+        o->info = form(state, "info", text);
+        break;
+    case KEY_MEMORY:
+        o->memory = form(state, "memory", text);
         break;
     case KEY_MAX_INPUT:
         o->most_mib = positive(state, "max-input", text, 1);

@@ -60,7 +60,7 @@ static uint64_t arg_bytes(const Plan *p, const PlanArg *a)
     return bytes * (a->access == (PLAN_READ | PLAN_WRITE) ? 2 : a->access != 0);
 }
 
-static uint64_t command_bytes(const Plan *p, const PlanCommand *c)
+uint64_t plan_command_bytes(const Plan *p, const PlanCommand *c)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; plan_command_works(c->kind) && i < c->arg_count; i++) {
@@ -85,7 +85,7 @@ static uint64_t bytes_once(const Plan *p, uint32_t first, uint32_t end)
             most = bytes > most ? bytes : most;
             at += size;
         }
-        sum += command_bytes(p, c) + (is_choice ? most : all);
+        sum += plan_command_bytes(p, c) + (is_choice ? most : all);
     }
     return sum;
 }
@@ -100,7 +100,7 @@ PlanCounts plan_counts(const Plan *p)
         }
         const PlanCommand *c = &p->commands[i];
         ++*(uint64_t *)(void *)((char *)&n + counters[c->kind]);
-        n.bytes_accessed += times[w.depth] * command_bytes(p, c);
+        n.bytes_accessed += times[w.depth] * plan_command_bytes(p, c);
         if (c->subtree > 1) {
             bool known = plan_regions(c) == PLAN_REGIONS_LOOP &&
                          p->loops[c->index].trip_count >= 0;

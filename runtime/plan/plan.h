@@ -26,7 +26,7 @@
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
-#define PLAN_MINOR 1
+#define PLAN_MINOR 2
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
@@ -56,7 +56,10 @@
     PLAN_SECTION(GRAPHS,      graphs,     PlanGraph)      \
     PLAN_SECTION(GRAPH_TENSORS, graph_tensors, PlanGraphTensor) \
     PLAN_SECTION(GRAPH_OPERATIONS, graph_operations, PlanGraphOperation) \
-    PLAN_SECTION(GRAPH_PLANS, graph_plans, char)
+    PLAN_SECTION(GRAPH_PLANS, graph_plans, char)          \
+    PLAN_SECTION(ORIGINS,     origins,    PlanOrigin)     \
+    PLAN_SECTION(STEPS,       steps,      uint32_t)       \
+    PLAN_SECTION(BUFFERS,     buffers,    PlanBuffer)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -461,11 +464,39 @@ typedef struct PlanCommand {
     uint32_t arg_count;
 } PlanCommand;
 
+/* Where something comes from, by the metadata of the HLO: for those who look at a program, never
+ * for running it. Strings are "" and the line 0 where nothing is known. */
+typedef struct PlanSource {
+    uint32_t op_name; /* string */
+    uint32_t file;    /* string */
+    uint32_t line;
+    uint32_t reserved;
+} PlanSource;
+
+/* ORIGINS: one for each command, or none at all. */
+typedef struct PlanOrigin {
+    PlanSource source;
+    uint64_t modelled; /* picoseconds that it takes by the model of time; 0: not known */
+} PlanOrigin;
+
+/* STEPS: strings, the instruction that runs at each time, in the order of a run (bodies of loops
+ * inside their loop, once).
+ * BUFFERS: what lies in the allocations, and from which step to which, both included. Arguments,
+ * results and constants have all steps. */
+typedef struct PlanBuffer {
+    uint32_t name; /* string: the instruction whose value it holds first */
+    uint32_t allocation;
+    uint32_t first, last; /* steps */
+    uint64_t offset, bytes;
+    PlanSource source;
+} PlanBuffer;
+
 enum {
 #define PLAN_SECTION(id, name, Record) PLAN_SECTION_##id,
     PLAN_SECTIONS(PLAN_SECTION)
 #undef PLAN_SECTION
-        PLAN_SECTION_COUNT
+        PLAN_SECTION_COUNT,
+    PLAN_SECTION_OPTIONAL = PLAN_SECTION_ORIGINS /* from here on: a run needs none */
 };
 
 /* A validated plan: pointers into the caller's bytes, which must outlive it. */
@@ -500,6 +531,7 @@ uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region);
 
 const char *plan_command_name(uint32_t kind); /* "launch" */
 const char *plan_collective_name(uint32_t kind);
+const char *plan_allocation_name(uint32_t kind); /* "argument" */
 
 /* Whether the command itself queues work that reads or writes memory: others only decide what
  * is queued, and in which order. */
@@ -554,6 +586,8 @@ typedef struct PlanCounts {
     uint64_t bytes_accessed_once; /* loops as one trip, of branches the one with most */
 } PlanCounts;
 PlanCounts plan_counts(const Plan *p);
+/* What one run of a command reads and writes, as bytes_accessed counts it. */
+uint64_t plan_command_bytes(const Plan *p, const PlanCommand *c);
 
 /* --- building ------------------------------------------------------------------------- */
 

@@ -29,6 +29,11 @@ const char *plan_collective_name(uint32_t kind)
     return kind < PLAN_COLLECTIVE_KINDS ? collective_names[kind] : "?";
 }
 
+const char *plan_allocation_name(uint32_t kind)
+{
+    return kind < PLAN_ALLOCATION_KINDS ? allocation_names[kind] : "?";
+}
+
 static void print_hash(FILE *out, const uint8_t hash[16])
 {
     for (int i = 0; i < 16; i++) {

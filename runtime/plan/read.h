@@ -31,6 +31,9 @@ bool plan_read_commands(PlanReader *r);
 bool plan_read_matmuls(PlanReader *r);
 bool plan_read_graphs(PlanReader *r); /* the same of graphs */
 
+/* Origins, steps and buffers; allocations have been read. */
+bool plan_read_description(PlanReader *r);
+
 /* Column `read` of commands.def: what is particular to this kind of command. Its args have been
  * read: slices are there and may be accessed so. */
 typedef bool PlanReadCommand(PlanReader *r, const PlanCommand *c, const PlanArg *args);

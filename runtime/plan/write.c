@@ -168,6 +168,7 @@ bool plan_write(const PlanBuilder *b, void **out_bytes, size_t *out_size)
 #define PLAN_SECTION(section, name, Record)                                              \
     end = align16(end);                                                                  \
     s->id = PLAN_SECTION_##section;                                                      \
+    s->optional = s->id >= PLAN_SECTION_OPTIONAL;                                        \
     s->record_bytes = sizeof(Record);                                                    \
     s->offset = end;                                                                     \
     s->bytes = (uint64_t)b->name##_count * sizeof(Record);                               \

@@ -295,8 +295,7 @@ void program_targets(const gxrt_program *program, char *text, size_t size)
 
 /* --- queries ----------------------------------------------------------------------------- */
 
-/* Copies what the caller's older or newer struct has room for. */
-static void give(void *to, const void *from, size_t size)
+void program_give(void *to, const void *from, size_t size)
 {
     size_t wanted = *(const size_t *)to;
     size_t n = wanted < size ? wanted : size;
@@ -304,7 +303,7 @@ static void give(void *to, const void *from, size_t size)
            n - sizeof(size_t));
 }
 
-static gxrt_status bad_query(const char *function)
+gxrt_status program_bad_query(const char *function)
 {
     return status_set(GXRT_INVALID_ARGUMENT,
                       "%s: NULL, struct_size not set, or no such index", function);
@@ -313,7 +312,7 @@ static gxrt_status bad_query(const char *function)
 gxrt_status gxrt_program_get_info(const gxrt_program *program, gxrt_program_info *info)
 {
     if (!program || !info || info->struct_size < sizeof(size_t)) {
-        return bad_query("gxrt_program_get_info");
+        return program_bad_query("gxrt_program_get_info");
     }
     const Plan *p = &program->variants[0].plan;
     gxrt_program_info all = {.module = plan_text(p, p->info->module),
@@ -329,7 +328,7 @@ gxrt_status gxrt_program_get_info(const gxrt_program *program, gxrt_program_info
         all.has_tf32 |= (program->variants[i].plan.info->flags & PLAN_TF32) != 0;
     }
     memcpy(all.module_hash, p->info->module_hash, sizeof all.module_hash);
-    give(info, &all, sizeof all);
+    program_give(info, &all, sizeof all);
     return GXRT_OK;
 }
 
@@ -350,7 +349,7 @@ static void give_value(const Plan *p, const PlanValue *v, gxrt_value_info *info)
                            .size_of = sizes ? (int64_t)v->size_of : -1,
                            .size_dimension = sizes ? (int64_t)v->size_dimension : -1,
                            .donated = v->donated != 0};
-    give(info, &all, sizeof all);
+    program_give(info, &all, sizeof all);
 }
 
 gxrt_status gxrt_program_get_argument(const gxrt_program *program, size_t index,
@@ -358,7 +357,7 @@ gxrt_status gxrt_program_get_argument(const gxrt_program *program, size_t index,
 {
     if (!program || !info || info->struct_size < sizeof(size_t) ||
         index >= program->variants[0].plan.arguments_count) {
-        return bad_query("gxrt_program_get_argument");
+        return program_bad_query("gxrt_program_get_argument");
     }
     const Plan *p = &program->variants[0].plan;
     give_value(p, &p->arguments[index], info);
@@ -370,7 +369,7 @@ gxrt_status gxrt_program_get_result(const gxrt_program *program, size_t index,
 {
     if (!program || !info || info->struct_size < sizeof(size_t) ||
         index >= program->variants[0].plan.results_count) {
-        return bad_query("gxrt_program_get_result");
+        return program_bad_query("gxrt_program_get_result");
     }
     const Plan *p = &program->variants[0].plan;
     give_value(p, &p->results[index], info);
@@ -382,7 +381,7 @@ gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
 {
     if (!program || !info || info->struct_size < sizeof(size_t) ||
         index >= program->variant_count) {
-        return bad_query("gxrt_program_get_variant");
+        return program_bad_query("gxrt_program_get_variant");
     }
     const Plan *p = &program->variants[index].plan;
     PlanSizes sizes = plan_sizes(p);
@@ -399,7 +398,19 @@ gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
                              .launch_count = counts.launches,
                              .copy_count = counts.copies,
                              .collective_count = counts.collectives,
-                             .host_syncs = p->info->host_syncs};
-    give(info, &all, sizeof all);
+                             .host_syncs = p->info->host_syncs,
+                             .command_count = p->commands_count,
+                             .buffer_count = p->buffers_count,
+                             .step_count = p->steps_count,
+                             .least_cublaslt = p->info->min_cublaslt,
+                             .least_cudnn = p->info->min_cudnn,
+                             .least_nccl = p->info->min_nccl,
+                             .llvm_version = plan_text(p, p->info->llvm_version),
+                             .options = plan_text(p, p->info->options)};
+    PlanHeader header;
+    memcpy(&header, p->bytes, sizeof header);
+    all.plan_major = header.major;
+    all.plan_minor = header.minor;
+    program_give(info, &all, sizeof all);
     return GXRT_OK;
 }

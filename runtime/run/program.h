@@ -29,4 +29,8 @@ void *program_cubin(const Variant *v);
 /* "sm_90a, sm_100a": the targets in the file. */
 void program_targets(const gxrt_program *program, char *text, size_t size);
 
+/* Answers a query: copies what the caller's older or newer struct has room for. */
+void program_give(void *to, const void *from, size_t size);
+gxrt_status program_bad_query(const char *function);
+
 #endif

@@ -625,7 +625,8 @@ static gxrt_status report_timings(Device *d, void (*event)(void *, const gxrt_ev
                         .device = d->number,
                         .stream = t->stream,
                         .start_us = 1000.0 * (double)start,
-                        .duration_us = 1000.0 * (double)duration};
+                        .duration_us = 1000.0 * (double)duration,
+                        .command = t->command};
         event(user, &e);
     }
     return GXRT_OK;

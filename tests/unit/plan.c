@@ -132,6 +132,25 @@ static void build(PlanBuilder *b)
     add_command(b, PLAN_COLLECTIVE, 0, "all-reduce.1", reduce, 2);
 }
 
+/* The same with what a run does not need. */
+static void build_described(PlanBuilder *b)
+{
+    build(b);
+    PlanOrigin origin = {
+        .source = {plan_string(b, "jit(f)/add"), plan_string(b, "f.py"), 7, 0},
+        .modelled = 1000};
+    for (uint32_t i = 0; i < b->commands_count; i++) {
+        plan_add_origins(b, &origin, 1);
+    }
+    plan_add_steps(b, (uint32_t[]){plan_string(b, "while.1")}, 1);
+    PlanBuffer buffer = {.name = plan_string(b, "fusion.1"),
+                         .allocation = 3,
+                         .offset = 128,
+                         .bytes = 896,
+                         .source = origin.source};
+    plan_add_buffers(b, &buffer, 1);
+}
+
 static void *bytes_of(PlanBuilder *b, size_t *size)
 {
     void *bytes;
@@ -203,6 +222,44 @@ static void test_damage(void **state)
     free(bytes);
 }
 
+/* What nobody needs to run a plan: still, no index may lead out of it. */
+static void test_description(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 7; wrong++) {
+        PlanBuilder b;
+        build_described(&b);
+        switch (wrong) {
+        case 1:
+            b.origins_count--;
+            break;
+        case 2:
+            b.origins[2].source.file = b.strings_count;
+            break;
+        case 3:
+            b.steps[0] = b.strings_count;
+            break;
+        case 4:
+            b.buffers[0].last = 1;
+            break;
+        case 5:
+            b.buffers[0].bytes = 897;
+            break;
+        case 6:
+            b.buffers[0].allocation = b.allocations_count;
+            break;
+        default:
+            break;
+        }
+        Plan p;
+        char error[256] = "";
+        size_t size;
+        void *bytes = bytes_of(&b, &size);
+        assert_int_equal(plan_read(&p, bytes, size, error, sizeof error), wrong == 0);
+        free(bytes);
+    }
+}
+
 /* Wrong contents under right hashes: what a fuzzer that knows the format would write. Every
  * 32-bit word of every section is set to values that overflow; nothing may crash. */
 static void test_wrong_contents(void **state)
@@ -211,7 +268,7 @@ static void test_wrong_contents(void **state)
     static const uint32_t values[] = {0,          1,          7,         0x7fffffff,
                                       0x80000000, 0xfffffffe, 0xffffffff};
     PlanBuilder b;
-    build(&b);
+    build_described(&b);
     char *data[PLAN_SECTION_COUNT];
     size_t size[PLAN_SECTION_COUNT];
     size_t refused = 0;
@@ -629,19 +686,13 @@ static void test_million(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_wrong_contents),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_elf),
-        cmocka_unit_test(test_elf_damage),
-        cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_matmul_kinds),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_million),
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_description), cmocka_unit_test(test_wrong_contents),
+        cmocka_unit_test(test_messages),    cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_depth),       cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_elf_damage),  cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_bias),        cmocka_unit_test(test_matmul_kinds),
+        cmocka_unit_test(test_bounds),      cmocka_unit_test(test_million),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

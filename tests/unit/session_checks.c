@@ -420,6 +420,19 @@ static void test_queries(void **state)
     assert_int_equal(gxrt_program_get_variant(p.program, 0, &variant), GXRT_OK);
     assert_int_equal(variant.launch_count, 5);
     assert_int_equal(variant.temp_bytes, 512);
+    assert_int_equal(variant.step_count, 0);
+    assert_null(gxrt_program_get_step(p.program, 0, 0));
+    gxrt_command_info command = {.struct_size = sizeof command};
+    assert_int_equal(gxrt_program_get_command(p.program, 0, 0, &command), GXRT_OK);
+    assert_string_equal(command.op_name, "");
+    assert_int_equal(
+        gxrt_program_get_command(p.program, 0, variant.command_count, &command),
+        GXRT_INVALID_ARGUMENT);
+    assert_int_equal(gxrt_program_get_command(p.program, 1, 0, &command),
+                     GXRT_INVALID_ARGUMENT);
+    gxrt_memory_info memory = {.struct_size = sizeof memory};
+    assert_int_equal(gxrt_program_get_memory(p.program, 0, 0, &memory),
+                     GXRT_INVALID_ARGUMENT);
     close_program(&p);
 }
 

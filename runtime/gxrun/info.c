@@ -1,0 +1,305 @@
+/* gxrun --info: what a compiled program is, without running it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/gxrun/gxrun.h"
+#include "runtime/gxrun/json.h"
+
+typedef gxrt_status (*ValueQuery)(const gxrt_program *, size_t, gxrt_value_info *);
+
+static void print_hash(const uint8_t hash[16])
+{
+    for (int i = 0; i < 16; i++) {
+        printf("%02x", hash[i]);
+    }
+}
+
+static void print_numbers(const int64_t *numbers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%s%" PRId64, i ? "," : "", numbers[i]);
+    }
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+static void print_value(size_t index, const gxrt_value_info *v, bool is_argument)
+{
+    printf("  %3zu %-28s %s[", index, v->name, v->dtype);
+    print_numbers(v->dims, v->rank);
+    printf("]{");
+    print_numbers(v->minor_to_major, v->rank);
+    printf("}  %" PRIu64 " bytes", v->bytes);
+    if (v->alias >= 0) {
+        printf(", %s be %s %" PRId64, v->must_alias ? "must" : "may",
+               is_argument ? "result" : "argument", v->alias);
+    }
+    if (v->donated) {
+        printf(", may be overwritten");
+    }
+    if (v->size_of >= 0) {
+        printf(", size of dimension %" PRId64 " of %s %" PRId64, v->size_dimension,
+               is_argument ? "argument" : "result", v->size_of);
+    }
+    printf("\n");
+}
+
+static void print_values(const gxrt_program *program, ValueQuery query, size_t count,
+                         bool is_argument)
+{
+    printf("%zu %s%s\n", count, is_argument ? "argument" : "result",
+           count == 1 ? "" : "s");
+    for (size_t i = 0; i < count; i++) {
+        gxrt_value_info v = {.struct_size = sizeof v};
+        if (query(program, i, &v) == GXRT_OK) {
+            print_value(i, &v, is_argument);
+        }
+    }
+}
+
+typedef struct Library {
+    const char *name;
+    bool is_used;
+    uint32_t least; /* version; 0: any */
+} Library;
+enum { LIBRARIES = 3 };
+
+static void libraries_of(const gxrt_variant_info *v, Library out[LIBRARIES])
+{
+    out[0] = (Library){"cuBLASLt", v->least_cublaslt != 0, v->least_cublaslt};
+    out[1] = (Library){"cuDNN", v->least_cudnn != 0, v->least_cudnn};
+    out[2] = (Library){"NCCL", v->collective_count != 0, v->least_nccl};
+}
+
+static void print_libraries(const gxrt_variant_info *info)
+{
+    Library libraries[LIBRARIES];
+    bool any = false;
+    libraries_of(info, libraries);
+    printf("  libraries: ");
+    for (size_t i = 0; i < LIBRARIES; i++) {
+        if (libraries[i].is_used) {
+            uint32_t least = libraries[i].least; /* all count so: 120901 is 12.9.1 */
+            printf("%s%s", any ? ", " : "", libraries[i].name);
+            if (least) {
+                printf(" >= %u.%u.%u", least / 10000, least / 100 % 100, least % 100);
+            }
+            any = true;
+        }
+    }
+    printf("%s\n", any ? "" : "none");
+}
+
+static bool is_collective(const gxrt_program *program, size_t variant, size_t index,
+                          gxrt_command_info *c)
+{
+    *c = (gxrt_command_info){.struct_size = sizeof *c};
+    return gxrt_program_get_command(program, variant, index, c) == GXRT_OK &&
+           strcmp(c->kind, "collective") == 0;
+}
+
+static void print_variant(const gxrt_program *program, size_t index,
+                          const gxrt_variant_info *v)
+{
+    printf("variant %zu for %s%s\n", index, v->target,
+           v->has_emulator ? " and the emulator" : "");
+    printf("  plan %u.%u, LLVM %s, %s; CUDA driver >= %u.%u\n", v->plan_major,
+           v->plan_minor, v->llvm_version, v->assembler, v->minimum_driver / 1000,
+           v->minimum_driver % 1000 / 10);
+    if (*v->options) {
+        printf("  options: %s\n", v->options);
+    }
+    print_libraries(v);
+    printf("  bytes: constants %" PRIu64 ", temporary %" PRIu64
+           ", for libraries and blocks %" PRIu64 ", in memory of the host %" PRIu64
+           ", at most on the device %" PRIu64 "\n",
+           v->constant_bytes, v->temp_bytes, v->workspace_bytes, v->host_bytes,
+           v->peak_bytes);
+    printf("  commands: %zu launches and library calls, %zu copies and fills, %zu "
+           "collectives; the host waits %u times\n",
+           v->launch_count, v->copy_count, v->collective_count, v->host_syncs);
+    gxrt_command_info c;
+    for (size_t i = 0; v->collective_count && i < v->command_count; i++) {
+        if (is_collective(program, index, i, &c)) {
+            printf("  %s %s: %" PRIu64 " bytes read and written, %u group%s of %u\n",
+                   c.what, c.name, c.bytes, c.group_count, c.group_count == 1 ? "" : "s",
+                   c.group_size);
+        }
+    }
+}
+
+static void print_text(const gxrt_program *program, const gxrt_program_info *info)
+{
+    printf("module %s, compiled by gxc %s\nhash ", info->module, info->gxc_version);
+    print_hash(info->module_hash);
+    printf("\n%u replica%s x %u partition%s%s%s\n", info->replicas,
+           info->replicas == 1 ? "" : "s", info->partitions,
+           info->partitions == 1 ? "" : "s",
+           info->has_tf32 ? "; products of f32 lose bits to TF32" : "",
+           info->hlo ? "; with its HLO" : "");
+    print_values(program, gxrt_program_get_argument, info->argument_count, true);
+    print_values(program, gxrt_program_get_result, info->result_count, false);
+    for (size_t i = 0; i < info->variant_count; i++) {
+        gxrt_variant_info v = {.struct_size = sizeof v};
+        if (gxrt_program_get_variant(program, i, &v) == GXRT_OK) {
+            print_variant(program, i, &v);
+        }
+    }
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static void json_value(const gxrt_value_info *v)
+{
+    JsonList m = {0};
+    printf("{");
+    json_member_text(stdout, &m, "name", v->name);
+    json_member_text(stdout, &m, "dtype", v->dtype);
+    json_key(stdout, &m, "dims");
+    printf("[");
+    print_numbers(v->dims, v->rank);
+    printf("]");
+    json_key(stdout, &m, "minor_to_major");
+    printf("[");
+    print_numbers(v->minor_to_major, v->rank);
+    printf("]");
+    json_member_number(stdout, &m, "bytes", v->bytes);
+    json_member_number(stdout, &m, "element_bits", v->element_bits);
+    if (v->alias >= 0) {
+        json_member_number(stdout, &m, v->must_alias ? "must_alias" : "may_alias",
+                           (uint64_t)v->alias);
+    }
+    if (v->size_of >= 0) {
+        json_member_number(stdout, &m, "size_of", (uint64_t)v->size_of);
+        json_member_number(stdout, &m, "size_dimension", (uint64_t)v->size_dimension);
+    }
+    json_key(stdout, &m, "donated");
+    printf("%s}", v->donated ? "true" : "false");
+}
+
+static void json_values(const gxrt_program *program, ValueQuery query, size_t count)
+{
+    JsonList list = {0};
+    printf("[");
+    for (size_t i = 0; i < count; i++) {
+        gxrt_value_info v = {.struct_size = sizeof v};
+        if (query(program, i, &v) == GXRT_OK) {
+            json_next(stdout, &list);
+            printf("\n  ");
+            json_value(&v);
+        }
+    }
+    printf("]");
+}
+
+static void json_collectives(const gxrt_program *program, size_t variant,
+                             const gxrt_variant_info *v)
+{
+    JsonList list = {0};
+    gxrt_command_info c;
+    printf("[");
+    for (size_t i = 0; i < v->command_count; i++) {
+        if (is_collective(program, variant, i, &c)) {
+            JsonList m = {0};
+            json_next(stdout, &list);
+            printf("{");
+            json_member_text(stdout, &m, "kind", c.what);
+            json_member_text(stdout, &m, "name", c.name);
+            json_member_number(stdout, &m, "bytes", c.bytes);
+            json_member_number(stdout, &m, "group_size", c.group_size);
+            json_member_number(stdout, &m, "group_count", c.group_count);
+            printf("}");
+        }
+    }
+    printf("]");
+}
+
+static void json_libraries(const gxrt_variant_info *v)
+{
+    Library libraries[LIBRARIES];
+    JsonList m = {0};
+    libraries_of(v, libraries);
+    printf("{");
+    for (size_t i = 0; i < LIBRARIES; i++) {
+        if (libraries[i].is_used) {
+            json_member_number(stdout, &m, libraries[i].name, libraries[i].least);
+        }
+    }
+    printf("}");
+}
+
+static void json_variant(const gxrt_program *program, size_t index,
+                         const gxrt_variant_info *v)
+{
+    JsonList m = {0};
+    printf("\n  {");
+    json_member_text(stdout, &m, "target", v->target);
+    json_key(stdout, &m, "emulator");
+    printf("%s", v->has_emulator ? "true" : "false");
+    json_key(stdout, &m, "plan_version");
+    printf("[%u, %u]", v->plan_major, v->plan_minor);
+    json_member_text(stdout, &m, "llvm", v->llvm_version);
+    json_member_text(stdout, &m, "assembler", v->assembler);
+    json_member_text(stdout, &m, "options", v->options);
+    json_member_number(stdout, &m, "minimum_driver", v->minimum_driver);
+    json_key(stdout, &m, "libraries");
+    json_libraries(v);
+    json_member_number(stdout, &m, "constant_bytes", v->constant_bytes);
+    json_member_number(stdout, &m, "temp_bytes", v->temp_bytes);
+    json_member_number(stdout, &m, "workspace_bytes", v->workspace_bytes);
+    json_member_number(stdout, &m, "host_bytes", v->host_bytes);
+    json_member_number(stdout, &m, "peak_bytes", v->peak_bytes);
+    json_member_number(stdout, &m, "launches", v->launch_count);
+    json_member_number(stdout, &m, "copies", v->copy_count);
+    json_member_number(stdout, &m, "host_syncs", v->host_syncs);
+    json_key(stdout, &m, "collectives");
+    json_collectives(program, index, v);
+    printf("}");
+}
+
+static void print_json(const gxrt_program *program, const gxrt_program_info *info)
+{
+    JsonList m = {0}, list = {0};
+    printf("{");
+    json_member_text(stdout, &m, "module", info->module);
+    json_member_text(stdout, &m, "gxc_version", info->gxc_version);
+    json_key(stdout, &m, "module_hash");
+    printf("\"");
+    print_hash(info->module_hash);
+    printf("\"");
+    json_member_number(stdout, &m, "replicas", info->replicas);
+    json_member_number(stdout, &m, "partitions", info->partitions);
+    json_key(stdout, &m, "tf32");
+    printf("%s", info->has_tf32 ? "true" : "false");
+    json_key(stdout, &m, "has_hlo");
+    printf("%s", info->hlo ? "true" : "false");
+    json_key(stdout, &m, "arguments");
+    json_values(program, gxrt_program_get_argument, info->argument_count);
+    json_key(stdout, &m, "results");
+    json_values(program, gxrt_program_get_result, info->result_count);
+    json_key(stdout, &m, "variants");
+    printf("[");
+    for (size_t i = 0; i < info->variant_count; i++) {
+        gxrt_variant_info v = {.struct_size = sizeof v};
+        if (gxrt_program_get_variant(program, i, &v) == GXRT_OK) {
+            json_next(stdout, &list);
+            json_variant(program, i, &v);
+        }
+    }
+    printf("]}\n");
+}
+
+int info_print(const Options *o, const gxrt_program *program)
+{
+    gxrt_program_info info = {.struct_size = sizeof info};
+    if (gxrt_program_get_info(program, &info) != GXRT_OK) {
+        return complain(EXIT_WRONG, "%s", gxrt_last_error());
+    }
+    if (o->info == FORM_JSON) {
+        print_json(program, &info);
+    } else {
+        print_text(program, &info);
+    }
+    return EXIT_DONE;
+}
