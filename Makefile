@@ -2,6 +2,7 @@
 #
 #   make setup      install what is missing          make           build everything into build/
 #   make demo       set up, build, compile, run      make check     set up, build, test
+#   make install    into PREFIX                      make wheel     the Python package, into build/
 #   make layers     includes point the right way     make size       how large it all is
 # Variables: CC CXX CFLAGS LDFLAGS, B=folder, SAN=address,undefined, WERROR=1 (also CI=1),
 # V=1 (show commands), LLVM_CONFIG=..., PREFIX= DESTDIR= (install), J=jobs (check), ARGS= (bench).
@@ -59,7 +60,7 @@ GXRUN   := $(if $(wildcard runtime/run/program.c),$(B)/libgxrt.so $(if $(wildcar
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 PLANNER := $(B)/gxc-cudnn $(B)/libgxc-nodriver.so
 
-.PHONY: all setup demo install layers size format format-check clean
+.PHONY: all setup demo install wheel layers size format format-check clean
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU) $(PLANNER)
 
 # --- compiling -----------------------------------------------------------------------------
@@ -142,6 +143,9 @@ demo: setup
 	@B=$(B) examples/demo
 install: all
 	@B=$(B) DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' VERSION=$(VERSION) LIBS='$(LIBS)' LD=$(LD) AR=$(AR) .ci/install
+# The Python package: pip install build/gxc-*.whl
+wheel: all
+	@python3 python/wheel.py $(B) $(VERSION) $(B)
 
 include tests/tests.mk
 

@@ -1,7 +1,7 @@
 # How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs; %make,
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
-# Features: gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
+# Features: jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
 # driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, emu, asan.
 import ctypes
 import importlib.util
@@ -57,6 +57,10 @@ try:
 except OSError:
     pass
 config.substitutions.append(("%cuda-include", headers))
+python = os.path.join(build, "python", "bin", "python")
+if os.path.exists(python) and not san:  # a sanitised library cannot be loaded into python
+    config.available_features.add("jax")
+config.substitutions.insert(0, ("%python", f"env GXC_LIBRARY_PATH={build} PYTHONPATH={root}/python {python}"))
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")
 if "address" in san:

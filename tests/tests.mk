@@ -2,12 +2,13 @@
 #
 #   make check          everything that needs no GPU       make check-unit     the unit tests
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
+#   make check-python   the package and its wheel against JAX on the CPU
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
 #   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
 #   make rows           row of the specification -> its tests; one without a test is an error
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
-.PHONY: check check-built check-unit check-random check-xla fuzz fuzzers bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -37,6 +38,15 @@ $(B)/xla/bin/python:
 	python3 -m venv $(B)/xla && $(B)/xla/bin/pip install -q jax
 check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
 	@$< tests/xla/check.py $(B) $(or $(ARGS),--seconds 120)
+
+# The Python package, installed from its wheel, in an environment of the pinned wheels of PyPI. With it `make check`
+# runs these tests, too.
+$(B)/python/bin/python: python/requirements.txt
+	@rm -rf $(B)/python
+	python3 -m venv $(B)/python && $(B)/python/bin/pip install -q --only-binary=:all: --require-hashes -r $<
+check-python: $(B)/python/bin/python wheel
+	@$(B)/python/bin/pip install -q --no-deps --force-reinstall $(B)/gxc-$(VERSION)-*.whl
+	@cd $(B)/tests && ../python/bin/python $(CURDIR)/tests/python/check.py $(ARGS)
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)

@@ -1,0 +1,109 @@
+"""A program on its devices: libgxrt's session, with memory that is used again."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import warnings
+import weakref
+from typing import Any, Optional
+
+from . import library
+from .errors import GxcWarning
+
+
+def _destroy(runtime: ctypes.CDLL, handle: ctypes.c_void_p, kept: dict, file: Any) -> None:
+    for (device, _, _), pointers in kept.items():
+        for pointer in pointers:
+            runtime.gxrt_free(handle, device, ctypes.c_void_p(pointer))
+    runtime.gxrt_session_destroy(handle)
+    del file  # which had to be open until now
+
+
+@library.LogFunction
+def _log(user: Any, level: int, text: bytes) -> None:
+    if level:
+        warnings.warn(text.decode(errors="replace"), GxcWarning, stacklevel=2)
+
+
+class Session:
+    """Memory of a session is kept for later runs on the same stream, so that a loop allocates once."""
+
+    def __init__(self, file: Any, device: str, allow_native: bool, replicas: int, ordinals: Optional[list[int]],
+                 keep_bytes: int):
+        self.lock = threading.RLock()
+        self._handle = ctypes.c_void_p()
+        self._free: dict[tuple[int, int, int], list[int]] = {}
+        self._kept, self._keep_bytes = 0, keep_bytes
+        folder = next((f for f in library.folders()), None)
+        chosen = (ctypes.c_int * len(ordinals))(*ordinals) if ordinals else None
+        options = library.SessionOptions(
+            struct_size=ctypes.sizeof(library.SessionOptions), device=device.encode(), devices=chosen, log=_log,
+            library_path=folder.encode() if folder else None, replicas=replicas, allow_native=int(allow_native))
+        library.check_run(self._runtime.gxrt_session_create(file.handle, options, self._handle))
+        self._finalizer = weakref.finalize(self, _destroy, self._runtime, self._handle, self._free, file)
+        info = library.SessionInfo(struct_size=ctypes.sizeof(library.SessionInfo))
+        library.check_run(self._runtime.gxrt_session_get_info(self._handle, info))
+        self.emulated = bool(info.emulated)
+        self.device_name = info.device_name.decode()
+        self.device_count = info.device_count
+        self.variant = info.variant
+        self._ordinals = ordinals or list(range(info.first_ordinal, info.first_ordinal + info.device_count))
+
+    @property
+    def _runtime(self) -> ctypes.CDLL:
+        return library.runtime()
+
+    def ordinal(self, device: int) -> int:
+        """CUDA's number of a device."""
+        return self._ordinals[device]
+
+    def reaches(self, other: Session) -> bool:
+        """Whether memory of the other session can be used here as it is."""
+        return self is other or (self.emulated == other.emulated and self._ordinals == other._ordinals)
+
+    def execute(self, runs: list[library.Run]) -> None:
+        array = (library.Run * len(runs))(*runs)
+        library.check_run(self._runtime.gxrt_execute(self._handle, len(runs), array))
+
+    def synchronize(self, device: int) -> None:
+        library.check_run(self._runtime.gxrt_synchronize(self._handle, device))
+
+    # --- memory ----------------------------------------------------------------------------
+
+    def take(self, device: int, size: int, stream: int) -> int:
+        with self.lock:
+            kept = self._free.get((device, size, stream))
+            if kept:
+                self._kept -= size
+                return kept.pop()
+        out = ctypes.c_void_p()
+        library.check_run(self._runtime.gxrt_allocate(self._handle, device, size, out))
+        return out.value or 0
+
+    def put_back(self, device: int, size: int, stream: int, pointer: int) -> None:
+        with self.lock:
+            if self._finalizer.alive and self._kept + size <= self._keep_bytes:
+                self._free.setdefault((device, size, stream), []).append(pointer)
+                self._kept += size
+                return
+        self.free(device, pointer)
+
+    def free(self, device: int, pointer: int) -> None:
+        if self._finalizer.alive and pointer:
+            self._runtime.gxrt_free(self._handle, device, ctypes.c_void_p(pointer))
+
+    def copy_to_device(self, device: int, to: int, source: int, size: int) -> None:
+        library.check_run(self._runtime.gxrt_copy_to_device(self._handle, device, to, source, size))
+
+    def copy_to_host(self, device: int, to: int, source: int, size: int) -> None:
+        if size:
+            library.check_run(self._runtime.gxrt_copy_to_host(self._handle, device, to, source, size))
+
+    def copy(self, device: int, to: int, source: int, size: int) -> None:
+        """From buffer to buffer, by way of the host."""
+        self.synchronize(device)
+        between = ctypes.create_string_buffer(max(size, 1))
+        self.copy_to_host(device, ctypes.addressof(between), source, size)
+        if size:
+            self.copy_to_device(device, to, ctypes.addressof(between), size)

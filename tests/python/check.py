@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""The package gxc against JAX on the CPU, with the emulator: check.py [unittest arguments]. Run by the venv that
+`make check-python` makes; the package is found by PYTHONPATH, or is installed there."""
+import doctest
+import gc
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+
+import gxc
+
+EXAMPLES = ("compiler", "program", "from_jax", "array")
+
+
+def tree_equal(have, want, rtol=1e-5, atol=1e-6):
+    have_leaves, have_tree = jax.tree_util.tree_flatten(have)
+    want_leaves, want_tree = jax.tree_util.tree_flatten(want)
+    assert have_tree == want_tree, f"{have_tree} is not {want_tree}"
+    for h, w in zip(have_leaves, want_leaves):
+        h, w = np.asarray(h), np.asarray(w)
+        assert h.dtype == w.dtype and h.shape == w.shape, f"{h.dtype}{h.shape} is not {w.dtype}{w.shape}"
+        if w.dtype.kind in "iub":
+            np.testing.assert_array_equal(h, w)
+        else:
+            np.testing.assert_allclose(h.astype(np.complex128), w.astype(np.complex128), rtol, atol)
+
+
+def network(key, sizes=(6, 8, 3)):
+    layers = []
+    for n, m in zip(sizes, sizes[1:]):
+        key, k = jax.random.split(key)
+        layers.append({"w": jax.random.normal(k, (n, m)) / n, "b": jnp.zeros(m)})
+    return {"layers": layers, "scale": jnp.float32(2)}
+
+
+def apply(params, x):
+    for layer in params["layers"]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return x * params["scale"]
+
+
+def loss(params, x, y):
+    return ((apply(params, x) - y) ** 2).mean()
+
+
+def momentum_step(state, x, y):
+    """One step of gradient descent with momentum."""
+    value, grads = jax.value_and_grad(loss)(state["params"], x, y)
+    velocity = jax.tree_util.tree_map(lambda v, g: 0.9 * v - 0.1 * g, state["velocity"], grads)
+    params = jax.tree_util.tree_map(lambda p, v: p + v, state["params"], velocity)
+    return {"params": params, "velocity": velocity}, value
+
+
+class Documentation(unittest.TestCase):
+    """The examples of the docstrings are true."""
+
+    def test_examples(self):
+        count = 0
+        with tempfile.TemporaryDirectory() as folder:
+            here = os.getcwd()
+            os.chdir(folder)
+            try:
+                for name in EXAMPLES:
+                    found = doctest.testmod(importlib.import_module(f"gxc.{name}"), optionflags=doctest.ELLIPSIS,
+                                            extraglobs={"gxc": gxc, "np": np, "jax": jax, "jnp": jnp})
+                    self.assertEqual(found.failed, 0, name)
+                    count += found.attempted
+            finally:
+                os.chdir(here)
+        self.assertGreaterEqual(count, 24)
+
+
+class AgainstJax(unittest.TestCase):
+    """What gxc.jit gives is what JAX gives."""
+
+    def check(self, f, *arguments, rtol=1e-5, **options):
+        tree_equal(gxc.jit(f, **options)(*arguments), jax.jit(f)(*arguments), rtol)
+
+    def test_network(self):
+        self.check(apply, network(jax.random.key(0)), np.ones((4, 6), np.float32))
+
+    def test_gradient(self):
+        self.check(jax.grad(loss), network(jax.random.key(1)), np.ones((4, 6), np.float32), np.zeros((4, 3), np.float32))
+
+    def test_types(self):
+        for dtype in ("bfloat16", "float16", "int8", "uint32", "float8_e4m3fn", "bool", "complex64"):
+            x = np.array([[1, 0, 1], [0, 1, 1]]).astype(dtype)
+            self.check(lambda x: (jnp.transpose(x), x == x), x)
+
+    def test_narrow_types(self):
+        x = np.array([-8, 7, 3, -1, 2], ml_dtypes.int4)
+        got = gxc.jit(lambda x: (x, x.astype(jnp.int8) + 1))(x)
+        np.testing.assert_array_equal(got[0].numpy().astype(int), [-8, 7, 3, -1, 2])
+        np.testing.assert_array_equal(got[1].numpy(), [-7, 8, 4, 0, 3])
+
+    def test_control_flow(self):
+        self.check(lambda n, x: jax.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 1.5), (0, x)),
+                   np.int32(5), np.float32([1, 2]))
+
+    def test_scan(self):
+        self.check(lambda xs: jax.lax.scan(lambda c, x: (c + x, c * x), jnp.zeros(3), xs), np.ones((5, 3), np.float32))
+
+    def test_sort_and_top(self):
+        self.check(lambda x: (jnp.sort(x), jax.lax.top_k(x, 3)), np.float32([3, 1, 4, 1, 5, 9, 2, 6]))
+
+    def test_convolution(self):
+        self.check(lambda x, k: jax.lax.conv(x, k, (1, 1), "SAME"), np.ones((1, 3, 8, 8), np.float32),
+                   np.ones((4, 3, 3, 3), np.float32))
+
+    def test_random(self):
+        self.check(lambda seed: jax.random.normal(jax.random.PRNGKey(seed), (7,)), np.int32(3))
+
+    def test_scatter(self):
+        self.check(lambda x, i: x.at[i].add(1.0), np.zeros(6, np.float32), np.int32([1, 1, 4]))
+
+    def test_numbers_and_empty(self):
+        self.check(lambda x, n: (x * n, x[:0]), np.float32([1, 2]), 3)
+        self.check(lambda x: (), np.float32(1))
+
+    def test_linear_algebra(self):
+        self.check(lambda a: jnp.linalg.cholesky(a @ a.T + 4 * jnp.eye(4)), np.arange(16, dtype=np.float32).reshape(4, 4) / 16,
+                   rtol=1e-4)
+
+    def test_keywords_and_names(self):
+        f = gxc.jit(lambda x, *, scale, bias: x * scale["s"] + bias)
+        tree_equal(f(np.float32([1, 2]), bias=np.float32(1), scale={"s": np.float32(3)}), np.float32([4, 7]))
+
+    def test_training_loop(self):
+        x = jax.random.normal(jax.random.key(5), (16, 6))
+        y = jnp.sin(x[:, :3])
+        first = network(jax.random.key(2))
+        start = {"params": first, "velocity": jax.tree_util.tree_map(jnp.zeros_like, first)}
+        ours, theirs = gxc.jit(momentum_step, donate_argnums=0), jax.jit(momentum_step)
+        have = want = start
+        for _ in range(20):
+            have, have_loss = ours(have, x, y)
+            want, want_loss = theirs(want, x, y)
+            tree_equal(have_loss, want_loss, 1e-4)
+        tree_equal(have, want, 1e-4, 1e-5)
+        self.assertLess(float(have_loss), 0.5 * float(loss(first, x, y)))
+        self.assertEqual(len(ours._programs), 1)
+
+
+class Ways(unittest.TestCase):
+    """Every form of a program that JAX gives."""
+    arguments = {"b": np.float32([1, 2, 3]), "a": np.ones((3, 3), np.float32)}, np.float32([4, 5, 6])
+
+    @staticmethod
+    def f(params, x):
+        return {"y": params["a"] @ x + params["b"], "n": x.sum()}
+
+    def check(self, program):
+        tree_equal(program(*self.arguments), self.f(*self.arguments))
+
+    def test_forms(self):
+        lowered = jax.jit(self.f, keep_unused=True).lower(*self.arguments)
+        self.check(gxc.compile(self.f, *self.arguments))
+        self.check(gxc.compile(lowered))
+        self.check(gxc.compile(jax.export.export(jax.jit(self.f, keep_unused=True))(*self.arguments)))
+        leaves = jax.tree_util.tree_leaves(self.arguments)
+        want = jax.tree_util.tree_leaves(self.f(*self.arguments))
+        exported = jax.export.export(jax.jit(self.f))(*self.arguments)
+        for text in (lowered.as_text("hlo"), lowered.as_text(), lowered.as_text(debug_info=True),
+                     lowered.compiler_ir("hlo").as_hlo_text(True), bytes(exported.serialize()),
+                     exported.mlir_module_serialized):
+            program = gxc.compile(text)
+            tree_equal(list(program(*leaves)), want)
+
+    def test_unused_arguments(self):
+        f = lambda x, unused: x + 1  # noqa: E731
+        tree_equal(gxc.jit(f)(np.float32(1), np.float32(2)), np.float32(2))
+        with self.assertRaisesRegex(gxc.CompileError, "keep_unused"):
+            gxc.compile(jax.jit(f).lower(np.float32(1), np.float32(2)))
+
+    def test_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "f.cubin")
+            gxc.compile(self.f, *self.arguments).save(path)
+            with self.assertRaisesRegex(gxc.RunError, "allow_native=True"):
+                gxc.load(path)(*self.arguments)
+            again = gxc.load(path, allow_native=True)
+            got = again(*self.arguments)
+            tree_equal(got, self.f(*self.arguments))
+            tree_equal(again(params=self.arguments[0], x=self.arguments[1]), got)
+            with self.assertRaisesRegex(gxc.RunError, r"params\['b'\] f32\[3\]"):
+                again({"a": self.arguments[0]["a"]}, self.arguments[1])
+            with self.assertRaisesRegex(gxc.RunError, r"takes no params\['c'\]"):
+                again(dict(self.arguments[0], c=np.float32(0)), self.arguments[1])
+            with open(path + ".json") as file:
+                manifest = json.load(file)
+            self.assertEqual([a["path"] for a in manifest["arguments"]], ["params['a']", "params['b']", "x"])
+            manifest["arguments"][0]["shape"] = [3, 4]
+            with open(path + ".json", "w") as file:
+                json.dump(manifest, file)
+            with self.assertRaisesRegex(gxc.FileError, "describes another program"):
+                gxc.load(path)
+
+    def test_without_jax(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "f.cubin")
+            gxc.compile(self.f, *self.arguments).save(path)
+            code = (f"import gxc, numpy as np, sys\n"
+                    f"out = gxc.load({path!r}, allow_native=True)(dict(b=np.float32([1, 2, 3]), a=np.ones((3, 3), np.float32)),"
+                    f" np.float32([4, 5, 6]))\n"
+                    f"assert 'jax' not in sys.modules\nprint(sorted(out), out['y'].numpy(), float(out['n']))")
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                                  env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+            self.assertEqual(done.stdout, "['n', 'y'] [16. 17. 18.] 15.0\n", done.stderr)
+
+
+class Arrays(unittest.TestCase):
+    """Arrays come and go without a copy where that can be."""
+    double = staticmethod(gxc.compile("HloModule m ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[2,3] add(x, x) }"))
+
+    def test_dlpack(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        y = self.double(x)
+        a, b = np.from_dlpack(y), jax.dlpack.from_dlpack(y)
+        tree_equal(a, 2 * x)
+        tree_equal(b, 2 * x)
+        self.assertEqual(a.ctypes.data, y.numpy().ctypes.data)
+        self.assertEqual(b.unsafe_buffer_pointer(), a.ctypes.data)
+        del y
+        gc.collect()
+        self.double(np.ones((2, 3), np.float32))
+        tree_equal(a, 2 * x)  # the views keep the memory
+        tree_equal(self.double(jnp.asarray(x)), 2 * x)
+        tree_equal(self.double(x.T.copy().T), 2 * x)
+
+    def test_torch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+        x = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+        y = torch.from_dlpack(self.double(x))
+        self.assertTrue(torch.equal(y, 2 * x))
+        self.assertTrue(torch.equal(torch.from_dlpack(self.double(x.T.contiguous().T)), 2 * x))
+
+    def test_capsules_are_given_back(self):
+        from gxc import dlpack
+        y = self.double(np.ones((2, 3), np.float32))
+        before = len(dlpack._exported)
+        a, unused = np.from_dlpack(y), y.__dlpack__()
+        self.assertEqual(len(dlpack._exported), before + 2)
+        del a, unused
+        gc.collect()
+        self.assertEqual(len(dlpack._exported), before)
+
+    def test_results_are_arguments(self):
+        y = self.double(np.ones((2, 3), np.float32))
+        for _ in range(3):
+            y = self.double(y)
+        tree_equal(y, np.full((2, 3), 16, np.float32))
+        other = gxc.compile("HloModule n ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[2,3] negate(x) }")
+        tree_equal(other(y), np.full((2, 3), -16, np.float32))
+
+    def test_memory_is_used_again(self):
+        session = self.double.session()
+        x = np.ones((2, 3), np.float32)
+        pointers = set()
+        for _ in range(20):
+            y = self.double(x)
+            pointers.add(y._memory.pointer)
+            del y
+        self.assertLessEqual(len(pointers), 2)
+        self.assertEqual(sum(map(len, session._free.values())), 2)
+
+    def test_wrong_arrays(self):
+        for given, message in ((np.ones((2, 3)), r"f64\[2,3\] was given for x f32\[2,3\]"),
+                               (np.ones((3, 2), np.float32), r"f32\[3,2\] was given for x f32\[2,3\]"),
+                               ("no", "no array that gxc can read|was given for x")):
+            with self.assertRaisesRegex(gxc.RunError, message):
+                self.double(given)
+        with self.assertRaisesRegex(gxc.RunError, "takes 1 arrays"):
+            self.double()
+        with self.assertRaisesRegex(gxc.RunError, "has no such values"):
+            gxc.compile("HloModule m ENTRY e { x = s8[] parameter(0) ROOT y = s8[] negate(x) }")(300)
+
+    def test_layouts(self):
+        program = gxc.compile("HloModule m, entry_computation_layout={(f32[2,3]{0,1}, f32[4,2,3]{1,2,0})->f32[4,2,3]{0,1,2}}\n"
+                              "ENTRY e { x = f32[2,3]{0,1} parameter(0) z = f32[4,2,3]{1,2,0} parameter(1) "
+                              "b = f32[4,2,3]{0,1,2} broadcast(x), dimensions={1,2} ROOT y = f32[4,2,3]{0,1,2} add(b, z) }")
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        z = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+        y = program(x, z)
+        tree_equal(y, z + x)
+        tree_equal(np.from_dlpack(y), z + x)
+        tree_equal(program(x, y), y.numpy() + x)  # of another layout than the argument
+
+    def test_donation(self):
+        text = ("HloModule m, input_output_alias={{}: (0, {}, %s)}\n"
+                "ENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] add(x, x) }")
+        for kind in ("may-alias", "must-alias"):
+            program = gxc.compile(text % kind)
+            x = program(np.float32([1, 2, 3]))
+            y = program(x)
+            tree_equal((x, y), (np.float32([2, 4, 6]), np.float32([4, 8, 12])))
+            pointer = x._memory.pointer
+            z = program(x, donate=True)
+            self.assertEqual(z._memory.pointer, pointer)
+            self.assertTrue(x.is_donated)
+            with self.assertRaisesRegex(gxc.RunError, "was donated"):
+                x.numpy()
+            tree_equal(z, np.float32([4, 8, 12]))
+
+    def test_many_devices(self):
+        program = gxc.compile("HloModule m, replica_count=2\nadd { a = f32[] parameter(0) b = f32[] parameter(1) "
+                              "ROOT c = f32[] add(a, b) }\nENTRY e { x = f32[2] parameter(0) "
+                              "ROOT y = f32[2] all-reduce(x), replica_groups={{0,1}}, to_apply=add }")
+        for y in program.run([(np.float32([1, 2]),), (np.float32([10, 20]),)], device="emu"):
+            tree_equal(y, np.float32([11, 22]))
+        with self.assertRaisesRegex(gxc.RunError, "for 2 x 1 devices: use run"):
+            program(np.float32([1, 2]))
+
+
+class Errors(unittest.TestCase):
+    """Errors are exceptions that say what is wrong."""
+
+    def test_diagnostics(self):
+        with self.assertRaisesRegex(gxc.CompileError, r"program:2:40: error: y \(add\): .*f32\[3\]"):
+            gxc.compile("HloModule m\nENTRY e { x = f32[3] parameter(0) ROOT y = f32[4] add(x, x) }")
+        with self.assertRaisesRegex(gxc.CompileError, "unknown target"):
+            gxc.compile("HloModule m ENTRY e { ROOT x = f32[] parameter(0) }", target="sm_1")
+        with self.assertRaisesRegex(gxc.UnsupportedError, "not supported"):
+            gxc.compile("HloModule m ENTRY e { t = token[] after-all() ROOT x = (f32[], token[]) infeed(t) }")
+        with self.assertRaisesRegex(TypeError, "no such option: speed; there are assembler"):
+            gxc.compile("HloModule m ENTRY e { ROOT x = f32[] parameter(0) }", speed=1)
+        with self.assertRaisesRegex(gxc.CompileError, "neither a file nor"):
+            gxc.compile("nothing.hlo")
+
+    def test_files(self):
+        with self.assertRaises(gxc.FileError):
+            gxc.load("/nowhere/x.cubin")
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(b"\177ELF no program")
+            file.flush()
+            with self.assertRaises(gxc.FileError):
+                gxc.load(file.name)
+
+    def test_warnings(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            gxc.compile("HloModule m ENTRY e { ROOT c = f32[8] constant({...}) }")
+        self.assertTrue(any("elided" in str(w.message) for w in caught), caught)
+
+
+if __name__ == "__main__":
+    unittest.main()
