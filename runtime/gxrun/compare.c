@@ -16,6 +16,17 @@ static void print_type(const Leaf *leaf)
     printf("]");
 }
 
+/* Of a complex number its modulus. */
+static double modulus(DType dtype, const char *at)
+{
+    double c[2];
+    if (dtype_info[dtype].class != DTC_COMPLEX) {
+        return fabs(number_get_double(dtype, at));
+    }
+    number_get_complex(dtype, at, c);
+    return hypot(c[0], c[1]);
+}
+
 static void print_range(const Leaf *leaf, const char *data)
 {
     const DTypeInfo *info = &dtype_info[leaf->dtype];
@@ -28,14 +39,8 @@ static void print_range(const Leaf *leaf, const char *data)
             nans++;
             continue;
         }
-        double c[2];
-        double x = 0;
-        if (info->class == DTC_COMPLEX) {
-            number_get_complex(leaf->dtype, at, c);
-            x = hypot(c[0], c[1]);
-        } else {
-            x = number_get_double(leaf->dtype, at);
-        }
+        double x = info->class == DTC_COMPLEX ? modulus(leaf->dtype, at)
+                                              : number_get_double(leaf->dtype, at);
         low = x < low ? x : low;
         high = x > high ? x : high;
     }
@@ -246,6 +251,41 @@ static void print_worst(const Leaf *leaf, const char *got, const char *want,
     printf("\n");
 }
 
+/* How far the array is from what was wanted, over all its elements; nothing if they are the same. */
+static void print_statistics(const Leaf *leaf, const char *got, const char *want)
+{
+    size_t size = dtype_info[leaf->dtype].storage;
+    size_t other = 0, finite = 0;
+    double sum = 0, squares = 0, wanted = 0, most = 0;
+    for (size_t i = 0; i < leaf->elements; i++) {
+        const char *w = want + i * size;
+        double d = distance(leaf->dtype, got + i * size, w);
+        double magnitude = modulus(leaf->dtype, w);
+        other += d != 0;
+        if (!isfinite(d) || !isfinite(magnitude)) {
+            continue;
+        }
+        finite++;
+        sum += d;
+        squares += d * d;
+        wanted += magnitude * magnitude;
+        most = magnitude > 0 ? fmax(most, d / magnitude) : most;
+    }
+    if (other == 0) {
+        return;
+    }
+    printf("  %zu of %zu elements are other numbers", other, leaf->elements);
+    if (finite) {
+        printf("; difference: mean %.3g, root mean square %.3g", sum / (double)finite,
+               sqrt(squares / (double)finite));
+        if (wanted > 0) {
+            printf(" (%.3g of the array's), relative at most %.3g",
+                   sqrt(squares / wanted), most);
+        }
+    }
+    printf("\n");
+}
+
 bool compare_results(const Options *o, const Signature *s, void *const *outputs,
                      void *const *wanted, double *const *moves, bool prints)
 {
@@ -274,6 +314,7 @@ bool compare_results(const Options *o, const Signature *s, void *const *outputs,
             print_type(leaf);
             printf(": ");
             print_worst(leaf, got, want, &worst, t, move);
+            print_statistics(leaf, got, want);
         }
     }
     return equal;

@@ -1,11 +1,9 @@
 /* Running a compiled program by libgxrt. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "runtime/gxrun/gxrun.h"
+#include "runtime/gxrun/measure.h"
 
 static int gxrt_failed(gxrt_status status)
 {
@@ -110,8 +108,6 @@ typedef struct Job {
     gxrt_run *runs;          /* by device */
     gxrt_buffer **arguments; /* by device */
     gxrt_buffer **results;
-    FILE *trace;
-    size_t trace_count;
 } Job;
 
 static gxrt_status make_buffer(Job *j, size_t device, const Leaf *leaf, gxrt_buffer *b)
@@ -245,98 +241,26 @@ static gxrt_status download(Job *j, void **outputs)
 
 /* --- running --------------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static gxrt_status run_and_wait(Job *j, size_t times)
-{
-    gxrt_status st = GXRT_OK;
-    for (size_t i = 0; i < times && st == GXRT_OK; i++) {
-        st = gxrt_execute(j->session, j->signature->devices, j->runs);
-    }
-    for (size_t d = 0; d < j->signature->devices && st == GXRT_OK; d++) {
-        st = gxrt_synchronize(j->session, d);
-    }
-    return st;
-}
-
-/* About a second: batches that double until one is long enough to be read. */
-static gxrt_status bench(Job *j)
-{
-    gxrt_status st = run_and_wait(j, 1);
-    for (size_t times = 1; st == GXRT_OK; times *= 2) {
-        double start = now();
-        st = run_and_wait(j, times);
-        double seconds = now() - start;
-        if (st == GXRT_OK && (seconds > 0.5 || times >= 1u << 20)) {
-            printf("time of one run: %.3f us (mean of %zu)\n",
-                   1e6 * seconds / (double)times, times);
-            break;
-        }
-    }
-    return st;
-}
-
-static void print_json_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') {
-            fprintf(out, "\\%c", *text);
-        } else if ((unsigned char)*text < 32) {
-            fprintf(out, "\\u%04x", *text);
-        } else {
-            fputc(*text, out);
-        }
-    }
-}
-
-static void write_event(void *user, const gxrt_event *e)
-{
-    Job *j = user;
-    fprintf(j->trace, "%s\n{\"ph\":\"X\",\"name\":\"", j->trace_count++ ? "," : "");
-    print_json_text(j->trace, e->name);
-    fprintf(j->trace, "\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f}",
-            e->kind, e->device, e->stream, e->start_us, e->duration_us);
-}
-
-static int profile(Job *j)
-{
-    const char *path = j->options->profile;
-    j->trace = fopen(path, "w");
-    if (!j->trace) {
-        return complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(errno));
-    }
-    fprintf(j->trace, "{\"traceEvents\":[");
-    gxrt_status st =
-        gxrt_profile(j->session, j->signature->devices, j->runs, write_event, j);
-    fprintf(j->trace, "\n]}\n");
-    bool written = !ferror(j->trace);
-    written = fclose(j->trace) == 0 && written;
-    if (st != GXRT_OK) {
-        remove(path);
-        return gxrt_failed(st);
-    }
-    return written
-               ? EXIT_DONE
-               : complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(errno));
-}
-
 static int run_job(Job *j, void *const *inputs, void **outputs)
 {
     gxrt_status st = make_buffers(j, inputs);
+    gxrt_session_info info = {.struct_size = sizeof info};
+    st = st == GXRT_OK ? gxrt_session_get_info(j->session, &info) : st;
+    Measured m = {.program = j->program,
+                  .session = j->session,
+                  .variant = info.variant,
+                  .devices = j->signature->devices,
+                  .runs = j->runs};
+    int code = EXIT_DONE;
     if (st == GXRT_OK && j->options->profile) {
-        int code = profile(j);
-        if (code != EXIT_DONE) {
-            return code;
-        }
+        st = measure_profile(&m, j->options->profile, &code);
     } else if (st == GXRT_OK && j->options->bench) {
-        st = bench(j);
+        st = measure_bench(&m, j->options->bench);
     } else if (st == GXRT_OK) {
         st = gxrt_execute(j->session, j->signature->devices, j->runs);
+    }
+    if (code != EXIT_DONE) {
+        return code;
     }
     st = st == GXRT_OK ? download(j, outputs) : st;
     return st == GXRT_OK ? EXIT_DONE : gxrt_failed(st);

@@ -49,9 +49,8 @@ typedef struct Options {
     size_t most_devices;
     bool has_rtol, has_atol;
     double rtol, atol;
-    bool bench;
     const char *profile;
-    Form info, memory; /* NONE: not asked for */
+    Form info, memory, bench; /* NONE: not asked for */
     bool quiet;
 } Options;
 

@@ -51,7 +51,8 @@ static const struct argp_option table[] = {
      0},
     {"rtol", KEY_RTOL, "X", 0, "relative tolerance (default: by type)", 0},
     {"atol", KEY_ATOL, "X", 0, "absolute tolerance (default: by type)", 0},
-    {"bench", KEY_BENCH, NULL, 0, "run many times, print the time of one", 0},
+    {"bench", KEY_BENCH, "FORM", OPTION_ARG_OPTIONAL,
+     "run many times, print the time of one: text, json", 0},
     {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
     {"max-input", KEY_MAX_INPUT, "MIB", 0, "refuse HLO that is larger (default 4096)", 0},
     {"max-devices", KEY_MAX_DEVICES, "N", 0,
@@ -207,7 +208,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->has_atol = true;
         break;
     case KEY_BENCH:
-        o->bench = true;
+        o->bench = form(state, "bench", text);
         break;
     case KEY_PROFILE:
         o->profile = text;
