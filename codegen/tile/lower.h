@@ -92,7 +92,7 @@ uint32_t factor_words(const TileLower *l, const TileFactor *f);
 
 /* What is brought to a stage, tile by tile along dimension `dim`. */
 typedef struct TileFill {
-    const TileFactor *factors[2];
+    const TileFactor *factors[TILE_CHAIN_STAGED];
     uint32_t count, dim;
 } TileFill;
 

@@ -304,13 +304,11 @@ static bool output_operands(const Attention *a, const OutputDot *o, AttentionDig
            is_dense(&o->view, o_depth, depths, &d->depth[ATTENTION_O]);
 }
 
-/* Each row has a column that counts. */
-static bool band_fits(const Attention *a)
+bool attention_band_fits(const AttentionBand *b, int64_t columns)
 {
-    const AttentionBand *b = &a->band;
     return b->rows == 0 ||
            ((!b->has_right || b->right >= 0) && (!b->has_left || b->left > 0) &&
-            (!b->has_left || b->rows - b->left < a->parts.columns) &&
+            (!b->has_left || b->rows - b->left < columns) &&
             (!b->has_left || !b->has_right || b->right > -b->left));
 }
 
@@ -397,7 +395,8 @@ static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_s
         !bias_digits(&out->parts.bias, &d.digits[ATTENTION_BIAS],
                      &d.base[ATTENTION_BIAS]))
         return false;
-    return attention_arrange(&d, out) && band_fits(out);
+    return attention_arrange(&d, out) &&
+           attention_band_fits(&out->band, out->parts.columns);
 }
 
 bool attention_match(const Instruction *last, Attention *out)

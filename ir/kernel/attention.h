@@ -79,6 +79,8 @@ enum { ATTENTION_STEPS = 32 };
 
 /* From the scores as the softmax takes them to the first dot. */
 bool attention_match_scores(Mapped x, Attention *a);
+/* Each row has a column that counts. */
+bool attention_band_fits(const AttentionBand *b, int64_t columns);
 /* Takes up what the predicate says; false: too much of it. */
 bool attention_take_mask(const Mapped *predicate, bool is_negated, Attention *a);
 /* What is so small that its exponential is 0 beside any score. */

@@ -231,6 +231,14 @@ const char *lanes_refused(const KernelDesign *d, uint32_t count)
     return NULL;
 }
 
+const char *power_refused(const KernelDesign *d, const char *key, int64_t value)
+{
+    return value > 0 && (value & (value - 1)) == 0
+               ? NULL
+               : refuse_text(d, "\"%s\" %lld must be a power of two", key,
+                             (long long)value);
+}
+
 const char *block_refused(const KernelDesign *d)
 {
     int64_t block = d->config.block;

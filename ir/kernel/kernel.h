@@ -72,6 +72,7 @@ typedef struct KernelDesign {
         const struct ContractionPlan *contraction;
         const struct TilePlan *tile;
         const struct Attention *attention;
+        const struct DotChain *chain;
         const struct ReductionPlan *reduction;
         const struct TransposePlan *transpose;
         const struct LoopPlan *loop;
@@ -95,9 +96,11 @@ void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
 struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a,
                                         const char **why);
 
-/* The same of an attention. */
-struct TileAttentionMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,
-                                                      const char **why);
+/* The same of an attention, of a chain of dots. */
+struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,
+                                                  const char **why);
+struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
+                                              const char **why);
 
 /* A message to the module's diagnostics of what is wrong. */
 void kernel_wrong(const KernelDesign *d);

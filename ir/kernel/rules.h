@@ -72,6 +72,11 @@ const char *refuse_text(const KernelDesign *d, const char *format, ...) GXC_FORM
 /* Not one number of lanes, or not a power of two: the reason. */
 const char *lanes_refused(const KernelDesign *d, uint32_t count);
 const char *block_refused(const KernelDesign *d);
+/* Not a power of two: the reason. */
+const char *power_refused(const KernelDesign *d, const char *key, int64_t value);
+/* tile_attention.c: tile and warps are not those of warps that each have rows of their own. */
+const char *rows_of_warps_refused(const KernelDesign *d);
+void geometry_chain(KernelDesign *d, int64_t blocks, uint64_t shared_bytes);
 
 /* -- geometry.c ---------------------------------------------------------------------------------- */
 

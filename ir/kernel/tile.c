@@ -262,14 +262,6 @@ void configure_tile(const KernelDesign *d, KernelConfig *c)
     complete_tile(d, is_open ? choose_shape(d) : 0, c);
 }
 
-static const char *power_refused(const KernelDesign *d, const char *key, int64_t value)
-{
-    bool is_power = value > 0 && (value & (value - 1)) == 0;
-    return is_power ? NULL
-                    : refuse_text(d, "\"%s\" %lld must be a power of two", key,
-                                  (long long)value);
-}
-
 const char *refuse_tile(const KernelDesign *d)
 {
     const KernelConfig *c = &d->config;

@@ -84,15 +84,15 @@ void plan_attention(KernelDesign *d, const FusionFacts *f)
     d->plan.attention = a;
 }
 
-struct TileAttentionMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,
-                                                      const char **why)
+struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,
+                                                  const char **why)
 {
     const KernelConfig *c = &d->config;
     TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID};
     TileProgram *p = tile_build_attention(a, d->fusion, d->plan.attention, &config, why);
     return p == NULL ? NULL
-                     : tile_map_attention(a, p, (uint32_t)c->warps[0],
-                                          (uint32_t)c->stages, d->target, why);
+                     : tile_map_chain(a, p, (uint32_t)c->warps[0], (uint32_t)c->stages,
+                                      d->target, why);
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
@@ -186,29 +186,27 @@ void configure_attention(const KernelDesign *d, KernelConfig *c)
         c->stages = 2;
 }
 
-static const char *power_refused(const KernelDesign *d, const char *key, int64_t value)
-{
-    return value > 0 && (value & (value - 1)) == 0
-               ? NULL
-               : refuse_text(d, "\"%s\" %lld must be a power of two", key,
-                             (long long)value);
-}
-
-const char *refuse_attention(const KernelDesign *d)
+const char *rows_of_warps_refused(const KernelDesign *d)
 {
     const KernelConfig *c = &d->config;
-    const char *why, *wrong = power_refused(d, "tile", c->tile[0]);
+    const char *wrong = power_refused(d, "tile", c->tile[0]);
     if (wrong == NULL)
         wrong = power_refused(d, "tile", c->tile[1]);
     if (wrong == NULL)
         wrong = power_refused(d, "warps", c->warps[0]);
+    if (wrong == NULL && c->warps[1] != 1)
+        wrong = refuse_text(d, "\"warps\" are along rows only, found %lld along columns",
+                            (long long)c->warps[1]);
+    return wrong;
+}
+
+const char *refuse_attention(const KernelDesign *d)
+{
+    const char *why, *wrong = rows_of_warps_refused(d);
     if (wrong != NULL)
         return wrong;
-    if (c->warps[1] != 1)
-        return refuse_text(d, "\"warps\" are along rows only, found %lld along columns",
-                           (long long)c->warps[1]);
     Arena *a = arena_scratch();
-    struct TileAttentionMapping *m = kernel_attention_mapping(d, a, &why);
+    struct TileChainMapping *m = kernel_attention_mapping(d, a, &why);
     wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
     arena_destroy(a);
     return wrong;
@@ -217,15 +215,19 @@ const char *refuse_attention(const KernelDesign *d)
 void geometry_attention(KernelDesign *d)
 {
     const Attention *a = d->plan.attention;
-    const KernelConfig *c = &d->config;
     const char *why;
     Arena *scratch = arena_scratch();
-    struct TileAttentionMapping *m = kernel_attention_mapping(d, scratch, &why);
-    geometry_blocks(d,
-                    ceil_div(a->q.dims[ATTENTION_PLACES], c->tile[0]) *
-                        a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH],
-                    c->warps[0] * TARGET_WARP, 1);
-    geometry_shared(&d->geometry, m->shared_bytes, 128);
-    d->geometry.has_barriers = true;
+    struct TileChainMapping *m = kernel_attention_mapping(d, scratch, &why);
+    geometry_chain(d,
+                   ceil_div(a->q.dims[ATTENTION_PLACES], d->config.tile[0]) *
+                       a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH],
+                   m->shared_bytes);
     arena_destroy(scratch);
+}
+
+void geometry_chain(KernelDesign *d, int64_t blocks, uint64_t shared_bytes)
+{
+    geometry_blocks(d, blocks, d->config.warps[0] * TARGET_WARP, 1);
+    geometry_shared(&d->geometry, shared_bytes, 128);
+    d->geometry.has_barriers = true;
 }

@@ -8,7 +8,7 @@ enum { SLOW, FAST, COPY_BYTES = 16 };
 typedef struct AttentionWork {
     WorkBuilder *b;
     const Attention *a;
-    const TileAttentionMapping *m;
+    const TileChainMapping *m;
     int64_t rows, columns; /* of a tile */
     const IndexExpr *batch, *head, *row;
 } AttentionWork;
@@ -91,27 +91,11 @@ static double registers_of(const LinearLayout *layout)
     return (double)(UINT32_C(1) << layout->in[LINEAR_REGISTER]);
 }
 
-/* Fragments that are loaded, 16 bytes of each lane at once, and multiplied. */
-static void multiply(const AttentionWork *w, const TileMapping *m, bool loads_a)
-{
-    double bytes = 0, multiplications = 1;
-    const uint32_t dims[] = {m->row, m->column, m->term};
-    const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
-    for (int i = loads_a ? 0 : 1; i < 2; i++)
-        bytes += registers_of(&m->factors[i].fragment) *
-                 dtype_info[m->factors[i].value->dtype].bits / 8;
-    work_shared(w->b, bytes / COPY_BYTES, COPY_BYTES, 1);
-    for (int i = 0; i < 3; i++)
-        multiplications *= (double)m->program->dims[dims[i]].size / sizes[i];
-    work_instructions(w->b, (OpCost){.alu = 1, .tensor = work_core_cycles(w->b, m->core)},
-                      multiplications / m->warps[0]);
-}
-
 /* Scaled, masked, their maximum, less it, its power of two, their sum, rounded. */
 static void soften(const AttentionWork *w)
 {
     const Attention *a = w->a;
-    double each = registers_of(&w->m->scores.sums), alu = 2.5, fma = 3, mufu = 1;
+    double each = registers_of(&w->m->inner[0].sums), alu = 2.5, fma = 3, mufu = 1;
     alu += 2.0 * (a->band.rows != 0) + 6.0 * a->mask_count;
     if (a->bias.base != NULL) {
         fma += 2;
@@ -126,7 +110,7 @@ static void soften(const AttentionWork *w)
         (OpCost){.alu = alu, .fma = fma, .mufu = mufu, .cycles = 2 * costs.alu_cycles},
         each);
     work_instructions(w->b, (OpCost){.fma = 1, .cycles = costs.alu_cycles},
-                      registers_of(&w->m->output.sums));
+                      registers_of(&w->m->outer[0].sums));
     work_shuffles(w->b, 8, 4);
 }
 
@@ -171,7 +155,8 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     const Attention *a = w.a;
     WorkBuilder *b = w.b;
     place_block(&w);
-    work_registers(b, registers_of(&w.m->output.sums) + registers_of(&w.m->scores.sums));
+    work_registers(b,
+                   registers_of(&w.m->outer[0].sums) + registers_of(&w.m->inner[0].sums));
     move_tile(&w, &a->q, (uint32_t)a->q.base->parameter, w.head, w.row, w.rows, false);
     double trips = average_trips(&w);
     const IndexExpr *step = work_loop_begin(
@@ -183,12 +168,12 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     move_tile(&w, &a->k, (uint32_t)a->k.base->parameter, head, first, w.columns, false);
     move_tile(&w, &a->v, (uint32_t)a->v.base->parameter, head, first, w.columns, false);
     work_barrier(b);
-    multiply(&w, &w.m->scores, true);
+    work_chain_dot(b, &w.m->inner[0], true);
     read_bias(&w, first);
     soften(&w);
-    multiply(&w, &w.m->output, false);
+    work_chain_dot(b, &w.m->outer[0], false);
     work_loop_end(b, 0);
-    work_shared(b, 2 * (double)w.m->output.results->bytes / b->threads / COPY_BYTES,
+    work_shared(b, 2 * (double)w.m->results[0].bytes / b->threads / COPY_BYTES,
                 COPY_BYTES, 1);
     move_tile(&w, &a->o, b->fusion->operand_count, w.head, w.row, w.rows, true);
     const int64_t *q = a->q.dims;

@@ -31,6 +31,10 @@ void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *
                 const IndexExpr *at, const IndexExpr **out);
 /* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
+/* A dot of a chain in its loop: fragments that are loaded, 16 bytes of each lane at once, and multiplied. Gives the
+ * operations of a block. */
+struct TileMapping;
+double work_chain_dot(WorkBuilder *b, const struct TileMapping *m, bool loads_a);
 uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
 
 #endif

@@ -201,38 +201,15 @@ static void add_dims(AttentionBuilder *c, const TileConfig *config)
     p->dims[DIM_E] = (TileDim){"e", TILE_WHOLE, e, power_of_two(e < 16 ? 16 : e)};
 }
 
-/* Tiles of columns that some row of the tile of rows needs. */
 static void set_bounds(const AttentionBuilder *c, TileOp *loop)
 {
-    TileProgram *p = c->b.p;
-    IndexContext *ix = p->ix;
-    const AttentionBand *band = &c->a->band;
-    const TileDim *m = &p->dims[DIM_M], *n = &p->dims[DIM_N];
-    const IndexExpr *first =
-        ix_mul(ix, ix_symbol(ix, DIM_M, (Range){0, tile_count(m) - 1}), m->size);
-    loop->begin = ix_const(ix, 0);
-    loop->end = ix_const(ix, tile_count(n));
-    if (band->rows == 0 || c->a->mask_count != 0)
-        return; /* a row that nothing counts for is the mean of all */
-    if (band->has_right)
-        loop->end = ix_floordiv(
-            ix, ix_add(ix, first, ix_const(ix, m->size + band->right + n->size - 1)),
-            n->size);
-    if (band->has_left)
-        loop->begin =
-            ix_floordiv(ix, ix_add(ix, first, ix_const(ix, 1 - band->left)), n->size);
+    static const AttentionBand all;
+    bool skips =
+        c->a->mask_count == 0; /* a row that nothing counts for is the mean of all */
+    tile_set_bounds(c->b.p, loop, DIM_M, skips ? &c->a->band : &all);
 }
 
 enum { SUMS, MOST, TOTAL, CARRIED };
-
-static TileOp *carried(AttentionBuilder *c, TileOp *loop, uint32_t i)
-{
-    TileOp *from = loop->operands[i];
-    TileOp *op = tile_make(&c->b, TILE_CARRIED, from->dtype, from->dims, 0, NULL, true);
-    op->loop = loop;
-    op->number = i;
-    return op;
-}
 
 static TileOp *reduced(AttentionBuilder *c, OpCode combine, TileOp *x)
 {
@@ -266,8 +243,9 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     int64_t group = a->q.dims[ATTENTION_HEADS] / a->k.dims[ATTENTION_HEADS];
     const IndexExpr *kv_head = ix_floordiv(p->ix, tile_coordinate(p, DIM_H), group),
                     *batch = tile_coordinate(p, DIM_B), *n = tile_coordinate(p, DIM_N);
-    TileOp *sums = carried(c, loop, SUMS), *most = carried(c, loop, MOST),
-           *total = carried(c, loop, TOTAL);
+    TileOp *sums = tile_carried(&c->b, loop, SUMS, TILE_CARRIED),
+           *most = tile_carried(&c->b, loop, MOST, TILE_CARRIED),
+           *total = tile_carried(&c->b, loop, TOTAL, TILE_CARRIED);
     TileOp *k = load_array(
         c, &a->k, (const IndexExpr *[]){batch, kv_head, n, tile_coordinate(p, DIM_D)});
     TileOp *v = load_array(
@@ -287,15 +265,6 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     loop->next =
         arena_copy(p->arena, (TileOp *[]){sums, next, total}, CARRIED * sizeof(TileOp *));
     return true;
-}
-
-static TileOp *final_value(AttentionBuilder *c, TileOp *loop, uint32_t i)
-{
-    TileOp *from = loop->operands[i];
-    TileOp *op = tile_make(&c->b, TILE_FINAL, from->dtype, from->dims, 0, NULL, false);
-    op->loop = loop;
-    op->number = i;
-    return op;
 }
 
 static bool build_all(AttentionBuilder *c)
@@ -321,8 +290,9 @@ static bool build_all(AttentionBuilder *c)
     /* operations that were put before the loop stand behind it in the list */
     tile_move_last(&p->body, loop);
     /* one division for each row */
-    TileOp *share = apply(c, OP_DIVIDE, number(c, 1), final_value(c, loop, TOTAL));
-    TileOp *value = apply(c, OP_MULTIPLY, final_value(c, loop, SUMS), share);
+    TileOp *share =
+        apply(c, OP_DIVIDE, number(c, 1), tile_carried(b, loop, TOTAL, TILE_FINAL));
+    TileOp *value = apply(c, OP_MULTIPLY, tile_carried(b, loop, SUMS, TILE_FINAL), share);
     value = tile_convert(b, value, root->shape->dtype);
     at[ATTENTION_DEPTH] = tile_coordinate(p, DIM_E);
     const IndexExpr *place = place_of(c, &c->a->o, at);

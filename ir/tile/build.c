@@ -35,25 +35,6 @@ static int64_t contiguous_dim(const Contraction *c, const ContractionSide *s)
 
 /* -- indices ----------------------------------------------------------------------------------- */
 
-/* Sets the index along `dims` from a number that counts through them, the last fastest; along `fastest` (-1: as
- * they are) fastest of all. */
-static void spread(const Contraction *c, const uint32_t *dims, uint32_t count,
-                   int64_t fastest, const IndexExpr *number, const IndexExpr **index)
-{
-    IndexContext *ix = c->b.p->ix;
-    const int64_t *sizes = c->hero->shape->dims;
-    if (fastest >= 0) {
-        index[fastest] = ix_mod(ix, number, sizes[fastest]);
-        number = ix_floordiv(ix, number, sizes[fastest]);
-    }
-    for (uint32_t i = count; i-- > 0;) {
-        if (dims[i] == fastest)
-            continue;
-        index[dims[i]] = ix_mod(ix, number, sizes[dims[i]]);
-        number = ix_floordiv(ix, number, sizes[dims[i]]);
-    }
-}
-
 static void spread_side(const Contraction *c, const ContractionSide *s, uint32_t dim,
                         const IndexExpr **index)
 {
@@ -64,8 +45,8 @@ static void spread_side(const Contraction *c, const ContractionSide *s, uint32_t
             ix_add(p->ix, tile_coordinate(p, dim),
                    ix_mul(p->ix, tile_coordinate(p, DIM_B), c->plan->per_group));
     else
-        spread(c, s->dims, s->count, contiguous_dim(c, s), tile_coordinate(p, dim),
-               index);
+        tile_spread(p, c->hero->shape->dims, s->dims, s->count, contiguous_dim(c, s),
+                    tile_coordinate(p, dim), index);
 }
 
 static const IndexExpr *const *result_index(const Contraction *c)
@@ -73,8 +54,8 @@ static const IndexExpr *const *result_index(const Contraction *c)
     const TileProgram *p = c->b.p;
     const IndexExpr **index =
         ARENA_ARRAY(p->arena, const IndexExpr *, (size_t)c->hero->shape->rank + 1);
-    spread(c, c->plan->batch_dims, c->plan->batch_count, -1, tile_coordinate(p, DIM_B),
-           index);
+    tile_spread(p, c->hero->shape->dims, c->plan->batch_dims, c->plan->batch_count, -1,
+                tile_coordinate(p, DIM_B), index);
     spread_side(c, &c->plan->y, DIM_M, index);
     spread_side(c, &c->plan->x, DIM_N, index);
     return index;
@@ -90,7 +71,7 @@ static TileOp *side_value(Contraction *c, const ContractionSide *s)
     IndexContext *ix = b->p->ix;
     const IndexMap *map = &c->maps[s->operand];
     const IndexExpr *symbols[KERNEL_MOST_RANK],
-        *k = tile_coordinate(b->p, DIM_K), *const *index = b->given.index;
+        *k = tile_coordinate(b->p, DIM_K), *const *index = b->given[0].index;
     for (uint32_t i = c->plan->symbol_count; i-- > 0;) {
         int64_t size = map->symbols[c->plan->symbols[i]].hi + 1;
         symbols[c->plan->symbols[i]] = ix_mod(ix, k, size);
@@ -177,33 +158,7 @@ static bool build_loop(Contraction *c, DType factor)
     tile_move_last(&p->body, loop);
     TileOp *final = tile_make(b, TILE_FINAL, sum, dims, 0, NULL, false);
     final->loop = loop;
-    b->given.value = tile_convert(b, final, c->hero->shape->dtype);
-    return true;
-}
-
-static bool build_results(Contraction *c)
-{
-    TileBuilder *b = &c->b;
-    const Instruction *fusion = b->p->fusion;
-    tile_force(b);
-    for (uint32_t leaf = 0; leaf < fusion_result_count(fusion); leaf++) {
-        FusionResult r = fusion_result(fusion, leaf);
-        const IndexExpr *const *index = b->forced[r.inst->id];
-        if (index == NULL || r.inst_leaf != 0) {
-            b->why = "a result has not the products' elements";
-            return false;
-        }
-        TileOp *value = tile_value(b, r.inst, index, NULL);
-        TilePlace place = {
-            .shape = r.shape, .index_count = r.shape->rank, .index = index};
-        TileOp *store = value == NULL
-                            ? NULL
-                            : tile_make_at(b, TILE_STORE, value->dtype, value, &place);
-        if (store == NULL)
-            return false;
-        store->array = leaf;
-        store->inst = r.inst;
-    }
+    b->given[0].value = tile_convert(b, final, c->hero->shape->dtype);
     return true;
 }
 
@@ -229,9 +184,9 @@ TileProgram *tile_build(Arena *a, const Instruction *fusion, const TileConfig *c
     tile_builder_init(&c.b, tile_program_create(a, fusion));
     c.maps = index_maps(c.b.p->ix, c.hero, 0);
     add_dims(&c, config);
-    c.b.given.inst = c.hero;
-    c.b.given.index = result_index(&c);
-    bool done = build_loop(&c, config->factor) && build_results(&c);
+    c.b.given_count = 1;
+    c.b.given[0] = (TileGiven){.inst = c.hero, .index = result_index(&c)};
+    bool done = build_loop(&c, config->factor) && tile_store_results(&c.b);
     *why = done ? NULL : c.b.why;
     return done ? c.b.p : NULL;
 }

@@ -280,7 +280,7 @@ static uint32_t common_vector(const LinearLayout *a, const LinearLayout *b, uint
     return bits;
 }
 
-static void place_result(TileMapping *m, TileResult *r, uint64_t most_shared)
+static void place_result(const TileMapping *m, TileResult *r, uint64_t most_shared)
 {
     const TileProgram *p = m->program;
     const TileOp *value = r->store->operands[0];
@@ -293,8 +293,9 @@ static void place_result(TileMapping *m, TileResult *r, uint64_t most_shared)
     uint32_t each = sizes[m->row] + sizes[m->column] - LANE_BITS - warp_bits;
     r->vector = r->vector < each ? r->vector : each;
     r->layout = linear_spread(p->dim_count, sizes, fast, r->vector, LANE_BITS, warp_bits);
-    r->exchange =
-        reads_all(value, value->dims) ? converted_sums(m) : r->store->operands[0];
+    r->exchange = m->final != NULL && reads_all(value, value->dims)
+                      ? converted_sums(m)
+                      : r->store->operands[0];
     bits = bits_of(r->exchange);
     r->bytes = (uint64_t)tile_elements(p, r->exchange->dims) * bits / 8;
     if (bits < 8 || r->bytes > most_shared) {
@@ -372,7 +373,7 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
     return m;
 }
 
-/* -- attentions -------------------------------------------------------------------------------- */
+/* -- chains of dots ----------------------------------------------------------------------------- */
 
 /* A dot whose rows are the warps' and whose columns all of them have. */
 static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t warps,
@@ -406,56 +407,124 @@ static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
     *bytes += (f->bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
 }
 
-/* The loop and the two dots in it: that over what a tile has all of, and that over the loop's dimension. */
-static bool find_dots(const TileProgram *p, TileOp **loop, TileOp **first,
-                      TileOp **second)
+/* The same tile as a factor of another dot: as it lies, read in this one's fragments. */
+static void read_placed(TileMapping *m, TileFactor *f, const TileFactor *placed)
 {
-    for (uint32_t i = 0; i < p->body.count; i++)
-        *loop = p->body.ops[i]->kind == TILE_LOOP ? p->body.ops[i] : *loop;
-    for (uint32_t i = 0; *loop != NULL && i < (*loop)->body.count; i++) {
-        TileOp *op = (*loop)->body.ops[i];
-        if (op->kind == TILE_DOT)
-            *(op->over >> (*loop)->dim & 1 ? second : first) = op;
+    LinearLayout fragment = f->fragment, rows;
+    uint32_t bits = bits_of(f->value), row = log2_of(MOST_VECTOR / bits);
+    *f = *placed;
+    f->fragment = fragment;
+    f->is_transposed = f->fast != m->term;
+    f->is_matrix = linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows);
+    if (f->is_matrix) {
+        LinearMap offsets = linear_offsets(&rows, &f->shared);
+        f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
     }
-    return *first != NULL && *second != NULL;
 }
 
-TileAttentionMapping *tile_map_attention(Arena *a, const TileProgram *p, uint32_t warps,
-                                         uint32_t stages, const Target *target,
-                                         const char **why)
+static void place_staged(TileChainMapping *c, TileMapping *m, const Target *target)
 {
-    TileAttentionMapping *m = ARENA_NEW(a, TileAttentionMapping);
-    TileOp *first = NULL, *second = NULL;
-    TileMapping *scores = &m->scores, *output = &m->output;
-    m->program = p;
-    m->stages = stages;
-    *why = "it is no loop with two products";
-    if (!find_dots(p, &m->loop, &first, &second))
+    TileFactor *f = &m->factors[1];
+    for (uint32_t i = 0; i < c->staged_count; i++) {
+        if (c->staged[i]->value == f->value) {
+            read_placed(m, f, c->staged[i]);
+            return;
+        }
+    }
+    place_shared(m, 1, target, &c->stage_bytes);
+    c->staged[c->staged_count++] = f;
+}
+
+/* The loop and the dots in it: those over what a tile has all of, and those over the loop's dimension. */
+static bool find_dots(TileChainMapping *c, TileOp *inner[], TileOp *outer[])
+{
+    const TileBlock *body = &c->program->body;
+    for (uint32_t i = 0; i < body->count; i++) {
+        c->loop = body->ops[i]->kind == TILE_LOOP ? body->ops[i] : c->loop;
+        c->result_count += body->ops[i]->kind == TILE_STORE;
+    }
+    for (uint32_t i = 0; c->loop != NULL && i < c->loop->body.count; i++) {
+        TileOp *op = c->loop->body.ops[i];
+        bool is_outer = op->over >> c->loop->dim & 1;
+        uint32_t *count = is_outer ? &c->outer_count : &c->inner_count;
+        if (op->kind != TILE_DOT)
+            continue;
+        if (*count == TILE_CHAIN_DOTS)
+            return false;
+        (is_outer ? outer : inner)[(*count)++] = op;
+    }
+    return c->inner_count != 0 && c->outer_count != 0;
+}
+
+/* The mapping of the outer dot whose result lies as the value does; NULL: it has an element for each row. */
+static const TileMapping *sums_like(const TileChainMapping *c, const TileOp *value)
+{
+    for (uint32_t i = 0; i < c->outer_count; i++) {
+        if (c->outer[i].dot->dims == value->dims)
+            return &c->outer[i];
+    }
+    return NULL;
+}
+
+static bool place_results(Arena *a, TileChainMapping *c, const Target *target)
+{
+    const TileBlock *body = &c->program->body;
+    uint32_t n = 0;
+    c->results = ARENA_ARRAY(a, TileResult, c->result_count);
+    for (uint32_t i = 0; i < body->count; i++) {
+        if (body->ops[i]->kind != TILE_STORE)
+            continue;
+        TileResult *r = &c->results[n++];
+        r->store = body->ops[i];
+        r->sums = sums_like(c, r->store->operands[0]);
+        if (r->sums != NULL) {
+            place_result(r->sums, r, target->device->block_shared);
+        } else if (r->store->dims == UINT32_C(1) << c->inner[0].row) {
+            r->layout = c->rows;
+        } else {
+            return false;
+        }
+        if (r->bytes > c->shared_bytes)
+            c->shared_bytes = r->bytes;
+    }
+    return true;
+}
+
+TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
+                                 uint32_t stages, const Target *target, const char **why)
+{
+    TileChainMapping *c = ARENA_NEW(a, TileChainMapping);
+    TileOp *inner[TILE_CHAIN_DOTS], *outer[TILE_CHAIN_DOTS];
+    c->program = p;
+    c->stages = stages;
+    *why = "it is no loop of dots and of dots of these";
+    if (!find_dots(c, inner, outer))
         return NULL;
     *why = "the target has no tensor cores for these types, or the tile is too small";
-    if (!map_dot(scores, p, first, warps, target) ||
-        !map_dot(output, p, second, warps, target))
-        return NULL;
-    /* what is one dot's result is the other's factor as it lies */
+    for (uint32_t i = 0; i < c->inner_count; i++) {
+        if (!map_dot(&c->inner[i], p, inner[i], warps, target))
+            return NULL;
+    }
+    for (uint32_t i = 0; i < c->outer_count; i++) {
+        if (!map_dot(&c->outer[i], p, outer[i], warps, target))
+            return NULL;
+    }
+    /* what is made of an inner dot's results is an outer one's factor as it lies */
     *why = "the instruction's results do not lie as its factors do";
-    if (linear_convert(&scores->sums, &output->factors[0].fragment).kind >
+    if (linear_convert(&c->inner[0].sums, &c->outer[0].factors[0].fragment).kind >
         CONVERT_REGISTERS)
         return NULL;
-    m->rows = linear_without(&scores->sums, scores->column);
-    place_shared(scores, 0, target, &m->stage_offset);
-    place_shared(scores, 1, target, &m->stage_bytes);
-    place_shared(output, 1, target, &m->stage_bytes);
-    m->shared_bytes = m->stage_offset + m->stage_bytes * stages;
-    output->loop = m->loop;
-    output->result_count = 1;
-    output->results = ARENA_ARRAY(a, TileResult, 1);
-    for (uint32_t i = 0; i < p->body.count; i++) {
-        if (p->body.ops[i]->kind == TILE_STORE)
-            output->results->store = p->body.ops[i];
-    }
-    place_result(output, output->results, target->device->block_shared);
-    if (output->results->bytes > m->shared_bytes)
-        m->shared_bytes = output->results->bytes;
+    c->rows = linear_without(&c->inner[0].sums, c->inner[0].column);
+    for (uint32_t i = 0; i < c->inner_count; i++)
+        place_shared(&c->inner[i], 0, target, &c->stage_offset);
+    for (uint32_t i = 0; i < c->inner_count; i++)
+        place_staged(c, &c->inner[i], target);
+    for (uint32_t i = 0; i < c->outer_count; i++)
+        place_staged(c, &c->outer[i], target);
+    c->shared_bytes = c->stage_offset + c->stage_bytes * stages;
+    *why = "a result has other elements";
+    if (!place_results(a, c, target))
+        return NULL;
     *why = NULL;
-    return m;
+    return c;
 }

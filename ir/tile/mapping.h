@@ -28,11 +28,12 @@ typedef struct TileFactor {
  * the sums to it; before, everything is in the layout of the sums. */
 typedef struct TileResult {
     TileOp *store;
-    TileOp *exchange;    /* NULL: it is stored as the sums lie */
-    uint32_t vector;     /* elements that a thread stores at once, as bits */
-    LinearLayout layout; /* of the stored value */
-    LinearLayout shared; /* of the exchange */
-    uint64_t bytes;      /* of shared memory */
+    TileOp *exchange;               /* NULL: it is stored as the sums lie */
+    uint32_t vector;                /* elements that a thread stores at once, as bits */
+    LinearLayout layout;            /* of the stored value */
+    LinearLayout shared;            /* of the exchange */
+    uint64_t bytes;                 /* of shared memory */
+    const struct TileMapping *sums; /* of a chain: what it is made of; NULL: rows */
 } TileResult;
 
 typedef struct TileMapping {
@@ -50,16 +51,22 @@ typedef struct TileMapping {
     uint64_t shared_bytes;
 } TileMapping;
 
-/* An attention: two dots in a loop. The first one's factors are q, which lies in shared memory throughout, and k;
- * the second one's are the weights, which stay in registers, and v. */
-typedef struct TileAttentionMapping {
+enum { TILE_CHAIN_DOTS = 2, TILE_CHAIN_STAGED = 2 * TILE_CHAIN_DOTS };
+
+/* Dots in a loop, of which the outer ones' first factors are made of the inner ones' results: these stay in registers.
+ * The inner ones' first factors lie in shared memory throughout, the others in stages; what is a factor of several
+ * dots lies there once. */
+typedef struct TileChainMapping {
     const TileProgram *program;
     TileOp *loop;
-    TileMapping scores, output;
+    uint32_t inner_count, outer_count, staged_count, result_count;
+    TileMapping inner[TILE_CHAIN_DOTS], outer[TILE_CHAIN_DOTS];
+    const TileFactor *staged[TILE_CHAIN_STAGED];
+    TileResult *results;
     LinearLayout rows; /* of what there is one of for each row: as the scores lie */
-    uint32_t stages;   /* of k and v */
-    uint64_t stage_offset, stage_bytes, shared_bytes; /* stages lie behind q */
-} TileAttentionMapping;
+    uint32_t stages;   /* of what is staged */
+    uint64_t stage_offset, stage_bytes, shared_bytes; /* behind what stays */
+} TileChainMapping;
 
 /* Whether 2^vector coordinates along `dim`, from a multiple of that on, are neighbours in the array of a load or
  * store, aligned, and there or not there together. */
@@ -75,9 +82,8 @@ uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
 TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
                       uint32_t stages, const Target *target, const char **why);
 
-/* Of a program of tile_build_attention; the warps are along rows. */
-TileAttentionMapping *tile_map_attention(Arena *a, const TileProgram *p, uint32_t warps,
-                                         uint32_t stages, const Target *target,
-                                         const char **why);
+/* Of a program of tile_build_attention or tile_build_chain; the warps are along rows. */
+TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
+                                 uint32_t stages, const Target *target, const char **why);
 
 #endif

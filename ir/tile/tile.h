@@ -106,6 +106,12 @@ TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,
                                   const struct Attention *attention,
                                   const TileConfig *config, const char **why);
 
+/* The program of a chain of dots that is all of a fusion (ir/kernel/dot_chain.h): config as above. NULL: *why. */
+struct DotChain;
+TileProgram *tile_build_chain(Arena *a, const Instruction *fusion,
+                              const struct DotChain *chain, const TileConfig *config,
+                              const char **why);
+
 /* Tiles along a dimension; blocks of the grid. */
 int64_t tile_count(const TileDim *d);
 int64_t tile_blocks(const TileProgram *p);

@@ -45,6 +45,16 @@ TileOp *tile_make(TileBuilder *b, TileKind kind, DType dtype, uint32_t dims,
     return op;
 }
 
+TileOp *tile_carried(TileBuilder *b, TileOp *loop, uint32_t number, TileKind kind)
+{
+    const TileOp *from = loop->operands[number];
+    TileOp *op =
+        tile_make(b, kind, from->dtype, from->dims, 0, NULL, kind == TILE_CARRIED);
+    op->loop = loop;
+    op->number = number;
+    return op;
+}
+
 TileOp *tile_broadcast(TileBuilder *b, TileOp *op, uint32_t dims)
 {
     bool in_loop = b->loop != NULL && dims >> b->loop->dim & 1;
@@ -245,6 +255,22 @@ static bool apply_map(TileBuilder *b, const IndexMap *map, const IndexExpr *cons
     return true;
 }
 
+void tile_spread(const TileProgram *p, const int64_t *sizes, const uint32_t *dims,
+                 uint32_t count, int64_t fastest, const IndexExpr *number,
+                 const IndexExpr **index)
+{
+    if (fastest >= 0) {
+        index[fastest] = ix_mod(p->ix, number, sizes[fastest]);
+        number = ix_floordiv(p->ix, number, sizes[fastest]);
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        if (dims[i] == fastest)
+            continue;
+        index[dims[i]] = ix_mod(p->ix, number, sizes[dims[i]]);
+        number = ix_floordiv(p->ix, number, sizes[dims[i]]);
+    }
+}
+
 /* -- instructions ------------------------------------------------------------------------------ */
 
 static TileOp *value_load(TileBuilder *b, const Instruction *inst,
@@ -430,11 +456,14 @@ static TileOp *value_of(TileBuilder *b, const Instruction *inst,
 {
     if (!shape_is_array(inst->shape) || dtype_is_complex(inst->shape->dtype))
         return refuse(b, "a value inside is no array of real numbers");
-    if (inst == b->given.inst) {
-        return is_same(inst->shape->rank, index, b->given.index)
-                   ? b->given.value
-                   : refuse(b, "the products are needed at several places");
+    for (uint32_t i = 0; i < b->given_count; i++) {
+        if (inst == b->given[i].inst)
+            return is_same(inst->shape->rank, index, b->given[i].index)
+                       ? b->given[i].value
+                       : refuse(b, "the products are needed at several places");
     }
+    if (inst->op == OP_DOT && b->dot != NULL)
+        return guard == NULL ? b->dot(b, inst, index) : refuse(b, "products are padded");
     if (is_apply(inst))
         return value_apply(b, inst, index, guard);
     switch (inst->op) {
@@ -481,6 +510,14 @@ TileOp *tile_value(TileBuilder *b, const Instruction *inst, const IndexExpr *con
     *m = (TileMemo){b->memo[inst->id], index, guard, value};
     b->memo[inst->id] = m;
     return value;
+}
+
+const IndexExpr *const *tile_index_of(const TileBuilder *b, const Instruction *inst)
+{
+    const TileMemo *m = b->memo[inst->id];
+    while (m != NULL && m->next != NULL)
+        m = m->next;
+    return m != NULL ? m->index : NULL;
 }
 
 TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
@@ -552,7 +589,8 @@ static const IndexExpr *const *index_of_user(TileBuilder *b, const Instruction *
 void tile_force(TileBuilder *b)
 {
     bool changed = true;
-    b->forced[b->given.inst->id] = b->given.index;
+    for (uint32_t i = 0; i < b->given_count; i++)
+        b->forced[b->given[i].inst->id] = b->given[i].index;
     while (changed) {
         changed = false;
         for (const Instruction *inst = inst_first(b->comp); inst;
@@ -567,4 +605,29 @@ void tile_force(TileBuilder *b)
             changed |= b->forced[inst->id] != NULL;
         }
     }
+}
+
+bool tile_store_results(TileBuilder *b)
+{
+    const Instruction *fusion = b->p->fusion;
+    tile_force(b);
+    for (uint32_t leaf = 0; leaf < fusion_result_count(fusion); leaf++) {
+        FusionResult r = fusion_result(fusion, leaf);
+        const IndexExpr *const *index = b->forced[r.inst->id];
+        if (index == NULL || r.inst_leaf != 0) {
+            b->why = "a result has not the products' elements";
+            return false;
+        }
+        TileOp *value = tile_value(b, r.inst, index, NULL);
+        TilePlace place = {
+            .shape = r.shape, .index_count = r.shape->rank, .index = index};
+        TileOp *store = value == NULL
+                            ? NULL
+                            : tile_make_at(b, TILE_STORE, value->dtype, value, &place);
+        if (store == NULL)
+            return false;
+        store->array = leaf;
+        store->inst = r.inst;
+    }
+    return true;
 }

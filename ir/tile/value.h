@@ -14,12 +14,14 @@ typedef struct TileGuard {
     const IndexConstraint *constraints;
 } TileGuard;
 
-/* Values that are given: that of a hero, at its index. */
+/* A value that is given: that of a hero, at its index. */
 typedef struct TileGiven {
     const Instruction *inst;
     const IndexExpr *const *index;
     TileOp *value;
 } TileGiven;
+
+enum { TILE_MOST_GIVEN = 2 };
 
 typedef struct TileBuilder {
     TileProgram *p;
@@ -27,7 +29,11 @@ typedef struct TileBuilder {
     const char *why; /* what is in the way; NULL: nothing yet */
     TileOp
         *loop; /* what is made for its dimension stands in its body; NULL: none is open */
-    TileGiven given;        /* inst NULL: none */
+    TileGiven given[TILE_MOST_GIVEN];
+    uint32_t given_count;
+    /* Makes the tile of a dot that is not given; NULL: there is none. */
+    TileOp *(*dot)(struct TileBuilder *b, const Instruction *inst,
+                   const IndexExpr *const *index);
     struct TileMemo **memo; /* by instruction id */
     TileOp **ops;           /* by id */
     size_t op_capacity;
@@ -45,13 +51,33 @@ TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
                     const IndexExpr *const *index, IndexConstraint *constraints,
                     uint32_t count);
 
-/* From the given value to the results: at which index each instruction on the way is needed, so that
- * the given one is needed at its own. */
+/* The index at which the value of an instruction was asked for first; NULL: never. */
+const IndexExpr *const *tile_index_of(const TileBuilder *b, const Instruction *inst);
+
+/* From the given values to the results: at which index each instruction on the way is needed, so that
+ * the given ones are needed at their own. */
 void tile_force(TileBuilder *b);
+
+/* A store of each of the fusion's results, at the indices that tile_force finds; false: b->why. */
+bool tile_store_results(TileBuilder *b);
+
+/* Sets the index along `dims` from a number that counts through them, the last fastest; along `fastest` (-1: as
+ * they are) fastest of all. */
+void tile_spread(const TileProgram *p, const int64_t *sizes, const uint32_t *dims,
+                 uint32_t count, int64_t fastest, const IndexExpr *number,
+                 const IndexExpr **index);
+
+/* Sets the loop's bounds: tiles of its dimension that the band leaves a score of for some row of the tile of
+ * rows. */
+struct AttentionBand;
+void tile_set_bounds(const TileProgram *p, TileOp *loop, uint32_t rows,
+                     const struct AttentionBand *band);
 
 /* An operation where its operands and expressions put it: inside the open loop or before it. */
 TileOp *tile_make(TileBuilder *b, TileKind kind, DType dtype, uint32_t dims,
                   uint32_t operand_count, TileOp *const *operands, bool in_loop);
+/* What a loop carries, inside (TILE_CARRIED) or behind it (TILE_FINAL). */
+TileOp *tile_carried(TileBuilder *b, TileOp *loop, uint32_t number, TileKind kind);
 TileOp *tile_broadcast(TileBuilder *b, TileOp *op, uint32_t dims);
 /* `op` (elementwise, without attributes) on operands, which are brought to the same dimensions. */
 TileOp *tile_apply(TileBuilder *b, OpCode op, DType dtype, uint32_t operand_count,

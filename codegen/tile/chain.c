@@ -1,22 +1,23 @@
-/* Attentions: a loop over tiles of columns with two products, between which the scores stay in registers, as the
- * first product's results lie as the second one's factor does.
+/* Chains of dots, attentions among them: a loop over tiles of columns with inner and outer products, between which
+ * the scores stay in registers, as the inner products' results lie as the outer ones' factor does.
  *
- *   bring q; fill stages 0 .. n - 2 with k and v
- *   for each tile: wait for its stage; barrier; begin to fill the stage that is free; scores; softmax; sums;
- *                  end filling it */
+ *   bring what stays, as q; fill stages 0 .. n - 2 with the other factors, as k and v
+ *   for each tile: wait for its stage; barrier; begin to fill the stage that is free; scores; what is made of
+ *                  them; sums; end filling it */
 #include <string.h>
 
 #include "codegen/tile/lower.h"
 
-typedef struct AttentionLower {
+typedef struct ChainLower {
     TileLower l;
-    const TileAttentionMapping *m;
+    const TileChainMapping *m;
     TileFill fill;
     LLVMValueRef begin, end; /* tiles of the loop: index_type */
-    LLVMValueRef **q; /* [steps] fragments that stay in registers; NULL: they do not */
-} AttentionLower;
+    LLVMValueRef **kept
+        [TILE_CHAIN_DOTS]; /* [steps] fragments of what stays; NULL: not in registers */
+} ChainLower;
 
-enum { MOST_Q_WORDS = 32 /* that stay in registers */ };
+enum { MOST_KEPT_WORDS = 32 /* that stay in registers */ };
 
 static uint32_t registers_of(const LinearLayout *layout)
 {
@@ -26,14 +27,14 @@ static uint32_t registers_of(const LinearLayout *layout)
 /* -- the loop's bounds ------------------------------------------------------------------------- */
 
 /* An expression over numbers of tiles. */
-static LLVMValueRef bound(AttentionLower *a, const IndexExpr *e)
+static LLVMValueRef bound(ChainLower *a, const IndexExpr *e)
 {
     TileLower *l = &a->l;
     e = ix_substitute(l->e->ix, e, IX_SYMBOL, l->p->dim_count, l->tile);
     return emit_index(l->e, e, 0);
 }
 
-static void find_bounds(AttentionLower *a)
+static void find_bounds(ChainLower *a)
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
@@ -53,55 +54,69 @@ static void find_bounds(AttentionLower *a)
     }
 }
 
-/* -- q ------------------------------------------------------------------------------------------- */
+/* -- what stays ---------------------------------------------------------------------------------- */
 
 static uint32_t steps_of(const TileMapping *m)
 {
     return (uint32_t)(m->program->dims[m->term].size / m->core->k);
 }
 
-static LLVMValueRef *q_fragments(AttentionLower *a, uint32_t step)
+static LLVMValueRef *kept_fragments(ChainLower *a, uint32_t dot, uint32_t step)
 {
     TileLower *l = &a->l;
-    const TileFactor *q = &a->m->scores.factors[0];
-    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, factor_words(l, q));
-    factor_fragments(l, q, step, factor_base(l, q, gx_i32(l->k, 0)), words);
+    const TileFactor *f = &a->m->inner[dot].factors[0];
+    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, factor_words(l, f));
+    factor_fragments(l, f, step, factor_base(l, f, gx_i32(l->k, 0)), words);
     return words;
 }
 
+static TileFill kept_fill(const ChainLower *a)
+{
+    TileFill fill = {.count = a->m->inner_count, .dim = a->m->loop->dim};
+    for (uint32_t i = 0; i < fill.count; i++)
+        fill.factors[i] = &a->m->inner[i].factors[0];
+    return fill;
+}
+
 /* Once, before everything else. */
-static void bring_q(AttentionLower *a)
+static void bring_kept(ChainLower *a)
 {
     TileLower *l = &a->l;
-    const TileFill fill = {{&a->m->scores.factors[0]}, 1, a->m->loop->dim};
+    const TileFill fill = kept_fill(a);
     const IndexExpr *none = ix_const(l->e->ix, 0);
     fill_begin(l, &fill, none, gx_i32(l->k, 0), NULL);
     fill_end(l, &fill, none, gx_i32(l->k, 0), NULL);
 }
 
 /* Small ones need not be loaded for each tile of columns. */
-static void keep_q(AttentionLower *a)
+static void keep(ChainLower *a)
 {
     TileLower *l = &a->l;
-    const TileMapping *m = &a->m->scores;
-    uint32_t steps = steps_of(m);
-    l->m = m;
-    if (steps * factor_words(l, &m->factors[0]) > MOST_Q_WORDS)
+    const TileFill fill = kept_fill(a);
+    uint32_t words = 0;
+    for (uint32_t i = 0; i < fill.count; i++) {
+        l->m = &a->m->inner[i];
+        words += steps_of(l->m) * factor_words(l, fill.factors[i]);
+    }
+    if (words > MOST_KEPT_WORDS)
         return;
-    if (fill_copies(&(TileFill){{&m->factors[0]}, 1, 0}))
+    if (fill_copies(&fill))
         gx_copy_wait(l->k, a->m->stages - 1);
     gx_barrier(l->k);
-    a->q = ARENA_ARRAY(l->k->arena, LLVMValueRef *, steps);
-    for (uint32_t i = 0; i < steps; i++)
-        a->q[i] = q_fragments(a, i);
+    for (uint32_t i = 0; i < fill.count; i++) {
+        l->m = &a->m->inner[i];
+        a->kept[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef *, steps_of(l->m));
+        for (uint32_t step = 0; step < steps_of(l->m); step++)
+            a->kept[i][step] = kept_fragments(a, i, step);
+    }
 }
 
 /* -- products ------------------------------------------------------------------------------------ */
 
-static void multiply_scores(AttentionLower *a, LLVMValueRef stage)
+static void multiply_inner(ChainLower *a, uint32_t dot, LLVMValueRef stage)
 {
     TileLower *l = &a->l;
-    const TileMapping *m = &a->m->scores;
+    const TileMapping *m = &a->m->inner[dot];
     const TileFactor *k = &m->factors[1];
     uint32_t count = registers_of(&m->sums);
     l->m = m;
@@ -109,7 +124,8 @@ static void multiply_scores(AttentionLower *a, LLVMValueRef stage)
     memcpy(sums, tile_registers(l, m->dot->operands[2], &m->sums), count * sizeof *sums);
     uint32_t counts[] = {factor_words(l, &m->factors[0]), factor_words(l, k)};
     for (uint32_t step = 0; step < steps_of(m); step++) {
-        LLVMValueRef *words[] = {a->q != NULL ? a->q[step] : q_fragments(a, step),
+        LLVMValueRef *words[] = {a->kept[dot] != NULL ? a->kept[dot][step]
+                                                      : kept_fragments(a, dot, step),
                                  ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[1])};
         factor_fragments(l, k, step, factor_base(l, k, stage), words[1]);
         tile_multiply(l, words, counts, sums);
@@ -117,14 +133,13 @@ static void multiply_scores(AttentionLower *a, LLVMValueRef stage)
     tile_hold(l, m->dot, &m->sums, sums);
 }
 
-/* The weights as the second product's factor, in words: zeros where there are no columns. */
-static LLVMValueRef *weight_words(AttentionLower *a, uint32_t *count)
+/* The weights as an outer product's factor, in words: zeros where there are no columns. */
+static LLVMValueRef *weight_words(ChainLower *a, const TileMapping *m, uint32_t *count)
 {
     TileLower *l = &a->l;
     LLVMBuilderRef b = l->k->builder;
-    const TileMapping *m = &a->m->output;
     const TileOp *op = m->dot->operands[0];
-    const LinearLayout *from = &a->m->scores.sums, *to = &m->factors[0].fragment;
+    const LinearLayout *from = &a->m->inner[0].sums, *to = &m->factors[0].fragment;
     uint32_t n = registers_of(from), per_word = 32 / dtype_info[op->dtype].bits;
     LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, n);
     memcpy(values, tile_registers(l, op, from), n * sizeof *values);
@@ -148,14 +163,14 @@ static LLVMValueRef *weight_words(AttentionLower *a, uint32_t *count)
     return words;
 }
 
-static LLVMValueRef *multiply_weights(AttentionLower *a, LLVMValueRef stage)
+static void multiply_outer(ChainLower *a, uint32_t dot, LLVMValueRef stage)
 {
     TileLower *l = &a->l;
-    const TileMapping *m = &a->m->output;
+    const TileMapping *m = &a->m->outer[dot];
     const TileFactor *v = &m->factors[1];
     uint32_t count = registers_of(&m->sums), all;
     LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-    LLVMValueRef *weights = weight_words(a, &all);
+    LLVMValueRef *weights = weight_words(a, m, &all);
     l->m = m;
     memcpy(sums, tile_registers(l, m->dot->operands[2], &m->sums), count * sizeof *sums);
     uint32_t steps = steps_of(m), counts[] = {all / steps, factor_words(l, v)};
@@ -165,14 +180,18 @@ static LLVMValueRef *multiply_weights(AttentionLower *a, LLVMValueRef stage)
         factor_fragments(l, v, step, factor_base(l, v, stage), words[1]);
         tile_multiply(l, words, counts, sums);
     }
-    return sums;
+    tile_hold(l, m->dot, &m->sums, sums);
 }
 
 /* -- what goes round the loop -------------------------------------------------------------------- */
 
-static const LinearLayout *carried_layout(const AttentionLower *a, const TileOp *op)
+static const LinearLayout *carried_layout(const ChainLower *a, const TileOp *op)
 {
-    return op->dims == a->m->output.dot->dims ? &a->m->output.sums : &a->m->rows;
+    for (uint32_t i = 0; i < a->m->outer_count; i++) {
+        if (op->dims == a->m->outer[i].dot->dims)
+            return &a->m->outer[i].sums;
+    }
+    return &a->m->rows;
 }
 
 /* Registers that only repeat others are not carried. */
@@ -184,7 +203,7 @@ static uint32_t different(const LinearLayout *layout)
     return bits;
 }
 
-static uint32_t pack(const AttentionLower *a, const TileOp *op, LLVMValueRef *registers,
+static uint32_t pack(const ChainLower *a, const TileOp *op, LLVMValueRef *registers,
                      LLVMValueRef *out)
 {
     const LinearLayout *layout = carried_layout(a, op);
@@ -197,7 +216,7 @@ static uint32_t pack(const AttentionLower *a, const TileOp *op, LLVMValueRef *re
 }
 
 /* Holds what is carried: in the loop as CARRIED, behind it as FINAL. */
-static void hold_carried(AttentionLower *a, const TileBlock *block, TileKind kind,
+static void hold_carried(ChainLower *a, const TileBlock *block, TileKind kind,
                          LLVMValueRef *carried)
 {
     TileLower *l = &a->l;
@@ -218,25 +237,25 @@ static void hold_carried(AttentionLower *a, const TileBlock *block, TileKind kin
 
 /* -- the loop ---------------------------------------------------------------------------------- */
 
-typedef struct AttentionLoop {
+typedef struct ChainLoop {
     GxLoop loop;
     LLVMValueRef
         *carried; /* sums, rows; the stage that is read, the one that is filled */
     uint32_t count;
-} AttentionLoop;
+} ChainLoop;
 
-static const IndexExpr *tile_at(AttentionLower *a, LLVMValueRef number)
+static const IndexExpr *tile_at(ChainLower *a, LLVMValueRef number)
 {
     int64_t count = tile_count(&a->l.p->dims[a->m->loop->dim]);
     return emit_variable(a->l.e, number, (Range){0, count - 1});
 }
 
-static LLVMValueRef is_tile(AttentionLower *a, LLVMValueRef number)
+static LLVMValueRef is_tile(ChainLower *a, LLVMValueRef number)
 {
     return LLVMBuildICmp(a->l.k->builder, LLVMIntSLT, number, a->end, "");
 }
 
-static void start_stages(AttentionLower *a)
+static void start_stages(ChainLower *a)
 {
     TileLower *l = &a->l;
     for (uint32_t i = 0; i + 1 < a->m->stages; i++) {
@@ -250,15 +269,16 @@ static void start_stages(AttentionLower *a)
     }
 }
 
-static void start_loop(AttentionLower *a, AttentionLoop *s)
+static void start_loop(ChainLower *a, ChainLoop *s)
 {
     TileLower *l = &a->l;
-    const TileAttentionMapping *m = a->m;
+    const TileChainMapping *m = a->m;
     const TileOp *loop = m->loop;
+    size_t most = 2; /* stages */
+    for (uint32_t i = 0; i < loop->operand_count; i++)
+        most += registers_of(carried_layout(a, loop->operands[i]));
     s->count = 0;
-    s->carried =
-        ARENA_ARRAY(l->k->arena, LLVMValueRef,
-                    registers_of(&m->output.sums) + 2 * registers_of(&m->rows) + 2);
+    s->carried = ARENA_ARRAY(l->k->arena, LLVMValueRef, most);
     for (uint32_t i = 0; i < loop->operand_count; i++) {
         const TileOp *op = loop->operands[i];
         s->count += pack(a, op, tile_registers(l, op, carried_layout(a, op)),
@@ -271,14 +291,14 @@ static void start_loop(AttentionLower *a, AttentionLoop *s)
     emit_scope_begin(l->e);
 }
 
-static LLVMValueRef stage_place(AttentionLower *a, LLVMValueRef stage)
+static LLVMValueRef stage_place(ChainLower *a, LLVMValueRef stage)
 {
     return LLVMBuildNUWAdd(a->l.k->builder, stage,
                            gx_i32(a->l.k, (uint32_t)a->m->stage_offset), "");
 }
 
 /* One tile of columns: what it makes of what is carried goes to `next`. */
-static void run_step(AttentionLower *a, const AttentionLoop *s, LLVMValueRef *next)
+static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
@@ -287,20 +307,21 @@ static void run_step(AttentionLower *a, const AttentionLoop *s, LLVMValueRef *ne
     l->tile[loop->dim] = tile_at(a, s->loop.index);
     tile_forget(l);
     hold_carried(a, &loop->body, TILE_CARRIED, s->carried);
-    multiply_scores(a, stage);
-    LLVMValueRef *sums = multiply_weights(a, stage);
-    tile_hold(l, a->m->output.dot, &a->m->output.sums, sums);
+    for (uint32_t i = 0; i < a->m->inner_count; i++)
+        multiply_inner(a, i, stage);
+    for (uint32_t i = 0; i < a->m->outer_count; i++)
+        multiply_outer(a, i, stage);
     for (uint32_t i = 0; i < loop->operand_count; i++) {
         const TileOp *op = loop->next[i];
         n += pack(a, op, tile_registers(l, op, carried_layout(a, op)), &next[n]);
     }
 }
 
-static void run_loop(AttentionLower *a)
+static void run_loop(ChainLower *a)
 {
     TileLower *l = &a->l;
-    const TileAttentionMapping *m = a->m;
-    AttentionLoop s;
+    const TileChainMapping *m = a->m;
+    ChainLoop s;
     uint32_t ahead = m->stages - 1, bytes = (uint32_t)m->stage_bytes;
     start_loop(a, &s);
     LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s.count),
@@ -336,29 +357,43 @@ static void run_loop(AttentionLower *a)
 
 /* -- the kernel -------------------------------------------------------------------------------- */
 
+static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m)
+{
+    ChainLower a = {.m = m};
+    TileLower *l = &a.l;
+    l->in = in;
+    l->m = &m->inner[0];
+    l->p = m->program;
+    l->reduced = m->inner[0].sums;
+    a.fill = (TileFill){.count = m->staged_count, .dim = m->loop->dim};
+    memcpy(a.fill.factors, m->staged, m->staged_count * sizeof *m->staged);
+    tile_lower_begin(l, m->shared_bytes);
+    find_bounds(&a);
+    for (uint32_t i = 0; i < m->inner_count; i++)
+        tile_prepare(l, m->inner[i].factors[0].value, &m->inner[i].factors[0].copy);
+    for (uint32_t i = 0; i < m->staged_count; i++)
+        tile_prepare(l, m->staged[i]->value, &m->staged[i]->copy);
+    for (uint32_t i = 0; i < m->outer_count; i++)
+        tile_prepare(l, m->outer[i].dot->operands[0], &m->inner[0].sums);
+    bring_kept(&a);
+    start_stages(&a);
+    keep(&a);
+    run_loop(&a);
+    for (uint32_t i = 0; i < m->result_count; i++) {
+        l->m = m->results[i].sums != NULL ? m->results[i].sums : &m->outer[0];
+        tile_store_result(l, &m->results[i]);
+    }
+    return emitter_finish(in, l->e);
+}
+
 Kernel *emitter_attention(const EmitterInput *in)
 {
     const char *why;
-    const TileAttentionMapping *m = kernel_attention_mapping(in->design, in->arena, &why);
-    AttentionLower a = {.m = m};
-    TileLower *l = &a.l;
-    l->in = in;
-    l->m = &m->scores;
-    l->p = m->program;
-    l->reduced = m->scores.sums;
-    a.fill = (TileFill){{&m->scores.factors[1], &m->output.factors[1]}, 2, m->loop->dim};
-    tile_lower_begin(l, m->shared_bytes);
-    find_bounds(&a);
-    const TileFactor *shared[] = {&m->scores.factors[0], a.fill.factors[0],
-                                  a.fill.factors[1]};
-    for (uint32_t i = 0; i < 3; i++)
-        tile_prepare(l, shared[i]->value, &shared[i]->copy);
-    tile_prepare(l, m->output.dot->operands[0], &m->scores.sums);
-    bring_q(&a);
-    start_stages(&a);
-    keep_q(&a);
-    run_loop(&a);
-    l->m = &m->output;
-    tile_store_result(l, m->output.results);
-    return emitter_finish(in, l->e);
+    return emit_chain(in, kernel_attention_mapping(in->design, in->arena, &why));
+}
+
+Kernel *emitter_dot_chain(const EmitterInput *in)
+{
+    const char *why;
+    return emit_chain(in, kernel_chain_mapping(in->design, in->arena, &why));
 }

@@ -1,0 +1,192 @@
+/* See dot_chain.h. */
+#include "ir/kernel/dot_chain.h"
+
+#include "ir/kernel/kind.h"
+
+enum { MOST_STEPS = 16 /* of what is followed */, MOST_DOT_DEPTH = 256 };
+
+static bool is_half(const Shape *s)
+{
+    return s->dtype == DT_F16 || s->dtype == DT_BF16;
+}
+
+const Instruction *dot_chain_factor(const Instruction *operand, DType factor)
+{
+    const Instruction *x = operand;
+    while (x->op == OP_CONVERT && x->shape->dtype != factor &&
+           dtype_is_float(x->operands[0]->shape->dtype) &&
+           dtype_info[x->operands[0]->shape->dtype].bits <
+               dtype_info[x->shape->dtype].bits)
+        x = x->operands[0];
+    return x;
+}
+
+DotSizes dot_sizes(const Instruction *dot)
+{
+    DotSizes s = {1, {1, 1}, 1};
+    uint32_t batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS).count;
+    Ints terms = inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS);
+    uint32_t lhs_end = dot->operands[0]->shape->rank - terms.count;
+    for (uint32_t d = 0; d < dot->shape->rank; d++) {
+        int64_t size = dot->shape->dims[d];
+        if (d < batch)
+            s.batch *= size;
+        else
+            s.sides[d >= lhs_end] *= size;
+    }
+    for (uint32_t i = 0; i < terms.count; i++)
+        s.depth *= dot->operands[0]->shape->dims[terms.data[i]];
+    return s;
+}
+
+/* -- which dots are which -------------------------------------------------------------------------- */
+
+/* The factor that is no chain is read as it is, the other one is rounded to its type: the program does so itself, or
+ * rounds the result. */
+static const char *outer_wrong(const Instruction *fusion, const DotChain *c, uint32_t i)
+{
+    const Instruction *dot = c->dots[i],
+                      *factor =
+                          dot_chain_factor(dot->operands[!c->weights[i]], c->factor);
+    if (factor->shape->dtype != c->factor)
+        return "its factors are not of 16 bits each";
+    if (dot_sizes(dot).sides[!c->weights[i]] > MOST_DOT_DEPTH)
+        return "its results are too deep";
+    if (is_half(dot->shape) || dot->operands[c->weights[i]]->shape->dtype == c->factor)
+        return NULL;
+    for (uint32_t leaf = 0; leaf < fusion_result_count(fusion); leaf++) {
+        if (!is_half(fusion_result(fusion, leaf).shape))
+            return "its weights have more bits than its arrays";
+    }
+    return NULL;
+}
+
+static const char *inner_wrong(const DotChain *c, const Instruction *dot)
+{
+    if (dot_sizes(dot).depth > MOST_DOT_DEPTH)
+        return "its dots are too deep";
+    for (uint32_t i = 0; i < 2; i++) {
+        if (dot_chain_factor(dot->operands[i], c->factor)->shape->dtype != c->factor)
+            return "its factors are not of 16 bits each";
+    }
+    return NULL;
+}
+
+static const char *sizes_wrong(const DotChain *c)
+{
+    DotSizes first = dot_sizes(c->dots[0]);
+    for (uint32_t i = 1; i < c->count; i++) {
+        DotSizes s = dot_sizes(c->dots[i]);
+        if (s.batch != first.batch || s.depth != first.depth ||
+            s.sides[c->weights[i]] != first.sides[c->weights[0]])
+            return "its dots are not of the same rows and columns";
+    }
+    return NULL;
+}
+
+const char *dot_chain_find(const Instruction *fusion, Arena *scratch, DotChain *out)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    bool *is_made = ARENA_ARRAY(scratch, bool, comp->instruction_count);
+    const Instruction *inner[DOT_CHAIN_MOST];
+    const char *wrong = NULL;
+    *out = (DotChain){0};
+    for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
+        bool made[2] = {false};
+        for (uint32_t i = 0; i < x->operand_count; i++)
+            made[i > 0] |= is_made[x->operands[i]->id];
+        is_made[x->id] = made[0] || made[1] || x->op == OP_DOT;
+        if (x->op != OP_DOT)
+            continue;
+        if (made[0] && made[1])
+            return "a dot of two factors that are made of dots";
+        bool is_outer = made[0] || made[1];
+        if ((is_outer ? out->count : out->inner_count) == DOT_CHAIN_MOST)
+            return "it has too many dots";
+        if (is_outer) {
+            out->weights[out->count] = made[1];
+            out->dots[out->count++] = x;
+        } else {
+            inner[out->inner_count++] = x;
+        }
+    }
+    if (out->count == 0)
+        return "no dot has a factor that is made of dots";
+    out->factor = dot_chain_factor(inner[0]->operands[0], DT_INVALID)->shape->dtype;
+    if (out->factor != DT_F16 && out->factor != DT_BF16)
+        return "its factors are not of 16 bits each";
+    for (uint32_t i = 0; i < out->inner_count && wrong == NULL; i++)
+        wrong = inner_wrong(out, inner[i]);
+    for (uint32_t i = 0; i < out->count && wrong == NULL; i++)
+        wrong = outer_wrong(fusion, out, i);
+    return wrong != NULL ? wrong : sizes_wrong(out);
+}
+
+/* -- what need not be computed ----------------------------------------------------------------------- */
+
+static bool is_zero(const Instruction *x)
+{
+    while (x->op == OP_BROADCAST || x->op == OP_CONVERT || x->op == OP_RESHAPE)
+        x = x->operands[0];
+    return inst_is_constant_scalar(x, 0);
+}
+
+static bool keeps_zero(const Instruction *x, const Instruction *zero, uint32_t depth)
+{
+    if (x == zero)
+        return true;
+    if (depth == 0)
+        return false;
+    switch (x->op) {
+    case OP_CONVERT:
+    case OP_COPY:
+    case OP_TRANSPOSE:
+    case OP_NEGATE:
+    case OP_DIVIDE:
+        return keeps_zero(x->operands[0], zero, depth - 1);
+    case OP_MULTIPLY:
+        return keeps_zero(x->operands[0], zero, depth - 1) ||
+               keeps_zero(x->operands[1], zero, depth - 1);
+    case OP_SELECT:
+        for (uint32_t i = 1; i < 3; i++) {
+            if (!is_zero(x->operands[i]) && !keeps_zero(x->operands[i], zero, depth - 1))
+                return false;
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool dot_chain_keeps_zero(const Instruction *inst, const Instruction *zero)
+{
+    return keeps_zero(inst, zero, MOST_STEPS);
+}
+
+static int64_t row_major_step(const Shape *s, uint32_t dim)
+{
+    int64_t step = 1;
+    for (uint32_t d = dim + 1; d < s->rank; d++)
+        step *= s->dims[d];
+    return step;
+}
+
+bool dot_chain_band(const Instruction *exponential, uint32_t rows, uint32_t columns,
+                    AttentionBand *band)
+{
+    const Shape *s = exponential->shape;
+    Attention a = {.scale = 1};
+    Mapped x;
+    a.parts.column_weight = row_major_step(s, columns);
+    a.parts.columns = s->dims[columns];
+    if (!mapped_start(exponential, &x) || !mapped_operand(&x, 0, &x))
+        return false;
+    mapped_peel(&x);
+    if (x.inst->op != OP_SUBTRACT || !mapped_operand(&x, 0, &x) ||
+        !attention_match_scores(x, &a) || a.mask_count != 0 || a.band.rows == 0 ||
+        a.band.rows != s->dims[rows] || a.band.row_weight != row_major_step(s, rows) ||
+        !attention_band_fits(&a.band, a.parts.columns))
+        return false;
+    *band = a.band;
+    return true;
+}

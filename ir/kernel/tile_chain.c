@@ -1,0 +1,155 @@
+/* Chains of dots on tensor cores, in one kernel: a block makes a tile of rows (ir/tile/chain.c). */
+#include "ir/kernel/dot_chain.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+#include "ir/tile/mapping.h"
+
+#define MOST_DEPTH 256
+#define LEAST_ROWS 16      /* fewer waste most of an instruction */
+#define WARP_ROWS 16       /* the inner dots' results of more leave no registers */
+#define MOST_REGISTERS 160 /* of a thread, for sums and inner results */
+
+/* -- legality ------------------------------------------------------------------------------------ */
+
+const char *illegal_dot_chain(FusionFacts *f, KernelKind kind)
+{
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    DotChain c;
+    (void)kind;
+    if (!op_set_has(&f->ops, OP_DOT))
+        return "it is no chain of dots";
+    const char *why = dot_chain_find(f->fusion, f->arena, &c);
+    if (why == NULL)
+        tile_build_chain(f->arena, f->fusion, &c, &smallest, &why);
+    return why;
+}
+
+bool suits_dot_chain(FusionFacts *f, KernelKind kind)
+{
+    DotChain c;
+    (void)kind;
+    if (f->target == NULL || f->target->tiles == TILES_NONE ||
+        dot_chain_find(f->fusion, f->arena, &c) != NULL)
+        return false;
+    return dot_sizes(c.dots[0]).sides[c.weights[0]] >= LEAST_ROWS &&
+           tensor_core_find(c.factor, c.factor, DT_F32, f->target, UINT32_MAX) != NULL;
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+void plan_dot_chain(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    DotChain *c = ARENA_NEW(d->arena, DotChain);
+    dot_chain_find(d->fusion, d->arena, c);
+    if (d->target == NULL ||
+        tensor_core_find(c->factor, c->factor, DT_F32, d->target, UINT32_MAX) == NULL)
+        d->unsupported =
+            refuse_text(d, "%s: no tensor core of %s multiplies %s", d->fusion->name,
+                        d->target != NULL ? d->target->name : "no target",
+                        dtype_info[c->factor].name);
+    d->plan.chain = c;
+}
+
+static TileProgram *program_of(const KernelDesign *d, const KernelConfig *c, Arena *a,
+                               const char **why)
+{
+    TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID};
+    return tile_build_chain(a, d->fusion, d->plan.chain, &config, why);
+}
+
+static TileChainMapping *mapping_of(const KernelDesign *d, const KernelConfig *c,
+                                    Arena *a, const char **why)
+{
+    TileProgram *p = program_of(d, c, a, why);
+    return p == NULL ? NULL
+                     : tile_map_chain(a, p, (uint32_t)c->warps[0], (uint32_t)c->stages,
+                                      d->target, why);
+}
+
+struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
+                                              const char **why)
+{
+    return mapping_of(d, &d->config, a, why);
+}
+
+/* -- design --------------------------------------------------------------------------------------- */
+
+static int64_t power_of_two(int64_t n, int64_t most)
+{
+    int64_t p = 16;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+/* Of a thread, in the loop: the sums, and the inner dots' results of so many columns. */
+static int64_t registers_for(const DotChain *c, int64_t columns)
+{
+    int64_t elements = c->inner_count * columns;
+    for (uint32_t i = 0; i < c->count; i++)
+        elements += power_of_two(dot_sizes(c->dots[i]).sides[!c->weights[i]], MOST_DEPTH);
+    return elements * WARP_ROWS / TARGET_WARP;
+}
+
+static bool fits_shared(const KernelDesign *d, const KernelConfig *c)
+{
+    Arena *a = arena_scratch();
+    const char *why;
+    KernelConfig one_warp = *c; /* the bytes do not depend on it */
+    one_warp.warps[0] = 1;
+    const TileChainMapping *m = mapping_of(d, &one_warp, a, &why);
+    bool fits = m == NULL || m->shared_bytes <= target_block_shared(d->target);
+    arena_destroy(a);
+    return fits;
+}
+
+static void choose_tile(const KernelDesign *d, KernelConfig *c)
+{
+    const DotChain *chain = d->plan.chain;
+    DotSizes s = dot_sizes(chain->dots[0]);
+    int64_t rows = s.sides[chain->weights[0]], columns = 64;
+    c->tile[0] = power_of_two(rows, 128);
+    while (c->tile[0] > 64 && (rows + c->tile[0] - 1) / c->tile[0] * s.batch <
+                                  target_multiprocessors(d->target))
+        c->tile[0] /= 2;
+    while (columns > 16 && registers_for(chain, columns) > MOST_REGISTERS)
+        columns /= 2;
+    c->tile[1] = power_of_two(s.depth, columns);
+    while ((c->tile[0] > 16 || c->tile[1] > 16) && !fits_shared(d, c))
+        c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
+}
+
+void configure_dot_chain(const KernelDesign *d, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_STAGES))
+        c->stages = 2;
+    if (config_lacks(c, KERNEL_KEY_TILE))
+        choose_tile(d, c);
+    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+        c->warps[0] = c->tile[0] / WARP_ROWS < 1 ? 1 : c->tile[0] / WARP_ROWS;
+        c->warps[0] = c->warps[0] > 16 ? 16 : c->warps[0];
+        c->warps[1] = 1;
+    }
+}
+
+const char *refuse_dot_chain(const KernelDesign *d)
+{
+    const char *why, *wrong = rows_of_warps_refused(d);
+    if (wrong != NULL)
+        return wrong;
+    Arena *a = arena_scratch();
+    const TileChainMapping *m = kernel_chain_mapping(d, a, &why);
+    wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
+    arena_destroy(a);
+    return wrong;
+}
+
+void geometry_dot_chain(KernelDesign *d)
+{
+    const char *why;
+    Arena *a = arena_scratch();
+    const TileChainMapping *m = kernel_chain_mapping(d, a, &why);
+    geometry_chain(d, tile_blocks(m->program), m->shared_bytes);
+    arena_destroy(a);
+}

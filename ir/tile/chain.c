@@ -1,0 +1,311 @@
+/* The tile program of a chain of dots (ir/kernel/dot_chain.h): a block goes through the columns for a tile of rows,
+ * computes a tile of each inner dot, of these the weights, and adds their products with the other factors:
+ *
+ *   sums[m,e] = 0
+ *   for n: s = x[m,d] y[n,d];  ...;  w = f(s, ...);  sums += w z[n,e]
+ *   o[m,e] = epilogue(sums)
+ *
+ * What a band of scores (a causal mask) leaves out for a whole tile is not looked at. */
+#include "ir/kernel/dot_chain.h"
+#include "ir/tile/value.h"
+
+enum { DIM_B, DIM_M, DIM_N, DIM_WHOLE, LEAST_WHOLE = 16 };
+
+typedef struct ChainDot {
+    const IndexExpr *const *index; /* of the result */
+    uint32_t depth;                /* the program's dimension of its own */
+} ChainDot;
+
+typedef struct ChainBuilder {
+    TileBuilder b;
+    const DotChain *chain;
+    ChainDot dots[DOT_CHAIN_MOST];
+    TileOp *loop;
+} ChainBuilder;
+
+static uint32_t bit(uint32_t dim)
+{
+    return UINT32_C(1) << dim;
+}
+
+static TileOp *refuse(TileBuilder *b, const char *why)
+{
+    b->why = b->why != NULL ? b->why : why;
+    return NULL;
+}
+
+/* -- indices ------------------------------------------------------------------------------------- */
+
+/* The dimension that a tile has all of; equal sizes are one. 0: there are too many. */
+static uint32_t whole_dim(TileBuilder *b, int64_t extent)
+{
+    static const char *const names[] = {"d", "e", "f"};
+    TileProgram *p = b->p;
+    int64_t size = LEAST_WHOLE;
+    uint32_t d = DIM_WHOLE;
+    while (d < p->dim_count && p->dims[d].extent != extent)
+        d++;
+    if (d == TILE_MOST_DIMS)
+        return 0;
+    while (size < extent)
+        size *= 2;
+    if (d == p->dim_count) {
+        p->dims[d] = (TileDim){names[d - DIM_WHOLE], TILE_WHOLE, extent, size};
+        p->dim_count++;
+    }
+    return d;
+}
+
+/* The index of an operand that a dot's result at `index` needs for its term `number`. */
+static const IndexExpr *const *operand_index(TileBuilder *b, const Instruction *dot,
+                                             uint32_t operand,
+                                             const IndexExpr *const *index,
+                                             const IndexExpr *number)
+{
+    IndexContext *ix = b->p->ix;
+    Arena *a = b->p->arena;
+    const IndexMap *map = &index_maps(ix, dot, 0)[operand];
+    const IndexExpr **symbols =
+        ARENA_ARRAY(a, const IndexExpr *, (size_t)map->symbol_count + 1);
+    const IndexExpr **at =
+        ARENA_ARRAY(a, const IndexExpr *, (size_t)map->result_count + 1);
+    uint32_t *dims = ARENA_ARRAY(a, uint32_t, (size_t)map->symbol_count + 1);
+    int64_t *sizes = ARENA_ARRAY(a, int64_t, (size_t)map->symbol_count + 1);
+    for (uint32_t i = 0; i < map->symbol_count; i++) {
+        dims[i] = i;
+        sizes[i] = map->symbols[i].hi + 1;
+    }
+    tile_spread(b->p, sizes, dims, map->symbol_count, -1, number, symbols);
+    for (uint32_t i = 0; i < map->result_count; i++) {
+        at[i] = ix_substitute(ix, map->results[i], IX_DIM, map->dim_count, index);
+        at[i] = ix_substitute(ix, at[i], IX_SYMBOL, map->symbol_count, symbols);
+    }
+    return at;
+}
+
+/* Of an outer dot: batch dimensions count through b, the weights' through m, the others are all in a tile. */
+static void place_result(ChainBuilder *c, uint32_t i)
+{
+    TileProgram *p = c->b.p;
+    const Instruction *dot = c->chain->dots[i];
+    uint32_t batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS).count, n[3] = {0},
+             rank = dot->shape->rank;
+    uint32_t lhs_end =
+        dot->operands[0]->shape->rank - inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS).count;
+    uint32_t *dims[3];
+    const IndexExpr **index = ARENA_ARRAY(p->arena, const IndexExpr *, (size_t)rank + 1);
+    for (uint32_t k = 0; k < 3; k++)
+        dims[k] = ARENA_ARRAY(p->arena, uint32_t, (size_t)rank + 1);
+    for (uint32_t d = 0; d < rank; d++) {
+        uint32_t of = d < batch ? 0 : (d >= lhs_end) == c->chain->weights[i] ? 1 : 2;
+        dims[of][n[of]++] = d;
+    }
+    const uint32_t to[3] = {DIM_B, DIM_M, c->dots[i].depth};
+    for (uint32_t k = 0; k < 3; k++)
+        tile_spread(p, dot->shape->dims, dims[k], n[k], -1, tile_coordinate(p, to[k]),
+                    index);
+    c->dots[i].index = index;
+}
+
+/* -- dots ---------------------------------------------------------------------------------------- */
+
+/* A factor over a side and the terms. */
+static TileOp *factor(TileBuilder *b, DType t, const Instruction *dot, uint32_t operand,
+                      const IndexExpr *const *index, uint32_t term)
+{
+    const IndexExpr *const *at =
+        operand_index(b, dot, operand, index, tile_coordinate(b->p, term));
+    TileOp *v = tile_value(b, dot_chain_factor(dot->operands[operand], t), at, NULL);
+    return v == NULL ? NULL : tile_convert(b, v, t);
+}
+
+static TileOp *multiply(TileBuilder *b, const Instruction *dot, uint32_t over, TileOp *x,
+                        TileOp *y, TileOp *sums)
+{
+    TileOp *op =
+        tile_make(b, TILE_DOT, DT_F32, sums->dims, 3, (TileOp *[]){x, y, sums}, true);
+    op->over = bit(over);
+    op->inst = dot;
+    return op;
+}
+
+static TileOp *inner_dot(TileBuilder *b, const Instruction *dot,
+                         const IndexExpr *const *index)
+{
+    const ChainBuilder *c = (ChainBuilder *)b;
+    uint32_t depth = whole_dim(b, dot_sizes(dot).depth);
+    TileOp *sides[2];
+    if (depth == 0)
+        return refuse(b, "its dots have too many depths");
+    for (uint32_t i = 0; i < 2; i++) {
+        sides[i] = factor(b, c->chain->factor, dot, i, index, depth);
+        if (sides[i] == NULL)
+            return NULL;
+    }
+    uint32_t rows = (sides[0]->dims & bit(DIM_N)) != 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t dims = bit(i == rows ? DIM_M : DIM_N) | bit(depth);
+        if ((sides[i]->dims & ~dims) != 0)
+            return refuse(b, "an inner dot is of other rows and columns");
+        sides[i] = tile_broadcast(b, sides[i], dims);
+    }
+    TileOp *zero = tile_broadcast(b, tile_number(b, DT_F32, 0), bit(DIM_M) | bit(DIM_N));
+    return tile_convert(b, multiply(b, dot, depth, sides[rows], sides[!rows], zero),
+                        dot->shape->dtype);
+}
+
+static bool outer_dot(ChainBuilder *c, uint32_t i, TileOp *sums, TileOp **next)
+{
+    TileBuilder *b = &c->b;
+    const Instruction *dot = c->chain->dots[i];
+    DType t = c->chain->factor;
+    uint32_t w = c->chain->weights[i];
+    TileOp *weights = factor(b, t, dot, w, c->dots[i].index, DIM_N),
+           *other =
+               weights == NULL ? NULL : factor(b, t, dot, !w, c->dots[i].index, DIM_N);
+    uint32_t rows = bit(DIM_M) | bit(DIM_N), columns = bit(DIM_N) | bit(c->dots[i].depth);
+    if (other == NULL)
+        return false;
+    if ((weights->dims & ~rows) != 0 || (other->dims & ~columns) != 0) {
+        refuse(b, "a factor depends on what its side does not have");
+        return false;
+    }
+    *next = multiply(b, dot, DIM_N, tile_broadcast(b, weights, rows),
+                     tile_broadcast(b, other, columns), sums);
+    return true;
+}
+
+/* -- the program --------------------------------------------------------------------------------- */
+
+static void add_dims(ChainBuilder *c, const TileConfig *config)
+{
+    TileProgram *p = c->b.p;
+    const DotChain *chain = c->chain;
+    DotSizes s = dot_sizes(chain->dots[0]);
+    p->dim_count = DIM_WHOLE;
+    p->dims[DIM_B] = (TileDim){"b", TILE_GRID, s.batch, 1};
+    p->dims[DIM_M] = (TileDim){"m", TILE_GRID, s.sides[chain->weights[0]], config->m};
+    p->dims[DIM_N] = (TileDim){"n", TILE_SEQUENTIAL, s.depth, config->n};
+    for (uint32_t i = 0; i < chain->count; i++) {
+        c->dots[i].depth =
+            whole_dim(&c->b, dot_sizes(chain->dots[i]).sides[!chain->weights[i]]);
+        place_result(c, i);
+    }
+}
+
+static bool build_loop(ChainBuilder *c)
+{
+    TileBuilder *b = &c->b;
+    TileProgram *p = b->p;
+    uint32_t count = c->chain->count;
+    TileOp *start[DOT_CHAIN_MOST], *sums[DOT_CHAIN_MOST], *next[DOT_CHAIN_MOST];
+    for (uint32_t i = 0; i < count; i++)
+        start[i] = tile_broadcast(b, tile_number(b, DT_F32, 0),
+                                  bit(DIM_M) | bit(c->dots[i].depth));
+    TileOp *loop = c->loop =
+        tile_make(b, TILE_LOOP, DT_F32, start[0]->dims, count, start, false);
+    loop->dim = DIM_N;
+    loop->inst = c->chain->dots[0];
+    b->loop = loop;
+    for (uint32_t i = 0; i < count; i++)
+        sums[i] = tile_carried(b, loop, i, TILE_CARRIED);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!outer_dot(c, i, sums[i], &next[i]))
+            return false;
+    }
+    loop->next = arena_copy(p->arena, next, count * sizeof *next);
+    b->loop = NULL;
+    /* operations that were put before the loop stand behind it in the list */
+    tile_move_last(&p->body, loop);
+    b->given_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *dot = c->chain->dots[i];
+        TileOp *final = tile_carried(b, loop, i, TILE_FINAL);
+        b->given[i] = (TileGiven){.inst = dot,
+                                  .index = c->dots[i].index,
+                                  .value = tile_convert(b, final, dot->shape->dtype)};
+    }
+    return true;
+}
+
+/* -- bounds -------------------------------------------------------------------------------------- */
+
+static int64_t dim_of(const ChainBuilder *c, const Instruction *inst, uint32_t dim)
+{
+    const IndexExpr *const *index = tile_index_of(&c->b, inst);
+    for (uint32_t d = 0; index != NULL && d < inst->shape->rank; d++) {
+        if (index[d] == tile_coordinate(c->b.p, dim))
+            return d;
+    }
+    return -1;
+}
+
+/* Which of the tile's sides has a statistic for each of its own: what the exponents are less of. */
+static bool has_statistics(const ChainBuilder *c, const Instruction *exponential,
+                           uint32_t dim)
+{
+    const Instruction *x = exponential->operands[0];
+    while (x->op == OP_CONVERT)
+        x = x->operands[0];
+    if (x->op != OP_SUBTRACT)
+        return false;
+    x = x->operands[1];
+    while (x->op == OP_BROADCAST || x->op == OP_RESHAPE || x->op == OP_CONVERT)
+        x = x->operands[0];
+    return x->op == OP_PARAMETER && dim_of(c, x, dim) >= 0;
+}
+
+/* All weights are 0 where this exponential is. */
+static bool is_in_all(const ChainBuilder *c, const Instruction *exponential)
+{
+    for (uint32_t i = 0; i < c->chain->count; i++) {
+        const Instruction *dot = c->chain->dots[i];
+        if (!dot_chain_keeps_zero(dot->operands[c->chain->weights[i]], exponential))
+            return false;
+    }
+    return true;
+}
+
+/* n <= m + right, n + left > m */
+static bool find_band(const ChainBuilder *c, const Instruction *exponential,
+                      AttentionBand *band)
+{
+    int64_t m = dim_of(c, exponential, DIM_M), n = dim_of(c, exponential, DIM_N);
+    if (m < 0 || n < 0 || !is_in_all(c, exponential))
+        return false;
+    if (has_statistics(c, exponential, DIM_M))
+        return dot_chain_band(exponential, (uint32_t)m, (uint32_t)n, band);
+    AttentionBand turned;
+    if (!has_statistics(c, exponential, DIM_N) ||
+        !dot_chain_band(exponential, (uint32_t)n, (uint32_t)m, &turned))
+        return false;
+    *band = (AttentionBand){.has_right = turned.has_left,
+                            .right = turned.left - 1,
+                            .has_left = turned.has_right,
+                            .left = turned.right + 1,
+                            .rows = turned.rows};
+    return true;
+}
+
+static void set_bounds(ChainBuilder *c)
+{
+    AttentionBand band = {0};
+    const Instruction *inst = inst_first(c->b.comp);
+    while (inst != NULL && (inst->op != OP_EXPONENTIAL || !find_band(c, inst, &band)))
+        inst = inst_next(inst);
+    tile_set_bounds(c->b.p, c->loop, DIM_M, &band);
+}
+
+TileProgram *tile_build_chain(Arena *a, const Instruction *fusion, const DotChain *chain,
+                              const TileConfig *config, const char **why)
+{
+    ChainBuilder c = {.chain = chain};
+    tile_builder_init(&c.b, tile_program_create(a, fusion));
+    c.b.dot = inner_dot;
+    add_dims(&c, config);
+    bool done = build_loop(&c) && tile_store_results(&c.b);
+    if (done)
+        set_bounds(&c);
+    *why = done ? NULL : c.b.why;
+    return done ? c.b.p : NULL;
+}
