@@ -1,9 +1,12 @@
 /* Running a compiled program by libgxrt. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/file.h"
 #include "runtime/gxrun/measure.h"
+#include "runtime/gxrun/sandbox.h"
 
 static int gxrt_failed(gxrt_status status)
 {
@@ -104,10 +107,14 @@ typedef struct Job {
     const Options *options;
     const gxrt_program *program;
     const Signature *signature;
+    void *const *inputs;
+    void **outputs;
+    bool is_sandboxed; /* and `outputs` are shared with the parent */
     gxrt_session *session;
     gxrt_run *runs;          /* by device */
     gxrt_buffer **arguments; /* by device */
     gxrt_buffer **results;
+    FILE *trace; /* of --profile */
 } Job;
 
 static gxrt_status make_buffer(Job *j, size_t device, const Leaf *leaf, gxrt_buffer *b)
@@ -156,7 +163,7 @@ static gxrt_status make_results(Job *j, size_t device)
     return GXRT_OK;
 }
 
-static gxrt_status make_buffers(Job *j, void *const *inputs)
+static gxrt_status make_buffers(Job *j)
 {
     const Signature *s = j->signature;
     j->runs = allocate(s->devices, sizeof *j->runs);
@@ -167,7 +174,8 @@ static gxrt_status make_buffers(Job *j, void *const *inputs)
         j->results[d] = allocate(s->result_count, sizeof(gxrt_buffer));
         for (size_t i = 0; i < s->parameter_count; i++) {
             gxrt_status st = make_buffer(j, d, &s->parameters[i], &j->arguments[d][i]);
-            st = st == GXRT_OK ? upload(j, d, i, inputs[d * s->parameter_count + i]) : st;
+            st = st == GXRT_OK ? upload(j, d, i, j->inputs[d * s->parameter_count + i])
+                               : st;
             if (st != GXRT_OK) {
                 return st;
             }
@@ -209,7 +217,7 @@ static void free_buffers(Job *j)
     free(j->runs);
 }
 
-static gxrt_status download(Job *j, void **outputs)
+static gxrt_status download(Job *j)
 {
     const Signature *s = j->signature;
     for (size_t d = 0; d < s->devices; d++) {
@@ -226,9 +234,9 @@ static gxrt_status download(Job *j, void **outputs)
                      ? gxrt_copy_to_host(j->session, d, packed, b->data, b->bytes)
                      : st;
             if (st == GXRT_OK) {
-                void *to = allocate(s->results[i].bytes, 1);
-                data_from_device(&s->results[i], v.minor_to_major, packed, to);
-                outputs[d * s->result_count + i] = to;
+                void **to = &j->outputs[d * s->result_count + i];
+                *to = *to ? *to : allocate(s->results[i].bytes, 1);
+                data_from_device(&s->results[i], v.minor_to_major, packed, *to);
             }
             free(packed);
             if (st != GXRT_OK) {
@@ -241,9 +249,35 @@ static gxrt_status download(Job *j, void **outputs)
 
 /* --- running --------------------------------------------------------------------------------------- */
 
-static int run_job(Job *j, void *const *inputs, void **outputs)
+/* A process that cannot open files writes the events here; the other one copies them. */
+static int open_trace(Job *j)
 {
-    gxrt_status st = make_buffers(j, inputs);
+    j->trace = j->options->profile ? tmpfile() : NULL;
+    return j->trace || !j->options->profile
+               ? EXIT_DONE
+               : complain(EXIT_WRONG, "--profile: no temporary file: %s",
+                          strerror(errno));
+}
+
+static int write_trace(const Job *j)
+{
+    const char *path = j->options->profile;
+    long size = fseek(j->trace, 0, SEEK_END) == 0 ? ftell(j->trace) : -1;
+    void *text = allocate(size > 0 ? (size_t)size : 0, 1);
+    rewind(j->trace);
+    int failed = EIO;
+    if (size >= 0 && fread(text, 1, (size_t)size, j->trace) == (size_t)size) {
+        failed = file_write(path, &(FilePart){text, (size_t)size}, 1);
+    }
+    free(text);
+    return failed
+               ? complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(failed))
+               : EXIT_DONE;
+}
+
+static int run_job(Job *j)
+{
+    gxrt_status st = make_buffers(j);
     gxrt_session_info info = {.struct_size = sizeof info};
     st = st == GXRT_OK ? gxrt_session_get_info(j->session, &info) : st;
     Measured m = {.program = j->program,
@@ -253,7 +287,7 @@ static int run_job(Job *j, void *const *inputs, void **outputs)
                   .runs = j->runs};
     int code = EXIT_DONE;
     if (st == GXRT_OK && j->options->profile) {
-        st = measure_profile(&m, j->options->profile, &code);
+        st = measure_profile(&m, j->trace, &code);
     } else if (st == GXRT_OK && j->options->bench) {
         st = measure_bench(&m, j->options->bench);
     } else if (st == GXRT_OK) {
@@ -262,8 +296,23 @@ static int run_job(Job *j, void *const *inputs, void **outputs)
     if (code != EXIT_DONE) {
         return code;
     }
-    st = st == GXRT_OK ? download(j, outputs) : st;
+    st = st == GXRT_OK ? download(j) : st;
     return st == GXRT_OK ? EXIT_DONE : gxrt_failed(st);
+}
+
+static void print_session(const Job *j)
+{
+    gxrt_session_info info = {.struct_size = sizeof info};
+    gxrt_variant_info variant = {.struct_size = sizeof variant};
+    if (!j->options->quiet && gxrt_session_get_info(j->session, &info) == GXRT_OK &&
+        gxrt_program_get_variant(j->program, info.variant, &variant) == GXRT_OK) {
+        printf(
+            "%zu device%s: %s, kernels for %s; %zu launches, %zu copies, %llu bytes of "
+            "temporary memory\n",
+            info.device_count, info.device_count > 1 ? "s" : "", info.device_name,
+            variant.target, variant.launch_count, variant.copy_count,
+            (unsigned long long)variant.temp_bytes);
+    }
 }
 
 static void set_number(const char *name, unsigned value)
@@ -273,10 +322,11 @@ static void set_number(const char *name, unsigned value)
     setenv(name, text, 1);
 }
 
-int device_run(const Options *o, const gxrt_program *program, const Signature *s,
-               void *const *inputs, void **outputs)
+/* All that needs no file once the session is there: until then nothing of the program has run. */
+static int run_session(void *context)
 {
-    Job j = {.options = o, .program = program, .signature = s};
+    Job *j = context;
+    const Options *o = j->options;
     gxrt_world *world = NULL;
     gxrt_status st = GXRT_OK;
     if (o->has_rank) {
@@ -289,28 +339,97 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
                                     .world = world,
                                     .log = print_log,
                                     .exact_emulated_devices = (int)o->devices,
-                                    .replicas = s->replicas,
+                                    .replicas = j->signature->replicas,
                                     .timeout_seconds = o->timeout,
                                     .allow_native = 1};
-    st = st == GXRT_OK ? gxrt_session_create(program, &options, &j.session) : st;
+    st = st == GXRT_OK ? gxrt_session_create(j->program, &options, &j->session) : st;
     if (st != GXRT_OK) {
         gxrt_world_destroy(world);
         return gxrt_failed(st);
     }
-    gxrt_session_info info = {.struct_size = sizeof info};
-    gxrt_variant_info variant = {.struct_size = sizeof variant};
-    if (!o->quiet && gxrt_session_get_info(j.session, &info) == GXRT_OK &&
-        gxrt_program_get_variant(program, info.variant, &variant) == GXRT_OK) {
-        printf(
-            "%zu device%s: %s, kernels for %s; %zu launches, %zu copies, %llu bytes of "
-            "temporary memory\n",
-            info.device_count, info.device_count > 1 ? "s" : "", info.device_name,
-            variant.target, variant.launch_count, variant.copy_count,
-            (unsigned long long)variant.temp_bytes);
-    }
-    int code = run_job(&j, inputs, outputs);
-    free_buffers(&j);
-    gxrt_session_destroy(j.session);
+    print_session(j);
+    int code =
+        j->is_sandboxed ? sandbox_enter(j->trace ? fileno(j->trace) : -1) : EXIT_DONE;
+    code = code == EXIT_DONE ? run_job(j) : code;
+    free_buffers(j);
+    gxrt_session_destroy(j->session);
     gxrt_world_destroy(world);
+    return code;
+}
+
+/* --- sandbox --------------------------------------------------------------------------------------- */
+
+static bool is_emulated(const Options *o)
+{
+    char target[32] = "";
+    return strncmp(o->device, "emu", 3) == 0 ||
+           (gxrt_device_target(o->device, target, sizeof target) == GXRT_OK &&
+            strcmp(target, "emu") == 0);
+}
+
+/* What the user asks of the emulator, and what takes files or the network while it runs. */
+static int check_sandbox(const Options *o)
+{
+    if (o->has_rank && o->world > 1) {
+        return complain(
+            EXIT_WRONG,
+            "a world of %u processes meets over files or the network, which the "
+            "sandbox of emulated programs forbids; --no-sandbox allows it",
+            o->world);
+    }
+    static const char *const variables[] = {"GXEMU_BANKS", "NVTX_INJECTION64_PATH"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        if (getenv(variables[i])) {
+            return complain(EXIT_WRONG,
+                            "%s needs files while the program runs, which the sandbox of "
+                            "emulated programs forbids; --no-sandbox allows it",
+                            variables[i]);
+        }
+    }
+    return EXIT_DONE;
+}
+
+/* The job in a child; its results are copied when the child is gone. */
+static int run_sandboxed(Job *j)
+{
+    const Signature *s = j->signature;
+    size_t count = s->devices * s->result_count;
+    int code = check_sandbox(j->options);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    for (size_t i = 0; i < count; i++) {
+        j->outputs[i] = sandbox_allocate(s->results[i % s->result_count].bytes);
+    }
+    j->is_sandboxed = true;
+    code = sandbox_run(run_session, j);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = s->results[i % s->result_count].bytes;
+        void *shared = j->outputs[i];
+        j->outputs[i] = allocate(bytes, 1);
+        memcpy(j->outputs[i], shared, bytes);
+        sandbox_free(shared, bytes);
+    }
+    return code;
+}
+
+int device_run(const Options *o, const gxrt_program *program, const Signature *s,
+               void *const *inputs, void **outputs)
+{
+    Job j = {.options = o,
+             .program = program,
+             .signature = s,
+             .inputs = inputs,
+             .outputs = outputs};
+    int code = open_trace(&j);
+    if (code == EXIT_DONE) {
+        code = !o->no_sandbox && is_emulated(o) ? run_sandboxed(&j) : run_session(&j);
+    }
+    if (j.trace && code == EXIT_DONE) {
+        code = write_trace(&j);
+    }
+    if (j.trace) {
+        fclose(j.trace);
+    }
     return code;
 }

@@ -52,6 +52,7 @@ typedef struct Options {
     const char *profile;
     Form info, memory, bench; /* NONE: not asked for */
     bool quiet;
+    bool no_sandbox;
 } Options;
 
 /* Reads the command line; ends the process for --help, --version and wrong usage. */

@@ -244,27 +244,19 @@ static void write_event(void *user, const gxrt_event *e)
     }
 }
 
-gxrt_status measure_profile(const Measured *m, const char *path, int *code)
+gxrt_status measure_profile(const Measured *m, FILE *file, int *code)
 {
-    Trace t = {.measured = m, .file = fopen(path, "w")};
+    Trace t = {.measured = m, .file = file};
     *code = EXIT_DONE;
-    if (!t.file) {
-        *code = complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(errno));
-        return GXRT_OK;
-    }
-    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [", t.file);
+    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [", file);
     gxrt_status st = gxrt_profile(m->session, m->devices, m->runs, write_event, &t);
-    fprintf(t.file,
+    fprintf(file,
             "],\n\"otherData\": {\"program\": \"gxrun " GXC_VERSION
             "\", \"measured_us\": \"%.3f\", \"modelled_us\": \"%.3f\"}}\n",
             t.measured_us, t.modelled_us);
-    bool written = !ferror(t.file);
-    written = fclose(t.file) == 0 && written;
     free(t.tracks);
-    if (st != GXRT_OK) {
-        remove(path);
-    } else if (!written) {
-        *code = complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(errno));
+    if (st == GXRT_OK && (fflush(file) != 0 || ferror(file))) {
+        *code = complain(EXIT_WRONG, "the trace cannot be written: %s", strerror(errno));
     }
     return st;
 }

@@ -2,6 +2,8 @@
 #ifndef GXC_RUNTIME_GXRUN_MEASURE_H
 #define GXC_RUNTIME_GXRUN_MEASURE_H
 
+#include <stdio.h>
+
 #include "runtime/gxrun/gxrun.h"
 
 typedef struct Measured {
@@ -15,6 +17,6 @@ typedef struct Measured {
 /* Prints the time of one run. */
 gxrt_status measure_bench(const Measured *m, Form form);
 /* Writes one run as a trace. *code is not EXIT_DONE if the file could not be written: that has been said. */
-gxrt_status measure_profile(const Measured *m, const char *path, int *code);
+gxrt_status measure_profile(const Measured *m, FILE *file, int *code);
 
 #endif

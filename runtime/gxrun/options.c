@@ -26,7 +26,8 @@ enum {
     KEY_MEMORY,
     KEY_TIMEOUT,
     KEY_MAX_INPUT,
-    KEY_MAX_DEVICES
+    KEY_MAX_DEVICES,
+    KEY_NO_SANDBOX
 };
 
 const char *argp_program_version = "gxrun " GXC_VERSION;
@@ -61,6 +62,9 @@ static const struct argp_option table[] = {
      "say what the program is instead of running it: text, json", 0},
     {"memory", KEY_MEMORY, "FORM", OPTION_ARG_OPTIONAL,
      "say what its memory is used for, when: text, json", 0},
+    {"no-sandbox", KEY_NO_SANDBOX, NULL, 0,
+     "emulated kernels, which are machine code of the program, may do all that you can",
+     0},
     {"quiet", 'q', NULL, 0, "no summary of the results", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -224,6 +228,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_MAX_DEVICES:
         o->most_devices = positive(state, "max-devices", text, 1);
+        break;
+    case KEY_NO_SANDBOX:
+        o->no_sandbox = true;
         break;
     case 'q':
         o->quiet = true;
