@@ -44,7 +44,8 @@ STATIC  := $(if $(SAN),,-no-pie -static-libstdc++ -static-libgcc)
 # --- sources -------------------------------------------------------------------------------
 GRAMMAR := $(wildcard frontend/*.y frontend/*/*.y)
 LEXER   := $(wildcard frontend/*.l frontend/*/*.l)
-GEN_C   := $(GRAMMAR:%.y=$(B)/gen/%.tab.c) $(LEXER:%.l=$(B)/gen/%.lex.c)
+PAGES   := $(wildcard frontend/*/*.html)
+GEN_C   := $(GRAMMAR:%.y=$(B)/gen/%.tab.c) $(LEXER:%.l=$(B)/gen/%.lex.c) $(PAGES:%=$(B)/gen/%.c)
 PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
 GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c frontend/*/*.c)) $(wildcard runtime/plan/*.c)
@@ -85,6 +86,11 @@ $(B)/gen/%.tab.c: %.y
 	$(Q)bison --header=$(B)/gen/$*.tab.h -Wall -Wno-yacc -o $@ $<
 $(B)/gen/%.lex.c: %.l
 	$(Q)flex --header-file=$(B)/gen/$*.lex.h -o $@ $<
+# A page becomes a C array, page_template, with a NUL behind it.
+$(B)/gen/%.html.c: %.html
+	@mkdir -p $(@D)
+	$(Q){ echo 'extern const char page_template[]; const char page_template[] = {'; \
+	  od -An -v -tu1 $< | sed 's/  *\([0-9][0-9]*\)/\1,/g'; echo '0};'; } >$@
 $(call obj,$(wildcard frontend/*.c frontend/*/*.c) $(GEN_C)): | $(GEN_C)
 LLVM_C := $(shell grep -lE '^.include (<llvm-c/|"codegen/)' $(wildcard codegen/*.c codegen/*/*.c tests/unit/*.c tests/unit/shared/*.c))
 $(call obj,$(LLVM_C)): EXTRA = @$(B)/llvm.cflags

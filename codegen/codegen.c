@@ -383,6 +383,29 @@ const CodegenCommand *codegen_commands(const Codegen *cg, size_t i, size_t *coun
     return out;
 }
 
+bool codegen_buffer(const Codegen *cg, size_t i, size_t k, CodegenBuffer *out)
+{
+    const PlanBuilder *p = &cg->codes[i].variant->plan;
+    if (k >= p->buffers_count)
+        return false;
+    const PlanBuffer *b = &p->buffers[k];
+    *out =
+        (CodegenBuffer){.name = p->strings + b->name,
+                        .kind = plan_allocation_name(p->allocations[b->allocation].kind),
+                        .allocation = b->allocation,
+                        .first = b->first,
+                        .last = b->last,
+                        .offset = b->offset,
+                        .bytes = b->bytes};
+    return true;
+}
+
+const char *codegen_step(const Codegen *cg, size_t i, size_t k)
+{
+    const PlanBuilder *p = &cg->codes[i].variant->plan;
+    return k < p->steps_count ? p->strings + p->steps[k] : NULL;
+}
+
 void codegen_destroy(Codegen *cg)
 {
     if (cg == NULL)

@@ -73,6 +73,21 @@ typedef struct CodegenCommand {
         spill_bytes; /* of a thread, as the assembler says; 0: not known */
 } CodegenCommand;
 
+/* A buffer of the plan: what lies in a piece of an allocation from one step of a run to another. */
+typedef struct CodegenBuffer {
+    const char *name, *kind; /* of the instruction whose value it holds first; "temp" */
+    uint32_t allocation;
+    uint32_t first, last; /* steps, both included */
+    uint64_t offset, bytes;
+} CodegenBuffer;
+
+/* Where an instruction comes from, by its metadata or by that of what is fused in it. */
+typedef struct CodegenSource {
+    const char *op_name, *file; /* "": not known */
+    uint32_t line;              /* 0: not known */
+} CodegenSource;
+CodegenSource codegen_source(const Module *m, const Instruction *inst);
+
 typedef struct Codegen Codegen;
 
 /* What artefacts are made with, besides gxc itself: a line each, for --version. */
@@ -97,6 +112,10 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size);
 const CodegenReport *codegen_report(const Codegen *cg, size_t i);
 /* Its commands that keep the device busy, in order. */
 const CodegenCommand *codegen_commands(const Codegen *cg, size_t i, size_t *count);
+/* Buffer k of variant i; false if it has fewer. */
+bool codegen_buffer(const Codegen *cg, size_t i, size_t k, CodegenBuffer *out);
+/* Name of the instruction of its step k; NULL if it has fewer. */
+const char *codegen_step(const Codegen *cg, size_t i, size_t k);
 /* Gives back what is not in the arena (LLVM's objects). NULL is fine. */
 void codegen_destroy(Codegen *cg);
 

@@ -12,12 +12,14 @@
 #include "codegen/codegen.h"
 #include "codegen/library/planner.h"
 #include "frontend/container.h"
+#include "frontend/page/page.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
 #include "frontend/report.h"
 #include "frontend/result.h"
 #include "frontend/select.h"
 #include "frontend/tuning.h"
+#include "frontend/warn.h"
 #include "ir/analysis/partition.h"
 #include "ir/bug.h"
 #include "ir/kernel/kernel.h"
@@ -335,7 +337,8 @@ static bool find_stage(Compile *c, CodegenStage *out)
     } stages[] = {{"llvm", STAGE_LLVM},
                   {"ptx", STAGE_PTX},
                   {"cubin", STAGE_CUBIN},
-                  {"plan", STAGE_PLAN}};
+                  {"plan", STAGE_PLAN},
+                  {"html", STAGE_PTX}};
     *out = STAGE_ARTEFACT;
     if (c->options.emit == NULL)
         return true;
@@ -346,8 +349,8 @@ static bool find_stage(Compile *c, CodegenStage *out)
         }
     }
     usage_error(c,
-                "unknown --emit form \"%s\"; forms are hlo, pb, llvm, ptx, cubin, plan, "
-                "tuning",
+                "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, llvm, ptx, "
+                "cubin, plan, tuning",
                 c->options.emit);
     return false;
 }
@@ -411,21 +414,6 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
 
 /* -- the calls ----------------------------------------------------------------------------------- */
 
-/* Their values are not known: what is made of them must not run. */
-static void warn_of_elided(Compile *c, const Module *m)
-{
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op == OP_CONSTANT && literal_has_elided(inst->literal))
-                diag_warning(
-                    c->diag, inst->span,
-                    "constant %s is elided ({...}): the program compiles but will not "
-                    "run; JAX prints constants with as_hlo_text(True)",
-                    inst->name);
-        }
-    }
-}
-
 /* Of the first target's module, when its passes have run. */
 static void make_report(Compile *c, const Module *m)
 {
@@ -444,6 +432,21 @@ static void make_report(Compile *c, const Module *m)
                 c->planner != NULL ? planner_trouble(c->planner) : NULL);
 }
 
+/* Of the kernels' PTX, which codegen has made. */
+static void make_page(Compile *c, const Module *m)
+{
+    gxc_result *r = c->result;
+    PageSource s = {.module = m,
+                    .target = &c->targets[0],
+                    .codegen = c->codegen,
+                    .input = c->diag->text,
+                    .input_size = c->diag->length,
+                    .ptx = r->bytes,
+                    .ptx_size = r->size};
+    if (!has_failed(c) && (r->bytes = page_html(c->arena, &s, &r->size)) == NULL)
+        escape_throw(ESCAPE_MEMORY, "out of memory while the page was made");
+}
+
 static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
 {
     c->codegen = codegen_create(c->arena, o);
@@ -458,6 +461,8 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
     }
     stage_begin(&c->times, "artefact");
     codegen_finish(c->codegen, c->diag, &c->result->bytes, &c->result->size);
+    if (c->options.emit != NULL && strcmp(c->options.emit, "html") == 0)
+        make_page(c, first);
     stage_end(&c->times);
     make_report(c, first);
 }
@@ -476,7 +481,7 @@ static void compile_variants(Compile *c, Module *first)
     CodegenOptions o;
     if (!is_partitioned(first) || !codegen_takes(first))
         return;
-    warn_of_elided(c, first);
+    module_warn(first, c->options.partitions != 0);
     hash_module(c, first);
     if (codegen_options(c, &o))
         add_variants(c, first, &o);
@@ -485,6 +490,11 @@ static void compile_variants(Compile *c, Module *first)
 static void emit_proto(Compile *c, Module *m)
 {
     c->result->bytes = proto_print(c->arena, m, &c->result->size);
+}
+
+static void emit_dot(Compile *c, Module *m)
+{
+    c->result->bytes = page_dot(c->arena, m, &c->targets[0], &c->result->size);
 }
 
 /* Kernels that no pass configured are so now. */
@@ -501,7 +511,10 @@ static void (*module_form(const gxc_options *o))(Compile *c, Module *m)
     static const struct {
         const char *name;
         void (*emit)(Compile *c, Module *m);
-    } forms[] = {{"hlo", emit_hlo}, {"pb", emit_proto}, {"tuning", emit_tuning}};
+    } forms[] = {{"hlo", emit_hlo},
+                 {"pb", emit_proto},
+                 {"dot", emit_dot},
+                 {"tuning", emit_tuning}};
     for (size_t i = 0; o->emit != NULL && i < sizeof forms / sizeof *forms; i++) {
         if (strcmp(o->emit, forms[i].name) == 0)
             return forms[i].emit;

@@ -61,7 +61,7 @@ static const struct argp_option rows[] = {
     {"target", KEY_TARGET, "T", 0, "GPU (sm_90a, h100) or emu; may be repeated", 0},
     {NULL, 'O', "LEVEL", 0, "Optimisation: 0, 1 (default), 2", 0},
     {"emit", KEY_EMIT, "FORM", 0,
-     "hlo, pb, llvm, ptx, cubin, plan or tuning instead of the artefact", 0},
+     "hlo, pb, dot, html, llvm, ptx, cubin, plan or tuning instead of the artefact", 0},
     {"print", KEY_PRINT, "FORM", 0, "Form of hlo: default, long, short", 0},
     {"verify", KEY_VERIFY, NULL, 0, "Parse and verify only", 0},
     {"module", KEY_MODULE, "NAME", 0,

@@ -45,8 +45,8 @@ typedef struct gxc_options {
     size_t target_count;
     int opt_level; /* 0, 1 or 2; use opt_level_set to ask for 0 */
     int opt_level_set;
-    const char
-        *emit; /* NULL the artefact; "hlo" "pb" "llvm" "ptx" "cubin" "plan" "tuning" */
+    const char *
+        emit; /* NULL the artefact; "hlo" "pb" "dot" "html" "llvm" "ptx" "cubin" "plan" "tuning" */
     const char *print;            /* form of hlo: NULL or "default", "long", "short" */
     int verify_only;              /* parse and verify, make nothing */
     int64_t replicas, partitions; /* replace the header's where not 0 */

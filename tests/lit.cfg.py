@@ -2,7 +2,7 @@
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
 # Features: jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
-# driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, emu, asan.
+# driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, emu, asan, chromium (%chromium).
 import ctypes
 import importlib.util
 import os
@@ -61,6 +61,10 @@ python = os.path.join(build, "python", "bin", "python")
 if os.path.exists(python) and not san:  # a sanitised library cannot be loaded into python
     config.available_features.add("jax")
 config.substitutions.insert(0, ("%python", f"env GXC_LIBRARY_PATH={build} PYTHONPATH={root}/python {python}"))
+chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+if chromium:
+    config.available_features.add("chromium")
+    config.substitutions.append(("%chromium", chromium))
 if os.path.exists(os.path.join(build, "libgxemu.so")):
     config.available_features.add("emu")
 if "address" in san:

@@ -25,10 +25,14 @@ static const Metadata *find_metadata(const Instruction *inst)
     return m;
 }
 
-/* The place that a stack frame names, in metadata whose own file is empty. */
-static void add_frame(Variant *v, int64_t id, PlanSource *out)
+static uint32_t line_number(int64_t line)
 {
-    const StackFrames *f = v->module->config.stack_frames;
+    return line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
+}
+
+/* The place that a stack frame names, in metadata whose own file is empty. */
+static void find_frame(const StackFrames *f, int64_t id, CodegenSource *out)
+{
     if (f == NULL || id < 1 || id > f->frame_count)
         return;
     int64_t at = f->frames[id - 1].location;
@@ -37,23 +41,30 @@ static void add_frame(Variant *v, int64_t id, PlanSource *out)
     const FileLocation *l = &f->locations[at - 1];
     if (l->file < 1 || l->file > f->file_count)
         return;
-    out->file = plan_string(&v->plan, f->files[l->file - 1].data);
-    out->line = l->line > 0 && l->line < UINT32_MAX ? (uint32_t)l->line : 0;
+    out->file = f->files[l->file - 1].data;
+    out->line = line_number(l->line);
+}
+
+CodegenSource codegen_source(const Module *m, const Instruction *inst)
+{
+    const Metadata *metadata = find_metadata(inst);
+    CodegenSource s = {"", "", 0};
+    if (metadata == NULL)
+        return s;
+    s.op_name = metadata->op_name.length != 0 ? metadata->op_name.data : "";
+    s.file = metadata->source_file.length != 0 ? metadata->source_file.data : "";
+    s.line = line_number(metadata->source_line);
+    if (*s.file == '\0')
+        find_frame(m->config.stack_frames, metadata->stack_frame_id, &s);
+    return s;
 }
 
 static PlanSource source_of(Variant *v, const Instruction *inst)
 {
-    PlanSource s = {0};
-    const Metadata *m = inst != NULL ? find_metadata(inst) : NULL;
-    if (m == NULL)
-        return s;
-    s.op_name = plan_string(&v->plan, m->op_name.data);
-    s.file = plan_string(&v->plan, m->source_file.data);
-    s.line =
-        m->source_line > 0 && m->source_line < UINT32_MAX ? (uint32_t)m->source_line : 0;
-    if (s.file == 0)
-        add_frame(v, m->stack_frame_id, &s);
-    return s;
+    CodegenSource s = codegen_source(v->module, inst);
+    return (PlanSource){.op_name = plan_string(&v->plan, s.op_name),
+                        .file = plan_string(&v->plan, s.file),
+                        .line = s.line};
 }
 
 /* Of fills and copies beside an instruction's own command nothing is known. */

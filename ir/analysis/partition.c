@@ -89,6 +89,19 @@ const Instruction *module_unpartitioned(const Module *m)
     return boundary != NULL ? boundary : marked ? spread : NULL;
 }
 
+const Instruction *module_of_several(const Module *m)
+{
+    if (m->config.num_partitions > 1 || m->config.replica_count > 1)
+        return NULL;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (inst_has(inst, ATTR_SHARDING) && is_spread(inst))
+                return inst;
+        }
+    }
+    return has_partitioned_name(m) ? m->entry->root : NULL;
+}
+
 void module_report_unpartitioned(const Module *m, const Instruction *inst)
 {
     if (is_boundary(inst) && changes_size(inst)) {

@@ -12,6 +12,10 @@
  * XLA's partitioner. */
 const Instruction *module_unpartitioned(const Module *m);
 
+/* The same the other way round: an instruction by which a module for one device looks like one for
+ * several; NULL: none. */
+const Instruction *module_of_several(const Module *m);
+
 /* Reports it at that instruction, with what to do. */
 void module_report_unpartitioned(const Module *m, const Instruction *inst);
 
