@@ -135,6 +135,9 @@ static uint64_t memory_default(void)
     return here < most ? here : most;
 }
 
+/* Hours, of the smallest kernels. */
+static const long long STEPS_DEFAULT = 1000000000000;
+
 static void config_read(void)
 {
     const char *devices = getenv("GXEMU_DEVICES");
@@ -142,6 +145,7 @@ static void config_read(void)
     config.devices = (int)number_from("GXEMU_DEVICES", 1, CONFIG_MOST_DEVICES, 1);
     config.memory =
         (uint64_t)number_from("GXEMU_MEMORY", 1, LLONG_MAX, (long long)memory_default());
+    config.steps = (uint64_t)number_from("GXEMU_STEPS", 1, LLONG_MAX, STEPS_DEFAULT);
     config.driver_version = (int)number_from("GXEMU_DRIVER_VERSION", 0, INT_MAX, 13000);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     config.workers = (int)number_from("GXEMU_WORKERS", 1, 256, cores > 1 ? cores : 1);

@@ -14,6 +14,7 @@
  *   GXEMU_SCHEDULE=eager     work runs when it is submitted, if nothing before it waits;
  *                  threads   one thread per stream runs it;
  *                  lazy      it runs when somebody waits for it, as late as possible
+ *   GXEMU_STEPS=n            threads of kernels and operations of streams in all, 10^12
  *   GXEMU_WORKERS=n          OS threads that share the blocks of a launch; all cores
  *   GXEMU_DELAY=[seed:]us    microseconds before each operation of a stream; with a seed,
  *                            a random number up to that
@@ -38,6 +39,7 @@ typedef struct EmuConfig {
     bool devices_given; /* by GXEMU_DEVICES */
     int major, minor;   /* compute capability */
     uint64_t memory;
+    uint64_t steps; /* 0: any number */
     int driver_version;
     bool shadow;
     bool race;

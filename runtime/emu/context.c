@@ -59,6 +59,8 @@ static CUresult finding_result(FindingKind kind)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     case FINDING_MEMORY:
         return CUDA_ERROR_OUT_OF_MEMORY;
+    case FINDING_LIMIT:
+        return CUDA_ERROR_LAUNCH_FAILED;
     case FINDING_INVALID:
         return CUDA_ERROR_INVALID_VALUE;
     case FINDING_UNINITIALISED:

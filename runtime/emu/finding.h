@@ -13,6 +13,7 @@ typedef enum {
     FINDING_DEADLOCK, /* threads wait for what cannot come */
     FINDING_SYNC,     /* a barrier or shuffle used against its rules */
     FINDING_MEMORY,   /* the host has no memory left */
+    FINDING_LIMIT,    /* more steps than are allowed */
     FINDING_INVALID,  /* a call with wrong arguments */
 } FindingKind;
 

@@ -12,6 +12,7 @@
 #include "runtime/emu/engine.h"
 #include "runtime/emu/object.h"
 #include "runtime/emu/queue.h"
+#include "runtime/emu/steps.h"
 #include "runtime/plan/launch_limits.h"
 
 enum { MOST_PARAMETERS = 4096, SHARED_WITHOUT_ASKING = 48 * 1024 };
@@ -242,7 +243,9 @@ static bool launch_run(Operation *op, Finding *out)
     /* The shadow of the device's memory is for one launch at a time. */
     if (checked)
         pthread_mutex_lock(&l->context->launching);
-    bool done = engine_run(&l->engine, out);
+    bool done =
+        steps_take_threads(l->engine.grid, l->engine.block, l->engine.name, out) &&
+        engine_run(&l->engine, out);
     if (l->engine.banks != NULL)
         banks_write(&l->engine, banks);
     if (checked)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/emu/steps.h"
+
 struct CUstream_st {
     CUcontext context;
     CUstream next; /* in the context */
@@ -103,7 +105,7 @@ static void operation_run(CUstream s, Operation *op)
                              .tv_nsec = (long)(delay % 1000000) * 1000};
         nanosleep(&t, NULL);
     }
-    bool done = op->run(op, &finding);
+    bool done = steps_take(1, "a stream", &finding) && op->run(op, &finding);
     if (!done)
         context_fail(c, &finding);
     pthread_mutex_lock(&emu_lock);

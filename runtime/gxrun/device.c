@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ir/file.h"
 #include "runtime/gxrun/measure.h"
@@ -12,6 +13,28 @@ static int gxrt_failed(gxrt_status status)
 {
     return complain(status == GXRT_UNSUPPORTED ? EXIT_NOT_SUPPORTED : EXIT_WRONG, "%s",
                     gxrt_last_error());
+}
+
+/* MiB. */
+static size_t most_memory(const Options *o)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t here = pages > 0 && page > 0 ? ((size_t)pages * (size_t)page) >> 20 : 65536;
+    return o->most_memory ? o->most_memory : here;
+}
+
+/* What fails behind the limit of memory may have failed because of it. */
+static int run_failed(const Options *o, bool is_sandboxed, gxrt_status status)
+{
+    int code = gxrt_failed(status);
+    if (status == GXRT_OUT_OF_MEMORY && is_sandboxed) {
+        fprintf(stderr,
+                "gxrun: note: the emulated program may take %zu MiB; "
+                "--max-memory=MIB and GXEMU_MEMORY, in bytes for each device, allow "
+                "more\n",
+                most_memory(o));
+    }
+    return code;
 }
 
 static void print_log(void *user, int level, const char *text)
@@ -297,7 +320,7 @@ static int run_job(Job *j)
         return code;
     }
     st = st == GXRT_OK ? download(j) : st;
-    return st == GXRT_OK ? EXIT_DONE : gxrt_failed(st);
+    return st == GXRT_OK ? EXIT_DONE : run_failed(j->options, j->is_sandboxed, st);
 }
 
 static void print_session(const Job *j)
@@ -348,8 +371,12 @@ static int run_session(void *context)
         return gxrt_failed(st);
     }
     print_session(j);
-    int code =
-        j->is_sandboxed ? sandbox_enter(j->trace ? fileno(j->trace) : -1) : EXIT_DONE;
+    int code = EXIT_DONE;
+    if (j->is_sandboxed) {
+        code = sandbox_enter(j->trace ? fileno(j->trace) : -1, most_memory(o));
+    } else if (o->most_seconds) {
+        sandbox_end_after(o->most_seconds);
+    }
     code = code == EXIT_DONE ? run_job(j) : code;
     free_buffers(j);
     gxrt_session_destroy(j->session);
@@ -402,7 +429,7 @@ static int run_sandboxed(Job *j)
         j->outputs[i] = sandbox_allocate(s->results[i % s->result_count].bytes);
     }
     j->is_sandboxed = true;
-    code = sandbox_run(run_session, j);
+    code = sandbox_run(run_session, j, j->options->most_seconds);
     for (size_t i = 0; i < count; i++) {
         size_t bytes = s->results[i % s->result_count].bytes;
         void *shared = j->outputs[i];

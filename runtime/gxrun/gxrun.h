@@ -47,6 +47,8 @@ typedef struct Options {
     const char *hlo;
     size_t most_mib; /* of HLO; 0: not given */
     size_t most_devices;
+    size_t most_memory;    /* MiB, of an emulated program; 0: what the machine has */
+    uint32_t most_seconds; /* of a run; 0: any number */
     bool has_rtol, has_atol;
     double rtol, atol;
     const char *profile;

@@ -27,6 +27,9 @@ enum {
     KEY_TIMEOUT,
     KEY_MAX_INPUT,
     KEY_MAX_DEVICES,
+    KEY_MAX_MEMORY,
+    KEY_MAX_SECONDS,
+    KEY_MAX_STEPS,
     KEY_NO_SANDBOX
 };
 
@@ -62,6 +65,12 @@ static const struct argp_option table[] = {
      "say what the program is instead of running it: text, json", 0},
     {"memory", KEY_MEMORY, "FORM", OPTION_ARG_OPTIONAL,
      "say what its memory is used for, when: text, json", 0},
+    {"max-memory", KEY_MAX_MEMORY, "MIB", 0,
+     "of an emulated program (default: what this machine has)", 0},
+    {"max-seconds", KEY_MAX_SECONDS, "N", 0,
+     "end the run if it takes longer (default: it may)", 0},
+    {"max-steps", KEY_MAX_STEPS, "N", 0,
+     "threads and operations that the emulator runs (default 10^12)", 0},
     {"no-sandbox", KEY_NO_SANDBOX, NULL, 0,
      "emulated kernels, which are machine code of the program, may do all that you can",
      0},
@@ -146,6 +155,19 @@ static void add_file(struct argp_state *state, const char *name, char *text,
     push(list, count, (Source){.file = text + 1});
 }
 
+/* The emulator reads it when it is loaded, wherever that is. */
+static void set_steps(struct argp_state *state, const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 18 || text[digits] || strspn(text, "0") == digits) {
+        argp_error(state, "--max-steps=%s: a number from 1 to 10^18 - 1 is expected",
+                   text);
+    }
+    if (setenv("GXEMU_STEPS", text, 1) != 0) {
+        exit(complain(EXIT_WRONG, "no memory"));
+    }
+}
+
 static void check_device(struct argp_state *state, const char *text)
 {
     static const char *const names[] = {"auto", "cuda", "emu", "ref"};
@@ -228,6 +250,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_MAX_DEVICES:
         o->most_devices = positive(state, "max-devices", text, 1);
+        break;
+    case KEY_MAX_MEMORY:
+        o->most_memory = positive(state, "max-memory", text, 1);
+        break;
+    case KEY_MAX_SECONDS:
+        o->most_seconds = positive(state, "max-seconds", text, 1);
+        break;
+    case KEY_MAX_STEPS:
+        set_steps(state, text);
         break;
     case KEY_NO_SANDBOX:
         o->no_sandbox = true;

@@ -13,6 +13,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -21,8 +22,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ir/file.h"
@@ -173,8 +176,25 @@ static void make_filter(Filter *f, int file)
     step(f, BPF_RET | BPF_K, OTHERS, 0);
 }
 
-int sandbox_enter(int file)
+/* All private memory that can be written counts, so what is there already is added. */
+static bool limit_memory(size_t mib)
 {
+    unsigned long long data = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    bool read = f && fscanf(f, "%*u %*u %*u %*u %*u %llu", &data) == 1;
+    if (f) {
+        fclose(f);
+    }
+    rlim_t most = (rlim_t)data * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mib << 20);
+    return read && setrlimit(RLIMIT_DATA, &(struct rlimit){most, most}) == 0;
+}
+
+int sandbox_enter(int file, size_t mib)
+{
+    if (!limit_memory(mib)) {
+        return complain(EXIT_WRONG, "the emulated program's memory cannot be limited: %s",
+                        strerror(errno));
+    }
     Filter f;
     make_filter(&f, file);
     struct sock_fprog program = {.len = f.count, .filter = f.steps};
@@ -200,14 +220,43 @@ static void die_with(pid_t parent)
     }
 }
 
-static int wait_for(pid_t child)
+/* Waits until all who can write to the pipe are gone, `seconds` at most (0: for ever); false if they
+ * are not. */
+static bool wait_for_end(int pipe, uint32_t seconds)
+{
+    struct pollfd p = {.fd = pipe};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t end = now.tv_sec * 1000 + now.tv_nsec / 1000000 + (int64_t)seconds * 1000;
+    int64_t left = (int64_t)seconds * 1000;
+    while (poll(&p, 1, seconds ? (int)left : -1) <= 0) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        left = end - (now.tv_sec * 1000 + now.tv_nsec / 1000000);
+        if (seconds && left <= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define LATE                                                                             \
+    "the program was not done within %u s and was ended; --max-seconds=N allows more"
+
+static int wait_for(pid_t child, int pipe, uint32_t seconds)
 {
     int status = 0;
+    bool late = !wait_for_end(pipe, seconds);
+    if (late) {
+        kill(child, SIGKILL);
+    }
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             return complain(EXIT_WRONG, "waiting for the emulated program: %s",
                             strerror(errno));
         }
+    }
+    if (late) {
+        return complain(EXIT_WRONG, LATE, seconds);
     }
     if (WIFEXITED(status)) {
         int code = WEXITSTATUS(status);
@@ -225,12 +274,15 @@ static int wait_for(pid_t child)
                     strsignal(signal));
 }
 
-int sandbox_run(int (*body)(void *context), void *context)
+int sandbox_run(int (*body)(void *context), void *context, uint32_t seconds)
 {
     pid_t parent = getpid();
+    int ends[2] = {-1, -1}; /* the child's end is closed when it has ended, however */
     fflush(NULL);
-    pid_t child = fork();
+    pid_t child = pipe(ends) == 0 ? fork() : -1;
     if (child < 0) {
+        close(ends[0]);
+        close(ends[1]);
         return complain(EXIT_WRONG, "no process for the emulated program: %s",
                         strerror(errno));
     }
@@ -239,7 +291,28 @@ int sandbox_run(int (*body)(void *context), void *context)
         int code = body(context);
         _exit(file_flush_output("gxrun") ? code : EXIT_WRONG);
     }
-    return wait_for(child);
+    close(ends[1]);
+    int code = wait_for(child, ends[0], seconds);
+    close(ends[0]);
+    return code;
+}
+
+static char late_text[160];
+
+/* A device that hangs cannot be waited for, so nothing is given back. */
+static void end_late(int signal)
+{
+    (void)signal;
+    ssize_t written = write(STDERR_FILENO, late_text, strlen(late_text));
+    _exit(written < 0 ? EXIT_BUG : EXIT_WRONG);
+}
+
+void sandbox_end_after(uint32_t seconds)
+{
+    struct sigaction action = {.sa_handler = end_late};
+    snprintf(late_text, sizeof late_text, "gxrun: error: " LATE "\n", seconds);
+    sigaction(SIGALRM, &action, NULL);
+    alarm(seconds);
 }
 
 void *sandbox_allocate(uint64_t bytes)

@@ -29,6 +29,7 @@
         "mov $$" NUMBER(call) ", %eax; mov $$" NUMBER(first) ", %edi; mov $$" NUMBER(    \
             third) ", %edx; mov $$384, %r10d; syscall; test %eax, %eax; js 3f; "         \
                    "mov $$77, %edi; mov $$231, %eax; syscall; 3:"
+#define JUMP "jmp"
 #elif defined(__aarch64__)
 #define SET_SECOND(second) "mov x1, #" NUMBER(second) "; "
 #define SET_TEXT(text) "adr x1, 1f; b 2f; 1: .asciz \"" text "\"; .p2align 2; 2: "
@@ -37,6 +38,7 @@
         first) "; mov x2, #" NUMBER(third) "; mov x3, #384; svc #0; tbnz x0, #63, 3f; "  \
                                            "mov x0, #77; mov x8, #94; "                  \
                                            "svc #0; 3:"
+#define JUMP "b"
 #endif
 enum { SUCCEEDED = 77 };
 
@@ -119,6 +121,16 @@ static void test_processes(void **state)
     check_forbidden(CALL(SYS_kill, 0, SET_SECOND(0), 0), true);
 }
 
+/* A kernel that never ends cannot be counted, only killed. */
+static void test_endless(void **state)
+{
+    (void)state;
+    char out[4096];
+    forge("1: " JUMP " 1b");
+    assert_int_equal(gxrun("--max-seconds=1", out), 1);
+    assert_non_null(strstr(out, "--max-seconds=N allows more"));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -138,7 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_honest),    cmocka_unit_test(test_files),
         cmocka_unit_test(test_reading),   cmocka_unit_test(test_network),
-        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_processes), cmocka_unit_test(test_endless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
