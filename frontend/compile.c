@@ -22,6 +22,7 @@
 #include "frontend/warn.h"
 #include "ir/analysis/partition.h"
 #include "ir/bug.h"
+#include "ir/custom_call.h"
 #include "ir/kernel/kernel.h"
 #include "ir/print.h"
 #include "ir/text.h"
@@ -218,6 +219,8 @@ static Module *read_module(Compile *c, Arena *a)
         return NULL;
     stage_begin(&c->times, "verify");
     if (!module_verify(m, text_level(&c->options), c->scratch))
+        return NULL;
+    if ((c->options.passes == NULL || c->options.verify_only) && custom_calls_refuse(m))
         return NULL;
     arena_reset(c->scratch);
     if (c->options.replicas != 0)

@@ -1,11 +1,9 @@
 /* See custom_call.h. */
 #include "ir/custom_call.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/config.h"
 
 bool custom_call_has_target(const Instruction *inst, const char *name)
 {
@@ -181,148 +179,46 @@ X64Part custom_call_x64(const Instruction *inst)
     return X64_NONE;
 }
 
-/* The last two dimensions of an array are the minor ones, the rows' the most. */
-static bool is_by_columns(const Shape *s)
+/* ? in the pattern is any one letter. */
+static bool is_like(Bytes name, const char *pattern)
 {
-    return shape_is_array(s) && s->rank >= 2 &&
-           s->layout->minor_to_major[0] == (int64_t)s->rank - 2 &&
-           s->layout->minor_to_major[1] == (int64_t)s->rank - 1;
-}
-
-static bool lie_by_columns(const Instruction *inst, const Shape *result)
-{
-    const Attr *layouts = inst_attr(inst, ATTR_OPERAND_LAYOUT_CONSTRAINTS);
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (!layouts || !is_by_columns(layouts->shapes.data[i]))
+    if (name.length != strlen(pattern))
+        return false;
+    for (size_t i = 0; i < name.length; i++) {
+        if (pattern[i] != '?' && pattern[i] != name.data[i])
             return false;
     }
-    return is_by_columns(result);
+    return true;
 }
 
-static bool is_square(const Shape *s)
+static const char *why_refused(const Instruction *inst)
 {
-    return s->dims[s->rank - 1] == s->dims[s->rank - 2];
-}
-
-/* The letter of the type in LAPACK's names; 0: it has none. */
-static char lapack_letter(const Instruction *inst)
-{
-    static const char letters[] = {
-        [DT_F32] = 's', [DT_F64] = 'd', [DT_C64] = 'c', [DT_C128] = 'z'};
-    DType t = inst->operand_count ? inst->operands[0]->shape->dtype : DT_COUNT;
-    return t < sizeof letters ? letters[t] : 0;
-}
-
-/* For the CPU lapack_?NAME_ffi, ? the letter of the type; for CUDA cusolver_NAME_ffi, of any type, and of batches
- * cublas_NAME_batched_ffi: operands and results are the same. */
-static bool is_lapack(const Instruction *inst, const char *name)
-{
-    char target[40], letter = lapack_letter(inst);
-    if (letter == 0)
-        return false;
-    snprintf(target, sizeof target, "lapack_%c%s_ffi", letter, name);
-    if (custom_call_has_target(inst, target))
-        return true;
-    snprintf(target, sizeof target, "cusolver_%s_ffi", name);
-    if (custom_call_has_target(inst, target))
-        return true;
-    snprintf(target, sizeof target, "cublas_%s_batched_ffi", name);
-    return custom_call_has_target(inst, target);
-}
-
-/* Of t[batch] for each of so many of a matrix's rows or columns; count -1: for each matrix. */
-static bool is_of_batch(const Shape *s, DType t, const Shape *matrix, int64_t count)
-{
-    if (!shape_is_array(s) || s->dtype != t ||
-        s->rank + (count < 0 ? 2u : 1u) != matrix->rank)
-        return false;
-    for (uint32_t i = 0; i + 2 < matrix->rank; i++) {
-        if (s->dims[i] != matrix->dims[i])
-            return false;
-    }
-    return count < 0 || s->dims[s->rank - 1] == count;
-}
-
-/* A tuple of so many, the first of them with the operand's dimensions. */
-static bool gives_factors(const Instruction *inst, uint32_t parts)
-{
-    const Shape *s = inst->shape;
-    return inst->operand_count == 1 && s->dtype == DT_TUPLE && s->rank == parts &&
-           lie_by_columns(inst, s->elements[0]) &&
-           shape_compatible(s->elements[0], inst->operands[0]->shape);
-}
-
-static int64_t shorter_side(const Shape *s)
-{
-    int64_t rows = s->dims[s->rank - 2], columns = s->dims[s->rank - 1];
-    return rows < columns ? rows : columns;
-}
-
-static bool is_factorisation(const Instruction *inst, LapackCall *out)
-{
-    const Shape *s = inst->shape;
-    if (is_lapack(inst, "getrf")) {
-        out->kind = LAPACK_GETRF;
-        return gives_factors(inst, 3) &&
-               is_of_batch(s->elements[1], DT_S32, s->elements[0],
-                           shorter_side(s->elements[0])) &&
-               is_of_batch(s->elements[2], DT_S32, s->elements[0], -1);
-    }
-    if (is_lapack(inst, "geqrf")) {
-        out->kind = LAPACK_GEQRF;
-        return gives_factors(inst, 2) &&
-               is_of_batch(s->elements[1], s->elements[0]->dtype, s->elements[0],
-                           shorter_side(s->elements[0]));
-    }
-    bool is_complex = shape_is_array(s) && dtype_is_complex(s->dtype),
-         is_cuda = custom_call_has_target(inst, "cusolver_orgqr_ffi");
-    if (!is_lapack(inst, is_complex && !is_cuda ? "ungqr" : "orgqr") ||
-        inst->operand_count != 2)
-        return false;
-    const Attr *layouts = inst_attr(inst, ATTR_OPERAND_LAYOUT_CONSTRAINTS);
-    const Shape *a = inst->operands[0]->shape, *t = inst->operands[1]->shape;
-    out->kind = LAPACK_ORGQR;
-    return layouts != NULL && is_by_columns(layouts->shapes.data[0]) &&
-           is_by_columns(s) && shape_compatible(s, a) && shape_is_array(t) &&
-           t->rank > 0 && t->dims[t->rank - 1] <= s->dims[s->rank - 1] &&
-           s->dims[s->rank - 1] <= s->dims[s->rank - 2] &&
-           is_of_batch(t, s->dtype, s, t->dims[t->rank - 1]);
-}
-
-bool custom_call_lapack(const Instruction *inst, LapackCall *out)
-{
+    static const struct {
+        const char *name, *why;
+    } refused[] = {
+#define REFUSED(name, why) {name, why},
+#include "ir/refused_calls.def"
+    };
     if (inst->op != OP_CUSTOM_CALL)
-        return false;
-    int64_t uplo = config_int(inst, CONFIG_LAPACK_UPLO, 0),
-            side = config_int(inst, CONFIG_LAPACK_SIDE, 0),
-            diag = config_int(inst, CONFIG_LAPACK_DIAG, 0),
-            trans = config_int(inst, CONFIG_LAPACK_TRANS, 0);
-    const Shape *s = inst->shape;
-    if (custom_call_has_target(inst, "cusolver_potrf_ffi"))
-        uplo = config_flag(inst, CONFIG_CUSOLVER_LOWER) ? 'L' : 'U';
-    *out = (LapackCall){.kind = LAPACK_POTRF, .lower = uplo == 'L'};
-    if (is_factorisation(inst, out))
-        return true;
-    if (uplo != 'L' && uplo != 'U')
-        return false;
-    if (is_lapack(inst, "potrf"))
-        return inst->operand_count == 1 && s->dtype == DT_TUPLE && s->rank == 2 &&
-               lie_by_columns(inst, s->elements[0]) && is_square(s->elements[0]) &&
-               shape_compatible(s->elements[0], inst->operands[0]->shape) &&
-               is_of_batch(s->elements[1], DT_S32, s->elements[0], -1);
-    if (!is_lapack(inst, "trsm") || inst->operand_count != 2 ||
-        (side != 'L' && side != 'R') || (diag != 'U' && diag != 'N') ||
-        !lie_by_columns(inst, s))
-        return false;
-    const Shape *a = inst->operands[0]->shape;
-    out->kind = LAPACK_TRSM;
-    out->left = side == 'L';
-    out->unit_diagonal = diag == 'U';
-    out->transpose = trans == 'N'   ? TRANSPOSE_NO
-                     : trans == 'T' ? TRANSPOSE_YES
-                     : trans == 'C' ? TRANSPOSE_ADJOINT
-                                    : TRANSPOSE_INVALID;
-    return out->transpose != TRANSPOSE_INVALID && a->rank == s->rank && is_square(a) &&
-           a->dims[a->rank - 1] == s->dims[s->rank - (out->left ? 2 : 1)] &&
-           shape_compatible(s, inst->operands[1]->shape);
+        return NULL;
+    Bytes target = inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (is_like(target, refused[i].name))
+            return refused[i].why;
+    }
+    return NULL;
+}
+
+bool custom_calls_refuse(const Module *m)
+{
+    size_t before = m->diag->unsupported_count;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            const char *why = why_refused(inst);
+            if (why != NULL)
+                diag_unsupported(m->diag, inst->span, "%s calls \"%s\": %s", inst->name,
+                                 inst_bytes(inst, ATTR_CUSTOM_CALL_TARGET).data, why);
+        }
+    }
+    return m->diag->unsupported_count > before;
 }

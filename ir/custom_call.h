@@ -35,22 +35,8 @@ bool custom_call_is_new_buffer(const Instruction *inst);
 /* GetRngSeed: a u64 from the device's generator, another one each time. */
 bool custom_call_is_seed(const Instruction *inst);
 
-/* What JAX calls of LAPACK and BLAS for the CPU (lapack_spotrf_ffi ..., s the letter of the type), and of the same
- * operations for CUDA (cusolver_potrf_ffi ..., cublas_getrf_batched_ffi ...), of a matrix or batches of them. Only where the matrices lie by columns, as LAPACK's do; else the triangles would be
- * other ones. Info is 0, or the order of the first leading minor that is not positive (potrf), that is 0 (getrf). */
-typedef enum LapackKind {
-    LAPACK_POTRF, /* (l, info) of a, l l^H = a */
-    LAPACK_TRSM,  /* x of a and b, a x = b */
-    LAPACK_GETRF, /* (l and u, pivots, info) of a: row i changed places with row pivots[i], counted from 1 */
-    LAPACK_GEQRF, /* (r and vectors v, factors t) of a: a = h0 h1 .. r, h = 1 - t v v^H, v = (0 .. 0, 1, v..) */
-    LAPACK_ORGQR /* the first columns of h0 h1 .. of v and t; for complex numbers it is called ungqr */
-} LapackKind;
-typedef struct LapackCall {
-    LapackKind kind;
-    bool lower, left, unit_diagonal; /* of potrf and trsm */
-    int64_t transpose;               /* TRANSPOSE_x */
-} LapackCall;
-bool custom_call_lapack(const Instruction *inst, LapackCall *out);
+/* True, with errors: there are calls that nobody can compute, nor be asked to (ir/refused_calls.def). */
+bool custom_calls_refuse(const Module *m);
 
 /* 64-bit values in two halves: X64SplitLow and X64SplitHigh of one, X64Combine(low, high). Halves
  * of integers are their 32 bits as u32 or s32; of f64, x as f32, rounded, is the high one and x

@@ -1,4 +1,4 @@
-/* cholesky and triangular-solve, in complex f64 whatever the type. */
+/* cholesky and triangular-solve, in complex f64 whatever the type; LAPACK's calls by name. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +8,11 @@ Complex linalg_sub_product(Complex s, Complex a, Complex b) /* s - a b */
 {
     return (Complex){s.re - (a.re * b.re - a.im * b.im),
                      s.im - (a.re * b.im + a.im * b.re)};
+}
+
+Complex linalg_product(Complex a, Complex b)
+{
+    return (Complex){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
 Complex linalg_conjugate(Complex a)
@@ -21,6 +26,11 @@ Complex linalg_divide(Complex a, Complex b)
         return (Complex){a.re / b.re, a.im / b.re};
     double d = b.re * b.re + b.im * b.im;
     return (Complex){(a.re * b.re + a.im * b.im) / d, (a.im * b.re - a.re * b.im) / d};
+}
+
+double linalg_square(Complex a)
+{
+    return a.re * a.re + a.im * a.im;
 }
 
 Complex *linalg_read(EvalCall *call, const Value *x)
@@ -115,7 +125,7 @@ static void solve(const Triangle *t, bool lower, Complex *b, int64_t stride)
     }
 }
 
-static void solve_all(EvalCall *call, const LapackCall *how)
+void eval_trsm(EvalCall *call, const LapackCall *how)
 {
     const Value *x = call->operands[0], *y = call->operands[1];
     Value *v = eval_result(call);
@@ -149,19 +159,11 @@ void eval_triangular_solve(EvalCall *call)
                       .left = inst_bool(inst, ATTR_LEFT_SIDE),
                       .unit_diagonal = inst_bool(inst, ATTR_UNIT_DIAGONAL),
                       .transpose = inst_int(inst, ATTR_TRANSPOSE_A, TRANSPOSE_NO)};
-    solve_all(call, &how);
+    eval_trsm(call, &how);
 }
 
-void eval_lapack(EvalCall *call, const LapackCall *how)
+void eval_potrf(EvalCall *call, const LapackCall *how)
 {
-    if (how->kind == LAPACK_TRSM) {
-        solve_all(call, how);
-        return;
-    }
-    if (how->kind != LAPACK_POTRF) {
-        eval_lapack_factor(call, how->kind);
-        return;
-    }
     const Value *x = call->operands[0];
     Value *v = eval_result(call);
     const Complex *l = factor(call, x, how->lower, v->elements[0]);
@@ -173,4 +175,14 @@ void eval_lapack(EvalCall *call, const LapackCall *how)
             k++;
         info[m] = k < n ? (int32_t)k + 1 : 0;
     }
+}
+
+void eval_lapack(EvalCall *call, const LapackCall *how)
+{
+    static void (*const kinds[])(EvalCall *, const LapackCall *) = {
+#define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
+    [LAPACK_##id] = eval_##function,
+#include "ir/lapack.def"
+    };
+    kinds[how->kind](call, how);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/eval/call.h"
+#include "ir/eval/random.h"
 #include "ir/eval/strided.h"
 
 /* -- ThreeFry ----------------------------------------------------------------------- */
@@ -13,8 +14,7 @@ static uint32_t rotate(uint32_t x, uint32_t by)
     return x << by | x >> (32 - by);
 }
 
-/* Encrypts the 64-bit counter, low word first. */
-static void threefry(uint64_t key, uint64_t counter, uint32_t out[2])
+void random_threefry(uint64_t key, uint64_t counter, uint32_t out[2])
 {
     static const uint8_t rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     uint32_t ks[3] = {(uint32_t)key, (uint32_t)(key >> 32), 0};
@@ -65,7 +65,7 @@ static uint64_t threefry_words(uint64_t key, uint64_t counter, const Shape *s,
         for (int64_t h = 0; h < half; h++)
             for (int64_t i = 0; i < inner; i++) {
                 uint32_t words[2];
-                threefry(key, counter + used++, words);
+                random_threefry(key, counter + used++, words);
                 out[(o * size + 2 * h) * inner + i] = words[0];
                 if (2 * h + 1 < size)
                     out[(o * size + 2 * h + 1) * inner + i] = words[1];
@@ -147,7 +147,7 @@ void eval_rng_bit_generator(EvalCall *call)
     uint32_t *words = eval_temp(call, 2 * (size_t)bits->count + 2, sizeof *words);
     if (algorithm == RNG_THREE_FRY && width == 64) {
         for (int64_t i = 0; i < bits->count; i++)
-            threefry(s[0], s[1] + (uint64_t)i, words + 2 * i);
+            random_threefry(s[0], s[1] + (uint64_t)i, words + 2 * i);
         s[1] += (uint64_t)bits->count;
     } else if (algorithm == RNG_THREE_FRY) {
         s[1] += threefry_words(s[0], s[1], bits->shape, words);

@@ -230,31 +230,6 @@ static Instruction *first_rows(const Split *s, Instruction *x, int64_t n)
     return rw_fill_up(s->r, x, fill, 0, n - x->shape->dims[0]);
 }
 
-/* Rows of x by number. */
-static Instruction *take_rows(const Split *s, Instruction *x, Instruction *numbers)
-{
-    Rewriter *r = s->r;
-    uint32_t rank = x->shape->rank;
-    int64_t n = numbers->shape->dims[0];
-    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
-    int64_t *offsets = ARENA_ARRAY(r->scratch, int64_t, rank);
-    for (uint32_t d = 0; d < rank; d++) {
-        sizes[d] = d == 0 ? n : x->shape->dims[d];
-        offsets[d] = d + 1;
-    }
-    Instruction *at =
-        rw_reshape(r, rw_shape(r, numbers->shape->dtype, 2, (int64_t[]){n, 1}), numbers);
-    Instruction *rows =
-        rw_binary(r, OP_GATHER, rw_shape(r, x->shape->dtype, rank, sizes), x, at);
-    sizes[0] = 1;
-    inst_set_ints(rows, ATTR_OFFSET_DIMS, offsets, rank - 1);
-    inst_set_ints(rows, ATTR_COLLAPSED_SLICE_DIMS, &(int64_t){0}, 1);
-    inst_set_ints(rows, ATTR_START_INDEX_MAP, &(int64_t){0}, 1);
-    inst_set_int(rows, ATTR_INDEX_VECTOR_DIM, 1);
-    inst_set_ints(rows, ATTR_SLICE_SIZES, sizes, rank);
-    return rows;
-}
-
 /* -- scatters ----------------------------------------------------------------------------------------- */
 
 /* Keys of which equal ones that lead to a place stand side by side. */
@@ -319,7 +294,7 @@ static Instruction *sum_heads(const Split *s, Instruction *x, Instruction *at,
         at =
             rw_reshape(r, shape_with_dtype(r->m->intern, belong->shape, list->dtype), at);
         at = select(s, belong, at, splat(s, at->shape, 0));
-        x = take_rows(s, x, rw_reshape(r, list, at));
+        x = rw_rows(s->r, x, rw_reshape(r, list, at));
     } else {
         x = first_rows(s, x, pieces * PIECE);
     }
@@ -350,7 +325,7 @@ static Instruction *scatter_pieces(const Split *s, Instruction *array, Instructi
 {
     Rewriter *r = s->r;
     int64_t n = keys->shape->dims[0], pieces = n / PIECE;
-    Instruction *rows = at != NULL ? take_rows(s, x, at) : first_rows(s, x, n);
+    Instruction *rows = at != NULL ? rw_rows(s->r, x, at) : first_rows(s, x, n);
     if (n <= 2 * PIECE || n % PIECE != 0)
         return scatter_runs(s, &array, keys, &rows);
     Instruction *by_piece =
@@ -466,7 +441,7 @@ static Instruction *split(const Split *s)
         return scatter_pieces(s, s->inst->operands[0], keys, update_list(s, 0), at);
     Instruction **rows = ARENA_ARRAY(r->scratch, Instruction *, s->count);
     for (uint32_t i = 0; i < s->count; i++)
-        rows[i] = at != NULL ? take_rows(s, update_list(s, i), at) : update_list(s, i);
+        rows[i] = at != NULL ? rw_rows(s->r, update_list(s, i), at) : update_list(s, i);
     return scatter_runs(s, s->inst->operands, keys, rows);
 }
 

@@ -61,10 +61,7 @@ Instruction *columns_repeated(Columns *c, Instruction *x, const Shape *s)
 
 Instruction *columns_numbers(Columns *c, const Shape *s, bool rows)
 {
-    Instruction *numbers =
-        rw_add(&c->r, OP_IOTA, rw_shape(&c->r, DT_S32, s->rank, s->dims), 0, NULL);
-    inst_set_int(numbers, ATTR_IOTA_DIMENSION, (int64_t)s->rank - (rows ? 2 : 1));
-    return numbers;
+    return matrix_numbers(&c->r, s, rows);
 }
 
 Instruction *columns_compare(Columns *c, const Shape *s, bool rows, int64_t direction)
@@ -76,23 +73,15 @@ Instruction *columns_compare(Columns *c, const Shape *s, bool rows, int64_t dire
 
 Instruction *columns_reduced(Columns *c, Instruction *x, OpCode op, Instruction *first)
 {
-    Rewriter *r = &c->r;
     const Shape *one = columns_shape(c, x->shape, 1, x->shape->dims[c->rank - 1]);
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, c->rank), row = c->rank - 2;
-    for (uint32_t k = 0, n = 0; k < c->rank; k++) {
-        if (k != row)
-            dims[n++] = x->shape->dims[k];
-    }
-    Computation *comp = module_add_computation(c->m, "columns_reducer");
-    const Shape *scalar = shape_scalar(c->m->intern, x->shape->dtype);
-    Instruction *pair[2] = {computation_add_parameter(comp, 0, scalar, NULL),
-                            computation_add_parameter(comp, 1, scalar, NULL)};
-    comp->root = computation_add(comp, op, scalar, 2, pair, NULL);
-    Instruction *all = rw_binary(
-        r, OP_REDUCE, rw_shape(r, x->shape->dtype, c->rank - 1, dims), x, first);
-    inst_set_ints(all, ATTR_DIMENSIONS, &row, 1);
-    inst_set_computation(all, ATTR_TO_APPLY, comp);
-    return rw_reshape(r, one, all);
+    int64_t row = c->rank - 2;
+    return rw_reshape(&c->r, one, matrix_reduced(&c->r, op, x, first, 1, &row));
+}
+
+Instruction *columns_product(Columns *c, Instruction *a, Instruction *b, const Shape *s)
+{
+    return rw_binary(&c->r, OP_MULTIPLY, s, columns_repeated(c, a, s),
+                     columns_repeated(c, b, s));
 }
 
 /* -- matrices --------------------------------------------------------------------------------- */
@@ -115,6 +104,11 @@ Instruction *matrix_select(Rewriter *r, Instruction *p, Instruction *a, Instruct
 {
     Instruction *operands[3] = {p, a, b};
     return rw_add(r, OP_SELECT, a->shape, 3, operands);
+}
+
+Instruction *matrix_both(Rewriter *r, Instruction *a, Instruction *b)
+{
+    return rw_binary(r, OP_AND, a->shape, a, b);
 }
 
 static Instruction *real_part(Rewriter *r, OpCode op, Instruction *x)
@@ -142,6 +136,17 @@ Instruction *matrix_conjugate(Rewriter *r, Instruction *x)
     return rw_binary(r, OP_COMPLEX, x->shape, matrix_real(r, x), im);
 }
 
+Instruction *matrix_squares(Rewriter *r, Instruction *x, DType t)
+{
+    const Shape *s = rw_shape(r, t, x->shape->rank, x->shape->dims);
+    Instruction *re = rw_convert(r, s, matrix_real(r, x)), *im = matrix_imag(r, x);
+    Instruction *sum = rw_binary(r, OP_MULTIPLY, s, re, re);
+    if (im == NULL)
+        return sum;
+    im = rw_convert(r, s, im);
+    return rw_binary(r, OP_ADD, s, sum, rw_binary(r, OP_MULTIPLY, s, im, im));
+}
+
 Instruction *matrix_transposed(Rewriter *r, Instruction *x)
 {
     uint32_t rank = x->shape->rank;
@@ -152,6 +157,135 @@ Instruction *matrix_transposed(Rewriter *r, Instruction *x)
         dims[k] = x->shape->dims[order[k]];
     }
     return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, dims), x, order);
+}
+
+const Shape *matrix_sized(Rewriter *r, const Shape *s, int64_t rows, int64_t columns)
+{
+    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
+    dims[s->rank - 2] = rows;
+    dims[s->rank - 1] = columns;
+    return rw_shape(r, s->dtype, s->rank, dims);
+}
+
+Instruction *matrix_part(Rewriter *r, Instruction *a, int64_t y, int64_t rows, int64_t x,
+                         int64_t columns)
+{
+    const Shape *s = a->shape;
+    SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, s->rank);
+    for (uint32_t d = 0; d + 2 < s->rank; d++)
+        dims[d] = (SliceDim){0, s->dims[d], 1};
+    dims[s->rank - 2] = (SliceDim){y, y + rows, 1};
+    dims[s->rank - 1] = (SliceDim){x, x + columns, 1};
+    return rw_slice(r, matrix_sized(r, s, rows, columns), a, dims);
+}
+
+Instruction *matrix_joined(Rewriter *r, Instruction *a, Instruction *b, bool above)
+{
+    const Shape *s = a->shape;
+    int64_t d = (int64_t)s->rank - (above ? 2 : 1);
+    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
+    dims[d] += b->shape->dims[d];
+    Instruction *both[2] = {a, b};
+    Instruction *c =
+        rw_add(r, OP_CONCATENATE, rw_shape(r, s->dtype, s->rank, dims), 2, both);
+    inst_set_ints(c, ATTR_DIMENSIONS, &d, 1);
+    return c;
+}
+
+Instruction *matrix_dot(Rewriter *r, Instruction *b, bool b_turned, Instruction *c,
+                        bool c_turned)
+{
+    static const int64_t highest[2] = {PRECISION_HIGHEST, PRECISION_HIGHEST};
+    uint32_t rank = b->shape->rank;
+    int64_t *batch = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t last = (int64_t)rank - 1, of_b = b_turned ? last - 1 : last,
+            of_c = c_turned ? last : last - 1;
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        batch[d] = d;
+    const Shape *s = matrix_sized(r, b->shape, b->shape->dims[2 * last - 1 - of_b],
+                                  c->shape->dims[2 * last - 1 - of_c]);
+    Instruction *dot = rw_binary(r, OP_DOT, s, b, c);
+    inst_set_ints(dot, ATTR_LHS_CONTRACTING_DIMS, &of_b, 1);
+    inst_set_ints(dot, ATTR_RHS_CONTRACTING_DIMS, &of_c, 1);
+    if (rank > 2) {
+        inst_set_ints(dot, ATTR_LHS_BATCH_DIMS, batch, rank - 2);
+        inst_set_ints(dot, ATTR_RHS_BATCH_DIMS, batch, rank - 2);
+    }
+    inst_set_ints(dot, ATTR_OPERAND_PRECISION, highest, 2);
+    return dot;
+}
+
+Instruction *matrix_numbers(Rewriter *r, const Shape *s, bool rows)
+{
+    Instruction *numbers =
+        rw_add(r, OP_IOTA, rw_shape(r, DT_S32, s->rank, s->dims), 0, NULL);
+    inst_set_int(numbers, ATTR_IOTA_DIMENSION, (int64_t)s->rank - (rows ? 2 : 1));
+    return numbers;
+}
+
+Instruction *matrix_unit(Rewriter *r, const Shape *s)
+{
+    Instruction *is_one = matrix_compare(r, matrix_numbers(r, s, true),
+                                         matrix_numbers(r, s, false), DIRECTION_EQ);
+    return rw_convert(r, rw_shape(r, s->dtype, s->rank, s->dims), is_one);
+}
+
+Instruction *matrix_hermitian(Rewriter *r, Instruction *a, bool lower)
+{
+    const Shape *s = a->shape;
+    Instruction *row = matrix_numbers(r, s, true), *column = matrix_numbers(r, s, false);
+    Instruction *is_given =
+        matrix_compare(r, row, column, lower ? DIRECTION_GT : DIRECTION_LT);
+    Instruction *is_own = matrix_compare(r, row, column, DIRECTION_EQ), *own = a;
+    Instruction *other = matrix_conjugate(r, matrix_transposed(r, a));
+    if (dtype_is_complex(s->dtype)) {
+        own = matrix_real(r, a);
+        own = rw_binary(r, OP_COMPLEX, s, own, rw_splat(r, own->shape, 0));
+    }
+    return matrix_select(r, is_own, own, matrix_select(r, is_given, a, other));
+}
+
+Instruction *matrix_by_rows(Rewriter *r, Instruction *x)
+{
+    return rw_convert(r, rw_shape(r, x->shape->dtype, x->shape->rank, x->shape->dims), x);
+}
+
+Instruction *matrix_given_as(Rewriter *r, const Shape *s, Instruction *x)
+{
+    x = rw_reshape(r, rw_shape(r, s->dtype, s->rank, s->dims), x);
+    return x->shape == s ? x : rw_unary(r, OP_COPY, s, x);
+}
+
+const Shape *matrix_for_steps(Rewriter *r, const Shape *s, DType t, int64_t count)
+{
+    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
+    dims[s->rank - 2] = count;
+    dims[s->rank - 1] = 1;
+    return rw_shape(r, t, s->rank, dims);
+}
+
+Instruction *matrix_reduced(Rewriter *r, OpCode op, Instruction *x, Instruction *first,
+                            uint32_t count, const int64_t *dims)
+{
+    Computation *comp = module_add_computation(r->m, "columns_reducer");
+    const Shape *scalar = shape_scalar(r->m->intern, x->shape->dtype);
+    Instruction *pair[2] = {computation_add_parameter(comp, 0, scalar, NULL),
+                            computation_add_parameter(comp, 1, scalar, NULL)};
+    comp->root = computation_add(comp, op, scalar, 2, pair, NULL);
+    int64_t *left = ARENA_ARRAY(r->scratch, int64_t, x->shape->rank);
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < x->shape->rank; d++) {
+        bool goes = false;
+        for (uint32_t i = 0; i < count; i++)
+            goes = goes || dims[i] == d;
+        if (!goes)
+            left[n++] = x->shape->dims[d];
+    }
+    Instruction *all =
+        rw_binary(r, OP_REDUCE, rw_shape(r, x->shape->dtype, n, left), x, first);
+    inst_set_ints(all, ATTR_DIMENSIONS, dims, count);
+    inst_set_computation(all, ATTR_TO_APPLY, comp);
+    return all;
 }
 
 /* -- the loop ---------------------------------------------------------------------------- */
@@ -177,6 +311,9 @@ static Computation *condition(Columns *c)
         rw_binary(&c->r, OP_COMPARE, shape_scalar(c->m->intern, DT_PRED),
                   rw_element(&c->r, state, 0), rw_splat_int(&c->r, c->index, c->n));
     inst_set_int(comp->root, ATTR_DIRECTION, DIRECTION_LT);
+    if (c->is_while)
+        comp->root = rw_binary(&c->r, OP_AND, comp->root->shape, comp->root,
+                               rw_element(&c->r, state, c->count));
     return comp;
 }
 
@@ -215,18 +352,34 @@ static Computation *end(Columns *c, Instruction *steps, Instruction *const *arra
     return c->r.comp;
 }
 
+static Instruction *make_loop(Rewriter *r, Columns *c, bool forward,
+                              Instruction *const *arrays, ColumnsStep *step,
+                              const void *user)
+{
+    Instruction *now[COLUMNS_MOST], *steps = begin(c, forward, now);
+    step(c, user, now);
+    Computation *body = end(c, steps, now);
+    Instruction *first = state_of(r, c, rw_splat_int(r, c->index, 0), arrays);
+    Instruction *loop = rw_unary(r, OP_WHILE, c->state, first);
+    inst_set_computation(loop, ATTR_CONDITION, condition(c));
+    inst_set_computation(loop, ATTR_BODY, body);
+    return loop;
+}
+
 Instruction *columns_loop(Rewriter *r, int64_t n, bool forward, uint32_t count,
                           Instruction *const *arrays, ColumnsStep *step, const void *user)
 {
     Columns c = make(r, n, count, arrays);
-    Instruction *now[COLUMNS_MOST], *steps = begin(&c, forward, now);
-    step(&c, user, now);
-    Computation *body = end(&c, steps, now);
-    Instruction *first = state_of(r, &c, rw_splat_int(r, c.index, 0), arrays);
-    Instruction *loop = rw_unary(r, OP_WHILE, c.state, first);
-    inst_set_computation(loop, ATTR_CONDITION, condition(&c));
-    inst_set_computation(loop, ATTR_BODY, body);
-    return loop;
+    return make_loop(r, &c, forward, arrays, step, user);
+}
+
+Instruction *columns_loop_while(Rewriter *r, int64_t n, uint32_t count,
+                                Instruction *const *arrays, ColumnsStep *step,
+                                const void *user)
+{
+    Columns c = make(r, n, count, arrays);
+    c.is_while = true;
+    return make_loop(r, &c, true, arrays, step, user);
 }
 
 Instruction *columns_result(Rewriter *r, Instruction *loop, uint32_t k)

@@ -2,6 +2,7 @@
 #ifndef GXC_PASSES_SIMPLIFY_EXPAND_H
 #define GXC_PASSES_SIMPLIFY_EXPAND_H
 
+#include "ir/lapack.h"
 #include "passes/simplify/rewrite.h"
 
 extern const Rule rules_expand_scan[], rules_expand_ragged[], rules_expand_fft[],
@@ -20,11 +21,20 @@ Instruction *expand_batch_norm(Rewriter *r, Instruction *inst, Instruction *mask
 Instruction *expand_select_and_scatter(Rewriter *r, Instruction *inst, Instruction *mask,
                                        Instruction *windows_mask);
 
-/* LAPACK's factorisations (LapackKind in ir/custom_call.h) in so many steps: l and u, or r and the vectors v,
- * with the pivots (s32[.., steps, 1]) or the factors t; the product of the reflections. */
-Instruction *expand_lu(Rewriter *r, Instruction *a, int64_t steps,
-                       Instruction **out_pivots);
+/* qr in so many steps: r and the vectors v, with the factors t, [.., steps, 1]; the product of the reflections. */
 Instruction *expand_qr(Rewriter *r, Instruction *a, int64_t steps, Instruction **out_t);
 Instruction *expand_reflections(Rewriter *r, Instruction *v, Instruction *t);
+/* l and u in so many steps, with the pivots, s32[.., steps, 1], counted from 1. */
+Instruction *expand_lu(Rewriter *r, Instruction *a, int64_t steps,
+                       Instruction **out_pivots);
+/* info of factors by whose pivots, or elements of a diagonal, `direction` says that they are good (against 0): the number
+ * of the first that is not, or 0. */
+Instruction *expand_info(Rewriter *r, Instruction *factors, const Shape *info,
+                         int64_t direction);
+
+/* A custom call of ir/lapack.def, of matrices with elements. */
+#define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
+    Instruction *expand_##function(Rewriter *r, Instruction *inst, const LapackCall *how);
+#include "ir/lapack.def"
 
 #endif

@@ -3,35 +3,11 @@
  *   lu:  row i and the row p >= i with the largest |a[p, i]| change places;
  *        a[j, i] /= a[i, i];  a[j, k] -= a[j, i] a[i, k] for the rows j and columns k to come
  *   qr:  a = h a, h = 1 - t v v^H, so that a[j, i] is 0 for the rows j to come; v takes their place
- *   the product of the h: q = h q, the last first, from the unit matrix */
+ *   the product of the h: q = h q, the last first, from the unit matrix
+ *   qr with pivots: the longest of the columns to come changes places with column i before each step */
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
-
-/* In the default layout. */
-static Instruction *by_rows(Rewriter *r, Instruction *x)
-{
-    return rw_convert(r, rw_shape(r, x->shape->dtype, x->shape->rank, x->shape->dims), x);
-}
-
-/* One for each of `count` steps, as a column of s. */
-static const Shape *for_steps(Rewriter *r, const Shape *s, DType t, int64_t count)
-{
-    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
-    dims[s->rank - 2] = count;
-    dims[s->rank - 1] = 1;
-    return rw_shape(r, t, s->rank, dims);
-}
-
-static Instruction *product(Columns *c, Instruction *a, Instruction *b, const Shape *s)
-{
-    return rw_binary(&c->r, OP_MULTIPLY, s, columns_repeated(c, a, s),
-                     columns_repeated(c, b, s));
-}
-
-static Instruction *both(Columns *c, Instruction *a, Instruction *b)
-{
-    return rw_binary(&c->r, OP_AND, a->shape, a, b);
-}
+#include "passes/simplify/reflections.h"
 
 /* -- lu --------------------------------------------------------------------------------------- */
 
@@ -101,13 +77,13 @@ static void lu_step(Columns *c, const void *user, Instruction **arrays)
     Instruction *old = columns_part(c, a, column, NULL, c->i);
     Instruction *by = columns_repeated(c, pivot, column);
     Instruction *is_divided =
-        both(c, columns_compare(c, column, true, DIRECTION_GT),
-             matrix_compare(r, by, rw_splat(r, column, 0), DIRECTION_NE));
+        matrix_both(&c->r, columns_compare(c, column, true, DIRECTION_GT),
+                    matrix_compare(r, by, rw_splat(r, column, 0), DIRECTION_NE));
     Instruction *l =
         matrix_select(r, is_divided, rw_binary(r, OP_DIVIDE, column, old, by), old);
-    Instruction *to_come = both(c, columns_compare(c, s, true, DIRECTION_GT),
-                                columns_compare(c, s, false, DIRECTION_GT));
-    Instruction *rest = rw_binary(r, OP_SUBTRACT, s, a, product(c, l, row, s));
+    Instruction *to_come = matrix_both(&c->r, columns_compare(c, s, true, DIRECTION_GT),
+                                       columns_compare(c, s, false, DIRECTION_GT));
+    Instruction *rest = rw_binary(r, OP_SUBTRACT, s, a, columns_product(c, l, row, s));
     a = matrix_select(r, to_come, rest, a);
     arrays[0] = columns_with_part(c, a, l, NULL, c->i);
     Instruction *number = rw_binary(r, OP_ADD, p->shape, p, rw_splat_int(r, p->shape, 1));
@@ -118,108 +94,14 @@ Instruction *expand_lu(Rewriter *r, Instruction *a, int64_t steps,
                        Instruction **out_pivots)
 {
     const Shape *s = a->shape;
-    Instruction *arrays[2] = {by_rows(r, a),
-                              rw_splat_int(r, for_steps(r, s, DT_S32, steps), 0)};
+    Instruction *arrays[2] = {matrix_by_rows(r, a),
+                              rw_splat_int(r, matrix_for_steps(r, s, DT_S32, steps), 0)};
     Instruction *loop = columns_loop(r, steps, true, 2, arrays, lu_step, NULL);
     *out_pivots = columns_result(r, loop, 1);
     return columns_result(r, loop, 0);
 }
 
 /* -- qr --------------------------------------------------------------------------------------- */
-
-/* What a step makes of its column: the diagonal element, v and t. */
-typedef struct Reflection {
-    Instruction *diagonal, *v, *t;
-} Reflection;
-
-/* Of a real part and an imaginary one, or none. */
-static Instruction *number(Rewriter *r, const Shape *s, Instruction *re, Instruction *im)
-{
-    return dtype_is_complex(s->dtype) ? rw_binary(r, OP_COMPLEX, s, re, im) : re;
-}
-
-/* The length of the rows of a column from i on, but for row i: in f64, where squares of f32 fit. */
-static Instruction *squares_below(Columns *c, Instruction *column)
-{
-    Rewriter *r = &c->r;
-    Instruction *re = matrix_real(r, column), *im = matrix_imag(r, column);
-    const Shape *wide = rw_shape(r, DT_F64, c->rank, column->shape->dims);
-    re = rw_convert(r, wide, re);
-    Instruction *sum = rw_binary(r, OP_MULTIPLY, wide, re, re);
-    if (im != NULL) {
-        im = rw_convert(r, wide, im);
-        sum = rw_binary(r, OP_ADD, wide, sum, rw_binary(r, OP_MULTIPLY, wide, im, im));
-    }
-    sum = matrix_select(r, columns_compare(c, wide, true, DIRECTION_GT), sum,
-                        rw_splat(r, wide, 0));
-    return columns_reduced(c, sum, OP_ADD,
-                           rw_splat(r, shape_scalar(c->m->intern, DT_F64), 0));
-}
-
-/* What of a column is v: all below row i; 1 in row i, 0 above, where the column holds other things. */
-static Instruction *reflector(Columns *c, Instruction *column)
-{
-    Rewriter *r = &c->r;
-    const Shape *s = column->shape;
-    Instruction *below = matrix_select(r, columns_compare(c, s, true, DIRECTION_GT),
-                                       column, rw_splat(r, s, 0));
-    return matrix_select(r, columns_compare(c, s, true, DIRECTION_EQ), rw_splat(r, s, 1),
-                         below);
-}
-
-/* h that makes the column zero below row i: none, t = 0, where it is already. */
-static Reflection reflection(Columns *c, Instruction *column)
-{
-    Rewriter *r = &c->r;
-    const Shape *one = columns_shape(c, column->shape, 1, 1);
-    Instruction *alpha = columns_part(c, column, one, c->i, NULL), *zero;
-    Instruction *re = matrix_real(r, alpha), *im = matrix_imag(r, alpha);
-    const Shape *real = re->shape, *wide = rw_shape(r, DT_F64, c->rank, one->dims);
-    Instruction *below = squares_below(c, column);
-    Instruction *x = rw_convert(r, wide, re), *y = NULL;
-    Instruction *sum =
-        rw_binary(r, OP_ADD, wide, below, rw_binary(r, OP_MULTIPLY, wide, x, x));
-    Instruction *is_done = matrix_compare(r, below, rw_splat(r, wide, 0), DIRECTION_EQ);
-    zero = rw_splat(r, wide, 0);
-    if (im != NULL) {
-        y = rw_convert(r, wide, im);
-        sum = rw_binary(r, OP_ADD, wide, sum, rw_binary(r, OP_MULTIPLY, wide, y, y));
-        is_done = both(c, is_done, matrix_compare(r, y, zero, DIRECTION_EQ));
-    }
-    Instruction *size = rw_unary(r, OP_SQRT, wide, sum);
-    Instruction *beta = matrix_select(r, matrix_compare(r, x, zero, DIRECTION_LT), size,
-                                      rw_unary(r, OP_NEGATE, wide, size));
-    Instruction *t =
-        rw_binary(r, OP_DIVIDE, wide, rw_binary(r, OP_SUBTRACT, wide, beta, x), beta);
-    t = rw_convert(r, real, matrix_select(r, is_done, zero, t));
-    Instruction *ti = NULL, *none = rw_splat(r, real, 0);
-    if (im != NULL) {
-        ti = rw_binary(r, OP_DIVIDE, wide, rw_unary(r, OP_NEGATE, wide, y), beta);
-        ti = rw_convert(r, real, matrix_select(r, is_done, zero, ti));
-    }
-    beta = rw_convert(r, real, matrix_select(r, is_done, x, beta));
-    Reflection h = {.diagonal = number(r, one, beta, none), .t = number(r, one, t, ti)};
-    const Shape *s = column->shape;
-    Instruction *by = rw_binary(r, OP_SUBTRACT, one, alpha, h.diagonal);
-    h.v = rw_binary(r, OP_DIVIDE, s, column, columns_repeated(c, by, s));
-    Instruction *is_none =
-        columns_repeated(c, is_done, rw_shape(r, DT_PRED, c->rank, s->dims));
-    h.v = reflector(c, matrix_select(r, is_none, rw_splat(r, s, 0), h.v));
-    return h;
-}
-
-/* a - t v (v^H a) */
-static Instruction *reflected(Columns *c, Instruction *a, Instruction *v, Instruction *t)
-{
-    Rewriter *r = &c->r;
-    const Shape *s = a->shape;
-    Instruction *zero = rw_splat(r, shape_scalar(c->m->intern, s->dtype), 0);
-    Instruction *each =
-        rw_binary(r, OP_MULTIPLY, s, columns_repeated(c, matrix_conjugate(r, v), s), a);
-    Instruction *row = columns_reduced(c, each, OP_ADD, zero);
-    row = product(c, t, row, row->shape);
-    return rw_binary(r, OP_SUBTRACT, s, a, product(c, v, row, s));
-}
 
 static void qr_step(Columns *c, const void *user, Instruction **arrays)
 {
@@ -228,8 +110,8 @@ static void qr_step(Columns *c, const void *user, Instruction **arrays)
     Instruction *a = arrays[0];
     const Shape *s = a->shape, *column = columns_shape(c, s, s->dims[c->rank - 2], 1);
     Instruction *old = columns_part(c, a, column, NULL, c->i);
-    Reflection h = reflection(c, old);
-    Instruction *rest = reflected(c, a, h.v, matrix_conjugate(r, h.t));
+    Reflection h = reflection_of(c, old);
+    Instruction *rest = reflection_apply(c, a, h.v, matrix_conjugate(r, h.t));
     a = matrix_select(r, columns_compare(c, s, false, DIRECTION_GT), rest, a);
     Instruction *own =
         matrix_select(r, columns_compare(c, column, true, DIRECTION_GT), h.v, old);
@@ -242,44 +124,201 @@ static void qr_step(Columns *c, const void *user, Instruction **arrays)
 Instruction *expand_qr(Rewriter *r, Instruction *a, int64_t steps, Instruction **out_t)
 {
     const Shape *s = a->shape;
-    Instruction *arrays[2] = {by_rows(r, a),
-                              rw_splat(r, for_steps(r, s, s->dtype, steps), 0)};
+    Instruction *arrays[2] = {matrix_by_rows(r, a),
+                              rw_splat(r, matrix_for_steps(r, s, s->dtype, steps), 0)};
     Instruction *loop = columns_loop(r, steps, true, 2, arrays, qr_step, NULL);
     *out_t = columns_result(r, loop, 1);
     return columns_result(r, loop, 0);
 }
 
-/* -- the product of reflections --------------------------------------------------------------- */
+/* -- products of reflections ------------------------------------------------------------------- */
 
-static Instruction *unit_matrix(Rewriter *r, const Shape *s)
-{
-    Instruction *at[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        at[i] = rw_add(r, OP_IOTA, rw_shape(r, DT_S32, s->rank, s->dims), 0, NULL);
-        inst_set_int(at[i], ATTR_IOTA_DIMENSION, (int64_t)s->rank - 2 + i);
-    }
-    return rw_convert(r, rw_shape(r, s->dtype, s->rank, s->dims),
-                      matrix_compare(r, at[0], at[1], DIRECTION_EQ));
-}
-
+/* user: whether h^H is wanted */
 static void product_step(Columns *c, const void *user, Instruction **arrays)
 {
-    (void)user;
+    const bool *adjoint = user;
     const Shape *s = arrays[2]->shape,
                 *column = columns_shape(c, s, s->dims[c->rank - 2], 1);
-    Instruction *v = reflector(c, columns_part(c, arrays[0], column, NULL, c->i));
+    Instruction *v = reflection_vector(c, columns_part(c, arrays[0], column, NULL, c->i));
     Instruction *t = columns_part(c, arrays[1], columns_shape(c, s, 1, 1), c->i, NULL);
-    arrays[2] = reflected(c, arrays[2], v, t);
+    arrays[2] =
+        reflection_apply(c, arrays[2], v, *adjoint ? matrix_conjugate(&c->r, t) : t);
+}
+
+/* h0 h1 .. x, or (h0 h1 ..)^H x */
+static Instruction *multiplied(Rewriter *r, Instruction *v, Instruction *t,
+                               Instruction *x, bool adjoint)
+{
+    int64_t steps = t->shape->dims[t->shape->rank - 1];
+    if (steps == 0)
+        return x;
+    t = rw_reshape(r, matrix_for_steps(r, v->shape, t->shape->dtype, steps),
+                   matrix_by_rows(r, t));
+    Instruction *arrays[3] = {matrix_by_rows(r, v), t, x};
+    Instruction *loop =
+        columns_loop(r, steps, adjoint, 3, arrays, product_step, &adjoint);
+    return columns_result(r, loop, 2);
 }
 
 Instruction *expand_reflections(Rewriter *r, Instruction *v, Instruction *t)
 {
-    int64_t steps = t->shape->dims[t->shape->rank - 1];
-    const Shape *s = v->shape;
-    if (steps == 0)
-        return unit_matrix(r, s);
-    t = rw_reshape(r, for_steps(r, s, s->dtype, steps), by_rows(r, t));
-    Instruction *arrays[3] = {by_rows(r, v), t, unit_matrix(r, s)};
-    Instruction *loop = columns_loop(r, steps, false, 3, arrays, product_step, NULL);
-    return columns_result(r, loop, 2);
+    return multiplied(r, v, t, matrix_unit(r, v->shape), false);
+}
+
+/* -- qr with pivots --------------------------------------------------------------------------- */
+
+/* x with columns i and p exchanged. */
+static Instruction *with_columns_exchanged(Columns *c, Instruction *x, Instruction *p)
+{
+    Rewriter *r = &c->r;
+    const Shape *s = x->shape, *one = columns_shape(c, s, s->dims[c->rank - 2], 1);
+    Instruction *numbers = matrix_numbers(r, s, false);
+    Instruction *is_p =
+        matrix_compare(r, numbers, columns_repeated(c, p, numbers->shape), DIRECTION_EQ);
+    Instruction *first = rw_splat(r, shape_scalar(c->m->intern, s->dtype), 0);
+    Instruction *only = matrix_select(r, is_p, x, rw_splat(r, s, 0));
+    int64_t last = (int64_t)c->rank - 1;
+    Instruction *of_p =
+        rw_reshape(r, one, matrix_reduced(r, OP_ADD, only, first, 1, &last));
+    Instruction *of_i = columns_part(c, x, one, NULL, c->i);
+    x = matrix_select(r, is_p, columns_repeated(c, of_i, s), x);
+    return columns_with_part(c, x, of_p, NULL, c->i);
+}
+
+/* The longest of the columns from i on, by their rows from i on, the first of several; i where that many are fixed, or
+ * nothing is longer than NaN. */
+static Instruction *longest_column(Columns *c, Instruction *a, Instruction *fixed)
+{
+    Rewriter *r = &c->r;
+    Instruction *sum = matrix_squares(r, a, DT_F64);
+    const Shape *wide = sum->shape;
+    Instruction *zero = rw_splat(r, shape_scalar(c->m->intern, DT_F64), 0);
+    sum = matrix_select(r, columns_compare(c, wide, true, DIRECTION_GE), sum,
+                        rw_splat(r, wide, 0));
+    sum = columns_reduced(c, sum, OP_ADD, zero);
+    const Shape *real =
+        rw_shape(r, matrix_real_type(a->shape->dtype), c->rank, sum->shape->dims);
+    sum = rw_convert(r, real, sum);
+    Instruction *counts =
+        matrix_both(r, columns_compare(c, real, false, DIRECTION_GE),
+                    matrix_compare(r, sum, rw_splat(r, real, 0), DIRECTION_GE));
+    sum = matrix_select(r, counts, sum, rw_splat(r, real, -1));
+    int64_t last = (int64_t)c->rank - 1, n = real->dims[last];
+    const Shape *one = columns_shape(c, real, 1, 1),
+                *index = rw_shape(r, DT_S32, c->rank, one->dims);
+    Instruction *least = rw_splat(r, shape_scalar(c->m->intern, real->dtype), -1);
+    Instruction *most =
+        rw_reshape(r, one, matrix_reduced(r, OP_MAXIMUM, sum, least, 1, &last));
+    Instruction *numbers = matrix_numbers(r, real, false);
+    Instruction *none = rw_splat_int(r, numbers->shape, n);
+    Instruction *is_most =
+        matrix_compare(r, sum, columns_repeated(c, most, real), DIRECTION_EQ);
+    Instruction *at =
+        matrix_reduced(r, OP_MINIMUM, matrix_select(r, is_most, numbers, none),
+                       rw_splat_int(r, c->index, n), 1, &last);
+    Instruction *own = rw_broadcast(r, index, c->i, 0, NULL);
+    Instruction *is_free =
+        matrix_both(r, matrix_compare(r, own, fixed, DIRECTION_GE),
+                    matrix_compare(r, most, rw_splat(r, one, 0), DIRECTION_GE));
+    return matrix_select(r, is_free, rw_reshape(r, index, at), own);
+}
+
+/* arrays: a, the order, t, how many columns are fixed */
+static void pivoted_step(Columns *c, const void *user, Instruction **arrays)
+{
+    Instruction *p = longest_column(c, arrays[0], arrays[3]);
+    Instruction *qr[2] = {with_columns_exchanged(c, arrays[0], p), arrays[2]};
+    arrays[1] = with_columns_exchanged(c, arrays[1], p);
+    qr_step(c, user, qr);
+    arrays[0] = qr[0];
+    arrays[2] = qr[1];
+}
+
+/* arrays: a, the order, how many columns are fixed, which ones */
+static void fixing_step(Columns *c, const void *user, Instruction **arrays)
+{
+    (void)user;
+    Rewriter *r = &c->r;
+    const Shape *s = arrays[2]->shape;
+    Instruction *own = rw_broadcast(r, s, c->i, 0, NULL), *zero = rw_splat_int(r, s, 0);
+    Instruction *is_fixed =
+        matrix_compare(r, columns_part(c, arrays[3], s, NULL, c->i), zero, DIRECTION_NE);
+    Instruction *p = matrix_select(r, is_fixed, arrays[2], own);
+    arrays[0] = with_columns_exchanged(c, arrays[0], p);
+    arrays[1] = with_columns_exchanged(c, arrays[1], p);
+    Instruction *more = rw_convert(r, s, is_fixed);
+    arrays[2] = rw_binary(r, OP_ADD, s, arrays[2], more);
+}
+
+Instruction *expand_geqp3(Rewriter *r, Instruction *inst, const LapackCall *how)
+{
+    (void)how;
+    const Shape *const *out = inst->shape->elements;
+    Instruction *a = matrix_by_rows(r, inst->operands[0]), *given = inst->operands[1];
+    const Shape *s = a->shape;
+    int64_t n = s->dims[s->rank - 1], steps = out[2]->dims[out[2]->rank - 1];
+    const Shape *row = rw_shape(r, DT_S32, s->rank, matrix_sized(r, s, 1, n)->dims),
+                *one = rw_shape(r, DT_S32, s->rank, matrix_sized(r, s, 1, 1)->dims);
+    Instruction *order =
+        rw_binary(r, OP_ADD, row, matrix_numbers(r, row, false), rw_splat_int(r, row, 1));
+    Instruction *fixed = rw_splat_int(r, one, 0);
+    if (!rw_is_splat(given, 0)) {
+        given = rw_reshape(r, row, matrix_by_rows(r, given));
+        Instruction *arrays[4] = {a, order, fixed, given};
+        Instruction *loop = columns_loop(r, n, true, 4, arrays, fixing_step, NULL);
+        a = columns_result(r, loop, 0);
+        order = columns_result(r, loop, 1);
+        fixed = columns_result(r, loop, 2);
+    }
+    Instruction *t = rw_splat(r, matrix_for_steps(r, s, s->dtype, steps), 0);
+    Instruction *arrays[4] = {a, order, t, fixed};
+    Instruction *loop = columns_loop(r, steps, true, 4, arrays, pivoted_step, NULL);
+    Instruction *parts[3];
+    for (uint32_t i = 0; i < 3; i++)
+        parts[i] = matrix_given_as(r, out[i], columns_result(r, loop, i));
+    return rw_add(r, OP_TUPLE, inst->shape, 3, parts);
+}
+
+/* -- the calls -------------------------------------------------------------------------------- */
+
+Instruction *expand_getrf(Rewriter *r, Instruction *inst, const LapackCall *how)
+{
+    (void)how;
+    const Shape *const *s = inst->shape->elements;
+    Instruction *pivots,
+        *made = expand_lu(r, inst->operands[0], s[1]->dims[s[1]->rank - 1], &pivots);
+    Instruction *parts[3] = {matrix_given_as(r, s[0], made),
+                             matrix_given_as(r, s[1], pivots),
+                             expand_info(r, made, s[2], DIRECTION_NE)};
+    return rw_add(r, OP_TUPLE, inst->shape, 3, parts);
+}
+
+Instruction *expand_geqrf(Rewriter *r, Instruction *inst, const LapackCall *how)
+{
+    (void)how;
+    const Shape *const *s = inst->shape->elements;
+    Instruction *t,
+        *made = expand_qr(r, inst->operands[0], s[1]->dims[s[1]->rank - 1], &t);
+    Instruction *parts[2] = {matrix_given_as(r, s[0], made), matrix_given_as(r, s[1], t)};
+    return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
+}
+
+Instruction *expand_orgqr(Rewriter *r, Instruction *inst, const LapackCall *how)
+{
+    (void)how;
+    Instruction *q = expand_reflections(r, inst->operands[0], inst->operands[1]);
+    return matrix_given_as(r, inst->shape, q);
+}
+
+/* c q is (q^H c^H)^H */
+Instruction *expand_ormqr(Rewriter *r, Instruction *inst, const LapackCall *how)
+{
+    Instruction *x = matrix_by_rows(r, inst->operands[2]);
+    bool adjoint = how->transpose == TRANSPOSE_ADJOINT;
+    if (!how->left)
+        x = matrix_conjugate(r, matrix_transposed(r, x));
+    x = multiplied(r, inst->operands[0], inst->operands[1], x, adjoint == how->left);
+    if (!how->left)
+        x = matrix_conjugate(r, matrix_transposed(r, x));
+    return matrix_given_as(r, inst->shape, x);
 }

@@ -22,64 +22,14 @@ static Instruction *narrowed(Rewriter *r, const Shape *s, Instruction *x)
     return x->shape == s ? x : rw_unary(r, OP_COPY, s, x); /* another layout */
 }
 
-/* -- parts of matrices -------------------------------------------------------------------------- */
-
-/* As s, with other rows and columns. */
-static const Shape *sized(Rewriter *r, const Shape *s, int64_t rows, int64_t columns)
-{
-    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
-    dims[s->rank - 2] = rows;
-    dims[s->rank - 1] = columns;
-    return rw_shape(r, s->dtype, s->rank, dims);
-}
-
-/* Rows y … y + rows - 1, columns x … x + columns - 1. */
-static Instruction *part(Rewriter *r, Instruction *a, int64_t y, int64_t rows, int64_t x,
-                         int64_t columns)
-{
-    const Shape *s = a->shape;
-    SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, s->rank);
-    for (uint32_t d = 0; d + 2 < s->rank; d++)
-        dims[d] = (SliceDim){0, s->dims[d], 1};
-    dims[s->rank - 2] = (SliceDim){y, y + rows, 1};
-    dims[s->rank - 1] = (SliceDim){x, x + columns, 1};
-    return rw_slice(r, sized(r, s, rows, columns), a, dims);
-}
-
-/* One above the other, or side by side. */
-static Instruction *joined(Rewriter *r, Instruction *a, Instruction *b, bool above)
-{
-    const Shape *s = a->shape;
-    int64_t d = (int64_t)s->rank - (above ? 2 : 1);
-    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
-    dims[d] += b->shape->dims[d];
-    Instruction *both[2] = {a, b};
-    Instruction *c =
-        rw_add(r, OP_CONCATENATE, rw_shape(r, s->dtype, s->rank, dims), 2, both);
-    inst_set_ints(c, ATTR_DIMENSIONS, &d, 1);
-    return c;
-}
+/* -- products ------------------------------------------------------------------------------------ */
 
 /* a - b c; b and c are transposed before, if so said. */
 static Instruction *without_product(Rewriter *r, Instruction *a, Instruction *b,
                                     bool b_turned, Instruction *c, bool c_turned)
 {
-    static const int64_t highest[2] = {PRECISION_HIGHEST, PRECISION_HIGHEST};
-    const Shape *s = a->shape;
-    int64_t *batch = ARENA_ARRAY(r->scratch, int64_t, s->rank);
-    int64_t last = (int64_t)s->rank - 1, of_b = b_turned ? last - 1 : last,
-            of_c = c_turned ? last : last - 1;
-    for (uint32_t d = 0; d + 2 < s->rank; d++)
-        batch[d] = d;
-    Instruction *dot = rw_binary(r, OP_DOT, s, b, c);
-    inst_set_ints(dot, ATTR_LHS_CONTRACTING_DIMS, &of_b, 1);
-    inst_set_ints(dot, ATTR_RHS_CONTRACTING_DIMS, &of_c, 1);
-    if (s->rank > 2) {
-        inst_set_ints(dot, ATTR_LHS_BATCH_DIMS, batch, s->rank - 2);
-        inst_set_ints(dot, ATTR_RHS_BATCH_DIMS, batch, s->rank - 2);
-    }
-    inst_set_ints(dot, ATTR_OPERAND_PRECISION, highest, 2);
-    return rw_binary(r, OP_SUBTRACT, s, a, dot);
+    return rw_binary(r, OP_SUBTRACT, a->shape, a,
+                     matrix_dot(r, b, b_turned, c, c_turned));
 }
 
 /* The size of the first half of n > most rows. */
@@ -102,17 +52,19 @@ static Instruction *solved(Rewriter *r, const Instruction *like, Instruction *a,
     Substitution how = substitution_of(like);
     int64_t h = half_of(n, most), rows = s->dims[s->rank - 2],
             columns = s->dims[s->rank - 1];
-    Instruction *diagonal[2] = {part(r, a, 0, h, 0, h), part(r, a, h, n - h, h, n - h)};
+    Instruction *diagonal[2] = {matrix_part(r, a, 0, h, 0, h),
+                                matrix_part(r, a, h, n - h, h, n - h)};
     Instruction *right[2];
     for (int i = 0; i < 2; i++) {
         int64_t from = i == 0 ? 0 : h, size = i == 0 ? h : n - h;
-        right[i] = how.is_left ? part(r, b, from, size, 0, columns)
-                               : part(r, b, 0, rows, from, size);
+        right[i] = how.is_left ? matrix_part(r, b, from, size, 0, columns)
+                               : matrix_part(r, b, 0, rows, from, size);
     }
     int first = how.is_forward ? 0 : 1, second = 1 - first;
     /* of a itself: below the diagonal if it is the lower triangle */
-    Instruction *off = how.is_forward != how.is_turned ? part(r, a, h, n - h, 0, h)
-                                                       : part(r, a, 0, h, h, n - h);
+    Instruction *off = how.is_forward != how.is_turned
+                           ? matrix_part(r, a, h, n - h, 0, h)
+                           : matrix_part(r, a, 0, h, h, n - h);
     if (how.is_conjugate)
         off = matrix_conjugate(r, off);
     Instruction *x[2];
@@ -122,7 +74,7 @@ static Instruction *solved(Rewriter *r, const Instruction *like, Instruction *a,
         how.is_left ? without_product(r, right[second], off, is_op, x[first], false)
                     : without_product(r, right[second], x[first], false, off, is_op);
     x[second] = solved(r, like, diagonal[second], rest);
-    return joined(r, x[0], x[1], how.is_left);
+    return matrix_joined(r, x[0], x[1], how.is_left);
 }
 
 static Instruction *triangular_solve(Rewriter *r, Instruction *inst)
@@ -166,13 +118,13 @@ static Instruction *factor(Rewriter *r, Instruction *a)
         return l;
     }
     int64_t h = half_of(n, most);
-    Instruction *l11 = factor(r, part(r, a, 0, h, 0, h));
-    Instruction *l21 = solved_by_factor(r, l11, part(r, a, h, n - h, 0, h));
-    Instruction *rest = without_product(r, part(r, a, h, n - h, h, n - h), l21, false,
-                                        matrix_conjugate(r, l21), true);
-    Instruction *zero = rw_splat(r, sized(r, s, h, n - h), 0.0);
-    return joined(r, joined(r, l11, zero, false), joined(r, l21, factor(r, rest), false),
-                  true);
+    Instruction *l11 = factor(r, matrix_part(r, a, 0, h, 0, h));
+    Instruction *l21 = solved_by_factor(r, l11, matrix_part(r, a, h, n - h, 0, h));
+    Instruction *rest = without_product(r, matrix_part(r, a, h, n - h, h, n - h), l21,
+                                        false, matrix_conjugate(r, l21), true);
+    Instruction *zero = rw_splat(r, matrix_sized(r, s, h, n - h), 0.0);
+    return matrix_joined(r, matrix_joined(r, l11, zero, false),
+                         matrix_joined(r, l21, factor(r, rest), false), true);
 }
 
 static Instruction *cholesky(Rewriter *r, Instruction *inst)

@@ -140,6 +140,29 @@ Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a)
     return a->shape->dtype == shape->dtype ? a : rw_unary(r, OP_CONVERT, shape, a);
 }
 
+Instruction *rw_rows(Rewriter *r, Instruction *x, Instruction *numbers)
+{
+    uint32_t rank = x->shape->rank;
+    int64_t n = numbers->shape->dims[0];
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *offsets = ARENA_ARRAY(r->scratch, int64_t, rank);
+    for (uint32_t d = 0; d < rank; d++) {
+        sizes[d] = d == 0 ? n : x->shape->dims[d];
+        offsets[d] = d + 1;
+    }
+    Instruction *at =
+        rw_reshape(r, rw_shape(r, numbers->shape->dtype, 2, (int64_t[]){n, 1}), numbers);
+    Instruction *rows =
+        rw_binary(r, OP_GATHER, rw_shape(r, x->shape->dtype, rank, sizes), x, at);
+    sizes[0] = 1;
+    inst_set_ints(rows, ATTR_OFFSET_DIMS, offsets, rank - 1);
+    inst_set_ints(rows, ATTR_COLLAPSED_SLICE_DIMS, &(int64_t){0}, 1);
+    inst_set_ints(rows, ATTR_START_INDEX_MAP, &(int64_t){0}, 1);
+    inst_set_int(rows, ATTR_INDEX_VECTOR_DIM, 1);
+    inst_set_ints(rows, ATTR_SLICE_SIZES, sizes, rank);
+    return rows;
+}
+
 const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *dims)
 {
     return shape_array(r->m->intern, dtype, rank, dims, NULL, NULL);

@@ -79,6 +79,8 @@ Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
 /* The sum of a along some dimensions, in its own type. */
 Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
                     const int64_t *dims);
+/* Rows of x, its first dimension, by number: s32[n]. */
+Instruction *rw_rows(Rewriter *r, Instruction *x, Instruction *numbers);
 /* Static array of the element type and sizes with default layout. */
 const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *dims);
 

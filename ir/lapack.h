@@ -1,0 +1,26 @@
+/* Custom calls of linear algebra that gxc computes itself: lapack.def is their list. */
+#ifndef GXC_IR_LAPACK_H
+#define GXC_IR_LAPACK_H
+
+#include "ir/module.h"
+
+typedef enum LapackKind {
+#define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
+    LAPACK_##id,
+#include "ir/lapack.def"
+    LAPACK_COUNT,
+} LapackKind;
+
+typedef struct LapackCall {
+    LapackKind kind;
+    bool lower; /* of potrf, trsm, syevd, sytrd: which triangle counts */
+    bool left;  /* of trsm, ormqr: a, q is on the left */
+    bool unit_diagonal;
+    int64_t transpose; /* of trsm, ormqr: TRANSPOSE_x */
+    bool has_vectors;  /* of the svd: u and v are wanted */
+} LapackCall;
+
+/* Whether the call is one of the list, with operands and results as its row says. */
+bool custom_call_lapack(const Instruction *inst, LapackCall *out);
+
+#endif
