@@ -50,6 +50,11 @@ void codegen_versions(FILE *out)
             fprintf(out, "%s\n", cuda.version);
         else
             fputs("no assembler found: ptxas on PATH, or --cuda=DIR\n", out);
+        cuda_find_tileir(a, NULL, &cuda);
+        const char *version =
+            cuda.tileiras != NULL ? cuda_tileir_version(a, &cuda) : NULL;
+        if (version != NULL)
+            fprintf(out, "%s\n", version);
         arena_destroy(a);
     }
     escape_pop(&e);
@@ -64,6 +69,16 @@ Codegen *codegen_create(Arena *a, const CodegenOptions *options)
     return cg;
 }
 
+/* "ptxas 13.0.88 with nvlink, tileiras 13.5.37" */
+static const char *assemblers_text(const Variant *v)
+{
+    const Cuda *cuda = &v->options->cuda;
+    if (v->plan.images_count == 0)
+        return cuda->version;
+    return arena_printf(v->arena, "%s, %s", cuda->version,
+                        cuda_tileir_version(v->arena, cuda));
+}
+
 static void fill_info(Variant *v)
 {
     PlanBuilder *b = &v->plan;
@@ -76,7 +91,7 @@ static void fill_info(Variant *v)
     info->suffix = (uint32_t)v->target->variant;
     info->gxc_version = plan_string(b, o->gxc_version);
     info->llvm_version = plan_string(b, backend_llvm_version());
-    info->assembler = plan_string(b, o->cuda.version);
+    info->assembler = plan_string(b, assemblers_text(v));
     info->options = plan_string(b, o->options_text);
     info->min_driver = o->cuda.cuda / 10 * 1000;
     info->replicas = (uint32_t)m->config.replica_count;
@@ -98,6 +113,37 @@ static bool set_text(Variant *v, const char *text)
     return true;
 }
 
+enum { IMAGE_ALIGNMENT = 128 };
+
+/* Kernels that CUDA Tile IR made. */
+static void add_images(Variant *v, const Build *b)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const TileCode *t = &b->tiles[i];
+        if (t->cubin.data == NULL)
+            continue;
+        PlanImage m = {.kernel = (uint32_t)i,
+                       .kind = PLAN_IMAGE_CUBIN,
+                       .blocks = t->blocks,
+                       .threads = t->kernel.threads,
+                       .registers = t->kernel.use.registers,
+                       .shared_bytes = t->kernel.shared_bytes,
+                       .offset = bytes,
+                       .bytes = t->cubin.bytes};
+        plan_hash(t->cubin.data, t->cubin.bytes, m.hash);
+        plan_add_images(&v->plan, &m, 1);
+        bytes +=
+            (t->cubin.bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
+    }
+    v->image_bytes = bytes;
+    v->images = arena_alloc(v->arena, bytes);
+    for (uint32_t i = 0; i < v->plan.images_count; i++) {
+        const PlanImage *m = &v->plan.images[i];
+        memcpy((char *)v->images + m->offset, b->tiles[m->kernel].cubin.data, m->bytes);
+    }
+}
+
 /* The code that the plan asks for, as far as the stage goes. */
 static bool make_code(Code *c)
 {
@@ -116,6 +162,10 @@ static bool make_code(Code *c)
         const char *text = build_text(b, &error);
         return text != NULL ? set_text(v, text) : fail(v, error);
     }
+    if (stage == STAGE_TILEIR) {
+        v->cubin.data = build_tileir(b, &v->cubin.bytes);
+        return true;
+    }
     if (!build_run(b, &error))
         return fail(v, error);
     v->report.has_code = true;
@@ -132,6 +182,7 @@ static bool make_code(Code *c)
     if (stage == STAGE_PTX)
         return set_text(v, build_ptx(b));
     v->cubin = b->cubin;
+    add_images(v, b);
     if (v->options->emu && stage == STAGE_ARTEFACT)
         v->emu = build_objects(b, &v->emu_bytes);
     return true;
@@ -294,13 +345,14 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
 {
     const CodegenOptions *o = &cg->options;
     const Variant *first = cg->codes[0].variant;
-    if (o->stage == STAGE_LLVM || o->stage == STAGE_PTX || o->stage == STAGE_CUBIN) {
+    if (o->stage == STAGE_LLVM || o->stage == STAGE_PTX || o->stage == STAGE_CUBIN ||
+        o->stage == STAGE_TILEIR) {
         /* a thread's memory, which the build gives back */
         *out = arena_copy(cg->arena, first->cubin.data, first->cubin.bytes);
         *out_size = first->cubin.bytes;
         return true;
     }
-    PlanElfSection *sections = ARENA_ARRAY(cg->arena, PlanElfSection, cg->count * 3 + 2);
+    PlanElfSection *sections = ARENA_ARRAY(cg->arena, PlanElfSection, cg->count * 4 + 2);
     size_t n = 0;
     for (size_t i = 0; i < cg->count; i++) {
         const Variant *v = cg->codes[i].variant;
@@ -319,6 +371,9 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
         if (v->emu != NULL)
             sections[n++] =
                 (PlanElfSection){section_name(cg, PLAN_ELF_EMU, i), v->emu, v->emu_bytes};
+        if (v->image_bytes != 0)
+            sections[n++] = (PlanElfSection){section_name(cg, PLAN_ELF_IMAGES, i),
+                                             v->images, v->image_bytes};
     }
     sections[n++] = (PlanElfSection){PLAN_ELF_CONST, cg->pool.data, cg->pool.size};
     if (o->hlo != NULL)
@@ -350,9 +405,24 @@ static KernelUse use_of_kernel(const Variant *v, const char *name)
     return (KernelUse){.name = name};
 }
 
-/* By request. */
-static CodegenCommand *describe_kernels(const Variant *v, Arena *a)
+/* As CUDA Tile IR has it, or why it has not. */
+static void describe_tile_code(const TileCode *t, CodegenCommand *out)
 {
+    out->tileir_why = t->why;
+    if (t->cubin.data == NULL)
+        return;
+    out->is_tileir = true;
+    memcpy(out->grid, (const uint32_t[]){t->blocks, 1, 1}, sizeof out->grid);
+    memcpy(out->block, (const uint32_t[]){t->kernel.threads, 1, 1}, sizeof out->block);
+    out->shared_bytes = t->kernel.shared_bytes;
+    out->registers = t->kernel.use.registers;
+    out->spill_bytes = t->kernel.use.stack;
+}
+
+/* By request. */
+static CodegenCommand *describe_kernels(const Code *code, Arena *a)
+{
+    const Variant *v = code->variant;
     CodegenCommand *out = ARENA_ARRAY(a, CodegenCommand, v->request_count + 1);
     for (size_t i = 0; i < v->request_count; i++) {
         const PlanKernel *k = &v->plan.kernels[i];
@@ -364,6 +434,8 @@ static CodegenCommand *describe_kernels(const Variant *v, Arena *a)
                              .shared_bytes = k->shared_bytes + k->static_shared_bytes,
                              .registers = use.registers,
                              .spill_bytes = use.spill_stores + use.spill_loads};
+        if (code->build.tiles != NULL)
+            describe_tile_code(&code->build.tiles[i], &out[i]);
     }
     return out;
 }
@@ -371,7 +443,7 @@ static CodegenCommand *describe_kernels(const Variant *v, Arena *a)
 const CodegenCommand *codegen_commands(const Codegen *cg, size_t i, size_t *count)
 {
     const Variant *v = cg->codes[i].variant;
-    const CodegenCommand *kernels = describe_kernels(v, cg->arena);
+    const CodegenCommand *kernels = describe_kernels(&cg->codes[i], cg->arena);
     CodegenCommand *out = ARENA_ARRAY(cg->arena, CodegenCommand, v->command_count + 1);
     for (size_t k = 0; k < v->command_count; k++) {
         const VariantCommand *c = &v->commands[k];

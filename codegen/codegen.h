@@ -12,10 +12,11 @@ enum { LIBRARY_CUBLASLT = 1, LIBRARY_CUDNN = 2, LIBRARY_ALL = 3 };
 
 typedef enum {
     STAGE_ARTEFACT,
-    STAGE_LLVM,  /* the kernels in gx.* form, text */
-    STAGE_PTX,   /* text */
-    STAGE_CUBIN, /* the cubin alone */
-    STAGE_PLAN,  /* the plan as text */
+    STAGE_LLVM,   /* the kernels in gx.* form, text */
+    STAGE_PTX,    /* text */
+    STAGE_CUBIN,  /* the cubin alone */
+    STAGE_TILEIR, /* bytecode of the kernels that CUDA Tile IR can make */
+    STAGE_PLAN,   /* the plan as text */
 } CodegenStage;
 
 typedef struct CodegenOptions {
@@ -70,7 +71,9 @@ typedef struct CodegenCommand {
     uint32_t grid[3], block[3];
     uint64_t shared_bytes;
     uint32_t registers,
-        spill_bytes; /* of a thread, as the assembler says; 0: not known */
+        spill_bytes;        /* of a thread, as the assembler says; 0: not known */
+    bool is_tileir;         /* CUDA Tile IR made it: sizes are what its code says */
+    const char *tileir_why; /* it did not, though it was asked to; NULL: it was not */
 } CodegenCommand;
 
 /* A buffer of the plan: what lies in a piece of an allocation from one step of a run to another. */

@@ -123,16 +123,39 @@ static bool has_library(Compile *c, const char *library)
 
 static void check_tiles(Compile *c)
 {
-    static const char *const words[] = {
-        [TILES_AUTO] = "auto", [TILES_GX] = "gx", [TILES_NONE] = "none"};
+    static const char *const words[] = {[TILES_AUTO] = "auto",
+                                        [TILES_GX] = "gx",
+                                        [TILES_TILEIR] = "tileir",
+                                        [TILES_NONE] = "none"};
     const char *word = c->options.tiles != NULL ? c->options.tiles : "auto";
     size_t count = sizeof words / sizeof *words, i = 0;
     while (i < count && strcmp(words[i], word) != 0)
         i++;
     if (i == count)
-        usage_error(c, "--tiles=%s: auto, gx or none is expected", word);
+        usage_error(c, "--tiles=%s: auto, gx, tileir or none is expected", word);
     for (size_t k = 0; k < c->target_count && i < count; k++)
         c->targets[k].tiles = (TileUse)i;
+}
+
+/* Whether CUDA Tile IR makes tiles: where it is at hand, and time to compile is. */
+static void choose_tileir(Compile *c)
+{
+    enum { LEAST_LEVEL = 2 };
+    TileUse tiles = c->targets[0].tiles;
+    bool is_forced = tiles == TILES_TILEIR, is_late = c->settings.level >= LEAST_LEVEL;
+    Cuda found = {0};
+    if (is_forced && !is_late)
+        usage_error(c, "--tiles=tileir takes a second a kernel: it needs -O%d",
+                    LEAST_LEVEL);
+    if (!is_late || (!is_forced && tiles != TILES_AUTO))
+        return;
+    cuda_find_tileir(c->arena, c->options.cuda, &found);
+    if (is_forced && found.tileiras == NULL)
+        usage_error(c, "--tiles=tileir: no tileiras found; CUDA 13.1 and newer have it, "
+                       "`make setup` fetches it");
+    for (size_t k = 0; k < c->target_count; k++)
+        c->targets[k].has_tileir =
+            found.tileiras != NULL && target_has(&c->targets[k], FEATURE_TILE_IR);
 }
 
 static void check_options(Compile *c)
@@ -144,6 +167,7 @@ static void check_options(Compile *c)
     check_tiles(c);
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
+    choose_tileir(c);
     c->settings.cublaslt = has_library(c, "cublaslt");
     c->settings.tf32 = o->f32_dots == NULL || strcmp(o->f32_dots, "tf32") == 0;
     if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)
@@ -337,11 +361,8 @@ static bool find_stage(Compile *c, CodegenStage *out)
     static const struct {
         const char *name;
         CodegenStage stage;
-    } stages[] = {{"llvm", STAGE_LLVM},
-                  {"ptx", STAGE_PTX},
-                  {"cubin", STAGE_CUBIN},
-                  {"plan", STAGE_PLAN},
-                  {"html", STAGE_PTX}};
+    } stages[] = {{"llvm", STAGE_LLVM},     {"ptx", STAGE_PTX},   {"cubin", STAGE_CUBIN},
+                  {"tileir", STAGE_TILEIR}, {"plan", STAGE_PLAN}, {"html", STAGE_PTX}};
     *out = STAGE_ARTEFACT;
     if (c->options.emit == NULL)
         return true;
@@ -353,7 +374,7 @@ static bool find_stage(Compile *c, CodegenStage *out)
     }
     usage_error(c,
                 "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, llvm, ptx, "
-                "cubin, plan, tuning",
+                "cubin, tileir, plan, tuning",
                 c->options.emit);
     return false;
 }
@@ -412,6 +433,7 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
     if (!cuda_find(c->arena, given->cuda, kind, &o->cuda, &o->cuda_error) &&
         o->cuda_error == NULL)
         o->cuda_error = "CUDA's parts were not found";
+    cuda_find_tileir(c->arena, given->cuda, &o->cuda);
     return find_stage(c, &o->stage) && !has_failed(c);
 }
 

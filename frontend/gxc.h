@@ -57,12 +57,13 @@ typedef struct gxc_options {
     const char *print_after; /* a pass, or "all": its result goes to the diagnostics */
     const char *dump_dir;    /* the module after each pass that changes it: a file here */
     const char *libraries;   /* "all" (default), "none", or a list of cublaslt, cudnn */
-    const char *tiles;     /* "auto" (default), "gx", "none": products on tensor cores */
-    const char *assembler; /* NULL: what is there; "nvjitlink" or "ptxas" */
-    const char *cuda;      /* folder of a CUDA toolkit or of its wheels */
-    const char *cache_dir; /* keep compiled kernels there; NULL: no cache */
-    int embed_hlo;         /* put the text into the artefact */
-    int fp_contract_off;   /* never fuse a * b + c */
+    const char
+        *tiles; /* "auto" (default), "gx", "tileir", "none": products on tensor cores */
+    const char *assembler;       /* NULL: what is there; "nvjitlink" or "ptxas" */
+    const char *cuda;            /* folder of a CUDA toolkit or of its wheels */
+    const char *cache_dir;       /* keep compiled kernels there; NULL: no cache */
+    int embed_hlo;               /* put the text into the artefact */
+    int fp_contract_off;         /* never fuse a * b + c */
     const char *const *settings; /* "name=value": the switches and thresholds of passes */
     size_t setting_count;
     const char

@@ -264,6 +264,16 @@ static void add_row_text(const KernelReport *r, const KernelRow *row, Text *t)
         r->seconds > 0 ? row->seconds / r->seconds * 100 : 0);
 }
 
+static void add_tileir_text(const KernelRow *row, Text *t)
+{
+    const CodegenCommand *c = row->command;
+    if (c != NULL && c->is_tileir)
+        text_printf(t, "  %s: by CUDA Tile IR, %llu bytes of shared memory, stack %u\n",
+                    row->name, (unsigned long long)c->shared_bytes, c->spill_bytes);
+    else if (c != NULL && c->tileir_why != NULL)
+        text_printf(t, "  %s: not by CUDA Tile IR: %s\n", row->name, c->tileir_why);
+}
+
 /* Who could make a product, and how long that would take. */
 static void add_candidates_text(const KernelRow *row, Text *t)
 {
@@ -290,6 +300,8 @@ void kernel_report_text(const KernelReport *r, Text *t)
         if (row->reason != NULL)
             text_printf(t, "  %s: %s\n", row->name, row->reason);
     }
+    for (size_t i = 0; i < r->count; i++)
+        add_tileir_text(&r->rows[i], t);
     bool has_products = false;
     for (size_t i = 0; i < r->count; i++)
         has_products |= r->rows[i].candidates.count > 0;
@@ -335,6 +347,7 @@ static json_t *row_json(const KernelRow *row)
     json_object_set_new(out, "spill_bytes", json_integer(c != NULL ? c->spill_bytes : 0));
     json_object_set_new(out, "shared_bytes",
                         json_integer(c != NULL ? (json_int_t)c->shared_bytes : 0));
+    json_object_set_new(out, "tileir", json_boolean(c != NULL && c->is_tileir));
     json_object_set_new(out, "waves", json_real(row->time.waves));
     json_object_set_new(out, "bytes", json_real(row->time.bytes * row->runs));
     json_object_set_new(out, "ops", json_real(row->time.operations * row->runs));

@@ -2,7 +2,8 @@
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
 # Features: jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
-# driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, emu, asan, chromium (%chromium).
+# driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, tileir (CUDA Tile IR's
+# assembler), emu, asan, chromium (%chromium).
 import ctypes
 import importlib.util
 import os
@@ -43,6 +44,12 @@ if shutil.which("nvidia-smi") or os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "ptxas")):
     config.available_features.add("cuda")
+for folder in (os.path.join(build, "tileir", "bin"), os.path.dirname(os.path.realpath(shutil.which("ptxas") or build))):
+    disassembler = os.path.join(folder, "tileirdisasm")
+    if os.path.exists(disassembler) and os.path.exists(os.path.join(folder, "tileiras")):
+        config.available_features.add("tileir")
+        config.substitutions.append(("%tileirdisasm", disassembler))
+        break
 ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
 headers = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(ptxas))), "include")
 if os.path.exists(os.path.join(headers, "nvtx3", "nvToolsExtMem.h")):

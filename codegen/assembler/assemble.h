@@ -21,8 +21,10 @@ typedef struct Cuda {
     const char *libdevice; /* path of libdevice.10.bc */
     const char *
         version; /* "ptxas 13.0.88 with nvlink", "nvJitLink 13.0": for plan and --version */
-    uint32_t cuda, ptx; /* of the assembler: 13.0 is 130; highest PTX: 9.0 is 90 */
-    void *library;      /* nvJitLink, loaded */
+    uint32_t cuda, ptx;      /* of the assembler: 13.0 is 130; highest PTX: 9.0 is 90 */
+    void *library;           /* nvJitLink, loaded */
+    const char *tileiras;    /* path of CUDA Tile IR's assembler; NULL: there is none */
+    const char *tileir_home; /* the folder of what it needs */
 } Cuda;
 
 /* The folder of the file that this code is in: libgxc.so, or a program. NULL: not known. */
@@ -56,6 +58,26 @@ typedef enum { ASSEMBLE_WHOLE, ASSEMBLE_PIECE } AssembleForm;
  * needs cuda->linker. */
 bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
               AssembleForm form, uint32_t threads, Cubin *out, const char **out_error);
+
+/* One cubin of a module of CUDA Tile IR; needs cuda->tileiras. */
+bool assemble_tileir(Arena *a, const Cuda *cuda, const Target *target,
+                     const void *bytecode, size_t bytes, Cubin *out,
+                     const char **out_error);
+
+/* Finds cuda->tileiras: in the folder of --cuda, or where the ptxas on PATH lies, or beside this library (tileir,
+ * ../tileir, ../lib/gxc/tileir). */
+void cuda_find_tileir(Arena *a, const char *folder, Cuda *out);
+/* "tileiras 13.5.37"; NULL: it does not run. */
+const char *cuda_tileir_version(Arena *a, const Cuda *cuda);
+
+/* What a cubin of one kernel says of it. */
+typedef struct CubinKernel {
+    KernelUse use;
+    uint32_t threads; /* of a block */
+    uint64_t shared_bytes;
+} CubinKernel;
+/* False: it has no such kernel. */
+bool cubin_kernel(Arena *a, const Cubin *cubin, const char *kernel, CubinKernel *out);
 
 /* One cubin of several pieces, whose code it holds as it is. */
 bool assemble_link(Arena *a, const Cuda *cuda, const Target *target, const Cubin *pieces,

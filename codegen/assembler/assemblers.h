@@ -28,6 +28,8 @@ typedef struct ProcessFiles {
     int log;
     int files[2];
     int file_count;
+    char *const *environment; /* NULL: this process's */
+    unsigned deadline;        /* seconds; 0: none */
 } ProcessFiles;
 int process_run(const char *path, const char *const *args, const ProcessFiles *files,
                 double *seconds);

@@ -94,13 +94,13 @@ static bool version_of_nvjitlink(Arena *a, Cuda *out)
     return true;
 }
 
-/* What `ptxas --version` prints; NULL if it does not run. */
-static const char *ask_ptxas(Arena *a, const char *path)
+/* What `ptxas --version` or that of another of NVIDIA's programs prints; NULL if it does not run. */
+static const char *ask_version(Arena *a, const char *path)
 {
     FILE *f = tmpfile();
     if (!f)
         return NULL;
-    static const char *const args[] = {"ptxas", "--version", NULL};
+    static const char *const args[] = {"version", "--version", NULL};
     const ProcessFiles files = {.log = fileno(f)};
     double seconds = 0;
     int status = process_run(path, args, &files, &seconds);
@@ -121,7 +121,7 @@ static const char *linker_beside(Arena *a, const char *ptxas)
 
 static bool version_of_ptxas(Arena *a, Cuda *out)
 {
-    const char *text = ask_ptxas(a, out->assembler),
+    const char *text = ask_version(a, out->assembler),
                *v = text ? strstr(text, ", V") : NULL;
     unsigned major, minor, patch;
     if (!v || sscanf(v, ", V%u.%u.%u", &major, &minor, &patch) != 3)
@@ -169,6 +169,53 @@ static const char *take_folder(Arena *a, const char *folder, AssemblerKind wante
     return NULL;
 }
 
+/* The folders where CUDA's parts are looked for unless --cuda names one: `name` as `make setup` calls those that it
+ * fetched. NULL where there is none. */
+static void list_folders(Arena *a, const char *name, const char *folders[4])
+{
+    const char *own = cuda_own_folder(a);
+    folders[0] = folder_of_path(a);
+    folders[1] = own ? arena_printf(a, "%s/%s", own, name) : NULL;
+    folders[2] = own ? arena_printf(a, "%s/../%s", own, name) : NULL;
+    folders[3] = own ? arena_printf(a, "%s/../lib/gxc/%s", own, name) : NULL;
+}
+
+static bool take_tileiras(Arena *a, const char *folder, Cuda *out)
+{
+    const char *in[] = {folder, arena_printf(a, "%s/nvidia/cu13", folder)};
+    for (int i = 0; i < 2; i++) {
+        const char *path = arena_printf(a, "%s/bin/tileiras", in[i]);
+        if (access(path, X_OK) != 0)
+            continue;
+        out->tileiras = path;
+        out->tileir_home = in[i];
+        return true;
+    }
+    return false;
+}
+
+void cuda_find_tileir(Arena *a, const char *folder, Cuda *out)
+{
+    const char *folders[4];
+    list_folders(a, "tileir", folders);
+    out->tileiras = NULL;
+    if (folder && take_tileiras(a, folder, out))
+        return;
+    for (int i = 0; i < 4; i++)
+        if (folders[i] && take_tileiras(a, folders[i], out))
+            return;
+}
+
+const char *cuda_tileir_version(Arena *a, const Cuda *cuda)
+{
+    unsigned major, minor, patch;
+    const char *text = ask_version(a, cuda->tileiras),
+               *v = text ? strstr(text, ", V") : NULL;
+    if (!v || sscanf(v, ", V%u.%u.%u", &major, &minor, &patch) != 3)
+        return NULL;
+    return arena_printf(a, "tileiras %u.%u.%u", major, minor, patch);
+}
+
 bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
                const char **out_error)
 {
@@ -179,12 +226,8 @@ bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
             *out_error = arena_printf(a, "no %s in %s (--cuda)", lacks, folder);
         return lacks == NULL;
     }
-    const char *own = cuda_own_folder(a), *folders[4] = {folder_of_path(a)}, *tried = "";
-    if (own) {
-        folders[1] = arena_printf(a, "%s/cuda", own);
-        folders[2] = arena_printf(a, "%s/../cuda", own);
-        folders[3] = arena_printf(a, "%s/../lib/gxc/cuda", own);
-    }
+    const char *folders[4], *tried = "";
+    list_folders(a, "cuda", folders);
     for (int i = 0; i < 4; i++) {
         if (!folders[i])
             continue;

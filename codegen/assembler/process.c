@@ -55,8 +55,10 @@ static _Noreturn void become(Start *s)
     bool ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
     if (ok && getppid() != s->parent)
         _exit(127);
+    alarm(s->files->deadline); /* goes on in what is run */
     if (ok && place_files(s->files))
-        execve(s->path, s->argv, environ);
+        execve(s->path, s->argv,
+               s->files->environment != NULL ? s->files->environment : environ);
     s->error = errno;
     _exit(127);
 }

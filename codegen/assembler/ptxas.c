@@ -60,7 +60,9 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
         return false;
     }
     rewind(files[0]);
-    ProcessFiles numbers = {fileno(files[2]), {fileno(files[0]), fileno(files[1])}, 2};
+    ProcessFiles numbers = {.log = fileno(files[2]),
+                            .files = {fileno(files[0]), fileno(files[1])},
+                            .file_count = 2};
     int status = run_ptxas(cuda, target, form, threads, &numbers, &out->seconds);
     if (status < 0) {
         *out_error =

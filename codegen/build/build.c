@@ -12,7 +12,9 @@
 #include "codegen/build/kernel_cache.h"
 #include "codegen/build/pieces.h"
 #include "codegen/build/tasks.h"
+#include "codegen/build/tile_code.h"
 #include "ir/bug.h"
+#include "ir/kernel/kind.h"
 #include "ir/text.h"
 
 /* What a thread has to itself. */
@@ -32,8 +34,10 @@ typedef struct Piece {
     const char *error;
 } Piece;
 
+typedef enum { TASK_KERNEL, TASK_ASSEMBLY, TASK_TILE } TaskKind;
+
 typedef struct Task {
-    bool is_assembly; /* else a kernel */
+    TaskKind kind;
     uint32_t piece;
     size_t kernel;
 } Task;
@@ -188,14 +192,29 @@ static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
     w->cache_error = error != 0 ? error : w->cache_error;
 }
 
+static void tile_task(Schedule *s, BuildWorker *w, const Task *task)
+{
+    const Build *b = s->build;
+    const KernelRequest *r = &b->requests[task->kernel];
+    TileCode *code = &b->tiles[task->kernel];
+    double t0 = thread_seconds();
+    if (tile_code_make(w->arena, b->target, r, code))
+        tile_code_assemble(w->arena, &b->options->cuda, b->target, r->name, code);
+    w->assembler_seconds += thread_seconds() - t0 + code->cubin.seconds;
+}
+
 static void run_task(void *user, uint32_t worker, size_t number)
 {
+    static void (*const run[])(Schedule *, BuildWorker *,
+                               const Task *) = {[TASK_KERNEL] = kernel_task,
+                                                [TASK_ASSEMBLY] = assembly_task,
+                                                [TASK_TILE] = tile_task};
     Schedule *s = user;
     BuildWorker *w = &s->build->workers[worker];
     const Task *task = &s->tasks[number];
     if (w->arena == NULL)
         w->arena = arena_create();
-    (task->is_assembly ? assembly_task : kernel_task)(s, w, task);
+    run[task->kind](s, w, task);
 }
 
 /* -- the whole ---------------------------------------------------------------------------------- */
@@ -211,20 +230,30 @@ static void cut_pieces(Build *b)
             (Piece){.first = cut.first[i], .count = cut.first[i + 1] - cut.first[i]};
 }
 
-/* Kernels in order; the assembly of a piece behind the next one's kernels, when its own are most
+/* Kernels of tiles are made by CUDA Tile IR besides. */
+static bool has_tile_code(const Build *b, size_t i)
+{
+    return b->target->has_tileir && b->options->stage == STAGE_ARTEFACT &&
+           kernel_kind_is(b->requests[i].design->kind, KERNEL_ON_TENSOR_CORES);
+}
+
+/* What takes longest first; kernels in order; the assembly of a piece behind the next one's kernels, when its own are most
  * likely there. */
 static void list_tasks(Schedule *s)
 {
     Build *b = s->build;
     bool assembles = b->options->stage != STAGE_PTX;
-    s->tasks = ARENA_ARRAY(b->arena, Task, b->count + b->piece_count);
+    s->tasks = ARENA_ARRAY(b->arena, Task, 2 * b->count + b->piece_count);
+    for (size_t k = 0; k < b->count; k++)
+        if (has_tile_code(b, k))
+            s->tasks[s->count++] = (Task){.kind = TASK_TILE, .kernel = k};
     for (uint32_t i = 0; i <= b->piece_count; i++) {
         size_t first = i < b->piece_count ? b->pieces[i].first : b->count;
         size_t end = i < b->piece_count ? first + b->pieces[i].count : b->count;
         for (size_t k = first; k < end; k++)
             s->tasks[s->count++] = (Task){.piece = i, .kernel = k};
         if (assembles && i > 0)
-            s->tasks[s->count++] = (Task){.is_assembly = true, .piece = i - 1};
+            s->tasks[s->count++] = (Task){.kind = TASK_ASSEMBLY, .piece = i - 1};
     }
 }
 
@@ -287,6 +316,7 @@ bool build_run(Build *b, const char **out_error)
     if (!open_libdevice(b, out_error))
         return false;
     b->codes = ARENA_ARRAY(b->arena, KernelCode, b->count + 1);
+    b->tiles = ARENA_ARRAY(b->arena, TileCode, b->count + 1);
     cut_pieces(b);
     run_schedule(b);
     for (uint32_t i = 0; i < b->worker_count; i++)

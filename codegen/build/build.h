@@ -8,6 +8,17 @@
 #include "codegen/gx/gx.h"
 #include "codegen/request.h"
 
+/* A kernel by way of CUDA Tile IR: a cubin of its own. */
+typedef struct TileCode {
+    const void *bytecode; /* NULL: there is none */
+    size_t bytecode_bytes;
+    Cubin cubin; /* data NULL: there is none */
+    CubinKernel kernel;
+    uint32_t blocks;
+    const char
+        *why; /* there is none, where it was wanted; NULL: there is one, or it was not */
+} TileCode;
+
 /* What a request became. */
 typedef struct KernelCode {
     const KernelAccess *accesses; /* [arg_count] */
@@ -23,6 +34,7 @@ typedef struct Build {
     const KernelRequest *requests;
     size_t count;
     KernelCode *codes; /* [count] */
+    TileCode *tiles;   /* [count] */
     Cubin cubin;       /* of all kernels, where the stage has one */
     /* Seconds of processor time, of all threads and processes. */
     double llvm_seconds, emu_seconds, assembler_seconds;
@@ -48,6 +60,9 @@ bool build_run(Build *b, const char **out_error);
 
 /* The kernels in gx.* form, as one module's text; in the arena. */
 const char *build_text(Build *b, const char **out_error);
+
+/* The kernels that CUDA Tile IR can make, as bytecode of one module; in the arena. */
+const void *build_tileir(Build *b, size_t *out_bytes);
 
 /* PTX of all kernels, in order, as one text; in the arena. */
 const char *build_ptx(Build *b);

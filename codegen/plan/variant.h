@@ -59,6 +59,8 @@ typedef struct Variant {
     Cubin cubin;
     const void *emu;
     size_t emu_bytes;
+    void *images; /* of the plan's images, one behind the other */
+    size_t image_bytes;
     CodegenReport report;
 } Variant;
 

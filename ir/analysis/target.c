@@ -77,7 +77,8 @@ bool target_find(const char *name, Target *out)
                         r->cuda,
                         r->features,
                         device ? device : find_device(r->model),
-                        TILES_AUTO};
+                        TILES_AUTO,
+                        false};
         return true;
     }
     return false;

@@ -64,8 +64,9 @@ const GpuRates *gpu_rates(const GpuModel *device);
 
 /* Which products are kernels on tensor cores (kernels.def, tile): --tiles. */
 typedef enum {
-    TILES_AUTO, /* where the model of time says so */
-    TILES_GX,   /* all that can be */
+    TILES_AUTO,   /* where the model of time says so */
+    TILES_GX,     /* all that can be */
+    TILES_TILEIR, /* the same, by CUDA Tile IR where it makes them */
     TILES_NONE
 } TileUse;
 
@@ -77,6 +78,7 @@ typedef struct Target {
     uint32_t features;          /* FEATURE_x */
     const GpuModel *device;
     TileUse tiles;
+    bool has_tileir; /* tiles are made by CUDA Tile IR, where it makes them */
 } Target;
 
 /* By the name of a target ("sm_90a") or of a device ("h100", "gpu_h100"), in lower or upper case. False:

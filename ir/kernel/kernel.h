@@ -102,6 +102,11 @@ struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *
 struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
                                               const char **why);
 
+/* The program of a tiled kernel for CUDA Tile IR, with tiles of its own, made in `a`; *warps: how many shall multiply, 0:
+ * any number. NULL: *why says what is in the way, as static text. */
+struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
+                                          uint32_t *warps, const char **why);
+
 /* A message to the module's diagnostics of what is wrong. */
 void kernel_wrong(const KernelDesign *d);
 /* What the text of a fusion says of its configuration; equal texts: equal configurations. */

@@ -202,6 +202,10 @@ typedef struct TilePlan {
     DType factor; /* what both factors are converted to; DT_INVALID: nothing */
 } TilePlan;
 
+/* Cycles that a multiprocessor is busy with its blocks of m x n results, for each term of the sums: they multiply,
+ * at so many percent of the peak, and bring factors. */
+double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent);
+
 /* Elements from row to row of a tile in shared memory. */
 static inline int64_t contraction_stride(int64_t tile)
 {

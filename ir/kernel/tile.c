@@ -98,17 +98,14 @@ static const struct {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Cycles that a multiprocessor is busy with its blocks, for each term of the sums: they multiply, and bring
- * factors. */
-static double cycles_of(const KernelDesign *d, size_t shape)
+double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent)
 {
     const ContractionPlan *p = d->plan.tile->contraction;
     const GpuModel *device = d->target->device;
     const GpuRates *r = gpu_rates(device);
-    int64_t m = shapes[shape].m, n = shapes[shape].n;
     int64_t blocks = ceil_div(p->y.size, m) * ceil_div(p->x.size, n) * p->batch_size;
     int64_t waves = ceil_div(blocks, target_multiprocessors(d->target));
-    double cycle = product_peak(factor_type(d), device) * r->mma / 100 /
+    double cycle = product_peak(factor_type(d), device) * percent / 100 /
                    device->multiprocessors / (r->mhz * 1e6);
     double multiply = 2 * (double)(m * n) / cycle;
     double l2 = (double)r->l2_bytes / device->multiprocessors;
@@ -232,7 +229,10 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
 {
     size_t best = SHAPES - 1;
     for (size_t i = SHAPES; i-- > 0;) {
-        cycles[i] = fits_registers(d, i) && has_instruction(i) ? cycles_of(d, i) : 0;
+        cycles[i] = fits_registers(d, i) && has_instruction(i)
+                        ? tile_cycles(d, shapes[i].m, shapes[i].n,
+                                      gpu_rates(d->target->device)->mma)
+                        : 0;
         if (cycles[i] > 0 && (cycles[best] == 0 || cycles[i] <= cycles[best]))
             best = i;
     }

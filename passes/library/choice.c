@@ -23,7 +23,7 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
 {
     const Target *target = choice->cx->target;
     Candidates all;
-    bool is_forced = target->tiles == TILES_GX;
+    bool is_forced = target->tiles == TILES_GX || target->tiles == TILES_TILEIR;
     if (target->tiles == TILES_NONE ||
         (!is_forced &&
          !candidates_worth_asking(inst, &choice->uses, target, costs.kernel_gain)))

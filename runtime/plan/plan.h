@@ -59,7 +59,8 @@
     PLAN_SECTION(GRAPH_PLANS, graph_plans, char)          \
     PLAN_SECTION(ORIGINS,     origins,    PlanOrigin)     \
     PLAN_SECTION(STEPS,       steps,      uint32_t)       \
-    PLAN_SECTION(BUFFERS,     buffers,    PlanBuffer)
+    PLAN_SECTION(BUFFERS,     buffers,    PlanBuffer)     \
+    PLAN_SECTION(IMAGES,      images,     PlanImage)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -233,6 +234,22 @@ typedef struct PlanKernel {
     uint32_t static_shared_bytes; /* for the emulator and the limit check */
     uint32_t parameter_count;     /* each launch has as many args */
 } PlanKernel;
+
+/* Other code for a kernel: a file for cuModuleLoadData with a kernel of the same name and parameters, which is
+ * started with one thread and no shared memory in each of `blocks` blocks, for it knows its own. Where it does
+ * not load, the kernel is that of the cubin. The emulator has no use for it. */
+typedef enum PlanImageKind { PLAN_IMAGE_CUBIN, PLAN_IMAGE_KINDS } PlanImageKind;
+
+typedef struct PlanImage {
+    uint32_t kernel;
+    uint32_t kind; /* PlanImageKind */
+    uint32_t blocks;
+    uint32_t threads, registers; /* of a block, of a thread: what its code says */
+    uint32_t reserved;
+    uint64_t shared_bytes;  /* the same */
+    uint64_t offset, bytes; /* in .gxc.images */
+    uint8_t hash[16];       /* XXH3-128 of those bytes */
+} PlanImage;
 
 /* One cublasLtMatmul; column-major, field for field the library's descriptors; types, compute,
  * epilogue and scale modes are the numbers of cublaslt.h. The command's args are, in order:
@@ -635,11 +652,12 @@ void plan_hash(const void *bytes, size_t size, uint8_t out[16]);
 
 /* --- the file ------------------------------------------------------------------------- */
 
-#define PLAN_ELF_PLAN ".gxc.plan"   /* of variant 0; variant N: ".gxc.plan.N" */
-#define PLAN_ELF_EMU ".gxc.emu"     /* host object of variant 0; ".gxc.emu.N" */
-#define PLAN_ELF_CUBIN ".gxc.cubin" /* only ".gxc.cubin.N", N >= 1 */
-#define PLAN_ELF_CONST ".gxc.const" /* constants of all variants */
-#define PLAN_ELF_HLO ".gxc.hlo"     /* with --embed-hlo */
+#define PLAN_ELF_PLAN ".gxc.plan"     /* of variant 0; variant N: ".gxc.plan.N" */
+#define PLAN_ELF_EMU ".gxc.emu"       /* host object of variant 0; ".gxc.emu.N" */
+#define PLAN_ELF_CUBIN ".gxc.cubin"   /* only ".gxc.cubin.N", N >= 1 */
+#define PLAN_ELF_IMAGES ".gxc.images" /* of variant 0; ".gxc.images.N" */
+#define PLAN_ELF_CONST ".gxc.const"   /* constants of all variants */
+#define PLAN_ELF_HLO ".gxc.hlo"       /* with --embed-hlo */
 
 typedef struct PlanElfSection {
     const char *name;

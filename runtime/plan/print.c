@@ -124,6 +124,15 @@ static void print_kernel_record(const Plan *p, const PlanKernel *k, FILE *out)
             k->flags & PLAN_KERNEL_COOPERATIVE ? " cooperative" : "");
 }
 
+static void print_image(const Plan *p, const PlanImage *m, FILE *out)
+{
+    fprintf(out,
+            "image of %s: cubin blocks=%u threads=%u registers=%u shared=%" PRIu64
+            " bytes=%" PRIu64 "\n",
+            plan_text(p, p->kernels[m->kernel].name), m->blocks, m->threads, m->registers,
+            m->shared_bytes, m->bytes);
+}
+
 static void print_matrix(const char *name, const PlanMatrix *m, FILE *out)
 {
     fprintf(out,
@@ -372,6 +381,9 @@ void plan_print(const Plan *p, FILE *out)
     }
     for (uint32_t i = 0; i < p->kernels_count; i++) {
         print_kernel_record(p, &p->kernels[i], out);
+    }
+    for (uint32_t i = 0; i < p->images_count; i++) {
+        print_image(p, &p->images[i], out);
     }
     for (uint32_t i = 0; i < p->matmuls_count; i++) {
         print_matmul_record(&p->matmuls[i], i, out);

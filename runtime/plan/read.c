@@ -409,6 +409,23 @@ static bool read_kernels(PlanReader *r)
     return true;
 }
 
+static bool read_images(PlanReader *r)
+{
+    const Plan *p = r->p;
+    for (uint32_t i = 0; i < p->images_count; i++) {
+        const PlanImage *m = &p->images[i];
+        const uint32_t grid[] = {m->blocks, 1, 1};
+        const uint32_t block[] = {1, 1, 1};
+        if (m->kind >= PLAN_IMAGE_KINDS) {
+            return plan_newer(r, "an image of kind", m->kind);
+        }
+        if (m->kernel >= p->kernels_count || !launch_sizes_fit(grid, block)) {
+            return plan_fail(r, "image %u of the plan is damaged", i);
+        }
+    }
+    return true;
+}
+
 /* Devices of all groups: in range, none twice. seen[device]: the last clique that had it, plus
  * one. */
 static bool read_groups(const Plan *p, uint32_t clique, uint32_t *seen)
@@ -500,8 +517,8 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     }
     if (!read_frame(&r, bytes, size) || !read_info(&r) || !read_allocations(&r) ||
         !read_slices(&r) || !read_signature(&r) || !read_kernels(&r) ||
-        !plan_read_matmuls(&r) || !plan_read_graphs(&r) || !read_cliques(&r) ||
-        !read_collectives(&r) || !plan_read_description(&r)) {
+        !read_images(&r) || !plan_read_matmuls(&r) || !plan_read_graphs(&r) ||
+        !read_cliques(&r) || !read_collectives(&r) || !plan_read_description(&r)) {
         return false;
     }
     r.signalled = calloc((size_t)out->info->signal_count + 1, 1);

@@ -50,6 +50,7 @@ static bool allocate_tables(Device *d)
     const Plan *p = d->session->plan;
     size_t values = (size_t)p->arguments_count + p->results_count;
     d->functions = zeroed(p->kernels_count, sizeof *d->functions);
+    d->images = zeroed(p->images_count, sizeof *d->images);
     d->base = zeroed(p->allocations_count, sizeof *d->base);
     d->owned = zeroed(p->allocations_count, sizeof *d->owned);
     d->streams = zeroed(p->streams_count, sizeof *d->streams);
@@ -62,9 +63,9 @@ static bool allocate_tables(Device *d)
     d->counters = zeroed(p->info->counter_count, sizeof *d->counters);
     d->checked = zeroed(values, sizeof *d->checked);
     d->intervals = zeroed(3 * values, sizeof *d->intervals);
-    bool ok = d->functions && d->base && d->owned && d->streams && d->is_lacking &&
-              d->joins && d->signals && d->signal_stream && d->async && d->async_stream &&
-              d->counters && d->checked && d->intervals;
+    bool ok = d->functions && d->images && d->base && d->owned && d->streams &&
+              d->is_lacking && d->joins && d->signals && d->signal_stream && d->async &&
+              d->async_stream && d->counters && d->checked && d->intervals;
     if (ok) {
         memset(d->checked, 0xff,
                values * sizeof *d->checked); /* nothing is checked yet */
@@ -75,6 +76,7 @@ static bool allocate_tables(Device *d)
 static void free_tables(Device *d)
 {
     free(d->functions);
+    free(d->images);
     free(d->base);
     free(d->owned);
     free(d->streams);
@@ -172,6 +174,39 @@ static gxrt_status get_function(Device *d, uint32_t i)
     return r == CUDA_SUCCESS ? GXRT_OK : device_error(d, "cuModuleGetFunction", r, name);
 }
 
+/* The kernel as the image has it, where the driver takes it. */
+static gxrt_status load_image(Device *d, uint32_t i)
+{
+    const gxrt_session *s = d->session;
+    const PlanImage *m = &s->plan->images[i];
+    const char *name = plan_text(s->plan, s->plan->kernels[m->kernel].name);
+    CUfunction function = NULL;
+    CUresult r = s->cuda->module_load(&d->images[i],
+                                      (const char *)s->variant->images.bytes + m->offset);
+    if (r == CUDA_SUCCESS) {
+        r = s->cuda->module_function(&function, d->images[i], name);
+    } else {
+        d->images[i] = NULL;
+    }
+    if (r == CUDA_ERROR_OUT_OF_MEMORY) {
+        return device_error(d, "cuModuleLoadData", r, name);
+    }
+    if (r == CUDA_SUCCESS) {
+        d->functions[m->kernel] = function;
+        launch_use_image(d, m);
+    }
+    return GXRT_OK;
+}
+
+/* Drivers before CUDA 13.1 do not start kernels of CUDA Tile IR. */
+static bool takes_images(const gxrt_session *s)
+{
+    enum { LEAST_DRIVER = 13010 };
+    int driver = 0;
+    return !s->cuda->emulated && s->cuda->driver_version(&driver) == CUDA_SUCCESS &&
+           driver >= LEAST_DRIVER;
+}
+
 static gxrt_status load_kernels(Device *d)
 {
     const gxrt_session *s = d->session;
@@ -181,6 +216,10 @@ static gxrt_status load_kernels(Device *d)
     gxrt_status st = s->cuda->emulated ? load_object(d) : load_cubin(d);
     for (uint32_t i = 0; i < s->plan->kernels_count && st == GXRT_OK; i++) {
         st = get_function(d, i);
+    }
+    uint32_t images = takes_images(s) ? s->plan->images_count : 0;
+    for (uint32_t i = 0; i < images && st == GXRT_OK; i++) {
+        st = load_image(d, i);
     }
     return st;
 }
@@ -306,6 +345,11 @@ void device_destroy(Device *d)
         destroy_events(cuda, &d->fork, 1);
         for (uint32_t i = 1; i < p->streams_count; i++) {
             destroy_stream(d, i);
+        }
+        for (uint32_t i = 0; d->images && i < p->images_count; i++) {
+            if (d->images[i]) {
+                cuda->module_unload(d->images[i]);
+            }
         }
         if (d->module) {
             cuda->module_unload(d->module);

@@ -93,6 +93,18 @@ static void set_config(const PlanKernel *k, Launch *l)
                                  .numAttrs = n};
 }
 
+void launch_use_image(Device *d, const PlanImage *m)
+{
+    Launch *l = &d->launches[m->kernel];
+    l->config = (CUlaunchConfig){.gridDimX = m->blocks,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = 1,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .attrs = l->attributes};
+}
+
 /* The address of the parameter's value, and for the emulator what the kernel may touch. */
 static void init_parameter(Device *d, uint32_t i)
 {

@@ -54,6 +54,14 @@ static gxrt_status read_plan(gxrt_program *program, Variant *v, PlanElfSection s
     return GXRT_OK;
 }
 
+/* CUDA's loader is given no size. */
+static bool image_is_whole(const Variant *v, const PlanImage *m)
+{
+    const char *bytes = (const char *)v->images.bytes + m->offset;
+    return m->offset <= v->images.size && m->bytes <= v->images.size - m->offset &&
+           plan_elf_is_whole(bytes, m->bytes, bytes);
+}
+
 static gxrt_status read_variant(gxrt_program *program, size_t index,
                                 PlanElfSection section)
 {
@@ -80,6 +88,13 @@ static gxrt_status read_variant(gxrt_program *program, size_t index,
                           shown_path(program), target);
     }
     find_section(program, PLAN_ELF_EMU, index, &v->emu);
+    find_section(program, PLAN_ELF_IMAGES, index, &v->images);
+    for (uint32_t i = 0; i < v->plan.images_count; i++) {
+        if (!image_is_whole(v, &v->plan.images[i])) {
+            return status_set(GXRT_INVALID_FILE, "%s: an image for %s is cut off",
+                              shown_path(program), target);
+        }
+    }
     if (info->constant_bytes > program->constants.size) {
         return status_set(GXRT_INVALID_FILE, "%s: its constants are cut off",
                           shown_path(program));

@@ -7,9 +7,10 @@
 
 typedef struct Variant {
     Plan plan;
-    void *plan_copy;      /* the plan's bytes, where they were not aligned in the file */
-    PlanElfSection cubin; /* variant 0: the start of the file itself */
-    PlanElfSection emu;   /* bytes NULL: no emulator object */
+    void *plan_copy;       /* the plan's bytes, where they were not aligned in the file */
+    PlanElfSection cubin;  /* variant 0: the start of the file itself */
+    PlanElfSection emu;    /* bytes NULL: no emulator object */
+    PlanElfSection images; /* of the plan; size 0: there are none */
 } Variant;
 
 struct gxrt_program {

@@ -183,6 +183,11 @@ static gxrt_status check_parts(const gxrt_session *s)
              : status_set(GXRT_OUT_OF_MEMORY,
                           "gxrt_session_create: no memory for the cubin");
     free(cubin);
+    for (uint32_t i = 0; i < s->plan->images_count && st == GXRT_OK; i++) {
+        const PlanImage *m = &s->plan->images[i];
+        st = check_hash((const char *)s->variant->images.bytes + m->offset, m->bytes,
+                        m->hash, "images of kernels are");
+    }
     return st;
 }
 

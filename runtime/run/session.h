@@ -52,6 +52,7 @@ typedef struct Device {
     CUcontext context; /* NULL: not retained */
     CUmodule module;
     CUfunction *functions;   /* by kernel */
+    CUmodule *images;        /* by image; NULL: it did not load */
     CUdeviceptr *base;       /* by allocation; arguments and results: of this execution */
     void **owned;            /* by allocation: what must be given back */
     void *constants;         /* the block that holds .gxc.const, to be given back */
@@ -181,6 +182,8 @@ gxrt_status bind_run(Device *d);
 /* launch.c: tables, made with the device; the parameters of all launches, when d->base has
  * changed. */
 bool launch_create(Device *d);
+/* From now on the image's kernel is launched as images are. */
+void launch_use_image(Device *d, const PlanImage *m);
 void launch_destroy(Device *d);
 void launch_bind(Device *d);
 

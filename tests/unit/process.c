@@ -54,7 +54,7 @@ static void test_files(void **state)
     assert_int_equal(pipe(in), 0);
     assert_int_equal(pipe(out), 0);
     assert_int_equal(write(in[1], "seven\n", 6), 6);
-    ProcessFiles f = {out[1], {in[0], out[1]}, 2};
+    ProcessFiles f = {.log = out[1], .files = {in[0], out[1]}, .file_count = 2};
     assert_int_equal(shell("read x <&3; echo $x; echo $x >&4", &f), 0);
     assert_int_equal(read(out[0], text, sizeof text), 12);
     assert_memory_equal(text, "seven\nseven\n", 12);

@@ -35,6 +35,39 @@ static void test_loop(void **state)
     close_program(&p);
 }
 
+static void run_image(Program *p, uint32_t grid, uint32_t block)
+{
+    gxrt_session *s = open_session(p);
+    int32_t x = 2, y = 0;
+    const size_t one = 1;
+    assert_int_equal(
+        run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y}, &one, NULL),
+        GXRT_OK);
+    assert_int_equal(y, 7);
+    assert_int_equal(fake_grid, grid);
+    assert_int_equal(fake_block, block);
+    gxrt_session_destroy(s);
+}
+
+/* An image is started with one thread in each of its own blocks; an older driver takes the cubin's kernel. */
+static void test_image(void **state)
+{
+    (void)state;
+    Program p = image_program(false);
+    run_image(&p, 1, 32);
+    fake_driver = 13010;
+    run_image(&p, 7, 1);
+    close_program(&p);
+    Program damaged = image_program(true);
+    gxrt_session *s;
+    gxrt_session_options options = {.struct_size = sizeof options};
+    assert_int_equal(session_create(damaged.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_INVALID_FILE);
+    assert_non_null(strstr(gxrt_last_error(), "images of kernels are damaged"));
+    close_program(&damaged);
+    fake_driver = 13000;
+}
+
 static void test_predicate(void **state)
 {
     (void)state;
@@ -351,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_fail_every_call),
         cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_image),
         cmocka_unit_test(test_host_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed;
 void (*fake_on_record)(void);
+uint32_t fake_grid, fake_block;
 int fake_sm = 90, fake_driver = 13000;
 char fake_log[4096];
 _Thread_local int fake_current = -1;
@@ -404,6 +405,8 @@ static CUresult fake_launch(const CUlaunchConfig *config, CUfunction function,
     assert_true(c->numAttrs == 0 || c->attrs);
     if (fails())
         return CUDA_ERROR_UNKNOWN;
+    fake_grid = c->gridDimX * c->gridDimY * c->gridDimZ;
+    fake_block = c->blockDimX * c->blockDimY * c->blockDimZ;
     kernels[(uintptr_t)function - 1].run(parameters);
     note("%s ", kernels[(uintptr_t)function - 1].name);
     return CUDA_SUCCESS;

@@ -221,6 +221,30 @@ Program loop_program(void)
     return open_program(&m, constants, sizeof constants);
 }
 
+/* out = in + 5, by a kernel that has an image of 7 blocks, too. */
+Program image_program(bool is_damaged)
+{
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 1, PLAN_NONE, PLAN_ALIAS_NONE),
+             out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+    maker_add(&m, in, out, 1, immediate(5));
+    size_t bytes, size;
+    Maker other;
+    maker_init(&other);
+    void *image = artefact(&other, NULL, 0, &bytes);
+    ((unsigned char *)image)[60] = 2; /* as the fake driver wants it */
+    PlanImage record = {.kernel = m.add, .blocks = 7, .threads = 256, .bytes = bytes};
+    plan_hash(image, bytes, record.hash);
+    record.hash[0] ^= is_damaged;
+    plan_add_images(&m.b, &record, 1);
+    PlanElfSection section = {PLAN_ELF_IMAGES, image, bytes};
+    Program p = {.file = artefact_make(&m.b, &section, 1, &size)};
+    free(image);
+    assert_int_equal(gxrt_program_open_memory(p.file, size, &p.program), GXRT_OK);
+    return p;
+}
+
 /* do { x += 1 } while (x < limit), by a predicate on the device; then switch (x). */
 Program predicate_program(void)
 {

@@ -46,6 +46,7 @@ gxrt_status run_program(gxrt_session *s, size_t n, int32_t *const *in,
 
 /* A loop over the layers of an s32[3,4] argument, a copy from a constant, a fill. */
 Program loop_program(void);
+Program image_program(bool is_damaged);
 /* A loop with a predicate on the device, then a conditional; an aliased argument. */
 Program predicate_program(void);
 

@@ -1,0 +1,539 @@
+/* The lowering of a whole program: values on demand, once for each order of dimensions that they are asked for in;
+ * products, reductions, loops. What does not change in a loop goes to the block around it, which is why blocks
+ * are filled side by side. See lower.h. */
+#include "codegen/tileir/lower.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct TileIrMemo {
+    struct TileIrMemo *next;
+    TileOrder order;
+    const TileIrTile *tile;
+} TileIrMemo;
+
+const TileIrTile *tileir_lacks(TileIrLower *l, const char *why)
+{
+    if (l->why == NULL)
+        l->why = why;
+    return NULL;
+}
+
+TileOrder tileir_order(const TileIrLower *l, uint32_t dims)
+{
+    TileOrder order = {0};
+    for (uint32_t d = 0; d < l->p->dim_count; d++) {
+        if ((dims >> d & 1) != 0 && tile_has_coordinate(l->p, d))
+            order.dims[order.rank++] = (uint8_t)d;
+    }
+    return order;
+}
+
+TileOrder tileir_without(const TileOrder *order, uint32_t dims)
+{
+    TileOrder out = {0};
+    for (uint32_t i = 0; i < order->rank; i++) {
+        if ((dims >> order->dims[i] & 1) == 0)
+            out.dims[out.rank++] = order->dims[i];
+    }
+    return out;
+}
+
+static bool same_order(const TileOrder *a, const TileOrder *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank) == 0;
+}
+
+static const TileIrTile *known(const TileIrLower *l, const TileOp *op,
+                               const TileOrder *order)
+{
+    for (const TileIrMemo *m = l->memo[op->id]; m != NULL; m = m->next) {
+        if (same_order(&m->order, order))
+            return m->tile;
+    }
+    return NULL;
+}
+
+static void remember(TileIrLower *l, const TileOp *op, const TileOrder *order,
+                     const TileIrTile *tile)
+{
+    TileIrMemo *m = ARENA_NEW(l->arena, TileIrMemo);
+    *m = (TileIrMemo){l->memo[op->id], *order, tile};
+    l->memo[op->id] = m;
+}
+
+static const TileIrTile *as_known(TileIrLower *l, const TileOp *op,
+                                  const TileOrder *order)
+{
+    if (l->memo[op->id] == NULL)
+        return tileir_lacks(l, "a value is needed before it is there");
+    return tileir_arrange(l, l->memo[op->id]->tile, &l->memo[op->id]->order, order);
+}
+
+/* -- products ------------------------------------------------------------------------------------- */
+
+/* Every operation on the way keeps zeros. */
+static bool is_zero_behind(const TileOp *op, uint32_t dim)
+{
+    if (op->kind == TILE_LOAD)
+        return (op->dims >> dim & 1) != 0;
+    if (op->kind == TILE_BROADCAST ||
+        (op->kind == TILE_APPLY && op->inst->op == OP_CONVERT))
+        return is_zero_behind(op->operands[0], dim);
+    return false;
+}
+
+/* With zeros behind the extents of dimensions that are summed over. */
+static const TileIrTile *summed(TileIrLower *l, const TileOp *op, const TileOrder *order,
+                                uint32_t over)
+{
+    const TileIrTile *x = tileir_value(l, op, order), *ok = NULL;
+    for (uint32_t d = 0; d < l->p->dim_count && x != NULL; d++) {
+        const TileOp none = {.kind = TILE_IN_RANGE};
+        if ((over >> d & 1) != 0 && !is_zero_behind(op, d))
+            ok = tileir_both(l, ok, tileir_is_there(l, &none, order, UINT32_C(1) << d));
+    }
+    if (ok == NULL)
+        return x;
+    const TileIrTile *in[] = {tileir_spread(l, ok, x->sizes), x,
+                              tileir_bits(l, x->element, 0, x->rank, x->sizes)};
+    return tileir_make(l, TILEIR_SELECT, x->element, NULL, 3, in);
+}
+
+static bool is_integer(TileIrScalar t)
+{
+    return t <= TILEIR_I64;
+}
+
+static const TileIrTile *multiply(TileIrLower *l, const TileOp *op,
+                                  const TileIrTile *const *in)
+{
+    const TileIrTile *sides[] = {in[0], in[1]};
+    if (in[0] == NULL || in[1] == NULL || in[2] == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (sides[i]->element == TILEIR_F32) /* tensor cores have no other */
+            sides[i] = tileir_make(l, TILEIR_FTOF, TILEIR_TF32, NULL, 1, &sides[i]);
+    }
+    bool integers = is_integer(in[0]->element);
+    const char signs[] = {dtype_info[op->operands[0]->dtype].class == DTC_SINT,
+                          dtype_info[op->operands[1]->dtype].class == DTC_SINT};
+    uint32_t type = in[2]->value->type;
+    TileIrOp *mma = bytecode_op(l->m, integers ? TILEIR_MMAI : TILEIR_MMAF, 1, &type,
+                                integers ? signs : NULL);
+    bytecode_operand(mma, sides[0]->value);
+    bytecode_operand(mma, sides[1]->value);
+    bytecode_operand(mma, in[2]->value);
+    bytecode_append(l->at, mma);
+    return tileir_tile_of(l, mma, 0, in[2]->element, in[2]->rank, in[2]->sizes);
+}
+
+static const TileIrTile *make_dot(TileIrLower *l, const TileOp *op,
+                                  const TileOrder *order)
+{
+    TileOrder over = tileir_order(l, op->over), rows, columns, sums = {0}, a, b;
+    rows = tileir_order(l, op->operands[0]->dims & ~op->over);
+    columns = tileir_order(l, op->operands[1]->dims & ~op->over);
+    if (over.rank != 1 || rows.rank != 1 || columns.rank != 1 ||
+        rows.dims[0] == columns.dims[0])
+        return tileir_lacks(l, "a product of other than two matrices");
+    a = (TileOrder){2, {rows.dims[0], over.dims[0]}};
+    b = (TileOrder){2, {over.dims[0], columns.dims[0]}};
+    sums = (TileOrder){2, {rows.dims[0], columns.dims[0]}};
+    const TileIrTile *in[] = {summed(l, op->operands[0], &a, op->over),
+                              summed(l, op->operands[1], &b, op->over),
+                              tileir_value(l, op->operands[2], &sums)};
+    return tileir_arrange(l, multiply(l, op, in), &sums, order);
+}
+
+/* -- reductions ----------------------------------------------------------------------------------- */
+
+static const TileIrTile *combined(TileIrLower *l, const TileOp *op, const TileIrTile *x,
+                                  const TileIrTile *y)
+{
+    return op->combine == OP_MAXIMUM ? tileir_binary(l, TILEIR_MAXF, x, y)
+                                     : tileir_binary(l, TILEIR_ADDF, x, y);
+}
+
+/* What makes no difference: the bits of an f32. */
+static uint32_t neutral_bits(const TileOp *op)
+{
+    float value = op->combine == OP_MAXIMUM ? -INFINITY : 0;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* With what makes no difference behind the extent. */
+static const TileIrTile *reduced_value(TileIrLower *l, const TileOp *op,
+                                       const TileOrder *order)
+{
+    const TileOp none = {.kind = TILE_IN_RANGE};
+    const TileIrTile *x = tileir_value(l, op->operands[0], order),
+                     *ok = tileir_is_there(l, &none, order, op->over);
+    if (x == NULL || ok == NULL)
+        return x;
+    const TileIrTile *in[] = {
+        tileir_spread(l, ok, x->sizes), x,
+        tileir_bits(l, x->element, neutral_bits(op), x->rank, x->sizes)};
+    return tileir_make(l, TILEIR_SELECT, x->element, NULL, 3, in);
+}
+
+static void add_identity(TileIrLower *l, TileIrOp *op, uint64_t bits)
+{
+    enum { FLOAT = 2 };
+    bytecode_attribute(op, 1);
+    bytecode_attribute(op, FLOAT);
+    bytecode_attribute(op, bytecode_scalar(l->m, TILEIR_F32));
+    bytecode_attribute(op, bits << 1); /* as a signed number */
+}
+
+static const TileIrTile *make_reduce(TileIrLower *l, const TileOp *op,
+                                     const TileOrder *order)
+{
+    TileOrder over = tileir_order(l, op->over), from = *order;
+    bool is_known = op->combine == OP_ADD || op->combine == OP_MAXIMUM;
+    if (over.rank != 1 || op->dtype != DT_F32 || !is_known)
+        return tileir_lacks(l, "a reduction of another kind");
+    from.dims[from.rank++] = over.dims[0];
+    const TileIrTile *x = reduced_value(l, op, &from);
+    if (x == NULL)
+        return NULL;
+    uint32_t type = tileir_type(l, TILEIR_F32, order->rank, x->sizes),
+             scalar = tileir_type(l, TILEIR_F32, 0, NULL);
+    TileIrOp *reduce = bytecode_op_counted(l->m, TILEIR_REDUCE, 1, &type);
+    bytecode_attribute(reduce, order->rank);
+    add_identity(l, reduce, neutral_bits(op));
+    bytecode_operand_count(reduce, 1);
+    bytecode_operand(reduce, x->value);
+    TileIrBlock *body = bytecode_body(reduce, 2, (uint32_t[]){scalar, scalar}),
+                *at = l->at;
+    TileIrTile sides[] = {{&body->arguments[0], TILEIR_F32, 0, {0}},
+                          {&body->arguments[1], TILEIR_F32, 0, {0}}};
+    l->at = body;
+    const TileIrTile *both = combined(l, op, &sides[0], &sides[1]);
+    TileIrOp *yield = bytecode_op_counted(l->m, TILEIR_YIELD, 0, NULL);
+    bytecode_operand_count(yield, 1);
+    bytecode_operand(yield, both->value);
+    bytecode_append(body, yield);
+    l->at = at;
+    bytecode_append(at, reduce);
+    return tileir_tile_of(l, reduce, 0, TILEIR_F32, order->rank, x->sizes);
+}
+
+/* -- values --------------------------------------------------------------------------------------- */
+
+static const TileIrTile *make_index(TileIrLower *l, const TileOp *op,
+                                    const TileOrder *order)
+{
+    int64_t sizes[TILE_MOST_DIMS];
+    for (uint32_t i = 0; i < order->rank; i++)
+        sizes[i] = l->p->dims[order->dims[i]].size;
+    if (op->kind == TILE_IN_RANGE) {
+        const TileIrTile *ok = tileir_is_there(l, op, order, 0);
+        if (ok == NULL && l->why == NULL)
+            ok = tileir_bits(l, TILEIR_I1, 1, order->rank, sizes);
+        return tileir_spread(l, ok, sizes);
+    }
+    const TileIrTile *x =
+        tileir_index(l, op->index[0], op, order, dtype_info[op->dtype].bits == 64);
+    return tileir_spread(l, x, sizes);
+}
+
+static const TileIrTile *make_constant(TileIrLower *l, const TileOp *op)
+{
+    TileIrScalar t;
+    if (!tileir_type_of(op->dtype, false, &t))
+        return tileir_lacks(l, "Tile IR has no such type");
+    return tileir_bits(l, t, literal_bits(op->literal, 0), 0, NULL);
+}
+
+static const TileIrTile *make(TileIrLower *l, const TileOp *op, const TileOrder *order)
+{
+    TileOrder own;
+    switch (op->kind) {
+    case TILE_LOAD:
+        return tileir_load(l, op, order);
+    case TILE_INDEX:
+    case TILE_IN_RANGE:
+        return make_index(l, op, order);
+    case TILE_CONSTANT:
+        return make_constant(l, op);
+    case TILE_APPLY:
+        return tileir_apply(l, op, order);
+    case TILE_BROADCAST:
+        own = tileir_without(order, ~op->operands[0]->dims);
+        return tileir_value(l, op->operands[0], &own);
+    case TILE_REDUCE:
+        return make_reduce(l, op, order);
+    case TILE_DOT:
+        return make_dot(l, op, order);
+    case TILE_CARRIED:
+    case TILE_FINAL:
+        return as_known(l, op, order);
+    case TILE_STORE:
+    case TILE_LOOP:
+        break;
+    }
+    return tileir_lacks(l, "an operation without a value");
+}
+
+const TileIrTile *tileir_value(TileIrLower *l, const TileOp *op, const TileOrder *order)
+{
+    TileOrder own = tileir_without(order, ~op->dims);
+    TileIrBlock *at = l->at;
+    if (own.rank != tileir_order(l, op->dims).rank)
+        return tileir_lacks(l, "a tile is needed with fewer dimensions than it has");
+    const TileIrTile *t = known(l, op, &own);
+    l->at = l->blocks[op->depth];
+    if (t == NULL) {
+        t = make(l, op, &own);
+        if (op->kind == TILE_BROADCAST && t != NULL) {
+            TileOrder inner = tileir_without(&own, ~op->operands[0]->dims);
+            t = tileir_arrange(l, t, &inner, &own);
+        }
+        if (t != NULL)
+            remember(l, op, &own, t);
+    }
+    l->at = at;
+    return own.rank == order->rank ? t : tileir_arrange(l, t, &own, order);
+}
+
+/* -- loops ---------------------------------------------------------------------------------------- */
+
+static bool begin_loop(TileIrLower *l, const TileOp *op, TileIrOp **out,
+                       const TileIrTile **starts)
+{
+    static const TileOrder none = {0};
+    const IndexExpr *bounds[] = {op->begin, op->end, ix_const(l->p->ix, 1)};
+    uint32_t *types = ARENA_ARRAY(l->arena, uint32_t, (size_t)op->operand_count + 1);
+    const TileIrTile *limits[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        limits[i] = tileir_index(l, bounds[i], op, &none, false);
+        if (limits[i] == NULL)
+            return false;
+    }
+    /* bounds may reach over the tiles that there are */
+    const TileIrTile *count =
+        tileir_bits(l, TILEIR_I32, (uint64_t)tile_count(&l->p->dims[op->dim]), 0, NULL);
+    limits[0] =
+        tileir_binary(l, TILEIR_MAXI, limits[0], tileir_bits(l, TILEIR_I32, 0, 0, NULL));
+    limits[1] = tileir_binary(l, TILEIR_MINI, limits[1], count);
+    types[0] = tileir_type(l, TILEIR_I32, 0, NULL);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        TileOrder order = tileir_order(l, op->operands[i]->dims);
+        starts[i] = tileir_value(l, op->operands[i], &order);
+        if (starts[i] == NULL)
+            return false;
+        types[i + 1] = starts[i]->value->type;
+    }
+    *out = bytecode_op_counted(l->m, TILEIR_FOR, op->operand_count, types + 1);
+    bytecode_operand_count(*out, 3 + op->operand_count);
+    for (uint32_t i = 0; i < 3; i++)
+        bytecode_operand(*out, limits[i]->value);
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        bytecode_operand(*out, starts[i]->value);
+    bytecode_body(*out, op->operand_count + 1, types);
+    return true;
+}
+
+/* What the loop carries is known by its CARRIED or FINAL operations. */
+static void name_carried(TileIrLower *l, const TileOp *loop, TileKind kind,
+                         const TileIrTile *const *tiles)
+{
+    for (uint32_t i = 0; i < l->p->op_count; i++) {
+        const TileOp *op = l->ops[i];
+        if (op == NULL || op->kind != kind || op->loop != loop)
+            continue;
+        TileOrder order = tileir_order(l, loop->operands[op->number]->dims);
+        remember(l, op, &order, tiles[op->number]);
+    }
+}
+
+static bool make_loop(TileIrLower *l, const TileOp *op)
+{
+    uint32_t count = op->operand_count;
+    const TileIrTile **starts = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1),
+                     **carried = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1);
+    TileIrOp *loop;
+    if (op->depth + 1 > TILE_MOST_DIMS || !begin_loop(l, op, &loop, starts))
+        return false;
+    TileIrBlock *at = l->at, *body = bytecode_loop_body(loop);
+    TileIrTile *number = ARENA_NEW(l->arena, TileIrTile);
+    *number = (TileIrTile){.value = &body->arguments[0], .element = TILEIR_I32};
+    for (uint32_t i = 0; i < count; i++) {
+        TileIrTile *t = ARENA_NEW(l->arena, TileIrTile);
+        *t = *starts[i];
+        t->value = &body->arguments[i + 1];
+        carried[i] = t;
+    }
+    l->tile[op->dim] = number;
+    l->blocks[op->depth + 1] = l->at = body;
+    name_carried(l, op, TILE_CARRIED, carried);
+    TileIrOp *next = bytecode_op_counted(l->m, TILEIR_CONTINUE, 0, NULL);
+    bytecode_operand_count(next, count);
+    for (uint32_t i = 0; i < count; i++) {
+        TileOrder order = tileir_order(l, op->operands[i]->dims);
+        const TileIrTile *t = tileir_value(l, op->next[i], &order);
+        if (t == NULL)
+            return false;
+        bytecode_operand(next, t->value);
+    }
+    bytecode_append(body, next);
+    l->tile[op->dim] = NULL;
+    l->at = at;
+    bytecode_append(at, loop);
+    for (uint32_t i = 0; i < count; i++)
+        carried[i] = tileir_tile_of(l, loop, i, starts[i]->element, starts[i]->rank,
+                                    starts[i]->sizes);
+    name_carried(l, op, TILE_FINAL, carried);
+    return true;
+}
+
+/* -- the kernel ----------------------------------------------------------------------------------- */
+
+static void number_ops(TileIrLower *l, const TileBlock *block)
+{
+    for (uint32_t i = 0; i < block->count; i++) {
+        l->ops[block->ops[i]->id] = block->ops[i];
+        number_ops(l, &block->ops[i]->body);
+    }
+}
+
+/* The argument that an array is, by its parameter or result. */
+static bool set_types(TileIrLower *l, uint32_t *types, TileIrScalar *elements)
+{
+    const Instruction *fusion = l->p->fusion;
+    for (uint32_t i = 0; i < l->r->arg_count; i++) {
+        uint32_t leaf = i - fusion->operand_count;
+        bool is_result = i >= fusion->operand_count && leaf < fusion_result_count(fusion);
+        const Shape *s = i < fusion->operand_count ? fusion->operands[i]->shape
+                         : is_result               ? fusion_result(fusion, leaf).shape
+                                                   : NULL;
+        elements[i] = TILEIR_I8; /* what is not used */
+        if (s != NULL && shape_is_array(s))
+            tileir_type_of(s->dtype, true, &elements[i]);
+        types[i] = bytecode_tile(l->m, bytecode_pointer(l->m, elements[i]), 0, NULL);
+    }
+    return true;
+}
+
+/* Pointers, said to be aligned as they are. */
+static void set_arguments(TileIrLower *l, const TileIrScalar *elements)
+{
+    enum { DIVISIBLE = 8 };
+    for (uint32_t i = 0; i < l->r->arg_count; i++) {
+        const TileIrValue *v = &l->blocks[0]->arguments[i];
+        TileIrOp *op = bytecode_op(l->m, TILEIR_ASSUME, 1, &v->type, NULL);
+        bytecode_attribute(op, DIVISIBLE);
+        bytecode_attribute(op, l->r->args[i].align);
+        bytecode_attribute(op, 0); /* all of it */
+        bytecode_operand(op, v);
+        bytecode_append(l->at, op);
+        l->arguments[i] = tileir_tile_of(l, op, 0, elements[i], 0, NULL);
+    }
+}
+
+enum { PANEL = 8 };
+
+static const TileIrTile *integer(TileIrLower *l, int64_t value)
+{
+    return tileir_bits(l, TILEIR_I32, (uint64_t)value, 0, NULL);
+}
+
+static const TileIrTile *quotient(TileIrLower *l, const TileIrTile *x, int64_t by)
+{
+    return by == 1 ? x : tileir_binary(l, TILEIR_DIVI, x, integer(l, by));
+}
+
+/* x - (x / by) * by */
+static const TileIrTile *rest(TileIrLower *l, const TileIrTile *x, int64_t by)
+{
+    return tileir_binary(
+        l, TILEIR_SUBI, x,
+        tileir_binary(l, TILEIR_MULI, quotient(l, x, by), integer(l, by)));
+}
+
+/* The last two dimensions of the grid go by panels of PANEL tiles of the slower one, so that blocks that run
+ * together share tiles of both factors. */
+static int64_t panel_of(const TileIrLower *l, uint32_t slow)
+{
+    int64_t tiles = tile_count(&l->p->dims[slow]), panel = PANEL;
+    while (tiles % panel != 0)
+        panel /= 2;
+    return panel;
+}
+
+static void set_tiles(TileIrLower *l)
+{
+    uint32_t type = tileir_type(l, TILEIR_I32, 0, NULL), grid[TILE_MOST_DIMS], count = 0;
+    TileIrOp *id =
+        bytecode_op(l->m, TILEIR_BLOCK_ID, 3, (uint32_t[]){type, type, type}, NULL);
+    bytecode_append(l->at, id);
+    const TileIrTile *block = tileir_tile_of(l, id, 0, TILEIR_I32, 0, NULL);
+    for (uint32_t d = 0; d < l->p->dim_count; d++) {
+        if (l->p->dims[d].kind != TILE_GRID)
+            continue;
+        if (tile_count(&l->p->dims[d]) == 1)
+            l->tile[d] = integer(l, 0);
+        else
+            grid[count++] = d;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        int64_t tiles = tile_count(&l->p->dims[grid[i]]), slow, panel;
+        if (i == 0) {
+            l->tile[grid[i]] = block;
+        } else if (i + 1 == count && i > 0 && tile_has_coordinate(l->p, grid[i - 1])) {
+            slow = tile_count(&l->p->dims[grid[i - 1]]);
+            panel = panel_of(l, grid[i - 1]);
+            const TileIrTile *in = rest(l, block, tiles * slow),
+                             *of = quotient(l, in, panel * tiles);
+            in = rest(l, in, panel * tiles);
+            l->tile[grid[i]] = quotient(l, in, panel);
+            l->tile[grid[i - 1]] =
+                tileir_binary(l, TILEIR_ADDI, rest(l, in, panel),
+                              tileir_binary(l, TILEIR_MULI, of, integer(l, panel)));
+            block = quotient(l, block, tiles * slow);
+            i--;
+        } else {
+            l->tile[grid[i]] = rest(l, block, tiles);
+            block = quotient(l, block, tiles);
+        }
+    }
+}
+
+static bool lower_body(TileIrLower *l)
+{
+    for (uint32_t i = 0; i < l->p->body.count; i++) {
+        const TileOp *op = l->p->body.ops[i];
+        l->at = l->blocks[0];
+        if (op->kind == TILE_LOOP && !make_loop(l, op))
+            return false;
+        if (op->kind == TILE_STORE && !tileir_store(l, op))
+            return false;
+    }
+    TileIrOp *end = bytecode_op_counted(l->m, TILEIR_RETURN, 0, NULL);
+    bytecode_operand_count(end, 0);
+    bytecode_append(l->blocks[0], end);
+    return l->why == NULL;
+}
+
+bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
+                  const Target *target, uint32_t warps, const char **why)
+{
+    TileIrLower l = {.arena = p->arena, .m = m, .p = p, .r = r};
+    uint32_t *types = ARENA_ARRAY(l.arena, uint32_t, (size_t)r->arg_count + 1);
+    TileIrScalar *elements = ARENA_ARRAY(l.arena, TileIrScalar, (size_t)r->arg_count + 1);
+    l.arguments = ARENA_ARRAY(l.arena, const TileIrTile *, (size_t)r->arg_count + 1);
+    l.ops = ARENA_ARRAY(l.arena, const TileOp *, (size_t)p->op_count + 1);
+    l.memo = ARENA_ARRAY(l.arena, TileIrMemo *, (size_t)p->op_count + 1);
+    number_ops(&l, &p->body);
+    set_types(&l, types, elements);
+    const char *gpu = arena_printf(l.arena, "sm_%u", target->sm);
+    l.blocks[0] = l.at = bytecode_kernel(m, r->name, r->arg_count, types, warps, gpu);
+    set_arguments(&l, elements);
+    set_tiles(&l);
+    bool done = lower_body(&l);
+    *why = l.why;
+    return done;
+}

@@ -1,0 +1,402 @@
+/* Loads and stores. Where an array's elements lie at a sum of strides times the program's coordinates they go
+ * through a view of the array, which tensor memory accelerators understand:
+ *
+ *   load 0 at [(m floordiv 512), k, (m mod 512)] of f[8,64,512]
+ *     view of 8 x 64 x 512, tiles of 1 x 64 x 128, at [tile(m) floordiv 4, tile(k), tile(m) mod 4]
+ *
+ * else by an address for each element. See lower.h. */
+#include <string.h>
+
+#include "codegen/kernel/emitters.h"
+#include "codegen/tileir/lower.h"
+
+enum { NO_DIM = -1, MOST_ALIGNMENT = 16 };
+
+/* A dimension of a view. */
+typedef struct ViewDim {
+    const IndexExpr *at; /* number of the tile, over SYMBOLs */
+    int64_t extent, stride, tile;
+    int dim; /* of the program; NO_DIM: tiles of one */
+} ViewDim;
+
+typedef struct View {
+    uint32_t rank;
+    ViewDim dims[TILEIR_MOST_RANK];
+    int64_t offset; /* of the first element */
+} View;
+
+/* -- views ---------------------------------------------------------------------------------------- */
+
+static const IndexExpr *tile_symbol(const TileProgram *p, uint32_t dim)
+{
+    return ix_symbol(p->ix, dim, (Range){0, tile_count(&p->dims[dim]) - 1});
+}
+
+/* The same for all elements of a tile: coordinates are only divided, by multiples of the tile. */
+static bool is_even(const TileIrLower *l, const IndexExpr *e)
+{
+    if (e == NULL)
+        return true;
+    if (e->kind == IX_DIM)
+        return !tile_has_coordinate(l->p, (uint32_t)e->value);
+    if (e->kind == IX_RUNTIME)
+        return tileir_order(l, l->ops[e->value]->dims).rank == 0;
+    if (e->kind == IX_FLOORDIV && e->a->kind == IX_DIM)
+        return is_even(l, e->a) || e->value % l->p->dims[e->a->value].size == 0;
+    return is_even(l, e->a) && is_even(l, e->b);
+}
+
+/* Where the tile begins, over SYMBOLs. */
+static const IndexExpr *at_first(const TileIrLower *l, const IndexExpr *e)
+{
+    const TileProgram *p = l->p;
+    const IndexExpr *firsts[TILE_MOST_DIMS];
+    for (uint32_t d = 0; d < p->dim_count; d++)
+        firsts[d] = p->dims[d].kind == TILE_WHOLE
+                        ? ix_const(p->ix, 0)
+                        : ix_mul(p->ix, tile_symbol(p, d), p->dims[d].size);
+    return ix_substitute(p->ix, e, IX_DIM, p->dim_count, firsts);
+}
+
+/* A coordinate, or what is left of it by a multiple of its tile's size. */
+static bool is_along_tile(const TileIrLower *l, const IndexExpr *e, ViewDim *out)
+{
+    const TileProgram *p = l->p;
+    const IndexExpr *of = e->kind == IX_MOD ? e->a : e;
+    if (of->kind != IX_DIM || !tile_has_coordinate(p, (uint32_t)of->value))
+        return false;
+    uint32_t dim = (uint32_t)of->value;
+    const TileDim *d = &p->dims[dim];
+    out->dim = (int)dim;
+    out->tile = d->size;
+    out->at = d->kind == TILE_WHOLE ? ix_const(p->ix, 0) : tile_symbol(p, dim);
+    out->extent = d->extent;
+    if (e->kind != IX_MOD)
+        return true;
+    if (e->value % d->size != 0 || d->extent % e->value != 0)
+        return false;
+    out->extent = e->value;
+    out->at = ix_mod(p->ix, out->at, e->value / d->size);
+    return true;
+}
+
+static bool add_view_dim(const TileIrLower *l, View *v, const IndexExpr *e,
+                         int64_t stride)
+{
+    ViewDim d = {.stride = stride, .dim = NO_DIM, .tile = 1};
+    if (v->rank == TILEIR_MOST_RANK || stride <= 0 || e->range.lo < 0)
+        return false;
+    if (is_even(l, e)) {
+        d.at = at_first(l, e);
+        d.extent = e->range.hi + 1;
+    } else if (!is_along_tile(l, e, &d)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < v->rank; i++) {
+        if (d.dim != NO_DIM && v->dims[i].dim == d.dim)
+            return false;
+    }
+    uint32_t at = v->rank++;
+    for (; at > 0 && v->dims[at - 1].stride < stride; at--)
+        v->dims[at] = v->dims[at - 1];
+    v->dims[at] = d;
+    return true;
+}
+
+/* e * stride as dimensions of the view. */
+static bool add_terms(const TileIrLower *l, View *v, const IndexExpr *e, int64_t stride)
+{
+    if (e->kind == IX_CONST) {
+        v->offset += e->value * stride;
+        return true;
+    }
+    if (e->kind == IX_ADD)
+        return add_terms(l, v, e->a, stride) && add_terms(l, v, e->b, stride);
+    if (e->kind == IX_MUL)
+        return add_terms(l, v, e->a, stride * e->value);
+    return add_view_dim(l, v, e, stride);
+}
+
+/* What is left out behind an extent is all that the constraints leave out: it shrinks. */
+static bool take_constraints(View *v, const TileOp *op)
+{
+    for (uint32_t i = 0; i < op->constraint_count; i++) {
+        const IndexConstraint *c = &op->constraints[i];
+        ViewDim *d = NULL;
+        if (c->range.lo <= c->expr->range.lo && c->range.hi >= c->expr->range.hi)
+            continue;
+        for (uint32_t k = 0; k < v->rank && c->expr->kind == IX_DIM; k++) {
+            if (v->dims[k].dim == (int)c->expr->value)
+                d = &v->dims[k];
+        }
+        if (d == NULL || c->range.lo > 0 || c->range.hi < 0 ||
+            d->extent != c->expr->range.hi + 1)
+            return false;
+        if (c->range.hi + 1 < d->extent)
+            d->extent = c->range.hi + 1;
+    }
+    return true;
+}
+
+static bool view_of(const TileIrLower *l, const TileOp *op, View *out)
+{
+    *out = (View){0};
+    const IndexExpr *at = index_linear(l->p->ix, op->shape, op->index);
+    return add_terms(l, out, at, 1) && take_constraints(out, op) && out->rank != 0 &&
+           out->offset >= 0;
+}
+
+/* -- pointers ------------------------------------------------------------------------------------- */
+
+/* Argument of an operation's array, some elements on. */
+static const TileIrTile *pointer_to(TileIrLower *l, uint32_t argument, int64_t offset)
+{
+    const TileIrTile *p = l->arguments[argument];
+    if (offset == 0)
+        return p;
+    TileIrOp *op = bytecode_op(l->m, TILEIR_OFFSET, 1, &p->value->type, NULL);
+    bytecode_operand(op, p->value);
+    bytecode_operand(op, tileir_bits(l, TILEIR_I64, (uint64_t)offset, 0, NULL)->value);
+    bytecode_append(l->at, op);
+    return tileir_tile_of(l, op, 0, p->element, 0, NULL);
+}
+
+/* A view's tiles; NULL if there are none. */
+static const TileIrValue *make_view(TileIrLower *l, const View *v, TileIrScalar element,
+                                    uint32_t argument)
+{
+    int64_t extents[TILEIR_MOST_RANK], strides[TILEIR_MOST_RANK], tile[TILEIR_MOST_RANK];
+    for (uint32_t i = 0; i < v->rank; i++) {
+        extents[i] = v->dims[i].extent;
+        strides[i] = v->dims[i].stride;
+        tile[i] = v->dims[i].tile;
+    }
+    TileIrBlock *at = l->at;
+    l->at = l->blocks[0];
+    const TileIrTile *pointer = pointer_to(l, argument, v->offset);
+    uint32_t type = bytecode_tensor_view(l->m, element, v->rank, extents, strides);
+    TileIrOp *view = bytecode_op_counted(l->m, TILEIR_TENSOR, 1, &type);
+    bytecode_operand(view, pointer->value);
+    bytecode_operand_count(view, 0);
+    bytecode_operand_count(view, 0);
+    bytecode_append(l->at, view);
+    type = bytecode_partition_view(l->m, type, v->rank, tile);
+    TileIrOp *tiles = bytecode_op(l->m, TILEIR_PARTITION, 1, &type, NULL);
+    bytecode_operand(tiles, bytecode_result(view, 0));
+    bytecode_append(l->at, tiles);
+    l->at = at;
+    return bytecode_result(tiles, 0);
+}
+
+/* Which tile of the view. */
+static bool add_place(TileIrLower *l, TileIrOp *op, const TileOp *of, const View *v)
+{
+    static const TileOrder none = {0};
+    const TileIrTile *at[TILEIR_MOST_RANK];
+    for (uint32_t i = 0; i < v->rank; i++) {
+        if (tileir_is_wide(v->dims[i].at)) {
+            tileir_lacks(l, "a tile's number needs more than 32 bits");
+            return false;
+        }
+        at[i] = tileir_index(l, v->dims[i].at, of, &none, false);
+        if (at[i] == NULL)
+            return false;
+    }
+    bytecode_operand_count(op, v->rank);
+    for (uint32_t i = 0; i < v->rank; i++)
+        bytecode_operand(op, at[i]->value);
+    return true;
+}
+
+/* The view's order of the program's dimensions, and its tile's sizes. */
+static TileOrder view_order(const View *v, int64_t *tile)
+{
+    TileOrder order = {0};
+    for (uint32_t i = 0; i < v->rank; i++) {
+        tile[i] = v->dims[i].tile;
+        if (v->dims[i].dim != NO_DIM)
+            order.dims[order.rank++] = (uint8_t)v->dims[i].dim;
+    }
+    return order;
+}
+
+static void order_sizes(const TileIrLower *l, const TileOrder *order, int64_t *sizes)
+{
+    for (uint32_t i = 0; i < order->rank; i++)
+        sizes[i] = l->p->dims[order->dims[i]].size;
+}
+
+/* The address of each element. */
+static const TileIrTile *addresses(TileIrLower *l, const TileOp *op, uint32_t argument,
+                                   const TileOrder *order)
+{
+    int64_t ones[TILE_MOST_DIMS] = {1, 1, 1, 1, 1, 1}, sizes[TILE_MOST_DIMS];
+    const IndexExpr *at = index_linear(l->p->ix, op->shape, op->index);
+    const TileIrTile *offsets = tileir_index(l, at, op, order, tileir_is_wide(at));
+    const TileIrTile *base = l->arguments[argument];
+    order_sizes(l, order, sizes);
+    offsets = tileir_spread(l, offsets, sizes);
+    if (offsets == NULL)
+        return NULL;
+    uint32_t pointer = bytecode_pointer(l->m, base->element),
+             type = bytecode_tile(l->m, pointer, order->rank, ones);
+    const TileIrValue *v = base->value;
+    for (uint32_t i = 0; i < 2 && order->rank != 0; i++) {
+        TileIrOp *spread =
+            bytecode_op(l->m, i == 0 ? TILEIR_RESHAPE : TILEIR_BROADCAST, 1, &type, NULL);
+        bytecode_operand(spread, v);
+        bytecode_append(l->at, spread);
+        v = bytecode_result(spread, 0);
+        type = bytecode_tile(l->m, pointer, order->rank, sizes);
+    }
+    TileIrOp *o = bytecode_op(l->m, TILEIR_OFFSET, 1, &type, NULL);
+    bytecode_operand(o, v);
+    bytecode_operand(o, offsets->value);
+    bytecode_append(l->at, o);
+    return tileir_tile_of(l, o, 0, base->element, order->rank, sizes);
+}
+
+/* -- loads ---------------------------------------------------------------------------------------- */
+
+static uint32_t token_type(TileIrLower *l)
+{
+    return bytecode_scalar(l->m, TILEIR_TOKEN);
+}
+
+static const TileIrTile *load_view(TileIrLower *l, const TileOp *op, const View *v,
+                                   TileIrScalar element, TileOrder *order)
+{
+    int64_t tile[TILEIR_MOST_RANK], sizes[TILE_MOST_DIMS];
+    *order = view_order(v, tile);
+    uint32_t types[] = {tileir_type(l, element, v->rank, tile), token_type(l)};
+    TileIrOp *load = bytecode_op_counted(l->m, TILEIR_LOAD_VIEW, 2, types);
+    bytecode_attribute(load, 0); /* no flags */
+    bytecode_attribute(load, 0); /* weak */
+    bytecode_operand(load, make_view(l, v, element, op->array));
+    if (!add_place(l, load, op, v))
+        return NULL;
+    bytecode_append(l->at, load);
+    order_sizes(l, order, sizes);
+    return tileir_reshape(l, tileir_tile_of(l, load, 0, element, v->rank, tile),
+                          order->rank, sizes);
+}
+
+static const TileIrTile *load_each(TileIrLower *l, const TileOp *op, TileIrScalar element,
+                                   const TileOrder *order)
+{
+    enum { MASK = 4, PADDING = 8 };
+    int64_t sizes[TILE_MOST_DIMS];
+    order_sizes(l, order, sizes);
+    const TileIrTile *at = addresses(l, op, op->array, order),
+                     *ok =
+                         tileir_spread(l, tileir_is_there(l, op, order, op->dims), sizes);
+    if (at == NULL || l->why != NULL)
+        return NULL;
+    const TileIrTile *zero =
+        ok == NULL ? NULL : tileir_bits(l, element, 0, order->rank, sizes);
+    uint32_t types[] = {tileir_type(l, element, order->rank, sizes), token_type(l)};
+    TileIrOp *load = bytecode_op(l->m, TILEIR_LOAD_PTR, 2, types, NULL);
+    bytecode_attribute(load, ok == NULL ? 0 : MASK | PADDING);
+    bytecode_attribute(load, 0); /* weak */
+    bytecode_operand(load, at->value);
+    if (ok != NULL) {
+        bytecode_operand(load, ok->value);
+        bytecode_operand(load, zero->value);
+    }
+    bytecode_append(l->at, load);
+    return tileir_tile_of(l, load, 0, element, order->rank, sizes);
+}
+
+/* Predicates are bytes in memory. */
+static const TileIrTile *from_memory(TileIrLower *l, const TileIrTile *x, DType t)
+{
+    if (x == NULL || t != DT_PRED)
+        return x;
+    const TileIrTile *in[] = {x, tileir_bits(l, TILEIR_I8, 0, x->rank, x->sizes)};
+    return tileir_make(l, TILEIR_CMPI, TILEIR_I1, "\1\0", 2, in);
+}
+
+const TileIrTile *tileir_load(TileIrLower *l, const TileOp *op, const TileOrder *order)
+{
+    TileIrScalar element;
+    TileOrder own = tileir_order(l, op->dims);
+    View v;
+    if (!tileir_type_of(op->dtype, true, &element))
+        return tileir_lacks(l, "Tile IR has no such type");
+    const TileIrTile *x = view_of(l, op, &v) ? load_view(l, op, &v, element, &own)
+                                             : load_each(l, op, element, &own);
+    return tileir_arrange(l, from_memory(l, x, op->dtype), &own, order);
+}
+
+/* -- stores --------------------------------------------------------------------------------------- */
+
+static const TileIrTile *to_memory(TileIrLower *l, const TileIrTile *x)
+{
+    return x == NULL || x->element != TILEIR_I1
+               ? x
+               : tileir_make(l, TILEIR_EXTI, TILEIR_I8, "\0", 1, &x);
+}
+
+static bool store_view(TileIrLower *l, const TileOp *op, const View *v, uint32_t argument)
+{
+    int64_t tile[TILEIR_MOST_RANK];
+    TileOrder order = view_order(v, tile);
+    const TileIrTile *x = to_memory(l, tileir_value(l, op->operands[0], &order));
+    x = tileir_reshape(l, x, v->rank, tile);
+    if (x == NULL)
+        return false;
+    uint32_t type = token_type(l);
+    TileIrOp *store = bytecode_op_counted(l->m, TILEIR_STORE_VIEW, 1, &type);
+    bytecode_attribute(store, 0); /* no flags */
+    bytecode_attribute(store, 0); /* weak */
+    bytecode_operand(store, x->value);
+    bytecode_operand(store, make_view(l, v, x->element, argument));
+    if (!add_place(l, store, op, v))
+        return false;
+    bytecode_append(l->at, store);
+    return true;
+}
+
+static bool store_each(TileIrLower *l, const TileOp *op, uint32_t argument)
+{
+    enum { MASK = 4 };
+    TileOrder order = tileir_order(l, op->dims);
+    int64_t sizes[TILE_MOST_DIMS];
+    order_sizes(l, &order, sizes);
+    const TileIrTile *x = to_memory(l, tileir_value(l, op->operands[0], &order)),
+                     *at = addresses(l, op, argument, &order),
+                     *ok = tileir_spread(l, tileir_is_there(l, op, &order, op->dims),
+                                         sizes);
+    if (x == NULL || at == NULL || l->why != NULL)
+        return false;
+    uint32_t type = token_type(l);
+    TileIrOp *store = bytecode_op(l->m, TILEIR_STORE_PTR, 1, &type, NULL);
+    bytecode_attribute(store, ok == NULL ? 0 : MASK);
+    bytecode_attribute(store, 0); /* weak */
+    bytecode_operand(store, at->value);
+    bytecode_operand(store, x->value);
+    if (ok != NULL)
+        bytecode_operand(store, ok->value);
+    bytecode_append(l->at, store);
+    return true;
+}
+
+bool tileir_store(TileIrLower *l, const TileOp *op)
+{
+    uint32_t argument = fusion_result_arg(l->p->fusion, op->array);
+    TileIrScalar element;
+    View v;
+    if (!tileir_type_of(op->dtype, true, &element)) {
+        tileir_lacks(l, "Tile IR has no such type");
+        return false;
+    }
+    bool is_view = view_of(l, op, &v);
+    for (uint32_t d = 0; d < l->p->dim_count && is_view; d++) {
+        bool is_in = false;
+        for (uint32_t i = 0; i < v.rank; i++)
+            is_in |= v.dims[i].dim == (int)d;
+        is_view = is_in || (op->operands[0]->dims >> d & 1) == 0 ||
+                  !tile_has_coordinate(l->p, d);
+    }
+    return is_view ? store_view(l, op, &v, argument) : store_each(l, op, argument);
+}

@@ -1,0 +1,16 @@
+/* Tile programs as kernels of CUDA Tile IR, which NVIDIA's tileiras lays out for a GPU: what a block does as
+ * operations on whole tiles, no threads, no shared memory. */
+#ifndef GXC_CODEGEN_TILEIR_TILEIR_H
+#define GXC_CODEGEN_TILEIR_TILEIR_H
+
+#include "codegen/request.h"
+#include "codegen/tileir/bytecode.h"
+#include "ir/tile/tile.h"
+
+/* Adds the kernel of a program to a module: arguments as the request has them, one block for each of the grid
+ * (x only). `warps`: a wish for how many multiply, 0 for none. False: *why, static text, says what Tile IR or this lowering
+ * lacks; the module is of no use then. */
+bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
+                  const Target *target, uint32_t warps, const char **why);
+
+#endif
