@@ -122,7 +122,7 @@ static bool peel_lower_bound(Mapped *m)
 
 /* The reduction over columns that is repeated along them, and what it reads, without roundings. */
 static bool match_reduction(Mapped m, OpCode op, const AttentionParts *parts,
-                            const Instruction **reduction, Mapped *operand)
+                            Mapped *reduction, Mapped *operand)
 {
     if (!peel_repetitions(&m) || !peel_lower_bound(&m))
         return false;
@@ -137,7 +137,7 @@ static bool match_reduction(Mapped m, OpCode op, const AttentionParts *parts,
                        parts->column_weight, &x.map))
         return false;
     mapped_peel(&x);
-    *reduction = r;
+    *reduction = m;
     *operand = x;
     return true;
 }
@@ -150,10 +150,11 @@ static bool is_same(const Mapped *a, const Mapped *b)
 /* x - max of x: past the subtraction. Without one, x as it is. */
 static bool take_maxima(Mapped *x, AttentionParts *p)
 {
-    Mapped maxima, kept, read;
+    Mapped maxima, reduction, kept, read;
     if (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
-        !match_reduction(maxima, OP_MAXIMUM, p, &p->maxima, &read))
+        !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
         return true;
+    p->maxima = reduction.inst;
     if (!mapped_operand(x, 0, &kept))
         return false;
     mapped_peel(&kept);
@@ -168,9 +169,10 @@ static bool match_softmax(Mapped e, const Mapped *sum, Attention *a)
     Mapped x, summed;
     mapped_peel(&e);
     if (e.inst->op != OP_EXPONENTIAL ||
-        !match_reduction(*sum, OP_ADD, p, &p->sums, &summed) || !is_same(&summed, &e) ||
+        !match_reduction(*sum, OP_ADD, p, &p->rows, &summed) || !is_same(&summed, &e) ||
         !mapped_operand(&e, 0, &x))
         return false;
+    p->sums = p->rows.inst;
     p->exponentials = e;
     mapped_peel(&x);
     if (!take_maxima(&x, p))
@@ -404,4 +406,30 @@ bool attention_match(const Instruction *last, Attention *out)
     OutputDot o;
     return shape_is_array(last->shape) && find_output(last, &o) &&
            (match_from(&o, last, 1, out) || match_from(&o, last, 0, out));
+}
+
+static bool is_statistic(const Instruction *x, const AttentionParts *p)
+{
+    const Instruction *log = x;
+    if (p->maxima != NULL) {
+        uint32_t i = x->op == OP_ADD && x->operands[0] == p->maxima;
+        if (x->op != OP_ADD || x->operands[!i] != p->maxima)
+            return false;
+        log = x->operands[i];
+    }
+    return log->op == OP_LOG && log->operands[0] == p->sums;
+}
+
+bool attention_match_fusion(const Instruction *fusion, Attention *out,
+                            const Instruction **statistics)
+{
+    const Instruction *root = inst_called(fusion, 0)->root;
+    *statistics = NULL;
+    if (root->op != OP_TUPLE)
+        return attention_match(root, out);
+    if (root->operand_count != 2 || !attention_match(root->operands[0], out) ||
+        !is_statistic(root->operands[1], &out->parts))
+        return false;
+    *statistics = root->operands[1];
+    return true;
 }

@@ -53,6 +53,7 @@ typedef struct AttentionParts {
     Mapped bias;    /* inst is NULL: none */
     const Instruction *maxima,
         *sums;                 /* reductions; no maxima where they are not taken off */
+    Mapped rows;               /* the sums */
     const Instruction *output; /* the second dot */
     int64_t column_weight, columns;
 } AttentionParts;
@@ -72,6 +73,11 @@ typedef struct Attention {
 /* The attention whose result, moved and rounded perhaps, is `last`. Each row has a column within the band; with
  * other masks a row may have none, and is then the mean over all columns, as the softmax of equal scores. */
 bool attention_match(const Instruction *last, Attention *out);
+
+/* The attention that is all of a fusion: its result, or a tuple of that and, with an element for each row, the logarithm
+ * of the sum of its exponentials, log(sums) + maxima; *statistics is NULL without. */
+bool attention_match_fusion(const Instruction *fusion, Attention *out,
+                            const Instruction **statistics);
 
 /* -- between the files of this recogniser ----------------------------------------------------------- */
 

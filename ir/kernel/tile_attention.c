@@ -15,7 +15,7 @@ static bool is_half(const Instruction *inst)
     return inst->shape->dtype == DT_F16 || inst->shape->dtype == DT_BF16;
 }
 
-static const char *arrays_illegal(const Attention *a)
+static const char *arrays_illegal(const Attention *a, const Instruction *statistics)
 {
     const AttentionArray *arrays[] = {&a->q, &a->k, &a->v};
     for (uint32_t i = 0; i < 3; i++) {
@@ -34,23 +34,27 @@ static const char *arrays_illegal(const Attention *a)
     if (a->q.dims[ATTENTION_HEADS] % a->k.dims[ATTENTION_HEADS] != 0 ||
         a->q.dims[ATTENTION_BATCH] != a->k.dims[ATTENTION_BATCH])
         return "its heads do not go together";
-    if (a->mask_count != 0 &&
-        (a->fill < LEAST_FILL || !shape_is_row_major(a->o.base->shape)))
-        return "a row may have no scores at all, or its mask lies otherwise";
+    if ((a->mask_count != 0 || statistics != NULL) &&
+        !shape_is_row_major(a->o.base->shape))
+        return "its result lies otherwise than its mask or its statistics";
+    if (a->mask_count != 0 && a->fill < LEAST_FILL)
+        return "a row may have no scores at all";
+    if (statistics != NULL && statistics->shape->dtype != DT_F32)
+        return "its statistics are not of 32 bits each";
     return NULL;
 }
 
 const char *illegal_attention(FusionFacts *f, KernelKind kind)
 {
     static const TileConfig smallest = {16, 16, 16, DT_INVALID};
-    const Instruction *root = inst_called(f->fusion, 0)->root;
+    const Instruction *statistics;
     Attention a;
     const char *why;
     (void)kind;
     if (!op_set_has(&f->ops, OP_DOT) || !op_set_has(&f->ops, OP_EXPONENTIAL) ||
-        !shape_is_array(root->shape) || !attention_match(root, &a))
+        !attention_match_fusion(f->fusion, &a, &statistics))
         return "it is no attention";
-    why = arrays_illegal(&a);
+    why = arrays_illegal(&a, statistics);
     if (why == NULL)
         tile_build_attention(f->arena, f->fusion, &a, &smallest, &why);
     return why;
@@ -59,9 +63,10 @@ const char *illegal_attention(FusionFacts *f, KernelKind kind)
 bool suits_attention(FusionFacts *f, KernelKind kind)
 {
     Attention a;
+    const Instruction *statistics;
     (void)kind;
     if (f->target == NULL || f->target->tiles == TILES_NONE ||
-        !attention_match(inst_called(f->fusion, 0)->root, &a))
+        !attention_match_fusion(f->fusion, &a, &statistics))
         return false;
     DType t = a.q.base->shape->dtype;
     return a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS &&
@@ -74,7 +79,8 @@ void plan_attention(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     Attention *a = ARENA_NEW(d->arena, Attention);
-    attention_match(inst_called(d->fusion, 0)->root, a);
+    const Instruction *statistics;
+    attention_match_fusion(d->fusion, a, &statistics);
     DType t = a->q.base->shape->dtype;
     if (d->target == NULL ||
         tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX) == NULL)

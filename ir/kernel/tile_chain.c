@@ -7,7 +7,7 @@
 #define MOST_DEPTH 256
 #define LEAST_ROWS 16      /* fewer waste most of an instruction */
 #define WARP_ROWS 16       /* the inner dots' results of more leave no registers */
-#define MOST_REGISTERS 160 /* of a thread, for sums and inner results */
+#define MOST_REGISTERS 192 /* of a thread, for sums and inner results */
 
 /* -- legality ------------------------------------------------------------------------------------ */
 

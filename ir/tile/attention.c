@@ -17,7 +17,7 @@ enum { DIM_B, DIM_H, DIM_M, DIM_N, DIM_D, DIM_E, DIM_COUNT };
 /* What stands for a score that does not count: its power of two is 0 beside any other's, and a difference of two of
  * them is a number. */
 static const double least_score = -1e30;
-static const double log2_e = 1.4426950408889634;
+static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
 typedef struct AttentionBuilder {
     TileBuilder b;
@@ -110,7 +110,7 @@ static TileOp *banded(AttentionBuilder *c, TileOp *x)
     return masked(c, x, tile_make_at(&c->b, TILE_IN_RANGE, DT_PRED, NULL, &place), false);
 }
 
-/* The index of a mask's element: its dimensions are digits of the number of the result's element, and of the
+/* The index of an element of a mask, or of what rows have: its dimensions are digits of the number of the result's element, and of the
  * column. */
 static const IndexExpr *mask_index(const AttentionBuilder *c, const ElementMap *map,
                                    uint32_t dim)
@@ -267,6 +267,48 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     return true;
 }
 
+/* One division for each row. */
+static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *const *at)
+{
+    TileBuilder *b = &c->b;
+    const Instruction *base = c->a->o.base;
+    TileOp *share =
+        apply(c, OP_DIVIDE, number(c, 1), tile_carried(b, loop, TOTAL, TILE_FINAL));
+    TileOp *value = apply(c, OP_MULTIPLY, tile_carried(b, loop, SUMS, TILE_FINAL), share);
+    value = tile_convert(b, value, base->shape->dtype);
+    const IndexExpr *place = place_of(c, &c->a->o, at);
+    TilePlace where = {
+        .shape = flat_shape(b->p->arena, base->shape), .index_count = 1, .index = &place};
+    TileOp *store = tile_make_at(b, TILE_STORE, value->dtype, value, &where);
+    if (store == NULL)
+        return false;
+    store->inst = base;
+    return true;
+}
+
+/* log(total) + most, which are of powers of two. */
+static bool store_rows(AttentionBuilder *c, TileOp *loop)
+{
+    TileBuilder *b = &c->b;
+    const Instruction *inst = b->comp->root->operands[1];
+    TileOp *total = tile_carried(b, loop, TOTAL, TILE_FINAL);
+    TileOp *value = apply(
+        c, OP_ADD, tile_apply(b, OP_LOG, DT_F32, 1, &total),
+        apply(c, OP_MULTIPLY, tile_carried(b, loop, MOST, TILE_FINAL), number(c, ln_2)));
+    const IndexExpr **at =
+        ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
+    for (uint32_t d = 0; d < inst->shape->rank; d++)
+        at[d] = mask_index(c, &c->a->parts.rows.map, d);
+    TilePlace where = {
+        .shape = inst->shape, .index_count = inst->shape->rank, .index = at};
+    TileOp *store = tile_make_at(b, TILE_STORE, DT_F32, value, &where);
+    if (store == NULL)
+        return false;
+    store->inst = inst;
+    store->array = 1;
+    return true;
+}
+
 static bool build_all(AttentionBuilder *c)
 {
     TileBuilder *b = &c->b;
@@ -281,7 +323,7 @@ static bool build_all(AttentionBuilder *c)
                        tile_broadcast(b, number(c, 0), rows)};
     TileOp *loop = tile_make(b, TILE_LOOP, DT_F32, all, CARRIED, start, false);
     loop->dim = DIM_N;
-    loop->inst = root;
+    loop->inst = c->a->o.base;
     set_bounds(c, loop);
     b->loop = loop;
     if (q == NULL || !build_step(c, loop, q))
@@ -289,20 +331,9 @@ static bool build_all(AttentionBuilder *c)
     b->loop = NULL;
     /* operations that were put before the loop stand behind it in the list */
     tile_move_last(&p->body, loop);
-    /* one division for each row */
-    TileOp *share =
-        apply(c, OP_DIVIDE, number(c, 1), tile_carried(b, loop, TOTAL, TILE_FINAL));
-    TileOp *value = apply(c, OP_MULTIPLY, tile_carried(b, loop, SUMS, TILE_FINAL), share);
-    value = tile_convert(b, value, root->shape->dtype);
     at[ATTENTION_DEPTH] = tile_coordinate(p, DIM_E);
-    const IndexExpr *place = place_of(c, &c->a->o, at);
-    TilePlace where = {
-        .shape = flat_shape(p->arena, root->shape), .index_count = 1, .index = &place};
-    TileOp *store = tile_make_at(b, TILE_STORE, value->dtype, value, &where);
-    if (store == NULL)
-        return false;
-    store->inst = root;
-    return true;
+    /* what rows have first: it would take registers beside the sums for longer */
+    return (root->op != OP_TUPLE || store_rows(c, loop)) && store_result(c, loop, at);
 }
 
 TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,

@@ -21,6 +21,7 @@ typedef struct ChainBuilder {
     const DotChain *chain;
     ChainDot dots[DOT_CHAIN_MOST];
     TileOp *loop;
+    uint32_t inner_count;
 } ChainBuilder;
 
 static uint32_t bit(uint32_t dim)
@@ -132,11 +133,13 @@ static TileOp *multiply(TileBuilder *b, const Instruction *dot, uint32_t over, T
 static TileOp *inner_dot(TileBuilder *b, const Instruction *dot,
                          const IndexExpr *const *index)
 {
-    const ChainBuilder *c = (ChainBuilder *)b;
+    ChainBuilder *c = (ChainBuilder *)b;
     uint32_t depth = whole_dim(b, dot_sizes(dot).depth);
     TileOp *sides[2];
     if (depth == 0)
         return refuse(b, "its dots have too many depths");
+    if (c->inner_count++ == DOT_CHAIN_MOST)
+        return refuse(b, "inner dots are needed at several places");
     for (uint32_t i = 0; i < 2; i++) {
         sides[i] = factor(b, c->chain->factor, dot, i, index, depth);
         if (sides[i] == NULL)

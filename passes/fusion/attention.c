@@ -5,10 +5,11 @@
  *       o = bf16[8,32,4096,128] fusion(q, k, v), calls=fused, backend_config={"emitter":"attention"}
  *
  * What masks are made of goes in as well, as far as it is computed by element. An attention of which something else
- * than the result is read - the weights, by a gradient - stays as it is.
+ * than the result is read is fused where that is its gradient (attention_gradient.c), else it stays as it is.
  *
  * Needs: layouts. Keeps: values but for the order and the rounding of sums. Ends: each fusion takes two dots. */
-#include "ir/kernel/attention.h"
+#include "passes/fusion/attention.h"
+
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "passes/fusion/fusion.h"
@@ -16,16 +17,17 @@
 
 enum { MOST_INSIDE = 256 };
 
-/* The instructions of an attention, operands first. */
-typedef struct Region {
+typedef struct AttentionRegion Region;
+struct AttentionRegion {
     const Attention *a;
-    const Instruction *last;
+    Instruction *last;
+    uint32_t ids; /* of the computation */
     Instruction *inside[MOST_INSIDE], *operands[MOST_INSIDE];
     uint32_t count, operand_count;
     bool *is_inside;    /* by id */
     bool *is_of_scores; /* by id: made of the products */
     bool is_too_large;
-} Region;
+};
 
 static bool is_base(const Region *r, const Instruction *inst)
 {
@@ -41,15 +43,14 @@ static bool is_part(const Region *r, const Instruction *inst)
            inst == p->sums;
 }
 
-/* Computed by element, without which it would have to be in memory. */
-static bool belongs_inside(const Region *r, const Instruction *inst)
+bool attention_takes_inside(const Instruction *inst)
 {
     if (inst->control_count != 0 || !shape_is_array(inst->shape) || library_makes(inst))
         return false;
     switch (inst->op) {
     case OP_DOT:
     case OP_REDUCE:
-        return is_part(r, inst);
+        return true;
     case OP_CONSTANT:
         return inst->shape->rank == 0;
     case OP_BITCAST:
@@ -63,6 +64,12 @@ static bool belongs_inside(const Region *r, const Instruction *inst)
     default:
         return op_is(inst->op, OPF_ELEMENTWISE) && !op_is(inst->op, OPF_EFFECT);
     }
+}
+
+static bool belongs_inside(const Region *r, const Instruction *inst)
+{
+    bool is_large = inst->op == OP_DOT || inst->op == OP_REDUCE;
+    return attention_takes_inside(inst) && (!is_large || is_part(r, inst));
 }
 
 static void add_operand(Region *r, Instruction *inst)
@@ -95,9 +102,9 @@ static void collect(Region *r, Instruction *inst)
         r->inside[r->count++] = inst;
 }
 
-/* Nobody else reads what is made of the scores. */
-static bool is_closed(const Region *r, const Computation *comp)
+bool attention_region_is_closed(const AttentionRegion *r)
 {
+    const Computation *comp = r->last->parent;
     if (r->is_too_large || !r->is_inside[r->last->id] ||
         !r->is_inside[r->a->parts.scores.inst->id])
         return false;
@@ -118,27 +125,46 @@ static bool is_closed(const Region *r, const Computation *comp)
     return true;
 }
 
-static Instruction *make_fusion(Region *r, Computation *comp, uint32_t ids,
-                                Arena *scratch)
+/* The logarithm of the sum of a row's exponentials. */
+static Instruction *add_statistics(Computation *fused, const AttentionParts *p,
+                                   Instruction *const *now)
 {
+    Instruction *sums = now[p->sums->id];
+    Instruction *log = computation_add(fused, OP_LOG, sums->shape, 1, &sums, "log");
+    if (p->maxima == NULL)
+        return log;
+    Instruction *both[] = {now[p->maxima->id], log};
+    return computation_add(fused, OP_ADD, sums->shape, 2, both, "statistics");
+}
+
+Instruction *attention_region_fuse(const AttentionRegion *r, bool has_statistics,
+                                   PassContext *cx)
+{
+    Computation *comp = r->last->parent;
     Module *m = comp->module;
     Computation *fused = module_add_computation(m, "attention");
     fused->is_fused = true;
-    Instruction **now = ARENA_ARRAY(scratch, Instruction *, ids);
+    Instruction **now = ARENA_ARRAY(cx->scratch, Instruction *, r->ids);
     for (uint32_t i = 0; i < r->operand_count; i++)
         now[r->operands[i]->id] =
             computation_add_parameter(fused, i, r->operands[i]->shape, NULL);
     for (uint32_t i = 0; i < r->count; i++) {
         const Instruction *inst = r->inside[i];
         Instruction **operands =
-            ARENA_ARRAY(scratch, Instruction *, (size_t)inst->operand_count + 1);
+            ARENA_ARRAY(cx->scratch, Instruction *, (size_t)inst->operand_count + 1);
         for (uint32_t k = 0; k < inst->operand_count; k++)
             operands[k] = now[inst->operands[k]->id];
         now[inst->id] =
             computation_add_like(fused, inst, inst->shape, inst->operand_count, operands);
     }
     fused->root = now[r->last->id];
-    Instruction *fusion = computation_add(comp, OP_FUSION, r->last->shape,
+    if (has_statistics) {
+        Instruction *leaves[] = {fused->root, add_statistics(fused, &r->a->parts, now)};
+        const Shape *shapes[] = {leaves[0]->shape, leaves[1]->shape};
+        fused->root = computation_add(fused, OP_TUPLE, shape_tuple(m->intern, 2, shapes),
+                                      2, leaves, NULL);
+    }
+    Instruction *fusion = computation_add(comp, OP_FUSION, fused->root->shape,
                                           r->operand_count, r->operands, r->last->name);
     fusion->span = r->last->span;
     const Attr *metadata = inst_attr(r->last, ATTR_METADATA);
@@ -149,30 +175,44 @@ static Instruction *make_fusion(Region *r, Computation *comp, uint32_t ids,
     return fusion;
 }
 
-/* The fusion of the attention that ends here; NULL: there is none, or no kernel makes it. */
-static Instruction *fuse_at(Instruction *last, PassContext *cx, bool *is_tried)
+AttentionRegion *attention_region(const Attention *a, Instruction *last, PassContext *cx)
 {
-    Attention a;
-    Computation *comp = last->parent;
-    uint32_t ids = comp->instruction_count;
-    if (!attention_match(last, &a))
-        return NULL;
     Region *r = ARENA_NEW(cx->scratch, Region);
-    *r = (Region){.a = &a, .last = last};
-    r->is_inside = ARENA_ARRAY(cx->scratch, bool, ids);
-    r->is_of_scores = ARENA_ARRAY(cx->scratch, bool, ids);
+    *r = (Region){.a = a, .last = last, .ids = last->parent->instruction_count};
+    r->is_inside = ARENA_ARRAY(cx->scratch, bool, r->ids);
+    r->is_of_scores = ARENA_ARRAY(cx->scratch, bool, r->ids);
     collect(r, last);
-    if (!is_closed(r, comp))
-        return NULL;
-    Instruction *fusion = make_fusion(r, comp, ids, cx->scratch);
-    *is_tried = true;
+    return r->is_too_large ? NULL : r;
+}
+
+bool attention_set_kind(Instruction *fusion, PassContext *cx)
+{
     KernelKind kind = kernel_kind_choose(fusion, cx->target);
     if (kernel_kind_is(kind, KERNEL_ON_TENSOR_CORES)) {
         kernel_kind_set(fusion, kind);
-        return fusion;
+        return true;
     }
-    computation_remove(comp, fusion);
-    return NULL;
+    computation_remove(fusion->parent, fusion);
+    return false;
+}
+
+/* The attention that ends here is a fusion from now on; false: there is none, or no kernel makes it. */
+static bool fuse_at(Instruction *last, PassContext *cx, bool *is_tried)
+{
+    Attention a;
+    if (!attention_match(last, &a))
+        return false;
+    const Region *r = attention_region(&a, last, cx);
+    if (r == NULL)
+        return false;
+    *is_tried = true;
+    if (!attention_region_is_closed(r))
+        return fuse_attention_gradient(&a, last, cx);
+    Instruction *fusion = attention_region_fuse(r, false, cx);
+    if (!attention_set_kind(fusion, cx))
+        return false;
+    computation_replace_one(last->parent, last, fusion);
+    return true;
 }
 
 static bool may_end(const Instruction *inst)
@@ -204,10 +244,8 @@ static bool fuse_in(Computation *comp, PassContext *cx, bool *is_tried)
         Instruction *last = comp->instructions[i];
         if (last == NULL || is_taken[i] || !may_end(last))
             continue;
-        Instruction *fusion = fuse_at(last, cx, is_tried);
-        if (fusion == NULL)
+        if (!fuse_at(last, cx, is_tried))
             continue;
-        computation_replace_one(comp, last, fusion);
         for (Instruction *x = last; x->op != OP_PARAMETER; x = x->operands[0]) {
             is_taken[x->id] = true;
             if (x->op == OP_DOT)
@@ -221,14 +259,14 @@ static bool fuse_in(Computation *comp, PassContext *cx, bool *is_tried)
 bool pass_fuse_attentions(Module *m, PassContext *cx)
 {
     Computations programs = module_programs(m, cx->scratch);
-    bool changed = false, is_tried = false;
+    bool changed = pass_dce(m, cx), is_tried = false; /* nobody reads what is dead */
     for (uint32_t i = 0; cx->target != NULL && i < programs.count; i++)
         changed |= fuse_in(programs.data[i], cx, &is_tried);
-    if (is_tried)
-        module_remove_dead_computations(m); /* of those that no kernel makes */
-    if (changed) {
+    if (is_tried) { /* what no kernel makes is gone */
         module_sort(m);
         pass_dce(m, cx);
+        module_remove_dead_computations(m);
+        fusion_name_all(m);
     }
     return changed;
 }

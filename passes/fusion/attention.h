@@ -1,0 +1,27 @@
+/* What the passes over attentions share. */
+#ifndef GXC_PASSES_FUSION_ATTENTION_H
+#define GXC_PASSES_FUSION_ATTENTION_H
+
+#include "ir/kernel/attention.h"
+#include "passes/pass.h"
+
+/* The instructions of an attention that ends with `last`, operands first. */
+typedef struct AttentionRegion AttentionRegion;
+
+/* NULL: there are too many. */
+AttentionRegion *attention_region(const Attention *a, Instruction *last, PassContext *cx);
+/* Nobody else reads what is made of the scores. */
+bool attention_region_is_closed(const AttentionRegion *r);
+/* A fusion of it, beside `last`, whose users are not changed; with its statistics as second result. */
+Instruction *attention_region_fuse(const AttentionRegion *r, bool has_statistics,
+                                   PassContext *cx);
+/* The fusion is a kernel on tensor cores; false: there is none, and the fusion is removed. */
+bool attention_set_kind(Instruction *fusion, PassContext *cx);
+/* Computed by element, without which it would have to be in memory; of dots and reductions nothing is known. */
+bool attention_takes_inside(const Instruction *inst);
+
+/* An attention and its gradient, of which nobody else reads anything: a kernel of the attention, one of what rows have
+ * in common, and one or two of chains of dots. False, and nothing is changed but for instructions that nobody reads. */
+bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx);
+
+#endif

@@ -1,0 +1,446 @@
+/* An attention and its gradient become a few kernels, in which no score reaches memory:
+ *
+ *   o, s = attention(q, k, v)                     s: the logarithm of the sum of each row's exponentials
+ *   d = sum over the depth of o * do              (which is that of p * g over the columns)
+ *   p = exp(masked scores - s);  g = do v';  core = p * (g - d)
+ *   dq = f(core) k                                one kernel: queries outside, keys in the loop
+ *   dk = f(core)' q, dv = p' do                   one kernel: keys outside, queries in the loop
+ *
+ * What stands between core and the dots, f, and what masks are made of go into these kernels as they are.
+ *
+ * Needs: layouts. Keeps: values but for the order and the rounding of sums. Ends: each is of dots that go away. */
+#include "passes/fusion/attention.h"
+
+#include "ir/kernel/attention_gradient.h"
+#include "passes/fusion/fusion.h"
+#include "passes/simplify/rewrite.h"
+
+enum { MOST_RESULTS = 4, MOST_MOVES = 8, MOST_OPERANDS = 64 };
+
+/* A dot that a gradient is, and what its value becomes on its way out. */
+typedef struct GradientDot {
+    Instruction *dot, *ends[MOST_MOVES]; /* the last of them is what users see */
+    uint32_t end_count;
+    bool is_fused;
+} GradientDot;
+
+typedef struct Gradient {
+    PassContext *cx;
+    Computation *comp;
+    const Attention *a;
+    AttentionGradient g;
+    Instruction *last;
+    uint32_t ids;
+    bool *is_made; /* by id: of the scores, or of the products do v' */
+    GradientDot dots[MOST_RESULTS];
+    uint32_t count;
+    Instruction *statistics, *differences; /* s, d */
+} Gradient;
+
+/* -- what belongs to it ---------------------------------------------------------------------------- */
+
+static bool is_move(const Instruction *x)
+{
+    return x->op == OP_CONVERT || x->op == OP_COPY || x->op == OP_TRANSPOSE ||
+           x->op == OP_RESHAPE;
+}
+
+/* From a dot to what moves its result, as long as nobody else reads it. */
+static void find_ends(Gradient *c, const Uses *uses, GradientDot *d)
+{
+    Instruction *x = d->dot;
+    d->ends[d->end_count++] = x;
+    while (d->end_count < MOST_MOVES && x != c->comp->root) {
+        Instruction *user = uses_only(uses, x);
+        if (user == NULL || !is_move(user) || user->control_count != 0)
+            return;
+        d->ends[d->end_count++] = x = user;
+    }
+}
+
+static bool take_dot(Gradient *c, const Uses *uses, Instruction *dot)
+{
+    if (dot == c->a->parts.output)
+        return true;
+    if (c->count == MOST_RESULTS || dot->control_count != 0 ||
+        (c->is_made[dot->operands[0]->id] && c->is_made[dot->operands[1]->id]))
+        return false;
+    GradientDot *d = &c->dots[c->count++];
+    d->dot = dot;
+    find_ends(c, uses, d);
+    return true;
+}
+
+/* Whether what is made of the scores leaves by the attention's result and by dots only. */
+static bool find_dots(Gradient *c)
+{
+    Uses uses = uses_compute(c->comp, c->cx->scratch);
+    for (Instruction *x = inst_first(c->comp); x; x = inst_next(x)) {
+        bool made = x == c->a->parts.scores.inst || x == c->g.products;
+        for (uint32_t i = 0; i < x->operand_count && !made; i++)
+            made = c->is_made[x->operands[i]->id];
+        if (!made)
+            continue;
+        bool is_inner = x == c->a->parts.scores.inst || x == c->g.products;
+        if (x->op == OP_DOT && !is_inner) {
+            if (!take_dot(c, &uses, x))
+                return false;
+            continue;
+        }
+        c->is_made[x->id] = true;
+        if (!attention_takes_inside(x) || x == c->comp->root)
+            return false;
+    }
+    return c->count != 0;
+}
+
+/* -- kernels of the gradient ------------------------------------------------------------------------- */
+
+/* Instructions of a fusion that is made. */
+typedef struct Body {
+    Gradient *c;
+    Rewriter r;
+    Instruction **now; /* by id: inside; NULL: not yet */
+    Instruction *operands[MOST_OPERANDS];
+    uint32_t operand_count;
+    Instruction *weights, *core; /* of the exponentials' shape, f32 */
+    bool failed;
+} Body;
+
+static Instruction *parameter(Body *b, Instruction *outside)
+{
+    if (b->operand_count == MOST_OPERANDS) {
+        b->failed = true;
+        return outside;
+    }
+    b->operands[b->operand_count] = outside;
+    return computation_add_parameter(b->r.comp, b->operand_count++, outside->shape, NULL);
+}
+
+static const Shape *with_dtype(const Body *b, const Shape *s, DType t)
+{
+    return shape_with_dtype(b->r.m->intern, s, t);
+}
+
+static Instruction *converted(Body *b, Instruction *x, DType t)
+{
+    return x->shape->dtype == t ? x : rw_convert(&b->r, with_dtype(b, x->shape, t), x);
+}
+
+/* Where an operand's elements lie, past what only moves or widens them: the kernel reads them there. */
+static bool is_base(const Gradient *c, const Instruction *x)
+{
+    const Attention *a = c->a;
+    StridedView v;
+    if (x == a->q.base || x == a->k.base || x == a->v.base || x == a->bias.base)
+        return true;
+    if (!view_start(c->g.products->operands[c->g.do_side], &v))
+        return false;
+    attention_follow(&v, NULL);
+    return x == v.base;
+}
+
+static Instruction *inside(Body *b, Instruction *x);
+
+static Instruction *like(Body *b, const Instruction *x, const Shape *shape)
+{
+    Instruction **operands =
+        ARENA_ARRAY(b->r.scratch, Instruction *, (size_t)x->operand_count + 1);
+    for (uint32_t i = 0; i < x->operand_count; i++)
+        operands[i] = inside(b, x->operands[i]);
+    return b->failed
+               ? (Instruction *)NULL
+               : computation_add_like(b->r.comp, x, shape, x->operand_count, operands);
+}
+
+/* An instruction of the program inside: the weights and the core are those of this body. */
+static Instruction *inside(Body *b, Instruction *x)
+{
+    const Gradient *c = b->c;
+    const AttentionParts *p = &c->a->parts;
+    if (b->failed || x->id >= c->ids) {
+        b->failed = true;
+        return x;
+    }
+    if (b->now[x->id] != NULL)
+        return b->now[x->id];
+    Instruction *y = NULL;
+    bool is_large = x->op == OP_DOT || x->op == OP_REDUCE;
+    if (x == c->g.core)
+        y = converted(b, b->core, x->shape->dtype);
+    else if (x == p->weights.inst)
+        y = converted(b, b->weights, x->shape->dtype);
+    else if (x == p->scores.inst)
+        y = like(b, x, x->shape);
+    else if (c->is_made[x->id] && (is_large || x == p->exponentials.inst))
+        b->failed = true;
+    else if (is_large || is_base(c, x) || !attention_takes_inside(x))
+        y = parameter(b, x);
+    else
+        y = like(b, x, x->shape);
+    b->now[x->id] = y;
+    return y;
+}
+
+/* exp(masked - statistics) */
+static Instruction *make_weights(Body *b)
+{
+    const AttentionParts *p = &b->c->a->parts;
+    const Instruction *e = p->exponentials.inst;
+    const Shape *shape = with_dtype(b, e->shape, DT_F32);
+    int64_t place[VIEW_RANK];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < e->shape->rank; d++) {
+        if (d != b->c->g.column)
+            place[n++] = d;
+    }
+    Instruction *x = inside(b, (Instruction *)(uintptr_t)p->masked.inst);
+    if (b->failed)
+        return NULL;
+    Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), place);
+    x = rw_binary(&b->r, OP_SUBTRACT, shape, converted(b, x, DT_F32), rows);
+    return rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
+}
+
+/* do v', of the exponentials' dimensions, not rounded. */
+static Instruction *make_products(Body *b)
+{
+    const AttentionGradient *g = &b->c->g;
+    Instruction *x = like(b, g->products, with_dtype(b, g->products->shape, DT_F32));
+    bool is_same = true;
+    for (uint32_t d = 0; d < g->products->shape->rank; d++)
+        is_same &= g->product_dims[d] == d;
+    const Shape *shape = with_dtype(b, b->c->a->parts.exponentials.inst->shape, DT_F32);
+    return is_same || b->failed ? x : rw_transpose(&b->r, shape, x, g->product_dims);
+}
+
+/* weights * (products - differences) * factor */
+static Instruction *make_core(Body *b)
+{
+    const AttentionGradient *g = &b->c->g;
+    const Shape *shape = with_dtype(b, b->c->a->parts.exponentials.inst->shape, DT_F32);
+    const Instruction *of_do = g->products->operands[g->do_side],
+                      *o = b->c->a->parts.output;
+    int64_t place[VIEW_RANK], rows_of[VIEW_RANK];
+    uint32_t n = 0;
+    Instruction *products = make_products(b);
+    if (b->failed)
+        return NULL;
+    for (uint32_t d = 0; d < of_do->shape->rank; d++)
+        rows_of[d] = -1;
+    for (uint32_t d = 0; d < shape->rank; d++) {
+        if (d != g->column)
+            rows_of[g->do_dims[g->row_dims[d]]] = d;
+    }
+    for (uint32_t d = 0; d < o->shape->rank; d++) {
+        if (rows_of[d] >= 0)
+            place[n++] = rows_of[d];
+    }
+    Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->differences), place);
+    Instruction *x = rw_binary(&b->r, OP_SUBTRACT, shape, products, rows);
+    x = rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
+    return g->factor == 1 ? x
+                          : rw_binary(&b->r, OP_MULTIPLY, shape, x,
+                                      rw_splat(&b->r, shape, g->factor));
+}
+
+/* A fusion of these dots' values, `ends` moves behind each; NULL: no kernel makes it. */
+static Instruction *make_fusion(Gradient *c, GradientDot *const *dots, uint32_t count,
+                                const uint32_t *ends)
+{
+    Module *m = c->comp->module;
+    Computation *fused = module_add_computation(m, "gradient");
+    fused->is_fused = true;
+    Body b = {.c = c,
+              .r = {.m = m,
+                    .comp = fused,
+                    .scratch = c->cx->scratch,
+                    .cx = c->cx,
+                    .at = dots[0]->dot},
+              .now = ARENA_ARRAY(c->cx->scratch, Instruction *, c->ids)};
+    Instruction *results[MOST_RESULTS];
+    b.weights = make_weights(&b);
+    b.core = b.failed ? NULL : make_core(&b);
+    for (uint32_t i = 0; i < count && !b.failed; i++) {
+        results[i] = like(&b, dots[i]->dot, dots[i]->dot->shape);
+        for (uint32_t k = 1; k <= ends[i] && !b.failed; k++) {
+            b.now[dots[i]->ends[k - 1]->id] = results[i];
+            results[i] = like(&b, dots[i]->ends[k], dots[i]->ends[k]->shape);
+        }
+    }
+    if (b.failed)
+        return NULL;
+    Instruction *fusion =
+        computation_add(c->comp, OP_FUSION, results[0]->shape, b.operand_count,
+                        b.operands, dots[0]->ends[ends[0]]->name);
+    fusion->span = dots[0]->dot->span;
+    inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
+    inst_set_computation(fusion, ATTR_CALLS, fused);
+    fused->root = results[0];
+    fusion_set_results(fusion, results, count);
+    fusion->shape = fused->root->shape;
+    fusion_drop_unread(fusion, c->cx->scratch);
+    return attention_set_kind(fusion, c->cx) ? fusion : NULL;
+}
+
+/* With as much of what moves the results as a kernel can. */
+static Instruction *fuse_dots(Gradient *c, GradientDot *const *dots, uint32_t count,
+                              uint32_t *ends)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ends[i] = dots[i]->end_count - 1;
+    for (;;) {
+        Instruction *fusion = make_fusion(c, dots, count, ends);
+        bool shorter = false;
+        for (uint32_t i = 0; i < count; i++) {
+            shorter |= ends[i] > 0;
+            ends[i] -= fusion == NULL && ends[i] > 0;
+        }
+        if (fusion != NULL || !shorter)
+            return fusion;
+    }
+}
+
+/* -- together --------------------------------------------------------------------------------------- */
+
+typedef struct Replacement {
+    Instruction *from, *to;
+} Replacement;
+
+typedef struct Replacements {
+    Replacement data[MOST_RESULTS];
+    uint32_t count;
+} Replacements;
+
+static void replace_by(Replacements *r, Instruction *fusion, GradientDot *const *dots,
+                       uint32_t count, const uint32_t *ends)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        r->data[r->count++] =
+            (Replacement){dots[i]->ends[ends[i]],
+                          count == 1 ? fusion : computation_add_element(fusion, i)};
+        dots[i]->is_fused = true;
+    }
+}
+
+/* Pairs where a kernel makes two of them at once. */
+static bool fuse_all(Gradient *c, Replacements *out)
+{
+    uint32_t ends[2];
+    for (uint32_t i = 0; i < c->count; i++) {
+        for (uint32_t k = i + 1; k < c->count && !c->dots[i].is_fused; k++) {
+            GradientDot *both[] = {&c->dots[i], &c->dots[k]};
+            Instruction *fusion =
+                c->dots[k].is_fused ? NULL : fuse_dots(c, both, 2, ends);
+            if (fusion != NULL)
+                replace_by(out, fusion, both, 2, ends);
+        }
+        if (c->dots[i].is_fused)
+            continue;
+        GradientDot *one[] = {&c->dots[i]};
+        Instruction *fusion = fuse_dots(c, one, 1, ends);
+        if (fusion == NULL)
+            return false;
+        replace_by(out, fusion, one, 1, ends);
+    }
+    return true;
+}
+
+/* x with dimensions as `dims` says; transpositions become one, or none. */
+static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *dims)
+{
+    uint32_t rank = x->shape->rank;
+    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1),
+            *sizes = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1);
+    bool is_same = true;
+    Ints inner = {0};
+    if (x->op == OP_TRANSPOSE) {
+        inner = inst_ints(x, ATTR_DIMENSIONS);
+        x = x->operands[0];
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        order[d] = inner.data != NULL ? inner.data[dims[d]] : dims[d];
+        sizes[d] = x->shape->dims[order[d]];
+        is_same &= order[d] == d;
+    }
+    return is_same ? x
+                   : rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
+}
+
+/* The result of the attention's second dot, of f32, made of what its users see. */
+static Instruction *unmoved(Gradient *c, Rewriter *r, Instruction *result)
+{
+    Instruction *x = rw_convert(
+        r, rw_shape(r, DT_F32, result->shape->rank, result->shape->dims), result);
+    int64_t back[VIEW_RANK];
+    for (const Instruction *step = c->last; step != c->a->parts.output;
+         step = step->operands[0]) {
+        const Shape *before = step->operands[0]->shape;
+        if (step->op == OP_RESHAPE) {
+            x = rw_reshape(r, rw_shape(r, DT_F32, before->rank, before->dims), x);
+        } else if (step->op == OP_TRANSPOSE) {
+            Ints dims = inst_ints(step, ATTR_DIMENSIONS);
+            for (uint32_t d = 0; d < before->rank; d++)
+                back[dims.data[d]] = d;
+            x = transposed(r, x, back);
+        } else if (step->op != OP_CONVERT && step->op != OP_COPY) {
+            return NULL;
+        }
+    }
+    return x;
+}
+
+/* The sum over the depth of o * do, in the order of do's dimensions. */
+static bool add_differences(Gradient *c, Instruction *result)
+{
+    const AttentionGradient *g = &c->g;
+    Rewriter r = {.m = c->comp->module,
+                  .comp = c->comp,
+                  .scratch = c->cx->scratch,
+                  .cx = c->cx,
+                  .at = (Instruction *)(uintptr_t)g->core};
+    Instruction *x = unmoved(c, &r, result), *y = g->products->operands[g->do_side];
+    int64_t dims[VIEW_RANK], depth[VIEW_RANK], rows[VIEW_RANK];
+    uint32_t rank = y->shape->rank, depths = 0, n = 0;
+    if (x == NULL)
+        return false;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[g->do_dims[d]] = d;
+    x = transposed(&r, x, dims);
+    const Shape *shape = rw_shape(&r, DT_F32, rank, y->shape->dims);
+    y = y->shape->dtype == DT_F32 ? y : rw_convert(&r, shape, y);
+    x = rw_binary(&r, OP_MULTIPLY, shape, x, y);
+    Ints terms = inst_ints(g->products, g->do_side == 0 ? ATTR_LHS_CONTRACTING_DIMS
+                                                        : ATTR_RHS_CONTRACTING_DIMS);
+    for (uint32_t d = 0; d < rank; d++) {
+        if (ints_find(terms, d) >= 0)
+            depth[depths++] = d;
+        else
+            rows[n++] = shape->dims[d];
+    }
+    c->differences = rw_sum(&r, rw_shape(&r, DT_F32, n, rows), x, depths, depth);
+    return true;
+}
+
+bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx)
+{
+    Gradient *c = ARENA_NEW(cx->scratch, Gradient);
+    Replacements all = {.count = 0};
+    *c = (Gradient){.cx = cx, .comp = last->parent, .a = a, .last = last};
+    c->ids = c->comp->instruction_count;
+    c->is_made = ARENA_ARRAY(cx->scratch, bool, c->ids);
+    const AttentionRegion *region = attention_region(a, last, cx);
+    if (region == NULL || !attention_gradient_match(a, &c->g) || !find_dots(c))
+        return false;
+    Instruction *forward = attention_region_fuse(region, true, cx);
+    if (!attention_set_kind(forward, cx))
+        return false;
+    Instruction *result = computation_add_element(forward, 0);
+    c->statistics = computation_add_element(forward, 1);
+    if (!add_differences(c, result) || !fuse_all(c, &all))
+        return false;
+    for (uint32_t i = 0; i < all.count; i++)
+        computation_replace_one(c->comp, all.data[i].from, all.data[i].to);
+    computation_replace_one(c->comp, last, result);
+    return true;
+}
