@@ -11,12 +11,17 @@ static gxc_array array_of(Arena *a, const Shape *s)
                        .dims = arena_copy(a, s->dims, s->rank * sizeof *s->dims)};
 }
 
-static size_t add_leaves(Arena *a, const Shape *s, gxc_array *out)
+/* `name` NULL: leaves are called by their places alone. */
+static size_t add_leaves(Arena *a, const Shape *s, const char *name, gxc_array *out,
+                         const char **names)
 {
     size_t n = shape_leaf_count(s);
-    for (size_t i = 0; i < n && out != NULL; i++) {
-        const Shape *leaf = shape_leaf(s, i);
-        out[i] = array_of(a, leaf);
+    for (size_t i = 0; i < n; i++) {
+        const char *place = shape_leaf_path(a, s, i);
+        out[i] = array_of(a, shape_leaf(s, i));
+        names[i] = name == NULL ? place
+                   : n == 1     ? arena_printf(a, "%s", name)
+                                : arena_printf(a, "%s.%s", name, place);
     }
     return n;
 }
@@ -28,13 +33,16 @@ void result_set_signature(gxc_result *r, const Module *m, const EvalOptions *gri
     for (uint32_t i = 0; i < entry->parameter_count; i++)
         n += shape_leaf_count(entry->parameters[i]->shape);
     r->parameters = ARENA_ARRAY(r->arena, gxc_array, n + 1);
+    r->parameter_names = ARENA_ARRAY(r->arena, const char *, n + 1);
     r->parameter_count = n;
     n = 0;
     for (uint32_t i = 0; i < entry->parameter_count; i++)
-        n += add_leaves(r->arena, entry->parameters[i]->shape, r->parameters + n);
+        n += add_leaves(r->arena, entry->parameters[i]->shape, entry->parameters[i]->name,
+                        r->parameters + n, r->parameter_names + n);
     r->output_count = shape_leaf_count(entry->root->shape);
     r->outputs = ARENA_ARRAY(r->arena, gxc_array, r->output_count + 1);
-    add_leaves(r->arena, entry->root->shape, r->outputs);
+    r->output_names = ARENA_ARRAY(r->arena, const char *, r->output_count + 1);
+    add_leaves(r->arena, entry->root->shape, NULL, r->outputs, r->output_names);
     r->device_count = (size_t)eval_device_count(m, grid);
     r->partition_count =
         grid->partitions != 0 ? grid->partitions : m->config.num_partitions;
@@ -91,6 +99,16 @@ gxc_array gxc_result_output(const gxc_result *r, size_t device, size_t i)
 gxc_array gxc_result_parameter(const gxc_result *r, size_t i)
 {
     return i < r->parameter_count ? r->parameters[i] : (gxc_array){0};
+}
+
+const char *gxc_result_parameter_name(const gxc_result *r, size_t i)
+{
+    return i < r->parameter_count ? r->parameter_names[i] : NULL;
+}
+
+const char *gxc_result_output_name(const gxc_result *r, size_t i)
+{
+    return i < r->output_count ? r->output_names[i] : NULL;
 }
 
 void gxc_result_module_hash(const gxc_result *r, uint8_t out[16])

@@ -15,6 +15,7 @@ struct gxc_result {
     size_t parameter_count, output_count, device_count;
     int64_t partition_count;
     gxc_array *parameters; /* [parameter_count], no data */
+    const char **parameter_names, **output_names;
     gxc_array
         *outputs; /* [output_count] shapes; evaluated: [device_count * output_count] */
     bool evaluated;

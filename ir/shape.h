@@ -90,6 +90,8 @@ int64_t shape_bytes(
     const Shape *s); /* the same of checked shapes; tuples: 0 (they are no buffers) */
 size_t shape_leaf_count(const Shape *s); /* non-tuple shapes inside, depth first */
 const Shape *shape_leaf(const Shape *s, size_t leaf);
+const char *shape_leaf_path(Arena *a, const Shape *s,
+                            size_t leaf); /* "1.0"; of an array "0" */
 /* The element of a tuple that holds the leaf, and which of that element's leaves it is. */
 uint32_t shape_leaf_element(const Shape *tuple, size_t leaf, size_t *out_leaf);
 

@@ -20,20 +20,6 @@ static PlanValue plan_value(Variant *v, const char *name, const Shape *s, uint32
     return p;
 }
 
-static const char *leaf_path(Arena *a, const Shape *s, size_t leaf)
-{
-    const char *path = "";
-    while (shape_is_tuple(s)) {
-        uint32_t i = 0;
-        size_t n;
-        for (; (n = shape_leaf_count(s->elements[i])) <= leaf; i++)
-            leaf -= n;
-        path = arena_printf(a, "%s%s%u", path, *path == '\0' ? "" : ".", i);
-        s = s->elements[i];
-    }
-    return *path == '\0' ? "0" : path;
-}
-
 /* Argument number of a parameter's first leaf. */
 static uint32_t first_argument(const Computation *entry, int64_t parameter)
 {
@@ -101,18 +87,19 @@ void variant_add_signature(Variant *v)
         size_t leaves = shape_leaf_count(inst->shape);
         for (size_t leaf = 0; leaf < leaves; leaf++) {
             const Shape *s = shape_leaf(inst->shape, leaf);
-            const char *name = leaves == 1
-                                   ? inst->name
-                                   : arena_printf(v->arena, "%s.%s", inst->name,
-                                                  leaf_path(v->arena, inst->shape, leaf));
+            const char *name =
+                leaves == 1 ? inst->name
+                            : arena_printf(v->arena, "%s.%s", inst->name,
+                                           shape_leaf_path(v->arena, inst->shape, leaf));
             PlanValue value = plan_value(v, name, s, v->buffers->argument_sets[n++]);
             plan_add_arguments(&v->plan, &value, 1);
         }
     }
     for (uint32_t leaf = 0; leaf < v->buffers->result_count; leaf++) {
         const Shape *s = shape_leaf(entry->root->shape, leaf);
-        PlanValue value = plan_value(v, leaf_path(v->arena, entry->root->shape, leaf), s,
-                                     v->buffers->result_sets[leaf]);
+        PlanValue value =
+            plan_value(v, shape_leaf_path(v->arena, entry->root->shape, leaf), s,
+                       v->buffers->result_sets[leaf]);
         plan_add_results(&v->plan, &value, 1);
     }
     add_sizes(v->module, "argument_sizes", v->plan.arguments, n);

@@ -26,6 +26,8 @@
     F(int64_t, gxc_result_partition_count, (const gxc_result *))                         \
     F(gxc_array, gxc_result_output, (const gxc_result *, size_t, size_t))                \
     F(gxc_array, gxc_result_parameter, (const gxc_result *, size_t))                     \
+    F(const char *, gxc_result_parameter_name, (const gxc_result *, size_t))             \
+    F(const char *, gxc_result_output_name, (const gxc_result *, size_t))                \
     F(void, gxc_result_module_hash, (const gxc_result *, uint8_t *))                     \
     F(void, gxc_result_destroy, (gxc_result *))
 
@@ -113,13 +115,6 @@ static gxc_options compiler_options(const Options *o)
                          .colour = isatty(STDERR_FILENO)};
 }
 
-static bool set_leaf(Leaf *leaf, const char *prefix, size_t i, gxc_array a)
-{
-    char name[32];
-    snprintf(name, sizeof name, "%s%zu", prefix, i);
-    return leaf_set(leaf, name, a.dtype, a.rank, a.dims);
-}
-
 static int read_signature(const Compiler *c, const gxc_result *r, Signature *out)
 {
     out->parameter_count = c->gxc_result_parameter_count(r);
@@ -137,13 +132,17 @@ static int read_signature(const Compiler *c, const gxc_result *r, Signature *out
     out->has_hash = true;
     c->gxc_result_module_hash(r, out->hash);
     for (size_t i = 0; i < out->parameter_count; i++) {
-        if (!set_leaf(&out->parameters[i], "", i, c->gxc_result_parameter(r, i))) {
+        gxc_array a = c->gxc_result_parameter(r, i);
+        if (!leaf_set(&out->parameters[i], c->gxc_result_parameter_name(r, i), a.dtype,
+                      a.rank, a.dims)) {
             return complain(EXIT_NOT_SUPPORTED,
                             "not supported: the type of parameter %zu", i);
         }
     }
     for (size_t i = 0; i < out->result_count; i++) {
-        if (!set_leaf(&out->results[i], "", i, c->gxc_result_output(r, 0, i))) {
+        gxc_array a = c->gxc_result_output(r, 0, i);
+        if (!leaf_set(&out->results[i], c->gxc_result_output_name(r, i), a.dtype, a.rank,
+                      a.dims)) {
             return complain(EXIT_NOT_SUPPORTED, "not supported: the type of result %zu",
                             i);
         }

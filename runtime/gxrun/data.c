@@ -1,45 +1,36 @@
-/* Inputs and outputs of gxrun: files, random numbers, device layouts. */
+/* Inputs of gxrun: files, random numbers, device layouts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/gxrun/gxrun.h"
+#include "runtime/gxrun/feed.h"
 #include "runtime/gxrun/npy.h"
 
 /* --- layouts -------------------------------------------------------------------------------- */
 
-/* Copies elements of `size` bytes; element i of the row-major array is at[i] of the other. */
-static void permute(const Leaf *leaf, const int64_t *minor_to_major, const char *from,
-                    char *to, bool to_device)
+static bool is_row_major(const Leaf *leaf, const int64_t *minor_to_major)
 {
-    int64_t strides[64];
-    int64_t index[64] = {0};
-    int64_t stride = 1;
-    size_t size = dtype_info[leaf->dtype].storage;
     bool row_major = true;
     for (uint32_t i = 0; i < leaf->rank; i++) {
         row_major &= minor_to_major[i] == (int64_t)(leaf->rank - 1 - i);
-        strides[minor_to_major[i]] = stride;
-        stride *= leaf->dims[minor_to_major[i]];
     }
-    if (row_major) {
+    return row_major;
+}
+
+bool data_is_device_form(const Leaf *leaf, const int64_t *minor_to_major)
+{
+    return dtype_info[leaf->dtype].bits >= 8 && is_row_major(leaf, minor_to_major);
+}
+
+static void permute(const Leaf *leaf, const int64_t *minor_to_major, const void *from,
+                    void *to, bool to_device)
+{
+    if (is_row_major(leaf, minor_to_major)) {
         memcpy(to, from, leaf->bytes);
-        return;
-    }
-    int64_t at = 0;
-    for (size_t i = 0; i < leaf->elements; i++) {
-        size_t device = (size_t)at * size;
-        memcpy(to + (to_device ? device : i * size),
-               from + (to_device ? i * size : device), size);
-        for (uint32_t k = leaf->rank; k-- > 0;) {
-            at += strides[k];
-            if (++index[k] < leaf->dims[k]) {
-                break;
-            }
-            at -= strides[k] * index[k];
-            index[k] = 0;
-        }
+    } else {
+        npy_reorder(leaf->rank, leaf->dims, minor_to_major,
+                    dtype_info[leaf->dtype].storage, from, to, !to_device);
     }
 }
 
@@ -122,101 +113,38 @@ static void fill_random(const Leaf *leaf, uint64_t seed, void *data)
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* `text` with every {device} replaced; to be freed. */
-static char *device_name(const char *text, uint32_t device, bool *out_replaced)
+static const char *leaf_name(const Leaf *leaf)
 {
-    static const char mark[] = "{device}";
-    char *out = allocate(strlen(text) * 2 + 16, 1);
-    char *to = out;
-    *out_replaced = false;
-    while (*text) {
-        if (strncmp(text, mark, sizeof mark - 1) == 0) {
-            to += sprintf(to, "%u", device);
-            text += sizeof mark - 1;
-            *out_replaced = true;
-        } else {
-            *to++ = *text++;
-        }
-    }
-    *to = 0;
-    return out;
+    return leaf->path ? leaf->path : leaf->name;
 }
 
-static int read_leaf(const Signature *s, const char *file, const Leaf *leaf,
-                     size_t device, void **out)
+/* `array`, or else the one that is named in `file`, or else its only one. */
+static int read_leaf(FileSet *files, const char *file, const char *array,
+                     const Leaf *leaf, uint32_t device, void **out, void **owned)
 {
     char error[1024];
-    bool replaced;
-    char *path = device_name(file, s->first + (uint32_t)device, &replaced);
-    bool ok =
-        npy_read(path, leaf->dtype, leaf->rank, leaf->dims, out, error, sizeof error);
-    free(path);
-    return ok ? EXIT_DONE : complain(EXIT_WRONG, "%s (for %s)", error, leaf->name);
-}
-
-static const Source *source_of(const Source **by_leaf, size_t leaf,
-                               const Source *otherwise)
-{
-    return by_leaf[leaf] ? by_leaf[leaf] : otherwise;
-}
-
-/* "x, y, z, ..." */
-static const char *names_of(const Signature *s)
-{
-    static char text[256];
-    size_t at =
-        (size_t)snprintf(text, sizeof text, "%s", s->parameter_count ? "" : "none");
-    for (size_t i = 0; i < s->parameter_count; i++) {
-        const char *name = s->parameters[i].name;
-        if (at + strlen(name) + 8 > sizeof text) {
-            snprintf(text + at, sizeof text - at, ", ...");
-            break;
-        }
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? ", " : "", name);
+    char *named;
+    const ArrayFile *f = feed_open(files, file, device, &named);
+    if (!f) {
+        return EXIT_WRONG;
     }
-    return text;
+    const char *name = named ? named : array;
+    const StoredArray *a =
+        name || f->count != 1 ? array_file_find(f, name ? name : "") : &f->arrays[0];
+    int code = EXIT_DONE;
+    if (!a) {
+        code = complain(EXIT_WRONG, "%s: there is no array %s in it (for %s)", f->path,
+                        name ? name : "without a name", leaf_name(leaf));
+    } else if (!stored_array_read(f, a, leaf->dtype, leaf->rank, leaf->dims, out, owned,
+                                  error, sizeof error)) {
+        code = complain(EXIT_WRONG, "%s (for %s)", error, leaf_name(leaf));
+    }
+    free(named);
+    return code;
 }
 
-/* Which --input feeds which parameter: named ones first, the others by order. */
-static int assign_inputs(const Options *o, const Signature *s, const Source **by_leaf)
-{
-    for (size_t i = 0; i < o->input_count; i++) {
-        const char *name = o->inputs[i].name;
-        size_t leaf = 0;
-        while (name && leaf < s->parameter_count &&
-               strcmp(s->parameters[leaf].name, name) != 0) {
-            leaf++;
-        }
-        if (name && leaf == s->parameter_count) {
-            return complain(EXIT_WRONG,
-                            "--input=%s=...: the program has no parameter %s, but %s",
-                            name, name, names_of(s));
-        }
-        if (name && by_leaf[leaf]) {
-            return complain(EXIT_WRONG, "--input=%s=...: given twice", name);
-        }
-        if (name) {
-            by_leaf[leaf] = &o->inputs[i];
-        }
-    }
-    size_t next = 0;
-    for (size_t i = 0; i < o->input_count; i++) {
-        if (o->inputs[i].name) {
-            continue;
-        }
-        while (next < s->parameter_count && by_leaf[next]) {
-            next++;
-        }
-        if (next == s->parameter_count) {
-            return complain(EXIT_WRONG, "%zu inputs were given; the program takes %zu",
-                            o->input_count, s->parameter_count);
-        }
-        by_leaf[next] = &o->inputs[i];
-    }
-    return EXIT_DONE;
-}
-
-int data_inputs(const Options *o, const Signature *s, void **inputs)
+int data_inputs(const Options *o, const Signature *s, FileSet *files, void **inputs,
+                void **owned)
 {
     Source rest = {0}; /* what nobody named: random, with the seed given last */
     for (size_t i = 0; i < o->input_count; i++) {
@@ -224,69 +152,37 @@ int data_inputs(const Options *o, const Signature *s, void **inputs)
             rest.seed = o->inputs[i].seed;
         }
     }
-    const Source **by_leaf = allocate(s->parameter_count, sizeof *by_leaf);
-    int code = assign_inputs(o, s, by_leaf);
-    for (size_t d = 0; d < s->devices && code == EXIT_DONE; d++) {
-        for (size_t i = 0; i < s->parameter_count && code == EXIT_DONE; i++) {
-            const Leaf *leaf = &s->parameters[i];
-            const Source *source = source_of(by_leaf, i, &rest);
-            void **to = &inputs[d * s->parameter_count + i];
-            if (source->file) {
-                code = read_leaf(s, source->file, leaf, d, to);
-            } else {
-                *to = allocate(leaf->bytes, 1);
-                uint64_t seed = source->seed * 0x10001 + i;
-                fill_random(leaf, seed << 20 ^ (s->first + d), *to);
-            }
+    Feed *feeds = allocate(s->parameter_count, sizeof *feeds);
+    int code = feed_assign(o, s, files, feeds);
+    for (size_t n = 0; n < s->devices * s->parameter_count && code == EXIT_DONE; n++) {
+        size_t i = n % s->parameter_count;
+        uint32_t device = s->first + (uint32_t)(n / s->parameter_count);
+        const Leaf *leaf = &s->parameters[i];
+        const Source *source = feeds[i].source ? feeds[i].source : &rest;
+        if (source->file) {
+            code = read_leaf(files, source->file, feeds[i].array, leaf, device,
+                             &inputs[n], &owned[n]);
+        } else {
+            inputs[n] = owned[n] = allocate(leaf->bytes, 1);
+            uint64_t seed = source->seed * 0x10001 + i;
+            fill_random(leaf, seed << 20 ^ device, inputs[n]);
         }
     }
-    free(by_leaf);
+    feed_free(feeds, s->parameter_count);
     return code;
 }
 
-int data_check_outputs(const Options *o, const Signature *s)
+/* An archive alone has an array for each result, by name; else files are for results by order. */
+static bool is_archive_of_all(const Options *o, const Signature *s, FileSet *files)
 {
-    if (o->output_count > s->result_count) {
-        return complain(EXIT_WRONG, "%zu outputs were asked for; the program gives %zu",
-                        o->output_count, s->result_count);
+    if (o->compare_count != 1) {
+        return false;
     }
-    for (size_t i = 0; i < o->output_count; i++) {
-        bool replaced;
-        char error[1024];
-        char *path = device_name(o->outputs[i].file, s->first, &replaced);
-        bool ok = npy_can_write(path, error, sizeof error);
-        free(path);
-        if (!ok) {
-            return complain(EXIT_WRONG, "%s", error);
-        }
-        if (!replaced && s->devices > 1) {
-            return complain(EXIT_WRONG,
-                            "--output=@%s: %zu devices would write it; put {device} into "
-                            "the name",
-                            o->outputs[i].file, s->devices);
-        }
-    }
-    return EXIT_DONE;
-}
-
-int data_outputs(const Options *o, const Signature *s, void *const *outputs)
-{
-    for (size_t d = 0; d < s->devices; d++) {
-        for (size_t i = 0; i < o->output_count; i++) {
-            const Leaf *leaf = &s->results[i];
-            char error[1024];
-            bool replaced;
-            char *path =
-                device_name(o->outputs[i].file, s->first + (uint32_t)d, &replaced);
-            bool ok = npy_write(path, leaf->dtype, leaf->rank, leaf->dims,
-                                outputs[d * s->result_count + i], error, sizeof error);
-            free(path);
-            if (!ok) {
-                return complain(EXIT_WRONG, "%s", error);
-            }
-        }
-    }
-    return EXIT_DONE;
+    char *array;
+    const ArrayFile *f = feed_open(files, o->compare[0].file, s->first, &array);
+    bool all = f && f->is_archive && !array;
+    free(array);
+    return all;
 }
 
 int compare_files(const Options *o, const Signature *s, void *const *outputs)
@@ -298,16 +194,25 @@ int compare_files(const Options *o, const Signature *s, void *const *outputs)
     }
     size_t count = s->devices * s->result_count;
     void **wanted = allocate(count, sizeof *wanted);
+    void **owned = allocate(count, sizeof *owned);
+    char **names = output_names(s);
+    FileSet files = {0};
+    bool all = is_archive_of_all(o, s, &files);
     int code = EXIT_DONE;
-    for (size_t d = 0; d < s->devices && code == EXIT_DONE; d++) {
-        for (size_t i = 0; i < o->compare_count && code == EXIT_DONE; i++) {
-            code = read_leaf(s, o->compare[i].file, &s->results[i], d,
-                             &wanted[d * s->result_count + i]);
+    for (size_t n = 0; n < count && code == EXIT_DONE; n++) {
+        size_t i = n % s->result_count;
+        uint32_t device = s->first + (uint32_t)(n / s->result_count);
+        if (all || i < o->compare_count) {
+            code = read_leaf(&files, o->compare[all ? 0 : i].file, all ? names[i] : NULL,
+                             &s->results[i], device, &wanted[n], &owned[n]);
         }
     }
     if (code == EXIT_DONE && !compare_results(o, s, outputs, wanted, NULL, true)) {
         code = EXIT_WRONG;
     }
-    free_arrays(wanted, count);
+    free_arrays((void **)names, s->result_count);
+    free_arrays(owned, count);
+    free(wanted);
+    feed_close(&files);
     return code;
 }

@@ -156,6 +156,9 @@ static gxrt_status upload(Job *j, size_t device, size_t i, const void *from)
         return st;
     }
     gxrt_buffer *b = &j->arguments[device][i];
+    if (data_is_device_form(leaf, v.minor_to_major)) {
+        return gxrt_copy_to_device(j->session, device, b->data, from, b->bytes);
+    }
     void *packed = allocate(b->bytes, 1);
     data_to_device(leaf, v.minor_to_major, from, packed);
     st = gxrt_copy_to_device(j->session, device, b->data, packed, b->bytes);

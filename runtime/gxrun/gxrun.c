@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ir/file.h"
+#include "runtime/gxrun/feed.h"
 #include "runtime/gxrun/npy.h"
 
 int complain(int code, const char *format, ...)
@@ -66,6 +67,7 @@ static void leaves_free(Leaf *leaves, size_t count)
 {
     for (size_t i = 0; leaves && i < count; i++) {
         free(leaves[i].name);
+        free(leaves[i].path);
         free(leaves[i].dims);
     }
     free(leaves);
@@ -267,10 +269,12 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     bool ref = strcmp(o->device, "ref") == 0;
     size_t input_count = signature->devices * signature->parameter_count;
     size_t output_count = signature->devices * signature->result_count;
+    FileSet files = {0};
     void **inputs = allocate(input_count, sizeof *inputs);
+    void **owned = allocate(input_count, sizeof *owned);
     void **outputs = allocate(output_count, sizeof *outputs);
     int code = data_check_outputs(o, signature);
-    code = code == EXIT_DONE ? data_inputs(o, signature, inputs) : code;
+    code = code == EXIT_DONE ? data_inputs(o, signature, &files, inputs, owned) : code;
     if (code == EXIT_DONE && !ref) {
         code = device_run(o, s->program, signature, inputs, outputs);
     } else if (code == EXIT_DONE && s->program) {
@@ -288,8 +292,10 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     if (code == EXIT_DONE && o->compare_count) {
         code = compare_files(o, signature, outputs);
     }
-    free_arrays(inputs, input_count);
+    free(inputs);
+    free_arrays(owned, input_count);
     free_arrays(outputs, output_count);
+    feed_close(&files);
     return code;
 }
 
@@ -335,6 +341,7 @@ int main(int argc, char **argv)
                    : device_signature(&o, s.program, &signature);
     }
     code = code == EXIT_DONE ? check_devices(&o, &signature) : code;
+    code = code == EXIT_DONE ? manifest_read(&o, &signature) : code;
     code = code == EXIT_DONE ? run(&o, &s, &signature) : code;
     signature_free(&signature);
     subject_close(&s);

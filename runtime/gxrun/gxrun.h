@@ -41,6 +41,8 @@ typedef struct Options {
     size_t input_count;
     Source *outputs;
     size_t output_count;
+    const char *all_outputs; /* a folder, .npz or .safetensors for all results; NULL */
+    const char *manifest;
     Source *compare; /* files */
     size_t compare_count;
     bool compare_ref;
@@ -64,6 +66,7 @@ void options_free(Options *o);
 /* One parameter or result. */
 typedef struct Leaf {
     char *name;
+    char *path; /* JAX's key path, from a manifest, or NULL */
     DType dtype;
     uint32_t rank;
     int64_t *dims;
@@ -102,7 +105,7 @@ int complain(int code, const char *format, ...)
 void *allocate(size_t count, size_t size); /* zeroed; ends the process without memory */
 void free_arrays(void **arrays, size_t count);
 
-/* --- gxrun_compiler.c: libgxc, loaded when it is needed. All return an exit code. */
+/* --- compiler.c: libgxc, loaded when it is needed. All return an exit code. */
 int compiler_compile(const Options *o, const char *path, const Bytes *hlo, Bytes *out);
 int compiler_signature(const Options *o, const char *path, const Bytes *hlo,
                        Signature *out);
@@ -112,7 +115,7 @@ int compiler_evaluate(const Options *o, const char *path, const Bytes *hlo,
                       const Signature *s, uint32_t rounding, void *const *inputs,
                       void **outputs);
 
-/* --- gxrun_device.c: libgxrt. */
+/* --- device.c: libgxrt. */
 int device_signature(const Options *o, const gxrt_program *program, Signature *out);
 int device_run(const Options *o, const gxrt_program *program, const Signature *s,
                void *const *inputs, void **outputs);
@@ -121,19 +124,35 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
 int info_print(const Options *o, const gxrt_program *program);
 int memory_print(const Options *o, const gxrt_program *program);
 
-/* --- gxrun_data.c */
-/* Fills inputs from files and random numbers. */
-int data_inputs(const Options *o, const Signature *s, void **inputs);
+/* --- manifest.c */
+/* Reads --manifest, where it is given: the key paths of parameters and results. */
+int manifest_read(const Options *o, Signature *s);
+
+/* --- data.c */
+/* Fills inputs from files and random numbers. An input may lie in one of the files, which must stay open, or is freed
+ * by `owned`. */
+struct FileSet;
+int data_inputs(const Options *o, const Signature *s, struct FileSet *files,
+                void **inputs, void **owned);
+int compare_files(const Options *o, const Signature *s, void *const *outputs);
+
+/* --- outputs.c */
 /* Before the run: there are so many results, and each device has a file of its own. */
 int data_check_outputs(const Options *o, const Signature *s);
 int data_outputs(const Options *o, const Signature *s, void *const *outputs);
+/* What each result is called in files: the words of its key path, or its place in the tuple. Freed by free_arrays(). */
+char **output_names(const Signature *s);
+
+/* --- data.c */
+/* Whether an array on the host is as the device has it: row-major, nothing packed. */
+bool data_is_device_form(const Leaf *leaf, const int64_t *minor_to_major);
 /* Row-major storage form to the dense device form of this layout, packed, and back. */
 void data_to_device(const Leaf *leaf, const int64_t *minor_to_major, const void *from,
                     void *to);
 void data_from_device(const Leaf *leaf, const int64_t *minor_to_major, const void *from,
                       void *to);
 
-/* --- gxrun_compare.c */
+/* --- compare.c */
 void compare_summary(const Options *o, const Signature *s, void *const *outputs);
 /* How far each element of the results moves when the reference is rounded otherwise, by device and
  * result: doubles, of complex numbers moduli. Zeroed; grows with each other result of the reference. */
@@ -144,6 +163,5 @@ void compare_add_moves(const Signature *s, double **moves, void *const *wanted,
  * the worst difference of each is printed. */
 bool compare_results(const Options *o, const Signature *s, void *const *outputs,
                      void *const *wanted, double *const *moves, bool prints);
-int compare_files(const Options *o, const Signature *s, void *const *outputs);
 
 #endif

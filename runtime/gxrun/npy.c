@@ -173,37 +173,50 @@ static bool parse_header(const char *text, Header *h)
            parse_shape(find_key(text, "shape"), h);
 }
 
-static bool read_header(const Error *e, FILE *file, Header *h)
+/* Length of the text of the header; `*start` is where it begins. */
+static bool find_header(const Error *e, const unsigned char *bytes, size_t size,
+                        size_t *start, size_t *length)
 {
-    unsigned char start[12] = {0};
-    if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0) {
-        return ferror(file) ? fail(e, "%s", strerror(errno))
-               : memcmp(start, "PK", 2) == 0
+    if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) {
+        return size > 1 && memcmp(bytes, "PK", 2) == 0
                    ? fail(e, "this is a .npz archive: save one array, as .npy")
                    : fail(e, "this is not a .npy file");
     }
-    size_t length = start[8] | (size_t)start[9] << 8;
-    if (start[6] > 1) {
-        if (fread(start + 10, 1, 2, file) != 2) {
-            return fail(e, "the file is cut off");
-        }
-        length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
+    if (bytes[6] < 1 || bytes[6] > 3) {
+        return fail(e, "a .npy file of version %d, known are 1 to 3", bytes[6]);
     }
-    if (start[6] < 1 || start[6] > 3) {
-        return fail(e, "a .npy file of version %d, known are 1 to 3", start[6]);
+    *start = bytes[6] > 1 ? 12 : 10;
+    *length = bytes[8] | (size_t)bytes[9] << 8;
+    if (size < *start) {
+        return fail(e, "the file is cut off");
     }
-    if (length > MAX_HEADER) {
+    if (bytes[6] > 1) {
+        *length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
+    }
+    if (*length > MAX_HEADER) {
         return fail(e, "the header of the .npy file has %zu bytes, at most %d are read",
-                    length, MAX_HEADER);
+                    *length, MAX_HEADER);
+    }
+    return *length <= size - *start || fail(e, "the file is cut off");
+}
+
+/* `*out_end` is where the elements begin. */
+static bool read_header(const Error *e, const unsigned char *bytes, size_t size,
+                        Header *h, size_t *out_end)
+{
+    size_t start = 0;
+    size_t length = 0;
+    if (!find_header(e, bytes, size, &start, &length)) {
+        return false;
     }
     char *text = malloc(length + 1);
     if (!text) {
         return fail(e, "no memory");
     }
-    bool whole = fread(text, 1, length, file) == length;
+    memcpy(text, bytes + start, length);
     text[length] = 0;
-    bool ok = whole && strlen(text) == length && parse_header(text, h);
-    const char *descr = whole ? find_key(text, "descr") : NULL;
+    bool ok = strlen(text) == length && parse_header(text, h);
+    const char *descr = find_key(text, "descr");
     bool is_record = descr && *descr == '[';
     bool is_object = descr && *descr != 0 && strncmp(descr + 1, "|O", 2) == 0;
     free(text);
@@ -211,8 +224,8 @@ static bool read_header(const Error *e, FILE *file, Header *h)
         return fail(e, "the file holds %s: save an array of numbers",
                     is_record ? "records of several fields" : "Python objects");
     }
-    return ok || fail(e, whole ? "the header of the .npy file is damaged"
-                               : "the file is cut off");
+    *out_end = start + length;
+    return ok || fail(e, "the header of the .npy file is damaged");
 }
 
 static bool check_type(const Error *e, const Header *h, DType dtype)
@@ -236,10 +249,8 @@ static bool check_shape(const Error *e, const Header *h, uint32_t rank,
                         const int64_t *dims)
 {
     bool same = h->rank == rank;
-    uint32_t wide = 0;
     for (uint32_t i = 0; i < rank && same; i++) {
         same = h->dims[i] == dims[i];
-        wide += dims[i] > 1;
     }
     if (!same) {
         char got[256];
@@ -247,9 +258,6 @@ static bool check_shape(const Error *e, const Header *h, uint32_t rank,
         shape_text(h->rank, h->dims, got, sizeof got);
         shape_text(rank, dims, want, sizeof want);
         return fail(e, "the array has shape %s, the program wants %s", got, want);
-    }
-    if (h->fortran && wide > 1) {
-        return fail(e, "the array is in Fortran order: save numpy.ascontiguousarray(x)");
     }
     return true;
 }
@@ -275,53 +283,104 @@ static bool check_values(const Error *e, DType dtype, unsigned char *data, size_
     return true;
 }
 
-static bool read_array(const Error *e, FILE *file, DType dtype, uint32_t rank,
-                       const int64_t *dims, void **out_data)
+bool npy_find(const char *name, unsigned char *bytes, size_t size, DType dtype,
+              uint32_t rank, const int64_t *dims, NpyArray *out, char *error,
+              size_t error_size)
 {
+    Error e = {name, error, error_size};
     Header h;
     size_t n;
-    if (!read_header(e, file, &h) || !check_type(e, &h, dtype) ||
-        !check_shape(e, &h, rank, dims)) {
+    size_t start = 0;
+    *out = (NpyArray){0};
+    if (!read_header(&e, bytes, size, &h, &start) || !check_type(&e, &h, dtype) ||
+        !check_shape(&e, &h, rank, dims)) {
         return false;
     }
     if (!npy_elements(dtype, rank, dims, &n)) {
-        return fail(e, "the array is too large");
+        return fail(&e, "the array is too large");
     }
-    size_t bytes = n * dtype_info[dtype].storage;
-    unsigned char *data = malloc(bytes ? bytes : 1);
-    if (!data) {
-        return fail(e, "no memory for %zu bytes", bytes);
+    size_t wanted = n * dtype_info[dtype].storage;
+    if (size - start != wanted) {
+        return size - start > wanted ? fail(&e, "there are bytes behind the array")
+                                     : fail(&e, "the file is cut off: %zu bytes of %zu",
+                                            size - start, wanted);
     }
-    size_t got = fread(data, 1, bytes, file);
-    bool ok = got == bytes
-                  ? fgetc(file) == EOF || fail(e, "there are bytes behind the array")
-                  : fail(e, "the file is cut off: %zu bytes of %zu", got, bytes);
-    if (!ok || !check_values(e, dtype, data, n)) {
-        free(data);
-        return false;
+    *out = (NpyArray){bytes + start, wanted, h.fortran};
+    return npy_check_values(name, dtype, out->data, n, error, error_size);
+}
+
+bool npy_check_values(const char *name, DType dtype, unsigned char *data, size_t n,
+                      char *error, size_t error_size)
+{
+    Error e = {name, error, error_size};
+    return check_values(&e, dtype, data, n);
+}
+
+void npy_reorder(uint32_t rank, const int64_t *dims, const int64_t *minor_to_major,
+                 size_t size, const void *from, void *to, bool to_row_major)
+{
+    int64_t strides[MAX_RANK];
+    int64_t index[MAX_RANK] = {0};
+    int64_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        strides[minor_to_major[i]] = count;
+        count *= dims[minor_to_major[i]];
     }
-    *out_data = data;
-    return true;
+    int64_t at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const char *source = (const char *)from + (size_t)(to_row_major ? at : i) * size;
+        memcpy((char *)to + (size_t)(to_row_major ? i : at) * size, source, size);
+        for (uint32_t k = rank; k-- > 0;) {
+            at += strides[k];
+            if (++index[k] < dims[k]) {
+                break;
+            }
+            at -= strides[k] * index[k];
+            index[k] = 0;
+        }
+    }
+}
+
+void *npy_copy(const NpyArray *a, DType dtype, uint32_t rank, const int64_t *dims)
+{
+    int64_t first_fastest[MAX_RANK];
+    void *out = malloc(a->bytes ? a->bytes : 1);
+    for (uint32_t i = 0; i < rank; i++) {
+        first_fastest[i] = i;
+    }
+    if (out && a->fortran) {
+        npy_reorder(rank, dims, first_fastest, dtype_info[dtype].storage, a->data, out,
+                    true);
+    } else if (out) {
+        memcpy(out, a->data, a->bytes);
+    }
+    return out;
 }
 
 bool npy_read(const char *path, DType dtype, uint32_t rank, const int64_t *dims,
               void **out_data, char *error, size_t error_size)
 {
     Error e = {path, error, error_size};
+    void *bytes;
+    size_t size;
+    NpyArray found;
     *out_data = NULL;
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        return fail(&e, "%s", strerror(errno));
+    int code = file_read(path, SIZE_MAX, &bytes, &size);
+    if (code) {
+        return fail(&e, "%s", strerror(code));
     }
-    bool ok = read_array(&e, file, dtype, rank, dims, out_data);
-    fclose(file);
+    bool ok = npy_find(path, bytes, size, dtype, rank, dims, &found, error, error_size);
+    if (ok) {
+        *out_data = npy_copy(&found, dtype, rank, dims);
+        ok = *out_data || fail(&e, "no memory for %zu bytes", found.bytes);
+    }
+    free(bytes);
     return ok;
 }
 
 /* --- writing -------------------------------------------------------------------------------- */
 
-static size_t make_header(DType dtype, uint32_t rank, const int64_t *dims, char *out,
-                          size_t size)
+size_t npy_header(DType dtype, uint32_t rank, const int64_t *dims, char *out, size_t size)
 {
     char shape[2048];
     shape_text(rank, dims, shape, sizeof shape);
@@ -360,12 +419,12 @@ bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims
                const void *data, char *error, size_t error_size)
 {
     Error e = {path, error, error_size};
-    char header[4096];
+    char header[NPY_HEADER + 64];
     size_t n;
     if (!npy_elements(dtype, rank, dims, &n)) {
         return fail(&e, "the array is too large");
     }
-    size_t length = make_header(dtype, rank, dims, header, sizeof header - 64);
+    size_t length = npy_header(dtype, rank, dims, header, sizeof header - 64);
     size_t bytes = n * dtype_info[dtype].storage;
     int why = file_write(path, (FilePart[]){{header, length}, {data, bytes}}, 2);
     return why == 0 || fail(&e, "cannot be written: %s", strerror(why));

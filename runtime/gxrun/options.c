@@ -16,6 +16,8 @@ enum {
     KEY_WORLD,
     KEY_INPUT,
     KEY_OUTPUT,
+    KEY_OUTPUTS,
+    KEY_MANIFEST,
     KEY_COMPARE,
     KEY_HLO,
     KEY_RTOL,
@@ -46,9 +48,15 @@ static const struct argp_option table[] = {
     {"world", KEY_WORLD, "W", 0, "... of W", 0},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0,
      "how long to wait for a late rank (default 40)", 0},
-    {"input", KEY_INPUT, "[NAME=]@FILE|[NAME=]random[:SEED]", 0,
-     "a parameter, by name or order; {device} in FILE is the device number", 0},
+    {"input", KEY_INPUT, "[NAME=]@FILE[:ARRAY]|[NAME=]random[:SEED]", 0,
+     "a parameter, by name or order, or all that a .npz or .safetensors file has; "
+     "{device} in FILE is the device number",
+     0},
     {"output", KEY_OUTPUT, "@FILE", 0, "where a result goes, by order", 0},
+    {"outputs", KEY_OUTPUTS, "DIR|FILE.npz|FILE.safetensors", 0,
+     "where all results go, by name", 0},
+    {"manifest", KEY_MANIFEST, "FILE", 0,
+     "the key paths of parameters and results, as the Python package writes them", 0},
     {"compare", KEY_COMPARE, "ref|@FILE", 0, "with the evaluator, or with files by order",
      0},
     {"hlo", KEY_HLO, "FILE", 0, "the HLO to compare with: of a cubin, or before passes",
@@ -214,6 +222,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_OUTPUT:
         add_file(state, "output", text, &o->outputs, &o->output_count);
+        break;
+    case KEY_OUTPUTS:
+        o->all_outputs = text;
+        break;
+    case KEY_MANIFEST:
+        o->manifest = text;
         break;
     case KEY_COMPARE:
         if (strcmp(text, "ref") == 0) {
