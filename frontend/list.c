@@ -43,6 +43,9 @@ static const char *const missing_forms[][2] = {
      "topk, rng, collectives, custom calls, or "
      "arrays of more than 1024 elements, or sums over "
      "many of them; that are given elements of two float types"},
+    {"custom-call",
+     "eigenvalues of matrices that are not Hermitian and Schur's form; calls back into "
+     "Python, kernels of Triton and Mosaic"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that do not begin in one computation; transfers to the host"},

@@ -1,7 +1,7 @@
 /* Expansion of cholesky and triangular-solve to those of matrices that have kernels (ir/kernel/triangle.h), by
  * halves, and products:
  *
- *   cholesky:          l11 = cholesky(a11);  l21 = a21 l11^-H;  l22 = cholesky(a22 - l21 l21^H)
+ *   cholesky:          columns 0 … h - 1, l11 over l21, l21 = a21 l11^-H;  then those of a22 - l21 l21^H
  *   triangular-solve:  x1 = m11^-1 b1;  x2 = m22^-1 (b2 - m21 x1), and the like for the other cases
  *
  * The first half is a whole number of the largest matrices with a kernel, so that few kernels differ. Types of less
@@ -107,24 +107,31 @@ static Instruction *solved_by_factor(Rewriter *r, Instruction *l, Instruction *b
     return solved(r, like, l, b);
 }
 
-/* The lower factor of a, of which the lower triangle counts. */
-static Instruction *factor(Rewriter *r, Instruction *a)
+/* The factor's columns of which a, of as many rows or more, has what is left of the matrix: their diagonal is at the
+ * top. One solve makes all rows below a kernel's triangle. */
+static Instruction *factor_columns(Rewriter *r, Instruction *a)
 {
     const Shape *s = a->shape;
-    int64_t n = s->dims[s->rank - 1], most = triangle_most(s->dtype);
+    int64_t rows = s->dims[s->rank - 2], n = s->dims[s->rank - 1],
+            most = triangle_most(s->dtype);
     if (n <= most) {
-        Instruction *l = rw_unary(r, OP_CHOLESKY, s, a);
+        Instruction *top = matrix_part(r, a, 0, n, 0, n);
+        Instruction *l = rw_unary(r, OP_CHOLESKY, top->shape, top);
         inst_set_int(l, ATTR_LOWER, true);
-        return l;
+        if (rows == n)
+            return l;
+        Instruction *below = matrix_part(r, a, n, rows - n, 0, n);
+        return matrix_joined(r, l, solved_by_factor(r, l, below), true);
     }
     int64_t h = half_of(n, most);
-    Instruction *l11 = factor(r, matrix_part(r, a, 0, h, 0, h));
-    Instruction *l21 = solved_by_factor(r, l11, matrix_part(r, a, h, n - h, 0, h));
-    Instruction *rest = without_product(r, matrix_part(r, a, h, n - h, h, n - h), l21,
-                                        false, matrix_conjugate(r, l21), true);
+    Instruction *left = factor_columns(r, matrix_part(r, a, 0, rows, 0, h));
+    Instruction *below = matrix_part(r, left, h, rows - h, 0, h),
+                *beside = matrix_part(r, left, h, n - h, 0, h);
+    Instruction *rest = without_product(r, matrix_part(r, a, h, rows - h, h, n - h),
+                                        below, false, matrix_conjugate(r, beside), true);
     Instruction *zero = rw_splat(r, matrix_sized(r, s, h, n - h), 0.0);
-    return matrix_joined(r, matrix_joined(r, l11, zero, false),
-                         matrix_joined(r, l21, factor(r, rest), false), true);
+    Instruction *right = matrix_joined(r, zero, factor_columns(r, rest), true);
+    return matrix_joined(r, left, right, false);
 }
 
 static Instruction *cholesky(Rewriter *r, Instruction *inst)
@@ -140,7 +147,7 @@ static Instruction *cholesky(Rewriter *r, Instruction *inst)
     Instruction *a = widened(r, inst->operands[0]);
     if (!lower)
         a = matrix_conjugate(r, matrix_transposed(r, a));
-    Instruction *l = factor(r, a);
+    Instruction *l = factor_columns(r, a);
     if (!lower)
         l = matrix_conjugate(r, matrix_transposed(r, l));
     return narrowed(r, s, l);
