@@ -80,6 +80,18 @@ static LLVMValueRef next_stage(TileLower *l, LLVMValueRef stage)
     return tile_next_stage(l, stage, (uint32_t)l->m->stage_bytes, l->m->stages);
 }
 
+/* How many tiles the loop runs for. */
+static LLVMValueRef loop_end(TileLower *l)
+{
+    const TileMapping *m = l->m;
+    if (m->loop->most == NULL)
+        return emit_index_constant(l->e, tile_count(&l->p->dims[m->term]));
+    LinearLayout own = m->sums;
+    for (uint32_t d = 0; d < own.rank; d++)
+        own = linear_without(&own, d);
+    return to_index(l->e, tile_registers(l, m->loop->most, &own)[0]);
+}
+
 static void run_loop(TileLower *l)
 {
     const TileMapping *m = l->m;
@@ -89,9 +101,12 @@ static void run_loop(TileLower *l)
     int64_t tiles = tile_count(&l->p->dims[m->term]), ahead = m->stages - 1;
     uint32_t count = UINT32_C(1) << m->sums.in[LINEAR_REGISTER];
     bool copies = fill_copies(&f);
+    LLVMValueRef end = loop_end(l);
     for (int64_t i = 0; i < ahead; i++) {
         LLVMValueRef stage = gx_i32(l->k, (uint32_t)(i * (int64_t)m->stage_bytes)),
                      is_there = i < tiles ? NULL : LLVMConstNull(gx_int_type(l->k, 1));
+        if (i < tiles && m->loop->most != NULL)
+            is_there = LLVMBuildICmp(b, LLVMIntSGT, end, emit_index_constant(e, i), "");
         fill_begin(l, &f, ix_const(e->ix, i), stage, is_there);
         fill_end(l, &f, ix_const(e->ix, i), stage, is_there);
     }
@@ -101,14 +116,14 @@ static void run_loop(TileLower *l)
     carried[count] = gx_i32(l->k, 0);
     carried[count + 1] = gx_i32(l->k, (uint32_t)(ahead * (int64_t)m->stage_bytes));
     GxLoop loop;
-    gx_loop_begin(l->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, tiles),
-                  emit_index_constant(e, 1), carried, count + 2);
+    gx_loop_begin(l->k, &loop, emit_index_constant(e, 0), end, emit_index_constant(e, 1),
+                  carried, count + 2);
     emit_scope_begin(e);
     const IndexExpr *tile = emit_variable(e, loop.index, (Range){0, tiles - 1 + ahead});
     LLVMValueRef more = NULL;
     if (ahead != 0)
         more = LLVMBuildICmp(b, LLVMIntSLT, loop.index,
-                             emit_index_constant(e, tiles - ahead), "");
+                             LLVMBuildSub(b, end, emit_index_constant(e, ahead), ""), "");
     tile = ix_add(e->ix, tile, ix_const(e->ix, ahead));
     if (copies)
         gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
@@ -214,6 +229,7 @@ Kernel *emitter_tile(const EmitterInput *in)
     const TileMapping *m = kernel_tile_mapping(in->design, in->arena, &why);
     TileLower l = {.in = in, .m = m, .p = m->program};
     tile_lower_begin(&l, m->shared_bytes);
+    tile_find_groups(&l);
     for (uint32_t i = 0; i < 2; i++)
         tile_prepare(&l, m->factors[i].value, &m->factors[i].copy);
     run_loop(&l);

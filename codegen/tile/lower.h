@@ -22,6 +22,7 @@ typedef struct TileLower {
     uint32_t shared;          /* offset of its shared memory */
     LLVMValueRef entry_end;   /* what is made before it may be used anywhere */
     struct KnownPlaces *places;
+    LLVMValueRef groups[GROUP_USED + 1]; /* i32, by TileGroup */
 } TileLower;
 
 /* -- places.c: which element a register has, and where it lies ---------------------------------- */
@@ -107,6 +108,11 @@ void fill_begin(TileLower *l, const TileFill *f, const IndexExpr *tile,
 /* What was loaded is computed and stored. */
 void fill_end(TileLower *l, const TileFill *f, const IndexExpr *tile, LLVMValueRef stage,
               LLVMValueRef condition);
+
+/* -- groups.c ------------------------------------------------------------------------------------- */
+
+/* Finds the values of the program's TILE_GROUP operations. */
+void tile_find_groups(TileLower *l);
 
 /* -- contraction.c -------------------------------------------------------------------------------- */
 

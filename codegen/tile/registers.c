@@ -401,6 +401,10 @@ static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
         memcpy(out, in, count * sizeof *out);
         return;
     }
+    case TILE_GROUP:
+        for (uint32_t r = 0; r < count; r++)
+            out[r] = l->groups[op->number];
+        return;
     case TILE_REDUCE:
         make_reduce(l, op, layout, out);
         return;

@@ -271,6 +271,8 @@ static const TileIrTile *make(TileIrLower *l, const TileOp *op, const TileOrder 
     case TILE_CARRIED:
     case TILE_FINAL:
         return as_known(l, op, order);
+    case TILE_GROUP:
+        return tileir_lacks(l, "tiles in groups of a ragged dot");
     case TILE_STORE:
     case TILE_LOOP:
         break;
@@ -356,6 +358,8 @@ static bool make_loop(TileIrLower *l, const TileOp *op)
     const TileIrTile **starts = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1),
                      **carried = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1);
     TileIrOp *loop;
+    if (op->most != NULL)
+        return tileir_lacks(l, "a loop for as many tiles as the device finds") != NULL;
     if (op->depth + 1 > TILE_MOST_DIMS || !begin_loop(l, op, &loop, starts))
         return false;
     TileIrBlock *at = l->at, *body = bytecode_loop_body(loop);

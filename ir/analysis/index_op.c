@@ -362,13 +362,15 @@ void index_reduce(IndexContext *cx, const Instruction *inst, uint32_t leaf,
     }
 }
 
-void index_dot(IndexContext *cx, const Instruction *inst, uint32_t leaf, IndexMap *maps)
+/* Of the two factors of a product, whose result begins with `extra` dimensions that neither has; rhs's dimensions
+ * `groups` are the result's as a whole. */
+static void product_maps(IndexContext *cx, const Instruction *inst, uint32_t extra,
+                         Ints groups, IndexMap *maps)
 {
-    (void)leaf;
     static const AttrId batch_ids[] = {ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS};
     static const AttrId contract_ids[] = {ATTR_LHS_CONTRACTING_DIMS,
                                           ATTR_RHS_CONTRACTING_DIMS};
-    uint32_t free_at = inst_ints(inst, ATTR_LHS_BATCH_DIMS).count;
+    uint32_t free_at = extra + inst_ints(inst, ATTR_LHS_BATCH_DIMS).count;
     for (uint32_t side = 0; side < 2; side++) {
         const Shape *from = inst->operands[side]->shape;
         Ints batch = inst_ints(inst, batch_ids[side]);
@@ -377,13 +379,34 @@ void index_dot(IndexContext *cx, const Instruction *inst, uint32_t leaf, IndexMa
         for (uint32_t i = 0; i < contracted.count; i++)
             b.results[contracted.data[i]] = symbol(&b, from->dims[contracted.data[i]]);
         for (uint32_t i = 0; i < batch.count; i++)
-            b.results[batch.data[i]] = dim(&b, i);
+            b.results[batch.data[i]] = dim(&b, extra + i);
         for (uint32_t i = 0; i < from->rank; i++) {
-            if (ints_find(batch, i) < 0 && ints_find(contracted, i) < 0)
-                b.results[i] = dim(&b, free_at++);
+            if (ints_find(batch, i) >= 0 || ints_find(contracted, i) >= 0)
+                continue;
+            bool is_group = side == 1 && ints_find(groups, i) >= 0;
+            b.results[i] = is_group ? symbol(&b, from->dims[i]) : dim(&b, free_at++);
         }
         maps[side] = finish(&b);
     }
+}
+
+void index_dot(IndexContext *cx, const Instruction *inst, uint32_t leaf, IndexMap *maps)
+{
+    (void)leaf;
+    product_maps(cx, inst, 0, (Ints){NULL, 0}, maps);
+}
+
+/* What is read at most: of rhs the rows' group or any other, of summed groups all. The sizes are read as they are. */
+void index_ragged_dot(IndexContext *cx, const Instruction *inst, uint32_t leaf,
+                      IndexMap *maps)
+{
+    (void)leaf;
+    uint32_t rank = inst->operands[0]->shape->rank + inst->operands[1]->shape->rank;
+    Ints groups = inst_ints(inst, ATTR_RHS_GROUP_DIMS);
+    uint32_t both = inst_ints(inst, ATTR_LHS_BATCH_DIMS).count +
+                    2 * inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS).count + groups.count;
+    product_maps(cx, inst, inst->shape->rank + both - rank, groups, maps);
+    maps[2] = (IndexMap){.result_count = inst->operands[2]->shape->rank};
 }
 
 /* Where a window's element reads: at d * stride + s * window_dilation - pad_low, a place

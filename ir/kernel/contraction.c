@@ -77,10 +77,10 @@ static void divide_dims(ContractionPlan *p)
     const Instruction *inst = p->inst;
     const Shape *shape = inst->shape;
     ContractionSide sides[2] = {{.operand = 0, .size = 1}, {.operand = 1, .size = 1}};
-    uint32_t last_operand = 1;
-    uint32_t batch = inst_ints(inst, ATTR_LHS_BATCH_DIMS).count;
-    uint32_t lhs_end =
-        inst->operands[0]->shape->rank - inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS).count;
+    uint32_t last_operand = 1, groups = p->ragged.mode == RAGGED_SUMMED;
+    uint32_t batch = groups + inst_ints(inst, ATTR_LHS_BATCH_DIMS).count;
+    uint32_t lhs_end = groups + inst->operands[0]->shape->rank -
+                       inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS).count;
     for (uint32_t i = shape->rank; i-- > 0;) {
         uint32_t d = (uint32_t)shape->layout->minor_to_major[i];
         uint32_t operand;
@@ -178,6 +178,7 @@ const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst)
     p->type = contract_accumulator(inst);
     p->batch_size = 1;
     p->feature_dim = -1;
+    ragged_form(inst, &p->ragged);
     if (inst->op == OP_CONVOLUTION)
         plan_convolution(p);
     divide_dims(p);
@@ -187,6 +188,27 @@ const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst)
     find_neighbours(cx, p, maps, &p->y);
     find_neighbours(cx, p, maps, &p->x);
     return p;
+}
+
+const Instruction *contraction_hero(const Instruction *fusion)
+{
+    static const OpCode products[] = {OP_DOT, OP_CONVOLUTION, OP_RAGGED_DOT};
+    const Instruction *hero = NULL;
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        const Instruction *own = fusion_hero(fusion, products[i]);
+        if (own != NULL && hero != NULL)
+            return NULL;
+        hero = own != NULL ? own : hero;
+    }
+    return hero;
+}
+
+int64_t contraction_tiles(const ContractionPlan *p, const ContractionSide *s,
+                          int64_t tile)
+{
+    /* each group, and the rows of none, may leave a tile but for one row */
+    bool is_grouped = p->ragged.mode == RAGGED_FREE && s->operand == 0;
+    return (s->size + (is_grouped ? p->ragged.groups + 1 : 1) * (tile - 1)) / tile;
 }
 
 void plan_contraction(KernelDesign *d, const FusionFacts *f)

@@ -4,9 +4,14 @@
 #include <math.h>
 
 #include "ir/kernel/element.h"
+#include "ir/kernel/ragged.h"
 #include "ir/kernel/tensor_core.h"
 
-enum { TF32_DIGITS = 11, MOST_DEPTH = 16 /* instructions that are looked through */ };
+enum {
+    LEAST_ELEMENTS = 64,
+    TF32_DIGITS = 11,
+    MOST_DEPTH = 16 /* instructions that are looked through */
+};
 
 /* Of the type's numbers. */
 static int32_t digits_of_type(DType t)
@@ -165,4 +170,12 @@ bool factor_type_find(const Instruction *hero, const Target *t, DType *factor)
             return true;
     }
     return false;
+}
+
+bool ragged_dot_has_kernel(const Instruction *inst, const Target *t)
+{
+    RaggedForm form;
+    DType factor;
+    return ragged_form(inst, &form) && shape_elements(inst->shape) >= LEAST_ELEMENTS &&
+           factor_type_find(inst, t, &factor);
 }

@@ -6,6 +6,7 @@
 #include "ir/kernel/element.h"
 #include "ir/kernel/fft.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/ragged.h"
 #include "ir/kernel/reduction.h"
 #include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
@@ -191,10 +192,16 @@ typedef struct ContractionPlan {
     uint32_t symbols[KERNEL_MOST_RANK],
         symbol_count; /* of the operands' maps, the slowest first */
     int64_t depth;
+    RaggedForm ragged; /* mode RAGGED_NONE: it is no ragged dot */
 } ContractionPlan;
 
-/* Of a dot or convolution. */
+/* The one dot, convolution or ragged dot of a fusion; NULL: there are none or several. */
+const Instruction *contraction_hero(const Instruction *fusion);
+/* Of a dot, a convolution or a ragged dot (ragged_form). */
 const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst);
+/* Tiles along one of its sides: of rows in groups at most, where each group begins with a tile of its own. */
+int64_t contraction_tiles(const ContractionPlan *p, const ContractionSide *s,
+                          int64_t tile);
 
 /* tile.c */
 typedef struct TilePlan {

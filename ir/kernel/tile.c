@@ -21,22 +21,13 @@
 #define FEW_PRODUCTS (1 << 24)
 #define NEAR 1.5 /* of the shortest time: worth a closer look */
 
-/* -- legality ------------------------------------------------------------------------------------ */
-
-static const Instruction *hero_of(const Instruction *fusion)
-{
-    const Instruction *dot = fusion_hero(fusion, OP_DOT),
-                      *convolution = fusion_hero(fusion, OP_CONVOLUTION);
-    return dot != NULL && convolution != NULL ? NULL : dot != NULL ? dot : convolution;
-}
-
 /* -- the plan ------------------------------------------------------------------------------------ */
 
 void plan_tile(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     TilePlan *p = ARENA_NEW(d->arena, TilePlan);
-    p->contraction = contraction_plan(d->arena, hero_of(d->fusion));
+    p->contraction = contraction_plan(d->arena, contraction_hero(d->fusion));
     if (!factor_type_find(p->contraction->inst, d->target, &p->factor)) {
         DType x = p->contraction->inst->operands[0]->shape->dtype,
               y = p->contraction->inst->operands[1]->shape->dtype;
@@ -103,7 +94,8 @@ double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent)
     const ContractionPlan *p = d->plan.tile->contraction;
     const GpuModel *device = d->target->device;
     const GpuRates *r = gpu_rates(device);
-    int64_t blocks = ceil_div(p->y.size, m) * ceil_div(p->x.size, n) * p->batch_size;
+    int64_t blocks =
+        contraction_tiles(p, &p->y, m) * contraction_tiles(p, &p->x, n) * p->batch_size;
     int64_t waves = ceil_div(blocks, target_multiprocessors(d->target));
     double cycle = product_peak(factor_type(d), device) * percent / 100 /
                    device->multiprocessors / (r->mhz * 1e6);
@@ -292,7 +284,8 @@ void geometry_tile(KernelDesign *d)
     const char *why;
     Arena *a = arena_scratch();
     TileMapping *m = kernel_tile_mapping(d, a, &why);
-    int64_t blocks = ceil_div(p->y.size, c->tile[0]) * ceil_div(p->x.size, c->tile[1]);
+    int64_t blocks =
+        contraction_tiles(p, &p->y, c->tile[0]) * contraction_tiles(p, &p->x, c->tile[1]);
     geometry_blocks(d, blocks * p->batch_size, c->warps[0] * c->warps[1] * TARGET_WARP,
                     1);
     geometry_shared(&d->geometry, m->shared_bytes, 128);
@@ -332,12 +325,14 @@ const char *illegal_tile(FusionFacts *f, KernelKind kind)
     static const TileConfig smallest = {16, 16, 16, DT_INVALID};
     const char *why;
     (void)kind;
-    if (!op_set_has(&f->ops, OP_DOT) && !op_set_has(&f->ops, OP_CONVOLUTION))
+    if (!op_set_has(&f->ops, OP_DOT) && !op_set_has(&f->ops, OP_CONVOLUTION) &&
+        !op_set_has(&f->ops, OP_RAGGED_DOT))
         return "it has no such operation";
-    const char *wrong = facts_body_illegal(f);
+    const Instruction *hero = contraction_hero(f->fusion);
+    bool is_ragged = hero != NULL && hero->op == OP_RAGGED_DOT;
+    const char *wrong = is_ragged ? body_illegal(f->fusion, hero) : facts_body_illegal(f);
     if (wrong != NULL)
         return wrong;
-    const Instruction *hero = hero_of(f->fusion);
     if (f->is_choice && hero != NULL && !is_large_enough(f, hero))
         return "a tensor core is no use for it";
     tile_build(f->arena, f->fusion, &smallest, &why);
@@ -347,7 +342,7 @@ const char *illegal_tile(FusionFacts *f, KernelKind kind)
 bool suits_tile(FusionFacts *f, KernelKind kind)
 {
     (void)kind;
-    const Instruction *hero = hero_of(f->fusion);
+    const Instruction *hero = contraction_hero(f->fusion);
     return is_large_enough(f, hero) &&
            !is_long_for_little(f, contraction_plan(f->arena, hero));
 }

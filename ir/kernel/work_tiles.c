@@ -143,6 +143,16 @@ static void result_index(const Product *p, const IndexExpr *y, const IndexExpr *
     spread_side(p, &c->x, x, index);
 }
 
+/* The group that the block's rows are in, if all have as many. */
+static const IndexExpr *group_of_rows(const Product *p)
+{
+    const ContractionPlan *c = p->plan;
+    int side = c->y.operand == 0 ? SLOW : FAST;
+    int64_t tile = p->design->config.tile[side],
+            rows = contraction_tiles(c, side_of(p, side), tile) * tile;
+    return ix_floordiv(p->b->ix, p->origin[side], tiles_of(rows, c->ragged.groups));
+}
+
 /* The operand's elements at a place of its side and a depth, converted for the sums. */
 static void read_elements(const Product *p, int side, const IndexExpr *place,
                           const IndexExpr *depth)
@@ -156,6 +166,8 @@ static void read_elements(const Product *p, int side, const IndexExpr *place,
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
     const IndexExpr *zero = ix_const(b->ix, 0);
     result_index(p, side == SLOW ? place : zero, side == FAST ? place : zero, index);
+    if (c->ragged.mode == RAGGED_FREE && s->operand == 1)
+        symbols[map->symbol_count - 1] = group_of_rows(p);
     for (uint32_t i = c->symbol_count; i-- > 0;) {
         int64_t size = map->symbols[c->symbols[i]].hi + 1;
         symbols[c->symbols[i]] = i == 0 ? depth : ix_mod(b->ix, depth, size);
@@ -303,8 +315,8 @@ static Product product_begin(const KernelDesign *d, const ContractionPlan *c,
 {
     const int64_t *tile = d->config.tile;
     WorkBuilder *b = work_begin(d);
-    int64_t y_tiles = tiles_of(c->y.size, tile[SLOW]),
-            x_tiles = tiles_of(c->x.size, tile[FAST]);
+    int64_t y_tiles = contraction_tiles(c, &c->y, tile[SLOW]),
+            x_tiles = contraction_tiles(c, &c->x, tile[FAST]);
     Product p = {.b = b, .design = d, .plan = c, .bytes = bytes};
     p.origin[FAST] = tile_origin(b, 1, x_tiles, tile[FAST]);
     p.origin[SLOW] = tile_origin(b, x_tiles, y_tiles, tile[SLOW]);
@@ -317,6 +329,8 @@ static void product_end(const Product *p, KernelWork *out)
     WorkBuilder *b = p->b;
     const ContractionPlan *c = p->plan;
     b->product_operations = 2 * (double)shape_elements(c->inst->shape) * (double)c->depth;
+    if (c->ragged.mode == RAGGED_SUMMED)
+        b->product_operations /= (double)c->ragged.groups;
     b->operations += b->product_operations;
     b->product_type = c->inst->operands[0]->shape->dtype;
     work_end(b, out);
@@ -366,6 +380,22 @@ static void multiply_stage(const Product *p, const TileMapping *m)
                       multiplications / warps);
 }
 
+/* Tiles of the terms that a block takes on average: of groups of even sizes, whose last tile is half full. */
+static double tile_steps(const ContractionPlan *c, const KernelConfig *config)
+{
+    double depth = (double)config->depth, all = (double)tiles_of(c->depth, config->depth);
+    if (c->ragged.mode == RAGGED_SUMMED)
+        return (double)c->depth / (double)c->ragged.groups / depth + 0.5;
+    if (c->ragged.mode == RAGGED_NONE)
+        return all;
+    int side = c->y.operand == 0 ? SLOW : FAST;
+    const ContractionSide *rows = side == SLOW ? &c->y : &c->x;
+    double used = (double)rows->size / (double)config->tile[side] +
+                  (double)c->ragged.groups / 2,
+           tiles = (double)contraction_tiles(c, rows, config->tile[side]);
+    return used < tiles ? all * used / tiles : all;
+}
+
 void work_tile(const KernelDesign *d, KernelWork *out)
 {
     const ContractionPlan *c = d->plan.tile->contraction;
@@ -380,7 +410,8 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     double sums = (double)(UINT32_C(1) << m->sums.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
     int64_t steps = tiles_of(c->depth, config->depth);
-    const IndexExpr *step = work_loop_begin(b, (double)steps, steps, (double)m->stages);
+    const IndexExpr *step =
+        work_loop_begin(b, tile_steps(c, config), steps, (double)m->stages);
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
         p.is_copied = by_side[side]->is_copied;

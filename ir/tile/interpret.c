@@ -295,6 +295,10 @@ static void run_loop(Interpreter *r, const TileOp *op)
             count = tile_count(&r->p->dims[op->dim]);
     begin = begin < 0 ? 0 : begin;
     end = end > count ? count : end;
+    if (op->most != NULL) {
+        int64_t most = number_get_int(DT_S32, element_of(r, op->most, 0));
+        end = end - begin > most ? begin + most : end;
+    }
     uint32_t n = op->operand_count;
     Arena *a = arena_scratch();
     const TileOp **current = ARENA_ARRAY(a, const TileOp *, (size_t)n + 1);
@@ -328,6 +332,29 @@ static void run_loop(Interpreter *r, const TileOp *op)
     arena_destroy(a);
 }
 
+static void run_group(Interpreter *r, const TileOp *op)
+{
+    const Literal *sizes = r->arguments[op->array];
+    int64_t tile = index_value(r, op, op->begin), before = 0, start = 0, values[4],
+            groups = op->shape->dims[0], g = 0, end = 0;
+    for (; g < groups; g++) {
+        int64_t size = literal_int(sizes, g), left = op->among - start;
+        size = size < 0 ? 0 : size > left ? left : size;
+        int64_t tiles = op->rows == 0 ? 1 : (size + op->rows - 1) / op->rows;
+        end = start + size;
+        if (tile < before + tiles)
+            break;
+        before += tiles;
+        start = end;
+    }
+    int64_t first = start + (tile - before) * op->rows;
+    values[GROUP_NUMBER] = g < groups ? g : groups - 1;
+    values[GROUP_FIRST] = first > op->among ? op->among : first;
+    values[GROUP_END] = g < groups ? end : op->among;
+    values[GROUP_USED] = g < groups && first < end;
+    number_set_int(DT_S32, element_of(r, op, 0), values[op->number]);
+}
+
 static void run_op(Interpreter *r, const TileOp *op)
 {
     int64_t count = tile_elements(r->p, op->dims);
@@ -359,6 +386,9 @@ static void run_op(Interpreter *r, const TileOp *op)
         break;
     case TILE_LOOP:
         run_loop(r, op);
+        break;
+    case TILE_GROUP:
+        run_group(r, op);
         break;
     case TILE_CARRIED: /* set by its loop */
         break;

@@ -83,6 +83,8 @@ static void add_loop(Printer *out, const TileOp *op, uint32_t depth)
     add_index(out, op->begin);
     text_string(t, " to ");
     add_index(out, op->end);
+    if (op->most != NULL)
+        text_printf(t, " but %%%u at most", op->most->id);
     text_string(t, " carrying");
     add_operands(out, op, op->operand_count);
     text_string(t, "\n");
@@ -151,6 +153,14 @@ static void add_op(Printer *out, const TileOp *op, uint32_t depth)
     case TILE_CARRIED:
         text_printf(t, "carried %u", op->number);
         break;
+    case TILE_GROUP: {
+        static const char *const parts[] = {"number", "first", "end", "used"};
+        text_printf(t, "group %s of %u at ", parts[op->number], op->array);
+        add_index(out, op->begin);
+        if (op->rows != 0)
+            text_printf(t, " by %lld", (long long)op->rows);
+        break;
+    }
     case TILE_FINAL:
         text_printf(t, "final %%%u %u", op->loop->id, op->number);
         break;

@@ -154,6 +154,9 @@ static const char *check_loop(Verifier *v, const TileOp *op)
     if (op->dim >= p->dim_count || p->dims[op->dim].kind != TILE_SEQUENTIAL ||
         v->in_loops >> op->dim & 1)
         return "a loop over a dimension that is none of loops";
+    if (op->most != NULL && (!v->is_defined[op->most->id] || op->most->dims != 0 ||
+                             op->most->dtype != DT_S32))
+        return "a loop whose number of tiles is no number that stands before it";
     v->in_loops |= UINT32_C(1) << op->dim;
     const char *wrong = check_block(v, &op->body);
     v->in_loops &= ~(UINT32_C(1) << op->dim);
@@ -183,6 +186,7 @@ static const char *check_op(Verifier *v, const TileOp *op)
         [TILE_IN_RANGE] = -1, [TILE_CONSTANT] = 0, [TILE_APPLY] = -1,
         [TILE_BROADCAST] = 1, [TILE_REDUCE] = 1,   [TILE_DOT] = 3,
         [TILE_LOOP] = -1,     [TILE_CARRIED] = 0,  [TILE_FINAL] = 0,
+        [TILE_GROUP] = 0,
     };
     if (counts[op->kind] >= 0 && op->operand_count != (uint32_t)counts[op->kind])
         return "a wrong number of operands";
@@ -227,6 +231,10 @@ static const char *check_op(Verifier *v, const TileOp *op)
     case TILE_CARRIED:
     case TILE_FINAL:
         return check_carried(op);
+    case TILE_GROUP:
+        return op->dims == 0 && op->depth == 0 && op->shape->rank == 1 && op->rows >= 0
+                   ? NULL
+                   : "groups by something else than a list of sizes";
     }
     return "no such operation";
 }

@@ -41,7 +41,17 @@ typedef enum {
     TILE_LOOP, /* runs its body for those tiles of [begin, end) that dimension `dim` has; operands: what is carried, first */
     TILE_CARRIED, /* in a body: what `loop` carries, number `number` */
     TILE_FINAL,   /* behind a loop: the same, in the end */
+    TILE_GROUP, /* s32: of the group that the block's tile belongs to, by sizes in an array: see TileGroup */
 } TileKind;
+
+/* Groups lie one behind the other along a dimension of the problem; each has tiles of its own, so its last one may
+ * be short. Tiles behind the groups' are of what belongs to none; such a tile may be empty. */
+typedef enum {
+    GROUP_NUMBER, /* the last one's for a tile of none */
+    GROUP_FIRST,  /* the tile's first coordinate */
+    GROUP_END,  /* behind the group's last one; of the dimension's, for a tile of none */
+    GROUP_USED, /* 1: the tile has some coordinates of a group, else 0 */
+} TileGroup;
 
 typedef struct TileOp TileOp;
 
@@ -61,8 +71,8 @@ struct TileOp {
     TileOp **
         operands; /* LOAD, INDEX, IN_RANGE, and STORE behind the first: those that RUNTIMEs name */
     const Instruction *inst;       /* what it does (APPLY), or what of HLO it is for */
-    uint32_t array;                /* LOAD: parameter; STORE: result leaf */
-    const Shape *shape;            /* LOAD, STORE: of the array */
+    uint32_t array;                /* LOAD, GROUP: parameter; STORE: result leaf */
+    const Shape *shape;            /* LOAD, GROUP, STORE: of the array */
     const IndexExpr *const *index; /* LOAD, STORE: [rank]; INDEX: [1] */
     uint32_t constraint_count;     /* LOAD, STORE, IN_RANGE */
     const IndexConstraint *constraints;
@@ -71,11 +81,14 @@ struct TileOp {
     OpCode combine;         /* REDUCE */
     uint32_t dim;           /* LOOP */
     const IndexExpr *begin,
-        *end;        /* LOOP: SYMBOL i is the tile's number along dimension i */
+        *end; /* LOOP: SYMBOL i is the tile's number along dimension i; GROUP: begin, which tile */
+    TileOp *most;    /* LOOP: how many tiles it runs for at most, s32; NULL: all */
+    int64_t rows;    /* GROUP: coordinates of a tile; 0: a group is one tile */
+    int64_t among;   /* GROUP: coordinates of all */
     TileBlock body;  /* LOOP */
     TileOp **next;   /* LOOP: [operand_count] what is carried to the next step */
     TileOp *loop;    /* CARRIED, FINAL */
-    uint32_t number; /* CARRIED, FINAL */
+    uint32_t number; /* CARRIED, FINAL; GROUP: TileGroup */
 };
 
 typedef struct TileProgram {
@@ -95,7 +108,7 @@ typedef struct TileConfig {
     DType factor;
 } TileConfig;
 
-/* The program of a fusion of one dot or convolution; NULL: *why says what is in the way, as static text. */
+/* The program of a fusion of one dot, ragged dot or convolution; NULL: *why says what is in the way, as static text. */
 TileProgram *tile_build(Arena *a, const Instruction *fusion, const TileConfig *config,
                         const char **why);
 

@@ -618,9 +618,13 @@ bool tile_store_results(TileBuilder *b)
             b->why = "a result has not the products' elements";
             return false;
         }
-        TileOp *value = tile_value(b, r.inst, index, NULL);
+        TileOp *value = tile_value(b, r.inst, index, b->stored);
         TilePlace place = {
             .shape = r.shape, .index_count = r.shape->rank, .index = index};
+        if (b->stored != NULL) {
+            place.constraint_count = b->stored->count;
+            place.constraints = b->stored->constraints;
+        }
         TileOp *store = value == NULL
                             ? NULL
                             : tile_make_at(b, TILE_STORE, value->dtype, value, &place);

@@ -38,6 +38,8 @@ typedef struct TileBuilder {
     TileOp **ops;           /* by id */
     size_t op_capacity;
     const IndexExpr *const **forced; /* by instruction id: see tile_force; NULL: none */
+    const TileGuard
+        *stored; /* where there are results; NULL: wherever the program has coordinates */
 } TileBuilder;
 
 void tile_builder_init(TileBuilder *b, TileProgram *p);

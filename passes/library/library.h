@@ -15,6 +15,7 @@ PassFn pass_vector_dots;          /* of a matrix and a vector: reductions */
 PassFn
     pass_block_scaled; /* block-scaled custom calls; their dots, where cuBLASLt has them */
 PassFn pass_composites;  /* calls that stand for a scaled-dot */
+PassFn pass_ragged_dots; /* ragged-dots: kernels whose tiles are in groups */
 PassFn pass_scaled_dots; /* scaled-dots: dots that scale as they read */
 
 #endif

@@ -1,9 +1,10 @@
-/* Expansion of ragged-dot: a dot of all rows with all groups, of which each row keeps what
+/* Expansion of those ragged-dots that have no kernel of their own (ir/kernel/ragged.h): a dot of all rows with all groups, of which each row keeps what
  * belongs to its own group.
  *
  *   free ragged dimension:       dot, select by group of the row, sum over the groups
  *   contracted ragged dimension: a dot for each group of what is masked to it
  *   batch:                       the groups say nothing: a dot */
+#include "ir/kernel/factor_type.h"
 #include "passes/simplify/expand.h"
 
 #include <string.h>
@@ -205,7 +206,8 @@ static Instruction *ragged_dot(Rewriter *r, Instruction *inst)
     for (uint32_t i = 0; i < 3; i++)
         if (!rw_is_static(inst->operands[i]->shape))
             return NULL;
-    if (ragged.count != 1 || !rw_is_static(inst->shape))
+    if (ragged.count != 1 || !rw_is_static(inst->shape) ||
+        ragged_dot_has_kernel(inst, r->cx->target))
         return NULL;
     Ragged g = {.r = r,
                 .inst = inst,
