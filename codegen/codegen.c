@@ -304,7 +304,11 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
         bug("the plan's streams race: %s", error);
     PlanCounts counts = plan_counts(plan);
     PlanSizes sizes = plan_sizes(plan);
+    PlanCapture capture = plan_capture(plan);
     CodegenReport *r = &v->report;
+    r->not_captured = capture.refused;
+    r->captured_nodes = capture.refused ? 0 : capture.nodes;
+    r->captured_conditionals = capture.refused ? 0 : capture.conditionals;
     r->launches = counts.launches;
     r->copies = counts.copies;
     r->collectives = counts.collectives;

@@ -57,6 +57,8 @@ typedef struct CodegenReport {
     uint64_t temp_bytes, workspace_bytes, peak_bytes;
     uint64_t graphs, graph_configurations; /* of cuDNN; what it had for them in all */
     uint64_t host_bytes;                   /* pinned memory of the host */
+    const char *not_captured; /* why a run is no CUDA graph; NULL: it can be one ... */
+    uint64_t captured_nodes, captured_conditionals; /* ... of this many nodes */
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
         emu_seconds; /* processor time */

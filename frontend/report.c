@@ -137,6 +137,8 @@ static size_t figures(const CodegenReport *r, Figure *out)
          r->graph_configurations},
         {"host_calls", "host calls", r->host_calls},
         {"host_syncs", "waits for the device", r->host_syncs},
+        {"captured_nodes", "nodes of the CUDA graph that it can be", r->captured_nodes},
+        {"captured_conditionals", "of them loops and branches", r->captured_conditionals},
         {"distinct_kernels", "distinct kernels", r->distinct_kernels},
         {"bytes_accessed", "bytes accessed", r->bytes_accessed},
         {"bytes_accessed_once", "the same, loops once", r->bytes_accessed_once},
@@ -243,6 +245,8 @@ static void add_figures(json_t *root, const CodegenReport *r)
     json_object_set_new(root, "target", json_string(r->target));
     for (size_t i = 0; i < n; i++)
         json_object_set_new(root, rows[i].key, json_integer((json_int_t)rows[i].value));
+    if (r->not_captured != NULL)
+        json_object_set_new(root, "not_captured", json_string(r->not_captured));
 }
 
 static json_t *report_json(const CodegenReport *r, const StageTimes *times,
@@ -288,6 +292,8 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
         for (size_t i = 0; i < n; i++)
             text_printf(&t, "  %-38s %12llu\n", rows[i].text,
                         (unsigned long long)rows[i].value);
+        if (r->not_captured != NULL)
+            text_printf(&t, "  no CUDA graph: %s\n", r->not_captured);
     }
     if (without_cudnn != NULL)
         text_printf(&t, "no convolution or attention is left to cuDNN: %s\n",

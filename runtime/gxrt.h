@@ -327,6 +327,10 @@ typedef struct gxrt_session_options {
                          the file with all of this process's rights; 0: such sessions are
                          refused. Set it for files that this process compiled, and for those
                          that you would run as programs. GPUs do not need it */
+    int graphs; /* 1: from the second execution on, what a device does is one launch of a CUDA
+                   graph where the program allows it (gxc --report says so) and the driver is of
+                   CUDA 12.4 or newer; the log says where it is not. Buffers may move between
+                   executions. 0: commands are queued one by one */
 } gxrt_session_options;
 
 /* The name that gxc's --target takes for the GPU that a session on `device` (as in

@@ -522,17 +522,17 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
 static bool operation_run(Operation *operation, Finding *out)
 {
     MatmulOperation *op = (MatmulOperation *)(void *)operation;
-    Matmul *m = &op->matmul;
     if (!matmul_check(op, out))
         return false;
     double scale[4] = {1, 1, 1, 1};
     for (int i = 0; i < 4; i++)
         if (op->scale[i] != NULL)
             scale[i] = (double)*op->scale[i];
-    m->alpha *= scale[0] * scale[1];
-    m->beta *= scale[2];
-    m->scale_d = scale[3];
-    if (!matmul_run(m))
+    Matmul m = op->matmul; /* a graph runs the operation again */
+    m.alpha *= scale[0] * scale[1];
+    m.beta *= scale[2];
+    m.scale_d = scale[3];
+    if (!matmul_run(&m))
         finding_set(out, FINDING_MEMORY, "cublasLtMatmul: no memory");
     return out->kind == FINDING_NONE;
 }

@@ -52,6 +52,11 @@ typedef struct GxemuLaunch {
  * gxemuMemDefine(pointer, bytes, stream): in stream order, these bytes count as written, by a
  * function of the host that needs no copy to reach them.
  *
+ * gxemuSetCondition(handle, selector, bytes, branch, branches, stream): what a kernel with
+ * cudaGraphSetConditional does: the condition is whether the number at `selector` chooses
+ * `branch`. 1 byte: true is branch 0, false branch 1; 4 bytes: s32, out of range is the last one.
+ * While `stream` is captured.
+ *
  * gxemuGetLastError(text, bytes): the report of the current context's latest fault (kernel,
  * HLO instruction, thread, address, what to do), empty if there was none. A faulting kernel
  * makes every later call on its context fail with CUDA_ERROR_ILLEGAL_ADDRESS, other findings

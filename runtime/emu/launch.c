@@ -211,7 +211,10 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
 typedef struct Launch {
     Operation operation;
     CUcontext context;
+    CUfunction function;
     EngineLaunch engine;
+    GxemuParameter *notes; /* what the caller said of the parameters */
+    bool has_notes;
     char *title;
 } Launch;
 
@@ -301,11 +304,13 @@ static CUresult argument_set(uint64_t slot, const GxemuParameter *p, uint32_t i,
     return CUDA_SUCCESS;
 }
 
-/* Memory for a launch with its arrays: args, extents, arguments, name. */
+/* Memory for a launch with its arrays: args, extents, arguments, notes, name. */
 static Launch *launch_create(uint32_t parameters, const char *name)
 {
     size_t n = parameters, name_bytes = strlen(name) + 1;
-    size_t bytes = sizeof(Launch) + n * (8 + 8 + sizeof(EngineArgument)) + name_bytes;
+    size_t bytes = sizeof(Launch) +
+                   n * (8 + 8 + sizeof(EngineArgument) + sizeof(GxemuParameter)) +
+                   name_bytes;
     Launch *l = calloc(1, bytes);
     if (l == NULL)
         return NULL;
@@ -314,22 +319,20 @@ static Launch *launch_create(uint32_t parameters, const char *name)
     l->engine.arguments = arguments;
     l->engine.args = slots;
     l->engine.extents = slots + n;
+    l->notes = (GxemuParameter *)(void *)(slots + 2 * n);
     l->title = (char *)l + bytes - name_bytes;
     memcpy(l->title, name, name_bytes);
     return l;
 }
 
-static CUresult arguments_fill(Launch *l, void **parameters, const GxemuLaunch *launch)
+/* The memory behind the pointers among the arguments. */
+static CUresult arguments_bind(Launch *l)
 {
     EngineArgument *arguments = (EngineArgument *)(void *)(l + 1);
     uint64_t *slots = (uint64_t *)(void *)(arguments + l->engine.parameters);
     uint64_t *extents = slots + l->engine.parameters;
     for (uint32_t i = 0; i < l->engine.parameters; i++) {
-        const GxemuParameter *p = launch != NULL ? &launch->parameters[i] : NULL;
-        if (parameters[i] == NULL)
-            return emu_refuse(CUDA_ERROR_INVALID_VALUE, "argument %u of %s is missing", i,
-                              l->title);
-        memcpy(&slots[i], parameters[i], 8);
+        const GxemuParameter *p = l->has_notes ? &l->notes[i] : NULL;
         if (p == NULL || p->kind == GXEMU_POINTER) {
             CUresult r =
                 argument_set(slots[i], p, i, l->title, &extents[i], &arguments[i]);
@@ -340,27 +343,50 @@ static CUresult arguments_fill(Launch *l, void **parameters, const GxemuLaunch *
     return CUDA_SUCCESS;
 }
 
-static CUresult launch_submit(const char *caller, const CUlaunchConfig *config,
-                              CUfunction f, void **parameters, const GxemuLaunch *launch)
+static CUresult arguments_fill(Launch *l, void **parameters, const GxemuLaunch *launch)
 {
-    CUcontext c;
-    CUresult r = emu_enter(caller, &c);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (config == NULL || f == NULL || (parameters == NULL && f->parameters != 0))
-        return emu_refuse(CUDA_ERROR_INVALID_VALUE, "%s: an argument is NULL", caller);
-    if (launch != NULL && launch->parameter_count != f->parameters)
-        return emu_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s has %u parameters, not %u",
-                          f->name, f->parameters, launch->parameter_count);
-    r = config_check(config, f);
+    EngineArgument *arguments = (EngineArgument *)(void *)(l + 1);
+    uint64_t *slots = (uint64_t *)(void *)(arguments + l->engine.parameters);
+    l->has_notes = launch != NULL;
+    for (uint32_t i = 0; i < l->engine.parameters; i++) {
+        if (parameters[i] == NULL)
+            return emu_refuse(CUDA_ERROR_INVALID_VALUE, "argument %u of %s is missing", i,
+                              l->title);
+        memcpy(&slots[i], parameters[i], 8);
+        if (launch != NULL)
+            l->notes[i] = launch->parameters[i];
+    }
+    return arguments_bind(l);
+}
+
+static bool launch_bind(Operation *op, Finding *out)
+{
+    Launch *l = (Launch *)(void *)op;
+    if (arguments_bind(l) == CUDA_SUCCESS)
+        return true;
+    finding_set(out, FINDING_MEMORY,
+                "kernel %s: an argument of a graph lies in no allocation any more",
+                l->title);
+    return false;
+}
+
+static CUresult launch_again(const Operation *old, const CUgraphNodeParams *p,
+                             Operation **out);
+
+static CUresult launch_make(CUcontext c, const CUlaunchConfig *config, CUfunction f,
+                            void **parameters, const GxemuLaunch *launch, Launch **out)
+{
+    CUresult r = config_check(config, f);
     if (r != CUDA_SUCCESS)
         return r;
     const char *name = launch != NULL && launch->name != NULL ? launch->name : f->name;
     Launch *l = launch_create(f->parameters, name);
     if (l == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    l->operation.run = launch_run;
+    l->operation =
+        (Operation){.run = launch_run, .bind = launch_bind, .again = launch_again};
     l->context = c;
+    l->function = f;
     l->engine.entry = f->entry;
     l->engine.name = l->title;
     l->engine.parameters = f->parameters;
@@ -381,7 +407,51 @@ static CUresult launch_submit(const char *caller, const CUlaunchConfig *config,
         free(l);
         return r;
     }
-    return queue_submit(c, config->hStream, &l->operation);
+    *out = l;
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch_again(const Operation *old, const CUgraphNodeParams *p,
+                             Operation **out)
+{
+    const Launch *before = (const Launch *)(const void *)old;
+    const CUDA_KERNEL_NODE_PARAMS_v3 *k = &p->kernel;
+    CUfunction f = before->function;
+    if (p->type != CU_GRAPH_NODE_TYPE_KERNEL || k->func != f || k->extra != NULL ||
+        (k->kernelParams == NULL && f->parameters != 0))
+        return emu_refuse(CUDA_ERROR_INVALID_VALUE,
+                          "a node of a graph becomes another kind of operation");
+    CUlaunchConfig config = {.gridDimX = k->gridDimX,
+                             .gridDimY = k->gridDimY,
+                             .gridDimZ = k->gridDimZ,
+                             .blockDimX = k->blockDimX,
+                             .blockDimY = k->blockDimY,
+                             .blockDimZ = k->blockDimZ,
+                             .sharedMemBytes = k->sharedMemBytes};
+    GxemuLaunch launch = {before->title, before->notes, f->parameters};
+    Launch *l = NULL;
+    CUresult r = launch_make(before->context, &config, f, k->kernelParams,
+                             before->has_notes ? &launch : NULL, &l);
+    if (r == CUDA_SUCCESS)
+        *out = &l->operation;
+    return r;
+}
+
+static CUresult launch_submit(const char *caller, const CUlaunchConfig *config,
+                              CUfunction f, void **parameters, const GxemuLaunch *launch)
+{
+    CUcontext c;
+    Launch *l = NULL;
+    CUresult r = emu_enter(caller, &c);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (config == NULL || f == NULL || (parameters == NULL && f->parameters != 0))
+        return emu_refuse(CUDA_ERROR_INVALID_VALUE, "%s: an argument is NULL", caller);
+    if (launch != NULL && launch->parameter_count != f->parameters)
+        return emu_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s has %u parameters, not %u",
+                          f->name, f->parameters, launch->parameter_count);
+    r = launch_make(c, config, f, parameters, launch, &l);
+    return r == CUDA_SUCCESS ? queue_submit(c, config->hStream, &l->operation) : r;
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,

@@ -22,6 +22,7 @@ struct CUstream_st {
     bool has_thread;
     pthread_t thread;
     uint64_t demanded; /* lazy: the thread runs everything up to this operation */
+    Captured captured; /* what is submitted becomes a node of a graph */
 };
 
 struct CUevent_st {
@@ -30,17 +31,20 @@ struct CUevent_st {
     CUstream stream;   /* of the last one submitted */
     uint64_t sequence; /* of the last one submitted */
     unsigned users;    /* operations that name it, and its owner */
+    Captured captured; /* the last recording belongs to a capture */
     struct timespec when;
     bool has_time;
 };
 
 static void event_release(CUevent event)
 {
-    if (event != NULL && --event->users == 0)
-        free(event);
+    if (event == NULL || --event->users != 0)
+        return;
+    captured_clear(&event->captured);
+    free(event);
 }
 
-static void operation_destroy(Operation *op)
+void operation_destroy(Operation *op)
 {
     event_release(op->event);
     if (op->destroy != NULL)
@@ -208,6 +212,21 @@ static CUstream stream_find(CUcontext c, CUstream handle)
     return NULL;
 }
 
+/* An operation of a stream that is captured, or a wait for one that is: never run, kept in the
+ * graph. */
+static CUresult submit_captured(CUstream s, Operation *op)
+{
+    CUresult r = CUDA_SUCCESS;
+    if (op->kind == OPERATION_WORK)
+        return captured_add(&s->captured, op);
+    if (op->kind == OPERATION_RECORD)
+        r = captured_copy(&op->event->captured, &s->captured);
+    else
+        r = captured_join(&s->captured, &op->event->captured);
+    operation_destroy(op);
+    return r;
+}
+
 static CUresult submit_locked(CUcontext c, CUstream handle, Operation *op)
 {
     CUstream s = stream_find(c, handle);
@@ -217,8 +236,12 @@ static CUresult submit_locked(CUcontext c, CUstream handle, Operation *op)
         return emu_refuse(CUDA_ERROR_INVALID_HANDLE,
                           "the stream is not one of this context");
     }
+    if (s->captured.graph != NULL ||
+        (op->kind == OPERATION_WAIT && op->event->captured.graph != NULL))
+        return submit_captured(s, op);
     op->sequence = ++c->sequence;
     if (op->kind == OPERATION_RECORD) {
+        captured_clear(&op->event->captured);
         op->event->stream = s;
         op->event->sequence = op->sequence;
         op->record = ++op->event->recorded;
@@ -268,12 +291,28 @@ CUresult queue_synchronize(CUcontext c, CUstream handle)
     pthread_mutex_lock(&emu_lock);
     CUstream s = stream_find(c, handle);
     CUresult r = CUDA_ERROR_INVALID_HANDLE;
-    if (s != NULL) {
+    if (s != NULL && s->captured.graph != NULL) {
+        r = emu_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                       "a stream that is captured cannot be waited for");
+    } else if (s != NULL) {
         stream_wait_until(s, c->sequence);
         r = c->failed;
     }
     pthread_mutex_unlock(&emu_lock);
     return r;
+}
+
+Captured *queue_captured(CUcontext c, CUstream handle)
+{
+    CUstream s = (uintptr_t)handle <= 2 ? NULL : stream_find(c, handle);
+    return s == NULL ? NULL : &s->captured;
+}
+
+void queue_end_capture(CUcontext c, CUgraph graph)
+{
+    for (CUstream s = c->streams; s != NULL; s = s->next)
+        if (s->captured.graph == graph)
+            captured_clear(&s->captured);
 }
 
 CUresult queue_synchronize_all(CUcontext c)
@@ -298,6 +337,7 @@ static void stream_close(CUstream s)
             break;
         }
     }
+    captured_clear(&s->captured);
     if (s->context->legacy == s)
         s->context->legacy = NULL;
     s->is_closing = true;
@@ -331,7 +371,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
-/* Nothing is captured here. */
+/* Captures are never spoilt by what other threads do, whatever the mode. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     static _Thread_local CUstreamCaptureMode current; /* global */
@@ -482,7 +522,10 @@ CUresult cuEventQuery(CUevent event)
     if (event == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&emu_lock);
-    r = event->done < event->recorded ? CUDA_ERROR_NOT_READY : c->failed;
+    if (event->captured.graph != NULL)
+        r = CUDA_ERROR_CAPTURED_EVENT;
+    else
+        r = event->done < event->recorded ? CUDA_ERROR_NOT_READY : c->failed;
     pthread_mutex_unlock(&emu_lock);
     return r;
 }
@@ -497,13 +540,13 @@ CUresult cuEventSynchronize(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&emu_lock);
     uint64_t record = event->recorded;
-    while (event->done < record) {
+    while (event->captured.graph == NULL && event->done < record) {
         if (emu_config()->schedule == SCHEDULE_LAZY)
             lazy_run(event->stream, event->sequence);
         else
             pthread_cond_wait(&emu_changed, &emu_lock);
     }
-    r = c->failed;
+    r = event->captured.graph != NULL ? CUDA_ERROR_CAPTURED_EVENT : c->failed;
     pthread_mutex_unlock(&emu_lock);
     return r;
 }

@@ -153,6 +153,47 @@ static bool copy_run(Operation *op, Finding *out)
     return true;
 }
 
+static bool copy_bind(Operation *op, Finding *out)
+{
+    Copy *c = (Copy *)(void *)op;
+    bool has_to = c->to_allocation != NULL, has_from = c->from_allocation != NULL;
+    if (has_to)
+        c->to_allocation =
+            allocation_find((uintptr_t)c->to, c->bytes, "target of a copy", out);
+    if (has_from && out->kind == FINDING_NONE)
+        c->from_allocation =
+            allocation_find((uintptr_t)c->from, c->bytes, "source of a copy", out);
+    return out->kind == FINDING_NONE;
+}
+
+/* Only what copies on the device and to or from pinned memory are: one row of bytes. */
+static CUresult copy_again(const Operation *old, const CUgraphNodeParams *p,
+                           Operation **out)
+{
+    const CUDA_MEMCPY3D *m = &p->memcpy.copyParams;
+    const Copy *before = (const Copy *)(const void *)old;
+    Finding finding = {0};
+    if (p->type != CU_GRAPH_NODE_TYPE_MEMCPY || m->Height != 1 || m->Depth != 1 ||
+        m->WidthInBytes == 0 || before->to_allocation == NULL ||
+        before->from_allocation == NULL)
+        return emu_refuse(CUDA_ERROR_INVALID_VALUE,
+                          "a node of a graph becomes another kind of operation");
+    Copy *c = malloc(sizeof *c);
+    if (c == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *c = *before;
+    c->operation.next = NULL;
+    c->to = (unsigned char *)(uintptr_t)m->dstDevice;
+    c->from = (const unsigned char *)(uintptr_t)m->srcDevice;
+    c->bytes = m->WidthInBytes;
+    if (!copy_bind(&c->operation, &finding)) {
+        free(c);
+        return emu_refuse_finding(&finding);
+    }
+    *out = &c->operation;
+    return CUDA_SUCCESS;
+}
+
 static CUresult copy_submit(CUcontext context, Copy model, bool take_now, CUstream stream)
 {
     size_t staged = take_now ? model.bytes : 0;
@@ -160,7 +201,7 @@ static CUresult copy_submit(CUcontext context, Copy model, bool take_now, CUstre
     if (c == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *c = model;
-    c->operation = (Operation){.run = copy_run};
+    c->operation = (Operation){.run = copy_run, .bind = copy_bind, .again = copy_again};
     if (take_now) {
         memcpy(c->staged, model.from, staged);
         c->from = c->staged;
@@ -279,6 +320,42 @@ static bool fill_run(Operation *op, Finding *out)
     return true;
 }
 
+static bool fill_bind(Operation *op, Finding *out)
+{
+    Fill *f = (Fill *)(void *)op;
+    size_t bytes = f->width == 0 ? f->count : f->count * f->width;
+    f->allocation = allocation_find((uintptr_t)f->to, bytes, "a fill", out);
+    return f->allocation != NULL;
+}
+
+static CUresult fill_again(const Operation *old, const CUgraphNodeParams *p,
+                           Operation **out)
+{
+    const CUDA_MEMSET_NODE_PARAMS_v2 *m = &p->memset;
+    Finding finding = {0};
+    bool fits = p->type == CU_GRAPH_NODE_TYPE_MEMSET && m->height == 1 && m->width != 0 &&
+                (m->elementSize == 1 || m->elementSize == 2 || m->elementSize == 4) &&
+                m->width <= SIZE_MAX / m->elementSize && m->dst % m->elementSize == 0;
+    if (!fits)
+        return emu_refuse(CUDA_ERROR_INVALID_VALUE,
+                          "a node of a graph becomes another kind of operation");
+    Fill *f = malloc(sizeof *f);
+    if (f == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *f = *(const Fill *)(const void *)old;
+    f->operation.next = NULL;
+    f->to = (unsigned char *)(uintptr_t)m->dst;
+    f->count = m->width;
+    f->width = m->elementSize;
+    f->value = m->value;
+    if (!fill_bind(&f->operation, &finding)) {
+        free(f);
+        return emu_refuse_finding(&finding);
+    }
+    *out = &f->operation;
+    return CUDA_SUCCESS;
+}
+
 static CUresult fill_submit(const char *function, CUdeviceptr to, uint32_t value,
                             unsigned width, size_t count, CUstream stream)
 {
@@ -297,7 +374,7 @@ static CUresult fill_submit(const char *function, CUdeviceptr to, uint32_t value
     Fill *f = calloc(1, sizeof *f);
     if (f == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *f = (Fill){.operation = {.run = fill_run},
+    *f = (Fill){.operation = {.run = fill_run, .bind = fill_bind, .again = fill_again},
                 .allocation = a,
                 .to = (unsigned char *)(uintptr_t)to,
                 .count = count,

@@ -53,6 +53,8 @@ typedef struct Options {
     uint32_t most_seconds; /* of a run; 0: any number */
     bool has_rtol, has_atol;
     double rtol, atol;
+    bool graphs;
+    uint32_t runs; /* 0: one */
     const char *profile;
     Form info, memory, bench; /* NONE: not asked for */
     bool quiet;

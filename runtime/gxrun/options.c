@@ -23,6 +23,8 @@ enum {
     KEY_RTOL,
     KEY_ATOL,
     KEY_BENCH,
+    KEY_RUNS,
+    KEY_GRAPHS,
     KEY_PROFILE,
     KEY_INFO,
     KEY_MEMORY,
@@ -65,6 +67,9 @@ static const struct argp_option table[] = {
     {"atol", KEY_ATOL, "X", 0, "absolute tolerance (default: by type)", 0},
     {"bench", KEY_BENCH, "FORM", OPTION_ARG_OPTIONAL,
      "run many times, print the time of one: text, json", 0},
+    {"runs", KEY_RUNS, "N", 0, "run N times, each time with the same inputs (default 1)",
+     0},
+    {"graphs", KEY_GRAPHS, NULL, 0, "from the second run on, launch a CUDA graph", 0},
     {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
     {"max-input", KEY_MAX_INPUT, "MIB", 0, "refuse HLO that is larger (default 4096)", 0},
     {"max-devices", KEY_MAX_DEVICES, "N", 0,
@@ -246,6 +251,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_ATOL:
         o->atol = tolerance(state, "atol", text);
         o->has_atol = true;
+        break;
+    case KEY_RUNS:
+        o->runs = positive(state, "runs", text, 1);
+        break;
+    case KEY_GRAPHS:
+        o->graphs = true;
         break;
     case KEY_BENCH:
         o->bench = form(state, "bench", text);

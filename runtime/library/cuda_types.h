@@ -21,6 +21,7 @@ typedef int CUdevice_attribute; /* enums, as is each `int` type below */
 typedef int CUfunction_attribute;
 typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
+typedef int CUstreamCaptureStatus;
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
@@ -45,6 +46,15 @@ enum { /* CUresult, as far as they are told apart */
        CUDA_ERROR_ASSERT = 710,
        CUDA_ERROR_LAUNCH_FAILED = 719,
        CUDA_ERROR_NOT_SUPPORTED = 801,
+       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+       CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
+       CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+       CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+       CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+       CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+       CUDA_ERROR_CAPTURED_EVENT = 907,
+       CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
        CUDA_ERROR_UNKNOWN = 999
 };
 
@@ -58,6 +68,8 @@ enum { /* CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, flags *
        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
        CU_STREAM_NON_BLOCKING = 1,
        CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+       CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+       CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1,
        CU_EVENT_DEFAULT = 0,
        CU_EVENT_DISABLE_TIMING = 2,
        CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
@@ -87,6 +99,98 @@ typedef struct CUlaunchConfig {
     CUlaunchAttribute *attrs;
     unsigned numAttrs;
 } CUlaunchConfig;
+
+/* --- graphs of CUDA ---------------------------------------------------------------------- */
+
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef cuuint64_t CUgraphConditionalHandle;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData; /* NULL: plain dependencies */
+
+enum { /* CUgraphNodeType, CUgraphConditionalNodeType, CUmemorytype */
+       CU_GRAPH_NODE_TYPE_KERNEL = 0,
+       CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+       CU_GRAPH_NODE_TYPE_MEMSET = 2,
+       CU_GRAPH_NODE_TYPE_GRAPH = 4,
+       CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
+       CU_GRAPH_COND_TYPE_IF = 0,
+       CU_GRAPH_COND_TYPE_WHILE = 1,
+       CU_MEMORYTYPE_DEVICE = 2,
+       CU_MEMORYTYPE_UNIFIED = 4
+};
+
+typedef struct CUDA_KERNEL_NODE_PARAMS_v3 {
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ;
+    unsigned blockDimX, blockDimY, blockDimZ;
+    unsigned sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+    struct CUkern_st *kern;
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS_v3;
+
+typedef struct CUDA_MEMCPY3D {
+    size_t srcXInBytes, srcY, srcZ, srcLOD;
+    int srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    struct CUarray_st *srcArray;
+    void *reserved0;
+    size_t srcPitch, srcHeight;
+    size_t dstXInBytes, dstY, dstZ, dstLOD;
+    int dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    struct CUarray_st *dstArray;
+    void *reserved1;
+    size_t dstPitch, dstHeight;
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+
+typedef struct CUDA_MEMCPY_NODE_PARAMS {
+    int flags;
+    int reserved;
+    CUcontext copyCtx;
+    CUDA_MEMCPY3D copyParams;
+} CUDA_MEMCPY_NODE_PARAMS;
+
+typedef struct CUDA_MEMSET_NODE_PARAMS_v2 {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned value;
+    unsigned elementSize;
+    size_t width, height; /* elements of a row, rows */
+    CUcontext ctx;
+} CUDA_MEMSET_NODE_PARAMS_v2;
+
+typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS {
+    CUgraph graph;
+    int ownership; /* 0: the node gets a copy */
+} CUDA_CHILD_GRAPH_NODE_PARAMS;
+
+typedef struct CUDA_CONDITIONAL_NODE_PARAMS {
+    CUgraphConditionalHandle handle;
+    int type;
+    unsigned size; /* graphs of the body */
+    CUgraph *phGraph_out;
+    CUcontext ctx;
+} CUDA_CONDITIONAL_NODE_PARAMS;
+
+typedef struct CUgraphNodeParams {
+    int type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        CUDA_KERNEL_NODE_PARAMS_v3 kernel;
+        CUDA_MEMCPY_NODE_PARAMS memcpy;
+        CUDA_MEMSET_NODE_PARAMS_v2 memset;
+        CUDA_CHILD_GRAPH_NODE_PARAMS graph;
+        CUDA_CONDITIONAL_NODE_PARAMS conditional;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
 
 /* --- cuBLASLt ---------------------------------------------------------------------------- */
 

@@ -16,6 +16,12 @@ typedef struct Symbol {
 
 static const Symbol cuda_symbols[] = {
 #define CUDA_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudaApi, name)},
+#define CUDA_GRAPH_FUNCTION(name, symbol, parameters)
+#include "runtime/library/cuda.def"
+    {NULL, 0}};
+
+static const Symbol cuda_graph_symbols[] = {
+#define CUDA_GRAPH_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudaApi, name)},
 #include "runtime/library/cuda.def"
     {NULL, 0}};
 
@@ -146,6 +152,12 @@ static bool load(void *table, bool *loaded, const Symbol *symbols, const Symbol 
         void *handle = open_library(l, folder, error, size);
         *loaded = handle && fill(table, symbols, handle, l, error, size) &&
                   (!more || fill(table, more, handle, l, error, size));
+        if (*loaded && symbols == cuda_symbols) {
+            char lacking[256];
+            CudaApi *cuda = table;
+            cuda->has_graphs =
+                fill(table, cuda_graph_symbols, handle, l, lacking, sizeof lacking);
+        }
     }
     bool ok = *loaded;
     pthread_mutex_unlock(&mutex);

@@ -606,6 +606,15 @@ PlanCounts plan_counts(const Plan *p);
 /* What one run of a command reads and writes, as bytes_accessed counts it. */
 uint64_t plan_command_bytes(const Plan *p, const PlanCommand *c);
 
+/* An execution as one CUDA graph: why that cannot be, or NULL; its nodes (a library's call counts as
+ * one) and, among them, the loops and branches that the device decides. */
+enum { PLAN_CAPTURE_MOST_NODES = 1 << 14 };
+typedef struct PlanCapture {
+    const char *refused;
+    uint64_t nodes, conditionals;
+} PlanCapture;
+PlanCapture plan_capture(const Plan *p);
+
 /* --- building ------------------------------------------------------------------------- */
 
 /* Growing arrays of the records above. When memory runs out `failed` is set, indices are

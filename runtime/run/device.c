@@ -21,7 +21,7 @@ gxrt_status device_error(Device *d, const char *call, CUresult result, const cha
         return status_set(GXRT_OUT_OF_MEMORY, "%s: %s: device %d has too little memory",
                           call, what, d->ordinal);
     }
-    d->session->failed = true;
+    d->session->failed = d->session->failed || !d->is_capturing;
     return status_set(GXRT_DEVICE_FAILED, "%s%s%s: %s (%s) in %s on device %u", report,
                       report[0] ? "\n" : "", call, name ? name : "unknown error",
                       words ? words : "no text", what, d->number);
@@ -285,7 +285,9 @@ static gxrt_status make_streams(Device *d)
     }
     for (uint32_t i = 1; i < p->streams_count && r == CUDA_SUCCESS; i++) {
         r = make_stream(d, i, p->streams[i].priority ? greatest : least);
-        r = r == CUDA_SUCCESS ? make_events(cuda, &d->joins[i], 1) : r;
+    }
+    if (r == CUDA_SUCCESS && p->streams_count > 1) {
+        r = make_events(cuda, d->joins, p->streams_count);
     }
     if (r == CUDA_SUCCESS && p->streams_count > 1) {
         r = make_events(cuda, &d->fork, 1);
@@ -322,6 +324,7 @@ gxrt_status device_create(Device *d)
     st = st == GXRT_OK ? memory_create(d) : st;
     st = st == GXRT_OK ? matmul_create(d) : st;
     st = st == GXRT_OK ? graphs_create(d) : st;
+    st = st == GXRT_OK ? capture_create(d) : st;
     device_leave(d);
     return st;
 }
@@ -333,6 +336,7 @@ void device_destroy(Device *d)
     if (d->context) {
         bool current = cuda->context_push(d->context) == CUDA_SUCCESS;
         cuda->context_synchronize();
+        capture_destroy(d);
         graphs_destroy(d);
         matmul_destroy(d);
         memory_destroy(d);

@@ -46,6 +46,12 @@ static bool is_host_slice(const Plan *p, uint32_t slice)
     return p->allocations[p->slices[slice].allocation].colour == PLAN_HOST_MEMORY;
 }
 
+bool is_device_copy(const Plan *p, const PlanCommand *c)
+{
+    const PlanArg *args = p->args + c->args;
+    return !is_host_slice(p, args[0].index) && !is_host_slice(p, args[1].index);
+}
+
 gxrt_status run_copy(Device *d, const PlanCommand *c, CUstream stream)
 {
     const Plan *p = d->session->plan;
@@ -57,14 +63,14 @@ gxrt_status run_copy(Device *d, const PlanCommand *c, CUstream stream)
         return GXRT_OK;
     }
     const CudaApi *cuda = d->session->cuda;
-    bool on_device = !is_host_slice(p, args[0].index) && !is_host_slice(p, args[1].index);
+    bool on_device = is_device_copy(p, c);
     CUresult r = on_device ? cuda->copy_on_device(to, from, bytes, stream)
                            : cuda->copy_anywhere(to, from, bytes, stream);
     const char *call = on_device ? "cuMemcpyDtoDAsync" : "cuMemcpyAsync";
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, call, r);
 }
 
-static uint32_t fill_pattern(const Device *d, const PlanArg *a)
+uint32_t fill_pattern(const Device *d, const PlanArg *a)
 {
     uint32_t partitions = d->session->plan->info->partitions;
     switch (a->tag) {
@@ -103,12 +109,18 @@ gxrt_status run_fill(Device *d, const PlanCommand *c, CUstream stream)
 
 gxrt_status record_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream)
 {
+    if (capture_updates(d)) {
+        return GXRT_OK;
+    }
     CUresult r = d->session->cuda->event_record(event, d->streams[stream]);
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuEventRecord", r);
 }
 
 gxrt_status wait_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream)
 {
+    if (capture_updates(d)) {
+        return GXRT_OK;
+    }
     CUresult r = d->session->cuda->stream_wait(d->streams[stream], event, 0);
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuStreamWaitEvent", r);
 }
@@ -124,7 +136,8 @@ static gxrt_status wait_signals(Device *d, const PlanCommand *c)
     gxrt_status st = GXRT_OK;
     for (uint32_t i = 0; i < c->wait_count && st == GXRT_OK; i++) {
         uint32_t slot = d->session->plan->refs[c->waits + i];
-        if (!is_same_stream(d, d->signal_stream[slot], c->stream)) {
+        uint32_t from = d->signal_stream[slot]; /* PLAN_NONE: every stream is behind it */
+        if (from != PLAN_NONE && !is_same_stream(d, from, c->stream)) {
             st = wait_event(d, c, d->signals[slot], c->stream);
         }
     }
@@ -186,14 +199,28 @@ static PlanStepCommand *const step_kind[PLAN_COMMAND_KINDS] = {
 #include "runtime/plan/commands.def"
 };
 
+gxrt_status run_command(Device *d, const PlanCommand *c, CUstream stream)
+{
+    return run_kind[c->kind](d, c, stream);
+}
+
+gxrt_status step_command(Device *d, const PlanCommand *c, Frame *f)
+{
+    return step_kind[c->kind](d, c, f);
+}
+
 static gxrt_status run_leaf(Device *d, const PlanCommand *c)
 {
     gxrt_status st = wait_signals(d, c);
+    if (capture_walks(d)) {
+        st = st == GXRT_OK ? capture_leaf(d, c) : st;
+        return st == GXRT_OK ? give_signal(d, c) : st;
+    }
     bool timed = d->profiling && plan_command_works(c->kind);
     if (st == GXRT_OK && timed) {
         st = start_timing(d, c);
     }
-    st = st == GXRT_OK ? run_kind[c->kind](d, c, d->streams[c->stream]) : st;
+    st = st == GXRT_OK ? run_command(d, c, d->streams[c->stream]) : st;
     if (st == GXRT_OK && timed) {
         st = end_timing(d, c);
     }
@@ -218,7 +245,9 @@ static gxrt_status step(Device *d, Frame *f, bool reached, uint32_t *next, bool 
     const Plan *p = d->session->plan;
     const PlanCommand *c = &p->commands[f->command];
     gxrt_status st = reached ? wait_signals(d, c) : GXRT_OK;
-    st = st == GXRT_OK ? step_kind[c->kind](d, c, f) : st;
+    if (st == GXRT_OK) {
+        st = capture_walks(d) ? capture_step(d, c, f) : step_command(d, c, f);
+    }
     *is_open = f->region != PLAN_NONE;
     if (*is_open) {
         *next = enter_region(p, c, f);
@@ -228,7 +257,7 @@ static gxrt_status step(Device *d, Frame *f, bool reached, uint32_t *next, bool 
     return st == GXRT_OK ? give_signal(d, c) : st;
 }
 
-static gxrt_status walk(Device *d)
+gxrt_status walk_run(Device *d)
 {
     const Plan *p = d->session->plan;
     Frame open[PLAN_MAX_DEPTH + 1]; /* one more: a childless one at the full depth */
@@ -261,18 +290,16 @@ static void set_streams(Device *d)
     }
 }
 
-/* The session's own streams start after what the caller has queued, and the caller's stream
- * goes on after them. */
-static gxrt_status fork_streams(Device *d)
+gxrt_status fork_streams(Device *d, uint32_t stream)
 {
     const gxrt_session *s = d->session;
     CUresult r = CUDA_SUCCESS;
     bool recorded = false;
-    for (uint32_t i = 1; i < s->plan->streams_count && r == CUDA_SUCCESS; i++) {
-        if (is_same_stream(d, 0, i)) {
+    for (uint32_t i = 0; i < s->plan->streams_count && r == CUDA_SUCCESS; i++) {
+        if (is_same_stream(d, stream, i)) {
             continue;
         }
-        r = recorded ? CUDA_SUCCESS : s->cuda->event_record(d->fork, d->streams[0]);
+        r = recorded ? CUDA_SUCCESS : s->cuda->event_record(d->fork, d->streams[stream]);
         r = r == CUDA_SUCCESS ? s->cuda->stream_wait(d->streams[i], d->fork, 0) : r;
         recorded = true;
     }
@@ -280,16 +307,17 @@ static gxrt_status fork_streams(Device *d)
                              : device_error(d, "cuStreamWaitEvent", r, "starting");
 }
 
-static gxrt_status join_streams(Device *d)
+gxrt_status join_streams(Device *d, uint32_t stream)
 {
     const gxrt_session *s = d->session;
     CUresult r = CUDA_SUCCESS;
-    for (uint32_t i = 1; i < s->plan->streams_count && r == CUDA_SUCCESS; i++) {
-        if (is_same_stream(d, 0, i)) {
+    for (uint32_t i = 0; i < s->plan->streams_count && r == CUDA_SUCCESS; i++) {
+        if (is_same_stream(d, stream, i)) {
             continue;
         }
         r = s->cuda->event_record(d->joins[i], d->streams[i]);
-        r = r == CUDA_SUCCESS ? s->cuda->stream_wait(d->streams[0], d->joins[i], 0) : r;
+        r = r == CUDA_SUCCESS ? s->cuda->stream_wait(d->streams[stream], d->joins[i], 0)
+                              : r;
     }
     return r == CUDA_SUCCESS ? GXRT_OK
                              : device_error(d, "cuStreamWaitEvent", r, "ending");
@@ -312,6 +340,15 @@ static gxrt_status undefine_temp(Device *d)
     return GXRT_OK;
 }
 
+/* The session's own streams start after what the caller has queued, and the caller's stream
+ * goes on after them. */
+static gxrt_status queue_commands(Device *d)
+{
+    gxrt_status st = fork_streams(d, 0);
+    st = st == GXRT_OK ? walk_run(d) : st;
+    return st == GXRT_OK ? join_streams(d, 0) : st;
+}
+
 gxrt_status execute_run(Device *d)
 {
     gxrt_status st = device_enter(d);
@@ -320,14 +357,19 @@ gxrt_status execute_run(Device *d)
     }
     set_streams(d);
     st = bind_run(d);
-    if (st == GXRT_OK && !d->is_bound) {
+    bool moved = !d->is_bound;
+    if (st == GXRT_OK && moved) {
         launch_bind(d);
         d->is_bound = true;
     }
     st = st == GXRT_OK ? undefine_temp(d) : st;
-    st = st == GXRT_OK ? fork_streams(d) : st;
-    st = st == GXRT_OK ? walk(d) : st;
-    st = st == GXRT_OK ? join_streams(d) : st;
+    bool is_graph = false;
+    if (st == GXRT_OK && d->capture) {
+        st = capture_execute(d, moved, &is_graph);
+    }
+    if (st == GXRT_OK && !is_graph) {
+        st = queue_commands(d);
+    }
     d->executions += st == GXRT_OK;
     device_leave(d);
     return st;

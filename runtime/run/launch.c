@@ -46,13 +46,18 @@ void launch_bind(Device *d)
     }
 }
 
+CUlaunchConfig *launch_prepare(Device *d, const PlanCommand *c)
+{
+    if (d->has_counters[c - d->session->plan->commands]) {
+        set_parameters(d, c);
+    }
+    return &d->launches[c->index].config;
+}
+
 gxrt_status run_launch(Device *d, const PlanCommand *c, CUstream stream)
 {
     const gxrt_session *s = d->session;
-    if (d->has_counters[c - s->plan->commands]) {
-        set_parameters(d, c);
-    }
-    CUlaunchConfig *config = &d->launches[c->index].config;
+    CUlaunchConfig *config = launch_prepare(d, c);
     config->hStream = stream;
     if (!s->cuda->emulated) {
         CUresult r = s->cuda->launch(config, d->functions[c->index],

@@ -29,6 +29,8 @@ typedef struct Matmul {
 
 typedef struct Graph Graph; /* of cuDNN, ready to be called: library/graph.c */
 
+typedef struct Capture Capture; /* the plan as a graph of CUDA: run/capture.c */
+
 /* The configuration of a kernel, ready to be passed. */
 typedef struct Launch {
     CUlaunchConfig config;
@@ -87,6 +89,8 @@ typedef struct Device {
     _Atomic bool
         is_aborted;      /* the watchdog has aborted the communicators: they are gone */
     uint64_t executions; /* finished ones */
+    Capture *capture;    /* NULL: the session runs without graphs */
+    bool is_capturing;   /* failures of calls only end the capture */
 
     Timing *timings; /* only while profiling */
     size_t timing_count, timing_capacity;
@@ -186,9 +190,12 @@ bool launch_create(Device *d);
 void launch_use_image(Device *d, const PlanImage *m);
 void launch_destroy(Device *d);
 void launch_bind(Device *d);
+/* The launch of command c with its parameters of this moment. */
+CUlaunchConfig *launch_prepare(Device *d, const PlanCommand *c);
 
-/* execute.c: queues d->run on d's streams. */
+/* execute.c: queues d->run on d's streams. walk_run queues the plan's commands. */
 gxrt_status execute_run(Device *d);
+gxrt_status walk_run(Device *d);
 
 /* A command with regions while it is executed: region `region` is, until command `end`. */
 typedef struct Frame {
@@ -198,6 +205,18 @@ typedef struct Frame {
     uint64_t iteration; /* of a loop: finished ones */
 } Frame;
 
+/* capture.c: executions as one launch of a graph. create decides whether the plan can be captured;
+ * execute queues d->run, *done: as a graph; `moved`: buffers have changed since the last execution.
+ * While the graph is made or changed, the walk calls leaf and step in place of the commands' own
+ * functions. */
+gxrt_status capture_create(Device *d);
+void capture_destroy(Device *d);
+gxrt_status capture_execute(Device *d, bool moved, bool *done);
+bool capture_walks(const Device *d);
+bool capture_updates(const Device *d); /* nothing is queued */
+gxrt_status capture_leaf(Device *d, const PlanCommand *c);
+gxrt_status capture_step(Device *d, const PlanCommand *c, Frame *f);
+
 /* Columns of commands.def: `run` queues a command without regions on `stream`; `step` sets
  * f->region to the next region of one with regions. */
 typedef gxrt_status PlanRunCommand(Device *d, const PlanCommand *c, CUstream stream);
@@ -205,12 +224,21 @@ typedef gxrt_status PlanStepCommand(Device *d, const PlanCommand *c, Frame *f);
 #define COMMAND(id, name, counts, read, print, order, run) PlanRunCommand run_##run;
 #define REGIONS(id, name, regions, read, print, order, step) PlanStepCommand step_##step;
 #include "runtime/plan/commands.def"
+gxrt_status run_command(Device *d, const PlanCommand *c, CUstream stream);
+gxrt_status step_command(Device *d, const PlanCommand *c, Frame *f);
 
 /* Events between streams of the plan, on behalf of a command. */
 gxrt_status record_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream);
 gxrt_status wait_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream);
 /* Plan streams that are one stream of CUDA are in order with each other. */
 bool is_same_stream(const Device *d, uint32_t a, uint32_t b);
+/* All streams of the plan go on after what `stream` has; `stream` goes on after what all have. */
+gxrt_status fork_streams(Device *d, uint32_t stream);
+gxrt_status join_streams(Device *d, uint32_t stream);
+/* Both ends of a copy are memory of the device. */
+bool is_device_copy(const Plan *p, const PlanCommand *c);
+/* The pattern that a fill's argument stands for on this device. */
+uint32_t fill_pattern(const Device *d, const PlanArg *a);
 
 /* host_call.c. The host functions of the options: each has its name, a function and its size. */
 gxrt_status check_host_calls(const gxrt_session *s);

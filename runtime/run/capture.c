@@ -1,0 +1,436 @@
+/* Executions as one launch of a CUDA graph. The second execution records it: the walk of
+ * execute.c queues to streams that are captured. Later ones launch it; if buffers have moved,
+ * another walk sets the addresses of the nodes that they are in. Whatever the driver refuses,
+ * the plain walk does: graphs only save time. */
+#include "runtime/run/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool capture_walks(const Device *d)
+{
+    return d->capture && d->capture->phase != CAPTURE_OFF;
+}
+
+bool capture_updates(const Device *d)
+{
+    return d->capture && d->capture->phase == CAPTURE_UPDATES;
+}
+
+CUresult capture_end_of(const Device *d, CUstream stream, CaptureEnd *out)
+{
+    CUstreamCaptureStatus status = 0;
+    *out = (CaptureEnd){.graph = NULL};
+    CUresult r = d->session->cuda->capture_info(stream, &status, NULL, &out->graph,
+                                                &out->nodes, NULL, &out->count);
+    if (r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    return r;
+}
+
+CUresult capture_add(const Device *d, CUstream stream, CUgraphNodeParams *params,
+                     CUgraphNode *out)
+{
+    const CudaApi *cuda = d->session->cuda;
+    CaptureEnd end;
+    CUresult r = capture_end_of(d, stream, &end);
+    if (r == CUDA_SUCCESS) {
+        r = cuda->graph_add(out, end.graph, end.nodes, NULL, end.count, params);
+    }
+    if (r == CUDA_SUCCESS) {
+        r = cuda->capture_update(stream, out, NULL, 1,
+                                 CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+    }
+    return r;
+}
+
+bool capture_has_moved(const Device *d, const PlanCommand *c)
+{
+    const Plan *p = d->session->plan;
+    for (uint32_t i = 0; i < c->arg_count; i++) {
+        const PlanArg *a = &p->args[c->args + i];
+        if (a->tag == PLAN_ARG_SLICE) {
+            uint32_t in = p->slices[a->index].allocation;
+            if (d->capture->base[in] != d->base[in]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* --- recording ---------------------------------------------------------------------------- */
+
+/* A call of a library becomes a child graph: which nodes it has is the library's affair. */
+static bool is_library_call(const PlanCommand *c)
+{
+    return c->kind == PLAN_MATMUL || c->kind == PLAN_GRAPH;
+}
+
+/* *child: the nodes of c by themselves. */
+static gxrt_status record_call(Device *d, const PlanCommand *c, CUgraph *child)
+{
+    const CudaApi *cuda = d->session->cuda;
+    CUstream side = d->capture->side;
+    *child = NULL;
+    CUresult r = cuda->capture_begin(side, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (r != CUDA_SUCCESS) {
+        return command_error(d, c, "cuStreamBeginCapture", r);
+    }
+    gxrt_status st = run_command(d, c, side);
+    r = cuda->capture_end(side, child);
+    return st != GXRT_OK || r == CUDA_SUCCESS
+               ? st
+               : command_error(d, c, "cuStreamEndCapture", r);
+}
+
+static CUgraphNodeParams child_params(CUgraph child)
+{
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_GRAPH,
+                               .graph = {.graph = child}};
+}
+
+static gxrt_status record_library(Device *d, const PlanCommand *c, CUstream stream,
+                                  CUgraphNode *out)
+{
+    CUgraph child;
+    gxrt_status st = record_call(d, c, &child);
+    if (st == GXRT_OK) {
+        CUgraphNodeParams params = child_params(child);
+        CUresult r = capture_add(d, stream, &params, out);
+        st = r == CUDA_SUCCESS ? st : command_error(d, c, "cuGraphAddNode", r);
+    }
+    if (child) {
+        d->session->cuda->graph_destroy(child); /* the node has a copy */
+    }
+    return st;
+}
+
+/* The last node of the stream if there is one and no other. */
+static CUgraphNode last_node(const Device *d, CUstream stream)
+{
+    CaptureEnd end;
+    bool is_one = capture_end_of(d, stream, &end) == CUDA_SUCCESS && end.count == 1;
+    return is_one ? end.nodes[0] : NULL;
+}
+
+static gxrt_status keep_node(Device *d, const PlanCommand *c, CUgraphNode node)
+{
+    Capture *k = d->capture;
+    if (k->node_count == k->node_capacity) {
+        size_t capacity = k->node_capacity ? 2 * k->node_capacity : 64;
+        CapturedNode *larger = realloc(k->nodes, capacity * sizeof *larger);
+        if (!larger) {
+            return status_set(GXRT_OUT_OF_MEMORY, "no memory for a graph");
+        }
+        k->nodes = larger;
+        k->node_capacity = capacity;
+    }
+    k->nodes[k->node_count++] =
+        (CapturedNode){(uint32_t)(c - d->session->plan->commands), node};
+    return GXRT_OK;
+}
+
+static gxrt_status record_leaf(Device *d, const PlanCommand *c)
+{
+    CUstream stream = d->streams[c->stream];
+    CUgraphNode node = NULL;
+    gxrt_status st;
+    if (is_library_call(c)) {
+        st = record_library(d, c, stream, &node);
+    } else {
+        CUgraphNode before = last_node(d, stream);
+        st = run_command(d, c, stream);
+        node = last_node(d, stream);
+        node = node == before ? NULL : node;
+    }
+    return st == GXRT_OK && plan_command_works(c->kind) ? keep_node(d, c, node) : st;
+}
+
+/* --- updating ----------------------------------------------------------------------------- */
+
+static CUgraphNodeParams launch_params(Device *d, const PlanCommand *c)
+{
+    const CUlaunchConfig *l = launch_prepare(d, c);
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                               .kernel = {.func = d->functions[c->index],
+                                          .gridDimX = l->gridDimX,
+                                          .gridDimY = l->gridDimY,
+                                          .gridDimZ = l->gridDimZ,
+                                          .blockDimX = l->blockDimX,
+                                          .blockDimY = l->blockDimY,
+                                          .blockDimZ = l->blockDimZ,
+                                          .sharedMemBytes = l->sharedMemBytes,
+                                          .kernelParams = d->parameters + c->args,
+                                          .ctx = d->context}};
+}
+
+static CUgraphNodeParams copy_params(const Device *d, const PlanCommand *c)
+{
+    const Plan *p = d->session->plan;
+    const PlanArg *args = p->args + c->args;
+    int type = is_device_copy(p, c) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
+    CUDA_MEMCPY3D m = {.srcMemoryType = type,
+                       .srcDevice = slice_address(d, args[1].index),
+                       .dstMemoryType = type,
+                       .dstDevice = slice_address(d, args[0].index),
+                       .WidthInBytes = p->slices[args[0].index].bytes,
+                       .Height = 1,
+                       .Depth = 1};
+    if (m.srcDevice == m.dstDevice) {
+        m.WidthInBytes = 0;
+    }
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                               .memcpy = {.copyCtx = d->context, .copyParams = m}};
+}
+
+static CUgraphNodeParams fill_params(const Device *d, const PlanCommand *c)
+{
+    const Plan *p = d->session->plan;
+    const PlanArg *args = p->args + c->args;
+    return (CUgraphNodeParams){
+        .type = CU_GRAPH_NODE_TYPE_MEMSET,
+        .memset = {.dst = slice_address(d, args[0].index),
+                   .value = fill_pattern(d, &args[1]),
+                   .elementSize = c->count,
+                   .width = p->slices[args[0].index].bytes / c->count,
+                   .height = 1,
+                   .ctx = d->context}};
+}
+
+/* The node's parameters; false: it has nothing to do. */
+static bool node_params(Device *d, const PlanCommand *c, CUgraphNodeParams *out)
+{
+    switch (c->kind) {
+    case PLAN_LAUNCH:
+        *out = launch_params(d, c);
+        return true;
+    case PLAN_COPY:
+        *out = copy_params(d, c);
+        return out->memcpy.copyParams.WidthInBytes != 0;
+    default:
+        *out = fill_params(d, c);
+        return out->memset.width != 0;
+    }
+}
+
+static gxrt_status update_leaf(Device *d, const PlanCommand *c)
+{
+    Capture *k = d->capture;
+    CUgraph child = NULL;
+    CUgraphNodeParams params;
+    if (!plan_command_works(c->kind)) {
+        return GXRT_OK;
+    }
+    CUgraphNode node = k->nodes[k->next++].node;
+    if (!capture_has_moved(d, c)) {
+        return GXRT_OK;
+    }
+    gxrt_status st = GXRT_OK;
+    bool works = true;
+    if (is_library_call(c)) {
+        st = record_call(d, c, &child);
+        params = child_params(child);
+    } else {
+        works = node_params(d, c, &params);
+    }
+    CUresult r = CUDA_SUCCESS;
+    if (st == GXRT_OK && works != (node != NULL)) {
+        r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    } else if (st == GXRT_OK && node) {
+        r = d->session->cuda->exec_set(k->exec, node, &params);
+    }
+    if (child) {
+        d->session->cuda->graph_destroy(child);
+    }
+    return r == CUDA_SUCCESS ? st : command_error(d, c, "cuGraphExecNodeSetParams", r);
+}
+
+gxrt_status capture_leaf(Device *d, const PlanCommand *c)
+{
+    return capture_updates(d) ? update_leaf(d, c) : record_leaf(d, c);
+}
+
+gxrt_status capture_step(Device *d, const PlanCommand *c, Frame *f)
+{
+    const Plan *p = d->session->plan;
+    bool decides =
+        plan_regions(c) == PLAN_REGIONS_BRANCHES ||
+        (plan_regions(c) == PLAN_REGIONS_LOOP && p->loops[c->index].trip_count < 0);
+    return decides ? condition_step(d, c, f) : step_command(d, c, f);
+}
+
+/* --- one execution ------------------------------------------------------------------------ */
+
+static void discard(Device *d)
+{
+    const CudaApi *cuda = d->session->cuda;
+    Capture *k = d->capture;
+    if (k->exec) {
+        cuda->exec_destroy(k->exec);
+    }
+    if (k->graph) {
+        cuda->graph_destroy(k->graph);
+    }
+    k->exec = NULL;
+    k->graph = NULL;
+    k->node_count = 0;
+}
+
+static void enter_phase(Device *d, CapturePhase phase)
+{
+    Capture *k = d->capture;
+    k->phase = phase;
+    d->is_capturing = phase != CAPTURE_OFF;
+    k->next = 0;
+    k->depth = 0;
+    k->handle_count = 0;
+}
+
+static void keep_base(Device *d)
+{
+    Capture *k = d->capture;
+    memcpy(k->base, d->base, d->session->plan->allocations_count * sizeof *k->base);
+    k->is_stale = false;
+}
+
+static gxrt_status record_walk(Device *d)
+{
+    Capture *k = d->capture;
+    const CudaApi *cuda = d->session->cuda;
+    CUresult r = cuda->capture_begin(k->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (r != CUDA_SUCCESS) {
+        return device_error(d, "cuStreamBeginCapture", r, "making a graph");
+    }
+    gxrt_status st = fork_streams(d, 0);
+    st = st == GXRT_OK ? walk_run(d) : st;
+    condition_abandon(d);
+    st = st == GXRT_OK ? join_streams(d, 0) : st;
+    r = cuda->capture_end(k->stream, &k->graph);
+    const char *call = "cuStreamEndCapture";
+    if (st == GXRT_OK && r == CUDA_SUCCESS) {
+        call = "cuGraphInstantiate";
+        r = cuda->graph_instantiate(&k->exec, k->graph, 0);
+    }
+    return st != GXRT_OK || r == CUDA_SUCCESS
+               ? st
+               : device_error(d, call, r, "making a graph");
+}
+
+static gxrt_status record(Device *d)
+{
+    Capture *k = d->capture;
+    uint32_t count = d->session->plan->streams_count;
+    discard(d);
+    memcpy(k->streams, d->streams, count * sizeof *k->streams);
+    for (uint32_t i = 0; i < count; i++) {
+        d->streams[i] = i == 0 || d->is_lacking[i] ? k->stream : d->streams[i];
+    }
+    enter_phase(d, CAPTURE_RECORDS);
+    gxrt_status st = record_walk(d);
+    enter_phase(d, CAPTURE_OFF);
+    memcpy(d->streams, k->streams, count * sizeof *k->streams);
+    keep_base(d);
+    return st;
+}
+
+static gxrt_status update(Device *d)
+{
+    enter_phase(d, CAPTURE_UPDATES);
+    gxrt_status st = walk_run(d);
+    enter_phase(d, CAPTURE_OFF);
+    keep_base(d);
+    return st;
+}
+
+gxrt_status capture_execute(Device *d, bool moved, bool *done)
+{
+    Capture *k = d->capture;
+    *done = false;
+    k->is_stale |= moved;
+    if (k->is_refused || d->executions == 0 || d->profiling) {
+        return GXRT_OK; /* the first execution loads what a capture could not */
+    }
+    if (k->exec && k->is_stale && update(d) != GXRT_OK) {
+        discard(d);
+    }
+    if (!k->exec && record(d) != GXRT_OK) {
+        session_log(d->session, 1, "device %u runs without a graph: %s", d->number,
+                    gxrt_last_error());
+        discard(d);
+        k->is_refused = true;
+        return GXRT_OK;
+    }
+    CUresult r = d->session->cuda->exec_launch(k->exec, d->streams[0]);
+    *done = r == CUDA_SUCCESS;
+    return *done ? GXRT_OK : device_error(d, "cuGraphLaunch", r, "gxrt_execute");
+}
+
+/* --- a session's ------------------------------------------------------------------------------ */
+
+static bool make_tables(Device *d)
+{
+    const Plan *p = d->session->plan;
+    Capture *k = d->capture = calloc(1, sizeof *k);
+    if (!k) {
+        return false;
+    }
+    k->streams = calloc(p->streams_count, sizeof *k->streams);
+    k->base = calloc((size_t)p->allocations_count + 1, sizeof *k->base);
+    return k->streams && k->base;
+}
+
+gxrt_status capture_create(Device *d)
+{
+    const gxrt_session *s = d->session;
+    PlanCapture able = plan_capture(s->plan);
+    if (!s->options.graphs) {
+        return GXRT_OK;
+    }
+    if (!s->cuda->has_graphs || able.refused) {
+        session_log(s, 0, "device %u runs without a graph: %s", d->number,
+                    able.refused ? able.refused : "the driver is older than CUDA 12.4");
+        return GXRT_OK;
+    }
+    if (!make_tables(d)) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+    }
+    Capture *k = d->capture;
+    CUresult r = s->cuda->stream_create(&k->stream, CU_STREAM_NON_BLOCKING, 0);
+    r = r == CUDA_SUCCESS ? s->cuda->stream_create(&k->side, CU_STREAM_NON_BLOCKING, 0)
+                          : r;
+    if (r != CUDA_SUCCESS) {
+        return device_error(d, "cuStreamCreate", r, "gxrt_session_create");
+    }
+    if (able.conditionals && condition_create(d) != CUDA_SUCCESS) {
+        session_log(s, 1,
+                    "device %u runs without a graph: the driver does not load the kernel "
+                    "that sets conditions",
+                    d->number);
+        k->is_refused = true;
+    }
+    return GXRT_OK;
+}
+
+void capture_destroy(Device *d)
+{
+    Capture *k = d->capture;
+    if (!k) {
+        return;
+    }
+    const CudaApi *cuda = d->session->cuda;
+    discard(d);
+    condition_destroy(d);
+    if (k->side) {
+        cuda->stream_destroy(k->side);
+    }
+    if (k->stream) {
+        cuda->stream_destroy(k->stream);
+    }
+    free(k->nodes);
+    free(k->base);
+    free(k->streams);
+    free(k);
+    d->capture = NULL;
+}
