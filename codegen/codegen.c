@@ -174,6 +174,7 @@ static bool make_code(Code *c)
     v->report.llvm_seconds = b->llvm_seconds;
     v->report.emu_seconds = b->emu_seconds;
     v->report.assembler_seconds = b->assembler_seconds;
+    v->report.assembler_wall = b->assembler_wall;
     v->report.has_cache = v->options->cache_dir != NULL;
     v->report.cache = b->cache;
     if (b->cache_error != 0)

@@ -37,6 +37,9 @@ typedef struct CodegenOptions {
     uint8_t module_hash[16];
     const char *hlo; /* text to embed, or NULL */
     size_t hlo_length;
+    /* Called as kernels are made, by any thread, never by two at once; NULL: nobody asks. */
+    void (*progress)(void *user, const char *what, size_t done, size_t of);
+    void *progress_user;
 } CodegenOptions;
 
 /* Kernels, and calls of the assembler: those that the cache had, and those that were made. */
@@ -61,7 +64,8 @@ typedef struct CodegenReport {
     uint64_t captured_nodes, captured_conditionals; /* ... of this many nodes */
     uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
-        emu_seconds; /* processor time */
+        emu_seconds;       /* processor time */
+    double assembler_wall; /* that its calls took, one behind the other */
     bool has_cache;
     CacheCounts cache;
 } CodegenReport;

@@ -414,6 +414,8 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
                          given->fp_contract_off ? " --fp-contract=off" : "",
                          c->settings.tf32 ? "" : " --f32-dots=f32", libraries_text(c),
                          tiles_text(c), tuning_option(c->arena, c->tuning), settings),
+        .progress = given->progress,
+        .progress_user = given->progress_user,
         .gxc_version = GXC_VERSION,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};

@@ -54,9 +54,11 @@ enum {
     KEY_LIST_UNSUPPORTED,
     KEY_LIST_SETTINGS,
     KEY_MAX_INPUT,
+    KEY_JSON,
 };
 
 static const struct argp_option rows[] = {
+    {NULL, 0, NULL, 0, "What to make", 1},
     {"output", 'o', "FILE", 0, "Write to FILE (- is standard output)", 0},
     {"target", KEY_TARGET, "T", 0, "GPU (sm_90a, h100) or emu; may be repeated", 0},
     {NULL, 'O', "LEVEL", 0, "Optimisation: 0, 1 (default), 2", 0},
@@ -64,24 +66,15 @@ static const struct argp_option rows[] = {
      "hlo, pb, dot, html, llvm, ptx, cubin, tileir, plan or tuning instead of the "
      "artefact",
      0},
-    {"print", KEY_PRINT, "FORM", 0, "Form of hlo: default, long, short", 0},
-    {"verify", KEY_VERIFY, NULL, 0, "Parse and verify only", 0},
     {"module", KEY_MODULE, "NAME", 0,
      "Of several modules in a text or a folder, this one", 0},
+    {"verify", KEY_VERIFY, NULL, 0, "Parse and verify only", 0},
+    {"print", KEY_PRINT, "FORM", 0, "Form of hlo: default, long, short", 0},
     {"replicas", KEY_REPLICAS, "N", 0, "Replace the header's replica_count", 0},
     {"partitions", KEY_PARTITIONS, "N", 0, "Replace the header's num_partitions", 0},
+    {"embed-hlo", KEY_EMBED_HLO, NULL, 0, "Put the text into the artefact", 0},
+    {NULL, 0, NULL, 0, "How to make it", 2},
     {"jobs", KEY_JOBS, "N", 0, "Threads; never changes the result", 0},
-    {"passes", KEY_PASSES, "A,B", 0, "Run only these passes (none: none)", 0},
-    {"skip", KEY_SKIP, "A,B", 0, "Leave these passes out", 0},
-    {"lint", KEY_LINT, NULL, 0, "Check after each pass that it kept what it must", 0},
-    {"print-after", KEY_PRINT_AFTER, "PASS", 0, "Show the module after a pass, or all",
-     0},
-    {"dump-dir", KEY_DUMP_DIR, "DIR", 0, "Write what passes change into DIR", 0},
-    {"set", KEY_SET, "NAME=VALUE", 0, "A switch or threshold of --list-settings", 0},
-    {"report", KEY_REPORT, "FORM", OPTION_ARG_OPTIONAL,
-     "Numbers on standard output: text, json", 0},
-    {"timing", KEY_TIMING, NULL, 0, "Time by stage and pass on standard error", 0},
-    {NULL, 'v', NULL, 0, "Say what is done", 0},
     {"tuning", KEY_TUNING, "FILE", 0,
      "Configurations of kernels, as --emit=tuning writes them", 0},
     {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
@@ -89,23 +82,36 @@ static const struct argp_option rows[] = {
     {"f32-dots", KEY_F32_DOTS, "FORM", 0, "Products of f32: tf32 or f32", 0},
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
     {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
-    {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
-    {"max-input", KEY_MAX_INPUT, "MIB", 0, "Refuse larger inputs; default 4096", 0},
-    {"embed-hlo", KEY_EMBED_HLO, NULL, 0, "Put the text into the artefact", 0},
     {"fp-contract", KEY_FP_CONTRACT, "off", 0, "Never fuse a*b+c", 0},
-    {"list-passes", KEY_LIST_PASSES, NULL, 0, "List and exit; so do the next four", 0},
+    {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
+    {NULL, 0, NULL, 0, "Seeing inside", 3},
+    {"passes", KEY_PASSES, "A,B", 0, "Run only these passes (none: none)", 0},
+    {"skip", KEY_SKIP, "A,B", 0, "Leave these passes out", 0},
+    {"max-input", KEY_MAX_INPUT, "MIB", 0, "Refuse larger inputs; default 4096", 0},
+    {"set", KEY_SET, "NAME=VALUE", 0, "A switch or threshold of --list-settings", 0},
+    {"lint", KEY_LINT, NULL, 0, "Check after each pass that it kept what it must", 0},
+    {"print-after", KEY_PRINT_AFTER, "PASS", 0, "Show the module after a pass, or all",
+     0},
+    {"dump-dir", KEY_DUMP_DIR, "DIR", 0, "Write what passes change into DIR", 0},
+    {"report", KEY_REPORT, "FORM", OPTION_ARG_OPTIONAL,
+     "Numbers on standard output: text, json", 0},
+    {"timing", KEY_TIMING, NULL, 0, "Time by stage and pass on standard error", 0},
+    {"list-passes", KEY_LIST_PASSES, NULL, 0,
+     "Passes; this and the next four list and exit", 0},
     {"list-ops", KEY_LIST_OPS, NULL, 0, "Opcodes", 0},
     {"list-targets", KEY_LIST_TARGETS, NULL, 0, "Targets", 0},
     {"list-settings", KEY_LIST_SETTINGS, NULL, 0, "Settings of passes", 0},
     {"list-unsupported", KEY_LIST_UNSUPPORTED, NULL, 0, "What gxc cannot do yet", 0},
+    {"json", KEY_JSON, NULL, 0, "With --list-...: as JSON", 0},
     {"explain", KEY_EXPLAIN, "OPCODE", 0, "What an opcode means", 0},
+    {NULL, 'v', NULL, 0, "Say what is done, on a terminal", 0},
     {0},
 };
 
 typedef struct Request {
     gxc_options options;
     const char *input, *output, *report, *list, *explain;
-    bool verbose;
+    bool verbose, json;
     size_t most_mib; /* of the input; 0: not given */
     const char **targets, **settings;
 } Request;
@@ -246,6 +252,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_MAX_INPUT:
         r->most_mib = (size_t)parse_count(state, "--max-input=", arg, 1);
         break;
+    case KEY_JSON:
+        r->json = true;
+        break;
     case KEY_SET:
         r->settings = append(r->settings, &o->setting_count, arg);
         break;
@@ -270,6 +279,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (r->input == NULL && r->list == NULL && r->explain == NULL)
             argp_error(state, "no input file");
+        if (r->json && r->list == NULL)
+            argp_error(state, "--json is for lists; it needs one of --list-passes, "
+                              "--list-ops and their like");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -327,8 +339,8 @@ static char *default_output(const char *input, const char *emit)
 static void show_progress(void *user, const char *stage, size_t done, size_t of)
 {
     (void)user;
-    if (of > 1)
-        fprintf(stderr, "\r\033[Kgxc: %s %zu/%zu", stage, done, of);
+    if (of > 0 && done > 0)
+        fprintf(stderr, "\r\033[Kgxc: %s %zu of %zu", stage, done, of);
     else
         fprintf(stderr, "\r\033[Kgxc: %s", stage);
 }
@@ -336,7 +348,9 @@ static void show_progress(void *user, const char *stage, size_t done, size_t of)
 static int write_list(const Request *r)
 {
     if (r->list != NULL) {
-        const char *text = gxc_list(r->list);
+        char name[32];
+        snprintf(name, sizeof name, "%s%s", r->list, r->json ? ".json" : "");
+        const char *text = gxc_list(name);
         return text != NULL && write_file("-", text, strlen(text)) ? 0 : GXC_INVALID;
     }
     char *text = gxc_explain(r->explain);
@@ -376,7 +390,7 @@ static int compile_file(const Request *r)
     o.report = r->report != NULL;
     o.settings = r->settings;
     o.colour = isatty(STDERR_FILENO);
-    if (r->verbose || (isatty(STDERR_FILENO) && !writes_text(&o) && !o.verify_only))
+    if (o.colour && (r->verbose || (!writes_text(&o) && !o.verify_only)))
         o.progress = show_progress;
     gxc_result *result;
     gxc_status st = gxc_compile(strcmp(r->input, "-") == 0 ? "<stdin>" : r->input, input,

@@ -70,7 +70,8 @@ typedef struct gxc_options {
         *replay_dir; /* where a bug's replay file goes; NULL: the working directory */
     int timing;      /* time by stage goes to the diagnostics */
     int colour;      /* diagnostics with terminal colours */
-    /* Called on the calling thread before each stage and pass; `of` 0: how many are not known. */
+    /* Called before each stage and pass, and when a kernel is made (`done` of `of`), by the calling thread
+     * or one of gxc's own, never by two at once; `of` 0: how many are not known. */
     void (*progress)(void *user, const char *stage, size_t done, size_t of);
     void *progress_user;
     int lint;   /* check after each pass that it kept what it must, and verify */
@@ -142,8 +143,9 @@ GXC_API const char *gxc_result_output_name(const gxc_result *r, size_t i);
 GXC_API void gxc_result_module_hash(const gxc_result *r, uint8_t out[16]);
 GXC_API void gxc_result_destroy(gxc_result *r); /* NULL is fine */
 
-/* Lists as text, one a line: "passes" "ops" "targets" "unsupported" "settings" "version";
- * constant memory or NULL for another word. */
+/* Lists as text, one a line: "passes" "ops" "targets" "unsupported" "settings" "version"; with
+ * ".json" behind the word as a JSON array of objects with name, text and what else is known.
+ * Constant memory, or NULL for another word. */
 GXC_API const char *gxc_list(const char *what);
 /* What the op table says of an opcode, with an example that compiles; the caller frees it
  * with gxc_free. NULL if there is no such opcode. */

@@ -1,5 +1,7 @@
-/* gxc_list: what the tables say, as text. */
+/* gxc_list: what the tables say, as text and as JSON. */
+#include <jansson.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,28 +12,63 @@
 #include "passes/pipeline.h"
 #include "passes/settings.h"
 
-static void list_passes(FILE *f)
+/* A list in the making: rows of a name and a text, and of JSON what else there is to know. */
+typedef struct List {
+    FILE *text;
+    json_t *rows;
+    int width; /* of names */
+} List;
+
+static void add_row(List *l, const char *name, json_t *more, const char *format, ...)
+    GXC_FORMAT(4, 5);
+static void add_row(List *l, const char *name, json_t *more, const char *format, ...)
 {
-    const Pass *p;
-    for (size_t i = 0; (p = pipeline_row(i)) != NULL; i++)
-        fprintf(f, "%-28s %s%s\n", p->name,
-                p->required ? ""
-                            : (const char *[]){"", "-O1 ", "-O2 "}[p->least_level % 3],
-                p->why);
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(l->text, "%-*s ", l->width, name);
+    json_t *row = json_pack("{s:s}", "name", name), *value;
+    const char *key;
+    json_object_foreach(more, key, value)
+    {
+        json_object_set(row, key, value);
+        if (json_is_integer(value))
+            fprintf(l->text, "%12lld  ", (long long)json_integer_value(value));
+        else
+            fprintf(l->text, "%s ", json_string_value(value));
+    }
+    json_decref(more);
+    fprintf(l->text, "%s\n", text);
+    json_object_set_new(row, "text", json_string(text));
+    json_array_append_new(l->rows, row);
 }
 
-static void list_ops(FILE *f)
+static void list_passes(List *l)
+{
+    static const char *const levels[] = {NULL, "-O1", "-O2"};
+    const Pass *p;
+    for (size_t i = 0; (p = pipeline_row(i)) != NULL; i++) {
+        const char *level = p->required ? NULL : levels[p->least_level % 3];
+        add_row(l, p->name, level != NULL ? json_pack("{s:s}", "level", level) : NULL,
+                "%s", p->why);
+    }
+}
+
+static void list_ops(List *l)
 {
     for (int op = 0; op < OP_COUNT; op++)
-        fprintf(f, "%-28s %s\n", op_info[op].name, op_info[op].doc);
+        add_row(l, op_info[op].name, NULL, "%s", op_info[op].doc);
 }
 
-static void list_settings(FILE *f)
+static void list_settings(List *l)
 {
     const char *name, *doc;
     int64_t value;
+    l->width = 40;
     for (size_t i = 0; settings_row(i, &name, &value, &doc); i++)
-        fprintf(f, "%-40s %12lld  %s\n", name, (long long)value, doc);
+        add_row(l, name, json_pack("{s:I}", "value", (json_int_t)value), "%s", doc);
 }
 
 /* Forms of opcodes that are supported otherwise. */
@@ -63,74 +100,117 @@ static const char *const missing_forms[][2] = {
 };
 
 /* Opcodes that only know arrays of fixed size. */
-static void list_without_sizes(FILE *f)
+static void list_without_sizes(List *l)
 {
     const uint32_t known =
         OPF_SIZES | OPF_DENSE | OPF_ELEMENTWISE | OPF_EFFECT | OPF_ASYNC_DONE;
-    fprintf(f, "%-28s operands of dynamic size of:", "<=n");
+    char names[1024] = "";
+    size_t at = 0;
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_info[op].arity != 0 && op_info[op].eval != NULL &&
-            !op_is((OpCode)op, known))
-            fprintf(f, " %s", op_info[op].name);
+            !op_is((OpCode)op, known) && at < sizeof names)
+            at +=
+                (size_t)snprintf(names + at, sizeof names - at, " %s", op_info[op].name);
     }
-    fputc('\n', f);
+    add_row(l, "<=n", NULL, "operands of dynamic size of:%s", names);
 }
 
 /* What is missing shows in the tables themselves - no evaluator, or a kind that codegen turns
  * away -, forms of opcodes aside. */
-static void list_unsupported(FILE *f)
+static void list_unsupported(List *l)
 {
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_info[op].eval == NULL)
-            fprintf(f, "%-28s the evaluator does not know it\n", op_info[op].name);
+            add_row(l, op_info[op].name, NULL, "the evaluator does not know it");
         if (codegen_lacks((OpCode)op))
-            fprintf(f, "%-28s no kernel for it yet\n", op_info[op].name);
+            add_row(l, op_info[op].name, NULL, "no kernel for it yet");
     }
     for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
         if (dtype_info[t].text_only)
-            fprintf(f, "%-28s text only: no kernel takes this type\n",
-                    dtype_info[t].name);
+            add_row(l, dtype_info[t].name, NULL, "text only: no kernel takes this type");
     }
     for (size_t i = 0; i < sizeof missing_forms / sizeof *missing_forms; i++)
-        fprintf(f, "%-28s %s\n", missing_forms[i][0], missing_forms[i][1]);
-    list_without_sizes(f);
+        add_row(l, missing_forms[i][0], NULL, "%s", missing_forms[i][1]);
+    list_without_sizes(l);
 }
 
-static void list_version(FILE *f)
+/* Lines whose first word is the name. */
+static void add_lines(List *l, char *text)
+{
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        size_t name = strcspn(line, " "), gap = strspn(line + name, " ");
+        const char *rest = line + name + gap;
+        line[name] = '\0';
+        add_row(l, line, NULL, "%s", gap != 0 ? rest : "");
+    }
+}
+
+static void add_written(List *l, void (*write)(FILE *f))
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL)
+        return;
+    write(f);
+    fclose(f);
+    add_lines(l, text);
+    free(text);
+}
+
+static void list_targets(List *l)
+{
+    l->width = 13;
+    add_written(l, target_list);
+}
+
+static void write_version(FILE *f)
 {
     fprintf(f, "gxc %s\n", GXC_VERSION);
     codegen_versions(f);
 }
 
+static void list_version(List *l)
+{
+    l->width = 0;
+    add_written(l, write_version);
+}
+
 static const struct {
     const char *what;
-    void (*write)(FILE *f);
+    void (*write)(List *l);
 } lists[] = {{"passes", list_passes},     {"ops", list_ops},
              {"settings", list_settings}, {"unsupported", list_unsupported},
-             {"targets", target_list},    {"version", list_version}};
+             {"targets", list_targets},   {"version", list_version}};
 #define LIST_COUNT (sizeof lists / sizeof *lists)
 
-static char *texts[LIST_COUNT];
+static char *texts[LIST_COUNT], *jsons[LIST_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_texts(void)
 {
     for (size_t i = 0; i < LIST_COUNT; i++) {
         size_t size;
-        FILE *f = open_memstream(&texts[i], &size);
-        if (f == NULL)
+        List l = {.rows = json_array(), .width = 28};
+        l.text = open_memstream(&texts[i], &size);
+        if (l.text == NULL)
             continue;
-        lists[i].write(f);
-        fclose(f);
+        lists[i].write(&l);
+        fclose(l.text);
+        jsons[i] = json_dumps(l.rows, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+        json_decref(l.rows);
     }
 }
 
 const char *gxc_list(const char *what)
 {
     pthread_once(&once, make_texts);
-    for (size_t i = 0; i < LIST_COUNT; i++) {
-        if (strcmp(lists[i].what, what) == 0)
-            return texts[i];
+    size_t length = strcspn(what, ".");
+    bool is_json = strcmp(what + length, ".json") == 0;
+    for (size_t i = 0; i < LIST_COUNT && (is_json || what[length] == '\0'); i++) {
+        if (strlen(lists[i].what) == length && memcmp(lists[i].what, what, length) == 0)
+            return is_json ? jsons[i] : texts[i];
     }
     return NULL;
 }

@@ -15,11 +15,12 @@ typedef struct StageTimes {
     struct StageTime {
         const char *name;
         double seconds; /* processor time of the process */
+        double wall;
         bool has_run;
     } stages[STAGES_MOST], parts[STAGE_PARTS_MOST]; /* parts: passes, of all targets */
     size_t count, part_count;
-    double began;      /* of the open stage */
-    double part_began; /* when the last part of it ended */
+    double began, wall_began;           /* of the open stage */
+    double part_began, part_wall_began; /* when the last part of it ended */
     bool open;
 } StageTimes;
 

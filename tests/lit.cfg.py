@@ -3,7 +3,7 @@
 # %gxc checks after each pass what it kept (--lint).
 # Features: jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
 # driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, tileir (CUDA Tile IR's
-# assembler), emu, asan, chromium (%chromium).
+# assembler), emu, asan, chromium (%chromium), fish, zsh.
 import ctypes
 import importlib.util
 import os
@@ -68,6 +68,9 @@ python = os.path.join(build, "python", "bin", "python")
 if os.path.exists(python) and not san:  # a sanitised library cannot be loaded into python
     config.available_features.add("jax")
 config.substitutions.insert(0, ("%python", f"env GXC_LIBRARY_PATH={build} PYTHONPATH={root}/python {python}"))
+for shell in ("fish", "zsh"):
+    if shutil.which(shell):
+        config.available_features.add(shell)
 chromium = shutil.which("chromium") or shutil.which("chromium-browser")
 if chromium:
     config.available_features.add("chromium")

@@ -21,7 +21,7 @@
 typedef struct BuildWorker {
     Arena *arena;
     Backend *backend; /* NULL: none yet, or left behind by an escape out of LLVM */
-    double llvm_seconds, emu_seconds, assembler_seconds;
+    double llvm_seconds, emu_seconds, assembler_seconds, assembler_wall;
     CacheCounts cache;
     int cache_error;
 } BuildWorker;
@@ -48,15 +48,21 @@ typedef struct Schedule {
     size_t count;
     uint32_t threads; /* of an assembler */
     KernelCache cache;
+    size_t made, assembled; /* kernels, pieces */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* `made` or `has_failed` of a piece */
 } Schedule;
 
-static double thread_seconds(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double thread_seconds(void)
+{
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* -- PTX ---------------------------------------------------------------------------------------- */
@@ -133,10 +139,20 @@ static void find_or_make_kernel(Schedule *s, BuildWorker *w, size_t i)
     w->cache_error = error != 0 ? error : w->cache_error;
 }
 
+/* One more of so many; the mutex is held. */
+static void tell(Schedule *s, const char *what, size_t *done, size_t of)
+{
+    const CodegenOptions *o = s->build->options;
+    ++*done;
+    if (o->progress != NULL)
+        o->progress(o->progress_user, what, *done, of);
+}
+
 static void note_kernel(Schedule *s, Piece *p, bool has_failed)
 {
     pthread_mutex_lock(&s->mutex);
     p->made++;
+    tell(s, "kernel", &s->made, s->build->count);
     p->has_failed |= has_failed;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
@@ -162,6 +178,7 @@ static bool wait_for_kernels(Schedule *s, const Piece *p)
     pthread_mutex_lock(&s->mutex);
     while (p->made < p->count)
         pthread_cond_wait(&s->changed, &s->mutex);
+    tell(s, "assembler", &s->assembled, s->build->piece_count);
     bool has_failed = p->has_failed;
     pthread_mutex_unlock(&s->mutex);
     return !has_failed;
@@ -181,10 +198,11 @@ static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
         w->cache.cubin_hits++;
         return;
     }
-    double t0 = thread_seconds();
+    double t0 = thread_seconds(), wall = seconds_of(CLOCK_MONOTONIC);
     bool is_done = assemble(w->arena, &b->options->cuda, b->target, ptx, form, s->threads,
                             &p->cubin, &p->error);
     w->assembler_seconds += thread_seconds() - t0 + p->cubin.seconds;
+    w->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
     w->cache.cubin_misses++;
     int error = has_cache && is_done
                     ? kernel_cache_keep_cubin(&s->cache, w->arena, ptx, form, &p->cubin)
@@ -270,9 +288,11 @@ static bool link_pieces(Build *b, const char **out_error)
     b->cubin = cubins[0];
     if (b->piece_count == 1)
         return true;
+    double wall = seconds_of(CLOCK_MONOTONIC);
     bool done = assemble_link(b->arena, &b->options->cuda, b->target, cubins,
                               b->piece_count, &b->cubin, out_error);
     b->assembler_seconds += b->cubin.seconds;
+    b->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
     return done;
 }
 
@@ -303,6 +323,7 @@ static void add_worker(Build *b, const BuildWorker *w)
     b->llvm_seconds += w->llvm_seconds;
     b->emu_seconds += w->emu_seconds;
     b->assembler_seconds += w->assembler_seconds;
+    b->assembler_wall += w->assembler_wall;
     b->cache.kernel_hits += w->cache.kernel_hits;
     b->cache.kernel_misses += w->cache.kernel_misses;
     b->cache.cubin_hits += w->cache.cubin_hits;

@@ -38,6 +38,7 @@ typedef struct Build {
     Cubin cubin;       /* of all kernels, where the stage has one */
     /* Seconds of processor time, of all threads and processes. */
     double llvm_seconds, emu_seconds, assembler_seconds;
+    double assembler_wall; /* that passed while it was called */
     CacheCounts cache;
     int cache_error; /* errno of an entry that could not be written; 0: none */
     /* its own */
