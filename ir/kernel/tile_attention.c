@@ -5,8 +5,8 @@
 #include "ir/tile/mapping.h"
 
 #define MOST_DEPTH 256
-#define LEAST_ROWS 16      /* fewer waste most of an instruction */
-#define LEAST_FILL (-1e38) /* below: infinite, and a row without scores is no number */
+#define LEAST_ROWS 16        /* fewer waste most of an instruction */
+#define LEAST_FILL (-3.4e38) /* below: infinite, and a row without scores is no number */
 
 /* -- legality ------------------------------------------------------------------------------------ */
 

@@ -50,9 +50,10 @@ static void write_mask(Text *t, const Case *c)
 {
     const char *s = arena_printf(t->arena, "[%d,%d,%d,%d]", c->batch, c->heads * c->group,
                                  c->rows, c->columns);
-    text_printf(
-        t, " fill = f32[] constant(-1e30) fills = f32%s broadcast(fill), dimensions={}",
-        s);
+    /* -2.379e38, MaxText's, is still a number */
+    text_printf(t,
+                " fill = f32[] constant(%s) fills = f32%s broadcast(fill), dimensions={}",
+                c->mask == PREDICATE ? "-2.379e38" : "-1e30", s);
     text_printf(t, " ri = s32[%d,%d] iota(), iota_dimension=0", c->rows, c->columns);
     text_printf(t, " ci = s32[%d,%d] iota(), iota_dimension=1", c->rows, c->columns);
     text_printf(t, " ge = pred[%d,%d] compare(ri, ci), direction=GE\n", c->rows,
