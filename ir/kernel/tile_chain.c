@@ -6,7 +6,6 @@
 
 #define MOST_DEPTH 256
 #define LEAST_ROWS 16      /* fewer waste most of an instruction */
-#define WARP_ROWS 16       /* the inner dots' results of more leave no registers */
 #define MOST_REGISTERS 192 /* of a thread, for sums and inner results */
 
 /* -- legality ------------------------------------------------------------------------------------ */
@@ -22,17 +21,6 @@ const char *illegal_dot_chain(FusionFacts *f, KernelKind kind)
     if (why == NULL)
         tile_build_chain(f->arena, f->fusion, &c, &smallest, &why);
     return why;
-}
-
-bool suits_dot_chain(FusionFacts *f, KernelKind kind)
-{
-    DotChain c;
-    (void)kind;
-    if (f->target == NULL || f->target->tiles == TILES_NONE ||
-        dot_chain_find(f->fusion, f->arena, &c) != NULL)
-        return false;
-    return dot_sizes(c.dots[0]).sides[c.weights[0]] >= LEAST_ROWS &&
-           tensor_core_find(c.factor, c.factor, DT_F32, f->target, UINT32_MAX) != NULL;
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -83,13 +71,46 @@ static int64_t power_of_two(int64_t n, int64_t most)
     return p;
 }
 
-/* Of a thread, in the loop: the sums, and the inner dots' results of so many columns. */
-static int64_t registers_for(const DotChain *c, int64_t columns)
+/* Rows of a warp and columns of a tile, the better first: of 32 rows, factors are read from shared memory half as
+ * often. */
+static const struct {
+    int64_t rows, columns;
+} sizes[] = {{32, 64}, {32, 32}, {16, 64}, {16, 32}, {16, 16}};
+
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* Of a thread, in the loop: the sums, and the inner dots' results. */
+static int64_t registers_for(const DotChain *c, int64_t rows, int64_t columns)
 {
     int64_t elements = c->inner_count * columns;
     for (uint32_t i = 0; i < c->count; i++)
         elements += power_of_two(dot_sizes(c->dots[i]).sides[!c->weights[i]], MOST_DEPTH);
-    return elements * WARP_ROWS / TARGET_WARP;
+    return elements * rows / TARGET_WARP;
+}
+
+/* What leaves room in registers; of fewer rows than two warps have so, each has less. */
+static size_t size_for(const DotChain *c, int64_t rows)
+{
+    size_t i = 0;
+    while (i + 1 < SIZES &&
+           (registers_for(c, sizes[i].rows, sizes[i].columns) > MOST_REGISTERS ||
+            rows < 2 * sizes[i].rows))
+        i++;
+    return i;
+}
+
+bool suits_dot_chain(FusionFacts *f, KernelKind kind)
+{
+    DotChain c;
+    (void)kind;
+    if (f->target == NULL || f->target->tiles == TILES_NONE ||
+        dot_chain_find(f->fusion, f->arena, &c) != NULL)
+        return false;
+    if (registers_for(&c, sizes[SIZES - 1].rows, sizes[SIZES - 1].columns) >
+        MOST_REGISTERS)
+        return false; /* its dots are better made one by one */
+    return dot_sizes(c.dots[0]).sides[c.weights[0]] >= LEAST_ROWS &&
+           tensor_core_find(c.factor, c.factor, DT_F32, f->target, UINT32_MAX) != NULL;
 }
 
 static bool fits_shared(const KernelDesign *d, const KernelConfig *c)
@@ -108,14 +129,12 @@ static void choose_tile(const KernelDesign *d, KernelConfig *c)
 {
     const DotChain *chain = d->plan.chain;
     DotSizes s = dot_sizes(chain->dots[0]);
-    int64_t rows = s.sides[chain->weights[0]], columns = 64;
+    int64_t rows = s.sides[chain->weights[0]];
     c->tile[0] = power_of_two(rows, 128);
     while (c->tile[0] > 64 && (rows + c->tile[0] - 1) / c->tile[0] * s.batch <
                                   target_multiprocessors(d->target))
         c->tile[0] /= 2;
-    while (columns > 16 && registers_for(chain, columns) > MOST_REGISTERS)
-        columns /= 2;
-    c->tile[1] = power_of_two(s.depth, columns);
+    c->tile[1] = power_of_two(s.depth, sizes[size_for(chain, c->tile[0])].columns);
     while ((c->tile[0] > 16 || c->tile[1] > 16) && !fits_shared(d, c))
         c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
 }
@@ -127,7 +146,8 @@ void configure_dot_chain(const KernelDesign *d, KernelConfig *c)
     if (config_lacks(c, KERNEL_KEY_TILE))
         choose_tile(d, c);
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        c->warps[0] = c->tile[0] / WARP_ROWS < 1 ? 1 : c->tile[0] / WARP_ROWS;
+        int64_t each = sizes[size_for(d->plan.chain, c->tile[0])].rows;
+        c->warps[0] = c->tile[0] / each < 1 ? 1 : c->tile[0] / each;
         c->warps[0] = c->warps[0] > 16 ? 16 : c->warps[0];
         c->warps[1] = 1;
     }
