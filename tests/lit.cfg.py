@@ -1,7 +1,7 @@
 # How lit runs the tests in this folder. Substitutions: %gxc %gxrun %build %root %inputs; %make,
 # and %cc, which compiles and links a C program the way the libraries were built.
 # %gxc checks after each pass what it kept (--lint).
-# Features: jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
+# Features: shared (libgxc.so can be loaded into python: no sanitizer), jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
 # driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, tileir (CUDA Tile IR's
 # assembler), emu, asan, chromium (%chromium), fish, zsh.
 import ctypes
@@ -64,8 +64,10 @@ try:
 except OSError:
     pass
 config.substitutions.append(("%cuda-include", headers))
+if not san:
+    config.available_features.add("shared")
 python = os.path.join(build, "python", "bin", "python")
-if os.path.exists(python) and not san:  # a sanitised library cannot be loaded into python
+if os.path.exists(python) and not san:
     config.available_features.add("jax")
 config.substitutions.insert(0, ("%python", f"env GXC_LIBRARY_PATH={build} PYTHONPATH={root}/python {python}"))
 for shell in ("fish", "zsh"):

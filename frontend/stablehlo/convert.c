@@ -44,9 +44,14 @@ static const char *place_of(Converter *c)
                         m->source_file.data, (long long)m->source_line);
 }
 
+/* Of text there is always one: of nothing in particular, the beginning. */
 static Span span_of(const Converter *c)
 {
-    return c->op != NULL && c->file->is_text ? c->op->span : (Span){0, 0};
+    const MlirRegion *top = c->file->top;
+    const MlirOp *op = c->op != NULL ? c->op : top->op_count != 0 ? top->ops[0] : NULL;
+    if (!c->file->is_text)
+        return (Span){0, 0};
+    return op != NULL ? op->span : (Span){0, 1};
 }
 
 void *convert_error(Converter *c, const char *format, ...)

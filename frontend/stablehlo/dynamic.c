@@ -4,14 +4,56 @@
 #include "frontend/stablehlo/functions.h"
 #include "ir/dtype.h"
 #include "ir/eval/eval.h"
+#include "ir/infer/infer.h"
 
 enum { MAX_ELEMENTS = 4096, MAX_STEPS = 100000 };
+
+static bool has_right_shape(Converter *c, const Instruction *inst)
+{
+    if (inst->op == OP_CONSTANT || inst->op == OP_PARAMETER)
+        return true;
+    InferContext cx = {.intern = c->intern, .arena = c->scratch, .diag = c->diag};
+    const Shape *found = infer_shape(&cx, inst);
+    if (found == NULL || shape_compatible(found, inst->shape))
+        return found != NULL;
+    return convert_error(c, "%s gives %s, but its type says %s", op_info[inst->op].name,
+                         shape_text(c->scratch, found, false),
+                         shape_text(c->scratch, inst->shape, false)) != NULL;
+}
+
+/* The evaluator takes only what is right, and the module has not been verified yet. `*out_too_many`: it has more
+ * instructions than would be evaluated. */
+static bool can_be_evaluated(Converter *c, const Instruction *inst, bool *out_too_many)
+{
+    STACK(const Instruction *) pending = {0};
+    STACK_OPEN(c, pending);
+    STACK_PUSH(c, pending, inst);
+    uint32_t steps = 0;
+    bool right = true;
+    while (pending.count != 0 && right && ++steps < MAX_STEPS) {
+        inst = pending.data[--pending.count];
+        right = has_right_shape(c, inst);
+        for (uint32_t i = 0; i < inst->operand_count; i++)
+            STACK_PUSH(c, pending, inst->operands[i]);
+        for (uint32_t i = 0; i < inst_called_count(inst); i++) {
+            const Computation *called = inst_called(inst, i);
+            for (const Instruction *at = inst_first(called); at; at = inst_next(at))
+                STACK_PUSH(c, pending, at);
+        }
+    }
+    *out_too_many = steps == MAX_STEPS;
+    return right;
+}
 
 bool known_ints(Converter *c, const MlirOp *op, uint32_t operand, Ints *out)
 {
     const Instruction *inst = operand_of(op, operand);
     DType t = shape_is_array(inst->shape) ? inst->shape->dtype : DT_INVALID;
-    const Literal *l = dtype_is_integer(t) || t == DT_PRED
+    bool too_many = false;
+    bool integers = dtype_is_integer(t) || t == DT_PRED;
+    if (integers && !can_be_evaluated(c, inst, &too_many))
+        return false;
+    const Literal *l = integers && !too_many
                            ? evaluate_constant(c->scratch, inst, MAX_ELEMENTS, MAX_STEPS)
                            : NULL;
     if (l == NULL)
