@@ -11,15 +11,6 @@
 
 enum { LLVM_HIGHEST_PTX = 90 };
 
-#if defined(__aarch64__)
-#define HOST_TRIPLE "aarch64-unknown-linux-gnu"
-#define HOST_CPU "generic"
-#else
-#define HOST_TRIPLE "x86_64-unknown-linux-gnu"
-#define HOST_CPU "x86-64-v3"
-#endif
-#define NVPTX_TRIPLE "nvptx64-nvidia-cuda"
-
 struct Backend {
     Arena *arena;
     Libdevice *device;

@@ -225,6 +225,8 @@ static bool make_plan(Codegen *cg, Variant *v)
     arena_destroy(scratch);
     if (!variant_make_commands(v))
         return false;
+    if (v->plan.failed)
+        escape_throw(ESCAPE_MEMORY, "out of memory while the plan was made");
     variant_describe(v);
     v->report.plan_seconds = now() - t0;
     return true;
@@ -299,9 +301,13 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     *out_size = size;
     free(bytes);
     char error[512];
-    if (!plan_read(plan, *out, *out_size, error, sizeof error))
+    bool is_read = plan_read(plan, *out, *out_size, error, sizeof error);
+    bool is_checked = is_read && plan_check(plan, error, sizeof error);
+    if (!is_checked && plan_lacked_memory(error))
+        escape_throw(ESCAPE_MEMORY, "%s", error);
+    if (!is_read)
         bug("the plan is not well formed: %s", error);
-    if (!plan_check(plan, error, sizeof error))
+    if (!is_checked)
         bug("the plan's streams race: %s", error);
     PlanCounts counts = plan_counts(plan);
     PlanSizes sizes = plan_sizes(plan);
@@ -336,7 +342,9 @@ static void print_plan(Codegen *cg, const Plan *plan, const void **out, size_t *
     if (f == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
     plan_print(plan, f);
-    fclose(f);
+    bool is_whole = !ferror(f); /* without a first buffer it is empty, and no error */
+    if (fclose(f) != 0 || !is_whole || *out_size == 0)
+        escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
     *out = arena_text(cg->arena, text, *out_size);
     free(text);
 }

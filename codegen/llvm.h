@@ -7,7 +7,17 @@
 #include <llvm-c/TargetMachine.h>
 #include <stdbool.h>
 
-/* A context whose errors, and LLVM's fatal ones, are thrown as ESCAPE_BUG. Starts LLVM in the
+#if defined(__aarch64__)
+#define HOST_TRIPLE "aarch64-unknown-linux-gnu"
+#define HOST_CPU "generic"
+#else
+#define HOST_TRIPLE "x86_64-unknown-linux-gnu"
+#define HOST_CPU "x86-64-v3"
+#endif
+#define NVPTX_TRIPLE "nvptx64-nvidia-cuda"
+
+/* A context whose errors, and LLVM's fatal ones, are thrown as ESCAPE_BUG, its lack of memory as
+ * ESCAPE_MEMORY. Starts LLVM in the
  * process's first call. After an escape out of LLVM the context must not be touched again; it
  * stays behind as lost memory. */
 LLVMContextRef llvm_context_create(void);

@@ -714,7 +714,7 @@ static void finish_escape(Compile *c, const Escape *e)
         diag_unsupported(c->diag, e->at, "%s", e->message);
         return;
     }
-    c->status = GXC_BUG;
+    c->status = e->kind == ESCAPE_MEMORY ? GXC_NO_MEMORY : GXC_BUG;
     if (e->kind == ESCAPE_MEMORY) {
         diag_error(c->diag, (Span){0, 0}, "%s", e->message);
         return;
@@ -772,7 +772,7 @@ static gxc_status run(const char *name, const void *input, size_t size,
         c->result->diagnostics = diag_render(c->diag, c->options.colour != 0);
         *out = c->result;
     } else {
-        c->status = GXC_BUG;
+        c->status = setup.kind == ESCAPE_MEMORY ? GXC_NO_MEMORY : GXC_BUG;
     }
     escape_pop(&setup);
     arena_destroy(c->scratch);
@@ -782,7 +782,7 @@ static gxc_status run(const char *name, const void *input, size_t size,
         arena_destroy(c->module_arenas[i]);
     if (*out == NULL) {
         arena_destroy(c->arena);
-        return GXC_BUG;
+        return c->status;
     }
     gxc_status st = status_of(c);
     if (st != GXC_OK) { /* nothing half made leaves the library */

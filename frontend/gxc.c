@@ -128,12 +128,17 @@ static long parse_count(struct argp_state *state, const char *option, const char
     return value;
 }
 
+static int no_memory(void)
+{
+    fputs("gxc: out of memory\n", stderr);
+    return GXC_INVALID;
+}
+
 static const char **append(const char **list, size_t *count, const char *value)
 {
     const char **grown = realloc((void *)list, (*count + 1) * sizeof *list);
     if (grown == NULL) {
-        fputs("gxc: out of memory\n", stderr);
-        exit(GXC_BUG);
+        exit(no_memory());
     }
     grown[(*count)++] = value;
     return grown;
@@ -398,9 +403,8 @@ static int compile_file(const Request *r)
     if (o.progress != NULL)
         fputs("\r\033[K", stderr);
     if (result == NULL) {
-        fputs("gxc: out of memory\n", stderr);
         free(input);
-        return st;
+        return no_memory();
     }
     fputs(gxc_result_diagnostics(result), stderr);
     size_t bytes = 0;
@@ -466,9 +470,8 @@ int main(int argc, char **argv)
     file_check_output("gxc");
     argp_err_exit_status = GXC_USAGE;
     Request r = {0};
-    error_t e = argp_parse(&argp, argc, argv, 0, NULL, &r);
-    if (e != 0)
-        return GXC_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &r) != 0)
+        return no_memory();
     if (r.report != NULL && writes_text(&r.options) && r.output == NULL) {
         fputs("gxc: --report and --emit both write to standard output; give -o FILE\n",
               stderr);
@@ -477,5 +480,5 @@ int main(int argc, char **argv)
     int status = r.list != NULL || r.explain != NULL ? write_list(&r) : compile(&r);
     free((void *)r.targets);
     free((void *)r.settings);
-    return status;
+    return status == GXC_NO_MEMORY ? GXC_INVALID : status;
 }

@@ -28,13 +28,15 @@ extern "C" {
 
 #define GXC_VERSION "0.1.0"
 
-/* Also the exit codes of the program gxc. */
+/* Also the exit codes of the program gxc, which ends with 1 for GXC_NO_MEMORY. */
 typedef enum gxc_status {
     GXC_OK = 0,
     GXC_INVALID = 1,     /* the input is wrong: show the diagnostics, mend the input */
     GXC_USAGE = 2,       /* an option is wrong: show the diagnostics */
     GXC_BUG = 3,         /* the compiler is wrong: report it with the replay file */
     GXC_UNSUPPORTED = 4, /* the input is right, the compiler cannot do it yet */
+    GXC_NO_MEMORY = 5, /* the system has no memory, or no process or file: try again; what
+                            LLVM held may be lost to this process */
 } gxc_status;
 
 /* Zero means the default in every field; set struct_size to sizeof(gxc_options). */
@@ -99,7 +101,7 @@ typedef struct gxc_result gxc_result;
 /* Compiles `size` bytes of HLO text, HloModuleProto or StableHLO (text or bytecode, also as jax.export
  * writes it), compressed with gzip or not. `name` is the input's name in
  * diagnostics; NULL options are the defaults. *out is always set (destroy it), except to
- * NULL when there is no memory for it (GXC_BUG). */
+ * NULL when there is no memory for it (GXC_NO_MEMORY). */
 GXC_API gxc_status gxc_compile(const char *name, const void *input, size_t size,
                                const gxc_options *options, gxc_result **out);
 

@@ -4,11 +4,12 @@
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 #   make check-python   the package and its wheel against JAX on the CPU
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
+#   make faults         every call of the system fails once: memory, files, processes, threads
 #   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
 #   make rows           row of the specification -> its tests; one without a test is an error
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
-.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -64,6 +65,14 @@ fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
+
+# Each allocation, read, write, open, process and thread of small runs fails once; make faults
+# ARGS="--most 100 --only gxrun" takes some of them.
+$(B)/tests/fail.so: tests/faults/fail.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -shared -fPIC -O1 -o $@ $< -ldl
+faults: all $(B)/tests/fail.so
+	@python3 tests/faults/run.py $(B) $(B)/tests/fail.so $(ARGS)
 
 bench: all $(B)/tests/unit/emu_engine
 	@python3 tests/bench.py $(B) $(ARGS)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "codegen/assembler/assemblers.h"
+#include "ir/bug.h"
 
 static const char *const ptxas_places[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
                                            "nvidia/cuda_nvcc/bin/ptxas", NULL};
@@ -94,20 +95,40 @@ static bool version_of_nvjitlink(Arena *a, Cuda *out)
     return true;
 }
 
+/* Says nothing of the program, so another must not take its place: the same input would give other
+ * bytes. */
+static _Noreturn void ask_failed(const char *path)
+{
+    escape_throw(ESCAPE_MEMORY, "%s cannot be asked for its version: %s", path,
+                 strerror(errno));
+}
+
+static bool is_no_program(int error)
+{
+    return error == ENOENT || error == ENOEXEC || error == EACCES || error == ENOTDIR;
+}
+
 /* What `ptxas --version` or that of another of NVIDIA's programs prints; NULL if it does not run. */
 static const char *ask_version(Arena *a, const char *path)
 {
     FILE *f = tmpfile();
     if (!f)
-        return NULL;
+        ask_failed(path);
     static const char *const args[] = {"version", "--version", NULL};
     const ProcessFiles files = {.log = fileno(f)};
     double seconds = 0;
     int status = process_run(path, args, &files, &seconds);
+    bool has_failed = status < 0 && !is_no_program(errno);
     char *text = arena_alloc(a, 1024);
-    rewind(f);
-    size_t n = fread(text, 1, 1023, f);
+    if (!has_failed)
+        rewind(f);
+    size_t n = has_failed ? 0 : fread(text, 1, 1023, f);
+    has_failed |= ferror(f) != 0;
+    int error = errno;
     fclose(f);
+    errno = error;
+    if (has_failed)
+        ask_failed(path);
     return status == 0 && n > 0 ? text : NULL;
 }
 

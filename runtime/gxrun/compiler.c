@@ -82,6 +82,7 @@ static int code_of(gxc_status status)
     case GXC_OK:
         return EXIT_DONE;
     case GXC_INVALID:
+    case GXC_NO_MEMORY:
         return EXIT_WRONG;
     case GXC_USAGE:
         return EXIT_USAGE;
@@ -98,13 +99,14 @@ static int finish(const Compiler *c, gxc_status status, gxc_result **result)
 {
     if (*result) {
         fputs(c->gxc_result_diagnostics(*result), stderr);
+    } else {
+        complain(EXIT_WRONG, "the compiler has no memory");
     }
     if (status != GXC_OK) {
         c->gxc_result_destroy(*result);
         *result = NULL;
     }
-    return *result || status != GXC_OK ? code_of(status)
-                                       : complain(EXIT_BUG, "the compiler has no memory");
+    return code_of(status);
 }
 
 static gxc_options compiler_options(const Options *o)

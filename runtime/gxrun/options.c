@@ -330,7 +330,9 @@ void options_parse(Options *o, int argc, char **argv)
     o->device = "auto";
     o->most_devices = 1024;
     argp_err_exit_status = EXIT_USAGE;
-    argp_parse(&argp, argc, argv, 0, NULL, o);
+    if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0) {
+        exit(complain(EXIT_WRONG, "no memory"));
+    }
 }
 
 void options_free(Options *o)

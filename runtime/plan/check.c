@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/plan/plan.h"
+#include "runtime/plan/read.h"
 
 enum {
     TWICE_MOST = 8
@@ -145,7 +146,7 @@ static bool log_access(Check *k, uint32_t stream, const Access *a)
         uint32_t capacity = own->capacity ? 2 * own->capacity : 256;
         Access *larger = realloc(own->list, capacity * sizeof *larger);
         if (!larger) {
-            return fail(k, "no memory to check the plan");
+            return fail(k, PLAN_NO_MEMORY " to check the plan");
         }
         own->list = larger;
         own->capacity = capacity;
@@ -326,8 +327,8 @@ static bool order_conditional(Check *k, uint32_t command)
     }
     size_t cells = (size_t)k->streams * k->streams;
     uint32_t *room = malloc((2 * cells + 2 * k->streams) * sizeof *room);
-    bool ok =
-        room ? walk_branches(k, command, room) : fail(k, "no memory to check the plan");
+    bool ok = room ? walk_branches(k, command, room)
+                   : fail(k, PLAN_NO_MEMORY " to check the plan");
     free(room);
     return ok;
 }
@@ -403,7 +404,8 @@ bool plan_check(const Plan *p, char *error, size_t error_size)
     for (uint32_t i = 0; i < p->cliques_count && ok; i++) {
         k.last[i] = PLAN_NONE;
     }
-    ok = ok ? walk(&k, 0, p->commands_count) : fail(&k, "no memory to check the plan");
+    ok = ok ? walk(&k, 0, p->commands_count)
+            : fail(&k, PLAN_NO_MEMORY " to check the plan");
     for (size_t s = 0; k.logs && s < streams; s++) {
         free(k.logs[s].list);
     }

@@ -559,6 +559,9 @@ bool plan_command_works(uint32_t kind);
  * allocation, every launch is within CUDA's limits, the tree is well formed. Otherwise false,
  * and `error` says what is wrong. Safe on hostile bytes; recursion-free; linear. */
 bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t error_size);
+/* Whether plan_read() or plan_check() failed with this error for want of memory: the plan may be
+ * right. */
+bool plan_lacked_memory(const char *error);
 
 /* What a slot of an operation is for; NULL: its kind has no such slot. */
 typedef struct PlanGraphPort {

@@ -19,6 +19,11 @@ bool plan_fail(PlanReader *r, const char *format, ...)
     return false;
 }
 
+bool plan_lacked_memory(const char *error)
+{
+    return strncmp(error, PLAN_NO_MEMORY, strlen(PLAN_NO_MEMORY)) == 0;
+}
+
 bool plan_newer(PlanReader *r, const char *what, uint64_t value)
 {
     return plan_fail(
@@ -76,7 +81,7 @@ static bool read_header(PlanReader *r, const void *bytes, size_t size, PlanHeade
     }
     unsigned char *copy = malloc(sizeof *header + table);
     if (!copy) {
-        return plan_fail(r, "no memory to read the plan");
+        return plan_fail(r, PLAN_NO_MEMORY " to read the plan");
     }
     memcpy(copy, bytes, sizeof *header + table);
     memset(copy + offsetof(PlanHeader, hash), 0, sizeof header->hash);
@@ -457,7 +462,7 @@ static bool read_cliques(PlanReader *r)
     size_t devices = (size_t)p->info->replicas * p->info->partitions;
     uint32_t *seen = calloc(devices, sizeof *seen);
     if (!seen) {
-        return plan_fail(r, "no memory to read the plan");
+        return plan_fail(r, PLAN_NO_MEMORY " to read the plan");
     }
     for (uint32_t i = 0; i < p->cliques_count; i++) {
         const PlanClique *c = &p->cliques[i];
@@ -523,8 +528,9 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     }
     r.signalled = calloc((size_t)out->info->signal_count + 1, 1);
     r.started = calloc((size_t)out->info->async_count + 1, 1);
-    bool ok = r.signalled && r.started ? plan_read_commands(&r)
-                                       : plan_fail(&r, "no memory to read the plan");
+    bool ok = r.signalled && r.started
+                  ? plan_read_commands(&r)
+                  : plan_fail(&r, PLAN_NO_MEMORY " to read the plan");
     free(r.signalled);
     free(r.started);
     return ok;

@@ -11,6 +11,8 @@
 #define PLAN_FORMAT(f, a)
 #endif
 
+#define PLAN_NO_MEMORY "no memory" /* how errors begin that say nothing of the plan */
+
 typedef struct PlanReader {
     Plan *p;
     char *error;

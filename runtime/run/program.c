@@ -46,6 +46,9 @@ static gxrt_status read_plan(gxrt_program *program, Variant *v, PlanElfSection s
     }
     char error[512];
     if (!plan_read(&v->plan, bytes, section.size, error, sizeof error)) {
+        if (plan_lacked_memory(error)) {
+            return status_set(GXRT_OUT_OF_MEMORY, "%s: %s", shown_path(program), error);
+        }
         bool newer = strstr(error, "newer libgxrt") != NULL;
         return status_set(newer ? GXRT_UNSUPPORTED : GXRT_INVALID_FILE, "%s: %s%s",
                           shown_path(program), error,

@@ -1,0 +1,272 @@
+/* Preloaded: lets one call of the program fail, and counts them.
+ *
+ *   GXFAULT=KIND:N   the N-th call of this kind, counted from the start of main, fails as the system
+ *                    would let it fail; N 0: none does
+ *   GXFAULT_LOG=FILE at the end the counts of all kinds are written there
+ *
+ * Children that the program forks count on; programs that it starts are left alone. What libc calls
+ * inside itself is not seen. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* KIND(name): memory; reading; writing; names of files; processes; threads and libraries. */
+#define KINDS(KIND)                                                                      \
+    KIND(memory) KIND(read) KIND(write) KIND(open) KIND(process) KIND(thread)
+
+typedef enum Kind {
+#define KIND(name) KIND_##name,
+    KINDS(KIND)
+#undef KIND
+        KIND_COUNT
+} Kind;
+
+static const char *const names[] = {
+#define KIND(name) #name,
+    KINDS(KIND)
+#undef KIND
+};
+
+typedef struct Shared {
+    atomic_ulong counts[KIND_COUNT];
+    atomic_bool counts_now;
+} Shared;
+
+static Shared *shared; /* with forked children */
+static Kind failing_kind = KIND_COUNT;
+static unsigned long failing_number;
+static pid_t first_process;
+
+/* True: this call has to fail. */
+static bool fails(Kind kind)
+{
+    if (!shared || !shared->counts_now)
+        return false;
+    unsigned long number = atomic_fetch_add(&shared->counts[kind], 1) + 1;
+    return kind == failing_kind && number == failing_number;
+}
+
+#define NEXT(Result, name, ...)                                                          \
+    static Result (*next)(__VA_ARGS__);                                                  \
+    if (!next)                                                                           \
+    *(void **)&next = dlsym(RTLD_NEXT, #name)
+
+/* --- memory: dlsym may allocate itself, so glibc's own names are called ------------------- */
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+
+static void *no_memory(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+void *malloc(size_t n)
+{
+    return fails(KIND_memory) ? no_memory() : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails(KIND_memory) ? no_memory() : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return n && fails(KIND_memory) ? no_memory() : __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    return fails(KIND_memory) ? no_memory() : __libc_memalign(alignment, n);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t n)
+{
+    void *p = fails(KIND_memory) ? NULL : __libc_memalign(alignment, n);
+    if (p)
+        *out = p;
+    return p ? 0 : ENOMEM;
+}
+
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    if (fails(KIND_memory)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+/* REPLACE(kind, error, result when it fails, result, name, (parameters), (arguments)) */
+#define REPLACE(kind, error, failed, Result, name, parameters, arguments)                \
+    Result name parameters                                                               \
+    {                                                                                    \
+        static Result(*next) parameters;                                                 \
+        if (!next)                                                                       \
+            *(void **)&next = dlsym(RTLD_NEXT, #name);                                   \
+        if (fails(KIND_##kind)) {                                                        \
+            errno = error;                                                               \
+            return failed;                                                               \
+        }                                                                                \
+        return next arguments;                                                           \
+    }
+
+REPLACE(open, EMFILE, NULL, FILE *, fopen, (const char *path, const char *mode),
+        (path, mode))
+REPLACE(open, EMFILE, NULL, FILE *, fdopen, (int fd, const char *mode), (fd, mode))
+REPLACE(open, EMFILE, NULL, FILE *, tmpfile, (void), ())
+REPLACE(open, ENOSPC, -1, int, mkdir, (const char *path, mode_t mode), (path, mode))
+REPLACE(open, ENOSPC, -1, int, mkstemp, (char *path), (path))
+REPLACE(open, ENOSPC, NULL, char *, mkdtemp, (char *path), (path))
+REPLACE(open, EIO, -1, int, rename, (const char *from, const char *to), (from, to))
+REPLACE(open, EMFILE, -1, int, shm_open, (const char *name, int flags, mode_t mode),
+        (name, flags, mode))
+REPLACE(read, EIO, -1, ssize_t, read, (int fd, void *to, size_t n), (fd, to, n))
+REPLACE(read, EIO, -1, ssize_t, pread, (int fd, void *to, size_t n, off_t at),
+        (fd, to, n, at))
+REPLACE(read, EIO, -1, ssize_t, readlink, (const char *path, char *to, size_t n),
+        (path, to, n))
+REPLACE(write, ENOSPC, -1, ssize_t, write, (int fd, const void *from, size_t n),
+        (fd, from, n))
+REPLACE(write, ENOSPC, -1, int, ftruncate, (int fd, off_t n), (fd, n))
+REPLACE(write, EIO, -1, int, fsync, (int fd), (fd))
+REPLACE(process, EAGAIN, -1, pid_t, fork, (void), ())
+REPLACE(process, ENOMEM, -1, int, execv, (const char *path, char *const *a), (path, a))
+REPLACE(process, ENOMEM, -1, int, execve,
+        (const char *path, char *const *a, char *const *e), (path, a, e))
+REPLACE(process, EMFILE, -1, int, pipe, (int ends[2]), (ends))
+REPLACE(thread, ENOMEM, NULL, void *, dlopen, (const char *path, int mode), (path, mode))
+REPLACE(thread, EAGAIN, EAGAIN, int, pthread_create,
+        (pthread_t * t, const pthread_attr_t *a, void *(*run)(void *), void *user),
+        (t, a, run, user))
+
+int open(const char *path, int flags, ...)
+{
+    va_list list;
+    va_start(list, flags);
+    int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, int) : 0;
+    va_end(list);
+    if (fails(KIND_open)) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+/* A stream that fails stays marked. */
+#define MARK(f) ((f)->_flags |= 0x20)
+
+size_t fread(void *to, size_t size, size_t n, FILE *f)
+{
+    NEXT(size_t, fread, void *, size_t, size_t, FILE *);
+    if (fails(KIND_read)) {
+        MARK(f);
+        errno = EIO;
+        return 0;
+    }
+    return next(to, size, n, f);
+}
+
+size_t fwrite(const void *from, size_t size, size_t n, FILE *f)
+{
+    NEXT(size_t, fwrite, const void *, size_t, size_t, FILE *);
+    if (f != stderr && fails(KIND_write)) {
+        MARK(f);
+        errno = ENOSPC;
+        return 0;
+    }
+    return next(from, size, n, f);
+}
+
+int fflush(FILE *f)
+{
+    NEXT(int, fflush, FILE *);
+    if (f != stderr && fails(KIND_write)) {
+        if (f)
+            MARK(f);
+        errno = ENOSPC;
+        return EOF;
+    }
+    return next(f);
+}
+
+int fclose(FILE *f)
+{
+    NEXT(int, fclose, FILE *);
+    bool failed = fails(KIND_write);
+    int result = next(f);
+    if (failed)
+        errno = ENOSPC;
+    return failed ? EOF : result;
+}
+
+/* --- start and end --------------------------------------------------------------------------- */
+
+static void write_counts(void)
+{
+    const char *path = getenv("GXFAULT_LOG");
+    shared->counts_now = false;
+    FILE *f = path && getpid() == first_process ? fopen(path, "w") : NULL;
+    for (int i = 0; f && i < KIND_COUNT; i++)
+        fprintf(f, "%s %lu\n", names[i], (unsigned long)shared->counts[i]);
+    if (f)
+        fclose(f);
+}
+
+static void read_fault(void)
+{
+    const char *text = getenv("GXFAULT");
+    const char *colon = text ? strchr(text, ':') : NULL;
+    for (int i = 0; colon && i < KIND_COUNT; i++) {
+        if (strncmp(text, names[i], (size_t)(colon - text)) == 0) {
+            failing_kind = (Kind)i;
+            failing_number = strtoul(colon + 1, NULL, 10);
+        }
+    }
+}
+
+static int (*program)(int, char **, char **);
+
+static int counted_main(int n, char **arguments, char **environment)
+{
+    unsetenv("LD_PRELOAD");
+    read_fault();
+    first_process = getpid();
+    atexit(write_counts);
+    shared->counts_now = true;
+    return program(n, arguments, environment);
+}
+
+typedef int Main(int, char **, char **);
+int __libc_start_main(Main *run, int n, char **arguments, void (*init)(void),
+                      void (*fini)(void), void (*rtld)(void), void *stack);
+
+int __libc_start_main(Main *run, int n, char **arguments, void (*init)(void),
+                      void (*fini)(void), void (*rtld)(void), void *stack)
+{
+    NEXT(int, __libc_start_main, Main *, int, char **, void (*)(void), void (*)(void),
+         void (*)(void), void *);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    program = run;
+    return next(counted_main, n, arguments, init, fini, rtld, stack);
+}

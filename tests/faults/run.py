@@ -1,0 +1,151 @@
+"""run.py BUILD LIBRARY [--most N] [--only TEXT]: makes single calls of the programs fail, with the
+preloaded library of fail.c. Contract: exit code 0, 1 or 4, a message where it is not 0, no signal, no
+hang; a file that was asked for is whole - the same as without the fault - or not there, and nothing
+else is left. N: most faults for each program and kind, evenly spread; 0: all."""
+import argparse
+import collections
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+parser = argparse.ArgumentParser()
+parser.add_argument("build")
+parser.add_argument("library")
+parser.add_argument("--most", type=int, default=0)
+parser.add_argument("--only", default="")
+parser.add_argument("--shard", type=int, default=0, help="which of the spread faults to begin with")
+options = parser.parse_args()
+build = os.path.abspath(options.build)
+KINDS = ("memory", "read", "write", "open", "process", "thread")
+SECONDS = 20
+
+HLO = """HloModule m
+ENTRY e {
+  p = f32[8,16] parameter(0)
+  c = f32[16] constant({1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16})
+  b = f32[8,16] broadcast(c), dimensions={1}
+  a = f32[8,16] add(p, b)
+  t = f32[8,16] tanh(a)
+  ROOT r = f32[8,8] dot(t, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+}
+"""
+
+REPLICAS = """HloModule r, replica_count=2
+add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }
+ENTRY e { p = f32[64] parameter(0) ROOT s = f32[64] all-reduce(p), replica_groups={}, to_apply=add }
+"""
+
+MLIR = """module @m {
+  func.func public @main(%arg0: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %0 = stablehlo.sine %arg0 : tensor<4x8xf32>
+    %1 = stablehlo.add %0, %arg0 : tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}
+"""
+
+# What runs, with the files that it makes; {gxc} and {gxrun} are the programs.
+PROGRAMS = [
+    ("gxc --emit=hlo", "{gxc} a.hlo --emit=hlo -o out.hlo", ["out.hlo"]),
+    ("gxc --emit=llvm", "{gxc} a.hlo --emit=llvm -o out.ll", ["out.ll"]),
+    ("gxc --emit=plan", "{gxc} a.hlo --emit=plan -o out.plan", ["out.plan"]),
+    ("gxc", "{gxc} a.hlo --target=sm_90a --target=emu -o out.cubin", ["out.cubin"]),
+    ("gxrun cubin", "{gxrun} a.cubin --device=emu -q --output=@out.npy", ["out.npy"]),
+    ("gxrun --no-sandbox", "{gxrun} a.cubin --device=emu --no-sandbox --profile=out.json -q", ["out.json"]),
+    ("gxc mlir", "{gxc} a.mlir --emit=hlo -o out.hlo", ["out.hlo"]),
+    ("gxrun replicas", "{gxrun} r.cubin --device=emu -q --input=random:1 --output=@out{device}.npy", ["out0.npy", "out1.npy"]),
+    ("gxrun ref", "{gxrun} a.hlo --device=ref -q --output=@out.npy", ["out.npy"]),
+    ("gxrun hlo", "{gxrun} a.hlo --device=emu -q --output=@out.npy --compare=ref", ["out.npy"]),
+]
+
+
+def run(folder, command, fault, log=None):
+    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.library), GXFAULT=fault)
+    environment["TMPDIR"] = os.path.join(folder, "tmp")
+    if log:
+        environment["GXFAULT_LOG"] = log
+    words = command.replace("{gxc}", build + "/gxc").replace("{gxrun}", build + "/gxrun").split()
+    try:
+        p = subprocess.run(words, cwd=folder, env=environment, capture_output=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return None, b""
+    return p.returncode, p.stderr
+
+
+def contents(folder, files):
+    return {f: open(os.path.join(folder, f), "rb").read() for f in files if os.path.exists(os.path.join(folder, f))}
+
+
+def clear(folder, keep):
+    for f in set(os.listdir(folder)) - keep:
+        path = os.path.join(folder, f)
+        shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    os.makedirs(os.path.join(folder, "tmp"), exist_ok=True)
+
+
+def judge(folder, keep, files, good, code, error):
+    """What breaks the contract, or None."""
+    libc_ended = b"cannot allocate memory for thread-local data" in error  # of a library that was opened late
+    if code == 127 and libc_ended:
+        return None
+    if code is None:
+        return f"not done after {SECONDS} s"
+    if code not in (0, 1, 4):
+        return f"exit {code}"
+    if code != 0 and not libc_ended and b"rror" not in error and b"gxrun: " not in error and b"gxc: " not in error:
+        return "no message"
+    if code != 0 and b"this is a bug of gxc" in error:
+        return "says that it is a bug"
+    made = contents(folder, files)
+    if code == 0 and set(made) != set(files):
+        return "exit 0 without " + ", ".join(sorted(set(files) - set(made)))
+    for f, data in made.items():
+        if f != "out.json" and data != good[f]:
+            return f"{f} is another one"
+    left = set(os.listdir(folder)) - keep - set(files) - {"tmp"}
+    left |= {"tmp/" + f for f in os.listdir(os.path.join(folder, "tmp"))}
+    return "left behind: " + ", ".join(sorted(left)) if left else None
+
+
+def numbers(count):
+    if not options.most or count <= options.most:
+        return range(1, count + 1)
+    return [1 + (i * count + options.shard) // options.most % count for i in range(options.most)]
+
+
+def check(folder, keep, name, command, files, results):
+    log = os.path.join(folder, "counts")
+    clear(folder, keep)
+    code, error = run(folder, command, "none", log)
+    if code != 0:
+        sys.exit(f"{name}: exit {code} without a fault: {error.decode(errors='replace')}")
+    good = contents(folder, files)
+    counts = dict(line.split() for line in open(log))
+    for kind in KINDS:
+        for n in numbers(int(counts[kind])):
+            clear(folder, keep)
+            code, error = run(folder, command, f"{kind}:{n}")
+            wrong = judge(folder, keep, files, good, code, error)
+            results[kind, "wrong" if wrong else f"exit {code}"] += 1
+            if wrong:
+                last = error.decode(errors="replace").strip().splitlines()[-3:]
+                print(f"{name}: {kind}:{n} of {counts[kind]}: {wrong}\n  " + "\n  ".join(last), flush=True)
+
+
+results = collections.Counter()
+with tempfile.TemporaryDirectory() as folder:
+    for name, text in (("a.hlo", HLO), ("r.hlo", REPLICAS), ("a.mlir", MLIR)):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+    for name in ("a", "r"):
+        command = [build + "/gxc", name + ".hlo", "--target=sm_90a", "--target=emu", "-o", name + ".cubin"]
+        subprocess.run(command, cwd=folder, check=True)
+    keep = set(os.listdir(folder))
+    for name, command, files in PROGRAMS:
+        if options.only in name:
+            check(folder, keep, name, command, files, results)
+for kind in KINDS:
+    print(f"{kind}: " + ", ".join(f"{n} {how}" for (k, how), n in sorted(results.items()) if k == kind))
+sys.exit(any(how == "wrong" for _, how in results))
