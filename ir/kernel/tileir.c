@@ -9,9 +9,8 @@
 #define ROW_BYTES 128 /* of a factor's row in shared memory */
 #define PERCENT 75    /* of the tensor cores' peak that wgmma and tcgen05 reach */
 #define LEAST_DEPTH 16
-
-/* Sums of a warp group's 128 threads in registers, f32, without spills: two groups have twice as many. */
-#define GROUP_SUMS (128 * 128)
+#define MANY_WARPS 8
+#define WARP_SUMS 4096 /* in a warp's registers, f32, without spills */
 
 static const struct {
     int64_t m, n;
@@ -23,11 +22,43 @@ static const struct {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
+static DType factor_type(const TilePlan *p)
+{
+    return p->factor != DT_INVALID ? p->factor
+                                   : p->contraction->inst->operands[0]->shape->dtype;
+}
+
+/* Registers of the sums of a tile, in f32. On Hopper sums of 8-bit floats are short, and added to others in steps. */
+static int64_t sum_registers(const KernelDesign *d, int64_t m, int64_t n)
+{
+    const TilePlan *p = d->plan.tile;
+    DType factor = factor_type(p);
+    bool is_short = dtype_info[factor].class == DTC_FLOAT &&
+                    dtype_info[factor].bits == 8 && target_has(d->target, FEATURE_WGMMA);
+    return m * n * (p->contraction->type == DT_F64 || is_short ? 2 : 1);
+}
+
+/* How many warps shall multiply; 0: as many as the assembler likes, which is four. Tensor memory has room for the sums
+ * of any tile; where registers hold them, fragments of factors take room, too, unless wgmma reads them from
+ * shared memory. */
+static uint32_t warps_for(const Target *t, int64_t registers)
+{
+    int64_t few = WARP_SUMS * MANY_WARPS / 2;
+    if (target_has(t, FEATURE_TCGEN05))
+        return 0;
+    return registers > few || (registers == few && !target_has(t, FEATURE_WGMMA))
+               ? MANY_WARPS
+               : 0;
+}
+
 static size_t choose_shape(const KernelDesign *d)
 {
-    size_t best = 0;
+    size_t best = SHAPES - 1;
     double best_cycles = 0;
     for (size_t i = 0; i < SHAPES; i++) {
+        if (!target_has(d->target, FEATURE_TCGEN05) &&
+            sum_registers(d, shapes[i].m, shapes[i].n) > WARP_SUMS * MANY_WARPS)
+            continue;
         double cycles = tile_cycles(d, shapes[i].m, shapes[i].n, PERCENT);
         if (best_cycles == 0 || cycles < best_cycles) {
             best = i;
@@ -37,38 +68,37 @@ static size_t choose_shape(const KernelDesign *d)
     return best;
 }
 
-/* 16-bit sums take as many registers as others. */
-static uint32_t groups_for(const Target *t, int64_t sums)
-{
-    return target_has(t, FEATURE_WGMMA) && sums > GROUP_SUMS ? 8 : 0;
-}
-
 static TileProgram *product_program(const KernelDesign *d, Arena *a, uint32_t *warps,
                                     const char **why)
 {
     const TilePlan *p = d->plan.tile;
-    DType factor = p->factor != DT_INVALID
-                       ? p->factor
-                       : p->contraction->inst->operands[0]->shape->dtype;
     size_t shape = choose_shape(d);
     TileConfig c = {shapes[shape].m, shapes[shape].n, LEAST_DEPTH, p->factor};
-    int64_t most = ROW_BYTES * 8 / dtype_info[factor].bits;
+    int64_t most = ROW_BYTES * 8 / dtype_info[factor_type(p)].bits;
     while (c.k < most && c.k < p->contraction->depth)
         c.k *= 2;
-    *warps = groups_for(d->target, c.m * c.n);
+    *warps = warps_for(d->target, sum_registers(d, c.m, c.n));
     return tile_build(a, d->fusion, &c, why);
 }
 
+/* Scores and sums are in registers together. */
 static TileProgram *attention_program(const KernelDesign *d, Arena *a, uint32_t *warps,
                                       const char **why)
 {
+    enum { FEW_DEPTH = 128 };
     const Attention *attention = d->plan.attention;
-    TileConfig c = {128, 128, 0, DT_INVALID};
+    bool reads_shared =
+        target_has(d->target, FEATURE_WGMMA) || target_has(d->target, FEATURE_TCGEN05);
+    int64_t depth = attention->v.dims[ATTENTION_DEPTH];
+    TileConfig c = {128, reads_shared ? 128 : 64, 0, DT_INVALID};
+    if (depth > FEW_DEPTH)
+        c.n /= 2;
     while (c.m > 16 && c.m / 2 >= attention->q.dims[ATTENTION_PLACES])
         c.m /= 2;
     while (c.n > 16 && c.n / 2 >= attention->k.dims[ATTENTION_PLACES])
         c.n /= 2;
-    *warps = 0;
+    bool is_large = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05);
+    *warps = is_large ? MANY_WARPS : 0;
     return tile_build_attention(a, d->fusion, attention, &c, why);
 }
 

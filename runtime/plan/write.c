@@ -172,7 +172,6 @@ bool plan_write(const PlanBuilder *b, void **out_bytes, size_t *out_size)
     s->record_bytes = sizeof(Record);                                                    \
     s->offset = end;                                                                     \
     s->bytes = (uint64_t)b->name##_count * sizeof(Record);                               \
-    s->optional = PLAN_SECTION_##section == PLAN_SECTION_IMAGES;                         \
     data[s - table] = b->name;                                                           \
     end += s->bytes;                                                                     \
     s++;
