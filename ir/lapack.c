@@ -173,6 +173,8 @@ static bool fits(const Match *m, const LapackCall *call)
         return m->batches == 0 && dtype_is_float(m->type);
     case LAPACK_PIVOTS:
         return factors <= p;
+    case LAPACK_UPDATE:
+        return dtype_is_float(m->type);
     default:
         return true;
     }

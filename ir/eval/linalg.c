@@ -177,6 +177,34 @@ void eval_potrf(EvalCall *call, const LapackCall *how)
     }
 }
 
+/* Row k of r and w become c r - s w and c w + s r, so that w[k] is 0. */
+static void update_row(Complex *r, Complex *w, int64_t k, int64_t n)
+{
+    double x = r[k].re, y = w[k].re, most = fmax(fabs(x), fabs(y));
+    if (y == 0)
+        return;
+    double size = sqrt(x / most * (x / most) + y / most * (y / most));
+    double c = x / most / size, s = -(y / most) / size;
+    for (int64_t j = 0; j < n; j++) {
+        double old = r[j].re;
+        r[j].re = c * old - s * w[j].re;
+        w[j].re = c * w[j].re + s * old;
+    }
+}
+
+void eval_cholesky_update(EvalCall *call, const LapackCall *how)
+{
+    (void)how;
+    Value *out = eval_result(call);
+    Complex *r = linalg_read(call, call->operands[0]),
+            *w = linalg_read(call, call->operands[1]);
+    int64_t n = call->operands[1]->shape->dims[call->operands[1]->shape->rank - 1];
+    for (int64_t row = 0; row < call->operands[1]->count; row++)
+        update_row(r + row * n, w + row / n * n, row % n, n);
+    linalg_store(r, out->elements[0]);
+    linalg_store(w, out->elements[1]);
+}
+
 void eval_lapack(EvalCall *call, const LapackCall *how)
 {
     static void (*const kinds[])(EvalCall *, const LapackCall *) = {

@@ -153,6 +153,51 @@ static Instruction *cholesky(Rewriter *r, Instruction *inst)
     return narrowed(r, s, l);
 }
 
+/* -- updates of a factor --------------------------------------------------------------------------- */
+
+/* arrays: r, and w as a row: rows k of both are rotated so that w[k] is 0 */
+static void update_step(Columns *c, const void *user, Instruction **arrays)
+{
+    (void)user;
+    Rewriter *r = &c->r;
+    const Shape *s = arrays[1]->shape, *one = columns_shape(c, s, 1, 1);
+    Instruction *row = columns_part(c, arrays[0], s, c->i, NULL), *w = arrays[1];
+    Instruction *x = columns_part(c, row, one, NULL, c->i),
+                *y = columns_part(c, w, one, NULL, c->i);
+    Instruction *is_none = matrix_compare(r, y, rw_splat(r, one, 0), DIRECTION_EQ);
+    Instruction *most = rw_binary(r, OP_MAXIMUM, one, rw_unary(r, OP_ABS, one, x),
+                                  rw_unary(r, OP_ABS, one, y));
+    x = rw_binary(r, OP_DIVIDE, one, x, most);
+    y = rw_binary(r, OP_DIVIDE, one, y, most);
+    Instruction *size =
+        rw_unary(r, OP_SQRT, one,
+                 rw_binary(r, OP_ADD, one, matrix_squares(r, x, one->dtype),
+                           matrix_squares(r, y, one->dtype)));
+    x = matrix_select(r, is_none, rw_splat(r, one, 1),
+                      rw_binary(r, OP_DIVIDE, one, x, size));
+    y = matrix_select(r, is_none, rw_splat(r, one, 0),
+                      rw_binary(r, OP_DIVIDE, one, y, size));
+    Instruction *made = rw_binary(r, OP_ADD, s, columns_product(c, x, row, s),
+                                  columns_product(c, y, w, s));
+    arrays[0] = columns_with_part(c, arrays[0], made, c->i, NULL);
+    arrays[1] = rw_binary(r, OP_SUBTRACT, s, columns_product(c, x, w, s),
+                          columns_product(c, y, row, s));
+}
+
+Instruction *expand_cholesky_update(Rewriter *r, Instruction *inst, const LapackCall *how)
+{
+    (void)how;
+    Instruction *a = matrix_by_rows(r, inst->operands[0]);
+    int64_t n = a->shape->dims[a->shape->rank - 1];
+    Instruction *arrays[2] = {a, rw_reshape(r, matrix_sized(r, a->shape, 1, n),
+                                            matrix_by_rows(r, inst->operands[1]))};
+    Instruction *loop = columns_loop(r, n, true, 2, arrays, update_step, NULL);
+    for (uint32_t i = 0; i < 2; i++)
+        arrays[i] =
+            matrix_given_as(r, inst->shape->elements[i], columns_result(r, loop, i));
+    return rw_add(r, OP_TUPLE, inst->shape, 2, arrays);
+}
+
 const Rule rules_expand_linalg[] = {
     {OP_CHOLESKY, "cholesky", cholesky},
     {OP_TRIANGULAR_SOLVE, "triangular_solve", triangular_solve},

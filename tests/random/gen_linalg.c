@@ -88,8 +88,8 @@ static void solve(Gen *g, Value *factor, bool lower)
     x->high = 60;
 }
 
-/* What the other triangle holds is not said: it is taken away. */
-void gen_cholesky(Gen *g)
+/* The same, of any type and sizes; NULL: there is no room. */
+static Value *any_definite(Gen *g)
 {
     static const DType types[] = {DT_F32, DT_F32, DT_F64, DT_C64, DT_C128};
     int rank = chance(g, 70) ? 2 : 3;
@@ -98,20 +98,70 @@ void gen_cholesky(Gen *g)
     const int64_t *own = rank == 2 ? dims + 1 : dims;
     Value *a = fresh(g, types[below(g, 5)], rank, own);
     if (a->special || (is_complex(a->type) && n > 4))
+        return NULL;
+    if (!is_complex(a->type))
+        return definite(g, a, rank, own);
+    /* a real one, of complex numbers */
+    DType part = number_component(a->type);
+    Value *real = emit(g, part, rank, own, "real(%s)", a->name);
+    Value *square = definite(g, real, rank, own);
+    Value *matrix = emit(g, a->type, rank, own, "convert(%s)", square->name);
+    matrix->high = 9;
+    return matrix;
+}
+
+/* What the other triangle holds is not said: it is taken away. */
+void gen_cholesky(Gen *g)
+{
+    Value *matrix = any_definite(g);
+    if (matrix == NULL)
         return;
     bool lower = chance(g, 60);
-    Value *matrix = is_complex(a->type) ? NULL : definite(g, a, rank, own);
-    if (matrix == NULL) { /* a real one, of complex numbers */
-        DType part = number_component(a->type);
-        Value *real = emit(g, part, rank, own, "real(%s)", a->name);
-        Value *square = definite(g, real, rank, own);
-        matrix = emit(g, a->type, rank, own, "convert(%s)", square->name);
-        matrix->high = 9;
-    }
-    Value *factor = emit(g, a->type, rank, own, "cholesky(%s), lower=%s", matrix->name,
-                         lower ? "true" : "false");
+    Value *factor =
+        emit(g, matrix->type, matrix->rank, matrix->dims, "cholesky(%s), lower=%s",
+             matrix->name, lower ? "true" : "false");
     factor->depth = MAX_DEPTH;
     factor->high = 60;
     if (chance(g, 60))
         solve(g, factor, lower);
+}
+
+/* Eigenvalues or singular values, by JAX's calls; vectors of equal ones are not said. */
+void gen_spectrum(Gen *g)
+{
+    Value *a = any_definite(g);
+    if (a == NULL)
+        return;
+    bool is_eigen = chance(g, 50);
+    const char *minor = a->rank == 2 ? "{0,1}" : "{1,2,0}";
+    Value values = *a, info = *a;
+    values.type = is_complex(a->type) ? number_component(a->type) : a->type;
+    values.rank = a->rank - 1;
+    info.type = DT_S32;
+    info.rank = a->rank - 2;
+    char of_a[128], of_values[128], of_info[128];
+    shape_of(a, of_a);
+    shape_of(&values, of_values);
+    shape_of(&info, of_info);
+    int id = g->shared->next_id++;
+    if (is_eigen)
+        say(g,
+            "  t%d = (%s%s, %s, %s) custom-call(%s), "
+            "custom_call_target=\"cusolver_syevd_ffi\", "
+            "operand_layout_constraints={%s%s}, "
+            "api_version=API_VERSION_TYPED_FFI, backend_config={lower = %s}\n",
+            id, of_a, minor, of_values, of_info, a->name, of_a, minor,
+            chance(g, 50) ? "true" : "false");
+    else
+        say(g,
+            "  t%d = (%s%s, %s, %s%s, %s%s, %s) custom-call(%s), "
+            "custom_call_target=\"cusolver_gesvdj_ffi\", "
+            "operand_layout_constraints={%s%s}, api_version=API_VERSION_TYPED_FFI, "
+            "backend_config={compute_uv = %s}\n",
+            id, of_a, minor, of_values, of_a, minor, of_a, minor, of_info, a->name, of_a,
+            minor, chance(g, 50) ? "true" : "false");
+    Value *v = emit(g, values.type, values.rank, values.dims,
+                    "get-tuple-element(t%d), index=1", id);
+    v->depth = MAX_DEPTH;
+    v->high = 60;
 }

@@ -45,6 +45,7 @@ static const struct {
     {gen_topk, 1, false, false},
     {gen_fft, 1, false, true},
     {gen_cholesky, 1, false, true},
+    {gen_spectrum, 1, false, true},
     {gen_reduce_window_pair, 1, true, false},
     {gen_norm, 1, false, true},
     {gen_random_bits, 1, false, false},

@@ -108,7 +108,8 @@ GenFn gen_broadcast, gen_reshape, gen_transpose, gen_slice, gen_pad, gen_concate
     gen_fresh, gen_tuple_parameter;
 GenFn gen_reduce, gen_reduce_pair, gen_reduce_ordered, gen_reduce_window_ordered,
     gen_reduce_window, gen_reduce_window_pair, gen_select_and_scatter, gen_dot,
-    gen_convolution, gen_sort, gen_topk, gen_fft, gen_cholesky, gen_norm, gen_random_bits;
+    gen_convolution, gen_sort, gen_topk, gen_fft, gen_cholesky, gen_spectrum, gen_norm,
+    gen_random_bits;
 /* May an operation of a reduction - "add", "maximum" - read a, and what its result is of n of them. */
 bool can_reduce(const Value *a, const char *op);
 void reduced(Value *v, const Value *a, const char *op, int64_t n);
