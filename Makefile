@@ -4,6 +4,7 @@
 #   make demo       set up, build, compile, run      make check     set up, build, test
 #   make install    into PREFIX                      make wheel     the Python package, into build/
 #   make layers     includes point the right way     make size       how large it all is
+#   make deb        Debian packages of it            make check-packages   they work where nothing else is
 # Variables: CC CXX CFLAGS LDFLAGS, B=folder, SAN=address,undefined, WERROR=1 (also CI=1),
 # V=1 (show commands), LLVM_CONFIG=..., PREFIX= DESTDIR= (install), J=jobs (check), ARGS= (bench).
 
@@ -116,11 +117,15 @@ $(ARCHIVES):
 	@mkdir -p $(@D); rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-SHARED = -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(SAN),,-Wl,-z,defs)
+# Number of the C interfaces: docs/stability.md says when it changes.
+SO := 0
+VERSIONED = $(Q)ln -sf $(@F) $@.$(SO)
+SHARED = -shared -Wl,-soname,$(@F).$(SO) -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(SAN),,-Wl,-z,defs)
 # Most of LLVM's start-up waits until code is generated.
 LAZY    := $(if $(SAN),,-Wl,-T,codegen/llvm.ld)
 $(B)/libgxc.so: $(call obj,$(GXC_C) $(GEN_C)) $(B)/llvm.libs codegen/llvm.ld
 	$(LINK) $(SHARED) $(LAZY) -static-libstdc++ -static-libgcc -o $@ $(filter %.o,$^) @$(B)/llvm.libs $(LIBS)
+	$(VERSIONED)
 $(B)/gxc: $(call obj,frontend/gxc.c) $(B)/libgxc.a $(B)/llvm.libs codegen/llvm.ld
 	$(LINK) $(STATIC) $(LAZY) -o $@ $(filter %.o %.a,$^) @$(B)/llvm.libs $(LIBS)
 # The runtime links libc, libm, libpthread and libdl, nothing else.
@@ -129,8 +134,10 @@ RT_LIBS = -lm -ldl -lpthread
 $(B)/libgxrt.so: SHARED += -Wl,--enable-new-dtags,-rpath,'$$ORIGIN' # libgxemu lies beside it
 $(B)/libgxrt.so: $(call obj,$(GXRT_C))
 	$(RT_LINK) $(SHARED) -o $@ $^ $(RT_LIBS)
+	$(VERSIONED)
 $(B)/libgxemu.so: $(call obj,$(EMU_C))
 	$(RT_LINK) $(SHARED) -o $@ $^ $(RT_LIBS)
+	$(VERSIONED)
 # What plans graphs for cuDNN, and what it takes for CUDA's driver.
 $(B)/gxc-cudnn: $(call obj,runtime/planner/planner.c) $(B)/libgxrt.a
 	$(RT_LINK) -o $@ $^ $(RT_LIBS)
@@ -148,7 +155,12 @@ demo: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) all
 	@B=$(B) examples/demo
 install: all
-	@B=$(B) DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' VERSION=$(VERSION) LIBS='$(LIBS)' LD=$(LD) AR=$(AR) .ci/install
+	@$(INSTALLING) DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' .ci/install
+INSTALLING = B=$(B) VERSION=$(VERSION) SO=$(SO) LIBS='$(LIBS)' CC='$(CC)' LD=$(LD) AR=$(AR)
+deb: all
+	@$(INSTALLING) .ci/deb
+check-packages: deb
+	@$(INSTALLING) .ci/check-packages
 # The Python package: pip install build/gxc-*.whl
 wheel: all
 	@python3 python/wheel.py $(B) $(VERSION) $(B)

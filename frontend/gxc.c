@@ -102,7 +102,7 @@ static const struct argp_option rows[] = {
     {"list-targets", KEY_LIST_TARGETS, NULL, 0, "Targets", 0},
     {"list-settings", KEY_LIST_SETTINGS, NULL, 0, "Settings of passes", 0},
     {"list-unsupported", KEY_LIST_UNSUPPORTED, NULL, 0, "What gxc cannot do yet", 0},
-    {"json", KEY_JSON, NULL, 0, "With --list-...: as JSON", 0},
+    {"json", KEY_JSON, NULL, 0, "The list as JSON", 0},
     {"explain", KEY_EXPLAIN, "OPCODE", 0, "What an opcode means", 0},
     {NULL, 'v', NULL, 0, "Say what is done, on a terminal", 0},
     {0},

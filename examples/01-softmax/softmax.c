@@ -1,5 +1,5 @@
 /* Loads softmax.cubin and runs it: on a GPU if there is one, else on the emulator.
- *   gxc softmax.hlo -o softmax.cubin && cc softmax.c -lgxrt -o softmax && ./softmax */
+ *   gxc softmax.hlo -o softmax.cubin && cc softmax.c -lgxrt -lm -o softmax && ./softmax */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

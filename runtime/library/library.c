@@ -59,7 +59,7 @@ typedef struct Library {
 } Library;
 
 static const char *const cuda_names[] = {"libcuda.so.1", NULL};
-static const char *const emu_names[] = {"libgxemu.so", NULL};
+static const char *const emu_names[] = {"libgxemu.so", "libgxemu.so.0", NULL};
 static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                              NULL};
 static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
@@ -91,6 +91,9 @@ static void *open_in(const char *folder, const char *suffix, const char *name)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* Where an installed static library finds libgxemu; "" before (folder.c). */
+extern const char library_folder[];
+
 static void *open_named(const char *folder, const char *name)
 {
     void *handle = folder ? open_in(folder, "", name) : NULL;
@@ -104,6 +107,9 @@ static void *open_named(const char *folder, const char *name)
             handle = open_in(program, "", name);
             handle = handle ? handle : open_in(program, "/../lib", name);
         }
+    }
+    if (!handle && library_folder[0]) {
+        handle = open_in(library_folder, "", name);
     }
     return handle ? handle : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
