@@ -161,6 +161,9 @@ deb: all
 	@$(INSTALLING) .ci/deb
 check-packages: deb
 	@$(INSTALLING) .ci/check-packages
+# The runtime for aarch64, cross-built, and its tests under qemu.
+check-aarch64: all
+	@B=$(B) .ci/check-aarch64
 # The Python package: pip install build/gxc-*.whl
 wheel: all
 	@python3 python/wheel.py $(B) $(VERSION) $(B)
