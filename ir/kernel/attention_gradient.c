@@ -106,11 +106,26 @@ static bool form_of_sum(FormFinder *c, const Mapped *x, uint32_t depth, Form *ou
         !mapped_insert(&x->map, (uint32_t)dims.data[0], c->columns, c->weight, &y.map) ||
         !form_of(c, y, depth, out))
         return false;
+    Form summed = {0};
     for (uint32_t i = 0; i < out->count; i++) {
-        Term *t = &out->terms[i];
-        if (t->what != FACTOR_G || t->e != 1)
+        Term t = out->terms[i];
+        if (t.e != 1)
             return false;
-        *t = (Term){t->factor, 0, t->l, FACTOR_SUM};
+        t = t.what == FACTOR_G ? (Term){t.factor, 0, t.l, FACTOR_SUM}
+                               : (Term){t.factor, 0, t.l + 1, t.what};
+        if (!add_term(&summed, t))
+            return false;
+    }
+    *out = summed;
+    return true;
+}
+
+/* As good as 0: a difference of what was rounded alike. */
+static bool is_zero(const Form *f)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (f->terms[i].factor > 1e-6 || f->terms[i].factor < -1e-6)
+            return false;
     }
     return true;
 }
@@ -128,9 +143,14 @@ static bool form_of_two(FormFinder *c, const Mapped *x, uint32_t depth, Form *ou
 {
     Form y, z;
     OpCode op = x->inst->op;
-    if (!operand_form(c, x, 0, depth, &y) || !operand_form(c, x, 1, depth, &z))
+    bool is_product = op == OP_MULTIPLY || op == OP_DIVIDE;
+    if (!operand_form(c, x, 0, depth, &y))
         return false;
-    if (op == OP_MULTIPLY || op == OP_DIVIDE)
+    if (is_product && is_zero(&y))
+        return true; /* whatever the other one is */
+    if (!operand_form(c, x, 1, depth, &z))
+        return false;
+    if (is_product)
         return (op == OP_MULTIPLY || invert_form(&z)) && multiply_forms(&y, &z, out);
     *out = y;
     for (uint32_t i = 0; i < z.count; i++) {
@@ -185,7 +205,7 @@ static bool is_core(const Form *f, double *factor)
     const Term *g = NULL, *sum = NULL;
     for (uint32_t i = 0; i < f->count; i++) {
         const Term *t = &f->terms[i];
-        if (t->factor == 0)
+        if (is_zero(&(Form){1, {*t}}))
             continue;
         if (t->what == FACTOR_G && t->e == 1 && t->l == -1)
             g = t;
@@ -235,10 +255,10 @@ static bool start(const Attention *a, FormFinder *c)
     return c->columns > 1;
 }
 
-/* The first: what follows it may be of the same form with another factor. */
-static bool find_core(FormFinder *c, AttentionGradient *out)
+static bool find_cores(FormFinder *c, AttentionGradient *out)
 {
     const Computation *comp = c->e->parent;
+    Mapped products = {0};
     for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
         Form f;
         Mapped m;
@@ -247,14 +267,18 @@ static bool find_core(FormFinder *c, AttentionGradient *out)
             !has_shape(x, c->e->shape) || !mapped_start(x, &m))
             continue;
         c->steps = MOST_STEPS;
-        c->products.inst = NULL;
-        if (form_of(c, m, MOST_DEPTH, &f) && is_core(&f, &out->factor)) {
-            out->core = x;
-            out->products = c->products.inst;
-            return true;
-        }
+        c->products = products;
+        if (!form_of(c, m, MOST_DEPTH, &f) ||
+            !is_core(&f, &out->factors[out->core_count]))
+            continue;
+        products = c->products;
+        out->products = products.inst;
+        out->cores[out->core_count++] = x;
+        if (out->core_count == ATTENTION_CORES)
+            break;
     }
-    return false;
+    c->products = products;
+    return out->core_count != 0;
 }
 
 /* -- dimensions --------------------------------------------------------------------------------------- */
@@ -373,7 +397,7 @@ bool attention_gradient_match(const Attention *a, AttentionGradient *out)
     const AttentionParts *p = &a->parts;
     *out = (AttentionGradient){0};
     if (!start(a, &c) || !has_shape(p->weights.inst, c.e->shape) ||
-        !element_map_equal(&p->weights.map, &p->exponentials.map) || !find_core(&c, out))
+        !element_map_equal(&p->weights.map, &p->exponentials.map) || !find_cores(&c, out))
         return false;
     out->column = c.column;
     return find_product_dims(&c, out) && find_do(a, &c, out) && find_dims(a, out);

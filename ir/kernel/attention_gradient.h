@@ -3,15 +3,20 @@
  *
  *   factor * p * (g - sum over columns of p * g)
  *
- * What follows it - masks, scales, the derivative of a cap - is no matter here. Nor does this know kernels. */
+ * What follows it - masks, scales, the derivative of a cap - is no matter here. Where the maximum takes part in the
+ * gradient, what comes by it is 0: the sum of that value over the columns. Nor does this know kernels. */
 #ifndef GXC_IR_KERNEL_ATTENTION_GRADIENT_H
 #define GXC_IR_KERNEL_ATTENTION_GRADIENT_H
 
 #include "ir/kernel/attention.h"
 
+enum { ATTENTION_CORES = 8 };
+
 typedef struct AttentionGradient {
-    const Instruction *core; /* that value: of the exponentials' shape */
-    double factor;
+    uint32_t core_count; /* several where one is made of another */
+    const Instruction
+        *cores[ATTENTION_CORES]; /* such values: of the exponentials' shape */
+    double factors[ATTENTION_CORES];
     const Instruction *products;     /* the dot do v' */
     uint32_t do_side;                /* its operand do */
     uint32_t column;                 /* dimension of the exponentials */

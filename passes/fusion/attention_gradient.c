@@ -153,6 +153,19 @@ static Instruction *like(Body *b, const Instruction *x, const Shape *shape)
                : computation_add_like(b->r.comp, x, shape, x->operand_count, operands);
 }
 
+/* The core with its factor; NULL: it is none. */
+static Instruction *core_inside(Body *b, const Instruction *x)
+{
+    const AttentionGradient *g = &b->c->g;
+    uint32_t i = 0;
+    while (i < g->core_count && g->cores[i] != x)
+        i++;
+    if (i == g->core_count || b->core == NULL || g->factors[i] == 1)
+        return i == g->core_count ? NULL : b->core;
+    return rw_binary(&b->r, OP_MULTIPLY, b->core->shape, b->core,
+                     rw_splat(&b->r, b->core->shape, g->factors[i]));
+}
+
 /* An instruction of the program inside: the weights and the core are those of this body. */
 static Instruction *inside(Body *b, Instruction *x)
 {
@@ -166,8 +179,8 @@ static Instruction *inside(Body *b, Instruction *x)
         return b->now[x->id];
     Instruction *y = NULL;
     bool is_large = x->op == OP_DOT || x->op == OP_REDUCE;
-    if (x == c->g.core)
-        y = converted(b, b->core, x->shape->dtype);
+    if ((y = core_inside(b, x)) != NULL)
+        y = converted(b, y, x->shape->dtype);
     else if (x == p->weights.inst)
         y = converted(b, b->weights, x->shape->dtype);
     else if (x == p->scores.inst)
@@ -214,7 +227,7 @@ static Instruction *make_products(Body *b)
     return is_same || b->failed ? x : rw_transpose(&b->r, shape, x, g->product_dims);
 }
 
-/* weights * (products - differences) * factor */
+/* weights * (products - differences) */
 static Instruction *make_core(Body *b)
 {
     const AttentionGradient *g = &b->c->g;
@@ -238,10 +251,7 @@ static Instruction *make_core(Body *b)
     }
     Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->differences), place);
     Instruction *x = rw_binary(&b->r, OP_SUBTRACT, shape, products, rows);
-    x = rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
-    return g->factor == 1 ? x
-                          : rw_binary(&b->r, OP_MULTIPLY, shape, x,
-                                      rw_splat(&b->r, shape, g->factor));
+    return rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
 }
 
 /* A fusion of these dots' values, `ends` moves behind each; NULL: no kernel makes it. */
@@ -398,7 +408,7 @@ static bool add_differences(Gradient *c, Instruction *result)
                   .comp = c->comp,
                   .scratch = c->cx->scratch,
                   .cx = c->cx,
-                  .at = (Instruction *)(uintptr_t)g->core};
+                  .at = (Instruction *)(uintptr_t)g->cores[0]};
     Instruction *x = unmoved(c, &r, result), *y = g->products->operands[g->do_side];
     int64_t dims[VIEW_RANK], depth[VIEW_RANK], rows[VIEW_RANK];
     uint32_t rank = y->shape->rank, depths = 0, n = 0;
