@@ -23,6 +23,7 @@
 enum {
     START_SECONDS = 60, /* that cuDNN may take to load */
     GRAPH_SECONDS = 60, /* and for one graph more */
+    STOP_SECONDS = 5,   /* that it may take to end when nobody asks any more */
     MOST_ANSWER = 1 << 28,
     SLOTS = 256
 };
@@ -123,34 +124,6 @@ static bool start(Planner *p)
     return failed == 0;
 }
 
-static void stop(Planner *p, bool at_once)
-{
-    int status;
-    if (p->pid == 0)
-        return;
-    close(p->file); /* it ends when nobody asks any more */
-    if (at_once)
-        kill(p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    p->pid = 0;
-}
-
-/* -- talking ------------------------------------------------------------------------------------ */
-
-static bool send_bytes(const Planner *p, const void *from, size_t bytes)
-{
-    const char *at = from;
-    while (bytes > 0) {
-        ssize_t n = send(p->file, at, bytes, MSG_NOSIGNAL);
-        if (n < 0 && errno != EINTR)
-            return false;
-        at += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 static int64_t now_milliseconds(void)
 {
     struct timespec t;
@@ -158,17 +131,60 @@ static int64_t now_milliseconds(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static void stop(Planner *p, bool at_once)
+{
+    int status;
+    if (p->pid == 0)
+        return;
+    close(p->file); /* it ends when nobody asks any more */
+    int64_t until = now_milliseconds() + (at_once ? 0 : STOP_SECONDS * 1000);
+    pid_t ended = 0;
+    while ((ended = waitpid(p->pid, &status, WNOHANG)) == 0 && now_milliseconds() < until)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (ended == 0) {
+        kill(p->pid, SIGKILL);
+        while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    p->pid = 0;
+}
+
+/* -- talking ------------------------------------------------------------------------------------ */
+
+/* Waits for the file, `until` at most; false: that is over, or there is an error. */
+static bool wait_for(const Planner *p, short events, int64_t until)
+{
+    for (;;) {
+        struct pollfd wait = {.fd = p->file, .events = events};
+        int64_t left = until - now_milliseconds();
+        int ready = left > 0 ? poll(&wait, 1, (int)left) : 0;
+        if (ready >= 0 || errno != EINTR)
+            return ready > 0;
+    }
+}
+
+static bool send_bytes(const Planner *p, const void *from, size_t bytes)
+{
+    const char *at = from;
+    int64_t until = now_milliseconds() + START_SECONDS * 1000;
+    while (bytes > 0) {
+        if (!wait_for(p, POLLOUT, until))
+            return false;
+        ssize_t n = send(p->file, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return false;
+        at += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
 static bool receive(const Planner *p, void *to, size_t bytes, int64_t until)
 {
     char *at = to;
     while (bytes > 0) {
-        struct pollfd wait = {.fd = p->file, .events = POLLIN};
-        int64_t left = until - now_milliseconds();
-        int ready = left > 0 ? poll(&wait, 1, (int)left) : 0;
-        if (ready == 0 || (ready < 0 && errno != EINTR))
+        if (!wait_for(p, POLLIN, until))
             return false;
-        if (ready < 0)
-            continue;
         ssize_t n = recv(p->file, at, bytes, 0);
         if (n == 0 || (n < 0 && errno != EINTR))
             return false;

@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -223,6 +225,9 @@ static bool serve_on_fixed_stack(Planner *planner)
 
 int main(int argc, char **argv)
 {
+    /* A compiler that is killed leaves nobody to plan for; one that was killed before this has
+     * closed its end of the socket. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc < 3) {
         fputs("gxc-cudnn is started by gxc, which tells it what to plan\n", stderr);
         return 2;

@@ -1,12 +1,16 @@
 /* The assembler's process: its files, its exit, and that it does not outlive who waits for it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,12 +94,51 @@ static void test_dies_with_parent(void **state)
     close(end[0]);
 }
 
+/* The same of gxc-cudnn, which waits for questions: others hold the socket open here. */
+static void test_planner_dies_with_parent(void **state)
+{
+    (void)state;
+    int ends[2];
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 30);
+    assert_true(n > 0);
+    path[n] = 0;
+    strcpy(strrchr(path, '/'), "/../../gxc-cudnn");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t asking = fork();
+    if (asking == 0) {
+        pid_t planning = fork();
+        if (planning == 0) {
+            dup2(ends[1], 0);
+            execl(path, "gxc-cudnn", "", "/nonexistent", "again", (char *)NULL);
+            _exit(127);
+        }
+        pause();
+    }
+    assert_true(asking > 0);
+    close(ends[1]);
+    static const unsigned char nothing[1] = {0};
+    assert_int_equal(send(ends[0], nothing, 1, 0), 1); /* the start of a question */
+    int left = 1;
+    for (int i = 0; i < PATIENCE && left; i++) { /* it has read it: it runs */
+        poll(NULL, 0, 1);
+        assert_int_equal(ioctl(ends[0], SIOCOUTQ, &left), 0);
+    }
+    assert_int_equal(left, 0);
+    assert_int_equal(kill(asking, SIGKILL), 0);
+    assert_int_equal(waitpid(asking, NULL, 0), asking);
+    struct pollfd p = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, PATIENCE), 1);
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_dies_with_parent),
+        cmocka_unit_test(test_planner_dies_with_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
