@@ -105,6 +105,18 @@ static bool is_integer(TileIrScalar t)
     return t <= TILEIR_I64;
 }
 
+/* Tile IR's sums of products of 8-bit integers stop at the ends of s32 where HLO's wrap: there must be so few terms
+ * that neither happens. */
+static bool may_overflow(const TileIrLower *l, const TileOp *op)
+{
+    int64_t terms = 1, largest = 1;
+    for (uint32_t i = 0; i < 2; i++)
+        largest *= dtype_info[op->operands[i]->dtype].class == DTC_SINT ? 128 : 255;
+    for (uint32_t d = 0; d < l->p->dim_count; d++)
+        terms *= (op->over >> d & 1) != 0 ? l->p->dims[d].extent : 1;
+    return terms > INT32_MAX / largest;
+}
+
 static const TileIrTile *multiply(TileIrLower *l, const TileOp *op,
                                   const TileIrTile *const *in)
 {
@@ -116,6 +128,8 @@ static const TileIrTile *multiply(TileIrLower *l, const TileOp *op,
             sides[i] = tileir_make(l, TILEIR_FTOF, TILEIR_TF32, NULL, 1, &sides[i]);
     }
     bool integers = is_integer(in[0]->element);
+    if (integers && may_overflow(l, op))
+        return tileir_lacks(l, "sums of integers that may overflow");
     const char signs[] = {dtype_info[op->operands[0]->dtype].class == DTC_SINT,
                           dtype_info[op->operands[1]->dtype].class == DTC_SINT};
     uint32_t type = in[2]->value->type;
@@ -506,6 +520,20 @@ static void set_tiles(TileIrLower *l)
     }
 }
 
+/* Before Ada there are no floats of 8 bits, not even to convert. */
+static bool has_types(TileIrLower *l, const Target *target)
+{
+    for (uint32_t i = 0; i < l->p->op_count; i++) {
+        const DTypeInfo *t = l->ops[i] != NULL ? &dtype_info[l->ops[i]->dtype] : NULL;
+        if (t != NULL && t->class == DTC_FLOAT && t->bits == 8 &&
+            !target_has(target, FEATURE_FP8_CVT)) {
+            tileir_lacks(l, "the target has no floats of 8 bits");
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool lower_body(TileIrLower *l)
 {
     for (uint32_t i = 0; i < l->p->body.count; i++) {
@@ -537,7 +565,7 @@ bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
     l.blocks[0] = l.at = bytecode_kernel(m, r->name, r->arg_count, types, warps, gpu);
     set_arguments(&l, elements);
     set_tiles(&l);
-    bool done = lower_body(&l);
+    bool done = has_types(&l, target) && lower_body(&l);
     *why = l.why;
     return done;
 }
