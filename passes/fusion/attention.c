@@ -232,15 +232,21 @@ static bool may_end(const Instruction *inst)
     }
 }
 
+static bool has_two_dots(const Computation *comp)
+{
+    uint32_t dots = 0;
+    for (const Instruction *i = inst_first(comp); i != NULL; i = inst_next(i))
+        dots += i->op == OP_DOT;
+    return dots > 1;
+}
+
 /* From the end on: what stands behind the second dot belongs to it. */
 static bool fuse_in(Computation *comp, PassContext *cx, bool *is_tried)
 {
     bool changed = false;
-    uint32_t count = comp->instruction_count, dots = 0;
-    for (uint32_t i = 0; i < count; i++)
-        dots += comp->instructions[i] != NULL && comp->instructions[i]->op == OP_DOT;
+    uint32_t count = comp->instruction_count;
     bool *is_taken = ARENA_ARRAY(cx->scratch, bool, count);
-    for (uint32_t i = count; dots > 1 && i-- > 0;) {
+    for (uint32_t i = count; i-- > 0;) {
         Instruction *last = comp->instructions[i];
         if (last == NULL || is_taken[i] || !may_end(last))
             continue;
@@ -272,9 +278,14 @@ bool pass_fuse_attentions(Module *m, PassContext *cx)
     if (!has_dot(m))
         return false; /* what is dead stays, too */
     Computations programs = module_programs(m, cx->scratch);
-    bool changed = pass_dce(m, cx), is_tried = false; /* nobody reads what is dead */
+    bool may_change = false, is_tried = false;
     for (uint32_t i = 0; cx->target != NULL && i < programs.count; i++)
-        changed |= fuse_in(programs.data[i], cx, &is_tried);
+        may_change |= has_two_dots(programs.data[i]);
+    bool changed = may_change && pass_dce(m, cx); /* nobody reads what is dead */
+    for (uint32_t i = 0; may_change && i < programs.count; i++) {
+        if (has_two_dots(programs.data[i]))
+            changed |= fuse_in(programs.data[i], cx, &is_tried);
+    }
     if (is_tried) { /* what no kernel makes is gone */
         module_sort(m);
         pass_dce(m, cx);
