@@ -26,17 +26,18 @@ static void add_hash(Text *t, const void *data, size_t bytes)
 }
 
 /* The linker's; where the file that this code is in was mapped. */
-extern const Elf64_Ehdr __ehdr_start __attribute__((weak, visibility("hidden")));
+extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
 
 /* The linker's hash of this build, if it wrote one: another compiler of the same version may make
  * other code. */
 static void add_build_id(Text *t)
 {
-    const char *start = (const char *)&__ehdr_start;
+    const char *start = __ehdr_start;
     if (start == NULL)
         return;
-    const Elf64_Phdr *segments = (const void *)(start + __ehdr_start.e_phoff);
-    for (size_t i = 0; i < __ehdr_start.e_phnum; i++) {
+    const Elf64_Ehdr *header = (const void *)start;
+    const Elf64_Phdr *segments = (const void *)(start + header->e_phoff);
+    for (size_t i = 0; i < header->e_phnum; i++) {
         if (segments[i].p_type == PT_NOTE)
             add_hash(t, start + segments[i].p_offset, segments[i].p_filesz);
     }

@@ -81,14 +81,10 @@ static const char *pseudo_name(LLVMValueRef inst)
     return strncmp(name, "gx.", 3) == 0 ? name : NULL;
 }
 
-void lower_calls(const Kernel *k, LLVMValueRef function,
-                 LLVMValueRef (*lower)(const GxCall *c, void *user), void *user)
+static void lower_function(GxCall *c, LLVMValueRef (*lower)(const GxCall *c, void *user),
+                           void *user)
 {
-    GxCall c = {.kernel = k, .function = function};
-    c.module = LLVMGetGlobalParent(function);
-    c.context = LLVMGetModuleContext(c.module);
-    c.builder = LLVMCreateBuilderInContext(c.context);
-    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function);
+    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(c->function);
     for (; block; block = LLVMGetNextBasicBlock(block)) {
         LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
         for (; inst; inst = next) {
@@ -96,16 +92,33 @@ void lower_calls(const Kernel *k, LLVMValueRef function,
             const char *name = pseudo_name(inst);
             if (!name)
                 continue;
-            c.call = inst;
-            c.row = find_row(name);
-            LLVMPositionBuilderBefore(c.builder, inst);
-            LLVMValueRef value = lower(&c, user);
+            c->call = inst;
+            c->row = find_row(name);
+            LLVMPositionBuilderBefore(c->builder, inst);
+            LLVMValueRef value = lower(c, user);
             if (value && LLVMGetTypeKind(LLVMTypeOf(inst)) != LLVMVoidTypeKind)
                 LLVMReplaceAllUsesWith(inst, value);
             LLVMInstructionEraseFromParent(inst);
         }
     }
-    LLVMDisposeBuilder(c.builder);
+}
+
+void lower_calls(const Kernel *k, LLVMValueRef function,
+                 LLVMValueRef (*lower)(const GxCall *c, void *user), void *user)
+{
+    GxCall c = {.kernel = k, .function = function};
+    Escape e;
+    c.module = LLVMGetGlobalParent(function);
+    c.context = LLVMGetModuleContext(c.module);
+    LLVMBuilderRef builder = LLVMCreateBuilderInContext(c.context);
+    c.builder = builder;
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        lower_function(&c, lower, user);
+    escape_pop(&e);
+    LLVMDisposeBuilder(builder);
+    if (e.kind != ESCAPE_NONE)
+        escape_throw(e.kind, "%s", e.message);
 }
 
 LLVMValueRef gx_operand(const GxCall *c, unsigned i)

@@ -31,8 +31,9 @@ static WorkMemo *memo_slot(WorkMemo *memo, size_t capacity, const Instruction *i
     size_t at = (size_t)(h ^ (h >> 32)) & (capacity - 1);
     for (;; at = (at + 1) & (capacity - 1)) {
         WorkMemo *m = &memo[at];
-        if (m->inst == NULL || (m->inst == inst && m->lanes == lanes &&
-                                memcmp(m->index, index, rank * sizeof *index) == 0))
+        if (m->inst == NULL ||
+            (m->inst == inst && m->lanes == lanes &&
+             (rank == 0 || memcmp(m->index, index, rank * sizeof *index) == 0)))
             return m;
     }
 }
