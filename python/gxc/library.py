@@ -112,7 +112,7 @@ class ValueInfo(Structure):
 
 
 class VariantInfo(Structure):
-    """gxrt_variant_info"""
+    """gxrt_variant_info, as far as the package uses it"""
     _fields_ = [("struct_size", c_size_t), ("target", c_char_p), ("assembler", c_char_p),
                 ("minimum_driver", c_uint32), ("has_emulator", c_int), ("constant_bytes", c_uint64),
                 ("temp_bytes", c_uint64), ("workspace_bytes", c_uint64), ("peak_bytes", c_uint64),
@@ -124,7 +124,7 @@ LogFunction = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
 class SessionOptions(Structure):
-    """gxrt_session_options; a library that is older does not read its last fields"""
+    """gxrt_session_options, as far as the package uses it"""
     _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("devices", POINTER(c_int)),
                 ("device_count", c_size_t), ("world", c_void_p), ("allocator", c_void_p), ("host_calls", c_void_p),
                 ("host_call_count", c_size_t), ("log", LogFunction), ("log_user", c_void_p),
