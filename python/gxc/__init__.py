@@ -12,14 +12,14 @@ from . import errors
 from .array import Array, Value
 from .compiler import compile
 from .errors import (CompileError, DeviceError, Error, FileError, GxcWarning, InternalError, MissingLibraryError,
-                     RunError, UnsupportedError)
+                     NoMemoryError, RunError, UnsupportedError)
 from .from_jax import jit
 from .library import runtime as _runtime
 from .program import Program, device_target, load
 from .pytorch import from_torch
 
 __all__ = ["Array", "CompileError", "DeviceError", "Error", "FileError", "GxcWarning", "InternalError",
-           "MissingLibraryError", "Program", "RunError", "UnsupportedError", "Value", "compile", "device_target",
+           "MissingLibraryError", "NoMemoryError", "Program", "RunError", "UnsupportedError", "Value", "compile", "device_target",
            "errors", "from_torch", "jit", "load", "version"]
 
 

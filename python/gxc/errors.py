@@ -3,7 +3,7 @@ found, what was expected and where."""
 
 from __future__ import annotations
 
-__all__ = ["Error", "CompileError", "UnsupportedError", "InternalError", "RunError", "MissingLibraryError",
+__all__ = ["Error", "CompileError", "UnsupportedError", "InternalError", "NoMemoryError", "RunError", "MissingLibraryError",
            "DeviceError", "FileError", "GxcWarning"]
 
 
@@ -21,6 +21,10 @@ class UnsupportedError(Error, NotImplementedError):
 
 class InternalError(Error):
     """A bug of gxc; the message names the file that shows it again."""
+
+
+class NoMemoryError(Error, MemoryError):
+    """The system had no memory, or no process or file, for the compiler: try again."""
 
 
 class RunError(Error, RuntimeError):

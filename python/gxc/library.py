@@ -13,8 +13,8 @@ import os
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint32,
                     c_uint64, c_void_p)
 
-from .errors import (CompileError, DeviceError, Error, FileError, InternalError, MissingLibraryError, RunError,
-                     UnsupportedError)
+from .errors import (CompileError, DeviceError, Error, FileError, InternalError, MissingLibraryError, NoMemoryError,
+                     RunError, UnsupportedError)
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -87,7 +87,7 @@ def compiler() -> ctypes.CDLL:
 
 def check_compiled(status: int, diagnostics: str) -> None:
     """Raises what a gxc_status means."""
-    kinds = {1: CompileError, 2: CompileError, 3: InternalError, 4: UnsupportedError}
+    kinds = {1: CompileError, 2: CompileError, 3: InternalError, 4: UnsupportedError, 5: NoMemoryError}
     if status:
         raise kinds.get(status, Error)(diagnostics.rstrip() or "no memory")
 
