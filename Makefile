@@ -62,7 +62,7 @@ GXRUN   := $(if $(wildcard runtime/run/program.c),$(B)/libgxrt.so $(if $(wildcar
 GXEMU   := $(if $(wildcard runtime/emu/*.c),$(B)/libgxemu.so)
 PLANNER := $(B)/gxc-cudnn $(B)/libgxc-nodriver.so
 
-.PHONY: all setup demo install wheel layers size format format-check clean
+.PHONY: all setup demo install wheel deb check-packages check-aarch64 layers size format format-check clean
 all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU) $(PLANNER)
 
 # --- compiling -----------------------------------------------------------------------------
