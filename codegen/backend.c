@@ -58,6 +58,8 @@ LLVMModuleRef backend_module(Backend *b)
 const char *backend_text(Backend *b)
 {
     char *text = LLVMPrintModuleToString(b->module);
+    if (text == NULL) /* its last copy is by strdup */
+        escape_throw(ESCAPE_MEMORY, "out of memory while LLVM's text was printed");
     char *copy = arena_text(b->arena, text, strlen(text));
     LLVMDisposeMessage(text);
     return copy;
