@@ -252,7 +252,7 @@ static void cut_pieces(Build *b)
 static bool has_tile_code(const Build *b, size_t i)
 {
     return b->target->has_tileir && b->options->stage == STAGE_ARTEFACT &&
-           kernel_kind_is(b->requests[i].design->kind, KERNEL_ON_TENSOR_CORES);
+           kernel_kind_is(b->requests[i].design->kind, KERNEL_BY_TILEIR);
 }
 
 /* What takes longest first; kernels in order; the assembly of a piece behind the next one's kernels, when its own are most

@@ -43,6 +43,7 @@ enum {
     KERNEL_COUNTED =
         1 << 8, /* is bound by its accesses: the report counts how wide they are */
     KERNEL_ON_TENSOR_CORES = 1 << 9,
+    KERNEL_BY_TILEIR = 1 << 10, /* CUDA Tile IR can make it: kernel_tileir_program */
 };
 
 typedef struct KernelKindInfo {

@@ -107,7 +107,7 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
 {
     *why = "it is no program of tiles";
     if (!target_has(d->target, FEATURE_TILE_IR) ||
-        !kernel_kind_is(d->kind, KERNEL_ON_TENSOR_CORES))
+        !kernel_kind_is(d->kind, KERNEL_BY_TILEIR))
         return NULL;
     return kernel_kind_is(d->kind, KERNEL_CONTRACTS)
                ? product_program(d, a, warps, why)
