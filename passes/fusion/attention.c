@@ -262,21 +262,8 @@ static bool fuse_in(Computation *comp, PassContext *cx, bool *is_tried)
     return changed;
 }
 
-static bool has_dot(const Module *m)
-{
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst->op == OP_DOT)
-                return true;
-        }
-    }
-    return false;
-}
-
 bool pass_fuse_attentions(Module *m, PassContext *cx)
 {
-    if (!has_dot(m))
-        return false; /* what is dead stays, too */
     Computations programs = module_programs(m, cx->scratch);
     bool may_change = false, is_tried = false;
     for (uint32_t i = 0; cx->target != NULL && i < programs.count; i++)
