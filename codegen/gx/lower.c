@@ -68,32 +68,43 @@ void lower_only(LLVMModuleRef m, Kernel *const *kernels, size_t count)
     }
 }
 
-/* Name of the pseudo function that `inst` calls, or NULL. */
-static const char *pseudo_name(LLVMValueRef inst)
+/* Rows of the functions that were called lately: their names are long, and there are many rows. */
+typedef struct RecentRows {
+    LLVMValueRef callee[32];
+    GxRow row[32];
+} RecentRows;
+
+/* The row of the pseudo function that `inst` calls; ROW_COUNT: it calls none. */
+static GxRow called_row(LLVMValueRef inst, RecentRows *recent)
 {
     if (LLVMGetInstructionOpcode(inst) != LLVMCall)
-        return NULL;
+        return ROW_COUNT;
     LLVMValueRef callee = LLVMGetCalledValue(inst);
     if (!LLVMIsAFunction(callee))
-        return NULL;
+        return ROW_COUNT;
+    size_t at = (uintptr_t)callee / 64 % (sizeof recent->row / sizeof *recent->row);
+    if (recent->callee[at] == callee)
+        return recent->row[at];
     size_t length;
     const char *name = LLVMGetValueName2(callee, &length);
-    return strncmp(name, "gx.", 3) == 0 ? name : NULL;
+    recent->callee[at] = callee;
+    recent->row[at] = strncmp(name, "gx.", 3) == 0 ? find_row(name) : ROW_COUNT;
+    return recent->row[at];
 }
 
 static void lower_function(GxCall *c, LLVMValueRef (*lower)(const GxCall *c, void *user),
                            void *user)
 {
+    RecentRows recent = {0};
     LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(c->function);
     for (; block; block = LLVMGetNextBasicBlock(block)) {
         LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
         for (; inst; inst = next) {
             next = LLVMGetNextInstruction(inst);
-            const char *name = pseudo_name(inst);
-            if (!name)
+            c->row = called_row(inst, &recent);
+            if (c->row == ROW_COUNT)
                 continue;
             c->call = inst;
-            c->row = find_row(name);
             LLVMPositionBuilderBefore(c->builder, inst);
             LLVMValueRef value = lower(c, user);
             if (value && LLVMGetTypeKind(LLVMTypeOf(inst)) != LLVMVoidTypeKind)

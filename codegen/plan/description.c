@@ -78,7 +78,7 @@ static uint64_t modelled(CostModel *cost, const Instruction *inst, PlanCommandKi
 
 static void add_origins(Variant *v)
 {
-    CostModel *cost = cost_create(v->module, v->target, v->arena);
+    CostModel *cost = cost_create_alone(v->module, v->target, v->arena);
     uint64_t *of_kernel = ARENA_ARRAY(v->arena, uint64_t, v->request_count + 1);
     for (uint32_t i = 0; i < v->plan.commands_count; i++) {
         const VariantCommand *c = &v->commands[i];

@@ -96,15 +96,32 @@ LinearLayout linear_copies(uint32_t rank, LinearInput input, uint32_t bits)
     return l;
 }
 
-/* The coordinates `packed` of `from`, times 2^up[d], as packed coordinates of `to`. */
-static uint32_t repack(const LinearLayout *from, uint32_t packed, const LinearLayout *to,
-                       const uint32_t *up)
+/* How coordinates of one layout become those of another: those of dimension d times 2^up[d]. */
+typedef struct Repacking {
+    uint32_t rank;
+    uint32_t mask[LINEAR_MOST_RANK], from[LINEAR_MOST_RANK], to[LINEAR_MOST_RANK];
+} Repacking;
+
+static Repacking repacking(const LinearLayout *from, const LinearLayout *to,
+                           const uint32_t *up)
+{
+    Repacking r = {.rank = from->rank};
+    uint32_t first = 0, first_to = 0;
+    for (uint32_t d = 0; d < from->rank; d++) {
+        r.mask[d] = (uint32_t)((UINT64_C(1) << from->out[d]) - 1);
+        r.from[d] = first;
+        r.to[d] = first_to + (up ? up[d] : 0);
+        first += from->out[d];
+        first_to += to->out[d];
+    }
+    return r;
+}
+
+static uint32_t repack(const Repacking *r, uint32_t packed)
 {
     uint64_t result = 0;
-    for (uint32_t d = 0; d < from->rank; d++) {
-        uint64_t c = (uint64_t)linear_coordinate(from, packed, d) << (up ? up[d] : 0);
-        result |= c << linear_shift(to, d);
-    }
+    for (uint32_t d = 0; d < r->rank; d++)
+        result |= (uint64_t)((uint64_t)packed >> r->from[d] & r->mask[d]) << r->to[d];
     return (uint32_t)result;
 }
 
@@ -119,14 +136,14 @@ LinearLayout linear_product(const LinearLayout *inner, const LinearLayout *outer
     for (uint32_t i = 0; i < LINEAR_INPUTS; i++)
         l.in[i] = inner->in[i] + outer->in[i];
     check_sizes(&l);
+    Repacking low = repacking(inner, &l, NULL), high = repacking(outer, &l, inner->out);
+    const uint32_t *inners = inner->columns, *outers = outer->columns;
     uint32_t *column = l.columns;
     for (uint32_t i = 0; i < LINEAR_INPUTS; i++) {
-        const uint32_t *low = inner->columns + linear_first(inner, (LinearInput)i);
-        const uint32_t *high = outer->columns + linear_first(outer, (LinearInput)i);
         for (uint32_t bit = 0; bit < inner->in[i]; bit++)
-            *column++ = repack(inner, low[bit], &l, NULL);
+            *column++ = repack(&low, *inners++);
         for (uint32_t bit = 0; bit < outer->in[i]; bit++)
-            *column++ = repack(outer, high[bit], &l, inner->out);
+            *column++ = repack(&high, *outers++);
     }
     return l;
 }
@@ -157,6 +174,7 @@ bool linear_left_divide(const LinearLayout *l, const LinearLayout *inner,
             return false;
         rest.out[d] = l->out[d] - inner->out[d];
     }
+    Repacking packing = repacking(inner, l, NULL);
     uint32_t *column = rest.columns;
     for (uint32_t i = 0; i < LINEAR_INPUTS; i++) {
         const uint32_t *all = l->columns + linear_first(l, (LinearInput)i);
@@ -165,7 +183,7 @@ bool linear_left_divide(const LinearLayout *l, const LinearLayout *inner,
             return false;
         rest.in[i] = l->in[i] - inner->in[i];
         for (uint32_t bit = 0; bit < inner->in[i]; bit++) {
-            if (all[bit] != repack(inner, low[bit], l, NULL))
+            if (all[bit] != repack(&packing, low[bit]))
                 return false;
         }
         for (uint32_t bit = inner->in[i]; bit < l->in[i]; bit++) {

@@ -82,6 +82,7 @@ typedef struct KernelDesign {
     const char *wrong;       /* NULL, or why the text's configuration cannot be */
     const char
         *unsupported; /* NULL, or why there is no such kernel, however it is configured */
+    bool registers_only; /* of its work nothing else is asked */
 } KernelDesign;
 
 /* Everything about the kernel of a fusion that names a kind. `a` keeps the plan. Look at `wrong`, then at
@@ -95,6 +96,8 @@ void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
 /* The mapping of a tiled kernel (ir/tile/mapping.h), made in `a`; NULL: *why says what is wrong, as static text. */
 struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a,
                                         const char **why);
+/* The same, made in the design's arena, and only once for a configuration. */
+const struct TileMapping *design_tile_mapping(const KernelDesign *d, const char **why);
 
 /* The same of an attention, of a chain of dots. */
 struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,

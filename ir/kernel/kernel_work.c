@@ -83,8 +83,8 @@ static void plain_work(const Instruction *inst, KernelWork *out)
     out->counts.unit[WORK_F64] = c.f64 * times;
 }
 
-void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
-                 KernelWork *out)
+static void find_work(const Instruction *inst, const Target *t, Arena *scratch,
+                      bool registers_only, KernelWork *out)
 {
     KernelDesign d;
     if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT) {
@@ -92,8 +92,22 @@ void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
         return;
     }
     kernel_design(inst, t, scratch, &d);
+    d.registers_only = registers_only;
     if (d.wrong != NULL || d.unsupported != NULL)
         plain_work(inst, out);
     else
         functions[d.kind](&d, out);
+}
+
+void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
+                 KernelWork *out)
+{
+    find_work(inst, t, scratch, false, out);
+}
+
+uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch)
+{
+    KernelWork w;
+    find_work(inst, t, scratch, true, &w);
+    return w.registers;
 }

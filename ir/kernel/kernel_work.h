@@ -49,5 +49,7 @@ double kernel_resident(const KernelWork *w, const GpuModel *device);
 /* Of a fusion, or of any operation that becomes a kernel by itself. Scratch lives in `scratch`. */
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out);
+/* Of that the registers alone, for a tenth of the time: where accesses lie does not matter to them. */
+uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch);
 
 #endif

@@ -207,6 +207,7 @@ int64_t contraction_tiles(const ContractionPlan *p, const ContractionSide *s,
 typedef struct TilePlan {
     const ContractionPlan *contraction;
     DType factor; /* what both factors are converted to; DT_INVALID: nothing */
+    struct TileMapped *mapped; /* the last mapping; in the arena of the design */
 } TilePlan;
 
 /* Cycles that a multiprocessor is busy with its blocks of m x n results, for each term of the sums: they multiply,

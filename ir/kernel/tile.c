@@ -23,10 +23,18 @@
 
 /* -- the plan ------------------------------------------------------------------------------------ */
 
+/* A mapping takes longer than all else that is found out of the kernel, and several ask for it. */
+struct TileMapped {
+    KernelConfig config; /* that it was made for; tile 0: none */
+    const TileMapping *mapping;
+    const char *why;
+};
+
 void plan_tile(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     TilePlan *p = ARENA_NEW(d->arena, TilePlan);
+    p->mapped = ARENA_NEW(d->arena, struct TileMapped);
     p->contraction = contraction_plan(d->arena, contraction_hero(d->fusion));
     if (!factor_type_find(p->contraction->inst, d->target, &p->factor)) {
         DType x = p->contraction->inst->operands[0]->shape->dtype,
@@ -46,6 +54,25 @@ struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a, const c
     uint32_t warps[] = {(uint32_t)c->warps[0], (uint32_t)c->warps[1]};
     TileProgram *p = tile_build(a, d->fusion, &config, why);
     return p == NULL ? NULL : tile_map(a, p, warps, (uint32_t)c->stages, d->target, why);
+}
+
+static bool is_mapped(const struct TileMapped *m, const KernelConfig *c)
+{
+    const KernelConfig *x = &m->config;
+    return x->tile[0] == c->tile[0] && x->tile[1] == c->tile[1] && x->depth == c->depth &&
+           x->stages == c->stages && x->warps[0] == c->warps[0] &&
+           x->warps[1] == c->warps[1];
+}
+
+const TileMapping *design_tile_mapping(const KernelDesign *d, const char **why)
+{
+    struct TileMapped *m = d->plan.tile->mapped;
+    if (!is_mapped(m, &d->config)) {
+        m->config = d->config;
+        m->mapping = kernel_tile_mapping(d, d->arena, &m->why);
+    }
+    *why = m->why;
+    return m->mapping;
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
@@ -202,6 +229,9 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
 {
     Arena *a = arena_scratch();
     KernelDesign trial = *d;
+    TilePlan plan = *d->plan.tile;
+    plan.mapped = ARENA_NEW(a, struct TileMapped);
+    trial.plan.tile = &plan;
     trial.arena = a;
     complete_tile(&trial, shape, &trial.config);
     bool good = refuse_tile(&trial) == NULL;
@@ -270,11 +300,8 @@ const char *refuse_tile(const KernelDesign *d)
     if (threads > TARGET_BLOCK_THREADS)
         return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
                            (long long)threads, TARGET_BLOCK_THREADS);
-    Arena *a = arena_scratch();
-    TileMapping *m = kernel_tile_mapping(d, a, &why);
-    wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
-    arena_destroy(a);
-    return wrong;
+    const TileMapping *m = design_tile_mapping(d, &why);
+    return m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
 }
 
 void geometry_tile(KernelDesign *d)
@@ -282,15 +309,13 @@ void geometry_tile(KernelDesign *d)
     const ContractionPlan *p = d->plan.tile->contraction;
     const KernelConfig *c = &d->config;
     const char *why;
-    Arena *a = arena_scratch();
-    TileMapping *m = kernel_tile_mapping(d, a, &why);
+    const TileMapping *m = design_tile_mapping(d, &why);
     int64_t blocks =
         contraction_tiles(p, &p->y, c->tile[0]) * contraction_tiles(p, &p->x, c->tile[1]);
     geometry_blocks(d, blocks * p->batch_size, c->warps[0] * c->warps[1] * TARGET_WARP,
                     1);
     geometry_shared(&d->geometry, m->shared_bytes, 128);
     d->geometry.has_barriers = true;
-    arena_destroy(a);
 }
 
 /* -- whether it is the kind to take ---------------------------------------------------------------- */

@@ -226,7 +226,7 @@ double cost_started(CostModel *c, const Instruction *start)
     return copy_time(moved, c->device).seconds;
 }
 
-CostModel *cost_create(const Module *m, const Target *t, Arena *a)
+CostModel *cost_create_alone(const Module *m, const Target *t, Arena *a)
 {
     CostModel *c = ARENA_NEW(a, CostModel);
     *c = (CostModel){.module = m,
@@ -237,6 +237,12 @@ CostModel *cost_create(const Module *m, const Target *t, Arena *a)
     c->program = ARENA_ARRAY(a, double, (size_t)c->count + 1);
     if (m->config.is_scheduled)
         c->slices = loop_slices_create(m, a);
+    return c;
+}
+
+CostModel *cost_create(const Module *m, const Target *t, Arena *a)
+{
+    CostModel *c = cost_create_alone(m, t, a);
     Computations programs = module_programs(m, a);
     for (uint32_t i = 0; i < programs.count; i++) {
         const Computation *comp = programs.data[i];

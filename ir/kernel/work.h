@@ -18,6 +18,8 @@ typedef struct CostModel CostModel;
 /* Programs called by others are summed up here: computations must stand callees first. Both
  * outlive the model, which lives in `a`. Each kernel is looked at when it is asked for, once. */
 CostModel *cost_create(const Module *m, const Target *t, Arena *a);
+/* For single kernels, copies and transfers: nothing is summed up, so cost_program and what calls others are 0. */
+CostModel *cost_create_alone(const Module *m, const Target *t, Arena *a);
 
 /* Seconds that the instruction keeps the device busy: a kernel, a copy, a call or loop with all
  * that it does (a loop of unknown length: one step). 0 for what is free, for dones and updates,

@@ -245,6 +245,19 @@ static double reach_of(const IndexExpr *e, int64_t bits, double array_bytes)
     return smaller(array_bytes, elements * (double)bits / 8);
 }
 
+/* An earlier access of the same places, of an array of the same size; NULL: none. */
+static const WorkAccess *find_alike(const WorkBuilder *b, const WorkAccess *a)
+{
+    for (size_t i = b->access_count; i-- > 0;) {
+        const WorkAccess *x = &b->accesses[i];
+        if (x->element == a->element && x->bits == a->bits && x->lanes == a->lanes &&
+            x->is_together == a->is_together && x->is_store == a->is_store &&
+            x->loop == a->loop && x->runs == a->runs && x->reach == a->reach)
+            return x;
+    }
+    return NULL;
+}
+
 static WorkAccess describe(WorkBuilder *b, uint32_t array, const Shape *s,
                            const IndexExpr *e, uint32_t loop, bool is_store)
 {
@@ -260,6 +273,14 @@ static WorkAccess describe(WorkBuilder *b, uint32_t array, const Shape *s,
     a.requests = a.lanes == 1 ? 1 : (double)(b->lanes / width);
     a.runs = b->loops[loop].runs * b->part;
     a.reach = reach_of(e, bits, a.array_bytes);
+    if (b->registers_only)
+        return a;
+    const WorkAccess *alike = find_alike(b, &a);
+    if (alike != NULL) {
+        a.sectors = alike->sectors;
+        a.l1_share = alike->l1_share;
+        return a;
+    }
     WorkPattern p = {e, bits, a.lanes, a.is_together, NULL};
     a.sectors = pattern_units(b, &p, costs.sector_bytes);
     a.l1_share = is_store ? 1 : l1_share(b, &p, &a);

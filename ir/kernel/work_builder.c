@@ -454,6 +454,7 @@ WorkBuilder *work_begin(const KernelDesign *d)
                        .lanes = 1,
                        .part = 1,
                        .issued_part = 1,
+                       .registers_only = d->registers_only,
                        .product_type = DT_INVALID};
     b->warps = (b->threads + TARGET_WARP - 1) / TARGET_WARP;
     b->maps = ARENA_ARRAY(a, IndexMap *, (size_t)comp->instruction_count + 1);
@@ -491,5 +492,6 @@ void work_end(WorkBuilder *b, KernelWork *out)
                         .product_type = b->product_type};
     for (size_t i = 0; i < b->loop_count; i++)
         counts_add(&out->counts, &b->loops[i].counts, b->loops[i].runs * b->warps);
-    work_traffic(b, kernel_resident(out, b->device), out);
+    if (!b->registers_only)
+        work_traffic(b, kernel_resident(out, b->device), out);
 }

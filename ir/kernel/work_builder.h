@@ -122,7 +122,8 @@ typedef struct WorkBuilder {
     IndexMap **maps;   /* by instruction id */
     bool *is_preset;   /* by instruction id */
     bool keeps_values; /* what is loaded now stays in registers */
-    double registers;  /* words that live through the kernel */
+    bool registers_only;
+    double registers; /* words that live through the kernel */
     double serial_cycles, serial_steps;
     double atomics;
     double operations, product_operations;

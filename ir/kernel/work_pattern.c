@@ -221,25 +221,48 @@ static int64_t variable_value(const WorkVariable *v, uint32_t number, int64_t ke
     return random_value((uint64_t)key + number, v->range);
 }
 
-/* Wraps as the numbers of the machine do: a sample may lie outside of every array. */
-static int64_t node_value(const WorkBuilder *b, const Node *n, const int64_t *values,
-                          const Sample *s)
+/* Threads that follow one another are looked at together. */
+enum { TOGETHER = TARGET_WARP };
+
+/* A variable's values for `count` threads from the sample's on. */
+static void variable_values(const WorkVariable *v, uint32_t number, const int64_t *keys,
+                            Sample s, uint32_t count, int64_t *out)
 {
-    uint64_t x = (uint64_t)values[n->a];
+    for (uint32_t t = 0; t < count; t++, s.thread++)
+        out[t] = variable_value(v, number, keys[t], &s);
+}
+
+/* Wraps as the numbers of the machine do: a sample may lie outside of every array. */
+static void node_values(const WorkBuilder *b, const Node *n, int64_t *values,
+                        const Sample *s, uint32_t count, int64_t *out)
+{
+    const int64_t *x = values + (size_t)n->a * TOGETHER,
+                  *y = values + (size_t)n->b * TOGETHER;
     switch (n->kind) {
     case IX_CONST:
-        return n->value;
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = n->value;
+        return;
     case IX_RUNTIME:
-        return variable_value(&b->variables[n->value], (uint32_t)n->value, (int64_t)x, s);
+        variable_values(&b->variables[n->value], (uint32_t)n->value, x, *s, count, out);
+        return;
     case IX_ADD:
-        return (int64_t)(x + (uint64_t)values[n->b]);
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = (int64_t)((uint64_t)x[t] + (uint64_t)y[t]);
+        return;
     case IX_MUL:
-        return (int64_t)(x * (uint64_t)n->value);
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = (int64_t)((uint64_t)x[t] * (uint64_t)n->value);
+        return;
     case IX_FLOORDIV:
-        return floor_divided((int64_t)x, n->value);
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = floor_divided(x[t], n->value);
+        return;
     case IX_MOD:
-        return (int64_t)(x - (uint64_t)floor_divided((int64_t)x, n->value) *
-                                 (uint64_t)n->value);
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = (int64_t)((uint64_t)x[t] - (uint64_t)floor_divided(x[t], n->value) *
+                                                    (uint64_t)n->value);
+        return;
     case IX_DIM:
     case IX_SYMBOL:
         break;
@@ -247,14 +270,18 @@ static int64_t node_value(const WorkBuilder *b, const Node *n, const int64_t *va
     bug("a sample has a variable that nobody bound");
 }
 
-static int64_t value_at(WorkBuilder *b, const struct WorkNodes *nodes, const Sample *s)
+/* The expression's values for `count` threads, at most TOGETHER, from the sample's on. */
+static const int64_t *values_at(WorkBuilder *b, const struct WorkNodes *nodes,
+                                const Sample *s, uint32_t count)
 {
-    if (nodes->count > b->value_capacity)
-        b->values = arena_grow(b->arena, b->values, &b->value_capacity, nodes->count,
+    size_t needed = (size_t)nodes->count * TOGETHER;
+    if (needed > b->value_capacity)
+        b->values = arena_grow(b->arena, b->values, &b->value_capacity, needed,
                                sizeof *b->values);
     for (uint32_t i = 0; i < nodes->count; i++)
-        b->values[i] = node_value(b, &nodes->node[i], b->values, s);
-    return b->values[nodes->count - 1];
+        node_values(b, &nodes->node[i], b->values, s, count,
+                    b->values + (size_t)i * TOGETHER);
+    return b->values + (size_t)(nodes->count - 1) * TOGETHER;
 }
 
 static Sample middle_of(const WorkBuilder *b)
@@ -293,14 +320,14 @@ static void units_of_warp(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
 {
     if (p->nodes == NULL)
         p->nodes = nodes_of(b, p->element);
-    int64_t first = s.thread, step = p->is_together ? u->bytes * 8 / p->bits : 1;
-    for (int64_t t = 0; t < TARGET_WARP && t < b->threads; t++) {
-        s.thread = first + t;
-        for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
-            s.lane = lane < p->lanes ? lane : p->lanes - 1;
-            uint64_t bit = (uint64_t)value_at(b, p->nodes, &s) * (uint64_t)p->bits;
-            units_add(u, floor_divided((int64_t)bit / 8, u->bytes));
-        }
+    int64_t step = p->is_together ? u->bytes * 8 / p->bits : 1;
+    uint32_t threads = b->threads < TARGET_WARP ? b->threads : TARGET_WARP;
+    for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
+        s.lane = lane < p->lanes ? lane : p->lanes - 1;
+        const int64_t *at = values_at(b, p->nodes, &s, threads);
+        for (uint32_t t = 0; t < threads; t++)
+            units_add(u, floor_divided((int64_t)((uint64_t)at[t] * (uint64_t)p->bits) / 8,
+                                       u->bytes));
     }
 }
 
@@ -486,7 +513,8 @@ bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y)
     const struct WorkNodes *first = nodes_of(b, x), *second = nodes_of(b, y);
     s.all_steps = true;
     for (s.step = 0; s.step < 2; s.step++) {
-        if (value_at(b, first, &s) != value_at(b, second, &s))
+        int64_t x_at = *values_at(b, first, &s, 1);
+        if (x_at != *values_at(b, second, &s, 1))
             return false;
     }
     return true;

@@ -401,7 +401,7 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     const ContractionPlan *c = d->plan.tile->contraction;
     const KernelConfig *config = &d->config;
     const char *why;
-    const TileMapping *m = kernel_tile_mapping(d, d->arena, &why);
+    const TileMapping *m = design_tile_mapping(d, &why);
     bool is_swapped = m->factors[0].value != m->dot->operands[0];
     const TileFactor *by_side[] = {&m->factors[is_swapped], &m->factors[!is_swapped]};
     DType factor = by_side[SLOW]->value->dtype;

@@ -504,11 +504,9 @@ static void own_computation(Kernel *k)
  * memory is far, and too many are spilled. */
 static bool fits_registers(Join *j, const Kernel *k)
 {
-    KernelWork w;
     if (k->heroes <= FEW_HEROES || kernel_kind_of(k->fusion) != k->kind)
         return true;
-    kernel_work(k->fusion, j->cx->target, j->brief, &w);
-    return w.registers <= MOST_REGISTERS;
+    return kernel_registers(k->fusion, j->cx->target, j->brief) <= MOST_REGISTERS;
 }
 
 /* The fusion a with b's code and result in it; false, and a is as before: no kernel makes that. */

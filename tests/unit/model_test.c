@@ -72,6 +72,7 @@ static KernelWork work_of(Fixture *f, const Instruction *inst)
 {
     KernelWork w;
     kernel_work(inst, &f->target, f->arena, &w);
+    assert_int_equal(kernel_registers(inst, &f->target, f->arena), w.registers);
     return w;
 }
 
