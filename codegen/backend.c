@@ -162,13 +162,14 @@ static void qualify_names(Backend *b, LLVMModuleRef m, Kernel *const *kernels,
     }
 }
 
-const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
-                        const Target *target, uint32_t ptx)
+/* Takes the module, whose kernels become NVPTX's. */
+static const char *module_ptx(Backend *b, LLVMModuleRef m, Kernel *const *kernels,
+                              size_t count, const Target *target, uint32_t ptx)
 {
     if (ptx > LLVM_HIGHEST_PTX)
         ptx = LLVM_HIGHEST_PTX;
     LLVMTargetMachineRef machine = nvptx_machine(b, target, ptx);
-    LLVMModuleRef m = lower_nvptx(b->module, kernels, count, target, ptx);
+    lower_nvptx(m, kernels, count, target, ptx);
     set_target(m, machine, NVPTX_TRIPLE);
     libdevice_link(b->device, m, target->sm, false);
     llvm_run_passes(m, machine,
@@ -180,8 +181,24 @@ const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
     LLVMMemoryBufferRef text = emit(m, machine, LLVMAssemblyFile);
     char *copy = arena_text(b->arena, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
     LLVMDisposeMemoryBuffer(text);
-    LLVMDisposeModule(m);
     return copy;
+}
+
+const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
+                        const Target *target, uint32_t ptx)
+{
+    LLVMModuleRef m = LLVMCloneModule(b->module);
+    const char *text = module_ptx(b, m, kernels, count, target, ptx);
+    LLVMDisposeModule(m);
+    return text;
+}
+
+const char *backend_last_ptx(Backend *b, Kernel *const *kernels, size_t count,
+                             const Target *target, uint32_t ptx)
+{
+    const char *text = module_ptx(b, b->module, kernels, count, target, ptx);
+    backend_reset(b);
+    return text;
 }
 
 const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count,

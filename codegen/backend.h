@@ -30,6 +30,9 @@ LLVMModuleRef backend_module(Backend *b);
  * Throws ESCAPE_UNSUPPORTED for what the target lacks. */
 const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                         const Target *target, uint32_t ptx);
+/* The same, and the kernels are used up, with all others of the module: it is empty again. Saves a copy of it. */
+const char *backend_last_ptx(Backend *b, Kernel *const *kernels, size_t count,
+                             const Target *target, uint32_t ptx);
 
 /* The relocatable ELF object of runtime/emu/abi.def; lives in the arena. `sm` as libdevice asks
  * for it: that of the program's first target. Uses the kernels up, and all others of the module:

@@ -1,4 +1,4 @@
-/* Tasks: a kernel's emission, PTX and object; a piece's assembly once its kernels are there. See
+/* Tasks: emission, PTX and objects of a few kernels; a piece's assembly once its kernels are there. See
  * build.h. */
 #include "codegen/build/build.h"
 
@@ -11,11 +11,14 @@
 #include "codegen/build/emission.h"
 #include "codegen/build/kernel_cache.h"
 #include "codegen/build/pieces.h"
+#include "codegen/build/ptx.h"
 #include "codegen/build/tasks.h"
 #include "codegen/build/tile_code.h"
 #include "ir/bug.h"
 #include "ir/kernel/kind.h"
-#include "ir/text.h"
+
+/* Kernels of a task: LLVM's module begins and ends once for them. */
+enum { BATCH_MOST = 8 };
 
 /* What a thread has to itself. */
 typedef struct BuildWorker {
@@ -39,7 +42,7 @@ typedef enum { TASK_KERNEL, TASK_ASSEMBLY, TASK_TILE } TaskKind;
 typedef struct Task {
     TaskKind kind;
     uint32_t piece;
-    size_t kernel;
+    size_t kernel, count; /* the first; at most BATCH_MOST */
 } Task;
 
 typedef struct Schedule {
@@ -67,23 +70,12 @@ static double thread_seconds(void)
 
 /* -- PTX ---------------------------------------------------------------------------------------- */
 
-/* Behind the directives that every module begins with. */
-static const char *ptx_body(const char *ptx)
-{
-    static const char last[] = ".address_size 64\n";
-    const char *p = strstr(ptx, last);
-    if (p == NULL)
-        bug("PTX without an address size");
-    return p + sizeof last - 1;
-}
-
 static const char *join_ptx(Arena *a, const KernelCode *codes, size_t count)
 {
-    Text t;
-    text_init(&t, a);
+    const char **texts = ARENA_ARRAY(a, const char *, count);
     for (size_t i = 0; i < count; i++)
-        text_string(&t, i == 0 ? codes[i].ptx : ptx_body(codes[i].ptx));
-    return t.data;
+        texts[i] = codes[i].ptx;
+    return ptx_join(a, texts, count);
 }
 
 /* A program without kernels is a cubin all the same. */
@@ -102,41 +94,108 @@ const char *build_ptx(Build *b)
 
 /* -- tasks -------------------------------------------------------------------------------------- */
 
+static Backend *take_backend(Build *b, BuildWorker *w)
+{
+    Backend *backend =
+        w->backend != NULL ? w->backend : backend_create(w->arena, b->device);
+    w->backend = NULL;
+    return backend;
+}
+
+static Kernel *emit_kernel(Build *b, BuildWorker *w, Backend *backend, size_t i)
+{
+    Kernel *k = emission_run(w->arena, backend_module(backend), &b->requests[i],
+                             b->options->contract);
+    b->codes[i].accesses = k->accesses;
+    return k;
+}
+
 static void make_kernel(Build *b, BuildWorker *w, size_t i)
 {
     KernelCode *code = &b->codes[i];
     double t0 = thread_seconds();
-    Backend *backend =
-        w->backend != NULL ? w->backend : backend_create(w->arena, b->device);
-    w->backend = NULL;
-    Kernel *k = emission_run(w->arena, backend_module(backend), &b->requests[i],
-                             b->options->contract);
-    code->accesses = k->accesses;
-    code->ptx = backend_ptx(backend, &k, 1, b->target, b->options->cuda.ptx);
+    Backend *backend = take_backend(b, w);
+    Kernel *k = emit_kernel(b, w, backend, i);
+    bool has_object = build_has_objects(b);
+    code->ptx = (has_object ? backend_ptx : backend_last_ptx)(backend, &k, 1, b->target,
+                                                              b->options->cuda.ptx);
     double t1 = thread_seconds();
     w->llvm_seconds += t1 - t0;
-    if (build_has_objects(b))
+    if (has_object)
         code->object =
             backend_host_object(backend, &k, 1, b->target->sm, &code->object_bytes);
-    else
-        backend_reset(backend);
     w->emu_seconds += thread_seconds() - t1;
     w->backend = backend;
 }
 
-static void find_or_make_kernel(Schedule *s, BuildWorker *w, size_t i)
+/* Sines and their like reduce large arguments by a function and a table, which kernels of a module would share. */
+static bool is_made_alone(const KernelRequest *r)
+{
+    const Computation *comp = inst_called(r->fusion, 0);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_SINE || inst->op == OP_COSINE || inst->op == OP_TAN)
+            return true;
+    }
+    return false;
+}
+
+/* Several kernels in one module of LLVM, whose beginning and end cost as much as a small kernel. Their texts are
+ * those of kernels made alone. */
+static bool make_together(Build *b, BuildWorker *w, const size_t *list, size_t count)
+{
+    Kernel *kernels[BATCH_MOST];
+    const char *names[BATCH_MOST], *texts[BATCH_MOST];
+    double t0 = thread_seconds();
+    Backend *backend = take_backend(b, w);
+    for (size_t i = 0; i < count; i++) {
+        kernels[i] = emit_kernel(b, w, backend, list[i]);
+        names[i] = kernels[i]->name;
+    }
+    const char *all =
+        backend_last_ptx(backend, kernels, count, b->target, b->options->cuda.ptx);
+    bool done = ptx_split(w->arena, all, names, count, texts);
+    for (size_t i = 0; i < count && done; i++)
+        b->codes[list[i]].ptx = texts[i];
+    w->llvm_seconds += thread_seconds() - t0;
+    w->backend = backend;
+    return done;
+}
+
+static void make_kernels(Build *b, BuildWorker *w, const size_t *list, size_t count)
+{
+    size_t together[BATCH_MOST], n = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!build_has_objects(b) && !is_made_alone(&b->requests[list[i]]))
+            together[n++] = list[i];
+        else
+            make_kernel(b, w, list[i]);
+    }
+    if (n > 1 && make_together(b, w, together, n))
+        return;
+    for (size_t i = 0; i < n; i++)
+        make_kernel(b, w, together[i]);
+}
+
+/* Those that the cache lacks are made. */
+static void find_or_make_kernels(Schedule *s, BuildWorker *w, const Task *task)
 {
     Build *b = s->build;
-    const KernelRequest *r = &b->requests[i];
+    size_t missing[BATCH_MOST], count = 0;
     bool has_cache = s->cache.folder != NULL;
-    if (has_cache && kernel_cache_find(&s->cache, w->arena, r, &b->codes[i])) {
-        w->cache.kernel_hits++;
-        return;
+    for (size_t i = task->kernel; i < task->kernel + task->count; i++) {
+        if (!has_cache ||
+            !kernel_cache_find(&s->cache, w->arena, &b->requests[i], &b->codes[i]))
+            missing[count++] = i;
     }
-    make_kernel(b, w, i);
-    w->cache.kernel_misses++;
-    int error = has_cache ? kernel_cache_keep(&s->cache, w->arena, r, &b->codes[i]) : 0;
-    w->cache_error = error != 0 ? error : w->cache_error;
+    make_kernels(b, w, missing, count);
+    w->cache.kernel_hits += has_cache ? task->count - count : 0;
+    w->cache.kernel_misses += count;
+    for (size_t i = 0; i < count && has_cache; i++) {
+        size_t at = missing[i];
+        int error =
+            kernel_cache_keep(&s->cache, w->arena, &b->requests[at], &b->codes[at]);
+        w->cache_error = error != 0 ? error : w->cache_error;
+    }
 }
 
 /* One more of so many; the mutex is held. */
@@ -148,11 +207,12 @@ static void tell(Schedule *s, const char *what, size_t *done, size_t of)
         o->progress(o->progress_user, what, *done, of);
 }
 
-static void note_kernel(Schedule *s, Piece *p, bool has_failed)
+static void note_kernels(Schedule *s, Piece *p, size_t count, bool has_failed)
 {
     pthread_mutex_lock(&s->mutex);
-    p->made++;
-    tell(s, "kernel", &s->made, s->build->count);
+    p->made += count;
+    for (size_t i = 0; i < count; i++)
+        tell(s, "kernel", &s->made, s->build->count);
     p->has_failed |= has_failed;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
@@ -163,9 +223,9 @@ static void kernel_task(Schedule *s, BuildWorker *w, const Task *task)
     Escape e;
     escape_push(&e);
     if (setjmp(e.target) == 0)
-        find_or_make_kernel(s, w, task->kernel);
+        find_or_make_kernels(s, w, task);
     escape_pop(&e);
-    note_kernel(s, &s->build->pieces[task->piece], e.kind != ESCAPE_NONE);
+    note_kernels(s, &s->build->pieces[task->piece], task->count, e.kind != ESCAPE_NONE);
     if (e.kind == ESCAPE_NONE)
         return;
     escape_innermost()->at = e.at;
@@ -268,8 +328,11 @@ static void list_tasks(Schedule *s)
     for (uint32_t i = 0; i <= b->piece_count; i++) {
         size_t first = i < b->piece_count ? b->pieces[i].first : b->count;
         size_t end = i < b->piece_count ? first + b->pieces[i].count : b->count;
-        for (size_t k = first; k < end; k++)
-            s->tasks[s->count++] = (Task){.piece = i, .kernel = k};
+        for (size_t k = first; k < end; k += BATCH_MOST)
+            s->tasks[s->count++] =
+                (Task){.piece = i,
+                       .kernel = k,
+                       .count = end - k < BATCH_MOST ? end - k : BATCH_MOST};
         if (assembles && i > 0)
             s->tasks[s->count++] = (Task){.kind = TASK_ASSEMBLY, .piece = i - 1};
     }

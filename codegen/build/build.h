@@ -1,4 +1,4 @@
-/* From kernel requests to code: each kernel by itself, in `jobs` threads, then the assembler on
+/* From kernel requests to code: a few kernels at a time, in `jobs` threads, then the assembler on
  * pieces of several kernels. What a kernel becomes depends on its request and the target only; the
  * module is read, never changed. */
 #ifndef GXC_CODEGEN_BUILD_BUILD_H

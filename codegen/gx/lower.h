@@ -10,10 +10,10 @@
 #include "codegen/gx/row.h"
 #include "ir/analysis/target.h"
 
-/* A lowered copy, which the caller disposes of; the module stays. `ptx`: the version of PTX that will be written, 9.0 is 90. Shared memory becomes a static
- * array up to 48 KiB, else dynamic shared memory that the launch provides. */
-LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
-                          const Target *target, uint32_t ptx);
+/* The module itself becomes NVPTX's. `ptx`: the version of PTX that will be written, 9.0 is 90. Shared memory becomes
+ * a static array up to 48 KiB, else dynamic shared memory that the launch provides. */
+void lower_nvptx(LLVMModuleRef m, Kernel *const *kernels, size_t count,
+                 const Target *target, uint32_t ptx);
 /* After LLVM's passes, which turn arithmetic in f32 between conversions from and to f16 and bf16 into arithmetic
  * of those types, where each rounding matters: a product and a sum of them are not contracted, and before
  * sm_90 integers become bf16 by way of a type that holds them. The passes join conversions that round once

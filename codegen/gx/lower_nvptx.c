@@ -300,10 +300,9 @@ static LLVMValueRef shared_array(const Kernel *k, LLVMModuleRef m)
     return v;
 }
 
-LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t count,
-                          const Target *target, uint32_t ptx)
+void lower_nvptx(LLVMModuleRef m, Kernel *const *kernels, size_t count,
+                 const Target *target, uint32_t ptx)
 {
-    LLVMModuleRef m = LLVMCloneModule(module);
     lower_only(m, kernels, count);
     for (size_t i = 0; i < count; i++) {
         const Kernel *k = kernels[i];
@@ -312,7 +311,6 @@ LLVMModuleRef lower_nvptx(LLVMModuleRef module, Kernel *const *kernels, size_t c
         lower_calls(k, f, lower_call, &s);
         set_attributes(k, f);
     }
-    return m;
 }
 
 /* The integer is one that an f64 holds: others were not joined. */

@@ -12,6 +12,7 @@
 
 #include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
+#include "codegen/build/ptx.h"
 #include "ir/bug.h"
 
 typedef struct Fixture {
@@ -514,6 +515,22 @@ static void a_kernel_is_the_same_beside_others(void **state)
     assert_memory_equal(objects[0], objects[1], bytes[0]);
 }
 
+/* PTX of kernels of one module is that of each made alone. */
+static void kernels_made_together_are_as_alone(void **state)
+{
+    Fixture *f = *state;
+    const char *names[8], *parts[8];
+    Target target;
+    assert_true(target_find("sm_90a", &target));
+    for (size_t i = 0; i < f->count; i++)
+        names[i] = f->kernels[i]->name;
+    const char *all = backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
+    assert_true(ptx_split(f->arena, all, names, f->count, parts));
+    for (size_t i = 0; i < f->count; i++)
+        assert_string_equal(
+            parts[i], backend_ptx(f->backend, &f->kernels[i], 1, &target, f->cuda.ptx));
+}
+
 /* LLVM's fatal errors come back, and the next compile works. */
 static void a_fatal_error_is_an_escape(void **state)
 {
@@ -554,6 +571,7 @@ int main(void)
         cmocka_unit_test(the_host_object_has_every_kernel),
         cmocka_unit_test(libdevice_runs_on_the_host),
         cmocka_unit_test(a_kernel_is_the_same_beside_others),
+        cmocka_unit_test(kernels_made_together_are_as_alone),
         cmocka_unit_test(a_fatal_error_is_an_escape),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

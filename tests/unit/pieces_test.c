@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codegen/build/pieces.h"
+#include "codegen/build/ptx.h"
 
 enum { KERNELS = 300, LEAST = 8, MOST = 24 };
 
@@ -73,11 +74,77 @@ static void most_pieces_stay(void **state)
     arena_destroy(a);
 }
 
+#define HEAD ".version 9.0\n.address_size 64\n\n"
+#define KERNEL(name, body) ".visible .entry " name "(\n)\n{\n" body "}\n"
+
+static void texts_of_kernels_come_apart(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"k", "kk"};
+    static const char *const alone[] = {
+        HEAD "\t// .globl\tk\n// k$shared has been demoted\n\n" KERNEL(
+            "k", "\tbra \t$L__BB0_12;\n$L__BB0_12:\n"),
+        HEAD "\t// .globl\tkk\n.extern .shared .align 16 .b8 kk$shared[];\n\n" KERNEL(
+            "kk", "\t.local .align 4 .b8 \t__local_depot0[8];\n$L__BB0_3:\n"),
+    };
+    Arena *a = arena_create();
+    const char *out[2];
+    assert_true(ptx_split(
+        a,
+        HEAD
+        "\t// .globl\tk\n.extern .shared .align 16 .b8 kk$shared[];\n"
+        "// k$shared has been demoted\n\n" KERNEL(
+            "k",
+            "\tbra \t$L__BB0_12;\n$L__BB0_12:\n") "\t// .globl\tkk\n" KERNEL("kk",
+                                                                             "\t.local "
+                                                                             ".align 4 "
+                                                                             ".b8 "
+                                                                             "\t__local_"
+                                                                             "depot1[8];"
+                                                                             "\n$L__BB1_"
+                                                                             "3:\n"),
+        names, 2, out));
+    assert_string_equal(out[0], alone[0]);
+    assert_string_equal(out[1], alone[1]);
+    const char *joined = ptx_join(a, out, 2);
+    assert_non_null(
+        strstr(joined, KERNEL("kk", "\t.local .align 4 .b8 \t__local_depot0[8]"
+                                    ";\n$L__BB0_3:\n")));
+    assert_null(strstr(strstr(joined, "address_size") + 1, "address_size"));
+    arena_destroy(a);
+}
+
+/* A table, a function, another order: each kernel must be made alone. */
+static void texts_that_share_stay_together(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b"}, *const others[] = {"b", "a"};
+    static const char good[] =
+        HEAD "\t// .globl\ta\n\n" KERNEL("a", "") "\t// .globl\tb\n" KERNEL("b", "");
+    Arena *a = arena_create();
+    const char *out[2];
+    assert_true(ptx_split(a, good, names, 2, out));
+    assert_false(ptx_split(a, good, others, 2, out));
+    assert_false(ptx_split(a, good, names, 1, out));
+    assert_false(ptx_split(a, HEAD, names, 2, out));
+    assert_false(ptx_split(a,
+                           HEAD "\t// .globl\ta\n.global .align 4 .b8 a$table[4];\n"
+                                "\n" KERNEL("a", "") "\t// .globl\tb\n" KERNEL("b", ""),
+                           names, 2, out));
+    assert_false(ptx_split(a,
+                           HEAD "\t// .globl\ta\n.func a$f\n()\n;\n\n" KERNEL(
+                               "a", "") "\t// .globl\tb\n" KERNEL("b", ""),
+                           names, 2, out));
+    arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_have_all_kernels),
         cmocka_unit_test(most_pieces_stay),
+        cmocka_unit_test(texts_of_kernels_come_apart),
+        cmocka_unit_test(texts_that_share_stay_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
