@@ -57,6 +57,8 @@ FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
+FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
+$(B)/fuzz-npy $(B)/fuzz-arrays: $(FUZZ_RUN)
 $(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
