@@ -12,6 +12,7 @@
 #include "codegen/codegen.h"
 #include "codegen/library/planner.h"
 #include "frontend/container.h"
+#include "frontend/evaluate.h"
 #include "frontend/page/page.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
@@ -587,76 +588,6 @@ static void do_signature(Compile *c)
     result_set_signature(c->result, m, &grid);
 }
 
-/* The argument literal of a parameter from consecutive leaves; NULL after a message. */
-static Literal *argument_literal(Compile *c, const Shape *s, const gxc_array **next)
-{
-    if (shape_is_tuple(s)) {
-        Literal *l = literal_create(c->arena, s);
-        for (uint32_t i = 0; i < s->rank; i++) {
-            l->elements[i] = argument_literal(c, s->elements[i], next);
-            if (l->elements[i] == NULL)
-                return NULL;
-        }
-        return l;
-    }
-    const gxc_array *a = (*next)++;
-    Literal *l = literal_create(c->arena, s);
-    bool fits = strcmp(a->dtype, dtype_name(s->dtype)) == 0 && a->rank == s->rank &&
-                a->bytes == literal_bytes(l);
-    for (uint32_t i = 0; fits && i < s->rank; i++)
-        fits = a->dims[i] == s->dims[i];
-    if (!fits) {
-        diag_error(c->diag, (Span){0, 0},
-                   "an input is %s with %zu bytes, the parameter is %s", a->dtype,
-                   a->bytes, shape_text(c->arena, s, false));
-        return NULL;
-    }
-    if (a->bytes != 0)
-        memcpy(l->data, a->data, a->bytes);
-    return l;
-}
-
-static bool bind_arguments(Compile *c, const Module *m, EvalDevice *devices)
-{
-    const gxc_result *r = c->result;
-    if (c->device_count != r->device_count || c->parameter_count != r->parameter_count) {
-        diag_error(
-            c->diag, (Span){0, 0},
-            "inputs are for %zu devices and %zu parameters, the program has %zu and %zu",
-            c->device_count, c->parameter_count, r->device_count, r->parameter_count);
-        return false;
-    }
-    const gxc_array *next = c->inputs;
-    uint32_t count = m->entry->parameter_count;
-    for (size_t d = 0; d < c->device_count; d++) {
-        const Literal **arguments =
-            ARENA_ARRAY(c->arena, const Literal *, (size_t)count + 1);
-        for (uint32_t p = 0; p < count; p++) {
-            arguments[p] = argument_literal(c, m->entry->parameters[p]->shape, &next);
-            if (arguments[p] == NULL)
-                return false;
-        }
-        devices[d] = (EvalDevice){.argument_count = count, .arguments = arguments};
-    }
-    return true;
-}
-
-static size_t add_output(gxc_array *out, const Literal *l)
-{
-    if (shape_is_tuple(l->shape)) {
-        size_t n = 0;
-        for (uint32_t i = 0; i < l->shape->rank; i++)
-            n += add_output(out + n, l->elements[i]);
-        return n;
-    }
-    *out = (gxc_array){.dtype = dtype_name(l->shape->dtype),
-                       .rank = l->shape->rank,
-                       .dims = l->shape->dims,
-                       .data = l->data,
-                       .bytes = shape_is_array(l->shape) ? literal_bytes(l) : 0};
-    return 1;
-}
-
 static void do_evaluate(Compile *c)
 {
     Module *m = read_module(c, c->arena);
@@ -670,23 +601,9 @@ static void do_evaluate(Compile *c)
     hash_module(c, m);
     fix_interface(c, m);
     result_set_signature(r, m, &options);
-    EvalDevice *devices = ARENA_ARRAY(c->arena, EvalDevice, c->device_count + 1);
-    if (!bind_arguments(c, m, devices))
-        return;
-    const char *error = NULL;
     stage_begin(&c->times, "evaluate");
-    EvalStatus st = module_evaluate(m, &options, (uint32_t)c->device_count, devices,
-                                    c->arena, &error);
-    if (st == EVAL_UNSUPPORTED)
-        diag_unsupported(c->diag, escape_innermost()->at, "%s", error);
-    else if (st != EVAL_OK)
-        diag_error(c->diag, escape_innermost()->at, "%s", error);
-    if (st != EVAL_OK)
-        return;
-    r->outputs = ARENA_ARRAY(c->arena, gxc_array, r->output_count * c->device_count + 1);
-    for (size_t d = 0; d < c->device_count; d++)
-        add_output(r->outputs + d * r->output_count, devices[d].result);
-    r->evaluated = true;
+    const Inputs inputs = {c->inputs, c->device_count, c->parameter_count};
+    r->evaluated = evaluate_module(m, &options, &inputs, c->arena, r);
 }
 
 /* -- entry and early ends ---------------------------------------------------------------------------- */
