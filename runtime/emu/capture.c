@@ -94,7 +94,7 @@ static CUresult begin(CUcontext c, CUstream handle, CUgraph graph,
     if (stream == NULL)
         return emu_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                           "the default stream cannot be captured");
-    if (stream->graph != NULL || graph->is_open || graph->is_instantiated)
+    if (stream->graph != NULL || graph->is_open || graph->root->is_instantiated)
         return emu_refuse(CUDA_ERROR_INVALID_VALUE,
                           "the stream is captured already, or the graph is in use");
     CUresult r = captured_set(stream, graph, after, count);

@@ -257,6 +257,31 @@ static CUresult add_child(CUgraph g, const CUgraphNode *after, size_t count,
     return CUDA_SUCCESS;
 }
 
+static size_t member_bytes(int type)
+{
+    switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return sizeof(CUDA_KERNEL_NODE_PARAMS_v3);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return sizeof(CUDA_MEMCPY_NODE_PARAMS);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return sizeof(CUDA_MEMSET_NODE_PARAMS_v2);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        return sizeof(CUDA_CHILD_GRAPH_NODE_PARAMS);
+    default:
+        return sizeof(CUDA_CONDITIONAL_NODE_PARAMS);
+    }
+}
+
+bool graph_params_fit(const CUgraphNodeParams *p)
+{
+    const unsigned char *bytes = (const unsigned char *)p->reserved1;
+    int64_t used = p->reserved0[0] | p->reserved0[1] | p->reserved0[2] | p->reserved2;
+    for (size_t i = member_bytes(p->type); i < sizeof p->reserved1; i++)
+        used |= bytes[i];
+    return used == 0;
+}
+
 CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *after,
                            const CUgraphEdgeData *edges, size_t count,
                            CUgraphNodeParams *params)
@@ -265,7 +290,8 @@ CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *after
     if (r != CUDA_SUCCESS)
         return r;
     if (out == NULL || g == NULL || params == NULL || edges != NULL ||
-        (after == NULL && count != 0) || g->is_instantiated)
+        (after == NULL && count != 0) || g->root->is_instantiated ||
+        !graph_params_fit(params))
         return emu_refuse(CUDA_ERROR_INVALID_VALUE, "cuGraphAddNode: an argument");
     for (size_t i = 0; i < count; i++)
         if (after[i] == NULL || after[i]->graph != g)

@@ -57,6 +57,8 @@ CUgraph graph_create(CUcontext context);
 void graph_release(CUgraph g); /* NULL is fine */
 CUgraphNode graph_add_node(CUgraph g, NodeKind kind, const CUgraphNode *before,
                            size_t count);
+/* Whether what no member of the node's type uses is zero, as the driver demands. */
+bool graph_params_fit(const CUgraphNodeParams *p);
 /* The operation is the work's; NULL: no memory, and the operation is freed. */
 Work *work_create(Operation *op);
 void work_release(Work *w);

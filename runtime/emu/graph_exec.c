@@ -229,9 +229,11 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraphNodeParam
     CUresult r = emu_enter("cuGraphExecNodeSetParams", NULL);
     if (r != CUDA_SUCCESS)
         return r;
-    if (e == NULL || n == NULL || p == NULL || n->graph->root != e->graph)
-        return emu_refuse(CUDA_ERROR_INVALID_VALUE,
-                          "cuGraphExecNodeSetParams: no node of this graph");
+    if (e == NULL || n == NULL || p == NULL || n->graph->root != e->graph ||
+        !graph_params_fit(p))
+        return emu_refuse(
+            CUDA_ERROR_INVALID_VALUE,
+            "cuGraphExecNodeSetParams: no node of this graph, or parameters");
     pthread_mutex_lock(&emu_lock);
     Table *t = table_own(e);
     if (t == NULL)

@@ -85,10 +85,19 @@ static gxrt_status record_call(Device *d, const PlanCommand *c, CUgraph *child)
                : command_error(d, c, "cuStreamEndCapture", r);
 }
 
+CUgraphNodeParams capture_params(int type)
+{
+    CUgraphNodeParams params;
+    memset(&params, 0, sizeof params);
+    params.type = type;
+    return params;
+}
+
 static CUgraphNodeParams child_params(CUgraph child)
 {
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_GRAPH,
-                               .graph = {.graph = child}};
+    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_GRAPH);
+    params.graph.graph = child;
+    return params;
 }
 
 static gxrt_status record_library(Device *d, const PlanCommand *c, CUstream stream,
@@ -153,17 +162,18 @@ static gxrt_status record_leaf(Device *d, const PlanCommand *c)
 static CUgraphNodeParams launch_params(Device *d, const PlanCommand *c)
 {
     const CUlaunchConfig *l = launch_prepare(d, c);
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                               .kernel = {.func = d->functions[c->index],
-                                          .gridDimX = l->gridDimX,
-                                          .gridDimY = l->gridDimY,
-                                          .gridDimZ = l->gridDimZ,
-                                          .blockDimX = l->blockDimX,
-                                          .blockDimY = l->blockDimY,
-                                          .blockDimZ = l->blockDimZ,
-                                          .sharedMemBytes = l->sharedMemBytes,
-                                          .kernelParams = d->parameters + c->args,
-                                          .ctx = d->context}};
+    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_KERNEL);
+    params.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.func = d->functions[c->index],
+                                                 .gridDimX = l->gridDimX,
+                                                 .gridDimY = l->gridDimY,
+                                                 .gridDimZ = l->gridDimZ,
+                                                 .blockDimX = l->blockDimX,
+                                                 .blockDimY = l->blockDimY,
+                                                 .blockDimZ = l->blockDimZ,
+                                                 .sharedMemBytes = l->sharedMemBytes,
+                                                 .kernelParams = d->parameters + c->args,
+                                                 .ctx = d->context};
+    return params;
 }
 
 static CUgraphNodeParams copy_params(const Device *d, const PlanCommand *c)
@@ -181,22 +191,24 @@ static CUgraphNodeParams copy_params(const Device *d, const PlanCommand *c)
     if (m.srcDevice == m.dstDevice) {
         m.WidthInBytes = 0;
     }
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMCPY,
-                               .memcpy = {.copyCtx = d->context, .copyParams = m}};
+    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_MEMCPY);
+    params.memcpy = (CUDA_MEMCPY_NODE_PARAMS){.copyCtx = d->context, .copyParams = m};
+    return params;
 }
 
 static CUgraphNodeParams fill_params(const Device *d, const PlanCommand *c)
 {
     const Plan *p = d->session->plan;
     const PlanArg *args = p->args + c->args;
-    return (CUgraphNodeParams){
-        .type = CU_GRAPH_NODE_TYPE_MEMSET,
-        .memset = {.dst = slice_address(d, args[0].index),
-                   .value = fill_pattern(d, &args[1]),
-                   .elementSize = c->count,
-                   .width = p->slices[args[0].index].bytes / c->count,
-                   .height = 1,
-                   .ctx = d->context}};
+    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_MEMSET);
+    params.memset =
+        (CUDA_MEMSET_NODE_PARAMS_v2){.dst = slice_address(d, args[0].index),
+                                     .value = fill_pattern(d, &args[1]),
+                                     .elementSize = c->count,
+                                     .width = p->slices[args[0].index].bytes / c->count,
+                                     .height = 1,
+                                     .ctx = d->context};
+    return params;
 }
 
 /* The node's parameters; false: it has nothing to do. */
@@ -278,9 +290,27 @@ static void discard(Device *d)
     k->node_count = 0;
 }
 
+/* From now on the device walks its plan. */
+static void refuse(Device *d, const char *why)
+{
+    session_log(d->session, 1, "device %u runs without a graph: %s", d->number, why);
+    discard(d);
+    d->capture->is_refused = true;
+}
+
+/* Signals of a capture cannot be waited for outside it, nor those of before in it: a walk that
+ * leaves out a branch would wait for what that branch gave last. All streams start behind them. */
+static void forget_signals(Device *d)
+{
+    for (uint32_t i = 0; i < d->session->plan->info->signal_count; i++) {
+        d->signal_stream[i] = PLAN_NONE;
+    }
+}
+
 static void enter_phase(Device *d, CapturePhase phase)
 {
     Capture *k = d->capture;
+    forget_signals(d);
     k->phase = phase;
     d->is_capturing = phase != CAPTURE_OFF;
     k->next = 0;
@@ -344,6 +374,24 @@ static gxrt_status update(Device *d)
     return st;
 }
 
+/* The driver may lack memory for a graph that it has made; what has failed before stays failed. */
+static gxrt_status launch_graph(Device *d, bool *done)
+{
+    const CudaApi *cuda = d->session->cuda;
+    Capture *k = d->capture;
+    CUresult r = cuda->exec_launch(k->exec, d->streams[0]);
+    *done = r == CUDA_SUCCESS;
+    if (*done) {
+        return GXRT_OK;
+    }
+    CUresult stream = cuda->stream_query(d->streams[0]);
+    if (stream != CUDA_SUCCESS && stream != CUDA_ERROR_NOT_READY) {
+        return device_error(d, "cuGraphLaunch", r, "gxrt_execute");
+    }
+    refuse(d, "cuGraphLaunch fails");
+    return GXRT_OK;
+}
+
 gxrt_status capture_execute(Device *d, bool moved, bool *done)
 {
     Capture *k = d->capture;
@@ -356,15 +404,10 @@ gxrt_status capture_execute(Device *d, bool moved, bool *done)
         discard(d);
     }
     if (!k->exec && record(d) != GXRT_OK) {
-        session_log(d->session, 1, "device %u runs without a graph: %s", d->number,
-                    gxrt_last_error());
-        discard(d);
-        k->is_refused = true;
+        refuse(d, gxrt_last_error());
         return GXRT_OK;
     }
-    CUresult r = d->session->cuda->exec_launch(k->exec, d->streams[0]);
-    *done = r == CUDA_SUCCESS;
-    return *done ? GXRT_OK : device_error(d, "cuGraphLaunch", r, "gxrt_execute");
+    return launch_graph(d, done);
 }
 
 /* --- a session's ------------------------------------------------------------------------------ */

@@ -54,6 +54,9 @@ CUresult capture_end_of(const Device *d, CUstream stream, CaptureEnd *out);
 /* Adds a node to the stream's graph, as if the stream had been given its work. */
 CUresult capture_add(const Device *d, CUstream stream, CUgraphNodeParams *params,
                      CUgraphNode *out);
+/* All bytes but the type are zero, as the driver demands of those past the member in use: an
+ * initializer leaves them as they are. */
+CUgraphNodeParams capture_params(int type);
 /* Whether an arg of c lies in an allocation that has moved. */
 bool capture_has_moved(const Device *d, const PlanCommand *c);
 

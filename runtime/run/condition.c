@@ -99,9 +99,9 @@ static gxrt_status open_body(Device *d, const PlanCommand *c,
     const gxrt_session *s = d->session;
     CapturedBody *b = &d->capture->bodies[d->capture->depth];
     CUgraphNode node;
-    CUgraphNodeParams params = {
-        .type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
-        .conditional = {.handle = handle, .type = type, .size = 1, .ctx = d->context}};
+    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_CONDITIONAL);
+    params.conditional = (CUDA_CONDITIONAL_NODE_PARAMS){
+        .handle = handle, .type = type, .size = 1, .ctx = d->context};
     CUresult r = make_body(d, b);
     if (r != CUDA_SUCCESS) {
         return command_error(d, c, "cuStreamCreate", r);

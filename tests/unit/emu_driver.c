@@ -420,6 +420,44 @@ static void test_refused(void **state)
     }
 }
 
+static CUresult add_body(Fixture *f, CUgraph graph, unsigned char past, CUgraph *body)
+{
+    CUgraphNode node;
+    CUgraphNodeParams params;
+    CUgraphConditionalHandle handle;
+    ok(cuGraphConditionalHandleCreate(&handle, graph, f->context, 0, 0));
+    memset(&params, 0, sizeof params);
+    params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    params.conditional = (CUDA_CONDITIONAL_NODE_PARAMS){
+        .handle = handle, .type = CU_GRAPH_COND_TYPE_IF, .size = 1, .ctx = f->context};
+    ((unsigned char *)params.reserved1)[sizeof params.conditional] = past;
+    CUresult r = cuGraphAddNode_v2(&node, graph, NULL, NULL, 0, &params);
+    *body = r == CUDA_SUCCESS ? params.conditional.phGraph_out[0] : NULL;
+    return r;
+}
+
+/* As the driver: bytes past a node's parameters are zero. The emulator's own limit: neither a
+ * graph nor a body of it takes nodes once it is instantiated. */
+static void test_graph_nodes(void **state)
+{
+    Fixture *f = *state;
+    CUgraph graph, body, other;
+    CUgraphExec exec;
+    ok(cuStreamBeginCapture_v2(f->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(launch(f, f->in, f->out));
+    ok(cuStreamEndCapture(f->stream, &graph));
+    assert_int_equal(add_body(f, graph, 1, &body), CUDA_ERROR_INVALID_VALUE);
+    ok(add_body(f, graph, 0, &body));
+    ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    assert_int_equal(add_body(f, graph, 0, &other), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(add_body(f, body, 0, &other), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuStreamBeginCaptureToGraph(f->stream, body, NULL, NULL, 0,
+                                                 CU_STREAM_CAPTURE_MODE_RELAXED),
+                     CUDA_ERROR_INVALID_VALUE);
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+}
+
 static void test_damaged_sites(void **state)
 {
     Fixture *f = *state;
@@ -457,7 +495,8 @@ int main(void)
         DRIVER_TEST(test_read_only),     DRIVER_TEST(test_bad_pointers),
         DRIVER_TEST(test_missing_wait),  DRIVER_TEST(test_failing_call),
         cmocka_unit_test(test_damaged),  cmocka_unit_test(test_refused),
-        DRIVER_TEST(test_damaged_sites), cmocka_unit_test(test_archive),
+        DRIVER_TEST(test_damaged_sites), DRIVER_TEST(test_graph_nodes),
+        cmocka_unit_test(test_archive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
