@@ -159,7 +159,7 @@ static void make_filter(Filter *f, int file)
 {
     f->count = 0;
     load(f, offsetof(struct seccomp_data, arch));
-    step(f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 3);
+    step(f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 2); /* to END */
     load(f, offsetof(struct seccomp_data, nr));
     f->steps[f->count++] = (struct sock_filter){BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32};
     step(f, BPF_RET | BPF_K, END, 0);
