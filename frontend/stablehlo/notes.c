@@ -170,6 +170,14 @@ static void sort_entries(DictEntry *entries, uint32_t count)
         }
 }
 
+/* HLO writes a key without quotes. */
+static bool is_key(const char *text)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+                            "0123456789.-");
+    return n != 0 && text[n] == '\0' && strchr("0123456789.-", text[0]) == NULL;
+}
+
 static const Dict *make_dict(Converter *c, MlirDict from)
 {
     DictEntry *entries = ARENA_ARRAY(c->arena, DictEntry, from.count + 1u);
@@ -178,6 +186,11 @@ static const Dict *make_dict(Converter *c, MlirDict from)
         const MlirAttr *value = mlir_resolve(c->file, from.entries[i].value);
         if (from.entries[i].name == NULL || value == NULL)
             continue;
+        if (!is_key(from.entries[i].name))
+            convert_error(c,
+                          "the frontend attribute \"%s\": HLO has names of letters, "
+                          "digits, '_', '.' and '-'",
+                          from.entries[i].name);
         Bytes bytes = value->kind == MLIR_STRING ? value->text : attribute_text(c, value);
         entries[count++] = (DictEntry){.key = from.entries[i].name, .value = bytes};
     }
