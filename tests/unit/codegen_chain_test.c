@@ -174,18 +174,6 @@ static const char *module_of(Arena *a, const Case *c)
     return t.data;
 }
 
-static int set_up(void **state)
-{
-    *state = arena_create();
-    return kernel_case_set_up(*state) ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    arena_destroy(*state);
-    return 0;
-}
-
 /* How often banks conflicted. */
 static uint64_t check(Arena *a, const Case *c, const char *target, const char *config,
                       bool early)
@@ -263,5 +251,5 @@ int main(void)
         cmocka_unit_test(configured_kernels_are_right),
         cmocka_unit_test(bands_bound_the_loop),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }

@@ -17,18 +17,6 @@
 #include "ir/print.h"
 #include "tests/unit/shared/kernel_case.h"
 
-static int set_up(void **state)
-{
-    *state = arena_create();
-    return kernel_case_set_up(*state) ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    arena_destroy(*state);
-    return 0;
-}
-
 /* -- programs ------------------------------------------------------------------------------------ */
 
 /* Reducers and comparators of type T are named by the operation: "add.T". */
@@ -555,5 +543,5 @@ int main(void)
         cmocka_unit_test(convolutions_slide),
         cmocka_unit_test(bits_are_random),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }

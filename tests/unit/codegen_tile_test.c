@@ -19,18 +19,6 @@ static const struct {
 #include "tests/unit/shared/tile_programs.def"
 };
 
-static int set_up(void **state)
-{
-    *state = arena_create();
-    return kernel_case_set_up(*state) ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    arena_destroy(*state);
-    return 0;
-}
-
 /* f32 factors lose bits to tf32, where the program allows it. */
 static const char *module_of(Arena *a, const char *body)
 {
@@ -99,5 +87,5 @@ int main(void)
         cmocka_unit_test(chosen_kernels_are_right),
         cmocka_unit_test(configured_kernels_are_right),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }

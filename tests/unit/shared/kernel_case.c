@@ -21,13 +21,20 @@
 
 static Cuda cuda;
 
-bool kernel_case_set_up(Arena *a)
+int kernel_case_set_up(void **state)
 {
     const char *error = NULL;
-    if (cuda_find(a, NULL, ASSEMBLER_ANY, &cuda, &error))
-        return true;
+    *state = arena_create();
+    if (cuda_find(*state, NULL, ASSEMBLER_ANY, &cuda, &error))
+        return 0;
     print_error("%s\n", error);
-    return false;
+    return 1;
+}
+
+int kernel_case_tear_down(void **state)
+{
+    arena_destroy(*state);
+    return 0;
 }
 
 /* A case on its way. */

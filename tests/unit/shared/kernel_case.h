@@ -20,8 +20,9 @@ typedef struct KernelCase {
     uint64_t conflicts; /* out: of banks of shared memory */
 } KernelCase;
 
-/* Finds libdevice. False: it is not there, and a message was printed. */
-bool kernel_case_set_up(Arena *a);
+/* cmocka's: *state is an arena, and libdevice has been found. Not 0: it is not there, which was printed. */
+int kernel_case_set_up(void **state);
+int kernel_case_tear_down(void **state);
 
 /* The entry computation of the text as a fusion; the module lives in `a`. */
 Instruction *kernel_case_fusion(Arena *a, const char *text);
