@@ -246,7 +246,7 @@ gxrt_status run_graph(Device *d, const PlanCommand *c, CUstream stream)
     if (r == CUDNN_STATUS_SUCCESS) {
         return GXRT_OK;
     }
-    d->session->failed = d->session->failed || !d->is_capturing;
+    d->session->failed = d->session->failed || d->phase == CAPTURE_OFF;
     d->session->cudnn->last_error(words, sizeof words);
     return status_set(GXRT_DEVICE_FAILED,
                       "cudnnBackendExecute: %s%s%s in command %u (graph) of HLO "

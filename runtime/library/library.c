@@ -12,45 +12,45 @@
 typedef struct Symbol {
     const char *name;
     size_t offset;
+    bool is_optional; /* NULL in the table where the library lacks it */
 } Symbol;
 
 static const Symbol cuda_symbols[] = {
-#define CUDA_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudaApi, name)},
-#define CUDA_GRAPH_FUNCTION(name, symbol, parameters)
+#define CUDA_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudaApi, name), false},
+#define CUDA_GRAPH_FUNCTION(name, symbol, parameters)                                    \
+    {#symbol, offsetof(CudaApi, name), true},
 #include "runtime/library/cuda.def"
-    {NULL, 0}};
-
-static const Symbol cuda_graph_symbols[] = {
-#define CUDA_GRAPH_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudaApi, name)},
-#include "runtime/library/cuda.def"
-    {NULL, 0}};
+    {NULL, 0, false}};
 
 static const Symbol emu_symbols[] = {
-#define EMU_API_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudaApi, name)},
+#define EMU_API_FUNCTION(name, symbol, parameters)                                       \
+    {#symbol, offsetof(CudaApi, name), false},
 #include "runtime/library/cuda.def"
-    {NULL, 0}};
+    {NULL, 0, false}};
 
 static const Symbol cublaslt_symbols[] = {
 #define CUBLASLT_FUNCTION(name, symbol, parameters)                                      \
-    {#symbol, offsetof(CublasltApi, name)},
+    {#symbol, offsetof(CublasltApi, name), false},
 #define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters)                              \
-    {#symbol, offsetof(CublasltApi, name)},
+    {#symbol, offsetof(CublasltApi, name), false},
 #include "runtime/library/cublaslt.def"
-    {NULL, 0}};
+    {NULL, 0, false}};
 
 static const Symbol cudnn_symbols[] = {
-#define CUDNN_FUNCTION(name, symbol, parameters) {#symbol, offsetof(CudnnApi, name)},
+#define CUDNN_FUNCTION(name, symbol, parameters)                                         \
+    {#symbol, offsetof(CudnnApi, name), false},
 #define CUDNN_VERSION_FUNCTION CUDNN_FUNCTION
 #define CUDNN_TEXT_FUNCTION CUDNN_FUNCTION
 #define CUDNN_VOID_FUNCTION CUDNN_FUNCTION
 #include "runtime/library/cudnn.def"
-    {NULL, 0}};
+    {NULL, 0, false}};
 
 static const Symbol nccl_symbols[] = {
-#define NCCL_FUNCTION(name, symbol, parameters) {#symbol, offsetof(NcclApi, name)},
-#define NCCL_TEXT_FUNCTION(name, symbol, parameters) {#symbol, offsetof(NcclApi, name)},
+#define NCCL_FUNCTION(name, symbol, parameters) {#symbol, offsetof(NcclApi, name), false},
+#define NCCL_TEXT_FUNCTION(name, symbol, parameters)                                     \
+    {#symbol, offsetof(NcclApi, name), false},
 #include "runtime/library/nccl.def"
-    {NULL, 0}};
+    {NULL, 0, false}};
 
 /* A library, under the names that it may have. */
 typedef struct Library {
@@ -137,7 +137,7 @@ static bool fill(void *table, const Symbol *symbols, void *handle, const Library
 {
     for (const Symbol *s = symbols; s->name; s++) {
         void *function = dlsym(handle, s->name);
-        if (!function) {
+        if (!function && !s->is_optional) {
             snprintf(error, size, "%s lacks %s: it is too old; %s", l->names[0], s->name,
                      l->advice);
             return false;
@@ -158,12 +158,6 @@ static bool load(void *table, bool *loaded, const Symbol *symbols, const Symbol 
         void *handle = open_library(l, folder, error, size);
         *loaded = handle && fill(table, symbols, handle, l, error, size) &&
                   (!more || fill(table, more, handle, l, error, size));
-        if (*loaded && symbols == cuda_symbols) {
-            char lacking[256];
-            CudaApi *cuda = table;
-            cuda->has_graphs =
-                fill(table, cuda_graph_symbols, handle, l, lacking, sizeof lacking);
-        }
     }
     bool ok = *loaded;
     pthread_mutex_unlock(&mutex);

@@ -13,8 +13,7 @@ typedef struct CudaApi {
 #define CUDA_FUNCTION(name, symbol, parameters) CUresult(*name) parameters;
 #define EMU_API_FUNCTION(name, symbol, parameters) CUresult(*name) parameters;
 #include "runtime/library/cuda.def"
-    bool emulated;   /* the emu_ functions are there */
-    bool has_graphs; /* the functions of graphs are */
+    bool emulated; /* the emu_ functions are there */
 } CudaApi;
 
 typedef struct CublasltApi {

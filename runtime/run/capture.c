@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool capture_walks(const Device *d)
-{
-    return d->capture && d->capture->phase != CAPTURE_OFF;
-}
-
-bool capture_updates(const Device *d)
-{
-    return d->capture && d->capture->phase == CAPTURE_UPDATES;
-}
-
 CUresult capture_end_of(const Device *d, CUstream stream, CaptureEnd *out)
 {
     CUstreamCaptureStatus status = 0;
@@ -116,45 +106,45 @@ static gxrt_status record_library(Device *d, const PlanCommand *c, CUstream stre
     return st;
 }
 
-/* The last node of the stream if there is one and no other. */
-static CUgraphNode last_node(const Device *d, CUstream stream)
+/* *out: the last node of the stream if there is one and no other, else NULL. */
+static gxrt_status last_node(Device *d, const PlanCommand *c, CUgraphNode *out)
 {
     CaptureEnd end;
-    bool is_one = capture_end_of(d, stream, &end) == CUDA_SUCCESS && end.count == 1;
-    return is_one ? end.nodes[0] : NULL;
+    CUresult r = capture_end_of(d, d->streams[c->stream], &end);
+    *out = r == CUDA_SUCCESS && end.count == 1 ? end.nodes[0] : NULL;
+    return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuStreamGetCaptureInfo", r);
 }
 
-static gxrt_status keep_node(Device *d, const PlanCommand *c, CUgraphNode node)
+static gxrt_status keep_node(Device *d, CUgraphNode node)
 {
     Capture *k = d->capture;
     if (k->node_count == k->node_capacity) {
         size_t capacity = k->node_capacity ? 2 * k->node_capacity : 64;
-        CapturedNode *larger = realloc(k->nodes, capacity * sizeof *larger);
+        CUgraphNode *larger = realloc(k->nodes, capacity * sizeof *larger);
         if (!larger) {
             return status_set(GXRT_OUT_OF_MEMORY, "no memory for a graph");
         }
         k->nodes = larger;
         k->node_capacity = capacity;
     }
-    k->nodes[k->node_count++] =
-        (CapturedNode){(uint32_t)(c - d->session->plan->commands), node};
+    k->nodes[k->node_count++] = node;
     return GXRT_OK;
 }
 
 static gxrt_status record_leaf(Device *d, const PlanCommand *c)
 {
     CUstream stream = d->streams[c->stream];
-    CUgraphNode node = NULL;
+    CUgraphNode before = NULL, node = NULL;
     gxrt_status st;
     if (is_library_call(c)) {
         st = record_library(d, c, stream, &node);
     } else {
-        CUgraphNode before = last_node(d, stream);
-        st = run_command(d, c, stream);
-        node = last_node(d, stream);
+        st = last_node(d, c, &before);
+        st = st == GXRT_OK ? run_command(d, c, stream) : st;
+        st = st == GXRT_OK ? last_node(d, c, &node) : st;
         node = node == before ? NULL : node;
     }
-    return st == GXRT_OK && plan_command_works(c->kind) ? keep_node(d, c, node) : st;
+    return st == GXRT_OK && plan_command_works(c->kind) ? keep_node(d, node) : st;
 }
 
 /* --- updating ----------------------------------------------------------------------------- */
@@ -235,7 +225,7 @@ static gxrt_status update_leaf(Device *d, const PlanCommand *c)
     if (!plan_command_works(c->kind)) {
         return GXRT_OK;
     }
-    CUgraphNode node = k->nodes[k->next++].node;
+    CUgraphNode node = k->nodes[k->next++];
     if (!capture_has_moved(d, c)) {
         return GXRT_OK;
     }
@@ -261,7 +251,7 @@ static gxrt_status update_leaf(Device *d, const PlanCommand *c)
 
 gxrt_status capture_leaf(Device *d, const PlanCommand *c)
 {
-    return capture_updates(d) ? update_leaf(d, c) : record_leaf(d, c);
+    return d->phase == CAPTURE_UPDATES ? update_leaf(d, c) : record_leaf(d, c);
 }
 
 gxrt_status capture_step(Device *d, const PlanCommand *c, Frame *f)
@@ -311,8 +301,7 @@ static void enter_phase(Device *d, CapturePhase phase)
 {
     Capture *k = d->capture;
     forget_signals(d);
-    k->phase = phase;
-    d->is_capturing = phase != CAPTURE_OFF;
+    d->phase = phase;
     k->next = 0;
     k->depth = 0;
     k->handle_count = 0;
@@ -424,6 +413,14 @@ static bool make_tables(Device *d)
     return k->streams && k->base;
 }
 
+static bool has_graphs(const CudaApi *cuda)
+{
+    return true
+#define CUDA_GRAPH_FUNCTION(name, symbol, parameters) &&cuda->name
+#include "runtime/library/cuda.def"
+        ;
+}
+
 gxrt_status capture_create(Device *d)
 {
     const gxrt_session *s = d->session;
@@ -431,7 +428,7 @@ gxrt_status capture_create(Device *d)
     if (!s->options.graphs) {
         return GXRT_OK;
     }
-    if (!s->cuda->has_graphs || able.refused) {
+    if (!has_graphs(s->cuda) || able.refused) {
         session_log(s, 0, "device %u runs without a graph: %s", d->number,
                     able.refused ? able.refused : "the driver is older than CUDA 12.4");
         return GXRT_OK;

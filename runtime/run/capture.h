@@ -4,18 +4,6 @@
 
 #include "runtime/run/session.h"
 
-typedef enum CapturePhase {
-    CAPTURE_OFF,
-    CAPTURE_RECORDS, /* the walk makes the graph */
-    CAPTURE_UPDATES  /* the walk gives its nodes the addresses of this execution */
-} CapturePhase;
-
-/* The node of a command that works; NULL: it had nothing to do. */
-typedef struct CapturedNode {
-    uint32_t command;
-    CUgraphNode node;
-} CapturedNode;
-
 /* The body of a conditional node while it is recorded: all streams of the plan are one. */
 typedef struct CapturedBody {
     CUstream stream;
@@ -24,15 +12,15 @@ typedef struct CapturedBody {
 } CapturedBody;
 
 struct Capture {
-    CapturePhase phase;
     bool is_refused;   /* the driver could not make it */
     bool is_stale;     /* buffers have moved since it was made or changed */
     CUstream stream;   /* captured for the plan's stream 0 */
     CUstream side;     /* for calls of libraries, whose nodes nobody knows */
     CUstream *streams; /* by plan stream: the execution's own */
     CUgraph graph;
-    CUgraphExec exec;    /* NULL: not made yet */
-    CapturedNode *nodes; /* in the order of the walk */
+    CUgraphExec exec; /* NULL: not made yet */
+    CUgraphNode
+        *nodes; /* of commands that work, in the order of the walk; NULL: nothing to do */
     size_t node_count, node_capacity;
     size_t next;       /* node of an update */
     CUdeviceptr *base; /* by allocation: what the nodes' addresses were computed from */

@@ -252,7 +252,7 @@ static gxrt_status update_step(Device *d, const PlanCommand *c, Frame *f)
 
 gxrt_status condition_step(Device *d, const PlanCommand *c, Frame *f)
 {
-    if (d->capture->phase == CAPTURE_UPDATES) {
+    if (d->phase == CAPTURE_UPDATES) {
         return update_step(d, c, f);
     }
     return plan_regions(c) == PLAN_REGIONS_LOOP ? record_while(d, c, f)

@@ -21,7 +21,7 @@ gxrt_status device_error(Device *d, const char *call, CUresult result, const cha
         return status_set(GXRT_OUT_OF_MEMORY, "%s: %s: device %d has too little memory",
                           call, what, d->ordinal);
     }
-    d->session->failed = d->session->failed || !d->is_capturing;
+    d->session->failed = d->session->failed || d->phase == CAPTURE_OFF;
     return status_set(GXRT_DEVICE_FAILED, "%s%s%s: %s (%s) in %s on device %u", report,
                       report[0] ? "\n" : "", call, name ? name : "unknown error",
                       words ? words : "no text", what, d->number);

@@ -109,7 +109,7 @@ gxrt_status run_fill(Device *d, const PlanCommand *c, CUstream stream)
 
 gxrt_status record_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream)
 {
-    if (capture_updates(d)) {
+    if (d->phase == CAPTURE_UPDATES) {
         return GXRT_OK;
     }
     CUresult r = d->session->cuda->event_record(event, d->streams[stream]);
@@ -118,7 +118,7 @@ gxrt_status record_event(Device *d, const PlanCommand *c, CUevent event, uint32_
 
 gxrt_status wait_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream)
 {
-    if (capture_updates(d)) {
+    if (d->phase == CAPTURE_UPDATES) {
         return GXRT_OK;
     }
     CUresult r = d->session->cuda->stream_wait(d->streams[stream], event, 0);
@@ -212,7 +212,7 @@ gxrt_status step_command(Device *d, const PlanCommand *c, Frame *f)
 static gxrt_status run_leaf(Device *d, const PlanCommand *c)
 {
     gxrt_status st = wait_signals(d, c);
-    if (capture_walks(d)) {
+    if (d->phase != CAPTURE_OFF) {
         st = st == GXRT_OK ? capture_leaf(d, c) : st;
         return st == GXRT_OK ? give_signal(d, c) : st;
     }
@@ -246,7 +246,7 @@ static gxrt_status step(Device *d, Frame *f, bool reached, uint32_t *next, bool 
     const PlanCommand *c = &p->commands[f->command];
     gxrt_status st = reached ? wait_signals(d, c) : GXRT_OK;
     if (st == GXRT_OK) {
-        st = capture_walks(d) ? capture_step(d, c, f) : step_command(d, c, f);
+        st = d->phase != CAPTURE_OFF ? capture_step(d, c, f) : step_command(d, c, f);
     }
     *is_open = f->region != PLAN_NONE;
     if (*is_open) {

@@ -31,6 +31,13 @@ typedef struct Graph Graph; /* of cuDNN, ready to be called: library/graph.c */
 
 typedef struct Capture Capture; /* the plan as a graph of CUDA: run/capture.c */
 
+/* What a walk of the plan is for. */
+typedef enum CapturePhase {
+    CAPTURE_OFF,     /* its commands are run */
+    CAPTURE_RECORDS, /* it makes the graph */
+    CAPTURE_UPDATES /* it gives the graph's nodes the addresses of this execution, and queues nothing */
+} CapturePhase;
+
 /* The configuration of a kernel, ready to be passed. */
 typedef struct Launch {
     CUlaunchConfig config;
@@ -90,7 +97,7 @@ typedef struct Device {
         is_aborted;      /* the watchdog has aborted the communicators: they are gone */
     uint64_t executions; /* finished ones */
     Capture *capture;    /* NULL: the session runs without graphs */
-    bool is_capturing;   /* failures of calls only end the capture */
+    CapturePhase phase;  /* unless it is off, failures of calls only end the capture */
 
     Timing *timings; /* only while profiling */
     size_t timing_count, timing_capacity;
@@ -212,8 +219,6 @@ typedef struct Frame {
 gxrt_status capture_create(Device *d);
 void capture_destroy(Device *d);
 gxrt_status capture_execute(Device *d, bool moved, bool *done);
-bool capture_walks(const Device *d);
-bool capture_updates(const Device *d); /* nothing is queued */
 gxrt_status capture_leaf(Device *d, const PlanCommand *c);
 gxrt_status capture_step(Device *d, const PlanCommand *c, Frame *f);
 
