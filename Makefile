@@ -33,7 +33,9 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion \
            -Wcast-qual -Wpointer-arith -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough \
            $(if $(filter-out 0,$(WERROR)),-Werror)
 INCLUDE := -I. -I$(B)/gen
-DEFINE  := -DGXC_VERSION='"$(VERSION)"'
+# Number of the C interfaces: docs/stability.md says when it changes.
+SO      := 0
+DEFINE  := -DGXC_VERSION='"$(VERSION)"' -DGXC_SO='".so.$(SO)"'
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 LINKING  = $(Q)mkdir -p $(@D); echo "  link  $@";
 # What runs at start-up, of which LLVM brings much, lies together.
@@ -117,8 +119,6 @@ $(ARCHIVES):
 	@mkdir -p $(@D); rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-# Number of the C interfaces: docs/stability.md says when it changes.
-SO := 0
 VERSIONED = $(Q)ln -sf $(@F) $@.$(SO)
 SHARED = -shared -Wl,-soname,$(@F).$(SO) -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(SAN),,-Wl,-z,defs)
 # Most of LLVM's start-up waits until code is generated.

@@ -56,13 +56,13 @@ static void *open_beside(const char *suffix)
 
 static int load(Compiler *c)
 {
-    static const char *const names[] = {"/libgxc.so", "/../lib/libgxc.so", "/libgxc.so.0",
-                                        "/../lib/libgxc.so.0"};
+    static const char *const names[] = {"/libgxc.so", "/../lib/libgxc.so",
+                                        "/libgxc" GXC_SO, "/../lib/libgxc" GXC_SO};
     void *library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) {
         library = open_beside(names[i]);
     }
-    library = library ? library : dlopen("libgxc.so.0", RTLD_NOW | RTLD_LOCAL);
+    library = library ? library : dlopen("libgxc" GXC_SO, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         return complain(EXIT_WRONG,
                         "libgxc.so was not found (%s): HLO needs the compiler",

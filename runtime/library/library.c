@@ -59,7 +59,7 @@ typedef struct Library {
 } Library;
 
 static const char *const cuda_names[] = {"libcuda.so.1", NULL};
-static const char *const emu_names[] = {"libgxemu.so", "libgxemu.so.0", NULL};
+static const char *const emu_names[] = {"libgxemu.so", "libgxemu" GXC_SO, NULL};
 static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                              NULL};
 static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
