@@ -113,11 +113,6 @@ static void fill_random(const Leaf *leaf, uint64_t seed, void *data)
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-static const char *leaf_name(const Leaf *leaf)
-{
-    return leaf->path ? leaf->path : leaf->name;
-}
-
 /* `array`, or else the one that is named in `file`, or else its only one. */
 static int read_leaf(FileSet *files, const char *file, const char *array,
                      const Leaf *leaf, uint32_t device, void **out, void **owned)
@@ -134,10 +129,10 @@ static int read_leaf(FileSet *files, const char *file, const char *array,
     int code = EXIT_DONE;
     if (!a) {
         code = complain(EXIT_WRONG, "%s: there is no array %s in it (for %s)", f->path,
-                        name ? name : "without a name", leaf_name(leaf));
+                        name ? name : "without a name", leaf_label(leaf));
     } else if (!stored_array_read(f, a, leaf->dtype, leaf->rank, leaf->dims, out, owned,
                                   error, sizeof error)) {
-        code = complain(EXIT_WRONG, "%s (for %s)", error, leaf_name(leaf));
+        code = complain(EXIT_WRONG, "%s (for %s)", error, leaf_label(leaf));
     }
     free(named);
     return code;

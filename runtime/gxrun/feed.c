@@ -62,8 +62,7 @@ const ArrayFile *feed_open(FileSet *set, const char *text, uint32_t device,
          colon++) {
         *colon = 0; /* unless the name of a file has the colon */
         if (stat(path, &st) == 0) {
-            *out_array = allocate(strlen(colon + 1) + 1, 1);
-            strcpy(*out_array, colon + 1);
+            *out_array = text_copy(colon + 1);
             break;
         }
         *colon = ':';
@@ -96,11 +95,6 @@ typedef struct Assign {
     size_t fed;
 } Assign;
 
-static const char *shown(const Leaf *leaf)
-{
-    return leaf->path ? leaf->path : leaf->name;
-}
-
 /* "x, y, z, ..." of at most a few. */
 static void add_name(char *text, size_t size, const char *name)
 {
@@ -117,7 +111,7 @@ static const char *names_of(const Signature *s)
     static char text[256];
     text[0] = 0;
     for (size_t i = 0; i < s->parameter_count; i++) {
-        add_name(text, sizeof text, shown(&s->parameters[i]));
+        add_name(text, sizeof text, leaf_label(&s->parameters[i]));
     }
     return s->parameter_count ? text : "none";
 }
@@ -189,12 +183,11 @@ static int feed_one(Assign *a, long leaf, const Source *source, const char *arra
     Feed *feed = &a->feeds[leaf];
     if (feed->source) {
         return complain(EXIT_WRONG, "%s: %s is given twice", what,
-                        shown(&a->signature->parameters[leaf]));
+                        leaf_label(&a->signature->parameters[leaf]));
     }
     feed->source = source;
     if (array) {
-        feed->array = allocate(strlen(array) + 1, 1);
-        strcpy(feed->array, array);
+        feed->array = text_copy(array);
     }
     a->fed++;
     return EXIT_DONE;
@@ -371,7 +364,7 @@ static void warn_of_random(const Assign *a, const FileSet *set)
     for (size_t i = 0; i < a->signature->parameter_count && has_archive(set); i++) {
         if (!a->feeds[i].source) {
             count++;
-            add_name(missing, sizeof missing, shown(&a->signature->parameters[i]));
+            add_name(missing, sizeof missing, leaf_label(&a->signature->parameters[i]));
         }
     }
     if (count) {

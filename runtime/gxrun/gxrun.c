@@ -32,6 +32,11 @@ void *allocate(size_t count, size_t size)
     return p;
 }
 
+char *text_copy(const char *text)
+{
+    return strcpy(allocate(strlen(text) + 1, 1), text);
+}
+
 void free_arrays(void **arrays, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -43,8 +48,7 @@ void free_arrays(void **arrays, size_t count)
 bool leaf_set(Leaf *leaf, const char *name, const char *dtype, uint32_t rank,
               const int64_t *dims)
 {
-    leaf->name = allocate(strlen(name) + 1, 1);
-    strcpy(leaf->name, name);
+    leaf->name = text_copy(name);
     leaf->rank = rank;
     leaf->dims = allocate(rank, sizeof *dims);
     if (rank) {
@@ -61,6 +65,11 @@ bool leaf_set(Leaf *leaf, const char *name, const char *dtype, uint32_t rank,
     }
     leaf->bytes = leaf->elements * dtype_info[leaf->dtype].storage;
     return true;
+}
+
+const char *leaf_label(const Leaf *leaf)
+{
+    return leaf->path ? leaf->path : leaf->name;
 }
 
 static void leaves_free(Leaf *leaves, size_t count)

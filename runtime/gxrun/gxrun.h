@@ -91,6 +91,8 @@ typedef struct Signature {
 
 bool leaf_set(Leaf *leaf, const char *name, const char *dtype, uint32_t rank,
               const int64_t *dims);
+/* Its key path where it is known, else its name. */
+const char *leaf_label(const Leaf *leaf);
 
 /* A run of bytes: a file, or what the compiler made. */
 typedef struct Bytes {
@@ -105,6 +107,7 @@ int complain(int code, const char *format, ...)
 #endif
     ;
 void *allocate(size_t count, size_t size); /* zeroed; ends the process without memory */
+char *text_copy(const char *text);         /* likewise; to be freed */
 void free_arrays(void **arrays, size_t count);
 
 /* --- compiler.c: libgxc, loaded when it is needed. All return an exit code. */

@@ -34,8 +34,7 @@ static bool read_rows(const JsonValue *rows, Leaf *leaves, size_t count)
             (rank && memcmp(dims, leaves[i].dims, rank * sizeof *dims) != 0)) {
             return false;
         }
-        leaves[i].path = allocate(strlen(path) + 1, 1);
-        strcpy(leaves[i].path, path);
+        leaves[i].path = text_copy(path);
     }
     return i == count;
 }

@@ -26,7 +26,7 @@ char **output_names(const Signature *s)
     char **names = allocate(s->result_count, sizeof *names);
     for (size_t i = 0; i < s->result_count; i++) {
         const Leaf *leaf = &s->results[i];
-        char *words = name_words(leaf->path ? leaf->path : leaf->name);
+        char *words = name_words(leaf_label(leaf));
         size_t size = strlen(words) + 24;
         names[i] = allocate(size, 1);
         snprintf(names[i], size, "%s", *words ? words : "result");
