@@ -174,8 +174,8 @@ static void json_value(const gxrt_value_info *v)
         json_member_number(stdout, &m, "size_of", (uint64_t)v->size_of);
         json_member_number(stdout, &m, "size_dimension", (uint64_t)v->size_dimension);
     }
-    json_key(stdout, &m, "donated");
-    printf("%s}", v->donated ? "true" : "false");
+    json_member_bool(stdout, &m, "donated", v->donated);
+    printf("}");
 }
 
 static void json_values(const gxrt_program *program, ValueQuery query, size_t count)
@@ -235,8 +235,7 @@ static void json_variant(const gxrt_program *program, size_t index,
     JsonList m = {0};
     printf("\n  {");
     json_member_text(stdout, &m, "target", v->target);
-    json_key(stdout, &m, "emulator");
-    printf("%s", v->has_emulator ? "true" : "false");
+    json_member_bool(stdout, &m, "emulator", v->has_emulator);
     json_key(stdout, &m, "plan_version");
     printf("[%u, %u]", v->plan_major, v->plan_minor);
     json_member_text(stdout, &m, "llvm", v->llvm_version);
@@ -270,10 +269,8 @@ static void print_json(const gxrt_program *program, const gxrt_program_info *inf
     printf("\"");
     json_member_number(stdout, &m, "replicas", info->replicas);
     json_member_number(stdout, &m, "partitions", info->partitions);
-    json_key(stdout, &m, "tf32");
-    printf("%s", info->has_tf32 ? "true" : "false");
-    json_key(stdout, &m, "has_hlo");
-    printf("%s", info->hlo ? "true" : "false");
+    json_member_bool(stdout, &m, "tf32", info->has_tf32);
+    json_member_bool(stdout, &m, "has_hlo", info->hlo != NULL);
     json_key(stdout, &m, "arguments");
     json_values(program, gxrt_program_get_argument, info->argument_count);
     json_key(stdout, &m, "results");

@@ -62,3 +62,9 @@ void json_member_number(FILE *out, JsonList *list, const char *key, uint64_t val
     json_key(out, list, key);
     fprintf(out, "%" PRIu64, value);
 }
+
+void json_member_bool(FILE *out, JsonList *list, const char *key, bool value)
+{
+    json_key(out, list, key);
+    fputs(value ? "true" : "false", out);
+}

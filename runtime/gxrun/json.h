@@ -2,6 +2,7 @@
 #ifndef GXC_RUNTIME_GXRUN_JSON_H
 #define GXC_RUNTIME_GXRUN_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,5 +18,6 @@ void json_next(FILE *out, JsonList *list); /* a comma, but before the first */
 void json_key(FILE *out, JsonList *list, const char *key);
 void json_member_text(FILE *out, JsonList *list, const char *key, const char *text);
 void json_member_number(FILE *out, JsonList *list, const char *key, uint64_t value);
+void json_member_bool(FILE *out, JsonList *list, const char *key, bool value);
 
 #endif

@@ -167,10 +167,9 @@ static void json_buffer(const Use *u, const gxrt_memory_info *b)
     json_member_number(stdout, &m, "bytes", b->bytes);
     json_member_number(stdout, &m, "first_step", b->first_step);
     json_member_number(stdout, &m, "last_step", b->last_step);
-    json_key(stdout, &m, "on_host");
-    printf("%s", b->is_host ? "true" : "false");
-    json_key(stdout, &m, "at_peak");
-    printf("%s}", is_at_peak(u, b) ? "true" : "false");
+    json_member_bool(stdout, &m, "on_host", b->is_host);
+    json_member_bool(stdout, &m, "at_peak", is_at_peak(u, b));
+    printf("}");
 }
 
 static void print_json(const Use *u)
