@@ -262,9 +262,10 @@ static bool check_shape(const Error *e, const Header *h, uint32_t rank,
     return true;
 }
 
-/* Bytes that stand for no value of the type. */
-static bool check_values(const Error *e, DType dtype, unsigned char *data, size_t n)
+bool npy_check_values(const char *name, DType dtype, unsigned char *data, size_t n,
+                      char *error, size_t error_size)
 {
+    Error e = {name, error, error_size};
     const DTypeInfo *info = &dtype_info[dtype];
     if (dtype == DT_PRED) {
         for (size_t i = 0; i < n; i++) {
@@ -277,7 +278,7 @@ static bool check_values(const Error *e, DType dtype, unsigned char *data, size_
         int low = info->class == DTC_SINT ? -(1 << (info->bits - 1)) : 0;
         int high = info->class == DTC_SINT ? -low - 1 : (1 << info->bits) - 1;
         if (value < low || value > high) {
-            return fail(e, "element %zu is %d: no value of %s", i, value, info->name);
+            return fail(&e, "element %zu is %d: no value of %s", i, value, info->name);
         }
     }
     return true;
@@ -307,13 +308,6 @@ bool npy_find(const char *name, unsigned char *bytes, size_t size, DType dtype,
     }
     *out = (NpyArray){bytes + start, wanted, h.fortran};
     return npy_check_values(name, dtype, out->data, n, error, error_size);
-}
-
-bool npy_check_values(const char *name, DType dtype, unsigned char *data, size_t n,
-                      char *error, size_t error_size)
-{
-    Error e = {name, error, error_size};
-    return check_values(&e, dtype, data, n);
 }
 
 void npy_reorder(uint32_t rank, const int64_t *dims, const int64_t *minor_to_major,
