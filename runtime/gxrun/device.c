@@ -166,6 +166,18 @@ static gxrt_status upload(Job *j, size_t device, size_t i, const void *from)
     return st;
 }
 
+static gxrt_status upload_all(Job *j)
+{
+    const Signature *s = j->signature;
+    gxrt_status st = GXRT_OK;
+    for (size_t d = 0; d < s->devices; d++) {
+        for (size_t i = 0; i < s->parameter_count && st == GXRT_OK; i++) {
+            st = upload(j, d, i, j->inputs[d * s->parameter_count + i]);
+        }
+    }
+    return st;
+}
+
 /* Results take the buffers of the arguments that they alias, except while timing: there the
  * arguments have to last. */
 static gxrt_status make_results(Job *j, size_t device)
@@ -200,8 +212,6 @@ static gxrt_status make_buffers(Job *j)
         j->results[d] = allocate(s->result_count, sizeof(gxrt_buffer));
         for (size_t i = 0; i < s->parameter_count; i++) {
             gxrt_status st = make_buffer(j, d, &s->parameters[i], &j->arguments[d][i]);
-            st = st == GXRT_OK ? upload(j, d, i, j->inputs[d * s->parameter_count + i])
-                               : st;
             if (st != GXRT_OK) {
                 return st;
             }
@@ -216,7 +226,7 @@ static gxrt_status make_buffers(Job *j)
                                 .results = j->results[d],
                                 .result_count = s->result_count};
     }
-    return GXRT_OK;
+    return upload_all(j);
 }
 
 static void free_buffers(Job *j)
@@ -299,18 +309,6 @@ static int write_trace(const Job *j)
     return failed
                ? complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(failed))
                : EXIT_DONE;
-}
-
-static gxrt_status upload_all(Job *j)
-{
-    const Signature *s = j->signature;
-    gxrt_status st = GXRT_OK;
-    for (size_t d = 0; d < s->devices; d++) {
-        for (size_t i = 0; i < s->parameter_count && st == GXRT_OK; i++) {
-            st = upload(j, d, i, j->inputs[d * s->parameter_count + i]);
-        }
-    }
-    return st;
 }
 
 static gxrt_status run_once(Job *j)
