@@ -253,31 +253,39 @@ static void free_buffers(Job *j)
     free(j->runs);
 }
 
-static gxrt_status download(Job *j)
+static gxrt_status download(Job *j, size_t device, size_t i, void *to)
+{
+    const Leaf *leaf = &j->signature->results[i];
+    const gxrt_buffer *b = &j->results[device][i];
+    gxrt_value_info v = {.struct_size = sizeof v};
+    gxrt_status st = gxrt_program_get_result(j->program, i, &v);
+    if (st != GXRT_OK) {
+        return st;
+    }
+    if (data_is_device_form(leaf, v.minor_to_major)) {
+        return gxrt_copy_to_host(j->session, device, to, b->data, b->bytes);
+    }
+    void *packed = allocate(b->bytes, 1);
+    st = gxrt_copy_to_host(j->session, device, packed, b->data, b->bytes);
+    if (st == GXRT_OK) {
+        data_from_device(leaf, v.minor_to_major, packed, to);
+    }
+    free(packed);
+    return st;
+}
+
+static gxrt_status download_all(Job *j)
 {
     const Signature *s = j->signature;
     for (size_t d = 0; d < s->devices; d++) {
         gxrt_status st = gxrt_synchronize(j->session, d);
+        for (size_t i = 0; i < s->result_count && st == GXRT_OK; i++) {
+            void **to = &j->outputs[d * s->result_count + i];
+            *to = *to ? *to : allocate(s->results[i].bytes, 1);
+            st = download(j, d, i, *to);
+        }
         if (st != GXRT_OK) {
             return st;
-        }
-        for (size_t i = 0; i < s->result_count; i++) {
-            const gxrt_buffer *b = &j->results[d][i];
-            gxrt_value_info v = {.struct_size = sizeof v};
-            st = gxrt_program_get_result(j->program, i, &v);
-            void *packed = allocate(b->bytes, 1);
-            st = st == GXRT_OK
-                     ? gxrt_copy_to_host(j->session, d, packed, b->data, b->bytes)
-                     : st;
-            if (st == GXRT_OK) {
-                void **to = &j->outputs[d * s->result_count + i];
-                *to = *to ? *to : allocate(s->results[i].bytes, 1);
-                data_from_device(&s->results[i], v.minor_to_major, packed, *to);
-            }
-            free(packed);
-            if (st != GXRT_OK) {
-                return st;
-            }
         }
     }
     return GXRT_OK;
@@ -358,7 +366,7 @@ static int run_job(Job *j)
     if (code != EXIT_DONE) {
         return code;
     }
-    st = st == GXRT_OK ? download(j) : st;
+    st = st == GXRT_OK ? download_all(j) : st;
     return st == GXRT_OK ? EXIT_DONE : run_failed(j->options, j->is_sandboxed, st);
 }
 
