@@ -38,7 +38,8 @@ class Session:
         folder = next((f for f in library.folders()), None)
         chosen = (ctypes.c_int * len(ordinals))(*ordinals) if ordinals else None
         options = library.SessionOptions(
-            struct_size=ctypes.sizeof(library.SessionOptions), device=device.encode(), devices=chosen, log=_log,
+            struct_size=ctypes.sizeof(library.SessionOptions), device=device.encode(), devices=chosen,
+            device_count=len(ordinals or ()), log=_log,
             library_path=folder.encode() if folder else None, replicas=replicas, allow_native=int(allow_native))
         library.check_run(self._runtime.gxrt_session_create(file.handle, options, self._handle))
         self._finalizer = weakref.finalize(self, _destroy, self._runtime, self._handle, self._free, file)
