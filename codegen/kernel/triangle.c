@@ -92,9 +92,7 @@ static void load_16_bytes(Triangle *t, LLVMValueRef offset, uint32_t lanes,
     Kernel *k = t->e->k;
     bool is_complex = dtype_is_complex(t->type);
     uint32_t parts = is_complex ? 2 : 1;
-    LLVMTypeRef part = emit_type(k, !is_complex         ? t->type
-                                    : t->type == DT_C64 ? DT_F32
-                                                        : DT_F64);
+    LLVMTypeRef part = emit_type(k, number_component(t->type));
     LLVMValueRef v =
         gx_load(k, GX_SHARED, offset, LLVMVectorType(part, lanes * parts), 16);
     for (uint32_t i = 0; i < lanes; i++) {
@@ -129,13 +127,9 @@ static void load_column(Triangle *t, int64_t column, int64_t first, LLVMValueRef
 static void index_of(Triangle *t, const Shape *s, const IndexExpr *matrix,
                      const IndexExpr *row, const IndexExpr *column, const IndexExpr **out)
 {
-    Emit *e = t->e;
+    emit_spread(t->e, s, t->plan->batch, t->plan->batch_count, matrix, out);
     out[s->rank - 2] = row;
     out[s->rank - 1] = column;
-    for (uint32_t d = s->rank - 2; d-- > 0;) {
-        out[d] = d == 0 ? matrix : ix_mod(e->ix, matrix, s->dims[d]);
-        matrix = ix_floordiv(e->ix, matrix, s->dims[d]);
-    }
 }
 
 static LLVMValueRef least(Triangle *t, LLVMValueRef x, int64_t most)

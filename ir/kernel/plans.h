@@ -115,9 +115,10 @@ typedef struct SortPlan {
 /* triangle.c: cholesky, triangular-solve */
 typedef struct TrianglePlan {
     const Instruction *inst;
-    int64_t size, matrices; /* rows of a matrix */
-    Substitution how;       /* triangular-solve: */
-    int64_t columns;        /* that are solved for, of each matrix */
+    int64_t size, matrices;                        /* rows of a matrix */
+    uint32_t batch[KERNEL_MOST_RANK], batch_count; /* dimensions before the matrix's */
+    Substitution how;                              /* triangular-solve: */
+    int64_t columns; /* that are solved for, of each matrix */
 } TrianglePlan;
 
 /* fft.c: of the operand's last dimension. */

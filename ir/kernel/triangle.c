@@ -37,8 +37,10 @@ static void plan_of(KernelDesign *d, OpCode op)
     const Shape *s = inst->operands[0]->shape;
     TrianglePlan *p = ARENA_NEW(d->arena, TrianglePlan);
     *p = (TrianglePlan){.inst = inst, .size = s->dims[s->rank - 1], .matrices = 1};
-    for (uint32_t i = 0; i + 2 < s->rank; i++)
+    for (uint32_t i = 0; i + 2 < s->rank; i++) {
+        p->batch[p->batch_count++] = i;
         p->matrices *= s->dims[i];
+    }
     d->plan.triangle = p;
     if (p->size > triangle_most(s->dtype))
         d->unsupported =

@@ -33,15 +33,6 @@ static void steps(WorkBuilder *b, const TrianglePlan *p, double divisions,
                          (has_barrier ? costs.barrier_cycles + costs.shared_cycles : 0));
 }
 
-static void spread_matrix(WorkBuilder *b, const Shape *s, const IndexExpr *matrix,
-                          const IndexExpr **out)
-{
-    for (uint32_t d = s->rank - 2; d-- > 0;) {
-        out[d] = d == 0 ? matrix : ix_mod(b->ix, matrix, s->dims[d]);
-        matrix = ix_floordiv(b->ix, matrix, s->dims[d]);
-    }
-}
-
 /* A row or column of every thread, read or written. */
 static void lines(WorkBuilder *b, const TrianglePlan *p, const Instruction *from,
                   const IndexExpr *matrix, const IndexExpr *line, bool is_row)
@@ -49,7 +40,7 @@ static void lines(WorkBuilder *b, const TrianglePlan *p, const Instruction *from
     const IndexExpr *index[KERNEL_MOST_RANK];
     const Shape *s = from != NULL ? from->shape : p->inst->shape;
     const IndexExpr *at = work_loop_begin(b, (double)p->size, p->size, 8);
-    spread_matrix(b, s, matrix, index);
+    work_spread(b, s, p->batch, p->batch_count, matrix, index);
     index[s->rank - 2] = is_row ? line : at;
     index[s->rank - 1] = is_row ? at : line;
     if (from != NULL)
@@ -87,7 +78,7 @@ static void load_matrix(WorkBuilder *b, const TrianglePlan *p, const IndexExpr *
     const IndexExpr *at = ix_add(b->ix, work_coordinate(b, of_thread, b->threads),
                                  ix_mul(b->ix, step, b->threads));
     WorkPart part = work_part_begin(b, trips < 1 ? trips : 1);
-    spread_matrix(b, a->shape, matrix, index);
+    work_spread(b, a->shape, p->batch, p->batch_count, matrix, index);
     index[a->shape->rank - 2] = ix_mod(b->ix, ix_floordiv(b->ix, at, p->size), p->size);
     index[a->shape->rank - 1] = ix_mod(b->ix, at, p->size);
     work_element(b, a, index);
