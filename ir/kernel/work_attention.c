@@ -18,32 +18,6 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
-/* Tiles of columns that a tile of rows goes through, on the average. */
-static double average_trips(const AttentionWork *w)
-{
-    const AttentionBand *band = &w->a->band;
-    int64_t all = ceil_div(w->a->k.dims[ATTENTION_PLACES], w->columns),
-            tiles = ceil_div(w->a->q.dims[ATTENTION_PLACES], w->rows), sum = 0;
-    if (band->rows == 0 || w->a->mask_count != 0)
-        return (double)all;
-    for (int64_t i = 0; i < tiles; i++) {
-        int64_t first = i * w->rows, begin = 0, end = all;
-        if (band->has_right)
-            end = floor_div(first + w->rows + band->right + w->columns - 1, w->columns);
-        if (band->has_left)
-            begin = floor_div(first + 1 - band->left, w->columns);
-        begin = begin < 0 ? 0 : begin;
-        end = end > all ? all : end;
-        sum += end > begin ? end - begin : 0;
-    }
-    return (double)sum / (double)tiles;
-}
-
 /* A tile of rows of an array from memory to shared memory, or back: 16 bytes at a time. */
 static void move_tile(const AttentionWork *w, const AttentionArray *x, uint32_t array,
                       const IndexExpr *head, const IndexExpr *first, int64_t rows,
@@ -158,7 +132,7 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     work_registers(b,
                    registers_of(&w.m->outer[0].sums) + registers_of(&w.m->inner[0].sums));
     move_tile(&w, &a->q, (uint32_t)a->q.base->parameter, w.head, w.row, w.rows, false);
-    double trips = average_trips(&w);
+    double trips = work_chain_trips(w.m);
     const IndexExpr *step = work_loop_begin(
         b, trips, ceil_div(a->k.dims[ATTENTION_PLACES], w.columns), (double)w.m->stages);
     const IndexExpr *first = ix_mul(b->ix, step, w.columns),

@@ -128,21 +128,21 @@ static void compute(const ChainWork *w)
     }
 }
 
-static double average_trips(const ChainWork *w)
+double work_chain_trips(const TileChainMapping *m)
 {
-    const TileOp *loop = w->m->loop;
-    IndexContext *ix = w->p->ix;
-    uint32_t rows = w->m->inner[0].row;
-    int64_t tiles = tile_count(&w->p->dims[rows]),
-            most = tile_count(&w->p->dims[loop->dim]), sum = 0;
+    const TileProgram *p = m->program;
+    const TileOp *loop = m->loop;
+    IndexContext *ix = p->ix;
+    uint32_t rows = m->inner[0].row;
+    int64_t tiles = tile_count(&p->dims[rows]), most = tile_count(&p->dims[loop->dim]),
+            sum = 0;
     for (int64_t i = 0; i < tiles; i++) {
         const IndexExpr *at[TILE_MOST_DIMS];
-        for (uint32_t d = 0; d < w->p->dim_count; d++)
+        for (uint32_t d = 0; d < p->dim_count; d++)
             at[d] = ix_const(ix, d == rows ? i : 0);
         int64_t begin =
-            ix_substitute(ix, loop->begin, IX_SYMBOL, w->p->dim_count, at)->range.lo;
-        int64_t end =
-            ix_substitute(ix, loop->end, IX_SYMBOL, w->p->dim_count, at)->range.lo;
+            ix_substitute(ix, loop->begin, IX_SYMBOL, p->dim_count, at)->range.lo;
+        int64_t end = ix_substitute(ix, loop->end, IX_SYMBOL, p->dim_count, at)->range.lo;
         begin = begin < 0 ? 0 : begin;
         end = end > most ? most : end;
         sum += end > begin ? end - begin : 0;
@@ -167,7 +167,7 @@ void work_dot_chain(const KernelDesign *d, KernelWork *out)
     for (uint32_t i = 0; i < m->inner_count; i++)
         bring(&w, m->inner[i].factors[0].value, &m->inner[i].factors[0]);
     const TileDim *along = &w.p->dims[m->loop->dim];
-    double trips = average_trips(&w);
+    double trips = work_chain_trips(m);
     const IndexExpr *step =
         work_loop_begin(b, trips, tile_count(along), (double)m->stages);
     w.first[m->loop->dim] = ix_mul(b->ix, step, along->size);

@@ -35,6 +35,9 @@ double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
  * operations of a block. */
 struct TileMapping;
 double work_chain_dot(WorkBuilder *b, const struct TileMapping *m, bool loads_a);
+/* Tiles of columns that a tile of rows goes through, on the average. */
+struct TileChainMapping;
+double work_chain_trips(const struct TileChainMapping *m);
 uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
 
 #endif
