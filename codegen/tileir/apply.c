@@ -24,17 +24,6 @@ static const TileIrTile *float_to_float(TileIrLower *l, const TileIrTile *x, DTy
     return tileir_make(l, TILEIR_FTOF, element, NULL, 1, &x);
 }
 
-static const TileIrTile *integer_to_integer(TileIrLower *l, const TileIrTile *x,
-                                            DType from, TileIrScalar element)
-{
-    uint32_t have = tileir_scalar_bits(x->element), want = tileir_scalar_bits(element);
-    if (have == want)
-        return x;
-    if (have > want)
-        return tileir_make(l, TILEIR_TRUNCI, element, NULL, 1, &x);
-    return tileir_make(l, TILEIR_EXTI, element, is_signed(from) ? "\1" : "\0", 1, &x);
-}
-
 static const TileIrTile *to_predicate(TileIrLower *l, const TileIrTile *x, DType from)
 {
     const TileIrTile *in[] = {x, tileir_number(l, 0, x)};
@@ -59,7 +48,7 @@ const TileIrTile *tileir_convert(TileIrLower *l, const TileIrTile *x, DType from
     if (is_float(from)) /* what does not fit is the nearest that does */
         return tileir_lacks(l, "a conversion of floats to integers");
     if (!is_float(to))
-        return integer_to_integer(l, x, from, element);
+        return tileir_resize(l, x, element, is_signed(from));
     if (dtype_info[to].bits < 32)
         return tileir_convert(l, tileir_convert(l, x, from, DT_F32), DT_F32, to);
     return tileir_make(l, TILEIR_ITOF, element, is_signed(from) ? "\1\0" : "\0\0", 1, &x);

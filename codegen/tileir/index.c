@@ -23,12 +23,7 @@ static TileIrScalar integer_of(bool is_wide)
 static const TileIrTile *widened(TileIrLower *l, const TileIrTile *x, bool is_wide,
                                  bool is_signed)
 {
-    TileIrScalar to = integer_of(is_wide);
-    if (x == NULL || x->element == to)
-        return x;
-    if (tileir_scalar_bits(x->element) > tileir_scalar_bits(to))
-        return tileir_make(l, TILEIR_TRUNCI, to, NULL, 1, &x);
-    return tileir_make(l, TILEIR_EXTI, to, is_signed ? "\1" : "\0", 1, &x);
+    return x == NULL ? NULL : tileir_resize(l, x, integer_of(is_wide), is_signed);
 }
 
 static const int64_t ones[TILEIR_MOST_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -37,18 +32,6 @@ static const TileIrTile *constant(TileIrLower *l, int64_t value, uint32_t rank,
                                   bool is_wide)
 {
     return tileir_bits(l, integer_of(is_wide), (uint64_t)value, rank, ones);
-}
-
-static const TileIrTile *combine(TileIrLower *l, TileIrOpcode op, const char *attributes,
-                                 const TileIrTile *x, const TileIrTile *y)
-{
-    int64_t sizes[TILEIR_MOST_RANK];
-    if (x == NULL || y == NULL)
-        return NULL;
-    for (uint32_t i = 0; i < x->rank; i++)
-        sizes[i] = x->sizes[i] > y->sizes[i] ? x->sizes[i] : y->sizes[i];
-    const TileIrTile *in[] = {tileir_spread(l, x, sizes), tileir_spread(l, y, sizes)};
-    return tileir_make(l, op, x->element, attributes, 2, in);
 }
 
 static const TileIrTile *tile_number(TileIrLower *l, uint32_t dim, uint32_t rank,
@@ -89,12 +72,13 @@ static const TileIrTile *coordinate(TileIrLower *l, uint32_t dim, const TileOrde
     const TileDim *d = &l->p->dims[dim];
     const TileIrTile *first = NULL;
     if (d->kind != TILE_WHOLE)
-        first = combine(l, TILEIR_MULI, NULL, tile_number(l, dim, order->rank, is_wide),
-                        constant(l, d->size, order->rank, is_wide));
+        first = tileir_combine(l, TILEIR_MULI, NULL,
+                               tile_number(l, dim, order->rank, is_wide),
+                               constant(l, d->size, order->rank, is_wide));
     if (!has_dim(order, dim))
         return first != NULL ? first : constant(l, 0, order->rank, is_wide);
     const TileIrTile *x = places(l, dim, order, is_wide);
-    return first == NULL ? x : combine(l, TILEIR_ADDI, NULL, first, x);
+    return first == NULL ? x : tileir_combine(l, TILEIR_ADDI, NULL, first, x);
 }
 
 static const TileIrTile *runtime(TileIrLower *l, uint32_t id, const TileOrder *order,
@@ -122,7 +106,7 @@ static const TileIrTile *divided(TileIrLower *l, const IndexExpr *e, const TileI
                                  const TileIrTile *by)
 {
     bool is_positive = e->a->range.lo >= 0;
-    return combine(l, TILEIR_DIVI, is_positive ? "\1\1" : "\1\2", x, by);
+    return tileir_combine(l, TILEIR_DIVI, is_positive ? "\1\1" : "\1\2", x, by);
 }
 
 const TileIrTile *tileir_index(TileIrLower *l, const IndexExpr *e, const TileOp *op,
@@ -145,16 +129,16 @@ const TileIrTile *tileir_index(TileIrLower *l, const IndexExpr *e, const TileOp 
     case IX_RUNTIME:
         return runtime(l, (uint32_t)e->value, order, is_wide);
     case IX_ADD:
-        return combine(l, TILEIR_ADDI, NULL, x, y);
+        return tileir_combine(l, TILEIR_ADDI, NULL, x, y);
     case IX_MUL:
-        return combine(l, TILEIR_MULI, NULL, x, y);
+        return tileir_combine(l, TILEIR_MULI, NULL, x, y);
     case IX_FLOORDIV:
         return divided(l, e, x, y);
     case IX_MOD:
         break;
     }
-    return combine(l, TILEIR_SUBI, NULL, x,
-                   combine(l, TILEIR_MULI, NULL, divided(l, e, x, y), y));
+    return tileir_combine(l, TILEIR_SUBI, NULL, x,
+                          tileir_combine(l, TILEIR_MULI, NULL, divided(l, e, x, y), y));
 }
 
 /* -- what is there -------------------------------------------------------------------------------- */

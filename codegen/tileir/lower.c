@@ -145,7 +145,7 @@ static const TileIrTile *multiply(TileIrLower *l, const TileOp *op,
 static const TileIrTile *make_dot(TileIrLower *l, const TileOp *op,
                                   const TileOrder *order)
 {
-    TileOrder over = tileir_order(l, op->over), rows, columns, sums = {0}, a, b;
+    TileOrder over = tileir_order(l, op->over), rows, columns, sums, a, b;
     rows = tileir_order(l, op->operands[0]->dims & ~op->over);
     columns = tileir_order(l, op->operands[1]->dims & ~op->over);
     if (over.rank != 1 || rows.rank != 1 || columns.rank != 1 ||
@@ -419,7 +419,7 @@ static void number_ops(TileIrLower *l, const TileBlock *block)
 }
 
 /* The argument that an array is, by its parameter or result. */
-static bool set_types(TileIrLower *l, uint32_t *types, TileIrScalar *elements)
+static void set_types(TileIrLower *l, uint32_t *types, TileIrScalar *elements)
 {
     const Instruction *fusion = l->p->fusion;
     for (uint32_t i = 0; i < l->r->arg_count; i++) {
@@ -433,7 +433,6 @@ static bool set_types(TileIrLower *l, uint32_t *types, TileIrScalar *elements)
             tileir_type_of(s->dtype, true, &elements[i]);
         types[i] = bytecode_tile(l->m, bytecode_pointer(l->m, elements[i]), 0, NULL);
     }
-    return true;
 }
 
 /* Pointers, said to be aligned as they are. */
@@ -501,7 +500,7 @@ static void set_tiles(TileIrLower *l)
         int64_t tiles = tile_count(&l->p->dims[grid[i]]), slow, panel;
         if (i == 0) {
             l->tile[grid[i]] = block;
-        } else if (i + 1 == count && i > 0 && tile_has_coordinate(l->p, grid[i - 1])) {
+        } else if (i + 1 == count && tile_has_coordinate(l->p, grid[i - 1])) {
             slow = tile_count(&l->p->dims[grid[i - 1]]);
             panel = panel_of(l, grid[i - 1]);
             const TileIrTile *in = rest(l, block, tiles * slow),

@@ -62,11 +62,17 @@ uint32_t tileir_type(TileIrLower *l, TileIrScalar element, uint32_t rank,
 /* The same number everywhere, as its bits. */
 const TileIrTile *tileir_bits(TileIrLower *l, TileIrScalar t, uint64_t bits,
                               uint32_t rank, const int64_t *sizes);
+/* As integers of another width. */
+const TileIrTile *tileir_resize(TileIrLower *l, const TileIrTile *x, TileIrScalar to,
+                                bool is_signed);
 const TileIrTile *tileir_number(TileIrLower *l, double value, const TileIrTile *like);
 const TileIrTile *tileir_reshape(TileIrLower *l, const TileIrTile *x, uint32_t rank,
                                  const int64_t *sizes);
 const TileIrTile *tileir_spread(TileIrLower *l, const TileIrTile *x,
                                 const int64_t *sizes);
+/* An operation on two tiles whose sizes differ where one of them has 1. */
+const TileIrTile *tileir_combine(TileIrLower *l, TileIrOpcode op, const char *attributes,
+                                 const TileIrTile *x, const TileIrTile *y);
 /* From one order of dimensions to another, which may have more. */
 const TileIrTile *tileir_arrange(TileIrLower *l, const TileIrTile *x,
                                  const TileOrder *from, const TileOrder *to);

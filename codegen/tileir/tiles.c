@@ -89,6 +89,17 @@ const TileIrTile *tileir_binary(TileIrLower *l, TileIrOpcode op, const TileIrTil
     return x == NULL ? NULL : tileir_make(l, op, x->element, NULL, 2, in);
 }
 
+const TileIrTile *tileir_resize(TileIrLower *l, const TileIrTile *x, TileIrScalar to,
+                                bool is_signed)
+{
+    uint32_t have = tileir_scalar_bits(x->element), want = tileir_scalar_bits(to);
+    if (have == want)
+        return x;
+    if (have > want)
+        return tileir_make(l, TILEIR_TRUNCI, to, NULL, 1, &x);
+    return tileir_make(l, TILEIR_EXTI, to, is_signed ? "\1" : "\0", 1, &x);
+}
+
 const TileIrTile *tileir_bits(TileIrLower *l, TileIrScalar t, uint64_t bits,
                               uint32_t rank, const int64_t *sizes)
 {
@@ -184,13 +195,21 @@ const TileIrTile *tileir_arrange(TileIrLower *l, const TileIrTile *x,
     return tileir_spread(l, tileir_reshape(l, x, to->rank, kept), sizes);
 }
 
+const TileIrTile *tileir_combine(TileIrLower *l, TileIrOpcode op, const char *attributes,
+                                 const TileIrTile *x, const TileIrTile *y)
+{
+    int64_t sizes[TILEIR_MOST_RANK];
+    if (x == NULL || y == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < x->rank; i++)
+        sizes[i] = x->sizes[i] > y->sizes[i] ? x->sizes[i] : y->sizes[i];
+    const TileIrTile *in[] = {tileir_spread(l, x, sizes), tileir_spread(l, y, sizes)};
+    return tileir_make(l, op, x->element, attributes, 2, in);
+}
+
 const TileIrTile *tileir_both(TileIrLower *l, const TileIrTile *x, const TileIrTile *y)
 {
     if (x == NULL || y == NULL)
         return x == NULL ? y : x;
-    int64_t sizes[TILEIR_MOST_RANK];
-    for (uint32_t i = 0; i < x->rank; i++)
-        sizes[i] = x->sizes[i] > y->sizes[i] ? x->sizes[i] : y->sizes[i];
-    return tileir_binary(l, TILEIR_ANDI, tileir_spread(l, x, sizes),
-                         tileir_spread(l, y, sizes));
+    return tileir_combine(l, TILEIR_ANDI, NULL, x, y);
 }
