@@ -132,6 +132,13 @@ static const char *ask_version(Arena *a, const char *path)
     return status == 0 && n > 0 ? text : NULL;
 }
 
+/* The three numbers of its version; false: it does not run, or prints something else. */
+static bool find_version(Arena *a, const char *path, unsigned version[3])
+{
+    const char *text = ask_version(a, path), *v = text ? strstr(text, ", V") : NULL;
+    return v && sscanf(v, ", V%u.%u.%u", &version[0], &version[1], &version[2]) == 3;
+}
+
 /* nvlink comes with ptxas, of the same version. */
 static const char *linker_beside(Arena *a, const char *ptxas)
 {
@@ -142,14 +149,12 @@ static const char *linker_beside(Arena *a, const char *ptxas)
 
 static bool version_of_ptxas(Arena *a, Cuda *out)
 {
-    const char *text = ask_version(a, out->assembler),
-               *v = text ? strstr(text, ", V") : NULL;
-    unsigned major, minor, patch;
-    if (!v || sscanf(v, ", V%u.%u.%u", &major, &minor, &patch) != 3)
+    unsigned v[3];
+    if (!find_version(a, out->assembler, v))
         return false;
-    out->cuda = major * 10 + minor;
+    out->cuda = v[0] * 10 + v[1];
     out->linker = linker_beside(a, out->assembler);
-    out->version = arena_printf(a, "ptxas %u.%u.%u%s", major, minor, patch,
+    out->version = arena_printf(a, "ptxas %u.%u.%u%s", v[0], v[1], v[2],
                                 out->linker ? " with nvlink" : "");
     return true;
 }
@@ -229,12 +234,10 @@ void cuda_find_tileir(Arena *a, const char *folder, Cuda *out)
 
 const char *cuda_tileir_version(Arena *a, const Cuda *cuda)
 {
-    unsigned major, minor, patch;
-    const char *text = ask_version(a, cuda->tileiras),
-               *v = text ? strstr(text, ", V") : NULL;
-    if (!v || sscanf(v, ", V%u.%u.%u", &major, &minor, &patch) != 3)
-        return NULL;
-    return arena_printf(a, "tileiras %u.%u.%u", major, minor, patch);
+    unsigned v[3];
+    return find_version(a, cuda->tileiras, v)
+               ? arena_printf(a, "tileiras %u.%u.%u", v[0], v[1], v[2])
+               : NULL;
 }
 
 bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,

@@ -2,6 +2,7 @@
  * by CUDA_HOME; another version's do not do. */
 #define _GNU_SOURCE /* environ */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,9 +63,9 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
     if (status == 0 && out->data && out->bytes != 0)
         return true;
     *out_error = arena_printf(a, "%s: %s", cuda->tileiras,
-                              status > 128  ? "it took too long"
-                              : log && *log ? log
-                                            : "it made no cubin");
+                              status == 128 + SIGALRM ? "it took too long"
+                              : log && *log           ? log
+                                                      : "it made no cubin");
     return false;
 }
 
