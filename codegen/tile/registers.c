@@ -455,11 +455,11 @@ static uint32_t per_word(DType t)
     return t == DT_PRED || bits >= 32 || 32 % bits != 0 ? 1 : 32 / bits;
 }
 
-/* What registers of a tile make a difference: *numbers, and how many. */
-static uint32_t distinct_registers(TileLower *l, const TileOp *op,
-                                   const LinearLayout *layout, uint32_t **numbers)
+/* What registers of a tile make a difference, where bits `same` of their numbers make none: *numbers, and how many. */
+static uint32_t distinct_registers(const TileLower *l, const LinearLayout *layout,
+                                   uint32_t same, uint32_t **numbers)
 {
-    uint32_t same = same_bits_of_load(l, op, layout), n = 0;
+    uint32_t n = 0;
     *numbers = ARENA_ARRAY(l->k->arena, uint32_t, register_count(layout));
     for (uint32_t r = 0; r < register_count(layout); r++) {
         if ((r & same) == 0)
@@ -494,7 +494,7 @@ static void unpack(TileLower *l, LoweredTile *t)
 {
     uint32_t *numbers, all = per_word(t->op->dtype),
                        same = same_bits_of_load(l, t->op, &t->layout);
-    uint32_t count = distinct_registers(l, t->op, &t->layout, &numbers);
+    uint32_t count = distinct_registers(l, &t->layout, same, &numbers);
     t->registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(&t->layout));
     for (uint32_t i = 0; i < count; i++)
         t->registers[numbers[i]] =
@@ -510,8 +510,9 @@ static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layou
                        LLVMValueRef condition)
 {
     Arena *a = l->k->arena;
-    uint32_t *numbers, all = per_word(op->dtype),
-                       count = distinct_registers(l, op, layout, &numbers), n = 0;
+    uint32_t *numbers, all = per_word(op->dtype), n = 0,
+                       same = same_bits_of_load(l, op, layout),
+                       count = distinct_registers(l, layout, same, &numbers);
     LLVMValueRef *values = ARENA_ARRAY(a, LLVMValueRef, register_count(layout)),
                  *words = ARENA_ARRAY(a, LLVMValueRef, count),
                  *zeros = ARENA_ARRAY(a, LLVMValueRef, count);

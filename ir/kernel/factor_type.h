@@ -6,7 +6,7 @@
 #include "ir/analysis/target.h"
 #include "ir/module.h"
 
-/* The type for a dot or convolution on the target, *factor (DT_INVALID: they stay as they are); false: it has no
+/* The type for a dot, ragged dot or convolution on the target, *factor (DT_INVALID: they stay as they are); false: it has no
  * tensor core that multiplies them exactly. */
 bool factor_type_find(const Instruction *hero, const Target *t, DType *factor);
 

@@ -1,4 +1,4 @@
-/* Contractions on tensor cores: fusions of one dot or convolution as tile programs (ir/tile/tile.h) that a
+/* Contractions on tensor cores: fusions of one dot, ragged dot or convolution as tile programs (ir/tile/tile.h) that a
  * block's warps carry out together (ir/tile/mapping.h). */
 #include "ir/kernel/factor_type.h"
 #include "ir/kernel/kernel_time.h"
