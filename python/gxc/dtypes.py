@@ -20,26 +20,25 @@ class DType(NamedTuple):
     numpy: str         # numpy's name, or that of ml_dtypes
     raw: str           # numpy's type of the same size
     code: int          # DLPack's
-    safetensors: Optional[str] = None
 
 
 _ROWS = [
-    DType("pred", 8, "bool", "bool", 6, "BOOL"),
+    DType("pred", 8, "bool", "bool", 6),
     DType("s2", 2, "int2", "int8", 0), DType("s4", 4, "int4", "int8", 0),
-    DType("s8", 8, "int8", "int8", 0, "I8"), DType("s16", 16, "int16", "int16", 0, "I16"),
-    DType("s32", 32, "int32", "int32", 0, "I32"), DType("s64", 64, "int64", "int64", 0, "I64"),
+    DType("s8", 8, "int8", "int8", 0), DType("s16", 16, "int16", "int16", 0),
+    DType("s32", 32, "int32", "int32", 0), DType("s64", 64, "int64", "int64", 0),
     DType("u2", 2, "uint2", "uint8", 1), DType("u4", 4, "uint4", "uint8", 1),
-    DType("u8", 8, "uint8", "uint8", 1, "U8"), DType("u16", 16, "uint16", "uint16", 1, "U16"),
-    DType("u32", 32, "uint32", "uint32", 1, "U32"), DType("u64", 64, "uint64", "uint64", 1, "U64"),
-    DType("f16", 16, "float16", "float16", 2, "F16"), DType("f32", 32, "float32", "float32", 2, "F32"),
-    DType("f64", 64, "float64", "float64", 2, "F64"), DType("bf16", 16, "bfloat16", "uint16", 4, "BF16"),
-    DType("c64", 64, "complex64", "complex64", 5, "C64"), DType("c128", 128, "complex128", "complex128", 5),
+    DType("u8", 8, "uint8", "uint8", 1), DType("u16", 16, "uint16", "uint16", 1),
+    DType("u32", 32, "uint32", "uint32", 1), DType("u64", 64, "uint64", "uint64", 1),
+    DType("f16", 16, "float16", "float16", 2), DType("f32", 32, "float32", "float32", 2),
+    DType("f64", 64, "float64", "float64", 2), DType("bf16", 16, "bfloat16", "uint16", 4),
+    DType("c64", 64, "complex64", "complex64", 5), DType("c128", 128, "complex128", "complex128", 5),
     DType("f8e3m4", 8, "float8_e3m4", "uint8", 7), DType("f8e4m3", 8, "float8_e4m3", "uint8", 8),
     DType("f8e4m3b11fnuz", 8, "float8_e4m3b11fnuz", "uint8", 9),
-    DType("f8e4m3fn", 8, "float8_e4m3fn", "uint8", 10, "F8_E4M3"),
-    DType("f8e4m3fnuz", 8, "float8_e4m3fnuz", "uint8", 11), DType("f8e5m2", 8, "float8_e5m2", "uint8", 12, "F8_E5M2"),
+    DType("f8e4m3fn", 8, "float8_e4m3fn", "uint8", 10),
+    DType("f8e4m3fnuz", 8, "float8_e4m3fnuz", "uint8", 11), DType("f8e5m2", 8, "float8_e5m2", "uint8", 12),
     DType("f8e5m2fnuz", 8, "float8_e5m2fnuz", "uint8", 13),
-    DType("f8e8m0fnu", 8, "float8_e8m0fnu", "uint8", 14, "F8_E8M0"),
+    DType("f8e8m0fnu", 8, "float8_e8m0fnu", "uint8", 14),
     DType("f4e2m1fn", 4, "float4_e2m1fn", "uint8", 17),
 ]
 BY_NAME = {d.name: d for d in _ROWS}
