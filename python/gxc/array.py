@@ -223,7 +223,7 @@ def _place_array(session: Session, device: int, value: Value, given: Array, stre
         copy = Memory(session, device, value.bytes, stream)
         _copy_in(copy, value, given.numpy())
         return Argument(copy.pointer, copy, copy)
-    if donate and value.alias >= 0 or donate and value.donated:
+    if donate and (value.alias >= 0 or value.donated):
         given._memory = None
         return Argument(memory.pointer, memory, memory)
     if value.donated or value.must_alias:
@@ -241,8 +241,8 @@ def _place_view(session: Session, device: int, value: Value, given: Any, kind: t
     if d is None or d.name != value.dtype or view.shape != value.shape:
         raise RunError(f"an array of {shape_text(d.name if d else 'another type', view.shape)} was given for {value}")
     wanted = value.strides()
-    row_major = Value(**{**value._asdict(), "minor_to_major": tuple(reversed(range(len(value.shape))))}).strides()
-    strides = view.strides if view.strides is not None else row_major
+    row_major = value._replace(minor_to_major=tuple(reversed(range(len(value.shape)))))
+    strides = view.strides if view.strides is not None else row_major.strides()
     if any(n > 1 and have != want for n, have, want in zip(value.shape, strides, wanted)):
         raise RunError(f"{value}: the array has strides {strides}, the program wants {wanted}: make it contiguous")
     if view.data % max(value.alignment, 1):

@@ -109,6 +109,11 @@ def source_of(program: Any, arguments: tuple, keywords: Mapping[str, Any], stati
                     "jax.jit(f).lower() or jax.export gives, or a torch.export.ExportedProgram")
 
 
+def as_tuple(given: Union[int, str, Iterable]) -> tuple:
+    """Numbers or names of arguments, of which one may stand alone."""
+    return (given,) if isinstance(given, (int, str)) else tuple(given)
+
+
 def compile(program: Any, *arguments: Any, target: Union[str, Iterable[str], None] = None,
             static_argnums: Union[int, tuple] = (), static_argnames: Union[str, tuple] = (),
             keywords: Optional[Mapping[str, Any]] = None, **options: Any):
@@ -149,7 +154,6 @@ def compile(program: Any, *arguments: Any, target: Union[str, Iterable[str], Non
                                              ^
     """
     from .program import Program
-    as_tuple = lambda x: (x,) if isinstance(x, (int, str)) else tuple(x)  # noqa: E731
     source = source_of(program, arguments, keywords or {}, as_tuple(static_argnums), as_tuple(static_argnames))
     targets = [target] if isinstance(target, str) else list(target) if target is not None else []
     data, warning = run(source, targets, **options)

@@ -8,7 +8,7 @@ import threading
 import warnings
 from typing import Any, Callable, Mapping, Union
 
-from .compiler import Source, run
+from .compiler import Source, as_tuple, run
 from .errors import CompileError, GxcWarning
 from .program import Interface, Program, device_target
 
@@ -201,5 +201,4 @@ def jit(function: Union[Callable, None] = None, *, static_argnums: Union[int, tu
     if function is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, target=target, **options)
-    as_tuple = lambda x: (x,) if isinstance(x, (int, str)) else tuple(x)  # noqa: E731
     return Jit(function, as_tuple(static_argnums), as_tuple(static_argnames), as_tuple(donate_argnums), target, options)

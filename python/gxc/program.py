@@ -196,8 +196,7 @@ class Program:
             if i >= len(names):
                 raise RunError(f"{self.name} takes {len(names)} arguments ({', '.join(names)}), {len(arguments)} were given")
             given.update((names[i] + path, leaf) for path, leaf in tree.flatten(argument))
-        for name, argument in keywords.items():
-            given.update((name + path, leaf) for path, leaf in tree.flatten(argument))
+        given.update(tree_names(keywords))
         missing = [v for v in self.arguments if v.path not in given]
         if missing:
             raise RunError(f"{self.name}: no array was given for {_names(missing)}")
