@@ -323,6 +323,8 @@ class Arrays(unittest.TestCase):
             tree_equal(y, np.float32([11, 22]))
         with self.assertRaisesRegex(gxc.RunError, "for 2 x 1 devices: use run"):
             program(np.float32([1, 2]))
+        with self.assertRaisesRegex(gxc.RunError, "needs 2 devices, not 1"):
+            program.run([(np.float32([1, 2]),), (np.float32([10, 20]),)], device="emu", ordinals=[0])
 
 
 class Errors(unittest.TestCase):
