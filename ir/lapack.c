@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/analysis/collective.h"
 #include "ir/config.h"
 #include "ir/custom_call.h"
+#include "ir/number.h"
 
 typedef enum Order { ANY, ROWS, COLUMNS } Order;
 
@@ -61,10 +61,9 @@ typedef struct Match {
 
 static bool is_type(const Match *m, char letter, DType t)
 {
-    DType real = m->type == DT_C64 ? DT_F32 : m->type == DT_C128 ? DT_F64 : m->type;
     return t == (letter == 'i'   ? DT_S32
                  : letter == 'u' ? DT_U32
-                 : letter == 'r' ? real
+                 : letter == 'r' ? number_component(m->type)
                                  : m->type);
 }
 

@@ -402,10 +402,7 @@ const char *shape_leaf_path(Arena *a, const Shape *s, size_t leaf)
 {
     const char *path = "";
     while (shape_is_tuple(s)) {
-        uint32_t i = 0;
-        size_t n;
-        for (; (n = shape_leaf_count(s->elements[i])) <= leaf; i++)
-            leaf -= n;
+        uint32_t i = shape_leaf_element(s, leaf, &leaf);
         path = arena_printf(a, "%s%s%u", path, *path == '\0' ? "" : ".", i);
         s = s->elements[i];
     }

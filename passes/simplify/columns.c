@@ -3,12 +3,7 @@
 
 const Shape *columns_shape(Columns *c, const Shape *s, int64_t rows, int64_t columns)
 {
-    int64_t *dims = ARENA_ARRAY(c->r.scratch, int64_t, s->rank);
-    for (uint32_t k = 0; k + 2 < s->rank; k++)
-        dims[k] = s->dims[k];
-    dims[s->rank - 2] = rows;
-    dims[s->rank - 1] = columns;
-    return rw_shape(&c->r, s->dtype, s->rank, dims);
+    return matrix_sized(&c->r, s, rows, columns);
 }
 
 Instruction *columns_part(Columns *c, Instruction *x, const Shape *s, Instruction *row,
@@ -258,20 +253,12 @@ Instruction *matrix_given_as(Rewriter *r, const Shape *s, Instruction *x)
 
 const Shape *matrix_for_steps(Rewriter *r, const Shape *s, DType t, int64_t count)
 {
-    int64_t *dims = arena_copy(r->scratch, s->dims, s->rank * sizeof *dims);
-    dims[s->rank - 2] = count;
-    dims[s->rank - 1] = 1;
-    return rw_shape(r, t, s->rank, dims);
+    return rw_shape(r, t, s->rank, matrix_sized(r, s, count, 1)->dims);
 }
 
 Instruction *matrix_reduced(Rewriter *r, OpCode op, Instruction *x, Instruction *first,
                             uint32_t count, const int64_t *dims)
 {
-    Computation *comp = module_add_computation(r->m, "columns_reducer");
-    const Shape *scalar = shape_scalar(r->m->intern, x->shape->dtype);
-    Instruction *pair[2] = {computation_add_parameter(comp, 0, scalar, NULL),
-                            computation_add_parameter(comp, 1, scalar, NULL)};
-    comp->root = computation_add(comp, op, scalar, 2, pair, NULL);
     int64_t *left = ARENA_ARRAY(r->scratch, int64_t, x->shape->rank);
     uint32_t n = 0;
     for (uint32_t d = 0; d < x->shape->rank; d++) {
@@ -284,7 +271,8 @@ Instruction *matrix_reduced(Rewriter *r, OpCode op, Instruction *x, Instruction 
     Instruction *all =
         rw_binary(r, OP_REDUCE, rw_shape(r, x->shape->dtype, n, left), x, first);
     inst_set_ints(all, ATTR_DIMENSIONS, dims, count);
-    inst_set_computation(all, ATTR_TO_APPLY, comp);
+    inst_set_computation(all, ATTR_TO_APPLY,
+                         module_add_reducer(r->m, op, x->shape->dtype));
     return all;
 }
 

@@ -138,19 +138,14 @@ static Instruction *places(Rewriter *r, Instruction *columns, Instruction *begin
 static Instruction *dense(Rewriter *r, Instruction *x, Instruction *at, int64_t n)
 {
     DType t = x->shape->dtype;
-    const Shape *flat = rw_shape(r, t, 1, (int64_t[]){n * n}),
-                *scalar = shape_scalar(r->m->intern, t);
-    Computation *add = module_add_computation(r->m, "columns_reducer");
-    Instruction *pair[2] = {computation_add_parameter(add, 0, scalar, NULL),
-                            computation_add_parameter(add, 1, scalar, NULL)};
-    add->root = computation_add(add, OP_ADD, scalar, 2, pair, NULL);
+    const Shape *flat = rw_shape(r, t, 1, (int64_t[]){n * n});
     Instruction *operands[3] = {rw_splat(r, flat, 0), at, x};
     Instruction *a = rw_add(r, OP_SCATTER, flat, 3, operands);
     inst_set_ints(a, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
     inst_set_ints(a, ATTR_INSERTED_WINDOW_DIMS, &(int64_t){0}, 1);
     inst_set_ints(a, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &(int64_t){0}, 1);
     inst_set_int(a, ATTR_INDEX_VECTOR_DIM, 1);
-    inst_set_computation(a, ATTR_TO_APPLY, add);
+    inst_set_computation(a, ATTR_TO_APPLY, module_add_adder(r->m, t));
     return rw_reshape(r, rw_shape(r, t, 2, (int64_t[]){n, n}), a);
 }
 
