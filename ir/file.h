@@ -1,5 +1,5 @@
-/* Reading whole files; writing files that are there whole or not at all. Includes nothing of the project: programs, compiler
- * and runtime use it. */
+/* Reading whole files; writing files that are there whole or not at all; whether what was printed has arrived. Includes
+ * nothing of the project: programs, compiler and runtime use it. */
 #ifndef GXC_IR_FILE_H
 #define GXC_IR_FILE_H
 

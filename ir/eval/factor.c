@@ -89,13 +89,6 @@ void eval_getrf(EvalCall *call, const LapackCall *how)
 
 /* -- qr --------------------------------------------------------------------------------------- */
 
-static Complex qr_step(const Matrix *m, int64_t k)
-{
-    Complex t = matrix_reflection(m, k, k);
-    matrix_reflect(m, k, k, linalg_conjugate(t), m, k + 1);
-    return t;
-}
-
 void eval_geqrf(EvalCall *call, const LapackCall *how)
 {
     (void)how;
@@ -107,7 +100,7 @@ void eval_geqrf(EvalCall *call, const LapackCall *how)
     for (int64_t b = 0; b < count; b++) {
         Matrix one = matrix_next(m, b);
         for (int64_t k = 0; k < steps; k++)
-            t[b * steps + k] = qr_step(&one, k);
+            t[b * steps + k] = matrix_qr_step(&one, k);
     }
     linalg_store(all, v->elements[0]);
     linalg_store(t, factors);
@@ -218,7 +211,7 @@ void eval_geqp3(EvalCall *call, const LapackCall *how)
         for (int64_t k = 0; k < steps; k++) {
             if (k >= fixed)
                 exchange(&one, order, k, longest_column(&one, k));
-            t[b * steps + k] = qr_step(&one, k);
+            t[b * steps + k] = matrix_qr_step(&one, k);
         }
     }
     linalg_store(all, v->elements[0]);

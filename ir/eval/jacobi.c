@@ -48,12 +48,10 @@ static void rotate_rows(const Matrix *m, int64_t p, int64_t q, Rotation r)
     }
 }
 
-static void set_unit(const Matrix *m)
+static void copy_matrix(const Matrix *from, const Matrix *to)
 {
-    for (int64_t i = 0; i < m->rows; i++) {
-        for (int64_t j = 0; j < m->columns; j++)
-            *matrix_at(m, i, j) = (Complex){i == j, 0};
-    }
+    for (int64_t i = 0; i < to->rows * to->columns; i++)
+        to->a[i] = from->a[i];
 }
 
 /* The factor for column j: see above. */
@@ -172,7 +170,7 @@ void eval_syevd(EvalCall *call, const LapackCall *how)
         Matrix a = matrix_next(m, b);
         double scale = hermitian(&a, how->lower);
         divide_all(&a, scale);
-        set_unit(&v);
+        matrix_set_unit(&v);
         info[b] = make_diagonal(&a, &v) ? 0 : (int32_t)n + 1;
         for (int64_t i = 0; i < n; i++)
             values[i] = matrix_at(&a, i, i)->re * scale;
@@ -181,8 +179,7 @@ void eval_syevd(EvalCall *call, const LapackCall *how)
             scale_column(&v, j, phase_of(&v, j));
             w[b * n + j] = (Complex){values[j], 0};
         }
-        for (int64_t i = 0; i < n * n; i++)
-            a.a[i] = v.a[i];
+        copy_matrix(&v, &a);
     }
     linalg_store(all, out->elements[0]);
     linalg_store(w, out->elements[1]);
@@ -238,17 +235,15 @@ static double largest_part(const Matrix *m)
 /* u of orthogonal columns, the longest first, by reflections: also where columns are 0, or more are wanted. */
 static Matrix left_vectors(EvalCall *call, const Matrix *m, int64_t columns)
 {
-    Matrix v = matrix_create(call, m->rows, columns), q = v;
+    Matrix v = matrix_create(call, m->rows, columns),
+           q = matrix_create(call, m->rows, columns);
     Complex *t = eval_temp(call, (size_t)m->columns, sizeof *t);
     for (int64_t i = 0; i < m->rows; i++) {
         for (int64_t j = 0; j < m->columns; j++)
             *matrix_at(&v, i, j) = *matrix_at(m, i, j);
     }
-    for (int64_t k = 0; k < m->columns; k++) {
-        t[k] = matrix_reflection(&v, k, k);
-        matrix_reflect(&v, k, k, linalg_conjugate(t[k]), &v, k + 1);
-    }
-    q = matrix_create(call, m->rows, columns);
+    for (int64_t k = 0; k < m->columns; k++)
+        t[k] = matrix_qr_step(&v, k);
     matrix_unreflect(&v, t, m->columns, &q);
     for (int64_t k = 0; k < m->columns; k++) {
         if (matrix_at(&v, k, k)->re < 0)
@@ -264,7 +259,7 @@ static bool decompose(EvalCall *call, Matrix *m, int64_t columns, Complex *s, Ma
     double *values = eval_temp(call, (size_t)n, sizeof *values), scale = largest_part(m);
     *v = matrix_create(call, n, n);
     divide_all(m, scale);
-    set_unit(v);
+    matrix_set_unit(v);
     bool done = make_orthogonal(m, v);
     for (int64_t j = 0; j < n; j++)
         values[j] = sqrt(inner(m, j, j).re) * scale;
@@ -277,12 +272,6 @@ static bool decompose(EvalCall *call, Matrix *m, int64_t columns, Complex *s, Ma
     }
     *m = left_vectors(call, m, columns);
     return done;
-}
-
-static void copy_matrix(const Matrix *from, const Matrix *to)
-{
-    for (int64_t i = 0; i < to->rows * to->columns; i++)
-        to->a[i] = from->a[i];
 }
 
 /* u and v, or v^H, of the call's matrix into the places for them: zeros, where they are not wanted. */

@@ -27,6 +27,7 @@ typedef struct Matrix {
 /* The first matrix of an array whose numbers are `all`; how many there are. */
 Matrix matrix_of(const Value *x, Complex *all, int64_t *out_count);
 Matrix matrix_create(EvalCall *call, int64_t rows, int64_t columns); /* of zeros */
+void matrix_set_unit(const Matrix *m);
 Matrix matrix_next(Matrix m, int64_t steps); /* so many further on */
 Complex *matrix_at(const Matrix *m, int64_t i, int64_t j);
 void matrix_adjoin(EvalCall *call,
@@ -39,6 +40,8 @@ Complex matrix_reflection(const Matrix *m, int64_t i, int64_t k);
 /* Columns from `first` on of m times 1 - t v v^H, v of column k of `from` below row i. */
 void matrix_reflect(const Matrix *from, int64_t i, int64_t k, Complex t, const Matrix *m,
                     int64_t first);
+/* Makes column k zero below the diagonal and reflects the columns to come; t. */
+Complex matrix_qr_step(const Matrix *m, int64_t k);
 /* The product of `steps` of them, v of columns 0 .. below the diagonal. */
 void matrix_unreflect(const Matrix *v, const Complex *t, int64_t steps, const Matrix *q);
 

@@ -29,6 +29,14 @@ Matrix matrix_next(Matrix m, int64_t steps)
     return m;
 }
 
+void matrix_set_unit(const Matrix *m)
+{
+    for (int64_t i = 0; i < m->rows; i++) {
+        for (int64_t j = 0; j < m->columns; j++)
+            *matrix_at(m, i, j) = (Complex){i == j, 0};
+    }
+}
+
 Complex *matrix_at(const Matrix *m, int64_t i, int64_t j)
 {
     return &m->a[i * m->columns + j];
@@ -89,12 +97,16 @@ Complex matrix_reflection(const Matrix *m, int64_t i, int64_t k)
     return (Complex){(beta - alpha.re) / beta, -alpha.im / beta};
 }
 
+Complex matrix_qr_step(const Matrix *m, int64_t k)
+{
+    Complex t = matrix_reflection(m, k, k);
+    matrix_reflect(m, k, k, linalg_conjugate(t), m, k + 1);
+    return t;
+}
+
 void matrix_unreflect(const Matrix *v, const Complex *t, int64_t steps, const Matrix *q)
 {
-    for (int64_t i = 0; i < q->rows; i++) {
-        for (int64_t j = 0; j < q->columns; j++)
-            *matrix_at(q, i, j) = (Complex){i == j, 0};
-    }
+    matrix_set_unit(q);
     for (int64_t k = steps; k-- > 0;)
         matrix_reflect(v, k, k, t[k], q, 0);
 }

@@ -32,6 +32,9 @@ Instruction *expand_lu(Rewriter *r, Instruction *a, int64_t steps,
 Instruction *expand_info(Rewriter *r, Instruction *factors, const Shape *info,
                          int64_t direction);
 
+/* info of a pred for each element, or each row, of a matrix: the number of the first row where it is true, or 0. */
+Instruction *expand_first_bad(Rewriter *r, Instruction *is_bad, const Shape *info);
+
 /* A custom call of ir/lapack.def, of matrices with elements. */
 #define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
     Instruction *expand_##function(Rewriter *r, Instruction *inst, const LapackCall *how);

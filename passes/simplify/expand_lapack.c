@@ -6,31 +6,33 @@
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 
-/* Pivot k of n that is not good counts n - k, all else 0: the most, c, tells the first of them. Info is
+/* Row k of n counts n - k where something in it is bad, else 0: the most, c, tells the first of them. Info is
  * n - c + 1, and 0 where c is. */
-Instruction *expand_info(Rewriter *r, Instruction *factors, const Shape *info,
-                         int64_t direction)
+Instruction *expand_first_bad(Rewriter *r, Instruction *is_bad, const Shape *info)
 {
-    const Shape *s = factors->shape;
-    int64_t row = (int64_t)s->rank - 2, n = s->dims[row];
-    const Shape *counts = rw_shape(r, DT_S32, s->rank, s->dims);
-    Instruction *rows = matrix_numbers(r, s, true),
-                *columns = matrix_numbers(r, s, false);
-    Instruction *pivot = direction == DIRECTION_GT ? matrix_real(r, factors) : factors;
-    Instruction *good = matrix_compare(r, pivot, rw_splat(r, pivot->shape, 0), direction);
-    Instruction *none = rw_splat_int(r, counts, 0);
+    Instruction *rows = matrix_numbers(r, is_bad->shape, true);
+    const Shape *counts = rows->shape;
+    int64_t row = (int64_t)counts->rank - 2, n = counts->dims[row];
     Instruction *left =
         rw_binary(r, OP_SUBTRACT, counts, rw_splat_int(r, counts, n), rows);
-    Instruction *count = matrix_select(r, matrix_compare(r, rows, columns, DIRECTION_EQ),
-                                       matrix_select(r, good, none, left), none);
+    Instruction *count = matrix_select(r, is_bad, left, rw_splat_int(r, counts, 0));
     Instruction *most = matrix_reduced(
         r, OP_MAXIMUM, count, rw_splat_int(r, shape_scalar(r->m->intern, DT_S32), 0), 2,
         (int64_t[]){row, row + 1});
     Instruction *zero = rw_splat_int(r, most->shape, 0);
-    Instruction *order =
+    Instruction *number =
         rw_binary(r, OP_SUBTRACT, most->shape, rw_splat_int(r, most->shape, n + 1), most);
-    most = matrix_select(r, matrix_compare(r, most, zero, DIRECTION_EQ), zero, order);
-    return matrix_given_as(r, info, most);
+    Instruction *is_none = matrix_compare(r, most, zero, DIRECTION_EQ);
+    return matrix_given_as(r, info, matrix_select(r, is_none, zero, number));
+}
+
+Instruction *expand_info(Rewriter *r, Instruction *factors, const Shape *info,
+                         int64_t direction)
+{
+    Instruction *pivot = direction == DIRECTION_GT ? matrix_real(r, factors) : factors;
+    Instruction *good = matrix_compare(r, pivot, rw_splat(r, pivot->shape, 0), direction);
+    Instruction *bad = rw_unary(r, OP_NOT, good->shape, good);
+    return expand_first_bad(r, matrix_both(r, bad, matrix_unit(r, bad->shape)), info);
 }
 
 Instruction *expand_potrf(Rewriter *r, Instruction *inst, const LapackCall *how)

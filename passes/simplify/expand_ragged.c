@@ -1,5 +1,5 @@
-/* Expansion of those ragged-dots that have no kernel of their own (ir/kernel/ragged.h): a dot of all rows with all groups, of which each row keeps what
- * belongs to its own group.
+/* Expansion of those ragged-dots that have no kernel of their own (ir/kernel/ragged.h): a dot of all rows with all
+ * groups, of which each row keeps what belongs to its own group.
  *
  *   free ragged dimension:       dot, select by group of the row, sum over the groups
  *   contracted ragged dimension: a dot for each group of what is masked to it

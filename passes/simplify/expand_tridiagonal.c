@@ -211,19 +211,7 @@ static Instruction *info_of_band(Rewriter *r, Instruction *m, const Shape *info)
     int64_t n = m->shape->dims[m->shape->rank - 2];
     Instruction *d = matrix_part(r, m, 0, n, 1, 1);
     Instruction *is_zero = matrix_compare(r, d, rw_splat(r, d->shape, 0), DIRECTION_EQ);
-    Instruction *rows = matrix_numbers(r, d->shape, true);
-    Instruction *left =
-        rw_binary(r, OP_SUBTRACT, rows->shape, rw_splat_int(r, rows->shape, n), rows);
-    left = matrix_select(r, is_zero, left, rw_splat_int(r, rows->shape, 0));
-    int64_t last = (int64_t)m->shape->rank - 1;
-    Instruction *most = matrix_reduced(
-        r, OP_MAXIMUM, left, rw_splat_int(r, shape_scalar(r->m->intern, DT_S32), 0), 2,
-        (int64_t[]){last - 1, last});
-    Instruction *zero = rw_splat_int(r, most->shape, 0);
-    Instruction *number =
-        rw_binary(r, OP_SUBTRACT, most->shape, rw_splat_int(r, most->shape, n + 1), most);
-    Instruction *is_none = matrix_compare(r, most, zero, DIRECTION_EQ);
-    return matrix_given_as(r, info, matrix_select(r, is_none, zero, number));
+    return expand_first_bad(r, is_zero, info);
 }
 
 Instruction *expand_gtsv(Rewriter *r, Instruction *inst, const LapackCall *how)
