@@ -75,6 +75,39 @@ static bool has_failed(const Compile *c)
 
 /* -- options ---------------------------------------------------------------------------------- */
 
+/* Lists and sizes that the caller has made wrong; nothing else may be read then. */
+static void check_call(Compile *c)
+{
+    const gxc_options *o = &c->options;
+    if (c->input == NULL && c->size != 0)
+        usage_error(c, "the input is NULL, but its size is %zu", c->size);
+    if (o->target_count != 0 && o->targets == NULL)
+        usage_error(c, "targets is NULL, but target_count is %zu", o->target_count);
+    for (size_t i = 0; o->targets != NULL && i < o->target_count; i++) {
+        if (o->targets[i] == NULL)
+            usage_error(c, "target %zu is NULL", i);
+    }
+    if (o->setting_count != 0 && o->settings == NULL)
+        usage_error(c, "settings is NULL, but setting_count is %zu", o->setting_count);
+    for (size_t i = 0; o->settings != NULL && i < o->setting_count; i++) {
+        if (o->settings[i] == NULL)
+            usage_error(c, "setting %zu is NULL", i);
+    }
+}
+
+/* The options are the caller's struct, which may be an older and shorter one. */
+static void copy_options(Compile *c, const gxc_options *from)
+{
+    if (from == NULL)
+        return;
+    if (from->struct_size < sizeof from->struct_size) {
+        usage_error(c, "struct_size of the options is not set");
+        return;
+    }
+    memcpy(&c->options, from,
+           from->struct_size < sizeof c->options ? from->struct_size : sizeof c->options);
+}
+
 static void check_targets(Compile *c)
 {
     const gxc_options *o = &c->options;
@@ -657,6 +690,8 @@ static gxc_status run(const char *name, const void *input, size_t size,
                       const gxc_options *options, CompileFn *work, Compile *c,
                       gxc_result **out)
 {
+    if (out == NULL) /* there is no place for a message */
+        return GXC_USAGE;
     *out = NULL;
     Escape setup;
     escape_push(&setup);
@@ -665,18 +700,18 @@ static gxc_status run(const char *name, const void *input, size_t size,
         c->scratch = arena_create();
         c->result = ARENA_NEW(c->arena, gxc_result);
         c->result->arena = c->arena;
-        c->name = name;
+        c->name = name != NULL ? name : "input";
         c->input = input;
         c->size = size;
-        if (options != NULL)
-            memcpy(&c->options, options,
-                   options->struct_size < sizeof c->options ? options->struct_size
-                                                            : sizeof c->options);
-        c->diag = diag_create(c->arena, name, input, size);
+        c->diag = diag_create(c->arena, c->name, input != NULL ? input : "",
+                              input != NULL ? size : 0);
         Escape e;
         escape_push(&e);
         if (setjmp(e.target) == 0) {
-            check_options(c);
+            copy_options(c, options);
+            check_call(c);
+            if (!has_failed(c))
+                check_options(c);
             if (!has_failed(c))
                 work(c);
         }

@@ -106,7 +106,13 @@ static char *describe(const char *folder, const Found *found, size_t count)
 
 char *gxc_folder_program(const char *folder, const char *module, char **message)
 {
-    *message = NULL;
+    if (message != NULL)
+        *message = NULL;
+    if (folder == NULL) {
+        if (message != NULL)
+            *message = strdup("the folder is NULL");
+        return NULL;
+    }
     DIR *d = opendir(folder);
     Found *found = calloc(MAX_MODULES, sizeof *found);
     size_t count = 0, wanted = 0, at = 0;
@@ -124,9 +130,9 @@ char *gxc_folder_program(const char *folder, const char *module, char **message)
     }
     char *path = NULL;
     size_t size = strlen(folder) + NAME_MAX_LENGTH + 2;
-    if (wanted != 1)
+    if (wanted != 1 && message != NULL)
         *message = describe(folder, found, count);
-    else if ((path = malloc(size)) != NULL)
+    else if (wanted == 1 && (path = malloc(size)) != NULL)
         snprintf(path, size, "%s/%s", folder, found[at].file);
     free(found);
     return path;

@@ -20,6 +20,15 @@ static Literal *argument_literal(Arena *arena, Diag *diag, const Shape *s,
     }
     const gxc_array *a = (*next)++;
     Literal *l = literal_create(arena, s);
+    if (a->dtype == NULL || (a->dims == NULL && a->rank != 0) ||
+        (a->data == NULL && a->bytes != 0)) {
+        diag_error(diag, (Span){0, 0}, "an input has no %s, the parameter is %s",
+                   a->dtype == NULL                  ? "dtype"
+                   : a->dims == NULL && a->rank != 0 ? "dims"
+                                                     : "data",
+                   shape_text(arena, s, false));
+        return NULL;
+    }
     bool fits = strcmp(a->dtype, dtype_name(s->dtype)) == 0 && a->rank == s->rank &&
                 a->bytes == literal_bytes(l);
     for (uint32_t i = 0; fits && i < s->rank; i++)
@@ -35,16 +44,23 @@ static Literal *argument_literal(Arena *arena, Diag *diag, const Shape *s,
     return l;
 }
 
-static bool bind_arguments(const Module *m, const Inputs *in, const gxc_result *r,
-                           Arena *arena, EvalDevice *devices)
+/* The devices with their arguments; NULL after a message. */
+static EvalDevice *bind_arguments(const Module *m, const Inputs *in, const gxc_result *r,
+                                  Arena *arena)
 {
     if (in->devices != r->device_count || in->parameters != r->parameter_count) {
         diag_error(
             m->diag, (Span){0, 0},
             "inputs are for %zu devices and %zu parameters, the program has %zu and %zu",
             in->devices, in->parameters, r->device_count, r->parameter_count);
-        return false;
+        return NULL;
     }
+    if (in->arrays == NULL && in->devices * in->parameters != 0) {
+        diag_error(m->diag, (Span){0, 0}, "inputs is NULL, but the program has %zu",
+                   in->parameters);
+        return NULL;
+    }
+    EvalDevice *devices = ARENA_ARRAY(arena, EvalDevice, in->devices + 1);
     const gxc_array *next = in->arrays;
     uint32_t count = m->entry->parameter_count;
     for (size_t d = 0; d < in->devices; d++) {
@@ -54,11 +70,11 @@ static bool bind_arguments(const Module *m, const Inputs *in, const gxc_result *
             arguments[p] =
                 argument_literal(arena, m->diag, m->entry->parameters[p]->shape, &next);
             if (arguments[p] == NULL)
-                return false;
+                return NULL;
         }
         devices[d] = (EvalDevice){.argument_count = count, .arguments = arguments};
     }
-    return true;
+    return devices;
 }
 
 static size_t add_output(gxc_array *out, const Literal *l)
@@ -80,8 +96,8 @@ static size_t add_output(gxc_array *out, const Literal *l)
 bool evaluate_module(const Module *m, const EvalOptions *options, const Inputs *inputs,
                      Arena *arena, gxc_result *r)
 {
-    EvalDevice *devices = ARENA_ARRAY(arena, EvalDevice, inputs->devices + 1);
-    if (!bind_arguments(m, inputs, r, arena, devices))
+    EvalDevice *devices = bind_arguments(m, inputs, r, arena);
+    if (devices == NULL)
         return false;
     const char *error = NULL;
     EvalStatus st =

@@ -45,7 +45,7 @@ static void explain_shapes(FILE *f, const OpInfo *info)
 
 char *gxc_explain(const char *opcode)
 {
-    OpCode op = op_find(opcode, strlen(opcode));
+    OpCode op = opcode != NULL ? op_find(opcode, strlen(opcode)) : OP_COUNT;
     char *text = NULL;
     size_t size;
     FILE *f = op == OP_COUNT ? NULL : open_memstream(&text, &size);

@@ -6,6 +6,9 @@
  * wrong - the user's mistake, a bug of the compiler, no memory, a fatal error inside LLVM -
  * comes back as a status with text. Strings that a result hands out live as long as it does.
  *
+ * Any pointer may be NULL: where something is needed it is GXC_USAGE (without a text if it is
+ * `out`), a result that is NULL has nothing in it, and a name that is NULL is "input".
+ *
  * Arrays that cross this interface are logical and row-major whatever the layouts in the
  * program, in one storage unit per element: pred, 8-bit and narrower types one byte (narrow
  * ones sign- or zero-extended), bf16 and f16 two bytes of raw bits, complex real then
@@ -39,7 +42,7 @@ typedef enum gxc_status {
                             LLVM held may be lost to this process */
 } gxc_status;
 
-/* Zero means the default in every field; set struct_size to sizeof(gxc_options). */
+/* Zero means the default in every other field; struct_size must be sizeof(gxc_options). */
 typedef struct gxc_options {
     size_t struct_size;
     const char *const

@@ -206,6 +206,8 @@ static void make_texts(void)
 const char *gxc_list(const char *what)
 {
     pthread_once(&once, make_texts);
+    if (what == NULL)
+        return NULL;
     size_t length = strcspn(what, ".");
     bool is_json = strcmp(what + length, ".json") == 0;
     for (size_t i = 0; i < LIST_COUNT && (is_json || what[length] == '\0'); i++) {

@@ -1,6 +1,8 @@
 /* See result.h. */
 #include "frontend/result.h"
 
+#include <string.h>
+
 /* A buffer is what it holds. */
 static gxc_array array_of(Arena *a, const Shape *s)
 {
@@ -48,71 +50,72 @@ void result_set_signature(gxc_result *r, const Module *m, const EvalOptions *gri
         grid->partitions != 0 ? grid->partitions : m->config.num_partitions;
 }
 
+/* A result that is NULL, as when there was no memory for it, has nothing. */
 const void *gxc_result_bytes(const gxc_result *r, size_t *size)
 {
     if (size != NULL)
-        *size = r->size;
-    return r->bytes;
+        *size = r != NULL ? r->size : 0;
+    return r != NULL ? r->bytes : NULL;
 }
 
 const char *gxc_result_diagnostics(const gxc_result *r)
 {
-    return r->diagnostics != NULL ? r->diagnostics : "";
+    return r != NULL && r->diagnostics != NULL ? r->diagnostics : "";
 }
 
 const char *gxc_result_report(const gxc_result *r, const char *form)
 {
-    if (form[0] == 't')
-        return r->report_text != NULL ? r->report_text : "";
-    if (form[0] == 'j')
-        return r->report_json != NULL ? r->report_json : "";
-    return NULL;
+    bool is_json = form != NULL && strcmp(form, "json") == 0;
+    if (form == NULL || (!is_json && strcmp(form, "text") != 0))
+        return NULL;
+    const char *report = r == NULL ? NULL : is_json ? r->report_json : r->report_text;
+    return report != NULL ? report : "";
 }
 
 size_t gxc_result_output_count(const gxc_result *r)
 {
-    return r->output_count;
+    return r != NULL ? r->output_count : 0;
 }
 
 size_t gxc_result_parameter_count(const gxc_result *r)
 {
-    return r->parameter_count;
+    return r != NULL ? r->parameter_count : 0;
 }
 
 size_t gxc_result_device_count(const gxc_result *r)
 {
-    return r->device_count;
+    return r != NULL ? r->device_count : 0;
 }
 
 int64_t gxc_result_partition_count(const gxc_result *r)
 {
-    return r->partition_count;
+    return r != NULL ? r->partition_count : 0;
 }
 
 gxc_array gxc_result_output(const gxc_result *r, size_t device, size_t i)
 {
-    if (i >= r->output_count || device >= r->device_count)
+    if (r == NULL || i >= r->output_count || device >= r->device_count)
         return (gxc_array){0};
     return r->outputs[r->evaluated ? device * r->output_count + i : i];
 }
 
 gxc_array gxc_result_parameter(const gxc_result *r, size_t i)
 {
-    return i < r->parameter_count ? r->parameters[i] : (gxc_array){0};
+    return r != NULL && i < r->parameter_count ? r->parameters[i] : (gxc_array){0};
 }
 
 const char *gxc_result_parameter_name(const gxc_result *r, size_t i)
 {
-    return i < r->parameter_count ? r->parameter_names[i] : NULL;
+    return r != NULL && i < r->parameter_count ? r->parameter_names[i] : NULL;
 }
 
 const char *gxc_result_output_name(const gxc_result *r, size_t i)
 {
-    return i < r->output_count ? r->output_names[i] : NULL;
+    return r != NULL && i < r->output_count ? r->output_names[i] : NULL;
 }
 
 void gxc_result_module_hash(const gxc_result *r, uint8_t out[16])
 {
-    for (int i = 0; i < 16; i++)
-        out[i] = r->module_hash[i];
+    for (int i = 0; out != NULL && i < 16; i++)
+        out[i] = r != NULL ? r->module_hash[i] : 0;
 }

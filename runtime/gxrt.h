@@ -23,7 +23,10 @@
  *
  * Threads: programs may be shared by all threads. A session is used by one thread at a time;
  * different sessions run beside each other; those with collectives queue their work one after
- * the other, and in a world of several processes must do so in the same order in all of them. */
+ * the other, and in a world of several processes must do so in the same order in all of them.
+ *
+ * fork(): a process that was forked after a session was made has none of its devices. Calls with
+ * that session, and new sessions, are GXRT_INVALID_ARGUMENT there. */
 #ifndef GXRT_H
 #define GXRT_H
 

@@ -24,7 +24,8 @@ static int read_number(const char *text, uint32_t *out)
     char *end;
     errno = 0;
     unsigned long n = strtoul(text, &end, 10);
-    if (errno || *end || end == text || *text == '-' || n > UINT32_MAX) {
+    bool is_digit = *text >= '0' && *text <= '9'; /* no sign, no space */
+    if (errno || *end || !is_digit || n > UINT32_MAX) {
         return 0;
     }
     *out = (uint32_t)n;
@@ -79,6 +80,11 @@ static char *store_text(void)
 
 gxrt_status gxrt_world_from_environment(gxrt_world **out)
 {
+    if (!out) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_world_from_environment: NULL result");
+    }
+    *out = NULL;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *rank_text = getenv(launchers[i].rank);
         const char *size_text = getenv(launchers[i].size);

@@ -168,14 +168,16 @@ static bool same_as_before(const Device *d)
     const gxrt_run *run = d->run;
     for (uint32_t i = 0; i < p->arguments_count; i++) {
         const gxrt_buffer *b = &run->arguments[i];
-        if (b->dtype || b->dims || b->bytes < p->arguments[i].bytes ||
+        if (b->struct_size < sizeof *b || b->dtype || b->dims ||
+            b->bytes < p->arguments[i].bytes ||
             d->checked[i] != (CUdeviceptr)(uintptr_t)b->data) {
             return false;
         }
     }
     for (uint32_t i = 0; i < p->results_count; i++) {
         const gxrt_buffer *b = &run->results[i];
-        if (b->dtype || b->dims || b->bytes < p->results[i].bytes ||
+        if (b->struct_size < sizeof *b || b->dtype || b->dims ||
+            b->bytes < p->results[i].bytes ||
             d->checked[p->arguments_count + i] != (CUdeviceptr)(uintptr_t)b->data) {
             return false;
         }

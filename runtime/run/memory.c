@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/collective/collective.h"
+#include "runtime/run/fork.h"
 #include "runtime/run/session.h"
 
 static gxrt_status take(Device *d, size_t bytes, size_t alignment, void **out)
@@ -188,7 +189,23 @@ static Device *local_device(gxrt_session *session, size_t device, const char *fu
                    function, device);
         return NULL;
     }
-    return &session->devices[device];
+    return fork_check(session->generation, function) == GXRT_OK
+               ? &session->devices[device]
+               : NULL;
+}
+
+/* A copy that was refused. A device that still answers was only given a wrong address. */
+static gxrt_status copy_error(Device *d, const char *call, CUresult r,
+                              const char *function, const void *at, size_t bytes)
+{
+    const CudaApi *cuda = d->session->cuda;
+    bool is_address = r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!is_address || cuda->stream_synchronize(NULL) != CUDA_SUCCESS) {
+        return device_error(d, call, r, function);
+    }
+    return status_set(GXRT_INVALID_ARGUMENT,
+                      "%s: %zu bytes at %p are no memory of device %u", function, bytes,
+                      at, d->number);
 }
 
 gxrt_status gxrt_allocate(gxrt_session *session, size_t device, size_t bytes, void **out)
@@ -242,7 +259,7 @@ gxrt_status gxrt_copy_to_device(gxrt_session *session, size_t device, void *to,
     CUresult r = cuda->copy_to_device((CUdeviceptr)(uintptr_t)to, from, bytes, NULL);
     r = r == CUDA_SUCCESS ? cuda->stream_synchronize(NULL) : r;
     if (r != CUDA_SUCCESS) {
-        st = device_error(d, "cuMemcpyHtoDAsync", r, "gxrt_copy_to_device");
+        st = copy_error(d, "cuMemcpyHtoDAsync", r, "gxrt_copy_to_device", to, bytes);
     }
     device_leave(d);
     return st;
@@ -267,7 +284,7 @@ gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
     r = r == CUDA_SUCCESS ? cuda->stream_synchronize(NULL) : r;
     st = watchdog_verdict(session);
     if (st == GXRT_OK && r != CUDA_SUCCESS) {
-        st = device_error(d, "cuMemcpyDtoHAsync", r, "gxrt_copy_to_host");
+        st = copy_error(d, "cuMemcpyDtoHAsync", r, "gxrt_copy_to_host", from, bytes);
     }
     st = st == GXRT_OK ? session_verdict(session, "gxrt_copy_to_host") : st;
     device_leave(d);

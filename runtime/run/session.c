@@ -1,6 +1,7 @@
 /* Sessions: choosing devices, making them, running on all of them. */
 #include "runtime/run/session.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "runtime/collective/collective.h"
 #include "runtime/run/device.h"
+#include "runtime/run/fork.h"
 #include "runtime/run/select.h"
 
 void session_log(const gxrt_session *session, int level, const char *format, ...)
@@ -239,9 +241,14 @@ static gxrt_status initialise_cuda(const gxrt_session *s, size_t devices,
 {
     const CudaApi *cuda = s->cuda;
     *out_available = 0;
+    gxrt_status st = fork_use_devices();
+    if (st != GXRT_OK) {
+        return st;
+    }
     if (cuda->emulated) {
         int exact = s->options.exact_emulated_devices;
-        cuda->emu_devices(exact > 0 ? exact : (int)devices, exact > 0);
+        int needed = devices < INT_MAX ? (int)devices : INT_MAX;
+        cuda->emu_devices(exact > 0 ? exact : needed, exact > 0);
     }
     CUresult r = cuda->init(0);
     r = r == CUDA_SUCCESS ? cuda->device_count(out_available) : r;
@@ -251,6 +258,15 @@ static gxrt_status initialise_cuda(const gxrt_session *s, size_t devices,
         return status_set(GXRT_WRONG_DEVICE, "cuInit: %s", words ? words : "failed");
     }
     return GXRT_OK;
+}
+
+static gxrt_status too_few_devices(size_t count, long long highest, int available)
+{
+    return status_set(
+        GXRT_WRONG_DEVICE,
+        "the program needs %zu devices (the last is CUDA device %lld); this "
+        "machine has %d",
+        count, highest, available);
 }
 
 /* The ranks of one machine share its devices, unless their launcher shows each its own only. */
@@ -265,13 +281,7 @@ static gxrt_status choose_ordinals(const gxrt_session *s, size_t count, int avai
         out[i] = s->options.devices ? s->options.devices[i] : (int)(first + i);
         highest = out[i] > highest ? out[i] : highest;
     }
-    return highest < available
-               ? GXRT_OK
-               : status_set(
-                     GXRT_WRONG_DEVICE,
-                     "the program needs %zu devices (the last is CUDA device %d); this "
-                     "machine has %d",
-                     count, highest, available);
+    return highest < available ? GXRT_OK : too_few_devices(count, highest, available);
 }
 
 static gxrt_status need_cublaslt(gxrt_session *s)
@@ -364,13 +374,20 @@ static gxrt_status build_session(gxrt_session *s)
     if (st != GXRT_OK) {
         return st;
     }
+    int available = 0;
+    st = initialise_cuda(s, count, &available);
+    if (st == GXRT_OK && !s->options.devices && count > (size_t)available) {
+        /* there may be no memory to number them */
+        st = too_few_devices(count, (long long)count - 1, available);
+    }
+    if (st != GXRT_OK) {
+        return st;
+    }
     int *ordinals = malloc(count * sizeof *ordinals);
     if (!ordinals) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
     }
-    int available = 0;
-    st = initialise_cuda(s, count, &available);
-    st = st == GXRT_OK ? choose_ordinals(s, count, available, ordinals) : st;
+    st = choose_ordinals(s, count, available, ordinals);
     st = st == GXRT_OK ? select_variant(s, ordinals, count) : st;
     st = st == GXRT_OK ? check_native(s) : st;
     st = st == GXRT_OK ? check_program(s) : st;
@@ -402,6 +419,32 @@ static gxrt_status copy_options(const gxrt_session_options *from,
     return GXRT_OK;
 }
 
+/* Functions of the caller that a session calls while it is made. */
+static gxrt_status check_callbacks(const gxrt_session *s)
+{
+    const gxrt_allocator *a = s->options.allocator;
+    if (a && (a->struct_size < sizeof *a || !a->allocate || !a->release)) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_session_create: struct_size, allocate or release of the "
+                          "allocator is not set");
+    }
+    const gxrt_streams *lender = s->options.streams;
+    if (lender &&
+        (lender->struct_size < sizeof *lender || !lender->borrow || !lender->give_back)) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_session_create: struct_size, borrow or give_back of the "
+                          "streams is not set");
+    }
+    return check_host_calls(s);
+}
+
+/* Not a number, and no time at all, mean the default. */
+static double timeout_of(double seconds)
+{
+    enum { DEFAULT = 40, MOST = 1000000000 };
+    return !(seconds > 0) ? DEFAULT : seconds < MOST ? seconds : MOST;
+}
+
 gxrt_status session_create(const gxrt_program *program,
                            const gxrt_session_options *options, const CudaApi *cuda,
                            const CublasltApi *cublaslt, const NcclApi *nccl,
@@ -416,11 +459,10 @@ gxrt_status session_create(const gxrt_program *program,
     s->cuda = cuda;
     s->cublaslt = cublaslt;
     s->nccl = nccl;
+    s->generation = fork_generation();
     gxrt_status st = copy_options(options, &s->options);
-    if (s->options.timeout_seconds <= 0) {
-        s->options.timeout_seconds = 40;
-    }
-    st = st == GXRT_OK ? check_host_calls(s) : st;
+    s->options.timeout_seconds = timeout_of(s->options.timeout_seconds);
+    st = st == GXRT_OK ? check_callbacks(s) : st;
     st = st == GXRT_OK ? build_session(s) : st;
     if (st != GXRT_OK) {
         gxrt_session_destroy(s);
@@ -515,7 +557,7 @@ gxrt_status gxrt_session_create(const gxrt_program *program,
 
 void gxrt_session_destroy(gxrt_session *s)
 {
-    if (!s) {
+    if (!s || s->generation != fork_generation()) { /* it is the parent's */
         return;
     }
     stop_workers(s);
@@ -567,6 +609,10 @@ static gxrt_status check_all(gxrt_session *s, size_t n, const gxrt_run *runs)
 {
     if (!s || !runs) {
         return status_set(GXRT_INVALID_ARGUMENT, "gxrt_execute: NULL session or runs");
+    }
+    gxrt_status forked = fork_check(s->generation, "gxrt_execute");
+    if (forked != GXRT_OK) {
+        return forked;
     }
     if (n != s->device_count) {
         return status_set(GXRT_INVALID_ARGUMENT,
@@ -667,6 +713,9 @@ static gxrt_status finish_profile(Device *d, gxrt_status st,
 gxrt_status gxrt_profile(gxrt_session *s, size_t n, const gxrt_run *runs,
                          void (*event)(void *user, const gxrt_event *event), void *user)
 {
+    if (!event) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_profile: NULL event");
+    }
     gxrt_status st = check_all(s, n, runs);
     if (st != GXRT_OK) {
         return st;

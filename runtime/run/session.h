@@ -145,6 +145,7 @@ struct gxrt_session {
     bool stop, has_mutex, has_idle, has_round_over;
     gxrt_status (*job)(Device *); /* what the workers do */
     _Atomic bool failed;          /* a device has failed: nothing more can run */
+    unsigned generation;          /* of the process that made it */
 };
 
 /* gxrt_session_create with the tables given: for tests, which pass their own. Tables that are
