@@ -7,8 +7,8 @@
 
 typedef enum {
     WHO_FUSION,
-    WHO_PRODUCT, /* dots, convolutions, and fusions of them */
-    WHO_SCALED_DOT,
+    WHO_PRODUCT,     /* dots, convolutions, and fusions of them */
+    WHO_CONTRACTION, /* dots, scaled ones too, and convolutions */
     WHO_WHILE,
     WHO_COLLECTIVE, /* and transfers, and what starts or ends one */
     WHO_CUSTOM_CALL,
@@ -362,8 +362,9 @@ static bool may_have(const Instruction *inst, ConfigKey key)
         return inst->op == OP_FUSION;
     case WHO_PRODUCT:
         return inst->op == OP_DOT || inst->op == OP_CONVOLUTION || inst->op == OP_FUSION;
-    case WHO_SCALED_DOT:
-        return inst->op == OP_SCALED_DOT;
+    case WHO_CONTRACTION:
+        return inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
+               inst->op == OP_SCALED_DOT;
     case WHO_WHILE:
         return inst->op == OP_WHILE;
     case WHO_COLLECTIVE:
