@@ -15,6 +15,7 @@ enum {
 
 typedef struct Maker {
     Arena *arena;
+    const Target *target;
     CostModel *cost;
     const CodegenCommand *commands;
     size_t command_count;
@@ -79,10 +80,22 @@ static void add_conditional(Maker *m, const Instruction *inst, double runs, int 
         add_computation(m, inst_called(inst, k), k == longest ? runs : 0, depth + 1);
 }
 
+/* As the kernel was made in the end. */
+static KernelTime time_of(const Maker *m, const Instruction *inst)
+{
+    KernelTime t = cost_kernel(m->cost, inst);
+    const CodegenCommand *command = command_of(m, inst);
+    if (!t.is_tileir || command == NULL || command->tileir_why == NULL)
+        return t;
+    KernelWork own;
+    kernel_work_by(inst, m->target, KERNEL_WAY_OWN, m->arena, &own);
+    return kernel_time(&own, m->target->device);
+}
+
 static void add_instruction(Maker *m, const Instruction *inst, double runs, int depth)
 {
     double transfer = cost_transfer(m->cost, inst);
-    KernelTime t = cost_kernel(m->cost, inst);
+    KernelTime t = time_of(m, inst);
     if (transfer > 0) {
         t = (KernelTime){.seconds = transfer, .limit = LIMIT_LINK};
     }
@@ -218,8 +231,11 @@ KernelReport kernel_report_make(const Module *m, const Target *t, CostModel *cos
                                 const CodegenCommand *commands, size_t command_count,
                                 Arena *a)
 {
-    Maker maker = {
-        .arena = a, .cost = cost, .commands = commands, .command_count = command_count};
+    Maker maker = {.arena = a,
+                   .target = t,
+                   .cost = cost,
+                   .commands = commands,
+                   .command_count = command_count};
     if (commands != NULL)
         find_commands(&maker, m);
     add_computation(&maker, m->entry, 1, 0);
@@ -239,6 +255,8 @@ static const char *maker_name(const KernelRow *row)
     if (library != NULL && library_makes(row->inst))
         return library->name;
     KernelKind kind = kernel_kind_of(row->inst);
+    if (row->time.is_tileir)
+        return "tileir";
     return kind != KERNEL_COUNT ? kernel_kind_name(kind) : "none";
 }
 

@@ -308,11 +308,10 @@ static void cut_pieces(Build *b)
             (Piece){.first = cut.first[i], .count = cut.first[i + 1] - cut.first[i]};
 }
 
-/* Kernels of tiles are made by CUDA Tile IR besides. */
+/* CUDA Tile IR makes it besides. */
 static bool has_tile_code(const Build *b, size_t i)
 {
-    return b->target->has_tileir && b->options->stage == STAGE_ARTEFACT &&
-           kernel_kind_is(b->requests[i].design->kind, KERNEL_BY_TILEIR);
+    return b->options->stage == STAGE_ARTEFACT && kernel_by_tileir(b->requests[i].design);
 }
 
 /* What takes longest first; kernels in order; the assembly of a piece behind the next one's kernels, when its own are most

@@ -136,12 +136,8 @@ static const TileIrTile *logistic(TileIrLower *l, const TileIrTile *x)
 static const TileIrTile *power(TileIrLower *l, const TileOp *op,
                                const TileIrTile *const *in)
 {
-    const TileOp *base = op->operands[0];
-    while (base->kind == TILE_BROADCAST)
-        base = base->operands[0];
-    bool is_two = base->kind == TILE_CONSTANT && literal_double(base->literal, 0) == 2;
-    return is_two ? tileir_unary(l, TILEIR_EXP2, in[1])
-                  : tileir_binary(l, TILEIR_POW, in[0], in[1]);
+    return tile_is_exp2(op) ? tileir_unary(l, TILEIR_EXP2, in[1])
+                            : tileir_binary(l, TILEIR_POW, in[0], in[1]);
 }
 
 static const TileIrTile *compute(TileIrLower *l, const TileOp *op, DType t,

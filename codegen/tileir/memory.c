@@ -1,150 +1,10 @@
-/* Loads and stores. Where an array's elements lie at a sum of strides times the program's coordinates they go
- * through a view of the array, which tensor memory accelerators understand:
- *
- *   load 0 at [(m floordiv 512), k, (m mod 512)] of f[8,64,512]
- *     view of 8 x 64 x 512, tiles of 1 x 64 x 128, at [tile(m) floordiv 4, tile(k), tile(m) mod 4]
- *
- * else by an address for each element. See lower.h. */
+/* Loads and stores: through a view of the array where it has one (ir/tile/view.h), else by an address for each
+ * element. See lower.h. */
 #include <string.h>
 
 #include "codegen/kernel/emitters.h"
 #include "codegen/tileir/lower.h"
-
-enum { NO_DIM = -1, MOST_ALIGNMENT = 16 };
-
-/* A dimension of a view. */
-typedef struct ViewDim {
-    const IndexExpr *at; /* number of the tile, over SYMBOLs */
-    int64_t extent, stride, tile;
-    int dim; /* of the program; NO_DIM: tiles of one */
-} ViewDim;
-
-typedef struct View {
-    uint32_t rank;
-    ViewDim dims[TILEIR_MOST_RANK];
-    int64_t offset; /* of the first element */
-} View;
-
-/* -- views ---------------------------------------------------------------------------------------- */
-
-static const IndexExpr *tile_symbol(const TileProgram *p, uint32_t dim)
-{
-    return ix_symbol(p->ix, dim, (Range){0, tile_count(&p->dims[dim]) - 1});
-}
-
-/* The same for all elements of a tile: coordinates are only divided, by multiples of the tile. */
-static bool is_even(const TileIrLower *l, const IndexExpr *e)
-{
-    if (e == NULL)
-        return true;
-    if (e->kind == IX_DIM)
-        return !tile_has_coordinate(l->p, (uint32_t)e->value);
-    if (e->kind == IX_RUNTIME)
-        return tileir_order(l, l->ops[e->value]->dims).rank == 0;
-    if (e->kind == IX_FLOORDIV && e->a->kind == IX_DIM)
-        return is_even(l, e->a) || e->value % l->p->dims[e->a->value].size == 0;
-    return is_even(l, e->a) && is_even(l, e->b);
-}
-
-/* Where the tile begins, over SYMBOLs. */
-static const IndexExpr *at_first(const TileIrLower *l, const IndexExpr *e)
-{
-    const TileProgram *p = l->p;
-    const IndexExpr *firsts[TILE_MOST_DIMS];
-    for (uint32_t d = 0; d < p->dim_count; d++)
-        firsts[d] = p->dims[d].kind == TILE_WHOLE
-                        ? ix_const(p->ix, 0)
-                        : ix_mul(p->ix, tile_symbol(p, d), p->dims[d].size);
-    return ix_substitute(p->ix, e, IX_DIM, p->dim_count, firsts);
-}
-
-/* A coordinate, or what is left of it by a multiple of its tile's size. */
-static bool is_along_tile(const TileIrLower *l, const IndexExpr *e, ViewDim *out)
-{
-    const TileProgram *p = l->p;
-    const IndexExpr *of = e->kind == IX_MOD ? e->a : e;
-    if (of->kind != IX_DIM || !tile_has_coordinate(p, (uint32_t)of->value))
-        return false;
-    uint32_t dim = (uint32_t)of->value;
-    const TileDim *d = &p->dims[dim];
-    out->dim = (int)dim;
-    out->tile = d->size;
-    out->at = d->kind == TILE_WHOLE ? ix_const(p->ix, 0) : tile_symbol(p, dim);
-    out->extent = d->extent;
-    if (e->kind != IX_MOD)
-        return true;
-    if (e->value % d->size != 0 || d->extent % e->value != 0)
-        return false;
-    out->extent = e->value;
-    out->at = ix_mod(p->ix, out->at, e->value / d->size);
-    return true;
-}
-
-static bool add_view_dim(const TileIrLower *l, View *v, const IndexExpr *e,
-                         int64_t stride)
-{
-    ViewDim d = {.stride = stride, .dim = NO_DIM, .tile = 1};
-    if (v->rank == TILEIR_MOST_RANK || stride <= 0 || e->range.lo < 0)
-        return false;
-    if (is_even(l, e)) {
-        d.at = at_first(l, e);
-        d.extent = e->range.hi + 1;
-    } else if (!is_along_tile(l, e, &d)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < v->rank; i++) {
-        if (d.dim != NO_DIM && v->dims[i].dim == d.dim)
-            return false;
-    }
-    uint32_t at = v->rank++;
-    for (; at > 0 && v->dims[at - 1].stride < stride; at--)
-        v->dims[at] = v->dims[at - 1];
-    v->dims[at] = d;
-    return true;
-}
-
-/* e * stride as dimensions of the view. */
-static bool add_terms(const TileIrLower *l, View *v, const IndexExpr *e, int64_t stride)
-{
-    if (e->kind == IX_CONST) {
-        v->offset += e->value * stride;
-        return true;
-    }
-    if (e->kind == IX_ADD)
-        return add_terms(l, v, e->a, stride) && add_terms(l, v, e->b, stride);
-    if (e->kind == IX_MUL)
-        return add_terms(l, v, e->a, stride * e->value);
-    return add_view_dim(l, v, e, stride);
-}
-
-/* What is left out behind an extent is all that the constraints leave out: it shrinks. */
-static bool take_constraints(View *v, const TileOp *op)
-{
-    for (uint32_t i = 0; i < op->constraint_count; i++) {
-        const IndexConstraint *c = &op->constraints[i];
-        ViewDim *d = NULL;
-        if (c->range.lo <= c->expr->range.lo && c->range.hi >= c->expr->range.hi)
-            continue;
-        for (uint32_t k = 0; k < v->rank && c->expr->kind == IX_DIM; k++) {
-            if (v->dims[k].dim == (int)c->expr->value)
-                d = &v->dims[k];
-        }
-        if (d == NULL || c->range.lo > 0 || c->range.hi < 0 ||
-            d->extent != c->expr->range.hi + 1)
-            return false;
-        if (c->range.hi + 1 < d->extent)
-            d->extent = c->range.hi + 1;
-    }
-    return true;
-}
-
-static bool view_of(const TileIrLower *l, const TileOp *op, View *out)
-{
-    *out = (View){0};
-    const IndexExpr *at = index_linear(l->p->ix, op->shape, op->index);
-    return add_terms(l, out, at, 1) && take_constraints(out, op) && out->rank != 0 &&
-           out->offset >= 0;
-}
+#include "ir/tile/view.h"
 
 /* -- pointers ------------------------------------------------------------------------------------- */
 
@@ -162,10 +22,11 @@ static const TileIrTile *pointer_to(TileIrLower *l, uint32_t argument, int64_t o
 }
 
 /* A view's tiles; NULL if there are none. */
-static const TileIrValue *make_view(TileIrLower *l, const View *v, TileIrScalar element,
-                                    uint32_t argument)
+static const TileIrValue *make_view(TileIrLower *l, const TileView *v,
+                                    TileIrScalar element, uint32_t argument)
 {
-    int64_t extents[TILEIR_MOST_RANK], strides[TILEIR_MOST_RANK], tile[TILEIR_MOST_RANK];
+    int64_t extents[TILE_VIEW_MOST_RANK], strides[TILE_VIEW_MOST_RANK],
+        tile[TILE_VIEW_MOST_RANK];
     for (uint32_t i = 0; i < v->rank; i++) {
         extents[i] = v->dims[i].extent;
         strides[i] = v->dims[i].stride;
@@ -189,10 +50,10 @@ static const TileIrValue *make_view(TileIrLower *l, const View *v, TileIrScalar 
 }
 
 /* Which tile of the view. */
-static bool add_place(TileIrLower *l, TileIrOp *op, const TileOp *of, const View *v)
+static bool add_place(TileIrLower *l, TileIrOp *op, const TileOp *of, const TileView *v)
 {
     static const TileOrder none = {0};
-    const TileIrTile *at[TILEIR_MOST_RANK];
+    const TileIrTile *at[TILE_VIEW_MOST_RANK];
     for (uint32_t i = 0; i < v->rank; i++) {
         if (tileir_is_wide(v->dims[i].at)) {
             tileir_lacks(l, "a tile's number needs more than 32 bits");
@@ -209,12 +70,12 @@ static bool add_place(TileIrLower *l, TileIrOp *op, const TileOp *of, const View
 }
 
 /* The view's order of the program's dimensions, and its tile's sizes. */
-static TileOrder view_order(const View *v, int64_t *tile)
+static TileOrder view_order(const TileView *v, int64_t *tile)
 {
     TileOrder order = {0};
     for (uint32_t i = 0; i < v->rank; i++) {
         tile[i] = v->dims[i].tile;
-        if (v->dims[i].dim != NO_DIM)
+        if (v->dims[i].dim != TILE_NO_DIM)
             order.dims[order.rank++] = (uint8_t)v->dims[i].dim;
     }
     return order;
@@ -263,10 +124,10 @@ static uint32_t token_type(TileIrLower *l)
     return bytecode_scalar(l->m, TILEIR_TOKEN);
 }
 
-static const TileIrTile *load_view(TileIrLower *l, const TileOp *op, const View *v,
+static const TileIrTile *load_view(TileIrLower *l, const TileOp *op, const TileView *v,
                                    TileIrScalar element, TileOrder *order)
 {
-    int64_t tile[TILEIR_MOST_RANK], sizes[TILE_MOST_DIMS];
+    int64_t tile[TILE_VIEW_MOST_RANK], sizes[TILE_MOST_DIMS];
     *order = view_order(v, tile);
     uint32_t types[] = {tileir_type(l, element, v->rank, tile), token_type(l)};
     TileIrOp *load = bytecode_op_counted(l->m, TILEIR_LOAD_VIEW, 2, types);
@@ -320,11 +181,11 @@ const TileIrTile *tileir_load(TileIrLower *l, const TileOp *op, const TileOrder 
 {
     TileIrScalar element;
     TileOrder own = tileir_order(l, op->dims);
-    View v;
+    TileView v;
     if (!tileir_type_of(op->dtype, true, &element))
         return tileir_lacks(l, "Tile IR has no such type");
-    const TileIrTile *x = view_of(l, op, &v) ? load_view(l, op, &v, element, &own)
-                                             : load_each(l, op, element, &own);
+    const TileIrTile *x = tile_view(l->p, op, &v) ? load_view(l, op, &v, element, &own)
+                                                  : load_each(l, op, element, &own);
     return tileir_arrange(l, from_memory(l, x, op->dtype), &own, order);
 }
 
@@ -337,9 +198,10 @@ static const TileIrTile *to_memory(TileIrLower *l, const TileIrTile *x)
                : tileir_make(l, TILEIR_EXTI, TILEIR_I8, "\0", 1, &x);
 }
 
-static bool store_view(TileIrLower *l, const TileOp *op, const View *v, uint32_t argument)
+static bool store_view(TileIrLower *l, const TileOp *op, const TileView *v,
+                       uint32_t argument)
 {
-    int64_t tile[TILEIR_MOST_RANK];
+    int64_t tile[TILE_VIEW_MOST_RANK];
     TileOrder order = view_order(v, tile);
     const TileIrTile *x = to_memory(l, tileir_value(l, op->operands[0], &order));
     x = tileir_reshape(l, x, v->rank, tile);
@@ -385,12 +247,12 @@ bool tileir_store(TileIrLower *l, const TileOp *op)
 {
     uint32_t argument = fusion_result_arg(l->p->fusion, op->array);
     TileIrScalar element;
-    View v;
+    TileView v;
     if (!tileir_type_of(op->dtype, true, &element)) {
         tileir_lacks(l, "Tile IR has no such type");
         return false;
     }
-    bool is_view = view_of(l, op, &v);
+    bool is_view = tile_view(l->p, op, &v);
     for (uint32_t d = 0; d < l->p->dim_count && is_view; d++) {
         bool is_in = false;
         for (uint32_t i = 0; i < v.rank; i++)

@@ -159,12 +159,13 @@ static void draft_fusion(Draft *d, const Instruction *fusion)
 
 /* -- times ------------------------------------------------------------------------------------------- */
 
-static void add(Candidates *c, CandidateMaker maker, const char *name, double seconds)
+static void add(Candidates *c, CandidateMaker maker, KernelKind kind, const char *name,
+                double seconds)
 {
     uint32_t at = c->count++;
     for (; at > 0 && c->list[at - 1].seconds > seconds; at--)
         c->list[at] = c->list[at - 1];
-    c->list[at] = (Candidate){maker, name, seconds};
+    c->list[at] = (Candidate){maker, name, kind, seconds};
 }
 
 static const char *library_name(const Instruction *product)
@@ -197,18 +198,19 @@ static Instruction *drafted_fusion(const Draft *d)
     return fusion;
 }
 
-static void add_kernel(const Draft *d, Instruction *fusion, KernelKind kind,
-                       CandidateMaker maker, Candidates *out)
+/* A kernel of a kind, and the same by CUDA Tile IR. */
+static void add_kernel(const Instruction *fusion, KernelKind kind, CandidateMaker maker,
+                       const Target *t, Arena *a, Candidates *out)
 {
     KernelDesign design;
     KernelWork work;
-    kernel_kind_set(fusion, kind);
-    kernel_design(fusion, d->target, d->arena, &design);
+    kernel_design(fusion, t, a, &design);
     if (design.wrong != NULL || design.unsupported != NULL)
         return;
-    kernel_work(fusion, d->target, d->arena, &work);
-    add(out, maker, kernel_kind_name(kind),
-        kernel_time(&work, d->target->device).seconds);
+    kernel_work_by(fusion, t, KERNEL_WAY_OWN, a, &work);
+    add(out, maker, kind, kernel_kind_name(kind), kernel_time(&work, t->device).seconds);
+    if (kernel_work_by(fusion, t, KERNEL_WAY_TILEIR, a, &work))
+        add(out, CANDIDATE_TILEIR, kind, "tileir", kernel_time(&work, t->device).seconds);
 }
 
 /* By tensor cores where fusion would choose them or has, and without them: by tiles where that is legal, else
@@ -221,9 +223,19 @@ static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
         CandidateMaker maker = is_tile ? CANDIDATE_TILE : CANDIDATE_PLAIN;
         if (kernel_kind_is(kind, KERNEL_CONTRACTS | KERNEL_BY_ELEMENT) &&
             candidates_by(out, maker) == NULL &&
-            (!is_tile || own == kind || kernel_kind_choose(fusion, d->target) == kind))
-            add_kernel(d, fusion, kind, maker, out);
+            (!is_tile || own == kind || kernel_kind_choose(fusion, d->target) == kind)) {
+            kernel_kind_set(fusion, kind);
+            add_kernel(fusion, kind, maker, d->target, d->arena, out);
+        }
     }
+}
+
+/* Of a kernel of several products, which no library makes. */
+static void find_ways(const Instruction *fusion, const Target *t, Candidates *out)
+{
+    Arena *a = arena_scratch();
+    add_kernel(fusion, kernel_kind_of(fusion), CANDIDATE_TILE, t, a, out);
+    arena_destroy(a);
 }
 
 void candidates_find(const Instruction *inst, const UseCounts *uses, const Target *t,
@@ -231,6 +243,10 @@ void candidates_find(const Instruction *inst, const UseCounts *uses, const Targe
 {
     *out = (Candidates){.count = 0};
     const Instruction *product = product_of(inst);
+    if (kernel_is(inst, KERNEL_ON_TENSOR_CORES) && !kernel_is(inst, KERNEL_CONTRACTS)) {
+        find_ways(inst, t, out);
+        return;
+    }
     if (product == NULL || product->operand_count != 2 ||
         shape_elements(product->shape) == 0)
         return;
@@ -249,7 +265,7 @@ void candidates_find(const Instruction *inst, const UseCounts *uses, const Targe
     KernelKind own = inst->op == OP_FUSION ? kernel_kind_of(inst) : KERNEL_COUNT;
     double seconds = library_time(inst, t->device).seconds;
     if (library_makes(inst) || library_seconds(&d, product, &seconds))
-        add(out, CANDIDATE_LIBRARY, library_name(product), seconds);
+        add(out, CANDIDATE_LIBRARY, KERNEL_COUNT, library_name(product), seconds);
     add_kernels(&d, fusion, own, out);
     arena_destroy(a);
 }
@@ -266,8 +282,9 @@ bool candidates_worth_asking(const Instruction *product, const UseCounts *uses,
     double seconds;
     library_seconds(&d, product, &seconds);
     DType type = product->operands[0]->shape->dtype;
-    double arithmetic = call.operations /
-                        (product_peak(type, t->device) * gpu_rates(t->device)->mma / 100);
+    const GpuRates *rates = gpu_rates(t->device);
+    double percent = t->has_tileir && rates->wide > rates->mma ? rates->wide : rates->mma,
+           arithmetic = call.operations / (product_peak(type, t->device) * percent / 100);
     double memory = cost_seconds_of_bytes(t->device, call.bytes - d.read_less);
     double least = arithmetic > memory ? arithmetic : memory;
     return least + costs.launch_seconds < seconds * gain;

@@ -1,22 +1,25 @@
-/* Who can make a product of matrices or a convolution, and how long each would take by the model of time: a
- * library's call, a kernel on tensor cores, a kernel without them. Passes choose the first; reports show
- * the others beside it. */
+/* Who can make a product of matrices, a convolution or an attention, and how long each would take by the model of time:
+ * a library's call, a kernel on tensor cores of ours or by CUDA Tile IR, a kernel without them. Passes choose the
+ * first; reports show the others beside it. */
 #ifndef GXC_IR_KERNEL_CANDIDATES_H
 #define GXC_IR_KERNEL_CANDIDATES_H
 
 #include "ir/analysis/target.h"
+#include "ir/kernel/kind.h"
 #include "ir/module.h"
 
 typedef enum {
     CANDIDATE_LIBRARY,
-    CANDIDATE_TILE,  /* kernels.def: TILE */
-    CANDIDATE_PLAIN, /* any other kind */
+    CANDIDATE_TILE,   /* on tensor cores */
+    CANDIDATE_TILEIR, /* the same kind by CUDA Tile IR */
+    CANDIDATE_PLAIN,  /* any other kind */
     CANDIDATE_COUNT
 } CandidateMaker;
 
 typedef struct Candidate {
     CandidateMaker maker;
-    const char *name; /* "cublaslt", or the kind of kernel */
+    const char *name; /* "cublaslt", "tileir", or the kind of kernel */
+    KernelKind kind;  /* KERNEL_COUNT: a library's */
     double seconds;   /* with what a library would need besides */
 } Candidate;
 

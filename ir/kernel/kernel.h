@@ -110,6 +110,10 @@ struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
 struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
                                           uint32_t *warps, const char **why);
 
+/* CUDA Tile IR shall make it: its assembler is at hand, and either the model of time finds its kernel faster than
+ * ours or nothing else is wanted. */
+bool kernel_by_tileir(const KernelDesign *d);
+
 /* A message to the module's diagnostics of what is wrong. */
 void kernel_wrong(const KernelDesign *d);
 /* What the text of a fusion says of its configuration; equal texts: equal configurations. */

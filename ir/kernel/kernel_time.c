@@ -179,7 +179,8 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
                     .steps = w->serial_steps,
                     .instructions = w->counts.issued * TARGET_WARP * w->blocks,
                     .product_type =
-                        w->counts.unit[WORK_TENSOR] > 0 ? DT_INVALID : w->product_type};
+                        w->counts.unit[WORK_TENSOR] > 0 ? DT_INVALID : w->product_type,
+                    .is_tileir = w->is_tileir};
     if (costs.launch_seconds > l.seconds)
         t.limit = LIMIT_LAUNCH;
     bool is_rate = t.limit == l.limit && l.share_seconds >= 0;

@@ -47,6 +47,7 @@ typedef struct KernelTime {
         instructions; /* of threads; steps: of its longest loop */
     DType
         product_type; /* of matrices that it multiplies without tensor cores; else invalid */
+    bool is_tileir; /* CUDA Tile IR makes it */
 } KernelTime;
 
 /* Of a kernel. */

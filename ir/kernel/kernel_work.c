@@ -1,6 +1,8 @@
 /* The kinds' functions, and what is known of an operation that no kind has taken yet. See kernel_work.h. */
 #include "ir/kernel/kernel_work.h"
 
+#include "ir/kernel/kernel_time.h"
+#include "ir/kernel/kind.h"
 #include "ir/kernel/work_kinds.h"
 
 static WorkFn *const functions[KERNEL_COUNT] = {
@@ -83,31 +85,82 @@ static void plain_work(const Instruction *inst, KernelWork *out)
     out->counts.unit[WORK_F64] = c.f64 * times;
 }
 
-static void find_work(const Instruction *inst, const Target *t, Arena *scratch,
-                      bool registers_only, KernelWork *out)
+/* CUDA Tile IR is asked, and may make it. */
+static bool may_be_tileir(const KernelDesign *d)
+{
+    return d->target->has_tileir && !d->registers_only &&
+           kernel_kind_is(d->kind, KERNEL_BY_TILEIR);
+}
+
+/* Ours, and CUDA Tile IR's where there is one. */
+static void work_of_ways(const KernelDesign *d, KernelWork ways[KERNEL_WAYS],
+                         bool has[KERNEL_WAYS])
+{
+    KernelWork *own = &ways[KERNEL_WAY_OWN], *other = &ways[KERNEL_WAY_TILEIR];
+    functions[d->kind](d, own);
+    *other = *own;
+    has[KERNEL_WAY_OWN] = true;
+    has[KERNEL_WAY_TILEIR] = may_be_tileir(d) && work_tileir(d, other);
+}
+
+static KernelWay best_way(const Target *t, const KernelWork *ways, const bool *has)
+{
+    double own = kernel_time(&ways[KERNEL_WAY_OWN], t->device).seconds,
+           other = kernel_time(&ways[KERNEL_WAY_TILEIR], t->device).seconds;
+    bool is_better = t->tiles == TILES_TILEIR || other < own;
+    return has[KERNEL_WAY_TILEIR] && is_better ? KERNEL_WAY_TILEIR : KERNEL_WAY_OWN;
+}
+
+bool kernel_by_tileir(const KernelDesign *d)
+{
+    KernelWork ways[KERNEL_WAYS];
+    bool has[KERNEL_WAYS];
+    if (!may_be_tileir(d))
+        return false;
+    if (d->target->tiles == TILES_TILEIR)
+        return true;
+    work_of_ways(d, ways, has);
+    return best_way(d->target, ways, has) == KERNEL_WAY_TILEIR;
+}
+
+/* `way`: KERNEL_WAYS for the best. */
+static bool find_work(const Instruction *inst, const Target *t, Arena *scratch,
+                      KernelWay way, bool registers_only, KernelWork *out)
 {
     KernelDesign d;
+    KernelWork ways[KERNEL_WAYS];
+    bool has[KERNEL_WAYS];
     if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT) {
         plain_work(inst, out);
-        return;
+        return way != KERNEL_WAY_TILEIR;
     }
     kernel_design(inst, t, scratch, &d);
     d.registers_only = registers_only;
-    if (d.wrong != NULL || d.unsupported != NULL)
+    if (d.wrong != NULL || d.unsupported != NULL) {
         plain_work(inst, out);
-    else
-        functions[d.kind](&d, out);
+        return way != KERNEL_WAY_TILEIR;
+    }
+    work_of_ways(&d, ways, has);
+    way = way == KERNEL_WAYS ? best_way(t, ways, has) : way;
+    *out = ways[way];
+    return has[way];
 }
 
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out)
 {
-    find_work(inst, t, scratch, false, out);
+    find_work(inst, t, scratch, KERNEL_WAYS, false, out);
+}
+
+bool kernel_work_by(const Instruction *inst, const Target *t, KernelWay way,
+                    Arena *scratch, KernelWork *out)
+{
+    return find_work(inst, t, scratch, way, false, out);
 }
 
 uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch)
 {
     KernelWork w;
-    find_work(inst, t, scratch, true, &w);
+    find_work(inst, t, scratch, KERNEL_WAY_OWN, true, &w);
     return w.registers;
 }

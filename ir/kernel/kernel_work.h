@@ -41,6 +41,7 @@ typedef struct KernelWork {
     double operations;         /* arithmetic of the program: an fma is two */
     double product_operations; /* of them: of products of matrices of this type */
     DType product_type;
+    bool is_tileir; /* CUDA Tile IR makes it */
 } KernelWork;
 
 /* Blocks that a multiprocessor has room for. */
@@ -49,6 +50,10 @@ double kernel_resident(const KernelWork *w, const GpuModel *device);
 /* Of a fusion, or of any operation that becomes a kernel by itself. Scratch lives in `scratch`. */
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out);
+/* The same by one way; false: it is not made so on this target. */
+typedef enum { KERNEL_WAY_OWN, KERNEL_WAY_TILEIR, KERNEL_WAYS } KernelWay;
+bool kernel_work_by(const Instruction *inst, const Target *t, KernelWay way,
+                    Arena *scratch, KernelWork *out);
 /* Of that the registers alone, for a tenth of the time: where accesses lie does not matter to them. */
 uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch);
 

@@ -1,13 +1,14 @@
 /* Tiles of kernels that CUDA Tile IR makes: larger ones than a lowering of our own has, for wgmma and tcgen05 read
  * factors from shared memory and tcgen05 keeps sums in memory of its own. */
 #include "ir/kernel/attention.h"
+#include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 #include "ir/tile/tile.h"
 
 #define ROW_BYTES 128 /* of a factor's row in shared memory */
-#define PERCENT 75    /* of the tensor cores' peak that wgmma and tcgen05 reach */
+#define WIDE_ROWS 64 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
 #define LEAST_DEPTH 16
 #define MANY_WARPS 8
 #define WARP_SUMS 4096 /* in a warp's registers, f32, without spills */
@@ -51,6 +52,18 @@ static uint32_t warps_for(const Target *t, int64_t registers)
                : 0;
 }
 
+bool product_is_wide(const Target *t, int64_t rows, DType factor)
+{
+    bool has_wide = target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
+    return has_wide && rows >= WIDE_ROWS && factor != DT_F64;
+}
+
+double product_percent(const Target *t, int64_t rows, DType factor)
+{
+    const GpuRates *r = gpu_rates(t->device);
+    return (product_is_wide(t, rows, factor) ? r->wide : r->mma) * costs.tileir_share;
+}
+
 static size_t choose_shape(const KernelDesign *d)
 {
     size_t best = SHAPES - 1;
@@ -59,7 +72,9 @@ static size_t choose_shape(const KernelDesign *d)
         if (!target_has(d->target, FEATURE_TCGEN05) &&
             sum_registers(d, shapes[i].m, shapes[i].n) > WARP_SUMS * MANY_WARPS)
             continue;
-        double cycles = tile_cycles(d, shapes[i].m, shapes[i].n, PERCENT);
+        double percent =
+            product_percent(d->target, shapes[i].m, factor_type(d->plan.tile));
+        double cycles = tile_cycles(d, shapes[i].m, shapes[i].n, percent);
         if (best_cycles == 0 || cycles < best_cycles) {
             best = i;
             best_cycles = cycles;

@@ -132,7 +132,7 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     work_registers(b,
                    registers_of(&w.m->outer[0].sums) + registers_of(&w.m->inner[0].sums));
     move_tile(&w, &a->q, (uint32_t)a->q.base->parameter, w.head, w.row, w.rows, false);
-    double trips = work_chain_trips(w.m);
+    double trips = work_tile_trips(w.m->program, w.m->loop);
     const IndexExpr *step = work_loop_begin(
         b, trips, ceil_div(a->k.dims[ATTENTION_PLACES], w.columns), (double)w.m->stages);
     const IndexExpr *first = ix_mul(b->ix, step, w.columns),

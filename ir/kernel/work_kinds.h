@@ -8,6 +8,7 @@
 #include "ir/kernel/plans.h"
 #include "ir/kernel/tensor_core.h"
 #include "ir/kernel/work_builder.h"
+#include "ir/tile/tile.h"
 
 typedef void WorkFn(const KernelDesign *d, KernelWork *out);
 #define KERNEL(id, name, family, ...) WorkFn work_##family;
@@ -35,9 +36,33 @@ double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
  * operations of a block. */
 struct TileMapping;
 double work_chain_dot(WorkBuilder *b, const struct TileMapping *m, bool loads_a);
-/* Tiles of columns that a tile of rows goes through, on the average. */
-struct TileChainMapping;
-double work_chain_trips(const struct TileChainMapping *m);
+/* Cycles of a multiprocessor for so many operations of products, at so many percent of the tensor cores' rate. */
+double work_product_cycles(const WorkBuilder *b, DType factor, double operations,
+                           double percent);
+/* Tiles of the terms that a block of tiles of y by x takes on average: of groups of even sizes, whose last tile is half
+ * full. */
+double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth);
 uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
+
+/* -- tile programs (work_program.c) ----------------------------------------------------------------- */
+
+typedef struct TileWork {
+    WorkBuilder *b;
+    const TileProgram *p;
+    const IndexExpr *first[TILE_MOST_DIMS]; /* coordinates of the block's tile */
+} TileWork;
+
+/* Blocks count through the tiles of the grid, the last dimension's fastest. From here on the builder's expressions
+ * are the program's. */
+void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p);
+/* A tile between memory and the block's threads: so many neighbours along `fast` at once, then along the other
+ * dimensions. */
+void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_t fast,
+                    int64_t lanes);
+/* Trips of a loop, on the average of the blocks. */
+double work_tile_trips(const TileProgram *p, const TileOp *loop);
+/* Of a kernel by CUDA Tile IR, in place of what its kind's function left in `out`; false: there is no such
+ * kernel. */
+bool work_tileir(const KernelDesign *d, KernelWork *out);
 
 #endif

@@ -352,13 +352,19 @@ void work_contraction(const KernelDesign *d, KernelWork *out)
 
 /* -- products on tensor cores ------------------------------------------------------------------------------- */
 
+double work_product_cycles(const WorkBuilder *b, DType factor, double operations,
+                           double percent)
+{
+    double peak = product_peak(factor, b->device),
+           cycle =
+               peak * percent / 100 / b->device->multiprocessors / (b->rates->mhz * 1e6);
+    return operations / cycle;
+}
+
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
 {
-    double operations = 2.0 * core->m * core->n * core->k,
-           peak = product_peak(core->types[TENSOR_A], b->device),
-           share = b->rates->mma / 100.0;
-    double cycle = peak * share / b->device->multiprocessors / (b->rates->mhz * 1e6);
-    return operations / cycle;
+    return work_product_cycles(b, core->types[TENSOR_A],
+                               2.0 * core->m * core->n * core->k, b->rates->mma);
 }
 
 /* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
@@ -380,19 +386,18 @@ static void multiply_stage(const Product *p, const TileMapping *m)
                       multiplications / warps);
 }
 
-/* Tiles of the terms that a block takes on average: of groups of even sizes, whose last tile is half full. */
-static double tile_steps(const ContractionPlan *c, const KernelConfig *config)
+double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth)
 {
-    double depth = (double)config->depth, all = (double)tiles_of(c->depth, config->depth);
+    double all = (double)tiles_of(c->depth, depth);
     if (c->ragged.mode == RAGGED_SUMMED)
-        return (double)c->depth / (double)c->ragged.groups / depth + 0.5;
+        return (double)c->depth / (double)c->ragged.groups / (double)depth + 0.5;
     if (c->ragged.mode == RAGGED_NONE)
         return all;
-    int side = c->y.operand == 0 ? SLOW : FAST;
-    const ContractionSide *rows = side == SLOW ? &c->y : &c->x;
-    double used = (double)rows->size / (double)config->tile[side] +
-                  (double)c->ragged.groups / 2,
-           tiles = (double)contraction_tiles(c, rows, config->tile[side]);
+    bool is_slow = c->y.operand == 0;
+    const ContractionSide *rows = is_slow ? &c->y : &c->x;
+    int64_t tile = is_slow ? y : x;
+    double used = (double)rows->size / (double)tile + (double)c->ragged.groups / 2,
+           tiles = (double)contraction_tiles(c, rows, tile);
     return used < tiles ? all * used / tiles : all;
 }
 
@@ -410,8 +415,9 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     double sums = (double)(UINT32_C(1) << m->sums.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
     int64_t steps = tiles_of(c->depth, config->depth);
-    const IndexExpr *step =
-        work_loop_begin(b, tile_steps(c, config), steps, (double)m->stages);
+    const IndexExpr *step = work_loop_begin(
+        b, work_tile_steps(c, config->tile[SLOW], config->tile[FAST], config->depth),
+        steps, (double)m->stages);
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
         p.is_copied = by_side[side]->is_copied;

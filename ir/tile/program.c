@@ -276,3 +276,13 @@ const char *tile_verify(const TileProgram *p)
     arena_destroy(a);
     return wrong;
 }
+
+bool tile_is_exp2(const TileOp *op)
+{
+    if (op->kind != TILE_APPLY || op->inst->op != OP_POWER)
+        return false;
+    const TileOp *base = op->operands[0];
+    while (base->kind == TILE_BROADCAST)
+        base = base->operands[0];
+    return base->kind == TILE_CONSTANT && literal_double(base->literal, 0) == 2;
+}

@@ -133,6 +133,9 @@ bool tile_has_coordinate(const TileProgram *p, uint32_t dim);
 /* Elements of a tile over these dimensions. */
 int64_t tile_elements(const TileProgram *p, uint32_t dims);
 
+/* A power of the constant 2. */
+bool tile_is_exp2(const TileOp *op);
+
 /* NULL if the program keeps the rules above, else what is wrong with it. */
 const char *tile_verify(const TileProgram *p);
 const char *tile_text(Arena *a, const TileProgram *p);

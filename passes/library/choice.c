@@ -1,8 +1,6 @@
 /* See choice.h. */
 #include "passes/library/choice.h"
 
-#include <string.h>
-
 #include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "passes/fusion/fusion.h"
@@ -30,12 +28,15 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
         return true;
     candidates_find(inst, &choice->uses, target, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
-                    *tile = candidates_by(&all, CANDIDATE_TILE);
+                    *tile = candidates_by(&all, CANDIDATE_TILE),
+                    *tileir = candidates_by(&all, CANDIDATE_TILEIR);
+    if (tileir != NULL && tileir->seconds < tile->seconds)
+        tile = tileir;
     if (library == NULL || tile == NULL)
         return true;
     if (!is_forced && tile->seconds > library->seconds * costs.kernel_gain)
         return true;
     fusion_wrap_in_place(inst);
-    kernel_kind_set(inst, kernel_kind_find(tile->name, strlen(tile->name)));
+    kernel_kind_set(inst, tile->kind);
     return false;
 }
