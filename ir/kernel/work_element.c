@@ -173,11 +173,36 @@ static WorkValue regrouped(WorkBuilder *b, const Instruction *inst,
     return v;
 }
 
+/* x of (x << c) | (x >> 32 - c), one instruction of the machine (SHF; in the SASS of threefry, sm_90a, a rotation,
+ * an addition and an exclusive or are the whole of a round); NULL: it is no rotation. */
+static const Instruction *rotated(const Instruction *inst)
+{
+    if (inst->op != OP_OR || dtype_info[inst->shape->dtype].bits != 32)
+        return NULL;
+    bool is_swapped = inst->operands[0]->op != OP_SHIFT_LEFT;
+    const Instruction *left = inst->operands[is_swapped],
+                      *right = inst->operands[!is_swapped];
+    if (left->op != OP_SHIFT_LEFT || right->op != OP_SHIFT_RIGHT_LOGICAL ||
+        left->operands[0] != right->operands[0])
+        return NULL;
+    for (int by = 1; by < 32; by++) {
+        if (inst_is_constant_scalar(left->operands[1], by))
+            return inst_is_constant_scalar(right->operands[1], 32 - by)
+                       ? left->operands[0]
+                       : NULL;
+    }
+    return NULL;
+}
+
 static WorkValue scalar(WorkBuilder *b, const Instruction *inst,
                         const IndexExpr *const *index)
 {
     WorkValue v = at_hand();
     const IndexExpr *at[KERNEL_MOST_RANK];
+    const Instruction *turned = rotated(inst);
+    if (turned != NULL)
+        return computed(b, work_element(b, turned, index),
+                        op_cost(OP_OR, inst->shape->dtype), 1);
     if (inst->operand_count == 1 && work_map(b, inst, 0)->symbol_count != 0)
         return regrouped(b, inst, index);
     for (uint32_t i = 0; i < inst->operand_count; i++) {

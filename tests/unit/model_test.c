@@ -192,6 +192,33 @@ static void functions_take_their_units(void **state)
     assert_int_equal(cost_kernel(f->cost, k).limit, LIMIT_MEMORY);
 }
 
+/* ALU instructions of a loop over words: `last` makes r of a constant c and shifts l and s of p0. */
+static double alu_of_words(Fixture *f, const char *last, int right)
+{
+    const char *body = arena_printf(f->arena,
+                                    "i = u32[] constant(13) j = u32[] constant(%d) "
+                                    "c = u32[1048576] broadcast(i), dimensions={} "
+                                    "d = u32[1048576] broadcast(j), dimensions={} "
+                                    "l = u32[1048576] shift-left(p0, c) "
+                                    "s = u32[1048576] shift-right-logical(p0, d) "
+                                    "ROOT r = u32[1048576] %s",
+                                    right, last);
+    return work_of(f, fusion(f, "loop", "p0 = u32[1048576] parameter(0)", body,
+                             "u32[1048576]"))
+        .counts.unit[WORK_ALU];
+}
+
+/* A shift back by the other bits is a rotation, any other one is not. */
+static void rotations_are_one_instruction(void **state)
+{
+    Fixture *f = *state;
+    double one = alu_of_words(f, "and(p0, c)", 19);
+    assert_about(alu_of_words(f, "or(l, s)", 19), one);
+    assert_about(alu_of_words(f, "or(s, l)", 19), one);
+    assert_true(alu_of_words(f, "or(l, s)", 18) > one + 1);
+    assert_true(alu_of_words(f, "xor(l, l)", 19) > one);
+}
+
 static const Instruction *square_dot(Fixture *f, const char *type, const char *result)
 {
     const char *p = arena_printf(f->arena,
@@ -390,13 +417,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(streams_move_each_byte_once), TEST(streams_reach_their_share),
-        TEST(strides_cost_sectors),        TEST(slices_move_what_they_take),
-        TEST(neighbours_are_fetched_once), TEST(functions_take_their_units),
-        TEST(products_take_their_units),   TEST(few_blocks_are_chains),
-        TEST(ordered_sums_are_chains),     TEST(one_row_is_a_chain),
-        TEST(small_kernels_are_launches),  TEST(blocks_need_room),
-        TEST(libraries_reach_their_share), TEST(loops_count_their_trips),
+        TEST(streams_move_each_byte_once),
+        TEST(streams_reach_their_share),
+        TEST(strides_cost_sectors),
+        TEST(slices_move_what_they_take),
+        TEST(neighbours_are_fetched_once),
+        TEST(functions_take_their_units),
+        TEST(rotations_are_one_instruction),
+        TEST(products_take_their_units),
+        TEST(few_blocks_are_chains),
+        TEST(ordered_sums_are_chains),
+        TEST(one_row_is_a_chain),
+        TEST(small_kernels_are_launches),
+        TEST(blocks_need_room),
+        TEST(libraries_reach_their_share),
+        TEST(loops_count_their_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
