@@ -5,6 +5,7 @@
 enum {
     DIVISORS_MOST = 16,
     ACCESS_BYTES = 16, /* of the widest one */
+    BESIDE_MOST = 8,   /* earlier loads of an array that are looked at */
 };
 
 static double larger(double x, double y)
@@ -62,6 +63,27 @@ static double l1_share(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
             share /= larger(b->loops[l].trips, 1);
     }
     return smaller(share, shared_by_blocks(b, a, resident, l1));
+}
+
+/* Loads of the same array, at constant distances in the same trips: L1 has what one of them fetched. Part of the
+ * sectors that none of the earlier ones did. */
+static double beside_earlier(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
+{
+    WorkPattern earlier[BESIDE_MOST];
+    uint32_t count = 0;
+    for (size_t i = b->access_count; i-- > 0 && count < BESIDE_MOST;) {
+        const WorkAccess *x = &b->accesses[i];
+        if (x->array != a->array || x->is_store || x->loop != a->loop ||
+            x->runs < a->runs || x->bits != a->bits ||
+            ix_add(b->ix, x->element, ix_mul(b->ix, a->element, -1))->kind != IX_CONST)
+            continue;
+        earlier[count++] =
+            (WorkPattern){x->element, x->bits, x->lanes, x->is_together, NULL};
+    }
+    double resident = resident_by_threads(b);
+    return count == 0 ? 1
+                      : pattern_beside(b, p, earlier, count, a->loop, a->sectors,
+                                       l1_bytes(b, resident) / resident);
 }
 
 /* -- what L2 holds ---------------------------------------------------------------------------------------- */
@@ -283,7 +305,7 @@ static WorkAccess describe(WorkBuilder *b, uint32_t array, const Shape *s,
     }
     WorkPattern p = {e, bits, a.lanes, a.is_together, NULL};
     a.sectors = pattern_units(b, &p, costs.sector_bytes);
-    a.l1_share = is_store ? 1 : l1_share(b, &p, &a);
+    a.l1_share = is_store ? 1 : l1_share(b, &p, &a) * beside_earlier(b, &p, &a);
     return a;
 }
 

@@ -235,6 +235,10 @@ double pattern_units(WorkBuilder *b, WorkPattern *p, double bytes);
 /* Part of the sectors that the requests of a block's warps in a loop's trips, one after the other, touch for the
  * first time. `sectors`: of one request. */
 double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors);
+/* Part of the sectors that a block's requests in a loop's trips touch and that those of `others`, made just before in
+ * each trip, do not: where `l1` bytes hold what two trips touch, and it is not too much to look at; else 1. */
+double pattern_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others, uint32_t count,
+                      uint32_t loop, double sectors, double l1);
 /* Blocks with numbers so far apart touch the same sectors. */
 bool pattern_meets(WorkBuilder *b, WorkPattern *p, int64_t distance);
 /* Both expressions are equal at the same steps of their loops. */

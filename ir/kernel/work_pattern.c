@@ -500,6 +500,59 @@ double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors
     return each < 1 ? each : new_by_both(b, p, loop, sectors);
 }
 
+/* Adds the sectors of a block's requests in the loop's first trips. */
+static void units_of_trips(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t trips,
+                           Units *u)
+{
+    Sample s = middle_of(b);
+    s.loop = loop;
+    for (s.step = 0; s.step < trips; s.step++) {
+        for (uint32_t w = 0; w < b->warps; w++) {
+            s.thread = (int64_t)w * TARGET_WARP;
+            units_of_warp(b, p, s, u);
+        }
+    }
+}
+
+/* Sectors of `p` in so many trips; *added: those that no other one touches; *all: of all of them. */
+static double count_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others,
+                           uint32_t count, uint32_t loop, int64_t trips, double *added,
+                           double *all)
+{
+    Units u;
+    units_clear(&u, costs.sector_bytes);
+    units_of_trips(b, p, loop, trips, &u);
+    double own = u.count;
+    units_clear(&u, costs.sector_bytes);
+    for (uint32_t i = 0; i < count; i++)
+        units_of_trips(b, &others[i], loop, trips, &u);
+    double before = u.count;
+    units_of_trips(b, p, loop, trips, &u);
+    *added = u.count - before;
+    *all = u.count;
+    return own;
+}
+
+double pattern_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others, uint32_t count,
+                      uint32_t loop, double sectors, double l1)
+{
+    int64_t trips = loop == 0 ? 1 : (int64_t)b->loops[loop].trips;
+    int64_t steps = trips < STEPS_SAMPLED ? trips : STEPS_SAMPLED;
+    if (sectors * (double)steps * b->warps * (count + 1) > UNITS_MOST)
+        return 1;
+    double added, less, all, more = 0;
+    double own = count_beside(b, p, others, count, loop, steps, &added, &all);
+    if (all * costs.sector_bytes * smaller(2 / (double)steps, 1) > l1)
+        return 1;
+    if (trips > steps) { /* each further one as the last */
+        more = (double)(trips - steps);
+        double shorter = count_beside(b, p, others, count, loop, steps - 1, &less, &all);
+        added += more * (added - less);
+        own += more * (own - shorter);
+    }
+    return own == 0 ? 1 : smaller(added / own, 1);
+}
+
 bool pattern_meets(WorkBuilder *b, WorkPattern *p, int64_t distance)
 {
     Sample x = middle_of(b), y = x;
