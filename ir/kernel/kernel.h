@@ -76,6 +76,7 @@ typedef struct KernelDesign {
         const struct ReductionPlan *reduction;
         const struct TransposePlan *transpose;
         const struct LoopPlan *loop;
+        const struct StencilPlan *stencil;
     } plan;
     KernelConfig config;     /* complete */
     KernelGeometry geometry; /* only where nothing is wrong */

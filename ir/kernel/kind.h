@@ -44,6 +44,9 @@ enum {
         1 << 8, /* is bound by its accesses: the report counts how wide they are */
     KERNEL_ON_TENSOR_CORES = 1 << 9,
     KERNEL_BY_TILEIR = 1 << 10, /* CUDA Tile IR can make it: kernel_tileir_program */
+    KERNEL_ONE_RESULT =
+        1
+        << 11, /* has one, whose place decides what its blocks read: others do not join */
 };
 
 typedef struct KernelKindInfo {

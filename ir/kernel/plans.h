@@ -20,6 +20,21 @@ typedef struct LoopPlan {
         *sizes; /* elements; in the order of the results, each once, without 0 */
 } LoopPlan;
 
+/* stencil.c */
+typedef struct StencilPlan {
+    const Shape *shape;
+    uint32_t step_dim, row_dim; /* neighbours lie along both; equal: along one */
+    int64_t outer, steps, between, rows, inner; /* elements along the dimensions before,
+        along step_dim, after it, along row_dim (1: it is step_dim), after both */
+} StencilPlan;
+
+/* A block's number counts through these, the first fastest; outer dimensions last. */
+typedef struct StencilGrid {
+    int64_t width;                         /* threads along a row */
+    int64_t pieces, groups, walks, blocks; /* of rows, of rows of a block, of steps */
+} StencilGrid;
+void stencil_grid(const KernelDesign *d, StencilGrid *out);
+
 /* update_slice.c */
 typedef struct UpdatePlan {
     int64_t elements; /* that each update writes */

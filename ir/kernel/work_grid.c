@@ -47,6 +47,41 @@ void work_loop(const KernelDesign *d, KernelWork *out)
     work_end(b, out);
 }
 
+/* -- stencil --------------------------------------------------------------------------------------- */
+
+void work_stencil(const KernelDesign *d, KernelWork *out)
+{
+    const StencilPlan *p = d->plan.stencil;
+    const KernelConfig *c = &d->config;
+    const IndexExpr *index[KERNEL_MOST_RANK], *whole, *part;
+    StencilGrid g;
+    stencil_grid(d, &g);
+    WorkBuilder *b = work_begin(d);
+    work_set_lanes(b, 1);
+    int64_t div = g.pieces;
+    whole =
+        work_coordinate(b, (WorkCoordinate){1, g.pieces, g.width, 1, g.width}, p->inner);
+    part =
+        work_coordinate(b, (WorkCoordinate){div, g.groups, c->rows, g.width, 0}, p->rows);
+    whole = ix_add(b->ix, whole, ix_mul(b->ix, part, p->inner));
+    div *= g.groups;
+    int64_t stride = p->inner * p->rows;
+    part = work_coordinate(b, (WorkCoordinate){div, p->between, 1, 0, 0}, p->between);
+    whole = ix_add(b->ix, whole, ix_mul(b->ix, part, stride));
+    div *= p->between;
+    stride *= p->between;
+    part = work_coordinate(b, (WorkCoordinate){div, g.walks, c->items, 0, 0}, p->steps);
+    whole = ix_add(b->ix, whole, ix_mul(b->ix, part, stride));
+    part = work_coordinate(b, (WorkCoordinate){div * g.walks, 0, 1, 0, 0}, p->outer);
+    whole = ix_add(b->ix, whole, ix_mul(b->ix, part, stride * p->steps));
+    const IndexExpr *step = work_loop_begin(b, (double)c->items, c->items, 4);
+    whole = ix_add(b->ix, whole, ix_mul(b->ix, step, stride));
+    index_delinear(b->ix, p->shape, whole, index);
+    work_result(b, 0, index);
+    work_loop_end(b, 0);
+    work_end(b, out);
+}
+
 /* -- update_slice ------------------------------------------------------------------------------------ */
 
 /* The update's elements, and where they go: the start is minus what the map sends index 0 to. */

@@ -98,7 +98,8 @@ typedef struct Join {
 
 static bool is_loop(KernelKind kind)
 {
-    return kernel_kind_is(kind, KERNEL_BY_ELEMENT);
+    return kernel_kind_is(kind, KERNEL_BY_ELEMENT) &&
+           !kernel_kind_is(kind, KERNEL_ONE_RESULT);
 }
 
 static bool is_update(KernelKind kind)

@@ -169,6 +169,31 @@ static void neighbours_are_fetched_once(void **state)
 
 /* -- units ---------------------------------------------------------------------------------------------- */
 
+/* A sum of x and of x moved by a row and by an element. */
+static KernelWork work_of_neighbours(Fixture *f, const char *kind)
+{
+    return work_of(
+        f, fusion(f, kind, "p0 = f32[4097,1032] parameter(0)",
+                  "a = f32[4096,1024] slice(p0), slice={[0:4096], [0:1024]} "
+                  "b = f32[4096,1024] slice(p0), slice={[1:4097], [0:1024]} "
+                  "c = f32[4096,1024] slice(p0), slice={[0:4096], [1:1025]} "
+                  "d = f32[4096,1024] add(a, b) ROOT e = f32[4096,1024] add(c, d)",
+                  "f32[4096,1024]"));
+}
+
+/* What another load of the same block fetched is in L1: of the element beside all but one sector of a block, of
+ * the next row where the block walks there. */
+static void neighbours_are_near(void **state)
+{
+    Fixture *f = *state;
+    KernelWork loop = work_of_neighbours(f, "loop");
+    KernelWork stencil = work_of_neighbours(f, "stencil");
+    assert_true(loop.l2_bytes > 3 * 16 * 1048576.0 &&
+                loop.l2_bytes < 3.3 * 16 * 1048576.0);
+    assert_true(stencil.l2_bytes > 2 * 16 * 1048576.0 &&
+                stencil.l2_bytes < 2.4 * 16 * 1048576.0);
+}
+
 static void functions_take_their_units(void **state)
 {
     Fixture *f = *state;
@@ -417,21 +442,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(streams_move_each_byte_once),
-        TEST(streams_reach_their_share),
-        TEST(strides_cost_sectors),
-        TEST(slices_move_what_they_take),
-        TEST(neighbours_are_fetched_once),
-        TEST(functions_take_their_units),
-        TEST(rotations_are_one_instruction),
-        TEST(products_take_their_units),
-        TEST(few_blocks_are_chains),
-        TEST(ordered_sums_are_chains),
-        TEST(one_row_is_a_chain),
-        TEST(small_kernels_are_launches),
-        TEST(blocks_need_room),
-        TEST(libraries_reach_their_share),
-        TEST(loops_count_their_trips),
+        TEST(streams_move_each_byte_once), TEST(streams_reach_their_share),
+        TEST(strides_cost_sectors),        TEST(slices_move_what_they_take),
+        TEST(neighbours_are_fetched_once), TEST(functions_take_their_units),
+        TEST(neighbours_are_near),         TEST(rotations_are_one_instruction),
+        TEST(products_take_their_units),   TEST(few_blocks_are_chains),
+        TEST(ordered_sums_are_chains),     TEST(one_row_is_a_chain),
+        TEST(small_kernels_are_launches),  TEST(blocks_need_room),
+        TEST(libraries_reach_their_share), TEST(loops_count_their_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,176 @@
+/* Stencils: elements made of neighbours in dimensions that are not the fastest one. A loop's blocks lie along memory,
+ * so that each fetches all neighbouring rows for itself. Here a block has several rows side by side and walks from
+ * plane to plane: what a neighbour needs was just read by the same block, and is still in its L1. */
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+#define STENCIL_THREADS 512
+#define STENCIL_ROWS 4
+#define STENCIL_STEPS 16
+#define STENCIL_FAR 8              /* places; what lies farther apart is no neighbour */
+#define STENCIL_ELEMENTS (1 << 22) /* fewer are read from L2, for the most part */
+#define STENCIL_WAVES 4            /* blocks of each multiprocessor, at least */
+
+/* Slices that begin at different places close to each other: bits of the dimensions, without the fastest one. */
+static uint32_t dims_between(const Instruction *a, const Instruction *b)
+{
+    uint32_t rank = a->shape->rank, found = 0;
+    const SliceDim *x = inst_attr(a, ATTR_SLICE)->slice->dims,
+                   *y = inst_attr(b, ATTR_SLICE)->slice->dims;
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t by = x[d].start - y[d].start;
+        if (x[d].stride != 1 || y[d].stride != 1 || by > STENCIL_FAR || by < -STENCIL_FAR)
+            return 0;
+        found |= by != 0 && d + 1 < rank ? 1u << d : 0;
+    }
+    return found;
+}
+
+/* Dimensions, counted as those of the result, along which the fusion reads neighbours. */
+static uint32_t neighbour_dims(const Computation *comp, uint32_t rank, Arena *a)
+{
+    const Instruction **slices =
+        ARENA_ARRAY(a, const Instruction *, comp->instruction_count);
+    uint32_t count = 0, found = 0;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_SLICE || inst->shape->rank != rank)
+            continue;
+        slices[count++] = inst;
+        for (uint32_t i = 0; i + 1 < count; i++) {
+            if (slices[i]->operands[0] == inst->operands[0])
+                found |= dims_between(slices[i], inst);
+        }
+    }
+    return found;
+}
+
+const char *illegal_stencil(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    const char *reason = facts_body_illegal(f);
+    if (reason != NULL)
+        return reason;
+    if (fusion_result_count(f->fusion) != 1)
+        return "there is not one result";
+    const Shape *s = fusion_result(f->fusion, 0).shape;
+    if (s->rank < 2 || shape_elements(s) == 0 || !shape_is_row_major(s) ||
+        dtype_is_sub_byte(s->dtype))
+        return "the result is no row-major array of two dimensions or more";
+    return neighbour_dims(inst_called(f->fusion, 0), s->rank, f->arena) == 0
+               ? "nothing is read at neighbouring rows"
+               : NULL;
+}
+
+static int64_t product(const Shape *s, uint32_t from, uint32_t to)
+{
+    int64_t n = 1;
+    for (uint32_t d = from; d < to; d++)
+        n *= s->dims[d];
+    return n;
+}
+
+/* Of the dimensions with neighbours: steps go along the slowest, a block's rows along the fastest. */
+static void find_dims(StencilPlan *p, uint32_t dims)
+{
+    p->step_dim = (uint32_t)__builtin_ctz(dims);
+    p->row_dim = 31 - (uint32_t)__builtin_clz(dims);
+    const Shape *s = p->shape;
+    p->steps = s->dims[p->step_dim];
+    p->rows = p->row_dim == p->step_dim ? 1 : s->dims[p->row_dim];
+    p->inner = product(s, p->row_dim + 1, s->rank);
+    p->between = p->row_dim == p->step_dim ? 1 : product(s, p->step_dim + 1, p->row_dim);
+    p->outer = product(s, 0, p->step_dim);
+}
+
+static StencilPlan *stencil_plan(const Instruction *fusion, Arena *a)
+{
+    StencilPlan *p = ARENA_NEW(a, StencilPlan);
+    p->shape = fusion_result(fusion, 0).shape;
+    find_dims(p, neighbour_dims(inst_called(fusion, 0), p->shape->rank, a));
+    return p;
+}
+
+bool suits_stencil(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    const StencilPlan *p = stencil_plan(f->fusion, f->arena);
+    return shape_elements(p->shape) >= STENCIL_ELEMENTS && p->inner >= TARGET_WARP;
+}
+
+void plan_stencil(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    d->plan.stencil = stencil_plan(d->fusion, d->arena);
+}
+
+static int64_t rounded_up(int64_t n, int64_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+void stencil_grid(const KernelDesign *d, StencilGrid *out)
+{
+    const StencilPlan *p = d->plan.stencil;
+    const KernelConfig *c = &d->config;
+    out->width = c->block / c->rows;
+    out->pieces = rounded_up(p->inner, out->width);
+    out->groups = rounded_up(p->rows, c->rows);
+    out->walks = rounded_up(p->steps, c->items);
+    out->blocks = out->pieces * out->groups * p->between * out->walks * p->outer;
+}
+
+/* -- heuristic ------------------------------------------------------------------------------------ */
+
+/* A step is a whole one of the walk's memory, and the last one waits for nobody: few blocks walk less far. */
+static int64_t choose_steps(const KernelDesign *d, const KernelConfig *c)
+{
+    KernelDesign tried = *d;
+    StencilGrid g;
+    tried.config = *c;
+    tried.config.items = STENCIL_STEPS;
+    for (;; tried.config.items /= 2) {
+        stencil_grid(&tried, &g);
+        if (tried.config.items == 1 ||
+            (g.blocks >= STENCIL_WAVES * target_multiprocessors(d->target) &&
+             tried.config.items <= d->plan.stencil->steps))
+            return tried.config.items;
+    }
+}
+
+void configure_stencil(const KernelDesign *d, KernelConfig *c)
+{
+    const StencilPlan *p = d->plan.stencil;
+    if (config_lacks(c, KERNEL_KEY_ROWS)) {
+        c->rows = 1;
+        while (c->rows < STENCIL_ROWS && c->rows < p->rows)
+            c->rows *= 2;
+    }
+    if (config_lacks(c, KERNEL_KEY_BLOCK)) {
+        int64_t width = TARGET_WARP;
+        while (width < p->inner && width * c->rows < STENCIL_THREADS)
+            width *= 2;
+        c->block = width * c->rows;
+    }
+    if (config_lacks(c, KERNEL_KEY_ITEMS))
+        c->items = choose_steps(d, c);
+}
+
+const char *refuse_stencil(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    if (c->block % c->rows != 0)
+        return refuse_text(d, "\"rows\" %lld must divide the block of %lld threads",
+                           (long long)c->rows, (long long)c->block);
+    if (c->rows > 1 && d->plan.stencil->row_dim == d->plan.stencil->step_dim)
+        return refuse_text(
+            d, "\"rows\" must be 1 where neighbours lie along one dimension, found %lld",
+            (long long)c->rows);
+    return block_refused(d);
+}
+
+void geometry_stencil(KernelDesign *d)
+{
+    StencilGrid g;
+    stencil_grid(d, &g);
+    geometry_blocks(d, g.blocks, d->config.block, 1);
+}
