@@ -39,8 +39,15 @@ static bool is_cheap(const Instruction *inst)
     case OP_SLICE:
         return true;
     default:
-        return shape_is_scalar(inst->shape);
+        return op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) &&
+               shape_is_scalar(inst->shape);
     }
+}
+
+/* It has no bytes of its own: its reader computes it. */
+static bool is_free(const Instruction *inst)
+{
+    return inst->op == OP_BROADCAST || inst->op == OP_IOTA;
 }
 
 static bool is_worth(const Instruction *inst)
@@ -48,7 +55,7 @@ static bool is_worth(const Instruction *inst)
     int64_t inputs = 0;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Instruction *from = inst->operands[i];
-        if (shape_is_array(from->shape) && from->op != OP_BROADCAST)
+        if (shape_is_array(from->shape) && !is_free(from))
             inputs += shape_bytes(from->shape);
     }
     return !is_cheap(inst) && shape_bytes(inst->shape) <= inputs;

@@ -2,7 +2,7 @@
  *
  *   while(t), condition: t.0 < 5, body: t.0 + 1, with t.0 = 0 at first
  *     =>  backend_config={"known_trip_count":{"n":"5"},...}; none or one trip: no loop at all
- *   a value that the body passes on unchanged  =>  read from outside; a constant: inside, too
+ *   a value that the body passes on unchanged  =>  read from outside; a constant or iota: inside, too
  *   a value that nothing needs                 =>  not carried any more
  *
  * Needs: nothing. Keeps: the order of effects. Breaks: nothing; pass_dce removes what is left.
@@ -63,9 +63,11 @@ static void own_computations(Loop *loop, CallCounts calls)
     loop->body = called(loop->inst, ATTR_BODY);
 }
 
-/* A value that costs less to make in every trip than to read: a small constant, or a splat. */
+/* A value that costs less to make in every trip than to read: a small constant, a splat, or an iota. */
 static bool is_cheap_value(const Instruction *inst)
 {
+    if (inst->op == OP_IOTA)
+        return inst->control_count == 0 && !shape_is_dynamic(inst->shape);
     if (inst->op == OP_BROADCAST)
         inst = inst->operands[0]->op == OP_CONSTANT &&
                        shape_is_scalar(inst->operands[0]->shape)
@@ -79,6 +81,8 @@ static Instruction *value_again(Computation *comp, const Instruction *value)
 {
     if (value->op == OP_CONSTANT)
         return computation_add_constant(comp, value->literal, NULL);
+    if (value->op == OP_IOTA)
+        return computation_add_like(comp, value, value->shape, 0, NULL);
     Instruction *scalar =
         computation_add_constant(comp, value->operands[0]->literal, NULL);
     return computation_add_like(comp, value, value->shape, 1, &scalar);
