@@ -86,44 +86,43 @@ void select_dynamic_update_slice(Emit *e, const Instruction *inst,
                          at, inst->operands[0], index, out);
 }
 
-/* A chain of branches, each asking whether the index still lies in this operand. */
-static void concatenate_from(Emit *e, const Instruction *inst, uint32_t operand,
-                             const IndexExpr *const *index, LLVMValueRef *out)
+/* Elements at an index that lies in one of these operands, each of which has elements. The choice is by halves,
+ * so that many operands take few branches. */
+static void concatenate_between(Emit *e, const Instruction *inst,
+                                const uint32_t *operands, uint32_t count,
+                                const IndexExpr *const *index, LLVMValueRef *out)
 {
-    const IndexMap *map = emit_operand_map(e, inst, operand);
     const IndexExpr *at[EMIT_MOST_RANK], *constraints[EMIT_MOST_RANK];
+    uint32_t half = count / 2;
+    uint32_t before = operands[half == 0 ? 0 : half - 1];
+    const IndexMap *map = emit_operand_map(e, inst, before);
     emit_apply(e, map, index, NULL, at, constraints);
-    const Instruction *source = inst->operands[operand];
-    LLVMValueRef ok = NULL;
-    /* the chain has ruled out the operands before: only the upper bound is left to ask */
-    bool last = true;
-    for (uint32_t k = operand + 1; k < inst->operand_count; k++)
-        last &= shape_elements(inst->operands[k]->shape) == 0;
-    if (shape_elements(source->shape) == 0 && !last) {
-        concatenate_from(e, inst, operand + 1, index, out);
+    if (half == 0) {
+        emit_element(e, inst->operands[before], at, out);
         return;
     }
-    if (!last && map->constraint_count != 0)
-        ok = emit_in_range(
-            e, constraints[0],
-            (Range){constraints[0]->range.lo, map->constraints[0].range.hi}, 0);
-    if (ok == NULL) {
-        emit_element(e, source, at, out);
-        return;
-    }
-    GxIf branch;
+    /* between operands only the upper bound of the first half is left to ask */
+    Range up_to = {constraints[0]->range.lo, map->constraints[0].range.hi};
     LLVMValueRef v[EMIT_MOST_LANES];
-    emit_if_begin(e, &branch, ok);
-    emit_element(e, source, at, v);
+    GxIf branch;
+    emit_if_begin(e, &branch, emit_in_range(e, constraints[0], up_to, 0));
+    concatenate_between(e, inst, operands, half, index, v);
     emit_if_else(e, &branch, v, e->lanes);
-    concatenate_from(e, inst, operand + 1, index, v);
+    concatenate_between(e, inst, operands + half, count - half, index, v);
     emit_if_end(e, &branch, v, e->lanes, out);
 }
 
 void select_concatenate(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                         LLVMValueRef *out)
 {
-    concatenate_from(e, inst, 0, index, out);
+    uint32_t *operands = ARENA_ARRAY(e->arena, uint32_t, inst->operand_count), count = 0;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (shape_elements(inst->operands[i]->shape) != 0)
+            operands[count++] = i;
+    }
+    if (count == 0)
+        operands[count++] = 0;
+    concatenate_between(e, inst, operands, count, index, out);
 }
 
 void select_iota(Emit *e, const Instruction *inst, const IndexExpr *const *index,

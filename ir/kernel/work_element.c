@@ -230,7 +230,16 @@ static WorkValue moved(WorkBuilder *b, const Instruction *inst,
     return work_element(b, inst->operands[0], at);
 }
 
-/* One of several operands, each at as many places as it has elements. */
+/* How often n operands are halved until one is left. */
+static uint32_t halvings(uint32_t n)
+{
+    uint32_t steps = 0;
+    while (steps < 31 && UINT32_C(1) << steps < n)
+        steps++;
+    return steps;
+}
+
+/* One of several operands, each at as many places as it has elements; of a concatenation's it is found by halves. */
 static WorkValue selected(WorkBuilder *b, const Instruction *inst,
                           const IndexExpr *const *index)
 {
@@ -238,6 +247,7 @@ static WorkValue selected(WorkBuilder *b, const Instruction *inst,
     double all = (double)shape_elements(inst->shape);
     const IndexExpr *at[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
     uint32_t arrays = inst->op == OP_CONCATENATE ? inst->operand_count : 2;
+    uint32_t checks = inst->op == OP_CONCATENATE ? halvings(arrays) : arrays;
     for (uint32_t i = 0; i < arrays; i++) {
         const Instruction *x = inst->operands[i];
         double own = (double)shape_elements(x->shape);
@@ -248,7 +258,8 @@ static WorkValue selected(WorkBuilder *b, const Instruction *inst,
             continue;
         }
         work_apply(b, inst, i, index, NULL, at, constraints);
-        v = joined(b, v, work_check(b, map, constraints));
+        if (i < checks)
+            v = joined(b, v, work_check(b, map, constraints));
         WorkPart part = work_part_begin(b, own < all ? own / all : 1);
         v = joined(b, v, work_element(b, x, at));
         work_part_end(b, part);
