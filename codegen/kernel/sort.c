@@ -124,9 +124,11 @@ static void store_rows(Sort *s)
     emit_if_begin(e, &guard, locate(s, loop.index, &row, &at));
     place(e, s, row, at, index);
     sort_load(net, loop.index, v, &position);
-    for (uint32_t i = 0; i < s->order.count; i++)
-        emit_store(e, fusion_result_arg(s->in->fusion, i), shape_leaf(s->inst->shape, i),
-                   index, &v[i]);
+    for (uint32_t i = 0; i < fusion_result_count(s->in->fusion); i++) {
+        FusionResult r = fusion_result(s->in->fusion, i);
+        emit_store(e, fusion_result_arg(s->in->fusion, i), r.shape, index,
+                   &v[r.inst_leaf]);
+    }
     emit_if_end(e, &guard, NULL, 0, NULL);
     sort_each_end(net, &loop);
 }

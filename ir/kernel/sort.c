@@ -21,6 +21,13 @@ int64_t sort_slots(const Instruction *sort, uint64_t bytes)
     return n;
 }
 
+bool sort_fits(const Instruction *sort, uint64_t bytes)
+{
+    int64_t size =
+        sort->operands[0]->shape->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
+    return size <= sort_slots(sort, bytes);
+}
+
 /* -- comparators ---------------------------------------------------------------------------------- */
 
 enum { MOST_STEPS = 1000 };
@@ -156,7 +163,18 @@ void sort_set_step(Instruction *sort, SortStep step)
 const char *illegal_sort(FusionFacts *f, KernelKind kind)
 {
     (void)kind;
-    return hero_root_illegal(f->fusion, OP_SORT);
+    const Instruction *hero = fusion_hero(f->fusion, OP_SORT);
+    if (hero == NULL || sort_step(hero).run != 0)
+        return hero_root_illegal(f->fusion, OP_SORT);
+    /* whole rows may leave out arrays that nobody reads sorted */
+    int64_t last = -1;
+    for (uint32_t i = 0; i < fusion_result_count(f->fusion); i++) {
+        FusionResult r = fusion_result(f->fusion, i);
+        if (r.inst != hero || r.inst_leaf <= last)
+            return "the results are not those of the operation";
+        last = r.inst_leaf;
+    }
+    return body_illegal(f->fusion, hero);
 }
 
 bool suits_sort(FusionFacts *f, KernelKind kind)

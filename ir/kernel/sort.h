@@ -10,6 +10,9 @@
  * positions. */
 int64_t sort_slots(const Instruction *sort, uint64_t bytes);
 
+/* Whether a block of so much shared memory sorts whole rows: it reads and writes each element once. */
+bool sort_fits(const Instruction *sort, uint64_t bytes);
+
 /* Whether the comparator surely orders elements: first by one key, then by another, ... Where it
  * may say anything - x before y before z before x - places found by halving are no places: two
  * elements may get the same one. NaN is not looked at. */

@@ -106,11 +106,12 @@ static void sort_shared(WorkBuilder *b, const SortPlan *p, int64_t rows)
                  .bytes = values_bytes(p->inst, p->count),
                  .comparator = inst_called(p->inst, 0)};
     double slots = (double)(n.slots * n.rows);
+    uint32_t results = (uint32_t)shape_leaf_count(b->comp->root->shape);
     for (int stores = 0; stores < 2; stores++) {
         begin_slots(b, &n, slots, p->rows * p->runs, p->run, &row, &at);
         at = ix_add(b->ix, at, ix_mul(b->ix, ix_mod(b->ix, row, p->runs), p->run));
         work_place(b, p->shape, p->along, ix_floordiv(b->ix, row, p->runs), at, index);
-        for (uint32_t i = 0; i < p->count; i++) {
+        for (uint32_t i = 0; i < (stores != 0 ? results : p->count); i++) {
             if (stores != 0)
                 work_store(b, b->comp->parameter_count + i, p->shape, index);
             else

@@ -24,7 +24,7 @@
 #define KERNEL_MOST_LONG 160  /* of them where each is many instructions of the machine */
 #define KERNEL_MOST_CODE 500  /* copies in the code that one producer adds */
 #define KERNEL_MOST_COPIES 1000 /* of all instructions of a kernel */
-#define KERNEL_MOST_OPERANDS 60
+#define KERNEL_MOST_OPERANDS 120
 #define MOST_READERS                                                                     \
     10 /* that work is repeated in: what reads those would repeat it again */
 #define LEAST_TILE 8 /* of dots: smaller ones have none */
@@ -137,7 +137,30 @@ static bool may_be_consumer(const Instruction *inst)
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
            inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
-           inst->op == OP_REDUCE_WINDOW || inst->op == OP_FFT;
+           inst->op == OP_REDUCE_WINDOW || inst->op == OP_FFT || inst->op == OP_SORT;
+}
+
+static bool transposes(const Instruction *producer)
+{
+    if (producer->op != OP_FUSION)
+        return producer->op == OP_TRANSPOSE;
+    const Computation *comp = inst_called(producer, 0);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_TRANSPOSE)
+            return true;
+    }
+    return false;
+}
+
+/* A sort reads an element once if a block sorts whole rows, and then by rows as they lie in memory. */
+static bool sort_takes(const Instruction *consumer, const Instruction *producer,
+                       const Target *target)
+{
+    const Instruction *sort =
+        consumer->op == OP_FUSION ? fusion_hero(consumer, OP_SORT) : consumer;
+    if (sort == NULL || sort->op != OP_SORT)
+        return true;
+    return sort_fits(sort, target_block_shared(target)) && !transposes(producer);
 }
 
 /* -- how often elements are computed ------------------------------------------------------------- */
@@ -326,9 +349,18 @@ static int64_t producer_work(const Instruction *producer)
     return work;
 }
 
+/* Two of one element count as one: each is computed once for all lanes of a thread. Constants are no code. */
 static uint32_t node_count(const Instruction *inst)
 {
-    return inst->op == OP_FUSION ? inst_called(inst, 0)->instruction_count : 1;
+    if (inst->op != OP_FUSION)
+        return 1;
+    const Computation *comp = inst_called(inst, 0);
+    uint32_t halves = 0;
+    for (const Instruction *i = inst_first(comp); i; i = inst_next(i)) {
+        bool is_one = shape_is_array(i->shape) && is_single(i->shape);
+        halves += !is_one ? 2 : i->op != OP_CONSTANT;
+    }
+    return (halves + 1) / 2;
 }
 
 /* What reading a value moves: what it is made of for nothing moves in with its reader. */
@@ -405,7 +437,7 @@ static int64_t idle_time(const Effort *e, const GpuModel *device)
 /* Heavy readers take only what costs nothing to compute again. */
 static bool is_heavy(const Instruction *consumer)
 {
-    OpCode heavy[] = {OP_DOT, OP_CONVOLUTION, OP_SORT};
+    OpCode heavy[] = {OP_DOT, OP_CONVOLUTION};
     bool is_fusion = consumer->op == OP_FUSION;
     for (size_t i = 0; i < sizeof heavy / sizeof *heavy; i++) {
         if (consumer->op == heavy[i])
@@ -487,7 +519,7 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
                            Inside *inside)
 {
     if (!may_be_consumer(consumer) || consumer->parent != f->comp ||
-        !reads_only(consumer, producer))
+        !reads_only(consumer, producer) || !sort_takes(consumer, producer, f->cx->target))
         return false;
     if (producer_work(producer) > 4 && is_heavy(consumer))
         return false;

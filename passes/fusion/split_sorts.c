@@ -136,8 +136,7 @@ static Instruction *split(Split *s, Instruction *fusion)
     uint64_t shared = target_block_shared(s->cx->target);
     const Shape *x = sort->operands[0]->shape;
     int64_t size = x->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
-    if (size <= sort_slots(sort, shared) || shape_elements(x) == 0 ||
-        sort_step(sort).run != 0)
+    if (sort_fits(sort, shared) || shape_elements(x) == 0 || sort_step(sort).run != 0)
         return NULL;
     Instruction *sorted = sort_by_digits(s->m, s->cx, s->comp, fusion);
     if (sorted != NULL)
