@@ -36,8 +36,8 @@ static bool find_read(const Drop *d, const Instruction *fusion, bool *is_read)
 
 static bool may_drop(const Drop *d, const Instruction *inst)
 {
-    if (inst->op != OP_FUSION || kernel_kind_of(inst) != KERNEL_SORT ||
-        inst == d->comp->root || shape_is_array(inst->shape) || inst->control_count != 0)
+    if (inst->op != OP_FUSION || kernel_hero(inst) != OP_SORT || inst == d->comp->root ||
+        shape_is_array(inst->shape) || inst->control_count != 0)
         return false;
     const Instruction *sort = fusion_hero(inst, OP_SORT);
     return sort != NULL && inst_called(inst, 0)->root == sort &&
