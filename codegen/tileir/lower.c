@@ -72,17 +72,6 @@ static const TileIrTile *as_known(TileIrLower *l, const TileOp *op,
 
 /* -- products ------------------------------------------------------------------------------------- */
 
-/* Every operation on the way keeps zeros. */
-static bool is_zero_behind(const TileOp *op, uint32_t dim)
-{
-    if (op->kind == TILE_LOAD)
-        return (op->dims >> dim & 1) != 0;
-    if (op->kind == TILE_BROADCAST ||
-        (op->kind == TILE_APPLY && op->inst->op == OP_CONVERT))
-        return is_zero_behind(op->operands[0], dim);
-    return false;
-}
-
 /* With zeros behind the extents of dimensions that are summed over. */
 static const TileIrTile *summed(TileIrLower *l, const TileOp *op, const TileOrder *order,
                                 uint32_t over)
@@ -90,7 +79,7 @@ static const TileIrTile *summed(TileIrLower *l, const TileOp *op, const TileOrde
     const TileIrTile *x = tileir_value(l, op, order), *ok = NULL;
     for (uint32_t d = 0; d < l->p->dim_count && x != NULL; d++) {
         const TileOp none = {.kind = TILE_IN_RANGE};
-        if ((over >> d & 1) != 0 && !is_zero_behind(op, d))
+        if ((over >> d & 1) != 0 && !tile_is_zero_behind(op, d))
             ok = tileir_both(l, ok, tileir_is_there(l, &none, order, UINT32_C(1) << d));
     }
     if (ok == NULL)

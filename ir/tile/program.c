@@ -69,6 +69,20 @@ bool tile_has_coordinate(const TileProgram *p, uint32_t dim)
     return p->dims[dim].size > 1;
 }
 
+bool tile_is_zero_behind(const TileOp *op, uint32_t dim)
+{
+    if (op->kind == TILE_LOAD)
+        return (op->dims >> dim & 1) != 0;
+    if (op->kind == TILE_BROADCAST ||
+        (op->kind == TILE_APPLY &&
+         (op->inst->op == OP_CONVERT || op->inst->op == OP_NEGATE)))
+        return tile_is_zero_behind(op->operands[0], dim);
+    /* a factor that is not zero may be infinite */
+    return op->kind == TILE_APPLY && op->inst->op == OP_MULTIPLY &&
+           tile_is_zero_behind(op->operands[0], dim) &&
+           tile_is_zero_behind(op->operands[1], dim);
+}
+
 int64_t tile_elements(const TileProgram *p, uint32_t dims)
 {
     int64_t elements = 1;
