@@ -40,6 +40,7 @@ typedef struct Check {
     Verdict verdict;             /* of the pass that runs */
     const char *settings[100];   /* "name=value" */
     size_t setting_count;
+    bool is_products; /* of a module that -w made */
 } Check;
 
 static Verdict found(Check *c, Verdict v, const char *what, const char *detail)
@@ -320,11 +321,25 @@ static const struct {
 
 enum { SETTINGS = sizeof settings_rows / sizeof *settings_rows };
 
+/* No product is too small for a kernel of our own, none is left whole. */
+static void choose_products(Check *c, Random *r)
+{
+    static const char *const always[] = {"vector-dot-elements=1000000000", "tf32-work=0"};
+    static const char *const pieces[] = {"split-products=1", "split-products=1",
+                                         "split-products=2", "split-products=3",
+                                         "split-products=16"};
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        c->settings[c->setting_count++] = always[i];
+    c->settings[c->setting_count++] = pieces[random_below(r, 5)];
+}
+
 /* Of half of the modules some switches and thresholds are others than by default. */
 static void choose_settings(Check *c)
 {
     Random r = {c->data};
-    if (random_chance(&r, 50))
+    if (c->is_products)
+        choose_products(c, &r);
+    if (random_chance(&r, c->is_products ? 80 : 50))
         return;
     for (size_t i = 0; i < SETTINGS; i++) {
         int64_t least = settings_rows[i].least, most = settings_rows[i].most;
@@ -624,6 +639,8 @@ static gxc_status compile(const Check *c, const char *text, const char *emit,
                      .opt_level = c->level,
                      .opt_level_set = 1,
                      .jobs = 1,
+                     .libraries = c->is_products ? "none" : NULL,
+                     .tiles = c->is_products ? "gx" : NULL,
                      .settings = c->settings,
                      .setting_count = c->setting_count,
                      .replay_dir = "/nonexistent"};
@@ -670,7 +687,8 @@ static Verdict check_configured(Check *c)
 static Verdict check_program(Check *c)
 {
     Verdict v = check_artefact(c, c->text, NULL);
-    return v == VERDICT_GOOD && c->data % 4 == 1 ? check_configured(c) : v;
+    return v == VERDICT_GOOD && (c->is_products || c->data % 4 == 1) ? check_configured(c)
+                                                                     : v;
 }
 
 static Verdict check(Check *c)
@@ -706,6 +724,7 @@ Verdict check_module(const char *text, uint64_t data, int level, char *message,
     if (setjmp(e.target) == 0) {
         c->arena = arena_scratch();
         c->text = text;
+        c->is_products = strstr(text, "HloModule " PRODUCTS_NAME) != NULL;
         c->data = data;
         c->level = level;
         c->message = message;

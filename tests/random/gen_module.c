@@ -72,6 +72,7 @@ static const struct {
     {gen_norm_others, 1, false, true},
     {gen_normalised, 4, false, false},
     {gen_attention, 1, false, false},
+    {gen_product, 1, false, false},
     {gen_rows, 3, false, false},
     {gen_quantised, 1, false, false},
     {gen_moments, 1, false, false},
@@ -80,7 +81,7 @@ static const struct {
 
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-bool generate_plain;
+bool generate_plain, generate_products;
 
 /* Has no place in StableHLO, or gives XLA a choice. */
 static bool is_own(GenFn *function)
@@ -182,7 +183,10 @@ static void entry_root(Gen *g)
     char items[6][32], shapes[6][320], layout[24], all[2048] = "", inner[656];
     int n = 0;
     for (int i = g->count; i-- > 0 && n < 6;) {
-        if (!chance(g, g->values[i].used ? 15 : 60) && (i > 0 || n > 0))
+        if (!chance(g, g->values[i].used   ? 15
+                       : generate_products ? 95
+                                           : 60) &&
+            (i > 0 || n > 0))
             continue;
         lay_out(g, &g->values[i], items[n], shapes[n], layout);
         if (!generate_plain && chance(g, 40))
@@ -213,11 +217,13 @@ char *generate(uint64_t seed)
     size_t size = 0, inexact_size = 0;
     Shared shared = {.random = {seed}};
     shared.random.state = random_bits(&shared.random); /* neighbours differ in all bits */
-    shared.has_special = random_chance(&shared.random, 35) && !generate_plain;
+    shared.has_special =
+        random_chance(&shared.random, 35) && !generate_plain && !generate_products;
     shared.most_elements = random_chance(&shared.random, 8) ? 100000 : 4096;
     shared.other_words = random_chance(&shared.random, 30);
     shared.replicas = shared.partitions = 1;
-    if (random_chance(&shared.random, 20) && !generate_plain) { /* several devices */
+    if (random_chance(&shared.random, 20) && !generate_plain &&
+        !generate_products) { /* several devices */
         static const int grids[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}};
         int which = (int)random_below(&shared.random, 5);
         shared.replicas = grids[which][0];
@@ -229,7 +235,10 @@ char *generate(uint64_t seed)
     g->shared = &shared;
     g->entry = g->uniform = true;
     g->body = tmpfile();
-    grow(g, 4 + (int)below(g, chance(g, 80) ? 20 : chance(g, 90) ? 60 : 250));
+    if (generate_products)
+        grow_products(g);
+    else
+        grow(g, 4 + (int)below(g, chance(g, 80) ? 20 : chance(g, 90) ? 60 : 250));
     entry_root(g);
     finish_entry(g);
     fclose(shared.head);
@@ -237,7 +246,8 @@ char *generate(uint64_t seed)
     char *all = malloc(size + inexact_size + sizeof shared.aliases + 200);
     bool aliased = shared.aliases[0] != '\0';
     int at = sprintf(all, INEXACT_LINE "%s\n", inexact);
-    at += sprintf(all + at, "HloModule random_%llu%s%s%s", (unsigned long long)seed,
+    at += sprintf(all + at, "HloModule %s%llu%s%s%s",
+                  generate_products ? PRODUCTS_NAME : "random_", (unsigned long long)seed,
                   aliased ? ", input_output_alias={ " : "", shared.aliases,
                   aliased ? " }" : "");
     if (shared.replicas > 1)

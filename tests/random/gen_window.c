@@ -221,8 +221,9 @@ static bool choose_conv(Gen *g, Conv *c)
     *c = (Conv){.spatial = chance(g, 8) ? 0 : chance(g, 10) ? 3 : 1 + (int)below(g, 2)};
     c->groups = chance(g, 25) ? 2 : 1;
     c->batch_groups = c->groups == 1 && chance(g, 20) ? 2 : 1;
-    c->in = (1 + below(g, 3)) * c->groups;
-    c->out = (1 + below(g, 3)) * c->groups * c->batch_groups;
+    int64_t most = generate_products ? 40 : 3; /* features */
+    c->in = (1 + below(g, most)) * c->groups;
+    c->out = (1 + below(g, most)) * c->groups * c->batch_groups;
     c->batch = few * c->batch_groups;
     for (int i = 0; i < c->spatial; i++)
         c->image[i] = 1 + below(g, c->spatial == 3 ? 4 : 8);

@@ -1,7 +1,8 @@
 /* check-random: makes modules from seeds and checks each (check.c); what fails is shrunk and
  * written out.
  *
- *     random [-n COUNT] [-s FIRST_SEED] [-j JOBS] [-t SECONDS] [-o FOLDER] [-R]
+ *     random [-n COUNT] [-s FIRST_SEED] [-j JOBS] [-t SECONDS] [-o FOLDER] [-R] [-w]
+ *                               -w: of products on tensor cores, in any configuration
  *     random [-x] -p SEED       prints the module of a seed; -x: of operations that XLA:CPU has
  *     random -l [-n COUNT]      lists the opcodes that no module of these seeds has
  *     random -c FILE [-d DATA] [-O LEVEL] [-r]   checks a module; -r: shrinks it
@@ -294,7 +295,7 @@ int main(int argc, char **argv)
 {
     Options o = {.first = 1, .count = 1000000000, .jobs = 1, .folder = ".", .level = 1};
     int option;
-    while ((option = getopt(argc, argv, "n:s:j:t:o:Rp:c:d:O:rlx")) != -1) {
+    while ((option = getopt(argc, argv, "n:s:j:t:o:Rp:c:d:O:rlxw")) != -1) {
         switch (option) {
         case 'n':
             o.count = strtoull(optarg, NULL, 10);
@@ -331,6 +332,9 @@ int main(int argc, char **argv)
             break;
         case 'x':
             generate_plain = true;
+            break;
+        case 'w':
+            generate_products = true;
             break;
         case 'l':
             o.list = true;

@@ -25,6 +25,10 @@ char *generate(uint64_t seed);
 
 /* Only what XLA:CPU has, too, and defines in the same way: for make check-xla. */
 extern bool generate_plain;
+/* Products of matrices with what stands around them. Such a module is known by its name: it is compiled for tensor
+ * cores wherever it may be (check.c). */
+extern bool generate_products;
+#define PRODUCTS_NAME "products_"
 
 /* The text of a scheduled module in which kernels have other configurations, as far as they may; NULL: the text
  * cannot be read. */

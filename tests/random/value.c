@@ -538,7 +538,7 @@ void gen_tuple_parameter(Gen *g)
 
 Value *fresh(Gen *g, DType t, int rank, const int64_t *dims)
 {
-    if (g->entry && chance(g, 70))
+    if (g->entry && chance(g, generate_products ? 95 : 70))
         return new_parameter(g, t, rank, dims);
     if (rank > 0 && count_of(rank, dims) <= 24 && count_of(rank, dims) > 0 &&
         chance(g, 50))

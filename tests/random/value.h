@@ -126,6 +126,8 @@ GenFn gen_scan, gen_ragged_dot, gen_scaled_dot, gen_sort_many, gen_rng, gen_roun
     gen_wrapped, gen_norm_others;
 GenFn gen_normalised, gen_attention, gen_rows, gen_quantised, gen_moments,
     gen_sort_floats;
+GenFn gen_product;          /* on tensor cores */
+void grow_products(Gen *g); /* a module of them */
 GenFn gen_while, gen_walk, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
 
 #endif
