@@ -241,15 +241,26 @@ static LLVMValueRef is_below_width(const ScalarCall *c)
     return i_compare(c->k, LLVMIntULT, y, LLVMConstInt(LLVMTypeOf(y), i_width(y), 0));
 }
 
+/* The amount for a shift whose result counts only if it is below the width. The NVPTX back end takes a shift and the choice
+ * after it for one instruction, which clamps: but of 64 bits of an amount that instruction reads 32. */
+static LLVMValueRef shift_amount(const ScalarCall *c)
+{
+    LLVMValueRef y = c->x[1];
+    uint64_t width = i_width(y);
+    return width < 64
+               ? y
+               : f_intrinsic2(c->k, "umin", y, LLVMConstInt(LLVMTypeOf(y), width - 1, 0));
+}
+
 LLVMValueRef int_shift_left(const ScalarCall *c)
 {
-    LLVMValueRef r = LLVMBuildShl(c->k->builder, c->x[0], c->x[1], "");
+    LLVMValueRef r = LLVMBuildShl(c->k->builder, c->x[0], shift_amount(c), "");
     return choose(c->k, is_below_width(c), r, i_number(c->x[0], 0));
 }
 
 LLVMValueRef int_shift_right_logical(const ScalarCall *c)
 {
-    LLVMValueRef r = LLVMBuildLShr(c->k->builder, c->x[0], c->x[1], "");
+    LLVMValueRef r = LLVMBuildLShr(c->k->builder, c->x[0], shift_amount(c), "");
     return choose(c->k, is_below_width(c), r, i_number(c->x[0], 0));
 }
 

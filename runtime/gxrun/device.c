@@ -178,8 +178,7 @@ static gxrt_status upload_all(Job *j)
     return st;
 }
 
-/* Results take the buffers of the arguments that they alias, except while timing: there the
- * arguments have to last. */
+/* Results take the buffers of the arguments that they alias. */
 static gxrt_status make_results(Job *j, size_t device)
 {
     const Signature *s = j->signature;
@@ -189,7 +188,7 @@ static gxrt_status make_results(Job *j, size_t device)
         if (st != GXRT_OK) {
             return st;
         }
-        if (v.alias >= 0 && (v.must_alias || !j->options->bench)) {
+        if (v.alias >= 0) {
             j->results[device][i] = j->arguments[device][v.alias];
             continue;
         }
@@ -360,12 +359,14 @@ static int run_job(Job *j)
         st = measure_profile(&m, j->trace, &code);
     } else if (st == GXRT_OK && j->options->bench) {
         st = measure_bench(&m, j->options->bench);
-    } else if (st == GXRT_OK) {
-        st = run_again(j);
     }
     if (code != EXIT_DONE) {
         return code;
     }
+    if (st == GXRT_OK && (j->options->profile || j->options->bench)) {
+        st = upload_all(j); /* measured runs may have written what aliases a result */
+    }
+    st = st == GXRT_OK ? run_again(j) : st;
     st = st == GXRT_OK ? download_all(j) : st;
     return st == GXRT_OK ? EXIT_DONE : run_failed(j->options, j->is_sandboxed, st);
 }

@@ -54,8 +54,9 @@ static void test_image(void **state)
 {
     (void)state;
     Program p = image_program(false);
+    fake_driver = 12090;
     run_image(&p, 1, 32);
-    fake_driver = 13010;
+    fake_driver = 13000;
     run_image(&p, 7, 1);
     close_program(&p);
     Program damaged = image_program(true);
@@ -65,7 +66,6 @@ static void test_image(void **state)
                      GXRT_INVALID_FILE);
     assert_non_null(strstr(gxrt_last_error(), "images of kernels are damaged"));
     close_program(&damaged);
-    fake_driver = 13000;
 }
 
 static void test_predicate(void **state)
