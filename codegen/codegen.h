@@ -27,7 +27,9 @@ typedef struct CodegenOptions {
     bool contract;   /* a * b + c may become fma */
     struct Planner *planner;     /* of cuDNN's graphs; NULL: there are none */
     const struct Tuning *tuning; /* ir/kernel/tuning.h; NULL: there is none */
-    uint32_t jobs;               /* threads; 0: one a processor */
+    uint32_t
+        candidates; /* other configurations of each kernel that go with it, for a tuner */
+    uint32_t jobs;  /* threads; 0: one a processor */
     uint32_t compute_streams, communication_streams; /* for asynchronous work: >= 1 */
     bool collective_memory; /* collectives work in memory of NCCL's */
     CodegenStage stage;

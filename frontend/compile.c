@@ -58,6 +58,8 @@ typedef struct Compile {
 
 typedef void CompileFn(Compile *c);
 
+enum { CANDIDATES = 7 /* other configurations of each kernel, for a tuner */ };
+
 static void usage_error(Compile *c, const char *format, ...) GXC_FORMAT(2, 3);
 static void usage_error(Compile *c, const char *format, ...)
 {
@@ -197,7 +199,9 @@ static void check_options(Compile *c)
     const gxc_options *o = &c->options;
     check_targets(c);
     if (o->tuning != NULL)
-        c->tuning = tuning_read(c->arena, c->diag, o->tuning);
+        c->tuning = tuning_read(c->arena, c->diag, o->tuning, o->require_tuning != 0);
+    if (o->require_tuning != 0 && o->tuning == NULL)
+        usage_error(c, "--require-tuning: of which file? give --tuning=FILE");
     check_tiles(c);
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
@@ -390,6 +394,11 @@ static void emit_hlo(Compile *c, Module *m)
     c->result->bytes = module_print(c->arena, m, print, &c->result->size);
 }
 
+static bool has_candidates(const gxc_options *o)
+{
+    return o->emit != NULL && strcmp(o->emit, "candidates") == 0;
+}
+
 static bool find_stage(Compile *c, CodegenStage *out)
 {
     static const struct {
@@ -398,7 +407,7 @@ static bool find_stage(Compile *c, CodegenStage *out)
     } stages[] = {{"llvm", STAGE_LLVM},     {"ptx", STAGE_PTX},   {"cubin", STAGE_CUBIN},
                   {"tileir", STAGE_TILEIR}, {"plan", STAGE_PLAN}, {"html", STAGE_PTX}};
     *out = STAGE_ARTEFACT;
-    if (c->options.emit == NULL)
+    if (c->options.emit == NULL || has_candidates(&c->options))
         return true;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         if (strcmp(c->options.emit, stages[i].name) == 0) {
@@ -408,7 +417,7 @@ static bool find_stage(Compile *c, CodegenStage *out)
     }
     usage_error(c,
                 "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, llvm, ptx, "
-                "cubin, tileir, plan, tuning",
+                "cubin, tileir, plan, tuning, candidates",
                 c->options.emit);
     return false;
 }
@@ -436,6 +445,7 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
     *o = (CodegenOptions){
         .emu = c->emu,
         .contract = !given->fp_contract_off,
+        .candidates = has_candidates(given) ? CANDIDATES : 0,
         .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
         .compute_streams = (uint32_t)c->settings.num_compute_streams,
         .communication_streams = (uint32_t)c->settings.num_communication_streams,

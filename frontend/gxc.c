@@ -48,6 +48,7 @@ enum {
     KEY_SET,
     KEY_MODULE,
     KEY_TUNING,
+    KEY_REQUIRE_TUNING,
     KEY_LIST_PASSES,
     KEY_LIST_OPS,
     KEY_LIST_TARGETS,
@@ -63,8 +64,8 @@ static const struct argp_option rows[] = {
     {"target", KEY_TARGET, "T", 0, "GPU (sm_90a, h100) or emu; may be repeated", 0},
     {NULL, 'O', "LEVEL", 0, "Optimisation: 0, 1 (default), 2", 0},
     {"emit", KEY_EMIT, "FORM", 0,
-     "hlo, pb, dot, html, llvm, ptx, cubin, tileir, plan or tuning instead of the "
-     "artefact",
+     "hlo, pb, dot, html, llvm, ptx, cubin, tileir, plan, tuning or candidates "
+     "instead of the artefact",
      0},
     {"module", KEY_MODULE, "NAME", 0,
      "Of several modules in a text or a folder, this one", 0},
@@ -76,7 +77,9 @@ static const struct argp_option rows[] = {
     {NULL, 0, NULL, 0, "How to make it", 2},
     {"jobs", KEY_JOBS, "N", 0, "Threads; never changes the result", 0},
     {"tuning", KEY_TUNING, "FILE", 0,
-     "Configurations of kernels, as --emit=tuning writes them", 0},
+     "Configurations of kernels, as gxrun --tune and --emit=tuning write them", 0},
+    {"require-tuning", KEY_REQUIRE_TUNING, NULL, 0,
+     "A kernel that the file of --tuning does not know is an error", 0},
     {"libraries", KEY_LIBRARIES, "LIST", 0, "all, none, or of cublaslt,cudnn", 0},
     {"tiles", KEY_TILES, "WAY", 0, "Products on tensor cores: auto, gx, tileir, none", 0},
     {"f32-dots", KEY_F32_DOTS, "FORM", 0, "Products of f32: tf32 or f32", 0},
@@ -193,6 +196,8 @@ static int *flag_option(gxc_options *o, int key)
         return &o->timing;
     case KEY_EMBED_HLO:
         return &o->embed_hlo;
+    case KEY_REQUIRE_TUNING:
+        return &o->require_tuning;
     default:
         return NULL;
     }

@@ -51,7 +51,8 @@ typedef struct gxc_options {
     int opt_level; /* 0, 1 or 2; use opt_level_set to ask for 0 */
     int opt_level_set;
     const char *
-        emit; /* NULL the artefact; "hlo" "pb" "dot" "html" "llvm" "ptx" "cubin" "tileir" "plan" "tuning" */
+        emit; /* NULL the artefact; "hlo" "pb" "dot" "html" "llvm" "ptx" "cubin" "tileir" "plan" "tuning"
+              "candidates" */
     const char *print;            /* form of hlo: NULL or "default", "long", "short" */
     int verify_only;              /* parse and verify, make nothing */
     int64_t replicas, partitions; /* replace the header's where not 0 */
@@ -89,6 +90,7 @@ typedef struct gxc_options {
     const char *module;   /* of a text of several modules, this one */
     const char
         *tuning; /* file of configurations of kernels, as emit "tuning" writes it */
+    int require_tuning; /* 1: a kernel that the file does not know is an error */
 } gxc_options;
 
 typedef struct gxc_array {

@@ -34,6 +34,17 @@ static const Config *parse_config(Reader *r, const json_t *config)
     return config_parse(r->arena, all, strlen(all));
 }
 
+/* The last two say where and how fast, for the reader. */
+static bool is_member(const char *name)
+{
+    static const char *const names[] = {"key",    "fusion", "kind",
+                                        "config", "device", "picoseconds"};
+    size_t i = 0, count = sizeof names / sizeof *names;
+    while (i < count && strcmp(names[i], name) != 0)
+        i++;
+    return i < count;
+}
+
 /* NULL, or what is wrong with an entry. */
 static const char *entry_wrong(Reader *r, json_t *entry)
 {
@@ -43,38 +54,51 @@ static const char *entry_wrong(Reader *r, json_t *entry)
         return "it is not an object";
     json_object_foreach(entry, name, value)
     {
-        bool is_known = strcmp(name, "key") == 0 || strcmp(name, "config") == 0 ||
-                        strcmp(name, "fusion") == 0;
-        if (!is_known)
+        if (!is_member(name))
             return arena_printf(
-                r->arena, "unknown \"%s\"; an entry has key, fusion and config", name);
+                r->arena,
+                "unknown \"%s\"; an entry has key, fusion, kind, config, device and "
+                "picoseconds",
+                name);
     }
     if (!json_is_string(json_object_get(entry, "key")))
         return "\"key\" must be a string";
+    if (!json_is_string(json_object_get(entry, "kind")))
+        return "\"kind\" must be a string";
     if (!json_is_object(json_object_get(entry, "config")))
         return "\"config\" must be an object";
     return NULL;
 }
 
+/* NULL, or what is wrong with what it says of a kernel. */
+static const char *read_kernel(Reader *r, const json_t *json, TuningEntry *e)
+{
+    const char *kind = json_string_value(json_object_get(json, "kind"));
+    e->kind = kernel_kind_find(kind, strlen(kind));
+    if (e->kind == KERNEL_COUNT)
+        return arena_printf(r->arena, "there is no kind of kernel \"%s\"", kind);
+    e->config = parse_config(r, json_object_get(json, "config"));
+    return kernel_config_wrong(r->arena, e->kind, e->config);
+}
+
 static void read_entry(Reader *r, json_t *json, uint32_t number)
 {
     const char *wrong = entry_wrong(r, json);
-    TuningEntry *e = &r->tuning->entries[r->tuning->count];
-    KernelKind kind = KERNEL_COUNT;
+    TuningEntry e = {.number = number};
+    bool is_stale = false;
     if (wrong == NULL) {
-        *e = (TuningEntry){
-            .key = arena_printf(r->arena, "%s",
-                                json_string_value(json_object_get(json, "key"))),
-            .number = number,
-            .config = parse_config(r, json_object_get(json, "config"))};
-        wrong = tuning_key_wrong(r->arena, e->key, &kind);
+        e.key =
+            arena_printf(r->arena, "%s", json_string_value(json_object_get(json, "key")));
+        wrong = tuning_key_wrong(r->arena, e.key, &is_stale);
     }
-    if (wrong == NULL)
-        wrong = kernel_config_wrong(r->arena, kind, e->config);
+    if (wrong == NULL && !is_stale)
+        wrong = read_kernel(r, json, &e);
     if (wrong != NULL)
         entry_error(r, number, wrong);
+    else if (is_stale)
+        r->tuning->stale++;
     else
-        r->tuning->count++;
+        r->tuning->entries[r->tuning->count++] = e;
 }
 
 static void read_entries(Reader *r, json_t *root)
@@ -83,6 +107,11 @@ static void read_entries(Reader *r, json_t *root)
     r->tuning->entries = ARENA_ARRAY(r->arena, TuningEntry, count + 1);
     for (size_t i = 0; i < count && r->diag->error_count == 0; i++)
         read_entry(r, json_array_get(root, i), (uint32_t)i + 1);
+    if (r->tuning->stale != 0)
+        diag_warning(r->diag, (Span){0, 0},
+                     "%s: %zu entries are not of version " TUNING_VERSION
+                     " and are left alone",
+                     r->tuning->file, r->tuning->stale);
     const TuningEntry *twice = tuning_sort(r->tuning);
     if (twice != NULL)
         entry_error(r, twice->number,
@@ -99,13 +128,14 @@ static void hash_file(Tuning *t, const json_t *root)
     free(text);
 }
 
-const Tuning *tuning_read(Arena *a, Diag *d, const char *path)
+const Tuning *tuning_read(Arena *a, Diag *d, const char *path, bool is_complete)
 {
     Tuning *t = ARENA_NEW(a, Tuning);
     Reader r = {a, d, t};
     size_t errors = d->error_count;
     json_error_t e;
     t->file = path;
+    t->is_complete = is_complete;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && e.line < 1)
         diag_error(d, (Span){0, 0}, "%s", e.text);
@@ -175,8 +205,11 @@ const char *tuning_print(Arena *a, const Module *m, const Target *t, size_t *len
     for (size_t i = 0; i < count; i++) {
         if (i != 0 && strcmp(lines[i - 1].key, lines[i].key) == 0)
             continue;
-        text_printf(&text, "%s\n{\"key\": \"%s\", \"fusion\": \"%s\", \"config\": %s}",
+        text_printf(&text,
+                    "%s\n{\"key\": \"%s\", \"fusion\": \"%s\", \"kind\": \"%s\", "
+                    "\"config\": %s}",
                     i != 0 ? "," : "", lines[i].key, lines[i].fusion->name,
+                    kernel_kind_name(kernel_kind_of(lines[i].fusion)),
                     kernel_config_key(a, lines[i].fusion));
     }
     text_string(&text, "\n]\n");

@@ -109,6 +109,8 @@ typedef struct gxrt_program_info {
     const char *hlo;         /* its text, if it was embedded, else NULL; not terminated */
     size_t hlo_size;
     uint32_t has_tf32; /* factors of f32 products lose bits to TF32 */
+    size_t
+        tunable_count; /* of variant 0: launches that gxrt_tune has other kernels for */
 } gxrt_program_info;
 
 GXRT_API gxrt_status gxrt_program_get_info(const gxrt_program *program,
@@ -424,6 +426,45 @@ typedef struct gxrt_event {
 GXRT_API gxrt_status gxrt_profile(gxrt_session *session, size_t n, const gxrt_run *runs,
                                   void (*event)(void *user, const gxrt_event *event),
                                   void *user);
+
+/* --- tuning ------------------------------------------------------------------------------- */
+
+/* A kernel that was tried in place of one of the program's. Texts are valid during the call. */
+typedef struct gxrt_trial {
+    const char *name; /* HLO instruction */
+    const char *key;  /* in the compiler's tuning file, as the next two */
+    const char *kind;
+    const char *config;   /* JSON */
+    const char *failure;  /* NULL, or why it is out of the question */
+    uint64_t picoseconds; /* of one launch; 0: it failed */
+    int is_own;           /* the program has this one */
+    int is_chosen;
+} gxrt_trial;
+
+typedef struct gxrt_tuner {
+    size_t struct_size;
+    uint32_t shard,
+        shards; /* of `shards` processes that share the work this is `shard`; 0, 0: all */
+    /* Whether results of an HLO type ("bf16"), packed as devices have them, are the same but for rounding. */
+    int (*agree)(void *user, const char *dtype, const void *wanted, const void *found,
+                 size_t bytes);
+    /* Each kernel that was tried, all of one key behind each other, the program's own first. */
+    void (*trial)(void *user, const gxrt_trial *trial);
+    void *
+        user; /* both are called by one thread at a time, which need not be the caller's */
+} gxrt_tuner;
+
+/* Runs once as gxrt_execute does, waits for the end, and on the session's first device tries all kernels that a
+ * program of `gxc --emit=candidates` has for its launches, where each is reached first: with the operands that are
+ * there, on memory of its own. Emulated devices go by the model of time. Session without graphs. */
+GXRT_API gxrt_status gxrt_tune(gxrt_session *session, size_t n, const gxrt_run *runs,
+                               const gxrt_tuner *tuner);
+
+/* Gives every rank what each one has: `take` is called for all ranks in order. All ranks call it, and wait
+ * `seconds` for each other; NULL is a world of one. */
+GXRT_API gxrt_status gxrt_world_gather(
+    gxrt_world *world, const void *bytes, size_t size, double seconds,
+    void (*take)(void *user, uint32_t rank, const void *bytes, size_t size), void *user);
 
 #ifdef __cplusplus
 }

@@ -133,7 +133,9 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     uint64_t scratch = v->requests[kernel].design->geometry.scratch_bytes;
     if (scratch != 0)
         args[n++] = add_scratch(v, fusion, scratch);
-    variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
+    uint32_t command = variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
+    if (v->options->candidates != 0)
+        variant_add_candidates(v, fusion, command);
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "codegen/plan/variant.h"
 #include "ir/bug.h"
+#include "ir/kernel/alternatives.h"
 #include "ir/kernel/kind.h"
 #include "ir/print.h"
 #include "ir/text.h"
@@ -170,9 +171,11 @@ static PlanKernel plan_kernel(Variant *v, const KernelRequest *r)
     return p;
 }
 
-uint32_t variant_kernel(Variant *v, const Instruction *fusion)
+/* The kernel of `fusion` with the arguments that the launch of `like` has. */
+static uint32_t find_kernel(Variant *v, const Instruction *fusion,
+                            const Instruction *like)
 {
-    FusionArgs f = fusion_args(v, fusion);
+    FusionArgs f = fusion_args(v, like);
     size_t length;
     const char *key = kernel_key(v, fusion, &f, &length);
     table_grow(v);
@@ -181,7 +184,7 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
         return *slot - 1;
     KernelRequest r = {.key = key,
                        .key_length = length,
-                       .name = unique_kernel_name(v, fusion),
+                       .name = unique_kernel_name(v, like),
                        .fusion = fusion,
                        .design = design(v, fusion),
                        .args = f.args,
@@ -196,4 +199,88 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion)
     v->requests[v->request_count++] = r;
     *slot = (uint32_t)v->request_count;
     return plan_add_kernels(&v->plan, &p, 1);
+}
+
+/* False after a message: the tuning file has to be complete, and lacks this kernel. */
+static bool is_tuned(const Variant *v, const Instruction *fusion)
+{
+    const Tuning *t = v->options->tuning;
+    if (t == NULL || !t->is_complete)
+        return true;
+    const char *key = kernel_tuning_key(v->arena, fusion, v->target);
+    if (tuning_find(t, key) != NULL)
+        return true;
+    diag_error(v->module->diag, fusion->span,
+               "%s, kernel %s: no entry of %s has its key %s", fusion->name,
+               kernel_kind_name(kernel_kind_of(fusion)), t->file, key);
+    return false;
+}
+
+uint32_t variant_kernel(Variant *v, const Instruction *fusion)
+{
+    return is_tuned(v, fusion) ? find_kernel(v, fusion, fusion) : PLAN_NONE;
+}
+
+/* -- candidates ---------------------------------------------------------------------------------- */
+
+static uint64_t picoseconds(double seconds)
+{
+    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e12) : 0;
+}
+
+static void add_candidate(Variant *v, uint32_t kernel, double seconds)
+{
+    const KernelDesign *d = v->requests[kernel].design;
+    PlanCandidate c = {
+        .kernel = kernel,
+        .kind = plan_string(&v->plan, kernel_kind_name(d->kind)),
+        .config = plan_string(&v->plan, kernel_config_text(v->arena, &d->config)),
+        .modelled = picoseconds(seconds)};
+    plan_add_candidates(&v->plan, &c, 1);
+}
+
+/* What each argument is made of, where a tuner compares it: of the results. */
+static uint32_t add_dtypes(Variant *v, const Instruction *fusion, uint32_t arg_count)
+{
+    uint32_t n = fusion->operand_count;
+    uint32_t *names = ARENA_ARRAY(v->arena, uint32_t, (size_t)arg_count + 1);
+    for (uint32_t r = 0; r < shape_leaf_count(fusion->shape); r++)
+        names[n + r] =
+            plan_string(&v->plan, dtype_info[shape_leaf(fusion->shape, r)->dtype].name);
+    return plan_add_refs(&v->plan, names, arg_count);
+}
+
+/* It can stand in the launch of `own`: its memory to work in is there, and not more. */
+static bool takes_arguments(const KernelDesign *other, const KernelDesign *own)
+{
+    uint64_t has = own->geometry.scratch_bytes, needs = other->geometry.scratch_bytes;
+    return (has == 0) == (needs == 0) && needs <= has;
+}
+
+void variant_add_candidates(Variant *v, const Instruction *fusion, uint32_t command)
+{
+    uint32_t kernel = v->plan.commands[command].index;
+    uint32_t count = v->requests[kernel].arg_count;
+    PlanTunable t = {
+        .command = command,
+        .key = plan_string(&v->plan, kernel_tuning_key(v->arena, fusion, v->target)),
+        .candidates = v->plan.candidates_count};
+    for (uint32_t i = 0; i < v->plan.tunables_count; i++) {
+        if (v->plan.tunables[i].key == t.key)
+            return;
+    }
+    bool shares_buffers = false;
+    for (uint32_t i = 0; i < count; i++)
+        shares_buffers |= !v->requests[kernel].args[i].is_noalias;
+    Alternatives others = kernel_alternatives(fusion, v->target, shares_buffers,
+                                              v->options->candidates, v->arena);
+    add_candidate(v, kernel, others.own_seconds);
+    for (size_t i = 0; i < others.count; i++) {
+        const Alternative *a = &others.data[i];
+        if (takes_arguments(a->design, v->requests[kernel].design))
+            add_candidate(v, find_kernel(v, a->fusion, fusion), a->seconds);
+    }
+    t.candidate_count = v->plan.candidates_count - t.candidates;
+    t.dtypes = add_dtypes(v, fusion, count);
+    plan_add_tunables(&v->plan, &t, 1);
 }

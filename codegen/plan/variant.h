@@ -129,5 +129,7 @@ void variant_describe(Variant *v);
 /* The kernel of a fusion: an equal one that exists, or a new request. Index in v->requests and
  * plan.kernels; PLAN_NONE after a message. */
 uint32_t variant_kernel(Variant *v, const Instruction *fusion);
+/* Makes the kernels that a tuner may launch in place of the fusion's, once for each key of the tuning file. */
+void variant_add_candidates(Variant *v, const Instruction *fusion, uint32_t command);
 
 #endif

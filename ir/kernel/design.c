@@ -117,10 +117,13 @@ static const TuningEntry *find_tuned(const Configure *c, const Instruction *fusi
                : tuning_find(c->tuning, kernel_tuning_key(c->scratch, fusion, c->target));
 }
 
-/* The text's mistake, or that of the tuning file. */
-static void report_wrong(const Configure *c, const KernelDesign *d, const TuningEntry *e)
+/* The text's mistake, or that of the tuning file: without it, the fusion's kind would be `kind`. */
+static void report_wrong(const Configure *c, Instruction *fusion, KernelKind kind,
+                         const KernelDesign *d, const TuningEntry *e)
 {
     KernelDesign alone;
+    if (kernel_kind_of(fusion) != kind)
+        kernel_kind_set(fusion, kind);
     kernel_design(d->fusion, c->target, c->scratch, &alone);
     if (e == NULL || alone.wrong != NULL)
         kernel_wrong(d);
@@ -150,6 +153,18 @@ static Configured *find_equal(Configure *c, const Instruction *fusion, KernelKin
     return &c->equal[c->equal_count++];
 }
 
+/* What the text says of its kernel's configuration stays, and is of its kind; else the file may choose another. */
+static const TuningEntry *take_kind(const Configure *c, Instruction *fusion)
+{
+    const TuningEntry *e = find_tuned(c, fusion);
+    if (e == NULL || e->kind == kernel_kind_of(fusion))
+        return e;
+    if (config_has_kernel(fusion))
+        return NULL;
+    kernel_kind_set(fusion, e->kind);
+    return e;
+}
+
 /* What is not supported is said when a kernel is asked for: one without elements is not. */
 static bool configure(Instruction *fusion, Configure *c)
 {
@@ -157,7 +172,7 @@ static bool configure(Instruction *fusion, Configure *c)
     if (kind == KERNEL_COUNT || config_is_complete(fusion, kind))
         return true;
     KernelDesign d;
-    const TuningEntry *e = find_tuned(c, fusion);
+    const TuningEntry *e = take_kind(c, fusion);
     Configured *equal = e == NULL ? find_equal(c, fusion, kind) : NULL;
     if (equal != NULL && equal->text != NULL) {
         config_set_object(fusion, "config", equal->text);
@@ -166,7 +181,7 @@ static bool configure(Instruction *fusion, Configure *c)
     }
     design(fusion, c->target, e != NULL ? e->config : NULL, c->scratch, &d);
     if (d.wrong != NULL)
-        report_wrong(c, &d, e);
+        report_wrong(c, fusion, kind, &d, e);
     if (d.wrong == NULL && d.unsupported == NULL) {
         const char *text = kernel_config_text(c->list, &d.config);
         config_set_object(fusion, "config", text);

@@ -17,8 +17,7 @@ const char *kernel_tuning_key(Arena *a, const Instruction *fusion, const Target 
     const char *body =
         computation_print(a, inst_called(fusion, 0), PRINT_CANONICAL, &length);
     XXH128_hash_t hash = XXH3_128bits(body, length);
-    return arena_printf(a, "%s/%s/%016llx%016llx", t->device->name,
-                        kernel_kind_name(kernel_kind_of(fusion)),
+    return arena_printf(a, "%s/" TUNING_VERSION "/%016llx%016llx", t->device->name,
                         (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
@@ -27,21 +26,27 @@ static bool is_hash(const char *text)
     return strlen(text) == HASH_DIGITS && strspn(text, "0123456789abcdef") == HASH_DIGITS;
 }
 
-const char *tuning_key_wrong(Arena *a, const char *key, KernelKind *kind)
+/* "v1/": the bytes of it; 0: it is none. */
+static size_t version_length(const char *text)
+{
+    size_t digits = *text == 'v' ? strspn(text + 1, "0123456789") : 0;
+    return digits != 0 && text[1 + digits] == '/' ? digits + 2 : 0;
+}
+
+const char *tuning_key_wrong(Arena *a, const char *key, bool *is_stale)
 {
     Target t;
-    const char *name = strchr(key, '/'),
-               *hash = name != NULL ? strchr(++name, '/') : NULL;
-    if (hash == NULL || !is_hash(hash + 1))
-        return arena_printf(a, "a key is DEVICE/KIND/HASH, with %d digits 0-9a-f",
-                            HASH_DIGITS);
-    const char *device = arena_text(a, key, (size_t)(name - 1 - key));
-    *kind = kernel_kind_find(name, (size_t)(hash - name));
+    const char *slash = strchr(key, '/'), *version = slash != NULL ? slash + 1 : "";
+    size_t length = version_length(version);
+    if (length == 0 || !is_hash(version + length))
+        return arena_printf(a,
+                            "a key is DEVICE/" TUNING_VERSION
+                            "/HASH, with %d digits 0-9a-f; found \"%s\"",
+                            HASH_DIGITS, key);
+    const char *device = arena_text(a, key, (size_t)(slash - key));
     if (!target_find(device, &t) || strcmp(t.device->name, device) != 0)
         return arena_printf(a, "there is no device \"%s\"", device);
-    if (*kind == KERNEL_COUNT)
-        return arena_printf(a, "there is no kind of kernel \"%.*s\"", (int)(hash - name),
-                            name);
+    *is_stale = strncmp(version, TUNING_VERSION "/", length) != 0;
     return NULL;
 }
 

@@ -1,14 +1,19 @@
-/* Configurations of kernels that come from a file beside the program: the tuning file. It is read by
- * frontend/tuning.c; here is how a kernel is named in it, whatever program it stands in. */
+/* Kinds and configurations of kernels that come from a file beside the program: the tuning file. It is read by
+ * frontend/tuning.c; here is how a fusion is named in it, whatever program it stands in, and whatever kind of
+ * kernel it became there. */
 #ifndef GXC_IR_KERNEL_TUNING_H
 #define GXC_IR_KERNEL_TUNING_H
 
 #include "ir/config.h"
 #include "ir/kernel/kind.h"
 
+/* What a configuration means: another number, and what was measured says nothing any more. */
+#define TUNING_VERSION "v1"
+
 typedef struct TuningEntry {
     const char *key;
-    uint32_t number;      /* in the file, from 1 */
+    uint32_t number; /* in the file, from 1 */
+    KernelKind kind;
     const Config *config; /* of a text {"config":{...}} */
 } TuningEntry;
 
@@ -17,13 +22,14 @@ typedef struct Tuning {
     uint8_t hash[16]; /* of the file's bytes */
     size_t count;
     TuningEntry *entries; /* by key, each once, once tuning_sort was called */
+    size_t stale;         /* entries of another version, which are not among them */
+    bool is_complete;     /* a kernel that it does not know is an error */
 } Tuning;
 
-/* "h100/row_reduction/0123456789abcdef0123456789abcdef": device, kind of kernel, hash of the canonical text of the
- * fused computation. */
+/* "h100/v1/0123456789abcdef0123456789abcdef": device, version, hash of the canonical text of the fused computation. */
 const char *kernel_tuning_key(Arena *a, const Instruction *fusion, const Target *t);
-/* NULL, or what is wrong with a key; *kind is the kind in a good one. */
-const char *tuning_key_wrong(Arena *a, const char *key, KernelKind *kind);
+/* NULL, or what is wrong with a key; *is_stale: it is good, and of another version. */
+const char *tuning_key_wrong(Arena *a, const char *key, bool *is_stale);
 
 /* NULL, or the second one of two entries with one key. */
 const TuningEntry *tuning_sort(Tuning *t);

@@ -141,3 +141,97 @@ uint32_t gxrt_world_size(const gxrt_world *world)
 {
     return world ? world->size : 1;
 }
+
+/* --- gather ------------------------------------------------------------------------------------ */
+
+static void gather_key(char key[STORE_MOST_KEY], const gxrt_world *w, uint32_t rank,
+                       size_t piece)
+{
+    snprintf(key, STORE_MOST_KEY, "gather-%u-%u-%zu", w->gathers, rank, piece);
+}
+
+enum { PIECE_DONE = 1 << 30 /* not a piece: the rank has read everything */ };
+
+/* Some stores go with rank 0: it waits until the others have read. */
+static gxrt_status leave_together(const gxrt_world *w, double seconds)
+{
+    char key[STORE_MOST_KEY];
+    char done = 1;
+    gather_key(key, w, w->rank, PIECE_DONE);
+    gxrt_status st = store_put(w->store, key, &done, sizeof done, seconds);
+    for (uint32_t rank = 1; rank < w->size && w->rank == 0 && st == GXRT_OK; rank++) {
+        gather_key(key, w, rank, PIECE_DONE);
+        st = store_get(w->store, key, &done, sizeof done, seconds);
+    }
+    return st;
+}
+
+/* Piece 0 is the size, the others are the bytes in turn. */
+static gxrt_status put_all(const gxrt_world *w, const char *bytes, size_t size,
+                           double seconds)
+{
+    char key[STORE_MOST_KEY];
+    uint64_t all = size;
+    gather_key(key, w, w->rank, 0);
+    gxrt_status st = store_put(w->store, key, &all, sizeof all, seconds);
+    for (size_t at = 0; at < size && st == GXRT_OK; at += STORE_MOST_VALUE) {
+        size_t n = size - at < STORE_MOST_VALUE ? size - at : STORE_MOST_VALUE;
+        gather_key(key, w, w->rank, at / STORE_MOST_VALUE + 1);
+        st = store_put(w->store, key, bytes + at, n, seconds);
+    }
+    return st;
+}
+
+/* *out is the caller's to free. */
+static gxrt_status get_all(const gxrt_world *w, uint32_t rank, double seconds, char **out,
+                           size_t *out_size)
+{
+    char key[STORE_MOST_KEY];
+    uint64_t all = 0;
+    gather_key(key, w, rank, 0);
+    gxrt_status st = store_get(w->store, key, &all, sizeof all, seconds);
+    *out = st == GXRT_OK && all < SIZE_MAX ? malloc((size_t)all + 1) : NULL;
+    if (st == GXRT_OK && !*out) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_world_gather: no memory");
+    }
+    for (size_t at = 0; at < all && st == GXRT_OK; at += STORE_MOST_VALUE) {
+        size_t n = all - at < STORE_MOST_VALUE ? (size_t)all - at : STORE_MOST_VALUE;
+        gather_key(key, w, rank, at / STORE_MOST_VALUE + 1);
+        st = store_get(w->store, key, *out + at, n, seconds);
+    }
+    *out_size = (size_t)all;
+    return st;
+}
+
+gxrt_status
+gxrt_world_gather(gxrt_world *w, const void *bytes, size_t size, double seconds,
+                  void (*take)(void *user, uint32_t rank, const void *bytes, size_t size),
+                  void *user)
+{
+    if (!take || (size && !bytes)) {
+        return status_set(GXRT_INVALID_ARGUMENT, "gxrt_world_gather: NULL argument");
+    }
+    if (!w || w->size == 1) {
+        take(user, 0, bytes, size);
+        return GXRT_OK;
+    }
+    if (!w->store) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_world_gather: a world of %u ranks has no store: set "
+                          "GXRT_STORE",
+                          w->size);
+    }
+    gxrt_status st = put_all(w, bytes, size, seconds);
+    for (uint32_t rank = 0; rank < w->size && st == GXRT_OK; rank++) {
+        char *got = NULL;
+        size_t got_size = 0;
+        st = get_all(w, rank, seconds, &got, &got_size);
+        if (st == GXRT_OK) {
+            take(user, rank, got, got_size);
+        }
+        free(got);
+    }
+    st = st == GXRT_OK ? leave_together(w, seconds) : st;
+    w->gathers++;
+    return st;
+}

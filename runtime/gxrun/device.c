@@ -8,6 +8,7 @@
 #include "ir/file.h"
 #include "runtime/gxrun/measure.h"
 #include "runtime/gxrun/sandbox.h"
+#include "runtime/gxrun/tune.h"
 
 static int gxrt_failed(gxrt_status status)
 {
@@ -137,7 +138,8 @@ typedef struct Job {
     gxrt_run *runs;          /* by device */
     gxrt_buffer **arguments; /* by device */
     gxrt_buffer **results;
-    FILE *trace; /* of --profile */
+    gxrt_world *world;
+    FILE *trace; /* of --profile and --tune: what its file will have */
 } Job;
 
 static gxrt_status make_buffer(Job *j, size_t device, const Leaf *leaf, gxrt_buffer *b)
@@ -295,27 +297,30 @@ static gxrt_status download_all(Job *j)
 /* A process that cannot open files writes the events here; the other one copies them. */
 static int open_trace(Job *j)
 {
-    j->trace = j->options->profile ? tmpfile() : NULL;
-    return j->trace || !j->options->profile
+    bool wants = j->options->profile || j->options->tune;
+    j->trace = wants ? tmpfile() : NULL;
+    return j->trace || !wants
                ? EXIT_DONE
-               : complain(EXIT_WRONG, "--profile: no temporary file: %s",
-                          strerror(errno));
+               : complain(EXIT_WRONG, "no temporary file: %s", strerror(errno));
 }
 
 static int write_trace(const Job *j)
 {
-    const char *path = j->options->profile;
+    const Options *o = j->options;
     long size = fseek(j->trace, 0, SEEK_END) == 0 ? ftell(j->trace) : -1;
-    void *text = allocate(size > 0 ? (size_t)size : 0, 1);
+    char *text = allocate(size > 0 ? (size_t)size : 0, 1);
     rewind(j->trace);
-    int failed = EIO;
-    if (size >= 0 && fread(text, 1, (size_t)size, j->trace) == (size_t)size) {
-        failed = file_write(path, &(FilePart){text, (size_t)size}, 1);
+    bool good = size >= 0 && fread(text, 1, (size_t)size, j->trace) == (size_t)size;
+    int code = EXIT_DONE, failed = good ? 0 : EIO;
+    if (good && o->tune && (!o->has_rank || o->rank == 0)) {
+        code = tune_write(o, text, (size_t)size);
+    } else if (good && o->profile) {
+        failed = file_write(o->profile, &(FilePart){text, (size_t)size}, 1);
     }
     free(text);
-    return failed
-               ? complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(failed))
-               : EXIT_DONE;
+    return failed ? complain(EXIT_WRONG, "%s: cannot be written: %s",
+                             o->tune ? o->tune : o->profile, strerror(failed))
+                  : code;
 }
 
 static gxrt_status run_once(Job *j)
@@ -357,6 +362,8 @@ static int run_job(Job *j)
     int code = EXIT_DONE;
     if (st == GXRT_OK && j->options->profile) {
         st = measure_profile(&m, j->trace, &code);
+    } else if (st == GXRT_OK && j->options->tune) {
+        st = tune_run(j->options, &m, j->world, j->trace, &code);
     } else if (st == GXRT_OK && j->options->bench) {
         st = measure_bench(&m, j->options->bench);
     }
@@ -419,6 +426,7 @@ static int run_session(void *context)
         gxrt_world_destroy(world);
         return gxrt_failed(st);
     }
+    j->world = world;
     print_session(j);
     int code = EXIT_DONE;
     if (j->is_sandboxed) {
@@ -497,7 +505,8 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
              .signature = s,
              .inputs = inputs,
              .outputs = outputs};
-    int code = open_trace(&j);
+    int code = o->tune ? tune_check(o, program) : EXIT_DONE;
+    code = code == EXIT_DONE ? open_trace(&j) : code;
     if (code == EXIT_DONE) {
         code = !o->no_sandbox && is_emulated(o) ? run_sandboxed(&j) : run_session(&j);
     }

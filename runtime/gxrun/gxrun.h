@@ -56,6 +56,7 @@ typedef struct Options {
     bool graphs;
     uint32_t runs; /* 0: one */
     const char *profile;
+    const char *tune;         /* the tuning file; NULL: nothing is measured for it */
     Form info, memory, bench; /* NONE: not asked for */
     bool quiet;
     bool no_sandbox;

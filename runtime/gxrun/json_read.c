@@ -271,8 +271,10 @@ static bool read_value(Reader *r, JsonValue *v, int depth)
         v->kind = JSON_STRING;
         return read_string(r, &v->text);
     }
-    if (read_word(r, "true") || read_word(r, "false")) {
+    bool is_true = read_word(r, "true");
+    if (is_true || read_word(r, "false")) {
         v->kind = JSON_BOOL;
+        v->whole = is_true;
         return true;
     }
     return read_word(r, "null") || read_number(r, v);

@@ -17,10 +17,10 @@ typedef enum JsonKind {
 
 typedef struct JsonValue {
     JsonKind kind;
-    const char *key;  /* of a member of an object, else NULL */
-    const char *text; /* of a string: UTF-8, without NUL in it */
-    bool is_whole;    /* a number that `whole` has */
-    int64_t whole;
+    const char *key;         /* of a member of an object, else NULL */
+    const char *text;        /* of a string: UTF-8, without NUL in it */
+    bool is_whole;           /* a number that `whole` has */
+    int64_t whole;           /* of a Boolean: 1 or 0 */
     struct JsonValue *first; /* of an array or object */
     struct JsonValue *next;  /* beside it in its array or object */
 } JsonValue;

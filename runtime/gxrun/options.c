@@ -26,6 +26,7 @@ enum {
     KEY_RUNS,
     KEY_GRAPHS,
     KEY_PROFILE,
+    KEY_TUNE,
     KEY_INFO,
     KEY_MEMORY,
     KEY_TIMEOUT,
@@ -76,6 +77,11 @@ static const struct argp_option table[] = {
      0},
     {"graphs", KEY_GRAPHS, NULL, 0, "from the second run on, launch a CUDA graph", 0},
     {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
+    {"tune", KEY_TUNE, "FILE", 0,
+     "measure the kernels that gxc --emit=candidates gave the program, and put the "
+     "fastest into FILE for gxc "
+     "--tuning",
+     0},
     {"info", KEY_INFO, "FORM", OPTION_ARG_OPTIONAL,
      "say what the program is instead of running it: text, json", 0},
     {"memory", KEY_MEMORY, "FORM", OPTION_ARG_OPTIONAL,
@@ -269,6 +275,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_PROFILE:
         o->profile = text;
         break;
+    case KEY_TUNE:
+        o->tune = text;
+        break;
     case KEY_INFO:
         o->info = form(state, "info", text);
         break;
@@ -306,6 +315,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->program) {
             argp_error(state, "which program? give a cubin that gxc made, or HLO");
+        }
+        if (o->tune && (o->profile || o->bench || o->graphs || o->runs)) {
+            argp_error(state,
+                       "--tune runs once, without --bench, --profile, --graphs and "
+                       "--runs");
+        }
+        if (o->tune && strcmp(o->device, "ref") == 0) {
+            argp_error(state, "--tune: the reference evaluator has no kernels");
         }
         if (o->has_rank != (o->world > 0) || (o->has_rank && o->rank >= o->world)) {
             argp_error(state, "--rank=R --world=W go together, R less than W");

@@ -26,7 +26,7 @@
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
-#define PLAN_MINOR 2
+#define PLAN_MINOR 3
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
@@ -60,7 +60,9 @@
     PLAN_SECTION(ORIGINS,     origins,    PlanOrigin)     \
     PLAN_SECTION(STEPS,       steps,      uint32_t)       \
     PLAN_SECTION(BUFFERS,     buffers,    PlanBuffer)     \
-    PLAN_SECTION(IMAGES,      images,     PlanImage)
+    PLAN_SECTION(IMAGES,      images,     PlanImage)      \
+    PLAN_SECTION(TUNABLES,    tunables,   PlanTunable)    \
+    PLAN_SECTION(CANDIDATES,  candidates, PlanCandidate)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -507,6 +509,27 @@ typedef struct PlanBuffer {
     uint64_t offset, bytes;
     PlanSource source;
 } PlanBuffer;
+
+/* TUNABLES: launches for which other kernels stand in the plan, CANDIDATES: those kernels, which a tuner may
+ * launch in place of the command's, with the same arguments. A run uses neither. Kinds and configurations are
+ * written as in the tuning file (frontend/tuning.h). */
+typedef struct PlanCandidate {
+    uint32_t kernel;
+    uint32_t kind;   /* string */
+    uint32_t config; /* string */
+    uint32_t reserved;
+    uint64_t modelled; /* picoseconds by the model of time; 0: not known */
+} PlanCandidate;
+
+typedef struct PlanTunable {
+    uint32_t command;
+    uint32_t key;        /* string, of the tuning file */
+    uint32_t candidates; /* first of candidate_count: the command's own is the first */
+    uint32_t candidate_count;
+    uint32_t
+        dtypes; /* refs: a string for each arg, what a result is made of; "": not compared */
+    uint32_t reserved;
+} PlanTunable;
 
 enum {
 #define PLAN_SECTION(id, name, Record) PLAN_SECTION_##id,

@@ -363,6 +363,18 @@ static void print_commands(const Plan *p, FILE *out)
     }
 }
 
+static void print_tunable(const Plan *p, const PlanTunable *t, FILE *out)
+{
+    fprintf(out, "tunable %s key=%s\n", plan_text(p, p->commands[t->command].name),
+            plan_text(p, t->key));
+    for (uint32_t i = 0; i < t->candidate_count; i++) {
+        const PlanCandidate *c = &p->candidates[t->candidates + i];
+        fprintf(out, "  %s %s %s %llu ps\n", plan_text(p, p->kernels[c->kernel].name),
+                plan_text(p, c->kind), plan_text(p, c->config),
+                (unsigned long long)c->modelled);
+    }
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     print_info(p, out);
@@ -395,4 +407,7 @@ void plan_print(const Plan *p, FILE *out)
         print_clique(p, i, out);
     }
     print_commands(p, out);
+    for (uint32_t i = 0; i < p->tunables_count; i++) {
+        print_tunable(p, &p->tunables[i], out);
+    }
 }

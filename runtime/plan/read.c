@@ -529,7 +529,7 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     r.signalled = calloc((size_t)out->info->signal_count + 1, 1);
     r.started = calloc((size_t)out->info->async_count + 1, 1);
     bool ok = r.signalled && r.started
-                  ? plan_read_commands(&r)
+                  ? plan_read_commands(&r) && plan_read_tunables(&r)
                   : plan_fail(&r, PLAN_NO_MEMORY " to read the plan");
     free(r.signalled);
     free(r.started);

@@ -36,6 +36,9 @@ bool plan_read_graphs(PlanReader *r); /* the same of graphs */
 /* Origins, steps and buffers; allocations have been read. */
 bool plan_read_description(PlanReader *r);
 
+/* Tunables and candidates; commands have been read. */
+bool plan_read_tunables(PlanReader *r);
+
 /* Column `read` of commands.def: what is particular to this kind of command. Its args have been
  * read: slices are there and may be accessed so. */
 typedef bool PlanReadCommand(PlanReader *r, const PlanCommand *c, const PlanArg *args);

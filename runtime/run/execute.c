@@ -2,7 +2,7 @@
  * allocation, and no waiting but for predicates and selectors that only the device knows. */
 #include <stdlib.h>
 
-#include "runtime/run/session.h"
+#include "runtime/run/tune.h"
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
 {
@@ -215,6 +215,9 @@ static gxrt_status run_leaf(Device *d, const PlanCommand *c)
     if (d->phase != CAPTURE_OFF) {
         st = st == GXRT_OK ? capture_leaf(d, c) : st;
         return st == GXRT_OK ? give_signal(d, c) : st;
+    }
+    if (st == GXRT_OK && d->tune && c->kind == PLAN_LAUNCH) {
+        st = tune_command(d, c);
     }
     bool timed = d->profiling && plan_command_works(c->kind);
     if (st == GXRT_OK && timed) {

@@ -343,6 +343,7 @@ gxrt_status gxrt_program_get_info(const gxrt_program *program, gxrt_program_info
                              .hlo = program->hlo.bytes,
                              .hlo_size = program->hlo.size};
     for (size_t i = 0; i < program->variant_count; i++) {
+        all.tunable_count += i == 0 ? program->variants[i].plan.tunables_count : 0;
         all.has_tf32 |= (program->variants[i].plan.info->flags & PLAN_TF32) != 0;
     }
     memcpy(all.module_hash, p->info->module_hash, sizeof all.module_hash);

@@ -16,6 +16,7 @@ struct gxrt_world {
     uint32_t local_rank; /* among the ranks of its machine; the rank where nobody says */
     struct Store *store; /* NULL: none */
     unsigned sessions;   /* that exchanged something through the store */
+    unsigned gathers;    /* calls of gxrt_world_gather */
 };
 
 /* A cublasLtMatmul that is ready to be called. */
@@ -99,7 +100,8 @@ typedef struct Device {
     Capture *capture;    /* NULL: the session runs without graphs */
     CapturePhase phase;  /* unless it is off, failures of calls only end the capture */
 
-    Timing *timings; /* only while profiling */
+    struct Tune *tune; /* only while gxrt_tune executes */
+    Timing *timings;   /* only while profiling */
     size_t timing_count, timing_capacity;
     bool profiling;
 
