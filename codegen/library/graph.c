@@ -37,13 +37,19 @@ static uint32_t add_tensor(Builder *b, const PlanGraphTensor *t)
     return b->graph.tensor_count++;
 }
 
+static uint32_t add_leaf(Builder *b, PlanGraphTensor t, const Instruction *value,
+                         size_t leaf, uint16_t access)
+{
+    GraphOperand *o = &b->operands->data[b->operands->count++];
+    *o = (GraphOperand){.value = value, .leaf = leaf, .access = access};
+    t.place = PLAN_GRAPH_STORED;
+    return add_tensor(b, &t);
+}
+
 static uint32_t add_stored(Builder *b, PlanGraphTensor t, const Instruction *value,
                            uint16_t access)
 {
-    GraphOperand *o = &b->operands->data[b->operands->count++];
-    *o = (GraphOperand){.value = value, .access = access};
-    t.place = PLAN_GRAPH_STORED;
-    return add_tensor(b, &t);
+    return add_leaf(b, t, value, 0, access);
 }
 
 /* Between two operations: f32, of the sizes of another one. */
@@ -175,14 +181,19 @@ static void describe_convolution(Builder *b, const Instruction *inst,
 
 /* -- attentions -------------------------------------------------------------------------------- */
 
-static PlanGraphTensor attention_tensor(const AttentionArray *a)
+static PlanGraphTensor attention_leaf(const AttentionArray *a, size_t leaf)
 {
-    PlanGraphTensor t = {.type = library_type(a->base->shape->dtype),
+    PlanGraphTensor t = {.type = library_type(shape_leaf(a->base->shape, leaf)->dtype),
                          .rank = ATTENTION_RANK,
                          .alignment = ALIGNMENT};
     memcpy(t.dims, a->dims, sizeof a->dims);
     memcpy(t.strides, a->strides, sizeof a->strides);
     return t;
+}
+
+static PlanGraphTensor attention_tensor(const AttentionArray *a)
+{
+    return attention_leaf(a, 0);
 }
 
 /* A number that the library gets with the call. */
@@ -238,6 +249,55 @@ static void describe_attention(Builder *b, const Attention *a)
     add_scores(b, a, &op);
     op.tensors[GRAPH_SLOT(ATTENTION, O)] =
         add_stored(b, attention_tensor(&a->o), a->o.base, PLAN_WRITE);
+    if (a->statistics.base != NULL)
+        op.tensors[GRAPH_SLOT(ATTENTION, STATS)] = add_leaf(
+            b, attention_leaf(&a->statistics, 1), a->statistics.base, 1, PLAN_WRITE);
+    add_operation(b, op);
+}
+
+/* A number for each row, between kernels of the graph. */
+static uint32_t add_row_sums(Builder *b, PlanGraphTensor rows)
+{
+    const int64_t *dims = rows.dims;
+    rows.place = PLAN_GRAPH_SCRATCH;
+    rows.strides[ATTENTION_BATCH] = dims[ATTENTION_HEADS] * dims[ATTENTION_PLACES];
+    rows.strides[ATTENTION_HEADS] = dims[ATTENTION_PLACES];
+    rows.strides[ATTENTION_PLACES] = rows.strides[ATTENTION_DEPTH] = 1;
+    b->graph.scratch_bytes = b->graph.workspace_bytes = plan_graph_tensor_bytes(&rows);
+    return add_tensor(b, &rows);
+}
+
+static void describe_gradient(Builder *b, const AttentionGradientCall *call)
+{
+    const Attention *a = &call->attention;
+    const PlanGraphTensor rows = attention_tensor(&a->statistics);
+    PlanGraphOperation op = operation(PLAN_GRAPH_ATTENTION_GRADIENT, 0, CUDNN_DATA_FLOAT);
+    const struct {
+        int slot;
+        const AttentionArray *array;
+    } read[] = {{GRAPH_SLOT(ATTENTION_GRADIENT, Q), &a->q},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, K), &a->k},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, V), &a->v},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, O), &call->result},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, STATS), &a->statistics},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, D_O), &a->o}};
+    const struct {
+        int slot;
+        const AttentionArray *array;
+        size_t leaf;
+    } made[] = {{GRAPH_SLOT(ATTENTION_GRADIENT, DQ), &call->dq, call->dq_leaf},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, DK), &call->dk, call->dk_leaf},
+                {GRAPH_SLOT(ATTENTION_GRADIENT, DV), &call->dv, call->dv_leaf}};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        op.tensors[read[i].slot] = add_stored(b, attention_tensor(read[i].array),
+                                              read[i].array->base, PLAN_READ);
+    add_scores(b, a, &op);
+    op.tensors[GRAPH_SLOT(ATTENTION_GRADIENT, ONE)] = add_float(b, 1);
+    op.tensors[GRAPH_SLOT(ATTENTION_GRADIENT, ROW_SUMS)] = add_row_sums(b, rows);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        op.tensors[made[i].slot] =
+            add_leaf(b, attention_leaf(made[i].array, made[i].leaf), made[i].array->base,
+                     made[i].leaf, PLAN_WRITE);
     add_operation(b, op);
 }
 
@@ -258,9 +318,11 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
 {
     ConvolutionCall call;
     Attention attention;
+    AttentionGradientCall gradient;
     out->count = 0;
     bool is_convolution = convolution_call_of(inst, &call);
-    if (!is_convolution && !attention_call_of(inst, &attention))
+    bool is_attention = !is_convolution && attention_call_of(inst, &attention);
+    if (!is_convolution && !is_attention && !attention_gradient_call_of(inst, &gradient))
         return false;
     Builder builder = {
         .plan = b,
@@ -271,8 +333,10 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
         .operands = out};
     if (is_convolution)
         describe_convolution(&builder, inst, &call);
-    else
+    else if (is_attention)
         describe_attention(&builder, &attention);
+    else
+        describe_gradient(&builder, &gradient);
     plan_add_graphs(b, &builder.graph, 1);
     return true;
 }

@@ -55,9 +55,8 @@ static int64_t result_dim(const DotSide *s, int64_t dim)
     return at;
 }
 
-/* The pieces of several dimensions are one that lies without gaps. */
-static bool is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
-                     int64_t *size)
+bool attention_is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
+                        int64_t *size)
 {
     *size = 1;
     for (uint32_t i = count; i-- > 0;) {
@@ -72,7 +71,13 @@ static bool is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
     return true;
 }
 
-static bool bias_digits(const Mapped *m, ElementDigits *out, const Instruction **base)
+int64_t attention_result_dim(const Instruction *dot, uint32_t side, int64_t dim)
+{
+    DotSide s = dot_side(dot, side);
+    return result_dim(&s, dim);
+}
+
+bool attention_array_digits(const Mapped *m, ElementDigits *out, const Instruction **base)
 {
     StridedView v;
     if (!view_start(m->inst, &v))
@@ -91,8 +96,7 @@ static bool bias_digits(const Mapped *m, ElementDigits *out, const Instruction *
 
 /* -- the softmax --------------------------------------------------------------------------------- */
 
-/* Past what repeats elements as well. */
-static bool peel_repetitions(Mapped *m)
+bool attention_peel_repetitions(Mapped *m)
 {
     for (mapped_peel(m); m->inst->op == OP_BROADCAST; mapped_peel(m)) {
         if (!mapped_operand(m, 0, m))
@@ -115,7 +119,7 @@ static bool peel_lower_bound(Mapped *m)
     double least;
     for (uint32_t i = 0; i < 2 && m->inst->op == OP_MAXIMUM; i++) {
         if (attention_splat(m->inst->operands[i], &least) && least <= -1e30)
-            return mapped_operand(m, !i, m) && peel_repetitions(m);
+            return mapped_operand(m, !i, m) && attention_peel_repetitions(m);
     }
     return true;
 }
@@ -124,7 +128,7 @@ static bool peel_lower_bound(Mapped *m)
 static bool match_reduction(Mapped m, OpCode op, const AttentionParts *parts,
                             Mapped *reduction, Mapped *operand)
 {
-    if (!peel_repetitions(&m) || !peel_lower_bound(&m))
+    if (!attention_peel_repetitions(&m) || !peel_lower_bound(&m))
         return false;
     const Instruction *r = m.inst;
     if (r->op != OP_REDUCE || r->operand_count != 2)
@@ -190,7 +194,7 @@ static bool split_quotient(const Mapped *w, Mapped *e, Mapped *sum)
     for (uint32_t i = 0; i < 2 && w->inst->op == OP_MULTIPLY; i++) {
         Mapped r;
         if (mapped_operand(w, i, &r) && mapped_operand(w, !i, e) &&
-            peel_repetitions(&r) && r.inst->op == OP_DIVIDE &&
+            attention_peel_repetitions(&r) && r.inst->op == OP_DIVIDE &&
             attention_splat(r.inst->operands[0], &one) && one == 1)
             return mapped_operand(&r, 1, sum);
     }
@@ -199,30 +203,30 @@ static bool split_quotient(const Mapped *w, Mapped *e, Mapped *sum)
 
 /* -- arrays -------------------------------------------------------------------------------------- */
 
-/* An operand of the first dot: in the scores' index space but for what is summed over. */
-static bool score_side(Attention *a, uint32_t side, StridedView *v, ElementDigits *out,
-                       int64_t *depth)
+bool attention_dot_side(const Mapped *dot, uint32_t side, double *scale,
+                        const Instruction **base, ElementDigits *out, int64_t *depth)
 {
-    const Mapped *scores = &a->parts.scores;
-    DotSide s = dot_side(scores->inst, side);
-    if (!view_start(scores->inst->operands[side], v))
+    StridedView v;
+    DotSide s = dot_side(dot->inst, side);
+    if (!view_start(dot->inst->operands[side], &v))
         return false;
-    attention_follow(v, &a->scale);
-    for (uint32_t d = 0; d < scores->inst->operands[side]->shape->rank; d++) {
+    attention_follow(&v, scale);
+    *base = v.base;
+    for (uint32_t d = 0; d < dot->inst->operands[side]->shape->rank; d++) {
         uint32_t n, k;
         int64_t to = result_dim(&s, d);
         if (to < 0)
             continue;
         const ViewPiece *p =
-            view_pieces_of(scores->map.pieces, scores->map.count, (uint32_t)to, &n);
-        const ViewPiece *q = view_pieces_of(v->pieces, v->count, d, &k);
+            view_pieces_of(dot->map.pieces, dot->map.count, (uint32_t)to, &n);
+        const ViewPiece *q = view_pieces_of(v.pieces, v.count, d, &k);
         if (!element_digits_add(out, p, n, q, k))
             return false;
     }
-    return is_dense(v, s.contracted.data, s.contracted.count, depth);
+    return attention_is_dense(&v, s.contracted.data, s.contracted.count, depth);
 }
 
-static bool has_digit(const ElementDigits *d, int64_t weight)
+bool attention_has_digit(const ElementDigits *d, int64_t weight)
 {
     for (uint32_t i = 0; i < d->count; i++) {
         if (d->data[i].weight == weight)
@@ -231,24 +235,41 @@ static bool has_digit(const ElementDigits *d, int64_t weight)
     return false;
 }
 
-static bool score_operands(Attention *a, AttentionDigits *d)
+bool attention_score_operands(Attention *a, AttentionDigits *d)
 {
-    StridedView views[2];
+    const Instruction *bases[2];
     ElementDigits digits[2] = {0};
     int64_t depth[2];
     for (uint32_t side = 0; side < 2; side++) {
-        if (!score_side(a, side, &views[side], &digits[side], &depth[side]))
+        if (!attention_dot_side(&a->parts.scores, side, &a->scale, &bases[side],
+                                &digits[side], &depth[side]))
             return false;
     }
-    uint32_t k = has_digit(&digits[1], a->parts.column_weight);
+    uint32_t k = attention_has_digit(&digits[1], a->parts.column_weight);
     a->parts.k_side = k;
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t to = side == k ? ATTENTION_K : ATTENTION_Q;
         d->digits[to] = digits[side];
         d->depth[to] = depth[side];
-        d->base[to] = views[side].base;
+        d->base[to] = bases[side];
     }
     return true;
+}
+
+bool attention_bias_digits(const Attention *a, AttentionDigits *d)
+{
+    return a->parts.bias.inst == NULL ||
+           attention_array_digits(&a->parts.bias, &d->digits[ATTENTION_BIAS],
+                                  &d->base[ATTENTION_BIAS]);
+}
+
+/* Where the sums lie, of which the statistics have shape and layout. */
+static bool statistics_digits(const Attention *a, AttentionDigits *d)
+{
+    Mapped sums = a->parts.rows;
+    d->depth[ATTENTION_STATISTICS] = 1;
+    return attention_array_digits(&sums, &d->digits[ATTENTION_STATISTICS],
+                                  &d->base[ATTENTION_STATISTICS]);
 }
 
 /* Dimension `dim` of the second dot's operand, in the index space; false: it is of the depth. */
@@ -302,8 +323,8 @@ static bool output_operands(const Attention *a, const OutputDot *o, AttentionDig
     }
     d->base[ATTENTION_V] = view.base;
     d->base[ATTENTION_O] = o->view.base;
-    return is_dense(&view, v_depth, depths, &d->depth[ATTENTION_V]) &&
-           is_dense(&o->view, o_depth, depths, &d->depth[ATTENTION_O]);
+    return attention_is_dense(&view, v_depth, depths, &d->depth[ATTENTION_V]) &&
+           attention_is_dense(&o->view, o_depth, depths, &d->depth[ATTENTION_O]);
 }
 
 bool attention_band_fits(const AttentionBand *b, int64_t columns)
@@ -386,19 +407,23 @@ static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_s
                        Attention *out)
 {
     AttentionDigits d = {0};
+    AttentionArray arrays[ATTENTION_ARRAYS];
     *out = (Attention){.scale = 1};
     out->parts.output = o->dot.inst;
     out->parts.v_side = v_side;
     out->parts.column_weight = shape_elements(last->shape);
-    if (!map_weights(o, out) || !match_weights(o, out) || !score_operands(out, &d) ||
-        !output_operands(out, o, &d))
+    if (!map_weights(o, out) || !match_weights(o, out) ||
+        !attention_score_operands(out, &d) || !output_operands(out, o, &d) ||
+        !attention_bias_digits(out, &d) || !statistics_digits(out, &d) ||
+        !attention_arrange(&d, &out->band, arrays))
         return false;
-    if (out->parts.bias.inst != NULL &&
-        !bias_digits(&out->parts.bias, &d.digits[ATTENTION_BIAS],
-                     &d.base[ATTENTION_BIAS]))
-        return false;
-    return attention_arrange(&d, out) &&
-           attention_band_fits(&out->band, out->parts.columns);
+    out->q = arrays[ATTENTION_Q];
+    out->k = arrays[ATTENTION_K];
+    out->v = arrays[ATTENTION_V];
+    out->o = arrays[ATTENTION_O];
+    out->bias = arrays[ATTENTION_BIAS];
+    out->statistics = arrays[ATTENTION_STATISTICS];
+    return attention_band_fits(&out->band, out->parts.columns);
 }
 
 bool attention_match(const Instruction *last, Attention *out)

@@ -60,7 +60,8 @@ typedef struct AttentionParts {
 
 typedef struct Attention {
     AttentionArray q, k, v, o;
-    AttentionArray bias; /* [1 or batch, 1 or heads, 1 or rows, columns] */
+    AttentionArray bias;       /* [1 or batch, 1 or heads, 1 or rows, columns] */
+    AttentionArray statistics; /* [batch, heads, rows, 1], where the sums lie */
     double scale;
     double cap;  /* cap * tanh(scores / cap); 0: none */
     double fill; /* what stands for scores that do not count: its exponential is 0 */
@@ -95,24 +96,50 @@ bool attention_is_fill(const Instruction *value, double *fill);
 bool attention_splat(const Instruction *inst, double *value);
 /* x * splat or x / splat: the operand that is x. */
 bool attention_scaling(const Instruction *inst, uint32_t *operand, double *factor);
+/* Past what moves, rounds or repeats elements. */
+bool attention_peel_repetitions(Mapped *m);
 /* To where it lies in memory: past what moves it or widens it, and, where scale is given, past factors. */
 void attention_follow(StridedView *v, double *scale);
 
-/* Arrays of an attention as digits of the index space and steps in memory. */
-enum {
+/* Arrays of an attention and of its gradient, as digits of the index space and steps in memory. */
+typedef enum AttentionRole {
     ATTENTION_Q,
     ATTENTION_K,
     ATTENTION_V,
-    ATTENTION_O,
+    ATTENTION_O, /* of a gradient: that of the result */
     ATTENTION_BIAS,
+    ATTENTION_STATISTICS,
+    ATTENTION_RESULT, /* of a gradient: the attention's own */
+    ATTENTION_DQ,
+    ATTENTION_DK,
+    ATTENTION_DV,
     ATTENTION_ARRAYS
-};
+} AttentionRole;
 typedef struct AttentionDigits {
     ElementDigits digits[ATTENTION_ARRAYS];
-    const Instruction *base[ATTENTION_ARRAYS];
+    const Instruction
+        *base[ATTENTION_ARRAYS];     /* NULL: it has none, but for the first four */
     int64_t depth[ATTENTION_ARRAYS]; /* size of the dimension without digits */
 } AttentionDigits;
+/* Steps of an operand of a dot in the index space of the dot's result, but for what is summed over: that is of `depth`
+ * elements side by side. Where scale is given, past factors. */
+bool attention_dot_side(const Mapped *dot, uint32_t side, double *scale,
+                        const Instruction **base, ElementDigits *out, int64_t *depth);
+/* Steps of an array by its own map, past what moves or widens it. */
+bool attention_array_digits(const Mapped *m, ElementDigits *out,
+                            const Instruction **base);
+/* Takes up the first dot's operands, and their factors. */
+bool attention_score_operands(Attention *a, AttentionDigits *d);
+bool attention_bias_digits(const Attention *a, AttentionDigits *d);
+/* The pieces of several dimensions are one that lies without gaps. */
+bool attention_is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
+                        int64_t *size);
+bool attention_has_digit(const ElementDigits *d, int64_t weight);
+/* The dimension of a dot's result for one of an operand; -1: it is summed over. */
+int64_t attention_result_dim(const Instruction *dot, uint32_t side, int64_t dim);
+
 /* False: not by four dimensions with a stride each. */
-bool attention_arrange(AttentionDigits *d, Attention *out);
+bool attention_arrange(AttentionDigits *d, const AttentionBand *band,
+                       AttentionArray out[ATTENTION_ARRAYS]);
 
 #endif

@@ -32,7 +32,7 @@ static bool split(ElementDigits *d, int64_t boundary)
     return true;
 }
 
-static bool split_all(AttentionDigits *d, AttentionBand *band)
+static bool split_all(AttentionDigits *d, const AttentionBand *band)
 {
     for (uint32_t from = 0; from <= ATTENTION_ARRAYS; from++) {
         ElementDigits rows = {.count = band->rows != 0,
@@ -193,8 +193,8 @@ static void set_array(AttentionArray *a, const Axis *const axes[3], int64_t dept
     for (uint32_t i = 0; i < 3; i++)
         set_dim(a, i, axes[i], array);
     a->dims[ATTENTION_DEPTH] = depth;
-    a->strides[ATTENTION_DEPTH] = 1;
     complete(a);
+    a->strides[ATTENTION_DEPTH] = 1;
 }
 
 /* [batch, heads, rows, columns]; 1 where it is the same for all. */
@@ -208,6 +208,13 @@ static bool set_bias(AttentionArray *a, const Axis *const axes[4])
     bool fits = a->strides[ATTENTION_DEPTH] == 1;
     complete(a);
     return fits;
+}
+
+/* Of k and v, and what has their shapes: no rows, and heads that several of q share. */
+static bool is_of_columns(uint32_t array)
+{
+    return array == ATTENTION_K || array == ATTENTION_V || array == ATTENTION_DK ||
+           array == ATTENTION_DV;
 }
 
 /* Heads of q and o; each of those of k and v is shared by a group of them. */
@@ -232,32 +239,33 @@ static bool find_heads(const Roles *r, Heads *out)
         out->batch = r->shared.data[1 - i];
         if (!has_group)
             return true;
-        out->all.stride[ATTENTION_K] = out->all.stride[ATTENTION_V] = 0;
+        for (uint32_t a = 0; a < ATTENTION_ARRAYS; a++)
+            out->all.stride[a] = is_of_columns(a) ? 0 : out->all.stride[a];
         if (join(&out->all, &r->group.data[0]))
             return true;
     }
     return false;
 }
 
-bool attention_arrange(AttentionDigits *d, Attention *out)
+bool attention_arrange(AttentionDigits *d, const AttentionBand *band,
+                       AttentionArray out[ATTENTION_ARRAYS])
 {
     Axes axes;
     Roles r;
-    if (!split_all(d, &out->band) || !gather(d, &axes) || !assign(&axes, &out->band, &r))
-        return false;
     Heads h;
-    if (!find_heads(&r, &h))
+    if (!split_all(d, band) || !gather(d, &axes) || !assign(&axes, band, &r) ||
+        !find_heads(&r, &h))
         return false;
-    const Axis *places[2] = {&r.row, &r.column};
-    for (uint32_t i = ATTENTION_Q; i <= ATTENTION_O; i++) {
-        bool is_q = i == ATTENTION_Q || i == ATTENTION_O;
-        AttentionArray *arrays[] = {&out->q, &out->k, &out->v, &out->o};
-        *arrays[i] = (AttentionArray){.base = d->base[i]};
-        set_array(arrays[i],
-                  (const Axis *[]){&h.batch, is_q ? &h.all : &h.shared, places[!is_q]},
-                  d->depth[i], i);
+    for (uint32_t i = 0; i < ATTENTION_ARRAYS; i++) {
+        bool has_columns = is_of_columns(i);
+        out[i] = (AttentionArray){.base = d->base[i]};
+        if (out[i].base != NULL && i != ATTENTION_BIAS)
+            set_array(&out[i],
+                      (const Axis *[]){&h.batch, has_columns ? &h.shared : &h.all,
+                                       has_columns ? &r.column : &r.row},
+                      d->depth[i], i);
     }
-    out->bias = (AttentionArray){.base = d->base[ATTENTION_BIAS]};
-    return out->bias.base == NULL ||
-           set_bias(&out->bias, (const Axis *[]){&h.batch, &h.all, &r.row, &r.column});
+    return out[ATTENTION_BIAS].base == NULL ||
+           set_bias(&out[ATTENTION_BIAS],
+                    (const Axis *[]){&h.batch, &h.all, &r.row, &r.column});
 }

@@ -21,8 +21,7 @@ bool attention_has_types(const Attention *a)
            (bias == t || bias == DT_F32) && a->mask_count == 0;
 }
 
-/* The operand of a fusion for a parameter inside. */
-static bool move_outside(const Instruction *fusion, AttentionArray *a)
+bool attention_move_outside(const Instruction *fusion, AttentionArray *a)
 {
     if (a->base == NULL)
         return true;
@@ -32,21 +31,37 @@ static bool move_outside(const Instruction *fusion, AttentionArray *a)
     return true;
 }
 
+bool attention_is_marked(const Instruction *inst)
+{
+    return inst->op == OP_FUSION && config_is(inst, CONFIG_LIBRARY, library);
+}
+
 bool attention_call_of(const Instruction *inst, Attention *out)
 {
-    if (inst->op != OP_FUSION || !config_is(inst, CONFIG_LIBRARY, library) ||
-        !attention_match(inst_called(inst, 0)->root, out) || !attention_has_types(out) ||
-        !shape_layouts_equal(inst->shape, out->o.base->shape))
+    const Instruction *statistics;
+    if (!attention_is_marked(inst) || !attention_match_fusion(inst, out, &statistics) ||
+        !attention_has_types(out) ||
+        !shape_layouts_equal(shape_leaf(inst->shape, 0), out->o.base->shape))
+        return false;
+    if (statistics != NULL &&
+        (statistics->shape->dtype != DT_F32 ||
+         !shape_layouts_equal(statistics->shape, out->statistics.base->shape) ||
+         !shape_layouts_equal(shape_leaf(inst->shape, 1), statistics->shape)))
         return false;
     out->o.base = inst;
-    return move_outside(inst, &out->q) && move_outside(inst, &out->k) &&
-           move_outside(inst, &out->v) && move_outside(inst, &out->bias);
+    out->statistics.base = statistics != NULL ? inst : NULL;
+    return attention_move_outside(inst, &out->q) &&
+           attention_move_outside(inst, &out->k) &&
+           attention_move_outside(inst, &out->v) &&
+           attention_move_outside(inst, &out->bias);
 }
 
 bool attention_is_library(const Instruction *inst)
 {
     Attention unused;
-    return attention_call_of(inst, &unused);
+    AttentionGradientCall gradient;
+    return attention_is_marked(inst) && (attention_call_of(inst, &unused) ||
+                                         attention_gradient_call_of(inst, &gradient));
 }
 
 void attention_set_library(Instruction *fusion)

@@ -136,6 +136,7 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
     MatmulCall call;
     ConvolutionCall convolution;
     Attention attention;
+    AttentionGradientCall gradient;
     if (block_op(inst) == BLOCK_MATMUL) {
         const Shape *lhs = inst->operands[0]->shape, *out = shape_leaf(inst->shape, 0);
         p->batch = lhs->rank > 2 ? (double)lhs->dims[0] : 1;
@@ -151,6 +152,9 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
         describe_convolution(convolution.conv, d, p);
     } else if (attention_call_of(inst, &attention)) {
         describe_attention(&attention, d, p);
+    } else if (attention_gradient_call_of(inst, &gradient)) {
+        describe_attention(&gradient.attention, d, p);
+        p->k *= 2.5; /* five products instead of two */
     } else {
         return false;
     }

@@ -24,4 +24,15 @@ bool attention_takes_inside(const Instruction *inst);
  * in common, and one or two of chains of dots. False, and nothing is changed but for instructions that nobody reads. */
 bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx);
 
+/* The same as two fusions for cuDNN: the attention, which keeps its statistics, and all of its gradient. */
+typedef struct LibraryGradient LibraryGradient;
+
+/* NULL, and nothing is changed but for instructions that nobody reads: it has no such form. */
+LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
+                                       PassContext *cx);
+/* The fusions, the attention first. */
+void library_gradient_fusions(const LibraryGradient *g, Instruction *out[2]);
+/* What takes the place of what, by id. */
+void library_gradient_forward(const LibraryGradient *g, Instruction **forward);
+
 #endif

@@ -11,6 +11,7 @@
  * Needs: layouts. Keeps: values but for the order and the rounding of sums. Ends: each is of dots that go away. */
 #include "passes/fusion/attention.h"
 
+#include "ir/kernel/attention_call.h"
 #include "ir/kernel/attention_gradient.h"
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
@@ -35,6 +36,8 @@ typedef struct Gradient {
     GradientDot dots[MOST_RESULTS];
     uint32_t count;
     Instruction *statistics, *differences; /* s, d */
+    Instruction *result; /* for cuDNN, which makes d itself: o; else NULL */
+    bool is_library;
 } Gradient;
 
 /* -- what belongs to it ---------------------------------------------------------------------------- */
@@ -45,6 +48,14 @@ static bool is_move(const Instruction *x)
            x->op == OP_RESHAPE;
 }
 
+/* cuDNN multiplies all of the gradients by the scale, wherever the program does. */
+static bool ends_with(const Gradient *c, const Instruction *x)
+{
+    uint32_t operand;
+    double factor;
+    return is_move(x) || (c->is_library && attention_scaling(x, &operand, &factor));
+}
+
 /* From a dot to what moves its result, as long as nobody else reads it. */
 static void find_ends(Gradient *c, const Uses *uses, GradientDot *d)
 {
@@ -52,7 +63,7 @@ static void find_ends(Gradient *c, const Uses *uses, GradientDot *d)
     d->ends[d->end_count++] = x;
     while (d->end_count < MOST_MOVES && x != c->comp->root) {
         Instruction *user = uses_only(uses, x);
-        if (user == NULL || !is_move(user) || user->control_count != 0)
+        if (user == NULL || !ends_with(c, user) || user->control_count != 0)
             return;
         d->ends[d->end_count++] = x = user;
     }
@@ -227,6 +238,85 @@ static Instruction *make_products(Body *b)
     return is_same || b->failed ? x : rw_transpose(&b->r, shape, x, g->product_dims);
 }
 
+/* x with dimensions as `dims` says; transpositions become one, or none. */
+static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *dims)
+{
+    uint32_t rank = x->shape->rank;
+    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1),
+            *sizes = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1);
+    bool is_same = true;
+    Ints inner = {0};
+    if (x->op == OP_TRANSPOSE) {
+        inner = inst_ints(x, ATTR_DIMENSIONS);
+        x = x->operands[0];
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        order[d] = inner.data != NULL ? inner.data[dims[d]] : dims[d];
+        sizes[d] = x->shape->dims[order[d]];
+        is_same &= order[d] == d;
+    }
+    return is_same ? x
+                   : rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
+}
+
+/* The result of the attention's second dot, of f32, made of what its users see. */
+static Instruction *unmoved(const Gradient *c, Rewriter *r, Instruction *result)
+{
+    Instruction *x = rw_convert(
+        r, rw_shape(r, DT_F32, result->shape->rank, result->shape->dims), result);
+    int64_t back[VIEW_RANK];
+    for (const Instruction *step = c->last; step != c->a->parts.output;
+         step = step->operands[0]) {
+        const Shape *before = step->operands[0]->shape;
+        if (step->op == OP_RESHAPE) {
+            x = rw_reshape(r, rw_shape(r, DT_F32, before->rank, before->dims), x);
+        } else if (step->op == OP_TRANSPOSE) {
+            Ints dims = inst_ints(step, ATTR_DIMENSIONS);
+            for (uint32_t d = 0; d < before->rank; d++)
+                back[dims.data[d]] = d;
+            x = transposed(r, x, back);
+        } else if (step->op != OP_CONVERT && step->op != OP_COPY) {
+            return NULL;
+        }
+    }
+    return x;
+}
+
+/* The sum over the depth of o * do, in the order of do's dimensions; NULL: something stands between. */
+static Instruction *sum_of_products(const Gradient *c, Rewriter *r, Instruction *result,
+                                    Instruction *y)
+{
+    const AttentionGradient *g = &c->g;
+    Instruction *x = unmoved(c, r, result);
+    int64_t dims[VIEW_RANK], depth[VIEW_RANK], rows[VIEW_RANK];
+    uint32_t rank = y->shape->rank, depths = 0, n = 0;
+    if (x == NULL)
+        return NULL;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[g->do_dims[d]] = d;
+    x = transposed(r, x, dims);
+    const Shape *shape = rw_shape(r, DT_F32, rank, y->shape->dims);
+    y = y->shape->dtype == DT_F32 ? y : rw_convert(r, shape, y);
+    x = rw_binary(r, OP_MULTIPLY, shape, x, y);
+    Ints terms = inst_ints(g->products, g->do_side == 0 ? ATTR_LHS_CONTRACTING_DIMS
+                                                        : ATTR_RHS_CONTRACTING_DIMS);
+    for (uint32_t d = 0; d < rank; d++) {
+        if (ints_find(terms, d) >= 0)
+            depth[depths++] = d;
+        else
+            rows[n++] = shape->dims[d];
+    }
+    return rw_sum(r, rw_shape(r, DT_F32, n, rows), x, depths, depth);
+}
+
+/* The same in a fusion for cuDNN, from where o and do lie. */
+static Instruction *make_differences(Body *b)
+{
+    const AttentionGradient *g = &b->c->g;
+    Instruction *y = inside(b, g->products->operands[g->do_side]);
+    return b->failed ? NULL : sum_of_products(b->c, &b->r, parameter(b, b->c->result), y);
+}
+
 /* weights * (products - differences) */
 static Instruction *make_core(Body *b)
 {
@@ -249,9 +339,27 @@ static Instruction *make_core(Body *b)
         if (rows_of[d] >= 0)
             place[n++] = rows_of[d];
     }
-    Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->differences), place);
+    Instruction *d =
+        b->c->is_library ? make_differences(b) : parameter(b, b->c->differences);
+    if (d == NULL)
+        return NULL;
+    Instruction *rows = rw_spread(&b->r, shape, d, place);
     Instruction *x = rw_binary(&b->r, OP_SUBTRACT, shape, products, rows);
     return rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
+}
+
+/* A kernel makes it, or cuDNN may be asked; false: the fusion is gone. */
+static bool finish(const Gradient *c, Instruction *fusion)
+{
+    AttentionGradientCall call;
+    if (!c->is_library)
+        return attention_set_kind(fusion, c->cx);
+    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
+    attention_set_library(fusion);
+    if (attention_gradient_call_of(fusion, &call))
+        return true;
+    computation_remove(fusion->parent, fusion);
+    return false;
 }
 
 /* A fusion of these dots' values, `ends` moves behind each; NULL: no kernel makes it. */
@@ -290,7 +398,7 @@ static Instruction *make_fusion(Gradient *c, GradientDot *const *dots, uint32_t 
     fusion_set_results(fusion, results, count);
     fusion->shape = fused->root->shape;
     fusion_drop_unread(fusion, c->cx->scratch);
-    return attention_set_kind(fusion, c->cx) ? fusion : NULL;
+    return finish(c, fusion) ? fusion : NULL;
 }
 
 /* With as much of what moves the results as a kernel can. */
@@ -318,7 +426,7 @@ typedef struct Replacement {
 } Replacement;
 
 typedef struct Replacements {
-    Replacement data[MOST_RESULTS];
+    Replacement data[MOST_RESULTS + 1];
     uint32_t count;
 } Replacements;
 
@@ -356,101 +464,90 @@ static bool fuse_all(Gradient *c, Replacements *out)
     return true;
 }
 
-/* x with dimensions as `dims` says; transpositions become one, or none. */
-static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *dims)
+/* What both ways begin with; NULL: there is no gradient, or somebody else reads scores. */
+static Gradient *find_gradient(const Attention *a, Instruction *last, bool is_library,
+                               PassContext *cx)
 {
-    uint32_t rank = x->shape->rank;
-    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1),
-            *sizes = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1);
-    bool is_same = true;
-    Ints inner = {0};
-    if (x->op == OP_TRANSPOSE) {
-        inner = inst_ints(x, ATTR_DIMENSIONS);
-        x = x->operands[0];
-    }
-    for (uint32_t d = 0; d < rank; d++) {
-        order[d] = inner.data != NULL ? inner.data[dims[d]] : dims[d];
-        sizes[d] = x->shape->dims[order[d]];
-        is_same &= order[d] == d;
-    }
-    return is_same ? x
-                   : rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
-}
-
-/* The result of the attention's second dot, of f32, made of what its users see. */
-static Instruction *unmoved(Gradient *c, Rewriter *r, Instruction *result)
-{
-    Instruction *x = rw_convert(
-        r, rw_shape(r, DT_F32, result->shape->rank, result->shape->dims), result);
-    int64_t back[VIEW_RANK];
-    for (const Instruction *step = c->last; step != c->a->parts.output;
-         step = step->operands[0]) {
-        const Shape *before = step->operands[0]->shape;
-        if (step->op == OP_RESHAPE) {
-            x = rw_reshape(r, rw_shape(r, DT_F32, before->rank, before->dims), x);
-        } else if (step->op == OP_TRANSPOSE) {
-            Ints dims = inst_ints(step, ATTR_DIMENSIONS);
-            for (uint32_t d = 0; d < before->rank; d++)
-                back[dims.data[d]] = d;
-            x = transposed(r, x, back);
-        } else if (step->op != OP_CONVERT && step->op != OP_COPY) {
-            return NULL;
-        }
-    }
-    return x;
-}
-
-/* The sum over the depth of o * do, in the order of do's dimensions. */
-static bool add_differences(Gradient *c, Instruction *result)
-{
-    const AttentionGradient *g = &c->g;
-    Rewriter r = {.m = c->comp->module,
-                  .comp = c->comp,
-                  .scratch = c->cx->scratch,
-                  .cx = c->cx,
-                  .at = (Instruction *)(uintptr_t)g->cores[0]};
-    Instruction *x = unmoved(c, &r, result), *y = g->products->operands[g->do_side];
-    int64_t dims[VIEW_RANK], depth[VIEW_RANK], rows[VIEW_RANK];
-    uint32_t rank = y->shape->rank, depths = 0, n = 0;
-    if (x == NULL)
-        return false;
-    for (uint32_t d = 0; d < rank; d++)
-        dims[g->do_dims[d]] = d;
-    x = transposed(&r, x, dims);
-    const Shape *shape = rw_shape(&r, DT_F32, rank, y->shape->dims);
-    y = y->shape->dtype == DT_F32 ? y : rw_convert(&r, shape, y);
-    x = rw_binary(&r, OP_MULTIPLY, shape, x, y);
-    Ints terms = inst_ints(g->products, g->do_side == 0 ? ATTR_LHS_CONTRACTING_DIMS
-                                                        : ATTR_RHS_CONTRACTING_DIMS);
-    for (uint32_t d = 0; d < rank; d++) {
-        if (ints_find(terms, d) >= 0)
-            depth[depths++] = d;
-        else
-            rows[n++] = shape->dims[d];
-    }
-    c->differences = rw_sum(&r, rw_shape(&r, DT_F32, n, rows), x, depths, depth);
-    return true;
+    Gradient *c = ARENA_NEW(cx->scratch, Gradient);
+    *c = (Gradient){
+        .cx = cx, .comp = last->parent, .a = a, .last = last, .is_library = is_library};
+    c->ids = c->comp->instruction_count;
+    c->is_made = ARENA_ARRAY(cx->scratch, bool, c->ids);
+    return attention_gradient_match(a, &c->g) && find_dots(c) ? c : NULL;
 }
 
 bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx)
 {
-    Gradient *c = ARENA_NEW(cx->scratch, Gradient);
     Replacements all = {.count = 0};
-    *c = (Gradient){.cx = cx, .comp = last->parent, .a = a, .last = last};
-    c->ids = c->comp->instruction_count;
-    c->is_made = ARENA_ARRAY(cx->scratch, bool, c->ids);
     const AttentionRegion *region = attention_region(a, last, cx);
-    if (region == NULL || !attention_gradient_match(a, &c->g) || !find_dots(c))
+    Gradient *c = region != NULL ? find_gradient(a, last, false, cx) : NULL;
+    if (c == NULL)
         return false;
     Instruction *forward = attention_region_fuse(region, true, cx);
     if (!attention_set_kind(forward, cx))
         return false;
     Instruction *result = computation_add_element(forward, 0);
+    Rewriter r = {.m = c->comp->module,
+                  .comp = c->comp,
+                  .scratch = cx->scratch,
+                  .cx = cx,
+                  .at = (Instruction *)(uintptr_t)c->g.cores[0]};
     c->statistics = computation_add_element(forward, 1);
-    if (!add_differences(c, result) || !fuse_all(c, &all))
+    c->differences =
+        sum_of_products(c, &r, result, c->g.products->operands[c->g.do_side]);
+    if (c->differences == NULL || !fuse_all(c, &all))
         return false;
     for (uint32_t i = 0; i < all.count; i++)
         computation_replace_one(c->comp, all.data[i].from, all.data[i].to);
     computation_replace_one(c->comp, last, result);
     return true;
+}
+
+/* -- for cuDNN -------------------------------------------------------------------------------------- */
+
+struct LibraryGradient {
+    Instruction *attention, *gradient;
+    Replacements all;
+};
+
+LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
+                                       PassContext *cx)
+{
+    LibraryGradient *g = ARENA_NEW(cx->scratch, LibraryGradient);
+    Attention unused;
+    GradientDot *dots[MOST_RESULTS];
+    uint32_t ends[MOST_RESULTS];
+    const AttentionRegion *region = attention_region(a, last, cx);
+    Gradient *c = region != NULL ? find_gradient(a, last, true, cx) : NULL;
+    if (c == NULL)
+        return NULL;
+    g->attention = attention_region_fuse(region, true, cx);
+    inst_set_int(g->attention, ATTR_KIND, FUSION_CUSTOM);
+    attention_set_library(g->attention);
+    if (!attention_call_of(g->attention, &unused)) {
+        computation_remove(c->comp, g->attention);
+        return NULL;
+    }
+    c->result = computation_add_element(g->attention, 0);
+    c->statistics = computation_add_element(g->attention, 1);
+    for (uint32_t i = 0; i < c->count; i++)
+        dots[i] = &c->dots[i];
+    g->gradient = fuse_dots(c, dots, c->count, ends);
+    if (g->gradient == NULL)
+        return NULL;
+    replace_by(&g->all, g->gradient, dots, c->count, ends);
+    g->all.data[g->all.count++] = (Replacement){last, c->result};
+    return g;
+}
+
+void library_gradient_fusions(const LibraryGradient *g, Instruction *out[2])
+{
+    out[0] = g->attention;
+    out[1] = g->gradient;
+}
+
+void library_gradient_forward(const LibraryGradient *g, Instruction **forward)
+{
+    for (uint32_t i = 0; i < g->all.count; i++)
+        forward[g->all.data[i].from->id] = g->all.data[i].to;
 }

@@ -8,12 +8,15 @@
  *   ->  fused { s = dot(p0, p1) ... ROOT o = dot(w, p2) }
  *       o = bf16[8,64,128] fusion(q, k, v), kind=kCustom, calls=fused, backend_config={"library":"cudnn"}
  *
- * An attention whose scores are read elsewhere, too, is left: they would lie in memory anyway.
+ * An attention whose scores are read by nothing but its gradient becomes two fusions: the attention, which also gives
+ * the logarithm of each row's sum, and the gradient (passes/fusion/attention_gradient.c). Where something else reads
+ * them it is left: they would lie in memory anyway.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums; the weights are rounded to v's
  * type. Ends: one sweep. */
 #include "ir/kernel/attention_call.h"
 #include "ir/kernel/library.h"
+#include "passes/fusion/attention.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
@@ -21,8 +24,10 @@
 
 enum { MOST_READERS = 16, LEAST_PLACES = 2 };
 
+/* An attention, or one with its gradient. */
 typedef struct Candidate {
     Instruction *last, *fusion;
+    const LibraryGradient *gradient; /* NULL: alone */
 } Candidate;
 
 typedef struct Attentions {
@@ -113,6 +118,24 @@ static bool is_worth_it(const Attentions *s, const Attention *a)
            work >= (double)s->cx->settings->library_attention_work;
 }
 
+static void add(Attentions *s, Candidate c)
+{
+    s->candidates = arena_grow(s->cx->scratch, s->candidates, &s->capacity,
+                               s->candidate_count + 1, sizeof *s->candidates);
+    s->candidates[s->candidate_count++] = c;
+}
+
+/* What cuDNN cannot be asked for is nobody's operand and goes away with dead code. */
+static bool add_gradient(Attentions *s, Instruction *last, const Attention *a)
+{
+    const LibraryGradient *g = library_gradient_wrap(a, last, s->cx);
+    s->wrapped = true;
+    if (g == NULL)
+        return false;
+    add(s, (Candidate){.last = last, .gradient = g});
+    return true;
+}
+
 static bool add_candidate(Attentions *s, Instruction *last)
 {
     Attention a;
@@ -121,16 +144,14 @@ static bool add_candidate(Attentions *s, Instruction *last)
     bool *inside = ARENA_ARRAY(s->cx->scratch, bool, s->count);
     mark(&a, last, inside);
     if (!is_closed(s, &a, last, inside))
-        return false;
+        return add_gradient(s, last, &a);
     Instruction *fusion = wrap(s, last, inside);
     s->wrapped = true;
     if (!attention_is_library(fusion)) { /* its operands are not the bases */
         computation_remove(s->comp, fusion);
         return false;
     }
-    s->candidates = arena_grow(s->cx->scratch, s->candidates, &s->capacity,
-                               s->candidate_count + 1, sizeof *s->candidates);
-    s->candidates[s->candidate_count++] = (Candidate){last, fusion};
+    add(s, (Candidate){.last = last, .fusion = fusion});
     return true;
 }
 
@@ -156,38 +177,61 @@ static void try_dot(Attentions *s, Instruction *dot)
         n--;
 }
 
+/* cuDNN makes all of a candidate, or nothing of it. */
+static void take(Attentions *s, const Candidate *c, const bool *possible,
+                 Instruction **forward)
+{
+    if (c->gradient != NULL && possible[0] && possible[1]) {
+        library_gradient_forward(c->gradient, forward);
+        s->cx->counts.library_attentions += 2;
+    } else if (c->gradient == NULL && possible[0]) {
+        forward[c->last->id] = c->fusion;
+        s->cx->counts.library_attentions++;
+    } else if (c->gradient == NULL) {
+        computation_remove(s->comp, c->fusion);
+    }
+}
+
+static bool ask(Attentions *s)
+{
+    Arena *a = s->cx->scratch;
+    Instruction **fusions = ARENA_ARRAY(a, Instruction *, 2 * s->candidate_count);
+    Instruction **forward = ARENA_ARRAY(a, Instruction *, s->count);
+    bool *possible = ARENA_ARRAY(a, bool, 2 * s->candidate_count);
+    uint64_t before = s->cx->counts.library_attentions;
+    size_t n = 0;
+    for (size_t i = 0; i < s->candidate_count; i++) {
+        const Candidate *c = &s->candidates[i];
+        fusions[n] = c->fusion;
+        if (c->gradient != NULL)
+            library_gradient_fusions(c->gradient, &fusions[n]);
+        n += c->gradient != NULL ? 2 : 1;
+    }
+    s->cx->graphs->ask(s->cx->graphs, s->cx->target, fusions, n, possible);
+    n = 0;
+    for (size_t i = 0; i < s->candidate_count; i++) {
+        const Candidate *c = &s->candidates[i];
+        take(s, c, &possible[n], forward);
+        n += c->gradient != NULL ? 2 : 1;
+    }
+    computation_substitute(s->comp, forward, s->count);
+    return s->cx->counts.library_attentions != before;
+}
+
 /* Sets `wrapped` where it made computations, whether or not cuDNN takes them. */
 static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 {
-    Arena *a = cx->scratch;
     Attentions s = {.cx = cx, .comp = comp};
     computation_compact(comp);
-    s.uses = uses_compute(comp, a);
-    s.order = computation_post_order(comp, a, &s.order_count);
+    s.uses = uses_compute(comp, cx->scratch);
+    s.order = computation_post_order(comp, cx->scratch, &s.order_count);
     s.count = comp->instruction_count;
     for (uint32_t i = 0; i < s.order_count; i++) {
         if (s.order[i]->op == OP_DOT && !library_makes(s.order[i]))
             try_dot(&s, s.order[i]);
     }
     *wrapped |= s.wrapped;
-    if (s.candidate_count == 0)
-        return false;
-    Instruction **fusions = ARENA_ARRAY(a, Instruction *, s.candidate_count);
-    Instruction **forward = ARENA_ARRAY(a, Instruction *, s.count);
-    bool *possible = ARENA_ARRAY(a, bool, s.candidate_count), changed = false;
-    for (size_t i = 0; i < s.candidate_count; i++)
-        fusions[i] = s.candidates[i].fusion;
-    cx->graphs->ask(cx->graphs, cx->target, fusions, s.candidate_count, possible);
-    for (size_t i = 0; i < s.candidate_count; i++) {
-        if (possible[i])
-            forward[s.candidates[i].last->id] = fusions[i];
-        else
-            computation_remove(comp, fusions[i]);
-        cx->counts.library_attentions += possible[i];
-        changed |= possible[i];
-    }
-    computation_substitute(comp, forward, s.count);
-    return changed;
+    return s.candidate_count != 0 && ask(&s);
 }
 
 bool pass_library_attentions(Module *m, PassContext *cx)
@@ -200,11 +244,10 @@ bool pass_library_attentions(Module *m, PassContext *cx)
         changed |= visit(programs.data[c], cx, &wrapped);
     if (!wrapped)
         return false;
-    module_remove_dead_computations(m); /* of what cuDNN could not do */
-    fusion_name_all(m);
-    if (changed) {
+    if (changed)
         module_sort(m);
-        pass_dce(m, cx);
-    }
+    changed |= pass_dce(m, cx); /* what cuDNN could not do */
+    module_remove_dead_computations(m);
+    fusion_name_all(m);
     return changed;
 }
