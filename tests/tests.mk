@@ -1,6 +1,7 @@
 # What tests and measures gxc; the Makefile includes it.
 #
 #   make check          everything that needs no GPU       make check-unit     the unit tests
+#   make coverage       what of the code make check reaches (ARGS=--report: the last run; ARGS=--uncalled)
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 #   make check-python   the package and its wheel against JAX on the CPU
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
@@ -9,11 +10,11 @@
 #   make rows           row of the specification -> its tests; one without a test is an error
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
-.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
-check-built: all $(UNIT) $(B)/gpu-driver $(B)/tests/random
+check-built: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
 check-unit: $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
@@ -53,20 +54,33 @@ check-python: $(B)/python/bin/python wheel
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
-FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
+FUZZ_LIB := $(call obj,$(filter-out %/replay.c,$(wildcard tests/fuzz/shared/*.c)) $(wildcard ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
 $(B)/fuzz-npy $(B)/fuzz-arrays: $(FUZZ_RUN)
-$(FUZZERS): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
-	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $^ $(LIBS)
+FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
+$(filter-out %/fuzz-execute,$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
+	$(FUZZ_LINK)
+# It runs programs that are there: no compiler, but the emulator.
+$(B)/fuzz-execute: $(call obj,tests/fuzz/execute.c tests/fuzz/shared/edit.c tests/fuzz/shared/watch.c tests/unit/shared/artefact.c $(GXRT_C)) $(GXEMU)
+	$(FUZZ_LINK) -lcmocka
 fuzzers: $(FUZZERS)
 fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
+
+# What `make check` replays of them: the same targets without libFuzzer.
+REPLAYS := $(patsubst tests/fuzz/corpus/%,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*))
+FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
+$(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) -lcmocka $(LIBS)
+$(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo $(GXC)
+	@mkdir -p $(@D)
+	$(Q)$(B)/gxc $< --target=emu --tiles=none -o $@ 2>/dev/null
+$(B)/replay-execute: $(FUZZ_PROGRAMS) $(GXEMU)
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults
 # ARGS="--most 100 --only gxrun" takes some of them.
@@ -75,6 +89,14 @@ $(B)/tests/fail.so: tests/faults/fail.c
 	$(Q)$(CC) -std=gnu17 -shared -fPIC -O1 -o $@ $< -ldl
 faults: all $(B)/tests/fail.so
 	@python3 tests/faults/run.py $(B) $(B)/tests/fail.so $(ARGS)
+
+# What the tests reach, counted by clang: ARGS="--report" prints the last run's, others go to lit.
+COVERED := -O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation
+coverage:
+	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/coverage CC=clang CXX=clang++ LAZY= CFLAGS='$(COVERED)' covered
+	@J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) tests/coverage.py build/coverage $(ARGS)
+covered: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS)
+.PHONY: covered
 
 bench: all $(B)/tests/unit/emu_engine
 	@python3 tests/bench.py $(B) $(ARGS)

@@ -1,0 +1,302 @@
+/* Plan, session, execution, on the emulator: a program of the folder `programs` beside this one, its plan edited
+ * and given the hashes that it must have. Whatever the plan says, a run of it ends with a status. The kernels
+ * are never edited: they are machine code.
+ *
+ * An input is the number of the program, how it is run (RunBits), and edits (shared/edit.h). */
+#include <unistd.h>
+
+#include "runtime/gxrt.h"
+#include "runtime/plan/plan.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/shared/edit.h"
+#include "tests/unit/shared/artefact.h"
+
+static const char *const names[] = {"loop", "branches", "collectives", "products",
+                                    "calls"};
+enum { PROGRAMS = sizeof names / sizeof *names, VALUES_MOST = 16, DEVICES_MOST = 2 };
+
+typedef enum RunBits {
+    RUN_GRAPHS = 1,   /* as graphs of CUDA */
+    RUN_PROFILE = 2,  /* the last execution is timed */
+    RUN_NEVER = 4,    /* looked into, not run */
+    RUN_REPLICAS = 8, /* on two devices, if the program is for one */
+    RUN_NO_CALLS = 16 /* the host has no functions */
+} RunBits;
+
+static struct {
+    void *file;
+    size_t size;
+    Plan plan;
+    PlanElfSection sections[3];
+    size_t section_count;
+} programs[PROGRAMS];
+static char folder[4096];
+
+/* --- the programs -------------------------------------------------------------------------- */
+
+static void *read_file(const char *path, size_t *out_size)
+{
+    FILE *f = fopen(path, "rb");
+    PROMISE(f != NULL, "no %s: tests/fuzz/run makes it", path);
+    fseek(f, 0, SEEK_END);
+    *out_size = (size_t)ftell(f);
+    rewind(f);
+    void *bytes = aligned_alloc(64, (*out_size + 64) / 64 * 64);
+    PROMISE(bytes != NULL && fread(bytes, 1, *out_size, f) == *out_size, "%s", path);
+    fclose(f);
+    return bytes;
+}
+
+static void load(int i)
+{
+    static const char *const kept[] = {PLAN_ELF_CONST, PLAN_ELF_EMU, PLAN_ELF_IMAGES};
+    char path[4200], error[512];
+    PlanElfSection s;
+    snprintf(path, sizeof path, "%s/programs/%s.cubin", folder, names[i]);
+    programs[i].file = read_file(path, &programs[i].size);
+    PROMISE(plan_elf_find(programs[i].file, programs[i].size, PLAN_ELF_PLAN, &s) &&
+                plan_read(&programs[i].plan, s.bytes, s.size, error, sizeof error),
+            "%s: no plan", path);
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+        if (plan_elf_find(programs[i].file, programs[i].size, kept[k], &s))
+            programs[i].sections[programs[i].section_count++] =
+                (PlanElfSection){kept[k], s.bytes, s.size};
+    }
+}
+
+static void set_up(void)
+{
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    PROMISE(n > 0, "no /proc/self/exe");
+    folder[n] = '\0';
+    *strrchr(folder, '/') = '\0';
+    setenv("GXEMU_SHADOW", "1", 1);
+    setenv("GXEMU_MEMORY", "16000000", 1);
+    setenv("GXEMU_WORKERS", "1", 1);
+    for (int i = 0; i < PROGRAMS; i++)
+        load(i);
+}
+
+/* --- one run ------------------------------------------------------------------------------- */
+
+/* How long it would take, in commands and pages; loops that the device ends have no bound. */
+static uint64_t work_of(const Plan *p)
+{
+    uint64_t work = 0, times[PLAN_MAX_DEPTH] = {1}, most = 1000000;
+    uint32_t ends[PLAN_MAX_DEPTH] = {p->commands_count};
+    size_t depth = 0;
+    for (uint32_t i = 0; i < p->commands_count; i++) {
+        const PlanCommand *c = &p->commands[i];
+        while (depth > 0 && i >= ends[depth])
+            depth--;
+        uint64_t blocks = 0;
+        if (c->kind == PLAN_LAUNCH) {
+            const PlanKernel *k = &p->kernels[c->index];
+            blocks = (uint64_t)k->grid[0] * k->grid[1] % most * k->grid[2];
+        }
+        uint64_t one = 1 + plan_command_bytes(p, c) / 4096 + blocks;
+        work += one < most ? one * times[depth] : most;
+        if (c->subtree > 1 && depth + 1 < PLAN_MAX_DEPTH) {
+            uint64_t trips = 1;
+            if (c->kind == PLAN_WHILE)
+                trips = p->loops[c->index].trip_count >= 0
+                            ? (uint64_t)p->loops[c->index].trip_count
+                            : most;
+            uint64_t all = trips < most ? trips * times[depth] : most;
+            times[++depth] = all < most ? all : most;
+            ends[depth] = i + c->subtree;
+        }
+        if (work > most)
+            return work;
+    }
+    return work;
+}
+
+/* Products and graphs of libraries take time by their sizes. */
+static bool is_small(const Plan *p)
+{
+    enum { MOST = 1 << 16 };
+    for (uint32_t i = 0; i < p->matmuls_count; i++) {
+        const PlanMatmul *m = &p->matmuls[i];
+        if (m->a.rows > 64 || m->a.columns > 64 || m->d.rows > 64 || m->d.columns > 64 ||
+            m->batch > 4 || m->workspace_bytes > MOST)
+            return false;
+    }
+    for (uint32_t i = 0; i < p->graph_tensors_count; i++) {
+        uint64_t elements = 1;
+        for (int k = 0; k < PLAN_GRAPH_RANK; k++)
+            elements *=
+                p->graph_tensors[i].dims[k] > 0 && p->graph_tensors[i].dims[k] < MOST
+                    ? (uint64_t)p->graph_tensors[i].dims[k]
+                    : MOST;
+        if (elements > MOST)
+            return false;
+    }
+    return true;
+}
+
+static int host_function(void *user, const gxrt_host_arguments *a)
+{
+    (void)user;
+    return a->buffer_count > 8 && a->bytes[0] % 2; /* some fail */
+}
+
+static void on_event(void *user, const gxrt_event *event)
+{
+    size_t *count = user;
+    PROMISE(event->name != NULL && event->kind != NULL, "an event without a name");
+    ++*count;
+}
+
+typedef struct Values {
+    gxrt_buffer arguments[DEVICES_MOST][VALUES_MOST], results[DEVICES_MOST][VALUES_MOST];
+    gxrt_run runs[DEVICES_MOST];
+} Values;
+
+/* A buffer for each value; an alias takes that of its argument where it must. */
+static bool make_values(const gxrt_program *p, gxrt_session *s, size_t device, Values *v)
+{
+    static const unsigned char data[1 << 16];
+    gxrt_program_info info = {.struct_size = sizeof info};
+    if (gxrt_program_get_info(p, &info) != GXRT_OK || info.argument_count > VALUES_MOST ||
+        info.result_count > VALUES_MOST)
+        return false;
+    for (size_t i = 0; i < info.argument_count + info.result_count; i++) {
+        bool is_result = i >= info.argument_count;
+        size_t k = is_result ? i - info.argument_count : i;
+        gxrt_value_info about = {.struct_size = sizeof about};
+        gxrt_buffer *b = is_result ? &v->results[device][k] : &v->arguments[device][k];
+        if ((is_result ? gxrt_program_get_result(p, k, &about)
+                       : gxrt_program_get_argument(p, k, &about)) != GXRT_OK ||
+            about.bytes > sizeof data)
+            return false;
+        *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = about.bytes};
+        if (is_result && about.must_alias)
+            b->data = v->arguments[device][about.alias].data;
+        else if (gxrt_allocate(s, device, about.bytes, &b->data) != GXRT_OK ||
+                 gxrt_copy_to_device(s, device, b->data, data, about.bytes) != GXRT_OK)
+            return false;
+    }
+    v->runs[device] = (gxrt_run){sizeof(gxrt_run),     NULL,
+                                 v->arguments[device], info.argument_count,
+                                 v->results[device],   info.result_count};
+    return true;
+}
+
+static void free_values(gxrt_session *s, size_t device, Values *v)
+{
+    for (size_t i = 0; i < VALUES_MOST; i++) {
+        void *mine = v->arguments[device][i].data;
+        gxrt_free(s, device, mine);
+        for (size_t k = 0; k < VALUES_MOST; k++) {
+            if (v->results[device][k].data == mine)
+                v->results[device][k].data = NULL;
+        }
+    }
+    for (size_t k = 0; k < VALUES_MOST; k++)
+        gxrt_free(s, device, v->results[device][k].data);
+}
+
+/* Runs three times; the status of the first call that failed. */
+static gxrt_status run(const gxrt_program *p, gxrt_session *s, unsigned bits)
+{
+    static Values values;
+    gxrt_session_info info = {.struct_size = sizeof info};
+    gxrt_status st = gxrt_session_get_info(s, &info);
+    memset(&values, 0, sizeof values);
+    bool ok = st == GXRT_OK && info.device_count <= DEVICES_MOST;
+    for (size_t d = 0; ok && d < info.device_count; d++)
+        ok = make_values(p, s, d, &values);
+    for (int i = 0; ok && i < 3 && st == GXRT_OK; i++)
+        st = gxrt_execute(s, info.device_count, values.runs);
+    size_t events = 0;
+    if (ok && st == GXRT_OK && (bits & RUN_PROFILE))
+        st = gxrt_profile(s, info.device_count, values.runs, on_event, &events);
+    for (size_t d = 0; d < info.device_count && d < DEVICES_MOST; d++) {
+        gxrt_status done = gxrt_synchronize(s, d);
+        st = st == GXRT_OK ? done : st;
+        free_values(s, d, &values);
+    }
+    return st;
+}
+
+static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
+{
+    static const gxrt_host_call calls[] = {
+        {.struct_size = sizeof *calls, .name = "clip", .described = host_function}};
+    gxrt_session_options options = {.struct_size = sizeof options,
+                                    .device = "emu",
+                                    .allow_native = 1,
+                                    .library_path = folder,
+                                    .host_calls = calls,
+                                    .host_call_count = bits & RUN_NO_CALLS ? 0 : 1,
+                                    .exact_emulated_devices = DEVICES_MOST,
+                                    .replicas = bits & RUN_REPLICAS ? 2 : 0,
+                                    .timeout_seconds = 1,
+                                    .graphs = bits & RUN_GRAPHS ? 1 : 0};
+    gxrt_session *s;
+    gxrt_status st = gxrt_session_create(p, &options, &s);
+    PROMISE((st == GXRT_OK) == (s != NULL), "status %s", gxrt_status_name(st));
+    if (s == NULL)
+        return st;
+    st = run(p, s, bits);
+    gxrt_session_destroy(s);
+    return st;
+}
+
+/* Everything that the program says of itself. */
+static void look(const gxrt_program *p)
+{
+    gxrt_variant_info v = {.struct_size = sizeof v};
+    gxrt_command_info c = {.struct_size = sizeof c};
+    gxrt_memory_info m = {.struct_size = sizeof m};
+    PROMISE(gxrt_program_get_variant(p, 0, &v) == GXRT_OK, "no variant");
+    for (size_t i = 0; i < v.command_count; i++) {
+        PROMISE(gxrt_program_get_command(p, 0, i, &c) == GXRT_OK, "no command");
+        PROMISE(strlen(c.name) + strlen(c.what) < 1 << 20, "a long name");
+    }
+    for (size_t i = 0; i < v.buffer_count; i++)
+        PROMISE(gxrt_program_get_memory(p, 0, i, &m) == GXRT_OK, "no memory");
+    for (size_t i = 0; i < v.step_count; i++)
+        PROMISE(gxrt_program_get_step(p, 0, i) != NULL, "no step");
+}
+
+void fuzz_input(const uint8_t *data, size_t size)
+{
+    char error[512];
+    if (folder[0] == '\0')
+        set_up();
+    if (size < 2)
+        return;
+    int which = data[0] % PROGRAMS;
+    unsigned bits = data[1];
+    bool is_edited = size >= 2 + EDIT_BYTES;
+    PlanBuilder b;
+    edit_open(&b, &programs[which].plan);
+    edit_apply(&b, data + 2, size - 2);
+    if (b.failed || b.info_count == 0) {
+        plan_builder_deinit(&b);
+        return;
+    }
+    size_t bytes;
+    void *file = artefact_make(&b, programs[which].sections,
+                               programs[which].section_count, &bytes);
+    gxrt_program *p;
+    gxrt_status st = gxrt_program_open_memory(file, bytes, &p);
+    PROMISE(is_edited || st == GXRT_OK, "%s: %s", names[which], gxrt_last_error());
+    PROMISE(st == GXRT_OK || gxrt_last_error()[0] != '\0', "refused without a word");
+    PlanElfSection section;
+    Plan plan;
+    if (st == GXRT_OK && plan_elf_find(file, bytes, PLAN_ELF_PLAN, &section) &&
+        plan_read(&plan, section.bytes, section.size, error, sizeof error)) {
+        look(p);
+        bool runs = !(bits & RUN_NEVER) &&
+                    (!is_edited || (work_of(&plan) < 20000 && is_small(&plan)));
+        st = runs ? open_and_run(p, bits) : GXRT_OK;
+        PROMISE(is_edited || (bits & RUN_NO_CALLS) || (bits & RUN_REPLICAS) ||
+                    st == GXRT_OK,
+                "%s: %s", names[which], gxrt_last_error());
+    }
+    gxrt_program_destroy(p);
+    free(file);
+}
