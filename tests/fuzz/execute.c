@@ -92,7 +92,9 @@ static uint64_t work_of(const Plan *p)
         uint64_t blocks = 0;
         if (c->kind == PLAN_LAUNCH) {
             const PlanKernel *k = &p->kernels[c->index];
-            blocks = (uint64_t)k->grid[0] * k->grid[1] % most * k->grid[2];
+            uint64_t threads = (uint64_t)k->block[0] * k->block[1] * k->block[2];
+            blocks = (uint64_t)k->grid[0] * k->grid[1] % most * k->grid[2] *
+                     (1 + threads / 16);
         }
         uint64_t one = 1 + plan_command_bytes(p, c) / 4096 + blocks;
         work += one < most ? one * times[depth] : most;
