@@ -2,6 +2,7 @@
 #
 #   make check          everything that needs no GPU       make check-unit     the unit tests
 #   make coverage       what of the code make check reaches (ARGS=--report: the last run; ARGS=--uncalled)
+#   make mutants        small faults in the code: which of them no test notices
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 #   make check-python   the package and its wheel against JAX on the CPU
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
@@ -10,7 +11,7 @@
 #   make rows           row of the specification -> its tests; one without a test is an error
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
-.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -97,6 +98,18 @@ coverage:
 	@J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) tests/coverage.py build/coverage $(ARGS)
 covered: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS)
 .PHONY: covered
+
+# Small faults, each of which a test must notice: make mutants ARGS="--area plan --count 100 --seed 3".
+MUTATED_O = $(patsubst %.c,$(B)/mutants/obj/%.o,$(MUTATED))
+$(B)/mutants/obj/%.o: $(B)/mutants/src/%.c $(B)/llvm.cflags
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -w @$(B)/llvm.cflags -c $< -o $@
+$(B)/mutants/unit/%: $(B)/obj/tests/unit/%.o $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) -lcmocka $(LIBS)
+$(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) -lcmocka $(LIBS)
+mutants: all $(REPLAYS)
+	@python3 tests/mutants.py $(B) $(ARGS)
 
 bench: all $(B)/tests/unit/emu_engine
 	@python3 tests/bench.py $(B) $(ARGS)
