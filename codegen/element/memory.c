@@ -116,13 +116,19 @@ static void load_packed(Emit *e, uint32_t arg, const Packing *p, const IndexExpr
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef type = gx_int_type(k, p->bits);
     if (lanes_fill_bytes(e, element, p)) {
-        unsigned bits = e->lanes * p->bits;
-        LLVMTypeRef whole = gx_int_type(k, bits);
-        LLVMValueRef v = gx_load(k, arg, byte_offset(e, element, p, 0), whole,
+        /* words, from which others may be made again */
+        unsigned bits = e->lanes * p->bits, word = bits < 32 ? bits : 32;
+        unsigned count = bits / word, each = word / p->bits;
+        LLVMTypeRef whole = gx_int_type(k, word),
+                    all = count > 1 ? LLVMVectorType(whole, count) : whole;
+        LLVMValueRef v = gx_load(k, arg, byte_offset(e, element, p, 0), all,
                                  packed_align(e, bits / 8));
         for (uint32_t i = 0; i < e->lanes; i++) {
-            LLVMValueRef shift = LLVMConstInt(whole, (uint64_t)i * p->bits, 0);
-            out[i] = LLVMBuildTrunc(b, LLVMBuildLShr(b, v, shift, ""), type, "");
+            LLVMValueRef shift = LLVMConstInt(whole, (uint64_t)(i % each * p->bits), 0),
+                         x = count > 1
+                                 ? LLVMBuildExtractElement(b, v, gx_i32(k, i / each), "")
+                                 : v;
+            out[i] = LLVMBuildTrunc(b, LLVMBuildLShr(b, x, shift, ""), type, "");
         }
         return;
     }

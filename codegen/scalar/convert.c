@@ -59,12 +59,30 @@ static LLVMValueRef sticky(Kernel *k, LLVMValueRef x, bool is_signed)
     return choose(k, i_compare(k, LLVMIntUGE, size, limit), odd, x);
 }
 
+/* Of at most eight bits: they become the last digits of 2^23, of which that is taken away again. Conversions
+ * are slow (CUDA C++ Programming Guide, "Arithmetic Instructions": 16 or 64 a cycle); this is none. A signed number is
+ * counted from its least one. */
+static LLVMValueRef small_to_float(Kernel *k, LLVMValueRef x, DType from)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef word = gx_int_type(k, 32);
+    uint32_t least =
+        dtype_is_signed(from) ? UINT32_C(1) << (dtype_info[from].bits - 1) : 0;
+    const uint32_t one = 0x4b000000; /* 2^23 */
+    x = LLVMBuildZExt(b, x, word, "");
+    x = LLVMBuildXor(b, x, gx_i32(k, one | least), "");
+    x = LLVMBuildBitCast(b, x, emit_type(k, DT_F32), "");
+    return gx_float_op(k, LLVMFSub, x, f_number(x, 8388608.0 + least));
+}
+
 /* What is above f32's 24 bits is beyond the range of most narrow types; bf16 and e8m0, whose
  * range it is within, go through f64. */
 static LLVMValueRef int_to_float(Kernel *k, LLVMValueRef x, DType from, DType to)
 {
     bool is_signed = dtype_is_signed(from);
     unsigned width = dtype_info[from].bits;
+    if (width <= 8 && width > 1 && to != DT_F64)
+        return scalar_narrow(k, small_to_float(k, x, from), to);
     bool has_range = to == DT_BF16 || to == DT_F8E8M0FNU;
     DType through = to == DT_F64 || (has_range && width > 16) ? DT_F64 : DT_F32;
     if (has_range && width == 64)

@@ -14,7 +14,7 @@
 /* Sums of a tile that no loop has run for yet. */
 static LLVMValueRef *zero_sums(TileLower *l)
 {
-    uint32_t count = UINT32_C(1) << l->m->sums.in[LINEAR_REGISTER];
+    uint32_t count = UINT32_C(1) << l->m->partial.in[LINEAR_REGISTER];
     LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
     for (uint32_t i = 0; i < count; i++)
         sums[i] = LLVMConstNull(emit_type(l->k, l->m->dot->dtype));
@@ -56,8 +56,7 @@ static void multiply_step(TileLower *l, uint32_t step, LLVMValueRef stage,
 
 static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
 {
-    int64_t steps = l->p->dims[l->m->term].size / l->m->core->k;
-    for (uint32_t step = 0; step < steps; step++)
+    for (uint32_t step = 0; step < tile_core_steps(l->m); step++)
         multiply_step(l, step, stage, sums);
 }
 
@@ -92,60 +91,145 @@ static LLVMValueRef loop_end(TileLower *l)
     return to_index(l->e, tile_registers(l, m->loop->most, &own)[0]);
 }
 
-static void run_loop(TileLower *l)
+/* A loop, and what it carries behind the sums: the stage that is read, the one that is filled, and the words of a
+ * factor that is held for the tile that is multiplied. */
+typedef struct TileRun {
+    TileLower *l;
+    TileFill fill;          /* of the factors that are not held */
+    const TileFactor *held; /* NULL: none is */
+    TileAhead *ahead;       /* its loads */
+    LLVMValueRef end;       /* of the tiles */
+    uint32_t sums, words;   /* that are carried */
+    int64_t tiles, stages_ahead;
+} TileRun;
+
+enum { CARRIED_STAGES = 2 };
+
+static TileRun begin_run(TileLower *l)
 {
     const TileMapping *m = l->m;
-    const TileFill f = {{&m->factors[0], &m->factors[1]}, 2, m->term};
+    TileRun run = {.l = l,
+                   .fill.dim = m->term,
+                   .end = loop_end(l),
+                   .sums = UINT32_C(1) << m->partial.in[LINEAR_REGISTER],
+                   .tiles = tile_count(&l->p->dims[m->term]),
+                   .stages_ahead = m->stages - 1};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (m->factors[i].is_held)
+            run.held = &m->factors[i];
+        else
+            run.fill.factors[run.fill.count++] = &m->factors[i];
+    }
+    return run;
+}
+
+/* The first tiles are brought to stages. */
+static void fill_first(const TileRun *run)
+{
+    TileLower *l = run->l;
+    const TileMapping *m = l->m;
+    for (int64_t i = 0; i < run->stages_ahead; i++) {
+        const IndexExpr *tile = ix_const(l->e->ix, i);
+        LLVMValueRef stage = gx_i32(l->k, (uint32_t)(i * (int64_t)m->stage_bytes)),
+                     is_there =
+                         i < run->tiles ? NULL : LLVMConstNull(gx_int_type(l->k, 1));
+        if (i < run->tiles && m->loop->most != NULL)
+            is_there = LLVMBuildICmp(l->k->builder, LLVMIntSGT, run->end,
+                                     emit_index_constant(l->e, i), "");
+        fill_begin(l, &run->fill, tile, stage, is_there);
+        fill_end(l, &run->fill, tile, stage, is_there);
+    }
+}
+
+/* Loads what is held of a tile, if it is one. */
+static LLVMValueRef *load_held(TileRun *run, const IndexExpr *tile, LLVMValueRef number)
+{
+    TileLower *l = run->l;
+    if (run->held == NULL)
+        return NULL;
+    l->tile[run->fill.dim] = tile;
+    LLVMValueRef is_there =
+        LLVMBuildICmp(l->k->builder, LLVMIntSLT, number, run->end, "");
+    tile_load_ahead(l, run->held->value, &run->held->copy, is_there);
+    return tile_take_ahead(l, &run->ahead, &run->words);
+}
+
+static LLVMValueRef *first_carried(TileRun *run)
+{
+    TileLower *l = run->l;
+    LLVMValueRef *words =
+        load_held(run, ix_const(l->e->ix, 0), emit_index_constant(l->e, 0));
+    uint32_t stages = run->sums, held = run->sums + CARRIED_STAGES;
+    LLVMValueRef *carried =
+        ARENA_ARRAY(l->k->arena, LLVMValueRef, (size_t)held + run->words);
+    memcpy(carried, zero_sums(l), run->sums * sizeof *carried);
+    carried[stages] = gx_i32(l->k, 0);
+    carried[stages + 1] =
+        gx_i32(l->k, (uint32_t)(run->stages_ahead * (int64_t)l->m->stage_bytes));
+    if (run->words != 0)
+        memcpy(&carried[held], words, run->words * sizeof *words);
+    return carried;
+}
+
+/* One tile: what is carried becomes that for the next one. */
+static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
+{
+    TileLower *l = run->l;
     Emit *e = l->e;
     LLVMBuilderRef b = l->k->builder;
-    int64_t tiles = tile_count(&l->p->dims[m->term]), ahead = m->stages - 1;
-    uint32_t count = UINT32_C(1) << m->sums.in[LINEAR_REGISTER];
-    bool copies = fill_copies(&f);
-    LLVMValueRef end = loop_end(l);
-    for (int64_t i = 0; i < ahead; i++) {
-        LLVMValueRef stage = gx_i32(l->k, (uint32_t)(i * (int64_t)m->stage_bytes)),
-                     is_there = i < tiles ? NULL : LLVMConstNull(gx_int_type(l->k, 1));
-        if (i < tiles && m->loop->most != NULL)
-            is_there = LLVMBuildICmp(b, LLVMIntSGT, end, emit_index_constant(e, i), "");
-        fill_begin(l, &f, ix_const(e->ix, i), stage, is_there);
-        fill_end(l, &f, ix_const(e->ix, i), stage, is_there);
-    }
-    /* carried: the sums, the stage that is read, the one that is filled */
-    LLVMValueRef *carried = ARENA_ARRAY(l->k->arena, LLVMValueRef, (size_t)count + 2);
-    memcpy(carried, zero_sums(l), count * sizeof *carried);
-    carried[count] = gx_i32(l->k, 0);
-    carried[count + 1] = gx_i32(l->k, (uint32_t)(ahead * (int64_t)m->stage_bytes));
-    GxLoop loop;
-    gx_loop_begin(l->k, &loop, emit_index_constant(e, 0), end, emit_index_constant(e, 1),
-                  carried, count + 2);
-    emit_scope_begin(e);
-    const IndexExpr *tile = emit_variable(e, loop.index, (Range){0, tiles - 1 + ahead});
-    LLVMValueRef more = NULL;
+    int64_t ahead = run->stages_ahead;
+    LLVMValueRef *stages = &carried[run->sums], *held = &stages[CARRIED_STAGES], *next,
+                 more = NULL;
+    bool copies = fill_copies(&run->fill);
+    const IndexExpr *tile = emit_variable(e, index, (Range){0, run->tiles - 1}),
+                    *filled = ix_add(e->ix, tile, ix_const(e->ix, ahead));
     if (ahead != 0)
-        more = LLVMBuildICmp(b, LLVMIntSLT, loop.index,
-                             LLVMBuildSub(b, end, emit_index_constant(e, ahead), ""), "");
-    tile = ix_add(e->ix, tile, ix_const(e->ix, ahead));
+        more = LLVMBuildICmp(b, LLVMIntSLT, index,
+                             LLVMBuildSub(b, run->end, emit_index_constant(e, ahead), ""),
+                             "");
     if (copies)
         gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
     gx_barrier(l->k);
-    fill_begin(l, &f, tile, carried[count + 1], more);
+    fill_begin(l, &run->fill, filled, stages[1], more);
     if (ahead == 0) {
-        fill_end(l, &f, tile, carried[count + 1], more);
+        fill_end(l, &run->fill, filled, stages[1], more);
         if (copies)
             gx_copy_wait(l->k, 0);
         gx_barrier(l->k);
     }
-    multiply(l, carried[count], carried);
+    next = load_held(run, ix_add(e->ix, tile, ix_const(e->ix, 1)),
+                     LLVMBuildAdd(b, index, emit_index_constant(e, 1), ""));
+    if (run->held != NULL) {
+        l->tile[run->fill.dim] = tile;
+        tile_give_ahead(l, run->ahead, held);
+    }
+    multiply(l, stages[0], carried);
+    if (run->held != NULL)
+        tile_forget(l);
     if (ahead != 0)
-        fill_end(l, &f, tile, carried[count + 1], more);
-    carried[count] = next_stage(l, carried[count]);
-    carried[count + 1] = next_stage(l, carried[count + 1]);
-    emit_scope_end(e);
-    gx_loop_end(l->k, &loop,
-                arena_copy(l->k->arena, carried, ((size_t)count + 2) * sizeof *carried));
-    if (copies)
+        fill_end(l, &run->fill, filled, stages[1], more);
+    for (uint32_t i = 0; i < CARRIED_STAGES; i++)
+        stages[i] = next_stage(l, stages[i]);
+    if (next != NULL)
+        memcpy(held, next, run->words * sizeof *next);
+}
+
+static void run_loop(TileLower *l)
+{
+    TileRun run = begin_run(l);
+    fill_first(&run);
+    LLVMValueRef *carried = first_carried(&run);
+    uint32_t count = run.sums + CARRIED_STAGES + run.words;
+    GxLoop loop;
+    gx_loop_begin(l->k, &loop, emit_index_constant(l->e, 0), run.end,
+                  emit_index_constant(l->e, 1), carried, count);
+    emit_scope_begin(l->e);
+    run_tile(&run, loop.index, carried);
+    emit_scope_end(l->e);
+    gx_loop_end(l->k, &loop, arena_copy(l->k->arena, carried, count * sizeof *carried));
+    if (fill_copies(&run.fill))
         gx_copy_wait(l->k, 0);
-    tile_hold(l, m->final, &m->sums, carried);
+    tile_hold(l, l->m->final, &l->m->sums, tile_add_slices(l, carried));
 }
 
 /* -- results ----------------------------------------------------------------------------------- */

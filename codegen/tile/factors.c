@@ -90,15 +90,12 @@ static void load_matrices(TileLower *l, const TileFactor *f, uint32_t first,
     }
 }
 
-/* Element by element, packed into words. */
-static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
-                          uint32_t count, LLVMValueRef base, LLVMValueRef *words)
+/* Elements of a fragment as words. */
+static void pack_elements(TileLower *l, const TileFactor *f, const LLVMValueRef *values,
+                          uint32_t count, LLVMValueRef *words)
 {
     LLVMBuilderRef b = l->k->builder;
-    DType t = f->value->dtype;
-    uint32_t bits = dtype_info[t].bits, word = bits < 32 ? 32 / bits : 1;
-    LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-    tile_from_shared(l, t, &f->fragment, &f->shared, 0, base, first, count, values);
+    uint32_t bits = dtype_info[f->value->dtype].bits, word = bits < 32 ? 32 / bits : 1;
     for (uint32_t i = 0; i < count; i += word) {
         LLVMValueRef v = values[i];
         if (word > 1) {
@@ -111,10 +108,31 @@ static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
     }
 }
 
+static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
+                          uint32_t count, LLVMValueRef base, LLVMValueRef *words)
+{
+    LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    tile_from_shared(l, f->value->dtype, &f->fragment, &f->shared, 0, base, first, count,
+                     values);
+    pack_elements(l, f, values, count, words);
+}
+
+static void pack_held(TileLower *l, const TileFactor *f, uint32_t first, uint32_t count,
+                      LLVMValueRef *words)
+{
+    for (uint32_t i = 0; i < f->copy.in[LINEAR_REGISTER]; i++) {
+        if (f->copy.columns[i] == f->fragment.columns[0])
+            l->pair = UINT32_C(1) << i;
+    }
+    LLVMValueRef *values =
+        tile_renamed(l, &f->copy, tile_registers(l, f->value, &f->copy), &f->fragment);
+    l->pair = 0;
+    pack_elements(l, f, values + first, count, words);
+}
+
 uint32_t factor_words(const TileLower *l, const TileFactor *f)
 {
-    uint32_t steps = (uint32_t)(l->p->dims[l->m->term].size / l->m->core->k),
-             bits = dtype_info[f->value->dtype].bits;
+    uint32_t steps = tile_core_steps(l->m), bits = dtype_info[f->value->dtype].bits;
     uint32_t elements = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
     return bits < 32 ? elements * bits / 32 : elements;
 }
@@ -122,10 +140,12 @@ uint32_t factor_words(const TileLower *l, const TileFactor *f)
 void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
                       LLVMValueRef *words)
 {
-    uint32_t steps = (uint32_t)(l->p->dims[l->m->term].size / l->m->core->k),
-             count = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
+    uint32_t count =
+        (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / tile_core_steps(l->m);
     l->k->at = f->value->inst != NULL ? f->value->inst->name : l->m->dot->inst->name;
-    if (f->is_matrix)
+    if (f->is_held)
+        pack_held(l, f, step * count, count, words);
+    else if (f->is_matrix)
         load_matrices(l, f, step * count, count, base, words);
     else
         load_elements(l, f, step * count, count, base, words);

@@ -16,8 +16,10 @@ typedef struct TileLower {
     LLVMValueRef lane, warp;               /* i32 */
     const IndexExpr *tile[TILE_MOST_DIMS]; /* number of the tile at hand, by dimension */
     struct LoweredTile *memo;
-    struct HeldTile *held;    /* by tile_hold */
-    LinearLayout reduced;     /* of what reductions take */
+    struct HeldTile *held; /* by tile_hold */
+    LinearLayout reduced;  /* of what reductions take */
+    uint32_t
+        pair; /* bit of the numbers of registers that become one word; 0: see pairs.c */
     const TileResult *result; /* what is stored now; NULL: nothing yet */
     uint32_t shared;          /* offset of its shared memory */
     LLVMValueRef entry_end;   /* what is made before it may be used anywhere */
@@ -55,6 +57,22 @@ void tile_forget(TileLower *l);
 void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
                      LLVMValueRef condition);
 
+/* A load that was made ahead: which of the words are its own. */
+typedef struct TileAhead {
+    struct TileAhead *next;
+    const TileOp *op;
+    LinearLayout layout;
+    uint32_t first, count;
+} TileAhead;
+
+/* What was loaded ahead, *count words, to be carried to where it is needed; forgets what was made in the loop. */
+LLVMValueRef *tile_take_ahead(TileLower *l, TileAhead **which, uint32_t *count);
+/* Those of an operation, all of whose registers differ; NULL: it was not loaded ahead, or not so. */
+const LLVMValueRef *tile_words(TileLower *l, const TileOp *op,
+                               const LinearLayout *layout);
+/* These words were loaded for the tile at hand. */
+void tile_give_ahead(TileLower *l, const TileAhead *which, LLVMValueRef *words);
+
 /* From here on these are the registers of an operation that a loop makes, in a layout of its own; in another one it
  * is asked for only where registers of the same thread have it. */
 void tile_hold(TileLower *l, const TileOp *op, const LinearLayout *layout,
@@ -62,6 +80,12 @@ void tile_hold(TileLower *l, const TileOp *op, const LinearLayout *layout,
 /* The same elements in another layout of the same threads. */
 LLVMValueRef *tile_renamed(TileLower *l, const LinearLayout *from,
                            LLVMValueRef *registers, const LinearLayout *to);
+
+/* -- pairs.c: two numbers at once ----------------------------------------------------------------- */
+
+/* An elementwise operation by pairs of registers; false: it is done one by one. */
+bool pairs_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                 LLVMValueRef *out);
 
 /* -- exchange.c: tiles in shared memory --------------------------------------------------------- */
 
@@ -88,6 +112,11 @@ void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValu
 
 /* Their number. */
 uint32_t factor_words(const TileLower *l, const TileFactor *f);
+
+/* -- slices.c: warps that share the terms of a tile ------------------------------------------------ */
+
+/* Adds up what the slices have summed, of the layout m->partial: each has m->sums of it. */
+LLVMValueRef *tile_add_slices(TileLower *l, LLVMValueRef *partial);
 
 /* -- fill.c: stages ------------------------------------------------------------------------------- */
 

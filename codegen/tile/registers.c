@@ -6,7 +6,7 @@
 #include "codegen/tile/lower.h"
 #include "ir/bug.h"
 
-enum { CONVERT_MOST = 4, MOST_LANES = 8 };
+enum { CONVERT_MOST = 4, MOST_LANES = EMIT_MOST_LANES };
 
 typedef struct LoweredTile {
     struct LoweredTile *next;
@@ -14,6 +14,7 @@ typedef struct LoweredTile {
     LinearLayout layout;
     LLVMValueRef *registers; /* NULL: they are packed */
     LLVMValueRef *words;     /* of tile_load_ahead */
+    uint32_t word_count;
 } LoweredTile;
 
 static void unpack(TileLower *l, LoweredTile *t);
@@ -31,10 +32,10 @@ static LLVMValueRef *known(TileLower *l, const TileOp *op, const LinearLayout *l
 }
 
 static void remember(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                     LLVMValueRef *registers, LLVMValueRef *words)
+                     LLVMValueRef *registers, LLVMValueRef *words, uint32_t word_count)
 {
     LoweredTile *t = ARENA_NEW(l->k->arena, LoweredTile);
-    *t = (LoweredTile){l->memo, op, *layout, registers, words};
+    *t = (LoweredTile){l->memo, op, *layout, registers, words, word_count};
     l->memo = t;
 }
 
@@ -169,6 +170,8 @@ static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layou
     LLVMValueRef *operands[8], in[8];
     uint32_t count = register_count(layout), same = same_bits(layout), n = 0;
     DType from = op->operands[0]->dtype;
+    if (pairs_apply(l, op, layout, out))
+        return;
     bool converts = op->inst->op == OP_CONVERT;
     LLVMValueRef inputs[CONVERT_MOST], outputs[CONVERT_MOST];
     uint32_t numbers[CONVERT_MOST];
@@ -429,7 +432,7 @@ LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout 
         l->k->at = op->inst->name;
     make(l, op, layout, registers);
     l->k->at = outer;
-    remember(l, op, layout, registers, NULL);
+    remember(l, op, layout, registers, NULL, 0);
     return registers;
 }
 
@@ -532,7 +535,7 @@ static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layou
         n++;
     }
     emit_if_end_or(l->e, &inside, words, zeros, n);
-    remember(l, op, layout, NULL, words);
+    remember(l, op, layout, NULL, words, n);
 }
 
 void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
@@ -549,4 +552,42 @@ void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
     l->k->at = op->inst->name;
     load_ahead(l, op, &own, condition);
     l->k->at = outer;
+}
+
+const LLVMValueRef *tile_words(TileLower *l, const TileOp *op, const LinearLayout *layout)
+{
+    const LoweredTile *t = l->memo;
+    while (t != NULL && (t->op != op || !linear_equal(&t->layout, layout)))
+        t = t->next;
+    bool has_all = t != NULL && t->words != NULL && per_word(op->dtype) > 1 &&
+                   same_bits_of_load(l, op, layout) == 0;
+    return has_all ? t->words : NULL;
+}
+
+LLVMValueRef *tile_take_ahead(TileLower *l, TileAhead **which, uint32_t *count)
+{
+    Arena *a = l->k->arena;
+    *count = 0;
+    *which = NULL;
+    for (const LoweredTile *t = l->memo; t != NULL; t = t->next)
+        *count += t->word_count;
+    LLVMValueRef *words = ARENA_ARRAY(a, LLVMValueRef, *count);
+    uint32_t n = 0;
+    for (const LoweredTile *t = l->memo; t != NULL; t = t->next) {
+        if (t->word_count == 0)
+            continue;
+        TileAhead *x = ARENA_NEW(a, TileAhead);
+        *x = (TileAhead){*which, t->op, t->layout, n, t->word_count};
+        *which = x;
+        memcpy(words + n, t->words, t->word_count * sizeof *words);
+        n += t->word_count;
+    }
+    tile_forget(l);
+    return words;
+}
+
+void tile_give_ahead(TileLower *l, const TileAhead *which, LLVMValueRef *words)
+{
+    for (; which != NULL; which = which->next)
+        remember(l, which->op, &which->layout, NULL, words + which->first, which->count);
 }

@@ -174,8 +174,9 @@ const char *kernel_config_wrong(Arena *a, KernelKind kind, const Config *c)
 bool config_is_complete(const Instruction *fusion, KernelKind kind)
 {
     bool has_all = config_has_kernel(fusion);
+    uint32_t wanted = kernel_kind_info[kind].keys & ~KERNEL_OPTIONAL_KEYS;
     for (int key = 0; key < KERNEL_KEY_COUNT && has_all; key++) {
-        if ((kernel_kind_info[kind].keys & 1u << key) != 0)
+        if ((wanted & 1u << key) != 0)
             has_all &= config_has(fusion, config_kernel_key(key));
     }
     return has_all;

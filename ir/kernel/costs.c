@@ -88,6 +88,10 @@ OpCost convert_cost(DType from, DType to)
         return (OpCost){.alu = dtype_info[to].bits == 16 ? 0.5 : 0.75,
                         .fma = dtype_info[to].bits == 16 ? 0 : 0.25,
                         .cycles = costs.alu_cycles};
+    if (dtype_is_integer(from) && dtype_info[from].bits <= 8 && dtype_is_float(to))
+        return (OpCost){.alu = dtype_info[to].bits == 16 ? 2.5 : 2,
+                        .fma = 1,
+                        .cycles = costs.alu_cycles};
     if (dtype_is_float(from) != dtype_is_float(to) && from != DT_PRED && to != DT_PRED)
         return special;
     return alu;

@@ -23,6 +23,9 @@ typedef enum {
     KERNEL_KEY_COUNT
 } KernelKey;
 
+/* Those that stand in the text only where they say something. */
+#define KERNEL_OPTIONAL_KEYS (1u << KERNEL_KEY_SLICES)
+
 /* Fields are named as in the text; those that the kind of kernel does not have are 0. */
 typedef struct KernelConfig {
     uint32_t set; /* bit KERNEL_KEY_x: the field has a value */

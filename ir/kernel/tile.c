@@ -19,6 +19,7 @@
 #define MASK_OPERATIONS 4   /* of a load that may not be there, besides the load */
 /* Multiplications that are nothing to a device without tensor cores, either. */
 #define FEW_PRODUCTS (1 << 24)
+#define FEW_COLUMNS 64
 #define NEAR 1.5 /* of the shortest time: worth a closer look */
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -51,7 +52,8 @@ struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a, const c
 {
     const KernelConfig *c = &d->config;
     TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
-    uint32_t warps[] = {(uint32_t)c->warps[0], (uint32_t)c->warps[1]};
+    uint32_t warps[] = {(uint32_t)c->warps[0], (uint32_t)c->warps[1],
+                        (uint32_t)c->slices};
     TileProgram *p = tile_build(a, d->fusion, &config, why);
     return p == NULL ? NULL : tile_map(a, p, warps, (uint32_t)c->stages, d->target, why);
 }
@@ -60,8 +62,8 @@ static bool is_mapped(const struct TileMapped *m, const KernelConfig *c)
 {
     const KernelConfig *x = &m->config;
     return x->tile[0] == c->tile[0] && x->tile[1] == c->tile[1] && x->depth == c->depth &&
-           x->stages == c->stages && x->warps[0] == c->warps[0] &&
-           x->warps[1] == c->warps[1];
+           x->stages == c->stages && x->slices == c->slices &&
+           x->warps[0] == c->warps[0] && x->warps[1] == c->warps[1];
 }
 
 const TileMapping *design_tile_mapping(const KernelDesign *d, const char **why)
@@ -104,17 +106,45 @@ static uint32_t factor_bits(const KernelDesign *d)
 
 /* Tiles and their warps, the larger first. */
 static const struct {
-    int64_t m, n, warps[2];
+    int64_t m, n, warps[3]; /* along m and n; slices, 0: one */
 } shapes[] = {
-    {256, 128, {4, 2}}, {128, 256, {2, 4}}, {128, 128, {2, 2}}, {128, 64, {2, 2}},
-    {64, 128, {2, 2}},  {64, 64, {2, 2}},   {32, 128, {1, 4}},  {128, 32, {4, 1}},
-    {32, 64, {1, 4}},   {64, 32, {4, 1}},   {16, 128, {1, 4}},  {128, 16, {4, 1}},
-    {32, 32, {2, 2}},   {16, 64, {1, 4}},   {64, 16, {4, 1}},   {16, 32, {1, 2}},
-    {32, 16, {2, 1}},   {16, 16, {1, 1}},   {8, 64, {1, 4}},    {64, 8, {4, 1}},
-    {8, 16, {1, 1}},    {16, 8, {1, 1}},
+    {256, 128, {4, 2}},
+    {128, 256, {2, 4}},
+    {128, 128, {2, 2}},
+    {128, 64, {2, 2}},
+    {64, 128, {2, 2}},
+    {64, 64, {2, 2}},
+    {32, 128, {1, 4}},
+    {128, 32, {4, 1}},
+    {32, 64, {1, 4}},
+    {64, 32, {4, 1}},
+    {16, 128, {1, 4}},
+    {128, 16, {4, 1}},
+    {32, 32, {2, 2}},
+    {16, 64, {1, 4}},
+    {64, 16, {4, 1}},
+    {16, 32, {1, 2}},
+    {32, 16, {2, 1}},
+    {16, 16, {1, 1}},
+    {8, 64, {1, 4}},
+    {64, 8, {4, 1}},
+    /* of factors that are narrower in memory: a warp reads its own terms of many columns */
+    {8, 128, {1, 1, 8}},
+    {128, 8, {1, 1, 8}},
+    {8, 64, {1, 1, 8}},
+    {64, 8, {1, 1, 8}},
+    {16, 64, {1, 1, 8}},
+    {64, 16, {1, 1, 8}},
+    {8, 16, {1, 1}},
+    {16, 8, {1, 1}},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static int64_t threads_of(const KernelConfig *c)
+{
+    return c->warps[0] * c->warps[1] * c->slices * TARGET_WARP;
+}
 
 double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent)
 {
@@ -150,6 +180,19 @@ static bool has_instruction(size_t shape)
     return (least >= 16 && other >= 8) || (least >= 8 && other >= 16);
 }
 
+/* A factor that registers may hold is read. */
+static bool reads_narrow_factor(const KernelDesign *d)
+{
+    const Computation *comp = inst_called(d->fusion, 0);
+    const ContractionPlan *p = d->plan.tile->contraction;
+    for (const Instruction *i = inst_first(comp); i != NULL; i = inst_next(i)) {
+        if (i->op == OP_PARAMETER && dtype_info[i->shape->dtype].bits < factor_bits(d) &&
+            shape_elements(i->shape) >= p->depth * FEW_COLUMNS)
+            return true;
+    }
+    return false;
+}
+
 /* Two blocks shall find room in a multiprocessor's shared memory. */
 static int64_t choose_stages(const KernelDesign *d, const KernelConfig *c)
 {
@@ -177,7 +220,7 @@ static int64_t factor_operations(const KernelDesign *d, const KernelConfig *c)
     TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
     const char *why;
     const TileProgram *p = tile_build(a, d->fusion, &config, &why);
-    int64_t threads = c->warps[0] * c->warps[1] * TARGET_WARP, sum = 0;
+    int64_t threads = threads_of(c), sum = 0;
     for (uint32_t i = 0; p != NULL && i < p->body.count; i++) {
         const TileBlock *loop = &p->body.ops[i]->body;
         for (uint32_t k = 0; k < loop->count; k++) {
@@ -201,7 +244,9 @@ static int64_t choose_depth(const KernelDesign *d, const KernelConfig *c)
     tried.depth = power_of_two(d->plan.tile->contraction->depth, most);
     if (tried.depth < most / 2)
         tried.depth = most / 2;
-    while (tried.depth > least && factor_operations(d, &tried) > MOST_OPERATIONS)
+    tried.depth *= c->slices;
+    while (tried.depth > least * c->slices &&
+           factor_operations(d, &tried) > MOST_OPERATIONS)
         tried.depth /= 2;
     return tried.depth;
 }
@@ -217,6 +262,11 @@ static void complete_tile(const KernelDesign *d, size_t shape, KernelConfig *c)
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
         c->warps[0] = lacks_tile ? shapes[shape].warps[0] : c->tile[0] >= 64 ? 2 : 1;
         c->warps[1] = lacks_tile ? shapes[shape].warps[1] : c->tile[1] >= 64 ? 2 : 1;
+    }
+    if ((c->set & 1u << KERNEL_KEY_SLICES) == 0) {
+        bool has_some = lacks_tile && shapes[shape].warps[2] != 0;
+        c->slices = has_some ? shapes[shape].warps[2] : 1;
+        c->set |= has_some ? 1u << KERNEL_KEY_SLICES : 0;
     }
     if (config_lacks(c, KERNEL_KEY_DEPTH))
         c->depth = choose_depth(d, c);
@@ -250,8 +300,10 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
 static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
 {
     size_t best = SHAPES - 1;
+    bool is_narrow = reads_narrow_factor(d);
     for (size_t i = SHAPES; i-- > 0;) {
-        cycles[i] = fits_registers(d, i) && has_instruction(i)
+        cycles[i] = fits_registers(d, i) && has_instruction(i) &&
+                            (shapes[i].warps[2] == 0 || is_narrow)
                         ? tile_cycles(d, shapes[i].m, shapes[i].n,
                                       gpu_rates(d->target->device)->mma)
                         : 0;
@@ -294,9 +346,11 @@ const char *refuse_tile(const KernelDesign *d)
         wrong = power_refused(d, "depth", c->depth);
     for (int i = 0; i < 2 && wrong == NULL; i++)
         wrong = power_refused(d, "warps", c->warps[i]);
+    if (wrong == NULL)
+        wrong = power_refused(d, "slices", c->slices);
     if (wrong != NULL)
         return wrong;
-    int64_t threads = c->warps[0] * c->warps[1] * TARGET_WARP;
+    int64_t threads = threads_of(c);
     if (threads > TARGET_BLOCK_THREADS)
         return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
                            (long long)threads, TARGET_BLOCK_THREADS);
@@ -312,8 +366,7 @@ void geometry_tile(KernelDesign *d)
     const TileMapping *m = design_tile_mapping(d, &why);
     int64_t blocks =
         contraction_tiles(p, &p->y, c->tile[0]) * contraction_tiles(p, &p->x, c->tile[1]);
-    geometry_blocks(d, blocks * p->batch_size, c->warps[0] * c->warps[1] * TARGET_WARP,
-                    1);
+    geometry_blocks(d, blocks * p->batch_size, threads_of(c), 1);
     geometry_shared(&d->geometry, m->shared_bytes, 128);
     d->geometry.has_barriers = true;
 }

@@ -122,6 +122,7 @@ typedef struct WorkBuilder {
     IndexMap **maps;   /* by instruction id */
     bool *is_preset;   /* by instruction id */
     bool keeps_values; /* what is loaded now stays in registers */
+    bool is_paired;    /* instructions of 16-bit floats take two elements */
     bool registers_only;
     double registers; /* words that live through the kernel */
     double serial_cycles, serial_steps;

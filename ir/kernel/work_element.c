@@ -194,6 +194,21 @@ static const Instruction *rotated(const Instruction *inst)
     return NULL;
 }
 
+/* How many instructions an element takes of those that one would: products of 16 bits, and their factors made of the
+ * digits of integers, are made two at a time where the builder says so. */
+static double share_of_pair(const WorkBuilder *b, const Instruction *inst)
+{
+    DType t = inst->shape->dtype;
+    if (!b->is_paired || (t != DT_BF16 && t != DT_F16))
+        return 1;
+    if (inst->op == OP_MULTIPLY)
+        return 0.5;
+    DType from = inst->operands[0]->shape->dtype;
+    bool fits = dtype_is_integer(from) &&
+                dtype_info[from].bits <= (uint32_t)dtype_info[t].mantissa_bits;
+    return inst->op == OP_CONVERT && fits ? 0.5 : 1;
+}
+
 static WorkValue scalar(WorkBuilder *b, const Instruction *inst,
                         const IndexExpr *const *index)
 {
@@ -210,8 +225,9 @@ static WorkValue scalar(WorkBuilder *b, const Instruction *inst,
         v = joined(b, v, work_element(b, inst->operands[i], at));
     }
     DType from = inst->operand_count != 0 ? inst->operands[0]->shape->dtype : DT_INVALID;
+    double share = inst->operand_count != 0 ? share_of_pair(b, inst) : 1;
     if (inst->op == OP_CONVERT)
-        return computed(b, v, convert_cost(from, inst->shape->dtype), 1);
+        return computed(b, v, convert_cost(from, inst->shape->dtype), share);
     if (inst->op == OP_BITCAST_CONVERT)
         return v;
     /* select's first operand only chooses */
@@ -219,7 +235,7 @@ static WorkValue scalar(WorkBuilder *b, const Instruction *inst,
     WorkLoop *l = work_loop_at(b, v.loop);
     b->operations +=
         l->runs * b->part * (v.has_lane ? b->lanes : 1) * b->threads * b->blocks;
-    return computed(b, v, op_cost(inst->op, type), 1);
+    return computed(b, v, op_cost(inst->op, type), share);
 }
 
 static WorkValue moved(WorkBuilder *b, const Instruction *inst,

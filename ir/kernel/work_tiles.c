@@ -110,9 +110,11 @@ typedef struct Product {
     const KernelDesign *design;
     const ContractionPlan *plan;
     const IndexExpr *batch, *origin[2];
+    DType type;     /* that elements are multiplied as */
     unsigned bytes; /* of a value in shared memory */
     bool is_copied; /* asynchronously, from memory to shared memory */
     bool is_joined; /* lanes are stored to shared memory at once */
+    bool is_held;   /* a thread has terms that follow each other, in registers */
 } Product;
 
 static const ContractionSide *side_of(const Product *p, int side)
@@ -176,7 +178,7 @@ static void read_elements(const Product *p, int side, const IndexExpr *place,
     work_apply(b, c->inst, s->operand, index, symbols, at, constraints);
     work_check(b, map, constraints);
     work_element(b, operand, at);
-    work_instructions(b, convert_cost(operand->shape->dtype, c->type), b->lanes);
+    work_instructions(b, convert_cost(operand->shape->dtype, p->type), b->lanes);
 }
 
 /* One side's tile at a depth: into shared memory, `lanes` neighbours at once. */
@@ -194,9 +196,15 @@ static void read_tile(const Product *p, int side, const IndexExpr *first, int64_
         work_loop_begin(b, trips, (int64_t)trips < 1 ? 1 : (int64_t)trips, 4);
     const IndexExpr *fast = work_coordinate(
         b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
-    const IndexExpr *slow = ix_add(
-        b->ix, work_coordinate(b, (WorkCoordinate){.thread_div = per_row}, slow_size),
-        ix_mul(b->ix, step, b->threads / per_row < 1 ? 1 : b->threads / per_row));
+    int64_t apart = b->threads / per_row < 1 ? 1 : b->threads / per_row,
+            own = p->is_held ? (int64_t)trips : 1;
+    const IndexExpr *slow =
+        ix_add(b->ix,
+               ix_mul(b->ix,
+                      work_coordinate(b, (WorkCoordinate){.thread_div = per_row},
+                                      slow_size / (own < 1 ? 1 : own)),
+                      own < 1 ? 1 : own),
+               ix_mul(b->ix, step, p->is_held ? 1 : apart));
     fast = ix_add(b->ix, ix_mul(b->ix, fast, lanes), work_lane(b));
     const IndexExpr *place = ix_add(b->ix, p->origin[side], depth_first ? slow : fast);
     const IndexExpr *depth = ix_add(b->ix, first, depth_first ? fast : slow);
@@ -310,14 +318,14 @@ static void write_part(const Product *p, int64_t rows, int64_t part, uint32_t la
     work_set_lanes(b, 1);
 }
 
-static Product product_begin(const KernelDesign *d, const ContractionPlan *c,
+static Product product_begin(const KernelDesign *d, const ContractionPlan *c, DType type,
                              unsigned bytes)
 {
     const int64_t *tile = d->config.tile;
     WorkBuilder *b = work_begin(d);
     int64_t y_tiles = contraction_tiles(c, &c->y, tile[SLOW]),
             x_tiles = contraction_tiles(c, &c->x, tile[FAST]);
-    Product p = {.b = b, .design = d, .plan = c, .bytes = bytes};
+    Product p = {.b = b, .design = d, .plan = c, .type = type, .bytes = bytes};
     p.origin[FAST] = tile_origin(b, 1, x_tiles, tile[FAST]);
     p.origin[SLOW] = tile_origin(b, x_tiles, y_tiles, tile[SLOW]);
     p.batch = tile_origin(b, x_tiles * y_tiles, c->batch_size, 1);
@@ -339,7 +347,7 @@ static void product_end(const Product *p, KernelWork *out)
 void work_contraction(const KernelDesign *d, KernelWork *out)
 {
     const ContractionPlan *c = d->plan.contraction;
-    Product p = product_begin(d, c, shared_bytes(c->type));
+    Product p = product_begin(d, c, c->type, shared_bytes(c->type));
     const int64_t *part = d->config.part;
     double words = (double)p.bytes / 4 > 1 ? (double)p.bytes / 4 : 1;
     work_registers(p.b,
@@ -371,9 +379,11 @@ double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
 static void multiply_stage(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
-    double bytes = 0, warps = (double)m->warps[0] * m->warps[1], multiplications = 1;
+    double bytes = 0, warps = (double)tile_warps(m), multiplications = 1;
     for (int i = 0; i < 2; i++) {
         const TileFactor *f = &m->factors[i];
+        if (f->is_held)
+            continue;
         double elements = (double)(UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]);
         bytes += elements * dtype_info[f->value->dtype].bits / 8;
     }
@@ -384,6 +394,19 @@ static void multiply_stage(const Product *p, const TileMapping *m)
         multiplications *= (double)m->program->dims[dims[i]].size / sizes[i];
     work_instructions(b, (OpCost){.alu = 1, .tensor = work_core_cycles(b, m->core)},
                       multiplications / warps);
+}
+
+/* Each slice gives what it has of the others' parts, and adds up its own of all. */
+static void add_slices(const Product *p, const TileMapping *m)
+{
+    double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]),
+           bytes = (double)dtype_info[m->dot->dtype].bits / 8;
+    if (m->slices == 1)
+        return;
+    work_barrier(p->b);
+    work_shared(p->b, 2 * sums * bytes / 16, 16, 1);
+    work_barrier(p->b);
+    work_instructions(p->b, op_cost(OP_ADD, m->dot->dtype), sums);
 }
 
 double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth)
@@ -410,9 +433,9 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     bool is_swapped = m->factors[0].value != m->dot->operands[0];
     const TileFactor *by_side[] = {&m->factors[is_swapped], &m->factors[!is_swapped]};
     DType factor = by_side[SLOW]->value->dtype;
-    Product p = product_begin(d, c, dtype_info[factor].bits / 8);
+    Product p = product_begin(d, c, factor, dtype_info[factor].bits / 8);
     WorkBuilder *b = p.b;
-    double sums = (double)(UINT32_C(1) << m->sums.in[LINEAR_REGISTER]);
+    double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
     int64_t steps = tiles_of(c->depth, config->depth);
     const IndexExpr *step = work_loop_begin(
@@ -420,14 +443,18 @@ void work_tile(const KernelDesign *d, KernelWork *out)
         steps, (double)m->stages);
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
-        p.is_copied = by_side[side]->is_copied;
+        p.is_held = by_side[side]->is_held;
+        p.is_copied = by_side[side]->is_copied || p.is_held;
+        b->is_paired = p.is_held;
         p.is_joined = true;
         read_tile(&p, side, first, INT64_C(1) << by_side[side]->vector,
                   by_side[side]->fast == m->term);
     }
+    b->is_paired = false;
     work_barrier(b);
     multiply_stage(&p, m);
     work_loop_end(b, 0);
+    add_slices(&p, m);
     const TileResult *r = &m->results[0];
     uint32_t lanes = UINT32_C(1) << r->vector;
     int64_t threads = b->threads,

@@ -3,7 +3,13 @@
 
 #include <string.h>
 
-enum { MOST_VECTOR = 128 /* bits of an access */, LANE_BITS = 5, STAGE_ALIGN = 128 };
+enum {
+    MOST_VECTOR = 128, /* bits of an access */
+    MOST_HELD = 40,    /* words of a factor that a thread holds */
+    MOST_HELD_VECTOR = 4,
+    LANE_BITS = 5,
+    STAGE_ALIGN = 128
+};
 
 static uint32_t log2_of(int64_t n)
 {
@@ -128,28 +134,43 @@ static LinearLayout core_layout(const TileMapping *m, TensorOperand operand)
                           m->program->dim_count);
 }
 
+uint32_t tile_warps(const TileMapping *m)
+{
+    return m->warps[0] * m->warps[1] * m->slices;
+}
+
+uint32_t tile_core_steps(const TileMapping *m)
+{
+    return (uint32_t)m->program->dims[m->term].size / m->core->k / m->slices;
+}
+
 /* Each warp has a part of the tile of its own; a fragment's registers are those of the instruction, then those of its
  * repetitions along the tile, then along the sums. */
 static void lay_out_fragments(TileMapping *m)
 {
     uint32_t rows = repeats(m, m->row, m->core->m, m->warps[0]),
              columns = repeats(m, m->column, m->core->n, m->warps[1]),
-             terms = repeats(m, m->term, m->core->k, 1);
-    uint32_t row_warps = log2_of(m->warps[0]), column_warps = log2_of(m->warps[1]);
+             terms = log2_of(tile_core_steps(m));
+    uint32_t row_warps = log2_of(m->warps[0]), column_warps = log2_of(m->warps[1]),
+             slices = log2_of(m->slices);
     LinearLayout c = core_layout(m, TENSOR_C), a = core_layout(m, TENSOR_A),
                  b = core_layout(m, TENSOR_B);
     c = times(c, along(m, LINEAR_REGISTER, m->column, columns));
     c = times(c, along(m, LINEAR_REGISTER, m->row, rows));
     c = times(c, along(m, LINEAR_WARP, m->row, row_warps));
-    m->sums = times(c, along(m, LINEAR_WARP, m->column, column_warps));
+    c = times(c, along(m, LINEAR_WARP, m->column, column_warps));
+    m->partial = times(c, copies(m, slices));
+    m->sums = m->partial;
     a = times(a, along(m, LINEAR_REGISTER, m->row, rows));
     a = times(a, along(m, LINEAR_REGISTER, m->term, terms));
     a = times(a, along(m, LINEAR_WARP, m->row, row_warps));
-    m->factors[0].fragment = times(a, copies(m, column_warps));
+    a = times(a, copies(m, column_warps));
+    m->factors[0].fragment = times(a, along(m, LINEAR_WARP, m->term, slices));
     b = times(b, along(m, LINEAR_REGISTER, m->column, columns));
     b = times(b, along(m, LINEAR_REGISTER, m->term, terms));
     b = times(b, copies(m, row_warps));
-    m->factors[1].fragment = times(b, along(m, LINEAR_WARP, m->column, column_warps));
+    b = times(b, along(m, LINEAR_WARP, m->column, column_warps));
+    m->factors[1].fragment = times(b, along(m, LINEAR_WARP, m->term, slices));
 }
 
 static uint32_t only_dim(uint32_t dims)
@@ -158,7 +179,7 @@ static uint32_t only_dim(uint32_t dims)
 }
 
 /* The instruction, and which of the program's sides is its rows: it has at least 16, and 8 columns. */
-static bool choose_core(TileMapping *m, const uint32_t warps[2], const Target *target)
+static bool choose_core(TileMapping *m, const uint32_t *warps, const Target *target)
 {
     const TileProgram *p = m->program;
     TileOp *const *factors = m->dot->operands;
@@ -177,7 +198,7 @@ static bool choose_core(TileMapping *m, const uint32_t warps[2], const Target *t
                                    m->dot->dtype, target, UINT32_MAX);
         if (m->core != NULL && p->dims[m->row].size >= m->core->m * m->warps[0] &&
             p->dims[m->column].size >= m->core->n * m->warps[1] &&
-            p->dims[m->term].size >= m->core->k)
+            p->dims[m->term].size >= (int64_t)m->core->k * m->slices)
             return true;
     }
     return false;
@@ -218,7 +239,7 @@ static void place_factor(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
     uint32_t bits = bits_of(f->value), sizes[TILE_MOST_DIMS] = {0};
-    uint32_t warp_bits = log2_of(m->warps[0] * m->warps[1]);
+    uint32_t warp_bits = log2_of(tile_warps(m));
     for (uint32_t d = 0; d < p->dim_count; d++)
         sizes[d] = f->value->dims >> d & 1 ? log2_of(p->dims[d].size) : 0;
     f->copy =
@@ -235,6 +256,141 @@ static void place_factor(TileMapping *m, TileFactor *f)
     }
     if (!f->is_matrix)
         f->shared = linear_swizzle(write, (LinearAccess){&f->fragment, 0}, bits);
+}
+
+/* -- factors that registers hold ---------------------------------------------------------------- */
+
+/* The narrowest load over all dimensions of a value. */
+static const TileOp *narrow_load(const TileOp *value, const TileOp *op)
+{
+    if (op->kind == TILE_LOAD)
+        return (op->dims & value->dims) == value->dims ? op : NULL;
+    const TileOp *best = NULL;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const TileOp *load = narrow_load(value, op->operands[i]);
+        if (load != NULL && (best == NULL || bits_of(load) < bits_of(best)))
+            best = load;
+    }
+    return best;
+}
+
+/* Bits of a thread's elements that loads bring, of those that differ along the terms. */
+static uint32_t loaded_bits(const TileMapping *m, const TileOp *op, uint32_t elements)
+{
+    uint32_t sum = 0, terms = log2_of(elements);
+    if (op->kind == TILE_LOAD)
+        return op->depth == 0
+                   ? 0
+                   : (elements >> tile_same_run(m->program, op, m->term, terms)) *
+                         bits_of(op);
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        sum += loaded_bits(m, op->operands[i], elements);
+    return sum;
+}
+
+/* A factor that is narrower in memory is read by the one warp that needs it, along its side; the other one is
+ * copied, so that nothing else waits in registers. */
+static bool can_hold(const TileMapping *m, uint32_t number)
+{
+    const TileFactor *f = &m->factors[number];
+    const TileOp *load = narrow_load(f->value, f->value);
+    uint32_t side = number == 0 ? m->row : m->column, dims[] = {m->term, side}, fast,
+             elements = (uint32_t)(tile_elements(m->program, f->value->dims) /
+                                   (tile_warps(m) * TARGET_WARP));
+    return load != NULL && bits_of(f->value) == 16 && bits_of(load) < 16 &&
+           m->factors[1 - number].is_copied && m->warps[1 - number] == 1 &&
+           longest_vector(m->program, load, dims, 2, MOST_HELD_VECTOR, &fast) != 0 &&
+           fast == side && loaded_bits(m, f->value, elements) / 32 <= MOST_HELD;
+}
+
+/* Coordinates along `dim` with bit i at place[i]. */
+static void renumber(LinearLayout *l, uint32_t dim, const uint32_t *place)
+{
+    uint32_t shift = linear_shift(l, dim), all = (UINT32_C(1) << l->out[dim]) - 1;
+    for (uint32_t i = 0; i < linear_in_bits(l); i++) {
+        uint32_t from = linear_coordinate(l, l->columns[i], dim), to = 0;
+        for (uint32_t bit = 0; bit < l->out[dim]; bit++)
+            to |= (from >> bit & 1) << place[bit];
+        l->columns[i] = (l->columns[i] & ~(all << shift)) | to << shift;
+    }
+}
+
+/* Coordinates along the factor's side are renumbered so that those of a thread come first: they lie side by side in
+ * memory. */
+static void renumber_side(TileMapping *m, const LinearLayout *held, uint32_t dim)
+{
+    uint32_t place[LINEAR_MOST_BITS], next = 0, met = 0;
+    for (uint32_t i = 0; i < linear_in_bits(held); i++) {
+        uint32_t at = linear_coordinate(held, held->columns[i], dim);
+        if ((at & ~met) != 0)
+            place[log2_of(at)] = next++;
+        met |= at;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (m->factors[i].value->dims >> dim & 1)
+            renumber(&m->factors[i].fragment, dim, place);
+    }
+    renumber(&m->partial, dim, place);
+    m->sums = m->partial;
+}
+
+/* The fragment, with registers along the factor's side first. */
+static LinearLayout held_layout(const LinearLayout *fragment, uint32_t dim,
+                                uint32_t *along_side)
+{
+    LinearLayout l = *fragment;
+    uint32_t n = 0;
+    for (uint32_t is_along = 2; is_along-- > 0;) {
+        for (uint32_t i = 0; i < l.in[LINEAR_REGISTER]; i++) {
+            uint32_t column = fragment->columns[i];
+            if ((linear_coordinate(fragment, column, dim) != 0) == is_along)
+                l.columns[n++] = column;
+        }
+        if (is_along)
+            *along_side = n;
+    }
+    return l;
+}
+
+static void hold_factor(TileMapping *m, uint32_t number)
+{
+    TileFactor *f = &m->factors[number];
+    const TileOp *load = narrow_load(f->value, f->value);
+    uint32_t dim = number == 0 ? m->row : m->column, own,
+             most = log2_of(MOST_VECTOR / bits_of(load));
+    f->is_held = true;
+    renumber_side(m, &f->fragment, dim);
+    f->copy = held_layout(&f->fragment, dim, &own);
+    most = most < own ? most : own;
+    most = most < MOST_HELD_VECTOR ? most : MOST_HELD_VECTOR;
+    f->vector = longest_vector(m->program, load, &dim, 1, most, &f->fast);
+}
+
+/* -- slices ------------------------------------------------------------------------------------- */
+
+/* Behind the loop each slice adds up what all of them have in its part of the registers, the highest bits of
+ * their numbers; false: there are too few. */
+static bool divide_sums(TileMapping *m)
+{
+    LinearLayout *l = &m->sums;
+    uint32_t slices = log2_of(m->slices), left = l->in[LINEAR_REGISTER] - slices,
+             end = linear_in_bits(l), moved[LINEAR_MOST_BITS];
+    if (l->in[LINEAR_REGISTER] < slices)
+        return false;
+    memcpy(moved, l->columns + left, slices * sizeof *moved);
+    memmove(l->columns + left, l->columns + left + slices,
+            (end - left - slices) * sizeof *moved);
+    l->in[LINEAR_REGISTER] = left;
+    end -=
+        slices; /* the warps' last columns, which were copies, are behind those of the tile */
+    memcpy(l->columns + end - slices, moved, slices * sizeof *moved);
+    memset(l->columns + end, 0, slices * sizeof *moved);
+    m->shared_bytes = m->slices == 1
+                          ? 0
+                          : (uint64_t)tile_warps(m) * TARGET_WARP *
+                                (UINT32_C(1) << m->partial.in[LINEAR_REGISTER]) *
+                                bits_of(m->dot) / 8;
+    return true;
 }
 
 /* -- results ----------------------------------------------------------------------------------- */
@@ -285,7 +441,7 @@ static void place_result(const TileMapping *m, TileResult *r, uint64_t most_shar
     const TileProgram *p = m->program;
     const TileOp *value = r->store->operands[0];
     uint32_t dims[] = {m->column, m->row}, sizes[TILE_MOST_DIMS] = {0}, fast,
-             bits = bits_of(value), warp_bits = log2_of(m->warps[0] * m->warps[1]);
+             bits = bits_of(value), warp_bits = log2_of(tile_warps(m));
     uint32_t most = bits < MOST_VECTOR ? log2_of(MOST_VECTOR / bits) : 0;
     r->vector = longest_vector(p, r->store, dims, 2, most, &fast);
     sizes[m->row] = log2_of(p->dims[m->row].size);
@@ -331,22 +487,40 @@ static bool find_parts(TileMapping *m)
     return m->dot != NULL && m->final != NULL;
 }
 
+static void place_factors(TileMapping *m, const Target *target)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        choose_way(m, &m->factors[i], target);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (can_hold(m, i))
+            hold_factor(m, i);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!m->factors[i].is_held)
+            place_factor(m, &m->factors[i]);
+    }
+}
+
 static void place_stage(TileMapping *m)
 {
     for (uint32_t i = 0; i < 2; i++) {
         TileFactor *f = &m->factors[i];
+        if (f->is_held)
+            continue;
         f->offset = m->stage_bytes;
         m->stage_bytes += (f->bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
     }
-    m->shared_bytes = m->stages * m->stage_bytes;
+    if (m->shared_bytes < m->stages * m->stage_bytes)
+        m->shared_bytes = m->stages * m->stage_bytes;
 }
 
-TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
+TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
                       uint32_t stages, const Target *target, const char **why)
 {
     TileMapping *m = ARENA_NEW(a, TileMapping);
     m->program = p;
     m->stages = stages;
+    m->slices = warps[2];
     *why = "it is no loop of products";
     if (!find_parts(m))
         return NULL;
@@ -354,10 +528,10 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
     if (!choose_core(m, warps, target))
         return NULL;
     lay_out_fragments(m);
-    for (uint32_t i = 0; i < 2; i++) {
-        choose_way(m, &m->factors[i], target);
-        place_factor(m, &m->factors[i]);
-    }
+    place_factors(m, target);
+    *why = "there are more slices than sums of a thread";
+    if (!divide_sums(m))
+        return NULL;
     place_stage(m);
     uint64_t most = target->device->block_shared;
     m->results = ARENA_ARRAY(a, TileResult, m->result_count);
@@ -385,7 +559,7 @@ static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t 
     m->row = only_dim(dot->operands[0]->dims & ~dot->over);
     m->column = only_dim(dot->operands[1]->dims & ~dot->over);
     m->warps[0] = warps;
-    m->warps[1] = 1;
+    m->warps[1] = m->slices = 1;
     for (uint32_t i = 0; i < 2; i++)
         m->factors[i].value = dot->operands[i];
     m->core = tensor_core_find(dot->operands[0]->dtype, dot->operands[1]->dtype,

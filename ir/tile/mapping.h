@@ -3,7 +3,9 @@
  * that its shared memory is known without LLVM.
  *
  * Factors come through shared memory, in `stages` buffers that are filled ahead of the loop: by asynchronous
- * copies where the factor is a plain array in the instruction's type, else computed in registers and stored.
+ * copies where the factor is a plain array in the instruction's type, else computed in registers and stored. What
+ * only one warp needs, and is narrower in memory than it is multiplied as, goes from memory to fragments without that:
+ * it is `held` in registers, and rows of the fragments are renumbered so that a thread's lie side by side in memory.
  * Sums stay in registers; behind the loop tiles are exchanged through shared memory, so that stores are wide. */
 #ifndef GXC_IR_TILE_MAPPING_H
 #define GXC_IR_TILE_MAPPING_H
@@ -14,11 +16,12 @@
 typedef struct TileFactor {
     TileOp *value;      /* operand of the dot */
     bool is_copied;     /* asynchronously; else through registers */
+    bool is_held;       /* in registers, never in shared memory */
     bool is_matrix;     /* fragments are loaded by ldmatrix, ... */
     bool is_transposed; /* ... in its .trans form */
     uint32_t fast;   /* the dimension along which a thread's elements lie side by side */
     uint32_t vector; /* how many of them, as bits */
-    LinearLayout copy;      /* what each thread brings to shared memory */
+    LinearLayout copy;      /* what each thread brings to shared memory, or holds */
     LinearLayout shared;    /* where it lies */
     LinearLayout fragment;  /* what each thread needs of it */
     uint64_t offset, bytes; /* in a stage */
@@ -42,8 +45,10 @@ typedef struct TileMapping {
     const TensorCore *core;
     uint32_t row, column, term; /* dimensions: the instruction's m, n, k */
     uint32_t warps[2];          /* of the block along row and column; powers of two */
-    TileFactor factors[2];      /* a and b of the instruction */
-    LinearLayout sums;
+    uint32_t slices;       /* times so many, which share a tile's terms; a power of two */
+    TileFactor factors[2]; /* a and b of the instruction */
+    LinearLayout partial;  /* of the sums in the loop: each slice has its own */
+    LinearLayout sums;     /* behind it: a slice has its part of all */
     uint32_t stages;
     uint64_t stage_bytes;
     uint32_t result_count;
@@ -78,8 +83,13 @@ bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim,
 uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
                        uint32_t most);
 
-/* warps: along the program's m and n. NULL: *why says what is in the way, as static text. */
-TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[2],
+/* Warps of the block. */
+uint32_t tile_warps(const TileMapping *m);
+/* Steps of the instruction along the terms of a tile that a warp makes. */
+uint32_t tile_core_steps(const TileMapping *m);
+
+/* warps: along the program's m and n, and slices. NULL: *why says what is in the way, as static text. */
+TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
                       uint32_t stages, const Target *target, const char **why);
 
 /* Of a program of tile_build_attention or tile_build_chain; the warps are along rows. */
