@@ -17,6 +17,7 @@ PassFn pass_trip_counts;     /* of while, derived anew */
 PassFn pass_flatten;         /* no two callers share a body or branch */
 PassFn pass_hoist;           /* while: invariant code moves out */
 PassFn pass_sink;            /* while: transpositions of what is only sliced move in */
+PassFn pass_masks;           /* gradients of a relu ask its result, not its operand */
 PassFn pass_simplify;        /* all of the above to a fixpoint */
 
 /* Which computations have effects, themselves or by what they call; those made since count as

@@ -1,0 +1,109 @@
+/* What is asked of a value before a maximum is asked of the maximum, so that the value itself need not be kept.
+ *
+ *   m = maximum(x, c)  p = compare(x, c), direction=GT     =>  p = compare(m, c), direction=GT
+ *
+ * The gradient of a relu asks where its operand was positive, long after the forward pass; the relu's result, which
+ * the gradient of the next layer's weights needs, says the same: x > c where max(x, c) > c, and x <= c where
+ * max(x, c) <= c, NaN (neither) included. min with < and >= alike. Without it both arrays live from one pass to the
+ * other. Only where nothing else reads x and a product reads m, which is in memory then.
+ *
+ * Needs: pass_cse (the bounds are one instruction). Keeps: values. Ends: one sweep. */
+#include "passes/simplify/simplify.h"
+
+enum { LOOK_THROUGH = 4 }; /* operations between an array and the product that it is a factor of */
+
+static bool is_moved_only(OpCode op)
+{
+    return op == OP_RESHAPE || op == OP_TRANSPOSE || op == OP_BITCAST || op == OP_COPY ||
+           op == OP_CONVERT;
+}
+
+static bool is_factor(const Uses *uses, const Instruction *inst, int depth)
+{
+    for (uint32_t i = uses->start[inst->id]; i < uses->start[inst->id + 1]; i++) {
+        const Instruction *user = uses->list[i];
+        if (user->op == OP_DOT || user->op == OP_CONVOLUTION)
+            return true;
+        if (depth > 0 && is_moved_only(user->op) && is_factor(uses, user, depth - 1))
+            return true;
+    }
+    return false;
+}
+
+/* The bound of an operation on x and a bound. */
+static Instruction *bound_of(const Instruction *inst, const Instruction *x)
+{
+    return inst->operands[0] == x ? inst->operands[1] : inst->operands[0];
+}
+
+/* Whether x is greater than c (or not): true for `asks` of maxima, or the same of minima. */
+static bool is_answered(const Instruction *asks, const Instruction *x,
+                        const Instruction *bounded)
+{
+    if (asks->op != OP_COMPARE || asks->operands[0] == asks->operands[1] ||
+        bound_of(asks, x) != bound_of(bounded, x) ||
+        inst_int(asks, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER)
+        return false;
+    int64_t d = inst_int(asks, ATTR_DIRECTION, DIRECTION_EQ);
+    bool is_first = asks->operands[0] == x;
+    bool above = d == (is_first ? DIRECTION_GT : DIRECTION_LT) ||
+                 d == (is_first ? DIRECTION_LE : DIRECTION_GE);
+    bool below = d == (is_first ? DIRECTION_LT : DIRECTION_GT) ||
+                 d == (is_first ? DIRECTION_GE : DIRECTION_LE);
+    return bounded->op == OP_MAXIMUM ? above : below;
+}
+
+/* The maximum or minimum that answers all else that is asked of x; NULL: there is none, or nothing is. */
+static Instruction *find_bounded(const Uses *uses, const Instruction *x)
+{
+    Instruction *bounded = NULL;
+    uint32_t first = uses->start[x->id], end = uses->start[x->id + 1];
+    for (uint32_t i = first; i < end; i++) {
+        Instruction *user = uses->list[i];
+        if ((user->op == OP_MAXIMUM || user->op == OP_MINIMUM) &&
+            user->operands[0] != user->operands[1] && bounded == NULL)
+            bounded = user;
+    }
+    if (bounded == NULL || end - first < 2 || !is_factor(uses, bounded, LOOK_THROUGH))
+        return NULL;
+    for (uint32_t i = first; i < end; i++) {
+        const Instruction *user = uses->list[i];
+        if (user != bounded && !is_answered(user, x, bounded))
+            return NULL;
+    }
+    return bounded;
+}
+
+static bool is_kept_anyway(const Computation *comp, const Instruction *x)
+{
+    return x == comp->root || !shape_is_array(x->shape) || x->op == OP_PARAMETER ||
+           x->op == OP_CONSTANT || x->op == OP_GET_TUPLE_ELEMENT || x->op == OP_BROADCAST;
+}
+
+static bool ask_bounded(Computation *comp, Arena *scratch)
+{
+    Uses uses = uses_compute(comp, scratch);
+    bool changed = false;
+    for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
+        Instruction *bounded = is_kept_anyway(comp, x) ? NULL : find_bounded(&uses, x);
+        for (uint32_t i = uses.start[x->id];
+             bounded != NULL && i < uses.start[x->id + 1]; i++) {
+            Instruction *user = uses.list[i];
+            if (user != bounded)
+                user->operands[user->operands[1] == x] = bounded;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+bool pass_masks(Module *m, PassContext *cx)
+{
+    Computations programs = module_programs(m, cx->scratch);
+    bool changed = false;
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= ask_bounded(programs.data[c], cx->scratch);
+    if (changed)
+        module_sort(m);
+    return changed;
+}
