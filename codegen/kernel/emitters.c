@@ -121,6 +121,29 @@ void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
     emit_store(e, fusion_result_arg(fusion, leaf), r.shape, index, values);
 }
 
+void emit_results(Emit *e, const EmitterInput *in, ResultIndexFn *where, const void *user)
+{
+    const IndexExpr *index[EMIT_MOST_RANK];
+    uint32_t count = fusion_result_count(in->fusion);
+    LLVMValueRef **held = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
+    for (uint32_t i = 0; i < count; i++) {
+        FusionResult r = fusion_result(in->fusion, i);
+        uint32_t arg = fusion_result_arg(in->fusion, i);
+        if (!where(e, user, r.shape, index))
+            continue;
+        held[i] = ARENA_ARRAY(e->arena, LLVMValueRef, EMIT_MOST_LANES);
+        emit_leaf(e, r.inst, r.inst_leaf, index, held[i]);
+        if (in->args[arg].is_noalias)
+            emit_store(e, arg, r.shape, index, held[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t arg = fusion_result_arg(in->fusion, i);
+        const Shape *shape = fusion_result(in->fusion, i).shape;
+        if (!in->args[arg].is_noalias && where(e, user, shape, index))
+            emit_store(e, arg, shape, index, held[i]);
+    }
+}
+
 LLVMValueRef emit_thread_number(Emit *e)
 {
     Kernel *k = e->k;

@@ -44,6 +44,13 @@ Kernel *emitter_finish(const EmitterInput *in, Emit *e);
 /* Computes and stores result leaf `leaf` at an index. */
 void emit_result(Emit *e, const Instruction *fusion, uint32_t leaf,
                  const IndexExpr *const *index);
+/* Where a thread makes a result of this shape; false: it does not. */
+typedef bool ResultIndexFn(Emit *e, const void *user, const Shape *result,
+                           const IndexExpr **index);
+/* Computes and stores all results that `where` has an index of. What may lie where an operand lies is stored when
+ * everything was read. */
+void emit_results(Emit *e, const EmitterInput *in, ResultIndexFn *where,
+                  const void *user);
 /* Threads 0, 1, ... of number `id` take `lanes` of `elements` elements (more than 0) each. */
 typedef void ElementsFn(Emit *e, const void *user, const IndexExpr *linear);
 void emit_elements(Emit *e, LLVMValueRef id, int64_t elements, uint32_t lanes,

@@ -10,38 +10,26 @@ typedef struct Group {
     int64_t elements;
 } Group;
 
-static bool in_group(const Group *g, uint32_t leaf)
+typedef struct GroupIndex {
+    int64_t elements;
+    const IndexExpr *linear;
+} GroupIndex;
+
+static bool index_in_group(Emit *e, const void *user, const Shape *result,
+                           const IndexExpr **index)
 {
-    return shape_elements(fusion_result(g->in->fusion, leaf).shape) == g->elements;
+    const GroupIndex *g = user;
+    if (shape_elements(result) != g->elements)
+        return false;
+    emit_delinear(e, result, g->linear, index);
+    return true;
 }
 
-/* Results that may lie where an operand lies are stored when everything was read. */
 static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Group *g = user;
-    const Instruction *fusion = g->in->fusion;
-    uint32_t count = fusion_result_count(fusion);
-    const IndexExpr *index[EMIT_MOST_RANK];
-    LLVMValueRef **held = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!in_group(g, i))
-            continue;
-        FusionResult r = fusion_result(fusion, i);
-        uint32_t arg = fusion_result_arg(fusion, i);
-        held[i] = ARENA_ARRAY(e->arena, LLVMValueRef, EMIT_MOST_LANES);
-        emit_delinear(e, r.shape, linear, index);
-        emit_leaf(e, r.inst, r.inst_leaf, index, held[i]);
-        if (g->in->args[arg].is_noalias)
-            emit_store(e, arg, r.shape, index, held[i]);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t arg = fusion_result_arg(fusion, i);
-        if (!in_group(g, i) || g->in->args[arg].is_noalias)
-            continue;
-        const Shape *shape = fusion_result(fusion, i).shape;
-        emit_delinear(e, shape, linear, index);
-        emit_store(e, arg, shape, index, held[i]);
-    }
+    GroupIndex at = {g->elements, linear};
+    emit_results(e, g->in, index_in_group, &at);
 }
 
 Kernel *emitter_loop(const EmitterInput *in)

@@ -234,41 +234,42 @@ static void reduce_all(Rows *r)
 
 /* -- results ----------------------------------------------------------------------------------------- */
 
+/* A place in the row; NULL: the row as a whole. */
+typedef struct RowIndex {
+    const Rows *rows;
+    const IndexExpr *column;
+} RowIndex;
+
+static bool index_in_row(Emit *e, const void *user, const Shape *result,
+                         const IndexExpr **index)
+{
+    const RowIndex *at = user;
+    const Rows *r = at->rows;
+    if (reduction_is_full(r->plan, result) != (at->column != NULL))
+        return false;
+    reduction_result_index(e->ix, r->plan, result, r->row, at->column, index);
+    return true;
+}
+
 static void store_full(Emit *e, const void *user, const IndexExpr *item,
                        LLVMValueRef is_start, LLVMValueRef *carried)
 {
     (void)is_start;
     (void)carried;
     const Rows *r = user;
-    const IndexExpr *column = column_of(r, item);
-    const Instruction *fusion = r->in->fusion;
-    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
-        FusionResult result = fusion_result(fusion, i);
-        const IndexExpr *at[EMIT_MOST_RANK];
-        if (!reduction_is_full(r->plan, result.shape))
-            continue;
-        reduction_result_index(e->ix, r->plan, result.shape, r->row, column, at);
-        emit_result(e, fusion, i, at);
-    }
+    RowIndex at = {r, column_of(r, item)};
+    emit_results(e, r->in, index_in_row, &at);
 }
 
 static void store_rows(Rows *r)
 {
-    LLVMBuilderRef b = r->k->builder;
-    const Instruction *fusion = r->in->fusion;
-    LLVMValueRef is_first =
-        LLVMBuildICmp(b, LLVMIntEQ, r->thread, emit_index_constant(r->e, 0), "");
+    LLVMValueRef is_first = LLVMBuildICmp(r->k->builder, LLVMIntEQ, r->thread,
+                                          emit_index_constant(r->e, 0), "");
+    RowIndex at = {r, NULL};
     GxIf first;
     gx_if_begin(r->k, &first, is_first);
     emit_scope_begin(r->e);
-    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
-        FusionResult result = fusion_result(fusion, i);
-        const IndexExpr *at[EMIT_MOST_RANK];
-        if (reduction_is_full(r->plan, result.shape))
-            continue;
-        reduction_result_index(r->e->ix, r->plan, result.shape, r->row, NULL, at);
-        emit_result(r->e, fusion, i, at);
-    }
+    emit_results(r->e, r->in, index_in_row, &at);
     emit_scope_end(r->e);
     gx_if_end(r->k, &first, NULL, 0, NULL);
 }

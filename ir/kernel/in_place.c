@@ -121,6 +121,18 @@ int64_t kernel_in_place(const Instruction *fusion, KernelKind kind, uint32_t lea
     return base == NULL ? -1 : behind_bitcasts(base)->parameter;
 }
 
+/* Results of whole rows, which come last, have as many elements as those of single ones. */
+static bool reduces_nothing(const Instruction *fusion)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_REDUCE && shape_elements(inst->operands[0]->shape) ==
+                                         shape_elements(shape_leaf(inst->shape, 0)))
+            return true;
+    }
+    return false;
+}
+
 bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                   uint32_t operand)
 {
@@ -132,6 +144,8 @@ bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
      * reads for one result after the other */
     if (!kernel_is(fusion, KERNEL_OWN_ELEMENTS) &&
         !(kernel_is(fusion, KERNEL_BY_TILES) && fusion_result_count(fusion) == 1))
+        return false;
+    if (kernel_is(fusion, KERNEL_REDUCES) && reduces_nothing(fusion))
         return false;
     const Shape *result = fusion_result(fusion, leaf).shape;
     const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;

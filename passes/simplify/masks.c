@@ -10,7 +10,9 @@
  * Needs: pass_cse (the bounds are one instruction). Keeps: values. Ends: one sweep. */
 #include "passes/simplify/simplify.h"
 
-enum { LOOK_THROUGH = 4 }; /* operations between an array and the product that it is a factor of */
+enum {
+    LOOK_THROUGH = 4
+}; /* operations between an array and the product that it is a factor of */
 
 static bool is_moved_only(OpCode op)
 {
@@ -86,8 +88,8 @@ static bool ask_bounded(Computation *comp, Arena *scratch)
     bool changed = false;
     for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
         Instruction *bounded = is_kept_anyway(comp, x) ? NULL : find_bounded(&uses, x);
-        for (uint32_t i = uses.start[x->id];
-             bounded != NULL && i < uses.start[x->id + 1]; i++) {
+        for (uint32_t i = uses.start[x->id]; bounded != NULL && i < uses.start[x->id + 1];
+             i++) {
             Instruction *user = uses.list[i];
             if (user != bounded)
                 user->operands[user->operands[1] == x] = bounded;
