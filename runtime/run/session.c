@@ -279,6 +279,10 @@ static gxrt_status choose_ordinals(const gxrt_session *s, size_t count, int avai
     int highest = -1;
     for (size_t i = 0; i < count; i++) {
         out[i] = s->options.devices ? s->options.devices[i] : (int)(first + i);
+        if (out[i] < 0)
+            return status_set(GXRT_INVALID_ARGUMENT,
+                              "devices[%zu] is %d: CUDA's devices are 0, 1, 2, ...", i,
+                              out[i]);
         highest = out[i] > highest ? out[i] : highest;
     }
     return highest < available ? GXRT_OK : too_few_devices(count, highest, available);

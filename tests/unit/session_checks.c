@@ -152,6 +152,24 @@ static void test_ranks_share(void **state)
     }
 }
 
+/* CUDA counts from 0. */
+static void test_no_such_ordinal(void **state)
+{
+    (void)state;
+    const int ordinals[2] = {0, -1};
+    gxrt_session_options options = {
+        .struct_size = sizeof options, .devices = ordinals, .device_count = 2};
+    gxrt_session *s;
+    Maker m;
+    maker_init(&m);
+    m.b.info[0].replicas = 2;
+    Program p = open_program(&m, "", 0);
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_INVALID_ARGUMENT);
+    assert_non_null(strstr(gxrt_last_error(), "devices[1] is -1"));
+    close_program(&p);
+}
+
 /* --- a cuBLASLt that makes everything and answers as it is told ----------------------------- */
 
 static int lt_count, lt_state;
@@ -439,11 +457,12 @@ static void test_queries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ranks_share),   cmocka_unit_test(test_no_algorithm),
-        cmocka_unit_test(test_select),        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_queries),       cmocka_unit_test(test_null),
-        cmocka_unit_test(test_failure_stays), cmocka_unit_test(test_no_hash),
+        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ranks_share),  cmocka_unit_test(test_no_such_ordinal),
+        cmocka_unit_test(test_no_algorithm), cmocka_unit_test(test_select),
+        cmocka_unit_test(test_files),        cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_null),         cmocka_unit_test(test_failure_stays),
+        cmocka_unit_test(test_no_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
