@@ -1,6 +1,6 @@
 """What `make bench` prints: speed of the compiler and of what it makes. Nothing here is a test.
 
-    bench.py BUILD [--only TEXT] [--repeat N] [--part compile,front,growth,work,emulator]
+    bench.py BUILD [--only TEXT] [--repeat N] [--part compile,front,growth,work,emulator,launch]
 
 Programs: the examples and, where they are, the single-device cases of GXC_CASES (or
 ../shared/cases). Processor times are the best of N runs with one thread.
@@ -203,6 +203,59 @@ def work_table(gxc, folder):
               f"slope {slope(points):.3f}", flush=True)
 
 
+LOOP = """HloModule steps
+cond {{
+  t = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant({trips})
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+body {{
+  t = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[4,8] get-tuple-element(t), index=1
+  w = f32[8,8] iota(), iota_dimension=0
+  y = f32[4,8] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  z = f32[4,8] dot(y, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = (s32[], f32[4,8]) tuple(next, z)
+}}
+ENTRY main {{
+  x = f32[4,8] parameter(0)
+  zero = s32[] constant(0)
+  i = (s32[], f32[4,8]) tuple(zero, x)
+  w = (s32[], f32[4,8]) while(i), condition=cond, body=body
+  ROOT r = f32[4,8] get-tuple-element(w), index=1
+}}
+"""
+LAUNCH_MOST = 150  # instructions of the runtime from one call of the driver to the next
+
+
+def runtime_instructions(gxc, gxrun, trips, folder):
+    """Instructions of runtime/run in a run of a loop, and how many kernels its body launches."""
+    hlo, program, counts = folder / "loop.hlo", folder / "loop.cubin", folder / "callgrind"
+    hlo.write_text(LOOP.format(trips=trips))
+    run([gxc, hlo, "--target=emu", "-o", program])
+    plan = run([gxc, hlo, "--target=emu", "--emit=plan"])[2]
+    run(["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={counts}", gxrun, program,
+         "--device=emu", "--no-sandbox", "--input=random:1"])
+    rows = run(["callgrind_annotate", "--threshold=100", "--auto=no", counts])[2]
+    found = re.findall(r"^ *([0-9,]+) .*runtime/run/[a-z_]+\.c:", rows, re.M)
+    return sum(int(n.replace(",", "")) for n in found), len(re.findall(r"^  launch ", plan, re.M))
+
+
+def launch_table(gxc, gxrun, folder):
+    print("\nHost: instructions of the runtime for a launch, outside of CUDA graphs", flush=True)
+    if not shutil.which("valgrind"):
+        print("  not measured: there is no valgrind")
+        return
+    (few, launches), (many, _) = (runtime_instructions(gxc, gxrun, n, folder) for n in (100, 300))
+    each = (many - few) / (200 * launches)
+    print(f"  {each:.1f}, with the step of a loop of {launches} launches; at most {LAUNCH_MOST}"
+          f"{'' if each <= LAUNCH_MOST else ': TOO MANY'}")
+
+
 def emulator_table(build):
     print("\nEmulator: checked accesses, fibres with barriers and shuffles", flush=True)
     subprocess.run([build / "tests/unit/emu_engine", "--bench"], check=True)
@@ -213,7 +266,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--part", default="compile,front,growth,work,emulator")
+    parser.add_argument("--part", default="compile,front,growth,work,emulator,launch")
     options = parser.parse_args()
     gxc, gxrun = options.build / "gxc", options.build / "gxrun"
     parts = options.part.split(",")
@@ -227,6 +280,8 @@ def main():
             growth_table(gxc, options.repeat, folder)
         if "work" in parts:
             work_table(gxc, folder)
+        if "launch" in parts:
+            launch_table(gxc, gxrun, folder)
     if "emulator" in parts:
         emulator_table(options.build)
 
