@@ -208,6 +208,9 @@ static int64_t tile_side(const Instruction *dot, const Instruction *operand)
 static int64_t reads_per_element(const Instruction *inst, const Instruction *operand)
 {
     int64_t n = 1;
+    bool is_reverse;
+    if (inst->op == OP_REDUCE_WINDOW && kernel_scan_dimension(inst, &is_reverse) >= 0)
+        return 1; /* cumulative: each is read once, and handed on */
     if (inst->op == OP_REDUCE) {
         Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
         for (uint32_t i = 0; i < dims.count && operand->shape->rank != 0; i++)
