@@ -72,6 +72,24 @@ static double combine(WorkBuilder *b, const ScatterPlan *p,
     return cycles;
 }
 
+/* A thread for each update. Of unique ones no more than there are places lead to one; the others end at the test. */
+static void scatter_elements(WorkBuilder *b, const ScatterPlan *p)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    double updates = (double)shape_elements(p->update),
+           places = (double)shape_elements(p->operand);
+    bool is_unique = p->way == SCATTER_UNIQUE;
+    const IndexExpr *linear = work_elements_of_thread(b, shape_elements(p->update), 1);
+    index_delinear(b->ix, p->update, linear, update);
+    destination(b, p, update, to);
+    for (uint32_t i = 0; i < p->count; i++) /* some of nearly every sector */
+        work_element(b, p->inst->operands[p->count + 1 + i], update);
+    WorkPart before =
+        work_part_begin(b, is_unique && places < updates ? places / updates : 1);
+    combine(b, p, update, to);
+    work_part_end(b, before);
+}
+
 /* Part of the warps that own a place: those with a thread of its owner. */
 static double part_of_owner(const ScatterPlan *p, int64_t owners)
 {
@@ -220,7 +238,6 @@ void work_histogram(const KernelDesign *d, KernelWork *out)
 void work_scatter(const KernelDesign *d, KernelWork *out)
 {
     const ScatterPlan *p = d->plan.scatter;
-    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
     WorkBuilder *b = work_begin(d);
     if (p->way == SCATTER_OWNERS) {
         walk_updates(b, p, d->config.owners);
@@ -229,11 +246,7 @@ void work_scatter(const KernelDesign *d, KernelWork *out)
     } else if (p->way == SCATTER_RUNS) {
         walk_runs(b, p, d->config.items);
     } else if (p->way != SCATTER_NOTHING) {
-        const IndexExpr *linear =
-            work_elements_of_thread(b, shape_elements(p->update), 1);
-        index_delinear(b->ix, p->update, linear, update);
-        destination(b, p, update, to);
-        combine(b, p, update, to);
+        scatter_elements(b, p);
     }
     work_end(b, out);
 }
