@@ -9,6 +9,10 @@
  * Runs may be as long as the list. Where the operation has an identity they are cut at every PIECE-th update:
  * what a piece has of the run of the piece before is reduced by itself, and scattered afterwards, a PIECE-th
  * as many updates, which may be cut again. So no thread walks over more than two pieces.
+ * Many scalars are summed up run by run in one scan, and of each run the last one is scattered:
+ *
+ *   (_, t) = reduce-window(s, gather(u, p)), cumulative, (k, a), (l, b) -> (l, k = l ? a + b : b)
+ *   r = scatter(x, s where the next one differs, else outside, t), unique_indices=true
  *
  * Left alone: unique indices and operations that atomics carry out, which need no order; windows that may
  * overlap in part; few updates.
@@ -21,6 +25,7 @@
 
 #define LEAST_UPDATES 256 /* fewer are walked over by every owner of a place */
 #define PIECE 64
+#define SCANNED_UPDATES 16384 /* scalars: so many are worth a scan over all of them */
 /* Many updates of few places are put together in parts, in shared memory: */
 #define BATCH_PLACES_BYTES 16384
 #define BATCH_UPDATES 1024 /* that a part has at least */
@@ -345,6 +350,67 @@ static Instruction *scatter_pieces(const Split *s, Instruction *array, Instructi
     return scatter_pieces(s, array, head_keys, heads, NULL);
 }
 
+/* -- many scalars ------------------------------------------------------------------------------------- */
+
+/* (k, a), (l, b) -> (l, k = l ? a + b : b): sums of runs of equal keys, one after the other. */
+static Computation *run_step(const Split *s, DType t)
+{
+    Intern *types = s->r->m->intern;
+    Computation *step = module_add_computation(s->r->m, "of_run");
+    const Shape *key = shape_scalar(types, s->number), *value = shape_scalar(types, t);
+    Instruction *p[4];
+    for (uint32_t i = 0; i < 4; i++)
+        p[i] = computation_add_parameter(step, i, i % 2 == 0 ? key : value, NULL);
+    Instruction *keys[2] = {p[0], p[2]}, *values[2] = {p[1], p[3]};
+    Instruction *goes_on =
+        computation_add(step, OP_COMPARE, shape_scalar(types, DT_PRED), 2, keys, NULL);
+    inst_set_int(goes_on, ATTR_DIRECTION, DIRECTION_EQ);
+    OpCode op = rw_reducer_op(inst_called(s->inst, 0));
+    Instruction *sum = computation_add(step, op, value, 2, values, NULL);
+    Instruction *chosen[3] = {goes_on, sum, p[3]};
+    Instruction *last = computation_add(step, OP_SELECT, value, 3, chosen, NULL);
+    step->root = computation_add(step, OP_TUPLE,
+                                 shape_tuple(types, 2, (const Shape *[]){key, value}), 2,
+                                 (Instruction *[]){p[2], last}, NULL);
+    return step;
+}
+
+/* What each run of keys came to, up to each of its updates. */
+static Instruction *scan_runs(const Split *s, Instruction *keys, Instruction *updates)
+{
+    Rewriter *r = s->r;
+    DType t = updates->shape->dtype;
+    double none = rw_reducer_op(inst_called(s->inst, 0)) == OP_MULTIPLY ? 1 : 0;
+    Instruction *operands[4] = {keys, updates,
+                                splat(s, shape_scalar(r->m->intern, s->number), -1),
+                                rw_splat(r, shape_scalar(r->m->intern, t), none)};
+    const Shape *lists[2] = {keys->shape, updates->shape};
+    Instruction *scan =
+        rw_add(r, OP_REDUCE_WINDOW, shape_tuple(r->m->intern, 2, lists), 4, operands);
+    rw_set_cumulative(r, scan, 0, false);
+    inst_set_computation(scan, ATTR_TO_APPLY, run_step(s, t));
+    return rw_element(r, scan, 1);
+}
+
+/* Only the last update of each run, which has the whole sum, goes anywhere. */
+static Instruction *scatter_sums(const Split *s, Instruction *keys, Instruction *updates)
+{
+    Rewriter *r = s->r;
+    int64_t n = keys->shape->dims[0];
+    Instruction *sums = scan_runs(s, keys, updates);
+    Instruction *next[2] = {dim_slice(s, keys, 0, (SliceDim){1, n, 1}),
+                            splat(s, vector(s, s->number, 1), -1)};
+    Instruction *after = rw_add(r, OP_CONCATENATE, keys->shape, 2, next);
+    inst_set_ints(after, ATTR_DIMENSIONS, &(int64_t){0}, 1);
+    Instruction *ends = compare(s, keys, after, DIRECTION_NE);
+    keys = select(s, ends, keys, splat(s, keys->shape, s->places));
+    Instruction *array = s->inst->operands[0];
+    Instruction *out = scatter_runs(s, &array, keys, &sums);
+    inst_set_int(out, ATTR_INDICES_ARE_SORTED, 0);
+    inst_set_int(out, ATTR_UNIQUE_INDICES, 1);
+    return out;
+}
+
 /* -- few places --------------------------------------------------------------------------------------- */
 
 /* Sums and products, whose parts may be made one by one. */
@@ -418,6 +484,14 @@ static Instruction *scatter_in_any_order(const Split *s)
     return again;
 }
 
+static bool is_scanned(const Split *s)
+{
+    const Shape *update = s->inst->operands[s->count + 1]->shape;
+    return has_identity(s) && s->updates >= SCANNED_UPDATES &&
+           inst_ints(s->inst, ATTR_UPDATE_WINDOW_DIMS).count == 0 &&
+           shape_elements(update) == s->updates;
+}
+
 static Instruction *split(const Split *s)
 {
     Rewriter *r = s->r;
@@ -431,12 +505,16 @@ static Instruction *split(const Split *s)
         return scatter_in_any_order(s);
     bool is_sorted =
         inst_bool(s->inst, ATTR_INDICES_ARE_SORTED) && s->index_batch.count == 0;
-    bool cuts = has_identity(s);
+    bool scans = is_scanned(s), cuts = has_identity(s) && !scans;
     Instruction *keys = find_keys(s, is_sorted);
     Instruction *outside = splat(s, shape_scalar(r->m->intern, s->number), s->places);
     if (cuts && s->updates > 2 * PIECE)
         keys = rw_fill_up(r, keys, outside, 0, (PIECE - s->updates % PIECE) % PIECE);
     Instruction *at = is_sorted ? NULL : sort_keys(s, &keys);
+    if (scans) {
+        Instruction *list = update_list(s, 0);
+        return scatter_sums(s, keys, at == NULL ? list : rw_rows(r, list, at));
+    }
     if (cuts)
         return scatter_pieces(s, s->inst->operands[0], keys, update_list(s, 0), at);
     Instruction **rows = ARENA_ARRAY(r->scratch, Instruction *, s->count);

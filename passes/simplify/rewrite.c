@@ -105,6 +105,20 @@ Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
     return t;
 }
 
+void rw_set_cumulative(Rewriter *r, Instruction *windows, int64_t along, bool from_end)
+{
+    const Shape *x = windows->operands[0]->shape;
+    WindowDim *dims = ARENA_ARRAY(r->m->arena, WindowDim, x->rank);
+    for (uint32_t i = 0; i < x->rank; i++)
+        dims[i] =
+            (WindowDim){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+    dims[along].size = x->dims[along];
+    *(from_end ? &dims[along].pad_high : &dims[along].pad_low) = x->dims[along] - 1;
+    Window *w = ARENA_NEW(r->m->arena, Window);
+    *w = (Window){x->rank, dims};
+    inst_set(windows, (Attr){.id = ATTR_WINDOW, .window = w});
+}
+
 Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
                       const SliceDim *dims)
 {

@@ -70,6 +70,8 @@ Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
 Instruction *rw_element(Rewriter *r, Instruction *tuple, uint32_t i);
 /* Dimensions named in an array that `names` takes from another: names[dims[i]] for each i. In scratch. */
 const int64_t *rw_through(Rewriter *r, Ints names, Ints dims);
+/* The windows of a reduce-window: from the beginning (the end) of dimension `along` up to each element. */
+void rw_set_cumulative(Rewriter *r, Instruction *windows, int64_t along, bool from_end);
 Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
                       const SliceDim *dims);
 /* a with `more` elements `fill` (a scalar) behind those of dimension `dim`. */

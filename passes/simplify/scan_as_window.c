@@ -163,21 +163,6 @@ static Instruction *reversed(const Associative *s, Instruction *x)
     return v;
 }
 
-static void set_window(const Associative *s, Instruction *inst, uint32_t rank,
-                       bool is_reverse)
-{
-    Arena *a = s->r->m->arena;
-    WindowDim *dims = ARENA_ARRAY(a, WindowDim, rank);
-    for (uint32_t i = 0; i < rank; i++)
-        dims[i] =
-            (WindowDim){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
-    dims[s->d].size = s->n;
-    *(is_reverse ? &dims[s->d].pad_high : &dims[s->d].pad_low) = s->n - 1;
-    Window *w = ARENA_NEW(a, Window);
-    *w = (Window){rank, dims};
-    inst_set(inst, (Attr){.id = ATTR_WINDOW, .window = w});
-}
-
 /* y[.., end, ..] */
 static Instruction *last(const Associative *s, Instruction *y, const Shape *wanted,
                          bool is_reverse)
@@ -247,7 +232,7 @@ Instruction *scan_as_window(Rewriter *r, Instruction *inst)
         operands[i] = turns ? reversed(&s, inst->operands[i]) : inst->operands[i];
     const Shape *shape = n == 1 ? leaves[0] : shape_tuple(r->m->intern, n, leaves);
     Instruction *windows = rw_add(r, OP_REDUCE_WINDOW, shape, 2 * n, operands);
-    set_window(&s, windows, inst->operands[0]->shape->rank, from_end);
+    rw_set_cumulative(r, windows, s.d, from_end);
     inst_set_computation(windows, ATTR_TO_APPLY, g);
     for (uint32_t i = 0; i < n; i++) {
         Instruction *y = n == 1 ? windows : rw_element(r, windows, i);
