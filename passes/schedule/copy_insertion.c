@@ -15,7 +15,8 @@
  *                by an operation that may write where it reads -, else copied;
  *   branch, call the result is a value of its own, else copied;
  *   beside it    what an asynchronous computation updates in place is dead when it is done, and ours;
- *   entry        the same, and a result aliased to a parameter follows the rule of loop bodies.
+ *   entry        the same, and a result aliased to a parameter follows the rule of loop bodies; one that may be
+ *                aliased and is about all that the program makes gives that up rather than to be copied.
  *
  * Needs: scheduled. Keeps: the order. Ends: two sweeps over each computation. */
 #include <string.h>
@@ -26,6 +27,9 @@
 #include "ir/kernel/kind.h"
 #include "passes/schedule/in_place.h"
 #include "passes/schedule/schedule.h"
+
+#define GIVEN_UP_BYTES (1 << 20)
+#define GIVEN_UP_PART 8
 
 typedef ValueSource Source;
 
@@ -196,7 +200,7 @@ static bool may_write_where_it_reads(const Instruction *fusion, size_t leaf,
 
 /* Leaf `leaf` of the root may lie in the buffer of the value `present` (a parameter's leaf):
  * the next value is made after the last use of the present one. */
-static bool follows(CopyInsertion *ci, Source next, Source present)
+static bool follows(const CopyInsertion *ci, Source next, Source present)
 {
     if (next.inst == present.inst && next.leaf == present.leaf)
         return true;
@@ -381,9 +385,60 @@ static void note_buffer_uses(CopyInsertion *ci)
     }
 }
 
+/* Bytes of the arrays that the computation makes, `but` and what lies in arguments left out. */
+static int64_t made_bytes(const CopyInsertion *ci, Source but)
+{
+    int64_t sum = 0;
+    for (Instruction *inst = inst_first(ci->comp); inst; inst = inst_next(inst)) {
+        for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
+            Source s = value_source(inst, leaf);
+            if (s.inst == inst && is_made_here(s) && !value_source_is(s, but) &&
+                in_place_origin(s, true).inst->op != OP_PARAMETER)
+                sum += shape_bytes(shape_leaf(inst->shape, leaf));
+        }
+    }
+    return sum;
+}
+
+/* The result takes a buffer of its own rather than that of the argument, into which it would have to be copied as a
+ * whole: by its size, both ways need as much memory, since hardly anything else is made. */
+static bool gives_up(const CopyInsertion *ci, const AliasEntry *e, size_t leaf)
+{
+    const Shape *shape = shape_leaf(ci->comp->root->shape, leaf);
+    Source next = value_source(ci->comp->root, leaf), present;
+    if (e->must || !carried(ci, leaf, &present) || !shape_is_array(shape) ||
+        shape_is_dynamic(shape) || next.inst->op != OP_FUSION ||
+        in_place_origin(next, true).inst != next.inst)
+        return false;
+    int64_t bytes = shape_bytes(shape);
+    return bytes >= GIVEN_UP_BYTES && made_bytes(ci, next) <= bytes / GIVEN_UP_PART &&
+           !follows(ci, next, present);
+}
+
+/* Drops aliases of the entry that would only cost a copy. */
+static void give_up_aliases(CopyInsertion *ci)
+{
+    Aliasing *all = &ci->m->config.input_output_alias;
+    AliasEntry *kept = ARENA_ARRAY(ci->m->arena, AliasEntry, (size_t)all->count + 1);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->count && ci->comp == ci->m->entry; i++) {
+        const AliasEntry *e = &all->entries[i];
+        size_t leaf = alias_index_leaf(ci->comp->root->shape, e->output);
+        if (gives_up(ci, e, leaf))
+            ci->present[leaf] = (Source){NULL, 0};
+        else
+            kept[count++] = *e;
+    }
+    if (ci->comp == ci->m->entry && count != all->count) {
+        *all = (Aliasing){.entries = kept, .count = count};
+        ci->changed = true;
+    }
+}
+
 static void visit_root(CopyInsertion *ci)
 {
     note_buffer_uses(ci);
+    give_up_aliases(ci);
     Instruction *root = ci->comp->root;
     size_t n = shape_leaf_count(root->shape);
     bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
