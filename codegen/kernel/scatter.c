@@ -203,6 +203,12 @@ static LLVMValueRef index_number(const Runs *r, int64_t n)
     return LLVMConstInt(r->e->index_type, (uint64_t)n, 1);
 }
 
+/* Values of an update: of each array as many as a thread has lanes. */
+static uint32_t value_count(const Runs *r)
+{
+    return r->s->plan->count * (uint32_t)r->s->plan->lanes;
+}
+
 /* The index of update number `step` (of index_type, and it exists). */
 static void update_index(const Runs *r, LLVMValueRef step, const IndexExpr **out)
 {
@@ -221,7 +227,9 @@ static void find_update(const Runs *r, LLVMValueRef step, Update *out)
     const IndexExpr *update[EMIT_MOST_RANK], *bound;
     LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntSLE, step, r->last, ""), ok;
     update_index(r, LLVMBuildSelect(b, exists, step, r->last, ""), update);
+    e->lanes = 1; /* index vectors do not differ by lane */
     scatter_destination(e, r->s, update, out->to, &bound, &ok);
+    e->lanes = (uint32_t)r->s->plan->lanes;
     ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
     out->key = LLVMBuildSelect(b, ok, emit_index(e, bound, 0), index_number(r, -1), "");
 }
@@ -235,7 +243,7 @@ static void read_update(const Runs *r, LLVMValueRef step, LLVMValueRef wanted,
     const IndexExpr *update[EMIT_MOST_RANK];
     update_index(r, LLVMBuildSelect(e->k->builder, wanted, step, r->anchor, ""), update);
     for (uint32_t i = 0; i < p->count; i++)
-        emit_element(e, p->inst->operands[p->count + 1 + i], update, &out[i]);
+        emit_element(e, p->inst->operands[p->count + 1 + i], update, &out[i * e->lanes]);
     e->k->at = p->inst->name;
 }
 
@@ -245,13 +253,18 @@ static void add_update(const Runs *r, LLVMValueRef wanted, const LLVMValueRef *v
 {
     const ScatterPlan *p = r->s->plan;
     LLVMValueRef args[2 * EMIT_MOST_LEAVES], out[EMIT_MOST_LEAVES];
-    for (uint32_t i = 0; i < p->count; i++) {
-        args[i] = sums[i];
-        args[p->count + i] = values[i];
+    uint32_t lanes = (uint32_t)p->lanes;
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        for (uint32_t i = 0; i < p->count; i++) {
+            args[i] = sums[i * lanes + lane];
+            args[p->count + i] = values[i * lanes + lane];
+        }
+        emit_computation(r->e, inst_called(p->inst, 0), args, out);
+        for (uint32_t i = 0; i < p->count; i++) {
+            LLVMValueRef *sum = &sums[i * lanes + lane];
+            *sum = LLVMBuildSelect(r->e->k->builder, wanted, out[i], *sum, "");
+        }
     }
-    emit_computation(r->e, inst_called(p->inst, 0), args, out);
-    for (uint32_t i = 0; i < p->count; i++)
-        sums[i] = LLVMBuildSelect(r->e->k->builder, wanted, out[i], sums[i], "");
 }
 
 /* What the arrays hold at a place becomes the sums, or the other way round. */
@@ -264,9 +277,9 @@ static void move_sums(const Runs *r, const Update *at, LLVMValueRef *sums, bool 
         const Shape *shape = p->inst->operands[i]->shape;
         e->shares_bytes = true;
         if (stores)
-            emit_store(e, first + i, shape, at->to, &sums[i]);
+            emit_store(e, first + i, shape, at->to, &sums[i * e->lanes]);
         else
-            emit_load(e, first + i, shape, at->to, &sums[i]);
+            emit_load(e, first + i, shape, at->to, &sums[i * e->lanes]);
         e->shares_bytes = false;
     }
 }
@@ -283,7 +296,8 @@ static void begin_run(const Runs *r, const Update *before, LLVMValueRef is_mine,
     Emit *e = r->e;
     LLVMValueRef old[EMIT_MOST_LEAVES], new[EMIT_MOST_LEAVES];
     GxIf start, ends, some;
-    for (uint32_t i = 0; i < r->s->plan->count; i++)
+    uint32_t count = value_count(r);
+    for (uint32_t i = 0; i < count; i++)
         old[i] = new[i] = sums[i];
     emit_if_begin(e, &start, begins);
     if (before != NULL) {
@@ -293,9 +307,9 @@ static void begin_run(const Runs *r, const Update *before, LLVMValueRef is_mine,
     }
     emit_if_begin(e, &some, has_place(r, u));
     move_sums(r, u, new, false);
-    emit_if_end_or(e, &some, new, old, r->s->plan->count);
-    emit_if_end_or(e, &start, new, old, r->s->plan->count);
-    for (uint32_t i = 0; i < r->s->plan->count; i++)
+    emit_if_end_or(e, &some, new, old, count);
+    emit_if_end_or(e, &start, new, old, count);
+    for (uint32_t i = 0; i < count; i++)
         sums[i] = new[i];
 }
 
@@ -324,7 +338,7 @@ static LLVMValueRef walk_own(const Runs *r, LLVMValueRef first, uint32_t count,
         mine[i] = LLVMBuildAnd(b, seen, has_place(r, &u[i]), "");
     }
     for (uint32_t i = 0; i < count; i++) {
-        values[i] = ARENA_ARRAY(e->arena, LLVMValueRef, r->s->plan->count);
+        values[i] = ARENA_ARRAY(e->arena, LLVMValueRef, value_count(r));
         read_update(r, LLVMBuildAdd(b, first, index_number(r, i), ""), mine[i],
                     values[i]);
     }
@@ -343,7 +357,7 @@ static void walk_on(const Runs *r, LLVMValueRef from, uint32_t count, const Upda
 {
     Emit *e = r->e;
     LLVMBuilderRef b = e->k->builder;
-    uint32_t leaves = r->s->plan->count;
+    uint32_t leaves = value_count(r);
     LLVMValueRef *carried = ARENA_ARRAY(e->arena, LLVMValueRef, leaves + 2u);
     LLVMValueRef *same = ARENA_ARRAY(e->arena, LLVMValueRef, count);
     LLVMValueRef **values = ARENA_ARRAY(e->arena, LLVMValueRef *, count);
@@ -386,24 +400,29 @@ static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
     const Scatter *s = user;
     const ScatterPlan *p = s->plan;
     uint32_t items = (uint32_t)s->in->design->config.items;
+    int64_t parts = p->free_places / p->lanes;
+    e->lanes = (uint32_t)p->lanes;
+    const IndexExpr *place = ix_mul(e->ix, ix_mod(e->ix, linear, parts), p->lanes);
     Runs r = {.e = e,
               .s = s,
-              .place = ix_mod(e->ix, linear, p->free_places),
+              .place = p->lanes == 1 ? place : ix_add(e->ix, place, emit_lane(e)),
               .last = emit_index_constant(e, p->steps - 1)};
-    const IndexExpr *share = ix_floordiv(e->ix, linear, p->free_places);
+    const IndexExpr *share = ix_floordiv(e->ix, linear, parts);
     LLVMValueRef first = emit_index(e, ix_mul(e->ix, share, items), 0), goes_on;
     LLVMValueRef sums[EMIT_MOST_LEAVES];
     Update last;
     GxIf run;
     r.anchor = first;
-    for (uint32_t i = 0; i < p->count; i++)
-        sums[i] = LLVMConstNull(emit_type(e->k, p->inst->operands[i]->shape->dtype));
+    for (uint32_t i = 0; i < value_count(&r); i++)
+        sums[i] =
+            LLVMConstNull(emit_type(e->k, p->inst->operands[i / p->lanes]->shape->dtype));
     goes_on = walk_own(&r, first, items, &last, sums);
     emit_if_begin(e, &run, goes_on);
     walk_on(&r, LLVMBuildAdd(e->k->builder, first, index_number(&r, items), ""),
             items < RUNS_AHEAD ? RUNS_AHEAD : items, &last, sums);
     move_sums(&r, &last, sums, true);
     emit_if_end(e, &run, NULL, 0, NULL);
+    e->lanes = 1;
 }
 
 /* -- the kernel ------------------------------------------------------------------------------------------ */
@@ -425,7 +444,8 @@ Kernel *emitter_scatter(const EmitterInput *in)
     case SCATTER_RUNS: {
         int64_t items = in->design->config.items, shares = (p->steps + items - 1) / items;
         return emitter_finish(
-            in, emit_for_elements(in, p->free_places * shares, 1, walk_runs, &s));
+            in,
+            emit_for_elements(in, p->free_places / p->lanes * shares, 1, walk_runs, &s));
     }
     case SCATTER_OWNERS:
         break;

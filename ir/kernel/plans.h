@@ -100,6 +100,8 @@ typedef struct ScatterPlan {
         *walked;    /* the others; windows count fastest */
     int64_t free_places, steps; /* along them */
     int64_t places;             /* that the indices of one batch choose among */
+    int64_t
+        lanes; /* SCATTER_RUNS: free places side by side that a thread takes at once */
 } ScatterPlan;
 
 /* Sums of floats may be made by atomics, in any order: a frontend attribute, so that it shows in dumps. */

@@ -8,7 +8,9 @@
 #define OWNER_THREADS 65536 /* enough to fill a GPU */
 #define RUN_ITEMS 8         /* updates that a thread has under way: of windows, or */
 #define RUN_FEW_ITEMS 4     /* where its neighbours read others */
-#define SHARED_UPDATES 256  /* fewer are not worth the places' way to shared memory */
+#define RUN_LANES 4
+#define RUN_WIDE_THREADS (1 << 17) /* parts of updates, worth wide accesses */
+#define SHARED_UPDATES 256 /* fewer are not worth the places' way to shared memory */
 #define SHARED_PLACES_BYTES 16384
 #define SHARED_THREADS 256
 #define RUN_THREADS (1 << 18)
@@ -269,7 +271,7 @@ static ScatterPlan *make_plan(const Instruction *inst, Arena *a)
     divide_dims(p, a);
     p->free_places = product(p, p->free_dims, p->free_count);
     p->steps = product(p, p->walked, p->walked_count);
-    p->places = 1;
+    p->places = p->lanes = 1;
     for (uint32_t i = 0; i < p->start_map.count; i++)
         p->places *= p->operand->dims[p->start_map.data[i]];
     p->way = way_of(p);
@@ -288,10 +290,59 @@ bool scatter_reads_once(const Instruction *scatter)
     return once;
 }
 
+/* Windows whose fastest dimension is that of the arrays, too: its elements lie side by side in both. */
+static bool has_minor_windows(const ScatterPlan *p)
+{
+    int64_t update_dim, minor = (int64_t)p->operand->rank - 1;
+    if (p->free_count == 0 || !shape_is_row_major(p->operand) ||
+        !shape_is_row_major(p->update) || p->update->rank == 0 || minor < 0)
+        return false;
+    scatter_window_size(p, minor, &update_dim);
+    return update_dim == (int64_t)p->update->rank - 1 &&
+           p->free_dims[p->free_count - 1] == update_dim;
+}
+
+/* Straight-line code makes the updates; that of index vectors is no matter, as lanes share it. */
+static bool has_plain_updates(const ScatterPlan *p, const Computation *comp, Arena *a)
+{
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, a, &count);
+    bool *is_used = ARENA_ARRAY(a, bool, (size_t)comp->instruction_count + 1);
+    is_used[p->inst->operands[2]->id] = true;
+    for (uint32_t i = count; i-- > 0;) {
+        if (!is_used[order[i]->id])
+            continue;
+        if (!inst_is_plain(order[i]))
+            return false;
+        /* where a gather reads does not differ by lane either */
+        uint32_t used = order[i]->op == OP_GATHER ? 1 : order[i]->operand_count;
+        for (uint32_t k = 0; k < used; k++)
+            is_used[order[i]->operands[k]->id] = true;
+    }
+    return true;
+}
+
+/* Wide accesses, where there are threads enough without narrow ones: of one array, whose sums stay in registers. */
+static int64_t run_lanes(const ScatterPlan *p, const Computation *comp, Arena *a)
+{
+    const Shape *arrays[2] = {p->operand, p->update};
+    if (p->way != SCATTER_RUNS || p->count != 1 || !has_minor_windows(p) ||
+        dtype_is_sub_byte(p->operand->dtype) || dtype_is_sub_byte(p->update->dtype) ||
+        p->operand->dtype == DT_PRED || !has_plain_updates(p, comp, a))
+        return 1;
+    int64_t lanes = access_lanes(arrays, 2), size = p->update->dims[p->update->rank - 1];
+    lanes = lanes > RUN_LANES ? RUN_LANES : lanes;
+    while (lanes > 1 &&
+           (size % lanes != 0 || p->free_places / lanes * p->steps < RUN_WIDE_THREADS))
+        lanes /= 2;
+    return lanes;
+}
+
 void plan_scatter(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
-    const ScatterPlan *p = make_plan(fusion_hero(d->fusion, OP_SCATTER), d->arena);
+    ScatterPlan *p = make_plan(fusion_hero(d->fusion, OP_SCATTER), d->arena);
+    p->lanes = run_lanes(p, inst_called(d->fusion, 0), d->arena);
     d->plan.scatter = p;
     if (p->count > KERNEL_MOST_VALUES)
         d->unsupported = refuse_text(d, "%s scatters %u arrays; kernels handle %d",
@@ -328,7 +379,7 @@ static int64_t choose_items(const ScatterPlan *p)
 {
     int64_t items = 1, most = p->free_places < RUN_ITEMS ? RUN_FEW_ITEMS : RUN_ITEMS;
     while (p->way == SCATTER_RUNS && items < most &&
-           p->steps / (2 * items) >= RUN_THREADS / p->free_places)
+           p->steps / (2 * items) >= RUN_THREADS / (p->free_places / p->lanes))
         items *= 2;
     return items;
 }
@@ -344,7 +395,7 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     case SCATTER_SHARED:
         return p->free_places * c->block;
     case SCATTER_RUNS:
-        return p->free_places * ((p->steps + c->items - 1) / c->items);
+        return p->free_places / p->lanes * ((p->steps + c->items - 1) / c->items);
     case SCATTER_OWNERS:
         break;
     }

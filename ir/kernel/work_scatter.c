@@ -123,12 +123,12 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     int64_t shares = (p->steps + items - 1) / items;
     double places = (double)shape_elements(p->operand) / (double)p->free_places;
     double run = (double)p->steps > places ? (double)p->steps / places : 1;
-    const IndexExpr *linear = work_elements_of_thread(b, p->free_places * shares, 1);
-    const IndexExpr *first =
-        ix_mul(b->ix, ix_floordiv(b->ix, linear, p->free_places), items);
+    int64_t parts = p->free_places / p->lanes;
+    const IndexExpr *linear = work_elements_of_thread(b, parts * shares, 1);
+    const IndexExpr *first = ix_mul(b->ix, ix_floordiv(b->ix, linear, parts), items);
+    const IndexExpr *part = ix_mul(b->ix, ix_mod(b->ix, linear, parts), p->lanes);
     uint32_t results = b->comp->parameter_count;
-    work_spread(b, p->update, p->free_dims, p->free_count,
-                ix_mod(b->ix, linear, p->free_places), update);
+    work_spread(b, p->update, p->free_dims, p->free_count, part, update);
     const IndexExpr *ahead =
         work_loop_begin(b, (double)items + run - 1, items, (double)items);
     work_spread(b, p->update, p->walked, p->walked_count, ix_add(b->ix, first, ahead),
@@ -137,13 +137,17 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     work_instructions(b, (OpCost){.alu = 6, .cycles = 3 * costs.alu_cycles}, 1);
     work_loop_end(b, 0);
     /* each update is one thread's */
+    work_set_lanes(b, (uint32_t)p->lanes);
+    if (p->lanes > 1)
+        work_spread(b, p->update, p->free_dims, p->free_count,
+                    ix_add(b->ix, part, work_lane(b)), update);
     const IndexExpr *step = work_loop_begin(b, (double)items, items, (double)items);
     work_spread(b, p->update, p->walked, p->walked_count, ix_add(b->ix, first, step),
                 update);
     destination(b, p, update, to);
     for (uint32_t i = 0; i < p->count; i++)
         work_element(b, p->inst->operands[p->count + 1 + i], update);
-    double cycles = work_computation(b, inst_called(p->inst, 0), 1);
+    double cycles = work_computation(b, inst_called(p->inst, 0), (double)p->lanes);
     WorkPart before = work_part_begin(b, 1 / run);
     for (uint32_t i = 0; i < p->count; i++) {
         work_load(b, results + i, p->operand, to);
@@ -151,6 +155,7 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     }
     work_part_end(b, before);
     work_loop_end(b, cycles);
+    work_set_lanes(b, 1);
 }
 
 /* All places of a batch between the array and shared memory. */
