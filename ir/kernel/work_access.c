@@ -8,6 +8,8 @@ enum {
     BESIDE_MOST = 8,   /* earlier loads of an array that are looked at */
 };
 
+#define BESIDE_PART 0.9 /* of the warps: so many ask for them */
+
 static double larger(double x, double y)
 {
     return x > y ? x : y;
@@ -71,6 +73,9 @@ static double beside_earlier(WorkBuilder *b, WorkPattern *p, const WorkAccess *a
 {
     WorkPattern earlier[BESIDE_MOST];
     uint32_t count = 0;
+    if (a->runs <
+        BESIDE_PART * b->loops[a->loop].runs) /* others ask for what is between */
+        return 1;
     for (size_t i = b->access_count; i-- > 0 && count < BESIDE_MOST;) {
         const WorkAccess *x = &b->accesses[i];
         if (x->array != a->array || x->is_store || x->loop != a->loop ||

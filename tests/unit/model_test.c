@@ -194,6 +194,23 @@ static void neighbours_are_near(void **state)
                 stencil.l2_bytes < 2.4 * 16 * 1048576.0);
 }
 
+/* Threads of either half read both halves: together all of the array, though each would find the other's. */
+static void halves_are_read(void **state)
+{
+    Fixture *f = *state;
+    const char *type = "f32[65536,256]", *half = "f32[65536,128]";
+    const char *body = arena_printf(
+        f->arena,
+        "a = %s slice(p0), slice={[0:65536], [0:128]} "
+        "b = %s slice(p0), slice={[0:65536], [128:256]} "
+        "c = %s subtract(a, b) d = %s add(a, b) ROOT e = %s concatenate(c, d), "
+        "dimensions={1}",
+        half, half, half, half, type);
+    const Instruction *k = fusion(
+        f, "loop", arena_printf(f->arena, "p0 = %s parameter(0)", type), body, type);
+    assert_about(work_of(f, k).read_bytes, 65536.0 * 256 * 4);
+}
+
 static void functions_take_their_units(void **state)
 {
     Fixture *f = *state;
@@ -442,14 +459,23 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(streams_move_each_byte_once), TEST(streams_reach_their_share),
-        TEST(strides_cost_sectors),        TEST(slices_move_what_they_take),
-        TEST(neighbours_are_fetched_once), TEST(functions_take_their_units),
-        TEST(neighbours_are_near),         TEST(rotations_are_one_instruction),
-        TEST(products_take_their_units),   TEST(few_blocks_are_chains),
-        TEST(ordered_sums_are_chains),     TEST(one_row_is_a_chain),
-        TEST(small_kernels_are_launches),  TEST(blocks_need_room),
-        TEST(libraries_reach_their_share), TEST(loops_count_their_trips),
+        TEST(streams_move_each_byte_once),
+        TEST(streams_reach_their_share),
+        TEST(strides_cost_sectors),
+        TEST(slices_move_what_they_take),
+        TEST(neighbours_are_fetched_once),
+        TEST(functions_take_their_units),
+        TEST(neighbours_are_near),
+        TEST(halves_are_read),
+        TEST(rotations_are_one_instruction),
+        TEST(products_take_their_units),
+        TEST(few_blocks_are_chains),
+        TEST(ordered_sums_are_chains),
+        TEST(one_row_is_a_chain),
+        TEST(small_kernels_are_launches),
+        TEST(blocks_need_room),
+        TEST(libraries_reach_their_share),
+        TEST(loops_count_their_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
