@@ -254,21 +254,24 @@ static void store_lanes(TileLower *l, const TileResult *r, const LLVMValueRef *v
 
 void tile_store_result(TileLower *l, const TileResult *r)
 {
-    uint32_t fast = UINT32_MAX;
+    uint32_t fast = UINT32_MAX, count = UINT32_C(1) << r->layout.in[LINEAR_REGISTER];
     l->result = r;
-    LLVMValueRef *values = tile_registers(l, r->store->operands[0], &r->layout);
     for (uint32_t d = 0; d < r->layout.rank && r->vector != 0; d++) {
         if (r->layout.columns[0] == UINT32_C(1) << linear_shift(&r->layout, d) &&
             r->layout.out[d] != 0)
             fast = d;
     }
-    GxIf own;
-    l->k->at = r->store->inst->name;
-    emit_if_begin(l->e, &own, holds_first(l, &r->layout));
-    for (uint32_t i = 0; i < UINT32_C(1) << r->layout.in[LINEAR_REGISTER];
-         i += UINT32_C(1) << r->vector)
-        store_lanes(l, r, values, i, fast);
-    emit_if_end(l->e, &own, NULL, 0, NULL);
+    for (uint32_t first = 0; first < count; first = l->until) {
+        l->until = first + TILE_WINDOW < count ? first + TILE_WINDOW : count;
+        LLVMValueRef *values = tile_registers(l, r->store->operands[0], &r->layout);
+        GxIf own;
+        l->k->at = r->store->inst->name;
+        emit_if_begin(l->e, &own, holds_first(l, &r->layout));
+        for (uint32_t i = first; i < l->until; i += UINT32_C(1) << r->vector)
+            store_lanes(l, r, values, i, fast);
+        emit_if_end(l->e, &own, NULL, 0, NULL);
+    }
+    l->until = 0;
     l->result = NULL;
 }
 

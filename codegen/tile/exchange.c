@@ -38,7 +38,7 @@ static LLVMValueRef from_unit(TileLower *l, DType t, LLVMValueRef v)
 
 void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                     const LinearLayout *layout, const LinearLayout *shared,
-                    uint32_t vector, LLVMValueRef base)
+                    uint32_t vector, LLVMValueRef base, uint32_t start, uint32_t count)
 {
     LLVMBuilderRef b = l->k->builder;
     LinearMap offsets = linear_offsets(layout, shared);
@@ -49,7 +49,7 @@ void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
         same |= layout->columns[i] == 0 ? UINT32_C(1) << i : 0;
     GxIf own;
     emit_if_begin(l->e, &own, first);
-    for (uint32_t r = 0; r < UINT32_C(1) << layout->in[LINEAR_REGISTER]; r += lanes) {
+    for (uint32_t r = start; r < start + count; r += lanes) {
         if ((r & same) != 0)
             continue;
         LLVMValueRef v = to_unit(l, t, registers[r]);

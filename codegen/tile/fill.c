@@ -78,7 +78,8 @@ void fill_end(TileLower *l, const TileFill *f, const IndexExpr *tile, LLVMValueR
             continue;
         LLVMValueRef *values = factor_values(l, x);
         tile_to_shared(l, values, x->value->dtype, &x->copy, &x->shared, x->vector,
-                       factor_base(l, x, stage));
+                       factor_base(l, x, stage), 0,
+                       UINT32_C(1) << x->copy.in[LINEAR_REGISTER]);
     }
     emit_if_end(l->e, &more, NULL, 0, NULL);
     tile_forget(l);

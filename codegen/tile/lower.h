@@ -7,6 +7,10 @@
 #include "codegen/kernel/emitters.h"
 #include "ir/tile/mapping.h"
 
+/* What stands behind the loop is computed for so many registers of a thread after the other, so that what it reads
+ * does not lie in registers beside all the sums. A multiple of what a vector has. */
+enum { TILE_WINDOW = 16 };
+
 typedef struct TileLower {
     const EmitterInput *in;
     Kernel *k;
@@ -21,8 +25,10 @@ typedef struct TileLower {
     uint32_t
         pair; /* bit of the numbers of registers that become one word; 0: see pairs.c */
     const TileResult *result; /* what is stored now; NULL: nothing yet */
-    uint32_t shared;          /* offset of its shared memory */
-    LLVMValueRef entry_end;   /* what is made before it may be used anywhere */
+    uint32_t
+        until; /* tiles are made in windows, up to this register now; 0: all of them */
+    uint32_t shared;        /* offset of its shared memory */
+    LLVMValueRef entry_end; /* what is made before it may be used anywhere */
     struct KnownPlaces *places;
     LLVMValueRef groups[GROUP_USED + 1]; /* i32, by TileGroup */
 } TileLower;
@@ -89,11 +95,10 @@ bool pairs_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
 
 /* -- exchange.c: tiles in shared memory --------------------------------------------------------- */
 
-/* Bytes of shared memory from `base` (i32) on; vectors of 2^vector registers. */
+/* Bytes of shared memory from `base` (i32) on; vectors of 2^vector registers: first .. first + count - 1. */
 void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                     const LinearLayout *layout, const LinearLayout *shared,
-                    uint32_t vector, LLVMValueRef base);
-/* Registers first .. first + count - 1. */
+                    uint32_t vector, LLVMValueRef base, uint32_t first, uint32_t count);
 void tile_from_shared(TileLower *l, DType t, const LinearLayout *layout,
                       const LinearLayout *shared, uint32_t vector, LLVMValueRef base,
                       uint32_t first, uint32_t count, LLVMValueRef *registers);

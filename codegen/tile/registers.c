@@ -15,28 +15,36 @@ typedef struct LoweredTile {
     LLVMValueRef *registers; /* NULL: they are packed */
     LLVMValueRef *words;     /* of tile_load_ahead */
     uint32_t word_count;
+    uint32_t made; /* so many registers, the first ones */
 } LoweredTile;
+
+/* Registers first .. end - 1 of a tile are made now. */
+typedef struct RegisterWindow {
+    uint32_t first, end;
+} RegisterWindow;
 
 static void unpack(TileLower *l, LoweredTile *t);
 
-static LLVMValueRef *known(TileLower *l, const TileOp *op, const LinearLayout *layout)
+static LoweredTile *known(TileLower *l, const TileOp *op, const LinearLayout *layout)
 {
     for (LoweredTile *t = l->memo; t != NULL; t = t->next) {
         if (t->op != op || !linear_equal(&t->layout, layout))
             continue;
         if (t->registers == NULL)
             unpack(l, t);
-        return t->registers;
+        return t;
     }
     return NULL;
 }
 
-static void remember(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                     LLVMValueRef *registers, LLVMValueRef *words, uint32_t word_count)
+static LoweredTile *remember(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                             LLVMValueRef *registers, LLVMValueRef *words,
+                             uint32_t word_count)
 {
     LoweredTile *t = ARENA_NEW(l->k->arena, LoweredTile);
-    *t = (LoweredTile){l->memo, op, *layout, registers, words, word_count};
+    *t = (LoweredTile){l->memo, op, *layout, registers, words, word_count, 0};
     l->memo = t;
+    return t;
 }
 
 void tile_forget(TileLower *l)
@@ -139,11 +147,11 @@ static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layou
 }
 
 static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                      LLVMValueRef *out)
+                      RegisterWindow w, LLVMValueRef *out)
 {
     uint32_t fast, lanes = UINT32_C(1) << load_vector(l, op, layout, &fast),
                    same = same_bits_of_load(l, op, layout);
-    for (uint32_t r = 0; r < register_count(layout); r += lanes) {
+    for (uint32_t r = w.first; r < w.end; r += lanes) {
         if ((r & same) == 0)
             load_lanes(l, op, layout, fast, lanes, r, &out[r]);
         else
@@ -164,57 +172,67 @@ static bool is_power_of_two(const TileOp *op)
     return base->kind == TILE_CONSTANT && literal_double(base->literal, 0) == 2;
 }
 
+typedef struct Conversion {
+    DType from, to;
+    LLVMValueRef inputs[CONVERT_MOST];
+    uint32_t numbers[CONVERT_MOST], count;
+} Conversion;
+
+/* Several at once: some instructions convert two. */
+static void convert_all(TileLower *l, Conversion *c, LLVMValueRef *out)
+{
+    LLVMValueRef outputs[CONVERT_MOST];
+    bool is_power = (c->count & (c->count - 1)) == 0;
+    if (c->count != 0 && is_power)
+        scalar_convert_lanes(l->k, c->from, c->to, c->count, c->inputs, outputs);
+    for (uint32_t i = 0; i < c->count; i++)
+        out[c->numbers[i]] =
+            is_power ? outputs[i]
+                     : scalar_convert_value(l->k, c->inputs[i], c->from, c->to);
+    c->count = 0;
+}
+
 static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                       LLVMValueRef *out)
+                       RegisterWindow w, LLVMValueRef *out)
 {
     LLVMValueRef *operands[8], in[8];
-    uint32_t count = register_count(layout), same = same_bits(layout), n = 0;
-    DType from = op->operands[0]->dtype;
-    if (pairs_apply(l, op, layout, out))
+    uint32_t same = same_bits(layout);
+    Conversion c = {.from = op->operands[0]->dtype, .to = op->dtype};
+    bool is_all = w.first == 0 && w.end == register_count(layout);
+    if (is_all && pairs_apply(l, op, layout, out))
         return;
-    bool converts = op->inst->op == OP_CONVERT;
-    LLVMValueRef inputs[CONVERT_MOST], outputs[CONVERT_MOST];
-    uint32_t numbers[CONVERT_MOST];
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = tile_registers(l, op->operands[i], layout);
     l->k->at = op->inst->name;
-    for (uint32_t r = 0; r < count; r++) {
+    for (uint32_t r = w.first; r < w.end; r++) {
         if ((r & same) != 0)
             continue;
         if (is_power_of_two(op)) {
             out[r] = gx_power_of_two(l->k, operands[1][r]);
             continue;
         }
-        if (!converts) {
+        if (op->inst->op != OP_CONVERT) {
             for (uint32_t i = 0; i < op->operand_count; i++)
                 in[i] = operands[i][r];
             out[r] = op_emit[op->inst->op].scalar(l->k, op->inst, in);
             continue;
         }
-        /* several at once: some instructions convert two */
-        inputs[n] = operands[0][r];
-        numbers[n++] = r;
-        bool is_last = (r | same) == count - 1;
-        if (n < CONVERT_MOST && !is_last)
-            continue;
-        if ((n & (n - 1)) == 0)
-            scalar_convert_lanes(l->k, from, op->dtype, n, inputs, outputs);
-        for (uint32_t i = 0; i < n; i++)
-            out[numbers[i]] = (n & (n - 1)) == 0 ? outputs[i]
-                                                 : scalar_convert_value(l->k, inputs[i],
-                                                                        from, op->dtype);
-        n = 0;
+        c.inputs[c.count] = operands[0][r];
+        c.numbers[c.count++] = r;
+        if (c.count == CONVERT_MOST)
+            convert_all(l, &c, out);
     }
-    for (uint32_t r = 0; r < count; r++)
+    convert_all(l, &c, out);
+    for (uint32_t r = w.first; r < w.end; r++)
         out[r] = out[r & ~same];
 }
 
 static void make_index(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                       LLVMValueRef *out)
+                       RegisterWindow w, LLVMValueRef *out)
 {
     LLVMBuilderRef b = l->k->builder;
     uint32_t same = same_bits(layout);
-    for (uint32_t r = 0; r < register_count(layout); r++) {
+    for (uint32_t r = w.first; r < w.end; r++) {
         if ((r & same) != 0) {
             out[r] = out[r & ~same];
         } else if (op->kind == TILE_IN_RANGE) {
@@ -229,29 +247,41 @@ static void make_index(TileLower *l, const TileOp *op, const LinearLayout *layou
     }
 }
 
+/* All of it, in the layout of the sums. */
+static void exchange_sums(TileLower *l, const TileOp *op, const TileResult *r,
+                          uint32_t vector)
+{
+    const LinearLayout *sums = &l->m->sums;
+    uint32_t count = register_count(sums), outer = l->until;
+    l->result = NULL; /* what comes is in the layout of the sums */
+    gx_barrier(l->k); /* the bytes were something else's */
+    for (uint32_t first = 0; first < count; first = l->until) {
+        l->until = first + TILE_WINDOW < count ? first + TILE_WINDOW : count;
+        tile_to_shared(l, tile_registers(l, op, sums), op->dtype, sums, &r->shared,
+                       vector, gx_i32(l->k, l->shared), first, l->until - first);
+    }
+    gx_barrier(l->k);
+    l->until = outer;
+    l->result = r;
+}
+
 /* From the layout of the sums to that in which the result is stored. */
 static void make_exchange(TileLower *l, const TileOp *op, const TileResult *r,
-                          LLVMValueRef *out)
+                          RegisterWindow w, LLVMValueRef *out)
 {
     uint32_t bits = dtype_info[op->dtype].bits, most = 0;
     while ((bits << (most + 1)) <= 128)
         most++;
-    const TileResult *result = l->result;
-    l->result = NULL; /* what comes is in the layout of the sums */
-    LLVMValueRef *values = tile_registers(l, op, &l->m->sums);
-    l->result = result;
     uint32_t both = 0;
     while (both < most && both < l->m->sums.in[LINEAR_REGISTER] &&
            both < r->layout.in[LINEAR_REGISTER] &&
            l->m->sums.columns[both] == r->layout.columns[both])
         both++;
-    LLVMValueRef base = gx_i32(l->k, l->shared);
-    gx_barrier(l->k); /* the bytes were something else's */
-    tile_to_shared(l, values, op->dtype, &l->m->sums, &r->shared, both, base);
-    gx_barrier(l->k);
+    if (w.first == 0)
+        exchange_sums(l, op, r, both);
     tile_from_shared(l, op->dtype, &r->layout, &r->shared,
-                     r->vector < most ? r->vector : most, base, 0,
-                     register_count(&r->layout), out);
+                     r->vector < most ? r->vector : most, gx_i32(l->k, l->shared),
+                     w.first, w.end - w.first, &out[w.first]);
 }
 
 /* -- loops ------------------------------------------------------------------------------------- */
@@ -356,7 +386,10 @@ static void make_reduce(TileLower *l, const TileOp *op, const LinearLayout *layo
                         LLVMValueRef *out)
 {
     const LinearLayout *from = &l->reduced;
+    uint32_t until = l->until;
+    l->until = 0;
     LLVMValueRef *values = tile_registers(l, op->operands[0], from);
+    l->until = until;
     LinearLayout kept = *from;
     uint32_t over = 0, count = register_count(from);
     for (uint32_t d = 0; d < from->rank; d++)
@@ -374,38 +407,37 @@ static void make_reduce(TileLower *l, const TileOp *op, const LinearLayout *layo
 }
 
 static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                 LLVMValueRef *out)
+                 RegisterWindow w, LLVMValueRef *out)
 {
-    uint32_t count = register_count(layout);
     LLVMValueRef *in;
     if (l->result != NULL && l->result->exchange == op &&
-        linear_equal(layout, &l->result->layout)) {
-        make_exchange(l, op, l->result, out);
+        linear_equal(layout, &l->result->layout) && !linear_equal(layout, &l->m->sums)) {
+        make_exchange(l, op, l->result, w, out);
         return;
     }
     switch (op->kind) {
     case TILE_LOAD:
-        make_load(l, op, layout, out);
+        make_load(l, op, layout, w, out);
         return;
     case TILE_INDEX:
     case TILE_IN_RANGE:
-        make_index(l, op, layout, out);
+        make_index(l, op, layout, w, out);
         return;
     case TILE_CONSTANT:
-        for (uint32_t r = 0; r < count; r++)
+        for (uint32_t r = w.first; r < w.end; r++)
             out[r] = emit_constant(l->k, op->dtype, op->literal, 0);
         return;
     case TILE_APPLY:
-        make_apply(l, op, layout, out);
+        make_apply(l, op, layout, w, out);
         return;
     case TILE_BROADCAST: {
         LinearLayout own = layout_of(op->operands[0], layout);
         in = tile_registers(l, op->operands[0], &own);
-        memcpy(out, in, count * sizeof *out);
+        memcpy(&out[w.first], &in[w.first], (w.end - w.first) * sizeof *out);
         return;
     }
     case TILE_GROUP:
-        for (uint32_t r = 0; r < count; r++)
+        for (uint32_t r = w.first; r < w.end; r++)
             out[r] = l->groups[op->number];
         return;
     case TILE_REDUCE:
@@ -423,17 +455,22 @@ static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
 
 LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout *layout)
 {
-    LLVMValueRef *registers = known(l, op, layout);
-    if (registers != NULL)
-        return registers;
-    registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(layout));
+    uint32_t count = register_count(layout);
+    RegisterWindow w = {0, l->until != 0 && l->until < count ? l->until : count};
+    LoweredTile *t = known(l, op, layout);
+    if (t == NULL)
+        t = remember(l, op, layout, ARENA_ARRAY(l->k->arena, LLVMValueRef, count), NULL,
+                     0);
+    if (t->made >= w.end)
+        return t->registers;
     const char *outer = l->k->at;
     if (op->inst != NULL)
         l->k->at = op->inst->name;
-    make(l, op, layout, registers);
+    w.first = t->made;
+    t->made = w.end;
+    make(l, op, layout, w, t->registers);
     l->k->at = outer;
-    remember(l, op, layout, registers, NULL, 0);
-    return registers;
+    return t->registers;
 }
 
 void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
@@ -499,6 +536,7 @@ static void unpack(TileLower *l, LoweredTile *t)
                        same = same_bits_of_load(l, t->op, &t->layout);
     uint32_t count = distinct_registers(l, &t->layout, same, &numbers);
     t->registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(&t->layout));
+    t->made = register_count(&t->layout);
     for (uint32_t i = 0; i < count; i++)
         t->registers[numbers[i]] =
             all == 1 ? t->words[i]
@@ -526,7 +564,7 @@ static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layou
     }
     GxIf inside;
     emit_if_begin(l->e, &inside, condition);
-    make_load(l, op, layout, values);
+    make_load(l, op, layout, (RegisterWindow){0, register_count(layout)}, values);
     for (uint32_t i = 0; i < count; i += all) {
         uint32_t left = count - i < all ? count - i : all;
         words[n] = all == 1 ? values[numbers[i]]
