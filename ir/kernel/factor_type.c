@@ -121,7 +121,7 @@ static int32_t held_digits(DType t)
 }
 
 /* Every number of the value is one of `wide`, or as near to 0 as the types' common smallest ones. */
-static bool is_exact_in(const Instruction *value, DType wide)
+static bool is_exact_in(const Instruction *value, DType wide, uint32_t depth)
 {
     DType t = value->shape->dtype;
     const DTypeInfo *x = &dtype_info[t];
@@ -129,7 +129,7 @@ static bool is_exact_in(const Instruction *value, DType wide)
     if (is_float &&
         (x->special == SPECIAL_E8M0 || x->exponent_bits > dtype_info[wide].exponent_bits))
         return false;
-    return factor_digits(value) <= held_digits(wide);
+    return digits_of(value, depth) <= held_digits(wide);
 }
 
 /* Whether the products' factors may lose digits to tf32: the program says so. */
@@ -138,14 +138,17 @@ static bool allows_tf32(const Instruction *hero)
     return inst_int(hero, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_TF32_TF32_F32;
 }
 
-static bool is_held(const Instruction *hero, const Instruction *value, DType wide)
+static bool is_held(const Instruction *hero, const Instruction *value, DType wide,
+                    uint32_t depth)
 {
     bool is_rounded =
         value->shape->dtype == DT_F32 && wide == DT_F32 && allows_tf32(hero);
-    return is_rounded || is_exact_in(value, wide);
+    return is_rounded || is_exact_in(value, wide, depth);
 }
 
-bool factor_type_find(const Instruction *hero, const Target *t, DType *factor)
+/* depth: MOST_DEPTH, what makes the operands is not looked at. */
+static bool find_factor(const Instruction *hero, const Target *t, uint32_t depth,
+                        DType *factor)
 {
     static const DType floats[] = {DT_BF16, DT_F16, DT_F32};
     const Instruction *const *values = (const Instruction *const *)hero->operands;
@@ -165,17 +168,24 @@ bool factor_type_find(const Instruction *hero, const Target *t, DType *factor)
     }
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         *factor = floats[i];
-        if (is_held(hero, values[0], floats[i]) && is_held(hero, values[1], floats[i]) &&
+        if (is_held(hero, values[0], floats[i], depth) &&
+            is_held(hero, values[1], floats[i], depth) &&
             tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL)
             return true;
     }
     return false;
 }
 
+bool factor_type_find(const Instruction *hero, const Target *t, DType *factor)
+{
+    return find_factor(hero, t, 0, factor);
+}
+
+/* Its kernel may get the operands from others, and then sees no more than their types. */
 bool ragged_dot_has_kernel(const Instruction *inst, const Target *t)
 {
     RaggedForm form;
     DType factor;
     return ragged_form(inst, &form) && shape_elements(inst->shape) >= LEAST_ELEMENTS &&
-           factor_type_find(inst, t, &factor);
+           find_factor(inst, t, MOST_DEPTH, &factor);
 }

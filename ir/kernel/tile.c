@@ -235,15 +235,27 @@ static int64_t factor_operations(const KernelDesign *d, const KernelConfig *c)
     return sum;
 }
 
+static int64_t terms_of_instruction(const KernelDesign *d)
+{
+    DType t = factor_type(d);
+    const TensorCore *core =
+        tensor_core_find(t, t, d->plan.tile->contraction->type, d->target, UINT32_MAX);
+    return core != NULL ? core->k : 1;
+}
+
 /* Terms of a tile: a row of ROW_BYTES of the larger factor; fewer, down to those of one instruction, where each
  * element takes much code. */
 static int64_t choose_depth(const KernelDesign *d, const KernelConfig *c)
 {
-    int64_t most = ROW_BYTES * 8 / factor_bits(d), least = most / 4;
+    int64_t most = ROW_BYTES * 8 / factor_bits(d), least = most / 4,
+            instruction = terms_of_instruction(d);
+    least = least > instruction ? least : instruction;
     KernelConfig tried = *c;
     tried.depth = power_of_two(d->plan.tile->contraction->depth, most);
     if (tried.depth < most / 2)
         tried.depth = most / 2;
+    if (tried.depth < least)
+        tried.depth = least;
     tried.depth *= c->slices;
     while (tried.depth > least * c->slices &&
            factor_operations(d, &tried) > MOST_OPERATIONS)
