@@ -62,6 +62,28 @@ void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
     emit_if_end(l->e, &some, NULL, 0, NULL);
 }
 
+/* -- what is computed ---------------------------------------------------------------------------- */
+
+LLVMValueRef *factor_values(TileLower *l, const TileFactor *f)
+{
+    static const TileOp none = {.kind = TILE_IN_RANGE};
+    LLVMValueRef *values = tile_registers(l, f->value, &f->copy);
+    uint32_t summed = 0, count = UINT32_C(1) << f->copy.in[LINEAR_REGISTER];
+    for (uint32_t d = 0; d < l->p->dim_count; d++) {
+        if ((f->value->dims >> d & 1) != 0 && l->p->dims[d].kind != TILE_GRID &&
+            !tile_is_zero_behind(f->value, d))
+            summed |= UINT32_C(1) << d;
+    }
+    values = arena_copy(l->k->arena, values, count * sizeof *values);
+    for (uint32_t r = 0; r < count; r++) {
+        LLVMValueRef ok = tile_is_there(l, &none, &f->copy, summed, r);
+        if (ok != NULL)
+            values[r] = LLVMBuildSelect(l->k->builder, ok, values[r],
+                                        LLVMConstNull(LLVMTypeOf(values[r])), "");
+    }
+    return values;
+}
+
 /* -- fragments --------------------------------------------------------------------------------- */
 
 static uint32_t log2_of(uint32_t n)
@@ -124,8 +146,7 @@ static void pack_held(TileLower *l, const TileFactor *f, uint32_t first, uint32_
         if (f->copy.columns[i] == f->fragment.columns[0])
             l->pair = UINT32_C(1) << i;
     }
-    LLVMValueRef *values =
-        tile_renamed(l, &f->copy, tile_registers(l, f->value, &f->copy), &f->fragment);
+    LLVMValueRef *values = tile_renamed(l, &f->copy, factor_values(l, f), &f->fragment);
     l->pair = 0;
     pack_elements(l, f, values + first, count, words);
 }

@@ -42,28 +42,6 @@ void fill_begin(TileLower *l, const TileFill *f, const IndexExpr *tile,
     }
 }
 
-/* Of a factor that is computed. Dots leave out what lies behind an extent, so it is zero there; no dot sums over
- * dimensions of the grid. */
-static LLVMValueRef *factor_values(TileLower *l, const TileFactor *f)
-{
-    static const TileOp none = {.kind = TILE_IN_RANGE};
-    LLVMValueRef *values = tile_registers(l, f->value, &f->copy);
-    uint32_t summed = 0, count = UINT32_C(1) << f->copy.in[LINEAR_REGISTER];
-    for (uint32_t d = 0; d < l->p->dim_count; d++) {
-        if ((f->value->dims >> d & 1) != 0 && l->p->dims[d].kind != TILE_GRID &&
-            !tile_is_zero_behind(f->value, d))
-            summed |= UINT32_C(1) << d;
-    }
-    values = arena_copy(l->k->arena, values, count * sizeof *values);
-    for (uint32_t r = 0; r < count; r++) {
-        LLVMValueRef ok = tile_is_there(l, &none, &f->copy, summed, r);
-        if (ok != NULL)
-            values[r] = LLVMBuildSelect(l->k->builder, ok, values[r],
-                                        LLVMConstNull(LLVMTypeOf(values[r])), "");
-    }
-    return values;
-}
-
 void fill_end(TileLower *l, const TileFill *f, const IndexExpr *tile, LLVMValueRef stage,
               LLVMValueRef condition)
 {
