@@ -159,10 +159,14 @@ static void draft_fusion(Draft *d, const Instruction *fusion)
 
 /* -- times ------------------------------------------------------------------------------------------- */
 
+/* The fastest of each maker stays. */
 static void add(Candidates *c, CandidateMaker maker, KernelKind kind, const char *name,
                 double seconds)
 {
-    uint32_t at = c->count++;
+    const Candidate *other = candidates_by(c, maker);
+    if (other != NULL && other->seconds <= seconds)
+        return;
+    uint32_t at = other != NULL ? (uint32_t)(other - c->list) : c->count++;
     for (; at > 0 && c->list[at - 1].seconds > seconds; at--)
         c->list[at] = c->list[at - 1];
     c->list[at] = (Candidate){maker, name, kind, seconds};
@@ -213,8 +217,7 @@ static void add_kernel(const Instruction *fusion, KernelKind kind, CandidateMake
         add(out, CANDIDATE_TILEIR, kind, "tileir", kernel_time(&work, t->device).seconds);
 }
 
-/* By tensor cores where fusion would choose them or has, and without them: by tiles where that is legal, else
- * element by element. */
+/* By tensor cores where fusion would choose them or has, and without them, by tiles and element by element. */
 static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
                         Candidates *out)
 {
@@ -222,8 +225,9 @@ static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
         bool is_tile = kernel_kind_is(kind, KERNEL_ON_TENSOR_CORES);
         CandidateMaker maker = is_tile ? CANDIDATE_TILE : CANDIDATE_PLAIN;
         if (kernel_kind_is(kind, KERNEL_CONTRACTS | KERNEL_BY_ELEMENT) &&
-            candidates_by(out, maker) == NULL &&
-            (!is_tile || own == kind || kernel_kind_choose(fusion, d->target) == kind)) {
+            (!is_tile ||
+             (candidates_by(out, maker) == NULL &&
+              (own == kind || kernel_kind_choose(fusion, d->target) == kind)))) {
             kernel_kind_set(fusion, kind);
             add_kernel(fusion, kind, maker, d->target, d->arena, out);
         }

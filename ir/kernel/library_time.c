@@ -31,6 +31,8 @@ typedef struct Product {
     bool by_tensor_cores;
     double bytes;   /* read and written */
     double exposed; /* seconds of what stands between the products, and nothing hides */
+    double transposed; /* bytes, of what is written in another order before and behind */
+    double padding;    /* operations made for each that counts */
 } Product;
 
 static double bytes_of(const Shape *s)
@@ -72,6 +74,22 @@ static void choose_units(Product *p, const Instruction *dot, const GpuModel *d)
     }
 }
 
+/* The library sums over blocks of channels, with zeros behind the last: operations made for each that counts. */
+static double padding_of(double channels)
+{
+    double blocks = rounded_up(channels / costs.library_channels);
+    return blocks * costs.library_channels / channels;
+}
+
+/* Tensor cores take channels that lie side by side: others are brought there and back, read and written. */
+static double transposed_bytes(const ConvolutionArray *a)
+{
+    double n = 2.0 * dtype_info[a->type].bits / 8;
+    for (uint32_t i = 0; i < CONVOLUTION_RANK; i++)
+        n *= (double)larger((double)a->dims[i], 1);
+    return a->dims[1] > 1 && a->strides[1] != 1 ? n : 0;
+}
+
 /* As a product: of all places under the kernel with the filter, or of all images with each other. */
 static void describe_convolution(const Instruction *conv, const GpuModel *d, Product *p)
 {
@@ -92,6 +110,11 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
            : s.kind == CONVOLUTION_DATA  ? out * window
                                          : places;
     choose_units(p, conv, d);
+    if (p->by_tensor_cores) {
+        p->rate *= costs.library_convolution;
+        p->padding = padding_of(s.kind == CONVOLUTION_DATA ? out : in);
+        p->transposed = transposed_bytes(&s.x) + transposed_bytes(&s.y);
+    }
 }
 
 /* As one product of the scores that count with q and k, and with v, which are summed over side by side. */
@@ -182,7 +205,8 @@ static double tiled_seconds(const Product *p, const GpuModel *d, double most,
     *waves = tiles / d->multiprocessors;
     double half = costs.library_half_tile, full = costs.library_tile;
     double share = (full + half) / full * (most / (most + half));
-    double all_busy = 2 * tiles * tile_m * tile_n * p->k / (p->rate * share);
+    double all_busy =
+        2 * tiles * tile_m * tile_n * p->k * larger(p->padding, 1) / (p->rate * share);
     double busy = smaller(*waves / rounded_up(*waves), 1); /* of the multiprocessors */
     double split = smaller(larger(busy, smaller(*waves * parts, costs.library_tail)), 1);
     return smaller(all_busy / busy, all_busy / split + costs.launch_seconds);
@@ -214,7 +238,7 @@ static KernelTime time_of(Product p, const GpuModel *d)
     t.least_seconds = larger(least, at_peak);
     bool is_memory = memory > arithmetic;
     double longest = larger(memory, arithmetic);
-    t.seconds += longest;
+    t.seconds += longest + p.transposed / p.bytes * memory;
     if (longest > costs.launch_seconds)
         t.limit = is_memory           ? LIMIT_MEMORY
                   : p.by_tensor_cores ? LIMIT_TENSOR

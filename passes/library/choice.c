@@ -29,14 +29,17 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
     candidates_find(inst, &choice->uses, target, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
                     *tile = candidates_by(&all, CANDIDATE_TILE),
-                    *tileir = candidates_by(&all, CANDIDATE_TILEIR);
+                    *tileir = candidates_by(&all, CANDIDATE_TILEIR),
+                    *plain = candidates_by(&all, CANDIDATE_PLAIN), *own = tile;
     if (tileir != NULL && tileir->seconds < tile->seconds)
-        tile = tileir;
-    if (library == NULL || tile == NULL)
+        own = tileir;
+    if (!is_forced && plain != NULL && (own == NULL || plain->seconds < own->seconds))
+        own = plain;
+    if (library == NULL || own == NULL)
         return true;
-    if (!is_forced && tile->seconds > library->seconds * costs.kernel_gain)
+    if (!is_forced && own->seconds > library->seconds * costs.kernel_gain)
         return true;
     fusion_wrap_in_place(inst);
-    kernel_kind_set(inst, tile->kind);
+    kernel_kind_set(inst, own->kind);
     return false;
 }
