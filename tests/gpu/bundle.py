@@ -5,8 +5,8 @@
 
 Programs: the examples and the emitters' tests with random inputs and the reference evaluator's
 results; the cases of GXC_CASES (or ../shared/cases) with theirs, in two forms: our kernels
-only, and with library calls; programs for several devices. The bundle's `check` and `bench` run
-it. GPU_TARGETS names the targets; with emu among them `check emu` tests the bundle itself.
+only, and with library calls; programs for several devices; those of GXC_KERNELS to be compared
+with XLA (programs.py). The bundle's `check` and `bench` run it. GPU_TARGETS names the targets; with emu among them `check emu` tests the bundle itself.
 """
 import json
 import os
@@ -149,6 +149,23 @@ class Bundle:
         cubin, report = self.compile(hlo, f"bench.{name}", f"--libraries={libraries}")
         self.manifest.append(f"program {name} {cubin} {report['bytes_accessed']} {ceiling}")
 
+    def add_program(self, hlo):
+        """For programs.py: with libraries, by our kernels alone, by CUDA Tile IR, where these differ."""
+        proto = f"data/{hlo.stem}.pb"
+        text = re.sub(r"input_output_alias=\{.*?\) ?\}, ", "", hlo.read_text(), count=1)  # XLA would take those buffers
+        with tempfile.NamedTemporaryFile("w", suffix=".hlo") as f:
+            f.write(text)
+            f.flush()
+            self.gxc("--emit=pb", "--passes=none", f.name, "-o", self.out / proto)
+        cubin, report = self.compile(hlo, f"{hlo.stem}.chosen")
+        forms = [f"chosen={cubin}"]
+        if any(k["grid"] == [0, 0, 0] for k in report["kernels"]):
+            forms.append("kernels=" + self.compile(hlo, f"{hlo.stem}.kernels", "--libraries=none")[0])
+        cubin, report = self.compile(hlo, f"{hlo.stem}.tileir", "--libraries=none", "-O2")
+        if any(k["tileir"] for k in report["kernels"]):
+            forms.append(f"tileir={cubin}")
+        self.manifest.append(" ".join([hlo.stem, proto, *forms]))
+
     def write(self, name):
         (self.out / name).write_text("\n".join(self.manifest) + "\n")
         self.manifest = []
@@ -183,12 +200,15 @@ def main():
             bundle.add_bench(hlo, "dot.library", "all", "")
         bundle.add_bench(hlo, hlo.stem, "none", {"dot": "dot.library", "copy": ""}.get(hlo.stem, "copy"))
     bundle.write("bench.txt")
+    for hlo in sorted(pathlib.Path(os.environ["GXC_KERNELS"]).glob("*.hlo")) if "GXC_KERNELS" in os.environ else []:
+        bundle.add_program(hlo)
+    bundle.write("programs.txt")
     for name in ["gxrun", "libgxrt.so"] + ["libgxemu.so"] * ("emu" in TARGETS):
         shutil.copy2(build / name, out / name)
     shutil.copy2(build / "gpu-driver", out / "driver")
     for name in ("gxrun", "libgxrt.so", "driver"):
         subprocess.run(["strip", "--strip-debug", out / name], check=True)
-    for name in ("check", "bench", "libraries"):
+    for name in ("check", "bench", "libraries", "programs.py", "programs.rules"):
         shutil.copy2(ROOT / "tests/gpu" / name, out / name)
     size = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{out}: {size / (1 << 20):.1f} MB; on a machine with a GPU run check or bench there")
