@@ -85,7 +85,8 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
         if (!is_used[inst->id])
             continue;
         is_plain = is_plain && inst_is_plain(inst);
-        if (shape_elements(inst->shape) != 1) /* else it is computed once for all lanes */
+        bool is_one = shape_is_array(inst->shape) && shape_elements(inst->shape) == 1;
+        if (!is_one) /* else it is computed once for all lanes */
             work += op_is(inst->op, OPF_EXPENSIVE) ? WORK_EXPENSIVE : 1;
         if (inst->op == OP_PARAMETER && shape_elements(inst->shape) > 1)
             array[arrays++] = inst->shape;
