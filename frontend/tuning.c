@@ -70,10 +70,45 @@ static const char *entry_wrong(Reader *r, json_t *entry)
     return NULL;
 }
 
+static bool read_hex(const char *text, uint8_t *out, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (text == NULL || strlen(text) != 2 * bytes || strspn(text, digits) != 2 * bytes)
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        ptrdiff_t high = strchr(digits, text[2 * i]) - digits;
+        ptrdiff_t low = strchr(digits, text[2 * i + 1]) - digits;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* NULL, or what is wrong with what it says of a product by cuBLASLt. */
+static const char *read_algorithm(Reader *r, const json_t *config, TuningEntry *e)
+{
+    TuningAlgorithm *a = ARENA_NEW(r->arena, TuningAlgorithm);
+    json_int_t version = json_integer_value(json_object_get(config, "version"));
+    json_int_t workspace = json_integer_value(json_object_get(config, "workspace"));
+    const char *text = json_string_value(json_object_get(config, "algorithm"));
+    if (json_object_size(config) != 3 || !read_hex(text, a->bytes, sizeof a->bytes) ||
+        version <= 0 || version > INT32_MAX || workspace < 0)
+        return arena_printf(r->arena,
+                            "the configuration of cublaslt has algorithm, %d digits "
+                            "0-9a-f, version and workspace, numbers",
+                            2 * TUNING_ALGORITHM_BYTES);
+    a->version = (uint32_t)version;
+    a->workspace_bytes = (uint64_t)workspace;
+    e->kind = KERNEL_COUNT;
+    e->algorithm = a;
+    return NULL;
+}
+
 /* NULL, or what is wrong with what it says of a kernel. */
 static const char *read_kernel(Reader *r, const json_t *json, TuningEntry *e)
 {
     const char *kind = json_string_value(json_object_get(json, "kind"));
+    if (strcmp(kind, "cublaslt") == 0)
+        return read_algorithm(r, json_object_get(json, "config"), e);
     e->kind = kernel_kind_find(kind, strlen(kind));
     if (e->kind == KERNEL_COUNT)
         return arena_printf(r->arena, "there is no kind of kernel \"%s\"", kind);

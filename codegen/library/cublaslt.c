@@ -100,14 +100,54 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
     return m;
 }
 
-/* Equal products have one record: its descriptors are made once. */
-static uint32_t add_record(Variant *v, const PlanMatmul *m)
+/* What the tuning file says of the product, where the workspace that it needs is there. */
+static void add_algorithm(Variant *v, const Instruction *inst, const PlanMatmul *m,
+                          uint32_t number)
 {
+    const Tuning *t = v->options->tuning;
+    const char *key = tuning_key(v->arena, m, sizeof *m, v->target);
+    const TuningEntry *e = tuning_find(t, key);
+    if (e == NULL && t != NULL && t->is_complete)
+        diag_error(v->module->diag, inst->span,
+                   "%s, by cublaslt: no entry of %s has its key %s", inst->name, t->file,
+                   key);
+    if (e == NULL || e->algorithm == NULL ||
+        e->algorithm->workspace_bytes > m->workspace_bytes)
+        return;
+    PlanAlgorithm a = {.matmul = number,
+                       .version = e->algorithm->version,
+                       .workspace_bytes = e->algorithm->workspace_bytes};
+    _Static_assert(sizeof a.algorithm == sizeof e->algorithm->bytes, "one algorithm");
+    memcpy(a.algorithm, e->algorithm->bytes, sizeof a.algorithm);
+    plan_add_algorithms(&v->plan, &a, 1);
+}
+
+/* For a tuner, which asks the library itself what else it has. */
+static void add_tunable(Variant *v, const Instruction *inst, const PlanMatmul *m,
+                        uint32_t command)
+{
+    uint32_t dtypes[PLAN_MATMUL_ARGS] = {0};
+    dtypes[PLAN_MATMUL_D] = plan_string(&v->plan, dtype_info[inst->shape->dtype].name);
+    PlanTunable t = {
+        .command = command,
+        .key = plan_string(&v->plan, tuning_key(v->arena, m, sizeof *m, v->target)),
+        .dtypes = plan_add_refs(&v->plan, dtypes, PLAN_MATMUL_ARGS)};
+    plan_add_tunables(&v->plan, &t, 1);
+}
+
+/* Equal products have one record: its descriptors are made once. */
+static uint32_t add_record(Variant *v, const Instruction *inst, const PlanMatmul *m,
+                           bool *is_new)
+{
+    *is_new = false;
     for (uint32_t i = 0; i < v->plan.matmuls_count; i++) {
         if (memcmp(&v->plan.matmuls[i], m, sizeof *m) == 0)
             return i;
     }
-    return plan_add_matmuls(&v->plan, m, 1);
+    *is_new = true;
+    uint32_t number = plan_add_matmuls(&v->plan, m, 1);
+    add_algorithm(v, inst, m, number);
+    return number;
 }
 
 static PlanArg slice_arg(Variant *v, const Instruction *inst, uint16_t access)
@@ -127,7 +167,12 @@ static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m
                   .index = variant_workspace_slice(v, workspace_bytes(v))};
     uint32_t stream = v->stream;
     v->stream = 0; /* all products share their workspace */
-    variant_command(v, PLAN_MATMUL, inst, add_record(v, m), args, PLAN_MATMUL_ARGS);
+    bool is_new;
+    uint32_t number = add_record(v, inst, m, &is_new);
+    uint32_t command =
+        variant_command(v, PLAN_MATMUL, inst, number, args, PLAN_MATMUL_ARGS);
+    if (is_new && v->options->candidates != 0)
+        add_tunable(v, inst, m, command);
     v->stream = stream;
     if (v->plan.info[0].min_cublaslt < least_version)
         v->plan.info[0].min_cublaslt = least_version;

@@ -159,7 +159,7 @@ static const TuningEntry *take_kind(const Configure *c, Instruction *fusion)
     const TuningEntry *e = find_tuned(c, fusion);
     if (e == NULL || e->kind == kernel_kind_of(fusion))
         return e;
-    if (config_has_kernel(fusion))
+    if (config_has_kernel(fusion) || e->kind == KERNEL_COUNT)
         return NULL;
     kernel_kind_set(fusion, e->kind);
     return e;

@@ -11,14 +11,19 @@
 
 #define HASH_DIGITS 32
 
+const char *tuning_key(Arena *a, const void *bytes, size_t size, const Target *t)
+{
+    XXH128_hash_t hash = XXH3_128bits(bytes, size);
+    return arena_printf(a, "%s/" TUNING_VERSION "/%016llx%016llx", t->device->name,
+                        (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
 const char *kernel_tuning_key(Arena *a, const Instruction *fusion, const Target *t)
 {
     size_t length;
     const char *body =
         computation_print(a, inst_called(fusion, 0), PRINT_CANONICAL, &length);
-    XXH128_hash_t hash = XXH3_128bits(body, length);
-    return arena_printf(a, "%s/" TUNING_VERSION "/%016llx%016llx", t->device->name,
-                        (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    return tuning_key(a, body, length, t);
 }
 
 static bool is_hash(const char *text)

@@ -10,11 +10,21 @@
 /* What a configuration means: another number, and what was measured says nothing any more. */
 #define TUNING_VERSION "v1"
 
+enum { TUNING_ALGORITHM_BYTES = 64 };
+
+/* Of a matrix product by cuBLASLt: what its version and no other understands. */
+typedef struct TuningAlgorithm {
+    uint32_t version;
+    uint64_t workspace_bytes;
+    uint8_t bytes[TUNING_ALGORITHM_BYTES];
+} TuningAlgorithm;
+
 typedef struct TuningEntry {
     const char *key;
-    uint32_t number; /* in the file, from 1 */
-    KernelKind kind;
-    const Config *config; /* of a text {"config":{...}} */
+    uint32_t number;                  /* in the file, from 1 */
+    KernelKind kind;                  /* KERNEL_COUNT: a library makes it */
+    const Config *config;             /* of a kernel, a text {"config":{...}} */
+    const TuningAlgorithm *algorithm; /* NULL: a kernel */
 } TuningEntry;
 
 typedef struct Tuning {
@@ -28,6 +38,8 @@ typedef struct Tuning {
 
 /* "h100/v1/0123456789abcdef0123456789abcdef": device, version, hash of the canonical text of the fused computation. */
 const char *kernel_tuning_key(Arena *a, const Instruction *fusion, const Target *t);
+/* The same of what describes a library's call. */
+const char *tuning_key(Arena *a, const void *bytes, size_t size, const Target *t);
 /* NULL, or what is wrong with a key; *is_stale: it is good, and of another version. */
 const char *tuning_key_wrong(Arena *a, const char *key, bool *is_stale);
 

@@ -371,6 +371,22 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
     return LT_SUCCESS;
 }
 
+/* All give the same result. */
+enum { ALGORITHMS = 2, ALGORITHM_ROOM = 4096 };
+
+/* Pointers of the epilogue need not be known yet. */
+static cublasStatus_t check_known(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                  cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                  cublasLtMatrixLayout_t d)
+{
+    Matmul m;
+    struct cublasLtMatmulDescOpaque known = {0};
+    if (desc != NULL)
+        known = *desc;
+    known.bias = known.aux = &m;
+    return matmul_describe(&m, desc == NULL ? NULL : &known, a, b, c, d);
+}
+
 cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -378,22 +394,40 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
                                cublasLtMatmulPreference_t preference, int requested,
                                cublasLtMatmulHeuristicResult_t *results, int *returned)
 {
-    Matmul m;
-    (void)preference;
     if (handle == NULL || returned == NULL || requested < 1 || results == NULL)
         return refuse(LT_INVALID_VALUE, "an argument is NULL");
     *returned = 0;
-    /* Pointers of the epilogue need not be known yet. */
-    struct cublasLtMatmulDescOpaque known = {0};
-    if (desc != NULL)
-        known = *desc;
-    known.bias = known.aux = &m;
-    cublasStatus_t status = matmul_describe(&m, desc == NULL ? NULL : &known, a, b, c, d);
+    cublasStatus_t status = check_known(desc, a, b, c, d);
     if (status != LT_SUCCESS)
         return status;
-    results[0] = (cublasLtMatmulHeuristicResult_t){.wavesCount = 1.0F};
-    *returned = 1;
+    /* The first would like to have memory to work in. */
+    uint64_t room = preference != NULL ? preference->workspace : 0;
+    for (int i = 0; i < requested && i < ALGORITHMS; i++) {
+        bool has_room = i == 0 && room >= ALGORITHM_ROOM;
+        results[i] = (cublasLtMatmulHeuristicResult_t){.algo.data[0] = (uint64_t)i,
+                                                       .workspaceSize =
+                                                           has_room ? ALGORITHM_ROOM : 0,
+                                                       .wavesCount = 1.0F};
+        ++*returned;
+    }
     return LT_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algorithm,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    if (handle == NULL || algorithm == NULL || result == NULL)
+        return refuse(LT_INVALID_VALUE, "an argument is NULL");
+    if (algorithm->data[0] >= ALGORITHMS)
+        return refuse(LT_INVALID_VALUE, "there is no such algorithm");
+    cublasStatus_t status = check_known(desc, a, b, c, d);
+    if (status == LT_SUCCESS)
+        *result =
+            (cublasLtMatmulHeuristicResult_t){.algo = *algorithm, .wavesCount = 1.0F};
+    return status;
 }
 
 typedef struct MatmulOperation {

@@ -93,13 +93,14 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
     return r;
 }
 
-/* The library's first choice. */
-static cublasStatus_t choose(const Device *d, const PlanMatmul *m, Matmul *out)
+cublasStatus_t matmul_heuristic(const Device *d, uint32_t number, int most,
+                                cublasLtMatmulHeuristicResult_t *found, int *count)
 {
     const CublasltApi *lt = d->session->cublaslt;
+    const PlanMatmul *m = &d->session->plan->matmuls[number];
+    const Matmul *ready = &d->matmuls[number];
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found;
-    int count = 0;
+    *count = 0;
     cublasStatus_t r = lt->preference_create(&preference);
     if (r == 0) {
         r = lt->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -110,12 +111,50 @@ static cublasStatus_t choose(const Device *d, const PlanMatmul *m, Matmul *out)
                                &m->alignment, sizeof m->alignment);
     }
     if (r == 0) {
-        r = lt->heuristic(d->cublaslt, out->desc, out->a, out->b, out->c, out->d,
-                          preference, 1, &found, &count);
+        r = lt->heuristic(d->cublaslt, ready->desc, ready->a, ready->b, ready->c,
+                          ready->d, preference, most, found, count);
     }
     if (preference) {
         lt->preference_destroy(preference);
     }
+    return r;
+}
+
+/* What a tuner found, if it is of this version and the library takes it. */
+static bool take_algorithm(const Device *d, uint32_t number, Matmul *out)
+{
+    const Plan *p = d->session->plan;
+    const CublasltApi *lt = d->session->cublaslt;
+    for (uint32_t i = 0; i < p->algorithms_count; i++) {
+        const PlanAlgorithm *a = &p->algorithms[i];
+        cublasLtMatmulHeuristicResult_t checked;
+        if (a->matmul != number || a->version != lt->version()) {
+            continue;
+        }
+        memcpy(&out->algorithm, a->algorithm, sizeof out->algorithm);
+        if (lt->check(d->cublaslt, out->desc, out->a, out->b, out->c, out->d,
+                      &out->algorithm, &checked) == 0 &&
+            checked.workspaceSize <= p->matmuls[number].workspace_bytes) {
+            return true;
+        }
+        session_log(
+            d->session, 1,
+            "cuBLASLt %u does not take the tuned algorithm of matrix product m%u: "
+            "its heuristic chooses",
+            a->version, number);
+    }
+    return false;
+}
+
+/* The tuner's choice, or the library's first. */
+static cublasStatus_t choose(const Device *d, uint32_t number, Matmul *out)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    int count = 0;
+    if (take_algorithm(d, number, out)) {
+        return 0;
+    }
+    cublasStatus_t r = matmul_heuristic(d, number, 1, &found, &count);
     if (r != 0 || count == 0) {
         return r != 0 ? r : 15;
     }
@@ -152,7 +191,7 @@ gxrt_status matmul_create(Device *d)
         if (r != 0) {
             return lt_error(d, i, "cublasLtMatmulDescCreate", r);
         }
-        r = choose(d, m, out);
+        r = choose(d, i, out);
         if (r != 0) {
             return lt_error(d, i, "cublasLtMatmulAlgoGetHeuristic", r);
         }
@@ -190,25 +229,15 @@ static const struct {
     {PLAN_MATMUL_SCALE_B, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER},
 };
 
-gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
+cublasStatus_t matmul_queue(Device *d, const PlanCommand *c, void *const *at,
+                            const cublasLtMatmulAlgo_t *algorithm, CUstream stream)
 {
-    const Plan *p = d->session->plan;
     const CublasltApi *lt = d->session->cublaslt;
-    const PlanMatmul *m = &p->matmuls[c->index];
+    const PlanMatmul *m = &d->session->plan->matmuls[c->index];
     Matmul *ready = &d->matmuls[c->index];
-    void *at[PLAN_MATMUL_ARGS] = {NULL};
-    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
-        const PlanArg *a = &p->args[c->args + i];
-        if (a->tag == PLAN_ARG_SLICE) {
-            at[i] = (void *)(uintptr_t)slice_address(d, a->index);
-        }
-        if (a->tag == PLAN_ARG_SLICE && (a->access & PLAN_WRITE)) {
-            annotate_written(stream, at[i], p->slices[a->index].bytes);
-        }
-    }
     cublasStatus_t r = 0;
     for (size_t i = 0; i < sizeof pointers / sizeof *pointers && r == 0; i++) {
-        void **pointer = &at[pointers[i].operand];
+        void *const *pointer = &at[pointers[i].operand];
         if (*pointer) {
             r = lt->desc_set(ready->desc, pointers[i].attribute, pointer,
                              sizeof *pointer);
@@ -223,9 +252,27 @@ gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
     if (r == 0) {
         r = lt->matmul(d->cublaslt, ready->desc, alpha, at[PLAN_MATMUL_A], ready->a,
                        at[PLAN_MATMUL_B], ready->b, beta, in_c, ready->c,
-                       at[PLAN_MATMUL_D], ready->d, &ready->algorithm,
+                       at[PLAN_MATMUL_D], ready->d,
+                       algorithm ? algorithm : &ready->algorithm,
                        at[PLAN_MATMUL_WORKSPACE], m->workspace_bytes, stream);
     }
+    return r;
+}
+
+gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
+{
+    const Plan *p = d->session->plan;
+    void *at[PLAN_MATMUL_ARGS] = {NULL};
+    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
+        const PlanArg *a = &p->args[c->args + i];
+        if (a->tag == PLAN_ARG_SLICE) {
+            at[i] = (void *)(uintptr_t)slice_address(d, a->index);
+        }
+        if (a->tag == PLAN_ARG_SLICE && (a->access & PLAN_WRITE)) {
+            annotate_written(stream, at[i], p->slices[a->index].bytes);
+        }
+    }
+    cublasStatus_t r = matmul_queue(d, c, at, NULL, stream);
     if (r == 0) {
         return GXRT_OK;
     }

@@ -122,6 +122,19 @@ bool plan_read_matmuls(PlanReader *r)
     return true;
 }
 
+bool plan_read_algorithms(PlanReader *r)
+{
+    const Plan *p = r->p;
+    for (uint32_t i = 0; i < p->algorithms_count; i++) {
+        const PlanAlgorithm *a = &p->algorithms[i];
+        if (a->matmul >= p->matmuls_count ||
+            a->workspace_bytes > p->matmuls[a->matmul].workspace_bytes) {
+            return plan_fail(r, "algorithm %u of the plan is damaged", i);
+        }
+    }
+    return true;
+}
+
 bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;

@@ -62,7 +62,8 @@
     PLAN_SECTION(BUFFERS,     buffers,    PlanBuffer)     \
     PLAN_SECTION(IMAGES,      images,     PlanImage)      \
     PLAN_SECTION(TUNABLES,    tunables,   PlanTunable)    \
-    PLAN_SECTION(CANDIDATES,  candidates, PlanCandidate)
+    PLAN_SECTION(CANDIDATES,  candidates, PlanCandidate)  \
+    PLAN_SECTION(ALGORITHMS,  algorithms, PlanAlgorithm)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -510,8 +511,19 @@ typedef struct PlanBuffer {
     PlanSource source;
 } PlanBuffer;
 
+/* ALGORITHMS: of matrix products, found by a tuner: used by the version of cuBLASLt that they are of, if it takes
+ * them; else its heuristic chooses. */
+enum { PLAN_ALGORITHM_BYTES = 64 };
+typedef struct PlanAlgorithm {
+    uint32_t matmul;
+    uint32_t version; /* as the library reports it */
+    uint64_t workspace_bytes;
+    uint8_t algorithm[PLAN_ALGORITHM_BYTES]; /* cublasLtMatmulAlgo_t */
+} PlanAlgorithm;
+
 /* TUNABLES: launches for which other kernels stand in the plan, CANDIDATES: those kernels, which a tuner may
- * launch in place of the command's, with the same arguments. A run uses neither. Kinds and configurations are
+ * launch in place of the command's, with the same arguments; and matrix products, for which the library has other
+ * algorithms. A run uses neither. Kinds and configurations are
  * written as in the tuning file (frontend/tuning.h). */
 typedef struct PlanCandidate {
     uint32_t kernel;
@@ -523,8 +535,9 @@ typedef struct PlanCandidate {
 
 typedef struct PlanTunable {
     uint32_t command;
-    uint32_t key;        /* string, of the tuning file */
-    uint32_t candidates; /* first of candidate_count: the command's own is the first */
+    uint32_t key; /* string, of the tuning file */
+    uint32_t
+        candidates; /* first of candidate_count: the command's own is the first; 0 of a product */
     uint32_t candidate_count;
     uint32_t
         dtypes; /* refs: a string for each arg, what a result is made of; "": not compared */

@@ -400,6 +400,11 @@ void plan_print(const Plan *p, FILE *out)
     for (uint32_t i = 0; i < p->matmuls_count; i++) {
         print_matmul_record(&p->matmuls[i], i, out);
     }
+    for (uint32_t i = 0; i < p->algorithms_count; i++) {
+        const PlanAlgorithm *a = &p->algorithms[i];
+        fprintf(out, "algorithm of m%u version=%u workspace=%" PRIu64 "\n", a->matmul,
+                a->version, a->workspace_bytes);
+    }
     for (uint32_t i = 0; i < p->graphs_count; i++) {
         plan_print_graph(p, i, out);
     }

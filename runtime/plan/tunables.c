@@ -13,13 +13,15 @@ static bool is_tunable(const PlanReader *r, const PlanTunable *t)
 {
     const Plan *p = r->p;
     if (t->command >= p->commands_count || !plan_is_string(r, t->key) ||
-        p->commands[t->command].kind != PLAN_LAUNCH || t->candidate_count == 0 ||
         !plan_in_table(t->candidates, t->candidate_count, p->candidates_count)) {
         return false;
     }
     const PlanCommand *c = &p->commands[t->command];
+    bool is_launch = c->kind == PLAN_LAUNCH;
     bool good = plan_in_table(t->dtypes, c->arg_count, p->refs_count) &&
-                p->candidates[t->candidates].kernel == c->index;
+                (is_launch || c->kind == PLAN_MATMUL) &&
+                is_launch == (t->candidate_count != 0) &&
+                (!is_launch || p->candidates[t->candidates].kernel == c->index);
     for (uint32_t i = 0; i < c->arg_count && good; i++) {
         good = plan_is_string(r, p->refs[t->dtypes + i]);
     }

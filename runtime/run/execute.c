@@ -216,7 +216,7 @@ static gxrt_status run_leaf(Device *d, const PlanCommand *c)
         st = st == GXRT_OK ? capture_leaf(d, c) : st;
         return st == GXRT_OK ? give_signal(d, c) : st;
     }
-    if (st == GXRT_OK && d->tune && c->kind == PLAN_LAUNCH) {
+    if (st == GXRT_OK && d->tune && (c->kind == PLAN_LAUNCH || c->kind == PLAN_MATMUL)) {
         st = tune_command(d, c);
     }
     bool timed = d->profiling && plan_command_works(c->kind);

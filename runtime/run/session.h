@@ -184,6 +184,12 @@ void memory_destroy(Device *d);
 /* library/matmul.c: cuBLASLt. create makes all of the plan's products ready. */
 gxrt_status matmul_create(Device *d);
 void matmul_destroy(Device *d);
+/* At most `most` algorithms for product `number` of the plan, by the library's order. */
+cublasStatus_t matmul_heuristic(const Device *d, uint32_t number, int most,
+                                cublasLtMatmulHeuristicResult_t *found, int *count);
+/* Queues the product of a command on these addresses, by operand; algorithm NULL: the one chosen. */
+cublasStatus_t matmul_queue(Device *d, const PlanCommand *c, void *const *at,
+                            const cublasLtMatmulAlgo_t *algorithm, CUstream stream);
 
 /* library/graph.c: cuDNN. create makes all of the plan's graphs ready. */
 gxrt_status graphs_create(Device *d);

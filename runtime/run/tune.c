@@ -1,4 +1,4 @@
-/* The tuner: each candidate runs with the operands that the launch would read now. What it writes goes to memory of
+/* The tuner: each candidate runs with the operands that the command would read now. What it writes goes to memory of
  * the tuner's own, with a zone behind and before it in which nothing may change; candidates whose results agree
  * form a cluster, and the largest cluster is believed. Of it the fastest is chosen; candidates that are hardly
  * slower count as equally fast, and then the program's own kernel stays. */
@@ -15,7 +15,9 @@ enum {
     BATCH_MICROSECONDS = 200,
     REGIONS_MOST = 64,
     EQUAL_PERCENT = 1, /* slower than the fastest, and as good */
-    FAILURE_TEXT = 256
+    FAILURE_TEXT = 256,
+    ALGORITHM_TEXT = 256,
+    ALGORITHMS_MOST = 8 /* of a library, by its own order */
 };
 
 /* Memory that the launch writes, and where candidates write instead. */
@@ -28,7 +30,11 @@ typedef struct Region {
 
 /* What one candidate did. */
 typedef struct Trial {
-    const PlanCandidate *candidate;
+    const char *kind, *config;
+    uint32_t kernel; /* of the plan; PLAN_NONE: a library's algorithm */
+    cublasLtMatmulAlgo_t algorithm;
+    char algorithm_config[ALGORITHM_TEXT];
+    uint64_t workspace_bytes, modelled;
     char failure[FAILURE_TEXT]; /* "": none */
     unsigned char *results;     /* of all regions; the first of a cluster keeps them */
     size_t cluster;             /* number of its first trial */
@@ -46,6 +52,7 @@ typedef struct Tuning {
     void **parameters;
     GxemuParameter *touches; /* of the emulator */
     Trial *trials;
+    uint32_t trial_count;
 } Tuning;
 
 static const PlanArg *arg_of(const Tuning *t, uint32_t i)
@@ -109,7 +116,7 @@ static bool find_regions(Tuning *t)
             if (a->tag != PLAN_ARG_SLICE || writes != (pass == 0)) {
                 continue;
             }
-            CUdeviceptr at = t->device->slots[t->command->args + i];
+            CUdeviceptr at = slice_address(t->device, a->index);
             bool overlaps = false;
             if (writes) {
                 good = add_region(t, at, arg_bytes(t, i), (a->access & PLAN_READ) != 0);
@@ -137,34 +144,117 @@ static gxrt_status allocate_regions(Tuning *t)
     return st;
 }
 
-/* The launch's arguments, with the tuner's memory in place of what it writes. */
-static gxrt_status make_parameters(Tuning *t)
+/* The candidates that the plan has. */
+static void add_kernels(Tuning *t)
 {
     const Plan *p = t->device->session->plan;
+    for (uint32_t i = 0; i < t->trial_count; i++) {
+        const PlanCandidate *c = &p->candidates[t->tunable->candidates + i];
+        t->trials[i] = (Trial){.kind = plan_text(p, c->kind),
+                               .config = plan_text(p, c->config),
+                               .kernel = c->kernel,
+                               .modelled = c->modelled};
+    }
+}
+
+/* {"algorithm":"0123...","version":130100,"workspace":0} */
+static void describe_algorithm(Trial *trial, size_t version)
+{
+    unsigned char bytes[sizeof trial->algorithm];
+    memcpy(bytes, &trial->algorithm, sizeof bytes);
+    char *text = trial->algorithm_config;
+    int n = snprintf(text, ALGORITHM_TEXT, "{\"algorithm\":\"");
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        n += snprintf(text + n, ALGORITHM_TEXT - (size_t)n, "%02x", bytes[i]);
+    }
+    snprintf(text + n, ALGORITHM_TEXT - (size_t)n,
+             "\",\"version\":%zu,\"workspace\":%llu}", version,
+             (unsigned long long)trial->workspace_bytes);
+}
+
+/* The one that the program has first, then those of the library's heuristic. */
+static gxrt_status add_algorithms(Tuning *t)
+{
+    const Device *d = t->device;
+    cublasLtMatmulHeuristicResult_t found[ALGORITHMS_MOST];
+    int count = 0;
+    cublasStatus_t r =
+        matmul_heuristic(d, t->command->index, ALGORITHMS_MOST, found, &count);
+    const Plan *p = d->session->plan;
+    uint32_t number = (uint32_t)(t->command - p->commands);
+    if (r != 0) {
+        return status_set(GXRT_DEVICE_FAILED,
+                          "cublasLtMatmulAlgoGetHeuristic: cuBLASLt status %d for %s", r,
+                          plan_text(p, t->command->name));
+    }
+    const cublasLtMatmulAlgo_t *own = &d->matmuls[t->command->index].algorithm;
+    for (int i = 1; i < count; i++) {
+        if (memcmp(&found[i].algo, own, sizeof *own) == 0) {
+            cublasLtMatmulHeuristicResult_t first = found[0];
+            found[0] = found[i];
+            found[i] = first;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        Trial *trial = &t->trials[t->trial_count];
+        *trial = (Trial){
+            .kind = "cublaslt",
+            .config = trial->algorithm_config,
+            .kernel = PLAN_NONE,
+            .algorithm = found[i].algo,
+            .workspace_bytes = found[i].workspaceSize,
+            .modelled = p->origins_count ? p->origins[number].modelled : 0,
+        };
+        describe_algorithm(trial, d->session->cublaslt->version());
+        t->trial_count += found[i].state == 0;
+    }
+    return GXRT_OK;
+}
+
+static gxrt_status add_trials(Tuning *t)
+{
+    uint32_t count = t->tunable->candidate_count;
+    t->trials = calloc((size_t)count + ALGORITHMS_MOST, sizeof *t->trials);
+    if (!t->trials) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_tune: no memory");
+    }
+    if (t->command->kind == PLAN_MATMUL) {
+        return add_algorithms(t);
+    }
+    t->trial_count = count;
+    add_kernels(t);
+    return GXRT_OK;
+}
+
+/* Where the command has its operand i: in the tuner's memory, if it is written. */
+static uint64_t moved_address(Tuning *t, uint32_t i)
+{
+    bool overlaps = false;
+    CUdeviceptr at = slice_address(t->device, arg_of(t, i)->index);
+    const Region *r = find_region(t, at, arg_bytes(t, i), &overlaps);
+    return r ? r->block + ZONE + (at - r->at) : at;
+}
+
+/* The command's arguments, with the tuner's memory in place of what it writes. */
+static gxrt_status make_parameters(Tuning *t)
+{
+    const Device *d = t->device;
     uint32_t n = t->command->arg_count;
     t->slots = calloc((size_t)n + 1, sizeof *t->slots);
     t->parameters = calloc((size_t)n + 1, sizeof *t->parameters);
     t->touches = calloc((size_t)n + 1, sizeof *t->touches);
-    t->trials = calloc(t->tunable->candidate_count, sizeof *t->trials);
-    if (!t->slots || !t->parameters || !t->touches || !t->trials) {
+    if (!t->slots || !t->parameters || !t->touches) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_tune: no memory");
     }
     for (uint32_t i = 0; i < n; i++) {
-        bool overlaps = false;
-        t->slots[i] = t->device->slots[t->command->args + i];
+        uint32_t arg = t->command->args + i;
+        t->slots[i] = arg_of(t, i)->tag == PLAN_ARG_SLICE ? moved_address(t, i)
+                      : t->command->kind == PLAN_LAUNCH   ? d->slots[arg]
+                                                          : 0;
         t->parameters[i] = &t->slots[i];
-        if (t->device->emu_parameters) {
-            t->touches[i] = t->device->emu_parameters[t->command->args + i];
+        if (d->emu_parameters) {
+            t->touches[i] = d->emu_parameters[arg];
         }
-        Region *r = arg_of(t, i)->tag == PLAN_ARG_SLICE
-                        ? find_region(t, t->slots[i], arg_bytes(t, i), &overlaps)
-                        : NULL;
-        if (r) {
-            t->slots[i] = r->block + ZONE + (t->slots[i] - r->at);
-        }
-    }
-    for (uint32_t i = 0; i < t->tunable->candidate_count; i++) {
-        t->trials[i].candidate = &p->candidates[t->tunable->candidates + i];
     }
     return GXRT_OK;
 }
@@ -203,21 +293,34 @@ static void fail(Trial *trial, const char *text)
     snprintf(trial->failure, sizeof trial->failure, "%s", text);
 }
 
-/* Queues it. A launch that the driver refuses is the candidate's failure. */
-static bool launch(const Tuning *t, Trial *trial)
+static bool launch_algorithm(const Tuning *t, Trial *trial)
+{
+    void *at[PLAN_MATMUL_ARGS];
+    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
+        at[i] = (void *)(uintptr_t)t->slots[i];
+    }
+    cublasStatus_t r =
+        matmul_queue(t->device, t->command, at, &trial->algorithm, t->stream);
+    if (r != 0) {
+        snprintf(trial->failure, sizeof trial->failure,
+                 "it does not start: cuBLASLt status %d", r);
+    }
+    return r == 0;
+}
+
+static bool launch_kernel(const Tuning *t, Trial *trial)
 {
     Device *d = t->device;
     const CudaApi *cuda = d->session->cuda;
-    uint32_t kernel = trial->candidate->kernel;
-    CUlaunchConfig *config = &d->launches[kernel].config;
+    CUlaunchConfig *config = &d->launches[trial->kernel].config;
     config->hStream = t->stream;
     CUresult r;
     if (cuda->emulated) {
         GxemuLaunch note = {plan_text(d->session->plan, t->command->name), t->touches,
                             t->command->arg_count};
-        r = cuda->emu_launch(config, d->functions[kernel], t->parameters, &note);
+        r = cuda->emu_launch(config, d->functions[trial->kernel], t->parameters, &note);
     } else {
-        r = cuda->launch(config, d->functions[kernel], t->parameters, NULL);
+        r = cuda->launch(config, d->functions[trial->kernel], t->parameters, NULL);
     }
     if (r != CUDA_SUCCESS) {
         const char *name = NULL;
@@ -230,6 +333,13 @@ static bool launch(const Tuning *t, Trial *trial)
                  name ? name : "an unknown error", *words ? ": " : "", words);
     }
     return r == CUDA_SUCCESS;
+}
+
+/* Queues it. What the driver or the library refuses is the candidate's failure. */
+static bool launch(const Tuning *t, Trial *trial)
+{
+    return trial->kernel == PLAN_NONE ? launch_algorithm(t, trial)
+                                      : launch_kernel(t, trial);
 }
 
 static bool is_filled(const unsigned char *zone)
@@ -283,14 +393,17 @@ static bool agrees(const Tuning *t, const Trial *x, const Trial *y)
     for (uint32_t i = 0; i < t->command->arg_count; i++) {
         const char *dtype = plan_text(p, p->refs[t->tunable->dtypes + i]);
         size_t at = 0;
-        CUdeviceptr address = t->device->slots[t->command->args + i];
+        if (!*dtype) {
+            continue;
+        }
+        CUdeviceptr address = slice_address(t->device, arg_of(t, i)->index);
         const Region *r = t->regions;
         for (; r < t->regions + t->region_count &&
                !(address >= r->at && address < r->at + r->bytes);
              r++) {
             at += r->bytes;
         }
-        if (!*dtype || r == t->regions + t->region_count) {
+        if (r == t->regions + t->region_count) {
             continue;
         }
         at += address - r->at;
@@ -391,7 +504,7 @@ static gxrt_status measure_all(Tuning *t, size_t cluster)
         is_driver_ok(t, cuda->event_create(&events[i], CU_EVENT_DEFAULT), "cuEventCreate",
                      &st);
     }
-    for (uint32_t i = 0; i < t->tunable->candidate_count && st == GXRT_OK; i++) {
+    for (uint32_t i = 0; i < t->trial_count && st == GXRT_OK; i++) {
         Trial *trial = &t->trials[i];
         if (*trial->failure) {
             continue;
@@ -399,7 +512,7 @@ static gxrt_status measure_all(Tuning *t, size_t cluster)
         if (trial->cluster != cluster) {
             fail(trial, "its results are not those of most others");
         } else if (cuda->emulated) {
-            trial->picoseconds = trial->candidate->modelled;
+            trial->picoseconds = trial->modelled;
         } else {
             st = measure(t, trial, events);
         }
@@ -418,9 +531,9 @@ static gxrt_status measure_all(Tuning *t, size_t cluster)
 static size_t believed_cluster(const Tuning *t)
 {
     size_t best = 0, most = 0;
-    for (size_t i = 0; i < t->tunable->candidate_count; i++) {
+    for (size_t i = 0; i < t->trial_count; i++) {
         size_t members = 0;
-        for (size_t k = 0; k < t->tunable->candidate_count; k++) {
+        for (size_t k = 0; k < t->trial_count; k++) {
             members += !*t->trials[k].failure && t->trials[k].cluster == i;
         }
         if (members > most) {
@@ -431,23 +544,28 @@ static size_t believed_cluster(const Tuning *t)
     return best;
 }
 
-/* The first of those that are hardly slower than the fastest; PLAN_NONE: there is none. */
+/* Of those that are hardly slower than the fastest the one that needs least memory to work in, and of those the
+ * first; PLAN_NONE: there is none. */
 static uint32_t choose(const Tuning *t)
 {
     uint64_t least = UINT64_MAX;
-    uint32_t count = t->tunable->candidate_count, i = 0;
-    for (uint32_t k = 0; k < count; k++) {
-        const Trial *trial = &t->trials[k];
+    uint32_t chosen = PLAN_NONE;
+    for (uint32_t i = 0; i < t->trial_count; i++) {
+        const Trial *trial = &t->trials[i];
         if (!*trial->failure && trial->picoseconds < least) {
             least = trial->picoseconds;
         }
     }
-    while (i < count &&
-           (*t->trials[i].failure ||
-            t->trials[i].picoseconds > least + least / 100 * EQUAL_PERCENT)) {
-        i++;
+    for (uint32_t i = 0; i < t->trial_count; i++) {
+        const Trial *trial = &t->trials[i];
+        bool is_fast =
+            !*trial->failure && trial->picoseconds <= least + least / 100 * EQUAL_PERCENT;
+        if (is_fast && (chosen == PLAN_NONE ||
+                        trial->workspace_bytes < t->trials[chosen].workspace_bytes)) {
+            chosen = i;
+        }
     }
-    return i < count ? i : PLAN_NONE;
+    return chosen;
 }
 
 static gxrt_status all_failed(const Tuning *t)
@@ -455,31 +573,29 @@ static gxrt_status all_failed(const Tuning *t)
     const Plan *p = t->device->session->plan;
     char text[1024];
     size_t used = 0;
-    for (uint32_t i = 0; i < t->tunable->candidate_count && used < sizeof text; i++) {
-        const PlanCandidate *c = t->trials[i].candidate;
+    for (uint32_t i = 0; i < t->trial_count && used < sizeof text; i++) {
         int n = snprintf(text + used, sizeof text - used, "\n  %s %s: %s",
-                         plan_text(p, c->kind), plan_text(p, c->config),
-                         t->trials[i].failure);
+                         t->trials[i].kind, t->trials[i].config, t->trials[i].failure);
         used += n > 0 ? (size_t)n : 0;
     }
     return status_set(
         GXRT_DEVICE_FAILED,
         "All configs failed during profiling of %s, key %s.\nFailures (%u):%s",
-        plan_text(p, t->command->name), plan_text(p, t->tunable->key),
-        t->tunable->candidate_count, text);
+        plan_text(p, t->command->name), plan_text(p, t->tunable->key), t->trial_count,
+        text);
 }
 
 static void report(const Tuning *t, uint32_t chosen)
 {
     const Plan *p = t->device->session->plan;
     const gxrt_tuner *tuner = t->device->tune->tuner;
-    for (uint32_t i = 0; i < t->tunable->candidate_count; i++) {
+    for (uint32_t i = 0; i < t->trial_count; i++) {
         const Trial *trial = &t->trials[i];
         tuner->trial(tuner->user,
                      &(gxrt_trial){.name = plan_text(p, t->command->name),
                                    .key = plan_text(p, t->tunable->key),
-                                   .kind = plan_text(p, trial->candidate->kind),
-                                   .config = plan_text(p, trial->candidate->config),
+                                   .kind = trial->kind,
+                                   .config = trial->config,
                                    .failure = *trial->failure ? trial->failure : NULL,
                                    .picoseconds = trial->picoseconds,
                                    .is_own = i == 0,
@@ -489,9 +605,10 @@ static void report(const Tuning *t, uint32_t chosen)
 
 static gxrt_status try_all(Tuning *t)
 {
-    gxrt_status st = allocate_regions(t);
+    gxrt_status st = add_trials(t);
+    st = st == GXRT_OK ? allocate_regions(t) : st;
     st = st == GXRT_OK ? make_parameters(t) : st;
-    for (uint32_t i = 0; i < t->tunable->candidate_count && st == GXRT_OK; i++) {
+    for (uint32_t i = 0; i < t->trial_count && st == GXRT_OK; i++) {
         st = check(t, i);
     }
     st = st == GXRT_OK ? measure_all(t, believed_cluster(t)) : st;
@@ -512,7 +629,7 @@ static void deinit(Tuning *t)
             t->device->session->cuda->mem_free(t->regions[i].block);
         }
     }
-    for (uint32_t i = 0; t->trials && i < t->tunable->candidate_count; i++) {
+    for (uint32_t i = 0; t->trials && i < t->trial_count; i++) {
         free(t->trials[i].results);
     }
     free(t->slots);
@@ -533,7 +650,9 @@ static gxrt_status tune(Device *d, const PlanCommand *c, const PlanTunable *tuna
 {
     Tuning t = {
         .device = d, .tunable = tunable, .command = c, .stream = d->streams[c->stream]};
-    launch_prepare(d, c);
+    if (c->kind == PLAN_LAUNCH) {
+        launch_prepare(d, c);
+    }
     gxrt_status st = GXRT_OK;
     is_driver_ok(&t, d->session->cuda->context_synchronize(), "cuCtxSynchronize", &st);
     if (st == GXRT_OK && find_regions(&t)) {
