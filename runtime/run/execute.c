@@ -2,6 +2,7 @@
  * allocation, and no waiting but for predicates and selectors that only the device knows. */
 #include <stdlib.h>
 
+#include "runtime/run/annotate.h"
 #include "runtime/run/tune.h"
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
@@ -209,7 +210,7 @@ gxrt_status step_command(Device *d, const PlanCommand *c, Frame *f)
     return step_kind[c->kind](d, c, f);
 }
 
-static gxrt_status run_leaf(Device *d, const PlanCommand *c)
+static gxrt_status queue_leaf(Device *d, const PlanCommand *c)
 {
     gxrt_status st = wait_signals(d, c);
     if (d->phase != CAPTURE_OFF) {
@@ -228,6 +229,18 @@ static gxrt_status run_leaf(Device *d, const PlanCommand *c)
         st = end_timing(d, c);
     }
     return st == GXRT_OK ? give_signal(d, c) : st;
+}
+
+/* Profilers show the kernels and calls of a range under its name. */
+static gxrt_status run_leaf(Device *d, const PlanCommand *c)
+{
+    bool is_range = plan_command_works(c->kind) &&
+                    annotate_begin(plan_text(d->session->plan, c->name));
+    gxrt_status st = queue_leaf(d, c);
+    if (is_range) {
+        annotate_end();
+    }
+    return st;
 }
 
 /* Region f->region is next: its first command. */
@@ -347,9 +360,15 @@ static gxrt_status undefine_temp(Device *d)
  * goes on after them. */
 static gxrt_status queue_commands(Device *d)
 {
+    const Plan *p = d->session->plan;
+    bool is_range = annotate_begin(plan_text(p, p->info->module));
     gxrt_status st = fork_streams(d, 0);
     st = st == GXRT_OK ? walk_run(d) : st;
-    return st == GXRT_OK ? join_streams(d, 0) : st;
+    st = st == GXRT_OK ? join_streams(d, 0) : st;
+    if (is_range) {
+        annotate_end();
+    }
+    return st;
 }
 
 gxrt_status execute_run(Device *d)
