@@ -151,15 +151,8 @@ static const TileIrTile *make_dot(TileIrLower *l, const TileOp *op,
 
 /* -- reductions ----------------------------------------------------------------------------------- */
 
-static const TileIrTile *combined(TileIrLower *l, const TileOp *op, const TileIrTile *x,
-                                  const TileIrTile *y)
-{
-    return op->combine == OP_MAXIMUM ? tileir_binary(l, TILEIR_MAXF, x, y)
-                                     : tileir_binary(l, TILEIR_ADDF, x, y);
-}
-
-/* What makes no difference: the bits of an f32. */
-static uint32_t neutral_bits(const TileOp *op)
+/* What makes no difference. */
+static uint64_t neutral_bits(const TileOp *op)
 {
     float value = op->combine == OP_MAXIMUM ? -INFINITY : 0;
     uint32_t bits;
@@ -182,13 +175,58 @@ static const TileIrTile *reduced_value(TileIrLower *l, const TileOp *op,
     return tileir_make(l, TILEIR_SELECT, x->element, NULL, 3, in);
 }
 
-static void add_identity(TileIrLower *l, TileIrOp *op, uint64_t bits)
+static void add_identity(TileIrLower *l, TileIrOp *op, TileIrScalar t, uint64_t bits)
 {
-    enum { FLOAT = 2 };
+    enum { INTEGER = 1, FLOAT };
     bytecode_attribute(op, 1);
-    bytecode_attribute(op, FLOAT);
-    bytecode_attribute(op, bytecode_scalar(l->m, TILEIR_F32));
+    bytecode_attribute(op, is_integer(t) ? INTEGER : FLOAT);
+    bytecode_attribute(op, bytecode_scalar(l->m, t));
     bytecode_attribute(op, bits << 1); /* as a signed number */
+}
+
+static TileIrOpcode combination(OpCode combine, TileIrScalar t)
+{
+    bool is_maximum = combine == OP_MAXIMUM;
+    if (is_integer(t))
+        return is_maximum ? TILEIR_MAXI : TILEIR_ADDI;
+    return is_maximum ? TILEIR_MAXF : TILEIR_ADDF;
+}
+
+/* Two elements become one. */
+static void fill_body(TileIrLower *l, TileIrBlock *body, OpCode combine, TileIrScalar t)
+{
+    TileIrBlock *at = l->at;
+    const TileIrTile sides[] = {{&body->arguments[0], t, 0, {0}},
+                                {&body->arguments[1], t, 0, {0}}};
+    l->at = body;
+    const TileIrTile *both =
+        tileir_binary(l, combination(combine, t), &sides[0], &sides[1]);
+    TileIrOp *yield = bytecode_op_counted(l->m, TILEIR_YIELD, 0, NULL);
+    bytecode_operand_count(yield, 1);
+    bytecode_operand(yield, both->value);
+    bytecode_append(body, yield);
+    l->at = at;
+}
+
+const TileIrTile *tileir_combined(TileIrLower *l, TileIrOpcode op, OpCode combine,
+                                  const TileIrTile *x, uint64_t neutral)
+{
+    if (x == NULL)
+        return NULL;
+    uint32_t rank = op == TILEIR_REDUCE ? x->rank - 1 : x->rank,
+             type = tileir_type(l, x->element, rank, x->sizes),
+             scalar = tileir_type(l, x->element, 0, NULL);
+    TileIrOp *all = bytecode_op_counted(l->m, op, 1, &type);
+    bytecode_attribute(all, x->rank - 1);
+    if (op == TILEIR_SCAN)
+        bytecode_attribute(all, 0); /* forwards */
+    add_identity(l, all, x->element, neutral);
+    bytecode_operand_count(all, 1);
+    bytecode_operand(all, x->value);
+    fill_body(l, bytecode_body(all, 2, (uint32_t[]){scalar, scalar}), combine,
+              x->element);
+    bytecode_append(l->at, all);
+    return tileir_tile_of(l, all, 0, x->element, rank, x->sizes);
 }
 
 static const TileIrTile *make_reduce(TileIrLower *l, const TileOp *op,
@@ -199,29 +237,8 @@ static const TileIrTile *make_reduce(TileIrLower *l, const TileOp *op,
     if (over.rank != 1 || op->dtype != DT_F32 || !is_known)
         return tileir_lacks(l, "a reduction of another kind");
     from.dims[from.rank++] = over.dims[0];
-    const TileIrTile *x = reduced_value(l, op, &from);
-    if (x == NULL)
-        return NULL;
-    uint32_t type = tileir_type(l, TILEIR_F32, order->rank, x->sizes),
-             scalar = tileir_type(l, TILEIR_F32, 0, NULL);
-    TileIrOp *reduce = bytecode_op_counted(l->m, TILEIR_REDUCE, 1, &type);
-    bytecode_attribute(reduce, order->rank);
-    add_identity(l, reduce, neutral_bits(op));
-    bytecode_operand_count(reduce, 1);
-    bytecode_operand(reduce, x->value);
-    TileIrBlock *body = bytecode_body(reduce, 2, (uint32_t[]){scalar, scalar}),
-                *at = l->at;
-    TileIrTile sides[] = {{&body->arguments[0], TILEIR_F32, 0, {0}},
-                          {&body->arguments[1], TILEIR_F32, 0, {0}}};
-    l->at = body;
-    const TileIrTile *both = combined(l, op, &sides[0], &sides[1]);
-    TileIrOp *yield = bytecode_op_counted(l->m, TILEIR_YIELD, 0, NULL);
-    bytecode_operand_count(yield, 1);
-    bytecode_operand(yield, both->value);
-    bytecode_append(body, yield);
-    l->at = at;
-    bytecode_append(at, reduce);
-    return tileir_tile_of(l, reduce, 0, TILEIR_F32, order->rank, x->sizes);
+    return tileir_combined(l, TILEIR_REDUCE, op->combine, reduced_value(l, op, &from),
+                           neutral_bits(op));
 }
 
 /* -- values --------------------------------------------------------------------------------------- */
@@ -275,7 +292,7 @@ static const TileIrTile *make(TileIrLower *l, const TileOp *op, const TileOrder 
     case TILE_FINAL:
         return as_known(l, op, order);
     case TILE_GROUP:
-        return tileir_lacks(l, "tiles in groups of a ragged dot");
+        return tileir_group(l, op);
     case TILE_STORE:
     case TILE_LOOP:
         break;
@@ -324,6 +341,11 @@ static bool begin_loop(TileIrLower *l, const TileOp *op, TileIrOp **out,
     limits[0] =
         tileir_binary(l, TILEIR_MAXI, limits[0], tileir_bits(l, TILEIR_I32, 0, 0, NULL));
     limits[1] = tileir_binary(l, TILEIR_MINI, limits[1], count);
+    if (op->most != NULL)
+        limits[1] =
+            tileir_binary(l, TILEIR_MINI, limits[1], tileir_value(l, op->most, &none));
+    if (limits[1] == NULL)
+        return false;
     types[0] = tileir_type(l, TILEIR_I32, 0, NULL);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         TileOrder order = tileir_order(l, op->operands[i]->dims);
@@ -361,8 +383,6 @@ static bool make_loop(TileIrLower *l, const TileOp *op)
     const TileIrTile **starts = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1),
                      **carried = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1);
     TileIrOp *loop;
-    if (op->most != NULL)
-        return tileir_lacks(l, "a loop for as many tiles as the device finds") != NULL;
     if (op->depth + 1 > TILE_MOST_DIMS || !begin_loop(l, op, &loop, starts))
         return false;
     TileIrBlock *at = l->at, *body = bytecode_loop_body(loop);

@@ -25,13 +25,14 @@ typedef struct TileIrLower {
     TileIrModule *m;
     const TileProgram *p;
     const KernelRequest *r;
-    const char *why;                         /* NULL: nothing is in the way yet */
-    TileIrBlock *blocks[TILE_MOST_DIMS + 1]; /* by loops around */
-    TileIrBlock *at;                         /* where operations go */
-    const TileIrTile **arguments;            /* pointers */
-    const TileIrTile *tile[TILE_MOST_DIMS];  /* number of the tile at hand, i32 */
-    const TileOp **ops;                      /* by id */
-    struct TileIrMemo **memo;                /* by id */
+    const char *why;                          /* NULL: nothing is in the way yet */
+    TileIrBlock *blocks[TILE_MOST_DIMS + 1];  /* by loops around */
+    TileIrBlock *at;                          /* where operations go */
+    const TileIrTile **arguments;             /* pointers */
+    const TileIrTile *tile[TILE_MOST_DIMS];   /* number of the tile at hand, i32 */
+    const TileOp **ops;                       /* by id */
+    struct TileIrMemo **memo;                 /* by id */
+    const TileIrTile *groups[GROUP_USED + 1]; /* NULL: not asked for yet */
 } TileIrLower;
 
 /* -- lower.c -------------------------------------------------------------------------------------- */
@@ -43,6 +44,11 @@ TileOrder tileir_order(const TileIrLower *l, uint32_t dims);
 TileOrder tileir_without(const TileOrder *order, uint32_t dims);
 /* The tile of an operation over order's dimensions, at least its own. */
 const TileIrTile *tileir_value(TileIrLower *l, const TileOp *op, const TileOrder *order);
+
+/* A tile's elements along its last dimension combined (TILEIR_REDUCE), or each with all before it (TILEIR_SCAN).
+ * `neutral`: the bits of what makes no difference. */
+const TileIrTile *tileir_combined(TileIrLower *l, TileIrOpcode op, OpCode combine,
+                                  const TileIrTile *x, uint64_t neutral);
 
 /* -- tiles.c: operations -------------------------------------------------------------------------- */
 
@@ -98,6 +104,13 @@ const TileIrTile *tileir_is_there(TileIrLower *l, const TileOp *op,
 
 const TileIrTile *tileir_load(TileIrLower *l, const TileOp *op, const TileOrder *order);
 bool tileir_store(TileIrLower *l, const TileOp *op);
+/* The first elements of an operation's array, which has one dimension, as one tile with zeros behind them. */
+const TileIrTile *tileir_load_row(TileIrLower *l, const TileOp *op, int64_t size);
+
+/* -- groups.c ------------------------------------------------------------------------------------- */
+
+/* What a GROUP operation finds. */
+const TileIrTile *tileir_group(TileIrLower *l, const TileOp *op);
 
 /* -- apply.c -------------------------------------------------------------------------------------- */
 

@@ -124,11 +124,12 @@ static uint32_t token_type(TileIrLower *l)
     return bytecode_scalar(l->m, TILEIR_TOKEN);
 }
 
-static const TileIrTile *load_view(TileIrLower *l, const TileOp *op, const TileView *v,
-                                   TileIrScalar element, TileOrder *order)
+/* The view's tile at hand, with all the view's dimensions. */
+static const TileIrTile *load_tile(TileIrLower *l, const TileOp *op, const TileView *v,
+                                   TileIrScalar element)
 {
-    int64_t tile[TILE_VIEW_MOST_RANK], sizes[TILE_MOST_DIMS];
-    *order = view_order(v, tile);
+    int64_t tile[TILE_VIEW_MOST_RANK];
+    view_order(v, tile);
     uint32_t types[] = {tileir_type(l, element, v->rank, tile), token_type(l)};
     TileIrOp *load = bytecode_op_counted(l->m, TILEIR_LOAD_VIEW, 2, types);
     bytecode_attribute(load, 0); /* no flags */
@@ -137,9 +138,16 @@ static const TileIrTile *load_view(TileIrLower *l, const TileOp *op, const TileV
     if (!add_place(l, load, op, v))
         return NULL;
     bytecode_append(l->at, load);
+    return tileir_tile_of(l, load, 0, element, v->rank, tile);
+}
+
+static const TileIrTile *load_view(TileIrLower *l, const TileOp *op, const TileView *v,
+                                   TileIrScalar element, TileOrder *order)
+{
+    int64_t tile[TILE_VIEW_MOST_RANK], sizes[TILE_MOST_DIMS];
+    *order = view_order(v, tile);
     order_sizes(l, order, sizes);
-    return tileir_reshape(l, tileir_tile_of(l, load, 0, element, v->rank, tile),
-                          order->rank, sizes);
+    return tileir_reshape(l, load_tile(l, op, v, element), order->rank, sizes);
 }
 
 static const TileIrTile *load_each(TileIrLower *l, const TileOp *op, TileIrScalar element,
@@ -166,6 +174,19 @@ static const TileIrTile *load_each(TileIrLower *l, const TileOp *op, TileIrScala
     }
     bytecode_append(l->at, load);
     return tileir_tile_of(l, load, 0, element, order->rank, sizes);
+}
+
+const TileIrTile *tileir_load_row(TileIrLower *l, const TileOp *op, int64_t size)
+{
+    TileView v = {.rank = 1};
+    TileIrScalar element = TILEIR_I8;
+    v.dims[0] = (TileViewDim){.at = ix_const(l->p->ix, 0),
+                              .extent = op->shape->dims[0],
+                              .stride = 1,
+                              .tile = size,
+                              .dim = TILE_NO_DIM};
+    tileir_type_of(op->shape->dtype, true, &element);
+    return load_tile(l, op, &v, element);
 }
 
 /* Predicates are bytes in memory. */
