@@ -15,13 +15,90 @@ static bool is_signed(DType t)
 
 /* -- conversions ---------------------------------------------------------------------------------- */
 
+/* f32 to floats of 8 bits: the hardware's conversion saturates where HLO's overflows, to infinity or, where there is
+ * none, to no number: behind the middle between the largest one and what would be next, which is even in one of the
+ * types and odd in the other. */
+static const TileIrTile *to_small_float(TileIrLower *l, const TileIrTile *x, DType to,
+                                        TileIrScalar element)
+{
+    enum { GREATER = 4, GREATER_OR_EQUAL, POSITIVE = 0x7c, NEGATIVE = 0xfc, NONE = 0x7f };
+    bool has_infinity = to == DT_F8E5M2;
+    const char over[] = {has_infinity ? GREATER_OR_EQUAL : GREATER, 1}, below[] = {2, 1};
+    const TileIrTile *a = tileir_unary(l, TILEIR_ABSF, x), *zero = tileir_number(l, 0, x),
+                     *y = tileir_make(l, TILEIR_FTOF, element, NULL, 1, &x);
+    const TileIrTile *limits[] = {a, tileir_number(l, has_infinity ? 61440 : 464, x)},
+                     *signs[] = {x, zero};
+    const TileIrTile *plus = tileir_bits(l, element, has_infinity ? POSITIVE : NONE,
+                                         x->rank, x->sizes),
+                     *minus = tileir_bits(l, element, NEGATIVE, x->rank, x->sizes);
+    const TileIrTile *by_sign[] = {
+        tileir_make(l, TILEIR_CMPF, TILEIR_I1, below, 2, signs), minus, plus};
+    const TileIrTile *in[] = {
+        tileir_make(l, TILEIR_CMPF, TILEIR_I1, over, 2, limits),
+        has_infinity ? tileir_make(l, TILEIR_SELECT, element, NULL, 3, by_sign) : plus,
+        y};
+    return tileir_make(l, TILEIR_SELECT, element, NULL, 3, in);
+}
+
 static const TileIrTile *float_to_float(TileIrLower *l, const TileIrTile *x, DType to,
                                         TileIrScalar element)
 {
-    bool is_narrow = dtype_info[to].bits < 16;
-    if (is_narrow) /* the hardware's conversion saturates */
-        return tileir_lacks(l, "a conversion to floats of 8 bits");
-    return tileir_make(l, TILEIR_FTOF, element, NULL, 1, &x);
+    if (dtype_info[to].bits >= 16)
+        return tileir_make(l, TILEIR_FTOF, element, NULL, 1, &x);
+    if (x->element != TILEIR_F32) /* two roundings */
+        return tileir_lacks(l, "a conversion of f64 to floats of 8 bits");
+    return to_small_float(l, x, to, element);
+}
+
+/* Towards zero; what does not fit is the nearest that does, what is no number 0. */
+static const TileIrTile *float_to_integer(TileIrLower *l, const TileIrTile *x, DType to)
+{
+    enum { GREATER_OR_EQUAL = 5, NOT_EQUAL = 1, TO_ZERO = 6 };
+    bool has_sign = is_signed(to);
+    uint32_t bits = dtype_info[to].bits, wide = bits < 32 ? 32 : bits;
+    uint64_t all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1,
+             most = has_sign ? all >> 1 : all;
+    TileIrScalar element = wide == 64 ? TILEIR_I64 : TILEIR_I32, narrow;
+    double above = (has_sign ? 0.5 : 1) * 0x1p32 * (bits == 64 ? 0x1p32 : 1);
+    if (bits < 32)
+        above = (double)(most + 1);
+    const TileIrTile *low[] = {x, tileir_number(l, has_sign ? -above : 0, x)},
+                     *high[] = {x, tileir_number(l, above, x)}, *same[] = {x, x};
+    static const char over[] = {GREATER_OR_EQUAL, 1}, unordered[] = {NOT_EQUAL, 0};
+    const char towards[] = {has_sign, TO_ZERO};
+    const TileIrTile *in = tileir_make(l, TILEIR_MAXF, x->element, NULL, 2, low),
+                     *y = tileir_make(l, TILEIR_FTOI, element, towards, 1, &in);
+    const TileIrTile *ends[] = {tileir_make(l, TILEIR_CMPF, TILEIR_I1, over, 2, high),
+                                tileir_bits(l, element, most, x->rank, x->sizes), y};
+    y = tileir_make(l, TILEIR_SELECT, element, NULL, 3, ends);
+    const TileIrTile *none[] = {
+        tileir_make(l, TILEIR_CMPF, TILEIR_I1, unordered, 2, same),
+        tileir_bits(l, element, 0, x->rank, x->sizes), y};
+    y = tileir_make(l, TILEIR_SELECT, element, NULL, 3, none);
+    if (!tileir_type_of(to, false, &narrow))
+        return tileir_lacks(l, "Tile IR has no such type");
+    return y == NULL ? NULL : tileir_resize(l, y, narrow, has_sign);
+}
+
+/* A power of two, by its exponent's bits, which are those of f32; Tile IR does not have the type before Blackwell. */
+static const TileIrTile *from_exponent(TileIrLower *l, const TileIrTile *x)
+{
+    enum { LEAST = 0x400000, NONE = 0x7fc00000, HIGHEST = 255, FRACTION = 23 };
+    static const char equal[] = {0, 1};
+    x = tileir_resize(l, x, TILEIR_I32, false);
+    if (x == NULL)
+        return NULL;
+    const TileIrTile *y = tileir_binary(l, TILEIR_SHLI, x, tileir_number(l, FRACTION, x));
+    const int values[] = {0, HIGHEST};
+    const uint64_t bits[] = {LEAST, NONE};
+    for (int i = 0; i < 2; i++) {
+        const TileIrTile *same[] = {x, tileir_number(l, values[i], x)};
+        const TileIrTile *in[] = {tileir_make(l, TILEIR_CMPI, TILEIR_I1, equal, 2, same),
+                                  tileir_bits(l, TILEIR_I32, bits[i], x->rank, x->sizes),
+                                  y};
+        y = tileir_make(l, TILEIR_SELECT, TILEIR_I32, NULL, 3, in);
+    }
+    return tileir_make(l, TILEIR_BITCAST, TILEIR_F32, NULL, 1, &y);
 }
 
 static const TileIrTile *to_predicate(TileIrLower *l, const TileIrTile *x, DType from)
@@ -39,14 +116,18 @@ const TileIrTile *tileir_convert(TileIrLower *l, const TileIrTile *x, DType from
         return x;
     if (!tileir_type_of(to, false, &element))
         return tileir_lacks(l, "Tile IR has no such type");
+    if (to == DT_F8E8M0FNU)
+        return tileir_lacks(l, "a conversion to powers of two");
+    if (from == DT_F8E8M0FNU)
+        return tileir_convert(l, from_exponent(l, x), DT_F32, to);
     if (is_float(from) && dtype_info[from].bits < 32 && to != DT_F32)
         return tileir_convert(l, tileir_convert(l, x, from, DT_F32), DT_F32, to);
     if (to == DT_PRED)
         return to_predicate(l, x, from);
     if (is_float(from) && is_float(to))
         return float_to_float(l, x, to, element);
-    if (is_float(from)) /* what does not fit is the nearest that does */
-        return tileir_lacks(l, "a conversion of floats to integers");
+    if (is_float(from))
+        return float_to_integer(l, x, to);
     if (!is_float(to))
         return tileir_resize(l, x, element, is_signed(from));
     if (dtype_info[to].bits < 32)
@@ -124,14 +205,6 @@ static const TileIrTile *compare(TileIrLower *l, const TileOp *op, DType t,
     return tileir_make(l, real ? TILEIR_CMPF : TILEIR_CMPI, TILEIR_I1, attributes, 2, in);
 }
 
-/* 1 / (1 + e^-x) */
-static const TileIrTile *logistic(TileIrLower *l, const TileIrTile *x)
-{
-    const TileIrTile *one = tileir_number(l, 1, x),
-                     *e = tileir_unary(l, TILEIR_EXP, tileir_unary(l, TILEIR_NEGF, x));
-    return tileir_binary(l, TILEIR_DIVF, one, tileir_binary(l, TILEIR_ADDF, one, e));
-}
-
 /* 2^x, which is an instruction, or any other power. */
 static const TileIrTile *power(TileIrLower *l, const TileOp *op,
                                const TileIrTile *const *in)
@@ -147,9 +220,9 @@ static const TileIrTile *compute(TileIrLower *l, const TileOp *op, DType t,
     OpCode code = op->inst->op;
     if (x == NULL)
         return NULL;
+    if (is_float(t) && tileir_function(l, code, x, &x))
+        return x;
     switch (code) {
-    case OP_LOGISTIC:
-        return logistic(l, x);
     case OP_POWER:
         return is_float(t) ? power(l, op, in) : tileir_lacks(l, "powers of integers");
     case OP_NEGATE:
@@ -191,5 +264,7 @@ const TileIrTile *tileir_apply(TileIrLower *l, const TileOp *op, const TileOrder
         return compare(l, op, wide, in);
     if (dtype_is_complex(t) || dtype_is_complex(op->dtype))
         return tileir_lacks(l, "complex numbers");
+    if (code == OP_IS_FINITE)
+        return tileir_is_finite(l, in[0]);
     return tileir_convert(l, compute(l, op, wide, in), wide, op->dtype);
 }

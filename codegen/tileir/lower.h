@@ -107,6 +107,13 @@ bool tileir_store(TileIrLower *l, const TileOp *op);
 /* The first elements of an operation's array, which has one dimension, as one tile with zeros behind them. */
 const TileIrTile *tileir_load_row(TileIrLower *l, const TileOp *op, int64_t size);
 
+/* -- functions.c ---------------------------------------------------------------------------------- */
+
+/* Of a function of f32 or f64 that has no operation of its own; false: it is none of those. */
+bool tileir_function(TileIrLower *l, OpCode op, const TileIrTile *x,
+                     const TileIrTile **out);
+const TileIrTile *tileir_is_finite(TileIrLower *l, const TileIrTile *x);
+
 /* -- groups.c ------------------------------------------------------------------------------------- */
 
 /* What a GROUP operation finds. */

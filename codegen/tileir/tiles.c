@@ -22,7 +22,7 @@ bool tileir_type_of(DType t, bool is_memory, TileIrScalar *out)
         [DT_U64] = TILEIR_I64 + 1,       [DT_F16] = TILEIR_F16 + 1,
         [DT_BF16] = TILEIR_BF16 + 1,     [DT_F32] = TILEIR_F32 + 1,
         [DT_F64] = TILEIR_F64 + 1,       [DT_F8E4M3FN] = TILEIR_F8E4M3FN + 1,
-        [DT_F8E5M2] = TILEIR_F8E5M2 + 1,
+        [DT_F8E5M2] = TILEIR_F8E5M2 + 1, [DT_F8E8M0FNU] = TILEIR_I8 + 1, /* its bits */
     };
     if (t >= sizeof types || types[t] == 0)
         return false;
@@ -106,6 +106,9 @@ const TileIrTile *tileir_bits(TileIrLower *l, TileIrScalar t, uint64_t bits,
     uint8_t bytes[8];
     uint32_t count = (tileir_scalar_bits(t) + 7) / 8,
              type = tileir_type(l, t, rank, sizes);
+    if (t == TILEIR_I1 && bits != 0)
+        bits =
+            UINT8_MAX; /* of a byte each bit is an element, if they are not all the same */
     for (uint32_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(bits >> 8 * i);
     TileIrOp *op = bytecode_op(l->m, TILEIR_CONSTANT, 1, &type, NULL);
