@@ -270,6 +270,30 @@ static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
     w->cache_error = error != 0 ? error : w->cache_error;
 }
 
+/* The cubin of a kernel's bytecode, from the cache where it is there. */
+static void assemble_tile(Schedule *s, BuildWorker *w, const KernelRequest *r,
+                          TileCode *code)
+{
+    const Build *b = s->build;
+    bool has_cache = s->cache.folder != NULL;
+    if (has_cache &&
+        kernel_cache_find_tileir(&s->cache, w->arena, code->bytecode,
+                                 code->bytecode_bytes, &code->cubin) &&
+        cubin_kernel(w->arena, &code->cubin, r->name, &code->kernel)) {
+        w->cache.cubin_hits++;
+        return;
+    }
+    double wall = seconds_of(CLOCK_MONOTONIC);
+    tile_code_assemble(w->arena, &b->options->cuda, b->target, r->name, code);
+    w->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
+    w->cache.cubin_misses++;
+    int error = has_cache && code->cubin.data != NULL
+                    ? kernel_cache_keep_tileir(&s->cache, w->arena, code->bytecode,
+                                               code->bytecode_bytes, &code->cubin)
+                    : 0;
+    w->cache_error = error != 0 ? error : w->cache_error;
+}
+
 static void tile_task(Schedule *s, BuildWorker *w, const Task *task)
 {
     const Build *b = s->build;
@@ -277,7 +301,7 @@ static void tile_task(Schedule *s, BuildWorker *w, const Task *task)
     TileCode *code = &b->tiles[task->kernel];
     double t0 = thread_seconds();
     if (tile_code_make(w->arena, b->target, r, code))
-        tile_code_assemble(w->arena, &b->options->cuda, b->target, r->name, code);
+        assemble_tile(s, w, r, code);
     w->assembler_seconds += thread_seconds() - t0 + code->cubin.seconds;
 }
 

@@ -63,6 +63,9 @@ int kernel_cache_open(KernelCache *c, const Build *b)
     text_printf(&t, "%s%s", o->contract ? "" : "no contraction\n",
                 build_has_objects(b) ? "with an object\n" : "");
     c->of_kernels = t.data;
+    if (b->target->has_tileir)
+        c->of_tileir = arena_printf(b->arena, "%s\nCUDA Tile IR\n",
+                                    cuda_tileir_version(b->arena, &o->cuda));
     int error = cache_open(o->cache_dir);
     if (error == 0)
         c->folder = o->cache_dir;
@@ -108,6 +111,16 @@ static Text cubin_key(const KernelCache *c, Arena *a, const char *ptx, AssembleF
     text_string(&t, c->common);
     text_string(&t, form == ASSEMBLE_PIECE ? "piece\n" : "whole\n");
     text_string(&t, ptx);
+    return t;
+}
+
+static Text tileir_key(const KernelCache *c, Arena *a, const void *bytecode, size_t bytes)
+{
+    Text t;
+    text_init(&t, a);
+    text_string(&t, c->common);
+    text_string(&t, c->of_tileir);
+    text_add(&t, bytecode, bytes);
     return t;
 }
 
@@ -211,12 +224,10 @@ int kernel_cache_keep(const KernelCache *c, Arena *a, const KernelRequest *r,
 
 /* -- cubins -------------------------------------------------------------------------------------- */
 
-bool kernel_cache_find_cubin(const KernelCache *c, Arena *a, const char *ptx,
-                             AssembleForm form, Cubin *out)
+static bool find_cubin(const KernelCache *c, Arena *a, const Text *key, Cubin *out)
 {
-    Text key = cubin_key(c, a, ptx, form);
     Reader in;
-    if (!open_entry(c, a, &key, &in))
+    if (!open_entry(c, a, key, &in))
         return false;
     Cubin cubin = {0};
     cubin.data = read_bytes(&in, &cubin.bytes);
@@ -239,10 +250,9 @@ bool kernel_cache_find_cubin(const KernelCache *c, Arena *a, const char *ptx,
     return true;
 }
 
-int kernel_cache_keep_cubin(const KernelCache *c, Arena *a, const char *ptx,
-                            AssembleForm form, const Cubin *cubin)
+static int keep_cubin(const KernelCache *c, Arena *a, const Text *key, const Cubin *cubin)
 {
-    Text key = cubin_key(c, a, ptx, form), t;
+    Text t;
     text_init(&t, a);
     write_bytes(&t, cubin->data, cubin->bytes);
     write_number(&t, cubin->use_count);
@@ -254,5 +264,33 @@ int kernel_cache_keep_cubin(const KernelCache *c, Arena *a, const char *ptx,
         write_number(&t, u->spill_stores);
         write_number(&t, u->spill_loads);
     }
-    return cache_store(a, c->folder, key.data, key.length, t.data, t.length);
+    return cache_store(a, c->folder, key->data, key->length, t.data, t.length);
+}
+
+bool kernel_cache_find_cubin(const KernelCache *c, Arena *a, const char *ptx,
+                             AssembleForm form, Cubin *out)
+{
+    Text key = cubin_key(c, a, ptx, form);
+    return find_cubin(c, a, &key, out);
+}
+
+bool kernel_cache_find_tileir(const KernelCache *c, Arena *a, const void *bytecode,
+                              size_t bytes, Cubin *out)
+{
+    Text key = tileir_key(c, a, bytecode, bytes);
+    return find_cubin(c, a, &key, out);
+}
+
+int kernel_cache_keep_cubin(const KernelCache *c, Arena *a, const char *ptx,
+                            AssembleForm form, const Cubin *cubin)
+{
+    Text key = cubin_key(c, a, ptx, form);
+    return keep_cubin(c, a, &key, cubin);
+}
+
+int kernel_cache_keep_tileir(const KernelCache *c, Arena *a, const void *bytecode,
+                             size_t bytes, const Cubin *cubin)
+{
+    Text key = tileir_key(c, a, bytecode, bytes);
+    return keep_cubin(c, a, &key, cubin);
 }
