@@ -57,6 +57,7 @@ typedef struct GpuRates {
     uint32_t l2_cycles, memory_cycles;     /* from a load to its value */
     uint32_t tf32, f8, s8, f4, f64_tensor; /* dense Tflop/s of its tensor cores */
     uint32_t mma;                          /* percent of them that mma.sync reaches */
+    uint32_t mma_f8, mma_s8;               /* the same with factors of 8 bits */
     uint32_t wide; /* the same of wgmma and tcgen05.mma, where there are such */
 } GpuRates;
 

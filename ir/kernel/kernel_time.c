@@ -89,6 +89,13 @@ double product_peak(DType type, const GpuModel *d)
     return tensor * 1e12 > plain ? tensor * 1e12 : plain;
 }
 
+double product_mma_percent(const GpuRates *r, DType factor)
+{
+    if (dtype_info[factor].bits > 8)
+        return r->mma;
+    return dtype_is_float(factor) ? r->mma_f8 : r->mma_s8;
+}
+
 /* The longest so far. */
 typedef struct Longest {
     double seconds, share_seconds; /* share_seconds: at the data sheet's rate */

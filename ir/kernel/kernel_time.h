@@ -62,6 +62,8 @@ KernelTime copy_time(double bytes, const GpuModel *device);
 /* Operations a second of products of this type, by the data sheet: of the fastest units that take them, and
  * of those that are no tensor cores. */
 double product_peak(DType type, const GpuModel *device);
+/* Percent of it that mma.sync reaches. */
+double product_mma_percent(const GpuRates *r, DType factor);
 double plain_peak(DType type, const GpuModel *device);
 
 #endif

@@ -311,13 +311,14 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
 /* The shape that keeps multiprocessors busy for the shortest time; 0: of those that there are none of. */
 static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
 {
+    double percent = product_mma_percent(gpu_rates(d->target->device), factor_type(d)) *
+                     costs.tile_share;
     size_t best = SHAPES - 1;
     bool is_narrow = reads_narrow_factor(d);
     for (size_t i = SHAPES; i-- > 0;) {
         cycles[i] = fits_registers(d, i) && has_instruction(i) &&
                             (shapes[i].warps[2] == 0 || is_narrow)
-                        ? tile_cycles(d, shapes[i].m, shapes[i].n,
-                                      gpu_rates(d->target->device)->mma)
+                        ? tile_cycles(d, shapes[i].m, shapes[i].n, percent)
                         : 0;
         if (cycles[i] > 0 && (cycles[best] == 0 || cycles[i] <= cycles[best]))
             best = i;

@@ -2,6 +2,7 @@
  * factors from shared memory and tcgen05 keeps sums in memory of its own. */
 #include "ir/kernel/attention.h"
 #include "ir/kernel/costs.h"
+#include "ir/kernel/kernel_time.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -61,7 +62,8 @@ bool product_is_wide(const Target *t, int64_t rows, DType factor)
 double product_percent(const Target *t, int64_t rows, DType factor)
 {
     const GpuRates *r = gpu_rates(t->device);
-    return (product_is_wide(t, rows, factor) ? r->wide : r->mma) * costs.tileir_share;
+    return (product_is_wide(t, rows, factor) ? r->wide : product_mma_percent(r, factor)) *
+           costs.tileir_share;
 }
 
 static size_t choose_shape(const KernelDesign *d)

@@ -371,8 +371,9 @@ double work_product_cycles(const WorkBuilder *b, DType factor, double operations
 
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
 {
-    return work_product_cycles(b, core->types[TENSOR_A],
-                               2.0 * core->m * core->n * core->k, b->rates->mma);
+    DType factor = core->types[TENSOR_A];
+    return work_product_cycles(b, factor, 2.0 * core->m * core->n * core->k,
+                               product_mma_percent(b->rates, factor) * costs.tile_share);
 }
 
 /* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
