@@ -234,7 +234,7 @@ static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
     }
 }
 
-/* Of a kernel of several products, which no library makes. */
+/* Of a kernel that no library makes: of several products, of a ragged one. */
 static void find_ways(const Instruction *fusion, const Target *t, Candidates *out)
 {
     Arena *a = arena_scratch();
@@ -247,7 +247,8 @@ void candidates_find(const Instruction *inst, const UseCounts *uses, const Targe
 {
     *out = (Candidates){.count = 0};
     const Instruction *product = product_of(inst);
-    if (kernel_is(inst, KERNEL_ON_TENSOR_CORES) && !kernel_is(inst, KERNEL_CONTRACTS)) {
+    if (kernel_is(inst, KERNEL_ON_TENSOR_CORES) &&
+        (!kernel_is(inst, KERNEL_CONTRACTS) || product == NULL)) {
         find_ways(inst, t, out);
         return;
     }

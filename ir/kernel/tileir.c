@@ -2,6 +2,7 @@
  * factors from shared memory and tcgen05 keeps sums in memory of its own. */
 #include "ir/kernel/attention.h"
 #include "ir/kernel/costs.h"
+#include "ir/kernel/dot_chain.h"
 #include "ir/kernel/kernel_time.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
@@ -66,13 +67,21 @@ double product_percent(const Target *t, int64_t rows, DType factor)
            costs.tileir_share;
 }
 
+/* Sums of a tile at most: with addresses for rows in groups tileiras 13.5 fails on sm_90 if many warps multiply. */
+static int64_t most_registers(const KernelDesign *d)
+{
+    bool is_ragged = d->plan.tile->contraction->ragged.mode != RAGGED_NONE;
+    if (target_has(d->target, FEATURE_TCGEN05))
+        return INT64_MAX;
+    return is_ragged ? WARP_SUMS * MANY_WARPS / 2 : WARP_SUMS * MANY_WARPS;
+}
+
 static size_t choose_shape(const KernelDesign *d)
 {
     size_t best = SHAPES - 1;
     double best_cycles = 0;
     for (size_t i = 0; i < SHAPES; i++) {
-        if (!target_has(d->target, FEATURE_TCGEN05) &&
-            sum_registers(d, shapes[i].m, shapes[i].n) > WARP_SUMS * MANY_WARPS)
+        if (sum_registers(d, shapes[i].m, shapes[i].n) > most_registers(d))
             continue;
         double percent =
             product_percent(d->target, shapes[i].m, factor_type(d->plan.tile));
@@ -119,6 +128,23 @@ static TileProgram *attention_program(const KernelDesign *d, Arena *a, uint32_t 
     return tile_build_attention(a, d->fusion, attention, &c, why);
 }
 
+/* Inner results and sums are in registers together: of 128 x 64 of two inner dots and two times 128 x 128 sums each of
+ * 256 threads has 192. */
+static TileProgram *chain_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+                                  const char **why)
+{
+    const DotChain *chain = d->plan.chain;
+    const int64_t *sides = dot_sizes(chain->dots[0]).sides;
+    int64_t columns = dot_sizes(chain->dots[0]).depth, rows = sides[chain->weights[0]];
+    TileConfig c = {128, 64, 0, DT_INVALID};
+    while (c.m > 16 && c.m / 2 >= rows)
+        c.m /= 2;
+    while (c.n > 16 && c.n / 2 >= columns)
+        c.n /= 2;
+    *warps = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05) ? MANY_WARPS : 0;
+    return tile_build_chain(a, d->fusion, chain, &c, why);
+}
+
 struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
                                           uint32_t *warps, const char **why)
 {
@@ -126,7 +152,8 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
     if (!target_has(d->target, FEATURE_TILE_IR) ||
         !kernel_kind_is(d->kind, KERNEL_BY_TILEIR))
         return NULL;
-    return kernel_kind_is(d->kind, KERNEL_CONTRACTS)
-               ? product_program(d, a, warps, why)
-               : attention_program(d, a, warps, why);
+    if (kernel_kind_is(d->kind, KERNEL_CONTRACTS))
+        return product_program(d, a, warps, why);
+    return kernel_kind_info[d->kind].hero == OP_DOT ? chain_program(d, a, warps, why)
+                                                    : attention_program(d, a, warps, why);
 }
