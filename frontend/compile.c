@@ -13,6 +13,7 @@
 #include "codegen/library/planner.h"
 #include "frontend/container.h"
 #include "frontend/evaluate.h"
+#include "frontend/library_calls.h"
 #include "frontend/page/page.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
@@ -277,7 +278,7 @@ static Module *read_module(Compile *c, Arena *a)
         return NULL;
     Module *m = stablehlo_is(c->diag->text, c->diag->length) ? stablehlo_parse(a, c->diag)
                                                              : hlo_parse(a, c->diag);
-    if (m == NULL)
+    if (m == NULL || !library_calls_read(m, c->scratch))
         return NULL;
     stage_begin(&c->times, "verify");
     if (!module_verify(m, text_level(&c->options), c->scratch))
