@@ -293,6 +293,162 @@ static Instruction *read_bias_convolution(Call *c)
     return convolution(c, true);
 }
 
+/* -- gradients of convolutions --------------------------------------------------------------------- */
+
+/* Labels and window of the convolution whose gradient it is. */
+static const DimLabels *forward_labels(Call *c, const Window **window)
+{
+    const Attr *labels = inst_attr(c->inst, ATTR_DIM_LABELS),
+               *of = inst_attr(c->inst, ATTR_WINDOW);
+    if (labels == NULL || of == NULL || c->inst->operand_count < 2 ||
+        of->window->rank != labels->labels->spatial_rank) {
+        c->trouble = "it has no dim_labels, window or operands";
+        return NULL;
+    }
+    const Shape *const shapes[3] = {c->inst->operands[0]->shape,
+                                    c->inst->operands[1]->shape, c->shape};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!shape_is_array(shapes[i]) || shapes[i]->rank != of->window->rank + 2)
+            c->trouble = "its arrays have other dimensions than its dim_labels";
+    }
+    for (uint32_t d = 0; d < of->window->rank; d++) {
+        const WindowDim *w = &of->window->dims[d];
+        if (w->reversal || w->base_dilation != 1)
+            c->trouble = "its window is reversed, or dilates the image";
+    }
+    *window = of->window;
+    return c->trouble == NULL ? labels->labels : NULL;
+}
+
+/* Labels with other letters: each of `from` becomes that of `to`. */
+static const char *relabelled(Call *c, const char *text, const char *from, const char *to)
+{
+    char *out = arena_printf(c->r.m->arena, "%s", text);
+    for (char *at = out; *at != '\0'; at++) {
+        const char *found = strchr(from, *at);
+        *at = found != NULL ? to[found - from] : *at;
+    }
+    return out;
+}
+
+static void set_form(Call *c, Instruction *conv, const DimLabels *labels,
+                     const WindowDim *dims)
+{
+    Arena *a = c->r.m->arena;
+    DimLabels *l = ARENA_NEW(a, DimLabels);
+    Window *w = ARENA_NEW(a, Window);
+    *l = *labels;
+    *w = (Window){labels->spatial_rank,
+                  arena_copy(a, dims, labels->spatial_rank * sizeof *dims)};
+    inst_set(conv, (Attr){.id = ATTR_DIM_LABELS, .labels = l});
+    inst_set(conv, (Attr){.id = ATTR_WINDOW, .window = w});
+}
+
+static Instruction *gradient(Call *c, const DimLabels *labels, const WindowDim *dims)
+{
+    double scale = number_of(c, "conv_result_scale", 1);
+    Instruction *sides[2] = {take(c, "a factor"), take(c, "a factor")};
+    if (c->trouble != NULL)
+        return NULL;
+    DType t = scale == 1 ? c->shape->dtype : wide(c);
+    Instruction *conv =
+        rw_add(&c->r, OP_CONVOLUTION, with_type(c, c->shape, t), 2, sides);
+    const Attr *precision = inst_attr(c->inst, ATTR_OPERAND_PRECISION);
+    if (precision != NULL)
+        inst_set(conv, *precision);
+    set_form(c, conv, labels, dims);
+    return conv;
+}
+
+static Instruction *scaled(Call *c, Instruction *conv)
+{
+    return conv == NULL ? NULL
+                        : as(c, times(c, conv, number_of(c, "conv_result_scale", 1)),
+                             c->shape->dtype);
+}
+
+/* That of the image: the result's gradient, spread by the strides, with the filter the other way round. */
+static Instruction *read_image_gradient(Call *c)
+{
+    const Window *w;
+    const DimLabels *l = forward_labels(c, &w);
+    WindowDim dims[MOST_RANK];
+    if (l != NULL && inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1) != 1)
+        c->trouble = "it has groups of features, which are not read";
+    if (c->trouble != NULL)
+        return NULL;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        const WindowDim *of = &w->dims[d];
+        int64_t image = c->shape->dims[l->lhs_spatial[d]];
+        int64_t made = c->inst->operands[0]->shape->dims[l->out_spatial[d]];
+        int64_t reach = (of->size - 1) * of->window_dilation;
+        int64_t low = reach - of->pad_low;
+        dims[d] =
+            (WindowDim){.size = of->size,
+                        .stride = 1,
+                        .pad_low = low,
+                        .pad_high = image - 1 + reach - (made - 1) * of->stride - low,
+                        .base_dilation = of->stride,
+                        .window_dilation = of->window_dilation,
+                        .reversal = true};
+    }
+    const DimLabels labels = {.spatial_rank = l->spatial_rank,
+                              .lhs_batch = l->out_batch,
+                              .lhs_feature = l->out_feature,
+                              .rhs_input = l->rhs_output,
+                              .rhs_output = l->rhs_input,
+                              .out_batch = l->lhs_batch,
+                              .out_feature = l->lhs_feature,
+                              .lhs_spatial = l->out_spatial,
+                              .rhs_spatial = l->rhs_spatial,
+                              .out_spatial = l->lhs_spatial,
+                              .lhs_text = l->out_text,
+                              .rhs_text = relabelled(c, l->rhs_text, "io", "oi"),
+                              .out_text = l->lhs_text};
+    return scaled(c, gradient(c, &labels, dims));
+}
+
+/* That of the filter: the image under the result's gradient, summed over the batch. */
+static Instruction *read_filter_gradient(Call *c)
+{
+    const Window *w;
+    const DimLabels *l = forward_labels(c, &w);
+    WindowDim dims[MOST_RANK];
+    if (l == NULL)
+        return NULL;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        const WindowDim *of = &w->dims[d];
+        int64_t image = c->inst->operands[0]->shape->dims[l->lhs_spatial[d]];
+        int64_t made = c->inst->operands[1]->shape->dims[l->out_spatial[d]];
+        int64_t reach = (made - 1) * of->stride;
+        dims[d] = (WindowDim){.size = made,
+                              .stride = of->window_dilation,
+                              .pad_low = of->pad_low,
+                              .pad_high = (of->size - 1) * of->window_dilation + reach +
+                                          1 - image - of->pad_low,
+                              .base_dilation = 1,
+                              .window_dilation = of->stride};
+    }
+    const DimLabels labels = {.spatial_rank = l->spatial_rank,
+                              .lhs_batch = l->lhs_feature,
+                              .lhs_feature = l->lhs_batch,
+                              .rhs_input = l->out_batch,
+                              .rhs_output = l->out_feature,
+                              .out_batch = l->rhs_input,
+                              .out_feature = l->rhs_output,
+                              .lhs_spatial = l->lhs_spatial,
+                              .rhs_spatial = l->out_spatial,
+                              .out_spatial = l->rhs_spatial,
+                              .lhs_text = relabelled(c, l->lhs_text, "bf", "fb"),
+                              .rhs_text = relabelled(c, l->out_text, "bf", "io"),
+                              .out_text = relabelled(c, l->rhs_text, "io", "bf")};
+    Instruction *conv = gradient(c, &labels, dims);
+    int64_t groups = inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1);
+    if (conv != NULL && groups != 1)
+        inst_set_int(conv, ATTR_BATCH_GROUP_COUNT, groups);
+    return scaled(c, conv);
+}
+
 /* -- calls --------------------------------------------------------------------------------------- */
 
 static const struct Callee {
@@ -303,6 +459,10 @@ static const struct Callee {
     {"__cublas$gemm", "gemm_backend_config", read_product, true},
     {"__cublas$lt$matmul", "gemm_backend_config", read_product, true},
     {"__cudnn$convForward", "cudnn_conv_backend_config", read_convolution, false},
+    {"__cudnn$convBackwardInput", "cudnn_conv_backend_config", read_image_gradient,
+     false},
+    {"__cudnn$convBackwardFilter", "cudnn_conv_backend_config", read_filter_gradient,
+     false},
     {"__cudnn$convBiasActivationForward", "cudnn_conv_backend_config",
      read_bias_convolution, false},
 };
