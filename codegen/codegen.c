@@ -266,8 +266,12 @@ static bool has_tf32(const Module *m)
 {
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            bool is_part = inst_ints(inst, ATTR_OPERAND_PRECISION).count != 0 &&
+                           inst_ints(inst, ATTR_OPERAND_PRECISION).data[0] ==
+                               PRECISION_HIGH; /* passes/library/high_products.c */
             if (inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET) ==
-                ALGORITHM_TF32_TF32_F32)
+                    ALGORITHM_TF32_TF32_F32 &&
+                !is_part)
                 return true;
         }
     }

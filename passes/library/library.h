@@ -8,6 +8,7 @@ PassFn pass_library_dots;         /* large dots: cuBLASLt */
 PassFn pass_library_epilogues;    /* what is added to those */
 PassFn pass_dequantised_dots;     /* of f8: cuBLASLt */
 PassFn pass_f32_products;         /* TF32 where it is left open */
+PassFn pass_high_products;        /* three by TF32 where more is asked for */
 PassFn pass_convolution_form;     /* orders of dimensions that cuDNN wants */
 PassFn pass_library_convolutions; /* large convolutions: cuDNN */
 PassFn pass_library_attentions;   /* attentions: cuDNN */
