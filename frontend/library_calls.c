@@ -148,7 +148,7 @@ static Instruction *plus_vector(Call *c, Instruction *x, int64_t dim)
     Instruction *y = take(c, "a bias");
     if (y == NULL)
         return NULL;
-    if (!shape_is_array(y->shape) || y->shape->rank != 1 ||
+    if (dim >= x->shape->rank || !shape_is_array(y->shape) || y->shape->rank != 1 ||
         y->shape->dims[0] != x->shape->dims[dim]) {
         c->trouble = "its bias is no vector of the result's size";
         return NULL;
@@ -295,6 +295,19 @@ static Instruction *read_bias_convolution(Call *c)
 
 /* -- gradients of convolutions --------------------------------------------------------------------- */
 
+/* So that no sum or product of two overflows. */
+static bool is_moderate(int64_t x)
+{
+    return x > -(INT64_C(1) << 30) && x < INT64_C(1) << 30;
+}
+
+static bool is_moderate_dim(const WindowDim *w)
+{
+    return w->size > 0 && w->stride > 0 && w->window_dilation > 0 &&
+           is_moderate(w->size) && is_moderate(w->stride) &&
+           is_moderate(w->window_dilation) && is_moderate(w->pad_low);
+}
+
 /* Labels and window of the convolution whose gradient it is. */
 static const DimLabels *forward_labels(Call *c, const Window **window)
 {
@@ -310,11 +323,17 @@ static const DimLabels *forward_labels(Call *c, const Window **window)
     for (uint32_t i = 0; i < 3; i++) {
         if (!shape_is_array(shapes[i]) || shapes[i]->rank != of->window->rank + 2)
             c->trouble = "its arrays have other dimensions than its dim_labels";
+        for (uint32_t d = 0; c->trouble == NULL && d < shapes[i]->rank; d++) {
+            if (!is_moderate(shapes[i]->dims[d]))
+                c->trouble = "its arrays are too large";
+        }
     }
     for (uint32_t d = 0; d < of->window->rank; d++) {
         const WindowDim *w = &of->window->dims[d];
         if (w->reversal || w->base_dilation != 1)
             c->trouble = "its window is reversed, or dilates the image";
+        else if (!is_moderate_dim(w))
+            c->trouble = "its window is too large, or has sizes below 1";
     }
     *window = of->window;
     return c->trouble == NULL ? labels->labels : NULL;
