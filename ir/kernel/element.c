@@ -68,19 +68,45 @@ bool inst_is_plain(const Instruction *inst)
     return kind != ELEMENT_REDUCE && kind != ELEMENT_CONTRACT;
 }
 
+/* Its elements are the same for all neighbours along the fastest dimension. */
+static bool repeats_minor(const Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    return inst->op == OP_BROADCAST && s->rank != 0 && s->layout != NULL &&
+           s->dims[s->layout->minor_to_major[0]] % 8 == 0 &&
+           !ints_contain(inst_ints(inst, ATTR_DIMENSIONS), s->layout->minor_to_major[0]);
+}
+
+static bool is_one_of(const Instruction *inst, const Instruction *const *some,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (some[i] == inst)
+            return true;
+    }
+    return false;
+}
+
+/* What only broadcasts along the fastest dimension read is computed once for all lanes. */
 bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
                      uint32_t count)
 {
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        bool is_hero = false;
-        for (uint32_t h = 0; h < count; h++)
-            is_hero |= inst == heroes[h];
-        if (is_hero)
+    Arena *scratch = arena_scratch();
+    uint32_t all;
+    Instruction **order = computation_post_order(comp, scratch, &all);
+    bool *is_used = ARENA_ARRAY(scratch, bool, (size_t)comp->instruction_count + 1);
+    bool is_plain = true;
+    is_used[comp->root->id] = true;
+    for (uint32_t i = all; i-- > 0 && is_plain;) {
+        const Instruction *inst = order[i];
+        if (!is_used[inst->id])
             continue;
-        if (!inst_is_plain(inst))
-            return false;
+        is_plain = is_one_of(inst, heroes, count) || inst_is_plain(inst);
+        for (uint32_t k = 0; k < inst->operand_count && !repeats_minor(inst); k++)
+            is_used[inst->operands[k]->id] = true;
     }
-    return true;
+    arena_destroy(scratch);
+    return is_plain;
 }
 
 uint32_t access_lanes(const Shape *const *arrays, uint32_t count)
