@@ -178,14 +178,18 @@ def write_source(out: Path, path: str, mutants: list) -> None:
     out.write_text(f"#include <stdbool.h>{SELECTOR}#line 1 \"{path}\"\n{source}")
 
 
+def program(b: Path, test: str) -> Path:
+    return b / "mutants" / (test if test.startswith("replay-") else f"unit/{test}")
+
+
 def build(b: Path, numbered: dict, tests: list) -> dict:
     """Compiles; what does not compile goes. The mutants that are left."""
     for _ in range(10):
         paths = sorted({m.path for m in numbered.values()})
         for path in paths:
             write_source(b / "mutants" / "src" / path, path, [(n, m) for n, m in numbered.items() if m.path == path])
-        programs = [f"{b}/mutants/{t if t.startswith('replay-') else 'unit/' + t}" for t in tests]
-        made = subprocess.run(["make", "-s", "-k", f"B={b}", f"MUTATED={' '.join(paths)}", *programs], cwd=ROOT,
+        programs = [os.path.relpath(program(b, t), ROOT) for t in tests]
+        made = subprocess.run(["make", "-s", "-k", f"B={os.path.relpath(b, ROOT)}", f"MUTATED={' '.join(paths)}", *programs], cwd=ROOT,
                               capture_output=True, text=True)
         wrong = {(m[1], int(m[2])) for m in re.finditer(r"^([\w/.-]+):(\d+):\d+: error", made.stderr, flags=re.M)}
         if not wrong:
@@ -198,11 +202,10 @@ def build(b: Path, numbered: dict, tests: list) -> dict:
 
 
 def passes(b: Path, test: str, number: int) -> bool:
-    program = b / "mutants" / (test if test.startswith("replay-") else f"unit/{test}")
     arguments = [ROOT / "tests" / "fuzz" / "corpus" / test.removeprefix("replay-")] if test.startswith("replay-") else []
     env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1"}
     try:
-        return subprocess.run([program, *arguments], env=env, cwd=b, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        return subprocess.run([program(b, test), *arguments], env=env, cwd=b, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               stdin=subprocess.DEVNULL, timeout=SECONDS).returncode == 0
     except subprocess.TimeoutExpired:
         return False
@@ -244,14 +247,13 @@ def main() -> int:
     p.add_argument("--count", type=int, default=60, help="mutants of each area")
     p.add_argument("--seed", type=int, default=1, help="which of them")
     a = p.parse_args()
-    b = Path(os.path.relpath(Path(a.build).resolve(), ROOT))
-    os.chdir(ROOT)
-    (ROOT / b / "mutants").mkdir(parents=True, exist_ok=True)
+    b = Path(a.build).resolve()
+    (b / "mutants").mkdir(parents=True, exist_ok=True)
     for name in ("programs", "libgxemu.so"):
-        link = ROOT / b / "mutants" / name
+        link = b / "mutants" / name
         if not link.exists():
             link.symlink_to(f"../{name}")
-    results = [run_area(b.absolute(), area, a.count, a.seed) for area in a.area or AREAS]
+    results = [run_area(b, area, a.count, a.seed) for area in a.area or AREAS]
     total, killed = sum(r[0] for r in results), sum(r[1] for r in results)
     print(f"{total} mutants, {killed} killed ({100 * killed / max(total, 1):.1f} %)")
     return 1 if any(r[2] for r in results) else 0
