@@ -1,0 +1,272 @@
+/* Each number of a plan at the last value that is good, and at the first that is not: the reader takes the one and
+ * refuses the other, with words about that place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/shared/artefact.h"
+#include "tests/unit/shared/program.h"
+
+enum { TEMP_BYTES = 1024, N = 4 };
+
+/* What maker_plan makes, by number. */
+enum { COMMAND_LAUNCH, COMMAND_LOOP, COMMAND_FILL, COMMANDS };
+enum { TERM_USED, TERM_SPARE };
+
+static uint32_t spare; /* a slice of the temporary memory that nobody uses */
+static uint32_t layer; /* one that moves with the loop */
+
+/* A launch, then a loop that fills a row of temporary memory in each of its 7 trips. */
+static void maker_plan(Maker *m)
+{
+    maker_init(m);
+    PlanBuilder *b = &m->b;
+    b->info[0].counter_count = 1;
+    uint32_t in = maker_value(m, false, N, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t out = maker_value(m, true, N, PLAN_NONE, PLAN_ALIAS_NONE);
+    maker_add(m, in, out, N, immediate(1));
+    uint32_t temp = maker_allocation(m, PLAN_TEMP, 0, TEMP_BYTES);
+    const PlanTerm terms[] = {{.scale = 1, .high = 6, .stride = 128}, {.high = 1}};
+    plan_add_terms(b, terms, 2);
+    layer = maker_slice(m, temp, 128, 128);
+    b->slices[layer].term_count = 1;
+    spare = maker_slice(m, temp, 0, 0);
+    const PlanLoop loop = {.trip_count = 7, .body_commands = 1};
+    uint32_t open = maker_command(m, PLAN_WHILE, plan_add_loops(b, &loop, 1), NULL, 0);
+    const PlanArg args[] = {writes(layer), immediate(0), {.tag = PLAN_ARG_NONE}};
+    uint32_t fill = maker_command(m, PLAN_FILL, 0, args, 3);
+    b->commands[fill].arg_count = 2;
+    b->commands[fill].count = 4;
+    plan_close(b, open);
+}
+
+/* The reader's verdict on the plan; its words in `error`. */
+static bool is_read(const PlanBuilder *b, char *error, size_t size)
+{
+    void *bytes;
+    size_t n;
+    Plan plan;
+    assert_true(plan_write(b, &bytes, &n));
+    bool good = plan_read(&plan, bytes, n, error, size);
+    free(bytes);
+    return good;
+}
+
+typedef struct Limit {
+    size_t table; /* of the builder: where the pointer to its records is */
+    size_t at, width;
+    uint64_t good, bad;
+    const char *says;
+} Limit;
+
+#define AT(table, Record, i, member)                                                     \
+    offsetof(PlanBuilder, table), (i) * sizeof(Record) + offsetof(Record, member),       \
+        sizeof(((Record *)0)->member)
+
+static void put(PlanBuilder *b, const Limit *l, uint64_t value)
+{
+    char *records;
+    memcpy(&records, (const char *)b + l->table, sizeof records);
+    memcpy(records + l->at, &value, l->width); /* little-endian, as the plan is */
+}
+
+static void check(const Limit *l, uint64_t value, bool good)
+{
+    char error[512] = "";
+    Maker m;
+    maker_plan(&m);
+    put(&m.b, l, value);
+    if (is_read(&m.b, error, sizeof error) != good)
+        fail_msg("%s: %llu is %s: %s", l->says, (unsigned long long)value,
+                 good ? "refused" : "read", error);
+    if (!good && strstr(error, l->says) == NULL)
+        fail_msg("'%s' lacks '%s'", error, l->says);
+    plan_builder_deinit(&m.b);
+}
+
+static void check_all(const Limit *limits, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        check(&limits[i], limits[i].good, true);
+        check(&limits[i], limits[i].bad, false);
+    }
+}
+
+static void test_info(void **state)
+{
+    static const char slots[] = "more slots than commands",
+                      target[] = "target is damaged";
+    static const Limit limits[] = {
+        {AT(info, PlanInfo, 0, signal_count), COMMANDS, COMMANDS + 1, slots},
+        {AT(info, PlanInfo, 0, async_count), COMMANDS, COMMANDS + 1, slots},
+        {AT(info, PlanInfo, 0, counter_count), 1, 2, slots},
+        {AT(info, PlanInfo, 0, replicas), 1, 0, "0 replicas"},
+        {AT(info, PlanInfo, 0, partitions), 1, 0, "0 partitions"},
+        {AT(info, PlanInfo, 0, partitions), 2, UINT32_MAX, "4294967295 partitions"},
+        {AT(info, PlanInfo, 0, suffix), 0, 'b', target},
+        {AT(info, PlanInfo, 0, suffix), 'a', 'e', target},
+        {AT(info, PlanInfo, 0, suffix), 'f', 'g', target},
+        {AT(info, PlanInfo, 0, sm), 10, 9, target},
+        {AT(info, PlanInfo, 0, sm), 9999, 10000, target},
+        {AT(info, PlanInfo, 0, flags), PLAN_INFO_FLAGS, PLAN_INFO_FLAGS + 1, "flags"},
+        {AT(kernels, PlanKernel, 1, parameter_count), 4096, 4097, "kernel 1 of the plan"},
+    };
+    (void)state;
+    check_all(limits, sizeof limits / sizeof *limits);
+}
+
+static void test_addresses(void **state)
+{
+    static const char term[] = "address term 1 of the plan is damaged";
+    const int64_t most = INT64_MAX >> 8;
+    (void)state;
+    Maker m; /* numbers of the slices */
+    maker_plan(&m);
+    uint32_t slices = m.b.slices_count, allocations = m.b.allocations_count;
+    plan_builder_deinit(&m.b);
+    const char *leaves = "leaves its allocation";
+    const Limit limits[] = {
+        {AT(terms, PlanTerm, TERM_SPARE, counter), 0, 1, term},
+        {AT(terms, PlanTerm, TERM_SPARE, low), 1, 2, term},
+        {AT(terms, PlanTerm, TERM_SPARE, stride), (uint64_t)most, (uint64_t)most + 1,
+         term},
+        {AT(terms, PlanTerm, TERM_SPARE, stride), (uint64_t)-most, (uint64_t)(-most - 1),
+         term},
+        {AT(terms, PlanTerm, TERM_SPARE, stride), 0, (uint64_t)INT64_MIN, term},
+        {AT(terms, PlanTerm, TERM_USED, high), 6, 7, leaves},
+        {AT(terms, PlanTerm, TERM_USED, low), (uint64_t)-1, (uint64_t)-2, leaves},
+        {AT(slices, PlanSlice, spare, offset), TEMP_BYTES, TEMP_BYTES + 1, leaves},
+        {AT(slices, PlanSlice, spare, offset), 0, (UINT64_C(1) << 62) + 1, "is damaged"},
+        {AT(slices, PlanSlice, spare, bytes), TEMP_BYTES, TEMP_BYTES + 1, leaves},
+        {AT(slices, PlanSlice, spare, bytes), 0, UINT64_MAX, leaves},
+        {AT(slices, PlanSlice, spare, allocation), allocations - 1, allocations,
+         "is damaged"},
+        {AT(slices, PlanSlice, spare, terms), 1, 3, "is damaged"},
+        {AT(slices, PlanSlice, spare, term_count), 1, 3, "is damaged"},
+        {AT(args, PlanArg, 0, index), 0, slices, "a slice that is not there"},
+    };
+    check_all(limits, sizeof limits / sizeof *limits);
+}
+
+static void test_values(void **state)
+{
+    static const Limit limits[] = {
+        {AT(arguments, PlanValue, 0, bytes), 4 * N, 4 * N - 1, "argument 0"},
+        {AT(arguments, PlanValue, 0, bytes), 4 * N, 4 * N + 1, "argument 0"},
+        {AT(arguments, PlanValue, 0, element_bits), 32, 0, "argument 0"},
+        {AT(arguments, PlanValue, 0, element_bits), 32, 129, "argument 0"},
+        {AT(arguments, PlanValue, 0, rank), 1, 65, "argument 0"},
+        {AT(arguments, PlanValue, 0, alias), PLAN_NONE, 0, "argument 0"},
+        {AT(arguments, PlanValue, 0, alias_kind), 0, PLAN_ALIAS_MAY, "argument 0"},
+        {AT(arguments, PlanValue, 0, size_of), PLAN_NONE, 1, "argument 0"},
+        {AT(results, PlanValue, 0, bytes), 4 * N, 4 * N + 1, "result 0"},
+        {AT(results, PlanValue, 0, alias), PLAN_NONE, 1, "result 0"},
+        {AT(slices, PlanSlice, 0, bytes), 4 * N, 4 * N - 1, "argument 0"},
+        {AT(slices, PlanSlice, 0, offset), 0, 1, "slice 0"},
+    };
+    (void)state;
+    check_all(limits, sizeof limits / sizeof *limits);
+}
+
+static void test_commands(void **state)
+{
+    static const char loop[] = "loop 0 of the plan is damaged", fill[] = "a fill without";
+    static const Limit limits[] = {
+        {AT(loops, PlanLoop, 0, trip_count), 0, (uint64_t)-2, loop},
+        {AT(loops, PlanLoop, 0, counter), 0, 1, loop},
+        {AT(commands, PlanCommand, COMMAND_LAUNCH, index), 0, 2, "do not fit its kernel"},
+        {AT(commands, PlanCommand, COMMAND_LAUNCH, arg_count), 4, 3,
+         "do not fit its kernel"},
+        {AT(commands, PlanCommand, COMMAND_FILL, arg_count), 2, 3, fill},
+        {AT(commands, PlanCommand, COMMAND_FILL, arg_count), 2, 1, fill},
+        {AT(commands, PlanCommand, COMMAND_FILL, count), 1, 0, fill},
+        {AT(commands, PlanCommand, COMMAND_FILL, count), 2, 3, fill},
+        {AT(commands, PlanCommand, COMMAND_FILL, count), 4, 8, fill},
+    };
+    (void)state;
+    check_all(limits, sizeof limits / sizeof *limits);
+}
+
+/* Of each kind and colour of memory so many bytes that every sum is another. */
+static void test_sizes(void **state)
+{
+    Maker m;
+    Plan plan;
+    char error[512];
+    (void)state;
+    maker_plan(&m);
+    PlanAllocation more[] = {{PLAN_TEMP, 0, PLAN_HOST_MEMORY, 16, 64, 0, 0, 0},
+                             {PLAN_WORKSPACE, 0, PLAN_DEVICE_MEMORY, 16, 4096, 0, 0, 0},
+                             {PLAN_CONSTANT, 0, PLAN_DEVICE_MEMORY, 256, 256, 0, 0, 0}};
+    m.b.info[0].constant_bytes = 256;
+    plan_add_allocations(&m.b, more, 3);
+    void *bytes;
+    size_t n;
+    assert_true(plan_write(&m.b, &bytes, &n));
+    if (!plan_read(&plan, bytes, n, error, sizeof error))
+        fail_msg("%s", error);
+    PlanSizes s = plan_sizes(&plan);
+    assert_int_equal(s.arguments, 4 * N);
+    assert_int_equal(s.results, 4 * N);
+    assert_int_equal(s.aliased, 0);
+    assert_int_equal(s.temp, TEMP_BYTES);
+    assert_int_equal(s.host, 64);
+    assert_int_equal(s.workspace, 4096);
+    assert_int_equal(s.constants, 256);
+    assert_int_equal(s.peak, 8 * N + 256 + TEMP_BYTES);
+    PlanCounts c = plan_counts(&plan);
+    assert_int_equal(c.launches, 1);
+    assert_int_equal(c.copies, 1);
+    assert_int_equal(c.collectives, 0);
+    free(bytes);
+    plan_builder_deinit(&m.b);
+}
+
+/* The header of the file around a plan. */
+static void test_elf(void **state)
+{
+    unsigned char elf[EMPTY_ELF_BYTES];
+    static const struct {
+        size_t at;
+        unsigned char value;
+    } wrong[] = {{0, 0}, {3, 'f'}, {4, 1}, {4, 3}, {5, 2}, {5, 0}};
+    (void)state;
+    empty_elf(elf);
+    assert_true(plan_elf_is(elf, sizeof elf));
+    assert_true(plan_elf_is(elf, 64));
+    assert_false(plan_elf_is(elf, 63));
+    assert_true(plan_elf_is_whole(elf, sizeof elf, elf));
+    assert_false(plan_elf_is_whole(elf, sizeof elf - 17, elf));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        empty_elf(elf);
+        elf[wrong[i].at] = wrong[i].value;
+        assert_false(plan_elf_is(elf, sizeof elf));
+        assert_false(plan_elf_is_whole(elf, sizeof elf, elf));
+    }
+    const uint64_t far =
+        sizeof elf - 55; /* a program header of 56 bytes ends behind it */
+    empty_elf(elf);
+    elf[54] = 56; /* e_phentsize */
+    elf[56] = 1;  /* e_phnum */
+    assert_true(plan_elf_is_whole(elf, sizeof elf, elf));
+    memcpy(elf + 32, &far, 8); /* e_phoff */
+    assert_false(plan_elf_is_whole(elf, sizeof elf, elf));
+    empty_elf(elf);
+    elf[58] = 63; /* e_shentsize */
+    assert_false(plan_elf_is_whole(elf, sizeof elf, elf));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_info),   cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_sizes),  cmocka_unit_test(test_elf),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
