@@ -192,6 +192,32 @@ static void test_commands(void **state)
     check_all(limits, sizeof limits / sizeof *limits);
 }
 
+/* Sections without which nothing can be read. */
+static void test_empty(void **state)
+{
+    static const struct {
+        size_t count; /* of the builder: where it is */
+        uint32_t left;
+        const char *says;
+    } cases[] = {
+        {offsetof(PlanBuilder, strings_count), 0, "strings are not terminated"},
+        {offsetof(PlanBuilder, strings_count), 2, "strings are not terminated"},
+        {offsetof(PlanBuilder, info_count), 0, "lacks its info or its streams"},
+        {offsetof(PlanBuilder, streams_count), 0, "lacks its info or its streams"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char error[512] = "";
+        Maker m;
+        maker_plan(&m);
+        memcpy((char *)&m.b + cases[i].count, &cases[i].left, sizeof cases[i].left);
+        assert_false(is_read(&m.b, error, sizeof error));
+        if (strstr(error, cases[i].says) == NULL)
+            fail_msg("'%s' lacks '%s'", error, cases[i].says);
+        plan_builder_deinit(&m.b);
+    }
+}
+
 /* Of each kind and colour of memory so many bytes that every sum is another. */
 static void test_sizes(void **state)
 {
@@ -266,7 +292,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_info),   cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_values), cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_sizes),  cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_empty),  cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_elf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
