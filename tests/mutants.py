@@ -202,7 +202,7 @@ def build(b: Path, numbered: dict, tests: list) -> dict:
 
 
 def passes(b: Path, test: str, number: int) -> bool:
-    arguments = [ROOT / "tests" / "fuzz" / "corpus" / test.removeprefix("replay-")] if test.startswith("replay-") else []
+    arguments = [ROOT / "tests" / "fuzz" / "corpus" / f"{test.removeprefix('replay-')}.hex"] if test.startswith("replay-") else []
     env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1"}
     try:
         return subprocess.run([program(b, test), *arguments], env=env, cwd=b, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

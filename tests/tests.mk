@@ -74,7 +74,7 @@ fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 
 # What `make check` replays of them: the same targets without libFuzzer.
-REPLAYS := $(patsubst tests/fuzz/corpus/%,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*))
+REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
 $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)

@@ -1,43 +1,40 @@
-/* Gives a target the inputs that stand in files: what was found, and what reaches most of the code. Built
- * without libFuzzer, so that `make check` does this everywhere. Usage: replay-TARGET FOLDER... */
-#include <dirent.h>
-
+/* Gives a target the inputs that the repository keeps: what was found, and what reaches most of the code. Built
+ * without libFuzzer, so that `make check` does this everywhere. Usage: replay-TARGET FILE...; a line of a file is
+ * an input, in hexadecimal digits. */
 #include "tests/fuzz/fuzz.h"
+
+enum { INPUT_MOST = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void give_file(const char *path)
+static void give_line(const char *line, size_t digits)
 {
-    FILE *f = fopen(path, "rb");
-    PROMISE(f != NULL, "%s cannot be read", path);
-    fseek(f, 0, SEEK_END);
-    size_t size = (size_t)ftell(f);
-    rewind(f);
+    size_t size = digits / 2;
     uint8_t *bytes = malloc(size ? size : 1); /* a sanitizer sees where it ends */
-    PROMISE(bytes != NULL && fread(bytes, 1, size, f) == size, "%s", path);
-    fclose(f);
+    PROMISE(bytes != NULL, "no memory");
+    for (size_t i = 0; i < size; i++) {
+        const char pair[3] = {line[2 * i], line[2 * i + 1], '\0'};
+        char *end;
+        bytes[i] = (uint8_t)strtoul(pair, &end, 16);
+        PROMISE(*end == '\0', "no hexadecimal digits: %s", line);
+    }
     LLVMFuzzerTestOneInput(bytes, size);
     free(bytes);
 }
 
-int main(int count, char **folders)
+int main(int count, char **files)
 {
+    static char line[2 * INPUT_MOST + 2];
     int inputs = 0;
     for (int i = 1; i < count; i++) {
-        struct dirent **names;
-        int n = scandir(folders[i], &names, NULL, alphasort);
-        PROMISE(n >= 0, "no folder %s", folders[i]);
-        for (int k = 0; k < n; k++) {
-            char path[4200];
-            snprintf(path, sizeof path, "%s/%s", folders[i], names[k]->d_name);
-            if (names[k]->d_name[0] != '.') {
-                fprintf(stderr, "%s\n", names[k]->d_name); /* of a crash, the last */
-                give_file(path);
-                inputs++;
-            }
-            free(names[k]);
+        FILE *f = fopen(files[i], "r");
+        PROMISE(f != NULL, "no file %s", files[i]);
+        while (fgets(line, sizeof line, f) != NULL) {
+            fprintf(stderr, "%s", line); /* of a crash, the last */
+            give_line(line, strcspn(line, "\n"));
+            inputs++;
         }
-        free(names);
+        fclose(f);
     }
     printf("%d inputs\n", inputs);
     return inputs == 0;
