@@ -362,7 +362,7 @@ static void test_options(void **state)
     refused(&options, GXRT_INVALID_ARGUMENT, "needs 1 devices, not 2");
     options = options_of(0);
     options.devices = (const int[]){-1};
-    refused(&options, GXRT_WRONG_DEVICE, "CUDA device -1");
+    refused(&options, GXRT_INVALID_ARGUMENT, "devices[0] is -1");
     options.devices = (const int[]){1 << 20};
     refused(&options, GXRT_WRONG_DEVICE, "CUDA device 1048576");
     options = options_of(UINT32_MAX);
