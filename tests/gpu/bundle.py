@@ -151,17 +151,18 @@ class Bundle:
 
     def add_program(self, hlo):
         """For programs.py: with libraries, by our kernels alone, by CUDA Tile IR, where these differ."""
-        proto = f"data/{hlo.stem}.pb"
+        name = f"program.{hlo.stem}"  # a case may have the same name
+        proto = f"data/{name}.pb"
         text = re.sub(r"input_output_alias=\{.*?\) ?\}, ", "", hlo.read_text(), count=1)  # XLA would take those buffers
         with tempfile.NamedTemporaryFile("w", suffix=".hlo") as f:
             f.write(text)
             f.flush()
             self.gxc("--emit=pb", "--passes=none", f.name, "-o", self.out / proto)
-        cubin, report = self.compile(hlo, f"{hlo.stem}.chosen")
+        cubin, report = self.compile(hlo, f"{name}.chosen")
         forms = [f"chosen={cubin}"]
         if any(k["grid"] == [0, 0, 0] for k in report["kernels"]):
-            forms.append("kernels=" + self.compile(hlo, f"{hlo.stem}.kernels", "--libraries=none")[0])
-        cubin, report = self.compile(hlo, f"{hlo.stem}.tileir", "--libraries=none", "-O2")
+            forms.append("kernels=" + self.compile(hlo, f"{name}.kernels", "--libraries=none")[0])
+        cubin, report = self.compile(hlo, f"{name}.tileir", "--libraries=none", "-O2")
         if any(k["tileir"] for k in report["kernels"]):
             forms.append(f"tileir={cubin}")
         self.manifest.append(" ".join([hlo.stem, proto, *forms]))
