@@ -11,6 +11,7 @@
 #   make rows           row of the specification -> its tests; one without a test is an error
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
+REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
 .PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
@@ -73,8 +74,7 @@ fuzz: $(GXC) $(B)/tests/random # both make seeds
 	  SAN=fuzzer-no-link,address,undefined fuzzers
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 
-# What `make check` replays of them: the same targets without libFuzzer.
-REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
+# What `make check` replays of them, the REPLAYS: the same targets without libFuzzer.
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
 $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)

@@ -64,8 +64,8 @@ static void large_products_are_the_librarys(void **state)
     assert_string_equal(c.list[0].name, "cublaslt");
     assert_int_equal(c.list[1].maker, CANDIDATE_TILE);
     assert_int_equal(c.list[2].maker, CANDIDATE_PLAIN);
-    /* without tensor cores an H100 is more than ten times as slow */
-    assert_true(c.list[2].seconds > 10 * c.list[1].seconds);
+    /* without tensor cores an H100 is much slower */
+    assert_true(c.list[2].seconds > 5 * c.list[1].seconds);
     assert_false(candidates_worth_asking(d, &f->uses, &f->target, 0.8));
 }
 
