@@ -86,7 +86,7 @@ static double transposed_bytes(const ConvolutionArray *a)
 {
     double n = 2.0 * dtype_info[a->type].bits / 8;
     for (uint32_t i = 0; i < CONVOLUTION_RANK; i++)
-        n *= (double)larger((double)a->dims[i], 1);
+        n *= larger((double)a->dims[i], 1);
     return a->dims[1] > 1 && a->strides[1] != 1 ? n : 0;
 }
 

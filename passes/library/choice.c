@@ -17,6 +17,17 @@ LibraryChoice library_choice(const Computation *comp, const PassContext *cx)
     return (LibraryChoice){cx, {uses, count}};
 }
 
+/* The fastest of ours; if it is forced, of those on tensor cores. */
+static const Candidate *best_kernel(const Candidates *all, bool is_forced)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        CandidateMaker maker = all->list[i].maker;
+        if (maker != CANDIDATE_LIBRARY && !(is_forced && maker == CANDIDATE_PLAIN))
+            return &all->list[i];
+    }
+    return NULL;
+}
+
 bool library_is_best(const LibraryChoice *choice, Instruction *inst)
 {
     const Target *target = choice->cx->target;
@@ -28,13 +39,7 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
         return true;
     candidates_find(inst, &choice->uses, target, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
-                    *tile = candidates_by(&all, CANDIDATE_TILE),
-                    *tileir = candidates_by(&all, CANDIDATE_TILEIR),
-                    *plain = candidates_by(&all, CANDIDATE_PLAIN), *own = tile;
-    if (tileir != NULL && tileir->seconds < tile->seconds)
-        own = tileir;
-    if (!is_forced && plain != NULL && (own == NULL || plain->seconds < own->seconds))
-        own = plain;
+                    *own = best_kernel(&all, is_forced);
     if (library == NULL || own == NULL)
         return true;
     if (!is_forced && own->seconds > library->seconds * costs.kernel_gain)
