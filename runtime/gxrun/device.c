@@ -372,8 +372,10 @@ static int run_job(Job *j)
     }
     if (st == GXRT_OK && (j->options->profile || j->options->bench)) {
         st = upload_all(j); /* measured runs may have written what aliases a result */
+        st = st == GXRT_OK ? run_once(j) : st;
+    } else if (st == GXRT_OK) {
+        st = run_again(j);
     }
-    st = st == GXRT_OK ? run_again(j) : st;
     st = st == GXRT_OK ? download_all(j) : st;
     return st == GXRT_OK ? EXIT_DONE : run_failed(j->options, j->is_sandboxed, st);
 }
