@@ -10,6 +10,7 @@ Exit status: 0 all agree, 1 something differs or fails.
 import argparse
 import concurrent.futures
 import faulthandler
+import importlib.util
 import json
 import os
 import pathlib
@@ -220,7 +221,7 @@ def prepare(p, folder, rules, jax):
 
 def work(programs, folder, rules, use_jax):
     faulthandler.enable()
-    jax = Jax() if use_jax else None
+    jax = Jax() if use_jax and importlib.util.find_spec("jax") else None
     for p in programs:
         print(json.dumps({"begin": p.name}), flush=True)
         try:
