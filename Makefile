@@ -49,8 +49,9 @@ GRAMMAR := $(wildcard frontend/*.y frontend/*/*.y)
 LEXER   := $(wildcard frontend/*.l frontend/*/*.l)
 PAGES   := $(wildcard frontend/*/*.html)
 GEN_C   := $(GRAMMAR:%.y=$(B)/gen/%.tab.c) $(LEXER:%.l=$(B)/gen/%.lex.c) $(PAGES:%=$(B)/gen/%.c)
+IR_C    := $(wildcard ir/*.c ir/*/*.c ir/*/*/*.c)
 PASSES_C := $(wildcard passes/*.c passes/*/*.c passes/*/*/*.c)
-GXC_C   := $(wildcard ir/*.c ir/*/*.c $(PASSES_C) codegen/*.c codegen/*/*.c) \
+GXC_C   := $(IR_C) $(PASSES_C) $(wildcard codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c frontend/*/*.c)) $(wildcard runtime/plan/*.c)
 RUN_C   := $(wildcard runtime/gxrun/*.c)
 RT_C    := $(wildcard runtime/plan/*.c runtime/library/*.c runtime/collective/*.c runtime/run/*.c)

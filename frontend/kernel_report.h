@@ -1,5 +1,5 @@
 /* The part of a report that says where the time goes: the program's kernels, library calls, copies and
- * collectives by the model of time (ir/kernel/work.h), longest first. */
+ * collectives by the model of time (ir/kernel/time/work.h), longest first. */
 #ifndef GXC_FRONTEND_KERNEL_REPORT_H
 #define GXC_FRONTEND_KERNEL_REPORT_H
 
@@ -7,7 +7,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/kernel/candidates.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "ir/text.h"
 
 typedef struct KernelRow {

@@ -56,7 +56,7 @@ check-python: $(B)/python/bin/python wheel
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
-FUZZ_LIB := $(call obj,$(filter-out %/replay.c,$(wildcard tests/fuzz/shared/*.c)) $(wildcard ir/*.c ir/*/*.c $(PASSES_C)) $(GEN_C) \
+FUZZ_LIB := $(call obj,$(filter-out %/replay.c,$(wildcard tests/fuzz/shared/*.c)) $(IR_C) $(PASSES_C) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)

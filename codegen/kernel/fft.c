@@ -1,4 +1,4 @@
-/* Discrete Fourier transforms of rows in shared memory (ir/kernel/fft.c).
+/* Discrete Fourier transforms of rows in shared memory (ir/kernel/kinds/fft.c).
  *
  * Pass s has butterflies j < points / radix of each row; with `before` the product of the radices before it
  *

@@ -3,7 +3,7 @@
 
 #include "codegen/scalar/scalar.h"
 #include "ir/bug.h"
-#include "ir/kernel/fft.h"
+#include "ir/kernel/kinds/fft.h"
 
 static const double PI = 3.14159265358979323846;
 

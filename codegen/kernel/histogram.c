@@ -1,4 +1,4 @@
-/* Integers summed up in few places: each block's in shared memory first. See ir/kernel/histogram.c. */
+/* Integers summed up in few places: each block's in shared memory first. See ir/kernel/kinds/histogram.c. */
 #include "codegen/kernel/scatter.h"
 
 typedef struct Histogram {

@@ -1,4 +1,4 @@
-/* Cumulative windows in one pass over memory: see ir/kernel/lookback_scan.c. Warps have neighbouring parts of the
+/* Cumulative windows in one pass over memory: see ir/kernel/kinds/lookback_scan.c. Warps have neighbouring parts of the
  * block's tile; a warp takes its part access by access, the lanes side by side. */
 #include <string.h>
 

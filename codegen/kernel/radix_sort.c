@@ -1,4 +1,4 @@
-/* One step of a radix sort: see ir/kernel/radix_sort.c. A block has a tile of a row: warps have neighbouring parts of
+/* One step of a radix sort: see ir/kernel/kinds/radix_sort.c. A block has a tile of a row: warps have neighbouring parts of
  * it and count their digits access by access, which gives each element its rank among equal ones; through shared
  * memory elements of one digit come to lie side by side, so that what is stored is. */
 #include "codegen/kernel/emitters.h"

@@ -1,5 +1,5 @@
 /* Stencils: blocks of several rows walk from plane to plane, a thread along elements above one another. Neighbours are
- * plain loads, which L1 answers. See ir/kernel/stencil.c. */
+ * plain loads, which L1 answers. See ir/kernel/kinds/stencil.c. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
 

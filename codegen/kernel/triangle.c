@@ -1,4 +1,4 @@
-/* Cholesky factors and triangular solves whose rows, or columns, threads keep in registers (ir/kernel/triangle.c).
+/* Cholesky factors and triangular solves whose rows, or columns, threads keep in registers (ir/kernel/kinds/triangle.c).
  *
  *   factor: thread i has row i; in step k all see column k of what is left
  *     l[i, k] = a[i, k] / sqrt(a[k, k]);  a[i, j] -= l[i, k] / sqrt(a[k, k]) conj a[j, k] for j > k

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
-#include "ir/kernel/attention_call.h"
+#include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/convolution.h"
 
 enum { ALIGNMENT = 16 }; /* that libgxrt asks of the caller's buffers */

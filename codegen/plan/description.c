@@ -2,7 +2,7 @@
  * commands take by the model of time, and when buffers live. See plan.h: ORIGINS, STEPS, BUFFERS. */
 #include "codegen/plan/variant.h"
 #include "ir/kernel/kind.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "ir/stack_frames.h"
 
 static const Metadata *metadata_of(const Instruction *inst)

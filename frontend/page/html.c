@@ -6,7 +6,7 @@
 #include "frontend/kernel_report.h"
 #include "frontend/page/page.h"
 #include "ir/kernel/kind.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "ir/print.h"
 #include "ir/text.h"
 

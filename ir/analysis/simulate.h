@@ -1,10 +1,10 @@
 /* Plays a scheduled module on a clock: one stream of kernels, one of collectives, in the order of
  * the schedule. How much communication the kernels have to wait for is the measure of a schedule;
- * the seconds are the model's (ir/kernel/work.h). */
+ * the seconds are the model's (ir/kernel/time/work.h). */
 #ifndef GXC_IR_ANALYSIS_SIMULATE_H
 #define GXC_IR_ANALYSIS_SIMULATE_H
 
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 
 /* Seconds of one run of the program. */
 typedef struct Simulation {

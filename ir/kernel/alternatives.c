@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/kernel/kernel_time.h"
 #include "ir/kernel/rules.h"
+#include "ir/kernel/time/kernel_time.h"
 
 enum {
     SLOTS_MOST = 16, /* numbers of a configuration that are changed */

@@ -4,11 +4,11 @@
 
 #include "ir/config.h"
 #include "ir/kernel/convolution.h"
-#include "ir/kernel/costs.h"
 #include "ir/kernel/kernel.h"
-#include "ir/kernel/kernel_time.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/time/costs.h"
+#include "ir/kernel/time/kernel_time.h"
 
 enum { DEPTH_MOST = 16 /* operations that make an operand */ };
 

@@ -5,7 +5,7 @@
 #ifndef GXC_IR_KERNEL_DOT_CHAIN_H
 #define GXC_IR_KERNEL_DOT_CHAIN_H
 
-#include "ir/kernel/attention.h"
+#include "ir/kernel/attention/attention.h"
 
 enum { DOT_CHAIN_MOST = 2 /* outer dots, and inner ones */ };
 

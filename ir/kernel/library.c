@@ -1,7 +1,7 @@
 /* See library.h. */
 #include "ir/kernel/library.h"
 
-#include "ir/kernel/attention_call.h"
+#include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/matmul.h"
 

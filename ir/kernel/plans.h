@@ -4,14 +4,14 @@
 #define GXC_IR_KERNEL_PLANS_H
 
 #include "ir/kernel/element.h"
-#include "ir/kernel/fft.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/kinds/fft.h"
+#include "ir/kernel/kinds/triangle.h"
 #include "ir/kernel/ragged.h"
 #include "ir/kernel/reduction.h"
 #include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
 #include "ir/kernel/transposition.h"
-#include "ir/kernel/triangle.h"
 
 /* loop.c: results with equally many elements are made by the same threads. */
 typedef struct LoopPlan {

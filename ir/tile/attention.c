@@ -9,7 +9,7 @@
  *   o[m,e] = sums * (1 / total)
  *
  * Tiles of columns that a band leaves out for all rows are not looked at. */
-#include "ir/kernel/attention.h"
+#include "ir/kernel/attention/attention.h"
 #include "ir/tile/value.h"
 
 enum { DIM_B, DIM_H, DIM_M, DIM_N, DIM_D, DIM_E, DIM_COUNT };

@@ -1,6 +1,6 @@
 /* Bounds of a loop over tiles of a score's columns: those that a band leaves out for all rows of a tile are not
  * looked at. */
-#include "ir/kernel/attention.h"
+#include "ir/kernel/attention/attention.h"
 #include "ir/tile/value.h"
 
 void tile_set_bounds(const TileProgram *p, TileOp *loop, uint32_t rows,

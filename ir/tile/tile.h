@@ -112,7 +112,7 @@ typedef struct TileConfig {
 TileProgram *tile_build(Arena *a, const Instruction *fusion, const TileConfig *config,
                         const char **why);
 
-/* The program of an attention that is all of a fusion (ir/kernel/attention.h): config has m, rows, and n, columns.
+/* The program of an attention that is all of a fusion (ir/kernel/attention/attention.h): config has m, rows, and n, columns.
  * NULL: *why, as above. */
 struct Attention;
 TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,

@@ -2,7 +2,7 @@
 #ifndef GXC_PASSES_FUSION_ATTENTION_H
 #define GXC_PASSES_FUSION_ATTENTION_H
 
-#include "ir/kernel/attention.h"
+#include "ir/kernel/attention/attention.h"
 #include "passes/pass.h"
 
 /* The instructions of an attention that ends with `last`, operands first. */

@@ -11,8 +11,8 @@
  * Needs: layouts. Keeps: values but for the order and the rounding of sums. Ends: each is of dots that go away. */
 #include "passes/fusion/attention.h"
 
-#include "ir/kernel/attention_call.h"
-#include "ir/kernel/attention_gradient.h"
+#include "ir/kernel/attention/attention_call.h"
+#include "ir/kernel/attention/attention_gradient.h"
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
 

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "ir/bug.h"
-#include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/plans.h"
+#include "ir/kernel/time/costs.h"
 #include "passes/fusion/fusion.h"
 
 #define KERNEL_MOST_NODES 400 /* instructions of one fused computation */

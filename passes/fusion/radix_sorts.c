@@ -8,7 +8,7 @@
  *
  * k makes a number without a sign of the key, in the same order: of floats -NaN < -inf < -0 < 0 < inf < NaN where
  * the comparator orders them all, else zeros are equal and NaN is greater than every number. What the sort does
- * not read, the counts, its kernel does (ir/kernel/radix_sort.c). */
+ * not read, the counts, its kernel does (ir/kernel/kinds/radix_sort.c). */
 #include <math.h>
 
 #include "ir/kernel/kind.h"

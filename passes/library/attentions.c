@@ -14,7 +14,7 @@
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums; the weights are rounded to v's
  * type. Ends: one sweep. */
-#include "ir/kernel/attention_call.h"
+#include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/library.h"
 #include "passes/fusion/attention.h"
 #include "passes/fusion/fusion.h"

@@ -1,8 +1,8 @@
 /* See choice.h. */
 #include "passes/library/choice.h"
 
-#include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/time/costs.h"
 #include "passes/fusion/fusion.h"
 
 LibraryChoice library_choice(const Computation *comp, const PassContext *cx)

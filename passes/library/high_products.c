@@ -10,8 +10,8 @@
  * which low means nothing. Algorithms of several parts that gain nothing so are made in f32, which keeps all bits.
  *
  * Needs: laid out. Keeps: values but for those bits. Ends: what it makes has another algorithm. */
-#include "ir/kernel/costs.h"
-#include "ir/kernel/kernel_time.h"
+#include "ir/kernel/time/costs.h"
+#include "ir/kernel/time/kernel_time.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"

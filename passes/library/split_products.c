@@ -14,9 +14,9 @@
 
 #include "ir/config.h"
 #include "ir/kernel/candidates.h"
-#include "ir/kernel/costs.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/time/costs.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"

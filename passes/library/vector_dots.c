@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "ir/kernel/candidates.h"
-#include "ir/kernel/costs.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/time/costs.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"

@@ -17,7 +17,7 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/config.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "passes/schedule/graph.h"
 #include "passes/schedule/schedule.h"
 #include "passes/settings.h"

@@ -2,7 +2,7 @@
 #ifndef GXC_PASSES_SCHEDULE_LATENCY_H
 #define GXC_PASSES_SCHEDULE_LATENCY_H
 
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "passes/schedule/graph.h"
 
 /* What runs beside the program, each kind on streams of its own. */

@@ -19,7 +19,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "passes/schedule/graph.h"
 #include "passes/schedule/latency.h"
 #include "passes/schedule/memory.h"

@@ -1,5 +1,5 @@
 /* Expansion of fft to transforms of one dimension, the last, that a block holds in shared memory: those have
- * kernels (ir/kernel/fft.h). Dimensions become the last one by transposes, which the kernels take in.
+ * kernels (ir/kernel/kinds/fft.h). Dimensions become the last one by transposes, which the kernels take in.
  *
  *   y[k] = sum over j of x[j] e^(-+2 pi i j k / n), divided by n for the inverse
  *
@@ -10,7 +10,7 @@
  *
  * those with larger prime factors than kernels take are convolutions with e^(.. j^2 / 2n) (Bluestein 1970), by
  * transforms whose length is a power of two, or, where they are short, products with the matrix of the transform. */
-#include "ir/kernel/fft.h"
+#include "ir/kernel/kinds/fft.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 

@@ -1,4 +1,4 @@
-/* Expansion of cholesky and triangular-solve to those of matrices that have kernels (ir/kernel/triangle.h), by
+/* Expansion of cholesky and triangular-solve to those of matrices that have kernels (ir/kernel/kinds/triangle.h), by
  * halves, and products:
  *
  *   cholesky:          columns 0 … h - 1, l11 over l21, l21 = a21 l11^-H;  then those of a22 - l21 l21^H
@@ -6,7 +6,7 @@
  *
  * The first half is a whole number of the largest matrices with a kernel, so that few kernels differ. Types of less
  * than 32 bits are computed in f32. The upper triangle's factor is the conjugate transpose of the lower one's. */
-#include "ir/kernel/triangle.h"
+#include "ir/kernel/kinds/triangle.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/kernel/attention_call.h"
+#include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/kind.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/settings.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "frontend/parse.h"
-#include "ir/kernel/attention.h"
+#include "ir/kernel/attention/attention.h"
 #include "ir/text.h"
 
 static void describe_array(Text *t, const char *name, const AttentionArray *a)

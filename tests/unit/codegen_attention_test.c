@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ir/eval/eval.h"
-#include "ir/kernel/attention.h"
+#include "ir/kernel/attention/attention.h"
 #include "ir/kernel/kind.h"
 #include "ir/text.h"
 #include "ir/tile/tile.h"

@@ -9,7 +9,7 @@
 
 #include "frontend/parse.h"
 #include "ir/analysis/simulate.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "ir/text.h"
 
 typedef struct Fixture {

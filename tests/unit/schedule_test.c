@@ -12,7 +12,7 @@
 #include "frontend/parse.h"
 #include "ir/analysis/collective.h"
 #include "ir/analysis/simulate.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "ir/text.h"
 #include "ir/verify/verify.h"
 #include "passes/schedule/schedule.h"

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/kernel/work.h"
+#include "ir/kernel/time/work.h"
 #include "passes/collectives/async/pair.h"
 #include "passes/collectives/collectives.h"
 #include "passes/settings.h"

@@ -1,0 +1,460 @@
+/* See attention.h. */
+#include "ir/kernel/attention/attention.h"
+
+#include <string.h>
+
+#include "ir/analysis/collective.h"
+#include "ir/literal.h"
+
+/* -- dots --------------------------------------------------------------------------------------- */
+
+/* The second dot and its result's memory. */
+typedef struct OutputDot {
+    Mapped dot;       /* in the index space */
+    StridedView view; /* its elements in the memory of the whole attention's result */
+    Mapped sums;      /* that its result is divided by; inst is NULL: not here */
+} OutputDot;
+
+/* Which dimensions of a dot's operand are what. */
+typedef struct DotSide {
+    const Instruction *dot;
+    uint32_t side;
+    Ints batch, contracted;
+} DotSide;
+
+static DotSide dot_side(const Instruction *dot, uint32_t side)
+{
+    return (DotSide){
+        .dot = dot,
+        .side = side,
+        .batch = inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS),
+        .contracted = inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS
+                                               : ATTR_RHS_CONTRACTING_DIMS)};
+}
+
+static int64_t find(Ints list, int64_t value)
+{
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (list.data[i] == value)
+            return i;
+    }
+    return -1;
+}
+
+/* The dimension of the dot's result for one of the operand; -1: it is summed over. */
+static int64_t result_dim(const DotSide *s, int64_t dim)
+{
+    int64_t at = find(s->batch, dim);
+    if (at >= 0 || find(s->contracted, dim) >= 0)
+        return at;
+    at = s->batch.count;
+    if (s->side == 1)
+        at += s->dot->operands[0]->shape->rank - s->batch.count - s->contracted.count;
+    for (int64_t d = 0; d < dim; d++)
+        at += find(s->batch, d) < 0 && find(s->contracted, d) < 0;
+    return at;
+}
+
+bool attention_is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
+                        int64_t *size)
+{
+    *size = 1;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t n;
+        const ViewPiece *p = view_pieces_of(v->pieces, v->count, (uint32_t)dims[i], &n);
+        while (n-- > 0) {
+            if (p[n].stride != *size)
+                return false;
+            *size *= p[n].size;
+        }
+    }
+    return true;
+}
+
+int64_t attention_result_dim(const Instruction *dot, uint32_t side, int64_t dim)
+{
+    DotSide s = dot_side(dot, side);
+    return result_dim(&s, dim);
+}
+
+bool attention_array_digits(const Mapped *m, ElementDigits *out, const Instruction **base)
+{
+    StridedView v;
+    if (!view_start(m->inst, &v))
+        return false;
+    attention_follow(&v, NULL);
+    *base = v.base;
+    for (uint32_t d = 0; d < m->map.rank; d++) {
+        uint32_t n, k;
+        const ViewPiece *p = view_pieces_of(m->map.pieces, m->map.count, d, &n);
+        const ViewPiece *q = view_pieces_of(v.pieces, v.count, d, &k);
+        if (!element_digits_add(out, p, n, q, k))
+            return false;
+    }
+    return dtype_is_float(v.base->shape->dtype);
+}
+
+/* -- the softmax --------------------------------------------------------------------------------- */
+
+bool attention_peel_repetitions(Mapped *m)
+{
+    for (mapped_peel(m); m->inst->op == OP_BROADCAST; mapped_peel(m)) {
+        if (!mapped_operand(m, 0, m))
+            return false;
+    }
+    return true;
+}
+
+/* A reduction's start: 0, or below everything. */
+static bool is_start(const Instruction *value, OpCode op)
+{
+    double least;
+    return op == OP_ADD ? inst_is_constant_scalar(value, 0)
+                        : attention_is_fill(value, &least);
+}
+
+/* max(x, -inf) is x. */
+static bool peel_lower_bound(Mapped *m)
+{
+    double least;
+    for (uint32_t i = 0; i < 2 && m->inst->op == OP_MAXIMUM; i++) {
+        if (attention_splat(m->inst->operands[i], &least) && least <= -1e30)
+            return mapped_operand(m, !i, m) && attention_peel_repetitions(m);
+    }
+    return true;
+}
+
+/* The reduction over columns that is repeated along them, and what it reads, without roundings. */
+static bool match_reduction(Mapped m, OpCode op, const AttentionParts *parts,
+                            Mapped *reduction, Mapped *operand)
+{
+    if (!attention_peel_repetitions(&m) || !peel_lower_bound(&m))
+        return false;
+    const Instruction *r = m.inst;
+    if (r->op != OP_REDUCE || r->operand_count != 2)
+        return false;
+    Ints dims = inst_ints(r, ATTR_DIMENSIONS);
+    Mapped x = {.inst = r->operands[0]};
+    if (dims.count != 1 || collective_reduction(inst_called(r, 0)) != op ||
+        !is_start(r->operands[1], op) ||
+        !mapped_insert(&m.map, (uint32_t)dims.data[0], parts->columns,
+                       parts->column_weight, &x.map))
+        return false;
+    mapped_peel(&x);
+    *reduction = m;
+    *operand = x;
+    return true;
+}
+
+static bool is_same(const Mapped *a, const Mapped *b)
+{
+    return a->inst == b->inst && element_map_equal(&a->map, &b->map);
+}
+
+/* x - max of x: past the subtraction. Without one, x as it is. */
+static bool take_maxima(Mapped *x, AttentionParts *p)
+{
+    Mapped maxima, reduction, kept, read;
+    if (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
+        !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
+        return true;
+    p->maxima = reduction.inst;
+    if (!mapped_operand(x, 0, &kept))
+        return false;
+    mapped_peel(&kept);
+    *x = kept;
+    return is_same(&read, &kept);
+}
+
+/* e / sum of e, e = exp(x - max of x). */
+static bool match_softmax(Mapped e, const Mapped *sum, Attention *a)
+{
+    AttentionParts *p = &a->parts;
+    Mapped x, summed;
+    mapped_peel(&e);
+    if (e.inst->op != OP_EXPONENTIAL ||
+        !match_reduction(*sum, OP_ADD, p, &p->rows, &summed) || !is_same(&summed, &e) ||
+        !mapped_operand(&e, 0, &x))
+        return false;
+    p->sums = p->rows.inst;
+    p->exponentials = e;
+    mapped_peel(&x);
+    if (!take_maxima(&x, p))
+        return false;
+    p->masked = x;
+    return attention_match_scores(x, a);
+}
+
+/* e / sum or e * (1 / sum): e and the sum, repeated as it is. */
+static bool split_quotient(const Mapped *w, Mapped *e, Mapped *sum)
+{
+    double one;
+    if (w->inst->op == OP_DIVIDE)
+        return mapped_operand(w, 0, e) && mapped_operand(w, 1, sum);
+    for (uint32_t i = 0; i < 2 && w->inst->op == OP_MULTIPLY; i++) {
+        Mapped r;
+        if (mapped_operand(w, i, &r) && mapped_operand(w, !i, e) &&
+            attention_peel_repetitions(&r) && r.inst->op == OP_DIVIDE &&
+            attention_splat(r.inst->operands[0], &one) && one == 1)
+            return mapped_operand(&r, 1, sum);
+    }
+    return false;
+}
+
+/* -- arrays -------------------------------------------------------------------------------------- */
+
+bool attention_dot_side(const Mapped *dot, uint32_t side, double *scale,
+                        const Instruction **base, ElementDigits *out, int64_t *depth)
+{
+    StridedView v;
+    DotSide s = dot_side(dot->inst, side);
+    if (!view_start(dot->inst->operands[side], &v))
+        return false;
+    attention_follow(&v, scale);
+    *base = v.base;
+    for (uint32_t d = 0; d < dot->inst->operands[side]->shape->rank; d++) {
+        uint32_t n, k;
+        int64_t to = result_dim(&s, d);
+        if (to < 0)
+            continue;
+        const ViewPiece *p =
+            view_pieces_of(dot->map.pieces, dot->map.count, (uint32_t)to, &n);
+        const ViewPiece *q = view_pieces_of(v.pieces, v.count, d, &k);
+        if (!element_digits_add(out, p, n, q, k))
+            return false;
+    }
+    return attention_is_dense(&v, s.contracted.data, s.contracted.count, depth);
+}
+
+bool attention_has_digit(const ElementDigits *d, int64_t weight)
+{
+    for (uint32_t i = 0; i < d->count; i++) {
+        if (d->data[i].weight == weight)
+            return true;
+    }
+    return false;
+}
+
+bool attention_score_operands(Attention *a, AttentionDigits *d)
+{
+    const Instruction *bases[2];
+    ElementDigits digits[2] = {0};
+    int64_t depth[2];
+    for (uint32_t side = 0; side < 2; side++) {
+        if (!attention_dot_side(&a->parts.scores, side, &a->scale, &bases[side],
+                                &digits[side], &depth[side]))
+            return false;
+    }
+    uint32_t k = attention_has_digit(&digits[1], a->parts.column_weight);
+    a->parts.k_side = k;
+    for (uint32_t side = 0; side < 2; side++) {
+        uint32_t to = side == k ? ATTENTION_K : ATTENTION_Q;
+        d->digits[to] = digits[side];
+        d->depth[to] = depth[side];
+        d->base[to] = bases[side];
+    }
+    return true;
+}
+
+bool attention_bias_digits(const Attention *a, AttentionDigits *d)
+{
+    return a->parts.bias.inst == NULL ||
+           attention_array_digits(&a->parts.bias, &d->digits[ATTENTION_BIAS],
+                                  &d->base[ATTENTION_BIAS]);
+}
+
+/* Where the sums lie, of which the statistics have shape and layout. */
+static bool statistics_digits(const Attention *a, AttentionDigits *d)
+{
+    Mapped sums = a->parts.rows;
+    d->depth[ATTENTION_STATISTICS] = 1;
+    return attention_array_digits(&sums, &d->digits[ATTENTION_STATISTICS],
+                                  &d->base[ATTENTION_STATISTICS]);
+}
+
+/* Dimension `dim` of the second dot's operand, in the index space; false: it is of the depth. */
+static bool space_pieces(const Attention *a, const OutputDot *o, const DotSide *s,
+                         int64_t dim, const ViewPiece *column, const ViewPiece **pieces,
+                         uint32_t *n)
+{
+    if (find(s->contracted, dim) >= 0) {
+        *pieces = column;
+        *n = 1;
+        return true;
+    }
+    int64_t to = result_dim(s, dim);
+    if (s->side == a->parts.v_side && find(s->batch, dim) < 0)
+        return false;
+    *pieces = view_pieces_of(o->dot.map.pieces, o->dot.map.count, (uint32_t)to, n);
+    return true;
+}
+
+/* v and the result: what the weights have in common with them, and the depth. */
+static bool output_operands(const Attention *a, const OutputDot *o, AttentionDigits *d)
+{
+    const Instruction *dot = o->dot.inst;
+    DotSide w = dot_side(dot, !a->parts.v_side), s = dot_side(dot, a->parts.v_side);
+    const Instruction *v = dot->operands[s.side];
+    const ViewPiece column = {0, a->parts.columns, a->parts.column_weight}, *p, *q;
+    int64_t v_depth[VIEW_RANK], o_depth[VIEW_RANK];
+    uint32_t depths = 0, n, k;
+    StridedView view;
+    if (!view_start(v, &view))
+        return false;
+    attention_follow(&view, NULL);
+    for (uint32_t dim = 0; dim < v->shape->rank; dim++) {
+        if (!space_pieces(a, o, &s, dim, &column, &p, &n)) {
+            o_depth[depths] = result_dim(&s, dim);
+            v_depth[depths++] = dim;
+            continue;
+        }
+        q = view_pieces_of(view.pieces, view.count, dim, &k);
+        if (!element_digits_add(&d->digits[ATTENTION_V], p, n, q, k))
+            return false;
+    }
+    for (uint32_t dim = 0; dim < dot->operands[w.side]->shape->rank; dim++) {
+        if (find(w.contracted, dim) >= 0)
+            continue;
+        space_pieces(a, o, &w, dim, &column, &p, &n);
+        q = view_pieces_of(o->view.pieces, o->view.count, (uint32_t)result_dim(&w, dim),
+                           &k);
+        if (!element_digits_add(&d->digits[ATTENTION_O], p, n, q, k))
+            return false;
+    }
+    d->base[ATTENTION_V] = view.base;
+    d->base[ATTENTION_O] = o->view.base;
+    return attention_is_dense(&view, v_depth, depths, &d->depth[ATTENTION_V]) &&
+           attention_is_dense(&o->view, o_depth, depths, &d->depth[ATTENTION_O]);
+}
+
+bool attention_band_fits(const AttentionBand *b, int64_t columns)
+{
+    return b->rows == 0 ||
+           ((!b->has_right || b->right >= 0) && (!b->has_left || b->left > 0) &&
+            (!b->has_left || b->rows - b->left < columns) &&
+            (!b->has_left || !b->has_right || b->right > -b->left));
+}
+
+/* -- whole attentions ---------------------------------------------------------------------------- */
+
+static bool is_move(const Instruction *x)
+{
+    return x->op == OP_CONVERT || x->op == OP_COPY || x->op == OP_TRANSPOSE ||
+           x->op == OP_RESHAPE || x->op == OP_BITCAST;
+}
+
+/* From the result to the dot, past a division by the sums. The index space is the result's. */
+static bool find_output(const Instruction *last, OutputDot *out)
+{
+    const Instruction *steps[ATTENTION_STEPS];
+    uint32_t n = 0;
+    *out = (OutputDot){0};
+    if (!mapped_start(last, &out->dot))
+        return false;
+    while (out->dot.inst->op != OP_DOT) {
+        Mapped next, x = out->dot;
+        if (n == ATTENTION_STEPS ||
+            !(is_move(x.inst)
+                  ? mapped_operand(&x, 0, &next)
+                  : out->sums.inst == NULL && split_quotient(&x, &next, &out->sums)))
+            return false;
+        steps[n++] = x.inst;
+        out->dot = next;
+    }
+    if (!view_start(out->dot.inst, &out->view))
+        return false;
+    while (n-- > 0) {
+        if (!view_step_out(&out->view, steps[n]))
+            return false;
+    }
+    return out->dot.inst->control_count == 0;
+}
+
+/* The second dot's operand in the index space: the columns are a digit of their own. */
+static bool map_weights(const OutputDot *o, Attention *a)
+{
+    const Instruction *dot = o->dot.inst;
+    DotSide s = dot_side(dot, !a->parts.v_side);
+    const Instruction *x = dot->operands[s.side];
+    if (s.contracted.count != 1 || x->shape->rank > VIEW_RANK)
+        return false;
+    int64_t column = s.contracted.data[0], to[VIEW_RANK];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < x->shape->rank; d++) {
+        if (d != column)
+            to[n++] = result_dim(&s, d);
+    }
+    ElementMap rows;
+    a->parts.columns = x->shape->dims[column];
+    a->parts.weights.inst = x;
+    return a->parts.columns > 1 && element_map_choose(&o->dot.map, n, to, &rows) &&
+           mapped_insert(&rows, (uint32_t)column, a->parts.columns,
+                         a->parts.column_weight, &a->parts.weights.map);
+}
+
+/* Divided already, or by what stands behind the dot. */
+static bool match_weights(const OutputDot *o, Attention *a)
+{
+    Mapped e, sum, w = a->parts.weights;
+    mapped_peel(&w);
+    if (o->sums.inst != NULL)
+        return match_softmax(w, &o->sums, a);
+    return split_quotient(&w, &e, &sum) && match_softmax(e, &sum, a);
+}
+
+/* With the weights as operand !v_side. */
+static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_side,
+                       Attention *out)
+{
+    AttentionDigits d = {0};
+    AttentionArray arrays[ATTENTION_ARRAYS];
+    *out = (Attention){.scale = 1};
+    out->parts.output = o->dot.inst;
+    out->parts.v_side = v_side;
+    out->parts.column_weight = shape_elements(last->shape);
+    if (!map_weights(o, out) || !match_weights(o, out) ||
+        !attention_score_operands(out, &d) || !output_operands(out, o, &d) ||
+        !attention_bias_digits(out, &d) || !statistics_digits(out, &d) ||
+        !attention_arrange(&d, &out->band, arrays))
+        return false;
+    out->q = arrays[ATTENTION_Q];
+    out->k = arrays[ATTENTION_K];
+    out->v = arrays[ATTENTION_V];
+    out->o = arrays[ATTENTION_O];
+    out->bias = arrays[ATTENTION_BIAS];
+    out->statistics = arrays[ATTENTION_STATISTICS];
+    return attention_band_fits(&out->band, out->parts.columns);
+}
+
+bool attention_match(const Instruction *last, Attention *out)
+{
+    OutputDot o;
+    return shape_is_array(last->shape) && find_output(last, &o) &&
+           (match_from(&o, last, 1, out) || match_from(&o, last, 0, out));
+}
+
+static bool is_statistic(const Instruction *x, const AttentionParts *p)
+{
+    const Instruction *log = x;
+    if (p->maxima != NULL) {
+        uint32_t i = x->op == OP_ADD && x->operands[0] == p->maxima;
+        if (x->op != OP_ADD || x->operands[!i] != p->maxima)
+            return false;
+        log = x->operands[i];
+    }
+    return log->op == OP_LOG && log->operands[0] == p->sums;
+}
+
+bool attention_match_fusion(const Instruction *fusion, Attention *out,
+                            const Instruction **statistics)
+{
+    const Instruction *root = inst_called(fusion, 0)->root;
+    *statistics = NULL;
+    if (root->op != OP_TUPLE)
+        return attention_match(root, out);
+    if (root->operand_count != 2 || !attention_match(root->operands[0], out) ||
+        !is_statistic(root->operands[1], &out->parts))
+        return false;
+    *statistics = root->operands[1];
+    return true;
+}

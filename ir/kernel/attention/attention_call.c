@@ -1,0 +1,83 @@
+/* See attention_call.h. */
+#include "ir/kernel/attention/attention_call.h"
+
+#include "ir/config.h"
+
+static const char library[] = "cudnn";
+
+static bool is_half(const AttentionArray *a)
+{
+    DType t = a->base->shape->dtype;
+    return t == DT_F16 || t == DT_BF16;
+}
+
+/* Rounds the weights to the type of v and the result once: a result of that type asks for no more. */
+bool attention_has_types(const Attention *a)
+{
+    DType t = a->q.base->shape->dtype;
+    DType bias = a->bias.base != NULL ? a->bias.base->shape->dtype : t;
+    return is_half(&a->q) && a->k.base->shape->dtype == t &&
+           a->v.base->shape->dtype == t && a->o.base->shape->dtype == t &&
+           (bias == t || bias == DT_F32) && a->mask_count == 0;
+}
+
+bool attention_move_outside(const Instruction *fusion, AttentionArray *a)
+{
+    if (a->base == NULL)
+        return true;
+    if (a->base->op != OP_PARAMETER)
+        return false;
+    a->base = fusion->operands[a->base->parameter];
+    return true;
+}
+
+bool attention_is_marked(const Instruction *inst)
+{
+    return inst->op == OP_FUSION && config_is(inst, CONFIG_LIBRARY, library);
+}
+
+bool attention_call_of(const Instruction *inst, Attention *out)
+{
+    const Instruction *statistics;
+    if (!attention_is_marked(inst) || !attention_match_fusion(inst, out, &statistics) ||
+        !attention_has_types(out) ||
+        !shape_layouts_equal(shape_leaf(inst->shape, 0), out->o.base->shape))
+        return false;
+    if (statistics != NULL &&
+        (statistics->shape->dtype != DT_F32 ||
+         !shape_layouts_equal(statistics->shape, out->statistics.base->shape) ||
+         !shape_layouts_equal(shape_leaf(inst->shape, 1), statistics->shape)))
+        return false;
+    out->o.base = inst;
+    out->statistics.base = statistics != NULL ? inst : NULL;
+    return attention_move_outside(inst, &out->q) &&
+           attention_move_outside(inst, &out->k) &&
+           attention_move_outside(inst, &out->v) &&
+           attention_move_outside(inst, &out->bias);
+}
+
+bool attention_is_library(const Instruction *inst)
+{
+    Attention unused;
+    AttentionGradientCall gradient;
+    return attention_is_marked(inst) && (attention_call_of(inst, &unused) ||
+                                         attention_gradient_call_of(inst, &gradient));
+}
+
+void attention_set_library(Instruction *fusion)
+{
+    config_set_word(fusion, CONFIG_LIBRARY, library);
+}
+
+double attention_scores_counted(const Attention *a)
+{
+    double rows = (double)a->q.dims[ATTENTION_PLACES];
+    double columns = (double)a->k.dims[ATTENTION_PLACES];
+    double counted = columns;
+    if (a->band.has_left && (double)a->band.left < counted)
+        counted = (double)a->band.left;
+    else if (a->band.has_right && rows == columns)
+        counted = columns / 2;
+    return (double)a->q.dims[ATTENTION_BATCH] * (double)a->q.dims[ATTENTION_HEADS] *
+           rows * counted;
+}

@@ -1,0 +1,239 @@
+/* Attentions on tensor cores, in one kernel: a block makes a tile of rows of one head (ir/tile/attention.c). */
+#include "ir/kernel/attention/attention.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+#include "ir/tile/mapping.h"
+
+#define MOST_DEPTH 256
+#define LEAST_ROWS 16        /* fewer waste most of an instruction */
+#define LEAST_FILL (-3.4e38) /* below: infinite, and a row without scores is no number */
+
+/* -- legality ------------------------------------------------------------------------------------ */
+
+static bool is_half(const Instruction *inst)
+{
+    return inst->shape->dtype == DT_F16 || inst->shape->dtype == DT_BF16;
+}
+
+static const char *arrays_illegal(const Attention *a, const Instruction *statistics)
+{
+    const AttentionArray *arrays[] = {&a->q, &a->k, &a->v};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (arrays[i]->base->op != OP_PARAMETER)
+            return "it makes more than the attention";
+        if (!is_half(arrays[i]->base) ||
+            arrays[i]->base->shape->dtype != a->q.base->shape->dtype)
+            return "its arrays are not of 16 bits each";
+        if (arrays[i]->dims[ATTENTION_DEPTH] > MOST_DEPTH)
+            return "its heads are too deep";
+    }
+    if (a->bias.base != NULL && a->bias.base->op != OP_PARAMETER)
+        return "it makes more than the attention";
+    if (!is_half(a->o.base) && !is_half(a->parts.weights.inst))
+        return "its weights have more bits than its arrays";
+    if (a->q.dims[ATTENTION_HEADS] % a->k.dims[ATTENTION_HEADS] != 0 ||
+        a->q.dims[ATTENTION_BATCH] != a->k.dims[ATTENTION_BATCH])
+        return "its heads do not go together";
+    if ((a->mask_count != 0 || statistics != NULL) &&
+        !shape_is_row_major(a->o.base->shape))
+        return "its result lies otherwise than its mask or its statistics";
+    if (a->mask_count != 0 && a->fill < LEAST_FILL)
+        return "a row may have no scores at all";
+    if (statistics != NULL && statistics->shape->dtype != DT_F32)
+        return "its statistics are not of 32 bits each";
+    return NULL;
+}
+
+const char *illegal_attention(FusionFacts *f, KernelKind kind)
+{
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    const Instruction *statistics;
+    Attention a;
+    const char *why;
+    (void)kind;
+    if (!op_set_has(&f->ops, OP_DOT) || !op_set_has(&f->ops, OP_EXPONENTIAL) ||
+        !attention_match_fusion(f->fusion, &a, &statistics))
+        return "it is no attention";
+    why = arrays_illegal(&a, statistics);
+    if (why == NULL)
+        tile_build_attention(f->arena, f->fusion, &a, &smallest, &why);
+    return why;
+}
+
+bool suits_attention(FusionFacts *f, KernelKind kind)
+{
+    Attention a;
+    const Instruction *statistics;
+    (void)kind;
+    if (f->target == NULL || f->target->tiles == TILES_NONE ||
+        !attention_match_fusion(f->fusion, &a, &statistics))
+        return false;
+    DType t = a.q.base->shape->dtype;
+    return a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS &&
+           tensor_core_find(t, t, DT_F32, f->target, UINT32_MAX) != NULL;
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+void plan_attention(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    Attention *a = ARENA_NEW(d->arena, Attention);
+    const Instruction *statistics;
+    attention_match_fusion(d->fusion, a, &statistics);
+    DType t = a->q.base->shape->dtype;
+    if (d->target == NULL ||
+        tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX) == NULL)
+        d->unsupported = refuse_text(
+            d, "%s: no tensor core of %s multiplies %s", d->fusion->name,
+            d->target != NULL ? d->target->name : "no target", dtype_info[t].name);
+    d->plan.attention = a;
+}
+
+struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *a,
+                                                  const char **why)
+{
+    const KernelConfig *c = &d->config;
+    TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID};
+    TileProgram *p = tile_build_attention(a, d->fusion, d->plan.attention, &config, why);
+    return p == NULL ? NULL
+                     : tile_map_chain(a, p, (uint32_t)c->warps[0], (uint32_t)c->stages,
+                                      d->target, why);
+}
+
+/* -- design --------------------------------------------------------------------------------------- */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t power_of_two(int64_t n, int64_t least, int64_t most)
+{
+    int64_t p = least;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+static int64_t depth_of(const Attention *a)
+{
+    int64_t d = a->q.dims[ATTENTION_DEPTH], e = a->v.dims[ATTENTION_DEPTH];
+    return power_of_two(d > e ? d : e, 16, MOST_DEPTH);
+}
+
+/* Rows of a tile, and of a warp: 32 where the sums of as many leave room in registers, for k and v are then read
+ * from shared memory half as often. By depth, up to; eight warps bring less each than four, which leaves room,
+ * too. */
+static const struct {
+    int64_t depth, rows, warp_rows, columns;
+} sizes[] = {{64, 128, 32, 64}, {128, 256, 32, 64}, {MOST_DEPTH, 64, 16, 32}};
+
+static size_t size_for(const Attention *a)
+{
+    size_t i = 0;
+    while (sizes[i].depth < depth_of(a))
+        i++;
+    return i;
+}
+
+/* Of a row of q, or of k and v. */
+static int64_t row_bytes(const Attention *a, bool is_q)
+{
+    int64_t d = power_of_two(a->q.dims[ATTENTION_DEPTH], 16, MOST_DEPTH),
+            e = power_of_two(a->v.dims[ATTENTION_DEPTH], 16, MOST_DEPTH);
+    return (is_q ? d : d + e) * dtype_info[a->q.base->shape->dtype].bits / 8;
+}
+
+/* As much of them as a block's shared memory holds, with two stages of columns. */
+static void fit_tile(const KernelDesign *d, KernelConfig *c)
+{
+    const Attention *a = d->plan.attention;
+    int64_t room = (int64_t)target_block_shared(d->target);
+    while (c->tile[0] > 16 || c->tile[1] > 16) {
+        if (c->tile[0] * row_bytes(a, true) + 2 * c->tile[1] * row_bytes(a, false) <=
+            room)
+            return;
+        c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
+    }
+}
+
+static int64_t choose_rows(const KernelDesign *d)
+{
+    const Attention *a = d->plan.attention;
+    int64_t rows = a->q.dims[ATTENTION_PLACES],
+            heads = a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH];
+    int64_t tile = power_of_two(rows, 16, sizes[size_for(a)].rows);
+    while (tile > 64 && ceil_div(rows, tile) * heads < target_multiprocessors(d->target))
+        tile /= 2;
+    return tile;
+}
+
+void configure_attention(const KernelDesign *d, KernelConfig *c)
+{
+    const Attention *a = d->plan.attention;
+    size_t i = size_for(a);
+    if (config_lacks(c, KERNEL_KEY_TILE)) {
+        c->tile[0] = choose_rows(d);
+        /* ptxas for sm_80 has no registers left for 64 columns beside sums of 128 */
+        int64_t most = depth_of(a) > 64 && !target_has(d->target, FEATURE_STMATRIX)
+                           ? 32
+                           : sizes[i].columns;
+        c->tile[1] = power_of_two(a->k.dims[ATTENTION_PLACES], 16, most);
+        fit_tile(d, c);
+    }
+    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+        int64_t each = c->tile[0] < sizes[i].rows ? 16 : sizes[i].warp_rows;
+        c->warps[0] = c->tile[0] / each < 1 ? 1 : c->tile[0] / each;
+        c->warps[0] = c->warps[0] > 16 ? 16 : c->warps[0];
+        c->warps[1] = 1;
+    }
+    if (config_lacks(c, KERNEL_KEY_STAGES))
+        c->stages = 2;
+}
+
+const char *rows_of_warps_refused(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    const char *wrong = power_refused(d, "tile", c->tile[0]);
+    if (wrong == NULL)
+        wrong = power_refused(d, "tile", c->tile[1]);
+    if (wrong == NULL)
+        wrong = power_refused(d, "warps", c->warps[0]);
+    if (wrong == NULL && c->warps[1] != 1)
+        wrong = refuse_text(d, "\"warps\" are along rows only, found %lld along columns",
+                            (long long)c->warps[1]);
+    return wrong;
+}
+
+const char *refuse_attention(const KernelDesign *d)
+{
+    const char *why, *wrong = rows_of_warps_refused(d);
+    if (wrong != NULL)
+        return wrong;
+    Arena *a = arena_scratch();
+    struct TileChainMapping *m = kernel_attention_mapping(d, a, &why);
+    wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
+    arena_destroy(a);
+    return wrong;
+}
+
+void geometry_attention(KernelDesign *d)
+{
+    const Attention *a = d->plan.attention;
+    const char *why;
+    Arena *scratch = arena_scratch();
+    struct TileChainMapping *m = kernel_attention_mapping(d, scratch, &why);
+    geometry_chain(d,
+                   ceil_div(a->q.dims[ATTENTION_PLACES], d->config.tile[0]) *
+                       a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH],
+                   m->shared_bytes);
+    arena_destroy(scratch);
+}
+
+void geometry_chain(KernelDesign *d, int64_t blocks, uint64_t shared_bytes)
+{
+    geometry_blocks(d, blocks, d->config.warps[0] * TARGET_WARP, 1);
+    geometry_shared(&d->geometry, shared_bytes, 128);
+    d->geometry.has_barriers = true;
+}

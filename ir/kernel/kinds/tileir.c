@@ -1,0 +1,159 @@
+/* Tiles of kernels that CUDA Tile IR makes: larger ones than a lowering of our own has, for wgmma and tcgen05 read
+ * factors from shared memory and tcgen05 keeps sums in memory of its own. */
+#include "ir/kernel/attention/attention.h"
+#include "ir/kernel/dot_chain.h"
+#include "ir/kernel/kind.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+#include "ir/kernel/time/costs.h"
+#include "ir/kernel/time/kernel_time.h"
+#include "ir/tile/tile.h"
+
+#define ROW_BYTES 128 /* of a factor's row in shared memory */
+#define WIDE_ROWS 64 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
+#define LEAST_DEPTH 16
+#define MANY_WARPS 8
+#define WARP_SUMS 4096 /* in a warp's registers, f32, without spills */
+
+static const struct {
+    int64_t m, n;
+} shapes[] = {
+    {128, 256}, {256, 128}, {128, 128}, {64, 256}, {256, 64}, {128, 64},
+    {64, 128},  {64, 64},   {32, 128},  {128, 32}, {32, 64},  {64, 32},
+    {32, 32},   {16, 64},   {64, 16},   {16, 32},  {32, 16},  {16, 16},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static DType factor_type(const TilePlan *p)
+{
+    return p->factor != DT_INVALID ? p->factor
+                                   : p->contraction->inst->operands[0]->shape->dtype;
+}
+
+/* Registers of the sums of a tile, in f32. On Hopper sums of 8-bit floats are short, and added to others in steps. */
+static int64_t sum_registers(const KernelDesign *d, int64_t m, int64_t n)
+{
+    const TilePlan *p = d->plan.tile;
+    DType factor = factor_type(p);
+    bool is_short = dtype_info[factor].class == DTC_FLOAT &&
+                    dtype_info[factor].bits == 8 && target_has(d->target, FEATURE_WGMMA);
+    return m * n * (p->contraction->type == DT_F64 || is_short ? 2 : 1);
+}
+
+/* How many warps shall multiply; 0: as many as the assembler likes, which is four. Tensor memory has room for the sums
+ * of any tile; where registers hold them, fragments of factors take room, too, unless wgmma reads them from
+ * shared memory. */
+static uint32_t warps_for(const Target *t, int64_t registers)
+{
+    int64_t few = WARP_SUMS * MANY_WARPS / 2;
+    if (target_has(t, FEATURE_TCGEN05))
+        return 0;
+    return registers > few || (registers == few && !target_has(t, FEATURE_WGMMA))
+               ? MANY_WARPS
+               : 0;
+}
+
+bool product_is_wide(const Target *t, int64_t rows, DType factor)
+{
+    bool has_wide = target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
+    return has_wide && rows >= WIDE_ROWS && factor != DT_F64;
+}
+
+double product_percent(const Target *t, int64_t rows, DType factor)
+{
+    const GpuRates *r = gpu_rates(t->device);
+    return (product_is_wide(t, rows, factor) ? r->wide : product_mma_percent(r, factor)) *
+           costs.tileir_share;
+}
+
+/* Sums of a tile at most: with addresses for rows in groups tileiras 13.5 fails on sm_90 if many warps multiply. */
+static int64_t most_registers(const KernelDesign *d)
+{
+    bool is_ragged = d->plan.tile->contraction->ragged.mode != RAGGED_NONE;
+    if (target_has(d->target, FEATURE_TCGEN05))
+        return INT64_MAX;
+    return is_ragged ? WARP_SUMS * MANY_WARPS / 2 : WARP_SUMS * MANY_WARPS;
+}
+
+static size_t choose_shape(const KernelDesign *d)
+{
+    size_t best = SHAPES - 1;
+    double best_cycles = 0;
+    for (size_t i = 0; i < SHAPES; i++) {
+        if (sum_registers(d, shapes[i].m, shapes[i].n) > most_registers(d))
+            continue;
+        double percent =
+            product_percent(d->target, shapes[i].m, factor_type(d->plan.tile));
+        double cycles = tile_cycles(d, shapes[i].m, shapes[i].n, percent);
+        if (best_cycles == 0 || cycles < best_cycles) {
+            best = i;
+            best_cycles = cycles;
+        }
+    }
+    return best;
+}
+
+static TileProgram *product_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+                                    const char **why)
+{
+    const TilePlan *p = d->plan.tile;
+    size_t shape = choose_shape(d);
+    TileConfig c = {shapes[shape].m, shapes[shape].n, LEAST_DEPTH, p->factor};
+    int64_t most = ROW_BYTES * 8 / dtype_info[factor_type(p)].bits;
+    while (c.k < most && c.k < p->contraction->depth)
+        c.k *= 2;
+    *warps = warps_for(d->target, sum_registers(d, c.m, c.n));
+    return tile_build(a, d->fusion, &c, why);
+}
+
+/* Scores and sums are in registers together. */
+static TileProgram *attention_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+                                      const char **why)
+{
+    enum { FEW_DEPTH = 128 };
+    const Attention *attention = d->plan.attention;
+    bool reads_shared =
+        target_has(d->target, FEATURE_WGMMA) || target_has(d->target, FEATURE_TCGEN05);
+    int64_t depth = attention->v.dims[ATTENTION_DEPTH];
+    TileConfig c = {128, reads_shared ? 128 : 64, 0, DT_INVALID};
+    if (depth > FEW_DEPTH)
+        c.n /= 2;
+    while (c.m > 16 && c.m / 2 >= attention->q.dims[ATTENTION_PLACES])
+        c.m /= 2;
+    while (c.n > 16 && c.n / 2 >= attention->k.dims[ATTENTION_PLACES])
+        c.n /= 2;
+    bool is_large = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05);
+    *warps = is_large ? MANY_WARPS : 0;
+    return tile_build_attention(a, d->fusion, attention, &c, why);
+}
+
+/* Inner results and sums are in registers together: of 128 x 64 of two inner dots and two times 128 x 128 sums each of
+ * 256 threads has 192. */
+static TileProgram *chain_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+                                  const char **why)
+{
+    const DotChain *chain = d->plan.chain;
+    const int64_t *sides = dot_sizes(chain->dots[0]).sides;
+    int64_t columns = dot_sizes(chain->dots[0]).depth, rows = sides[chain->weights[0]];
+    TileConfig c = {128, 64, 0, DT_INVALID};
+    while (c.m > 16 && c.m / 2 >= rows)
+        c.m /= 2;
+    while (c.n > 16 && c.n / 2 >= columns)
+        c.n /= 2;
+    *warps = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05) ? MANY_WARPS : 0;
+    return tile_build_chain(a, d->fusion, chain, &c, why);
+}
+
+struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
+                                          uint32_t *warps, const char **why)
+{
+    *why = "it is no program of tiles";
+    if (!target_has(d->target, FEATURE_TILE_IR) ||
+        !kernel_kind_is(d->kind, KERNEL_BY_TILEIR))
+        return NULL;
+    if (kernel_kind_is(d->kind, KERNEL_CONTRACTS))
+        return product_program(d, a, warps, why);
+    return kernel_kind_info[d->kind].hero == OP_DOT ? chain_program(d, a, warps, why)
+                                                    : attention_program(d, a, warps, why);
+}

@@ -1,0 +1,60 @@
+/* What one launch of a kernel does, counted without making it: instructions by unit, bytes by level of
+ * memory, and the cycles that a block needs at least because one thing waits for another. From the
+ * fusion and its kernel's configuration only: no LLVM. Seconds come of it in kernel_time.h. */
+#ifndef GXC_IR_KERNEL_TIME_KERNEL_WORK_H
+#define GXC_IR_KERNEL_TIME_KERNEL_WORK_H
+
+#include "ir/analysis/target.h"
+#include "ir/module.h"
+
+/* Units that execute instructions, each at its own rate. */
+typedef enum {
+    WORK_ALU,  /* integers, logic, comparisons */
+    WORK_FMA,  /* f32 */
+    WORK_IMUL, /* integer products */
+    WORK_MUFU, /* special functions and conversions */
+    WORK_F64,
+    WORK_TENSOR, /* counted in cycles of a multiprocessor */
+    WORK_UNITS
+} WorkUnit;
+
+/* Warp instructions. */
+typedef struct WorkCounts {
+    double issued; /* of all units, loads, branches */
+    double unit[WORK_UNITS];
+    double shared; /* cycles of shared memory and L1 */
+} WorkCounts;
+
+typedef struct KernelWork {
+    double blocks;
+    uint32_t threads; /* of a block */
+    uint64_t shared_bytes;
+    uint32_t registers;   /* of a thread: an estimate */
+    WorkCounts counts;    /* of a block: the average */
+    double block_cycles;  /* that a block takes with a multiprocessor for itself */
+    double serial_cycles; /* of them: in the loop that takes longest */
+    double serial_steps;  /* trips of that loop */
+    double read_bytes, written_bytes; /* of device memory */
+    double l2_bytes;
+    double l2_atomics;         /* on device memory */
+    double needed_bytes;       /* what is read and written, each byte once */
+    double operations;         /* arithmetic of the program: an fma is two */
+    double product_operations; /* of them: of products of matrices of this type */
+    DType product_type;
+    bool is_tileir; /* CUDA Tile IR makes it */
+} KernelWork;
+
+/* Blocks that a multiprocessor has room for. */
+double kernel_resident(const KernelWork *w, const GpuModel *device);
+
+/* Of a fusion, or of any operation that becomes a kernel by itself. Scratch lives in `scratch`. */
+void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
+                 KernelWork *out);
+/* The same by one way; false: it is not made so on this target. */
+typedef enum { KERNEL_WAY_OWN, KERNEL_WAY_TILEIR, KERNEL_WAYS } KernelWay;
+bool kernel_work_by(const Instruction *inst, const Target *t, KernelWay way,
+                    Arena *scratch, KernelWork *out);
+/* Of that the registers alone, for a tenth of the time: where accesses lie does not matter to them. */
+uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch);
+
+#endif

@@ -1,0 +1,284 @@
+/* Products that a library makes: its tiles in waves over the multiprocessors, at the share of the tensor
+ * cores' rate that it attains, or its operands' way through memory. See kernel_time.h. */
+#include "ir/kernel/attention/attention_call.h"
+#include "ir/kernel/block_scaled.h"
+#include "ir/kernel/convolution.h"
+#include "ir/kernel/matmul.h"
+#include "ir/kernel/time/costs.h"
+#include "ir/kernel/time/kernel_time.h"
+
+static double larger(double x, double y)
+{
+    return x > y ? x : y;
+}
+
+static double smaller(double x, double y)
+{
+    return x < y ? x : y;
+}
+
+static double rounded_up(double x)
+{
+    double down = (double)(int64_t)x;
+    return down < x ? down + 1 : down;
+}
+
+/* batch products of [m, k] and [k, n]. */
+typedef struct Product {
+    double batch, m, n, k;
+    DType type;  /* as it is multiplied */
+    double rate; /* operations a second that the library attains */
+    bool by_tensor_cores;
+    double bytes;   /* read and written */
+    double exposed; /* seconds of what stands between the products, and nothing hides */
+    double transposed; /* bytes, of what is written in another order before and behind */
+    double padding;    /* operations made for each that counts */
+} Product;
+
+static double bytes_of(const Shape *s)
+{
+    double n = 0;
+    for (size_t leaf = 0; leaf < shape_leaf_count(s); leaf++)
+        n += (double)shape_bytes(shape_leaf(s, leaf));
+    return n;
+}
+
+static void set_rate(Product *p, const GpuModel *d)
+{
+    double peak = product_peak(p->type, d), plain = plain_peak(p->type, d);
+    double share = costs.library_bf16;
+    if (p->type == DT_F32)
+        share = costs.library_tf32;
+    else if (p->type == DT_F64)
+        share = costs.library_f64;
+    else if (dtype_is_integer(p->type))
+        share = costs.library_s8;
+    else if (dtype_info[p->type].bits <= 8)
+        share = costs.library_f8;
+    p->by_tensor_cores = peak > plain;
+    p->rate = peak * share;
+}
+
+/* Which numbers the library multiplies for the dot or convolution: tf32 only where its algorithm says so. */
+static void choose_units(Product *p, const Instruction *dot, const GpuModel *d)
+{
+    int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
+    p->type = dot->operands[0]->shape->dtype;
+    if (p->type == DT_F32 && algorithm == ALGORITHM_BF16_BF16_F32)
+        p->type = DT_BF16;
+    bool by_fma = p->type == DT_F32 && algorithm != ALGORITHM_TF32_TF32_F32;
+    set_rate(p, d);
+    if (by_fma) {
+        p->by_tensor_cores = false;
+        p->rate = plain_peak(DT_F32, d) * gpu_rates(d)->mhz / d->mhz * costs.library_f32;
+    }
+}
+
+/* The library sums over blocks of channels, with zeros behind the last: operations made for each that counts. */
+static double padding_of(double channels)
+{
+    double blocks = rounded_up(channels / costs.library_channels);
+    return blocks * costs.library_channels / channels;
+}
+
+/* Tensor cores take channels that lie side by side: others are brought there and back, read and written. */
+static double transposed_bytes(const ConvolutionArray *a)
+{
+    double n = 2.0 * dtype_info[a->type].bits / 8;
+    for (uint32_t i = 0; i < CONVOLUTION_RANK; i++)
+        n *= larger((double)a->dims[i], 1);
+    return a->dims[1] > 1 && a->strides[1] != 1 ? n : 0;
+}
+
+/* As a product: of all places under the kernel with the filter, or of all images with each other. */
+static void describe_convolution(const Instruction *conv, const GpuModel *d, Product *p)
+{
+    ConvolutionShape s;
+    convolution_shape(conv, &s);
+    double places = (double)s.y.dims[0], window = 1;
+    for (uint32_t i = 2; i < s.spatial + 2; i++) {
+        places *= (double)s.y.dims[i];
+        window *= (double)s.w.dims[i];
+    }
+    p->batch = (double)(s.x.dims[1] / s.w.dims[1]);
+    double in = (double)s.w.dims[1], out = (double)s.w.dims[0] / p->batch;
+    p->m = s.kind == CONVOLUTION_FILTER ? out : places;
+    p->n = s.kind == CONVOLUTION_FORWARD ? out
+           : s.kind == CONVOLUTION_DATA  ? in
+                                         : in * window;
+    p->k = s.kind == CONVOLUTION_FORWARD ? in * window
+           : s.kind == CONVOLUTION_DATA  ? out * window
+                                         : places;
+    choose_units(p, conv, d);
+    if (p->by_tensor_cores) {
+        p->rate *= costs.library_convolution;
+        p->padding = padding_of(s.kind == CONVOLUTION_DATA ? out : in);
+        p->transposed = transposed_bytes(&s.x) + transposed_bytes(&s.y);
+    }
+}
+
+/* As one product of the scores that count with q and k, and with v, which are summed over side by side. */
+static void describe_attention(const Attention *a, const GpuModel *d, Product *p)
+{
+    p->batch = (double)a->q.dims[ATTENTION_BATCH] * (double)a->q.dims[ATTENTION_HEADS];
+    p->m = (double)a->q.dims[ATTENTION_PLACES];
+    p->n = attention_scores_counted(a) / (p->batch * p->m);
+    p->k = (double)(a->q.dims[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
+    p->type = a->q.base->shape->dtype;
+    set_rate(p, d);
+    p->rate = product_peak(p->type, d) * costs.attention_products;
+    const GpuRates *r = gpu_rates(d);
+    double cycles = d->multiprocessors * r->mhz * 1e6; /* a second, of all */
+    double issued = costs.schedulers * TARGET_WARP * costs.issue_share;
+    double each = 1.0 / r->mufu + costs.attention_instructions / issued;
+    p->exposed = attention_scores_counted(a) * each / cycles * costs.attention_exposed;
+}
+
+static void add_bytes(const Instruction *inst, Product *p)
+{
+    p->bytes = bytes_of(inst->shape);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        p->bytes += bytes_of(inst->operands[i]->shape);
+}
+
+static bool describe_dot(const Instruction *dot, const GpuModel *d, Product *p)
+{
+    MatmulShape s;
+    if (!matmul_shape(dot, &s))
+        return false;
+    p->batch = (double)s.batch;
+    p->m = (double)s.m;
+    p->n = (double)s.n;
+    p->k = (double)s.k;
+    choose_units(p, dot, d);
+    return true;
+}
+
+static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
+{
+    MatmulCall call;
+    ConvolutionCall convolution;
+    Attention attention;
+    AttentionGradientCall gradient;
+    if (block_op(inst) == BLOCK_MATMUL) {
+        const Shape *lhs = inst->operands[0]->shape, *out = shape_leaf(inst->shape, 0);
+        p->batch = lhs->rank > 2 ? (double)lhs->dims[0] : 1;
+        p->m = (double)lhs->dims[lhs->rank - 2];
+        p->n = (double)out->dims[out->rank - 1];
+        p->k = (double)lhs->dims[lhs->rank - 1];
+        p->type = lhs->dtype;
+        set_rate(p, d);
+    } else if (matmul_call_of(inst, &call)) {
+        if (!describe_dot(call.dot, d, p))
+            return false;
+    } else if (convolution_call_of(inst, &convolution)) {
+        describe_convolution(convolution.conv, d, p);
+    } else if (attention_call_of(inst, &attention)) {
+        describe_attention(&attention, d, p);
+    } else if (attention_gradient_call_of(inst, &gradient)) {
+        describe_attention(&gradient.attention, d, p);
+        p->k *= 2.5; /* five products instead of two */
+    } else {
+        return false;
+    }
+    add_bytes(inst, p);
+    return true;
+}
+
+/* The largest tile that a library takes along a side of this size. */
+static double tile_side(double size, double most)
+{
+    double tile = 16;
+    while (tile < size && tile < most)
+        tile *= 2;
+    return tile;
+}
+
+/* Seconds of arithmetic by tiles of at most so many rows and columns; *waves of them. Smaller tiles read more for
+ * each operation; parts of the sums may be made side by side, which another kernel adds up. */
+static double tiled_seconds(const Product *p, const GpuModel *d, double most,
+                            double *waves)
+{
+    double tile_m = tile_side(p->m, most), tile_n = tile_side(p->n, most);
+    double tiles = p->batch * rounded_up(p->m / tile_m) * rounded_up(p->n / tile_n);
+    double parts = larger(rounded_up(p->k / costs.library_split), 1);
+    *waves = tiles / d->multiprocessors;
+    double half = costs.library_half_tile, full = costs.library_tile;
+    double share = (full + half) / full * (most / (most + half));
+    double all_busy =
+        2 * tiles * tile_m * tile_n * p->k * larger(p->padding, 1) / (p->rate * share);
+    double busy = smaller(*waves / rounded_up(*waves), 1); /* of the multiprocessors */
+    double split = smaller(larger(busy, smaller(*waves * parts, costs.library_tail)), 1);
+    return smaller(all_busy / busy, all_busy / split + costs.launch_seconds);
+}
+
+static double arithmetic_seconds(const Product *p, const GpuModel *d, double *waves)
+{
+    double best = tiled_seconds(p, d, costs.library_tile, waves), other;
+    for (double most = costs.library_tile / 2; most >= 16; most /= 2) {
+        double seconds = tiled_seconds(p, d, most, &other);
+        if (seconds < best) {
+            best = seconds;
+            *waves = other;
+        }
+    }
+    return best;
+}
+
+static KernelTime time_of(Product p, const GpuModel *d)
+{
+    KernelTime t = {.seconds = costs.launch_seconds, .limit = LIMIT_LAUNCH};
+    double arithmetic = arithmetic_seconds(&p, d, &t.waves) + p.exposed;
+    double at_peak = p.bytes / (d->gigabytes_per_second * 1e9);
+    double memory = at_peak / costs.memory_share;
+    t.bytes = t.needed_bytes = p.bytes;
+    t.product_type = p.by_tensor_cores ? DT_INVALID : p.type;
+    t.operations = 2 * p.batch * p.m * p.n * p.k;
+    double least = t.operations / product_peak(p.type, d);
+    t.least_seconds = larger(least, at_peak);
+    bool is_memory = memory > arithmetic;
+    double longest = larger(memory, arithmetic);
+    t.seconds += longest + p.transposed / p.bytes * memory;
+    if (longest > costs.launch_seconds)
+        t.limit = is_memory           ? LIMIT_MEMORY
+                  : p.by_tensor_cores ? LIMIT_TENSOR
+                  : p.type == DT_F64  ? LIMIT_F64
+                                      : LIMIT_FMA;
+    double own = p.by_tensor_cores ? least : t.operations / plain_peak(p.type, d);
+    bool is_rate = t.limit != LIMIT_LAUNCH && !is_memory;
+    t.share = smaller((is_memory ? at_peak
+                       : is_rate ? own
+                                 : t.least_seconds) /
+                          t.seconds,
+                      1);
+    return t;
+}
+
+KernelTime library_time(const Instruction *inst, const GpuModel *d)
+{
+    Product p = {0};
+    if (describe(inst, d, &p))
+        return time_of(p, d);
+    return (KernelTime){.seconds = costs.launch_seconds,
+                        .limit = LIMIT_LAUNCH,
+                        .waves = 1,
+                        .product_type = DT_INVALID};
+}
+
+bool library_product_time(const Instruction *product, const GpuModel *d, KernelTime *out)
+{
+    Product p = {0};
+    ConvolutionShape convolution;
+    if (product->op == OP_DOT) {
+        if (!matmul_types_fit(product) || !describe_dot(product, d, &p) || p.rate == 0)
+            return false;
+    } else if (convolution_has_types(product) &&
+               convolution_shape(product, &convolution)) {
+        describe_convolution(product, d, &p);
+    } else {
+        return false;
+    }
+    add_bytes(product, &p);
+    *out = time_of(p, d);
+    return true;
+}

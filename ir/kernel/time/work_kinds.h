@@ -1,0 +1,68 @@
+/* What each kind of kernel does: work_<family> for the rows of kernels.def. A function begins a builder
+ * (work_builder.h) for the kernel's geometry, walks through the kernel as its emitter does with the numbers of
+ * the design, and leaves the counts in `out`. */
+#ifndef GXC_IR_KERNEL_TIME_WORK_KINDS_H
+#define GXC_IR_KERNEL_TIME_WORK_KINDS_H
+
+#include "ir/kernel/kernel.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/tensor_core.h"
+#include "ir/kernel/time/work_builder.h"
+#include "ir/tile/tile.h"
+
+typedef void WorkFn(const KernelDesign *d, KernelWork *out);
+#define KERNEL(id, name, family, ...) WorkFn work_##family;
+#include "ir/kernel/kernels.def"
+
+/* -- what kinds share ------------------------------------------------------------------------------ */
+
+/* A value combined with an accumulator by a reduction's computation, so often, with what converts it;
+ * gives the cycles of one. */
+double work_combine(WorkBuilder *b, const Instruction *reduction, double times);
+/* Bytes that the values of a reduction take in shared memory and shuffles, all together. */
+double work_reduction_bytes(const Instruction *reduction);
+/* Sets the index along `dims` from a number that counts through them, the last fastest. */
+void work_spread(WorkBuilder *b, const Shape *s, const uint32_t *dims, uint32_t count,
+                 const IndexExpr *number, const IndexExpr **index);
+/* The numbers of the elements that thread 0, 1, … takes: `lanes` of `elements` each. */
+const IndexExpr *work_elements_of_thread(WorkBuilder *b, int64_t elements,
+                                         uint32_t lanes);
+/* Index of place `at` of row `row`; rows count through the dimensions but `along` as they lie in memory. */
+void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
+                const IndexExpr *at, const IndexExpr **out);
+/* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
+double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
+/* A dot of a chain in its loop: fragments that are loaded, 16 bytes of each lane at once, and multiplied. Gives the
+ * operations of a block. */
+struct TileMapping;
+double work_chain_dot(WorkBuilder *b, const struct TileMapping *m, bool loads_a);
+/* Cycles of a multiprocessor for so many operations of products, at so many percent of the tensor cores' rate. */
+double work_product_cycles(const WorkBuilder *b, DType factor, double operations,
+                           double percent);
+/* Tiles of the terms that a block of tiles of y by x takes on average: of groups of even sizes, whose last tile is half
+ * full. */
+double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth);
+uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
+
+/* -- tile programs (work_program.c) ----------------------------------------------------------------- */
+
+typedef struct TileWork {
+    WorkBuilder *b;
+    const TileProgram *p;
+    const IndexExpr *first[TILE_MOST_DIMS]; /* coordinates of the block's tile */
+} TileWork;
+
+/* Blocks count through the tiles of the grid, the last dimension's fastest. From here on the builder's expressions
+ * are the program's. */
+void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p);
+/* A tile between memory and the block's threads: so many neighbours along `fast` at once, then along the other
+ * dimensions. */
+void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_t fast,
+                    int64_t lanes);
+/* Trips of a loop, on the average of the blocks. */
+double work_tile_trips(const TileProgram *p, const TileOp *loop);
+/* Of a kernel by CUDA Tile IR, in place of what its kind's function left in `out`; false: there is no such
+ * kernel. */
+bool work_tileir(const KernelDesign *d, KernelWork *out);
+
+#endif

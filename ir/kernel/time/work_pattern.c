@@ -1,0 +1,574 @@
+/* Which places of memory the threads of a warp ask for together, in the next trip of a loop, in the next warp
+ * and in another block. Where the address moves by a constant from one to the next that follows from the
+ * strides; else the index expression is evaluated for threads somewhere in the middle of the kernel. */
+#include "ir/kernel/time/work_builder.h"
+
+#include <string.h>
+
+#include "ir/bug.h"
+
+enum {
+    LANES_MOST = 16,
+    STEPS_SAMPLED = 4,                         /* of a loop */
+    UNITS_MOST = TARGET_WARP * LANES_MOST * 2, /* places */
+    VARIABLES_MOST = 16, /* of an expression that is looked at for strides */
+    STEPS_WALKED = 6,
+    WARPS_WALKED = 4,
+};
+
+static double smaller(double x, double y)
+{
+    return x < y ? x : y;
+}
+
+/* -- strides ------------------------------------------------------------------------------------------ */
+
+/* The numbers of an expression's variables; false: there are too many. */
+static bool find_variables(const IndexExpr *e, uint32_t *out, uint32_t *count)
+{
+    if (e->kind == IX_RUNTIME) {
+        for (uint32_t i = 0; i < *count; i++) {
+            if (out[i] == (uint32_t)e->value)
+                return true;
+        }
+        if (*count == VARIABLES_MOST)
+            return false;
+        out[(*count)++] = (uint32_t)e->value;
+        return true;
+    }
+    return (e->a == NULL || find_variables(e->a, out, count)) &&
+           (e->b == NULL || find_variables(e->b, out, count));
+}
+
+/* What an address is moved by. */
+typedef enum { NEXT_THREAD, NEXT_WARP, NEXT_STEP } Move;
+
+static bool moves_by(WorkBuilder *b, const IndexExpr *e, Move move, uint32_t loop,
+                     int64_t *out);
+
+/* A coordinate's change; false: it is not the same everywhere. */
+static bool coordinate_moves(const WorkCoordinate *c, Move move, int64_t *out)
+{
+    int64_t div = c->thread_div, mod = c->thread_mod;
+    *out = 0;
+    if (div == 0 || move == NEXT_STEP)
+        return true;
+    if (move == NEXT_THREAD) {
+        *out = div == 1;
+        return div % TARGET_WARP == 0 || (div == 1 && mod % TARGET_WARP == 0);
+    }
+    if (div == 1) {
+        *out = mod == TARGET_WARP ? 0 : TARGET_WARP;
+        return mod % TARGET_WARP == 0;
+    }
+    *out = div <= TARGET_WARP && mod != 1 ? TARGET_WARP / div : 0;
+    return TARGET_WARP % div == 0 || div % TARGET_WARP == 0;
+}
+
+static bool variable_moves(WorkBuilder *b, const WorkVariable *v, Move move,
+                           uint32_t loop, int64_t *out)
+{
+    *out = 0;
+    switch (v->kind) {
+    case WORK_COORDINATE:
+        return coordinate_moves(&v->coordinate, move, out);
+    case WORK_STEP:
+        *out = move == NEXT_STEP && v->loop == loop;
+        return true;
+    case WORK_LANE:
+        return true;
+    case WORK_SEARCHED:
+        return moves_by(b, v->key, move, loop, out);
+    case WORK_DATA: /* the same as long as it is read at the same place */
+        return moves_by(b, v->key, move, loop, out) && *out == 0;
+    }
+    return false;
+}
+
+/* By how much the expression's value changes, if that is the same everywhere. */
+static bool moves_by(WorkBuilder *b, const IndexExpr *e, Move move, uint32_t loop,
+                     int64_t *out)
+{
+    uint32_t variables[VARIABLES_MOST], count = 0;
+    *out = 0;
+    if (!find_variables(e, variables, &count))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t by, stride;
+        if (!variable_moves(b, &b->variables[variables[i]], move, loop, &by))
+            return false;
+        if (by == 0)
+            continue;
+        if (!ix_stride(e, IX_RUNTIME, variables[i], &stride) ||
+            __builtin_mul_overflow(by, stride, &by) ||
+            __builtin_add_overflow(*out, by, out))
+            return false;
+    }
+    return true;
+}
+
+/* -- samples ---------------------------------------------------------------------------------------- */
+
+/* Where the kernel is looked at. */
+typedef struct Sample {
+    int64_t block, thread, lane;
+    uint32_t loop; /* whose variable is `step`; those of others are in the middle */
+    int64_t step;
+    bool all_steps; /* `step` counts in all loops */
+} Sample;
+
+static int64_t clamped(int64_t v, Range r)
+{
+    return v < r.lo ? r.lo : v > r.hi ? r.hi : v;
+}
+
+static int64_t coordinate_value(const WorkCoordinate *c, const Sample *s)
+{
+    int64_t value = 0;
+    if (c->block_mul != 0) {
+        value = s->block / (c->block_div == 0 ? 1 : c->block_div);
+        value = (c->block_mod == 0 ? value : value % c->block_mod) * c->block_mul;
+    }
+    if (c->thread_div == 0)
+        return value;
+    int64_t t = s->thread / c->thread_div;
+    return value + (c->thread_mod == 0 ? t : t % c->thread_mod);
+}
+
+/* Any number of the range, the same for the same key. */
+static int64_t random_value(uint64_t key, Range r)
+{
+    key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
+    uint64_t size = (uint64_t)r.hi - (uint64_t)r.lo + 1;
+    return r.lo + (int64_t)((key >> 16) % (size == 0 ? 1 : size));
+}
+
+static int64_t floor_divided(int64_t x, int64_t by)
+{
+    return x / by - (x % by < 0);
+}
+
+/* An expression's nodes, each behind what it is made of: evaluated for many threads. */
+typedef struct Node {
+    IxKind kind;
+    uint32_t a,
+        b; /* numbers of nodes; of a variable that was read or searched: a is its key */
+    int64_t value; /* constant; number of the variable */
+} Node;
+
+struct WorkNodes {
+    uint32_t count;
+    Node node[];
+};
+
+/* Marks nodes by `stamp`: a node that is used twice is one. */
+static uint32_t add_nodes(WorkBuilder *b, const IndexExpr *e, Node *nodes,
+                          uint32_t *count)
+{
+    WorkIndex *slot = work_index(b, e);
+    if (slot->stamp == b->stamp)
+        return slot->node;
+    Node n = {.kind = e->kind, .value = e->value};
+    const IndexExpr *key = e->kind == IX_RUNTIME ? b->variables[e->value].key : e->a;
+    if (key != NULL)
+        n.a = add_nodes(b, key, nodes, count);
+    if (e->b != NULL)
+        n.b = add_nodes(b, e->b, nodes, count);
+    slot = work_index(b, e);
+    slot->stamp = b->stamp;
+    slot->node = *count;
+    nodes[*count] = n;
+    return (*count)++;
+}
+
+/* Upper bound of add_nodes, keys included. */
+static uint32_t bound_nodes(const WorkBuilder *b, const IndexExpr *e)
+{
+    if (e->kind == IX_RUNTIME && b->variables[e->value].key != NULL)
+        return 1 + bound_nodes(b, b->variables[e->value].key);
+    return 1 + (e->a != NULL ? bound_nodes(b, e->a) : 0) +
+           (e->b != NULL ? bound_nodes(b, e->b) : 0);
+}
+
+static struct WorkNodes *nodes_of(WorkBuilder *b, const IndexExpr *e)
+{
+    struct WorkNodes *n =
+        arena_alloc(b->arena, sizeof *n + (size_t)bound_nodes(b, e) * sizeof(Node));
+    b->stamp++;
+    add_nodes(b, e, n->node, &n->count);
+    return n;
+}
+
+static int64_t variable_value(const WorkVariable *v, uint32_t number, int64_t key,
+                              const Sample *s)
+{
+    int64_t step = v->range.lo + (v->range.hi - v->range.lo) / 2;
+    switch (v->kind) {
+    case WORK_COORDINATE:
+        return clamped(coordinate_value(&v->coordinate, s), v->range);
+    case WORK_STEP:
+        if (s->all_steps || s->loop == v->loop)
+            step = v->range.lo + s->step;
+        return clamped(step, v->range);
+    case WORK_LANE:
+        return s->lane;
+    case WORK_SEARCHED:
+        return clamped(key, v->range);
+    case WORK_DATA:
+        break;
+    }
+    return random_value((uint64_t)key + number, v->range);
+}
+
+/* Threads that follow one another are looked at together. */
+enum { TOGETHER = TARGET_WARP };
+
+/* A variable's values for `count` threads from the sample's on. */
+static void variable_values(const WorkVariable *v, uint32_t number, const int64_t *keys,
+                            Sample s, uint32_t count, int64_t *out)
+{
+    for (uint32_t t = 0; t < count; t++, s.thread++)
+        out[t] = variable_value(v, number, keys[t], &s);
+}
+
+/* Wraps as the numbers of the machine do: a sample may lie outside of every array. */
+static void node_values(const WorkBuilder *b, const Node *n, int64_t *values,
+                        const Sample *s, uint32_t count, int64_t *out)
+{
+    const int64_t *x = values + (size_t)n->a * TOGETHER,
+                  *y = values + (size_t)n->b * TOGETHER;
+    switch (n->kind) {
+    case IX_CONST:
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = n->value;
+        return;
+    case IX_RUNTIME:
+        variable_values(&b->variables[n->value], (uint32_t)n->value, x, *s, count, out);
+        return;
+    case IX_ADD:
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = (int64_t)((uint64_t)x[t] + (uint64_t)y[t]);
+        return;
+    case IX_MUL:
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = (int64_t)((uint64_t)x[t] * (uint64_t)n->value);
+        return;
+    case IX_FLOORDIV:
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = floor_divided(x[t], n->value);
+        return;
+    case IX_MOD:
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = (int64_t)((uint64_t)x[t] - (uint64_t)floor_divided(x[t], n->value) *
+                                                    (uint64_t)n->value);
+        return;
+    case IX_DIM:
+    case IX_SYMBOL:
+        break;
+    }
+    bug("a sample has a variable that nobody bound");
+}
+
+/* The expression's values for `count` threads, at most TOGETHER, from the sample's on. */
+static const int64_t *values_at(WorkBuilder *b, const struct WorkNodes *nodes,
+                                const Sample *s, uint32_t count)
+{
+    size_t needed = (size_t)nodes->count * TOGETHER;
+    if (needed > b->value_capacity)
+        b->values = arena_grow(b->arena, b->values, &b->value_capacity, needed,
+                               sizeof *b->values);
+    for (uint32_t i = 0; i < nodes->count; i++)
+        node_values(b, &nodes->node[i], b->values, s, count,
+                    b->values + (size_t)i * TOGETHER);
+    return b->values + (size_t)(nodes->count - 1) * TOGETHER;
+}
+
+static Sample middle_of(const WorkBuilder *b)
+{
+    return (Sample){.block = (int64_t)(b->blocks / 2), .loop = UINT32_MAX};
+}
+
+/* -- places --------------------------------------------------------------------------------------------- */
+
+/* Places of memory, in units of `bytes`, each once. */
+typedef struct Units {
+    int64_t bytes;
+    uint32_t count;
+    int64_t unit[UNITS_MOST];
+} Units;
+
+static void units_clear(Units *u, double bytes)
+{
+    u->bytes = (int64_t)bytes;
+    u->count = 0;
+}
+
+static void units_add(Units *u, int64_t unit)
+{
+    uint32_t at = u->count;
+    while (at > 0 && u->unit[at - 1] > unit)
+        at--;
+    if ((at > 0 && u->unit[at - 1] == unit) || u->count == UNITS_MOST)
+        return;
+    memmove(u->unit + at + 1, u->unit + at, (u->count - at) * sizeof *u->unit);
+    u->unit[at] = unit;
+    u->count++;
+}
+
+static void units_of_warp(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
+{
+    if (p->nodes == NULL)
+        p->nodes = nodes_of(b, p->element);
+    int64_t step = p->is_together ? u->bytes * 8 / p->bits : 1;
+    uint32_t threads = b->threads < TARGET_WARP ? b->threads : TARGET_WARP;
+    for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
+        s.lane = lane < p->lanes ? lane : p->lanes - 1;
+        const int64_t *at = values_at(b, p->nodes, &s, threads);
+        for (uint32_t t = 0; t < threads; t++)
+            units_add(u, floor_divided((int64_t)((uint64_t)at[t] * (uint64_t)p->bits) / 8,
+                                       u->bytes));
+    }
+}
+
+/* Of two requests' sectors those that one would touch: 1 if both touch the same, 2 if none. */
+static double together(WorkBuilder *b, WorkPattern *p, const Sample *x, const Sample *y)
+{
+    Units u;
+    units_clear(&u, costs.sector_bytes);
+    units_of_warp(b, p, *x, &u);
+    uint32_t alone = u.count;
+    units_of_warp(b, p, *y, &u);
+    return alone == 0 ? 2 : (double)u.count / alone;
+}
+
+/* A warp's request as equal intervals of memory at equal distances. */
+typedef struct Intervals {
+    double count, bytes, stride;
+} Intervals;
+
+static double magnitude(double x)
+{
+    return x < 0 ? -x : x;
+}
+
+/* False: the threads' addresses are not so regular. */
+static bool intervals_of(WorkBuilder *b, WorkPattern *p, Intervals *out)
+{
+    int64_t stride;
+    if (!(p->lanes == 1 || p->is_together) ||
+        !moves_by(b, p->element, NEXT_THREAD, 0, &stride))
+        return false;
+    double threads = b->threads < TARGET_WARP ? b->threads : TARGET_WARP;
+    double bytes = (double)p->bits * p->lanes / 8;
+    double distance = magnitude((double)stride * (double)p->bits / 8);
+    *out = (Intervals){threads, bytes, distance};
+    if (distance <= bytes) /* they touch: one */
+        *out = (Intervals){1, distance * (threads - 1) + bytes, 0};
+    return true;
+}
+
+static double units_of_bytes(double bytes, double unit)
+{
+    double n = bytes / unit, down = (double)(int64_t)n;
+    return down < n ? down + 1 : down;
+}
+
+static double interval_units(const Intervals *i, double unit)
+{
+    double each = units_of_bytes(i->bytes, unit);
+    double all = units_of_bytes(i->stride * (i->count - 1) + i->bytes, unit);
+    return smaller(i->count * each, all);
+}
+
+/* -- the calls -------------------------------------------------------------------------------------------- */
+
+double pattern_units(WorkBuilder *b, WorkPattern *p, double bytes)
+{
+    Intervals i;
+    if (intervals_of(b, p, &i))
+        return interval_units(&i, bytes);
+    Units u;
+    Sample middle = middle_of(b);
+    units_clear(&u, bytes);
+    units_of_warp(b, p, middle, &u);
+    return u.count;
+}
+
+/* Of `n` requests, each moved by so many bytes against the one before, what part touches new sectors. */
+static double new_of_moved(const Intervals *i, int64_t elements, int64_t bits, double n)
+{
+    Intervals all = *i;
+    double shift = magnitude((double)elements * (double)bits / 8);
+    double one = interval_units(i, costs.sector_bytes);
+    if (shift >= i->bytes && (i->count == 1 || i->stride >= shift * n))
+        return smaller(
+            units_of_bytes(shift, costs.sector_bytes) * n * i->count / (one * n), 1);
+    all.bytes += shift * (n - 1);
+    return smaller(interval_units(&all, costs.sector_bytes) / (one * n), 1);
+}
+
+static double new_by_step(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)
+{
+    const WorkLoop *l = &b->loops[loop];
+    int64_t steps = l->trips < STEPS_SAMPLED ? (int64_t)l->trips : STEPS_SAMPLED, by;
+    Intervals i;
+    if (loop == 0 || steps < 2 || sectors == 0)
+        return 1;
+    if (intervals_of(b, p, &i) && moves_by(b, p->element, NEXT_STEP, loop, &by))
+        return new_of_moved(&i, by, p->bits, l->trips < 8 ? l->trips : 8);
+    Sample s = middle_of(b);
+    Units u;
+    units_clear(&u, costs.sector_bytes);
+    s.loop = loop;
+    for (s.step = 0; s.step < steps; s.step++)
+        units_of_warp(b, p, s, &u);
+    return smaller(u.count / (sectors * (double)steps), 1);
+}
+
+static double new_by_warp(WorkBuilder *b, WorkPattern *p)
+{
+    Intervals i;
+    int64_t by;
+    if (b->warps < 2)
+        return 1;
+    if (intervals_of(b, p, &i) && moves_by(b, p->element, NEXT_WARP, 0, &by))
+        return new_of_moved(&i, by, p->bits, b->warps);
+    Sample x = middle_of(b), y = x;
+    y.thread = TARGET_WARP;
+    double more = together(b, p, &x, &y) - 1;
+    return (1 + (b->warps - 1) * (more < 0 ? 0 : smaller(more, 1))) / b->warps;
+}
+
+/* Distinct places of `steps` trips by `warps` warps that walk on by constants; 0: they do not. */
+static double walked_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t steps,
+                            int64_t warps)
+{
+    int64_t step, warp;
+    Intervals i;
+    Units u;
+    if (!intervals_of(b, p, &i) || !moves_by(b, p->element, NEXT_STEP, loop, &step) ||
+        !moves_by(b, p->element, NEXT_WARP, 0, &warp))
+        return 0;
+    if (step == 0 || warp == 0) /* looked at by themselves */
+        return (double)(steps * warps);
+    units_clear(&u, 1);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t w = 0; w < warps; w++)
+            units_add(&u, (int64_t)((uint64_t)s * (uint64_t)step +
+                                    (uint64_t)w * (uint64_t)warp));
+    }
+    return u.count;
+}
+
+/* The same by looking at their sectors, of which there are not too many: in parts of one request's. */
+static double sampled_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t steps,
+                             int64_t warps)
+{
+    Units u;
+    Sample s = middle_of(b);
+    units_clear(&u, costs.sector_bytes);
+    s.loop = loop;
+    for (s.step = 0; s.step < steps; s.step++) {
+        for (int64_t w = 0; w < warps; w++) {
+            s.thread = w * TARGET_WARP;
+            units_of_warp(b, p, s, &u);
+        }
+    }
+    return u.count;
+}
+
+/* Warps side by side that walk on come to where others were. */
+static double new_by_both(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)
+{
+    int64_t warps = b->warps < WARPS_WALKED ? b->warps : WARPS_WALKED;
+    int64_t steps = loop == 0 ? 1 : (int64_t)smaller(b->loops[loop].trips, STEPS_WALKED);
+    if (warps < 2 || steps < 2 || sectors == 0)
+        return 1;
+    double places = walked_places(b, p, loop, steps, warps);
+    bool is_random = work_index(b, p->element)->is_random;
+    if (places == 0 && (is_random || sectors * (double)(steps * warps) > UNITS_MOST))
+        return 1;
+    if (places == 0)
+        places = sampled_places(b, p, loop, steps, warps) / sectors;
+    return smaller(places / (double)(steps * warps), 1);
+}
+
+double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)
+{
+    double each = new_by_step(b, p, loop, sectors) * new_by_warp(b, p);
+    return each < 1 ? each : new_by_both(b, p, loop, sectors);
+}
+
+/* Adds the sectors of a block's requests in the loop's first trips. */
+static void units_of_trips(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t trips,
+                           Units *u)
+{
+    Sample s = middle_of(b);
+    s.loop = loop;
+    for (s.step = 0; s.step < trips; s.step++) {
+        for (uint32_t w = 0; w < b->warps; w++) {
+            s.thread = (int64_t)w * TARGET_WARP;
+            units_of_warp(b, p, s, u);
+        }
+    }
+}
+
+/* Sectors of `p` in so many trips; *added: those that no other one touches; *all: of all of them. */
+static double count_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others,
+                           uint32_t count, uint32_t loop, int64_t trips, double *added,
+                           double *all)
+{
+    Units u;
+    units_clear(&u, costs.sector_bytes);
+    units_of_trips(b, p, loop, trips, &u);
+    double own = u.count;
+    units_clear(&u, costs.sector_bytes);
+    for (uint32_t i = 0; i < count; i++)
+        units_of_trips(b, &others[i], loop, trips, &u);
+    double before = u.count;
+    units_of_trips(b, p, loop, trips, &u);
+    *added = u.count - before;
+    *all = u.count;
+    return own;
+}
+
+double pattern_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others, uint32_t count,
+                      uint32_t loop, double sectors, double l1)
+{
+    int64_t trips = loop == 0 ? 1 : (int64_t)b->loops[loop].trips;
+    int64_t steps = trips < STEPS_SAMPLED ? trips : STEPS_SAMPLED;
+    if (sectors * (double)steps * b->warps * (count + 1) > UNITS_MOST)
+        return 1;
+    double added, less, all, more = 0;
+    double own = count_beside(b, p, others, count, loop, steps, &added, &all);
+    if (all * costs.sector_bytes * smaller(2 / (double)steps, 1) > l1)
+        return 1;
+    if (trips > steps) { /* each further one as the last */
+        more = (double)(trips - steps);
+        double shorter = count_beside(b, p, others, count, loop, steps - 1, &less, &all);
+        added += more * (added - less);
+        own += more * (own - shorter);
+    }
+    return own == 0 ? 1 : smaller(added / own, 1);
+}
+
+bool pattern_meets(WorkBuilder *b, WorkPattern *p, int64_t distance)
+{
+    Sample x = middle_of(b), y = x;
+    y.block += distance;
+    return (double)y.block < b->blocks && together(b, p, &x, &y) < 2;
+}
+
+bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y)
+{
+    Sample s = middle_of(b);
+    const struct WorkNodes *first = nodes_of(b, x), *second = nodes_of(b, y);
+    s.all_steps = true;
+    for (s.step = 0; s.step < 2; s.step++) {
+        int64_t x_at = *values_at(b, first, &s, 1);
+        if (x_at != *values_at(b, second, &s, 1))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,92 @@
+/* What the work of kernels of tile programs has in common, whoever makes them. See work_kinds.h. */
+#include "ir/kernel/time/work_kinds.h"
+
+void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p)
+{
+    int64_t inner = 1;
+    *w = (TileWork){.b = b, .p = p};
+    b->ix = p->ix; /* its expressions are put together with those of threads and blocks */
+    for (uint32_t d = p->dim_count; d-- > 0;) {
+        const TileDim *dim = &p->dims[d];
+        w->first[d] = ix_const(b->ix, 0);
+        if (dim->kind != TILE_GRID)
+            continue;
+        w->first[d] = work_coordinate(b,
+                                      (WorkCoordinate){.block_div = inner,
+                                                       .block_mod = tile_count(dim),
+                                                       .block_mul = dim->size},
+                                      tile_count(dim) * dim->size);
+        inner *= tile_count(dim);
+    }
+}
+
+void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_t fast,
+                    int64_t lanes)
+{
+    WorkBuilder *b = w->b;
+    IndexContext *ix = b->ix;
+    const IndexExpr *at[TILE_MOST_DIMS],
+        **index = ARENA_ARRAY(b->arena, const IndexExpr *, (size_t)op->shape->rank + 1);
+    int64_t along = w->p->dims[fast].size, all = tile_elements(w->p, op->dims);
+    lanes = lanes < along ? lanes : along;
+    int64_t per_row = along / lanes, others = all / along,
+            at_once = b->threads / per_row < 1 ? 1 : b->threads / per_row;
+    double trips = (double)all / (double)lanes / b->threads;
+    int64_t steps = trips < 1 ? 1 : (int64_t)trips;
+    work_set_lanes(b, (uint32_t)lanes);
+    const IndexExpr *step = work_loop_begin(b, trips, steps, (double)steps);
+    const IndexExpr *column = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
+    const IndexExpr *row =
+        ix_add(ix,
+               work_coordinate(b, (WorkCoordinate){.thread_div = per_row},
+                               at_once < others ? at_once : others),
+               ix_mul(ix, step, at_once));
+    for (uint32_t d = 0; d < w->p->dim_count; d++) {
+        at[d] = w->first[d];
+        if (d == fast)
+            at[d] =
+                ix_add(ix, at[d], ix_add(ix, ix_mul(ix, column, lanes), work_lane(b)));
+        else if (op->dims >> d & 1)
+            at[d] = ix_add(ix, at[d], row);
+    }
+    for (uint32_t i = 0; i < op->shape->rank; i++)
+        index[i] = ix_substitute(ix, op->index[i], IX_DIM, w->p->dim_count, at);
+    if (op->kind == TILE_STORE)
+        work_store(b, array, op->shape, index);
+    else
+        work_load(b, array, op->shape, index);
+    work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+static bool depends_on(const TileOp *loop, uint32_t dim)
+{
+    return ix_depends(loop->begin, IX_SYMBOL, dim) ||
+           ix_depends(loop->end, IX_SYMBOL, dim);
+}
+
+double work_tile_trips(const TileProgram *p, const TileOp *loop)
+{
+    IndexContext *ix = p->ix;
+    uint32_t along = p->dim_count;
+    for (uint32_t d = 0; d < p->dim_count; d++) {
+        if (p->dims[d].kind == TILE_GRID && depends_on(loop, d))
+            along = d;
+    }
+    int64_t tiles = along < p->dim_count ? tile_count(&p->dims[along]) : 1,
+            most = tile_count(&p->dims[loop->dim]), sum = 0;
+    for (int64_t i = 0; i < tiles; i++) {
+        const IndexExpr *at[TILE_MOST_DIMS];
+        for (uint32_t d = 0; d < p->dim_count; d++)
+            at[d] = ix_const(ix, d == along ? i : 0);
+        int64_t begin =
+            ix_substitute(ix, loop->begin, IX_SYMBOL, p->dim_count, at)->range.lo;
+        int64_t end = ix_substitute(ix, loop->end, IX_SYMBOL, p->dim_count, at)->range.lo;
+        begin = begin < 0 ? 0 : begin;
+        end = end > most ? most : end;
+        sum += end > begin ? end - begin : 0;
+    }
+    return (double)sum / (double)tiles;
+}

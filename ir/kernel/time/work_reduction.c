@@ -1,0 +1,223 @@
+/* Row and column reductions: walks over the reduced elements, then threads that meet in shuffles and shared
+ * memory, then what is made of the results. */
+#include "ir/kernel/time/work_kinds.h"
+
+enum { UNROLLED = 4 }; /* trips of a loop that are under way at once */
+
+static bool is_narrow_float(DType t)
+{
+    return dtype_is_float(t) && dtype_info[t].bits < 32;
+}
+
+double work_combine(WorkBuilder *b, const Instruction *reduction, double times)
+{
+    const Computation *comp = inst_called(reduction, 0);
+    DType t = reduction->operands[0]->shape->dtype;
+    if (is_narrow_float(t)) /* sums of narrow floats are kept in f32 */
+        work_instructions(b, convert_cost(t, DT_F32), times);
+    return work_computation(b, comp, times);
+}
+
+double work_reduction_bytes(const Instruction *reduction)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < reduction->operand_count / 2; i++) {
+        uint32_t bits = dtype_info[reduction->operands[i]->shape->dtype].bits;
+        bytes += bits < 32 ? 4 : bits / 8;
+    }
+    return bytes;
+}
+
+/* -- what both do ------------------------------------------------------------------------------------- */
+
+typedef struct Reduction {
+    WorkBuilder *b;
+    const ReductionPlan *plan;
+    const IndexExpr *row; /* of lane 0 */
+    bool rows_have_lanes; /* the lanes are rows, else columns */
+    uint32_t lanes;
+    uint32_t first, count;   /* heroes of the stage that is walked */
+    bool keeps;              /* walks are written out, and remember what they read */
+    uint32_t group;          /* threads that share a row */
+    const IndexExpr *thread; /* number in the group */
+} Reduction;
+
+/* Item `item` of a walk: what the heroes of the stage read there, or, where there are none, the results that
+ * have an element for it. Gives the cycles from one item's accumulator to the next's. */
+static double walk_item(Reduction *r, const IndexExpr *item, bool stores)
+{
+    WorkBuilder *b = r->b;
+    const IndexExpr *at[KERNEL_MOST_RANK], *row = r->row, *column = item;
+    double carried = 0;
+    if (r->rows_have_lanes)
+        row = ix_add(b->ix, row, work_lane(b));
+    else
+        column = ix_add(b->ix, ix_mul(b->ix, item, r->lanes), work_lane(b));
+    for (uint32_t h = r->first; !stores && h < r->first + r->count; h++) {
+        const Instruction *hero = r->plan->heroes[h];
+        reduction_operand_index(b->ix, hero, row, column, at);
+        for (uint32_t i = 0; i < hero->operand_count / 2; i++)
+            work_element(b, hero->operands[i], at);
+        carried = work_combine(b, hero, r->lanes);
+    }
+    for (uint32_t i = 0; stores && i < fusion_result_count(b->fusion); i++) {
+        const Shape *s = fusion_result(b->fusion, i).shape;
+        if (!reduction_is_full(r->plan, s))
+            continue;
+        reduction_result_index(b->ix, r->plan, s, row, column, at);
+        work_result(b, i, at);
+    }
+    return r->rows_have_lanes ? carried : carried * r->lanes;
+}
+
+/* All items of a row, shared out among the threads of the group. */
+static void walk(Reduction *r, bool stores)
+{
+    WorkBuilder *b = r->b;
+    int64_t items = r->plan->columns / (r->rows_have_lanes ? 1 : r->lanes);
+    int64_t rounds = (items + r->group - 1) / r->group;
+    work_set_lanes(b, r->lanes);
+    if (r->keeps) {
+        b->keeps_values = !stores;
+        for (int64_t i = 0; i < rounds; i++)
+            walk_item(r, ix_add(b->ix, r->thread, ix_const(b->ix, i * r->group)), stores);
+        b->keeps_values = false;
+        work_wait(b, 0);
+    } else {
+        double trips = (double)items / r->group;
+        const IndexExpr *step = work_loop_begin(b, trips, rounds, UNROLLED);
+        const IndexExpr *item = ix_add(b->ix, ix_mul(b->ix, step, r->group), r->thread);
+        work_loop_end(b, walk_item(r, item, stores));
+    }
+    work_set_lanes(b, 1);
+}
+
+static void store_rows(Reduction *r, double part)
+{
+    WorkBuilder *b = r->b;
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    WorkPart before = work_part_begin(b, part);
+    work_set_lanes(b, r->rows_have_lanes ? r->lanes : 1);
+    const IndexExpr *row =
+        r->rows_have_lanes ? ix_add(b->ix, r->row, work_lane(b)) : r->row;
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++) {
+        const Shape *s = fusion_result(b->fusion, i).shape;
+        if (reduction_is_full(r->plan, s))
+            continue;
+        reduction_result_index(b->ix, r->plan, s, row, NULL, at);
+        work_result(b, i, at);
+    }
+    work_set_lanes(b, 1);
+    work_part_end(b, before);
+}
+
+/* -- rows ------------------------------------------------------------------------------------------------ */
+
+/* Lanes exchange by shuffles; warps of a row by shared memory. */
+static void meet_in_row(Reduction *r)
+{
+    WorkBuilder *b = r->b;
+    uint32_t warps = r->group / TARGET_WARP;
+    double steps = work_log2(r->group < TARGET_WARP ? r->group : TARGET_WARP);
+    double more = warps > 1 ? work_log2(warps) : 0;
+    for (uint32_t h = r->first; h < r->first + r->count; h++) {
+        const Instruction *hero = r->plan->heroes[h];
+        double bytes = work_reduction_bytes(hero);
+        work_shuffles(b, steps + more, bytes);
+        work_wait(b, (steps + more) * work_combine(b, hero, steps + more));
+        if (warps > 1)
+            work_shared(b, 2 * bytes / 4, 4, 1);
+        work_preset(b, hero);
+    }
+    if (warps > 1)
+        work_barrier(b);
+}
+
+void work_row_reduction(const KernelDesign *d, KernelWork *out)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    int64_t rows = c->block / c->group, items = p->columns / c->lanes.data[0];
+    WorkBuilder *b = work_begin(d);
+    Reduction r = {.b = b,
+                   .plan = p,
+                   .lanes = (uint32_t)c->lanes.data[0],
+                   .keeps = c->keep_row,
+                   .group = (uint32_t)c->group};
+    r.row = work_coordinate(
+        b, (WorkCoordinate){.block_div = 1, .block_mul = rows, .thread_div = c->group},
+        p->rows);
+    r.thread =
+        work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = c->group},
+                        items < c->group ? items : c->group);
+    work_instructions(b, (OpCost){.alu = 3}, 1);
+    double words = 0;
+    for (r.first = 0; r.first < p->hero_count; r.first += r.count) {
+        uint32_t values;
+        r.count = reduction_stage(p, r.first, c->carried, &values);
+        walk(&r, false);
+        meet_in_row(&r);
+        for (uint32_t h = r.first; h < r.first + r.count; h++)
+            words += work_reduction_bytes(p->heroes[h]) / 4;
+    }
+    work_registers(b, words);
+    if (p->has_full)
+        walk(&r, true);
+    store_rows(&r, c->group > TARGET_WARP ? (double)TARGET_WARP / (double)c->group : 1);
+    work_end(b, out);
+}
+
+/* -- columns ------------------------------------------------------------------------------------------------ */
+
+/* The threads that share results leave theirs in shared memory; each adds up all of them. */
+static void meet_in_column(Reduction *r)
+{
+    WorkBuilder *b = r->b;
+    for (uint32_t h = r->first; h < r->first + r->count; h++) {
+        const Instruction *hero = r->plan->heroes[h];
+        double values = work_reduction_bytes(hero) / 4 * r->lanes;
+        work_preset(b, hero);
+        if (r->group == 1)
+            continue;
+        work_shared(b, values, 4, 1);
+        work_barrier(b);
+        work_loop_begin(b, r->group, r->group, 1);
+        work_shared(b, values, 4, 1);
+        work_loop_end(b, costs.shared_cycles + work_combine(b, hero, r->lanes));
+    }
+}
+
+void work_column_reduction(const KernelDesign *d, KernelWork *out)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    int64_t threads = p->rows / c->lanes.data[0];
+    WorkBuilder *b = work_begin(d);
+    Reduction r = {.b = b,
+                   .plan = p,
+                   .lanes = (uint32_t)c->lanes.data[0],
+                   .rows_have_lanes = true,
+                   .group = (uint32_t)c->splits};
+    const IndexExpr *x = work_coordinate(b,
+                                         (WorkCoordinate){.block_div = 1,
+                                                          .block_mul = c->width,
+                                                          .thread_div = 1,
+                                                          .thread_mod = c->width},
+                                         threads);
+    r.row = ix_mul(b->ix, x, r.lanes);
+    r.thread = work_coordinate(b, (WorkCoordinate){.thread_div = c->width}, c->splits);
+    double words = 0;
+    for (r.first = 0; r.first < p->hero_count; r.first += r.count) {
+        uint32_t values;
+        r.count = reduction_stage(p, r.first, c->carried, &values);
+        walk(&r, false);
+        meet_in_column(&r);
+        for (uint32_t h = r.first; h < r.first + r.count; h++)
+            words += work_reduction_bytes(p->heroes[h]) / 4 * r.lanes;
+    }
+    work_registers(b, words);
+    if (p->has_full)
+        walk(&r, true);
+    store_rows(&r, 1 / (double)c->splits);
+    work_end(b, out);
+}

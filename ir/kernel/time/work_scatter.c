@@ -1,0 +1,257 @@
+/* Scatters: a thread for each element of the updates, or owners of places that walk over all updates. */
+#include "ir/kernel/time/work_kinds.h"
+
+/* The index vector's place from an update's index: all but the vector's own dimension. */
+static void indices_place(const ScatterPlan *p, const IndexExpr *const *update,
+                          const IndexExpr **out)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < p->update->rank; i++) {
+        if (ints_find(p->window_dims, i) >= 0)
+            continue;
+        if (next == p->vector_dim)
+            next++;
+        out[next++] = update[i];
+    }
+}
+
+/* A component of the index vector, and the test that the window fits. */
+static const IndexExpr *start_of(WorkBuilder *b, const ScatterPlan *p,
+                                 const IndexExpr *const *place, int64_t component,
+                                 int64_t most)
+{
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    const Shape *s = p->indices->shape;
+    for (uint32_t i = 0; i < s->rank; i++)
+        at[i] = i == p->vector_dim ? ix_const(b->ix, component) : place[i];
+    WorkValue v = work_element(b, p->indices, at);
+    OpCost test = {.alu = 2, .cycles = 2 * costs.alu_cycles};
+    work_add(b, v.loop, test, 1);
+    v.ready += test.cycles;
+    work_ready(b, v.loop, v.ready);
+    if (most <= 0)
+        return ix_const(b->ix, 0);
+    return work_data(b, index_linear(b->ix, s, at), (Range){0, most}, v);
+}
+
+/* Where an update's element goes. */
+static void destination(WorkBuilder *b, const ScatterPlan *p,
+                        const IndexExpr *const *update, const IndexExpr **out)
+{
+    const IndexExpr *place[KERNEL_MOST_RANK];
+    indices_place(p, update, place);
+    for (uint32_t d = 0; d < p->operand->rank; d++) {
+        int64_t update_dim, size = scatter_window_size(p, d, &update_dim);
+        int64_t component = ints_find(p->start_map, d), batch = ints_find(p->batching, d);
+        out[d] = update_dim >= 0 ? update[update_dim] : ix_const(b->ix, 0);
+        if (batch >= 0)
+            out[d] = place[p->index_batching.data[batch]];
+        else if (component >= 0)
+            out[d] = ix_add(b->ix, out[d],
+                            start_of(b, p, place, component, p->operand->dims[d] - size));
+    }
+}
+
+/* The updates of all arrays, combined into their places. */
+static double combine(WorkBuilder *b, const ScatterPlan *p,
+                      const IndexExpr *const *update, const IndexExpr *const *to)
+{
+    uint32_t results = b->comp->parameter_count;
+    for (uint32_t i = 0; i < p->count; i++)
+        work_element(b, p->inst->operands[p->count + 1 + i], update);
+    if (p->way == SCATTER_ATOMIC) {
+        work_atomics(b, 1);
+        work_count_index(b, index_linear(b->ix, p->operand, to));
+        return 0;
+    }
+    for (uint32_t i = 0; i < p->count; i++)
+        work_load(b, results + i, p->operand, to);
+    double cycles = work_computation(b, inst_called(p->inst, 0), 1);
+    for (uint32_t i = 0; i < p->count; i++)
+        work_store(b, results + i, p->operand, to);
+    return cycles;
+}
+
+/* A thread for each update. Of unique ones no more than there are places lead to one; the others end at the test. */
+static void scatter_elements(WorkBuilder *b, const ScatterPlan *p)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    double updates = (double)shape_elements(p->update),
+           places = (double)shape_elements(p->operand);
+    bool is_unique = p->way == SCATTER_UNIQUE;
+    const IndexExpr *linear = work_elements_of_thread(b, shape_elements(p->update), 1);
+    index_delinear(b->ix, p->update, linear, update);
+    destination(b, p, update, to);
+    for (uint32_t i = 0; i < p->count; i++) /* some of nearly every sector */
+        work_element(b, p->inst->operands[p->count + 1 + i], update);
+    WorkPart before =
+        work_part_begin(b, is_unique && places < updates ? places / updates : 1);
+    combine(b, p, update, to);
+    work_part_end(b, before);
+}
+
+/* Part of the warps that own a place: those with a thread of its owner. */
+static double part_of_owner(const ScatterPlan *p, int64_t owners)
+{
+    double warps = (double)p->free_places / TARGET_WARP;
+    return (warps > 1 ? warps : 1) /
+           ((warps * (double)owners > 1) ? warps * (double)owners : 1);
+}
+
+/* Threads of one owner lie side by side: one for each place that the indices do not choose. */
+static void walk_updates(WorkBuilder *b, const ScatterPlan *p, int64_t owners)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    const IndexExpr *linear = work_elements_of_thread(b, p->free_places * owners, 1);
+    work_spread(b, p->update, p->free_dims, p->free_count,
+                ix_mod(b->ix, linear, p->free_places), update);
+    const IndexExpr *step = work_loop_begin(b, (double)p->steps, p->steps, 1);
+    work_spread(b, p->update, p->walked, p->walked_count, step, update);
+    destination(b, p, update, to);
+    OpCost own = {.alu = 2, .cycles = 2 * costs.alu_cycles};
+    work_instructions(b, own, owners > 1 ? 1 : 0);
+    WorkPart before = work_predicate_begin(b, part_of_owner(p, owners));
+    combine(b, p, update, to);
+    work_part_end(b, before);
+    work_loop_end(b, 0);
+}
+
+/* Threads begin with a few updates each, and go on until the last run that began there is over. */
+static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    int64_t shares = (p->steps + items - 1) / items;
+    double places = (double)shape_elements(p->operand) / (double)p->free_places;
+    double run = (double)p->steps > places ? (double)p->steps / places : 1;
+    int64_t parts = p->free_places / p->lanes;
+    const IndexExpr *linear = work_elements_of_thread(b, parts * shares, 1);
+    const IndexExpr *first = ix_mul(b->ix, ix_floordiv(b->ix, linear, parts), items);
+    const IndexExpr *part = ix_mul(b->ix, ix_mod(b->ix, linear, parts), p->lanes);
+    uint32_t results = b->comp->parameter_count;
+    work_spread(b, p->update, p->free_dims, p->free_count, part, update);
+    const IndexExpr *ahead =
+        work_loop_begin(b, (double)items + run - 1, items, (double)items);
+    work_spread(b, p->update, p->walked, p->walked_count, ix_add(b->ix, first, ahead),
+                update);
+    destination(b, p, update, to);
+    work_instructions(b, (OpCost){.alu = 6, .cycles = 3 * costs.alu_cycles}, 1);
+    work_loop_end(b, 0);
+    /* each update is one thread's */
+    work_set_lanes(b, (uint32_t)p->lanes);
+    if (p->lanes > 1)
+        work_spread(b, p->update, p->free_dims, p->free_count,
+                    ix_add(b->ix, part, work_lane(b)), update);
+    const IndexExpr *step = work_loop_begin(b, (double)items, items, (double)items);
+    work_spread(b, p->update, p->walked, p->walked_count, ix_add(b->ix, first, step),
+                update);
+    destination(b, p, update, to);
+    for (uint32_t i = 0; i < p->count; i++)
+        work_element(b, p->inst->operands[p->count + 1 + i], update);
+    double cycles = work_computation(b, inst_called(p->inst, 0), (double)p->lanes);
+    WorkPart before = work_part_begin(b, 1 / run);
+    for (uint32_t i = 0; i < p->count; i++) {
+        work_load(b, results + i, p->operand, to);
+        work_store(b, results + i, p->operand, to);
+    }
+    work_part_end(b, before);
+    work_loop_end(b, cycles);
+    work_set_lanes(b, 1);
+}
+
+/* All places of a batch between the array and shared memory. */
+static void move_places(WorkBuilder *b, const ScatterPlan *p, int64_t block,
+                        const IndexExpr *batch, const IndexExpr *thread, bool stores)
+{
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    int64_t trips = (p->places + block - 1) / block;
+    const IndexExpr *step = work_loop_begin(b, (double)trips, trips, 1);
+    const IndexExpr *number = ix_add(b->ix, ix_mul(b->ix, step, block), thread);
+    index_delinear(b->ix, p->operand,
+                   ix_add(b->ix, ix_mul(b->ix, batch, p->places), number), at);
+    if (stores)
+        work_store(b, b->comp->parameter_count, p->operand, at);
+    else
+        work_load(b, b->comp->parameter_count, p->operand, at);
+    work_shared(b, 1, shared_bytes(p->operand->dtype), 1);
+    work_loop_end(b, 0);
+}
+
+static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    unsigned bytes = shared_bytes(p->operand->dtype);
+    int64_t trips = (p->steps + block - 1) / block;
+    const IndexExpr *batch = work_coordinate(
+        b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, p->free_places);
+    const IndexExpr *thread =
+        work_coordinate(b, (WorkCoordinate){.thread_div = 1}, block);
+    move_places(b, p, block, batch, thread, false);
+    work_barrier(b);
+    const IndexExpr *trip = work_loop_begin(b, (double)trips, trips, 1);
+    work_spread(b, p->update, p->free_dims, p->free_count, batch, update);
+    work_spread(b, p->update, p->walked, p->walked_count,
+                ix_add(b->ix, ix_mul(b->ix, trip, block), thread), update);
+    destination(b, p, update, to);
+    work_element(b, p->inst->operands[2], update);
+    double cycles = costs.shared_cycles;
+    if (p->operation == OP_COUNT) {
+        double others = TARGET_WARP - 1;
+        work_shuffles(b, others, 4 + bytes);
+        work_instructions(b, (OpCost){.alu = 5, .cycles = costs.alu_cycles}, others);
+        work_computation(b, inst_called(p->inst, 0), others);
+        work_shared(b, 2, bytes, 1);
+        cycles += others * costs.alu_cycles + costs.shared_cycles;
+        work_barrier(b);
+    } else {
+        work_shared(b, 2, bytes, 1);
+    }
+    work_loop_end(b, cycles);
+    work_barrier(b);
+    move_places(b, p, block, batch, thread, true);
+}
+
+void work_histogram(const KernelDesign *d, KernelWork *out)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    WorkBuilder *b = work_begin(d);
+    int64_t groups = shape_elements(p->update) / d->config.accesses;
+    int64_t threads = (int64_t)b->threads * (int64_t)b->blocks;
+    double trips = (double)groups / (double)threads;
+    double places = (double)shape_elements(p->operand) / b->threads;
+    unsigned bytes = dtype_info[p->operand->dtype].bits / 8;
+    const IndexExpr *step =
+        work_loop_begin(b, trips > 1 ? trips : 1, trips > 1 ? (int64_t)trips + 1 : 1, 4);
+    const IndexExpr *group =
+        ix_add(b->ix, ix_mul(b->ix, step, threads), work_thread_number(b, groups));
+    for (int64_t a = 0; a < d->config.accesses; a++) {
+        const IndexExpr *linear =
+            ix_add(b->ix, ix_mul(b->ix, group, d->config.accesses), ix_const(b->ix, a));
+        index_delinear(b->ix, p->update, linear, update);
+        destination(b, p, update, to);
+        work_element(b, p->inst->operands[2], update);
+        work_count_index(b, index_linear(b->ix, p->operand, to));
+        work_shared(b, 2, bytes, 2); /* read, added to, written; some lanes meet */
+    }
+    work_loop_end(b, 0);
+    work_barrier(b);
+    work_shared(b, 2 * places, bytes, 1);
+    work_atomics(b, places < 1 ? 1 : places);
+    work_end(b, out);
+}
+
+void work_scatter(const KernelDesign *d, KernelWork *out)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    WorkBuilder *b = work_begin(d);
+    if (p->way == SCATTER_OWNERS) {
+        walk_updates(b, p, d->config.owners);
+    } else if (p->way == SCATTER_SHARED) {
+        walk_shared(b, p, d->config.block);
+    } else if (p->way == SCATTER_RUNS) {
+        walk_runs(b, p, d->config.items);
+    } else if (p->way != SCATTER_NOTHING) {
+        scatter_elements(b, p);
+    }
+    work_end(b, out);
+}

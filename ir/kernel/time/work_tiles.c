@@ -1,0 +1,469 @@
+/* Kernels by tiles in shared memory: transposes, and products of tiles. */
+#include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/time/work_kinds.h"
+#include "ir/tile/mapping.h"
+
+enum { SLOW, FAST };  /* sides of a tile: along the slower and the faster dimension */
+enum { READ, WRITE }; /* lanes of a transpose */
+enum { WRITE_PRODUCT = FAST + 1 }; /* lanes of a product: of y, of x, of the result */
+
+void work_spread(WorkBuilder *b, const Shape *s, const uint32_t *dims, uint32_t count,
+                 const IndexExpr *number, const IndexExpr **index)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        int64_t size = s->dims[dims[i]];
+        index[dims[i]] = i == 0 ? number : ix_mod(b->ix, number, size);
+        number = ix_floordiv(b->ix, number, size);
+    }
+}
+
+static int64_t tiles_of(int64_t size, int64_t tile)
+{
+    return (size + tile - 1) / tile;
+}
+
+/* The block's tile along one of its sides: its first element. */
+static const IndexExpr *tile_origin(WorkBuilder *b, int64_t block_div, int64_t tiles,
+                                    int64_t tile)
+{
+    WorkCoordinate c = {.block_div = block_div, .block_mod = tiles, .block_mul = tile};
+    return tiles == 1 ? ix_const(b->ix, 0) : work_coordinate(b, c, tiles * tile);
+}
+
+/* -- transposes --------------------------------------------------------------------------------------- */
+
+typedef struct Turn {
+    WorkBuilder *b;
+    const TransposePlan *plan;
+    const Shape *result;
+    const IndexExpr *batch, *inner, *outer; /* of the tile's first element */
+} Turn;
+
+/* The walk over a tile: accesses of `lanes` places along one side. */
+static void walk_tile(Turn *t, uint32_t lanes, int64_t along_size, int64_t across_size,
+                      bool reads)
+{
+    WorkBuilder *b = t->b;
+    int64_t per_row = along_size / lanes, accesses = per_row * across_size;
+    double trips = (double)accesses / b->threads;
+    work_set_lanes(b, lanes);
+    const IndexExpr *step =
+        work_loop_begin(b, trips, (int64_t)trips < 1 ? 1 : (int64_t)trips, 2);
+    const IndexExpr *column = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
+    const IndexExpr *row =
+        work_coordinate(b, (WorkCoordinate){.thread_div = per_row}, across_size);
+    int64_t rows = b->threads / per_row < 1 ? 1 : b->threads / per_row;
+    row = ix_add(b->ix, row, ix_mul(b->ix, step, rows));
+    const IndexExpr *along = ix_add(b->ix, ix_mul(b->ix, column, lanes), work_lane(b));
+    const IndexExpr *index[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK];
+    const TransposePlan *p = t->plan;
+    for (uint32_t d = 0; d < p->rank; d++)
+        index[d] = ix_const(b->ix, 0);
+    work_spread(b, t->result, p->batch, p->batch_count, t->batch, index);
+    work_spread(b, t->result, p->inner, p->inner_count,
+                ix_add(b->ix, t->inner, reads ? row : along), index);
+    work_spread(b, t->result, p->outer, p->outer_count,
+                ix_add(b->ix, t->outer, reads ? along : row), index);
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        const Instruction *hero = p->heroes[h];
+        unsigned bytes = shared_bytes(hero->shape->dtype);
+        if (reads) {
+            work_apply(b, hero, 0, index, NULL, at, NULL);
+            work_element(b, hero->operands[0], at);
+        }
+        /* narrow values share banks */
+        work_shared(b, lanes, bytes, 1);
+        work_instructions(b, (OpCost){.alu = 1, .cycles = costs.alu_cycles}, 1);
+    }
+    for (uint32_t i = 0; !reads && i < fusion_result_count(b->fusion); i++)
+        work_result(b, i, index);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+void work_transpose(const KernelDesign *d, KernelWork *out)
+{
+    const TransposePlan *p = d->plan.transpose;
+    const KernelConfig *c = &d->config;
+    WorkBuilder *b = work_begin(d);
+    int64_t inner = tiles_of(p->inner_size, c->tile[FAST]);
+    int64_t outer = tiles_of(p->outer_size, c->tile[SLOW]);
+    Turn t = {.b = b,
+              .plan = p,
+              .result = fusion_result(d->fusion, 0).shape,
+              .inner = tile_origin(b, 1, inner, c->tile[FAST]),
+              .outer = tile_origin(b, inner, outer, c->tile[SLOW]),
+              .batch = tile_origin(b, inner * outer, p->batch_size, 1)};
+    walk_tile(&t, (uint32_t)c->lanes.data[READ], c->tile[SLOW], c->tile[FAST], true);
+    work_barrier(b);
+    for (uint32_t h = 0; h < p->hero_count; h++)
+        work_preset(b, p->heroes[h]);
+    walk_tile(&t, (uint32_t)c->lanes.data[WRITE], c->tile[FAST], c->tile[SLOW], false);
+    work_end(b, out);
+}
+
+/* -- products ----------------------------------------------------------------------------------------------- */
+
+typedef struct Product {
+    WorkBuilder *b;
+    const KernelDesign *design;
+    const ContractionPlan *plan;
+    const IndexExpr *batch, *origin[2];
+    DType type;     /* that elements are multiplied as */
+    unsigned bytes; /* of a value in shared memory */
+    bool is_copied; /* asynchronously, from memory to shared memory */
+    bool is_joined; /* lanes are stored to shared memory at once */
+    bool is_held;   /* a thread has terms that follow each other, in registers */
+} Product;
+
+static const ContractionSide *side_of(const Product *p, int side)
+{
+    return side == SLOW ? &p->plan->y : &p->plan->x;
+}
+
+static void spread_side(const Product *p, const ContractionSide *s,
+                        const IndexExpr *number, const IndexExpr **index)
+{
+    WorkBuilder *b = p->b;
+    const ContractionPlan *c = p->plan;
+    if (c->feature_dim >= 0 && s->operand == 1)
+        index[c->feature_dim] =
+            ix_add(b->ix, number, ix_mul(b->ix, p->batch, c->per_group));
+    else
+        work_spread(b, c->inst->shape, s->dims, s->count, number, index);
+}
+
+static void result_index(const Product *p, const IndexExpr *y, const IndexExpr *x,
+                         const IndexExpr **index)
+{
+    const ContractionPlan *c = p->plan;
+    for (uint32_t d = 0; d < c->inst->shape->rank; d++)
+        index[d] = ix_const(p->b->ix, 0);
+    work_spread(p->b, c->inst->shape, c->batch_dims, c->batch_count, p->batch, index);
+    spread_side(p, &c->y, y, index);
+    spread_side(p, &c->x, x, index);
+}
+
+/* The group that the block's rows are in, if all have as many. */
+static const IndexExpr *group_of_rows(const Product *p)
+{
+    const ContractionPlan *c = p->plan;
+    int side = c->y.operand == 0 ? SLOW : FAST;
+    int64_t tile = p->design->config.tile[side],
+            rows = contraction_tiles(c, side_of(p, side), tile) * tile;
+    return ix_floordiv(p->b->ix, p->origin[side], tiles_of(rows, c->ragged.groups));
+}
+
+/* The operand's elements at a place of its side and a depth, converted for the sums. */
+static void read_elements(const Product *p, int side, const IndexExpr *place,
+                          const IndexExpr *depth)
+{
+    WorkBuilder *b = p->b;
+    const ContractionPlan *c = p->plan;
+    const ContractionSide *s = side_of(p, side);
+    const Instruction *operand = c->inst->operands[s->operand];
+    const IndexMap *map = work_map(b, c->inst, s->operand);
+    const IndexExpr *index[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
+        *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
+    const IndexExpr *zero = ix_const(b->ix, 0);
+    result_index(p, side == SLOW ? place : zero, side == FAST ? place : zero, index);
+    if (c->ragged.mode == RAGGED_FREE && s->operand == 1)
+        symbols[map->symbol_count - 1] = group_of_rows(p);
+    for (uint32_t i = c->symbol_count; i-- > 0;) {
+        int64_t size = map->symbols[c->symbols[i]].hi + 1;
+        symbols[c->symbols[i]] = i == 0 ? depth : ix_mod(b->ix, depth, size);
+        depth = ix_floordiv(b->ix, depth, size);
+    }
+    work_apply(b, c->inst, s->operand, index, symbols, at, constraints);
+    work_check(b, map, constraints);
+    work_element(b, operand, at);
+    work_instructions(b, convert_cost(operand->shape->dtype, p->type), b->lanes);
+}
+
+/* One side's tile at a depth: into shared memory, `lanes` neighbours at once. */
+static void read_tile(const Product *p, int side, const IndexExpr *first, int64_t lanes,
+                      bool depth_first)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    int64_t tile = c->tile[side];
+    int64_t fast_size = depth_first ? c->depth : tile;
+    int64_t slow_size = depth_first ? tile : c->depth, per_row = fast_size / lanes;
+    double trips = (double)(slow_size * per_row) / b->threads;
+    work_set_lanes(b, (uint32_t)lanes);
+    const IndexExpr *step =
+        work_loop_begin(b, trips, (int64_t)trips < 1 ? 1 : (int64_t)trips, 4);
+    const IndexExpr *fast = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = per_row}, per_row);
+    int64_t apart = b->threads / per_row < 1 ? 1 : b->threads / per_row,
+            own = p->is_held ? (int64_t)trips : 1;
+    const IndexExpr *slow =
+        ix_add(b->ix,
+               ix_mul(b->ix,
+                      work_coordinate(b, (WorkCoordinate){.thread_div = per_row},
+                                      slow_size / (own < 1 ? 1 : own)),
+                      own < 1 ? 1 : own),
+               ix_mul(b->ix, step, p->is_held ? 1 : apart));
+    fast = ix_add(b->ix, ix_mul(b->ix, fast, lanes), work_lane(b));
+    const IndexExpr *place = ix_add(b->ix, p->origin[side], depth_first ? slow : fast);
+    const IndexExpr *depth = ix_add(b->ix, first, depth_first ? fast : slow);
+    read_elements(p, side, place, depth);
+    /* the tile's and the array's ends, the slot */
+    work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
+    double wide = p->is_joined ? (double)lanes * p->bytes : p->bytes;
+    wide = wide > 16 ? 16 : wide < 1 ? 1 : wide;
+    if (!p->is_copied) /* else what is loaded goes there */
+        work_shared(b, (double)lanes * p->bytes / wide, wide, 1);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+/* Values that a thread takes of shared memory at once, of up to 16 bytes. */
+static void read_part(const Product *p, int side)
+{
+    const KernelConfig *c = &p->design->config;
+    double bytes = p->bytes * (double)c->part[side];
+    double wide = bytes > 16 ? 16 : bytes;
+    /* threads of a warp that share a row or a column of the tile read the same */
+    double across = (double)c->tile[FAST] / (double)c->part[FAST];
+    double rows = across < TARGET_WARP ? TARGET_WARP / across : 1;
+    double distinct = side == FAST ? across / TARGET_WARP : rows / TARGET_WARP;
+    work_shared(p->b, bytes / wide, wide, distinct < 1 ? distinct : 1);
+}
+
+static OpCost product_cost(const ContractionPlan *p)
+{
+    OpCost product = op_cost(OP_MULTIPLY, p->type), sum = op_cost(OP_ADD, p->type);
+    if (dtype_is_complex(p->type))
+        return (OpCost){.fma = p->type == DT_C64 ? 4 : 0,
+                        .f64 = p->type == DT_C64 ? 0 : 4,
+                        .cycles = 2 * sum.cycles};
+    bool is_long = dtype_is_integer(p->type) && dtype_info[p->type].bits == 64;
+    if (is_long)
+        product.alu += sum.alu;
+    return product;
+}
+
+static void multiply_tiles(const Product *p)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    double parts = (double)(c->part[SLOW] * c->part[FAST]);
+    work_loop_begin(b, (double)c->depth, c->depth, 4);
+    read_part(p, SLOW);
+    read_part(p, FAST);
+    work_instructions(b, product_cost(p->plan), parts);
+    work_loop_end(b, product_cost(p->plan).cycles);
+}
+
+static void contract_all(const Product *p)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    int64_t steps = tiles_of(p->plan->depth, c->depth);
+    const IndexExpr *step = work_loop_begin(b, (double)steps, steps, 1);
+    const IndexExpr *first = ix_mul(b->ix, step, c->depth);
+    for (int side = SLOW; side <= FAST; side++)
+        read_tile(p, side, first, c->lanes.data[side], side_of(p, side)->depth_first);
+    work_barrier(b);
+    multiply_tiles(p);
+    work_barrier(b);
+    work_loop_end(b, 0);
+}
+
+/* A result may have other dimensions than the product, of which it has all elements in order. */
+static void write_result(const Product *p, uint32_t leaf, const IndexExpr *const *index)
+{
+    WorkBuilder *b = p->b;
+    const Shape *product = p->plan->inst->shape,
+                *result = fusion_result(b->fusion, leaf).shape;
+    const IndexExpr *own[KERNEL_MOST_RANK];
+    if (shape_same_dims(product, result)) {
+        work_result(b, leaf, index);
+        return;
+    }
+    index_delinear(b->ix, result, index_linear(b->ix, product, index), own);
+    work_result(b, leaf, own);
+}
+
+/* The thread's part of the result, and what is made of it. */
+static void write_part(const Product *p, int64_t rows, int64_t part, uint32_t lanes)
+{
+    WorkBuilder *b = p->b;
+    const KernelConfig *c = &p->design->config;
+    int64_t across = c->tile[FAST] / part, columns = part / lanes;
+    const IndexExpr *index[KERNEL_MOST_RANK];
+    work_preset(b, p->plan->inst);
+    work_set_lanes(b, lanes);
+    const IndexExpr *row = ix_mul(
+        b->ix, work_coordinate(b, (WorkCoordinate){.thread_div = across}, c->tile[SLOW]),
+        rows);
+    const IndexExpr *column =
+        ix_mul(b->ix,
+               work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = across},
+                               across),
+               part);
+    const IndexExpr *step =
+        work_loop_begin(b, (double)(rows * columns), rows * columns, 4);
+    row = ix_add(b->ix, row, ix_floordiv(b->ix, step, columns));
+    column = ix_add(b->ix, column, ix_mul(b->ix, ix_mod(b->ix, step, columns), lanes));
+    column = ix_add(b->ix, column, work_lane(b));
+    result_index(p, ix_add(b->ix, p->origin[SLOW], row),
+                 ix_add(b->ix, p->origin[FAST], column), index);
+    work_instructions(b, convert_cost(p->plan->type, p->plan->inst->shape->dtype), lanes);
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
+        write_result(p, i, index);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+static Product product_begin(const KernelDesign *d, const ContractionPlan *c, DType type,
+                             unsigned bytes)
+{
+    const int64_t *tile = d->config.tile;
+    WorkBuilder *b = work_begin(d);
+    int64_t y_tiles = contraction_tiles(c, &c->y, tile[SLOW]),
+            x_tiles = contraction_tiles(c, &c->x, tile[FAST]);
+    Product p = {.b = b, .design = d, .plan = c, .type = type, .bytes = bytes};
+    p.origin[FAST] = tile_origin(b, 1, x_tiles, tile[FAST]);
+    p.origin[SLOW] = tile_origin(b, x_tiles, y_tiles, tile[SLOW]);
+    p.batch = tile_origin(b, x_tiles * y_tiles, c->batch_size, 1);
+    return p;
+}
+
+static void product_end(const Product *p, KernelWork *out)
+{
+    WorkBuilder *b = p->b;
+    const ContractionPlan *c = p->plan;
+    b->product_operations = 2 * (double)shape_elements(c->inst->shape) * (double)c->depth;
+    if (c->ragged.mode == RAGGED_SUMMED)
+        b->product_operations /= (double)c->ragged.groups;
+    b->operations += b->product_operations;
+    b->product_type = c->inst->operands[0]->shape->dtype;
+    work_end(b, out);
+}
+
+void work_contraction(const KernelDesign *d, KernelWork *out)
+{
+    const ContractionPlan *c = d->plan.contraction;
+    Product p = product_begin(d, c, c->type, shared_bytes(c->type));
+    const int64_t *part = d->config.part;
+    double words = (double)p.bytes / 4 > 1 ? (double)p.bytes / 4 : 1;
+    work_registers(p.b,
+                   words * (double)(part[SLOW] * part[FAST] + part[SLOW] + part[FAST]));
+    if (c->depth != 0)
+        contract_all(&p);
+    write_part(&p, part[SLOW], part[FAST], (uint32_t)d->config.lanes.data[WRITE_PRODUCT]);
+    product_end(&p, out);
+}
+
+/* -- products on tensor cores ------------------------------------------------------------------------------- */
+
+double work_product_cycles(const WorkBuilder *b, DType factor, double operations,
+                           double percent)
+{
+    double peak = product_peak(factor, b->device),
+           cycle =
+               peak * percent / 100 / b->device->multiprocessors / (b->rates->mhz * 1e6);
+    return operations / cycle;
+}
+
+double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
+{
+    DType factor = core->types[TENSOR_A];
+    return work_product_cycles(b, factor, 2.0 * core->m * core->n * core->k,
+                               product_mma_percent(b->rates, factor) * costs.tile_share);
+}
+
+/* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
+static void multiply_stage(const Product *p, const TileMapping *m)
+{
+    WorkBuilder *b = p->b;
+    double bytes = 0, warps = (double)tile_warps(m), multiplications = 1;
+    for (int i = 0; i < 2; i++) {
+        const TileFactor *f = &m->factors[i];
+        if (f->is_held)
+            continue;
+        double elements = (double)(UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]);
+        bytes += elements * dtype_info[f->value->dtype].bits / 8;
+    }
+    work_shared(b, bytes / 16, 16, 1);
+    const uint32_t dims[] = {m->row, m->column, m->term};
+    const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
+    for (int i = 0; i < 3; i++)
+        multiplications *= (double)m->program->dims[dims[i]].size / sizes[i];
+    work_instructions(b, (OpCost){.alu = 1, .tensor = work_core_cycles(b, m->core)},
+                      multiplications / warps);
+}
+
+/* Each slice gives what it has of the others' parts, and adds up its own of all. */
+static void add_slices(const Product *p, const TileMapping *m)
+{
+    double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]),
+           bytes = (double)dtype_info[m->dot->dtype].bits / 8;
+    if (m->slices == 1)
+        return;
+    work_barrier(p->b);
+    work_shared(p->b, 2 * sums * bytes / 16, 16, 1);
+    work_barrier(p->b);
+    work_instructions(p->b, op_cost(OP_ADD, m->dot->dtype), sums);
+}
+
+double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth)
+{
+    double all = (double)tiles_of(c->depth, depth);
+    if (c->ragged.mode == RAGGED_SUMMED)
+        return (double)c->depth / (double)c->ragged.groups / (double)depth + 0.5;
+    if (c->ragged.mode == RAGGED_NONE)
+        return all;
+    bool is_slow = c->y.operand == 0;
+    const ContractionSide *rows = is_slow ? &c->y : &c->x;
+    int64_t tile = is_slow ? y : x;
+    double used = (double)rows->size / (double)tile + (double)c->ragged.groups / 2,
+           tiles = (double)contraction_tiles(c, rows, tile);
+    return used < tiles ? all * used / tiles : all;
+}
+
+void work_tile(const KernelDesign *d, KernelWork *out)
+{
+    const ContractionPlan *c = d->plan.tile->contraction;
+    const KernelConfig *config = &d->config;
+    const char *why;
+    const TileMapping *m = design_tile_mapping(d, &why);
+    bool is_swapped = m->factors[0].value != m->dot->operands[0];
+    const TileFactor *by_side[] = {&m->factors[is_swapped], &m->factors[!is_swapped]};
+    DType factor = by_side[SLOW]->value->dtype;
+    Product p = product_begin(d, c, factor, dtype_info[factor].bits / 8);
+    WorkBuilder *b = p.b;
+    double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
+    work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
+    int64_t steps = tiles_of(c->depth, config->depth);
+    const IndexExpr *step = work_loop_begin(
+        b, work_tile_steps(c, config->tile[SLOW], config->tile[FAST], config->depth),
+        steps, (double)m->stages);
+    const IndexExpr *first = ix_mul(b->ix, step, config->depth);
+    for (int side = SLOW; side <= FAST; side++) {
+        p.is_held = by_side[side]->is_held;
+        p.is_copied = by_side[side]->is_copied || p.is_held;
+        b->is_paired = p.is_held;
+        p.is_joined = true;
+        read_tile(&p, side, first, INT64_C(1) << by_side[side]->vector,
+                  by_side[side]->fast == m->term);
+    }
+    b->is_paired = false;
+    work_barrier(b);
+    multiply_stage(&p, m);
+    work_loop_end(b, 0);
+    add_slices(&p, m);
+    const TileResult *r = &m->results[0];
+    uint32_t lanes = UINT32_C(1) << r->vector;
+    int64_t threads = b->threads,
+            each = config->tile[SLOW] * config->tile[FAST] / threads;
+    int64_t part = lanes < each ? lanes : each;
+    if (r->exchange != NULL)
+        work_shared(b, 2 * (double)r->bytes / (double)threads / 16, 16, 1);
+    write_part(&p, each / part, part, (uint32_t)part);
+    product_end(&p, out);
+    out->product_type = factor;
+}
