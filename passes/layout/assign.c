@@ -5,11 +5,14 @@
  *   ENTRY (p: f32[2,3]{0,1}) { ROOT n = f32[2,3]{0,1} negate(p) }
  *   ->  c = f32[2,3]{1,0} copy(p)  n = f32[2,3]{1,0} negate(c)  ROOT r = f32[2,3]{0,1} copy(n)
  *
+ * A result that is a transpose and lies as its operand does is a bitcast of that.
  * A bitcast between other layouts or types of one width says by them what moves: it becomes the
  * transposes, the reshape and the conversion that it stands for. Types below a byte are marked packed, :E(n).
  *
  * Needs: well formed. Keeps: values. Yields: laid out. Ends: one sweep. */
 #include "passes/layout/layout.h"
+
+#include "passes/simplify/simplify.h"
 
 enum { PLAIN_KNOWN = 64 };
 
@@ -82,6 +85,21 @@ static Instruction *expand_bitcast(Instruction *inst, const Shape *from, const S
     return add_transpose(x, inverse, plain_shape(t, to));
 }
 
+/* A transpose whose result, in the layout of `wanted`, lies as its row-major operand does. */
+static bool is_renaming(const Instruction *value, const Shape *wanted)
+{
+    if (value->op != OP_TRANSPOSE || !shape_is_row_major(value->operands[0]->shape) ||
+        dtype_is_sub_byte(wanted->dtype))
+        return false;
+    Ints from = inst_ints(value, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < wanted->rank; i++) {
+        uint32_t at = (uint32_t)wanted->layout->minor_to_major[wanted->rank - 1 - i];
+        if (from.data[at] != i)
+            return false;
+    }
+    return true;
+}
+
 /* The value with every array in the layout of `wanted`. */
 static Instruction *in_layout(Instruction *value, const Shape *wanted)
 {
@@ -89,7 +107,9 @@ static Instruction *in_layout(Instruction *value, const Shape *wanted)
     if (value->shape == wanted || !shape_compatible(value->shape, wanted))
         return value;
     if (shape_is_array(wanted))
-        return computation_add(comp, OP_COPY, wanted, 1, &value, NULL);
+        return is_renaming(value, wanted)
+                   ? computation_add(comp, OP_BITCAST, wanted, 1, value->operands, NULL)
+                   : computation_add(comp, OP_COPY, wanted, 1, &value, NULL);
     if (!shape_is_tuple(wanted))
         return value;
     Arena *a = comp->module->arena;
@@ -190,7 +210,8 @@ static void redirect(LayOut *l)
         comp->root = l->forward[comp->root->id];
 }
 
-static bool lay_out(Computation *comp, Arena *scratch)
+/* Sets *leaves: a transpose of the root may have no reader left. */
+static bool lay_out(Computation *comp, Arena *scratch, bool *leaves)
 {
     const Module *m = comp->module;
     const Shape *result = NULL;
@@ -207,6 +228,7 @@ static bool lay_out(Computation *comp, Arena *scratch)
     if (result != NULL) {
         Instruction *root = in_layout(comp->root, result);
         l.changed |= root != comp->root;
+        *leaves |= root != comp->root;
         comp->root = root;
     }
     return l.changed;
@@ -214,10 +236,12 @@ static bool lay_out(Computation *comp, Arena *scratch)
 
 bool pass_layout(Module *m, PassContext *cx)
 {
-    bool changed = false;
+    bool changed = false, leaves = false;
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp))
-        changed |= lay_out(comp, cx->scratch);
+        changed |= lay_out(comp, cx->scratch, &leaves);
     if (changed)
         module_sort(m);
+    if (leaves)
+        pass_dce(m, cx);
     return changed;
 }
