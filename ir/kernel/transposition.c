@@ -100,8 +100,49 @@ typedef struct Search {
     const Shape *result;
     TransposePlan *plan;
     uint8_t *state; /* by id: 0 not seen, 1 seen */
+    uint32_t
+        *undone; /* by id: the last hero that comes_back asked about it for, from 1 on */
+    uint32_t asked;
+    bool cancels; /* something that looks like a hero is undone */
     const char *why;
 } Search;
+
+/* What a hero turns was turned before it: all arrays that it is made of are contiguous along the dimension along
+ * which the result is, so that a loop reads and writes whole rows. dims: the result's dimension of each of inst's. */
+static bool comes_back(Search *s, const Instruction *inst, const uint32_t *dims)
+{
+    if (s->undone[inst->id] == s->asked || inst->op == OP_CONSTANT ||
+        inst->op == OP_BROADCAST || inst->op == OP_IOTA)
+        return true; /* asked already, or small: nothing to turn */
+    s->undone[inst->id] = s->asked;
+    if (inst->op == OP_PARAMETER) {
+        uint32_t to[TRANSPOSITION_RANK], from[TRANSPOSITION_RANK];
+        uint32_t n = memory_order(s->result, to);
+        return memory_order(inst->shape, from) == n && dims[from[n - 1]] == to[n - 1];
+    }
+    if (!op_is(inst->op, OPF_ELEMENTWISE) && !may_be_hero(inst))
+        return false;
+    uint32_t inner[TRANSPOSITION_RANK];
+    for (uint32_t d = 0; d < inst->shape->rank; d++)
+        inner[d] = dims[result_dimension(inst, d)];
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (inst->operands[i]->shape->rank == inst->shape->rank &&
+            !comes_back(s, inst->operands[i], inner))
+            return false;
+    }
+    return true;
+}
+
+static bool is_undone(Search *s, const Instruction *hero)
+{
+    uint32_t same[TRANSPOSITION_RANK];
+    for (uint32_t d = 0; d < hero->shape->rank; d++)
+        same[d] = d;
+    s->asked++;
+    bool is_undone = comes_back(s, hero, same);
+    s->cancels |= is_undone;
+    return is_undone;
+}
 
 /* Heroes that are read at the results' own index. */
 static void find_heroes(Search *s, const Instruction *inst)
@@ -112,7 +153,7 @@ static void find_heroes(Search *s, const Instruction *inst)
     if (may_be_hero(inst) && shape_same_dims(inst->shape, s->result)) {
         TransposePlan other, *p = s->plan;
         bool is_first = p->hero_count == 0;
-        if (find_groups(inst, s->result, is_first ? p : &other)) {
+        if (find_groups(inst, s->result, is_first ? p : &other) && !is_undone(s, inst)) {
             bool fits =
                 is_first || (p->hero_count < TRANSPOSITION_HEROES &&
                              other.inner_count == p->inner_count &&
@@ -143,7 +184,9 @@ static bool has_hero(const Computation *comp)
     return false;
 }
 
-bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why)
+/* Of which *cancels is set if a hero was left out as what it turns was turned before it. */
+static bool make_plan(const Instruction *fusion, TransposePlan *out, bool *cancels,
+                      const char **why)
 {
     const Computation *comp = inst_called(fusion, 0);
     uint32_t count = fusion_result_count(fusion);
@@ -154,6 +197,7 @@ bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **
     Search s = {.comp = comp, .result = fusion_result(fusion, 0).shape, .plan = out};
     Arena *scratch = arena_scratch();
     s.state = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
+    s.undone = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
     const char *reason =
         s.result->rank > TRANSPOSITION_RANK ? "too many dimensions" : NULL;
     for (uint32_t i = 0; i < count && reason == NULL; i++) {
@@ -168,10 +212,25 @@ bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **
     if (reason == NULL)
         reason = kernel_epilogue_illegal(fusion, out->heroes, out->hero_count);
     arena_destroy(scratch);
+    *cancels = s.cancels;
     if (reason == NULL && out->hero_count == 0)
         return false;
     *why = reason;
     return reason == NULL;
+}
+
+bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why)
+{
+    bool cancels;
+    return make_plan(fusion, out, &cancels, why);
+}
+
+bool transposes_cancel(const Instruction *fusion)
+{
+    TransposePlan plan;
+    const char *why;
+    bool cancels = false;
+    return !make_plan(fusion, &plan, &cancels, &why) && plan.hero_count == 0 && cancels;
 }
 
 bool transpose_is_large(const TransposePlan *p)

@@ -32,6 +32,8 @@ static inline int64_t transpose_stride(int64_t tile)
 
 /* False, and the reason in *why: the fusion is no such transpose. */
 bool transpose_plan(const Instruction *fusion, TransposePlan *out, const char **why);
+/* The fusion turns something and turns it back: no transpose is left, and a loop reads what it writes side by side. */
+bool transposes_cancel(const Instruction *fusion);
 /* Both sides of a tile are long enough to be worth it. */
 bool transpose_is_large(const TransposePlan *plan);
 

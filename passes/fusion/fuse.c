@@ -18,6 +18,7 @@
 #include "ir/kernel/library.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/time/costs.h"
+#include "ir/kernel/transposition.h"
 #include "passes/fusion/fusion.h"
 
 #define KERNEL_MOST_NODES 400 /* instructions of one fused computation */
@@ -616,7 +617,7 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     KernelKind after = kernel_kind_choose(consumer, f->cx->target);
     bool good = after != KERNEL_COUNT && (after == before || !was_reduction);
     if (!was_loop && kernel_kind_is(after, KERNEL_BY_ELEMENT))
-        good = false;
+        good = before == KERNEL_TRANSPOSE && transposes_cancel(consumer);
     f->is_made[consumer->id] |= good;
     if (!good) {
         fusion_restore(saved);
