@@ -92,6 +92,9 @@ uint32_t tile_core_steps(const TileMapping *m);
 TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
                       uint32_t stages, const Target *target, const char **why);
 
+/* About how many registers a thread needs in its loop. */
+uint32_t tile_thread_registers(const TileMapping *m, const Target *target);
+
 /* Of a program of tile_build_attention or tile_build_chain; the warps are along rows. */
 TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
                                  uint32_t stages, const Target *target, const char **why);

@@ -20,7 +20,8 @@
 /* Multiplications that are nothing to a device without tensor cores, either. */
 #define FEW_PRODUCTS (1 << 24)
 #define FEW_COLUMNS 64
-#define NEAR 1.5 /* of the shortest time: worth a closer look */
+#define MOST_REGISTERS 240 /* of a thread: what is beyond goes to memory and back */
+#define NEAR 1.5           /* of the shortest time: worth a closer look */
 
 /* -- the plan ------------------------------------------------------------------------------------ */
 
@@ -286,7 +287,15 @@ static void complete_tile(const KernelDesign *d, size_t shape, KernelConfig *c)
         c->stages = choose_stages(d, c);
 }
 
-/* By the model of time; false: there is no such kernel. */
+/* ptxas has 255 registers for a thread, and wants some more than are counted for addresses. */
+static bool spills(const KernelDesign *d)
+{
+    const char *why;
+    return tile_thread_registers(design_tile_mapping(d, &why), d->target) >
+           MOST_REGISTERS;
+}
+
+/* By the model of time; false: there is no such kernel, or none without spills. */
 static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
 {
     Arena *a = arena_scratch();
@@ -296,7 +305,7 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
     trial.plan.tile = &plan;
     trial.arena = a;
     complete_tile(&trial, shape, &trial.config);
-    bool good = refuse_tile(&trial) == NULL;
+    bool good = refuse_tile(&trial) == NULL && !spills(&trial);
     if (good) {
         KernelWork work;
         geometry_tile(&trial);
@@ -326,20 +335,32 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
     return best;
 }
 
-/* The best of those near it by the model of time. */
-static size_t choose_shape(const KernelDesign *d)
+/* The best by the model of time, of those that need at most so many cycles; false: none of them is a kernel. */
+static bool best_shape(const KernelDesign *d, const double cycles[SHAPES], double most,
+                       size_t *best)
 {
-    double cycles[SHAPES], best_seconds = 0, seconds;
-    size_t best = first_shape(d, cycles);
-    double least = cycles[best];
+    double best_seconds = 0, seconds;
     for (size_t i = SHAPES; i-- > 0;) {
-        if (cycles[i] == 0 || cycles[i] > least * NEAR || !seconds_of(d, i, &seconds))
+        if (cycles[i] == 0 || cycles[i] > most || !seconds_of(d, i, &seconds))
             continue;
         if (best_seconds == 0 || seconds <= best_seconds) {
-            best = i;
+            *best = i;
             best_seconds = seconds;
         }
     }
+    return best_seconds != 0;
+}
+
+/* Of those near the fastest, else of all. */
+static size_t choose_shape(const KernelDesign *d)
+{
+    double cycles[SHAPES];
+    size_t best = first_shape(d, cycles);
+    double least = cycles[best], all = least;
+    for (size_t i = 0; i < SHAPES; i++)
+        all = cycles[i] > all ? cycles[i] : all;
+    if (!best_shape(d, cycles, least * NEAR, &best))
+        best_shape(d, cycles, all, &best);
     return best;
 }
 

@@ -1,0 +1,73 @@
+/* How many registers a thread needs in the loop of a contraction: its sums and fragments, and what it has loaded for
+ * a stage that it fills by itself. An estimate, so that no tile is chosen which assemblers can only spill. */
+#include "ir/tile/mapping.h"
+
+enum {
+    ADDRESSES = 24, /* and numbers of the loop, stages, lanes */
+    WORD_BITS = 32
+};
+
+static uint32_t words_of(uint32_t elements, DType t)
+{
+    return (elements * dtype_info[t].bits + WORD_BITS - 1) / WORD_BITS;
+}
+
+static uint32_t elements_of(const LinearLayout *l)
+{
+    return UINT32_C(1) << l->in[LINEAR_REGISTER];
+}
+
+/* Elements of a load that a thread has; of a held factor they differ along the terms, where neighbours may be one. */
+static uint32_t loaded_elements(const TileMapping *m, const TileFactor *f,
+                                const TileOp *op)
+{
+    uint32_t threads = tile_warps(m) * TARGET_WARP, bits = 0;
+    uint32_t each =
+        (uint32_t)((tile_elements(m->program, op->dims) + threads - 1) / threads);
+    while (each >> (bits + 1) != 0)
+        bits++;
+    return f->is_held ? each >> tile_same_run(m->program, op, m->term, bits) : each;
+}
+
+/* What is loaded element by element, each where it may not be there, has an address or a predicate for two of them
+ * beside each one's own register; what lies side by side is whole words. */
+static uint32_t loaded_words(const TileMapping *m, const TileFactor *f, const TileOp *op,
+                             bool *seen)
+{
+    uint32_t sum = 0;
+    if (seen[op->id])
+        return 0;
+    seen[op->id] = true;
+    if (op->kind == TILE_LOAD && op->depth != 0) {
+        uint32_t each = loaded_elements(m, f, op);
+        bool is_single = f->vector == 0 && op->constraint_count != 0;
+        return is_single ? each + each / 2 : words_of(each, op->dtype);
+    }
+    for (uint32_t i = 0; i < op->operand_count && op->kind != TILE_LOAD; i++)
+        sum += loaded_words(m, f, op->operands[i], seen);
+    return sum;
+}
+
+/* Of one step of the instruction. mma.sync has no f8 on Hopper: ptxas makes f16 of it. */
+static uint32_t fragment_words(const TileMapping *m, const TileFactor *f,
+                               const Target *target)
+{
+    DType t = f->value->dtype;
+    uint32_t words = words_of(elements_of(&f->fragment) / tile_core_steps(m), t);
+    bool is_widened = dtype_info[t].class == DTC_FLOAT && dtype_info[t].bits == 8 &&
+                      target_has(target, FEATURE_WGMMA);
+    return is_widened ? 3 * words : words;
+}
+
+uint32_t tile_thread_registers(const TileMapping *m, const Target *target)
+{
+    uint32_t sum = ADDRESSES + words_of(elements_of(&m->partial), m->dot->dtype);
+    bool *seen = ARENA_ARRAY(m->program->arena, bool, m->program->op_count);
+    for (uint32_t i = 0; i < 2; i++) {
+        const TileFactor *f = &m->factors[i];
+        sum += fragment_words(m, f, target);
+        if (!f->is_copied)
+            sum += loaded_words(m, f, f->value, seen);
+    }
+    return sum;
+}
