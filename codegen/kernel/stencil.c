@@ -50,7 +50,7 @@ static LLVMValueRef has_elements(Emit *e, const Walk *w)
         LLVMValueRef at;
         int64_t size, most;
     } sides[2] = {
-        {w->inner, w->plan->inner, w->grid.pieces * w->grid.width},
+        {w->inner, w->plan->inner / w->grid.lanes, w->grid.pieces * w->grid.width},
         {w->row, w->plan->rows, w->grid.groups * w->in->design->config.rows},
     };
     for (int i = 0; i < 2; i++) {
@@ -69,7 +69,8 @@ static void walk(Emit *e, const Walk *w)
     Kernel *k = e->k;
     int64_t items = w->in->design->config.items;
     const IndexExpr *index[EMIT_MOST_RANK];
-    const IndexExpr *inner = emit_variable(e, w->inner, (Range){0, p->inner - 1}),
+    const IndexExpr *inner = emit_variable(e, w->inner,
+                                           (Range){0, p->inner / w->grid.lanes - 1}),
                     *row = emit_variable(e, w->row, (Range){0, p->rows - 1}),
                     *between = emit_variable(e, w->between, (Range){0, p->between - 1}),
                     *outer = emit_variable(e, w->outer, (Range){0, p->outer - 1});
@@ -86,7 +87,8 @@ static void walk(Emit *e, const Walk *w)
     at = ix_add(e->ix, ix_mul(e->ix, outer, p->steps), at);
     at = ix_add(e->ix, ix_mul(e->ix, at, p->between), between);
     at = ix_add(e->ix, ix_mul(e->ix, at, p->rows), row);
-    at = ix_add(e->ix, ix_mul(e->ix, at, p->inner), inner);
+    at = ix_add(e->ix, ix_mul(e->ix, at, p->inner), ix_mul(e->ix, inner, w->grid.lanes));
+    at = ix_add(e->ix, at, emit_lane(e));
     emit_delinear(e, p->shape, at, index);
     emit_result(e, w->in->fusion, 0, index);
     emit_scope_end(e);
@@ -99,7 +101,7 @@ Kernel *emitter_stencil(const EmitterInput *in)
     Walk w = {.in = in, .plan = in->design->plan.stencil};
     GxIf some;
     stencil_grid(in->design, &w.grid);
-    e->lanes = 1;
+    e->lanes = (uint32_t)w.grid.lanes;
     find_place(e, &w);
     emit_if_begin(e, &some, has_elements(e, &w));
     walk(e, &w);

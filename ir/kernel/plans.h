@@ -30,7 +30,7 @@ typedef struct StencilPlan {
 
 /* A block's number counts through these, the first fastest; outer dimensions last. */
 typedef struct StencilGrid {
-    int64_t width;                         /* threads along a row */
+    int64_t width, lanes;                  /* threads along a row, elements of each */
     int64_t pieces, groups, walks, blocks; /* of rows, of rows of a block, of steps */
 } StencilGrid;
 void stencil_grid(const KernelDesign *d, StencilGrid *out);

@@ -10,6 +10,7 @@ PassFn pass_cse;             /* equal instructions, equal computations */
 PassFn pass_fold;            /* constant operands */
 PassFn pass_algebra;         /* rules over a few instructions (rewrite.h) */
 PassFn pass_expand;          /* composed operations: batch-norm, topk, ... */
+PassFn pass_convolutions;    /* those that other operations do better */
 PassFn pass_mixed_precision; /* operands of several float types */
 PassFn pass_random;          /* rng; what draws from the device's state in its order */
 PassFn pass_loops;           /* while: trip counts, dead and invariant values */

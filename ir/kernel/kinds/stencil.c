@@ -1,11 +1,15 @@
 /* Stencils: elements made of neighbours in dimensions that are not the fastest one. A loop's blocks lie along memory,
  * so that each fetches all neighbouring rows for itself. Here a block has several rows side by side and walks from
  * plane to plane: what a neighbour needs was just read by the same block, and is still in its L1. */
+#include "ir/kernel/element.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
 #define STENCIL_THREADS 512
+#define STENCIL_VECTOR_THREADS                                                           \
+    128 /* with several elements, of which each needs registers */
 #define STENCIL_ROWS 4
+#define STENCIL_WORD_LANES 4 /* elements of 4 bytes or more in an access */
 #define STENCIL_STEPS 16
 #define STENCIL_FAR 8              /* places; what lies farther apart is no neighbour */
 #define STENCIL_ELEMENTS (1 << 22) /* fewer are read from L2, for the most part */
@@ -113,7 +117,8 @@ void stencil_grid(const KernelDesign *d, StencilGrid *out)
     const StencilPlan *p = d->plan.stencil;
     const KernelConfig *c = &d->config;
     out->width = c->block / c->rows;
-    out->pieces = rounded_up(p->inner, out->width);
+    out->lanes = c->lanes.data[0];
+    out->pieces = rounded_up(p->inner, out->width * out->lanes);
     out->groups = rounded_up(p->rows, c->rows);
     out->walks = rounded_up(p->steps, c->items);
     out->blocks = out->pieces * out->groups * p->between * out->walks * p->outer;
@@ -137,20 +142,55 @@ static int64_t choose_steps(const KernelDesign *d, const KernelConfig *c)
     }
 }
 
-void configure_stencil(const KernelDesign *d, KernelConfig *c)
+/* Narrow elements are read several at once, where rows are whole vectors. Those of a word fill a line by a warp as
+ * they are. */
+static int64_t choose_lanes(const KernelDesign *d)
+{
+    const Computation *comp = inst_called(d->fusion, 0);
+    const StencilPlan *p = d->plan.stencil;
+    const Shape **arrays =
+        ARENA_ARRAY(d->arena, const Shape *, (size_t)comp->parameter_count + 1);
+    uint32_t count = 0;
+    arrays[count++] = p->shape;
+    for (uint32_t i = 0; i < comp->parameter_count; i++)
+        arrays[count++] = comp->parameters[i]->shape;
+    int64_t lanes = access_lanes(arrays, count);
+    if (lanes <= STENCIL_WORD_LANES || !fusion_is_plain(comp, NULL, 0))
+        return 1;
+    while (p->inner % lanes != 0)
+        lanes /= 2;
+    return lanes;
+}
+
+/* Threads along a row, and rows of a block. */
+static void choose_block(const KernelDesign *d, KernelConfig *c)
 {
     const StencilPlan *p = d->plan.stencil;
-    if (config_lacks(c, KERNEL_KEY_ROWS)) {
+    int64_t lanes = c->lanes.data[0];
+    int64_t most = lanes > 1 ? STENCIL_VECTOR_THREADS : STENCIL_THREADS;
+    int64_t width = lanes > 1 ? 1 : TARGET_WARP;
+    bool lacks_rows = config_lacks(c, KERNEL_KEY_ROWS),
+         lacks_block = config_lacks(c, KERNEL_KEY_BLOCK);
+    if (lacks_rows) {
         c->rows = 1;
         while (c->rows < STENCIL_ROWS && c->rows < p->rows)
             c->rows *= 2;
     }
-    if (config_lacks(c, KERNEL_KEY_BLOCK)) {
-        int64_t width = TARGET_WARP;
-        while (width < p->inner && width * c->rows < STENCIL_THREADS)
-            width *= 2;
+    while (width * lanes < p->inner && width * c->rows < most)
+        width *= 2;
+    while (lanes > 1 && lacks_rows && c->rows < p->rows && width * c->rows < most)
+        c->rows *= 2;
+    while (width * c->rows < TARGET_WARP)
+        width *= 2;
+    if (lacks_block)
         c->block = width * c->rows;
-    }
+}
+
+void configure_stencil(const KernelDesign *d, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_LANES))
+        config_set_lanes(d->arena, c, choose_lanes(d));
+    choose_block(d, c);
     if (config_lacks(c, KERNEL_KEY_ITEMS))
         c->items = choose_steps(d, c);
 }
@@ -158,6 +198,13 @@ void configure_stencil(const KernelDesign *d, KernelConfig *c)
 const char *refuse_stencil(const KernelDesign *d)
 {
     const KernelConfig *c = &d->config;
+    const char *wrong = lanes_refused(d, 1);
+    if (wrong != NULL)
+        return wrong;
+    if (d->plan.stencil->inner % c->lanes.data[0] != 0)
+        return refuse_text(d, "\"lanes\" %lld must divide rows of %lld elements",
+                           (long long)c->lanes.data[0],
+                           (long long)d->plan.stencil->inner);
     if (c->block % c->rows != 0)
         return refuse_text(d, "\"rows\" %lld must divide the block of %lld threads",
                            (long long)c->rows, (long long)c->block);

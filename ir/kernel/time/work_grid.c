@@ -57,10 +57,11 @@ void work_stencil(const KernelDesign *d, KernelWork *out)
     StencilGrid g;
     stencil_grid(d, &g);
     WorkBuilder *b = work_begin(d);
-    work_set_lanes(b, 1);
+    work_set_lanes(b, (uint32_t)g.lanes);
     int64_t div = g.pieces;
-    whole =
-        work_coordinate(b, (WorkCoordinate){1, g.pieces, g.width, 1, g.width}, p->inner);
+    whole = work_coordinate(b, (WorkCoordinate){1, g.pieces, g.width, 1, g.width},
+                            p->inner / g.lanes);
+    whole = ix_add(b->ix, ix_mul(b->ix, whole, g.lanes), work_lane(b));
     part =
         work_coordinate(b, (WorkCoordinate){div, g.groups, c->rows, g.width, 0}, p->rows);
     whole = ix_add(b->ix, whole, ix_mul(b->ix, part, p->inner));

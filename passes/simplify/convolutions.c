@@ -1,0 +1,37 @@
+/* Convolutions that are better written as other operations, before a library or a kernel is chosen for them.
+ *
+ *   y = bf16[8,9,9,64] convolution(x, w), window={size=3x3 ...}, feature_group_count=64
+ *   ->  y = convert(add(multiply(slice(pad(x)), broadcast(slice(w))), ...))
+ *
+ * Needs: well formed. Keeps: values but for the order and the rounding of sums. Ends: no rule makes a convolution that
+ * another one takes. */
+#include "passes/simplify/convolutions.h"
+
+#include "passes/simplify/simplify.h"
+
+Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *dims)
+{
+    const Shape *s = x->shape;
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    bool is_same = true;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        int64_t gaps = s->dims[d] > 1 ? s->dims[d] - 1 : 0;
+        sizes[d] = s->dims[d] + gaps * dims[d].interior + dims[d].low + dims[d].high;
+        is_same = is_same && dims[d].low == 0 && dims[d].high == 0 &&
+                  gaps * dims[d].interior == 0;
+    }
+    if (is_same)
+        return x;
+    Padding *padding = ARENA_NEW(r->m->arena, Padding);
+    *padding = (Padding){s->rank, arena_copy(r->m->arena, dims, s->rank * sizeof *dims)};
+    Instruction *zero = rw_splat(r, shape_scalar(r->m->intern, s->dtype), 0);
+    Instruction *pad =
+        rw_binary(r, OP_PAD, rw_shape(r, s->dtype, s->rank, sizes), x, zero);
+    inst_set(pad, (Attr){.id = ATTR_PADDING, .padding = padding});
+    return pad;
+}
+
+bool pass_convolutions(Module *m, PassContext *cx)
+{
+    return rewrite_module(m, cx, (const Rule *[]){rules_depthwise}, 1);
+}
