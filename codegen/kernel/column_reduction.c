@@ -19,6 +19,7 @@ typedef struct Columns {
     uint32_t lanes;        /* results of a thread */
     uint32_t width;        /* threads side by side */
     uint32_t splits;       /* threads that share a result */
+    uint32_t unroll;       /* columns that a thread reads at a time */
     LLVMValueRef x, y;     /* i32: threads */
     LLVMValueRef in_range; /* i1: the results exist; NULL: always */
     const IndexExpr *row;  /* of lane 0 */
@@ -61,7 +62,8 @@ static void for_columns(Columns *c, bool in_order, ShareFn *body, LLVMValueRef *
     Share s = {.thread = to_index(c->e, c->y),
                .threads = c->splits,
                .items = c->plan->columns,
-               .in_order = in_order};
+               .in_order = in_order,
+               .unroll = c->unroll};
     c->e->lanes = c->lanes;
     share_items(c->e, &s, body, c, carried, count);
     c->e->lanes = 1;
@@ -264,7 +266,8 @@ Kernel *emitter_column_reduction(const EmitterInput *in)
                  .plan = in->design->plan.reduction,
                  .lanes = (uint32_t)config->lanes.data[0],
                  .width = (uint32_t)config->width,
-                 .splits = (uint32_t)config->splits};
+                 .splits = (uint32_t)config->splits,
+                 .unroll = (uint32_t)config->unroll};
     c.e = emitter_begin(in);
     c.k = c.e->k;
     find_results(&c);

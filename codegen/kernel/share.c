@@ -1,6 +1,8 @@
 /* See share.h. */
 #include "codegen/kernel/share.h"
 
+#include "codegen/gx/hoist.h"
+
 /* What the thread's items start with, and how far they lie apart. `threads` of them ask. */
 static const IndexExpr *first_item(Emit *e, const Share *s, int64_t threads)
 {
@@ -24,31 +26,55 @@ static LLVMValueRef is_not_first(Emit *e, const Share *s)
                          "");
 }
 
-/* The rounds in which every thread has an item. */
-static void whole_rounds(Emit *e, const Share *s, int64_t rounds, int64_t step,
-                         ShareFn *body, const void *user, LLVMValueRef *carried,
-                         unsigned count)
+/* Rounds in which every thread has an item: `trips` times `unroll` of them, the first one is round `before`. Those of a
+ * trip read before they compute. */
+static void whole_rounds(Emit *e, const Share *s, int64_t before, int64_t trips,
+                         int64_t unroll, ShareFn *body, const void *user,
+                         LLVMValueRef *carried, unsigned count)
 {
     LLVMBuilderRef b = e->k->builder;
-    LLVMValueRef is_start = is_not_first(e, s), next[EMIT_MOST_LEAVES];
-    const IndexExpr *round = ix_const(e->ix, 0);
+    LLVMValueRef is_start = before == 0 ? is_not_first(e, s) : NULL;
+    LLVMValueRef next[EMIT_MOST_LEAVES];
+    const IndexExpr *trip = ix_const(e->ix, 0);
+    int64_t step = s->in_order ? 1 : s->threads;
     GxLoop loop;
-    if (rounds > 1) {
+    GxHoist hoist;
+    if (trips > 1) {
         LLVMValueRef zero = emit_index_constant(e, 0);
-        gx_loop_begin(e->k, &loop, zero, emit_index_constant(e, rounds),
+        gx_loop_begin(e->k, &loop, zero, emit_index_constant(e, trips),
                       emit_index_constant(e, 1), carried, count);
-        round = emit_variable(e, loop.index, (Range){0, rounds - 1});
-        is_start = LLVMBuildAnd(b, is_start,
-                                LLVMBuildICmp(b, LLVMIntEQ, loop.index, zero, ""), "");
+        trip = emit_variable(e, loop.index, (Range){0, trips - 1});
+        if (is_start != NULL)
+            is_start = LLVMBuildAnd(
+                b, is_start, LLVMBuildICmp(b, LLVMIntEQ, loop.index, zero, ""), "");
     }
     emit_scope_begin(e);
-    body(e, user, ix_add(e->ix, ix_mul(e->ix, round, step), first_item(e, s, s->threads)),
-         is_start, carried);
+    const IndexExpr *first =
+        ix_add(e->ix, ix_mul(e->ix, trip, unroll * step), first_item(e, s, s->threads));
+    if (unroll > 1)
+        gx_hoist_begin(e->k, &hoist);
+    for (int64_t i = 0; i < unroll; i++)
+        body(e, user, ix_add(e->ix, first, ix_const(e->ix, (before + i) * step)),
+             i == 0 ? is_start : NULL, carried);
+    if (unroll > 1)
+        gx_hoist_end(e->k, &hoist);
     emit_scope_end(e);
     for (unsigned i = 0; i < count; i++)
         next[i] = carried[i];
-    if (rounds > 1)
+    if (trips > 1)
         gx_loop_end(e->k, &loop, next);
+}
+
+/* Trips of several rounds, then the rounds that are left. */
+static void all_rounds(Emit *e, const Share *s, int64_t rounds, ShareFn *body,
+                       const void *user, LLVMValueRef *carried, unsigned count)
+{
+    int64_t unroll = s->unroll > 1 ? s->unroll : 1, trips = rounds / unroll;
+    int64_t left = rounds - trips * unroll;
+    if (trips > 0)
+        whole_rounds(e, s, 0, trips, unroll, body, user, carried, count);
+    if (left > 0)
+        whole_rounds(e, s, trips * unroll, left, 1, body, user, carried, count);
 }
 
 static void find_kept(Emit *e, const Share *s, int64_t rest)
@@ -112,7 +138,7 @@ void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
     int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
     int64_t step = s->in_order ? 1 : s->threads;
     if (rounds > 0)
-        whole_rounds(e, s, rounds, step, body, user, carried, count);
+        all_rounds(e, s, rounds, body, user, carried, count);
     if (rest == 0)
         return;
     GxIf guard;

@@ -17,6 +17,7 @@ typedef struct Share {
     /* Each thread has the items between those of its neighbours, so that what threads find can be put
      * together in the order of the items; else they lie `threads` apart, and accesses side by side. */
     bool in_order;
+    int64_t unroll; /* items whose elements a thread reads before it uses them; 0: one */
     /* NULL, or: the items of a thread are few and walked over several times. Their code stands outside of
      * loops and branches, so that what one walk computed the next ones have in registers. Not in order. */
     ShareKept *kept;

@@ -7,6 +7,9 @@
 #define COLUMN_CARRIED 16 /* accumulators of a thread */
 #define COLUMN_LANES 4
 #define COLUMN_SPLITS 16
+#define COLUMN_FLIGHT 64 /* bytes that a thread asks for before it waits */
+#define COLUMN_UNROLL 8
+#define COLUMN_HELD 32 /* elements that it then holds */
 #define COLUMN_ROWS 16 /* fewer do not fill a warp's accesses */
 
 const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
@@ -98,6 +101,28 @@ static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
     return splits;
 }
 
+/* So many columns at a time that memory has enough to do: blocks that meet in shared memory are large, and few on a
+ * multiprocessor. */
+static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const Computation *comp = inst_called(d->fusion, 0);
+    int64_t rounds = p->columns / c->splits, bytes = 0, elements = 0, unroll = 1;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_PARAMETER ||
+            shape_elements(inst->shape) < p->rows * p->columns)
+            continue;
+        elements += c->lanes.data[0];
+        bytes += c->lanes.data[0] * dtype_info[inst->shape->dtype].bits / 8;
+    }
+    if (bytes == 0 || !fusion_is_plain(comp, p->heroes, p->hero_count))
+        return 1;
+    while (unroll < COLUMN_UNROLL && 2 * unroll <= rounds &&
+           unroll * bytes < COLUMN_FLIGHT && 2 * unroll * elements <= COLUMN_HELD)
+        unroll *= 2;
+    return unroll;
+}
+
 void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_WIDTH))
@@ -108,6 +133,8 @@ void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
         config_set_lanes(d->arena, c, choose_lanes(d, c));
     if (config_lacks(c, KERNEL_KEY_SPLITS))
         c->splits = choose_splits(d, c);
+    if (config_lacks(c, KERNEL_KEY_UNROLL))
+        c->unroll = choose_unroll(d, c);
 }
 
 /* -- design --------------------------------------------------------------------------------------- */

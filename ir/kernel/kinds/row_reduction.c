@@ -7,7 +7,8 @@
 #define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
 #define ROW_LIGHT_CODE 24 /* instructions */
 #define ROW_CARRIED 16
-#define ROW_LARGE_GROUP 512 /* much code needs more registers than larger blocks have */
+#define ROW_LARGE_GROUP 512   /* much code needs more registers than larger blocks have */
+#define ROW_KEEPING_GROUP 256 /* larger ones wait longer than reading a row again takes */
 #define ROW_KEPT_VALUES                                                                  \
     32 /* elements of arrays that a thread keeps in registers from one walk to the next */
 #define ROW_KEPT_CODE 1500 /* instructions of a walk, written out for that */
@@ -86,18 +87,17 @@ static int64_t choose_block(const KernelDesign *d, int64_t group)
     return block;
 }
 
-static int64_t columns_of_thread(const ReductionPlan *p, const KernelConfig *c)
+static int64_t columns_of_thread(const ReductionPlan *p, int64_t lanes, int64_t group)
 {
-    int64_t lanes = c->lanes.data[0];
-    return (p->columns / lanes + c->group - 1) / c->group * lanes;
+    return (p->columns / lanes + group - 1) / group * lanes;
 }
 
 /* The columns are walked over more than once, and those of a thread fit into its registers. */
-static bool choose_keep(const KernelDesign *d, const KernelConfig *c)
+static bool may_keep(const KernelDesign *d, int64_t lanes, int64_t group)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
-    int64_t columns = columns_of_thread(p, c), arrays = 0;
+    int64_t columns = columns_of_thread(p, lanes, group), arrays = 0;
     if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
         return false;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
@@ -108,16 +108,24 @@ static bool choose_keep(const KernelDesign *d, const KernelConfig *c)
            fusion_is_plain(comp, p->heroes, p->hero_count);
 }
 
+/* Of twice as many threads, if they can keep a row that is walked over several times. */
+static int64_t keeping_group(const KernelDesign *d, int64_t lanes, int64_t group)
+{
+    bool helps = group >= TARGET_WARP && 2 * group <= ROW_KEEPING_GROUP &&
+                 !may_keep(d, lanes, group) && may_keep(d, lanes, 2 * group);
+    return helps ? 2 * group : group;
+}
+
 void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_LANES))
         config_set_lanes(d->arena, c, choose_lanes(d));
     if (config_lacks(c, KERNEL_KEY_GROUP))
-        c->group = choose_group(d, c->lanes.data[0]);
+        c->group = keeping_group(d, c->lanes.data[0], choose_group(d, c->lanes.data[0]));
     if (config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = choose_block(d, c->group);
     if (config_lacks(c, KERNEL_KEY_KEEP_ROW))
-        c->keep_row = choose_keep(d, c);
+        c->keep_row = may_keep(d, c->lanes.data[0], c->group);
     if (config_lacks(c, KERNEL_KEY_CARRIED))
         c->carried = ROW_CARRIED;
 }
@@ -133,7 +141,8 @@ const char *refuse_row_reduction(const KernelDesign *d)
         wrong = block_refused(d);
     if (wrong != NULL)
         return wrong;
-    int64_t code = columns_of_thread(p, c) * inst_called(d->fusion, 0)->instruction_count;
+    int64_t code = columns_of_thread(p, c->lanes.data[0], c->group) *
+                   inst_called(d->fusion, 0)->instruction_count;
     if (p->columns % c->lanes.data[0] != 0)
         return refuse_text(d, "\"lanes\" %lld must divide the %lld columns",
                            (long long)c->lanes.data[0], (long long)p->columns);

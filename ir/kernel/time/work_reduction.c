@@ -2,7 +2,7 @@
  * memory, then what is made of the results. */
 #include "ir/kernel/time/work_kinds.h"
 
-enum { UNROLLED = 4 }; /* trips of a loop that are under way at once */
+enum { UNROLLED = 4 }; /* trips of a loop that the assembler puts under way at once */
 
 static bool is_narrow_float(DType t)
 {
@@ -39,6 +39,7 @@ typedef struct Reduction {
     uint32_t first, count;   /* heroes of the stage that is walked */
     bool keeps;              /* walks are written out, and remember what they read */
     uint32_t group;          /* threads that share a row */
+    uint32_t overlap;        /* rounds that are under way at once */
     const IndexExpr *thread; /* number in the group */
 } Reduction;
 
@@ -85,7 +86,7 @@ static void walk(Reduction *r, bool stores)
         work_wait(b, 0);
     } else {
         double trips = (double)items / r->group;
-        const IndexExpr *step = work_loop_begin(b, trips, rounds, UNROLLED);
+        const IndexExpr *step = work_loop_begin(b, trips, rounds, r->overlap);
         const IndexExpr *item = ix_add(b->ix, ix_mul(b->ix, step, r->group), r->thread);
         work_loop_end(b, walk_item(r, item, stores));
     }
@@ -143,6 +144,7 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
                    .plan = p,
                    .lanes = (uint32_t)c->lanes.data[0],
                    .keeps = c->keep_row,
+                   .overlap = UNROLLED,
                    .group = (uint32_t)c->group};
     r.row = work_coordinate(
         b, (WorkCoordinate){.block_div = 1, .block_mul = rows, .thread_div = c->group},
@@ -197,6 +199,7 @@ void work_column_reduction(const KernelDesign *d, KernelWork *out)
                    .plan = p,
                    .lanes = (uint32_t)c->lanes.data[0],
                    .rows_have_lanes = true,
+                   .overlap = c->unroll > 1 ? (uint32_t)c->unroll : UNROLLED,
                    .group = (uint32_t)c->splits};
     const IndexExpr *x = work_coordinate(b,
                                          (WorkCoordinate){.block_div = 1,

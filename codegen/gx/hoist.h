@@ -1,0 +1,18 @@
+/* Loads in front of what waits for them. Several rounds of a loop that are written one behind the other read one
+ * behind the other, too, and a square root or a division is a branch for the assembler, which moves no load across
+ * it: a thread then has a single access under way, and memory waits. */
+#ifndef GXC_CODEGEN_GX_HOIST_H
+#define GXC_CODEGEN_GX_HOIST_H
+
+#include "codegen/gx/gx.h"
+
+typedef struct GxHoist {
+    LLVMBasicBlockRef loads, code;
+} GxHoist;
+
+/* Between the two nothing may store to what is read. What is written in a branch stays there. */
+void gx_hoist_begin(Kernel *k, GxHoist *h);
+/* Moves the loads of arguments, and what their addresses are computed from, in front of all else. */
+void gx_hoist_end(Kernel *k, const GxHoist *h);
+
+#endif
