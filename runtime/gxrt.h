@@ -188,6 +188,8 @@ typedef struct gxrt_command_info {
     double modelled_us; /* that it takes by the compiler's model; 0: not known */
     size_t subtree;     /* this command, and those in it, which follow it */
     uint32_t group_size, group_count; /* of a collective: devices of a group; else 0 */
+    const char *tuning_key;   /* if gxrt_tune measures others in its place; else "" */
+    uint32_t candidate_count; /* kernels that are measured; 0: a library names them */
 } gxrt_command_info;
 
 GXRT_API gxrt_status gxrt_program_get_command(const gxrt_program *program, size_t variant,

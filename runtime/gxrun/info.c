@@ -99,6 +99,25 @@ static bool is_collective(const gxrt_program *program, size_t variant, size_t in
            strcmp(c->kind, "collective") == 0;
 }
 
+/* What gxrun --tune measures. */
+static bool is_tunable(const gxrt_program *program, size_t variant, size_t index,
+                       gxrt_command_info *c)
+{
+    *c = (gxrt_command_info){.struct_size = sizeof *c};
+    return gxrt_program_get_command(program, variant, index, c) == GXRT_OK &&
+           *c->tuning_key;
+}
+
+static void print_tunable(const gxrt_command_info *c)
+{
+    printf("  tunable %s, %s: ", c->name, c->tuning_key);
+    if (c->candidate_count) {
+        printf("%u kernels\n", c->candidate_count);
+    } else {
+        printf("algorithms of the library\n");
+    }
+}
+
 static void print_variant(const gxrt_program *program, size_t index,
                           const gxrt_variant_info *v)
 {
@@ -125,6 +144,11 @@ static void print_variant(const gxrt_program *program, size_t index,
             printf("  %s %s: %" PRIu64 " bytes read and written, %u group%s of %u\n",
                    c.what, c.name, c.bytes, c.group_count, c.group_count == 1 ? "" : "s",
                    c.group_size);
+        }
+    }
+    for (size_t i = 0; i < v->command_count; i++) {
+        if (is_tunable(program, index, i, &c)) {
+            print_tunable(&c);
         }
     }
 }
@@ -215,6 +239,26 @@ static void json_collectives(const gxrt_program *program, size_t variant,
     printf("]");
 }
 
+static void json_tunables(const gxrt_program *program, size_t variant,
+                          const gxrt_variant_info *v)
+{
+    JsonList list = {0};
+    gxrt_command_info c;
+    printf("[");
+    for (size_t i = 0; i < v->command_count; i++) {
+        if (is_tunable(program, variant, i, &c)) {
+            JsonList m = {0};
+            json_next(stdout, &list);
+            printf("{");
+            json_member_text(stdout, &m, "name", c.name);
+            json_member_text(stdout, &m, "key", c.tuning_key);
+            json_member_number(stdout, &m, "candidates", c.candidate_count);
+            printf("}");
+        }
+    }
+    printf("]");
+}
+
 static void json_libraries(const gxrt_variant_info *v)
 {
     Library libraries[LIBRARIES];
@@ -254,6 +298,8 @@ static void json_variant(const gxrt_program *program, size_t index,
     json_member_number(stdout, &m, "host_syncs", v->host_syncs);
     json_key(stdout, &m, "collectives");
     json_collectives(program, index, v);
+    json_key(stdout, &m, "tunables");
+    json_tunables(program, index, v);
     printf("}");
 }
 

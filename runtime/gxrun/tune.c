@@ -89,6 +89,9 @@ static bool arrays_agree(const Tuner *t, DType dtype, const char *x, const char 
 static int agree(void *user, const char *dtype, const void *wanted, const void *found,
                  size_t bytes)
 {
+    if (memcmp(wanted, found, bytes) == 0) {
+        return true;
+    }
     DType type = DT_INVALID;
     for (int i = DT_INVALID + 1; i < DT_TUPLE; i++) {
         if (strcmp(dtype_info[i].name, dtype) == 0) {
@@ -98,7 +101,7 @@ static int agree(void *user, const char *dtype, const void *wanted, const void *
     bool is_rounded = type != DT_INVALID && (dtype_info[type].class == DTC_FLOAT ||
                                              dtype_info[type].class == DTC_COMPLEX);
     if (!is_rounded) {
-        return memcmp(wanted, found, bytes) == 0;
+        return false;
     }
     size_t n = bytes * 8 / dtype_info[type].bits;
     char *x = allocate(n, dtype_info[type].storage);

@@ -37,6 +37,7 @@ gxrt_status gxrt_program_get_command(const gxrt_program *program, size_t variant
                              .what = what_of(p, c),
                              .op_name = "",
                              .source_file = "",
+                             .tuning_key = "",
                              .stream = c->stream,
                              .bytes = plan_command_bytes(p, c),
                              .subtree = c->subtree};
@@ -51,6 +52,12 @@ gxrt_status gxrt_program_get_command(const gxrt_program *program, size_t variant
         const PlanClique *clique = &p->cliques[p->collectives[c->index].clique];
         all.group_count = clique->group_count;
         all.group_size = clique->group_count ? (uint32_t)p->numbers[clique->groups] : 0;
+    }
+    for (uint32_t i = 0; i < p->tunables_count; i++) {
+        if (p->tunables[i].command == index) {
+            all.tuning_key = plan_text(p, p->tunables[i].key);
+            all.candidate_count = p->tunables[i].candidate_count;
+        }
     }
     program_give(info, &all, sizeof all);
     return GXRT_OK;

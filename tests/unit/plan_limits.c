@@ -12,14 +12,54 @@
 #include "tests/unit/shared/artefact.h"
 #include "tests/unit/shared/program.h"
 
-enum { TEMP_BYTES = 1024, N = 4 };
+enum { TEMP_BYTES = 1024, N = 4, WORKSPACE = 64 };
 
 /* What maker_plan makes, by number. */
-enum { COMMAND_LAUNCH, COMMAND_LOOP, COMMAND_FILL, COMMANDS };
+enum { COMMAND_LAUNCH, COMMAND_LOOP, COMMAND_FILL, COMMAND_PRODUCT, COMMANDS };
 enum { TERM_USED, TERM_SPARE };
 
 static uint32_t spare; /* a slice of the temporary memory that nobody uses */
 static uint32_t layer; /* one that moves with the loop */
+
+/* d = d d, of two rows and columns, by an algorithm that a tuner found. */
+static void maker_product(Maker *m, uint32_t d, uint32_t workspace)
+{
+    const PlanMatrix matrix = {.type = CUDA_R_32F, .rows = 2, .columns = 2, .ld = 2};
+    const PlanMatmul product = {.a = matrix,
+                                .b = matrix,
+                                .c = matrix,
+                                .d = matrix,
+                                .batch = 1,
+                                .compute = CUBLAS_COMPUTE_32F,
+                                .scale_type = CUDA_R_32F,
+                                .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                                .alpha = 1,
+                                .alignment = 16,
+                                .workspace_bytes = WORKSPACE};
+    const PlanArg args[PLAN_MATMUL_ARGS] = {[PLAN_MATMUL_A] = reads(d),
+                                            [PLAN_MATMUL_B] = reads(d),
+                                            [PLAN_MATMUL_D] = writes(d),
+                                            [PLAN_MATMUL_WORKSPACE] = writes(workspace)};
+    uint32_t number = plan_add_matmuls(&m->b, &product, 1);
+    m->b.info[0].min_cublaslt = 120000;
+    maker_command(m, PLAN_MATMUL, number, args, PLAN_MATMUL_ARGS);
+    plan_add_algorithms(&m->b, &(PlanAlgorithm){.matmul = number, .version = 1}, 1);
+}
+
+/* The launch, in whose place the same kernel may be launched, and the product. */
+static void maker_tunables(Maker *m)
+{
+    const PlanCandidate candidates[] = {{.kernel = m->add}, {.kernel = m->add}};
+    plan_add_candidates(&m->b, candidates, 2);
+    const uint32_t none[PLAN_MATMUL_ARGS] = {0};
+    const PlanTunable tunables[] = {
+        {.command = COMMAND_LAUNCH,
+         .candidate_count = 2,
+         .dtypes = plan_add_refs(&m->b, none, m->b.commands[COMMAND_LAUNCH].arg_count)},
+        {.command = COMMAND_PRODUCT,
+         .dtypes = plan_add_refs(&m->b, none, PLAN_MATMUL_ARGS)}};
+    plan_add_tunables(&m->b, tunables, 2);
+}
 
 /* A launch, then a loop that fills a row of temporary memory in each of its 7 trips. */
 static void maker_plan(Maker *m)
@@ -43,6 +83,8 @@ static void maker_plan(Maker *m)
     b->commands[fill].arg_count = 2;
     b->commands[fill].count = 4;
     plan_close(b, open);
+    maker_product(m, maker_slice(m, temp, 256, 16), maker_slice(m, temp, 512, WORKSPACE));
+    maker_tunables(m);
 }
 
 /* The reader's verdict on the plan; its words in `error`. */
@@ -192,6 +234,37 @@ static void test_commands(void **state)
     check_all(limits, sizeof limits / sizeof *limits);
 }
 
+static void test_tuning(void **state)
+{
+    static const char launch[] = "tunable 0 of the plan is damaged",
+                      product[] = "tunable 1 of the plan is damaged",
+                      algorithm[] = "algorithm 0 of the plan is damaged";
+    static const Limit limits[] = {
+        {AT(tunables, PlanTunable, 0, command), COMMAND_LAUNCH, COMMANDS, launch},
+        {AT(tunables, PlanTunable, 0, command), COMMAND_LAUNCH, COMMAND_FILL, launch},
+        {AT(tunables, PlanTunable, 0, command), COMMAND_LAUNCH, COMMAND_PRODUCT, launch},
+        {AT(tunables, PlanTunable, 0, key), 0, 1 << 20, launch},
+        {AT(tunables, PlanTunable, 0, candidates), 0, 1, launch},
+        {AT(tunables, PlanTunable, 0, candidates), 0, UINT32_MAX, launch},
+        {AT(tunables, PlanTunable, 0, candidate_count), 2, 3, launch},
+        {AT(tunables, PlanTunable, 0, candidate_count), 1, 0, launch},
+        {AT(tunables, PlanTunable, 0, candidate_count), 1, UINT32_MAX, launch},
+        {AT(tunables, PlanTunable, 0, dtypes), 1, 1 << 20, launch},
+        {AT(tunables, PlanTunable, 1, candidate_count), 0, 1, product},
+        {AT(candidates, PlanCandidate, 0, kernel), 0, 1, launch},
+        {AT(candidates, PlanCandidate, 1, kernel), 0, 1, launch},
+        {AT(candidates, PlanCandidate, 1, kernel), 0, 2, launch},
+        {AT(candidates, PlanCandidate, 1, kind), 0, 1 << 20, launch},
+        {AT(candidates, PlanCandidate, 1, config), 0, 1 << 20, launch},
+        {AT(algorithms, PlanAlgorithm, 0, matmul), 0, 1, algorithm},
+        {AT(algorithms, PlanAlgorithm, 0, workspace_bytes), WORKSPACE, WORKSPACE + 1,
+         algorithm},
+        {AT(algorithms, PlanAlgorithm, 0, workspace_bytes), 0, UINT64_MAX, algorithm},
+    };
+    (void)state;
+    check_all(limits, sizeof limits / sizeof *limits);
+}
+
 /* Sections without which nothing can be read. */
 static void test_empty(void **state)
 {
@@ -246,7 +319,7 @@ static void test_sizes(void **state)
     assert_int_equal(s.constants, 256);
     assert_int_equal(s.peak, 8 * N + 256 + TEMP_BYTES);
     PlanCounts c = plan_counts(&plan);
-    assert_int_equal(c.launches, 1);
+    assert_int_equal(c.launches, 2); /* one of them a product */
     assert_int_equal(c.copies, 1);
     assert_int_equal(c.collectives, 0);
     free(bytes);
@@ -293,7 +366,7 @@ int main(void)
         cmocka_unit_test(test_info),   cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_values), cmocka_unit_test(test_commands),
         cmocka_unit_test(test_empty),  cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_elf),    cmocka_unit_test(test_tuning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
