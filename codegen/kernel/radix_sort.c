@@ -112,21 +112,27 @@ static void load(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
 
 /* -- ranks -------------------------------------------------------------------------------------------------- */
 
-/* The lanes with this lane's digit, as bits. */
-static LLVMValueRef peers_of(const Radix *r, LLVMValueRef digit)
+/* The lanes with this lane's digit, as bits, for each access. Bit by bit in a loop: unrolled it would be most of
+ * the kernel's code. */
+static void find_peers(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *peers)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef peers = gx_i32(k, UINT32_MAX);
-    for (uint32_t bit = 0; bit < RADIX_BITS; bit++) {
-        LLVMValueRef mine = LLVMBuildAnd(b, digit, gx_i32(k, 1u << bit), "");
-        LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, mine, gx_i32(k, 0), "");
+    LLVMValueRef next[MOST], zero = gx_i32(k, 0), one = gx_i32(k, 1);
+    GxLoop loop;
+    for (uint32_t a = 0; a < r->accesses; a++)
+        peers[a] = gx_i32(k, UINT32_MAX);
+    gx_loop_begin(k, &loop, zero, gx_i32(k, RADIX_BITS), one, peers, r->accesses);
+    LLVMValueRef bit = LLVMBuildShl(b, one, loop.index, "");
+    for (uint32_t a = 0; a < r->accesses; a++) {
+        LLVMValueRef mine = LLVMBuildAnd(b, digits[a], bit, "");
+        LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, mine, zero, "");
         LLVMValueRef votes = gx_ballot(k, is_set);
         LLVMValueRef same =
             LLVMBuildSelect(b, is_set, votes, LLVMBuildNot(b, votes, ""), "");
-        peers = LLVMBuildAnd(b, peers, same, "");
+        next[a] = LLVMBuildAnd(b, peers[a], same, "");
     }
-    return peers;
+    gx_loop_end(k, &loop, next);
 }
 
 static LLVMValueRef bits_of(Kernel *k, const char *what, LLVMValueRef v)
@@ -144,18 +150,19 @@ static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks
     LLVMValueRef lane = gx_lane(k), one = gx_i32(k, 1);
     LLVMValueRef below = LLVMBuildSub(b, LLVMBuildShl(b, one, lane, ""), one, "");
     LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), "");
+    LLVMValueRef peers[MOST], zero = gx_i32(k, 0);
+    find_peers(r, digits, peers);
     for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef peers = peers_of(r, digits[a]), zero = gx_i32(k, 0);
-        LLVMValueRef leader = bits_of(k, "cttz", peers);
+        LLVMValueRef leader = bits_of(k, "cttz", peers[a]);
         LLVMValueRef place = word_at(r, r->counts, LLVMBuildAdd(b, mine, digits[a], ""));
         GxIf leads;
         gx_if_begin(k, &leads, LLVMBuildICmp(b, LLVMIntEQ, lane, leader, ""));
         LLVMValueRef before =
-            gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, place, bits_of(k, "ctpop", peers));
+            gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, place, bits_of(k, "ctpop", peers[a]));
         gx_if_else(k, &leads, &before, 1);
         gx_if_end(k, &leads, &zero, 1, &before);
         before = gx_shfl(k, GX_SHFL_IDX, before, leader, TARGET_WARP);
-        LLVMValueRef among = bits_of(k, "ctpop", LLVMBuildAnd(b, peers, below, ""));
+        LLVMValueRef among = bits_of(k, "ctpop", LLVMBuildAnd(b, peers[a], below, ""));
         ranks[a] = LLVMBuildAdd(b, before, among, "");
     }
 }

@@ -335,6 +335,22 @@ static Instruction *add_step(const Radix *r, Instruction *before, Instruction *c
     return fusion;
 }
 
+/* How many of a key's bits may differ: those of the mask that it is and-ed with, else all. */
+static uint32_t significant_bits(const Instruction *key)
+{
+    DType t = key->shape->dtype;
+    uint32_t bits = dtype_info[t].bits;
+    if (t == DT_PRED)
+        return 1;
+    if (key->op != OP_AND || !dtype_is_unsigned(t) ||
+        key->operands[1]->op != OP_CONSTANT || key->operands[1]->literal->elided)
+        return bits;
+    uint64_t mask = (uint64_t)literal_int(key->operands[1]->literal, 0);
+    while (bits > 1 && (mask >> (bits - 1) & 1) == 0)
+        bits--;
+    return bits;
+}
+
 static bool fits(Radix *r)
 {
     const Shape *s = r->sort->operands[0]->shape;
@@ -346,9 +362,8 @@ static bool fits(Radix *r)
     if (!good)
         return false;
     const Instruction *compare = inst_called(r->sort, 0)->root;
-    DType t = r->first->shape->dtype;
     r->is_total = inst_int(compare, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER;
-    r->steps = t == DT_PRED ? 1 : dtype_info[t].bits / RADIX_BITS;
+    r->steps = (significant_bits(r->first) + RADIX_BITS - 1) / RADIX_BITS;
     r->size = s->dims[inst_ints(r->sort, ATTR_DIMENSIONS).data[0]];
     r->rows = shape_elements(s) / r->size;
     return r->size < INT64_C(1) << 30 &&

@@ -19,6 +19,7 @@
  *
  * Needs: layouts, row-major. Keeps: values but for the order of sums. Ends: one sweep; what it makes is sorted. */
 #include "ir/kernel/plans.h"
+#include "ir/kernel/sort.h"
 #include "passes/fusion/fusion.h"
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
@@ -174,6 +175,22 @@ static Instruction *index_vectors(const Split *s, Instruction *keys)
     return all;
 }
 
+/* The bits of a key that differ: a sort by digits need not look at the others. */
+static Instruction *low_bits(const Split *s, Computation *by, Instruction *key)
+{
+    Module *m = s->r->m;
+    DType t = s->number == DT_S64 ? DT_U64 : DT_U32;
+    int64_t mask = 1;
+    while (mask < s->places) /* keys go up to s->places */
+        mask = 2 * mask + 1;
+    const Shape *scalar = shape_scalar(m->intern, t);
+    Literal *bits = literal_create(m->arena, scalar);
+    literal_set_int(bits, 0, mask);
+    Instruction *operands[2] = {computation_add(by, OP_CONVERT, scalar, 1, &key, NULL),
+                                computation_add_constant(by, bits, NULL)};
+    return computation_add(by, OP_AND, scalar, 2, operands, NULL);
+}
+
 /* Sorts keys; gives where each was. */
 static Instruction *sort_keys(const Split *s, Instruction **keys)
 {
@@ -194,6 +211,11 @@ static Instruction *sort_keys(const Split *s, Instruction **keys)
     inst_set_ints(sort, ATTR_DIMENSIONS, &(int64_t){0}, 1);
     inst_set_int(sort, ATTR_IS_STABLE, 1);
     inst_set_computation(sort, ATTR_TO_APPLY, by);
+    if (!sort_fits(sort, target_block_shared(r->cx->target))) {
+        for (uint32_t i = 0; i < 2; i++)
+            by->root->operands[i] = low_bits(s, by, p[i]);
+        computation_sort(by);
+    }
     *keys = rw_element(r, sort, 0);
     return rw_element(r, sort, 1);
 }
