@@ -259,6 +259,104 @@ static void test_limits(void **state)
     assert_int_equal(code, 0);
 }
 
+/* An integer becomes the float that the machine's own conversion makes of it: rounded once. */
+static void expect_float_of(int64_t value)
+{
+    union {
+        float f;
+        uint32_t bits;
+    } single = {.f = (float)value};
+    union {
+        double d;
+        uint64_t bits;
+    } wide = {.d = (double)value};
+    assert_int_equal(number_from_int(DT_F32, value), single.bits);
+    assert_true(number_from_int(DT_F64, value) == wide.bits);
+}
+
+static void test_from_int(void **state)
+{
+    (void)state;
+    for (int k = 24; k < 63; k++) {
+        int64_t power = (int64_t)1 << k, half = power >> 24;
+        for (int64_t odd = 1; odd <= 3; odd += 2) {
+            for (int64_t beside = -1; beside <= 1; beside++) {
+                expect_float_of(power + odd * half + beside);
+                expect_float_of(-power - odd * half + beside);
+            }
+        }
+    }
+}
+
+/* Each type's limits as doubles, and as elements: infinities where it has them. */
+static void test_limits_of_types(void **state)
+{
+    static const struct {
+        DType type;
+        double least, most;
+        bool infinite;
+    } rows[] = {
+        {DT_PRED, 0, 1, false},
+        {DT_S8, -128, 127, false},
+        {DT_U8, 0, 255, false},
+        {DT_S1, -1, 0, false},
+        {DT_U1, 0, 1, false},
+        {DT_S32, -0x1p31, 0x1p31 - 1, false},
+        {DT_U32, 0, 0x1p32 - 1, false},
+        {DT_S64, -0x1p63, 0x1p63, false},
+        {DT_U64, 0, 0x1p64, false},
+        {DT_F16, -65504, 65504, true},
+        {DT_F8E5M2, -57344, 57344, true},
+        {DT_F8E4M3FN, -448, 448, false},
+        {DT_F4E2M1FN, -6, 6, false},
+        {DT_F8E8M0FNU, 0x1p-127, 0x1p127, false},
+        {DT_C64, -0x1.fffffep127, 0x1.fffffep127, true},
+        {DT_C128, -0x1.fffffffffffffp1023, 0x1.fffffffffffffp1023, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        DType t = rows[i].type;
+        uint64_t element[2] = {0};
+        assert_true(number_min_finite(t) == rows[i].least);
+        assert_true(number_max_finite(t) == rows[i].most);
+        number_lowest(t, element);
+        assert_true(number_get_double(t, element) ==
+                    (rows[i].infinite ? -(double)INFINITY : rows[i].least));
+        memset(element, 0, sizeof element);
+        number_highest(t, element);
+        assert_true(number_get_double(t, element) ==
+                    (rows[i].infinite ? (double)INFINITY : rows[i].most));
+    }
+    double pair[2];
+    float imaginary[2] = {0};
+    number_lowest(DT_C64, imaginary);
+    number_get_complex(DT_C64, imaginary, pair);
+    assert_true(isinf(pair[1]) && pair[1] < 0);
+}
+
+static void test_set_int(void **state)
+{
+    static const struct {
+        DType type;
+        int64_t value;
+        double got;
+    } rows[] = {
+        {DT_PRED, 0, 0},   {DT_PRED, 1, 1},  {DT_PRED, 2, 1},      {DT_PRED, -256, 1},
+        {DT_S8, 200, -56}, {DT_U8, -1, 255}, {DT_C64, -7, -7},     {DT_C128, 9, 9},
+        {DT_F16, 3, 3},    {DT_S4, 9, -7},   {DT_U64, -1, 0x1p64},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t element[2] = {UINT64_MAX, UINT64_MAX};
+        number_set_int(rows[i].type, element, rows[i].value);
+        assert_true(number_get_double(rows[i].type, element) == rows[i].got);
+        double pair[2] = {0};
+        if (dtype_info[rows[i].type].class == DTC_COMPLEX)
+            number_get_complex(rows[i].type, element, pair);
+        assert_true(pair[1] == 0);
+    }
+}
+
 static void expect_text(DType t, const char *text, const char *printed)
 {
     char element[16] = {0}, out[NUMBER_TEXT_MAX];
@@ -305,6 +403,18 @@ static void test_text(void **state)
         {DT_F32, "nan(0x400000)", "nan"},
         {DT_F32, "nan(0x800000)", NULL},
         {DT_F32, "nan(0x0)", NULL},
+        {DT_F32, "nan(0x)", NULL},
+        {DT_F32, "nanx", NULL},
+        {DT_F32, "nan()", NULL},
+        {DT_F32, "nan(0x1", NULL},
+        {DT_F32, "nan(0xg)", NULL},
+        {DT_F32, "nan(0xaB)", "nan(0xab)"},
+        {DT_F32, "nan(0x10000000000000001)", NULL},
+        {DT_F32, "1e", NULL},
+        {DT_F32, "1e+", NULL},
+        {DT_F32, "1E+2", "100"},
+        {DT_F32, ".", NULL},
+        {DT_F32, "1x", NULL},
         {DT_F32, "true", NULL},
         {DT_F32, "x", NULL},
         {DT_F64, "0.1", "0.1"},
@@ -354,6 +464,15 @@ static void test_text(void **state)
         {DT_S32, "9223372036854775808", NULL},
         {DT_U64, "18446744073709551615", "18446744073709551615"},
         {DT_U64, "18446744073709551616", NULL},
+        {DT_U64, "-1", "18446744073709551615"},
+        {DT_U64, "-9223372036854775808", "9223372036854775808"},
+        {DT_U64, "-9223372036854775809", NULL},
+        {DT_U32, "-0", "0"},
+        {DT_U8, "256", NULL},
+        {DT_S32, "-", NULL},
+        {DT_S32, "", NULL},
+        {DT_S32, "18446744071562067967", NULL},
+        {DT_S32, "18446744071562067968", "-2147483648"},
         {DT_PRED, "true", "true"},
         {DT_PRED, "false", "false"},
         {DT_PRED, "2", "true"},
@@ -381,6 +500,15 @@ static void test_status_text(void **state)
         "value 300 is out of range for literal's primitive type S8, namely [-128, 127].");
     number_status_text(NUMBER_NOT_INTEGER, DT_S32, "1.5", 3, out, sizeof out);
     assert_string_equal(out, "expects integer for primitive type: S32");
+    char text[62], quoted[80];
+    memset(text, 'x', 61);
+    text[61] = '\0';
+    snprintf(quoted, sizeof quoted, "'%.60s'", text);
+    number_status_text(NUMBER_SYNTAX, DT_S32, text, 60, out, sizeof out);
+    assert_non_null(strstr(out, quoted));
+    snprintf(quoted, sizeof quoted, "'%.60s...'", text);
+    number_status_text(NUMBER_SYNTAX, DT_S32, text, 61, out, sizeof out);
+    assert_non_null(strstr(out, quoted));
 }
 
 /* Whatever is printed reads back as the same code, for every code of 16 bits and less. */
@@ -458,6 +586,9 @@ static void test_dtype(void **state)
     assert_int_equal(dtype_higher_precision(DT_C64, DT_F64), DT_C64);
     assert_true(number_tolerance(DT_S32).rtol == 0);
     assert_true(number_tolerance(DT_F8E4M3FN).rtol == 0.125);
+    assert_true(number_tolerance(DT_C64).rtol == number_tolerance(DT_F32).rtol);
+    assert_true(number_tolerance(DT_C128).rtol == number_tolerance(DT_F64).rtol);
+    assert_true(number_tolerance(DT_PRED).atol == 0);
 }
 
 int main(void)
@@ -471,6 +602,9 @@ int main(void)
         cmocka_unit_test(test_e8m0),
         cmocka_unit_test(test_convert),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_limits_of_types),
+        cmocka_unit_test(test_from_int),
+        cmocka_unit_test(test_set_int),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_status_text),
         cmocka_unit_test(test_text_round_trip),
