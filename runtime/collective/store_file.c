@@ -245,9 +245,9 @@ static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t s
     for (;;) {
         FILE *file = fopen(path, "rb");
         if (file) {
-            size_t n = fread(bytes, 1, size, file);
+            bool whole = fread(bytes, 1, size, file) == size && fgetc(file) == EOF;
             fclose(file);
-            return n == size ? GXRT_OK : store_error(s, "a key is damaged", EIO);
+            return whole ? GXRT_OK : store_error(s, "a key is damaged", EIO);
         }
         if (seconds_now() > end) {
             return status_set(GXRT_WORLD_FAILED,

@@ -3,6 +3,7 @@
  *
  * A connection starts with a Hello and its answer; then come Requests, each answered by a Reply
  * and, if a value was found, its bytes. Numbers are in network order. */
+#define _GNU_SOURCE /* POLLRDHUP */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -167,12 +168,19 @@ static bool keep(TcpStore *s, const char *key, const void *bytes, size_t size)
     return ok;
 }
 
-/* Entries stay where they are until the store is closed. */
-static const Entry *await(TcpStore *s, const char *key, double end)
+/* A rank that was killed waits for nothing any more. */
+static bool has_left(int guest)
+{
+    struct pollfd p = {.fd = guest, .events = POLLRDHUP};
+    return guest >= 0 && poll(&p, 1, 0) > 0;
+}
+
+/* Entries stay where they are until the store is closed. guest: who waits; -1: this process. */
+static const Entry *await(TcpStore *s, const char *key, double end, int guest)
 {
     pthread_mutex_lock(&s->mutex);
     const Entry *e = find(s, key);
-    while (!e && !s->stop && seconds_now() < end) {
+    while (!e && !s->stop && seconds_now() < end && !has_left(guest)) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_nsec += 20000000;
@@ -237,7 +245,8 @@ static bool serve_put(TcpStore *s, int socket, const Request *r, size_t size)
 
 static bool serve_get(TcpStore *s, int socket, const Request *r)
 {
-    const Entry *e = await(s, r->key, seconds_now() + 0.001 * ntohl(r->milliseconds));
+    const Entry *e =
+        await(s, r->key, seconds_now() + 0.001 * ntohl(r->milliseconds), socket);
     return e ? reply(socket, ANSWER_YES, e->bytes, e->size)
              : reply(socket, ANSWER_NOT_THERE, NULL, 0);
 }
@@ -577,7 +586,7 @@ static gxrt_status tcp_get(Store *store, const char *key, void *bytes, size_t si
 {
     TcpStore *s = (TcpStore *)store;
     if (store->rank == 0) {
-        const Entry *e = await(s, key, seconds_now() + seconds);
+        const Entry *e = await(s, key, seconds_now() + seconds, -1);
         if (!e || e->size != size) {
             return e ? wrong_size(s) : not_there(s, key, seconds);
         }

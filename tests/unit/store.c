@@ -172,6 +172,31 @@ static void test_killed_ranks(void **state)
     assert_int_not_equal(access(folder, F_OK), 0);
 }
 
+/* A rank that is killed while it waits for a key is not waited for. */
+static void test_killed_while_waiting(void **state)
+{
+    (void)state;
+    Store *s;
+    uint32_t value = 1;
+    choose_port("");
+    assert_int_equal(store_open(address, 0, 2, &s), GXRT_OK);
+    pid_t pid = fork();
+    if (pid == 0) {
+        Store *mine;
+        if (store_open(address, 1, 2, &mine) == GXRT_OK &&
+            store_put(mine, "came", &value, sizeof value, 10) == GXRT_OK)
+            store_get(mine, "never", &value, sizeof value, 60);
+        _exit(1);
+    }
+    assert_int_equal(store_get(s, "came", &value, sizeof value, 10), GXRT_OK);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* it waits now */
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    double start = seconds();
+    store_close(s);
+    assert_true(seconds() - start < 5);
+}
+
 /* Who lives keeps its seat. */
 static void test_taken_seat(void **state)
 {
@@ -181,6 +206,10 @@ static void test_taken_seat(void **state)
     snprintf(folder, sizeof folder, "/tmp/gxc-store-%ld", (long)getpid());
     assert_int_equal(store_open(folder, 1, 3, &s), GXRT_OK);
     assert_int_equal(store_open(folder, 2, 3, &other), GXRT_OK);
+    uint32_t half;
+    assert_int_equal(store_put(other, "eight", "12345678", 8, 1), GXRT_OK);
+    assert_int_equal(store_get(s, "eight", &half, sizeof half, 1), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "a key is damaged"));
     store_close(other);
     char process[64];
     snprintf(process, sizeof process, "(process %ld on ", (long)getpid());
@@ -298,9 +327,13 @@ static void test_bad_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_ranks),    cmocka_unit_test(test_foreign_files),
-        cmocka_unit_test(test_killed_ranks), cmocka_unit_test(test_taken_seat),
-        cmocka_unit_test(test_wrong_stores), cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_all_ranks),
+        cmocka_unit_test(test_foreign_files),
+        cmocka_unit_test(test_killed_ranks),
+        cmocka_unit_test(test_taken_seat),
+        cmocka_unit_test(test_killed_while_waiting),
+        cmocka_unit_test(test_wrong_stores),
+        cmocka_unit_test(test_silence),
         cmocka_unit_test(test_bad_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
