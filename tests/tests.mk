@@ -59,15 +59,20 @@ FUZZ_C   := $(wildcard tests/fuzz/*.c)
 FUZZ_LIB := $(call obj,$(filter-out %/replay.c,$(wildcard tests/fuzz/shared/*.c)) $(IR_C) $(PASSES_C) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
+RANDOM_C := $(filter-out tests/random/main.c,$(wildcard tests/random/*.c))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
 $(B)/fuzz-npy $(B)/fuzz-arrays: $(FUZZ_RUN)
 FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
-$(filter-out %/fuzz-execute,$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
+# These take the runtime and programs that are there: no compiler, but the emulator.
+FUZZ_RT  := execute api store
+$(filter-out $(FUZZ_RT:%=$(B)/fuzz-%) $(B)/fuzz-kernels,$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	$(FUZZ_LINK)
-# It runs programs that are there: no compiler, but the emulator.
-$(B)/fuzz-execute: $(call obj,tests/fuzz/execute.c tests/fuzz/shared/edit.c tests/fuzz/shared/watch.c tests/unit/shared/artefact.c $(GXRT_C)) $(GXEMU)
+$(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit watch folder) tests/unit/shared/artefact.c $(GXRT_C)) $(GXEMU)
 	$(FUZZ_LINK) -lcmocka
+# This one takes everything.
+$(B)/fuzz-kernels: $(call obj,tests/fuzz/kernels.c $(patsubst %,tests/fuzz/shared/%.c,hlo_edit watch folder) $(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs $(GXEMU)
+	$(LINK) -fsanitize=fuzzer -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
 fuzzers: $(FUZZERS)
 fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
@@ -81,7 +86,8 @@ $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/f
 $(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo $(GXC)
 	@mkdir -p $(@D)
 	$(Q)$(B)/gxc $< --target=emu --tiles=none -o $@ 2>/dev/null
-$(B)/replay-execute: $(FUZZ_PROGRAMS) $(GXEMU)
+$(B)/replay-execute $(B)/replay-api: $(FUZZ_PROGRAMS) $(GXEMU)
+$(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU)
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults
 # ARGS="--most 100 --only gxrun" takes some of them.
@@ -108,6 +114,10 @@ $(B)/mutants/unit/%: $(B)/obj/tests/unit/%.o $(MUTATED_O) $(B)/obj/libunit.a $(A
 	$(TEST_LINK) -lcmocka $(LIBS)
 $(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
+$(B)/mutants/random: $(call obj,$(wildcard tests/random/*.c)) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) $(LIBS)
+$(B)/mutants/lit/gxc: $(call obj,frontend/gxc.c) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) $(LIBS)
 mutants: all $(REPLAYS)
 	@python3 tests/mutants.py $(B) $(ARGS)
 

@@ -3,12 +3,11 @@
  * are never edited: they are machine code.
  *
  * An input is the number of the program, how it is run (RunBits), and edits (shared/edit.h). */
-#include <unistd.h>
-
 #include "runtime/gxrt.h"
 #include "runtime/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/shared/edit.h"
+#include "tests/fuzz/shared/folder.h"
 #include "tests/unit/shared/artefact.h"
 
 static const char *const names[] = {"loop", "branches", "collectives", "products",
@@ -30,7 +29,6 @@ static struct {
     PlanElfSection sections[3];
     size_t section_count;
 } programs[PROGRAMS];
-static char folder[4096];
 
 /* --- the programs -------------------------------------------------------------------------- */
 
@@ -52,7 +50,7 @@ static void load(int i)
     static const char *const kept[] = {PLAN_ELF_CONST, PLAN_ELF_EMU, PLAN_ELF_IMAGES};
     char path[4200], error[512];
     PlanElfSection s;
-    snprintf(path, sizeof path, "%s/programs/%s.cubin", folder, names[i]);
+    snprintf(path, sizeof path, "%s/programs/%s.cubin", fuzz_folder(), names[i]);
     programs[i].file = read_file(path, &programs[i].size);
     PROMISE(plan_elf_find(programs[i].file, programs[i].size, PLAN_ELF_PLAN, &s) &&
                 plan_read(&programs[i].plan, s.bytes, s.size, error, sizeof error),
@@ -66,10 +64,6 @@ static void load(int i)
 
 static void set_up(void)
 {
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    PROMISE(n > 0, "no /proc/self/exe");
-    folder[n] = '\0';
-    *strrchr(folder, '/') = '\0';
     setenv("GXEMU_SHADOW", "1", 1);
     setenv("GXEMU_MEMORY", "16000000", 1);
     setenv("GXEMU_WORKERS", "1", 1);
@@ -229,7 +223,7 @@ static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
     gxrt_session_options options = {.struct_size = sizeof options,
                                     .device = "emu",
                                     .allow_native = 1,
-                                    .library_path = folder,
+                                    .library_path = fuzz_folder(),
                                     .host_calls = calls,
                                     .host_call_count = bits & RUN_NO_CALLS ? 0 : 1,
                                     .exact_emulated_devices = DEVICES_MOST,
@@ -266,7 +260,7 @@ static void look(const gxrt_program *p)
 void fuzz_input(const uint8_t *data, size_t size)
 {
     char error[512];
-    if (folder[0] == '\0')
+    if (programs[0].file == NULL)
         set_up();
     if (size < 2)
         return;

@@ -13,6 +13,9 @@
 /* What a target does with one input; watch.c calls it. */
 void fuzz_input(const uint8_t *data, size_t size);
 
+/* For a target whose inputs take longer than others': seconds of processor time from here on. */
+void fuzz_allow(unsigned seconds);
+
 /* "this must not be: ..." */
 #define PROMISE(holds, ...)                                                              \
     do {                                                                                 \

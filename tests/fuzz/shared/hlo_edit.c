@@ -1,0 +1,380 @@
+/* See hlo_edit.h. */
+#include "tests/fuzz/shared/hlo_edit.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum EditKind {
+    EDIT_OP,      /* another operation of its kind, or direction of a comparison */
+    EDIT_NUMBER,  /* a number behind the shape */
+    EDIT_OPERAND, /* another value of the same shape */
+    EDIT_SIZE,    /* a size of a shape, wherever this shape stands */
+    EDIT_TYPE,    /* an element type, everywhere */
+    EDIT_LAYOUT,  /* the dimensions of this value the other way round */
+    EDIT_SKIP,    /* an operand takes its place */
+    EDIT_TWICE,   /* it is computed twice, the second time for who reads it later */
+    EDIT_KINDS
+} EditKind;
+
+/* A piece of the text. */
+typedef struct Span {
+    size_t start, end;
+} Span;
+
+static size_t length(Span s)
+{
+    return s.end - s.start;
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+static bool replace(HloText *t, Span s, const char *with, size_t n)
+{
+    if (t->size - length(s) + n > HLO_TEXT_MOST)
+        return false;
+    memmove(t->bytes + s.start + n, t->bytes + s.end, t->size - s.end + 1);
+    memcpy(t->bytes + s.start, with, n);
+    t->size = t->size - length(s) + n;
+    return true;
+}
+
+/* From `at` on, each place where `what` stands as a word, or as it is. */
+static void replace_all(HloText *t, size_t at, const char *what, const char *with,
+                        bool words)
+{
+    size_t n = strlen(what), m = strlen(with);
+    for (const char *found; (found = strstr(t->bytes + at, what)) != NULL;) {
+        at = (size_t)(found - t->bytes);
+        bool apart = !words || (!is_word(t->bytes[at + n]) &&
+                                (at == 0 || !is_word(t->bytes[at - 1])));
+        if (apart && !replace(t, (Span){at, at + n}, with, m))
+            return;
+        at += apart ? m : n;
+    }
+}
+
+/* --- what a line has ------------------------------------------------------------------------ */
+
+/* "  [ROOT ]name = shape op(operands), attributes" */
+typedef struct Line {
+    Span all, name, shape, op, operands;
+} Line;
+
+static size_t skip(const HloText *t, size_t at, const char *to)
+{
+    return at + strcspn(t->bytes + at, to);
+}
+
+static bool read_line(const HloText *t, size_t start, Line *out)
+{
+    const char *b = t->bytes;
+    Line l = {.all = {start, skip(t, start, "\n")}};
+    const char *equals = strstr(b + start, " = ");
+    if (equals == NULL || (size_t)(equals - b) >= l.all.end || b[start] != ' ')
+        return false;
+    l.name.end = (size_t)(equals - b);
+    for (l.name.start = l.name.end; is_word(b[l.name.start - 1]);)
+        l.name.start--;
+    l.shape = (Span){l.name.end + 3, 0};
+    int depth = 0;
+    size_t at = l.shape.start;
+    for (; at < l.all.end && (depth > 0 || b[at] != ' '); at++)
+        depth += strchr("([{", b[at]) != NULL ? 1 : strchr(")]}", b[at]) != NULL ? -1 : 0;
+    l.shape.end = at;
+    l.op = (Span){at + 1, skip(t, at, "(\n")};
+    if (l.op.end >= l.all.end || l.op.start >= l.op.end || b[l.op.end] != '(')
+        return false;
+    l.operands = (Span){l.op.end + 1, skip(t, l.op.end, ")\n")};
+    *out = l;
+    return l.operands.end < l.all.end;
+}
+
+/* The instruction with that number, counted round; its computation's first. */
+static bool find_line(const HloText *t, unsigned which, Line *out, size_t *out_first)
+{
+    unsigned count = 0;
+    for (int round = 0; round < 2; round++) {
+        unsigned seen = 0;
+        size_t first = 0;
+        for (size_t at = 0; at < t->size; at = skip(t, at, "\n") + 1) {
+            if (t->bytes[at] != ' ')
+                first = at;
+            if (!read_line(t, at, out))
+                continue;
+            *out_first = first;
+            if (round == 1 && seen == which % count)
+                return true;
+            seen++;
+        }
+        count = seen;
+        if (count == 0)
+            return false;
+    }
+    return false;
+}
+
+static bool same(const HloText *t, Span a, Span b)
+{
+    return length(a) == length(b) &&
+           memcmp(t->bytes + a.start, t->bytes + b.start, length(a)) == 0;
+}
+
+static bool is_floating(const HloText *t, Span shape)
+{
+    char c = t->bytes[shape.start];
+    return c == 'f' || c == 'b' || c == 'c' || c == '(';
+}
+
+/* --- edits ---------------------------------------------------------------------------------- */
+
+/* Outside of the entry floats keep their operation: a maximum that became a sum would make what reduces by it
+ * inexact. */
+static void edit_op(HloText *t, const Line *l, size_t first, uint8_t choice)
+{
+    static const char *const kinds[][7] = {
+        {"add", "subtract", "multiply", "maximum", "minimum"},
+        {"and", "or", "xor"},
+        {"negate", "abs", "sign", "floor", "ceil", "round-nearest-even", "copy"},
+        {"shift-left", "shift-right-logical", "shift-right-arithmetic"},
+        {"direction=EQ", "direction=NE", "direction=LT", "direction=LE", "direction=GT",
+         "direction=GE"}};
+    bool in_entry = strncmp(t->bytes + first, "ENTRY", 5) == 0;
+    const char *direction = strstr(t->bytes + l->all.start, "direction=");
+    Span op = l->op;
+    if (direction != NULL && (size_t)(direction - t->bytes) < l->all.end)
+        op = (Span){(size_t)(direction - t->bytes), (size_t)(direction - t->bytes) + 12};
+    else if (!in_entry && is_floating(t, l->shape))
+        return;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        size_t count = 0;
+        bool found = false;
+        for (; count < 7 && kinds[k][count] != NULL; count++)
+            found =
+                found || (strlen(kinds[k][count]) == length(op) &&
+                          memcmp(kinds[k][count], t->bytes + op.start, length(op)) == 0);
+        if (found) {
+            const char *other = kinds[k][choice % count];
+            replace(t, op, other, strlen(other));
+            return;
+        }
+    }
+}
+
+/* The `which`th number in the span, counted round. */
+static bool find_number(const HloText *t, Span in, unsigned which, Span *out)
+{
+    unsigned count = 0;
+    for (int round = 0; round < 2; round++) {
+        unsigned seen = 0;
+        for (size_t at = in.start; at < in.end; at++) {
+            if (!isdigit((unsigned char)t->bytes[at]) || is_word(t->bytes[at - 1]))
+                continue;
+            size_t end = at + strspn(t->bytes + at, "0123456789");
+            if (round == 1 && seen++ == which % count) {
+                *out = (Span){at, end};
+                return true;
+            }
+            seen += round == 0;
+            at = end;
+        }
+        count = seen;
+        if (count == 0)
+            return false;
+    }
+    return false;
+}
+
+static const char *another_number(const HloText *t, Span s, uint8_t choice, char text[32])
+{
+    long long was = strtoll(t->bytes + s.start, NULL, 10);
+    const long long numbers[] = {0,       1,       2,   3,   was + 1, was - 1,
+                                 2 * was, was / 2, 127, 255, 65536,   2147483647};
+    snprintf(text, 32, "%lld", numbers[choice % (sizeof numbers / sizeof *numbers)]);
+    return text;
+}
+
+static void edit_number(HloText *t, const Line *l, uint8_t choice)
+{
+    char text[32];
+    Span number;
+    if (!find_number(t, (Span){l->op.end, l->all.end}, choice / 12, &number))
+        return;
+    another_number(t, number, choice, text);
+    replace(t, number, text, strlen(text));
+}
+
+static void edit_size(HloText *t, const Line *l, uint8_t choice)
+{
+    char text[32], was[200], is[232];
+    Span size, bracket = {skip(t, l->shape.start, "["), 0};
+    if (bracket.start >= l->shape.end)
+        return;
+    bracket.end = skip(t, bracket.start, "]") + 1;
+    if (length(bracket) >= sizeof was || !find_number(t, bracket, choice / 6, &size))
+        return;
+    long long more = strtoll(t->bytes + size.start, NULL, 10) + (choice % 6) - 2;
+    snprintf(text, sizeof text, "%lld", choice % 6 == 2 ? 33 : more < 0 ? 0 : more);
+    snprintf(was, sizeof was, "%.*s", (int)length(bracket), t->bytes + bracket.start);
+    snprintf(is, sizeof is, "%.*s%s%.*s", (int)(size.start - bracket.start),
+             t->bytes + bracket.start, text, (int)(bracket.end - size.end),
+             t->bytes + size.end);
+    replace_all(t, 0, was, is, false);
+}
+
+/* The values before this line in its computation that have the shape; the one with the number, counted round. */
+static bool find_value(const HloText *t, size_t first, const Line *l, Span shape,
+                       unsigned which, Span *out)
+{
+    unsigned count = 0;
+    for (int round = 0; round < 2; round++) {
+        unsigned seen = 0;
+        for (size_t at = first; at < l->all.start; at = skip(t, at, "\n") + 1) {
+            Line other;
+            if (!read_line(t, at, &other) || !same(t, other.shape, shape))
+                continue;
+            *out = other.name;
+            if (round == 1 && seen == which % count)
+                return true;
+            seen++;
+        }
+        count = seen;
+        if (count == 0)
+            return false;
+    }
+    return false;
+}
+
+/* The `which`th operand, counted round, and the line that makes it. */
+static bool find_operand(const HloText *t, size_t first, const Line *l, unsigned which,
+                         Span *out, Line *maker)
+{
+    unsigned count = 1;
+    for (size_t at = l->operands.start; at < l->operands.end; at++)
+        count += t->bytes[at] == ',';
+    size_t at = l->operands.start;
+    for (unsigned i = 0; i < which % count; i++)
+        at = skip(t, at, ",") + 2;
+    *out = (Span){at, skip(t, at, ",)")};
+    for (size_t k = first; k < l->all.start; k = skip(t, k, "\n") + 1) {
+        if (read_line(t, k, maker) && same(t, maker->name, *out))
+            return true;
+    }
+    return false;
+}
+
+static void edit_operand(HloText *t, const Line *l, size_t first, uint8_t choice)
+{
+    char name[64];
+    Span operand, other;
+    Line maker;
+    if (!find_operand(t, first, l, choice, &operand, &maker) ||
+        !find_value(t, first, l, maker.shape, choice / 4, &other) ||
+        length(other) >= sizeof name)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)length(other), t->bytes + other.start);
+    replace(t, operand, name, strlen(name));
+}
+
+static void edit_type(HloText *t, const Line *l, uint8_t choice)
+{
+    static const char *const types[] = {"f32[", "f16[", "bf16[", "f64[", "s32[", "s8[",
+                                        "u8[",  "u32[", "s64[",  "u64[", "s4[",  "pred["};
+    char was[16];
+    size_t bracket = skip(t, l->shape.start, "[");
+    if (bracket >= l->shape.end || bracket - l->shape.start > 8)
+        return;
+    snprintf(was, sizeof was, "%.*s", (int)(bracket + 1 - l->shape.start),
+             t->bytes + l->shape.start);
+    replace_all(t, 0, was, types[choice % (sizeof types / sizeof *types)], false);
+}
+
+static void edit_layout(HloText *t, const Line *l)
+{
+    char text[64];
+    int rank = 1, n = 0;
+    size_t bracket = skip(t, l->shape.start, "[");
+    if (t->bytes[l->shape.end - 1] != ']' || bracket >= l->shape.end ||
+        bracket + 2 == l->shape.end || t->bytes[l->shape.start] == '(')
+        return;
+    for (size_t at = bracket; at < l->shape.end; at++)
+        rank += t->bytes[at] == ',';
+    for (int i = 0; i < rank && i < 9; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%c%d", i == 0 ? '{' : ',', i);
+    text[n++] = '}';
+    replace(t, (Span){l->shape.end, l->shape.end}, text, (size_t)n);
+}
+
+/* Who reads the value reads an operand of the same shape. */
+static void edit_skip(HloText *t, const Line *l, size_t first, uint8_t choice)
+{
+    char was[64], is[64];
+    Span operand;
+    Line maker;
+    if (!find_operand(t, first, l, choice, &operand, &maker) ||
+        !same(t, maker.shape, l->shape) || length(l->name) >= sizeof was ||
+        length(operand) >= sizeof is)
+        return;
+    snprintf(was, sizeof was, "%.*s", (int)length(l->name), t->bytes + l->name.start);
+    snprintf(is, sizeof is, "%.*s", (int)length(operand), t->bytes + operand.start);
+    replace_all(t, l->all.end, was, is,
+                true); /* later computations seldom have the name */
+}
+
+static void edit_twice(HloText *t, const Line *l)
+{
+    char line[2000], was[64], is[72];
+    if (length(l->all) + 16 > sizeof line || length(l->name) >= sizeof was ||
+        t->bytes[l->all.start + 2] == 'R')
+        return;
+    snprintf(was, sizeof was, "%.*s", (int)length(l->name), t->bytes + l->name.start);
+    snprintf(is, sizeof is, "%s_b", was);
+    int n = snprintf(line, sizeof line, "\n  %s%.*s", is, (int)(l->all.end - l->name.end),
+                     t->bytes + l->name.end);
+    size_t end = l->all.end;
+    replace_all(t, end, was, is, true);
+    replace(t, (Span){end, end}, line, (size_t)n);
+}
+
+void hlo_edit(HloText *t, const uint8_t *data, size_t size)
+{
+    for (size_t at = 0; at + HLO_EDIT_BYTES <= size; at += HLO_EDIT_BYTES) {
+        const uint8_t *e = data + at;
+        Line l;
+        size_t first;
+        if (!find_line(t, e[1] | (unsigned)e[2] << 8, &l, &first))
+            return;
+        switch ((EditKind)(e[0] % EDIT_KINDS)) {
+        case EDIT_OP:
+            edit_op(t, &l, first, e[3]);
+            break;
+        case EDIT_NUMBER:
+            edit_number(t, &l, e[3]);
+            break;
+        case EDIT_OPERAND:
+            edit_operand(t, &l, first, e[3]);
+            break;
+        case EDIT_SIZE:
+            edit_size(t, &l, e[3]);
+            break;
+        case EDIT_TYPE:
+            edit_type(t, &l, e[3]);
+            break;
+        case EDIT_LAYOUT:
+            edit_layout(t, &l);
+            break;
+        case EDIT_SKIP:
+            edit_skip(t, &l, first, e[3]);
+            break;
+        case EDIT_TWICE:
+        case EDIT_KINDS:
+            edit_twice(t, &l);
+            break;
+        }
+    }
+}
