@@ -36,7 +36,7 @@ config.substitutions += [
     ("%inputs", os.path.join(root, "tests", "inputs")),
     ("%cc", cc + sanitize),
 ]
-for name in ("HOME", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES", "LLVM_PROFILE_FILE"):
+for name in ("HOME", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GXEMU_SHADOW", "GXC_CASES", "LLVM_PROFILE_FILE", "GXC_MUTANT", "GXC_REACHED"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

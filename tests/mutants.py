@@ -11,15 +11,18 @@ import argparse
 import os
 import random
 import re
+import signal
+import struct
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SECONDS = 30  # a test that takes longer hangs, and has noticed
+SECONDS = 30  # a test that takes so much longer than without a mutant hangs, and has noticed
 
-# sources, then what tests them: unit programs, quick ones first, and folders of inputs to replay
+# sources, then what tests them: unit programs, kept inputs of fuzzing (replay-), random modules, and lit tests by glob
 AREAS = {
     "plan": (["runtime/plan/read.c", "runtime/plan/commands.c", "runtime/plan/check.c", "runtime/plan/graph.c",
               "runtime/plan/matmul.c", "runtime/plan/walk.c", "runtime/plan/capture.c", "runtime/plan/counts.c",
@@ -33,14 +36,46 @@ AREAS = {
                     "runtime/collective/store_tcp.c", "runtime/collective/watchdog.c"],
                    ["communicators", "world", "store", "misuse_gxrt", "replay-execute", "collectives",
                     "collective_faults", "collective_stops"]),
-    "check": (["codegen/check.c"], ["codegen_test", "plan_check"]),
-    "schedule": (["passes/schedule/*.c"], ["schedule_test", "memory_order", "tasks_test", "model_test"]),
-    "buffers": (["codegen/plan/buffers.c"], ["memory_colour", "memory_order"]),
+    "check": (["codegen/check.c"],
+              ["lit:codegen/refused.hlo", "lit:codegen/rank.hlo", "lit:codegen/devices.hlo", "lit:codegen/nested-refused.hlo",
+               "lit:passes/collective-form.hlo", "lit:frontend/refused-calls.hlo", "lit:runtime/replicas.hlo",
+               "lit:frontend/buffer-result.hlo", "lit:dynamic/unsupported.hlo", "lit:codegen/narrow-contract.hlo",
+               "lit:frontend/forms.hlo", "lit:verify/collectives.hlo", "random"]),
+    "schedule": (["passes/schedule/*.c"],
+                 ["schedule_test", "memory_order", "tasks_test", "model_test", "lit:passes/copy-insertion*.hlo",
+                  "lit:passes/schedule*.hlo", "lit:passes/scheduling-groups.hlo", "lit:passes/latency-hiding.hlo",
+                  "lit:passes/overlap-limits.hlo", "lit:passes/async-c*.hlo", "lit:passes/simulate.hlo",
+                  "lit:passes/stream-annotations.hlo", "lit:overlap/*.hlo", "lit:runtime/schedules.hlo",
+                  "lit:runtime/control-successor*.hlo", "lit:runtime/swap*.hlo", "lit:runtime/donated_loop.hlo",
+                  "lit:runtime/update-*.hlo", "lit:runtime/loop-*.hlo", "lit:codegen/streams.hlo", "random"]),
+    "buffers": (["codegen/plan/buffers.c"],
+                ["lit:codegen/async-*.hlo", "lit:codegen/collective-memory.hlo", "lit:codegen/concatenate-many.hlo",
+                 "lit:codegen/streams.hlo", "lit:codegen/plan-alone.hlo", "lit:codegen/reduction-in-place.hlo",
+                 "lit:passes/in-place-bitcast.hlo", "lit:passes/host-memory.hlo", "lit:passes/unread-values.hlo",
+                 "lit:passes/own-values.hlo", "lit:passes/left-out.hlo", "lit:runtime/swap*.hlo",
+                 "lit:runtime/donated_loop.hlo", "lit:runtime/loop-*.hlo", "lit:runtime/update-*.hlo",
+                 "lit:runtime/random-state.hlo", "lit:runtime/graphs.hlo", "lit:dynamic/control.hlo", "random"]),
     "number": (["ir/number*.c"], ["number_test", "narrow_test", "scalar_test", "format_test"]),
 }
 
+# Number 0 is no mutant: each number whose place is reached then goes into the file GXC_REACHED, once.
 SELECTOR = """
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static inline void mutant_reached(int n)
+{
+    static const char *path;
+    static char seen[10000];
+    if (path == 0)
+        path = getenv("GXC_REACHED") ? getenv("GXC_REACHED") : "";
+    if (seen[n]++ || *path == 0)
+        return;
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    syscall(SYS_write, fd, &n, sizeof n);
+    syscall(SYS_close, fd);
+}
 static inline int mutant(int n)
 {
     static int chosen = -1;
@@ -48,6 +83,8 @@ static inline int mutant(int n)
         const char *text = getenv("GXC_MUTANT");
         chosen = text ? atoi(text) : 0;
     }
+    if (chosen == 0)
+        mutant_reached(n);
     return chosen == n;
 }
 """
@@ -179,7 +216,32 @@ def write_source(out: Path, path: str, mutants: list) -> None:
 
 
 def program(b: Path, test: str) -> Path:
-    return b / "mutants" / (test if test.startswith("replay-") else f"unit/{test}")
+    """What runs it: for a test of lit the compiler, in a folder that lit takes for a build."""
+    if test.startswith("lit:"):
+        return b / "mutants" / "lit" / "gxc"
+    return b / "mutants" / (test if test.startswith("replay-") or test == "random" else f"unit/{test}")
+
+
+def command(b: Path, tests: list) -> list:
+    if tests[0].startswith("lit:"):
+        paths = [f"tests/{t.removeprefix('lit:')}" for t in tests]
+        return ["lit", "-q", "-j1", "--max-failures=1", "-D", f"build={b / 'mutants' / 'lit'}", *paths]
+    if tests[0] == "random":
+        return [program(b, "random"), "-n", "30", "-t", "60", "-j", "1", "-R", "-o", b / "mutants" / "random-found"]
+    if tests[0].startswith("replay-"):
+        return [program(b, tests[0]), ROOT / "tests" / "fuzz" / "corpus" / f"{tests[0].removeprefix('replay-')}.hex"]
+    return [program(b, tests[0])]
+
+
+def found_tests(patterns: list) -> list:
+    """Names of lit tests in place of their globs."""
+    tests = []
+    for p in patterns:
+        found = sorted(ROOT.glob(f"tests/{p.removeprefix('lit:')}")) if p.startswith("lit:") else []
+        if p.startswith("lit:") and not found:
+            sys.exit(f"mutants: no test is called {p}")
+        tests += [f"lit:{f.relative_to(ROOT / 'tests')}" for f in found] or [p]
+    return tests
 
 
 def build(b: Path, numbered: dict, tests: list) -> dict:
@@ -188,7 +250,7 @@ def build(b: Path, numbered: dict, tests: list) -> dict:
         paths = sorted({m.path for m in numbered.values()})
         for path in paths:
             write_source(b / "mutants" / "src" / path, path, [(n, m) for n, m in numbered.items() if m.path == path])
-        programs = [os.path.relpath(program(b, t), ROOT) for t in tests]
+        programs = sorted({os.path.relpath(program(b, t), ROOT) for t in tests})
         made = subprocess.run(["make", "-s", "-k", f"B={os.path.relpath(b, ROOT)}", f"MUTATED={' '.join(paths)}", *programs], cwd=ROOT,
                               capture_output=True, text=True)
         wrong = {(m[1], int(m[2])) for m in re.finditer(r"^([\w/.-]+):(\d+):\d+: error", made.stderr, flags=re.M)}
@@ -201,14 +263,47 @@ def build(b: Path, numbered: dict, tests: list) -> dict:
     sys.exit("mutants: what was put in does not compile")
 
 
-def passes(b: Path, test: str, number: int) -> bool:
-    arguments = [ROOT / "tests" / "fuzz" / "corpus" / f"{test.removeprefix('replay-')}.hex"] if test.startswith("replay-") else []
-    env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1"}
-    try:
-        return subprocess.run([program(b, test), *arguments], env=env, cwd=b, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              stdin=subprocess.DEVNULL, timeout=SECONDS).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+def passes(b: Path, tests: list, number: int, seconds: float = 600) -> bool:
+    """One test, or several of lit."""
+    folder = subprocess.run([os.environ.get("LLVM_CONFIG", "llvm-config-22"), "--bindir"], capture_output=True, text=True, check=True)
+    env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1", "PATH": f"{folder.stdout.strip()}:{os.environ['PATH']}"}
+    if number == 0:
+        env["GXC_REACHED"] = str(reached_file(b, tests[0]))
+    where = ROOT if tests[0].startswith("lit:") else b
+    with subprocess.Popen(command(b, tests), env=env, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return False
+
+
+def fails_one(b: Path, reaching: list, seconds: dict, number: int) -> bool:
+    """A program at a time, the quick ones first, then all lit tests in one run of lit."""
+    lit = [t for t in reaching if t.startswith("lit:")]
+    for one in [*([t] for t in reaching if t not in lit), *([lit] if lit else [])]:
+        if not passes(b, one, number, SECONDS + 4 * sum(seconds[t] for t in one)):
+            return True
+    return False
+
+
+def reached_file(b: Path, test: str) -> Path:
+    return b / "mutants" / f"{test.replace('/', '-')}.reached"
+
+
+def run_without(b: Path, tests: list) -> tuple:
+    """Each test's seconds and the numbers of the mutants that it reaches."""
+    seconds, reached = {}, {}
+    for t in tests:
+        reached_file(b, t).unlink(missing_ok=True)
+        start = time.monotonic()
+        if not passes(b, [t], 0):
+            sys.exit(f"mutants: {t} fails without a mutant")
+        seconds[t] = time.monotonic() - start
+        bytes_ = reached_file(b, t).read_bytes() if reached_file(b, t).exists() else b""
+        reached[t] = {n for (n,) in struct.iter_unpack("=i", bytes_[:len(bytes_) // 4 * 4])}
+    return seconds, reached
 
 
 def known_survivors() -> dict:
@@ -219,25 +314,33 @@ def known_survivors() -> dict:
 
 def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
     """(mutants, killed, survivors without a reason)"""
-    globs, tests = AREAS[area]
+    globs, tests = AREAS[area][0], found_tests(AREAS[area][1])
     paths = sorted({str(p.relative_to(ROOT)) for g in globs for p in ROOT.glob(g)})
     all_of_them = [m for p in paths for m in mutants_of(p)]
     random.Random(seed).shuffle(all_of_them)
     numbered = dict(enumerate(apart(all_of_them)[:count], 1))
     numbered = build(b, numbered, tests)
-    tests = [t for t in tests if passes(b, t, 0) or sys.exit(f"mutants: {t} fails without a mutant")]
+    seconds, reached = run_without(b, tests)
     reasons, killed, unknown = known_survivors(), 0, []
     for number, m in sorted(numbered.items()):
-        if any(not passes(b, t, number) for t in tests):
+        reaching = sorted((t for t in tests if number in reached[t]), key=seconds.get)
+        if fails_one(b, reaching, seconds, number):
             killed += 1
             continue
         key = m.key((ROOT / m.path).read_text())
         known = key in reasons
-        print(f"survives{' (known)' if known else ''}: {m.path}:{m.line}: {key}", flush=True)
+        how = f"survives{' (known)' if known else ''}" if reaching else f"not reached{' (known)' if known else ''}"
+        print(f"{how}: {m.path}:{m.line}: {key}", flush=True)
         if not known:
             unknown.append(key)
     print(f"{area}: {len(numbered)} mutants, {killed} killed, {len(unknown)} survive without a reason", flush=True)
     return len(numbered), killed, unknown
+
+
+def link_beside(folder: Path, b: Path, names: list) -> None:
+    for name in names:
+        if (b / name).exists() and not (folder / name).exists():
+            (folder / name).symlink_to(b / name)
 
 
 def main() -> int:
@@ -248,11 +351,9 @@ def main() -> int:
     p.add_argument("--seed", type=int, default=1, help="which of them")
     a = p.parse_args()
     b = Path(a.build).resolve()
-    (b / "mutants").mkdir(parents=True, exist_ok=True)
-    for name in ("programs", "libgxemu.so"):
-        link = b / "mutants" / name
-        if not link.exists():
-            link.symlink_to(f"../{name}")
+    (b / "mutants" / "lit").mkdir(parents=True, exist_ok=True)
+    link_beside(b / "mutants", b, ["programs", "libgxemu.so"])
+    link_beside(b / "mutants" / "lit", b, ["gxrun", "libgxemu.so", "libgxrt.so", "gxc-cudnn", "libgxc-nodriver.so", "tileir"])
     results = [run_area(b, area, a.count, a.seed) for area in a.area or AREAS]
     total, killed = sum(r[0] for r in results), sum(r[1] for r in results)
     print(f"{total} mutants, {killed} killed ({100 * killed / max(total, 1):.1f} %)")
