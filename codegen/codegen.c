@@ -219,6 +219,7 @@ static bool make_plan(Codegen *cg, Variant *v)
     if (colours == NULL)
         return false;
     v->loop_slices = loop_slices_create(m, cg->arena);
+    v->loop_idle = loop_idle_create(m, v->loop_slices, cg->arena);
     v->buffers = buffers_assign(m, v->aliases, v->loop_slices, colours, cg->arena);
     Arena *scratch = arena_scratch();
     buffers_check(v->buffers, scratch);

@@ -324,7 +324,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
     }
     switch (inst->op) {
     case OP_FUSION:
-        return loop_slice_of(v->loop_slices, inst) != NULL || add_transfer(v, inst) ||
+        return loop_slice_of(v->loop_slices, inst) != NULL ||
+               loop_idle_has(v->loop_idle, inst) || add_transfer(v, inst) ||
                add_launch(v, inst);
     case OP_COPY:
         add_copy(v, inst);

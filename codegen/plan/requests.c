@@ -13,24 +13,15 @@
 #include "ir/print.h"
 #include "ir/text.h"
 
-#define ARGUMENT_ALIGNMENT 16 /* that libgxrt asks of the caller's buffers */
+/* That libgxrt asks of the caller's buffers. Others are aligned better, which no access needs; a kernel that knew
+ * it could not be used for both. */
+#define ARGUMENT_ALIGNMENT 16
 
 typedef struct FusionArgs {
     uint32_t count, parameters;
     uint32_t *places; /* which set has the place that each argument lies in */
     KernelArg *args;
 } FusionArgs;
-
-static uint32_t alignment_of(const Buffer *b)
-{
-    switch (b->kind) {
-    case BUFFER_ARGUMENT:
-    case BUFFER_RESULT:
-        return ARGUMENT_ALIGNMENT;
-    default:
-        return BUFFER_ALIGNMENT;
-    }
-}
 
 /* Parameters by number, then result leaves, then the program's random state if it is asked for. There is room for
  * one more. */
@@ -48,7 +39,7 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
         const Buffer *b = &v->buffers->sets[alias_set(v->aliases, inst, leaf)];
         f.places[i] = b->place;
         f.args[i] =
-            (KernelArg){.align = alignment_of(b),
+            (KernelArg){.align = ARGUMENT_ALIGNMENT,
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
                         .is_read_only = true,
                         .is_noalias = true};

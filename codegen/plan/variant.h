@@ -8,6 +8,7 @@
 #include "codegen/plan/constant_pool.h"
 #include "codegen/request.h"
 #include "ir/analysis/alias.h"
+#include "ir/analysis/loop_idle.h"
 #include "runtime/plan/plan.h"
 
 #define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
@@ -28,6 +29,7 @@ typedef struct Variant {
     AliasSets *aliases;
     Buffers *buffers;
     const LoopSlices *loop_slices;
+    const LoopIdle *loop_idle;
     uint32_t *
         counters; /* [computation id] of the loop with this body, where it has such slices */
     PlanBuilder plan;

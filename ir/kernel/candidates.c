@@ -10,7 +10,10 @@
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
 
-enum { DEPTH_MOST = 16 /* operations that make an operand */ };
+enum {
+    DEPTH_MOST = 16, /* operations that make an operand */
+    BEHIND_MOST = 24 /* a product, and operations on its result */
+};
 
 /* The product with what stands in its kernel. */
 typedef struct Draft {
@@ -21,7 +24,7 @@ typedef struct Draft {
     const Instruction **sources; /* of its parameters */
     size_t source_capacity;
     uint32_t source_count;
-    double made_bytes; /* that kernels before a library's call move */
+    double made_bytes; /* that kernels before and behind a library's call move */
     uint32_t made;     /* such kernels */
     double read_less;  /* bytes, by a kernel that makes its operands */
 } Draft;
@@ -113,6 +116,108 @@ static bool add_made(Draft *d, const Instruction *operand)
     return true;
 }
 
+/* A product and elementwise operations on its result. */
+typedef struct Behind {
+    const Uses *users;
+    const Instruction *list[BEHIND_MOST];
+    uint32_t count;
+} Behind;
+
+static bool is_behind(const Behind *b, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (b->list[i] == inst)
+            return true;
+    }
+    return false;
+}
+
+static bool may_be_behind(const Behind *b, const Instruction *user)
+{
+    return op_is(user->op, OPF_ELEMENTWISE) && shape_is_array(user->shape) &&
+           shape_same_dims(user->shape, b->list[0]->shape) && user->control_count == 0 &&
+           !is_behind(b, user);
+}
+
+/* Another user of those in the list; false: there is none, or no room. */
+static bool add_behind(Behind *b)
+{
+    for (uint32_t i = 0; i < b->count && b->count < BEHIND_MOST; i++) {
+        uint32_t id = b->list[i]->id;
+        for (uint32_t k = b->users->start[id]; k < b->users->start[id + 1]; k++) {
+            if (may_be_behind(b, b->users->list[k])) {
+                b->list[b->count++] = b->users->list[k];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The only one in the list that others read, or the root; NULL: there are several. */
+static const Instruction *only_result(const Behind *b)
+{
+    const Instruction *result = NULL;
+    for (uint32_t i = 0; i < b->count; i++) {
+        const Instruction *inst = b->list[i];
+        bool is_read = inst == inst->parent->root;
+        for (uint32_t k = b->users->start[inst->id]; k < b->users->start[inst->id + 1];
+             k++)
+            is_read |= !is_behind(b, b->users->list[k]);
+        if (is_read && result != NULL)
+            return NULL;
+        result = is_read ? inst : result;
+    }
+    return result;
+}
+
+/* No kernel that reads it could make it. */
+static bool is_stored(const Uses *users, const Instruction *inst)
+{
+    if (inst == inst->parent->root)
+        return true;
+    for (uint32_t k = users->start[inst->id]; k < users->start[inst->id + 1]; k++) {
+        const Instruction *user = users->list[k];
+        if (user->op == OP_TUPLE || user->op == OP_WHILE || user->op == OP_CUSTOM_CALL ||
+            is_product(user) || op_is(user->op, OPF_COLLECTIVE))
+            return true;
+    }
+    return false;
+}
+
+/* A library adds sums itself, and multiplies products of f8 with numbers. */
+static bool is_libraries(const Behind *b)
+{
+    DType t = b->list[0]->operands[0]->shape->dtype;
+    bool may_scale = dtype_is_float(t) && dtype_info[t].bits == 8;
+    for (uint32_t i = 1; i < b->count; i++) {
+        OpCode op = b->list[i]->op;
+        if (op != OP_ADD && op != OP_CONVERT && !(may_scale && op == OP_MULTIPLY))
+            return false;
+    }
+    return true;
+}
+
+/* What is stored of the result, once elementwise operations have made something else of it, is written by the
+ * product's own kernel, but takes another behind a library's call. */
+static void add_behind_library(Draft *d, const Instruction *product)
+{
+    const Uses *users = d->uses != NULL ? d->uses->users : NULL;
+    if (users == NULL || product->id >= d->uses->count)
+        return;
+    Behind b = {.users = users, .list = {product}, .count = 1};
+    const Instruction *last = NULL;
+    while (add_behind(&b)) {
+        const Instruction *result = only_result(&b);
+        if (result != NULL && !is_libraries(&b) && is_stored(users, result))
+            last = result;
+    }
+    if (last == NULL)
+        return;
+    d->made++;
+    d->made_bytes += bytes_of(product->shape) + bytes_of(last->shape);
+}
+
 /* Of a plain product. What makes an operand of less memory stands in its kernel; a library wants the operand
  * itself, which another kernel makes. */
 static void draft_product(Draft *d, const Instruction *inst)
@@ -123,6 +228,7 @@ static void draft_product(Draft *d, const Instruction *inst)
         operands[i] = copied(d, x, add_made(d, x) ? 0 : DEPTH_MOST);
     }
     d->fused->root = computation_add_like(d->fused, inst, inst->shape, 2, operands);
+    add_behind_library(d, inst);
 }
 
 /* Of a fusion: what stands around the product would be kernels by themselves. */
@@ -284,6 +390,7 @@ bool candidates_worth_asking(const Instruction *product, const UseCounts *uses,
         return false;
     for (uint32_t i = 0; i < 2; i++)
         add_made(&d, product->operands[i]);
+    add_behind_library(&d, product);
     double seconds;
     library_seconds(&d, product, &seconds);
     DType type = product->operands[0]->shape->dtype;

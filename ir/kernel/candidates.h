@@ -32,12 +32,13 @@ typedef struct Candidates {
 typedef struct UseCounts {
     const uint32_t *data;
     uint32_t count;
+    const Uses *users; /* who they are; NULL: that is not known */
 } UseCounts;
 
 /* `inst` is a dot, a convolution, or a fusion of one: ours or a library's call. Of a plain one, with `uses`,
- * elementwise operations that only make its operands stand in its kernel, and before a library's call; NULL:
- * the operands are there already. No candidate: it is
- * none of these. */
+ * elementwise operations that only make its operands stand in its kernel, and before a library's call; with
+ * `users`, what is made of its result element by element, too, behind a library's call. NULL: operands and result
+ * are all there is. No candidate: it is none of these. */
 void candidates_find(const Instruction *inst, const UseCounts *uses, const Target *t,
                      Candidates *out);
 

@@ -14,7 +14,9 @@ LibraryChoice library_choice(const Computation *comp, const PassContext *cx)
             uses[inst->operands[i]->id]++;
     }
     uses[comp->root->id]++;
-    return (LibraryChoice){cx, {uses, count}};
+    Uses *users = ARENA_NEW(cx->scratch, Uses);
+    *users = uses_compute(comp, cx->scratch);
+    return (LibraryChoice){cx, {uses, count, users}};
 }
 
 /* The fastest of ours; if it is forced, of those on tensor cores. */

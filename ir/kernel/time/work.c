@@ -8,7 +8,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/loop.h"
-#include "ir/analysis/loop_slice.h"
+#include "ir/analysis/loop_idle.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/library.h"
@@ -27,6 +27,7 @@ struct CostModel {
     size_t known_count, known_capacity;
     const LoopSlices
         *slices; /* fusions that the plan turns into places; NULL: not known yet */
+    const LoopIdle *idle; /* and those that it leaves out: as well */
 };
 
 static double bytes(const Shape *s)
@@ -153,11 +154,13 @@ static KernelTime time_of_plain(CostModel *c, const Instruction *inst)
 
 /* -- kernels, libraries, copies ---------------------------------------------------------------------- */
 
-/* Nothing is launched for arrays without elements, and for slices that are places in a loop's array. */
+/* Nothing is launched for arrays without elements, for slices that are places in a loop's array, and for counters
+ * that nobody reads. */
 static bool is_no_launch(const CostModel *c, const Instruction *inst)
 {
     return bytes(inst->shape) == 0 ||
-           (c->slices != NULL && loop_slice_of(c->slices, inst) != NULL);
+           (c->slices != NULL && (loop_slice_of(c->slices, inst) != NULL ||
+                                  loop_idle_has(c->idle, inst)));
 }
 
 /* The host reads a predicate or an index and goes on with the loop or the branch; calls functions of its own. */
@@ -235,8 +238,10 @@ CostModel *cost_create_alone(const Module *m, const Target *t, Arena *a)
                      .arena = a,
                      .count = m->computation_count};
     c->program = ARENA_ARRAY(a, double, (size_t)c->count + 1);
-    if (m->config.is_scheduled)
+    if (m->config.is_scheduled) {
         c->slices = loop_slices_create(m, a);
+        c->idle = loop_idle_create(m, c->slices, a);
+    }
     return c;
 }
 

@@ -1,11 +1,14 @@
-/* Double buffering: a loop with collectives does two steps at a time.
+/* Double buffering: a loop with collectives, and a small one that would have to copy what it carries, do two
+ * steps at a time.
  *
  *   while n = 5: body (p) { x = all-reduce(p#1)  ROOT (p#0 + 1, x) }
  *   ->  x0 = all-reduce(init#1)                              the first step, as 5 is odd
  *       while n = 2: body (p) { x = all-reduce(p#1)  y = all-reduce(x)  ROOT (p#0 + 2, y) }
  *
  * What a step gives to the next needs no copy between the two halves, and what the second half
- * sends may go while the first computes. Where _xla_loop_unroll_strategy says "full", or two or
+ * sends may go while the first computes. A kernel that makes the next value of an array from neighbours of the
+ * present one, or from products of it, cannot write it where the present one lies: of two steps the first
+ * writes another array, the second the first one again. Where _xla_loop_unroll_strategy says "full", or two or
  * three steps are all, no loop is left; "double-buffer" asks for it in loops without collectives,
  * too.
  *
@@ -13,12 +16,84 @@
  * nothing; computations stay with one caller. Ends: each loop is visited once. */
 #include <string.h>
 
+#include "ir/analysis/carried.h"
 #include "ir/analysis/collective.h"
 #include "ir/analysis/loop.h"
+#include "ir/kernel/kind.h"
+#include "ir/kernel/library.h"
+#include "ir/kernel/matmul.h"
 #include "passes/collectives/collectives.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
+
+enum { SMALL_BODY = 64 /* instructions, kernels among them */ };
+
+/* -- what a step copies -------------------------------------------------------------------------- */
+
+/* Elements that it makes are made from others of the value than those at their own places. */
+static bool reads_elsewhere(const Instruction *maker, ValueSource value)
+{
+    for (uint32_t k = 0; k < maker->operand_count; k++) {
+        if (!shape_is_array(maker->operands[k]->shape) ||
+            !value_source_is(value_source(maker->operands[k], 0), value))
+            continue;
+        bool is_own_place =
+            library_makes(maker)
+                ? matmul_adds_in_place(maker, k)
+                : maker->op == OP_FUSION &&
+                      (kernel_in_place(maker, kernel_kind_of(maker), 0) == (int64_t)k ||
+                       kernel_reads_at_results(maker, k, shape_elements(maker->shape)));
+        if (!is_own_place)
+            return true;
+    }
+    return false;
+}
+
+/* Will be one kernel with a product that it reads element by element. */
+static bool joins_product(const Instruction *maker, uint32_t operand)
+{
+    const Instruction *product = value_source(maker->operands[operand], 0).inst;
+    return maker->op == OP_FUSION && !library_makes(maker) &&
+           kernel_is(maker, KERNEL_BY_ELEMENT) && product->op == OP_FUSION &&
+           !library_makes(product) && kernel_is(product, KERNEL_CONTRACTS) &&
+           shape_is_array(product->shape) &&
+           shape_elements(product->shape) == shape_elements(maker->shape) &&
+           kernel_reads_at_results(maker, operand, shape_elements(maker->shape));
+}
+
+/* The next value of an array of more than one element cannot be written where the present one lies. */
+static bool needs_copy(ValueSource present, ValueSource next)
+{
+    const Instruction *maker = next.inst;
+    if (present.inst == NULL || !shape_is_array(maker->shape) ||
+        shape_elements(maker->shape) < 2 ||
+        (maker->op != OP_FUSION && !library_makes(maker)))
+        return false;
+    if (reads_elsewhere(maker, present))
+        return true;
+    for (uint32_t k = 0; k < maker->operand_count; k++) {
+        if (joins_product(maker, k) &&
+            reads_elsewhere(value_source(maker->operands[k], 0).inst, present))
+            return true;
+    }
+    return false;
+}
+
+static bool copies_carried(const Computation *body, Arena *scratch)
+{
+    if (body->instruction_count > SMALL_BODY)
+        return false;
+    const ValueSource *presents = carried_presents(body, true, scratch);
+    for (size_t leaf = 0; leaf < shape_leaf_count(body->root->shape); leaf++) {
+        if (shape_is_array(shape_leaf(body->root->shape, leaf)) &&
+            needs_copy(presents[leaf], value_source(body->root, leaf)))
+            return true;
+    }
+    return false;
+}
+
+/* -- steps --------------------------------------------------------------------------------------- */
 
 /* How many steps are to be one; 1: the loop stays. */
 static int64_t wanted_factor(const Loop *loop, const PassContext *cx, int64_t trips)
@@ -36,6 +111,8 @@ static int64_t wanted_factor(const Loop *loop, const PassContext *cx, int64_t tr
              inst = inst_next(inst))
             twice = op_is(inst->op, OPF_COLLECTIVE);
     }
+    if (strategy == NULL && mode != MODE_EXPLICIT)
+        twice = twice || copies_carried(loop->body, cx->scratch);
     int64_t factor = full ? trips : twice ? 2 : 1;
     int64_t most = cx->settings->double_buffer_max_instructions;
     return factor <= most / loop->body->instruction_count ? factor : 1;
