@@ -149,6 +149,118 @@ void gen_normalised(Gen *g)
     }
 }
 
+/* -- gradients of norms, losses --------------------------------------------------------------------- */
+
+static int64_t one_of(Gen *g, const int *sizes, int64_t count)
+{
+    return sizes[below(g, count)];
+}
+
+/* Rows and columns of an array: of one warp, of a block, of several. */
+static void choose_matrix(Gen *g, int64_t dims[2])
+{
+    static const int sizes[] = {1,   3,   8,   31,   33,   64,  100,
+                                129, 257, 512, 1000, 1025, 2050};
+    do {
+        dims[0] = one_of(g, sizes, 11);
+        dims[1] = one_of(g, sizes, 13);
+    } while (dims[0] * dims[1] > 33000);
+}
+
+static Value *mean_along(Gen *g, const Value *a, int d)
+{
+    Value *sum = fold(g, a, d, "add");
+    return apply_two(g, "divide", sum, number(g, sum, (double)a->dims[d]));
+}
+
+/* x is what a norm has read, y what comes back to it: what goes on to x, and to its scale and bias. */
+void gen_norm_gradient(Gen *g)
+{
+    static const DType types[] = {DT_F32, DT_F32, DT_BF16, DT_F16};
+    DType t = types[below(g, 4)];
+    int64_t dims[2];
+    bool centres = chance(g, 50);
+    if (!g->entry || g->count > 60)
+        return;
+    choose_matrix(g, dims);
+    Value *x = small_argument(g, t, 2, dims), *y = small_argument(g, t, 2, dims),
+          *scale = small_argument(g, DT_F32, 1, &dims[1]);
+    x = t == DT_F32 ? x : convert(g, x, DT_F32);
+    y = t == DT_F32 ? y : convert(g, y, DT_F32);
+    if (centres)
+        x = apply_two(g, "subtract", x, spread(g, mean_along(g, x, 1), x, 1));
+    Value *square = mean_along(g, apply_two(g, "multiply", x, x), 1);
+    Value *size = apply(g, "rsqrt", apply_two(g, "add", square, number(g, square, 0.5)));
+    size = spread(g, size, x, 1);
+    Value *unit = apply_two(g, "multiply", x, size);
+    Value *back = apply_two(g, "multiply", y, spread(g, scale, x, 0));
+    Value *along = mean_along(g, apply_two(g, "multiply", back, unit), 1);
+    Value *dx = apply_two(g, "subtract", back,
+                          apply_two(g, "multiply", unit, spread(g, along, x, 1)));
+    if (centres)
+        dx = apply_two(g, "subtract", dx, spread(g, mean_along(g, back, 1), x, 1));
+    dx = apply_two(g, "multiply", dx, size);
+    if (t != DT_F32)
+        convert(g, dx, t);
+    fold(g, apply_two(g, "multiply", y, unit), 0, "add");
+    if (centres)
+        fold(g, y, 0, "add");
+}
+
+/* Of each row the element of a number: by a gather, or by what is compared with all numbers. */
+static Value *picked(Gen *g, const Value *x, const Value *labels, const Value *hit)
+{
+    if (chance(g, 50)) {
+        Value *at =
+            emit(g, DT_S32, 2, (int64_t[]){x->dims[0], 1}, "reshape(%s)", labels->name);
+        return rough(emit(g, x->type, 1, x->dims,
+                          "gather(%s, %s), offset_dims={}, collapsed_slice_dims={1}, "
+                          "start_index_map={1}, operand_batching_dims={0}, "
+                          "start_indices_batching_dims={0}, index_vector_dim=1, "
+                          "slice_sizes={1,1}",
+                          x->name, at->name));
+    }
+    Value *none = number(g, x, 0);
+    Value *only = rough(emit(g, x->type, 2, x->dims, "select(%s, %s, %s)", hit->name,
+                             x->name, none->name));
+    return fold(g, only, 1, "add");
+}
+
+/* How much each row says that is its label's, and what comes back of it to the row. */
+void gen_cross_entropy(Gen *g)
+{
+    static const DType types[] = {DT_F32, DT_F32, DT_BF16, DT_F16};
+    DType t = types[below(g, 4)];
+    int64_t dims[2];
+    if (!g->entry || g->count > 60)
+        return;
+    choose_matrix(g, dims);
+    Value *x = small_argument(g, t, 2, dims),
+          *labels = small_argument(g, DT_S32, 1, &dims[0]);
+    x = t == DT_F32 ? x : convert(g, x, DT_F32);
+    Value *columns = emit(g, DT_S32, 2, dims, "iota(), iota_dimension=1");
+    Value *wanted = spread(g, labels, columns, 1);
+    Value *hit = emit(g, DT_PRED, 2, dims, "compare(%s, %s), direction=EQ", wanted->name,
+                      columns->name);
+    Value *most = fold(g, x, 1, "maximum");
+    Value *e =
+        apply(g, "exponential", apply_two(g, "subtract", x, spread(g, most, x, 1)));
+    Value *sum = fold(g, e, 1, "add");
+    Value *all = apply_two(g, "add", apply(g, "log", sum), most);
+    Value *loss = apply_two(g, "subtract", all, picked(g, x, labels, hit));
+    if (chance(g, 60))
+        mean_along(g, loss, 0);
+    if (chance(g, 50))
+        return;
+    Value *share = apply_two(g, "divide", e, spread(g, sum, x, 1));
+    Value *one = number(g, x, 1), *none = number(g, x, 0);
+    Value *own = rough(
+        emit(g, DT_F32, 2, dims, "select(%s, %s, %s)", hit->name, one->name, none->name));
+    Value *back = apply_two(g, "subtract", share, own);
+    if (t != DT_F32)
+        convert(g, back, t);
+}
+
 /* -- attention ----------------------------------------------------------------------------------- */
 
 /* Of a query only those keys that are not behind it. */

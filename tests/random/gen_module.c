@@ -77,6 +77,10 @@ static const struct {
     {gen_quantised, 1, false, false},
     {gen_moments, 1, false, false},
     {gen_sort_floats, 1, false, false},
+    {gen_norm_gradient, 1, false, false},
+    {gen_cross_entropy, 1, false, false},
+    {gen_long, 3, false, false},
+    {gen_stencil, 1, false, false},
 };
 
 enum { OPERATIONS = sizeof operations / sizeof *operations };

@@ -552,6 +552,15 @@ Value *fresh(Gen *g, DType t, int rank, const int64_t *dims)
     return emit(g, t, rank, dims, "broadcast(%s), dimensions={}", s->name);
 }
 
+Value *small_argument(Gen *g, DType t, int rank, const int64_t *dims)
+{
+    bool has_special = g->shared->has_special;
+    g->shared->has_special = false;
+    Value *v = new_parameter(g, t, rank, dims);
+    g->shared->has_special = has_special;
+    return v;
+}
+
 /* Integers that are mostly, not always, in 0 .. bound - 1. */
 Value *index_vector(Gen *g, int rank, const int64_t *dims, int bound)
 {

@@ -74,6 +74,8 @@ Value *scalar(Gen *g, DType t);
 Value *index_vector(Gen *g, int rank, const int64_t *dims, int bound);
 Value *fresh(Gen *g, DType t, int rank,
              const int64_t *dims); /* parameter, constant, iota */
+/* A parameter of the entry, all of whose elements are small and exact. */
+Value *small_argument(Gen *g, DType t, int rank, const int64_t *dims);
 Value *constant_scalar(Gen *g, DType t, double value);
 DType any_type(Gen *g);
 void any_dims(Gen *g, int *rank, int64_t *dims);
@@ -125,9 +127,10 @@ GenFn gen_dynamic;
 GenFn gen_scan, gen_ragged_dot, gen_scaled_dot, gen_sort_many, gen_rng, gen_rounding,
     gen_wrapped, gen_norm_others;
 GenFn gen_normalised, gen_attention, gen_rows, gen_quantised, gen_moments,
-    gen_sort_floats;
-GenFn gen_product;          /* on tensor cores */
-void grow_products(Gen *g); /* a module of them */
+    gen_sort_floats, gen_norm_gradient, gen_cross_entropy;
+GenFn gen_long, gen_stencil; /* of several tiles */
+GenFn gen_product;           /* on tensor cores */
+void grow_products(Gen *g);  /* a module of them */
 GenFn gen_while, gen_walk, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
 
 #endif

@@ -159,8 +159,8 @@ static KernelTime time_of_plain(CostModel *c, const Instruction *inst)
 static bool is_no_launch(const CostModel *c, const Instruction *inst)
 {
     return bytes(inst->shape) == 0 ||
-           (c->slices != NULL && (loop_slice_of(c->slices, inst) != NULL ||
-                                  loop_idle_has(c->idle, inst)));
+           (c->slices != NULL &&
+            (loop_slice_of(c->slices, inst) != NULL || loop_idle_has(c->idle, inst)));
 }
 
 /* The host reads a predicate or an index and goes on with the loop or the branch; calls functions of its own. */
