@@ -616,8 +616,11 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     fusion_merge(consumer, producer, is_moved, room, f->brief);
     KernelKind after = kernel_kind_choose(consumer, f->cx->target);
     bool good = after != KERNEL_COUNT && (after == before || !was_reduction);
-    if (!was_loop && kernel_kind_is(after, KERNEL_BY_ELEMENT))
-        good = before == KERNEL_TRANSPOSE && transposes_cancel(consumer);
+    if (!was_loop &&
+        kernel_kind_is(after,
+                       KERNEL_BY_ELEMENT)) /* tiles only to transpose are not missed */
+        good = kernel_kind_is(before, KERNEL_BY_TILES) &&
+               !kernel_kind_is(before, KERNEL_CONTRACTS) && transposes_cancel(consumer);
     f->is_made[consumer->id] |= good;
     if (!good) {
         fusion_restore(saved);
