@@ -139,7 +139,11 @@ static void find_commands(Maker *m, const Module *module)
         if (m->first[comp->id] == NULL)
             m->first[comp->id] =
                 ARENA_ARRAY(m->arena, uint32_t, (size_t)comp->instruction_count + 1);
-        m->first[comp->id][inst->id] = (uint32_t)i + 1;
+        /* scratch memory is filled before the kernel that the instruction is */
+        uint32_t *first = &m->first[comp->id][inst->id];
+        if (*first == 0 || m->commands[i].kernel != NULL ||
+            m->commands[*first - 1].kernel == NULL)
+            *first = (uint32_t)i + 1;
     }
 }
 

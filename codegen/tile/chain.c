@@ -52,6 +52,8 @@ static void find_bounds(ChainLower *a)
         LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntSLT, a->end, all, "");
         a->end = LLVMBuildSelect(b, is_less, a->end, all, "");
     }
+    if (l->parts.count > 1)
+        parts_bounds(l, &a->begin, &a->end);
 }
 
 /* -- what stays ---------------------------------------------------------------------------------- */
@@ -185,34 +187,28 @@ static void multiply_outer(ChainLower *a, uint32_t dot, LLVMValueRef stage)
 
 /* -- what goes round the loop -------------------------------------------------------------------- */
 
-static const LinearLayout *carried_layout(const ChainLower *a, const TileOp *op)
-{
-    for (uint32_t i = 0; i < a->m->outer_count; i++) {
-        if (op->dims == a->m->outer[i].dot->dims)
-            return &a->m->outer[i].sums;
-    }
-    return &a->m->rows;
-}
-
 /* Registers that only repeat others are not carried. */
-static uint32_t different(const LinearLayout *layout)
+uint32_t chain_pack(const TileChainMapping *m, const TileOp *op, LLVMValueRef *registers,
+                    LLVMValueRef *out)
 {
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
-        bits |= layout->columns[i] != 0 ? UINT32_C(1) << i : 0;
-    return bits;
-}
-
-static uint32_t pack(const ChainLower *a, const TileOp *op, LLVMValueRef *registers,
-                     LLVMValueRef *out)
-{
-    const LinearLayout *layout = carried_layout(a, op);
-    uint32_t bits = different(layout), n = 0;
+    const LinearLayout *layout = tile_carried_layout(m, op);
+    uint32_t bits = tile_distinct_bits(layout), n = 0;
     for (uint32_t r = 0; r < registers_of(layout); r++) {
         if ((r & ~bits) == 0)
             out[n++] = registers[r];
     }
     return n;
+}
+
+LLVMValueRef *chain_unpack(TileLower *l, const TileChainMapping *m, const TileOp *op,
+                           LLVMValueRef *carried, uint32_t *at)
+{
+    const LinearLayout *layout = tile_carried_layout(m, op);
+    uint32_t count = registers_of(layout), bits = tile_distinct_bits(layout);
+    LLVMValueRef *registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
+    for (uint32_t r = 0; r < count; r++)
+        registers[r] = (r & ~bits) == 0 ? carried[(*at)++] : registers[r & bits];
+    return registers;
 }
 
 /* Holds what is carried: in the loop as CARRIED, behind it as FINAL. */
@@ -221,12 +217,10 @@ static void hold_carried(ChainLower *a, const TileBlock *block, TileKind kind,
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
+    uint32_t at = 0;
     for (uint32_t i = 0; i < loop->operand_count; i++) {
-        const LinearLayout *layout = carried_layout(a, loop->operands[i]);
-        uint32_t count = registers_of(layout), bits = different(layout);
-        LLVMValueRef *registers = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-        for (uint32_t r = 0; r < count; r++)
-            registers[r] = (r & ~bits) == 0 ? *carried++ : registers[r & bits];
+        const LinearLayout *layout = tile_carried_layout(a->m, loop->operands[i]);
+        LLVMValueRef *registers = chain_unpack(l, a->m, loop->operands[i], carried, &at);
         for (uint32_t j = 0; j < block->count; j++) {
             const TileOp *op = block->ops[j];
             if (op->kind == kind && op->loop == loop && op->number == i)
@@ -276,13 +270,13 @@ static void start_loop(ChainLower *a, ChainLoop *s)
     const TileOp *loop = m->loop;
     size_t most = 2; /* stages */
     for (uint32_t i = 0; i < loop->operand_count; i++)
-        most += registers_of(carried_layout(a, loop->operands[i]));
+        most += registers_of(tile_carried_layout(m, loop->operands[i]));
     s->count = 0;
     s->carried = ARENA_ARRAY(l->k->arena, LLVMValueRef, most);
     for (uint32_t i = 0; i < loop->operand_count; i++) {
         const TileOp *op = loop->operands[i];
-        s->count += pack(a, op, tile_registers(l, op, carried_layout(a, op)),
-                         &s->carried[s->count]);
+        s->count += chain_pack(m, op, tile_registers(l, op, tile_carried_layout(m, op)),
+                               &s->carried[s->count]);
     }
     s->carried[s->count++] = gx_i32(l->k, 0);
     s->carried[s->count++] = gx_i32(l->k, (uint32_t)((m->stages - 1) * m->stage_bytes));
@@ -313,11 +307,13 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
         multiply_outer(a, i, stage);
     for (uint32_t i = 0; i < loop->operand_count; i++) {
         const TileOp *op = loop->next[i];
-        n += pack(a, op, tile_registers(l, op, carried_layout(a, op)), &next[n]);
+        n += chain_pack(a->m, op, tile_registers(l, op, tile_carried_layout(a->m, op)),
+                        &next[n]);
     }
 }
 
-static void run_loop(ChainLower *a)
+/* What it carries in the end. */
+static LLVMValueRef *run_loop(ChainLower *a)
 {
     TileLower *l = &a->l;
     const TileChainMapping *m = a->m;
@@ -352,12 +348,25 @@ static void run_loop(ChainLower *a)
     tile_forget(l);
     if (copies)
         gx_copy_wait(l->k, 0);
-    hold_carried(a, &l->p->body, TILE_FINAL, s.carried);
+    return s.carried;
 }
 
 /* -- the kernel -------------------------------------------------------------------------------- */
 
-static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m)
+static void store_results(ChainLower *a, LLVMValueRef *carried)
+{
+    TileLower *l = &a->l;
+    const TileChainMapping *m = a->m;
+    hold_carried(a, &l->p->body, TILE_FINAL, carried);
+    for (uint32_t i = 0; i < m->result_count; i++) {
+        l->m = m->results[i].sums != NULL ? m->results[i].sums : &m->outer[0];
+        tile_store_result(l, &m->results[i]);
+    }
+}
+
+/* parts: blocks that share the columns. */
+static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m,
+                          uint32_t parts)
 {
     ChainLower a = {.m = m};
     TileLower *l = &a.l;
@@ -365,6 +374,7 @@ static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m)
     l->m = &m->inner[0];
     l->p = m->program;
     l->reduced = m->inner[0].sums;
+    l->parts.count = parts;
     a.fill = (TileFill){.count = m->staged_count, .dim = m->loop->dim};
     memcpy(a.fill.factors, m->staged, m->staged_count * sizeof *m->staged);
     tile_lower_begin(l, m->shared_bytes);
@@ -378,10 +388,14 @@ static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m)
     bring_kept(&a);
     start_stages(&a);
     keep(&a);
-    run_loop(&a);
-    for (uint32_t i = 0; i < m->result_count; i++) {
-        l->m = m->results[i].sums != NULL ? m->results[i].sums : &m->outer[0];
-        tile_store_result(l, &m->results[i]);
+    LLVMValueRef *carried = run_loop(&a);
+    if (parts > 1) {
+        GxIf last;
+        emit_if_begin(l->e, &last, parts_merge(l, m, carried));
+        store_results(&a, carried);
+        emit_if_end(l->e, &last, NULL, 0, NULL);
+    } else {
+        store_results(&a, carried);
     }
     return emitter_finish(in, l->e);
 }
@@ -389,11 +403,12 @@ static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m)
 Kernel *emitter_attention(const EmitterInput *in)
 {
     const char *why;
-    return emit_chain(in, kernel_attention_mapping(in->design, in->arena, &why));
+    return emit_chain(in, kernel_attention_mapping(in->design, in->arena, &why),
+                      (uint32_t)in->design->config.column_blocks);
 }
 
 Kernel *emitter_dot_chain(const EmitterInput *in)
 {
     const char *why;
-    return emit_chain(in, kernel_chain_mapping(in->design, in->arena, &why));
+    return emit_chain(in, kernel_chain_mapping(in->design, in->arena, &why), 1);
 }

@@ -282,8 +282,9 @@ static void find_tiles(TileLower *l)
 {
     Emit *e = l->e;
     int64_t blocks = tile_blocks(l->p);
+    LLVMValueRef number = l->parts.count > 1 ? l->parts.tile : gx_ctaid(l->k, 0);
     const IndexExpr *block =
-        emit_variable(e, to_index(e, gx_ctaid(l->k, 0)), (Range){0, blocks - 1});
+        emit_variable(e, to_index(e, number), (Range){0, blocks - 1});
     for (uint32_t d = l->p->dim_count; d-- > 0;) {
         const TileDim *dim = &l->p->dims[d];
         l->tile[d] = ix_const(e->ix, 0);
@@ -304,6 +305,8 @@ void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
     l->shared = gx_shared_alloc(l->k, shared_bytes, 128);
     l->lane = gx_lane(l->k);
     l->warp = LLVMBuildLShr(b, gx_tid(l->k, 0), gx_i32(l->k, 5), "");
+    if (l->parts.count > 1)
+        parts_begin(l);
     find_tiles(l);
     LLVMBasicBlockRef body = gx_block(l->k, "tiles");
     l->entry_end = LLVMBuildBr(b, body);

@@ -31,6 +31,10 @@ typedef struct TileLower {
     LLVMValueRef entry_end; /* what is made before it may be used anywhere */
     struct KnownPlaces *places;
     LLVMValueRef groups[GROUP_USED + 1]; /* i32, by TileGroup */
+    struct {                             /* by parts_begin */
+        uint32_t count;            /* blocks that share a tile's loop; 0, 1: none do */
+        LLVMValueRef tile, number; /* i32: the tile's; the block's among them */
+    } parts;
 } TileLower;
 
 /* -- places.c: which element a register has, and where it lies ---------------------------------- */
@@ -150,6 +154,25 @@ void fill_end(TileLower *l, const TileFill *f, const IndexExpr *tile, LLVMValueR
 
 /* Finds the values of the program's TILE_GROUP operations. */
 void tile_find_groups(TileLower *l);
+
+/* -- chain.c -------------------------------------------------------------------------------------- */
+
+/* What the loop carries of its operand `op` to `out`: how many. */
+uint32_t chain_pack(const TileChainMapping *m, const TileOp *op, LLVMValueRef *registers,
+                    LLVMValueRef *out);
+/* All registers of that, from carried[*at] on, which is moved behind it. */
+LLVMValueRef *chain_unpack(TileLower *l, const TileChainMapping *m, const TileOp *op,
+                           LLVMValueRef *carried, uint32_t *at);
+
+/* -- parts.c: blocks that share the columns of an attention ----------------------------------------- */
+
+/* Which tile and which part of it the block has. */
+void parts_begin(TileLower *l);
+/* The block's own of the loop's tiles begin .. end - 1, of index_type. */
+void parts_bounds(TileLower *l, LLVMValueRef *begin, LLVMValueRef *end);
+/* i1, the same for all threads: this block's is the last part, and `carried` is now what the loop over all tiles
+ * would have carried. */
+LLVMValueRef parts_merge(TileLower *l, const TileChainMapping *m, LLVMValueRef *carried);
 
 /* -- contraction.c -------------------------------------------------------------------------------- */
 

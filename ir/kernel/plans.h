@@ -64,7 +64,11 @@ int64_t scan_items(const KernelDesign *d);
  * level 0 is what one tile comes to; one of level l, 32 of level l - 1. It has a word of 64 bits for each 32 of the
  * values: the upper half says that it is there. */
 #define LOOKBACK_LEVELS 7
-#define LOOKBACK_LOG2 5    /* of the nodes that make one of the next level */
+#define LOOKBACK_LOG2 5 /* of the nodes that make one of the next level */
+/* Scratch memory of an attention whose columns several blocks share: the ticket, then words of 32 bits with a mark. */
+#define ATTENTION_FIRST 128
+#define ATTENTION_WORD 8
+
 #define LOOKBACK_FIRST 128 /* where nodes begin */
 typedef struct LookbackTree {
     int64_t tiles; /* of a row */

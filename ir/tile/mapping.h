@@ -92,6 +92,13 @@ uint32_t tile_core_steps(const TileMapping *m);
 TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
                       uint32_t stages, const Target *target, const char **why);
 
+/* The layout in which the loop of a chain carries what its operand `op` begins. */
+const LinearLayout *tile_carried_layout(const TileChainMapping *m, const TileOp *op);
+/* Bits of a register's number that make a difference: others only repeat. */
+uint32_t tile_distinct_bits(const LinearLayout *layout);
+/* Registers of a thread that the loop of a chain carries, without repetitions. */
+uint32_t tile_carried_registers(const TileChainMapping *m);
+
 /* About how many registers a thread needs in its loop. */
 uint32_t tile_thread_registers(const TileMapping *m, const Target *target);
 

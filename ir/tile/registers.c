@@ -1,11 +1,14 @@
-/* How many registers a thread needs in the loop of a contraction: its sums and fragments, and what it has loaded for
- * a stage that it fills by itself. An estimate, so that no tile is chosen which assemblers can only spill. */
+/* Registers of a thread: what the loop of a chain of dots carries; and how many that of a contraction needs: its sums
+ * and fragments, and what it has loaded for a stage that it fills by itself. The latter is an estimate, so that no
+ * tile is chosen which assemblers can only spill. */
 #include "ir/tile/mapping.h"
 
 enum {
     ADDRESSES = 24, /* and numbers of the loop, stages, lanes */
     WORD_BITS = 32
 };
+
+/* -- contractions -------------------------------------------------------------------------------- */
 
 static uint32_t words_of(uint32_t elements, DType t)
 {
@@ -68,6 +71,38 @@ uint32_t tile_thread_registers(const TileMapping *m, const Target *target)
         sum += fragment_words(m, f, target);
         if (!f->is_copied)
             sum += loaded_words(m, f, f->value, seen);
+    }
+    return sum;
+}
+
+/* -- chains of dots ----------------------------------------------------------------------------- */
+
+const LinearLayout *tile_carried_layout(const TileChainMapping *m, const TileOp *op)
+{
+    for (uint32_t i = 0; i < m->outer_count; i++) {
+        if (op->dims == m->outer[i].dot->dims)
+            return &m->outer[i].sums;
+    }
+    return &m->rows;
+}
+
+uint32_t tile_distinct_bits(const LinearLayout *layout)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
+        bits |= layout->columns[i] != 0 ? UINT32_C(1) << i : 0;
+    return bits;
+}
+
+uint32_t tile_carried_registers(const TileChainMapping *m)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < m->loop->operand_count; i++) {
+        uint32_t bits = tile_distinct_bits(tile_carried_layout(m, m->loop->operands[i]));
+        uint32_t count = 1;
+        for (; bits != 0; bits &= bits - 1)
+            count *= 2;
+        sum += count;
     }
     return sum;
 }

@@ -42,6 +42,9 @@ static const Case cases[] = {
      false},
     {"bias", "f16", 2, 2, 1, 24, 45, 32, 32, BIAS, false, false},
     {"cap", "f16", 1, 2, 1, 40, 48, 32, 32, CAUSAL, false, true},
+    {"one row", "bf16", 2, 2, 3, 1, 600, 32, 16, NO_MASK, false, false},
+    {"one row, predicate", "f16", 2, 1, 4, 1, 150, 16, 32, PREDICATE, false, false},
+    {"one row, bias", "f16", 1, 2, 2, 1, 140, 16, 16, BIAS, false, false},
     {"deep", "bf16", 1, 1, 1, 32, 40, 136, 256, CAUSAL, false, false},
 };
 
@@ -225,6 +228,7 @@ static void configured_kernels_are_right(void **state)
         "{\"tile\":[16,16],\"warps\":[1,1],\"stages\":3}",
         "{\"tile\":[64,32],\"warps\":[2,1],\"stages\":1}",
         "{\"tile\":[32,64],\"warps\":[2,1],\"stages\":2}",
+        "{\"tile\":[16,16],\"warps\":[1,1],\"stages\":2,\"column_blocks\":4}",
     };
     for (size_t k = 0; k < sizeof configs / sizeof *configs; k++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

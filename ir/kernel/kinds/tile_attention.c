@@ -5,7 +5,12 @@
 #include "ir/tile/mapping.h"
 
 #define MOST_DEPTH 256
-#define LEAST_ROWS 16        /* fewer waste most of an instruction */
+#define LEAST_ROWS 16 /* fewer waste most of an instruction, ... */
+#define LEAST_COLUMNS                                                                    \
+    128                 /* ... which does not matter where reading k and v takes longer */
+#define LEAST_PART 256  /* columns that are worth a block */
+#define MOST_RESIDENT 4 /* blocks of a multiprocessor: enough of k and v is under way */
+#define TICKET_BYTES 4
 #define LEAST_FILL (-3.4e38) /* below: infinite, and a row without scores is no number */
 
 /* -- legality ------------------------------------------------------------------------------------ */
@@ -44,6 +49,16 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
     return NULL;
 }
 
+/* As the kernel makes it: heads of one row each that share k and v are rows of one head. */
+static bool find_attention(const Instruction *fusion, Attention *a,
+                           const Instruction **statistics)
+{
+    bool is_found = attention_match_fusion(fusion, a, statistics);
+    if (is_found)
+        attention_fold_heads(a);
+    return is_found;
+}
+
 const char *illegal_attention(FusionFacts *f, KernelKind kind)
 {
     static const TileConfig smallest = {16, 16, 16, DT_INVALID};
@@ -52,7 +67,7 @@ const char *illegal_attention(FusionFacts *f, KernelKind kind)
     const char *why;
     (void)kind;
     if (!op_set_has(&f->ops, OP_DOT) || !op_set_has(&f->ops, OP_EXPONENTIAL) ||
-        !attention_match_fusion(f->fusion, &a, &statistics))
+        !find_attention(f->fusion, &a, &statistics))
         return "it is no attention";
     why = arrays_illegal(&a, statistics);
     if (why == NULL)
@@ -66,10 +81,11 @@ bool suits_attention(FusionFacts *f, KernelKind kind)
     const Instruction *statistics;
     (void)kind;
     if (f->target == NULL || f->target->tiles == TILES_NONE ||
-        !attention_match_fusion(f->fusion, &a, &statistics))
+        !find_attention(f->fusion, &a, &statistics))
         return false;
     DType t = a.q.base->shape->dtype;
-    return a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS &&
+    return (a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS ||
+            a.k.dims[ATTENTION_PLACES] >= LEAST_COLUMNS) &&
            tensor_core_find(t, t, DT_F32, f->target, UINT32_MAX) != NULL;
 }
 
@@ -80,7 +96,7 @@ void plan_attention(KernelDesign *d, const FusionFacts *f)
     (void)f;
     Attention *a = ARENA_NEW(d->arena, Attention);
     const Instruction *statistics;
-    attention_match_fusion(d->fusion, a, &statistics);
+    find_attention(d->fusion, a, &statistics);
     DType t = a->q.base->shape->dtype;
     if (d->target == NULL ||
         tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX) == NULL)
@@ -169,6 +185,29 @@ static int64_t choose_rows(const KernelDesign *d)
     return tile;
 }
 
+static int64_t tiles_of(const KernelDesign *d, const KernelConfig *c)
+{
+    const int64_t *q = d->plan.attention->q.dims;
+    return ceil_div(q[ATTENTION_PLACES], c->tile[0]) * q[ATTENTION_HEADS] *
+           q[ATTENTION_BATCH];
+}
+
+/* As many blocks share a tile's columns as multiprocessors have room for at once. */
+static int64_t choose_parts(const KernelDesign *d, const KernelConfig *c)
+{
+    const Attention *a = d->plan.attention;
+    int64_t bytes = c->tile[0] * row_bytes(a, true) +
+                    c->stages * c->tile[1] * row_bytes(a, false),
+            resident = (int64_t)d->target->device->multiprocessor_shared /
+                       (bytes + TARGET_RESERVED_SHARED);
+    resident = resident < 1 ? 1 : resident > MOST_RESIDENT ? MOST_RESIDENT : resident;
+    int64_t room = resident * target_multiprocessors(d->target), parts = 1;
+    while (2 * parts * tiles_of(d, c) <= room &&
+           a->k.dims[ATTENTION_PLACES] >= 2 * parts * LEAST_PART)
+        parts *= 2;
+    return parts;
+}
+
 void configure_attention(const KernelDesign *d, KernelConfig *c)
 {
     const Attention *a = d->plan.attention;
@@ -190,6 +229,10 @@ void configure_attention(const KernelDesign *d, KernelConfig *c)
     }
     if (config_lacks(c, KERNEL_KEY_STAGES))
         c->stages = 2;
+    if ((c->set & 1u << KERNEL_KEY_COLUMN_BLOCKS) == 0) {
+        c->column_blocks = d->target == NULL ? 1 : choose_parts(d, c);
+        c->set |= c->column_blocks > 1 ? 1u << KERNEL_KEY_COLUMN_BLOCKS : 0;
+    }
 }
 
 const char *rows_of_warps_refused(const KernelDesign *d)
@@ -209,25 +252,33 @@ const char *rows_of_warps_refused(const KernelDesign *d)
 const char *refuse_attention(const KernelDesign *d)
 {
     const char *why, *wrong = rows_of_warps_refused(d);
+    if (wrong == NULL)
+        wrong = power_refused(d, "column_blocks", d->config.column_blocks);
     if (wrong != NULL)
         return wrong;
     Arena *a = arena_scratch();
     struct TileChainMapping *m = kernel_attention_mapping(d, a, &why);
-    wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
+    wrong = m == NULL
+                ? refuse_text(d, "%s", why)
+                : shared_refused(d, m->shared_bytes +
+                                        TICKET_BYTES * (d->config.column_blocks > 1));
     arena_destroy(a);
     return wrong;
 }
 
 void geometry_attention(KernelDesign *d)
 {
-    const Attention *a = d->plan.attention;
     const char *why;
     Arena *scratch = arena_scratch();
     struct TileChainMapping *m = kernel_attention_mapping(d, scratch, &why);
-    geometry_chain(d,
-                   ceil_div(a->q.dims[ATTENTION_PLACES], d->config.tile[0]) *
-                       a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH],
-                   m->shared_bytes);
+    int64_t tiles = tiles_of(d, &d->config), parts = d->config.column_blocks;
+    geometry_chain(d, tiles * parts, m->shared_bytes);
+    if (parts > 1) {
+        uint64_t words = (uint64_t)tile_carried_registers(m) * d->geometry.block[0];
+        geometry_shared(&d->geometry, TICKET_BYTES, TICKET_BYTES);
+        d->geometry.scratch_bytes =
+            ATTENTION_FIRST + (uint64_t)(tiles * (parts - 1)) * words * ATTENTION_WORD;
+    }
     arena_destroy(scratch);
 }
 

@@ -149,6 +149,10 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
                                           uint32_t *warps, const char **why)
 {
     *why = "it is no program of tiles";
+    if (d->config.column_blocks > 1) {
+        *why = "several blocks share its columns";
+        return NULL;
+    }
     if (!target_has(d->target, FEATURE_TILE_IR) ||
         !kernel_kind_is(d->kind, KERNEL_BY_TILEIR))
         return NULL;

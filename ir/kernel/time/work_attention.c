@@ -10,6 +10,7 @@ typedef struct AttentionWork {
     const Attention *a;
     const TileChainMapping *m;
     int64_t rows, columns; /* of a tile */
+    int64_t parts;         /* blocks that share a tile's columns */
     const IndexExpr *batch, *head, *row;
 } AttentionWork;
 
@@ -104,18 +105,37 @@ static void read_bias(const AttentionWork *w, const IndexExpr *first)
 static void place_block(AttentionWork *w)
 {
     WorkBuilder *b = w->b;
-    int64_t tiles = ceil_div(w->a->q.dims[ATTENTION_PLACES], w->rows),
+    int64_t parts = w->parts, tiles = ceil_div(w->a->q.dims[ATTENTION_PLACES], w->rows),
             heads = w->a->q.dims[ATTENTION_HEADS], batch = w->a->q.dims[ATTENTION_BATCH];
     w->row = work_coordinate(
-        b, (WorkCoordinate){.block_div = 1, .block_mod = tiles, .block_mul = w->rows},
+        b, (WorkCoordinate){.block_div = parts, .block_mod = tiles, .block_mul = w->rows},
         tiles * w->rows);
     w->head = work_coordinate(
-        b, (WorkCoordinate){.block_div = tiles, .block_mod = heads, .block_mul = 1},
-        heads);
-    w->batch = work_coordinate(
         b,
-        (WorkCoordinate){.block_div = tiles * heads, .block_mod = batch, .block_mul = 1},
-        batch);
+        (WorkCoordinate){.block_div = parts * tiles, .block_mod = heads, .block_mul = 1},
+        heads);
+    w->batch = work_coordinate(b,
+                               (WorkCoordinate){.block_div = parts * tiles * heads,
+                                                .block_mod = batch,
+                                                .block_mul = 1},
+                               batch);
+}
+
+/* A tree: a block gives what it has or, at each level, takes up as much, which was on its way to L2 and back. */
+static void merge_parts(const AttentionWork *w)
+{
+    WorkBuilder *b = w->b;
+    double words = tile_carried_registers(w->m), levels = 0;
+    if (w->parts == 1)
+        return;
+    for (int64_t n = w->parts; n > 1; n /= 2)
+        levels++;
+    work_atomics(b, 1); /* the ticket */
+    work_wait(b, costs.atomic_cycles);
+    work_loop_begin(b, levels, (int64_t)levels, 1);
+    work_instructions(b, (OpCost){.alu = 3, .fma = 2, .cycles = costs.alu_cycles}, words);
+    work_wait(b, 2 * costs.atomic_cycles);
+    work_loop_end(b, 0);
 }
 
 void work_attention(const KernelDesign *d, KernelWork *out)
@@ -125,7 +145,8 @@ void work_attention(const KernelDesign *d, KernelWork *out)
                        .a = d->plan.attention,
                        .m = kernel_attention_mapping(d, d->arena, &why),
                        .rows = d->config.tile[SLOW],
-                       .columns = d->config.tile[FAST]};
+                       .columns = d->config.tile[FAST],
+                       .parts = d->config.column_blocks};
     const Attention *a = w.a;
     WorkBuilder *b = w.b;
     place_block(&w);
@@ -133,9 +154,13 @@ void work_attention(const KernelDesign *d, KernelWork *out)
                    registers_of(&w.m->outer[0].sums) + registers_of(&w.m->inner[0].sums));
     move_tile(&w, &a->q, (uint32_t)a->q.base->parameter, w.head, w.row, w.rows, false);
     double trips = work_tile_trips(w.m->program, w.m->loop);
-    const IndexExpr *step = work_loop_begin(
-        b, trips, ceil_div(a->k.dims[ATTENTION_PLACES], w.columns), (double)w.m->stages);
-    const IndexExpr *first = ix_mul(b->ix, step, w.columns),
+    int64_t steps = ceil_div(ceil_div(a->k.dims[ATTENTION_PLACES], w.columns), w.parts);
+    const IndexExpr *step =
+        work_loop_begin(b, trips / (double)w.parts, steps, (double)w.m->stages);
+    const IndexExpr *part = work_coordinate(
+        b, (WorkCoordinate){.block_div = 1, .block_mod = w.parts, .block_mul = steps},
+        w.parts * steps);
+    const IndexExpr *first = ix_mul(b->ix, ix_add(b->ix, part, step), w.columns),
                     *head = ix_floordiv(b->ix, w.head,
                                         a->q.dims[ATTENTION_HEADS] /
                                             a->k.dims[ATTENTION_HEADS]);
@@ -147,6 +172,7 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     soften(&w);
     work_chain_dot(b, &w.m->outer[0], false);
     work_loop_end(b, 0);
+    merge_parts(&w);
     work_shared(b, 2 * (double)w.m->results[0].bytes / b->threads / COPY_BYTES,
                 COPY_BYTES, 1);
     move_tile(&w, &a->o, b->fusion->operand_count, w.head, w.row, w.rows, true);

@@ -140,12 +140,22 @@ static void make_arguments(Run *c)
 
 static const char *name_of(const Run *c);
 
-static void run_kernel(Run *c, const Target *target)
+/* Memory that is 0 when the kernel starts, as its argument behind all arrays; NULL: it has none. */
+static void *scratch_create(const Run *c, uint64_t bytes, Shadow *shadow)
 {
-    KernelArg args[KERNEL_CASE_ARGS];
-    uint64_t slots[KERNEL_CASE_ARGS], extents[KERNEL_CASE_ARGS];
-    EngineArgument arguments[KERNEL_CASE_ARGS];
-    const char *error = NULL;
+    if (bytes == 0)
+        return NULL;
+    assert_true(c->count < KERNEL_CASE_ARGS);
+    void *data = aligned_alloc(128, (bytes / 128 + 1) * 128);
+    memset(data, 0, bytes);
+    assert_true(shadow_init(shadow, bytes, true, true));
+    shadow_set_written(shadow, 0, bytes, true);
+    return data;
+}
+
+static void describe_arrays(Run *c, KernelArg *args, uint64_t *slots, uint64_t *extents,
+                            EngineArgument *arguments)
+{
     for (uint32_t i = 0; i < c->count; i++) {
         uint64_t bytes = (uint64_t)shape_bytes(c->shape[i]);
         args[i] = (KernelArg){.align = 128,
@@ -156,6 +166,17 @@ static void run_kernel(Run *c, const Target *target)
         extents[i] = bytes;
         arguments[i] = (EngineArgument){&c->shadow[i], 0, i < c->parameters};
     }
+}
+
+static void run_kernel(Run *c, const Target *target)
+{
+    KernelArg args[KERNEL_CASE_ARGS];
+    uint64_t slots[KERNEL_CASE_ARGS], extents[KERNEL_CASE_ARGS];
+    EngineArgument arguments[KERNEL_CASE_ARGS];
+    uint32_t count = c->count;
+    Shadow shadow;
+    const char *error = NULL;
+    describe_arrays(c, args, slots, extents, arguments);
     Libdevice *device = libdevice_open(c->arena, cuda.libdevice, &error);
     Backend *backend = backend_create(c->arena, device);
     assert_non_null(backend);
@@ -164,13 +185,21 @@ static void run_kernel(Run *c, const Target *target)
     if (design.wrong != NULL || design.unsupported != NULL)
         fail_msg("%s: %s", name_of(c),
                  design.wrong != NULL ? design.wrong : design.unsupported);
+    uint64_t bytes = design.geometry.scratch_bytes;
+    void *scratch = scratch_create(c, bytes, &shadow);
+    if (scratch != NULL) {
+        args[count] = (KernelArg){.align = 128, .bytes = bytes, .is_noalias = true};
+        slots[count] = (uintptr_t)scratch;
+        extents[count] = bytes;
+        arguments[count++] = (EngineArgument){&shadow, 0, false};
+    }
     EmitterInput in = {.arena = c->arena,
                        .module = backend_module(backend),
                        .fusion = c->fusion,
                        .design = &design,
                        .name = "k",
                        .args = args,
-                       .arg_count = c->count};
+                       .arg_count = count};
     Kernel *k = emitter_function(c->kind)(&in);
     char reason[OBJECT_REASON_BYTES];
     size_t size;
@@ -181,7 +210,7 @@ static void run_kernel(Run *c, const Target *target)
     BankCount *banks = arena_array(c->arena, k->site_count + 1, sizeof *banks);
     EngineLaunch launch = {.entry = object_kernel(object, "k"),
                            .name = "k",
-                           .parameters = c->count,
+                           .parameters = count,
                            .args = slots,
                            .extents = extents,
                            .arguments = arguments,
@@ -203,6 +232,9 @@ static void run_kernel(Run *c, const Target *target)
     object_unload(object);
     backend_destroy(backend);
     libdevice_close(device);
+    free(scratch);
+    if (scratch != NULL)
+        shadow_deinit(&shadow);
 }
 
 static void compare(Run *c, uint32_t result, const Literal *want)
