@@ -72,6 +72,16 @@ static uint64_t workspace_bytes(const Variant *v)
                                                           : UINT64_C(4) << 20;
 }
 
+static uint32_t epilogue(const MatmulCall *call)
+{
+    static const uint32_t of[] = {[ACTIVATION_NONE] = 0,
+                                  [ACTIVATION_RELU] = CUBLASLT_EPILOGUE_RELU,
+                                  [ACTIVATION_GELU] = CUBLASLT_EPILOGUE_GELU};
+    uint32_t bits =
+        of[call->activation] | (call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : 0);
+    return bits != 0 ? bits : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 /* C is what is added, a row-major result is column-major for the library: its rows are our last
  * dimension, along which the bias lies. */
 static PlanMatmul describe(const Variant *v, const MatmulCall *call)
@@ -85,8 +95,7 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
     PlanMatmul m = {.batch = (uint32_t)s.batch,
                     .compute = compute_type(dot),
                     .scale_type = scale_type(in),
-                    .epilogue = call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS
-                                                   : CUBLASLT_EPILOGUE_DEFAULT,
+                    .epilogue = epilogue(call),
                     .bias_type = call->bias != NULL ? library_type(result) : 0,
                     .alpha = call->alpha,
                     .beta = call->addend != NULL ? 1 : 0,

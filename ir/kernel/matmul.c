@@ -197,6 +197,13 @@ bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast)
     return shape_elements(v) == s.n && shape_is_row_major(v);
 }
 
+bool matmul_activation_fits(const Instruction *dot)
+{
+    MatmulShape s;
+    return dot->shape->dtype != DT_F64 && !matmul_is_8_bit(dot) &&
+           matmul_shape(dot, &s) && s.batch == 1;
+}
+
 static bool is_marked(const Instruction *inst)
 {
     return config_is(inst, CONFIG_LIBRARY, library);
@@ -276,6 +283,10 @@ static bool scaled_call(const Instruction *fusion, MatmulCall *out)
 static bool fusion_call(const Instruction *fusion, MatmulCall *out)
 {
     const Instruction *x = inst_called(fusion, 0)->root, *broadcast = NULL;
+    ActivationForm form = activation_of(x);
+    out->activation = form.activation;
+    if (form.activation != ACTIVATION_NONE)
+        x = form.argument;
     while (x->op == OP_ADD) {
         uint32_t sum = x->operands[1]->op == OP_DOT || x->operands[1]->op == OP_ADD;
         if (!take_added(fusion, x->operands[!sum], &broadcast, out))
@@ -288,6 +299,7 @@ static bool fusion_call(const Instruction *fusion, MatmulCall *out)
     out->lhs = outside(fusion, x->operands[0]);
     out->rhs = outside(fusion, x->operands[1]);
     return out->lhs != NULL && out->rhs != NULL && may_add(out, broadcast) &&
+           (out->activation == ACTIVATION_NONE || matmul_activation_fits(x)) &&
            shape_layouts_equal(fusion->shape, x->shape);
 }
 

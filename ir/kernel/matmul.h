@@ -1,12 +1,13 @@
 /* Dots as matrix products of a library: what a dot is in its terms, and the mark that says that a
  * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
  * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
- * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both; or, of products of
- * f8, of two numbers that it multiplies them with and of a conversion to 16 bits. */
+ * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both, and relu or gelu of
+ * the sum; or, of products of f8, of two numbers that it multiplies them with and of a conversion to 16 bits. */
 #ifndef GXC_IR_KERNEL_MATMUL_H
 #define GXC_IR_KERNEL_MATMUL_H
 
 #include "ir/analysis/target.h"
+#include "ir/kernel/activation.h"
 #include "ir/module.h"
 
 /* How an operand's matrices lie in memory, in elements. */
@@ -39,6 +40,9 @@ bool matmul_is_8_bit(const Instruction *dot);
 /* The library adds what this broadcast makes: to a dot without batch, along the last dimensions. */
 bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast);
 
+/* The library computes relu or gelu of the product. */
+bool matmul_activation_fits(const Instruction *dot);
+
 /* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
  * of a fusion. */
 typedef struct MatmulCall {
@@ -48,7 +52,8 @@ typedef struct MatmulCall {
     const Instruction
         *scales[2]; /* numbers of f32 that products of f8 are multiplied with, or NULL */
     double alpha;   /* a constant, likewise; else 1 */
-    DType type;     /* of the result, to which it is rounded once */
+    Activation activation; /* of all that */
+    DType type;            /* of the result, to which it is rounded once */
 } MatmulCall;
 
 /* False: the library does not make it, or cannot: a text may mark anything. */

@@ -10,11 +10,15 @@
  *
  * cuBLASLt multiplies products of f8 with one or two numbers and rounds them to 16 bits.
  *
+ * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
+ * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it).
+ *
  * A sum that one kernel reads is left to that kernel, and so is what would have to be stored only for the
- * library. So is relu: the libraries' may make 0 of NaN, a maximum keeps it (--library-relu lets cuDNN do it).
+ * library. So is relu of a convolution: cuDNN's may make 0 of NaN, a maximum keeps it (--library-relu lets it do that).
  * A bias of f64 cuBLASLt does not have.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
+#include "ir/kernel/activation.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
@@ -41,6 +45,9 @@ typedef struct Chain {
     Instruction *steps[3];
     uint32_t step_count;
     bool has_addend;
+    Instruction
+        *behind[ACTIVATION_STEPS]; /* of an activation of `last`, operands first */
+    uint32_t behind_count;
 } Chain;
 
 static const Instruction *through_renaming(const Instruction *x)
@@ -145,13 +152,95 @@ static void shrink(Chain *c)
         c->has_addend = false;
 }
 
+static bool is_behind(const Chain *c, const Instruction *inst)
+{
+    for (uint32_t i = 0; i < c->behind_count; i++) {
+        if (c->behind[i] == inst)
+            return true;
+    }
+    return false;
+}
+
+/* Only the activation reads `inst`, and nothing waits for it. */
+static bool is_inside(const Epilogues *e, const Chain *c, const Instruction *inst)
+{
+    bool inside = inst->parent->root != inst && !e->is_waited_for[inst->id] &&
+                  e->forward[inst->id] == NULL;
+    for (uint32_t i = e->uses.start[inst->id]; i < e->uses.start[inst->id + 1]; i++)
+        inside = inside && is_behind(c, e->uses.list[i]);
+    return inside;
+}
+
+static void take_behind(Chain *c, const ActivationForm *f, Instruction *inst)
+{
+    bool is_step = false;
+    for (uint32_t i = 0; i < f->step_count; i++)
+        is_step |= f->steps[i] == inst;
+    if (!is_step || is_behind(c, inst))
+        return;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        take_behind(c, f, inst->operands[i]);
+    c->behind[c->behind_count++] = inst;
+}
+
+/* The activation that y is of the chain, if the library may compute it. */
+static bool take_activation(const Epilogues *e, Chain *c, Instruction *y)
+{
+    ActivationForm f = activation_of(y);
+    bool wanted = f.activation == ACTIVATION_RELU ||
+                  (f.activation == ACTIVATION_GELU && e->cx->settings->library_gelu != 0);
+    if (!wanted || f.argument != c->last ||
+        !shape_layouts_equal(y->shape, c->last->shape))
+        return false;
+    take_behind(c, &f, y);
+    bool good = is_inside(e, c, c->last) && is_stored(e, y);
+    for (uint32_t i = 0; i < c->behind_count; i++) {
+        const Instruction *step = c->behind[i];
+        good = good && step->control_count == 0 && (step == y || is_inside(e, c, step));
+    }
+    c->behind_count = good ? c->behind_count : 0;
+    return good;
+}
+
+/* The last reader in which an activation may end: each is tried. */
+static void find_activation(const Epilogues *e, Chain *c)
+{
+    if (c->product->op != OP_DOT || !matmul_activation_fits(c->product))
+        return;
+    const Uses *u = &e->uses;
+    for (uint32_t i = u->start[c->last->id]; i < u->start[c->last->id + 1]; i++) {
+        Instruction *reader = u->list[i], *next = uses_only(u, reader);
+        if (take_activation(e, c, reader) ||
+            (next != NULL && take_activation(e, c, next)))
+            return;
+    }
+}
+
+/* Splats of an activation. */
+static void merge_numbers(Instruction *fusion, uint32_t *room, Arena *scratch)
+{
+    for (uint32_t i = 0; i < fusion->operand_count; i++) {
+        Instruction *x = fusion->operands[i];
+        if (x->op == OP_BROADCAST && x->operands[0]->op == OP_CONSTANT)
+            fusion_merge(fusion, fusion->operands[i--], false, room, scratch);
+    }
+}
+
 /* Innermost last, as operands of what is there already. */
 static Instruction *fused(const Chain *c, Arena *scratch)
 {
-    uint32_t room = 0;
-    Instruction *fusion = fusion_wrap(c->last);
-    for (uint32_t i = c->step_count; i-- > 1;)
-        fusion_merge(fusion, c->steps[i - 1], true, &room, scratch);
+    uint32_t room = 0, steps = c->step_count;
+    Instruction *fusion;
+    if (c->behind_count > 0) {
+        fusion = fusion_wrap(c->behind[c->behind_count - 1]);
+        for (uint32_t i = c->behind_count - 1; i-- > 0;)
+            fusion_merge(fusion, c->behind[i], true, &room, scratch);
+        merge_numbers(fusion, &room, scratch);
+    } else {
+        fusion = fusion_wrap(c->steps[--steps]);
+    }
+    for (uint32_t i = steps; i-- > 0;)
+        fusion_merge(fusion, c->steps[i], true, &room, scratch);
     if (c->bias != NULL)
         fusion_merge(fusion, c->bias, true, &room, scratch);
     if (c->zero != NULL)
@@ -168,7 +257,7 @@ static Instruction *fused(const Chain *c, Arena *scratch)
 /* What cuDNN has kernels for: of all steps, or of the first few. */
 static Instruction *fused_as_possible(const Epilogues *e, Chain *c)
 {
-    while (c->step_count > 0) {
+    while (c->step_count + c->behind_count > 0) {
         bool possible = true;
         Instruction *fusion = fused(c, e->cx->scratch);
         if (c->product->op == OP_CONVOLUTION)
@@ -186,13 +275,16 @@ static bool add_epilogue(Epilogues *e, Instruction *product)
     Chain c = {.product = product, .last = product};
     while (grow(e, &c))
         continue;
-    if (c.step_count == 0 || !is_stored(e, c.last))
+    find_activation(e, &c);
+    if (c.behind_count == 0 && (c.step_count == 0 || !is_stored(e, c.last)))
         return false;
     Instruction *fusion = fused_as_possible(e, &c);
     if (fusion == NULL)
         return false;
     for (uint32_t i = 0; i < c.step_count; i++)
         e->forward[c.steps[i]->id] = fusion;
+    for (uint32_t i = 0; i < c.behind_count; i++)
+        e->forward[c.behind[i]->id] = fusion;
     e->forward[product->id] = fusion;
     if (c.bias != NULL)
         e->forward[c.bias->id] = fusion;

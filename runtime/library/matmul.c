@@ -68,9 +68,9 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
     }
     if (r == 0 && m->epilogue > CUBLASLT_EPILOGUE_DEFAULT) {
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, m->epilogue);
-        if (r == 0) {
-            r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, m->bias_type);
-        }
+    }
+    if (r == 0 && (m->epilogue & CUBLASLT_EPILOGUE_BIAS)) {
+        r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, m->bias_type);
         if (r == 0) {
             r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere,
                              sizeof anywhere);

@@ -77,7 +77,7 @@ static bool all_scales_fit(const Plan *p, const PlanMatmul *m, const PlanArg *ar
 /* One number for each row of D. */
 static bool bias_fits(const Plan *p, const PlanMatmul *m, const PlanArg *a)
 {
-    if (m->epilogue != CUBLASLT_EPILOGUE_BIAS) {
+    if ((m->epilogue & CUBLASLT_EPILOGUE_BIAS) == 0) {
         return a->tag == PLAN_ARG_NONE;
     }
     return plan_is_slice(a, PLAN_READ) && type_bits(m->bias_type) != 0 &&
@@ -101,8 +101,10 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
         m->scale_type != CUDA_R_32I) {
         return plan_newer(r, "a matrix product with factors of type", m->scale_type);
     }
+    uint32_t function = m->epilogue & ~(uint32_t)CUBLASLT_EPILOGUE_BIAS;
     return m->epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-           m->epilogue == CUBLASLT_EPILOGUE_BIAS ||
+           m->epilogue == CUBLASLT_EPILOGUE_BIAS || function == CUBLASLT_EPILOGUE_RELU ||
+           function == CUBLASLT_EPILOGUE_GELU ||
            plan_newer(r, "a matrix product with epilogue", m->epilogue);
 }
 
