@@ -24,6 +24,7 @@ typedef struct LoopPlan {
 typedef struct StencilPlan {
     const Shape *shape;
     uint32_t step_dim, row_dim; /* neighbours lie along both; equal: along one */
+    bool is_along_rows;         /* and along the fastest dimension */
     int64_t outer, steps, between, rows, inner; /* elements along the dimensions before,
         along step_dim, after it, along row_dim (1: it is step_dim), after both */
 } StencilPlan;

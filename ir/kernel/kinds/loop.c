@@ -5,6 +5,7 @@
 
 #define WIDE_WORK 160 /* operations of an element up to which accesses are what counts */
 #define WORK_EXPENSIVE 20
+#define UNEVEN_LANES 4     /* of narrow elements, where a border runs between them */
 #define FEW_ELEMENTS 16384 /* so few do not fill a device even one by one */
 
 const char *illegal_loop(FusionFacts *f, KernelKind kind)
@@ -80,11 +81,12 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
     const Shape **array =
         ARENA_ARRAY(d->arena, const Shape *, comp->instruction_count + results);
     unsigned work = 0;
-    bool is_plain = true;
+    bool is_plain = true, is_even = true;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (!is_used[inst->id])
             continue;
-        is_plain = is_plain && inst_is_plain(inst);
+        is_plain = is_plain && (inst_is_plain(inst) || inst->op == OP_PAD);
+        is_even = is_even && inst_is_plain(inst);
         bool is_one = shape_is_array(inst->shape) && shape_elements(inst->shape) == 1;
         if (!is_one) /* else it is computed once for all lanes */
             work += op_is(inst->op, OPF_EXPENSIVE) ? WORK_EXPENSIVE : 1;
@@ -99,6 +101,8 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
     int64_t lanes = access_lanes(array, arrays);
     if (!is_plain || work > WIDE_WORK || size < 2 * lanes)
         lanes = 1;
+    if (!is_even) /* of words, a warp reads a line as it is */
+        lanes = lanes > UNEVEN_LANES ? UNEVEN_LANES : 1;
     /* a tail doubles the code */
     while (lanes > 1 && size < FEW_ELEMENTS && size % lanes != 0)
         lanes /= 2;

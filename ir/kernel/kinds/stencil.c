@@ -11,11 +11,12 @@
 #define STENCIL_ROWS 4
 #define STENCIL_WORD_LANES 4 /* elements of 4 bytes or more in an access */
 #define STENCIL_STEPS 16
+#define STENCIL_VECTOR_STEPS 4     /* what is read at once is as much */
 #define STENCIL_FAR 8              /* places; what lies farther apart is no neighbour */
 #define STENCIL_ELEMENTS (1 << 22) /* fewer are read from L2, for the most part */
 #define STENCIL_WAVES 4            /* blocks of each multiprocessor, at least */
 
-/* Slices that begin at different places close to each other: bits of the dimensions, without the fastest one. */
+/* Slices that begin at different places close to each other: bits of the dimensions. */
 static uint32_t dims_between(const Instruction *a, const Instruction *b)
 {
     uint32_t rank = a->shape->rank, found = 0;
@@ -25,7 +26,7 @@ static uint32_t dims_between(const Instruction *a, const Instruction *b)
         int64_t by = x[d].start - y[d].start;
         if (x[d].stride != 1 || y[d].stride != 1 || by > STENCIL_FAR || by < -STENCIL_FAR)
             return 0;
-        found |= by != 0 && d + 1 < rank ? 1u << d : 0;
+        found |= by != 0 ? 1u << d : 0;
     }
     return found;
 }
@@ -48,6 +49,12 @@ static uint32_t neighbour_dims(const Computation *comp, uint32_t rank, Arena *a)
     return found;
 }
 
+/* Of those: without the fastest one. */
+static uint32_t row_dims(uint32_t dims, uint32_t rank)
+{
+    return dims & ((1u << (rank - 1)) - 1);
+}
+
 const char *illegal_stencil(FusionFacts *f, KernelKind kind)
 {
     (void)kind;
@@ -60,7 +67,8 @@ const char *illegal_stencil(FusionFacts *f, KernelKind kind)
     if (s->rank < 2 || shape_elements(s) == 0 || !shape_is_row_major(s) ||
         dtype_is_sub_byte(s->dtype))
         return "the result is no row-major array of two dimensions or more";
-    return neighbour_dims(inst_called(f->fusion, 0), s->rank, f->arena) == 0
+    return row_dims(neighbour_dims(inst_called(f->fusion, 0), s->rank, f->arena),
+                    s->rank) == 0
                ? "nothing is read at neighbouring rows"
                : NULL;
 }
@@ -90,7 +98,9 @@ static StencilPlan *stencil_plan(const Instruction *fusion, Arena *a)
 {
     StencilPlan *p = ARENA_NEW(a, StencilPlan);
     p->shape = fusion_result(fusion, 0).shape;
-    find_dims(p, neighbour_dims(inst_called(fusion, 0), p->shape->rank, a));
+    uint32_t dims = neighbour_dims(inst_called(fusion, 0), p->shape->rank, a);
+    p->is_along_rows = dims != row_dims(dims, p->shape->rank);
+    find_dims(p, row_dims(dims, p->shape->rank));
     return p;
 }
 
@@ -98,7 +108,10 @@ bool suits_stencil(FusionFacts *f, KernelKind kind)
 {
     (void)kind;
     const StencilPlan *p = stencil_plan(f->fusion, f->arena);
-    return shape_elements(p->shape) >= STENCIL_ELEMENTS && p->inner >= TARGET_WARP;
+    /* a loop's threads find neighbours of narrow elements among those that they read at once */
+    bool is_for_loop = p->is_along_rows && dtype_info[p->shape->dtype].bits < 32;
+    return shape_elements(p->shape) >= STENCIL_ELEMENTS && p->inner >= TARGET_WARP &&
+           !is_for_loop;
 }
 
 void plan_stencil(KernelDesign *d, const FusionFacts *f)
@@ -132,7 +145,7 @@ static int64_t choose_steps(const KernelDesign *d, const KernelConfig *c)
     KernelDesign tried = *d;
     StencilGrid g;
     tried.config = *c;
-    tried.config.items = STENCIL_STEPS;
+    tried.config.items = c->lanes.data[0] > 1 ? STENCIL_VECTOR_STEPS : STENCIL_STEPS;
     for (;; tried.config.items /= 2) {
         stencil_grid(&tried, &g);
         if (tried.config.items == 1 ||

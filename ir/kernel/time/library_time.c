@@ -32,7 +32,8 @@ typedef struct Product {
     double bytes;   /* read and written */
     double exposed; /* seconds of what stands between the products, and nothing hides */
     double transposed; /* bytes, of what is written in another order before and behind */
-    double padding;    /* operations made for each that counts */
+    bool is_even;      /* its sums are so long that they are cut to measure */
+    double counted;    /* operations of the program; 0: all that are made */
 } Product;
 
 static double bytes_of(const Shape *s)
@@ -74,11 +75,10 @@ static void choose_units(Product *p, const Instruction *dot, const GpuModel *d)
     }
 }
 
-/* The library sums over blocks of channels, with zeros behind the last: operations made for each that counts. */
-static double padding_of(double channels)
+/* The library takes channels in blocks, with zeros behind the last. */
+static double in_blocks(double channels)
 {
-    double blocks = rounded_up(channels / costs.library_channels);
-    return blocks * costs.library_channels / channels;
+    return rounded_up(channels / costs.library_channels) * costs.library_channels;
 }
 
 /* Tensor cores take channels that lie side by side: others are brought there and back, read and written. */
@@ -102,6 +102,17 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
     }
     p->batch = (double)(s.x.dims[1] / s.w.dims[1]);
     double in = (double)s.w.dims[1], out = (double)s.w.dims[0] / p->batch;
+    choose_units(p, conv, d);
+    if (p->by_tensor_cores) {
+        p->counted = 2 * p->batch * places * window * in * out;
+        in = in_blocks(in);
+        out = p->batch > 1 ? out
+                           : in_blocks(out); /* groups have their features in one tile */
+        double side = s.kind == CONVOLUTION_DATA ? in : in_blocks(out); /* of a tile */
+        p->rate *=
+            costs.library_convolution * smaller(side / costs.library_full_channels, 1);
+    }
+    p->is_even = s.kind == CONVOLUTION_FILTER;
     p->m = s.kind == CONVOLUTION_FILTER ? out : places;
     p->n = s.kind == CONVOLUTION_FORWARD ? out
            : s.kind == CONVOLUTION_DATA  ? in
@@ -109,10 +120,7 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
     p->k = s.kind == CONVOLUTION_FORWARD ? in * window
            : s.kind == CONVOLUTION_DATA  ? out * window
                                          : places;
-    choose_units(p, conv, d);
     if (p->by_tensor_cores) {
-        p->rate *= costs.library_convolution;
-        p->padding = padding_of(s.kind == CONVOLUTION_DATA ? out : in);
         p->transposed = transposed_bytes(&s.x) + transposed_bytes(&s.y);
     }
 }
@@ -205,10 +213,10 @@ static double tiled_seconds(const Product *p, const GpuModel *d, double most,
     *waves = tiles / d->multiprocessors;
     double half = costs.library_half_tile, full = costs.library_tile;
     double share = (full + half) / full * (most / (most + half));
-    double all_busy =
-        2 * tiles * tile_m * tile_n * p->k * larger(p->padding, 1) / (p->rate * share);
+    double all_busy = 2 * tiles * tile_m * tile_n * p->k / (p->rate * share);
     double busy = smaller(*waves / rounded_up(*waves), 1); /* of the multiprocessors */
-    double split = smaller(larger(busy, smaller(*waves * parts, costs.library_tail)), 1);
+    double tail = p->is_even ? 1 : costs.library_tail;
+    double split = smaller(larger(busy, smaller(*waves * parts, tail)), 1);
     return smaller(all_busy / busy, all_busy / split + costs.launch_seconds);
 }
 
@@ -233,7 +241,7 @@ static KernelTime time_of(Product p, const GpuModel *d)
     double memory = at_peak / costs.memory_share;
     t.bytes = t.needed_bytes = p.bytes;
     t.product_type = p.by_tensor_cores ? DT_INVALID : p.type;
-    t.operations = 2 * p.batch * p.m * p.n * p.k;
+    t.operations = p.counted != 0 ? p.counted : 2 * p.batch * p.m * p.n * p.k;
     double least = t.operations / product_peak(p.type, d);
     t.least_seconds = larger(least, at_peak);
     bool is_memory = memory > arithmetic;
