@@ -210,6 +210,9 @@ static void test_queries(void **state)
     check_query(query_variant, sizeof(gxrt_variant_info), "gxrt_program_get_variant");
     check_query(query_command, sizeof(gxrt_command_info), "gxrt_program_get_command");
     check_query(query_session, sizeof(gxrt_session_info), "gxrt_session_get_info");
+    gxrt_value_info value = {.struct_size = sizeof value};
+    ok(gxrt_program_get_argument(program, 0, &value));
+    assert_true(value.size_of == -1 && value.size_dimension == -1);
     fixture_deinit(&f);
 }
 
@@ -327,6 +330,15 @@ static void test_callbacks(void **state)
                 "struct_size, borrow or give_back of the streams is not set");
     }
     gxrt_session_options options = options_of(0);
+    const gxrt_allocator lacking = {sizeof lacking, NULL, no_memory, no_release};
+    const gxrt_streams none_left = {sizeof none_left, NULL, no_stream, no_release};
+    options.allocator = &lacking; /* these are taken, whatever they then say */
+    options.streams = &none_left;
+    gxrt_session *s;
+    gxrt_status st = gxrt_session_create(program, &options, &s);
+    assert_true(st == GXRT_OK || st == GXRT_OUT_OF_MEMORY);
+    gxrt_session_destroy(s);
+    options = options_of(0);
     options.host_call_count = 1;
     refused(&options, GXRT_INVALID_ARGUMENT, "host_calls is NULL");
     gxrt_host_call call = {.struct_size = 0};

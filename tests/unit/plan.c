@@ -630,7 +630,9 @@ static void test_elf(void **state)
     memcpy(out, file, 64); /* the original header gives the pristine file */
     assert_memory_equal(out, file, size);
     free(out);
+    out = file;
     assert_false(plan_elf_append("not an ELF file", 15, add, 2, &out, &out_size, &error));
+    assert_null(out);
     assert_non_null(error);
     free(file);
 }

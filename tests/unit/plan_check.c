@@ -298,13 +298,47 @@ static void test_one_communicator(void **state)
     }
 }
 
+/* What a loop asks each time is ordered, too: its condition, and the copy of its predicate. */
+static void test_condition(void **state)
+{
+    (void)state;
+    for (uint32_t writes = 0; writes < SLICES; writes++) { /* slice 2: nobody else's */
+        Maker m;
+        begin(&m);
+        started_copy(&m, "side", 0, 1, 3, 1);
+        PlanLoop loop = {.trip_count = -1,
+                         .counter = PLAN_NONE,
+                         .condition_commands = 1,
+                         .body_commands = 1};
+        PlanSlice byte = m.b.slices[2];
+        byte.bytes = 1;
+        PlanArg predicate = {PLAN_ARG_SLICE, PLAN_READ, plan_add_slices(&m.b, &byte, 1),
+                             0};
+        uint32_t w = command(&m, PLAN_WHILE, "while", 0, plan_add_loops(&m.b, &loop, 1),
+                             &predicate, 1);
+        copy(&m, "condition", 0, writes, 0);
+        copy(&m, "body", 0, 0, 2);
+        plan_close(&m.b, w);
+        done(&m, 0);
+        if (writes == 1 || writes == 3)
+            expect_race(&m, "side", "condition");
+        else
+            expect_order(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_two_regions), cmocka_unit_test(test_own_start),
-        cmocka_unit_test(test_signals),     cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_conditional), cmocka_unit_test(test_one_communicator),
+        cmocka_unit_test(test_condition),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_two_regions),
+        cmocka_unit_test(test_own_start),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_conditional),
+        cmocka_unit_test(test_one_communicator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,6 +199,14 @@ static void change(PlanBuilder *b, int number)
     case 19:
         b->graphs[0].flags = 4;
         break;
+    case 20: /* y and what is made of it have another rank than x */
+        b->graph_tensors[Y].rank = b->graph_tensors[SCRATCH].rank = 3;
+        break;
+    case 21: /* the window is as long as what it slides over */
+        b->graph_operations[0].numbers[9] = 5;
+        b->graph_operations[0].numbers[6] = 2;
+        b->graph_tensors[Y].dims[2] = b->graph_tensors[SCRATCH].dims[2] = 1;
+        break;
     default:
         b->commands[0].index = 1;
     }
@@ -207,7 +215,7 @@ static void change(PlanBuilder *b, int number)
 static void test_damage(void **state)
 {
     (void)state;
-    for (int i = 0; i <= 20; i++) {
+    for (int i = 0; i <= 22; i++) {
         PlanBuilder b;
         build(&b);
         change(&b, i);

@@ -206,6 +206,12 @@ static void test_values(void **state)
         {AT(arguments, PlanValue, 0, alias), PLAN_NONE, 0, "argument 0"},
         {AT(arguments, PlanValue, 0, alias_kind), 0, PLAN_ALIAS_MAY, "argument 0"},
         {AT(arguments, PlanValue, 0, size_of), PLAN_NONE, 1, "argument 0"},
+        {AT(allocations, PlanAllocation, 0, colour), PLAN_HOST_MEMORY, PLAN_COLOURS,
+         "an allocation of kind"},
+        {AT(allocations, PlanAllocation, 1, colour), PLAN_HOST_MEMORY, PLAN_COLOURS,
+         "an allocation of kind"},
+        {AT(allocations, PlanAllocation, 2, colour), PLAN_HOST_MEMORY, PLAN_COLOURS,
+         "an allocation of kind"},
         {AT(results, PlanValue, 0, bytes), 4 * N, 4 * N + 1, "result 0"},
         {AT(results, PlanValue, 0, alias), PLAN_NONE, 1, "result 0"},
         {AT(slices, PlanSlice, 0, bytes), 4 * N, 4 * N - 1, "argument 0"},
@@ -224,6 +230,7 @@ static void test_commands(void **state)
         {AT(commands, PlanCommand, COMMAND_LAUNCH, index), 0, 2, "do not fit its kernel"},
         {AT(commands, PlanCommand, COMMAND_LAUNCH, arg_count), 4, 3,
          "do not fit its kernel"},
+        {AT(commands, PlanCommand, COMMAND_LAUNCH, stream), 0, 1, "a damaged record"},
         {AT(commands, PlanCommand, COMMAND_FILL, arg_count), 2, 3, fill},
         {AT(commands, PlanCommand, COMMAND_FILL, arg_count), 2, 1, fill},
         {AT(commands, PlanCommand, COMMAND_FILL, count), 1, 0, fill},
@@ -232,6 +239,32 @@ static void test_commands(void **state)
     };
     (void)state;
     check_all(limits, sizeof limits / sizeof *limits);
+}
+
+/* A loop that ends behind the one that it is in. */
+static void test_nesting(void **state)
+{
+    (void)state;
+    for (uint32_t subtree = 2; subtree <= 3; subtree++) {
+        char error[512] = "";
+        Maker m;
+        maker_plan(&m);
+        const PlanLoop loops[] = {{.trip_count = 1, .body_commands = subtree - 1},
+                                  {.trip_count = 1, .body_commands = 1}};
+        uint32_t loop = plan_add_loops(&m.b, loops, 2);
+        const PlanArg args[] = {writes(spare), immediate(0)};
+        m.b.slices[spare].bytes = 16;
+        uint32_t outer = maker_command(&m, PLAN_WHILE, loop, NULL, 0);
+        uint32_t inner = maker_command(&m, PLAN_WHILE, loop + 1, NULL, 0);
+        uint32_t fill = maker_command(&m, PLAN_FILL, 0, args, 2);
+        m.b.commands[fill].count = 4;
+        m.b.commands[outer].subtree = subtree;
+        m.b.commands[inner].subtree = 2;
+        bool good = is_read(&m.b, error, sizeof error);
+        if (good != (subtree == 3) || (!good && !strstr(error, "leaves its parent")))
+            fail_msg("a loop of %u commands: %s", subtree, error);
+        plan_builder_deinit(&m.b);
+    }
 }
 
 static void test_tuning(void **state)
@@ -363,10 +396,11 @@ static void test_elf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_info),   cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_values), cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_empty),  cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_elf),    cmocka_unit_test(test_tuning),
+        cmocka_unit_test(test_info),    cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_empty),   cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_elf),     cmocka_unit_test(test_tuning),
+        cmocka_unit_test(test_nesting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,12 +279,84 @@ static void test_replicas(void **state)
     runs[1].arguments = &a[2];
     assert_int_equal(gxrt_execute(s, 3, runs), GXRT_INVALID_ARGUMENT);
     assert_non_null(strstr(gxrt_last_error(), "is on CUDA device 2, the run on 1"));
+    runs[1].arguments = &a[1];
+    fake_fail_at =
+        fake_calls + 1; /* on a thread of the session; the caller's has the words */
+    assert_int_not_equal(gxrt_execute(s, 3, runs), GXRT_OK);
+    assert_null(strstr(gxrt_last_error(), "is on CUDA device 2"));
+    fake_fail_at = 0;
     for (size_t d = 0; d < 3; d++) {
         gxrt_free(s, d, a[d].data);
         gxrt_free(s, d, r[d].data);
     }
     gxrt_session_destroy(s);
     close_program(&p);
+}
+
+/* A value's branch is the last one if it has none of its own; of a predicate, true is the first. */
+static void test_choices(void **state)
+{
+    static const struct {
+        uint32_t bytes, branches;
+        int32_t selector, branch;
+    } rows[] = {{4, 3, 0, 0},  {4, 3, 1, 1}, {4, 3, 2, 2}, {4, 3, 3, 2},
+                {4, 3, -1, 2}, {1, 2, 1, 0}, {1, 2, 0, 1}, {1, 2, 255, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Maker m;
+        maker_init(&m);
+        uint32_t in = maker_value(&m, false, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+        uint32_t out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+        PlanArg selector =
+            reads(maker_slice(&m, m.b.slices[in].allocation, 0, rows[i].bytes));
+        PlanCommand c = {.kind = PLAN_CONDITIONAL,
+                         .signal = PLAN_NONE,
+                         .index =
+                             plan_add_refs(&m.b, (uint32_t[]){1, 1, 1}, rows[i].branches),
+                         .count = rows[i].branches};
+        uint32_t conditional = plan_command(&m.b, &c, &selector, 1);
+        for (uint32_t k = 0; k < rows[i].branches; k++)
+            maker_add(&m, in, out, 1, immediate(100 * (k + 1)));
+        plan_close(&m.b, conditional);
+        Program p = open_program(&m, "", 0);
+        gxrt_session *s = open_session(&p);
+        int32_t x = rows[i].selector, y = 0;
+        const size_t one = 1;
+        assert_int_equal(
+            run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y}, &one, NULL),
+            GXRT_OK);
+        assert_int_equal(y, rows[i].selector + 100 * (rows[i].branch + 1));
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
+}
+
+/* A loop of so many trips, none among them. */
+static void test_trips(void **state)
+{
+    (void)state;
+    for (int trips = 0; trips < 4; trips++) {
+        Maker m;
+        maker_init(&m);
+        uint32_t in = maker_value(&m, false, 1, 0, PLAN_ALIAS_MUST);
+        maker_value(&m, true, 1, 0, PLAN_ALIAS_MUST);
+        const PlanLoop loop = {
+            .trip_count = trips, .counter = PLAN_NONE, .body_commands = 1};
+        uint32_t open =
+            maker_command(&m, PLAN_WHILE, plan_add_loops(&m.b, &loop, 1), NULL, 0);
+        maker_add(&m, in, in, 1, immediate(10));
+        plan_close(&m.b, open);
+        Program p = open_program(&m, "", 0);
+        gxrt_session *s = open_session(&p);
+        int32_t x = 1, y = 0;
+        const size_t one = 1;
+        assert_int_equal(run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y},
+                                     &one, (const int[]){0}),
+                         GXRT_OK);
+        assert_int_equal(y, 1 + 10 * trips);
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
 }
 
 static void count_event(void *user, const gxrt_event *e)
@@ -383,6 +455,8 @@ int main(void)
         cmocka_unit_test(test_no_stream_lent),
         cmocka_unit_test(test_fail_every_call),
         cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_trips),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_image),
         cmocka_unit_test(test_host_call),
