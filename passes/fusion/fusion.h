@@ -6,6 +6,7 @@
 
 PassFn pass_split_scatters;   /* sorted, where the order of updates matters */
 PassFn pass_fuse_attentions;  /* with all that is in them */
+PassFn pass_split_exponentials; /* of rows too long to be kept */
 PassFn pass_split_reductions; /* where few results have many elements each */
 PassFn pass_fuse;             /* producers into their readers */
 PassFn pass_wrap;             /* what is still alone */

@@ -1,0 +1,218 @@
+/* Sums of exponentials less the largest of a long row are made of pieces of it, each less its own largest: the row
+ * is read once. A kernel that reduces a whole row reads it twice, as the largest must be known before the first
+ * exponential and the row fits into no block's registers; a piece does.
+ *
+ *   m = f32[8] reduce(f32[8,131072] x, -inf), maximum    s = f32[8] reduce(exp(x - m), 0), add
+ *   ->  b = f32[8,16,8192] bitcast(x)    p = f32[8,16] reduce(b, -inf), maximum    c = p, made finite
+ *       q = f32[8,16] reduce(exp(b - c), 0), add
+ *       m = f32[8] reduce(p, -inf), maximum    s = f32[8] reduce(q * exp(c - m), 0), add
+ *
+ * In m's place may stand what is 0 where m is not finite. A piece of which all is -inf has the sum 0, as it would
+ * have less any number, so c is the least number there; one with inf has inf, and c is the largest: then the
+ * factors, and with them s, are 0, inf or NaN as those of the row.
+ *
+ * Needs: layouts, row-major inside. Keeps: values but for the order of sums. Ends: one sweep. */
+#include <float.h>
+#include <math.h>
+
+#include "passes/fusion/fusion.h"
+#include "passes/simplify/rewrite.h"
+#include "passes/simplify/simplify.h"
+
+#define LONG_ROW 32768  /* more elements are not kept in registers by one block */
+#define PIECE_MOST 8192 /* elements of a piece */
+#define PIECE_LEAST                                                                      \
+    1024 /* where few rows would leave the GPU idle, otherwise, or sizes have no other divisor */
+#define BLOCKS 1024 /* that keep a GPU busy */
+#define ACCESS 8    /* elements that a thread loads at once */
+
+typedef struct Parts {
+    Instruction *x, *largest;
+    Instruction
+        *shift; /* what x is made less by: `largest`, or 0 where that is not finite */
+} Parts;
+
+/* Of the pieces of rows: the finite numbers nearest to their largest, their sums less those. */
+typedef struct Pieces {
+    Instruction *finite, *sums; /* NULL: not made */
+} Pieces;
+
+/* In the making. */
+typedef struct Split {
+    PassContext *cx;
+    Instruction **forward; /* [instruction id] what stands for it */
+    Pieces *pieces;        /* [instruction id] of a maximum */
+    bool changed;
+} Split;
+
+static bool reduces_rows(const Instruction *inst, OpCode op, double initial)
+{
+    if (inst->op != OP_REDUCE || inst->operand_count != 2 || inst->control_count != 0 ||
+        rw_reducer_op(inst_called(inst, 0)) != op ||
+        !inst_is_constant_scalar(inst->operands[1], initial))
+        return false;
+    const Shape *from = inst->operands[0]->shape;
+    Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
+    return (inst->shape->dtype == DT_F32 || inst->shape->dtype == DT_F64) &&
+           dims.count == 1 && dims.data[0] == (int64_t)from->rank - 1 &&
+           rw_is_static(from) && shape_is_row_major(from) &&
+           shape_is_row_major(inst->shape);
+}
+
+/* A number for each row, all along it. */
+static bool is_along_rows(const Instruction *spread)
+{
+    if (spread->op != OP_BROADCAST)
+        return false;
+    Ints dims = inst_ints(spread, ATTR_DIMENSIONS);
+    for (size_t i = 0; i < dims.count; i++) {
+        if (dims.data[i] != (int64_t)i)
+            return false;
+    }
+    return dims.count + 1 == spread->shape->rank;
+}
+
+static bool find_parts(const Instruction *sum, Parts *out)
+{
+    if (!reduces_rows(sum, OP_ADD, 0) || sum->operands[0]->op != OP_EXPONENTIAL)
+        return false;
+    const Instruction *less = sum->operands[0]->operands[0];
+    if (less->op != OP_SUBTRACT || !is_along_rows(less->operands[1]))
+        return false;
+    Instruction *shift = less->operands[1]->operands[0], *largest = shift;
+    if (shift->op == OP_SELECT && shift->operands[0]->op == OP_IS_FINITE &&
+        shift->operands[0]->operands[0] == shift->operands[1] &&
+        rw_is_splat(shift->operands[2], 0))
+        largest = shift->operands[1];
+    *out = (Parts){less->operands[0], largest, shift};
+    return reduces_rows(largest, OP_MAXIMUM, -INFINITY) &&
+           largest->operands[0] == out->x && shape_same_dims(largest->shape, sum->shape);
+}
+
+/* Elements of a piece of rows of `columns`: a divisor, as large as leaves no block of the GPU idle; 0: none. */
+static int64_t piece_of(int64_t rows, int64_t columns, int64_t access)
+{
+    int64_t best = 0;
+    for (int64_t n = PIECE_MOST; n >= PIECE_LEAST; n--) {
+        if (columns % n != 0 || n % access != 0)
+            continue;
+        if (best == 0 || rows * (columns / best) < BLOCKS)
+            best = n;
+    }
+    return best;
+}
+
+static Instruction *reduced(Rewriter *r, const Instruction *like, Instruction *x,
+                            const Shape *shape, uint32_t along)
+{
+    Instruction *out =
+        rw_like(r, like, shape, 2, (Instruction *[]){x, like->operands[1]});
+    int64_t dim = along;
+    inst_set_ints(out, ATTR_DIMENSIONS, &dim, 1);
+    return out;
+}
+
+/* The nearest finite number of each element. */
+static Instruction *made_finite(Rewriter *r, Instruction *p)
+{
+    double most = p->shape->dtype == DT_F32 ? (double)FLT_MAX : DBL_MAX;
+    Instruction *low =
+        rw_binary(r, OP_MAXIMUM, p->shape, p, rw_splat(r, p->shape, -most));
+    return rw_binary(r, OP_MINIMUM, p->shape, low, rw_splat(r, p->shape, most));
+}
+
+static Instruction *exponential_less(Rewriter *r, Instruction *x, Instruction *less)
+{
+    uint32_t count = less->shape->rank;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        dims[i] = i;
+    Instruction *along = rw_broadcast(r, x->shape, less, count, dims);
+    return rw_unary(r, OP_EXPONENTIAL, x->shape,
+                    rw_binary(r, OP_SUBTRACT, x->shape, x, along));
+}
+
+/* [rows, columns] as [rows, pieces, piece] */
+static Instruction *cut(Rewriter *r, Instruction *x, int64_t piece)
+{
+    const Shape *from = x->shape;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
+    for (uint32_t i = 0; i + 1 < from->rank; i++)
+        dims[i] = from->dims[i];
+    dims[from->rank - 1] = from->dims[from->rank - 1] / piece;
+    dims[from->rank] = piece;
+    return rw_unary(r, OP_BITCAST,
+                    shape_with_dims(r->m->intern, from, from->rank + 1, dims), x);
+}
+
+static void make_pieces(Split *s, Rewriter *r, const Parts *p, int64_t piece)
+{
+    const Instruction *sum = r->at;
+    uint32_t along = p->x->shape->rank - 1;
+    Instruction *x = cut(r, p->x, piece);
+    const Shape *shape =
+        shape_with_dims(r->m->intern, x->shape, along + 1, x->shape->dims);
+    Instruction *largest = reduced(r, p->largest, x, shape, along + 1);
+    s->forward[p->largest->id] =
+        reduced(r, p->largest, largest, p->largest->shape, along);
+    Pieces *made = &s->pieces[p->largest->id];
+    made->finite = made_finite(r, largest);
+    made->sums = reduced(r, sum, exponential_less(r, x, made->finite), shape, along + 1);
+}
+
+static void split(Split *s, Instruction *sum, const Parts *p, int64_t piece)
+{
+    Rewriter r = {.m = sum->parent->module,
+                  .comp = sum->parent,
+                  .scratch = s->cx->scratch,
+                  .cx = s->cx,
+                  .at = sum};
+    Pieces *pieces = &s->pieces[p->largest->id];
+    if (pieces->sums == NULL)
+        make_pieces(s, &r, p, piece);
+    const Shape *shape = pieces->sums->shape;
+    Instruction *weight = exponential_less(&r, pieces->finite, p->shift);
+    Instruction *part = rw_binary(&r, OP_MULTIPLY, shape, pieces->sums, weight);
+    s->forward[sum->id] = reduced(&r, sum, part, sum->shape, p->x->shape->rank - 1);
+    s->changed = true;
+}
+
+static void visit(Split *s, Instruction *sum)
+{
+    Parts p;
+    if (!find_parts(sum, &p))
+        return;
+    int64_t columns = p.x->shape->dims[p.x->shape->rank - 1];
+    if (columns <= LONG_ROW || shape_elements(sum->shape) == 0)
+        return;
+    int64_t rows = shape_elements(sum->shape), piece = piece_of(rows, columns, ACCESS);
+    piece = piece != 0 ? piece : piece_of(rows, columns, 1);
+    if (piece != 0)
+        split(s, sum, &p, piece);
+}
+
+bool pass_split_exponentials(Module *m, PassContext *cx)
+{
+    bool changed = false;
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++) {
+        Computation *comp = programs.data[c];
+        uint32_t count = comp->instruction_count;
+        Split s = {.cx = cx,
+                   .forward = ARENA_ARRAY(cx->scratch, Instruction *, count + 1u),
+                   .pieces = ARENA_ARRAY(cx->scratch, Pieces, count + 1u)};
+        for (uint32_t i = 0; i < count; i++) {
+            if (comp->instructions[i] != NULL)
+                visit(&s, comp->instructions[i]);
+        }
+        if (!s.changed)
+            continue;
+        computation_substitute(comp, s.forward, count);
+        changed = true;
+    }
+    if (changed) {
+        module_sort(m);
+        pass_dce(m, cx); /* exponentials of whole rows that nobody reads any more */
+    }
+    return changed;
+}
