@@ -4,15 +4,15 @@
 
 #include "passes/pass.h"
 
-PassFn pass_split_scatters;   /* sorted, where the order of updates matters */
-PassFn pass_fuse_attentions;  /* with all that is in them */
+PassFn pass_split_scatters;     /* sorted, where the order of updates matters */
+PassFn pass_fuse_attentions;    /* with all that is in them */
 PassFn pass_split_exponentials; /* of rows too long to be kept */
-PassFn pass_split_reductions; /* where few results have many elements each */
-PassFn pass_fuse;             /* producers into their readers */
-PassFn pass_wrap;             /* what is still alone */
-PassFn pass_sort_results;     /* that nobody reads are not written */
-PassFn pass_split_sorts;      /* of rows that no block holds */
-PassFn pass_own_values;       /* kernels for what would be copied */
+PassFn pass_split_reductions;   /* where few results have many elements each */
+PassFn pass_fuse;               /* producers into their readers */
+PassFn pass_wrap;               /* what is still alone */
+PassFn pass_sort_results;       /* that nobody reads are not written */
+PassFn pass_split_sorts;        /* of rows that no block holds */
+PassFn pass_own_values;         /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
 
 /* A reshape whose result lies in memory as its operand does. It moves into what reads it, where it costs

@@ -165,6 +165,10 @@ static void choose_matrix(Gen *g, int64_t dims[2])
         dims[0] = one_of(g, sizes, 11);
         dims[1] = one_of(g, sizes, 13);
     } while (dims[0] * dims[1] > 33000);
+    if (chance(g, 10)) { /* too long to be kept by a block */
+        dims[0] = 1 + below(g, 2);
+        dims[1] = chance(g, 50) ? 33024 : 40000;
+    }
 }
 
 static Value *mean_along(Gen *g, const Value *a, int d)
