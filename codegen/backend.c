@@ -18,6 +18,7 @@ struct Backend {
     LLVMModuleRef module;
     LLVMTargetMachineRef nvptx, host; /* NULL: not needed yet */
     char nvptx_name[32];              /* target and PTX version of the machine */
+    bool is_only;                     /* no module comes after this one */
 };
 
 /* ---- set-up ---- */
@@ -42,6 +43,11 @@ void backend_destroy(Backend *b)
     if (b->host)
         LLVMDisposeTargetMachine(b->host);
     LLVMContextDispose(b->context);
+}
+
+void backend_expect_no_other(Backend *b, bool is_only)
+{
+    b->is_only = is_only;
 }
 
 void backend_reset(Backend *b)
@@ -96,20 +102,6 @@ static void set_target(LLVMModuleRef m, LLVMTargetMachineRef machine, const char
     LLVMSetTarget(m, triple);
     LLVMSetModuleDataLayout(m, layout);
     LLVMDisposeTargetData(layout);
-}
-
-static LLVMMemoryBufferRef emit(LLVMModuleRef m, LLVMTargetMachineRef machine,
-                                LLVMCodeGenFileType type)
-{
-    LLVMMemoryBufferRef out;
-    char *message = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, type, &message, &out)) {
-        char copy[512];
-        snprintf(copy, sizeof copy, "%s", message);
-        LLVMDisposeMessage(message);
-        bug("LLVM: %s", copy);
-    }
-    return out;
 }
 
 static LLVMTargetMachineRef nvptx_machine(Backend *b, const Target *target, uint32_t ptx)
@@ -171,14 +163,17 @@ static const char *module_ptx(Backend *b, LLVMModuleRef m, Kernel *const *kernel
     LLVMTargetMachineRef machine = nvptx_machine(b, target, ptx);
     lower_nvptx(m, kernels, count, target, ptx);
     set_target(m, machine, NVPTX_TRIPLE);
-    libdevice_link(b->device, m, target->sm, false);
+    if (b->is_only)
+        libdevice_link_only(b->device, m, target->sm);
+    else
+        libdevice_link(b->device, m, target->sm, false);
     llvm_run_passes(m, machine,
                     "always-inline,function(simplifycfg,early-cse<memssa>,instcombine<no-"
                     "verify-fixpoint>,"
                     "simplifycfg),globaldce");
     lower_nvptx_narrow(m, target);
     qualify_names(b, m, kernels, count);
-    LLVMMemoryBufferRef text = emit(m, machine, LLVMAssemblyFile);
+    LLVMMemoryBufferRef text = llvm_generate(m, machine, LLVMAssemblyFile);
     char *copy = arena_text(b->arena, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
     LLVMDisposeMemoryBuffer(text);
     return copy;
@@ -215,7 +210,7 @@ const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count
         "always-inline,function(scalarizer<load-store>,early-cse,simplifycfg),"
         "globaldce");
     host_keep_bf16_bits(m);
-    LLVMMemoryBufferRef object = emit(m, machine, LLVMObjectFile);
+    LLVMMemoryBufferRef object = llvm_generate(m, machine, LLVMObjectFile);
     *out_bytes = LLVMGetBufferSize(object);
     void *copy = arena_copy(b->arena, LLVMGetBufferStart(object), *out_bytes);
     LLVMDisposeMemoryBuffer(object);

@@ -22,6 +22,9 @@ typedef struct Backend Backend;
 Backend *backend_create(Arena *a, Libdevice *device);
 void backend_destroy(Backend *b); /* NULL is fine */
 
+/* Whether the module that is made next is the program's only one: nothing is kept for others. */
+void backend_expect_no_other(Backend *b, bool is_only);
+
 /* Where kernels are made. */
 LLVMModuleRef backend_module(Backend *b);
 

@@ -67,27 +67,24 @@ static const char *const arguments[] = {
     "-opt-disable=slsr,nary-reassociate,load-store-vectorizer"};
 
 /* LLVM registers the passes of a code generator when it first makes them, under locks that an escape
- * would leave locked. So nothing at all is compiled, before anybody else can wait for a lock. */
-static void register_passes(const char *triple, LLVMCodeGenOptLevel level,
-                            LLVMCodeGenFileType type)
+ * would leave locked. So nothing at all is compiled before a machine is first used, while nobody else generates
+ * code and could wait for a lock. */
+static pthread_rwlock_t registry = PTHREAD_RWLOCK_INITIALIZER;
+
+static void compile_nothing(LLVMTargetMachineRef machine, LLVMCodeGenFileType type)
 {
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef m = LLVMModuleCreateWithNameInContext("none", context);
-    LLVMTargetRef target = NULL;
     LLVMMemoryBufferRef code = NULL;
-    char *message = NULL;
-    if (LLVMGetTargetFromTriple(triple, &target, &message))
-        bug("LLVM has no target %s", triple);
-    LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-        target, triple, "", "", level, LLVMRelocPIC, LLVMCodeModelDefault);
+    char *message = NULL, *triple = LLVMGetTargetMachineTriple(machine);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetTarget(m, triple);
     LLVMSetModuleDataLayout(m, layout);
     LLVMDisposeTargetData(layout);
+    LLVMDisposeMessage(triple);
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, type, &message, &code))
-        bug("LLVM compiles nothing for %s", triple);
+        bug("LLVM cannot compile nothing: %s", message);
     LLVMDisposeMemoryBuffer(code);
-    LLVMDisposeTargetMachine(machine);
     LLVMDisposeModule(m);
     LLVMContextDispose(context);
 }
@@ -115,36 +112,83 @@ static void start(void)
 #endif
     LLVMParseCommandLineOptions(sizeof arguments / sizeof *arguments, arguments, NULL);
     LLVMInstallFatalErrorHandler(on_fatal_error);
-    register_passes(NVPTX_TRIPLE, LLVMCodeGenLevelDefault, LLVMAssemblyFile);
-    register_passes(HOST_TRIPLE, LLVMCodeGenLevelNone, LLVMObjectFile);
 }
 
-/* Once for the process. An LLVM that has started in part cannot start again, so every later
- * compile says so. */
-static void start_once(void)
+/* Why LLVM failed; empty: it has not. */
+static char failure[sizeof(((Escape *)0)->message)];
+
+static void throw_failure(void)
+{
+    escape_throw(ESCAPE_MEMORY, "LLVM could not be started: %s", failure);
+}
+
+/* Once for the process: LLVM itself (machine NULL), or the passes that generate code. An LLVM that has
+ * started in part cannot start again, so every later compile says so. */
+static void start_once(bool *has_started, LLVMTargetMachineRef machine,
+                       LLVMCodeGenFileType type)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    static enum { NOT_STARTED, STARTED, FAILED } state;
-    static char why[sizeof(((Escape *)0)->message)];
     Escape e;
     pthread_mutex_lock(&mutex);
-    escape_push(&e);
-    if (state == NOT_STARTED && setjmp(e.target) == 0)
-        start();
-    escape_pop(&e);
-    if (state == NOT_STARTED) {
-        state = e.kind == ESCAPE_NONE ? STARTED : FAILED;
-        memcpy(why, e.message, sizeof why);
+    if (!*has_started && failure[0] == 0) {
+        pthread_rwlock_wrlock(&registry);
+        escape_push(&e);
+        if (setjmp(e.target) != 0)
+            ;
+        else if (machine == NULL)
+            start();
+        else
+            compile_nothing(machine, type);
+        escape_pop(&e);
+        *has_started = e.kind == ESCAPE_NONE;
+        if (!*has_started)
+            memcpy(failure, e.message, sizeof failure);
+        pthread_rwlock_unlock(&registry);
     }
-    bool has_failed = state == FAILED;
+    bool has_failed = failure[0] != 0;
     pthread_mutex_unlock(&mutex);
     if (has_failed)
-        escape_throw(ESCAPE_MEMORY, "LLVM could not be started: %s", why);
+        throw_failure();
+}
+
+static LLVMMemoryBufferRef generate(LLVMModuleRef m, LLVMTargetMachineRef machine,
+                                    LLVMCodeGenFileType type)
+{
+    LLVMMemoryBufferRef out;
+    char *message = NULL;
+    if (failure[0] != 0)
+        throw_failure();
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, type, &message, &out)) {
+        char copy[512];
+        snprintf(copy, sizeof copy, "%s", message);
+        LLVMDisposeMessage(message);
+        bug("LLVM: %s", copy);
+    }
+    return out;
+}
+
+LLVMMemoryBufferRef llvm_generate(LLVMModuleRef m, LLVMTargetMachineRef machine,
+                                  LLVMCodeGenFileType type)
+{
+    static bool has_registered[2]; /* passes for assembly, for objects */
+    LLVMMemoryBufferRef volatile out = NULL;
+    Escape e;
+    start_once(&has_registered[type == LLVMObjectFile], machine, type);
+    pthread_rwlock_rdlock(&registry);
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        out = generate(m, machine, type);
+    escape_pop(&e);
+    pthread_rwlock_unlock(&registry);
+    if (e.kind != ESCAPE_NONE)
+        escape_throw(e.kind, "%s", e.message);
+    return out;
 }
 
 LLVMContextRef llvm_context_create(void)
 {
-    start_once();
+    static bool has_started;
+    start_once(&has_started, NULL, LLVMAssemblyFile);
     LLVMContextRef context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(context, on_diagnostic, NULL);
     LLVMContextSetDiscardValueNames(context, 1);

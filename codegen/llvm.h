@@ -22,6 +22,10 @@
  * stays behind as lost memory. */
 LLVMContextRef llvm_context_create(void);
 
+/* The module's assembly or object. */
+LLVMMemoryBufferRef llvm_generate(LLVMModuleRef m, LLVMTargetMachineRef machine,
+                                  LLVMCodeGenFileType type);
+
 /* Runs passes, by their names as `opt -passes=` takes them. `machine` may be NULL. */
 void llvm_run_passes(LLVMModuleRef m, LLVMTargetMachineRef machine, const char *passes);
 

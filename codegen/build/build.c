@@ -94,11 +94,13 @@ const char *build_ptx(Build *b)
 
 /* -- tasks -------------------------------------------------------------------------------------- */
 
-static Backend *take_backend(Build *b, BuildWorker *w)
+/* For a module of `count` kernels. */
+static Backend *take_backend(Build *b, BuildWorker *w, size_t count)
 {
     Backend *backend =
         w->backend != NULL ? w->backend : backend_create(w->arena, b->device);
     w->backend = NULL;
+    backend_expect_no_other(backend, count == b->count && !build_has_objects(b));
     return backend;
 }
 
@@ -114,7 +116,7 @@ static void make_kernel(Build *b, BuildWorker *w, size_t i)
 {
     KernelCode *code = &b->codes[i];
     double t0 = thread_seconds();
-    Backend *backend = take_backend(b, w);
+    Backend *backend = take_backend(b, w, 1);
     Kernel *k = emit_kernel(b, w, backend, i);
     bool has_object = build_has_objects(b);
     code->ptx = (has_object ? backend_ptx : backend_last_ptx)(backend, &k, 1, b->target,
@@ -146,7 +148,7 @@ static bool make_together(Build *b, BuildWorker *w, const size_t *list, size_t c
     Kernel *kernels[BATCH_MOST];
     const char *names[BATCH_MOST], *texts[BATCH_MOST];
     double t0 = thread_seconds();
-    Backend *backend = take_backend(b, w);
+    Backend *backend = take_backend(b, w, count);
     for (size_t i = 0; i < count; i++) {
         kernels[i] = emit_kernel(b, w, backend, list[i]);
         names[i] = kernels[i]->name;

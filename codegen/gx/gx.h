@@ -197,6 +197,8 @@ typedef struct GxLoop {
     LLVMValueRef index;
     LLVMValueRef *carried;
     unsigned carried_count;
+    bool
+        keeps_addresses; /* of few steps or much code, see gx_loop_end; to set behind gx_loop_begin */
     LLVMValueRef step, *phi; /* its own */
     LLVMBasicBlockRef header, exit;
 } GxLoop;

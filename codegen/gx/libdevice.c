@@ -1,7 +1,8 @@
 /* Links libdevice. Its bitcode is large, so the functions that kernels call, with all that these
  * call, are first cut out of it into a subset, of which each kernel's module then takes what it
  * needs. A subset grows when a kernel calls a function that it lacks. What a module gets does not
- * depend on what else a subset holds: functions keep libdevice's order in it.
+ * depend on what else a subset holds: functions keep libdevice's order in it. A program's only module takes them
+ * out of the file itself.
  *
  * All functions are linkonce_odr in a subset, and it is parsed lazily, so that only those that are
  * called are read at all. */
@@ -305,6 +306,29 @@ static void internalise(LLVMModuleRef m)
     }
 }
 
+/* `from` is used up. */
+static void link_from(LLVMModuleRef m, LLVMModuleRef from)
+{
+    LLVMSetTarget(from, LLVMGetTarget(m));
+    LLVMSetDataLayout(from, LLVMGetDataLayoutStr(m));
+    if (LLVMLinkModules2(m, from))
+        bug("functions of libdevice do not link");
+}
+
+void libdevice_link_only(Libdevice *l, LLVMModuleRef m, uint32_t sm)
+{
+    const char *name;
+    if (next_needed(LLVMGetFirstFunction(m), &name) == NULL)
+        return;
+    LLVMModuleRef all = read_bitcode(LLVMGetModuleContext(m), l->file, true);
+    make_linkonce(all);
+    link_from(m, all);
+    if (next_needed(LLVMGetFirstFunction(m), &name) != NULL)
+        bug("libdevice lacks %s, which a kernel calls", name);
+    resolve_reflect(m, sm);
+    internalise(m);
+}
+
 void libdevice_link(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host)
 {
     const char *name;
@@ -312,9 +336,6 @@ void libdevice_link(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host)
         return;
     LLVMModuleRef subset =
         read_bitcode(LLVMGetModuleContext(m), take_subset(l, m, sm, for_host), true);
-    LLVMSetTarget(subset, LLVMGetTarget(m));
-    LLVMSetDataLayout(subset, LLVMGetDataLayoutStr(m));
-    if (LLVMLinkModules2(m, subset))
-        bug("functions of libdevice do not link");
+    link_from(m, subset);
     internalise(m);
 }

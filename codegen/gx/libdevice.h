@@ -24,4 +24,7 @@ const void *libdevice_bytes(const Libdevice *l, size_t *bytes);
  * host. Throws ESCAPE_BUG if the file is no libdevice or lacks a function that m calls. */
 void libdevice_link(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_host);
 
+/* The same for a GPU's module that is the only one: nothing is kept for others, which costs half as much. */
+void libdevice_link_only(Libdevice *l, LLVMModuleRef m, uint32_t sm);
+
 #endif

@@ -282,6 +282,7 @@ static void start_loop(ChainLower *a, ChainLoop *s)
     s->carried[s->count++] = gx_i32(l->k, (uint32_t)((m->stages - 1) * m->stage_bytes));
     gx_loop_begin(l->k, &s->loop, a->begin, a->end, emit_index_constant(l->e, 1),
                   s->carried, s->count);
+    s->loop.keeps_addresses = true;
     emit_scope_begin(l->e);
 }
 

@@ -103,7 +103,10 @@ typedef struct TileRun {
     int64_t tiles, stages_ahead;
 } TileRun;
 
-enum { CARRIED_STAGES = 2 };
+enum {
+    CARRIED_STAGES = 2,
+    MANY_SUMS = 64, /* a step has so much to do that what addresses cost is nothing */
+};
 
 static TileRun begin_run(TileLower *l)
 {
@@ -223,6 +226,7 @@ static void run_loop(TileLower *l)
     GxLoop loop;
     gx_loop_begin(l->k, &loop, emit_index_constant(l->e, 0), run.end,
                   emit_index_constant(l->e, 1), carried, count);
+    loop.keeps_addresses = run.sums >= MANY_SUMS;
     emit_scope_begin(l->e);
     run_tile(&run, loop.index, carried);
     emit_scope_end(l->e);
