@@ -23,6 +23,7 @@
 #include "ir/bug.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
+#include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/kernel_work.h"
 #include "passes/fusion/fusion.h"
 #include "passes/fusion/live_profile.h"
@@ -35,6 +36,7 @@
 #define REDUCE_NODES 16   /* and that of a reduction: its loop, shuffles, shared memory */
 #define FEW_HEROES 4      /* reductions of a kernel that registers are not counted for */
 #define MOST_REGISTERS 64 /* of a thread, where the largest blocks have 64 or 128 */
+#define RARE_REGISTERS 128 /* where two kernels would take longer */
 #define KERNEL_MOST_RESULTS 48
 #define KERNEL_MOST_ARGS 96
 /* A kernel with rows this long and fewer rows leaves most of the device idle. */
@@ -501,13 +503,24 @@ static void own_computation(Kernel *k)
     k->leaves.inside[0] = own->root;
 }
 
+static double seconds_of(Join *j, const Instruction *fusion)
+{
+    KernelWork w;
+    const Target *t = j->cx->target;
+    return kernel_work_by(fusion, t, KERNEL_WAY_OWN, j->brief, &w)
+               ? kernel_time(&w, t->device).seconds
+               : 0;
+}
+
 /* What reductions side by side found stays in registers until all are done: few of those are left to hide that
- * memory is far, and too many are spilled. */
-static bool fits_registers(Join *j, const Kernel *k)
+ * memory is far, and too many are spilled. `apart`: seconds that two kernels take. */
+static bool fits_registers(Join *j, const Kernel *k, double apart)
 {
     if (k->heroes <= FEW_HEROES || kernel_kind_of(k->fusion) != k->kind)
         return true;
-    return kernel_registers(k->fusion, j->cx->target, j->brief) <= MOST_REGISTERS;
+    uint32_t registers = kernel_registers(k->fusion, j->cx->target, j->brief);
+    return registers <= MOST_REGISTERS ||
+           (registers <= RARE_REGISTERS && seconds_of(j, k->fusion) < apart);
 }
 
 /* The fusion a with b's code and result in it; false, and a is as before: no kernel makes that. */
@@ -517,6 +530,9 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
         return false;
     Instruction *fusion = a->fusion;
     own_computation(a);
+    double apart = a->heroes + b->heroes > FEW_HEROES
+                       ? seconds_of(j, fusion) + seconds_of(j, b->fusion)
+                       : 0;
     Kernel was = *a;
     Instruction **inside =
         arena_copy(j->brief, a->leaves.inside, a->leaves.count * sizeof *inside);
@@ -535,7 +551,7 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
                 kernel_kind_choose(fusion, j->cx->target) == wanted;
     if (good && wants_reduction)
         good = describe_reduction(a, j->brief) && a->heroes == was.heroes + b->heroes &&
-               fits_registers(j, a);
+               fits_registers(j, a, apart);
     if (good) {
         a->kind = wanted;
         a->is_heavy |= b->is_heavy;
