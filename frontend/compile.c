@@ -260,6 +260,16 @@ static Level text_level(const gxc_options *o)
     return o->verify_only || printed ? LEVEL_SKETCH : LEVEL_WELL_FORMED;
 }
 
+/* The only module of a text is the one that is asked for. */
+static bool is_meant(const Compile *c, const Module *m)
+{
+    if (c->options.module == NULL || strcmp(c->options.module, m->name) == 0)
+        return true;
+    diag_error(c->diag, (Span){0, 0}, "there is no module %s here, but %s",
+               c->options.module, m->name);
+    return false;
+}
+
 /* Text to verified module, in `a`; NULL after messages. */
 static Module *read_module(Compile *c, Arena *a)
 {
@@ -274,11 +284,12 @@ static Module *read_module(Compile *c, Arena *a)
     }
     if (proto_is(c->diag->text, c->diag->length) && !proto_to_text(c->diag))
         return NULL;
-    if (!select_module(c->diag, c->options.module))
+    bool chosen; /* of several */
+    if (!select_module(c->diag, c->options.module, &chosen))
         return NULL;
     Module *m = stablehlo_is(c->diag->text, c->diag->length) ? stablehlo_parse(a, c->diag)
                                                              : hlo_parse(a, c->diag);
-    if (m == NULL || !library_calls_read(m, c->scratch))
+    if (m == NULL || (!chosen && !is_meant(c, m)) || !library_calls_read(m, c->scratch))
         return NULL;
     stage_begin(&c->times, "verify");
     if (!module_verify(m, text_level(&c->options), c->scratch))

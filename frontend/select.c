@@ -44,6 +44,13 @@ static size_t name_end(const Diag *d, size_t at)
     return at;
 }
 
+static size_t find_quote(const Diag *d, size_t at)
+{
+    while (at < d->length && d->text[at] != '"')
+        at++;
+    return at;
+}
+
 /* Parts begin with `HloModule NAME`. */
 static void split_hlo(Diag *d, Parts *parts)
 {
@@ -64,7 +71,9 @@ static void split_mlir(Diag *d, Parts *parts)
         Part part = {at, next, at, 0};
         if (name < next) {
             part.name = name + strlen("module @");
-            part.name_length = name_end(d, part.name) - part.name;
+            bool quoted = part.name < d->length && d->text[part.name] == '"';
+            part.name += quoted; /* @"a name" */
+            part.name_length = (quoted ? find_quote : name_end)(d, part.name) - part.name;
         }
         if (strspn(d->text + at, " \t\r\n") < next - at)
             add_part(d, parts, part);
@@ -101,9 +110,10 @@ static void keep_part(Diag *d, const Part *part)
     d->text = text;
 }
 
-bool select_module(Diag *d, const char *name)
+bool select_module(Diag *d, const char *name, bool *out_chosen)
 {
     Parts parts = {0};
+    *out_chosen = false;
     split_hlo(d, &parts);
     if (parts.count == 0 && find_line(d, 0, "// -----") < d->length)
         split_mlir(d, &parts);
@@ -115,7 +125,7 @@ bool select_module(Diag *d, const char *name)
             memcmp(d->text + part->name, name, part->name_length) != 0)
             continue;
         keep_part(d, part);
-        return true;
+        return *out_chosen = true;
     }
     return report(d, &parts, name);
 }
