@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "frontend/hlo.tab.h"
+#include "frontend/parse.h"
 #include "frontend/parser.h"
 #include "ir/stack_frames.h"
 
@@ -121,17 +122,15 @@ static const char *const header_names[H_COUNT] = {
     [H_ORIGIN] = "origin_recovery_table",
     [H_REPLICAS] = "replica_count"};
 
-#define DEVICES_MOST (1 << 24)
-
 static bool positive(Parser *p, int64_t *out)
 {
     Token t = peek(p);
     if (!expect_int(p, out))
         return false;
-    if (*out > 0 && *out <= DEVICES_MOST)
+    if (*out > 0 && *out <= REPLICAS_MOST)
         return true;
     diag_error(p->diag, t.span, "expects a number of devices from 1 to %d, but sees %lld",
-               DEVICES_MOST, (long long)*out);
+               REPLICAS_MOST, (long long)*out);
     return false;
 }
 

@@ -4,6 +4,8 @@
 
 #include "ir/module.h"
 
+enum { REPLICAS_MOST = 1 << 24 }; /* of a module; and partitions */
+
 /* Reads the text of `d` (d->text, d->length): a module, computations without a header, or a
  * single instruction. The module lives in `a` and refers to d's text for positions only.
  * NULL after errors, which are in `d`. Linear in the text; recursion is bounded. */

@@ -4,6 +4,7 @@
 #   make coverage       what of the code make check reaches (ARGS=--report: the last run; ARGS=--uncalled)
 #   make mutants        small faults in the code: which of them no test notices
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
+#   make fuzz-damaged   a million damaged inputs a target, without sanitizers: thousands a second
 #   make check-python   the package and its wheel against JAX on the CPU
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
 #   make faults         every call of the system fails once: memory, files, processes, threads
@@ -12,7 +13,7 @@
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
-.PHONY: check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -56,13 +57,13 @@ check-python: $(B)/python/bin/python wheel
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)
-FUZZ_LIB := $(call obj,$(filter-out %/replay.c,$(wildcard tests/fuzz/shared/*.c)) $(IR_C) $(PASSES_C) $(GEN_C) \
+FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c) $(IR_C) $(PASSES_C) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
 RANDOM_C := $(filter-out tests/random/main.c,$(wildcard tests/random/*.c))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
-$(B)/fuzz-npy $(B)/fuzz-arrays: $(FUZZ_RUN)
+$(foreach t,npy arrays json,$(B)/fuzz-$t $(B)/damaged/mutate-$t): $(FUZZ_RUN)
 FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
 # These take the runtime and programs that are there: no compiler, but the emulator.
 FUZZ_RT  := execute api store
@@ -79,9 +80,17 @@ fuzz: $(GXC) $(B)/tests/random # both make seeds
 	  SAN=fuzzer-no-link,address,undefined fuzzers
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 
+# The same targets on very many damaged inputs, by the build that users have: make fuzz-damaged INPUTS=1000000.
+MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(FUZZ_RT:%=tests/fuzz/%.c) %/kernels.c,$(FUZZ_C)))
+$(MUTATORS): $(B)/damaged/mutate-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/%.c,drive/mutate shared/watch shared/stablehlo)) $(ARCHIVES) $(B)/llvm.libs
+	@mkdir -p $(@D)
+	$(TEST_LINK) $(LIBS)
+fuzz-damaged: $(GXC) $(B)/tests/random $(MUTATORS)
+	@LLVM_CONFIG=$(LLVM_CONFIG) INPUTS=$(or $(INPUTS),1000000) tests/fuzz/run $(B)/damaged 0 $(TARGETS)
+
 # What `make check` replays of them, the REPLAYS: the same targets without libFuzzer.
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
-$(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+$(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
 $(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo $(GXC)
 	@mkdir -p $(@D)
@@ -112,7 +121,7 @@ $(B)/mutants/obj/%.o: $(B)/mutants/src/%.c $(B)/llvm.cflags
 	$(Q)$(COMPILE) -w @$(B)/llvm.cflags -c $< -o $@
 $(B)/mutants/unit/%: $(B)/obj/tests/unit/%.o $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
-$(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(wildcard tests/fuzz/shared/*.c)) $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+$(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
 $(B)/mutants/random: $(call obj,$(wildcard tests/random/*.c)) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)

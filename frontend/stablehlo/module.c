@@ -267,12 +267,12 @@ static bool set_counts(Converter *c, MlirDict attrs)
     if ((replicas != NULL && !ask_int(c, replicas, &r)) ||
         (partitions != NULL && !ask_int(c, partitions, &p)))
         return false;
-    if (r < 1 || p < 1 || r > INT32_MAX || p > INT32_MAX)
+    if (r < 1 || p < 1 || r > REPLICAS_MOST || p > REPLICAS_MOST)
         return convert_error(
                    c,
-                   "mhlo.num_replicas = %lld, mhlo.num_partitions = %lld: they are at "
-                   "least 1",
-                   (long long)r, (long long)p) != NULL;
+                   "mhlo.num_replicas = %lld, mhlo.num_partitions = %lld: they are from "
+                   "1 to %d",
+                   (long long)r, (long long)p, REPLICAS_MOST) != NULL;
     config->replica_count = r;
     config->num_partitions = p;
     return true;

@@ -13,6 +13,13 @@ static const MlirAttr *part(Converter *c, const MlirAttr *a, uint32_t i)
     return i < a->fields.count ? mlir_resolve(c->file, a->fields.entries[i].value) : NULL;
 }
 
+/* A line or column; HLO has 32 bits for it, what does not fit is unknown. */
+static int64_t read_position(Converter *c, const MlirAttr *a)
+{
+    int64_t n = 0;
+    return ask_int(c, a, &n) && n >= 0 && n <= INT32_MAX ? n : 0;
+}
+
 /* Names outermost first, the innermost file: "f"(callsite("g"("x.py":3:1) at ...)) is f of x.py:3. */
 static void read_place(Converter *c, const MlirAttr *a, Metadata *out, uint32_t depth)
 {
@@ -24,8 +31,8 @@ static void read_place(Converter *c, const MlirAttr *a, Metadata *out, uint32_t 
         if (out->source_file.length != 0 || first == NULL || first->kind != MLIR_STRING)
             return;
         out->source_file = first->text;
-        ask_int(c, part(c, a, 1), &out->source_line);
-        ask_int(c, part(c, a, 2), &out->source_column);
+        out->source_line = read_position(c, part(c, a, 1));
+        out->source_column = read_position(c, part(c, a, 2));
     } else if (strcmp(a->text.data, "name") == 0) {
         if (out->op_name.length == 0 && first != NULL && first->kind == MLIR_STRING)
             out->op_name = first->text;
