@@ -128,10 +128,14 @@ static Instruction *times(Call *c, Instruction *x, double factor)
                                    rw_splat(&c->r, x->shape, factor));
 }
 
-/* x + factor * an operand of its shape. */
-static Instruction *plus_matrix(Call *c, Instruction *x, double factor)
+static Instruction *take_matrix(Call *c)
 {
-    Instruction *y = take(c, "a matrix that is added");
+    return take(c, "a matrix that is added");
+}
+
+/* x + factor * y, an operand of its shape. */
+static Instruction *plus_matrix(Call *c, Instruction *x, double factor, Instruction *y)
+{
     if (y == NULL)
         return NULL;
     if (!shape_is_array(y->shape) || !shape_same_dims(y->shape, x->shape)) {
@@ -212,8 +216,23 @@ static Instruction *make_dot(Call *c, DType t)
     return c->trouble == NULL ? dot : NULL;
 }
 
-/* act(alpha * lhs rhs + beta * c + bias), rounded once. */
-static Instruction *read_product(Call *c)
+/* x times the next operand, one number. */
+static Instruction *times_scale(Call *c, Instruction *x)
+{
+    Instruction *scale = x != NULL ? take(c, "a scale") : NULL;
+    if (scale == NULL)
+        return NULL;
+    if (!shape_is_array(scale->shape) || scale->shape->rank != 0 ||
+        scale->shape->dtype != DT_F32) {
+        c->trouble = "its scale of a factor is no f32[]";
+        return NULL;
+    }
+    return rw_binary(&c->r, OP_MULTIPLY, x->shape, x,
+                     rw_broadcast(&c->r, x->shape, scale, 0, NULL));
+}
+
+/* act(alpha * lhs rhs + beta * c + bias), rounded once; the product times as many scales, operands behind c. */
+static Instruction *product(Call *c, uint32_t scales)
 {
     double alpha = number_of(c, "alpha_real", 1), beta = number_of(c, "beta", 0);
     const struct Epilogue *e = epilogue_of(c);
@@ -221,18 +240,37 @@ static Instruction *read_product(Call *c)
         c->trouble = "its \"alpha_imag\" is not 0";
     if (c->trouble != NULL)
         return NULL;
-    bool is_plain =
-        alpha == 1 && beta == 0 && !e->has_bias && !e->has_relu && !e->has_gelu;
+    bool is_plain = alpha == 1 && beta == 0 && !e->has_bias && !e->has_relu &&
+                    !e->has_gelu && scales == 0;
     Instruction *x = make_dot(c, is_plain ? c->shape->dtype : wide(c));
+    Instruction *matrix = x != NULL && beta != 0 ? take_matrix(c) : NULL;
+    for (uint32_t i = 0; i < scales; i++)
+        x = times_scale(c, x);
     x = x != NULL ? times(c, x, alpha) : NULL;
     if (x != NULL && beta != 0)
-        x = plus_matrix(c, x, beta);
+        x = plus_matrix(c, x, beta, matrix);
     if (x != NULL && e->has_bias)
         x = plus_vector(c, x, (int64_t)c->shape->rank - 1);
     if (x == NULL)
         return NULL;
     x = e->has_relu ? relu(c, x) : e->has_gelu ? gelu(c, x) : x;
     return as(c, x, c->shape->dtype);
+}
+
+static Instruction *read_product(Call *c)
+{
+    return product(c, 0);
+}
+
+/* Of f8, each factor times a number. A result of f8 has a scale of its own, which is not read. */
+static Instruction *read_f8_product(Call *c)
+{
+    if (dtype_is_float(c->shape->dtype) && dtype_info[c->shape->dtype].bits >= 16)
+        return product(c, 2);
+    c->trouble =
+        arena_printf(c->r.m->arena, "its result of %s is not read: bf16, f16 or f32 is",
+                     dtype_name(c->shape->dtype));
+    return NULL;
 }
 
 /* -- convolutions -------------------------------------------------------------------------------- */
@@ -277,7 +315,7 @@ static Instruction *convolution(Call *c, bool has_bias)
     if (has_bias)
         x = plus_vector(c, x, inst_attr(c->inst, ATTR_DIM_LABELS)->labels->out_feature);
     if (x != NULL && side != 0)
-        x = plus_matrix(c, x, side);
+        x = plus_matrix(c, x, side, take_matrix(c));
     if (x == NULL)
         return NULL;
     return as(c, has_relu ? relu(c, x) : x, c->shape->dtype);
@@ -477,6 +515,7 @@ static const struct Callee {
 } targets[] = {
     {"__cublas$gemm", "gemm_backend_config", read_product, true},
     {"__cublas$lt$matmul", "gemm_backend_config", read_product, true},
+    {"__cublas$lt$matmul$f8", "gemm_backend_config", read_f8_product, true},
     {"__cudnn$convForward", "cudnn_conv_backend_config", read_convolution, false},
     {"__cudnn$convBackwardInput", "cudnn_conv_backend_config", read_image_gradient,
      false},

@@ -98,6 +98,8 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
                     .epilogue = epilogue(call),
                     .bias_type = call->bias != NULL ? library_type(result) : 0,
                     .alpha = call->alpha,
+                    .fast_accumulation = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET) ==
+                                         ALGORITHM_ANY_F8_ANY_F8_F32_FAST_ACCUM,
                     .beta = call->addend != NULL ? 1 : 0,
                     .alignment = ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v)};

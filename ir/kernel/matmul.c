@@ -151,6 +151,7 @@ static bool has_algorithm(const Instruction *dot)
     case ALGORITHM_UNSET:
         return true;
     case ALGORITHM_ANY_F8_ANY_F8_F32:
+    case ALGORITHM_ANY_F8_ANY_F8_F32_FAST_ACCUM:
         return is_f8(a);
     case ALGORITHM_F16_F16_F32:
         return a == DT_F16;

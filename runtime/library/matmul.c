@@ -79,6 +79,10 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
     if (r == 0 && m->device_factors) {
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, 1);
     }
+    if (r == 0 && m->fast_accumulation) {
+        const int8_t fast = 1;
+        r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+    }
     const PlanMatrix *matrices[2] = {&m->a, &m->b};
     for (int i = 0; i < 2 && r == 0; i++) {
         if (matrices[i]->scale_mode) {

@@ -116,8 +116,8 @@ bool plan_read_matmuls(PlanReader *r)
             return false;
         }
         if (!is_matrix(&m->a) || !is_matrix(&m->b) || !is_matrix(&m->c) ||
-            !is_matrix(&m->d) || m->batch == 0 || m->batch > INT32_MAX ||
-            !sizes_agree(m)) {
+            !is_matrix(&m->d) || m->fast_accumulation > 1 || m->batch == 0 ||
+            m->batch > INT32_MAX || !sizes_agree(m)) {
             return plan_fail(r, "matrix product %u of the plan is damaged", i);
         }
     }

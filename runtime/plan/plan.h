@@ -292,7 +292,8 @@ typedef struct PlanMatmul {
     uint64_t workspace_bytes; /* most that the heuristic may ask for */
     uint32_t
         device_factors; /* 1: alpha and beta are those of PLAN_MATMUL_FACTORS, not above */
-    uint32_t reserved;
+    uint32_t
+        fast_accumulation; /* 1: products of f8 may be added up with fewer bits than f32 has */
 } PlanMatmul;
 
 /* A graph for cuDNN: operations (graph.def) on tensors. Its tensors have the unique ids 1, 2, …

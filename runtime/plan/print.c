@@ -153,8 +153,9 @@ static void print_matmul_record(const PlanMatmul *m, uint32_t i, FILE *out)
     print_matrix("b", &m->b, out);
     print_matrix("c", &m->c, out);
     print_matrix("d", &m->d, out);
-    fprintf(out, "%s workspace=%" PRIu64 "\n", m->device_factors ? " device-factors" : "",
-            m->workspace_bytes);
+    fprintf(out, "%s%s workspace=%" PRIu64 "\n",
+            m->device_factors ? " device-factors" : "",
+            m->fast_accumulation ? " fast-accumulation" : "", m->workspace_bytes);
 }
 
 static void print_clique(const Plan *p, uint32_t i, FILE *out)

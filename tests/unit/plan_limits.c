@@ -298,6 +298,22 @@ static void test_tuning(void **state)
     check_all(limits, sizeof limits / sizeof *limits);
 }
 
+static void test_product(void **state)
+{
+    static const char product[] = "matrix product 0 of the plan is damaged",
+                      epilogue[] = "epilogue", bias[] = "bias";
+    static const Limit limits[] = {
+        {AT(matmuls, PlanMatmul, 0, fast_accumulation), 1, 2, product},
+        {AT(matmuls, PlanMatmul, 0, batch), 1, 0, product},
+        {AT(matmuls, PlanMatmul, 0, epilogue), CUBLASLT_EPILOGUE_RELU, 3, epilogue},
+        {AT(matmuls, PlanMatmul, 0, epilogue), CUBLASLT_EPILOGUE_GELU, 34, epilogue},
+        {AT(matmuls, PlanMatmul, 0, epilogue), CUBLASLT_EPILOGUE_GELU,
+         CUBLASLT_EPILOGUE_GELU_BIAS, bias},
+    };
+    (void)state;
+    check_all(limits, sizeof limits / sizeof *limits);
+}
+
 /* Sections without which nothing can be read. */
 static void test_empty(void **state)
 {
@@ -400,7 +416,7 @@ int main(void)
         cmocka_unit_test(test_values),  cmocka_unit_test(test_commands),
         cmocka_unit_test(test_empty),   cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_elf),     cmocka_unit_test(test_tuning),
-        cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_nesting), cmocka_unit_test(test_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
