@@ -1,14 +1,20 @@
 /* Cholesky factors and triangular solves whose rows, or columns, threads keep in registers (ir/kernel/kinds/triangle.c).
  *
  *   factor: thread i has row i; in step k all see column k of what is left
- *     l[i, k] = a[i, k] / sqrt(a[k, k]);  a[i, j] -= l[i, k] / sqrt(a[k, k]) conj a[j, k] for j > k
+ *     l[i, k] = a[i, k] / sqrt(a[k, k]);  a[i, j] -= a[i, k] / a[k, k] conj a[j, k] for j > k
  *   solve: thread c has column c of the right side; in step k, of the rows in the order of the substitution
- *     x[k] = b[k] / m[k, k];  b[i] -= m[i, k] x[k] for i > k */
+ *     x[k] = b[k] / m[k, k];  b[i] -= m[i, k] x[k] for i > k
+ *
+ * Steps are trips of loops: a block alone on a multiprocessor would wait for the instructions of code that it runs once
+ * (10 cycles for each on an H100). So that the first number in registers is the step's, all move up by one in each step,
+ * and so do columns in shared memory: column k begins with row k, and what is before follows behind the last row. */
 #include "codegen/element/op_emit.h"
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
 
 #include <math.h>
+
+enum { STEPS = 16 }; /* of a loop: in the next one there is so much less to do */
 
 typedef struct Triangle {
     const EmitterInput *in;
@@ -78,11 +84,24 @@ static LLVMValueRef negative(Triangle *t, LLVMValueRef v)
 
 /* -- a column in shared memory ----------------------------------------------------------------------- */
 
-static LLVMValueRef place_of(Triangle *t, int64_t column, LLVMValueRef row)
+/* Row `row` of a column, counted from its diagonal; all i32. */
+static LLVMValueRef place_of(Triangle *t, LLVMValueRef column, LLVMValueRef row)
 {
-    unsigned bytes = shared_bytes(t->type);
-    return shared_place(t->e, t->room + (uint32_t)(column * t->plan->size) * bytes, row,
-                        bytes);
+    LLVMBuilderRef b = t->e->k->builder;
+    LLVMValueRef size = gx_i32(t->e->k, (uint32_t)t->plan->size);
+    LLVMValueRef first = LLVMBuildMul(b, column, size, "");
+    return shared_place(t->e, t->room, LLVMBuildAdd(b, first, row, ""),
+                        shared_bytes(t->type));
+}
+
+static LLVMValueRef from_diagonal(Triangle *t, LLVMValueRef row, LLVMValueRef column)
+{
+    LLVMBuilderRef b = t->e->k->builder;
+    LLVMValueRef down = LLVMBuildSub(b, row, column, "");
+    LLVMValueRef round =
+        LLVMBuildAdd(b, down, gx_i32(t->e->k, (uint32_t)t->plan->size), "");
+    return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, row, column, ""), down, round,
+                           "");
 }
 
 /* 16 bytes at once where columns begin at multiples of them. */
@@ -103,22 +122,21 @@ static void load_16_bytes(Triangle *t, LLVMValueRef offset, uint32_t lanes,
     }
 }
 
-/* Rows first … of a column, the same ones for all threads. */
-static void load_column(Triangle *t, int64_t column, int64_t first, LLVMValueRef *out)
+/* The first `count` rows of a column, the same ones for all threads. */
+static void load_column(Triangle *t, LLVMValueRef column, int64_t count,
+                        LLVMValueRef *out)
 {
-    int64_t size = t->plan->size, lanes = 16 / shared_bytes(t->type);
-    if (size % lanes != 0)
+    int64_t lanes = 16 / shared_bytes(t->type);
+    if (t->plan->size % lanes != 0)
         lanes = 1;
-    for (int64_t i = first / lanes * lanes; i < size; i += lanes) {
+    for (int64_t i = 0; i < count; i += lanes) {
         LLVMValueRef v[16], at = place_of(t, column, gx_i32(t->e->k, (uint32_t)i));
         if (lanes == 1)
             v[0] = shared_load(t->e, t->type, at);
         else
             load_16_bytes(t, at, (uint32_t)lanes, v);
-        for (int64_t l = 0; l < lanes; l++) {
-            if (i + l >= first)
-                out[i + l] = v[l];
-        }
+        for (int64_t l = 0; l < lanes && i + l < count; l++)
+            out[i + l] = v[l];
     }
 }
 
@@ -144,49 +162,92 @@ static const IndexExpr *variable(Triangle *t, LLVMValueRef x, int64_t size)
     return emit_variable(t->e, to_index(t->e, x), (Range){0, size - 1});
 }
 
+/* -- steps ----------------------------------------------------------------------------------------- */
+
+/* The row of a factor that a thread makes, or its column or row of an unknown. */
+typedef struct Line {
+    const IndexExpr *matrix, *across;
+    LLVMValueRef number, exists; /* i32; i1, NULL: always */
+    bool is_row;
+} Line;
+
+/* The element of the line that step `step` (i32) makes, where a has the `width` that are left; those behind it move
+ * up by one. */
+typedef void StepFn(Triangle *t, const Line *l, LLVMValueRef step, int64_t width,
+                    LLVMValueRef *a);
+
+static void all_steps(Triangle *t, const Line *l, StepFn *body, LLVMValueRef *a)
+{
+    Emit *e = t->e;
+    int64_t n = t->plan->size;
+    LLVMValueRef *next = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)n);
+    for (int64_t first = 0; first < n; first += STEPS) {
+        int64_t width = n - first, end = width < STEPS ? n : first + STEPS;
+        GxLoop loop;
+        gx_loop_begin(e->k, &loop, gx_i32(e->k, (uint32_t)first),
+                      gx_i32(e->k, (uint32_t)end), gx_i32(e->k, 1), a, (unsigned)width);
+        emit_scope_begin(e);
+        for (int64_t i = 0; i < width; i++)
+            next[i] = a[i];
+        body(t, l, loop.index, width, next);
+        next[width - 1] = LLVMConstNull(LLVMTypeOf(a[0]));
+        emit_scope_end(e);
+        gx_loop_end(e->k, &loop, next);
+    }
+}
+
+/* Element `step` (i32) in the order of the steps. */
+static void store_step(Triangle *t, const Line *l, const IndexExpr *step, LLVMValueRef v)
+{
+    const Shape *s = t->plan->inst->shape;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    GxIf guard;
+    emit_if_begin(t->e, &guard, l->exists);
+    index_of(t, s, l->matrix, l->is_row ? l->across : step, l->is_row ? step : l->across,
+             index);
+    emit_store(t->e, fusion_result_arg(t->in->fusion, 0), s, index, &v);
+    emit_if_end(t->e, &guard, NULL, 0, NULL);
+}
+
 /* -- cholesky ---------------------------------------------------------------------------------------- */
 
-/* The diagonal element's root; NaN where it is not positive: the matrix is not definite. */
-static LLVMValueRef root_of(Triangle *t, LLVMValueRef diagonal)
+/* The diagonal element; NaN where it is not positive: the matrix is not definite. */
+static LLVMValueRef pivot_of(Triangle *t, LLVMValueRef diagonal)
+{
+    LLVMBuilderRef b = t->e->k->builder;
+    LLVMValueRef d = dtype_is_complex(t->type) ? part_of(t, diagonal, 0) : diagonal;
+    LLVMValueRef is_good =
+        LLVMBuildFCmp(b, LLVMRealOGT, d, LLVMConstNull(LLVMTypeOf(d)), "");
+    return LLVMBuildSelect(b, is_good, d, LLVMConstReal(LLVMTypeOf(d), (double)NAN), "");
+}
+
+/* The root and what is stored wait for the pivot beside what the next step waits for. */
+static void factor_step(Triangle *t, const Line *l, LLVMValueRef step, int64_t width,
+                        LLVMValueRef *a)
 {
     Kernel *k = t->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef d = dtype_is_complex(t->type) ? part_of(t, diagonal, 0) : diagonal;
-    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(d));
-    LLVMValueRef is_good = LLVMBuildFCmp(b, LLVMRealOGT, d, zero, "");
-    LLVMValueRef safe =
-        LLVMBuildSelect(b, is_good, d, LLVMConstReal(LLVMTypeOf(d), 1), "");
-    LLVMValueRef root = gx_intrinsic(k, "sqrt", &safe, 1);
-    return LLVMBuildSelect(b, is_good, root, LLVMConstReal(LLVMTypeOf(d), (double)NAN),
-                           "");
-}
-
-/* Row `row`, which becomes the factor's; threads without a row do the last one again. */
-static void factor_row(Triangle *t, LLVMValueRef row, LLVMValueRef has_row,
-                       LLVMValueRef *a)
-{
-    Kernel *k = t->e->k;
-    int64_t n = t->plan->size;
-    LLVMValueRef *column = ARENA_ARRAY(t->e->arena, LLVMValueRef, (size_t)n);
-    for (int64_t s = 0; s < n; s++) {
-        GxIf guard;
-        emit_if_begin(t->e, &guard, has_row);
-        shared_store(t->e, t->type, place_of(t, s, row), a[s]);
-        emit_if_end(t->e, &guard, NULL, 0, NULL);
-        gx_barrier(k);
-        load_column(t, s, s, column);
-        LLVMValueRef root = root_of(t, column[s]);
-        LLVMValueRef own = divided_by_real(t, a[s], root);
-        LLVMValueRef is_diagonal =
-            LLVMBuildICmp(k->builder, LLVMIntEQ, row, gx_i32(k, (uint32_t)s), "");
-        LLVMValueRef diagonal = dtype_is_complex(t->type)
-                                    ? of_parts(t, root, LLVMConstNull(LLVMTypeOf(root)))
-                                    : root;
-        a[s] = LLVMBuildSelect(k->builder, is_diagonal, diagonal, own, "");
-        LLVMValueRef by = negative(t, divided_by_real(t, own, root));
-        for (int64_t j = s + 1; j < n; j++)
-            a[j] = multiply_add(t->e, t->type, by, conjugate(t, column[j]), a[j]);
-    }
+    LLVMValueRef *column = ARENA_ARRAY(t->e->arena, LLVMValueRef, (size_t)width);
+    GxIf guard;
+    emit_if_begin(t->e, &guard, l->exists);
+    shared_store(t->e, t->type, place_of(t, step, from_diagonal(t, l->number, step)),
+                 a[0]);
+    emit_if_end(t->e, &guard, NULL, 0, NULL);
+    gx_barrier(k);
+    load_column(t, step, width, column);
+    LLVMValueRef pivot = pivot_of(t, column[0]), own = a[0];
+    LLVMValueRef by = negative(t, divided_by_real(t, own, pivot));
+    for (int64_t j = 1; j < width; j++)
+        a[j - 1] = multiply_add(t->e, t->type, by, conjugate(t, column[j]), a[j]);
+    LLVMValueRef root = gx_intrinsic(k, "sqrt", &pivot, 1);
+    LLVMValueRef diagonal = dtype_is_complex(t->type)
+                                ? of_parts(t, root, LLVMConstNull(LLVMTypeOf(root)))
+                                : root;
+    LLVMValueRef is_diagonal = LLVMBuildICmp(b, LLVMIntEQ, l->number, step, "");
+    LLVMValueRef is_lower = LLVMBuildICmp(b, LLVMIntUGE, l->number, step, "");
+    own = LLVMBuildSelect(b, is_diagonal, diagonal, divided_by_real(t, own, root), "");
+    own = LLVMBuildSelect(b, is_lower, own, LLVMConstNull(LLVMTypeOf(own)), "");
+    store_step(t, l, variable(t, step, t->plan->size), own);
 }
 
 Kernel *emitter_cholesky(const EmitterInput *in)
@@ -197,31 +258,22 @@ Kernel *emitter_cholesky(const EmitterInput *in)
     LLVMBuilderRef b = k->builder;
     int64_t n = t.plan->size;
     const Shape *s = t.plan->inst->operands[0]->shape;
-    const IndexExpr *index[EMIT_MOST_RANK],
-        *matrix = variable(&t, gx_ctaid(k, 0), t.plan->matrices);
-    LLVMValueRef *a = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)n), has_row = NULL,
-                 row = gx_tid(k, 0), zero = LLVMConstNull(emit_type(k, t.type));
+    const IndexExpr *index[EMIT_MOST_RANK];
+    Line l = {.matrix = variable(&t, gx_ctaid(k, 0), t.plan->matrices),
+              .number = gx_tid(k, 0),
+              .is_row = true};
+    LLVMValueRef *a = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)n);
     if (n < k->block[0]) {
-        has_row = LLVMBuildICmp(b, LLVMIntULT, row, gx_i32(k, (uint32_t)n), "");
-        row = least(&t, row, n - 1);
+        l.exists = LLVMBuildICmp(b, LLVMIntULT, l.number, gx_i32(k, (uint32_t)n), "");
+        l.number = least(&t, l.number, n - 1);
     }
-    const IndexExpr *at = variable(&t, row, n);
+    l.across = variable(&t, l.number, n);
     for (int64_t j = 0; j < n; j++) {
-        index_of(&t, s, matrix, at, ix_const(e->ix, j), index);
+        index_of(&t, s, l.matrix, l.across, ix_const(e->ix, j), index);
         emit_element(e, t.plan->inst->operands[0], index, &a[j]);
     }
     k->at = t.plan->inst->name;
-    factor_row(&t, row, has_row, a);
-    GxIf guard;
-    emit_if_begin(e, &guard, has_row);
-    for (int64_t j = 0; j < n; j++) {
-        LLVMValueRef is_lower =
-            LLVMBuildICmp(b, LLVMIntUGE, row, gx_i32(k, (uint32_t)j), "");
-        LLVMValueRef v = LLVMBuildSelect(b, is_lower, a[j], zero, "");
-        index_of(&t, s, matrix, at, ix_const(e->ix, j), index);
-        emit_store(e, fusion_result_arg(in->fusion, 0), t.plan->inst->shape, index, &v);
-    }
-    emit_if_end(e, &guard, NULL, 0, NULL);
+    all_steps(&t, &l, factor_step, a);
     return emitter_finish(in, e);
 }
 
@@ -263,25 +315,22 @@ static void load_matrix(Triangle *t, const IndexExpr *matrix)
     k->at = t->plan->inst->name;
     if (t->plan->how.is_conjugate)
         v = conjugate(t, v);
-    LLVMValueRef at = LLVMBuildAdd(b, LLVMBuildMul(b, column, size, ""), row, "");
-    shared_store(e, t->type, shared_place(e, t->room, at, shared_bytes(t->type)), v);
+    shared_store(e, t->type, place_of(t, column, from_diagonal(t, row, column)), v);
     emit_scope_end(e);
     gx_loop_end(k, &loop, NULL);
     gx_barrier(k);
 }
 
-static void substitute(Triangle *t, LLVMValueRef *x)
+static void solve_step(Triangle *t, const Line *l, LLVMValueRef step, int64_t width,
+                       LLVMValueRef *a)
 {
-    int64_t n = t->plan->size;
-    LLVMValueRef *column = ARENA_ARRAY(t->e->arena, LLVMValueRef, (size_t)n);
-    for (int64_t s = 0; s < n; s++) {
-        load_column(t, s, s, column);
-        if (!t->plan->how.is_unit)
-            x[s] = divided(t, x[s], column[s]);
-        LLVMValueRef by = negative(t, x[s]);
-        for (int64_t i = s + 1; i < n; i++)
-            x[i] = multiply_add(t->e, t->type, column[i], by, x[i]);
-    }
+    LLVMValueRef *column = ARENA_ARRAY(t->e->arena, LLVMValueRef, (size_t)width);
+    load_column(t, step, width, column);
+    LLVMValueRef x = t->plan->how.is_unit ? a[0] : divided(t, a[0], column[0]);
+    LLVMValueRef by = negative(t, x);
+    for (int64_t j = 1; j < width; j++)
+        a[j - 1] = multiply_add(t->e, t->type, column[j], by, a[j]);
+    store_step(t, l, in_order(t, variable(t, step, t->plan->size)), x);
 }
 
 Kernel *emitter_triangular_solve(const EmitterInput *in)
@@ -294,36 +343,27 @@ Kernel *emitter_triangular_solve(const EmitterInput *in)
     int64_t n = p->size, block = k->block[0], parts = (p->columns + block - 1) / block;
     const Instruction *right = p->inst->operands[1];
     const IndexExpr *index[EMIT_MOST_RANK];
-    LLVMValueRef *x = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)n), exists = NULL;
+    LLVMValueRef *x = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)n);
     LLVMValueRef part = LLVMBuildURem(b, gx_ctaid(k, 0), gx_i32(k, (uint32_t)parts), ""),
                  number =
                      LLVMBuildUDiv(b, gx_ctaid(k, 0), gx_i32(k, (uint32_t)parts), "");
-    const IndexExpr *matrix = variable(&t, number, p->matrices);
-    load_matrix(&t, matrix);
-    LLVMValueRef column = LLVMBuildAdd(
-        b, LLVMBuildMul(b, part, gx_i32(k, (uint32_t)block), ""), gx_tid(k, 0), "");
+    Line l = {.matrix = variable(&t, number, p->matrices), .is_row = !p->how.is_left};
+    load_matrix(&t, l.matrix);
+    l.number = LLVMBuildAdd(b, LLVMBuildMul(b, part, gx_i32(k, (uint32_t)block), ""),
+                            gx_tid(k, 0), "");
     if (p->columns % block != 0) {
-        exists =
-            LLVMBuildICmp(b, LLVMIntULT, column, gx_i32(k, (uint32_t)p->columns), "");
-        column = least(&t, column, p->columns - 1);
+        l.exists =
+            LLVMBuildICmp(b, LLVMIntULT, l.number, gx_i32(k, (uint32_t)p->columns), "");
+        l.number = least(&t, l.number, p->columns - 1);
     }
-    const IndexExpr *across = variable(&t, column, p->columns);
+    l.across = variable(&t, l.number, p->columns);
     for (int64_t i = 0; i < n; i++) {
         const IndexExpr *along = in_order(&t, ix_const(e->ix, i));
-        index_of(&t, right->shape, matrix, p->how.is_left ? along : across,
-                 p->how.is_left ? across : along, index);
+        index_of(&t, right->shape, l.matrix, l.is_row ? l.across : along,
+                 l.is_row ? along : l.across, index);
         emit_element(e, right, index, &x[i]);
     }
     k->at = p->inst->name;
-    substitute(&t, x);
-    GxIf guard;
-    emit_if_begin(e, &guard, exists);
-    for (int64_t i = 0; i < n; i++) {
-        const IndexExpr *along = in_order(&t, ix_const(e->ix, i));
-        index_of(&t, p->inst->shape, matrix, p->how.is_left ? along : across,
-                 p->how.is_left ? across : along, index);
-        emit_store(e, fusion_result_arg(in->fusion, 0), p->inst->shape, index, &x[i]);
-    }
-    emit_if_end(e, &guard, NULL, 0, NULL);
+    all_steps(&t, &l, solve_step, x);
     return emitter_finish(in, e);
 }
