@@ -233,8 +233,7 @@ static void hold_carried(ChainLower *a, const TileBlock *block, TileKind kind,
 
 typedef struct ChainLoop {
     GxLoop loop;
-    LLVMValueRef
-        *carried; /* sums, rows; the stage that is read, the one that is filled */
+    LLVMValueRef *carried; /* sums, rows; the stage that is read */
     uint32_t count;
 } ChainLoop;
 
@@ -268,7 +267,7 @@ static void start_loop(ChainLower *a, ChainLoop *s)
     TileLower *l = &a->l;
     const TileChainMapping *m = a->m;
     const TileOp *loop = m->loop;
-    size_t most = 2; /* stages */
+    size_t most = 1; /* the stage */
     for (uint32_t i = 0; i < loop->operand_count; i++)
         most += registers_of(tile_carried_layout(m, loop->operands[i]));
     s->count = 0;
@@ -279,7 +278,6 @@ static void start_loop(ChainLower *a, ChainLoop *s)
                                &s->carried[s->count]);
     }
     s->carried[s->count++] = gx_i32(l->k, 0);
-    s->carried[s->count++] = gx_i32(l->k, (uint32_t)((m->stages - 1) * m->stage_bytes));
     gx_loop_begin(l->k, &s->loop, a->begin, a->end, emit_index_constant(l->e, 1),
                   s->carried, s->count);
     s->loop.keeps_addresses = true;
@@ -297,7 +295,7 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
-    LLVMValueRef stage = stage_place(a, s->carried[s->count - 2]);
+    LLVMValueRef stage = stage_place(a, s->carried[s->count - 1]);
     uint32_t n = 0;
     l->tile[loop->dim] = tile_at(a, s->loop.index);
     tile_forget(l);
@@ -324,7 +322,8 @@ static LLVMValueRef *run_loop(ChainLower *a)
     LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s.count),
                  later = LLVMBuildAdd(l->k->builder, s.loop.index,
                                       emit_index_constant(l->e, ahead), "");
-    LLVMValueRef free_stage = stage_place(a, s.carried[s.count - 1]),
+    LLVMValueRef stage = s.carried[s.count - 1],
+                 free_stage = stage_place(a, tile_free_stage(l, stage, bytes, m->stages)),
                  more = is_tile(a, later);
     bool copies = fill_copies(&a->fill);
     if (copies)
@@ -342,8 +341,7 @@ static LLVMValueRef *run_loop(ChainLower *a)
     l->memo = loaded;
     if (ahead != 0)
         fill_end(l, &a->fill, tile_at(a, later), free_stage, more);
-    for (uint32_t i = s.count - 2; i < s.count; i++)
-        next[i] = tile_next_stage(l, s.carried[i], bytes, m->stages);
+    next[s.count - 1] = tile_next_stage(l, stage, bytes, m->stages);
     emit_scope_end(l->e);
     gx_loop_end(l->k, &s.loop, next);
     tile_forget(l);

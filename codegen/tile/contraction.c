@@ -74,6 +74,17 @@ LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
     return LLVMBuildSelect(b, is_over, gx_i32(l->k, 0), next, "");
 }
 
+LLVMValueRef tile_free_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
+                             uint32_t stages)
+{
+    LLVMBuilderRef b = l->k->builder;
+    if (stages == 1)
+        return stage;
+    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, stage, gx_i32(l->k, 0), ""),
+                 before = LLVMBuildSub(b, stage, gx_i32(l->k, bytes), "");
+    return LLVMBuildSelect(b, is_first, gx_i32(l->k, bytes * (stages - 1)), before, "");
+}
+
 static LLVMValueRef next_stage(TileLower *l, LLVMValueRef stage)
 {
     return tile_next_stage(l, stage, (uint32_t)l->m->stage_bytes, l->m->stages);

@@ -184,6 +184,9 @@ void tile_multiply(TileLower *l, LLVMValueRef *const words[2], const uint32_t co
 /* The stage behind `stage`, by its offset in bytes. */
 LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
                              uint32_t stages);
+/* The stage before it, which was read last, so that nobody reads it: it is filled next. */
+LLVMValueRef tile_free_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
+                             uint32_t stages);
 void tile_store_result(TileLower *l, const TileResult *r);
 
 #endif

@@ -155,12 +155,15 @@ static TileOp *with_bias(AttentionBuilder *c, TileOp *x)
     return bias == NULL ? NULL : apply(c, OP_ADD, x, tile_convert(&c->b, bias, DT_F32));
 }
 
-/* In powers of two; a factor of 1 is left out. */
-static TileOp *scores(AttentionBuilder *c, TileOp *dot)
+/* Times *rest they are in powers of two. A positive factor waits until the maximum is taken off, where it is part of
+ * one instruction. */
+static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *rest)
 {
     const Attention *a = c->a;
     TileOp *x = dot;
     double scale = a->scale;
+    bool waits = a->cap == 0 && a->bias.base == NULL && scale > 0;
+    *rest = waits ? scale * log2_e : 1;
     if (a->cap != 0) {
         x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
         x = tile_apply(&c->b, OP_TANH, DT_F32, 1, &x);
@@ -170,7 +173,7 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot)
         x = with_bias(c, apply(c, OP_MULTIPLY, x, number(c, scale)));
         scale = 1;
     }
-    x = banded(c, apply(c, OP_MULTIPLY, x, number(c, scale * log2_e)));
+    x = banded(c, waits ? x : apply(c, OP_MULTIPLY, x, number(c, scale * log2_e)));
     for (uint32_t i = 0; i < a->mask_count; i++)
         x = with_mask(c, x, &a->masks[i]);
     return x;
@@ -251,10 +254,16 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     TileOp *v = load_array(
         c, &a->v, (const IndexExpr *[]){batch, kv_head, n, tile_coordinate(p, DIM_E)});
     TileOp *zero = tile_broadcast(&c->b, number(c, 0), bit(DIM_M) | bit(DIM_N));
-    TileOp *x = scores(c, dot(c, a->parts.scores.inst, DIM_D, q, k, zero));
+    double rest;
+    TileOp *x = scores(c, dot(c, a->parts.scores.inst, DIM_D, q, k, zero), &rest);
     if (x == NULL)
         return false;
-    TileOp *next = apply(c, OP_MAXIMUM, most, reduced(c, OP_MAXIMUM, x));
+    TileOp *own = reduced(c, OP_MAXIMUM, x);
+    if (rest != 1) {
+        own = apply(c, OP_MULTIPLY, own, number(c, rest));
+        x = apply(c, OP_MULTIPLY, x, number(c, rest));
+    }
+    TileOp *next = apply(c, OP_MAXIMUM, most, own);
     TileOp *weights = power(c, apply(c, OP_SUBTRACT, x, next)),
            *old = power(c, apply(c, OP_SUBTRACT, most, next));
     total =

@@ -153,6 +153,15 @@ static size_t size_for(const Attention *a)
     return i;
 }
 
+/* Blocks of a band differ in length: of fewer rows each, they end together. An H100 takes 858 us instead of 905 for a
+ * causal attention of 2 x 32 heads of 128 and 4096 places, and without a band 1535 instead of 1468. */
+static int64_t most_rows(const Attention *a)
+{
+    enum { BAND_ROWS = 128 };
+    int64_t rows = sizes[size_for(a)].rows;
+    return a->band.rows != 0 && rows > BAND_ROWS ? BAND_ROWS : rows;
+}
+
 /* Of a row of q, or of k and v. */
 static int64_t row_bytes(const Attention *a, bool is_q)
 {
@@ -179,7 +188,7 @@ static int64_t choose_rows(const KernelDesign *d)
     const Attention *a = d->plan.attention;
     int64_t rows = a->q.dims[ATTENTION_PLACES],
             heads = a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH];
-    int64_t tile = power_of_two(rows, 16, sizes[size_for(a)].rows);
+    int64_t tile = power_of_two(rows, 16, most_rows(a));
     while (tile > 64 && ceil_div(rows, tile) * heads < target_multiprocessors(d->target))
         tile /= 2;
     return tile;
@@ -222,7 +231,7 @@ void configure_attention(const KernelDesign *d, KernelConfig *c)
         fit_tile(d, c);
     }
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        int64_t each = c->tile[0] < sizes[i].rows ? 16 : sizes[i].warp_rows;
+        int64_t each = c->tile[0] < most_rows(a) ? 16 : sizes[i].warp_rows;
         c->warps[0] = c->tile[0] / each < 1 ? 1 : c->tile[0] / each;
         c->warps[0] = c->warps[0] > 16 ? 16 : c->warps[0];
         c->warps[1] = 1;
