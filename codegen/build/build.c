@@ -14,6 +14,7 @@
 #include "codegen/build/ptx.h"
 #include "codegen/build/tasks.h"
 #include "codegen/build/tile_code.h"
+#include "codegen/scalar/scalar.h"
 #include "ir/bug.h"
 #include "ir/kernel/kind.h"
 
@@ -400,9 +401,23 @@ static void run_schedule(Build *b)
     pthread_mutex_destroy(&s.mutex);
 }
 
+/* Functions that kernels call, without those of reducers and complex numbers. */
+static void expect_functions(Build *b, const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        const char *name = scalar_function_name(inst->op);
+        if (name == NULL || !dtype_is_float(inst->shape->dtype))
+            continue;
+        bool is_wide = inst->shape->dtype == DT_F64;
+        libdevice_expect(b->device, is_wide ? name : arena_printf(b->arena, "%sf", name));
+    }
+}
+
 static bool open_libdevice(Build *b, const char **out_error)
 {
     b->device = libdevice_open(b->arena, b->options->cuda.libdevice, out_error);
+    for (size_t i = 0; b->device != NULL && i < b->count; i++)
+        expect_functions(b, inst_called(b->requests[i].fusion, 0));
     return b->device != NULL;
 }
 

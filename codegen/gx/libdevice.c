@@ -15,6 +15,7 @@
 #include <llvm-c/BitWriter.h>
 #include <llvm-c/Linker.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,6 +44,8 @@ struct Libdevice {
     pthread_mutex_t mutex;
     Arena *arena; /* of subsets; theirs, old ones too, are read until the end */
     Subset *subsets;
+    Subset
+        expected; /* names only: all subsets have them from the beginning, as growing costs more */
 };
 
 static const char *const function_prefix = "__nv_";
@@ -112,16 +115,13 @@ static size_t find_name(const Subset *s, const char *name, bool *found)
     return low;
 }
 
-/* Those of most programs that call any: in each subset from the beginning, as growing costs more. Sorted. */
-static const char *const common_names[] = {"__nv_expf", "__nv_logf", "__nv_tanhf"};
-
-/* The next declaration of a function of libdevice from `f` on. */
+/* The next declaration of a function of libdevice that is called from `f` on. */
 static LLVMValueRef next_needed(LLVMValueRef f, const char **out_name)
 {
     for (; f; f = LLVMGetNextFunction(f)) {
         size_t length;
         *out_name = LLVMGetValueName2(f, &length);
-        if (LLVMIsDeclaration(f) &&
+        if (LLVMIsDeclaration(f) && LLVMGetFirstUse(f) != NULL &&
             strncmp(*out_name, function_prefix, PREFIX_LENGTH) == 0)
             return f;
     }
@@ -152,6 +152,16 @@ static bool add_names(Libdevice *l, Subset *s, LLVMModuleRef m)
         has_grown = true;
     }
     return has_grown;
+}
+
+void libdevice_expect(Libdevice *l, const char *name)
+{
+    char full[64];
+    bool found;
+    snprintf(full, sizeof full, "%s%s", function_prefix, name);
+    size_t at = find_name(&l->expected, full, &found);
+    if (!found)
+        add_name(l, &l->expected, at, full);
 }
 
 /* ---- cutting out ---- */
@@ -261,8 +271,8 @@ static Bitcode find_subset(Libdevice *l, LLVMModuleRef m, uint32_t sm, bool for_
     if (s == NULL) {
         s = ARENA_NEW(l->arena, Subset);
         *s = (Subset){.sm = sm, .next = l->subsets};
-        for (size_t i = 0; i < sizeof common_names / sizeof *common_names; i++)
-            add_name(l, s, i, common_names[i]);
+        for (size_t i = 0; i < l->expected.name_count; i++)
+            add_name(l, s, i, l->expected.names[i]);
         l->subsets = s;
     }
     if (add_names(l, s, m) || s->device.data == NULL)

@@ -19,6 +19,9 @@ void libdevice_close(Libdevice *l); /* NULL is fine */
 /* The file as it is. */
 const void *libdevice_bytes(const Libdevice *l, size_t *bytes);
 
+/* The program calls __nv_<name>: to be said before the first module is linked. */
+void libdevice_expect(Libdevice *l, const char *name);
+
 /* Links what `m` calls of libdevice into it: internal functions, to be inlined; denormals kept,
  * division and square root IEEE. `sm` is what __CUDA_ARCH asks for. `for_host`: lowered for the
  * host. Throws ESCAPE_BUG if the file is no libdevice or lacks a function that m calls. */

@@ -92,6 +92,13 @@ static GxRow called_row(LLVMValueRef inst, RecentRows *recent)
     return recent->row[at];
 }
 
+/* What only the other target reads, a call of libdevice that would have to be linked, goes. */
+static void remove_unread(LLVMValueRef value)
+{
+    if (LLVMIsACallInst(value) && LLVMGetFirstUse(value) == NULL)
+        LLVMInstructionEraseFromParent(value);
+}
+
 static void lower_function(GxCall *c, LLVMValueRef (*lower)(const GxCall *c, void *user),
                            void *user)
 {
@@ -109,7 +116,10 @@ static void lower_function(GxCall *c, LLVMValueRef (*lower)(const GxCall *c, voi
             LLVMValueRef value = lower(c, user);
             if (value && LLVMGetTypeKind(LLVMTypeOf(inst)) != LLVMVoidTypeKind)
                 LLVMReplaceAllUsesWith(inst, value);
+            LLVMValueRef exact = c->row == ROW_EX2 ? LLVMGetOperand(inst, 1) : NULL;
             LLVMInstructionEraseFromParent(inst);
+            if (exact != NULL)
+                remove_unread(exact);
         }
     }
 }

@@ -17,7 +17,7 @@ LLVMValueRef scalar_math(Kernel *k, const char *name, LLVMValueRef x)
     return scalar_math2(k, name, x, NULL);
 }
 
-LLVMValueRef real_function(const ScalarCall *c)
+const char *scalar_function_name(OpCode op)
 {
     static const char *const names[OP_COUNT] = {
         [OP_POWER] = "pow",       [OP_ATAN2] = "atan2",
@@ -31,7 +31,12 @@ LLVMValueRef real_function(const ScalarCall *c)
         [OP_ASINH] = "asinh",     [OP_ACOSH] = "acosh",
         [OP_ATANH] = "atanh",
     };
-    const char *name = names[c->inst->op];
+    return names[op];
+}
+
+LLVMValueRef real_function(const ScalarCall *c)
+{
+    const char *name = scalar_function_name(c->inst->op);
     if (name == NULL)
         bug("no function of libdevice computes %s", op_info[c->inst->op].name);
     return scalar_math2(c->k, name, c->x[0], c->x[1]);

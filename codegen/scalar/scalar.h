@@ -45,6 +45,8 @@ LLVMValueRef scalar_from_bits(Kernel *k, LLVMValueRef bits, DType t);
 
 /* libdevice's function for f32 (name with f behind) or f64. */
 LLVMValueRef scalar_math(Kernel *k, const char *name, LLVMValueRef x);
+/* The function of libdevice that computes this for f64; with "f" behind it for what is narrower. NULL: none. */
+const char *scalar_function_name(OpCode op);
 LLVMValueRef scalar_math2(Kernel *k, const char *name, LLVMValueRef x, LLVMValueRef y);
 
 /* -- families -- */
