@@ -268,7 +268,7 @@ static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Ar
                 continue;
             for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
                 uint32_t set = alias_set(aliases, inst, leaf);
-                set_kind(b, set, BUFFER_CONSTANT, 0, inst);
+                set_kind(b, set, BUFFER_CONSTANT, (uint32_t)leaf, inst);
                 b->sets[set].bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
             }
         }

@@ -25,7 +25,7 @@ typedef enum {
 typedef struct Buffer {
     BufferKind kind;
     uint32_t index;              /* argument or result leaf number */
-    const Instruction *constant; /* BUFFER_CONSTANT */
+    const Instruction *constant; /* BUFFER_CONSTANT: its leaf `index` */
     const Instruction *owner;    /* whose value it holds first, for messages */
     uint64_t bytes;
     uint64_t offset;     /* BUFFER_TEMP: in the block of its colour */

@@ -1,6 +1,17 @@
 /* What every command of a plan is made of: slices of allocations, and the record itself. See variant.h. */
 #include "codegen/plan/variant.h"
 
+/* The array that is leaf `*leaf` of a literal; NULL: it lies behind, and *leaf counts on. */
+static const Literal *leaf_of(const Literal *l, size_t *leaf)
+{
+    if (!shape_is_tuple(l->shape))
+        return (*leaf)-- == 0 ? l : NULL;
+    const Literal *found = NULL;
+    for (uint32_t i = 0; i < l->shape->rank && found == NULL; i++)
+        found = leaf_of(l->elements[i], leaf);
+    return found;
+}
+
 static uint32_t add_allocation(Variant *v, const Buffer *b)
 {
     PlanAllocation p = {.index = b->index, .bytes = b->bytes, .alignment = 16};
@@ -11,15 +22,17 @@ static uint32_t add_allocation(Variant *v, const Buffer *b)
         p.colour = b->colour == PLAN_HOST_MEMORY ? b->colour : PLAN_DEVICE_MEMORY;
         break;
     case BUFFER_CONSTANT: {
-        const Literal *l = b->constant->literal;
+        size_t leaf = b->index;
+        const Literal *l = leaf_of(b->constant->literal, &leaf);
         unsigned char *packed = ARENA_ARRAY(v->arena, unsigned char, b->bytes + 1);
         if (l->elided) {
             p.elided = 1;
             v->plan.info[0].flags |= PLAN_ELIDED;
         } else {
-            literal_to_device(l, b->constant->shape, packed);
+            literal_to_device(l, shape_leaf(b->constant->shape, b->index), packed);
         }
         p.kind = PLAN_CONSTANT;
+        p.index = 0;
         p.alignment = PLAN_CONSTANT_ALIGNMENT;
         p.offset = constant_pool_add(v->pool, packed, b->bytes);
         p.name = plan_string(&v->plan, b->constant->name);

@@ -361,7 +361,24 @@ static Instruction *concatenate_many(Rewriter *r, Instruction *inst)
     return rw_like(r, inst, inst->shape, parts, part);
 }
 
+/* constant(({1, 2}, 3)) -> tuple(constant({1, 2}), constant(3)) */
+static Instruction *constant_of(Rewriter *r, const Literal *l)
+{
+    if (!shape_is_tuple(l->shape))
+        return rw_constant(r, l);
+    Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, l->shape->rank + 1u);
+    for (uint32_t i = 0; i < l->shape->rank; i++)
+        parts[i] = constant_of(r, l->elements[i]);
+    return rw_add(r, OP_TUPLE, l->shape, l->shape->rank, parts);
+}
+
+static Instruction *tuple_constant(Rewriter *r, Instruction *inst)
+{
+    return shape_is_tuple(inst->shape) ? constant_of(r, inst->literal) : NULL;
+}
+
 static const Rule rules_expand[] = {
+    {OP_CONSTANT, "tuple_constant", tuple_constant},
     {OP_CONCATENATE, "concatenate_many", concatenate_many},
     {OP_DOT, "integer_product", integer_product},
     {OP_CONVOLUTION, "integer_product", integer_product},
