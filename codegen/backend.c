@@ -1,6 +1,7 @@
 /* Drives LLVM: passes and code generation. */
 #include "codegen/backend.h"
 
+#include <llvm-c/DebugInfo.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -201,6 +202,7 @@ const void *backend_host_object(Backend *b, Kernel *const *kernels, size_t count
 {
     LLVMTargetMachineRef machine = host_machine(b);
     LLVMModuleRef m = b->module;
+    LLVMStripModuleDebugInfo(m);
     lower_emu(m, kernels, count);
     set_target(m, machine, HOST_TRIPLE);
     libdevice_link(b->device, m, sm, true);

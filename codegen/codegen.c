@@ -10,6 +10,7 @@
 #include "codegen/backend.h"
 #include "codegen/build/build.h"
 #include "codegen/build/emission.h"
+#include "codegen/gx/lines.h"
 #include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
@@ -153,6 +154,9 @@ static bool make_code(Code *c)
     *b = (Build){.arena = v->arena,
                  .options = v->options,
                  .target = v->target,
+                 .lines = v->options->cuda.line_info
+                              ? source_lines(v->arena, v->module->diag)
+                              : NULL,
                  .requests = v->requests,
                  .count = v->request_count};
     CodegenStage stage = v->options->stage;

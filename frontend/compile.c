@@ -466,7 +466,8 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .cache_dir = given->cache_dir,
         .tuning = c->tuning,
         .options_text =
-            arena_printf(c->arena, "-O%lld%s%s%s%s%s%s", (long long)c->settings.level,
+            arena_printf(c->arena, "-O%lld%s%s%s%s%s%s%s", (long long)c->settings.level,
+                         given->line_info ? " --lineinfo" : "",
                          given->fp_contract_off ? " --fp-contract=off" : "",
                          c->settings.tf32 ? "" : " --f32-dots=f32", libraries_text(c),
                          tiles_text(c), tuning_option(c->arena, c->tuning), settings),
@@ -492,6 +493,7 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         o->cuda_error == NULL)
         o->cuda_error = "CUDA's parts were not found";
     cuda_find_tileir(c->arena, given->cuda, &o->cuda);
+    o->cuda.line_info = given->line_info != 0;
     return find_stage(c, &o->stage) && !has_failed(c);
 }
 

@@ -44,6 +44,7 @@ enum {
     KEY_CUDA,
     KEY_CACHE_DIR,
     KEY_EMBED_HLO,
+    KEY_LINEINFO,
     KEY_FP_CONTRACT,
     KEY_SET,
     KEY_MODULE,
@@ -74,6 +75,8 @@ static const struct argp_option rows[] = {
     {"replicas", KEY_REPLICAS, "N", 0, "Replace the header's replica_count", 0},
     {"partitions", KEY_PARTITIONS, "N", 0, "Replace the header's num_partitions", 0},
     {"embed-hlo", KEY_EMBED_HLO, NULL, 0, "Put the text into the artefact", 0},
+    {"lineinfo", KEY_LINEINFO, NULL, 0,
+     "Kernels name the input's lines, for profilers and compute-sanitizer", 0},
     {NULL, 0, NULL, 0, "How to make it", 2},
     {"jobs", KEY_JOBS, "N", 0, "Threads; never changes the result", 0},
     {"tuning", KEY_TUNING, "FILE", 0,
@@ -196,6 +199,8 @@ static int *flag_option(gxc_options *o, int key)
         return &o->timing;
     case KEY_EMBED_HLO:
         return &o->embed_hlo;
+    case KEY_LINEINFO:
+        return &o->line_info;
     case KEY_REQUIRE_TUNING:
         return &o->require_tuning;
     default:

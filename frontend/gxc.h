@@ -91,6 +91,7 @@ typedef struct gxc_options {
     const char
         *tuning; /* file of configurations of kernels, as emit "tuning" writes it */
     int require_tuning; /* 1: a kernel that the file does not know is an error */
+    int line_info;      /* 1: kernels name the lines of the input that their code is of */
 } gxc_options;
 
 typedef struct gxc_array {

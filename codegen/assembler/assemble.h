@@ -25,6 +25,7 @@ typedef struct Cuda {
     void *library;           /* nvJitLink, loaded */
     const char *tileiras;    /* path of CUDA Tile IR's assembler; NULL: there is none */
     const char *tileir_home; /* the folder of what it needs */
+    bool line_info;          /* cubins keep what PTX says of lines */
 } Cuda;
 
 /* The folder of the file that this code is in: libgxc.so, or a program. NULL: not known. */

@@ -70,10 +70,11 @@ bool nvjitlink_assemble(Arena *a, const Cuda *cuda, const Target *target, const 
     CreateFunction *create;
     DestroyFunction *destroy;
     void *link;
-    const char *options[] = {arena_printf(a, "-arch=%s", target->name), "-Xptxas=-v"};
+    const char *options[] = {arena_printf(a, "-arch=%s", target->name), "-Xptxas=-v",
+                             "-lineinfo"};
     if (!symbol(cuda->library, "nvJitLinkCreate", &create) ||
         !symbol(cuda->library, "nvJitLinkDestroy", &destroy) ||
-        create(&link, 2, options) != 0) {
+        create(&link, cuda->line_info ? 3 : 2, options) != 0) {
         *out_error = arena_printf(a, "nvJitLink (%s) does not take %s", cuda->assembler,
                                   options[0]);
         return false;

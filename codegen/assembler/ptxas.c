@@ -40,6 +40,8 @@ static int run_ptxas(const Cuda *cuda, const Target *target, AssembleForm form,
     const char *args[12] = {"ptxas",     "-v", "-arch",    target->name,
                             "/dev/fd/3", "-o", "/dev/fd/4"};
     size_t n = 7;
+    if (cuda->line_info)
+        args[n++] = "-lineinfo";
     if (form == ASSEMBLE_PIECE) /* whole-program code, but a relocatable file */
         args[n++] = "-ewp";
     if (cuda->cuda >= SPLIT_SINCE) {

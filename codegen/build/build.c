@@ -108,7 +108,7 @@ static Backend *take_backend(Build *b, BuildWorker *w, size_t count)
 static Kernel *emit_kernel(Build *b, BuildWorker *w, Backend *backend, size_t i)
 {
     Kernel *k = emission_run(w->arena, backend_module(backend), &b->requests[i],
-                             b->options->contract);
+                             b->options->contract, b->lines);
     b->codes[i].accesses = k->accesses;
     return k;
 }
@@ -168,7 +168,8 @@ static void make_kernels(Build *b, BuildWorker *w, const size_t *list, size_t co
 {
     size_t together[BATCH_MOST], n = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!build_has_objects(b) && !is_made_alone(&b->requests[list[i]]))
+        if (!build_has_objects(b) && b->lines == NULL &&
+            !is_made_alone(&b->requests[list[i]]))
             together[n++] = list[i];
         else
             make_kernel(b, w, list[i]);
@@ -455,7 +456,7 @@ const char *build_text(Build *b, const char **out_error)
     Backend *backend = backend_create(b->arena, b->device);
     for (size_t i = 0; i < b->count; i++)
         emission_run(b->arena, backend_module(backend), &b->requests[i],
-                     b->options->contract);
+                     b->options->contract, b->lines);
     const char *text = backend_text(backend);
     backend_destroy(backend);
     return text;

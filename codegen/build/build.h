@@ -31,6 +31,7 @@ typedef struct Build {
     Arena *arena; /* of the calling thread */
     const CodegenOptions *options;
     const Target *target;
+    const struct SourceLines *lines; /* codegen/gx/lines.h; NULL: kernels name none */
     const KernelRequest *requests;
     size_t count;
     KernelCode *codes; /* [count] */

@@ -5,7 +5,7 @@
 #include "ir/bug.h"
 
 Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
-                     bool contract)
+                     bool contract, const struct SourceLines *lines)
 {
     EmitterInput in = {.arena = a,
                        .module = module,
@@ -14,7 +14,8 @@ Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
                        .name = r->name,
                        .args = r->args,
                        .arg_count = r->arg_count,
-                       .contract = contract};
+                       .contract = contract,
+                       .lines = lines};
     Escape *escape = escape_innermost();
     escape->at = r->fusion->span;
     Kernel *k = emitter_function(r->design->kind)(&in);

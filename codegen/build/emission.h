@@ -6,9 +6,9 @@
 #include "codegen/gx/gx.h"
 
 /* Writes the kernel of a request into `module`; it lives in `a`. `contract`: a * b + c may become
- * fma. Throws ESCAPE_UNSUPPORTED, at the fusion, for what its kind of kernel cannot do. */
+ * fma; `lines`: codegen/gx/lines.h. Throws ESCAPE_UNSUPPORTED, at the fusion, for what its kind of kernel cannot do. */
 Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
-                     bool contract);
+                     bool contract, const struct SourceLines *lines);
 
 /* Adds to the report what launches of the kernel move, by the width of its accesses: of a loop or a
  * row reduction. */

@@ -17,12 +17,28 @@ static const char *body_of(const char *ptx)
     return p + sizeof last - 1;
 }
 
+/* The text without its second and later .file: all kernels are of one file, its number 1. */
+static void add_without_file(Text *t, const char *p)
+{
+    static const char directive[] = "\t.file\t";
+    for (const char *found; (found = strstr(p, directive)) != NULL;) {
+        text_add(t, p, (size_t)(found - p));
+        p = found + strcspn(found, "\n");
+        p += *p == '\n';
+    }
+    text_string(t, p);
+}
+
 const char *ptx_join(Arena *a, const char *const *texts, size_t count)
 {
     Text t;
     text_init(&t, a);
-    for (size_t i = 0; i < count; i++)
-        text_string(&t, i == 0 ? texts[i] : body_of(texts[i]));
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0)
+            text_string(&t, texts[i]);
+        else
+            add_without_file(&t, body_of(texts[i]));
+    }
     return t.data;
 }
 

@@ -3,6 +3,7 @@
 
 #include "codegen/element/memo.h"
 #include "codegen/element/op_emit.h"
+#include "codegen/gx/lines.h"
 #include "ir/bug.h"
 
 /* See emit_preset. */
@@ -322,6 +323,7 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         return;
     }
     const char *outer = e->k->at;
+    LLVMMetadataRef outer_place = gx_go_to(e->k, inst->span);
     e->k->at = inst->name;
     switch (element_kind[inst->op]) {
     case ELEMENT_SCALAR:
@@ -372,5 +374,6 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         bug("%s (%s) cannot be emitted by element", inst->name, op_info[inst->op].name);
     }
     e->k->at = outer;
+    gx_return_to(e->k, outer_place);
     memo_add(e, inst, rank, index, lanes, out, lanes);
 }

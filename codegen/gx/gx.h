@@ -57,6 +57,9 @@ typedef struct Kernel {
     size_t site_count, site_capacity;
     uint32_t meeting_count; /* barriers, shuffles and the like written */
     uint32_t access_count;  /* accesses of shared memory written */
+    const struct SourceLines
+        *lines;            /* lines.h; NULL: the code does not say of which it is */
+    LLVMMetadataRef scope; /* where there are lines */
 } Kernel;
 
 /* A kernel with an empty entry block, a function of `module`: backend_module, shared by many

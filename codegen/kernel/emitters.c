@@ -1,5 +1,6 @@
 /* The table of emitters, and what they share. See emitters.h. */
 #include "codegen/kernel/emitters.h"
+#include "codegen/gx/lines.h"
 
 #include <math.h>
 
@@ -96,6 +97,7 @@ Emit *emitter_begin(const EmitterInput *in)
                               g->block, g->grid);
     k->contract = in->contract;
     k->at = in->fusion->name;
+    kernel_set_lines(k, in->lines, in->fusion->span);
     return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),
                       !computation_fits_32_bits(comp), 1);
 }

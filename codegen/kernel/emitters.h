@@ -20,6 +20,8 @@ typedef struct EmitterInput {
     const KernelArg *args; /* [arg_count] */
     uint32_t arg_count;
     bool contract; /* a * b + c may become fma */
+    const struct SourceLines
+        *lines; /* codegen/gx/lines.h; NULL: code does not say of which it is */
 } EmitterInput;
 
 typedef Kernel *EmitterFn(const EmitterInput *in);
