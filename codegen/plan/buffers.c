@@ -235,15 +235,23 @@ static void walk(Walk *w, const Computation *comp)
 
 /* -- kinds ----------------------------------------------------------------------------- */
 
+/* The pass copy-insertion sees to it that nobody gets here, where it has run. */
+GXC_NORETURN static void throw_without_copy(const Instruction *inst, const char *what)
+{
+    escape_innermost()->at = inst->span;
+    escape_throw(ESCAPE_UNSUPPORTED,
+                 "%s %s without a copy, which the pass copy-insertion makes", what,
+                 inst->name);
+}
+
 static void set_kind(Buffers *b, uint32_t set, BufferKind kind, uint32_t index,
                      const Instruction *inst)
 {
     Buffer *s = &b->sets[set];
     if (s->kind == kind && kind == BUFFER_RESULT)
-        bug("results %u and %u share one buffer", s->index, index);
+        throw_without_copy(inst, "the same buffer for two results of");
     if (s->kind == BUFFER_CONSTANT && s->constant != NULL && kind != BUFFER_CONSTANT)
-        bug("constant %s would be overwritten or returned without a copy",
-            s->constant->name);
+        throw_without_copy(s->constant, "a written or returned constant");
     if (s->kind == BUFFER_ARGUMENT && kind == BUFFER_RESULT)
         return; /* an aliased pair: the argument's buffer is the result's */
     s->kind = kind;
@@ -251,6 +259,16 @@ static void set_kind(Buffers *b, uint32_t set, BufferKind kind, uint32_t index,
     s->owner = inst;
     if (kind == BUFFER_CONSTANT)
         s->constant = inst;
+}
+
+static bool is_aliased(const Module *m, size_t result)
+{
+    const Aliasing *aliasing = &m->config.input_output_alias;
+    bool found = false;
+    for (uint32_t i = 0; i < aliasing->count && !found; i++)
+        found = alias_index_leaf(m->entry->root->shape, aliasing->entries[i].output) ==
+                result;
+    return found;
 }
 
 static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Arena *a)
@@ -286,6 +304,8 @@ static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Ar
     b->result_sets = ARENA_ARRAY(a, uint32_t, (size_t)b->result_count + 1);
     for (uint32_t leaf = 0; leaf < b->result_count; leaf++) {
         b->result_sets[leaf] = alias_set(aliases, entry->root, leaf);
+        if (b->sets[b->result_sets[leaf]].kind == BUFFER_ARGUMENT && !is_aliased(m, leaf))
+            throw_without_copy(entry->root, "an argument as a result of");
         set_kind(b, b->result_sets[leaf], BUFFER_RESULT, leaf, entry->root);
     }
 }
