@@ -8,6 +8,8 @@
 #define SCAN_THREADS 256
 #define SCAN_MOST_THREADS 512 /* where a row becomes one tile by it */
 #define SCAN_VALUES 16        /* that a thread has in registers */
+#define SCAN_LARGE_THREADS 512
+#define SCAN_LARGE_WORDS 32
 
 const char *illegal_lookback_scan(FusionFacts *f, KernelKind kind)
 {
@@ -32,6 +34,27 @@ int64_t lookback_tile(const KernelConfig *c)
     return c->block * c->items * c->accesses;
 }
 
+/* Enough elements that each multiprocessor has several tiles of the largest size: while tiles wait for the ones before,
+ * what counts is how much of memory they hold in registers. */
+static bool is_large(const KernelDesign *d)
+{
+    const ScanPlan *p = d->plan.scan;
+    int64_t tile = SCAN_LARGE_THREADS * SCAN_LARGE_WORDS;
+    return p->size > 4 * tile &&
+           p->size / tile * p->rows > 2 * (int64_t)target_multiprocessors(d->target);
+}
+
+/* Elements of each array that a thread has. */
+static int64_t most_elements(const KernelDesign *d)
+{
+    const ScanPlan *p = d->plan.scan;
+    int64_t words = 0, most = SCAN_VALUES / p->count;
+    for (uint32_t i = 0; i < p->count; i++)
+        words += (shared_bytes(p->inst->operands[i]->shape->dtype) + 3) / 4;
+    bool has_room = is_large(d) && SCAN_LARGE_WORDS / words > most;
+    return has_room ? SCAN_LARGE_WORDS / words : most;
+}
+
 void configure_lookback_scan(const KernelDesign *d, KernelConfig *c)
 {
     const ScanPlan *p = d->plan.scan;
@@ -39,7 +62,7 @@ void configure_lookback_scan(const KernelDesign *d, KernelConfig *c)
         c->items = scan_items(d);
     if (config_lacks(c, KERNEL_KEY_ACCESSES)) {
         c->accesses = 1;
-        while (2 * c->accesses * c->items * p->count <= SCAN_VALUES &&
+        while (2 * c->accesses * c->items <= most_elements(d) &&
                TARGET_WARP * c->accesses * c->items < p->size)
             c->accesses *= 2;
     }
@@ -49,7 +72,7 @@ void configure_lookback_scan(const KernelDesign *d, KernelConfig *c)
     while (c->block < SCAN_MOST_THREADS && lookback_tile(c) < p->size)
         c->block *= 2;
     if (lookback_tile(c) < p->size)
-        c->block = SCAN_THREADS;
+        c->block = is_large(d) ? SCAN_LARGE_THREADS : SCAN_THREADS;
 }
 
 const char *refuse_lookback_scan(const KernelDesign *d)
