@@ -321,6 +321,7 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
     random.Random(seed).shuffle(all_of_them)
     numbered = dict(enumerate(apart(all_of_them)[:count], 1))
     numbered = build(b, numbered, tests)
+    keys = {n: m.key((ROOT / m.path).read_text()) for n, m in numbered.items()}  # the sources may change meanwhile
     seconds, reached = run_without(b, tests)
     reasons, killed, unknown = known_survivors(), 0, []
     for number, m in sorted(numbered.items()):
@@ -328,7 +329,7 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
         if fails_one(b, reaching, seconds, number):
             killed += 1
             continue
-        key = m.key((ROOT / m.path).read_text())
+        key = keys[number]
         known = key in reasons
         how = f"survives{' (known)' if known else ''}" if reaching else f"not reached{' (known)' if known else ''}"
         print(f"{how}: {m.path}:{m.line}: {key}", flush=True)
