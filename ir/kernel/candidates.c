@@ -218,6 +218,13 @@ static void add_behind_library(Draft *d, const Instruction *product)
     d->made_bytes += bytes_of(product->shape) + bytes_of(last->shape);
 }
 
+/* Fusion leaves a convolution's operand in memory where its dimensions are joined from more. */
+static bool is_joined(const Instruction *product, const Instruction *x)
+{
+    return product->op == OP_CONVOLUTION && x->op == OP_RESHAPE &&
+           x->operands[0]->shape->rank > x->shape->rank;
+}
+
 /* Of a plain product. What makes an operand of less memory stands in its kernel; a library wants the operand
  * itself, which another kernel makes. */
 static void draft_product(Draft *d, const Instruction *inst)
@@ -225,7 +232,8 @@ static void draft_product(Draft *d, const Instruction *inst)
     Instruction *operands[2];
     for (uint32_t i = 0; i < 2; i++) {
         const Instruction *x = inst->operands[i];
-        operands[i] = copied(d, x, add_made(d, x) ? 0 : DEPTH_MOST);
+        bool is_made = !is_joined(inst, x) && add_made(d, x);
+        operands[i] = copied(d, x, is_made ? 0 : DEPTH_MOST);
     }
     d->fused->root = computation_add_like(d->fused, inst, inst->shape, 2, operands);
     add_behind_library(d, inst);

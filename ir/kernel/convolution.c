@@ -283,6 +283,17 @@ static bool fusion_call(const Instruction *fusion, ConvolutionCall *out)
            shape_layouts_equal(fusion->shape, x->shape);
 }
 
+int64_t convolution_work(const ConvolutionShape *s)
+{
+    int64_t work = s->w.dims[0] * s->w.dims[1] * s->y.dims[0];
+    for (uint32_t d = 2; d < s->spatial + 2; d++) {
+        if (work > INT64_MAX / (s->w.dims[d] * s->y.dims[d] + 1))
+            return INT64_MAX;
+        work *= s->w.dims[d] * s->y.dims[d];
+    }
+    return work;
+}
+
 bool convolution_call_of(const Instruction *inst, ConvolutionCall *out)
 {
     ConvolutionShape unused;

@@ -39,6 +39,9 @@ bool convolution_has_types(const Instruction *conv);
 /* False: cuDNN has no such convolution, whatever the layouts are. */
 bool convolution_shape(const Instruction *conv, ConvolutionShape *out);
 
+/* Multiplications. */
+int64_t convolution_work(const ConvolutionShape *s);
+
 /* A convolution that cuDNN makes, and what it adds to it: those that are missing are NULL. Result =
  * relu(conv + addend + bias), rounded once. */
 typedef struct ConvolutionCall {

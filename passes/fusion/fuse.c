@@ -31,6 +31,8 @@
 #define LEAST_TILE 8 /* of dots: smaller ones have none */
 #define TILE 64      /* their usual size */
 #define FREE_DEPTH 8 /* operations that are looked through */
+#define LARGE_IMAGE                                                                      \
+    (1 << 20) /* bytes: below, a launch takes as long as reading it badly */
 
 typedef struct UserList {
     Instruction **list;
@@ -519,13 +521,36 @@ static bool reads_only(const Instruction *consumer, const Instruction *producer)
     return false;
 }
 
+/* A window reads each element of its image many times, and several at once where they lie side by side: turned as it
+ * is read, each would be fetched alone. So would those of a filter, if more than its dimensions are turned, or joined. */
+static bool turns_image(const Instruction *producer, const Instruction *consumer)
+{
+    const Instruction *conv =
+        consumer->op == OP_FUSION ? fusion_hero(consumer, OP_CONVOLUTION) : consumer;
+    if (conv == NULL || conv->op != OP_CONVOLUTION)
+        return false;
+    bool joins = producer->op == OP_RESHAPE &&
+                 producer->operands[0]->shape->rank > conv->shape->rank;
+    bool turns = transposes(producer) && (shape_bytes(producer->shape) >= LARGE_IMAGE ||
+                                          producer->shape->rank > conv->shape->rank);
+    if (!joins && !turns)
+        return false;
+    const Window *w = inst_window(conv);
+    for (uint32_t i = 0; i < w->rank; i++) {
+        if (w->dims[i].size > 1)
+            return true;
+    }
+    return false;
+}
+
 static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer,
                            Inside *inside)
 {
     if (!may_be_consumer(consumer) || consumer->parent != f->comp ||
         !reads_only(consumer, producer) || !sort_takes(consumer, producer, f->cx->target))
         return false;
-    if (producer_work(producer) > 4 && is_heavy(consumer))
+    if ((producer_work(producer) > 4 && is_heavy(consumer)) ||
+        turns_image(producer, consumer))
         return false;
     if (node_count(producer) + node_count(consumer) > most_nodes(consumer) ||
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)

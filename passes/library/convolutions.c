@@ -14,24 +14,12 @@
 #include "passes/library/library.h"
 #include "passes/settings.h"
 
-/* Multiplications of a convolution. */
-static int64_t work_of(const ConvolutionShape *s)
-{
-    int64_t work = s->w.dims[0] * s->w.dims[1] * s->y.dims[0];
-    for (uint32_t d = 2; d < s->spatial + 2; d++) {
-        if (work > INT64_MAX / (s->w.dims[d] * s->y.dims[d] + 1))
-            return INT64_MAX;
-        work *= s->w.dims[d] * s->y.dims[d];
-    }
-    return work;
-}
-
 bool convolution_is_worth_it(const Instruction *inst, const PassContext *cx)
 {
     ConvolutionShape s;
     return inst->op == OP_CONVOLUTION && convolution_has_types(inst) &&
            convolution_shape(inst, &s) &&
-           work_of(&s) >= cx->settings->library_convolution_work;
+           convolution_work(&s) >= cx->settings->library_convolution_work;
 }
 
 typedef struct ConvolutionList {

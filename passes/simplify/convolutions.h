@@ -4,7 +4,7 @@
 
 #include "passes/simplify/rewrite.h"
 
-extern const Rule rules_depthwise[];
+extern const Rule rules_depthwise[], rules_phases[];
 
 /* A pad with zeros; dims has an entry for each dimension. */
 Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *dims);
