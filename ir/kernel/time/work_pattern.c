@@ -306,10 +306,17 @@ static void units_clear(Units *u, double bytes)
 
 static void units_add(Units *u, int64_t unit)
 {
-    uint32_t at = u->count;
-    while (at > 0 && u->unit[at - 1] > unit)
-        at--;
-    if ((at > 0 && u->unit[at - 1] == unit) || u->count == UNITS_MOST)
+    uint32_t at = 0, end = u->count;
+    if (end > 0 && u->unit[end - 1] < unit) /* threads mostly walk upwards */
+        at = end;
+    while (at < end) {
+        uint32_t middle = at + (end - at) / 2;
+        if (u->unit[middle] < unit)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    if ((at < u->count && u->unit[at] == unit) || u->count == UNITS_MOST)
         return;
     memmove(u->unit + at + 1, u->unit + at, (u->count - at) * sizeof *u->unit);
     u->unit[at] = unit;
@@ -325,9 +332,14 @@ static void units_of_warp(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
     for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
         s.lane = lane < p->lanes ? lane : p->lanes - 1;
         const int64_t *at = values_at(b, p->nodes, &s, threads);
-        for (uint32_t t = 0; t < threads; t++)
-            units_add(u, floor_divided((int64_t)((uint64_t)at[t] * (uint64_t)p->bits) / 8,
-                                       u->bytes));
+        int64_t before = 0;
+        for (uint32_t t = 0; t < threads; t++) {
+            int64_t unit = floor_divided(
+                (int64_t)((uint64_t)at[t] * (uint64_t)p->bits) / 8, u->bytes);
+            if (t == 0 || unit != before)
+                units_add(u, unit);
+            before = unit;
+        }
     }
 }
 
