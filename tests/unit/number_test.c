@@ -277,6 +277,16 @@ static void expect_float_of(int64_t value)
 static void test_from_int(void **state)
 {
     (void)state;
+    for (int k = 9; k < 63; k++) { /* beside the middle of two neighbours of bf16 */
+        int64_t power = (int64_t)1 << k, half = power >> 8;
+        for (int64_t beside = -1; beside <= 1; beside++) {
+            double nearest = (double)(beside > 0 ? power + 2 * half : power);
+            uint64_t bits = number_from_int(DT_BF16, power + half + beside);
+            assert_true(number_to_double(DT_BF16, bits) == nearest);
+            bits = number_from_int(DT_BF16, -power - half - beside);
+            assert_true(number_to_double(DT_BF16, bits) == -nearest);
+        }
+    }
     for (int k = 24; k < 63; k++) {
         int64_t power = (int64_t)1 << k, half = power >> 24;
         for (int64_t odd = 1; odd <= 3; odd += 2) {
