@@ -20,7 +20,7 @@ typedef struct Radix {
     Emit *e;
     RadixTiles tiles;
     uint32_t accesses, scratch;
-    uint32_t room[MOST], digits, counts, starts, sums, ticket; /* in shared memory */
+    uint32_t room, digits, counts, starts, sums, ticket; /* in shared memory */
     const IndexExpr *row;
     LLVMValueRef row_number, tile;    /* of index_type; i32 */
     LLVMValueRef thread, warp, valid; /* valid: elements of the tile that exist */
@@ -60,12 +60,19 @@ static void place(const Radix *r, const IndexExpr *at, const IndexExpr **out)
 
 /* -- loading ----------------------------------------------------------------------------------------------- */
 
-/* The digit of an element, i32. */
-static LLVMValueRef digit_of(const Radix *r, const LLVMValueRef *v)
+static DType type_of(const Radix *r, uint32_t array)
+{
+    return r->plan->inst->operands[array]->shape->dtype;
+}
+
+/* The digit of the element of access a, i32. */
+static LLVMValueRef digit_of(const Radix *r, const LLVMValueRef *v, uint32_t a)
 {
     LLVMValueRef args[2 * MOST];
     for (uint32_t i = 0; i < r->plan->count; i++)
-        args[2 * i] = args[2 * i + 1] = v[i];
+        args[2 * i] = args[2 * i + 1] =
+            radix_is_key(r->plan, i) ? v[i * r->accesses + a]
+                                     : LLVMConstNull(emit_type(r->e->k, type_of(r, i)));
     LLVMValueRef digit = emit_inside(r->e, r->plan->digit, args);
     return LLVMBuildIntCast2(r->e->k->builder, digit, gx_int_type(r->e->k, 32), 0, "");
 }
@@ -80,33 +87,41 @@ static LLVMValueRef number_of(const Radix *r, uint32_t a)
     return LLVMBuildAdd(b, n, gx_i32(k, a * TARGET_WARP), "");
 }
 
-/* v: [accesses][count]. What lies behind the row has the last digit, and comes after all others that do. */
-static void load(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
+/* Elements of an array; v: [accesses]. */
+static void load(const Radix *r, uint32_t array, LLVMValueRef *v)
 {
     Emit *e = r->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    uint32_t count = r->plan->count;
     LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile),
                                       emit_index_constant(e, r->tiles.elements), "");
-    for (uint32_t a = 0; a < r->accesses; a++, v += count) {
+    LLVMValueRef behind = LLVMConstNull(emit_type(k, type_of(r, array)));
+    for (uint32_t a = 0; a < r->accesses; a++) {
         const IndexExpr *index[EMIT_MOST_RANK];
-        LLVMValueRef behind[MOST];
         GxIf guard;
         LLVMValueRef n = number_of(r, a);
-        LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntULT, n, r->valid, "");
         LLVMValueRef at = LLVMBuildAdd(b, first, to_index(e, n), "");
-        for (uint32_t i = 0; i < count; i++)
-            behind[i] =
-                LLVMConstNull(emit_type(k, r->plan->inst->operands[i]->shape->dtype));
-        emit_if_begin(e, &guard, exists);
+        emit_if_begin(e, &guard, LLVMBuildICmp(b, LLVMIntULT, n, r->valid, ""));
         place(r, emit_variable(e, at, (Range){0, r->plan->size - 1}), index);
-        for (uint32_t i = 0; i < count; i++)
-            emit_element(e, r->plan->inst->operands[i], index, &v[i]);
+        emit_element(e, r->plan->inst->operands[array], index, &v[a]);
         k->at = r->plan->inst->name;
-        emit_if_end_or(e, &guard, v, behind, count);
-        digits[a] =
-            LLVMBuildSelect(b, exists, digit_of(r, v), gx_i32(k, RADIX_DIGITS - 1), "");
+        emit_if_end_or(e, &guard, &v[a], &behind, 1);
+    }
+}
+
+/* v: [count][accesses]. What lies behind the row has the last digit, and comes after all others that do. */
+static void load_keys(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    for (uint32_t i = 0; i < r->plan->count; i++) {
+        if (radix_is_key(r->plan, i))
+            load(r, i, v + i * r->accesses);
+    }
+    for (uint32_t a = 0; a < r->accesses; a++) {
+        LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntULT, number_of(r, a), r->valid, "");
+        digits[a] = LLVMBuildSelect(b, exists, digit_of(r, v, a),
+                                    gx_i32(k, RADIX_DIGITS - 1), "");
     }
 }
 
@@ -141,7 +156,8 @@ static LLVMValueRef bits_of(Kernel *k, const char *what, LLVMValueRef v)
     return gx_intrinsic(k, what, args, what[2] == 't' && what[3] == 'z' ? 2 : 1);
 }
 
-/* How many elements of the same digit stand before, in the warp's part of the tile. */
+/* How many elements of the same digit stand before, in the warp's part of the tile; above the digit's bits, as
+ * registers decide how many blocks there are to hide what each waits for. */
 static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks)
 {
     Emit *e = r->e;
@@ -163,7 +179,9 @@ static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks
         gx_if_end(k, &leads, &zero, 1, &before);
         before = gx_shfl(k, GX_SHFL_IDX, before, leader, TARGET_WARP);
         LLVMValueRef among = bits_of(k, "ctpop", LLVMBuildAnd(b, peers[a], below, ""));
-        ranks[a] = LLVMBuildAdd(b, before, among, "");
+        before = LLVMBuildAdd(b, before, among, "");
+        before = LLVMBuildShl(b, before, gx_i32(k, RADIX_BITS), "");
+        ranks[a] = LLVMBuildOr(b, before, digits[a], "");
     }
 }
 
@@ -319,32 +337,39 @@ static void find_starts(const Radix *r)
 
 /* -- storing ---------------------------------------------------------------------------------------------------- */
 
-static void exchange(const Radix *r, const LLVMValueRef *v, const LLVMValueRef *digits,
-                     const LLVMValueRef *ranks)
+/* Where elements come to lie in the tile; the digits go there. */
+static void find_slots(const Radix *r, const LLVMValueRef *ranks, LLVMValueRef *slots)
 {
-    Emit *e = r->e;
-    Kernel *k = e->k;
+    Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
     LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), "");
-    for (uint32_t a = 0; a < r->accesses; a++, v += r->plan->count) {
-        LLVMValueRef slot = load_word(r, r->starts, digits[a]);
-        LLVMValueRef before =
-            load_word(r, r->counts, LLVMBuildAdd(b, mine, digits[a], ""));
-        slot = LLVMBuildAdd(b, slot, LLVMBuildAdd(b, before, ranks[a], ""), "");
-        for (uint32_t i = 0; i < r->plan->count; i++) {
-            DType t = r->plan->inst->operands[i]->shape->dtype;
-            shared_store(e, t, shared_place(e, r->room[i], slot, shared_bytes(t)), v[i]);
-        }
-        LLVMValueRef digit = LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), "");
-        gx_store(k, GX_SHARED, shared_place(e, r->digits, slot, 1), digit, 1);
+    for (uint32_t a = 0; a < r->accesses; a++) {
+        LLVMValueRef digit = LLVMBuildAnd(b, ranks[a], gx_i32(k, RADIX_DIGITS - 1), "");
+        LLVMValueRef rank = LLVMBuildLShr(b, ranks[a], gx_i32(k, RADIX_BITS), "");
+        LLVMValueRef slot = load_word(r, r->starts, digit);
+        LLVMValueRef before = load_word(r, r->counts, LLVMBuildAdd(b, mine, digit, ""));
+        slots[a] = LLVMBuildAdd(b, slot, LLVMBuildAdd(b, before, rank, ""), "");
+        gx_store(k, GX_SHARED, shared_place(r->e, r->digits, slots[a], 1),
+                 LLVMBuildTrunc(b, digit, gx_int_type(k, 8), ""), 1);
     }
 }
 
-static void store(const Radix *r)
+/* v: [accesses] of an array. */
+static void exchange(const Radix *r, uint32_t array, const LLVMValueRef *v,
+                     const LLVMValueRef *slots)
+{
+    DType t = type_of(r, array);
+    for (uint32_t a = 0; a < r->accesses; a++)
+        shared_store(r->e, t, shared_place(r->e, r->room, slots[a], shared_bytes(t)),
+                     v[a]);
+}
+
+static void store(const Radix *r, uint32_t array)
 {
     Emit *e = r->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
+    DType t = type_of(r, array);
     for (uint32_t a = 0; a < r->accesses; a++) {
         const IndexExpr *index[EMIT_MOST_RANK];
         GxIf guard;
@@ -356,14 +381,28 @@ static void store(const Radix *r)
         LLVMValueRef to = load_word(r, r->starts + 4 * RADIX_DIGITS, digit);
         to = LLVMBuildAdd(b, to, slot, "");
         place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}), index);
-        for (uint32_t i = 0; i < r->plan->count; i++) {
-            DType t = r->plan->inst->operands[i]->shape->dtype;
-            LLVMValueRef v =
-                shared_load(e, t, shared_place(e, r->room[i], slot, shared_bytes(t)));
-            emit_store(e, fusion_result_arg(r->in->fusion, i),
-                       shape_leaf(r->plan->inst->shape, i), index, &v);
-        }
+        LLVMValueRef v =
+            shared_load(e, t, shared_place(e, r->room, slot, shared_bytes(t)));
+        emit_store(e, fusion_result_arg(r->in->fusion, array),
+                   shape_leaf(r->plan->inst->shape, array), index, &v);
         emit_if_end(e, &guard, NULL, 0, NULL);
+    }
+}
+
+/* Array after array; v: [count][accesses]. */
+static void move_all(const Radix *r, LLVMValueRef *v, const LLVMValueRef *ranks)
+{
+    LLVMValueRef slots[MOST];
+    find_slots(r, ranks, slots);
+    for (uint32_t i = 0; i < r->plan->count; i++) {
+        LLVMValueRef *own = v + i * r->accesses;
+        if (!radix_is_key(r->plan, i))
+            load(r, i, own);
+        if (i != 0)
+            gx_barrier(r->e->k);
+        exchange(r, i, own, slots);
+        gx_barrier(r->e->k);
+        store(r, i);
     }
 }
 
@@ -373,10 +412,12 @@ static void allocate(Radix *r)
 {
     Kernel *k = r->e->k;
     uint64_t elements = (uint64_t)r->tiles.elements;
+    unsigned widest = 1;
     for (uint32_t i = 0; i < r->plan->count; i++) {
-        unsigned bytes = shared_bytes(r->plan->inst->operands[i]->shape->dtype);
-        r->room[i] = gx_shared_alloc(k, elements * bytes, bytes);
+        unsigned bytes = shared_bytes(type_of(r, i));
+        widest = bytes > widest ? bytes : widest;
     }
+    r->room = gx_shared_alloc(k, elements * widest, widest);
     r->digits = gx_shared_alloc(k, elements, 1);
     r->counts = gx_shared_alloc(k, 4 * RADIX_DIGITS * WARPS, 4);
     r->starts = gx_shared_alloc(k, 2 * 4 * RADIX_DIGITS, 4);
@@ -412,18 +453,16 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
     radix_tiles(in->design, &r.tiles);
     r.e = emitter_begin(in);
-    r.e->k->is_wide = true; /* all elements of the thread, their digits and ranks */
+    r.e->k->is_wide = radix_live_words(r.plan) * r.accesses > RADIX_LIVE_WORDS;
     allocate(&r);
     r.thread = gx_tid(r.e->k, 0);
     clear_counts(&r);
     find_tile(&r); /* a barrier */
-    load(&r, v, digits);
+    load_keys(&r, v, digits);
     rank(&r, digits, ranks);
     gx_barrier(r.e->k);
     find_starts(&r);
     gx_barrier(r.e->k);
-    exchange(&r, v, digits, ranks);
-    gx_barrier(r.e->k);
-    store(&r);
+    move_all(&r, v, ranks);
     return emitter_finish(in, r.e);
 }

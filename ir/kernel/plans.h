@@ -157,6 +157,8 @@ typedef struct FftPlan {
 /* radix_sort.c: a step sorts by a digit of a key that is a number without a sign. */
 #define RADIX_BITS 8
 #define RADIX_DIGITS 256
+#define RADIX_LIVE_WORDS                                                                 \
+    48 /* with which four blocks of a thread for each digit fit a multiprocessor */
 typedef struct RadixPlan {
     const Instruction *inst;
     const Instruction *digit; /* in the comparator, of the first element */
@@ -171,6 +173,9 @@ typedef struct RadixTiles {
     int64_t elements, tiles; /* of a tile; of a row */
     uint64_t shared_bytes;   /* of the elements of a tile */
 } RadixTiles;
+bool radix_is_key(const RadixPlan *p, uint32_t array); /* the digit depends on it */
+/* Words that a thread holds for each of its accesses while tiles wait for each other: keys, and digit and rank. */
+int64_t radix_live_words(const RadixPlan *p);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */

@@ -5,7 +5,8 @@
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
-#define MOST_ACCESSES 16
+#define KEY_ACCESSES 12 /* of one array of words */
+#define ACCESSES 8
 #define MOST_SIZE (INT64_C(1) << 30) /* two bits of a count say what it is of */
 
 static bool is_constant(const Instruction *inst, int64_t *out)
@@ -96,16 +97,54 @@ void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
     d->plan.radix = p;
 }
 
+static bool depends_on(const Instruction *inst, const Instruction *parameter)
+{
+    if (inst == parameter)
+        return true;
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (depends_on(inst->operands[i], parameter))
+            return true;
+    }
+    return false;
+}
+
+bool radix_is_key(const RadixPlan *p, uint32_t array)
+{
+    const Computation *comp = inst_called(p->inst, 0);
+    return depends_on(p->digit, comp->parameters[2 * array]) ||
+           depends_on(p->digit, comp->parameters[2 * array + 1]);
+}
+
+static unsigned array_bytes(const RadixPlan *p, uint32_t array)
+{
+    return shared_bytes(p->inst->operands[array]->shape->dtype);
+}
+
+/* Arrays go through shared memory one after the other. */
+static unsigned widest_bytes(const RadixPlan *p)
+{
+    unsigned widest = 1;
+    for (uint32_t i = 0; i < p->count; i++)
+        widest = array_bytes(p, i) > widest ? array_bytes(p, i) : widest;
+    return widest;
+}
+
+int64_t radix_live_words(const RadixPlan *p)
+{
+    int64_t words = 1;
+    for (uint32_t i = 0; i < p->count; i++)
+        words += radix_is_key(p, i) ? (array_bytes(p, i) + 3) / 4 : 0;
+    return words;
+}
+
 void radix_tiles(const KernelDesign *d, RadixTiles *out)
 {
     const RadixPlan *p = d->plan.radix;
     KernelGeometry room = {0};
+    unsigned bytes = widest_bytes(p);
     out->elements = d->config.block * d->config.accesses;
     out->tiles = p->size / out->elements + (p->size % out->elements != 0);
-    for (uint32_t i = 0; i < p->count; i++) {
-        unsigned bytes = shared_bytes(p->inst->operands[i]->shape->dtype);
-        geometry_shared(&room, (uint64_t)out->elements * bytes, bytes);
-    }
+    geometry_shared(&room, (uint64_t)out->elements * bytes, bytes);
     geometry_shared(&room, (uint64_t)out->elements, 1); /* digits */
     out->shared_bytes = room.shared_bytes;
 }
@@ -113,15 +152,14 @@ void radix_tiles(const KernelDesign *d, RadixTiles *out)
 void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
 {
     const RadixPlan *p = d->plan.radix;
-    uint64_t bytes = 1;
-    for (uint32_t i = 0; i < p->count; i++)
-        bytes += shared_bytes(p->inst->operands[i]->shape->dtype);
+    uint64_t bytes = 1 + widest_bytes(p);
     if (config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = RADIX_DIGITS;
     if (!config_lacks(c, KERNEL_KEY_ACCESSES))
         return;
-    c->accesses = MOST_ACCESSES;
+    c->accesses = p->count == 1 && bytes <= 5 ? KEY_ACCESSES : ACCESSES;
     while (c->accesses > 1 && (bytes * (uint64_t)(c->block * c->accesses) > 36 << 10 ||
+                               radix_live_words(p) * c->accesses > RADIX_LIVE_WORDS ||
                                (int64_t)p->count * c->accesses > KERNEL_MOST_VALUES))
         c->accesses /= 2;
 }
@@ -148,10 +186,8 @@ void geometry_radix_sort(KernelDesign *d)
     RadixTiles t;
     radix_tiles(d, &t);
     geometry_blocks(d, p->rows * t.tiles, d->config.block, 1);
-    for (uint32_t i = 0; i < p->count; i++) {
-        unsigned bytes = shared_bytes(p->inst->operands[i]->shape->dtype);
-        geometry_shared(g, (uint64_t)t.elements * bytes, bytes);
-    }
+    unsigned bytes = widest_bytes(p);
+    geometry_shared(g, (uint64_t)t.elements * bytes, bytes);
     geometry_shared(g, (uint64_t)t.elements, 1);
     uint64_t warps = (uint64_t)d->config.block / TARGET_WARP;
     geometry_shared(g, 4 * RADIX_DIGITS * warps, 4); /* counts of the warps */

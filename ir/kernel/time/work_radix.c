@@ -71,10 +71,7 @@ void work_radix_sort(const KernelDesign *d, KernelWork *out)
     int64_t accesses = d->config.accesses;
     RadixTiles t;
     radix_tiles(d, &t);
-    double words = 2; /* digit, rank */
-    for (uint32_t i = 0; i < p->count; i++)
-        words += (shared_bytes(p->inst->operands[i]->shape->dtype) + 3) / 4;
-    work_registers(b, words * (double)accesses);
+    work_registers(b, (double)(radix_live_words(p) * accesses));
     WorkCoordinate of_row = {.block_div = t.tiles, .block_mul = 1};
     WorkCoordinate of_tile = {
         .block_div = 1, .block_mod = t.tiles, .block_mul = t.elements};
