@@ -3,6 +3,7 @@
 #include "ir/kernel/candidates.h"
 
 #include "ir/config.h"
+#include "ir/kernel/activation.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/library.h"
@@ -185,9 +186,11 @@ static bool is_stored(const Uses *users, const Instruction *inst)
     return false;
 }
 
-/* A library adds sums itself, and multiplies products of f8 with numbers. */
-static bool is_libraries(const Behind *b)
+/* A library adds sums itself, multiplies products of f8 with numbers, and ends in relu or gelu. */
+static bool is_libraries(const Behind *b, const Instruction *result)
 {
+    if (b->list[0]->op == OP_DOT && activation_of(result).activation != ACTIVATION_NONE)
+        return true;
     DType t = b->list[0]->operands[0]->shape->dtype;
     bool may_scale = dtype_is_float(t) && dtype_info[t].bits == 8;
     for (uint32_t i = 1; i < b->count; i++) {
@@ -209,7 +212,7 @@ static void add_behind_library(Draft *d, const Instruction *product)
     const Instruction *last = NULL;
     while (add_behind(&b)) {
         const Instruction *result = only_result(&b);
-        if (result != NULL && !is_libraries(&b) && is_stored(users, result))
+        if (result != NULL && !is_libraries(&b, result) && is_stored(users, result))
             last = result;
     }
     if (last == NULL)

@@ -80,9 +80,19 @@ static bool needs_copy(ValueSource present, ValueSource next)
     return false;
 }
 
+/* Loops and branches inside, or what runs beside the step: of two steps, both would have its arrays. */
+static bool has_more(const Computation *body)
+{
+    for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
+        if (op_is(inst->op, OPF_ASYNC_START | OPF_CONTROL))
+            return true;
+    }
+    return false;
+}
+
 static bool copies_carried(const Computation *body, Arena *scratch)
 {
-    if (body->instruction_count > SMALL_BODY)
+    if (body->instruction_count > SMALL_BODY || has_more(body))
         return false;
     const ValueSource *presents = carried_presents(body, true, scratch);
     for (size_t leaf = 0; leaf < shape_leaf_count(body->root->shape); leaf++) {
