@@ -69,6 +69,8 @@ if not san:
 python = os.path.join(build, "python", "bin", "python")
 if os.path.exists(python) and not san:
     config.available_features.add("jax")
+if os.path.exists(os.path.join(build, "torch", "bin", "python")) and not san:  # made by make check-torch
+    config.available_features.add("torch")
 config.substitutions.insert(0, ("%python", f"env GXC_LIBRARY_PATH={build} PYTHONPATH={root}/python {python}"))
 for shell in ("fish", "zsh"):
     if shutil.which(shell):

@@ -6,6 +6,7 @@
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 #   make fuzz-damaged   a million damaged inputs a target, without sanitizers: thousands a second
 #   make check-python   the package and its wheel against JAX on the CPU
+#   make check-torch    models of PyTorch against PyTorch on the CPU (downloads some gigabytes)
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
 #   make faults         every call of the system fails once: memory, files, processes, threads
 #   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
@@ -13,7 +14,7 @@
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
-.PHONY: fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -54,6 +55,12 @@ $(B)/python/bin/python: python/requirements.txt
 check-python: $(B)/python/bin/python wheel
 	@$(B)/python/bin/pip install -q --no-deps --force-reinstall $(B)/gxc-$(VERSION)-*.whl
 	@cd $(B)/tests && ../python/bin/python $(CURDIR)/tests/python/check.py $(ARGS)
+
+# Models of PyTorch against PyTorch on the CPU; its wheels are some gigabytes, so `make check` does this only where they are.
+$(B)/torch/bin/python:
+	python3 -m venv $(B)/torch && $(B)/torch/bin/pip install -q torch==2.9.0 torch_xla==2.9.0 torchax==0.0.13 jax==0.10.2 numpy
+check-torch: $(B)/torch/bin/python all
+	@GXC_LIBRARY_PATH=$(abspath $(B)) PYTHONPATH=python $< -W ignore tests/python/torch_models.py $(ARGS)
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_C   := $(wildcard tests/fuzz/*.c)

@@ -70,14 +70,20 @@ static bool list_ints(Converter *c, const MlirAttr *list, Ints *out)
     return true;
 }
 
+/* One number can stand for as many as a type says: those of an attribute are fewer. */
+enum { INTS_MOST = 1 << 22 };
+
 static bool literal_ints(Converter *c, const MlirAttr *a, Ints *out)
 {
+    int64_t count;
+    if (a->type != NULL && a->type->kind == MLIR_TENSOR &&
+        (!shape_element_count(a->type->shape, &count) || count > INTS_MOST))
+        return wrong(c, a, "integers, not so many");
     const Literal *l = mlir_literal(c->file, c->scratch, a);
     if (l == NULL)
         return false;
     DType t = l->shape->dtype;
-    if (l->elided || (t != DT_S64 && t != DT_S32 && t != DT_PRED) ||
-        l->count > UINT32_MAX / 2)
+    if (l->elided || (t != DT_S64 && t != DT_S32 && t != DT_PRED))
         return wrong(c, a, "integers");
     int64_t *data = ARENA_ARRAY(c->arena, int64_t, (size_t)l->count + 1);
     for (int64_t i = 0; i < l->count; i++)

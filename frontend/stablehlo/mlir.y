@@ -351,7 +351,7 @@ place:
                                       STACK_PUSH(r, r->attrs, read_integer(r, @5, NULL));
                                       $$ = read_location(r, @1, "file", 2); }
   | HASH                            { $$ = read_text_attr(r, MLIR_ALIAS, @1); }
-  | WORD                            { $$ = NULL; /* unknown */ }
+  | WORD                            { $$ = read_text_attr(r, MLIR_WORD, @1); /* unknown */ }
   | CALLSITE '(' place AT place ')' { STACK_PUSH(r, r->attrs, $3); $$ = read_location(r, NO_SPAN, "callsite", 1); }
   | FUSED '[' locations ']'         { $$ = read_location(r, NO_SPAN, "fused", $3); }
   | FUSED '<' attr '>' '[' locations ']'
