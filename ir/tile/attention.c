@@ -2,7 +2,7 @@
  * the weighted sum of v and what a softmax needs kept up to date as it goes (online softmax, arXiv:1805.02867), so
  * that no score reaches memory:
  *
- *   sums[m,e] = 0, most[m] = least, total[m] = 0
+ *   sums[m,e] = 0, most[m] = unseen, total[m] = 0
  *   for n: x = scores(q[m,d] k[n,d]), in powers of two
  *          next = max(most, max of x over n);  p = 2^(x - next);  old = 2^(most - next)
  *          total = total * old + sum of p over n;  sums = sums * old + p v[n,e];  most = next
@@ -14,9 +14,12 @@
 
 enum { DIM_B, DIM_H, DIM_M, DIM_N, DIM_D, DIM_E, DIM_COUNT };
 
-/* What stands for a score that does not count: its power of two is 0 beside any other's, and a difference of two of
- * them is a number. */
-static const double least_score = -1e30;
+/* What stands for a score that does not count: its power of two is 0 beside any other's. As a power of two itself it is
+ * not rounded when it is multiplied, so that a difference of two of them is 0 however it is computed: fused with the
+ * multiplication or not. No score has been seen where the maximum is still `unseen`: less than any of them. */
+static const double least_score = -0x1p100, unseen = -0x1p126;
+/* Factors that keep least_score far from both. */
+static const double least_factor = 0x1p-20, most_factor = 0x1p20;
 static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
 typedef struct AttentionBuilder {
@@ -162,7 +165,8 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *rest)
     const Attention *a = c->a;
     TileOp *x = dot;
     double scale = a->scale;
-    bool waits = a->cap == 0 && a->bias.base == NULL && scale > 0;
+    bool waits = a->cap == 0 && a->bias.base == NULL && scale >= least_factor &&
+                 scale <= most_factor;
     *rest = waits ? scale * log2_e : 1;
     if (a->cap != 0) {
         x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
@@ -328,7 +332,7 @@ static bool build_all(AttentionBuilder *c)
     uint32_t rows = bit(DIM_M), all = rows | bit(DIM_E);
     TileOp *q = load_array(c, &c->a->q, at);
     TileOp *start[] = {tile_broadcast(b, number(c, 0), all),
-                       tile_broadcast(b, number(c, least_score), rows),
+                       tile_broadcast(b, number(c, unseen), rows),
                        tile_broadcast(b, number(c, 0), rows)};
     TileOp *loop = tile_make(b, TILE_LOOP, DT_F32, all, CARRIED, start, false);
     loop->dim = DIM_N;
