@@ -3,22 +3,23 @@
 #include "ir/kernel/activation.h"
 
 #include "ir/literal.h"
+#include "ir/number.h"
 
-/* A constant of the type is within this part of the number that it stands for. */
-static double rounding_of(DType t)
-{
-    return dtype_info[t].bits < 32 ? 1.0 / 256 : 1e-6;
-}
+#define DIGITS_PART 1e-6 /* of a number written with fewer digits than it has */
 
+/* Of narrow types one constant stands for the number, its neighbours for others. */
 static bool is_number(const Instruction *x, double value)
 {
     while (x->op == OP_BROADCAST)
         x = x->operands[0];
     if (x->op != OP_CONSTANT || x->shape->rank != 0 || !dtype_is_float(x->shape->dtype))
         return false;
-    double difference = literal_double(x->literal, 0) - value;
-    double allowed = value * rounding_of(x->shape->dtype);
-    return difference <= allowed && difference >= -allowed;
+    DType t = x->shape->dtype;
+    double found = literal_double(x->literal, 0);
+    if (dtype_info[t].bits < 32)
+        return found == number_to_double(t, number_from_double(t, value));
+    double allowed = value * DIGITS_PART;
+    return found - value <= allowed && value - found <= allowed;
 }
 
 static void take_step(ActivationForm *f, const Instruction *step)
