@@ -9,18 +9,14 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "codegen/codegen.h"
-#include "codegen/library/planner.h"
+#include "frontend/compile.h"
 #include "frontend/container.h"
 #include "frontend/evaluate.h"
 #include "frontend/library_calls.h"
 #include "frontend/page/page.h"
 #include "frontend/parse.h"
 #include "frontend/proto.h"
-#include "frontend/report.h"
-#include "frontend/result.h"
 #include "frontend/select.h"
-#include "frontend/tuning.h"
 #include "frontend/warn.h"
 #include "ir/analysis/partition.h"
 #include "ir/bug.h"
@@ -29,219 +25,10 @@
 #include "ir/print.h"
 #include "ir/text.h"
 #include "passes/dynamic/dynamic.h"
-#include "passes/pipeline.h"
-#include "passes/settings.h"
-
-/* One call: what was asked, and what there is so far. */
-typedef struct Compile {
-    Arena *arena, *scratch;
-    Arena **module_arenas; /* one for each target */
-    Diag *diag;
-    const char *name;
-    const char *input;
-    size_t size;
-    gxc_options options;
-    gxc_result *result;
-    gxc_status status; /* why it ended early */
-    PipelineOptions pipeline;
-    PassSettings settings;
-    Target *targets;
-    size_t target_count;
-    bool emu;
-    Codegen *codegen;
-    Planner *planner;     /* of cuDNN's graphs; NULL: they are not allowed */
-    const Tuning *tuning; /* NULL: no file */
-    size_t device_count, parameter_count; /* gxc_evaluate */
-    const gxc_array *inputs;
-    StageTimes times;
-    PassCounts counts; /* of the first target */
-} Compile;
 
 typedef void CompileFn(Compile *c);
 
 enum { CANDIDATES = 7 /* other configurations of each kernel, for a tuner */ };
-
-static void usage_error(Compile *c, const char *format, ...) GXC_FORMAT(2, 3);
-static void usage_error(Compile *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    diag_error(c->diag, (Span){0, 0}, "%s", arena_vprintf(c->arena, format, args));
-    va_end(args);
-    c->status = GXC_USAGE;
-}
-
-static bool has_failed(const Compile *c)
-{
-    return c->status != GXC_OK || c->diag->error_count != 0;
-}
-
-/* -- options ---------------------------------------------------------------------------------- */
-
-/* Lists and sizes that the caller has made wrong; nothing else may be read then. */
-static void check_call(Compile *c)
-{
-    const gxc_options *o = &c->options;
-    if (c->input == NULL && c->size != 0)
-        usage_error(c, "the input is NULL, but its size is %zu", c->size);
-    if (o->target_count != 0 && o->targets == NULL)
-        usage_error(c, "targets is NULL, but target_count is %zu", o->target_count);
-    for (size_t i = 0; o->targets != NULL && i < o->target_count; i++) {
-        if (o->targets[i] == NULL)
-            usage_error(c, "target %zu is NULL", i);
-    }
-    if (o->setting_count != 0 && o->settings == NULL)
-        usage_error(c, "settings is NULL, but setting_count is %zu", o->setting_count);
-    for (size_t i = 0; o->settings != NULL && i < o->setting_count; i++) {
-        if (o->settings[i] == NULL)
-            usage_error(c, "setting %zu is NULL", i);
-    }
-}
-
-/* The options are the caller's struct, which may be an older and shorter one. */
-static void copy_options(Compile *c, const gxc_options *from)
-{
-    if (from == NULL)
-        return;
-    if (from->struct_size < sizeof from->struct_size) {
-        usage_error(c, "struct_size of the options is not set");
-        return;
-    }
-    memcpy(&c->options, from,
-           from->struct_size < sizeof c->options ? from->struct_size : sizeof c->options);
-}
-
-static void check_targets(Compile *c)
-{
-    const gxc_options *o = &c->options;
-    c->targets = ARENA_ARRAY(c->arena, Target, o->target_count + 1);
-    c->emu = o->target_count == 0;
-    for (size_t i = 0; i < o->target_count; i++) {
-        Target t;
-        if (strcmp(o->targets[i], "emu") == 0)
-            c->emu = true;
-        else if (!target_find(o->targets[i], &t))
-            usage_error(c, "unknown target \"%s\"; targets are %s, emu", o->targets[i],
-                        target_names());
-        else
-            c->targets[c->target_count++] = t;
-    }
-    if (c->target_count == 0 && target_find("sm_90a", &c->targets[0]))
-        c->target_count = 1;
-    c->module_arenas = ARENA_ARRAY(c->arena, Arena *, c->target_count);
-    for (size_t i = 0; i < c->target_count; i++)
-        c->module_arenas[i] = arena_create();
-}
-
-/* The names in --libraries are known; whether `library` is among them. */
-static bool has_library(Compile *c, const char *library)
-{
-    static const char *const known[] = {"cublaslt", "cudnn"};
-    const char *list = c->options.libraries;
-    if (list == NULL || strcmp(list, "all") == 0)
-        return true;
-    if (strcmp(list, "none") == 0)
-        return false;
-    bool found = false;
-    for (const char *at = list; *at != '\0';) {
-        size_t length = strcspn(at, ",");
-        bool is_known = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            is_known |= strlen(known[i]) == length && memcmp(at, known[i], length) == 0;
-        if (!is_known)
-            usage_error(
-                c, "unknown library \"%.*s\"; libraries are all, none, cublaslt, cudnn",
-                (int)length, at);
-        found |= strlen(library) == length && memcmp(at, library, length) == 0;
-        at += length + (at[length] == ',');
-    }
-    return found;
-}
-
-static void check_tiles(Compile *c)
-{
-    static const char *const words[] = {[TILES_AUTO] = "auto",
-                                        [TILES_GX] = "gx",
-                                        [TILES_TILEIR] = "tileir",
-                                        [TILES_NONE] = "none"};
-    const char *word = c->options.tiles != NULL ? c->options.tiles : "auto";
-    size_t count = sizeof words / sizeof *words, i = 0;
-    while (i < count && strcmp(words[i], word) != 0)
-        i++;
-    if (i == count)
-        usage_error(c, "--tiles=%s: auto, gx, tileir or none is expected", word);
-    for (size_t k = 0; k < c->target_count && i < count; k++)
-        c->targets[k].tiles = (TileUse)i;
-}
-
-/* Whether CUDA Tile IR makes tiles: where it is at hand, and time to compile is. */
-static void choose_tileir(Compile *c)
-{
-    enum { LEAST_LEVEL = 2 };
-    TileUse tiles = c->targets[0].tiles;
-    bool is_forced = tiles == TILES_TILEIR, is_late = c->settings.level >= LEAST_LEVEL;
-    Cuda found = {0};
-    if (is_forced && !is_late)
-        usage_error(c, "--tiles=tileir takes a second a kernel: it needs -O%d",
-                    LEAST_LEVEL);
-    if (!is_late || (!is_forced && tiles != TILES_AUTO))
-        return;
-    cuda_find_tileir(c->arena, c->options.cuda, &found);
-    if (is_forced && found.tileiras == NULL)
-        usage_error(c, "--tiles=tileir: no tileiras found; CUDA 13.1 and newer have it, "
-                       "`make setup` fetches it");
-    for (size_t k = 0; k < c->target_count; k++)
-        c->targets[k].has_tileir =
-            found.tileiras != NULL && target_has(&c->targets[k], FEATURE_TILE_IR);
-}
-
-static void check_options(Compile *c)
-{
-    const gxc_options *o = &c->options;
-    check_targets(c);
-    if (o->tuning != NULL)
-        c->tuning = tuning_read(c->arena, c->diag, o->tuning, o->require_tuning != 0);
-    if (o->require_tuning != 0 && o->tuning == NULL)
-        usage_error(c, "--require-tuning: of which file? give --tuning=FILE");
-    check_tiles(c);
-    settings_init(&c->settings);
-    c->settings.level = o->opt_level_set ? o->opt_level : 1;
-    choose_tileir(c);
-    c->settings.cublaslt = has_library(c, "cublaslt");
-    c->settings.tf32 = o->f32_dots == NULL || strcmp(o->f32_dots, "tf32") == 0;
-    if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)
-        usage_error(c, "unknown form \"%s\" of --f32-dots; forms are tf32, f32",
-                    o->f32_dots);
-    if (has_library(c, "cudnn"))
-        c->planner = planner_create(
-            c->arena, &(PlannerOptions){
-                          .cuda = o->cuda,
-                          .flags = PLAN_GRAPH_FULL_F32 |
-                                   (c->settings.level < 2 ? PLAN_GRAPH_PRECOMPILED : 0)});
-    for (size_t i = 0; i < o->setting_count; i++) {
-        SettingStatus st = settings_set(&c->settings, o->settings[i]);
-        if (st == SETTING_UNKNOWN)
-            usage_error(c, "unknown setting \"%s\"; gxc --list-settings names them",
-                        o->settings[i]);
-        else if (st == SETTING_BAD_VALUE)
-            usage_error(c, "setting \"%s\" has no value that it takes", o->settings[i]);
-    }
-    const char *lists[] = {o->passes, o->skip,
-                           o->print_after != NULL && strcmp(o->print_after, "all") != 0
-                               ? o->print_after
-                               : NULL};
-    for (size_t i = 0; i < 3; i++) {
-        const char *unknown = pipeline_unknown_name(lists[i]);
-        if (unknown != NULL)
-            usage_error(c, "unknown pass \"%.*s\"; gxc --list-passes names them",
-                        (int)strcspn(unknown, ","), unknown);
-    }
-    if (c->settings.level < 0 || c->settings.level > 2)
-        usage_error(c, "optimisation level %lld; levels are 0, 1, 2",
-                    (long long)c->settings.level);
-    if (o->replicas < 0 || o->partitions < 0)
-        usage_error(c, "replica and partition counts must be positive");
-}
 
 /* -- stages ------------------------------------------------------------------------------------ */
 
@@ -401,7 +188,8 @@ static void emit_hlo(Compile *c, Module *m)
     else if (form != NULL && strcmp(form, "short") == 0)
         print = PRINT_SHORT;
     else if (form != NULL && strcmp(form, "default") != 0)
-        usage_error(c, "unknown print form \"%s\"; forms are default, long, short", form);
+        compile_usage_error(
+            c, "unknown print form \"%s\"; forms are default, long, short", form);
     stage_begin(&c->times, "print");
     c->result->bytes = module_print(c->arena, m, print, &c->result->size);
 }
@@ -427,10 +215,11 @@ static bool find_stage(Compile *c, CodegenStage *out)
             return true;
         }
     }
-    usage_error(c,
-                "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, llvm, ptx, "
-                "cubin, tileir, plan, tuning, candidates",
-                c->options.emit);
+    compile_usage_error(
+        c,
+        "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, llvm, ptx, "
+        "cubin, tileir, plan, tuning, candidates",
+        c->options.emit);
     return false;
 }
 
@@ -487,14 +276,15 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
     else if (given->assembler != NULL && strcmp(given->assembler, "ptxas") == 0)
         kind = ASSEMBLER_PTXAS;
     else if (given->assembler != NULL)
-        usage_error(c, "unknown assembler \"%s\"; assemblers are nvjitlink, ptxas",
-                    given->assembler);
+        compile_usage_error(c,
+                            "unknown assembler \"%s\"; assemblers are nvjitlink, ptxas",
+                            given->assembler);
     if (!cuda_find(c->arena, given->cuda, kind, &o->cuda, &o->cuda_error) &&
         o->cuda_error == NULL)
         o->cuda_error = "CUDA's parts were not found";
     cuda_find_tileir(c->arena, given->cuda, &o->cuda);
     o->cuda.line_info = given->line_info != 0;
-    return find_stage(c, &o->stage) && !has_failed(c);
+    return find_stage(c, &o->stage) && !compile_has_failed(c);
 }
 
 /* -- the calls ----------------------------------------------------------------------------------- */
@@ -528,7 +318,7 @@ static void make_page(Compile *c, const Module *m)
                     .input_size = c->diag->length,
                     .ptx = r->bytes,
                     .ptx_size = r->size};
-    if (!has_failed(c) && (r->bytes = page_html(c->arena, &s, &r->size)) == NULL)
+    if (!compile_has_failed(c) && (r->bytes = page_html(c->arena, &s, &r->size)) == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory while the page was made");
 }
 
@@ -541,7 +331,7 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
         if (m == NULL || !run_passes(c, m, &c->targets[i]))
             return;
         stage_begin(&c->times, "codegen");
-        if (!codegen_add_variant(c->codegen, m, &c->targets[i]) || has_failed(c))
+        if (!codegen_add_variant(c->codegen, m, &c->targets[i]) || compile_has_failed(c))
             return;
     }
     stage_begin(&c->times, "artefact");
@@ -732,11 +522,11 @@ static gxc_status run(const char *name, const void *input, size_t size,
         Escape e;
         escape_push(&e);
         if (setjmp(e.target) == 0) {
-            copy_options(c, options);
-            check_call(c);
-            if (!has_failed(c))
-                check_options(c);
-            if (!has_failed(c))
+            compile_copy_options(c, options);
+            compile_check_call(c);
+            if (!compile_has_failed(c))
+                compile_check_options(c);
+            if (!compile_has_failed(c))
                 work(c);
         }
         escape_pop(&e);
