@@ -16,6 +16,8 @@
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
 
+#define LOW_SCORE (-1e15) /* that no product gives; the kernel's own fill is less */
+
 enum { MOST_RESULTS = 4, MOST_MOVES = 8, MOST_OPERANDS = 64 };
 
 /* A dot that a gradient is, and what its value becomes on its way out. */
@@ -206,6 +208,22 @@ static Instruction *inside(Body *b, Instruction *x)
     return y;
 }
 
+/* In a row of which no score counts all weights are equal. Its statistics do not say how many there are: beside a number
+ * as low as a fill their logarithm is rounded away. */
+static Instruction *with_empty_rows(Body *b, Instruction *weights, Instruction *rows)
+{
+    const Attention *a = b->c->a;
+    const Shape *shape = weights->shape;
+    double columns = (double)shape->dims[b->c->g.column], half = a->fill / 2;
+    double least = half > LOW_SCORE ? half : LOW_SCORE;
+    Instruction *is_empty = rw_binary(&b->r, OP_COMPARE, with_dtype(b, shape, DT_PRED),
+                                      rows, rw_splat(&b->r, shape, least));
+    inst_set_int(is_empty, ATTR_DIRECTION, DIRECTION_LE);
+    return rw_add(
+        &b->r, OP_SELECT, shape, 3,
+        (Instruction *[]){is_empty, rw_splat(&b->r, shape, 1 / columns), weights});
+}
+
 /* exp(masked - statistics) */
 static Instruction *make_weights(Body *b)
 {
@@ -223,7 +241,9 @@ static Instruction *make_weights(Body *b)
         return NULL;
     Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), place);
     x = rw_binary(&b->r, OP_SUBTRACT, shape, converted(b, x, DT_F32), rows);
-    return rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
+    x = rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
+    bool may_be_empty = b->c->a->mask_count != 0 && !b->c->is_library;
+    return may_be_empty ? with_empty_rows(b, x, rows) : x;
 }
 
 /* do v', of the exponentials' dimensions, not rounded. */
