@@ -3,8 +3,8 @@
  *   y = bf16[8,9,9,64] convolution(x, w), window={size=3x3 ...}, feature_group_count=64
  *   ->  y = convert(add(multiply(slice(pad(x)), broadcast(slice(w))), ...))
  *
- * Needs: well formed. Keeps: values but for the order and the rounding of sums. Ends: no rule makes a convolution that
- * another one takes. */
+ * Needs: well formed. Keeps: values but for the order and the rounding of sums, where they are finite. Ends: no rule makes a
+ * convolution that another one takes. */
 #include "passes/simplify/convolutions.h"
 
 #include "passes/simplify/simplify.h"

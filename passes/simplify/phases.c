@@ -7,7 +7,10 @@
  *   convolution(y, w), window={size=7x7 lhs_dilate=2x2}      ->  places(convolution(y, phases(w))), window={size=4x4}
  *   convolution(x, y), window={... rhs_dilate=2x2}           ->  places(convolution(phases(x), y))
  *
- * where phases(x)[b, i, j, (p, q, f)] = x[b, 2i + p, 2j + q, f], and places is its inverse. */
+ * where phases(x)[b, i, j, (p, q, f)] = x[b, 2i + p, 2j + q, f], and places is its inverse.
+ *
+ * The zeros that fill a filter up to whole strides meet numbers that it does not reach: an infinite one or NaN makes
+ * NaN of results beside its own. */
 #include "ir/kernel/convolution.h"
 #include "passes/settings.h"
 #include "passes/simplify/convolutions.h"
