@@ -12,6 +12,22 @@ static void put_recovery_table(Reader *r, Message table);
 
 /* -- instructions, computations, modules ------------------------------------------------------- */
 
+/* The text takes one number for a constant of any shape, so that a few damaged bytes would become
+ * very many: the literal has the shape of its instruction here. */
+static void put_constant(Reader *r, Message inst)
+{
+    Message literal = message_part(r, inst, 8);
+    Ints have = message_ints(r, message_part(r, literal, 1), 3);
+    Ints want = message_ints(r, message_part(r, inst, 3), 3);
+    bool same = have.count == want.count;
+    for (uint32_t i = 0; same && i < have.count; i++)
+        same = have.data[i] == want.data[i];
+    if (same)
+        reader_put_literal(r, literal, false);
+    else
+        reader_trouble(r, "a constant and its literal differ in shape");
+}
+
 static void put_operands(Reader *r, OpCode op, Message inst)
 {
     Text *t = &r->t;
@@ -22,7 +38,7 @@ static void put_operands(Reader *r, OpCode op, Message inst)
     } else if (op == OP_CONSTANT && text.length != 0) {
         text_add(t, text.data, text.length);
     } else if (op == OP_CONSTANT) {
-        reader_put_literal(r, message_part(r, inst, 8), false);
+        put_constant(r, inst);
     } else {
         for (uint32_t i = 0; i < operands.count; i++) {
             text_string(t, i == 0 ? "" : ", ");
