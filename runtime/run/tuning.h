@@ -54,6 +54,7 @@ gxrt_status tuning_wait(const Tuning *t);
 
 /* -- tuning_memory.c: what the command writes, and where its candidates write instead -- */
 
+const PlanArg *tuning_arg(const Tuning *t, uint32_t i);
 /* Where the command writes, and which of it it reads. False: an operand lies partly in it, or there is too much. */
 bool tuning_find_regions(Tuning *t);
 gxrt_status tuning_allocate_regions(Tuning *t);

@@ -8,14 +8,14 @@ enum {
     FILL = 0xA5  /* in zones, and in results before they are there */
 };
 
-static const PlanArg *arg_of(const Tuning *t, uint32_t i)
+const PlanArg *tuning_arg(const Tuning *t, uint32_t i)
 {
     return &t->device->session->plan->args[t->command->args + i];
 }
 
 static size_t arg_bytes(const Tuning *t, uint32_t i)
 {
-    return t->device->session->plan->slices[arg_of(t, i)->index].bytes;
+    return t->device->session->plan->slices[tuning_arg(t, i)->index].bytes;
 }
 
 static Region *find_region(Tuning *t, CUdeviceptr at, size_t bytes, bool *overlaps)
@@ -54,7 +54,7 @@ bool tuning_find_regions(Tuning *t)
     bool good = true;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < t->command->arg_count && good; i++) {
-            const PlanArg *a = arg_of(t, i);
+            const PlanArg *a = tuning_arg(t, i);
             bool writes = a->tag == PLAN_ARG_SLICE && (a->access & PLAN_WRITE);
             if (a->tag != PLAN_ARG_SLICE || writes != (pass == 0)) {
                 continue;
@@ -91,7 +91,7 @@ gxrt_status tuning_allocate_regions(Tuning *t)
 uint64_t tuning_address(Tuning *t, uint32_t i)
 {
     bool overlaps = false;
-    CUdeviceptr at = slice_address(t->device, arg_of(t, i)->index);
+    CUdeviceptr at = slice_address(t->device, tuning_arg(t, i)->index);
     const Region *r = find_region(t, at, arg_bytes(t, i), &overlaps);
     return r ? r->block + ZONE + (at - r->at) : at;
 }
@@ -170,7 +170,7 @@ bool tuning_agrees(const Tuning *t, const Trial *x, const Trial *y)
         if (!*dtype) {
             continue;
         }
-        CUdeviceptr address = slice_address(t->device, arg_of(t, i)->index);
+        CUdeviceptr address = slice_address(t->device, tuning_arg(t, i)->index);
         const Region *r = t->regions;
         for (; r < t->regions + t->region_count &&
                !(address >= r->at && address < r->at + r->bytes);

@@ -88,11 +88,6 @@ gxrt_status tuning_add_trials(Tuning *t)
     return GXRT_OK;
 }
 
-static const PlanArg *arg_of(const Tuning *t, uint32_t i)
-{
-    return &t->device->session->plan->args[t->command->args + i];
-}
-
 /* The command's arguments, with the tuner's memory in place of what it writes. */
 gxrt_status tuning_make_parameters(Tuning *t)
 {
@@ -106,9 +101,9 @@ gxrt_status tuning_make_parameters(Tuning *t)
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t arg = t->command->args + i;
-        t->slots[i] = arg_of(t, i)->tag == PLAN_ARG_SLICE ? tuning_address(t, i)
-                      : t->command->kind == PLAN_LAUNCH   ? d->slots[arg]
-                                                          : 0;
+        t->slots[i] = tuning_arg(t, i)->tag == PLAN_ARG_SLICE ? tuning_address(t, i)
+                      : t->command->kind == PLAN_LAUNCH       ? d->slots[arg]
+                                                              : 0;
         t->parameters[i] = &t->slots[i];
         if (d->emu_parameters) {
             t->touches[i] = d->emu_parameters[arg];

@@ -24,18 +24,8 @@ static uint32_t layer; /* one that moves with the loop */
 /* d = d d, of two rows and columns, by an algorithm that a tuner found. */
 static void maker_product(Maker *m, uint32_t d, uint32_t workspace)
 {
-    const PlanMatrix matrix = {.type = CUDA_R_32F, .rows = 2, .columns = 2, .ld = 2};
-    const PlanMatmul product = {.a = matrix,
-                                .b = matrix,
-                                .c = matrix,
-                                .d = matrix,
-                                .batch = 1,
-                                .compute = CUBLAS_COMPUTE_32F,
-                                .scale_type = CUDA_R_32F,
-                                .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                                .alpha = 1,
-                                .alignment = 16,
-                                .workspace_bytes = WORKSPACE};
+    PlanMatmul product = square_product(2);
+    product.workspace_bytes = WORKSPACE;
     const PlanArg args[PLAN_MATMUL_ARGS] = {[PLAN_MATMUL_A] = reads(d),
                                             [PLAN_MATMUL_B] = reads(d),
                                             [PLAN_MATMUL_D] = writes(d),

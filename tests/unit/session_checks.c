@@ -259,18 +259,7 @@ static void test_no_algorithm(void **state)
     } answers[] = {{1, 0, GXRT_OK}, {0, 0, GXRT_UNSUPPORTED}, {1, 15, GXRT_UNSUPPORTED}};
     (void)state;
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-        const PlanMatrix matrix = {
-            .type = CUDA_R_32F, .rows = 16, .columns = 16, .ld = 16};
-        const PlanMatmul product = {.a = matrix,
-                                    .b = matrix,
-                                    .c = matrix,
-                                    .d = matrix,
-                                    .batch = 1,
-                                    .compute = CUBLAS_COMPUTE_32F,
-                                    .scale_type = CUDA_R_32F,
-                                    .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                                    .alpha = 1,
-                                    .alignment = 16};
+        const PlanMatmul product = square_product(16);
         Maker m;
         maker_init(&m);
         plan_add_matmuls(&m.b, &product, 1);

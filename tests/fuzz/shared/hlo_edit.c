@@ -95,17 +95,25 @@ static bool read_line(const HloText *t, size_t start, Line *out)
     return l.operands.end < l.all.end;
 }
 
-/* The instruction with that number, counted round; its computation's first. */
-static bool find_line(const HloText *t, unsigned which, Line *out, size_t *out_first)
+static bool same(const HloText *t, Span a, Span b)
+{
+    return length(a) == length(b) &&
+           memcmp(t->bytes + a.start, t->bytes + b.start, length(a)) == 0;
+}
+
+/* Of the lines from `begin` to `end`, those of the shape if there is one, the instruction with that number, counted round;
+ * its computation's first. */
+static bool find_between(const HloText *t, size_t begin, size_t end, const Span *shape,
+                         unsigned which, Line *out, size_t *out_first)
 {
     unsigned count = 0;
     for (int round = 0; round < 2; round++) {
         unsigned seen = 0;
-        size_t first = 0;
-        for (size_t at = 0; at < t->size; at = skip(t, at, "\n") + 1) {
+        size_t first = begin;
+        for (size_t at = begin; at < end; at = skip(t, at, "\n") + 1) {
             if (t->bytes[at] != ' ')
                 first = at;
-            if (!read_line(t, at, out))
+            if (!read_line(t, at, out) || (shape != NULL && !same(t, out->shape, *shape)))
                 continue;
             *out_first = first;
             if (round == 1 && seen == which % count)
@@ -119,10 +127,9 @@ static bool find_line(const HloText *t, unsigned which, Line *out, size_t *out_f
     return false;
 }
 
-static bool same(const HloText *t, Span a, Span b)
+static bool find_line(const HloText *t, unsigned which, Line *out, size_t *out_first)
 {
-    return length(a) == length(b) &&
-           memcmp(t->bytes + a.start, t->bytes + b.start, length(a)) == 0;
+    return find_between(t, 0, t->size, NULL, which, out, out_first);
 }
 
 static bool is_floating(const HloText *t, Span shape)
@@ -231,23 +238,12 @@ static void edit_size(HloText *t, const Line *l, uint8_t choice)
 static bool find_value(const HloText *t, size_t first, const Line *l, Span shape,
                        unsigned which, Span *out)
 {
-    unsigned count = 0;
-    for (int round = 0; round < 2; round++) {
-        unsigned seen = 0;
-        for (size_t at = first; at < l->all.start; at = skip(t, at, "\n") + 1) {
-            Line other;
-            if (!read_line(t, at, &other) || !same(t, other.shape, shape))
-                continue;
-            *out = other.name;
-            if (round == 1 && seen == which % count)
-                return true;
-            seen++;
-        }
-        count = seen;
-        if (count == 0)
-            return false;
-    }
-    return false;
+    Line other;
+    size_t ignored;
+    if (!find_between(t, first, l->all.start, &shape, which, &other, &ignored))
+        return false;
+    *out = other.name;
+    return true;
 }
 
 /* The `which`th operand, counted round, and the line that makes it. */

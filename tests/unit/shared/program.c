@@ -71,6 +71,21 @@ uint32_t maker_value(Maker *m, bool result, int64_t n, uint32_t alias,
     return v.slice;
 }
 
+PlanMatmul square_product(uint32_t n)
+{
+    const PlanMatrix matrix = {.type = CUDA_R_32F, .rows = n, .columns = n, .ld = n};
+    return (PlanMatmul){.a = matrix,
+                        .b = matrix,
+                        .c = matrix,
+                        .d = matrix,
+                        .batch = 1,
+                        .compute = CUBLAS_COMPUTE_32F,
+                        .scale_type = CUDA_R_32F,
+                        .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                        .alpha = 1,
+                        .alignment = 16};
+}
+
 PlanArg reads(uint32_t s)
 {
     return (PlanArg){.tag = PLAN_ARG_SLICE, .access = PLAN_READ, .index = s};

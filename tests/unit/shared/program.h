@@ -22,6 +22,9 @@ uint32_t maker_command(Maker *m, uint32_t kind, uint32_t index, const PlanArg *a
                        uint32_t count);
 uint32_t maker_add(Maker *m, uint32_t in, uint32_t out, uint64_t n, PlanArg what);
 
+/* Of matrices of f32 with so many rows and columns; without workspace. */
+PlanMatmul square_product(uint32_t n);
+
 PlanArg reads(uint32_t s);
 PlanArg writes(uint32_t s);
 PlanArg immediate(uint64_t n);
