@@ -265,6 +265,9 @@ static inline Instruction *uses_only(const Uses *u, const Instruction *inst)
  * of Computation.instructions where that is one already. *count = how many. */
 Instruction **computation_post_order(const Computation *comp, Arena *scratch,
                                      uint32_t *count);
+/* Marks, by id, what marked instructions are made of, too; operands come first in `order`. */
+void instructions_mark_operands(Instruction *const *order, uint32_t count,
+                                bool *is_marked);
 
 /* Called computations, in the order of the opcode's row (section 10.3). */
 uint32_t inst_count_called(const Instruction *inst); /* for inst_called_count */

@@ -395,6 +395,16 @@ Computations module_programs(const Module *m, Arena *scratch)
 
 /* -- users ------------------------------------------------------------------------- */
 
+void instructions_mark_operands(Instruction *const *order, uint32_t count,
+                                bool *is_marked)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        const Instruction *inst = order[i];
+        for (uint32_t k = 0; is_marked[inst->id] && k < inst->operand_count; k++)
+            is_marked[inst->operands[k]->id] = true;
+    }
+}
+
 Uses uses_compute(const Computation *comp, Arena *scratch)
 {
     uint32_t count = comp->instruction_count;

@@ -412,11 +412,7 @@ static void allocate(Radix *r)
 {
     Kernel *k = r->e->k;
     uint64_t elements = (uint64_t)r->tiles.elements;
-    unsigned widest = 1;
-    for (uint32_t i = 0; i < r->plan->count; i++) {
-        unsigned bytes = shared_bytes(type_of(r, i));
-        widest = bytes > widest ? bytes : widest;
-    }
+    unsigned widest = r->plan->widest;
     r->room = gx_shared_alloc(k, elements * widest, widest);
     r->digits = gx_shared_alloc(k, elements, 1);
     r->counts = gx_shared_alloc(k, 4 * RADIX_DIGITS * WARPS, 4);
@@ -453,7 +449,7 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
     radix_tiles(in->design, &r.tiles);
     r.e = emitter_begin(in);
-    r.e->k->is_wide = radix_live_words(r.plan) * r.accesses > RADIX_LIVE_WORDS;
+    r.e->k->is_wide = r.plan->live_words * r.accesses > RADIX_LIVE_WORDS;
     allocate(&r);
     r.thread = gx_tid(r.e->k, 0);
     clear_counts(&r);

@@ -65,11 +65,7 @@ int64_t scan_items(const KernelDesign *d);
  * level 0 is what one tile comes to; one of level l, 32 of level l - 1. It has a word of 64 bits for each 32 of the
  * values: the upper half says that it is there. */
 #define LOOKBACK_LEVELS 7
-#define LOOKBACK_LOG2 5 /* of the nodes that make one of the next level */
-/* Scratch memory of an attention whose columns several blocks share: the ticket, then words of 32 bits with a mark. */
-#define ATTENTION_FIRST 128
-#define ATTENTION_WORD 8
-
+#define LOOKBACK_LOG2 5    /* of the nodes that make one of the next level */
 #define LOOKBACK_FIRST 128 /* where nodes begin */
 typedef struct LookbackTree {
     int64_t tiles; /* of a row */
@@ -154,6 +150,11 @@ typedef struct FftPlan {
     uint32_t *order; /* the other dimensions, by which rows count, the fastest first */
     const uint32_t *place; /* the dimension of the result that each of the transform is */
 } FftPlan;
+/* tile_attention.c: scratch memory of an attention whose columns several blocks share: the ticket, then words of 32
+ * bits with a mark. */
+#define ATTENTION_FIRST 128
+#define ATTENTION_WORD 8
+
 /* radix_sort.c: a step sorts by a digit of a key that is a number without a sign. */
 #define RADIX_BITS 8
 #define RADIX_DIGITS 256
@@ -168,14 +169,18 @@ typedef struct RadixPlan {
     uint32_t
         histogram; /* parameter: how often each digit comes, u32 by row, step, digit */
     int64_t step, steps;
+    uint64_t keys; /* arrays on which the digit depends, as bits */
+    unsigned
+        widest; /* bytes of an element: one array after the other is in shared memory */
+    int64_t
+        live_words; /* that a thread holds for each of its accesses while tiles wait for each other: keys, and
+        digit and rank */
 } RadixPlan;
 typedef struct RadixTiles {
     int64_t elements, tiles; /* of a tile; of a row */
     uint64_t shared_bytes;   /* of the elements of a tile */
 } RadixTiles;
-bool radix_is_key(const RadixPlan *p, uint32_t array); /* the digit depends on it */
-/* Words that a thread holds for each of its accesses while tiles wait for each other: keys, and digit and rank. */
-int64_t radix_live_words(const RadixPlan *p);
+bool radix_is_key(const RadixPlan *p, uint32_t array);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */

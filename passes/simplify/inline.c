@@ -39,11 +39,7 @@ static bool *find_read(const Computation *callee, Instruction *const *order, uin
 {
     bool *is_read = ARENA_ARRAY(scratch, bool, callee->instruction_count);
     is_read[callee->root->id] = true;
-    for (uint32_t i = n; i-- > 0;) {
-        const Instruction *inst = order[i];
-        for (uint32_t k = 0; is_read[inst->id] && k < inst->operand_count; k++)
-            is_read[inst->operands[k]->id] = true;
-    }
+    instructions_mark_operands(order, n, is_read);
     return is_read;
 }
 

@@ -52,10 +52,7 @@ static bool *code_of(const KernelDesign *d, int64_t size)
         FusionResult r = fusion_result(d->fusion, i);
         is_used[r.inst->id] |= shape_elements(r.shape) == size;
     }
-    for (uint32_t i = count; i-- > 0;) {
-        for (uint32_t k = 0; k < order[i]->operand_count && is_used[order[i]->id]; k++)
-            is_used[order[i]->operands[k]->id] = true;
-    }
+    instructions_mark_operands(order, count, is_used);
     return is_used;
 }
 

@@ -77,6 +77,38 @@ bool suits_radix_sort(FusionFacts *f, KernelKind kind)
     return true;
 }
 
+bool radix_is_key(const RadixPlan *p, uint32_t array)
+{
+    return (p->keys >> array & 1) != 0;
+}
+
+/* The arrays on which the digit depends, as bits. */
+static uint64_t find_keys(const RadixPlan *p, Arena *a)
+{
+    const Computation *comp = inst_called(p->inst, 0);
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, a, &count);
+    bool *is_read = ARENA_ARRAY(a, bool, (size_t)comp->instruction_count + 1);
+    uint64_t keys = 0;
+    is_read[p->digit->id] = true;
+    instructions_mark_operands(order, count, is_read);
+    for (uint32_t i = 0; i < 2 * p->count; i++)
+        keys |= (uint64_t)is_read[comp->parameters[i]->id] << i / 2;
+    return keys;
+}
+
+/* What a thread holds of the arrays, and what shared memory holds of them. */
+static void measure_arrays(RadixPlan *p)
+{
+    p->live_words = 1; /* digit and rank */
+    p->widest = 1;
+    for (uint32_t i = 0; i < p->count; i++) {
+        unsigned bytes = shared_bytes(p->inst->operands[i]->shape->dtype);
+        p->widest = bytes > p->widest ? bytes : p->widest;
+        p->live_words += radix_is_key(p, i) ? (bytes + 3) / 4 : 0;
+    }
+}
+
 void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
 {
     const Computation *comp = inst_called(d->fusion, 0);
@@ -94,57 +126,18 @@ void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
     p->rows = shape_elements(p->shape) / p->size;
     p->step = step_of(p->digit);
     p->steps = comp->parameters[p->histogram]->shape->dims[0] / (p->rows * RADIX_DIGITS);
+    p->keys = find_keys(p, d->arena);
+    measure_arrays(p);
     d->plan.radix = p;
-}
-
-static bool depends_on(const Instruction *inst, const Instruction *parameter)
-{
-    if (inst == parameter)
-        return true;
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (depends_on(inst->operands[i], parameter))
-            return true;
-    }
-    return false;
-}
-
-bool radix_is_key(const RadixPlan *p, uint32_t array)
-{
-    const Computation *comp = inst_called(p->inst, 0);
-    return depends_on(p->digit, comp->parameters[2 * array]) ||
-           depends_on(p->digit, comp->parameters[2 * array + 1]);
-}
-
-static unsigned array_bytes(const RadixPlan *p, uint32_t array)
-{
-    return shared_bytes(p->inst->operands[array]->shape->dtype);
-}
-
-/* Arrays go through shared memory one after the other. */
-static unsigned widest_bytes(const RadixPlan *p)
-{
-    unsigned widest = 1;
-    for (uint32_t i = 0; i < p->count; i++)
-        widest = array_bytes(p, i) > widest ? array_bytes(p, i) : widest;
-    return widest;
-}
-
-int64_t radix_live_words(const RadixPlan *p)
-{
-    int64_t words = 1;
-    for (uint32_t i = 0; i < p->count; i++)
-        words += radix_is_key(p, i) ? (array_bytes(p, i) + 3) / 4 : 0;
-    return words;
 }
 
 void radix_tiles(const KernelDesign *d, RadixTiles *out)
 {
     const RadixPlan *p = d->plan.radix;
     KernelGeometry room = {0};
-    unsigned bytes = widest_bytes(p);
     out->elements = d->config.block * d->config.accesses;
     out->tiles = p->size / out->elements + (p->size % out->elements != 0);
-    geometry_shared(&room, (uint64_t)out->elements * bytes, bytes);
+    geometry_shared(&room, (uint64_t)out->elements * p->widest, p->widest);
     geometry_shared(&room, (uint64_t)out->elements, 1); /* digits */
     out->shared_bytes = room.shared_bytes;
 }
@@ -152,14 +145,14 @@ void radix_tiles(const KernelDesign *d, RadixTiles *out)
 void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
 {
     const RadixPlan *p = d->plan.radix;
-    uint64_t bytes = 1 + widest_bytes(p);
+    uint64_t bytes = 1 + p->widest;
     if (config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = RADIX_DIGITS;
     if (!config_lacks(c, KERNEL_KEY_ACCESSES))
         return;
     c->accesses = p->count == 1 && bytes <= 5 ? KEY_ACCESSES : ACCESSES;
     while (c->accesses > 1 && (bytes * (uint64_t)(c->block * c->accesses) > 36 << 10 ||
-                               radix_live_words(p) * c->accesses > RADIX_LIVE_WORDS ||
+                               p->live_words * c->accesses > RADIX_LIVE_WORDS ||
                                (int64_t)p->count * c->accesses > KERNEL_MOST_VALUES))
         c->accesses /= 2;
 }
@@ -186,8 +179,7 @@ void geometry_radix_sort(KernelDesign *d)
     RadixTiles t;
     radix_tiles(d, &t);
     geometry_blocks(d, p->rows * t.tiles, d->config.block, 1);
-    unsigned bytes = widest_bytes(p);
-    geometry_shared(g, (uint64_t)t.elements * bytes, bytes);
+    geometry_shared(g, (uint64_t)t.elements * p->widest, p->widest);
     geometry_shared(g, (uint64_t)t.elements, 1);
     uint64_t warps = (uint64_t)d->config.block / TARGET_WARP;
     geometry_shared(g, 4 * RADIX_DIGITS * warps, 4); /* counts of the warps */

@@ -71,7 +71,7 @@ void work_radix_sort(const KernelDesign *d, KernelWork *out)
     int64_t accesses = d->config.accesses;
     RadixTiles t;
     radix_tiles(d, &t);
-    work_registers(b, (double)(radix_live_words(p) * accesses));
+    work_registers(b, (double)(p->live_words * accesses));
     WorkCoordinate of_row = {.block_div = t.tiles, .block_mul = 1};
     WorkCoordinate of_tile = {
         .block_div = 1, .block_mod = t.tiles, .block_mul = t.elements};
