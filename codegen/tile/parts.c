@@ -9,12 +9,6 @@
 #include "codegen/tile/lower.h"
 #include "ir/kernel/plans.h"
 
-enum {
-    SUMS,
-    MOST,
-    TOTAL
-}; /* what the loop of an attention carries: ir/tile/attention.c */
-
 void parts_begin(TileLower *l)
 {
     LLVMBuilderRef b = l->k->builder;
@@ -117,9 +111,9 @@ static Softmax unpack(TileLower *l, const TileChainMapping *m, LLVMValueRef *car
     uint32_t at = 0;
     TileOp *const *of = m->loop->operands;
     Softmax s;
-    s.sums = chain_unpack(l, m, of[SUMS], carried, &at);
-    s.most = chain_unpack(l, m, of[MOST], carried, &at);
-    s.total = chain_unpack(l, m, of[TOTAL], carried, &at);
+    s.sums = chain_unpack(l, m, of[ATTENTION_SUMS], carried, &at);
+    s.most = chain_unpack(l, m, of[ATTENTION_MOST], carried, &at);
+    s.total = chain_unpack(l, m, of[ATTENTION_TOTAL], carried, &at);
     return s;
 }
 
@@ -133,7 +127,7 @@ static LLVMValueRef weighted(TileLower *l, LLVMValueRef x, LLVMValueRef weight_x
 /* x becomes that of both. */
 static void merge(TileLower *l, const TileChainMapping *m, Softmax *x, const Softmax *y)
 {
-    const LinearLayout *sums = tile_carried_layout(m, m->loop->operands[SUMS]);
+    const LinearLayout *sums = tile_carried_layout(m, m->loop->operands[ATTENTION_SUMS]);
     LinearLayout rows = linear_without(sums, m->outer[0].column);
     uint32_t row_count = UINT32_C(1) << m->rows.in[LINEAR_REGISTER],
              count = UINT32_C(1) << sums->in[LINEAR_REGISTER];
@@ -161,9 +155,9 @@ static void take_up(TileLower *l, const TileChainMapping *m, LLVMValueRef part,
     TileOp *const *of = m->loop->operands;
     Softmax own = unpack(l, m, carried), other = unpack(l, m, ask(l, part, count));
     merge(l, m, &own, &other);
-    out += chain_pack(m, of[SUMS], own.sums, out);
-    out += chain_pack(m, of[MOST], own.most, out);
-    chain_pack(m, of[TOTAL], own.total, out);
+    out += chain_pack(m, of[ATTENTION_SUMS], own.sums, out);
+    out += chain_pack(m, of[ATTENTION_MOST], own.most, out);
+    chain_pack(m, of[ATTENTION_TOTAL], own.total, out);
 }
 
 LLVMValueRef parts_merge(TileLower *l, const TileChainMapping *m, LLVMValueRef *carried)

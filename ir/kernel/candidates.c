@@ -20,7 +20,7 @@ enum {
 typedef struct Draft {
     Arena *arena;
     const Target *target;
-    const UseCounts *uses;
+    const KnownUses *uses;
     Computation *fused;
     const Instruction **sources; /* of its parameters */
     size_t source_capacity;
@@ -70,7 +70,8 @@ static Instruction *source_parameter(Draft *d, const Instruction *source)
 /* Fusion would take it into the kernel of the only one that reads it. */
 static bool is_taken(const Draft *d, const Instruction *inst)
 {
-    return d->uses != NULL && inst->id < d->uses->count && d->uses->data[inst->id] == 1 &&
+    return d->uses != NULL && inst->id < d->uses->count &&
+           uses_only(&d->uses->uses, inst) != NULL && inst != inst->parent->root &&
            shape_is_array(inst->shape) && inst->operand_count != 0 &&
            inst->control_count == 0 &&
            (inst->op == OP_BROADCAST || inst->op == OP_RESHAPE ||
@@ -205,9 +206,9 @@ static bool is_libraries(const Behind *b, const Instruction *result)
  * product's own kernel, but takes another behind a library's call. */
 static void add_behind_library(Draft *d, const Instruction *product)
 {
-    const Uses *users = d->uses != NULL ? d->uses->users : NULL;
-    if (users == NULL || product->id >= d->uses->count)
+    if (d->uses == NULL || product->id >= d->uses->count)
         return;
+    const Uses *users = &d->uses->uses;
     Behind b = {.users = users, .list = {product}, .count = 1};
     const Instruction *last = NULL;
     while (add_behind(&b)) {
@@ -359,7 +360,7 @@ static void find_ways(const Instruction *fusion, const Target *t, Candidates *ou
     arena_destroy(a);
 }
 
-void candidates_find(const Instruction *inst, const UseCounts *uses, const Target *t,
+void candidates_find(const Instruction *inst, const KnownUses *uses, const Target *t,
                      Candidates *out)
 {
     *out = (Candidates){.count = 0};
@@ -392,7 +393,7 @@ void candidates_find(const Instruction *inst, const UseCounts *uses, const Targe
     arena_destroy(a);
 }
 
-bool candidates_worth_asking(const Instruction *product, const UseCounts *uses,
+bool candidates_worth_asking(const Instruction *product, const KnownUses *uses,
                              const Target *t, double gain)
 {
     Draft d = {.target = t, .uses = uses};

@@ -28,22 +28,21 @@ typedef struct Candidates {
     uint32_t count;
 } Candidates;
 
-/* How many read each instruction of a computation, by id; those added since count as read by several. */
-typedef struct UseCounts {
-    const uint32_t *data;
+/* Who reads each of the first `count` instructions of a computation; those added since count as read by several. */
+typedef struct KnownUses {
+    Uses uses;
     uint32_t count;
-    const Uses *users; /* who they are; NULL: that is not known */
-} UseCounts;
+} KnownUses;
 
 /* `inst` is a dot, a convolution, or a fusion of one: ours or a library's call. Of a plain one, with `uses`,
- * elementwise operations that only make its operands stand in its kernel, and before a library's call; with
- * `users`, what is made of its result element by element, too, behind a library's call. NULL: operands and result
- * are all there is. No candidate: it is none of these. */
-void candidates_find(const Instruction *inst, const UseCounts *uses, const Target *t,
+ * elementwise operations that only make its operands stand in its kernel, and before a library's call, and what is
+ * made of its result element by element behind that. NULL: operands and result are all there is. No candidate: it is
+ * none of these. */
+void candidates_find(const Instruction *inst, const KnownUses *uses, const Target *t,
                      Candidates *out);
 
 /* Cheap: false only if no kernel could take less than this part of a library's time for a dot or convolution. */
-bool candidates_worth_asking(const Instruction *product, const UseCounts *uses,
+bool candidates_worth_asking(const Instruction *product, const KnownUses *uses,
                              const Target *t, double gain);
 
 /* The one that has this maker; NULL: it cannot. */

@@ -2,6 +2,7 @@
 #include "ir/kernel/convolution.h"
 
 #include "ir/config.h"
+#include "ir/kernel/activation.h"
 
 static const char library[] = "cudnn";
 
@@ -238,15 +239,9 @@ static const Instruction *outside(const Instruction *fusion, const Instruction *
 /* Takes a maximum with 0 off the top. */
 static const Instruction *take_relu(const Instruction *x, ConvolutionCall *out)
 {
-    if (x->op != OP_MAXIMUM)
-        return x;
-    for (uint32_t i = 0; i < 2; i++) {
-        if (inst_is_constant_scalar(x->operands[i], 0)) {
-            out->has_relu = true;
-            return x->operands[!i];
-        }
-    }
-    return x;
+    ActivationForm f = activation_of(x);
+    out->has_relu = f.activation == ACTIVATION_RELU;
+    return out->has_relu ? f.argument : x;
 }
 
 /* Takes one addition off the top; NULL: what is added does not fit. */

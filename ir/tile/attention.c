@@ -216,8 +216,6 @@ static void set_bounds(const AttentionBuilder *c, TileOp *loop)
     tile_set_bounds(c->b.p, loop, DIM_M, skips ? &c->a->band : &all);
 }
 
-enum { SUMS, MOST, TOTAL, CARRIED };
-
 static TileOp *reduced(AttentionBuilder *c, OpCode combine, TileOp *x)
 {
     TileOp *op =
@@ -250,9 +248,9 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     int64_t group = a->q.dims[ATTENTION_HEADS] / a->k.dims[ATTENTION_HEADS];
     const IndexExpr *kv_head = ix_floordiv(p->ix, tile_coordinate(p, DIM_H), group),
                     *batch = tile_coordinate(p, DIM_B), *n = tile_coordinate(p, DIM_N);
-    TileOp *sums = tile_carried(&c->b, loop, SUMS, TILE_CARRIED),
-           *most = tile_carried(&c->b, loop, MOST, TILE_CARRIED),
-           *total = tile_carried(&c->b, loop, TOTAL, TILE_CARRIED);
+    TileOp *sums = tile_carried(&c->b, loop, ATTENTION_SUMS, TILE_CARRIED),
+           *most = tile_carried(&c->b, loop, ATTENTION_MOST, TILE_CARRIED),
+           *total = tile_carried(&c->b, loop, ATTENTION_TOTAL, TILE_CARRIED);
     TileOp *k = load_array(
         c, &a->k, (const IndexExpr *[]){batch, kv_head, n, tile_coordinate(p, DIM_D)});
     TileOp *v = load_array(
@@ -275,8 +273,8 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     sums = dot(c, a->parts.output, DIM_N,
                tile_convert(&c->b, weights, a->v.base->shape->dtype), v,
                apply(c, OP_MULTIPLY, sums, old));
-    loop->next =
-        arena_copy(p->arena, (TileOp *[]){sums, next, total}, CARRIED * sizeof(TileOp *));
+    loop->next = arena_copy(p->arena, (TileOp *[]){sums, next, total},
+                            ATTENTION_CARRIED * sizeof(TileOp *));
     return true;
 }
 
@@ -285,9 +283,10 @@ static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *con
 {
     TileBuilder *b = &c->b;
     const Instruction *base = c->a->o.base;
-    TileOp *share =
-        apply(c, OP_DIVIDE, number(c, 1), tile_carried(b, loop, TOTAL, TILE_FINAL));
-    TileOp *value = apply(c, OP_MULTIPLY, tile_carried(b, loop, SUMS, TILE_FINAL), share);
+    TileOp *share = apply(c, OP_DIVIDE, number(c, 1),
+                          tile_carried(b, loop, ATTENTION_TOTAL, TILE_FINAL));
+    TileOp *value =
+        apply(c, OP_MULTIPLY, tile_carried(b, loop, ATTENTION_SUMS, TILE_FINAL), share);
     value = tile_convert(b, value, base->shape->dtype);
     const IndexExpr *place = place_of(c, &c->a->o, at);
     TilePlace where = {
@@ -304,10 +303,11 @@ static bool store_rows(AttentionBuilder *c, TileOp *loop)
 {
     TileBuilder *b = &c->b;
     const Instruction *inst = b->comp->root->operands[1];
-    TileOp *total = tile_carried(b, loop, TOTAL, TILE_FINAL);
-    TileOp *value = apply(
-        c, OP_ADD, tile_apply(b, OP_LOG, DT_F32, 1, &total),
-        apply(c, OP_MULTIPLY, tile_carried(b, loop, MOST, TILE_FINAL), number(c, ln_2)));
+    TileOp *total = tile_carried(b, loop, ATTENTION_TOTAL, TILE_FINAL);
+    TileOp *value =
+        apply(c, OP_ADD, tile_apply(b, OP_LOG, DT_F32, 1, &total),
+              apply(c, OP_MULTIPLY, tile_carried(b, loop, ATTENTION_MOST, TILE_FINAL),
+                    number(c, ln_2)));
     const IndexExpr **at =
         ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
     for (uint32_t d = 0; d < inst->shape->rank; d++)
@@ -334,7 +334,7 @@ static bool build_all(AttentionBuilder *c)
     TileOp *start[] = {tile_broadcast(b, number(c, 0), all),
                        tile_broadcast(b, number(c, unseen), rows),
                        tile_broadcast(b, number(c, 0), rows)};
-    TileOp *loop = tile_make(b, TILE_LOOP, DT_F32, all, CARRIED, start, false);
+    TileOp *loop = tile_make(b, TILE_LOOP, DT_F32, all, ATTENTION_CARRIED, start, false);
     loop->dim = DIM_N;
     loop->inst = c->a->o.base;
     set_bounds(c, loop);

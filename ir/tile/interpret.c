@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/divide.h"
 #include "ir/eval/elementwise.h"
 #include "ir/tile/tile.h"
 
@@ -49,12 +50,6 @@ static int64_t element_at(const Interpreter *r, uint32_t dims)
             element = element * d->size + r->point[i] - r->tile[i] * d->size;
     }
     return element;
-}
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    int64_t q = a / b;
-    return a % b < 0 ? q - 1 : q;
 }
 
 static void *element_of(const Interpreter *r, const TileOp *op, int64_t element)

@@ -112,6 +112,9 @@ typedef struct TileConfig {
 TileProgram *tile_build(Arena *a, const Instruction *fusion, const TileConfig *config,
                         const char **why);
 
+/* What the loop of an attention's program carries, by the number of its operand. */
+enum { ATTENTION_SUMS, ATTENTION_MOST, ATTENTION_TOTAL, ATTENTION_CARRIED };
+
 /* The program of an attention that is all of a fusion (ir/kernel/attention/attention.h): config has m, rows, and n, columns.
  * NULL: *why, as above. */
 struct Attention;

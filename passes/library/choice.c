@@ -7,16 +7,8 @@
 
 LibraryChoice library_choice(const Computation *comp, const PassContext *cx)
 {
-    uint32_t count = comp->instruction_count;
-    uint32_t *uses = ARENA_ARRAY(cx->scratch, uint32_t, (size_t)count + 1);
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        for (uint32_t i = 0; i < inst->operand_count; i++)
-            uses[inst->operands[i]->id]++;
-    }
-    uses[comp->root->id]++;
-    Uses *users = ARENA_NEW(cx->scratch, Uses);
-    *users = uses_compute(comp, cx->scratch);
-    return (LibraryChoice){cx, {uses, count, users}};
+    return (LibraryChoice){cx,
+                           {uses_compute(comp, cx->scratch), comp->instruction_count}};
 }
 
 /* The fastest of ours; if it is forced, of those on tensor cores. */

@@ -8,7 +8,7 @@
 /* Of the products of one computation. */
 typedef struct LibraryChoice {
     const PassContext *cx;
-    UseCounts uses; /* when it began */
+    KnownUses uses; /* when it began */
 } LibraryChoice;
 LibraryChoice library_choice(const Computation *comp, const PassContext *cx);
 

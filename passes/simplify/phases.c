@@ -11,6 +11,7 @@
  *
  * The zeros that fill a filter up to whole strides meet numbers that it does not reach: an infinite one or NaN makes
  * NaN of results beside its own. */
+#include "ir/divide.h"
 #include "ir/kernel/convolution.h"
 #include "passes/settings.h"
 #include "passes/simplify/convolutions.h"
@@ -36,16 +37,6 @@ typedef struct Phased {
     int64_t phases; /* places within the strides */
 } Phased;
 
-static int64_t divided_up(int64_t n, int64_t by)
-{
-    return n / by + (n % by != 0);
-}
-
-static int64_t divided_down(int64_t n, int64_t by)
-{
-    return n >= 0 ? n / by : -divided_up(-n, by);
-}
-
 /* -- arrays ------------------------------------------------------------------------------------------ */
 
 /* The dimensions of an array in the order: first, places, second. */
@@ -62,14 +53,26 @@ static Instruction *ordered(Rewriter *r, Instruction *x, int64_t first,
     return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
 }
 
+/* x with its dimensions cut apart, put into another order, and joined again. */
+static Instruction *regrouped(Rewriter *r, Instruction *x, uint32_t rank,
+                              const int64_t *split, const int64_t *order, uint32_t n,
+                              const int64_t *joined)
+{
+    DType t = x->shape->dtype;
+    int64_t turned[MOST_DIMS];
+    for (uint32_t i = 0; i < rank; i++)
+        turned[i] = split[order[i]];
+    x = rw_reshape(r, rw_shape(r, t, rank, split), x);
+    x = rw_transpose(r, rw_shape(r, t, rank, turned), x, order);
+    return rw_reshape(r, rw_shape(r, t, n, joined), x);
+}
+
 /* [first, places * stride ..., second] -> [first, places ..., strides * second] */
 static Instruction *to_phases(const Phased *p, Instruction *x)
 {
-    Rewriter *r = p->r;
     const Shape *s = x->shape;
     uint32_t n = p->spatial, rank = 2 * n + 2;
-    int64_t split[MOST_DIMS], order[MOST_DIMS], turned[MOST_DIMS],
-        joined[MOST_SPATIAL + 2];
+    int64_t split[MOST_DIMS], order[MOST_DIMS], joined[MOST_SPATIAL + 2];
     split[0] = joined[0] = s->dims[0];
     split[rank - 1] = s->dims[n + 1];
     order[0] = 0;
@@ -81,21 +84,15 @@ static Instruction *to_phases(const Phased *p, Instruction *x)
         order[i + 1] = 2 * i + 1;
         order[i + 1 + n] = 2 * i + 2;
     }
-    for (uint32_t i = 0; i < rank; i++)
-        turned[i] = split[order[i]];
-    x = rw_reshape(r, rw_shape(r, s->dtype, rank, split), x);
-    x = rw_transpose(r, rw_shape(r, s->dtype, rank, turned), x, order);
-    return rw_reshape(r, rw_shape(r, s->dtype, n + 2, joined), x);
+    return regrouped(p->r, x, rank, split, order, n + 2, joined);
 }
 
 /* The inverse: [first, places ..., strides * second] -> [first, places * stride ..., second] */
 static Instruction *to_places(const Phased *p, Instruction *x)
 {
-    Rewriter *r = p->r;
     const Shape *s = x->shape;
     uint32_t n = p->spatial, rank = 2 * n + 2;
-    int64_t split[MOST_DIMS], order[MOST_DIMS], turned[MOST_DIMS],
-        joined[MOST_SPATIAL + 2];
+    int64_t split[MOST_DIMS], order[MOST_DIMS], joined[MOST_SPATIAL + 2];
     split[0] = joined[0] = s->dims[0];
     split[rank - 1] = joined[n + 1] = s->dims[n + 1] / p->phases;
     order[0] = 0;
@@ -107,11 +104,7 @@ static Instruction *to_places(const Phased *p, Instruction *x)
         order[2 * i + 2] = i + 1 + n;
         joined[i + 1] = s->dims[i + 1] * p->side[i].stride;
     }
-    for (uint32_t i = 0; i < rank; i++)
-        turned[i] = split[order[i]];
-    x = rw_reshape(r, rw_shape(r, s->dtype, rank, split), x);
-    x = rw_transpose(r, rw_shape(r, s->dtype, rank, turned), x, order);
-    return rw_reshape(r, rw_shape(r, s->dtype, n + 2, joined), x);
+    return regrouped(p->r, x, rank, split, order, n + 2, joined);
 }
 
 /* x in the order that it has here, with `low` zeros before its places and as many behind as make `size` of them. */
@@ -259,12 +252,11 @@ static Instruction *by_data(const Phased *p)
         places[MOST_SPATIAL];
     for (uint32_t i = 0; i < p->spatial; i++) {
         const Side *s = &p->side[i];
-        int64_t before = divided_down(s->low, s->stride),
-                left = s->low - before * s->stride;
-        int64_t steps = divided_up(s->window + s->stride - 1 - left, s->stride);
+        int64_t before = floor_div(s->low, s->stride), left = s->low - before * s->stride;
+        int64_t steps = ceil_div(s->window + s->stride - 1 - left, s->stride);
         size[i] = steps * s->stride;
         low[i] = size[i] - s->window - (s->stride - 1 - left);
-        strides[i] = divided_up(s->image, s->stride);
+        strides[i] = ceil_div(s->image, s->stride);
         window[i] = (WindowDim){.size = steps,
                                 .stride = 1,
                                 .pad_low = before,
@@ -309,7 +301,7 @@ static bool find_side(const Phased *p, uint32_t i, Side *out)
         out->outs = lhs;
         break;
     }
-    out->steps = divided_up(out->window, out->stride);
+    out->steps = ceil_div(out->window, out->stride);
     return !d->reversal && out->window >= out->stride &&
            d->stride * d->window_dilation * d->base_dilation == out->stride;
 }
