@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/divide.h"
 #include "ir/text.h"
 
 struct IndexContext {
@@ -103,12 +104,6 @@ static int64_t mul_bound(int64_t a, int64_t b)
     if (__builtin_mul_overflow(a, b, &r))
         return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
     return r;
-}
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    int64_t q = a / b;
-    return a % b < 0 ? q - 1 : q;
 }
 
 static int64_t floor_mod(int64_t a, int64_t b)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/divide.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/plans.h"
@@ -187,11 +188,6 @@ static int64_t saturating_mul(int64_t a, int64_t b)
 {
     int64_t r;
     return __builtin_mul_overflow(a, b, &r) ? INT64_MAX / 4 : r;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
 }
 
 /* A dot on tensor cores reads an element of an operand once for so many of the other's. */
@@ -641,9 +637,8 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     fusion_merge(consumer, producer, is_moved, room, f->brief);
     KernelKind after = kernel_kind_choose(consumer, f->cx->target);
     bool good = after != KERNEL_COUNT && (after == before || !was_reduction);
-    if (!was_loop &&
-        kernel_kind_is(after,
-                       KERNEL_BY_ELEMENT)) /* tiles only to transpose are not missed */
+    /* a loop is worse, but where tiles would only turn what is turned back */
+    if (!was_loop && kernel_kind_is(after, KERNEL_BY_ELEMENT))
         good = kernel_kind_is(before, KERNEL_BY_TILES) &&
                !kernel_kind_is(before, KERNEL_CONTRACTS) && transposes_cancel(consumer);
     f->is_made[consumer->id] |= good;

@@ -3,6 +3,7 @@
  * computes its elements from the operand's, the last one stores them, transposed if the fusion says so. */
 #include "ir/kernel/kinds/fft.h"
 
+#include "ir/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
@@ -289,11 +290,6 @@ static int64_t items_of_thread(const FftRow *row)
     return most;
 }
 
-static int64_t rounded_up(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
-
 /* Rows of a block: so many that they are read by whole lines, or that it has enough threads; fewer where that
  * leaves multiprocessors idle. */
 static int64_t rows_of_block(const KernelDesign *d, int64_t threads)
@@ -318,11 +314,11 @@ static int64_t rows_of_block(const KernelDesign *d, int64_t threads)
 void configure_fft(const KernelDesign *d, KernelConfig *c)
 {
     const FftRow *row = &d->plan.fft->row;
-    int64_t threads = rounded_up(row->points, items_of_thread(row));
+    int64_t threads = ceil_div(row->points, items_of_thread(row));
     if (config_lacks(c, KERNEL_KEY_ROWS))
         c->rows = rows_of_block(d, threads);
     if (config_lacks(c, KERNEL_KEY_BLOCK)) {
-        int64_t all = rounded_up(c->rows * threads, TARGET_WARP) * TARGET_WARP;
+        int64_t all = ceil_div(c->rows * threads, TARGET_WARP) * TARGET_WARP;
         c->block = all < 1024 ? all : 1024;
     }
 }
@@ -352,7 +348,7 @@ const char *refuse_fft(const KernelDesign *d)
 void geometry_fft(KernelDesign *d)
 {
     const FftPlan *p = d->plan.fft;
-    geometry_blocks(d, rounded_up(p->rows, d->config.rows), d->config.block, 1);
+    geometry_blocks(d, ceil_div(p->rows, d->config.rows), d->config.block, 1);
     if (shared_of(d) == 0)
         return;
     geometry_shared(&d->geometry, shared_of(d), p->row.bytes);

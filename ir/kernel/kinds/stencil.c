@@ -1,6 +1,7 @@
 /* Stencils: elements made of neighbours in dimensions that are not the fastest one. A loop's blocks lie along memory,
  * so that each fetches all neighbouring rows for itself. Here a block has several rows side by side and walks from
  * plane to plane: what a neighbour needs was just read by the same block, and is still in its L1. */
+#include "ir/divide.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -120,20 +121,15 @@ void plan_stencil(KernelDesign *d, const FusionFacts *f)
     d->plan.stencil = stencil_plan(d->fusion, d->arena);
 }
 
-static int64_t rounded_up(int64_t n, int64_t by)
-{
-    return n / by + (n % by != 0);
-}
-
 void stencil_grid(const KernelDesign *d, StencilGrid *out)
 {
     const StencilPlan *p = d->plan.stencil;
     const KernelConfig *c = &d->config;
     out->width = c->block / c->rows;
     out->lanes = c->lanes.data[0];
-    out->pieces = rounded_up(p->inner, out->width * out->lanes);
-    out->groups = rounded_up(p->rows, c->rows);
-    out->walks = rounded_up(p->steps, c->items);
+    out->pieces = ceil_div(p->inner, out->width * out->lanes);
+    out->groups = ceil_div(p->rows, c->rows);
+    out->walks = ceil_div(p->steps, c->items);
     out->blocks = out->pieces * out->groups * p->between * out->walks * p->outer;
 }
 

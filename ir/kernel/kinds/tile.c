@@ -1,5 +1,6 @@
 /* Contractions on tensor cores: fusions of one dot, ragged dot or convolution as tile programs (ir/tile/tile.h) that a
  * block's warps carry out together (ir/tile/mapping.h). */
+#include "ir/divide.h"
 #include "ir/kernel/factor_type.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -79,11 +80,6 @@ const TileMapping *design_tile_mapping(const KernelDesign *d, const char **why)
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 static int64_t power_of_two(int64_t n, int64_t most)
 {

@@ -1,4 +1,5 @@
 /* Attentions on tensor cores, in one kernel: a block makes a tile of rows of one head (ir/tile/attention.c). */
+#include "ir/divide.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -118,11 +119,6 @@ struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 static int64_t power_of_two(int64_t n, int64_t least, int64_t most)
 {

@@ -1,4 +1,5 @@
 /* What a kernel of an attention does: two products for each tile of columns, and the softmax between them. */
+#include "ir/divide.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/time/work_kinds.h"
 #include "ir/tile/mapping.h"
@@ -13,11 +14,6 @@ typedef struct AttentionWork {
     int64_t parts;         /* blocks that share a tile's columns */
     const IndexExpr *batch, *head, *row;
 } AttentionWork;
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 /* A tile of rows of an array from memory to shared memory, or back: 16 bytes at a time. */
 static void move_tile(const AttentionWork *w, const AttentionArray *x, uint32_t array,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/divide.h"
 
 enum {
     LANES_MOST = 16,
@@ -144,11 +145,6 @@ static int64_t random_value(uint64_t key, Range r)
     return r.lo + (int64_t)((key >> 16) % (size == 0 ? 1 : size));
 }
 
-static int64_t floor_divided(int64_t x, int64_t by)
-{
-    return x / by - (x % by < 0);
-}
-
 /* An expression's nodes, each behind what it is made of: evaluated for many threads. */
 typedef struct Node {
     IxKind kind;
@@ -256,12 +252,12 @@ static void node_values(const WorkBuilder *b, const Node *n, int64_t *values,
         return;
     case IX_FLOORDIV:
         for (uint32_t t = 0; t < count; t++)
-            out[t] = floor_divided(x[t], n->value);
+            out[t] = floor_div(x[t], n->value);
         return;
     case IX_MOD:
         for (uint32_t t = 0; t < count; t++)
-            out[t] = (int64_t)((uint64_t)x[t] - (uint64_t)floor_divided(x[t], n->value) *
-                                                    (uint64_t)n->value);
+            out[t] = (int64_t)((uint64_t)x[t] -
+                               (uint64_t)floor_div(x[t], n->value) * (uint64_t)n->value);
         return;
     case IX_DIM:
     case IX_SYMBOL:
@@ -334,8 +330,8 @@ static void units_of_warp(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
         const int64_t *at = values_at(b, p->nodes, &s, threads);
         int64_t before = 0;
         for (uint32_t t = 0; t < threads; t++) {
-            int64_t unit = floor_divided(
-                (int64_t)((uint64_t)at[t] * (uint64_t)p->bits) / 8, u->bytes);
+            int64_t unit =
+                floor_div((int64_t)((uint64_t)at[t] * (uint64_t)p->bits) / 8, u->bytes);
             if (t == 0 || unit != before)
                 units_add(u, unit);
             before = unit;
