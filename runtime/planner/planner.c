@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* MAP_FIXED_NOREPLACE, personality */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,8 +27,10 @@ enum {
     LEAST_VERSION = 91000, /* 9.10: earlier ones fail with several threads */
     MOST_REQUEST = 1 << 28,
     STACK_BYTES = 64 << 20,
-    WORKSPACE_LEAST = 64 << 20 /* that a plan may need, besides twice its tensors */
+    WORKSPACE_LEAST = 64 << 20, /* that a plan may need, besides twice its tensors */
+    FIRST_FILE = 100            /* of what keeps files open under fixed_name's names */
 };
+enum { DRIVER_FILE, FOLDER_FILE };
 
 #define STACK_ADDRESS ((void *)0x200000000000)
 
@@ -174,14 +177,30 @@ static bool serve_one(Planner *planner)
 
 /* --- the process --------------------------------------------------------------------------- */
 
+/* Another name of the file or folder, of the same length wherever that lies: what the loader keeps of
+ * names moves everything that is allocated later, and serialised plans hold such addresses. */
+static const char *fixed_name(const char *path, int number)
+{
+    static const char *const names[] = {
+        [DRIVER_FILE] = "/proc/self/fd/100", [FOLDER_FILE] = "/proc/self/fd/101"};
+    int file = open(path, O_PATH);
+    if (file < 0 || dup2(file, FIRST_FILE + number) < 0) {
+        return path;
+    }
+    close(file);
+    return names[number];
+}
+
 static void load(Planner *planner)
 {
-    if (!dlopen(planner->driver, RTLD_NOW | RTLD_GLOBAL)) {
-        snprintf(planner->error, sizeof planner->error, "%s", dlerror());
+    const char *folder = planner->folder;
+    if (!dlopen(fixed_name(planner->driver, DRIVER_FILE), RTLD_NOW | RTLD_GLOBAL)) {
+        snprintf(planner->error, sizeof planner->error, "%s: %s", planner->driver,
+                 dlerror());
         return;
     }
-    planner->dnn =
-        library_cudnn(false, planner->folder, planner->error, sizeof planner->error);
+    planner->dnn = library_cudnn(false, folder ? fixed_name(folder, FOLDER_FILE) : NULL,
+                                 planner->error, sizeof planner->error);
     if (planner->dnn && planner->dnn->version() < LEAST_VERSION) {
         snprintf(planner->error, sizeof planner->error,
                  "cuDNN %zu is too old: 9.10 or newer is needed",
@@ -191,6 +210,10 @@ static void load(Planner *planner)
     /* Else cuDNN opens and closes the compiler for each plan that needs it. */
     if (planner->dnn && !dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL)) {
         (void)dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_LOCAL);
+    }
+    /* The compiler keeps the name of the folder that it runs in. */
+    if (planner->dnn && chdir("/") != 0) {
+        planner->is_reproducible = false;
     }
 }
 
