@@ -133,6 +133,21 @@ static void strides_cost_sectors(void **state)
     assert_true(cost_kernel(f->cost, k).seconds > 0);
 }
 
+/* exp(x - largest of the row): what the first walk read is in registers in the second. */
+static void kept_rows_are_read_once(void **state)
+{
+    Fixture *f = *state;
+    const Instruction *k = fusion(
+        f, "row_reduction", "p0 = f32[4096,4096] parameter(0)",
+        "none = f32[] constant(0) largest = f32[4096] reduce(p0, none), dimensions={1}, "
+        "to_apply=add wide = f32[4096,4096] broadcast(largest), dimensions={0} "
+        "ROOT r = f32[4096,4096] subtract(p0, wide)",
+        "f32[4096,4096]");
+    KernelWork w = work_of(f, k);
+    assert_true(w.l2_bytes > 1.99 * 4096 * 4096 * 4);
+    assert_true(w.l2_bytes < 2.01 * 4096 * 4096 * 4);
+}
+
 static void slices_move_what_they_take(void **state)
 {
     Fixture *f = *state;
@@ -462,6 +477,7 @@ int main(void)
         TEST(streams_move_each_byte_once),
         TEST(streams_reach_their_share),
         TEST(strides_cost_sectors),
+        TEST(kept_rows_are_read_once),
         TEST(slices_move_what_they_take),
         TEST(neighbours_are_fetched_once),
         TEST(functions_take_their_units),

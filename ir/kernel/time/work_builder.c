@@ -205,9 +205,11 @@ const IndexExpr *work_data(WorkBuilder *b, const IndexExpr *key, Range range, Wo
 
 void work_set_lanes(WorkBuilder *b, uint32_t lanes)
 {
-    if (lanes != b->lanes)
-        b->lane = NULL;
     b->lanes = lanes;
+    if (lanes == 1 || lanes == b->lane_count)
+        return;
+    b->lane = NULL;
+    b->lane_count = lanes;
 }
 
 const IndexExpr *work_lane(WorkBuilder *b)

@@ -102,9 +102,11 @@ typedef struct WorkBuilder {
     uint32_t threads, warps;
     uint64_t shared_bytes;
     uint32_t lanes;
-    const IndexExpr *lane; /* NULL: not asked for */
-    double part;           /* of the warps that do what is counted now */
-    double issued_part;    /* that issue it */
+    /* NULL: not asked for. Kept while lanes are 1, so that what a second walk asks for is known. */
+    const IndexExpr *lane;
+    uint32_t lane_count; /* that it counts */
+    double part;         /* of the warps that do what is counted now */
+    double issued_part;  /* that issue it */
     WorkVariable *variables;
     size_t variable_count, variable_capacity;
     WorkLoop *loops; /* 0: the thread itself */

@@ -306,18 +306,34 @@ static void close_symbols(WorkBuilder *b, uint32_t opened, double carried)
         work_loop_end(b, carried);
 }
 
+/* The lanes as they were before one was taken after the other. */
+typedef struct Lanes {
+    WorkPart part;
+    uint32_t lanes, lane_count;
+    const IndexExpr *lane;
+} Lanes;
+
 /* One lane after the other: what is counted is done so often. */
-static WorkPart begin_lanes(WorkBuilder *b, const Instruction *inst,
-                            const IndexExpr *const *index, const IndexExpr **at)
+static Lanes begin_lanes(WorkBuilder *b, const Instruction *inst,
+                         const IndexExpr *const *index, const IndexExpr **at)
 {
-    uint32_t lanes = b->lanes;
+    Lanes before = {.lanes = b->lanes, .lane_count = b->lane_count, .lane = b->lane};
     for (uint32_t d = 0; d < rank_of(inst); d++)
-        at[d] = lanes == 1 || b->lane == NULL
+        at[d] = b->lanes == 1 || b->lane == NULL
                     ? index[d]
                     : ix_replace(b->ix, index[d], IX_RUNTIME, (uint32_t)b->lane->value,
                                  ix_const(b->ix, 0));
     work_set_lanes(b, 1);
-    return work_part_begin(b, lanes);
+    before.part = work_part_begin(b, before.lanes);
+    return before;
+}
+
+static void end_lanes(WorkBuilder *b, Lanes before)
+{
+    work_part_end(b, before.part);
+    b->lanes = before.lanes;
+    b->lane_count = before.lane_count;
+    b->lane = before.lane;
 }
 
 static WorkValue reduced(WorkBuilder *b, const Instruction *inst,
@@ -326,9 +342,8 @@ static WorkValue reduced(WorkBuilder *b, const Instruction *inst,
     const IndexMap *map = work_map(b, inst, 0);
     const IndexExpr *from[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
-    uint32_t lanes = b->lanes, half = inst->operand_count / 2;
-    const IndexExpr *lane = b->lane;
-    WorkPart part = begin_lanes(b, inst, index, from);
+    uint32_t half = inst->operand_count / 2;
+    Lanes lanes = begin_lanes(b, inst, index, from);
     uint32_t opened = open_symbols(b, map, symbols);
     work_apply(b, inst, 0, from, symbols, at, constraints);
     work_check(b, map, constraints);
@@ -336,10 +351,8 @@ static WorkValue reduced(WorkBuilder *b, const Instruction *inst,
         work_element(b, inst->operands[i], at);
     double carried = work_computation(b, inst_called(inst, 0), 1);
     close_symbols(b, opened, carried);
-    work_part_end(b, part);
-    work_set_lanes(b, lanes);
-    b->lane = lane;
-    return (WorkValue){b->loop, work_loop_at(b, b->loop)->now, lanes > 1};
+    end_lanes(b, lanes);
+    return (WorkValue){b->loop, work_loop_at(b, b->loop)->now, b->lanes > 1};
 }
 
 /* The type that products are summed in. */
@@ -361,9 +374,7 @@ static WorkValue contracted(WorkBuilder *b, const Instruction *inst,
 {
     const IndexExpr *from[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
-    uint32_t lanes = b->lanes;
-    const IndexExpr *lane = b->lane;
-    WorkPart part = begin_lanes(b, inst, index, from);
+    Lanes lanes = begin_lanes(b, inst, index, from);
     uint32_t opened = open_symbols(b, work_map(b, inst, 0), symbols);
     WorkValue v = at_hand();
     for (uint32_t i = 0; i < 2; i++) {
@@ -379,10 +390,8 @@ static WorkValue contracted(WorkBuilder *b, const Instruction *inst,
     b->product_operations += 2 * runs;
     b->product_type = inst->operands[0]->shape->dtype;
     close_symbols(b, opened, fma.cycles);
-    work_part_end(b, part);
-    work_set_lanes(b, lanes);
-    b->lane = lane;
-    return (WorkValue){b->loop, work_loop_at(b, b->loop)->now, lanes > 1};
+    end_lanes(b, lanes);
+    return (WorkValue){b->loop, work_loop_at(b, b->loop)->now, b->lanes > 1};
 }
 
 static WorkValue element(WorkBuilder *b, const Instruction *inst,
