@@ -146,6 +146,7 @@ static void config_read(void)
     config.memory =
         (uint64_t)number_from("GXEMU_MEMORY", 1, LLONG_MAX, (long long)memory_default());
     config.steps = (uint64_t)number_from("GXEMU_STEPS", 1, LLONG_MAX, STEPS_DEFAULT);
+    config.streams = (unsigned)number_from("GXEMU_STREAMS", 1, 1 << 20, 4096);
     config.driver_version = (int)number_from("GXEMU_DRIVER_VERSION", 0, INT_MAX, 13000);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     config.workers = (int)number_from("GXEMU_WORKERS", 1, 256, cores > 1 ? cores : 1);

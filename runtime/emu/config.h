@@ -15,6 +15,7 @@
  *                  threads   one thread per stream runs it;
  *                  lazy      it runs when somebody waits for it, as late as possible
  *   GXEMU_STEPS=n            threads of kernels and operations of streams in all, 10^12
+ *   GXEMU_STREAMS=n          streams of the process at a time, 4096
  *   GXEMU_WORKERS=n          OS threads that share the blocks of a launch; all cores
  *   GXEMU_DELAY=[seed:]us    microseconds before each operation of a stream; with a seed,
  *                            a random number up to that
@@ -40,6 +41,7 @@ typedef struct EmuConfig {
     int major, minor;   /* compute capability */
     uint64_t memory;
     uint64_t steps; /* 0: any number */
+    unsigned streams;
     int driver_version;
     bool shadow;
     bool race;

@@ -185,6 +185,9 @@ static void lazy_run(CUstream s, uint64_t last)
     }
 }
 
+/* Of all devices; under the lock. */
+static unsigned stream_count;
+
 static CUstream stream_create(CUcontext c, bool is_blocking)
 {
     CUstream s = calloc(1, sizeof *s);
@@ -194,6 +197,7 @@ static CUstream stream_create(CUcontext c, bool is_blocking)
     s->is_blocking = is_blocking;
     s->next = c->streams;
     c->streams = s;
+    stream_count++;
     return s;
 }
 
@@ -347,6 +351,7 @@ static void stream_close(CUstream s)
         pthread_join(s->thread, NULL);
         pthread_mutex_lock(&emu_lock);
     }
+    stream_count--;
     free(s);
 }
 
@@ -395,9 +400,16 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
     if (out == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0)
         return emu_refuse(CUDA_ERROR_INVALID_VALUE,
                           "cuStreamCreateWithPriority: flags 0x%x", flags);
+    unsigned most = emu_config()->streams;
     pthread_mutex_lock(&emu_lock);
-    *out = stream_create(c, (flags & CU_STREAM_NON_BLOCKING) == 0);
+    bool is_full = stream_count >= most;
+    *out = is_full ? NULL : stream_create(c, (flags & CU_STREAM_NON_BLOCKING) == 0);
     pthread_mutex_unlock(&emu_lock);
+    if (is_full)
+        return emu_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                          "a stream more than the %u that the emulator may have; "
+                          "GXEMU_STREAMS=N or gxrun's --max-streams=N allows more",
+                          most);
     return *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

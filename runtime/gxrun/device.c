@@ -433,12 +433,13 @@ static int run_session(void *context)
     int code = EXIT_DONE;
     if (j->is_sandboxed) {
         code = sandbox_enter(j->trace ? fileno(j->trace) : -1, most_memory(o));
-    } else if (o->most_seconds) {
+    } else {
         sandbox_end_after(o->most_seconds);
     }
     code = code == EXIT_DONE ? run_job(j) : code;
     free_buffers(j);
     gxrt_session_destroy(j->session);
+    sandbox_end_after(0);
     gxrt_world_destroy(world);
     return code;
 }

@@ -10,6 +10,7 @@
 #include "ir/file.h"
 #include "runtime/gxrun/feed.h"
 #include "runtime/gxrun/npy.h"
+#include "runtime/gxrun/sandbox.h"
 
 int complain(int code, const char *format, ...)
 {
@@ -289,7 +290,9 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     } else if (code == EXIT_DONE && s->program) {
         code = compiler_evaluate(o, s->hlo_path, &s->hlo, signature, 0, inputs, outputs);
     } else if (code == EXIT_DONE) {
+        sandbox_end_after(o->most_seconds);
         code = compiler_evaluate(o, o->program, &s->file, signature, 0, inputs, outputs);
+        sandbox_end_after(0);
     }
     if (code == EXIT_DONE) {
         compare_summary(o, signature, outputs);

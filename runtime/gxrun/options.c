@@ -35,6 +35,7 @@ enum {
     KEY_MAX_MEMORY,
     KEY_MAX_SECONDS,
     KEY_MAX_STEPS,
+    KEY_MAX_STREAMS,
     KEY_NO_SANDBOX
 };
 
@@ -93,9 +94,11 @@ static const struct argp_option table[] = {
     {"max-memory", KEY_MAX_MEMORY, "MIB", 0,
      "of an emulated program (default: what this machine has)", 0},
     {"max-seconds", KEY_MAX_SECONDS, "N", 0,
-     "end the run if it takes longer (default: it may)", 0},
+     "end a run that takes longer; 0: it may (default 3600)", 0},
     {"max-steps", KEY_MAX_STEPS, "N", 0,
      "threads and operations that the emulator runs (default 10^12)", 0},
+    {"max-streams", KEY_MAX_STREAMS, "N", 0,
+     "streams that the emulator has at a time (default 4096)", 0},
     {"no-sandbox", KEY_NO_SANDBOX, NULL, 0,
      "emulated kernels, which are machine code of the program, may do all that you can",
      0},
@@ -180,6 +183,13 @@ static void add_file(struct argp_state *state, const char *name, char *text,
 }
 
 /* The emulator reads it when it is loaded, wherever that is. */
+static void set_variable(const char *name, const char *text)
+{
+    if (setenv(name, text, 1) != 0) {
+        exit(complain(EXIT_WRONG, "no memory"));
+    }
+}
+
 static void set_steps(struct argp_state *state, const char *text)
 {
     size_t digits = strspn(text, "0123456789");
@@ -187,9 +197,7 @@ static void set_steps(struct argp_state *state, const char *text)
         argp_error(state, "--max-steps=%s: a number from 1 to 10^18 - 1 is expected",
                    text);
     }
-    if (setenv("GXEMU_STEPS", text, 1) != 0) {
-        exit(complain(EXIT_WRONG, "no memory"));
-    }
+    set_variable("GXEMU_STEPS", text);
 }
 
 static void check_device(struct argp_state *state, const char *text)
@@ -294,10 +302,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->most_memory = positive(state, "max-memory", text, 1);
         break;
     case KEY_MAX_SECONDS:
-        o->most_seconds = positive(state, "max-seconds", text, 1);
+        o->most_seconds = positive(state, "max-seconds", text, 0);
         break;
     case KEY_MAX_STEPS:
         set_steps(state, text);
+        break;
+    case KEY_MAX_STREAMS:
+        positive(state, "max-streams", text, 1);
+        set_variable("GXEMU_STREAMS", text);
         break;
     case KEY_NO_SANDBOX:
         o->no_sandbox = true;
@@ -346,6 +358,7 @@ void options_parse(Options *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->device = "auto";
     o->most_devices = 1024;
+    o->most_seconds = 3600;
     argp_err_exit_status = EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0) {
         exit(complain(EXIT_WRONG, "no memory"));

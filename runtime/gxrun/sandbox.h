@@ -14,7 +14,7 @@ int sandbox_run(int (*body)(void *context), void *context, uint32_t seconds);
  * take besides what it has. Gives an exit code. */
 int sandbox_enter(int file, size_t mib);
 
-/* From now on this process ends itself after `seconds`: where nobody else can. */
+/* From now on this process ends itself after `seconds`, where nobody else can; 0: it goes on. */
 void sandbox_end_after(uint32_t seconds);
 
 /* Memory, zeroed, that this process shares with the children that it will make. Ends the process
