@@ -14,6 +14,7 @@
 #include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
+#include "ir/text.h"
 
 /* A variant, with what its requests became. */
 typedef struct Code {
@@ -70,11 +71,20 @@ Codegen *codegen_create(Arena *a, const CodegenOptions *options)
     return cg;
 }
 
+static bool has_tileir_code(const PlanBuilder *b)
+{
+    for (uint32_t i = 0; i < b->images_count; i++) {
+        if (b->images[i].kind == PLAN_IMAGE_CUBIN)
+            return true;
+    }
+    return false;
+}
+
 /* "ptxas 13.0.88 with nvlink, tileiras 13.5.37" */
 static const char *assemblers_text(const Variant *v)
 {
     const Cuda *cuda = &v->options->cuda;
-    if (v->plan.images_count == 0)
+    if (!has_tileir_code(&v->plan))
         return cuda->version;
     return arena_printf(v->arena, "%s, %s", cuda->version,
                         cuda_tileir_version(v->arena, cuda));
@@ -116,10 +126,24 @@ static bool set_text(Variant *v, const char *text)
 
 enum { IMAGE_ALIGNMENT = 128 };
 
-/* Kernels that CUDA Tile IR made. */
-static void add_images(Variant *v, const Build *b)
+/* Puts the image's bytes behind the others. */
+static void add_image(Variant *v, Text *bytes, PlanImage m, const void *data)
 {
-    size_t bytes = 0;
+    while (bytes->length % IMAGE_ALIGNMENT != 0)
+        text_char(bytes, '\0');
+    m.offset = bytes->length;
+    text_add(bytes, data, m.bytes);
+    plan_hash(data, m.bytes, m.hash);
+    plan_add_images(&v->plan, &m, 1);
+}
+
+/* Kernels that CUDA Tile IR made, and what the driver's compiler makes code of on newer GPUs. */
+static void add_images(Variant *v, Build *b)
+{
+    const CodegenOptions *o = v->options;
+    bool is_portable = target_is_portable(v->target);
+    Text bytes;
+    text_init(&bytes, v->arena);
     for (size_t i = 0; i < b->count; i++) {
         const TileCode *t = &b->tiles[i];
         if (t->cubin.data == NULL)
@@ -130,19 +154,26 @@ static void add_images(Variant *v, const Build *b)
                        .threads = t->kernel.threads,
                        .registers = t->kernel.use.registers,
                        .shared_bytes = t->kernel.shared_bytes,
-                       .offset = bytes,
                        .bytes = t->cubin.bytes};
-        plan_hash(t->cubin.data, t->cubin.bytes, m.hash);
-        plan_add_images(&v->plan, &m, 1);
-        bytes +=
-            (t->cubin.bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
+        add_image(v, &bytes, m, t->cubin.data);
+        if (o->embed_tileir && is_portable)
+            add_image(v, &bytes,
+                      (PlanImage){.kernel = (uint32_t)i,
+                                  .kind = PLAN_IMAGE_TILEIR,
+                                  .blocks = t->blocks,
+                                  .bytes = t->bytecode_bytes},
+                      t->bytecode);
     }
-    v->image_bytes = bytes;
-    v->images = arena_alloc(v->arena, bytes);
-    for (uint32_t i = 0; i < v->plan.images_count; i++) {
-        const PlanImage *m = &v->plan.images[i];
-        memcpy((char *)v->images + m->offset, b->tiles[m->kernel].cubin.data, m->bytes);
+    if (o->embed_ptx && is_portable) {
+        const char *ptx = build_ptx(b);
+        add_image(v, &bytes,
+                  (PlanImage){.kernel = PLAN_NONE,
+                              .kind = PLAN_IMAGE_PTX,
+                              .bytes = strlen(ptx) + 1},
+                  ptx);
     }
+    v->images = bytes.data;
+    v->image_bytes = bytes.length;
 }
 
 /* The code that the plan asks for, as far as the stage goes. */
@@ -187,7 +218,8 @@ static bool make_code(Code *c)
     if (stage == STAGE_PTX)
         return set_text(v, build_ptx(b));
     v->cubin = b->cubin;
-    add_images(v, b);
+    if (stage == STAGE_ARTEFACT)
+        add_images(v, b);
     if (v->options->emu && stage == STAGE_ARTEFACT)
         v->emu = build_objects(b, &v->emu_bytes);
     return true;

@@ -37,7 +37,9 @@ typedef struct CodegenOptions {
     const char *options_text; /* for the plan's record */
     const char *gxc_version;
     uint8_t module_hash[16];
-    const char *hlo; /* text to embed, or NULL */
+    bool embed_ptx,
+        embed_tileir; /* for the driver's compiler on GPUs newer than a variant's */
+    const char *hlo;  /* text to embed, or NULL */
     size_t hlo_length;
     /* Called as kernels are made, by any thread, never by two at once; NULL: nobody asks. */
     void (*progress)(void *user, const char *what, size_t done, size_t of);

@@ -238,6 +238,11 @@ static const char *tiles_text(const Compile *c)
     return is_default ? "" : arena_printf(c->arena, " --tiles=%s", tiles);
 }
 
+static const char *embed_text(const gxc_options *o)
+{
+    return o->embed_tileir ? " --embed-tileir" : o->embed_ptx ? " --embed-ptx" : "";
+}
+
 static bool codegen_options(Compile *c, CodegenOptions *o)
 {
     const gxc_options *given = &c->options;
@@ -255,14 +260,16 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .cache_dir = given->cache_dir,
         .tuning = c->tuning,
         .options_text =
-            arena_printf(c->arena, "-O%lld%s%s%s%s%s%s%s", (long long)c->settings.level,
-                         given->line_info ? " --lineinfo" : "",
+            arena_printf(c->arena, "-O%lld%s%s%s%s%s%s%s%s", (long long)c->settings.level,
+                         given->line_info ? " --lineinfo" : "", embed_text(given),
                          given->fp_contract_off ? " --fp-contract=off" : "",
                          c->settings.tf32 ? "" : " --f32-dots=f32", libraries_text(c),
                          tiles_text(c), tuning_option(c->arena, c->tuning), settings),
         .progress = given->progress,
         .progress_user = given->progress_user,
         .gxc_version = GXC_VERSION,
+        .embed_ptx = given->embed_ptx != 0 || given->embed_tileir != 0,
+        .embed_tileir = given->embed_tileir != 0,
         .hlo = given->embed_hlo ? c->input : NULL,
         .hlo_length = c->size};
     if (given->embed_hlo && given->module != NULL) { /* the one that was chosen */

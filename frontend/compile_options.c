@@ -137,6 +137,28 @@ static void choose_tileir(Compile *c)
             found.tileiras != NULL && target_has(&c->targets[k], FEATURE_TILE_IR);
 }
 
+/* PTX for "sm_90a" or "sm_100f" has what newer GPUs lack. */
+static void check_embedding(Compile *c)
+{
+    const gxc_options *o = &c->options;
+    const char *option = o->embed_tileir ? "--embed-tileir" : "--embed-ptx";
+    if (!o->embed_ptx && !o->embed_tileir)
+        return;
+    bool is_portable = false, has_tileir = false;
+    for (size_t i = 0; i < c->target_count; i++) {
+        is_portable |= target_is_portable(&c->targets[i]);
+        has_tileir |= target_is_portable(&c->targets[i]) && c->targets[i].has_tileir;
+    }
+    if (!is_portable)
+        compile_usage_error(c,
+                            "%s: what is compiled for %s runs on no newer GPU: give a "
+                            "target without a suffix besides, as --target=sm_%u",
+                            option, c->targets[0].name, c->targets[0].sm);
+    else if (o->embed_tileir && !has_tileir)
+        compile_usage_error(c, "--embed-tileir: no kernel comes by CUDA Tile IR: that "
+                               "takes -O2, tileiras and a target from sm_80 on");
+}
+
 void compile_check_options(Compile *c)
 {
     const gxc_options *o = &c->options;
@@ -149,6 +171,7 @@ void compile_check_options(Compile *c)
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
     choose_tileir(c);
+    check_embedding(c);
     c->settings.cublaslt = has_library(c, "cublaslt");
     c->settings.tf32 = o->f32_dots == NULL || strcmp(o->f32_dots, "tf32") == 0;
     if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)

@@ -44,6 +44,8 @@ enum {
     KEY_CUDA,
     KEY_CACHE_DIR,
     KEY_EMBED_HLO,
+    KEY_EMBED_PTX,
+    KEY_EMBED_TILEIR,
     KEY_LINEINFO,
     KEY_FP_CONTRACT,
     KEY_SET,
@@ -75,6 +77,10 @@ static const struct argp_option rows[] = {
     {"replicas", KEY_REPLICAS, "N", 0, "Replace the header's replica_count", 0},
     {"partitions", KEY_PARTITIONS, "N", 0, "Replace the header's num_partitions", 0},
     {"embed-hlo", KEY_EMBED_HLO, NULL, 0, "Put the text into the artefact", 0},
+    {"embed-ptx", KEY_EMBED_PTX, NULL, 0,
+     "Add PTX, of which the driver makes code on GPUs newer than the target", 0},
+    {"embed-tileir", KEY_EMBED_TILEIR, NULL, 0,
+     "The same, and bytecode of the kernels by CUDA Tile IR", 0},
     {"lineinfo", KEY_LINEINFO, NULL, 0,
      "Kernels name the input's lines, for profilers and compute-sanitizer", 0},
     {NULL, 0, NULL, 0, "How to make it", 2},
@@ -199,6 +205,10 @@ static int *flag_option(gxc_options *o, int key)
         return &o->timing;
     case KEY_EMBED_HLO:
         return &o->embed_hlo;
+    case KEY_EMBED_PTX:
+        return &o->embed_ptx;
+    case KEY_EMBED_TILEIR:
+        return &o->embed_tileir;
     case KEY_LINEINFO:
         return &o->line_info;
     case KEY_REQUIRE_TUNING:

@@ -92,6 +92,9 @@ typedef struct gxc_options {
         *tuning; /* file of configurations of kernels, as emit "tuning" writes it */
     int require_tuning; /* 1: a kernel that the file does not know is an error */
     int line_info;      /* 1: kernels name the lines of the input that their code is of */
+    /* 1: the artefact also has what the driver's compiler makes code of for GPUs newer than a target, which must
+     * be one without a suffix: PTX; embed_tileir: bytecode of CUDA Tile IR, too, and PTX */
+    int embed_ptx, embed_tileir;
 } gxc_options;
 
 typedef struct gxc_array {

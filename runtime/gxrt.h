@@ -166,6 +166,10 @@ typedef struct gxrt_variant_info {
         least_nccl; /* versions as the libraries report them; 0: not used */
     const char *llvm_version;
     const char *options; /* of the compiler, that changed the result; "" if none */
+    uint64_t
+        ptx_bytes; /* of all kernels, for the driver's compiler on newer GPUs; 0: none */
+    uint32_t tileir_cubins,
+        tileir_bytecodes; /* kernels by CUDA Tile IR: as code, for that compiler */
 } gxrt_variant_info;
 
 GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,

@@ -87,6 +87,12 @@ typedef struct Target {
  * there is none. `out` points into constant memory. */
 bool target_find(const char *name, Target *out);
 
+/* Newer GPUs have all that it has, so PTX for it is PTX for them. */
+static inline bool target_is_portable(const Target *t)
+{
+    return t->variant == 0;
+}
+
 /* It has all of these features; a target NULL has none. */
 bool target_has(const Target *t, uint32_t features);
 /* And this version of PTX can say it. */

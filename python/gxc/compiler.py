@@ -13,7 +13,7 @@ from .errors import CompileError, GxcWarning
 
 _OPTIONS = {"opt_level", "emit", "print", "replicas", "partitions", "jobs", "passes", "skip", "libraries", "tiles",
             "assembler", "cuda", "cache_dir", "embed_hlo", "fp_contract_off", "settings", "lint", "f32_dots", "module",
-            "tuning", "require_tuning", "line_info"}
+            "tuning", "require_tuning", "line_info", "embed_ptx", "embed_tileir"}
 
 
 class Source(NamedTuple):

@@ -154,6 +154,13 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
                       "the emulator runs host objects (gxc --target=emu), not cubins");
 }
 
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
+                            CUjit_option *options, void **values)
+{
+    (void)count, (void)options, (void)values;
+    return cuModuleLoadData(module, image);
+}
+
 CUresult cuModuleUnload(CUmodule module)
 {
     CUcontext c = NULL;

@@ -130,6 +130,17 @@ static void print_variant(const gxrt_program *program, size_t index,
         printf("  options: %s\n", v->options);
     }
     print_libraries(v);
+    if (v->ptx_bytes) {
+        printf("  for newer GPUs: %" PRIu64 " bytes of PTX", v->ptx_bytes);
+        if (v->tileir_bytecodes) {
+            printf(", %u kernel%s as CUDA Tile IR", v->tileir_bytecodes,
+                   v->tileir_bytecodes == 1 ? "" : "s");
+        }
+        printf("\n");
+    }
+    if (v->tileir_cubins) {
+        printf("  kernels by CUDA Tile IR: %u\n", v->tileir_cubins);
+    }
     printf("  bytes: constants %" PRIu64 ", temporary %" PRIu64
            ", for libraries and blocks %" PRIu64 ", in memory of the host %" PRIu64
            ", at most on the device %" PRIu64 "\n",
@@ -288,6 +299,9 @@ static void json_variant(const gxrt_program *program, size_t index,
     json_member_number(stdout, &m, "minimum_driver", v->minimum_driver);
     json_key(stdout, &m, "libraries");
     json_libraries(v);
+    json_member_number(stdout, &m, "ptx_bytes", v->ptx_bytes);
+    json_member_number(stdout, &m, "tileir_cubins", v->tileir_cubins);
+    json_member_number(stdout, &m, "tileir_bytecodes", v->tileir_bytecodes);
     json_member_number(stdout, &m, "constant_bytes", v->constant_bytes);
     json_member_number(stdout, &m, "temp_bytes", v->temp_bytes);
     json_member_number(stdout, &m, "workspace_bytes", v->workspace_bytes);

@@ -19,6 +19,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef int CUdevice_attribute; /* enums, as is each `int` type below */
 typedef int CUfunction_attribute;
+typedef int CUjit_option;
 typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
 typedef int CUstreamCaptureStatus;
@@ -58,13 +59,15 @@ enum { /* CUresult, as far as they are told apart */
        CUDA_ERROR_UNKNOWN = 999
 };
 
-enum { /* CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, flags */
+enum { /* CUdevice_attribute, CUfunction_attribute, CUjit_option, CUpointer_attribute, flags */
        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
+       CU_JIT_ERROR_LOG_BUFFER = 5,
+       CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
        CU_STREAM_NON_BLOCKING = 1,
        CU_STREAM_CAPTURE_MODE_RELAXED = 2,

@@ -26,7 +26,7 @@
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
-#define PLAN_MINOR 3
+#define PLAN_MINOR 4
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
@@ -238,16 +238,27 @@ typedef struct PlanKernel {
     uint32_t parameter_count;     /* each launch has as many args */
 } PlanKernel;
 
-/* Other code for a kernel: a file for cuModuleLoadData with a kernel of the same name and parameters, which is
- * started with one thread and no shared memory in each of `blocks` blocks, for it knows its own. Where it does
- * not load, the kernel is that of the cubin. The emulator has no use for it. */
-typedef enum PlanImageKind { PLAN_IMAGE_CUBIN, PLAN_IMAGE_KINDS } PlanImageKind;
+/* Other code than the cubin's. CUBIN and TILEIR: a file for cuModuleLoadData with a kernel of the same name and
+ * parameters, which is started with one thread and no shared memory in each of `blocks` blocks, for it knows its
+ * own; where it does not load, the kernel is that of the cubin, or of the PTX. PTX: all kernels as text, zero at its
+ * end, for GPUs newer than the cubin, where the driver's compiler makes code of it. On these, TILEIR stands in for
+ * CUBIN. The emulator has no use for any. */
+typedef enum PlanImageKind {
+    PLAN_IMAGE_CUBIN,
+    PLAN_IMAGE_TILEIR, /* bytecode of CUDA Tile IR */
+    PLAN_IMAGE_PTX,
+    PLAN_IMAGE_KINDS
+} PlanImageKind;
+
+#define PLAN_TILEIR_MAGIC "\x7fTileIR" /* and a zero: the first bytes of such bytecode */
 
 typedef struct PlanImage {
-    uint32_t kernel;
-    uint32_t kind; /* PlanImageKind */
+    uint32_t kernel; /* PTX: PLAN_NONE */
+    uint32_t kind;   /* PlanImageKind */
     uint32_t blocks;
-    uint32_t threads, registers; /* of a block, of a thread: what its code says */
+    uint32_t threads,
+        registers; /* of a block, of a thread: what its code says; 0: it does
+                                    not */
     uint32_t reserved;
     uint64_t shared_bytes;  /* the same */
     uint64_t offset, bytes; /* in .gxc.images */

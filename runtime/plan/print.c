@@ -126,11 +126,20 @@ static void print_kernel_record(const Plan *p, const PlanKernel *k, FILE *out)
 
 static void print_image(const Plan *p, const PlanImage *m, FILE *out)
 {
+    if (m->kind == PLAN_IMAGE_PTX) {
+        fprintf(out, "image of all kernels: PTX bytes=%" PRIu64 "\n", m->bytes);
+        return;
+    }
+    const char *name = plan_text(p, p->kernels[m->kernel].name);
+    if (m->kind == PLAN_IMAGE_TILEIR) {
+        fprintf(out, "image of %s: Tile IR blocks=%u bytes=%" PRIu64 "\n", name,
+                m->blocks, m->bytes);
+        return;
+    }
     fprintf(out,
             "image of %s: cubin blocks=%u threads=%u registers=%u shared=%" PRIu64
             " bytes=%" PRIu64 "\n",
-            plan_text(p, p->kernels[m->kernel].name), m->blocks, m->threads, m->registers,
-            m->shared_bytes, m->bytes);
+            name, m->blocks, m->threads, m->registers, m->shared_bytes, m->bytes);
 }
 
 static void print_matrix(const char *name, const PlanMatrix *m, FILE *out)

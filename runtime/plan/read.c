@@ -424,7 +424,10 @@ static bool read_images(PlanReader *r)
         if (m->kind >= PLAN_IMAGE_KINDS) {
             return plan_newer(r, "an image of kind", m->kind);
         }
-        if (m->kernel >= p->kernels_count || !launch_sizes_fit(grid, block)) {
+        bool is_sound = m->kind == PLAN_IMAGE_PTX ? m->kernel == PLAN_NONE
+                                                  : m->kernel < p->kernels_count &&
+                                                        launch_sizes_fit(grid, block);
+        if (!is_sound) {
             return plan_fail(r, "image %u of the plan is damaged", i);
         }
     }

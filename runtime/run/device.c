@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/plan/launch_limits.h"
 #include "runtime/run/device.h"
+#include "runtime/run/modules.h"
 #include "runtime/run/session.h"
 
 gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what)
@@ -90,138 +90,6 @@ static void free_tables(Device *d)
     launch_destroy(d);
     free(d->checked);
     free(d->intervals);
-}
-
-/* --- modules ------------------------------------------------------------------------------ */
-
-static gxrt_status load_cubin(Device *d)
-{
-    const gxrt_session *s = d->session;
-    void *image = program_cubin(s->variant);
-    if (!image) {
-        return status_set(GXRT_OUT_OF_MEMORY,
-                          "gxrt_session_create: no memory for the cubin");
-    }
-    CUresult r = s->cuda->module_load(&d->module, image);
-    free(image);
-    if (r == CUDA_SUCCESS) {
-        return GXRT_OK;
-    }
-    if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-        return device_error(d, "cuModuleLoadData", r, "loading the kernels");
-    }
-    const PlanInfo *info = s->plan->info;
-    int driver = 0;
-    s->cuda->driver_version(&driver);
-    const char *words = NULL;
-    s->cuda->error_string(r, &words);
-    return status_set(GXRT_WRONG_DEVICE,
-                      "cuModuleLoadData: %s: the cubin for %s, made for drivers of CUDA "
-                      "%u.%u or newer, does not load on device %d (%s; driver for CUDA "
-                      "%d.%d): update the driver, or compile for this GPU",
-                      words ? words : "refused", plan_text(s->plan, info->target),
-                      info->min_driver / 1000, info->min_driver % 1000 / 10, d->ordinal,
-                      s->device_name, driver / 1000, driver % 1000 / 10);
-}
-
-static gxrt_status load_object(Device *d)
-{
-    const gxrt_session *s = d->session;
-    const Plan *p = s->plan;
-    GxemuKernel *kernels = zeroed(p->kernels_count, sizeof *kernels);
-    if (!kernels) {
-        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
-    }
-    for (uint32_t i = 0; i < p->kernels_count; i++) {
-        const PlanKernel *k = &p->kernels[i];
-        kernels[i] =
-            (GxemuKernel){.name = plan_text(p, k->name),
-                          .flags = k->flags & PLAN_KERNEL_BARRIERS ? GXEMU_BARRIERS : 0,
-                          .parameter_count = k->parameter_count,
-                          .static_shared_bytes = k->static_shared_bytes};
-    }
-    CUresult r =
-        s->cuda->emu_module_load(&d->module, s->variant->emu.bytes, s->variant->emu.size,
-                                 kernels, p->kernels_count);
-    free(kernels);
-    return r == CUDA_SUCCESS
-               ? GXRT_OK
-               : device_error(d, "gxemuModuleLoad", r, "loading the emulated kernels");
-}
-
-static gxrt_status get_function(Device *d, uint32_t i)
-{
-    const gxrt_session *s = d->session;
-    const PlanKernel *k = &s->plan->kernels[i];
-    const char *name = plan_text(s->plan, k->name);
-    CUresult r = s->cuda->module_function(&d->functions[i], d->module, name);
-    if (r == CUDA_ERROR_NOT_FOUND) {
-        return status_set(GXRT_INVALID_FILE,
-                          "cuModuleGetFunction: the cubin has no kernel %s that its plan "
-                          "launches: compile it again",
-                          name);
-    }
-    if (r == CUDA_SUCCESS && k->shared_bytes > LAUNCH_STATIC_SHARED) {
-        r = s->cuda->function_set(d->functions[i],
-                                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                  (int)k->shared_bytes);
-    }
-    if (r == CUDA_SUCCESS &&
-        k->cluster[0] * k->cluster[1] * k->cluster[2] > LAUNCH_PORTABLE_CLUSTER) {
-        r = s->cuda->function_set(d->functions[i],
-                                  CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
-    }
-    return r == CUDA_SUCCESS ? GXRT_OK : device_error(d, "cuModuleGetFunction", r, name);
-}
-
-/* The kernel as the image has it, where the driver takes it. */
-static gxrt_status load_image(Device *d, uint32_t i)
-{
-    const gxrt_session *s = d->session;
-    const PlanImage *m = &s->plan->images[i];
-    const char *name = plan_text(s->plan, s->plan->kernels[m->kernel].name);
-    CUfunction function = NULL;
-    CUresult r = s->cuda->module_load(&d->images[i],
-                                      (const char *)s->variant->images.bytes + m->offset);
-    if (r == CUDA_SUCCESS) {
-        r = s->cuda->module_function(&function, d->images[i], name);
-    } else {
-        d->images[i] = NULL;
-    }
-    if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-        return device_error(d, "cuModuleLoadData", r, name);
-    }
-    if (r == CUDA_SUCCESS) {
-        d->functions[m->kernel] = function;
-        launch_use_image(d, m);
-    }
-    return GXRT_OK;
-}
-
-/* Drivers before CUDA 13 do not load what tileiras makes; one of 13.0 was seen to run it. */
-static bool takes_images(const gxrt_session *s)
-{
-    enum { LEAST_DRIVER = 13000 };
-    int driver = 0;
-    return !s->cuda->emulated && s->cuda->driver_version(&driver) == CUDA_SUCCESS &&
-           driver >= LEAST_DRIVER;
-}
-
-static gxrt_status load_kernels(Device *d)
-{
-    const gxrt_session *s = d->session;
-    if (s->plan->kernels_count == 0) {
-        return GXRT_OK;
-    }
-    gxrt_status st = s->cuda->emulated ? load_object(d) : load_cubin(d);
-    for (uint32_t i = 0; i < s->plan->kernels_count && st == GXRT_OK; i++) {
-        st = get_function(d, i);
-    }
-    uint32_t images = takes_images(s) ? s->plan->images_count : 0;
-    for (uint32_t i = 0; i < images && st == GXRT_OK; i++) {
-        st = load_image(d, i);
-    }
-    return st;
 }
 
 /* --- streams and events ------------------------------------------------------------------- */
@@ -319,7 +187,7 @@ gxrt_status device_create(Device *d)
     if (st != GXRT_OK) {
         return st;
     }
-    st = load_kernels(d);
+    st = modules_load(d);
     st = st == GXRT_OK ? make_streams(d) : st;
     st = st == GXRT_OK ? memory_create(d) : st;
     st = st == GXRT_OK ? matmul_create(d) : st;
@@ -350,14 +218,7 @@ void device_destroy(Device *d)
         for (uint32_t i = 1; i < p->streams_count; i++) {
             destroy_stream(d, i);
         }
-        for (uint32_t i = 0; d->images && i < p->images_count; i++) {
-            if (d->images[i]) {
-                cuda->module_unload(d->images[i]);
-            }
-        }
-        if (d->module) {
-            cuda->module_unload(d->module);
-        }
+        modules_unload(d);
         if (current) {
             device_leave(d);
         }

@@ -60,9 +60,22 @@ static gxrt_status read_plan(gxrt_program *program, Variant *v, PlanElfSection s
 /* CUDA's loader is given no size. */
 static bool image_is_whole(const Variant *v, const PlanImage *m)
 {
-    const char *bytes = (const char *)v->images.bytes + m->offset;
-    return m->offset <= v->images.size && m->bytes <= v->images.size - m->offset &&
-           plan_elf_is_whole(bytes, m->bytes, bytes);
+    if (m->offset > v->images.size || m->bytes > v->images.size - m->offset) {
+        return false;
+    }
+    const char *bytes = program_image(v, m);
+    switch ((PlanImageKind)m->kind) {
+    case PLAN_IMAGE_CUBIN:
+        return plan_elf_is_whole(bytes, m->bytes, bytes);
+    case PLAN_IMAGE_TILEIR:
+        return m->bytes >= sizeof PLAN_TILEIR_MAGIC &&
+               memcmp(bytes, PLAN_TILEIR_MAGIC, sizeof PLAN_TILEIR_MAGIC) == 0;
+    case PLAN_IMAGE_PTX:
+        return m->bytes != 0 && memchr(bytes, 0, m->bytes) == bytes + m->bytes - 1;
+    case PLAN_IMAGE_KINDS:
+        break;
+    }
+    return false;
 }
 
 static gxrt_status read_variant(gxrt_program *program, size_t index,
@@ -284,6 +297,21 @@ void gxrt_program_destroy(gxrt_program *program)
     free(program);
 }
 
+const char *program_image(const Variant *v, const PlanImage *m)
+{
+    return (const char *)v->images.bytes + m->offset;
+}
+
+const PlanImage *program_ptx(const Variant *v)
+{
+    for (uint32_t i = 0; i < v->plan.images_count; i++) {
+        if (v->plan.images[i].kind == PLAN_IMAGE_PTX) {
+            return &v->plan.images[i];
+        }
+    }
+    return NULL;
+}
+
 void *program_cubin(const Variant *v)
 {
     void *image = malloc(v->cubin.size ? v->cubin.size : 1);
@@ -426,6 +454,12 @@ gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
                              .least_nccl = p->info->min_nccl,
                              .llvm_version = plan_text(p, p->info->llvm_version),
                              .options = plan_text(p, p->info->options)};
+    for (uint32_t i = 0; i < p->images_count; i++) {
+        const PlanImage *m = &p->images[i];
+        all.tileir_cubins += m->kind == PLAN_IMAGE_CUBIN;
+        all.tileir_bytecodes += m->kind == PLAN_IMAGE_TILEIR;
+        all.ptx_bytes += m->kind == PLAN_IMAGE_PTX ? m->bytes : 0;
+    }
     PlanHeader header;
     memcpy(&header, p->bytes, sizeof header);
     all.plan_major = header.major;

@@ -27,6 +27,10 @@ struct gxrt_program {
 /* The variant's cubin as the assembler made it, to be freed; NULL without memory. */
 void *program_cubin(const Variant *v);
 
+/* The bytes of an image, and that which is PTX of all kernels; NULL: the variant has none. */
+const char *program_image(const Variant *v, const PlanImage *m);
+const PlanImage *program_ptx(const Variant *v);
+
 /* "sm_90a, sm_100a": the targets in the file. */
 void program_targets(const gxrt_program *program, char *text, size_t size);
 

@@ -12,6 +12,11 @@ bool select_fits(const PlanInfo *target, uint32_t sm)
     return target->sm / 10 == sm / 10 && target->sm <= sm;
 }
 
+bool select_compiles(const PlanInfo *target, uint32_t sm)
+{
+    return target->suffix == 0 && target->sm <= sm;
+}
+
 /* Higher is better: the nearest architecture, then the most special variant of it. */
 static uint32_t rank_of(const PlanInfo *target)
 {
@@ -95,6 +100,22 @@ static gxrt_status check_driver(const gxrt_session *s)
                       driver % 1000 / 10);
 }
 
+/* The best of the variants whose cubin, or whose PTX, runs on such a GPU. */
+static void choose_best(gxrt_session *s, uint32_t sm, bool is_from_ptx)
+{
+    for (size_t i = 0; i < s->program->variant_count; i++) {
+        const Variant *v = &s->program->variants[i];
+        const PlanInfo *info = v->plan.info;
+        bool runs = is_from_ptx ? program_ptx(v) && select_compiles(info, sm)
+                                : select_fits(info, sm);
+        if (runs && (!s->variant || rank_of(info) > rank_of(s->plan->info))) {
+            s->variant = v;
+            s->plan = &v->plan;
+            s->is_from_ptx = is_from_ptx;
+        }
+    }
+}
+
 gxrt_status select_variant(gxrt_session *s, const int *ordinals, size_t count)
 {
     uint32_t sm = 0;
@@ -118,13 +139,9 @@ gxrt_status select_variant(gxrt_session *s, const int *ordinals, size_t count)
         const char *colon = s->options.device ? strchr(s->options.device, ':') : NULL;
         return select_emulated(s, colon ? colon + 1 : NULL);
     }
-    for (size_t i = 0; i < s->program->variant_count; i++) {
-        const Variant *v = &s->program->variants[i];
-        if (select_fits(v->plan.info, sm) &&
-            (!s->variant || rank_of(v->plan.info) > rank_of(s->plan->info))) {
-            s->variant = v;
-            s->plan = &v->plan;
-        }
+    choose_best(s, sm, false);
+    if (!s->variant) {
+        choose_best(s, sm, true);
     }
     if (!s->variant) {
         char held[512];

@@ -125,6 +125,7 @@ struct gxrt_session {
     const gxrt_program *program;
     const Variant *variant;
     const Plan *plan; /* the variant's */
+    bool is_from_ptx; /* the GPU is newer than the variant's cubin */
     const CudaApi *cuda;
     const CublasltApi *cublaslt; /* NULL: not needed, as the next ones */
     const CudnnApi *cudnn;

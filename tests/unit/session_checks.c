@@ -289,6 +289,10 @@ static void test_select(void **state)
     assert_false(select_fits(&plain, 90));
     assert_true(select_fits(&family, 103));
     assert_false(select_fits(&family, 120));
+    assert_true(select_compiles(&plain, 90));
+    assert_false(select_compiles(&plain, 75));
+    assert_false(select_compiles(&a, 100));
+    assert_false(select_compiles(&family, 120));
 }
 
 /* A file that is cut off anywhere, or foreign, is refused with a text. */

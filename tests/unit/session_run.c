@@ -68,6 +68,57 @@ static void test_image(void **state)
     close_program(&damaged);
 }
 
+static void run_portable(int sm, int driver, uint32_t grid, uint32_t block)
+{
+    static const char ptx[] = ".version 9.0";
+    size_t size;
+    Program p = {.file = portable_file(ptx, sizeof ptx, &size)};
+    assert_int_equal(gxrt_program_open_memory(p.file, size, &p.program), GXRT_OK);
+    fake_sm = sm;
+    fake_driver = driver;
+    run_image(&p, grid, block);
+    close_program(&p);
+    fake_sm = 90;
+    fake_driver = 13000;
+}
+
+static void refuse_portable(int sm, const char *ptx, const char *message)
+{
+    size_t size;
+    Program p = {.file = portable_file(ptx, strlen(ptx) + 1, &size)};
+    gxrt_session_options options = {.struct_size = sizeof options};
+    gxrt_session *s;
+    assert_int_equal(gxrt_program_open_memory(p.file, size, &p.program), GXRT_OK);
+    fake_sm = sm;
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_WRONG_DEVICE);
+    assert_non_null(strstr(gxrt_last_error(), message));
+    close_program(&p);
+    fake_sm = 90;
+}
+
+/* A GPU newer than the cubin takes the PTX, and bytecode where the driver has a compiler for it; any other the cubin
+ * and its images. What the compiler says of PTX that it refuses is in the message. */
+static void test_portable(void **state)
+{
+    (void)state;
+    run_portable(86, 13010, 7, 1);
+    run_portable(90, 13000, 1, 32);
+    run_portable(90, 13010, 9, 1);
+    refuse_portable(90, ".version 9.0\nwrong", "ptxas: line 2: no such word");
+    refuse_portable(75, ".version 9.0", "holds sm_80, this is sm_75");
+    Program cut = {0};
+    size_t size;
+    const size_t lengths[] = {12, 14}; /* without a zero; with two */
+    for (size_t i = 0; i < 2; i++) {
+        cut.file = portable_file(".version 9.0\0", lengths[i], &size);
+        assert_int_equal(gxrt_program_open_memory(cut.file, size, &cut.program),
+                         GXRT_INVALID_FILE);
+        assert_non_null(strstr(gxrt_last_error(), "an image for sm_80 is cut off"));
+        free(cut.file);
+    }
+}
+
 static void test_predicate(void **state)
 {
     (void)state;
@@ -459,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_trips),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_image),
+        cmocka_unit_test(test_portable),
         cmocka_unit_test(test_host_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,9 +161,31 @@ static CUresult fake_forget(void *object)
 
 static CUresult fake_module_load(CUmodule *module, const void *image)
 {
-    assert_memory_equal((const char *)image + 1, "ELF", 3);
-    assert_int_equal(((const unsigned char *)image)[60],
-                     2); /* sections of the original */
+    bool is_bytecode = memcmp(image, PLAN_TILEIR_MAGIC, sizeof PLAN_TILEIR_MAGIC) == 0;
+    if (!is_bytecode) {
+        assert_memory_equal((const char *)image + 1, "ELF", 3);
+        assert_int_equal(((const unsigned char *)image)[60],
+                         2); /* sections of the original */
+    }
+    void *object = NULL;
+    CUresult r = fake_object(&object);
+    *module = object;
+    return r;
+}
+
+/* Its compiler takes text that says nothing of "wrong". */
+static CUresult fake_module_compile(CUmodule *module, const void *image, unsigned count,
+                                    CUjit_option *options, void **values)
+{
+    assert_memory_equal(image, ".version", 8);
+    assert_int_equal(count, 2);
+    assert_int_equal(options[0], CU_JIT_ERROR_LOG_BUFFER);
+    assert_int_equal(options[1], CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    if (strstr(image, "wrong") != NULL) {
+        snprintf(values[0], (size_t)(uintptr_t)values[1],
+                 "ptxas: line 2: no such word\n");
+        return CUDA_ERROR_INVALID_PTX;
+    }
     void *object = NULL;
     CUresult r = fake_object(&object);
     *module = object;
@@ -428,6 +450,7 @@ const CudaApi fake_api = {
     .context_synchronize = fake_synchronize,
     .stream_priorities = fake_stream_priorities,
     .module_load = fake_module_load,
+    .module_compile = fake_module_compile,
     .module_unload = fake_module_unload,
     .module_function = fake_module_function,
     .function_set = fake_function_set,

@@ -260,6 +260,48 @@ Program image_program(bool is_damaged)
     return p;
 }
 
+/* Puts a record's bytes behind the other images'. */
+static void add_image(Maker *m, char *images, size_t *size, PlanImage record,
+                      const void *bytes)
+{
+    record.offset = *size;
+    plan_hash(bytes, record.bytes, record.hash);
+    memcpy(images + *size, bytes, record.bytes);
+    *size += (record.bytes + 15) / 16 * 16;
+    plan_add_images(&m->b, &record, 1);
+}
+
+void *portable_file(const char *ptx, size_t ptx_bytes, size_t *out_size)
+{
+    Maker m, other;
+    maker_init(&m);
+    m.b.info[0].sm = 80;
+    m.b.info[0].suffix = 0;
+    m.b.info[0].target = plan_string(&m.b, "sm_80");
+    uint32_t in = maker_value(&m, false, 1, PLAN_NONE, PLAN_ALIAS_NONE),
+             out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+    maker_add(&m, in, out, 1, immediate(5));
+    size_t cubin_bytes, size = 0;
+    maker_init(&other);
+    unsigned char *cubin = artefact(&other, NULL, 0, &cubin_bytes);
+    cubin[60] = 2; /* as the fake driver wants it */
+    char *images = calloc(1, cubin_bytes + ptx_bytes + 64);
+    PlanImage code = {.kernel = m.add, .blocks = 7, .bytes = cubin_bytes};
+    add_image(&m, images, &size, code, cubin);
+    PlanImage tile = {.kernel = m.add,
+                      .kind = PLAN_IMAGE_TILEIR,
+                      .blocks = 9,
+                      .bytes = sizeof PLAN_TILEIR_MAGIC};
+    add_image(&m, images, &size, tile, PLAN_TILEIR_MAGIC);
+    PlanImage text = {.kernel = PLAN_NONE, .kind = PLAN_IMAGE_PTX, .bytes = ptx_bytes};
+    add_image(&m, images, &size, text, ptx);
+    PlanElfSection section = {PLAN_ELF_IMAGES, images, size};
+    void *file = artefact_make(&m.b, &section, 1, out_size);
+    free(cubin);
+    free(images);
+    return file;
+}
+
 /* do { x += 1 } while (x < limit), by a predicate on the device; then switch (x). */
 Program predicate_program(void)
 {

@@ -50,6 +50,9 @@ gxrt_status run_program(gxrt_session *s, size_t n, int32_t *const *in,
 /* A loop over the layers of an s32[3,4] argument, a copy from a constant, a fill. */
 Program loop_program(void);
 Program image_program(bool is_damaged);
+/* The bytes of an artefact for sm_80: out = in + 5, with PTX, and by CUDA Tile IR with 7 blocks as a cubin, 9 as
+ * bytecode. */
+void *portable_file(const char *ptx, size_t ptx_bytes, size_t *out_size);
 /* A loop with a predicate on the device, then a conditional; an aliased argument. */
 Program predicate_program(void);
 
