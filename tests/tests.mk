@@ -121,15 +121,21 @@ coverage:
 covered: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS)
 .PHONY: covered
 
-# Small faults, each of which a test must notice: make mutants ARGS="--area plan --count 100 --seed 3".
+# Small faults, each of which a test must notice: make mutants ARGS="--area plan --count 100 --seed 3". Under unit tests
+# and kept inputs, the address sanitizer notices, too: what reads one element too far, or is not freed.
 MUTATED_O = $(patsubst %.c,$(B)/mutants/obj/%.o,$(MUTATED))
+MUTATED_SAN_O = $(patsubst %.c,$(B)/mutants/san/%.o,$(MUTATED))
+MUTANT_SAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined
 $(B)/mutants/obj/%.o: $(B)/mutants/src/%.c $(B)/llvm.cflags
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) -w @$(B)/llvm.cflags -c $< -o $@
-$(B)/mutants/unit/%: $(B)/obj/tests/unit/%.o $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
-	$(TEST_LINK) -lcmocka $(LIBS)
-$(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(MUTATED_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
-	$(TEST_LINK) -lcmocka $(LIBS)
+$(B)/mutants/san/%.o: $(B)/mutants/src/%.c $(B)/llvm.cflags
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -w $(MUTANT_SAN) @$(B)/llvm.cflags -c $< -o $@
+$(B)/mutants/unit/%: $(B)/obj/tests/unit/%.o $(MUTATED_SAN_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) $(MUTANT_SAN) -lcmocka $(LIBS)
+$(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(MUTATED_SAN_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
+	$(TEST_LINK) $(MUTANT_SAN) -lcmocka $(LIBS)
 $(B)/mutants/random: $(call obj,$(wildcard tests/random/*.c)) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)
 $(B)/mutants/lit/gxc: $(call obj,frontend/gxc.c) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs

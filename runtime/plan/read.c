@@ -328,6 +328,7 @@ static bool alias_agrees(const PlanValue *v, uint32_t index, const PlanValue *ot
            others[v->alias].bytes == v->bytes;
 }
 
+/* Slices lie in their allocations: one of all its bytes starts where it starts. */
 static bool is_whole(const Plan *p, const PlanValue *v, uint32_t kind, uint32_t index)
 {
     if (v->slice >= p->slices_count) {
@@ -335,7 +336,7 @@ static bool is_whole(const Plan *p, const PlanValue *v, uint32_t kind, uint32_t 
     }
     const PlanSlice *s = &p->slices[v->slice];
     const PlanAllocation *a = &p->allocations[s->allocation];
-    return a->kind == kind && a->index == index && s->offset == 0 && s->term_count == 0 &&
+    return a->kind == kind && a->index == index && s->term_count == 0 &&
            s->bytes == a->bytes && a->bytes == v->bytes;
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/shared/artefact.h"
+#include "tests/unit/shared/limits.h"
 #include "tests/unit/shared/program.h"
 
 enum { TEMP_BYTES = 1024, N = 4, WORKSPACE = 64 };
@@ -77,56 +78,16 @@ static void maker_plan(Maker *m)
     maker_tunables(m);
 }
 
-/* The reader's verdict on the plan; its words in `error`. */
-static bool is_read(const PlanBuilder *b, char *error, size_t size)
+static void make(PlanBuilder *b)
 {
-    void *bytes;
-    size_t n;
-    Plan plan;
-    assert_true(plan_write(b, &bytes, &n));
-    bool good = plan_read(&plan, bytes, n, error, size);
-    free(bytes);
-    return good;
-}
-
-typedef struct Limit {
-    size_t table; /* of the builder: where the pointer to its records is */
-    size_t at, width;
-    uint64_t good, bad;
-    const char *says;
-} Limit;
-
-#define AT(table, Record, i, member)                                                     \
-    offsetof(PlanBuilder, table), (i) * sizeof(Record) + offsetof(Record, member),       \
-        sizeof(((Record *)0)->member)
-
-static void put(PlanBuilder *b, const Limit *l, uint64_t value)
-{
-    char *records;
-    memcpy(&records, (const char *)b + l->table, sizeof records);
-    memcpy(records + l->at, &value, l->width); /* little-endian, as the plan is */
-}
-
-static void check(const Limit *l, uint64_t value, bool good)
-{
-    char error[512] = "";
     Maker m;
     maker_plan(&m);
-    put(&m.b, l, value);
-    if (is_read(&m.b, error, sizeof error) != good)
-        fail_msg("%s: %llu is %s: %s", l->says, (unsigned long long)value,
-                 good ? "refused" : "read", error);
-    if (!good && strstr(error, l->says) == NULL)
-        fail_msg("'%s' lacks '%s'", error, l->says);
-    plan_builder_deinit(&m.b);
+    *b = m.b;
 }
 
 static void check_all(const Limit *limits, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        check(&limits[i], limits[i].good, true);
-        check(&limits[i], limits[i].bad, false);
-    }
+    check_limits(make, limits, count);
 }
 
 static void test_info(void **state)
@@ -253,7 +214,7 @@ static void test_nesting(void **state)
         m.b.commands[fill].count = 4;
         m.b.commands[outer].subtree = subtree;
         m.b.commands[inner].subtree = 2;
-        bool good = is_read(&m.b, error, sizeof error);
+        bool good = plan_is_read(&m.b, error, sizeof error);
         if (good != (subtree == 3) || (!good && !strstr(error, "leaves its parent")))
             fail_msg("a loop of %u commands: %s", subtree, error);
         plan_builder_deinit(&m.b);
@@ -326,7 +287,7 @@ static void test_empty(void **state)
         Maker m;
         maker_plan(&m);
         memcpy((char *)&m.b + cases[i].count, &cases[i].left, sizeof cases[i].left);
-        assert_false(is_read(&m.b, error, sizeof error));
+        assert_false(plan_is_read(&m.b, error, sizeof error));
         if (strstr(error, cases[i].says) == NULL)
             fail_msg("'%s' lacks '%s'", error, cases[i].says);
         plan_builder_deinit(&m.b);
@@ -402,14 +363,303 @@ static void test_elf(void **state)
     assert_false(plan_elf_is_whole(elf, sizeof elf, elf));
 }
 
+/* Values of no bytes, whose other numbers are at their limits: one of 64 dimensions, the other of 128 bits; an argument
+ * that a result takes; and an image of a kernel that nothing launches. */
+enum { EMPTY = 1, SHARED = 2, SHARED_RESULT = 1, IDLE_KERNEL = 1, MOST_RANK = 64 };
+
+static uint32_t dims, strings, slices, constant;
+
+static void make_values(PlanBuilder *out)
+{
+    Maker m;
+    maker_plan(&m);
+    PlanBuilder *b = &m.b;
+    maker_value(&m, false, 0, PLAN_NONE, PLAN_ALIAS_NONE);
+    PlanValue *empty = &b->arguments[EMPTY];
+    empty->rank = MOST_RANK;
+    empty->element_bits = 128;
+    int64_t numbers[2 * MOST_RANK + 2] = {0};
+    for (int i = 0; i < MOST_RANK; i++)
+        numbers[MOST_RANK + i] = MOST_RANK - 1 - i;
+    empty->dims = dims = plan_add_numbers(b, numbers, 2 * MOST_RANK + 2);
+    maker_value(&m, false, N, SHARED_RESULT, PLAN_ALIAS_MUST);
+    maker_value(&m, true, N, SHARED, PLAN_ALIAS_MUST);
+    b->info[0].constant_bytes = 512;
+    constant = plan_add_allocations(
+        b,
+        &(PlanAllocation){
+            .kind = PLAN_CONSTANT, .alignment = 256, .offset = 256, .bytes = 256},
+        1);
+    plan_add_images(b, &(PlanImage){.kernel = IDLE_KERNEL, .blocks = 1}, 1);
+    b->kernels[IDLE_KERNEL].grid[0] = 16 * 17;
+    b->kernels[IDLE_KERNEL].grid[1] = 6;
+    strings = b->strings_count;
+    slices = b->slices_count;
+    *out = m.b;
+}
+
+static void find_sizes(void)
+{
+    PlanBuilder b;
+    make_values(&b);
+    expect_read(&b);
+    plan_builder_deinit(&b);
+}
+
+#define VALUE(i, member) AT(arguments, PlanValue, i, member)
+#define RESULT(i, member) AT(results, PlanValue, i, member)
+#define KERNEL(member) AT(kernels, PlanKernel, IDLE_KERNEL, member)
+#define DIM(i) NUMBER(numbers, int64_t, dims + (i))
+
+static void test_shapes(void **state)
+{
+    static const char empty[] = "argument 1 of the plan is damaged",
+                      first[] = "argument 0 of the plan is damaged",
+                      result[] = "result 0 of the plan is damaged";
+    (void)state;
+    find_sizes();
+    const Limit limits[] = {
+        {VALUE(EMPTY, name), strings - 1, strings, empty},
+        {VALUE(EMPTY, dtype), strings - 2, strings, empty},
+        {VALUE(EMPTY, dtype), strings - 2, 0, empty},
+        {VALUE(EMPTY, rank), MOST_RANK, MOST_RANK + 1, empty},
+        {VALUE(EMPTY, element_bits), 128, 129, empty},
+        {VALUE(EMPTY, element_bits), 1, 0, empty},
+        {VALUE(EMPTY, dims), dims, dims + 3, empty},
+        {VALUE(EMPTY, bytes), 0, 1, empty},
+        {DIM(0), 5, (uint64_t)-1, empty},
+        {DIM(MOST_RANK - 1), INT64_MAX, (uint64_t)INT64_MIN, empty},
+        {DIM(MOST_RANK), MOST_RANK - 1, MOST_RANK, empty},
+        {DIM(MOST_RANK), MOST_RANK - 1, (uint64_t)-1, empty},
+        {DIM(MOST_RANK), MOST_RANK - 1, 0, empty},
+        {DIM(MOST_RANK + 1), MOST_RANK - 2, MOST_RANK - 1, empty},
+        {VALUE(0, element_bits), 31, 33, first},
+        {VALUE(0, element_bits), 32, 30, first},
+        {VALUE(0, slice), 0, slices, "belongs to no argument or result"},
+        {AT(slices, PlanSlice, 0, term_count), 0, 1, "slice 0 of the plan leaves"},
+        {AT(results, PlanValue, 0, dtype), strings - 2, 0, result},
+        {AT(results, PlanValue, 0, slice), 1, 0, "belongs to no argument or result"},
+        {VALUE(0, size_of), EMPTY, SHARED + 1,
+         "argument 0 of the plan is the size of no"},
+        {VALUE(SHARED, size_of), 0, 3, "argument 2 of the plan is the size of no"},
+        {RESULT(0, size_of), SHARED_RESULT, 2, "result 0 of the plan is the size of no"},
+    };
+    check_limits(make_values, limits, sizeof limits / sizeof *limits);
+}
+
+static void test_size_dimensions(void **state)
+{
+    (void)state;
+    for (uint32_t dimension = 0; dimension <= 1; dimension++) {
+        PlanBuilder b;
+        make_values(&b);
+        b.results[0].size_of = SHARED_RESULT;
+        b.results[0].size_dimension = dimension;
+        b.arguments[0].size_of = EMPTY;
+        b.arguments[0].size_dimension = MOST_RANK - 1;
+        if (dimension == 0)
+            expect_read(&b);
+        else
+            expect_refused(&b, "result 0 of the plan is the size of no dimension");
+        plan_builder_deinit(&b);
+    }
+}
+
+/* Both sides of an alias change; then they agree, or they do not. */
+static void test_aliases(void **state)
+{
+    static const struct {
+        uint32_t argument_kind, result_kind, argument, result; /* of the other side */
+        const char *says;
+    } cases[] = {
+        {PLAN_ALIAS_MAY, PLAN_ALIAS_MAY, 1, 2, NULL},
+        {PLAN_ALIAS_MUST, PLAN_ALIAS_MUST, 1, 2, NULL},
+        {PLAN_ALIAS_MUST + 1, PLAN_ALIAS_MUST + 1, 1, 2, "argument 2"},
+        {PLAN_ALIAS_NONE, PLAN_ALIAS_NONE, 1, 2, "argument 2"},
+        {PLAN_ALIAS_MAY, PLAN_ALIAS_MUST, 1, 2, "argument 2"},
+        {PLAN_ALIAS_MUST, PLAN_ALIAS_MAY, 1, 2, "argument 2"},
+        {PLAN_ALIAS_MUST, PLAN_ALIAS_MUST, 0, 2, "argument 2"},
+        {PLAN_ALIAS_MUST, PLAN_ALIAS_MUST, 2, 2, "argument 2"},
+        {PLAN_ALIAS_MUST, PLAN_ALIAS_MUST, 1, 0, "argument 2"},
+        {PLAN_ALIAS_NONE, PLAN_ALIAS_MUST, PLAN_NONE, 2, "result 1"},
+        {PLAN_ALIAS_MUST, PLAN_ALIAS_MUST, PLAN_NONE, PLAN_NONE, "argument 2"},
+        {PLAN_ALIAS_NONE, PLAN_ALIAS_MAY, PLAN_NONE, PLAN_NONE, "result 1"},
+        {PLAN_ALIAS_NONE, PLAN_ALIAS_NONE, PLAN_NONE, PLAN_NONE,
+         "result 1 of the plan is damaged"},
+        {PLAN_ALIAS_NONE, PLAN_ALIAS_MUST, PLAN_NONE, 3, "result 1"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        PlanBuilder b;
+        make_values(&b);
+        b.arguments[SHARED].alias_kind = cases[i].argument_kind;
+        b.arguments[SHARED].alias = cases[i].argument;
+        b.results[SHARED_RESULT].alias_kind = cases[i].result_kind;
+        b.results[SHARED_RESULT].alias = cases[i].result;
+        if (cases[i].says)
+            expect_refused(&b, cases[i].says);
+        else
+            expect_read(&b);
+        plan_builder_deinit(&b);
+    }
+}
+
+static void test_kernels(void **state)
+{
+    static const char kernel[] = "kernel 1 of the plan is damaged",
+                      launch[] = "kernel less of the plan is beyond the limits";
+    (void)state;
+    find_sizes();
+    const Limit limits[] = {
+        {KERNEL(name), strings - 2, strings, kernel},
+        {KERNEL(name), strings - 2, 0, kernel},
+        {KERNEL(flags), PLAN_KERNEL_FLAGS, PLAN_KERNEL_FLAGS + 1,
+         "a kernel with flags 4"},
+        {KERNEL(cluster[0]), 16, 17, launch},
+        {KERNEL(cluster[0]), 1, 0, launch},
+        {KERNEL(cluster[0]), 2, 3, launch},
+        {KERNEL(cluster[1]), 6, 4, launch},
+        {KERNEL(grid[0]), INT32_MAX, UINT32_C(1) << 31, launch},
+        {KERNEL(grid[0]), 1, 0, launch},
+        {KERNEL(grid[1]), 65535, 65536, launch},
+        {KERNEL(grid[2]), 65535, 65536, launch},
+        {KERNEL(block[0]), 1024, 1025, launch},
+        {KERNEL(block[0]), 1, 0, launch},
+        {KERNEL(block[1]), 32, 33, launch},
+        {KERNEL(block[2]), 32, 33, launch},
+        {KERNEL(shared_bytes), 227 * 1024, 227 * 1024 + 1, launch},
+        {KERNEL(shared_bytes), 0, UINT32_MAX, launch},
+        {KERNEL(static_shared_bytes), 227 * 1024, 227 * 1024 + 1, launch},
+        {AT(images, PlanImage, 0, kernel), 1, 2, "image 0 of the plan is damaged"},
+        {AT(images, PlanImage, 0, blocks), INT32_MAX, UINT32_C(1) << 31, "image 0"},
+        {AT(images, PlanImage, 0, blocks), 1, 0, "image 0"},
+        {AT(images, PlanImage, 0, kind), PLAN_IMAGE_KINDS - 1, PLAN_IMAGE_KINDS,
+         "an image of kind 1"},
+    };
+    check_limits(make_values, limits, sizeof limits / sizeof *limits);
+}
+
+/* Blocks of a cluster in all, and threads of a block along its other sides. */
+static void test_launches(void **state)
+{
+    static const struct {
+        uint32_t cluster[3], block[3];
+        bool good;
+    } cases[] = {
+        {{8, 2, 1}, {1, 1024, 1}, true},      {{8, 3, 1}, {1, 1, 1}, false},
+        {{8, 1, 1}, {1, 1025, 1}, false},     {{1, 2, 1}, {16, 1, 64}, true},
+        {{1, 1, 1}, {1, 1, 65}, false},       {{1, 1, 1}, {32, 33, 1}, false},
+        {{1, 1, 1}, {4096, 1024, 64}, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        PlanBuilder b;
+        make_values(&b);
+        PlanKernel *k = &b.kernels[IDLE_KERNEL];
+        memcpy(k->cluster, cases[i].cluster, sizeof k->cluster);
+        memcpy(k->block, cases[i].block, sizeof k->block);
+        if (cases[i].good)
+            expect_read(&b);
+        else
+            expect_refused(&b, "kernel less of the plan is beyond the limits");
+        plan_builder_deinit(&b);
+    }
+}
+
+static void test_memory(void **state)
+{
+    static const char temp[] = "allocation 2 of the plan is damaged",
+                      lent[] = "allocation 2 of the plan belongs to no",
+                      outside[] = "lies outside .gxc.const",
+                      host[] = "cannot be memory of the host",
+                      kind[] = "an allocation of kind";
+    (void)state;
+    find_sizes();
+#define TEMP(member) AT(allocations, PlanAllocation, 2, member)
+#define CONSTANT(member) AT(allocations, PlanAllocation, constant, member)
+    const Limit limits[] = {
+        {TEMP(bytes), INT64_MAX, UINT64_C(1) << 63, temp},
+        {TEMP(name), strings - 1, strings, temp},
+        {TEMP(alignment), 2, 3, temp},
+        {TEMP(kind), PLAN_WORKSPACE, PLAN_ALLOCATION_KINDS, kind},
+        {TEMP(kind), PLAN_TEMP, PLAN_ARGUMENT, lent},
+        {TEMP(kind), PLAN_TEMP, PLAN_RESULT, lent},
+        {CONSTANT(colour), PLAN_DEVICE_MEMORY, PLAN_HOST_MEMORY, host},
+        {CONSTANT(colour), PLAN_DEVICE_MEMORY, PLAN_COLOURS, "an allocation of kind 3"},
+        {CONSTANT(offset), 0, 128, outside},
+        {CONSTANT(offset), 256, 512, outside},
+        {CONSTANT(offset), 256, UINT64_MAX - 255, outside},
+        {CONSTANT(bytes), 256, 257, outside},
+        {AT(info, PlanInfo, 0, constant_bytes), 512, 511, outside},
+        {AT(info, PlanInfo, 0, module), strings - 1, strings, "names a string"},
+        {AT(info, PlanInfo, 0, target), strings - 2, strings, "names a string"},
+        {AT(info, PlanInfo, 0, target), strings - 2, 0, "target is damaged"},
+        {AT(info, PlanInfo, 0, gxc_version), strings - 1, strings, "names a string"},
+        {AT(info, PlanInfo, 0, llvm_version), strings - 1, strings, "names a string"},
+        {AT(info, PlanInfo, 0, assembler), strings - 1, strings, "names a string"},
+        {AT(info, PlanInfo, 0, options), strings - 1, strings, "names a string"},
+        {AT(info, PlanInfo, 0, replicas), 1 << 20, (1 << 20) + 1, "1048577 replicas"},
+        {AT(arguments, PlanValue, SHARED, alias), SHARED_RESULT, PLAN_NONE, "argument 2"},
+        {AT(allocations, PlanAllocation, 0, index), 0, 4,
+         "allocation 0 of the plan belongs"},
+        {AT(allocations, PlanAllocation, 1, index), 0, 2,
+         "allocation 1 of the plan belongs"},
+    };
+    check_limits(make_values, limits, sizeof limits / sizeof *limits);
+}
+
+/* An argument that lives in no allocation of its own. */
+static void test_homes(void **state)
+{
+    (void)state;
+    find_sizes();
+    const uint32_t homes[] = {0, spare, slices, 0};
+    for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
+        PlanBuilder b;
+        make_values(&b);
+        if (i < 3) {
+            b.allocations[0].kind = PLAN_TEMP;
+        } else { /* a term that adds nothing */
+            b.slices[0].terms = TERM_SPARE;
+            b.slices[0].term_count = 1;
+        }
+        b.arguments[0].slice = homes[i];
+        expect_refused(&b, "argument 0 of the plan is damaged");
+        plan_builder_deinit(&b);
+    }
+}
+
+/* A slice has at most 64 terms. */
+static void test_terms(void **state)
+{
+    (void)state;
+    for (uint32_t more = 0; more <= 1; more++) {
+        PlanBuilder b;
+        make_values(&b);
+        b.slices[spare].terms = plan_add_terms(&b, NULL, MOST_RANK + more);
+        b.slices[spare].term_count = MOST_RANK + more;
+        char says[64];
+        snprintf(says, sizeof says, "slice %u of the plan is damaged", spare);
+        if (more)
+            expect_refused(&b, says);
+        else
+            expect_read(&b);
+        plan_builder_deinit(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_info),    cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_empty),   cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_elf),     cmocka_unit_test(test_tuning),
-        cmocka_unit_test(test_nesting), cmocka_unit_test(test_product),
+        cmocka_unit_test(test_info),     cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_empty),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_elf),      cmocka_unit_test(test_tuning),
+        cmocka_unit_test(test_nesting),  cmocka_unit_test(test_product),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_size_dimensions),
+        cmocka_unit_test(test_aliases),  cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_launches), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_terms),    cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,312 @@
+/* What holds a plan together: header, table of sections and strings, each damage under hashes that are right; and
+ * the ELF file around it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/shared/artefact.h"
+#include "tests/unit/shared/limits.h"
+#include "tests/unit/shared/program.h"
+
+enum { MOST_SECTIONS = 1024 };
+
+typedef struct Bytes {
+    unsigned char *data;
+    size_t size;
+} Bytes;
+
+static Bytes plan_bytes(void)
+{
+    Bytes b;
+    Maker m;
+    void *data;
+    maker_init(&m);
+    maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    assert_true(plan_write(&m.b, &data, &b.size));
+    plan_builder_deinit(&m.b);
+    b.data = data;
+    return b;
+}
+
+static PlanHeader *header_of(Bytes b)
+{
+    return (PlanHeader *)(void *)b.data;
+}
+
+static PlanSection *section_of(Bytes b, uint32_t i)
+{
+    return (PlanSection *)(void *)(b.data + sizeof(PlanHeader)) + i;
+}
+
+/* The header's hash, over the table too. */
+static void seal(Bytes b)
+{
+    PlanHeader *h = header_of(b);
+    memset(h->hash, 0, sizeof h->hash);
+    plan_hash(b.data, sizeof *h + h->section_count * sizeof(PlanSection), h->hash);
+}
+
+/* NULL: it is read. */
+static const char *verdict(Bytes b, Plan *p)
+{
+    static char error[512];
+    return plan_read(p, b.data, b.size, error, sizeof error) ? NULL : error;
+}
+
+/* says NULL: it is read; frees the bytes. */
+static void expect(Bytes b, const char *says)
+{
+    Plan p;
+    seal(b);
+    const char *said = verdict(b, &p);
+    if ((said == NULL) != (says == NULL) || (says && !strstr(said, says)))
+        fail_msg("expected '%s', got '%s'", says ? says : "read", said ? said : "read");
+    free(b.data);
+}
+
+static void test_header(void **state)
+{
+    (void)state;
+    Bytes b = plan_bytes();
+    expect(b, NULL);
+    b = plan_bytes();
+    b.data[7] ^= 1;
+    expect(b, "this is not a plan of gxc");
+    b = plan_bytes();
+    header_of(b)->minor++;
+    expect(b, NULL);
+    for (int change = -1; change <= 1; change += 2) {
+        b = plan_bytes();
+        header_of(b)->total_bytes += change;
+        expect(b, "bytes, its header says");
+    }
+    b = plan_bytes();
+    b.data[sizeof(PlanHeader) - 1] ^= 1; /* the hash */
+    Plan p;
+    assert_non_null(strstr(verdict(b, &p), "header is damaged: its hash"));
+    free(b.data);
+    b = plan_bytes();
+    unsigned char *moved = malloc(b.size + 4);
+    memcpy(moved + 4, b.data, b.size);
+    assert_non_null(strstr(verdict((Bytes){moved + 4, b.size}, &p), "multiple of 8"));
+    free(moved);
+    free(b.data);
+}
+
+/* A plan and no more: its first bytes, whatever they are, are not read as a table. */
+static void test_cut(void **state)
+{
+    Plan p;
+    Bytes b = plan_bytes();
+    size_t table = sizeof(PlanHeader) + PLAN_SECTION_COUNT * sizeof(PlanSection);
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const says[] = {"cut off: ", "section table is cut off",
+                                           "section table is cut off", "its header says"};
+        const size_t sizes[] = {sizeof(PlanHeader) - 1, sizeof(PlanHeader), table - 1,
+                                table};
+        unsigned char *cut = malloc(sizes[i]); /* no byte more, for the sanitizer */
+        memcpy(cut, b.data, sizes[i]);
+        const char *said = verdict((Bytes){cut, sizes[i]}, &p);
+        if (said == NULL || strstr(said, says[i]) == NULL)
+            fail_msg("%zu bytes: '%s' lacks '%s'", sizes[i], said ? said : "", says[i]);
+        free(cut);
+    }
+    free(b.data);
+}
+
+/* Each number of the section of numbers, and what is said of it. */
+static void test_sections(void **state)
+{
+    static const char place[] = "section numbers of the plan overlaps another or lies",
+                      records[] = "section numbers of the plan has records of the wrong";
+    static const struct {
+        size_t at, width;
+        int64_t change;
+        const char *says;
+    } cases[] = {
+#define MEMBER(m) offsetof(PlanSection, m), sizeof(((PlanSection *)0)->m)
+        {MEMBER(offset), 8, place},
+        {MEMBER(offset), -16, place}, /* into the section before */
+        {MEMBER(offset), INT32_MAX - 15, place},
+        {MEMBER(bytes), INT32_MAX, place},
+        {MEMBER(bytes), -16, "section numbers of the plan is damaged: its hash"},
+        {MEMBER(hash), 1, "section numbers of the plan is damaged: its hash"},
+        {MEMBER(record_bytes), 1, records},
+        {MEMBER(record_bytes), -1, records},
+        {MEMBER(optional), 1, NULL},
+        {MEMBER(id), -1, "section strings of the plan is there twice"},
+        {MEMBER(id), PLAN_SECTION_COUNT, "the plan has section"},
+#undef MEMBER
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Bytes b = plan_bytes();
+        char *member = (char *)section_of(b, PLAN_SECTION_NUMBERS) + cases[i].at;
+        int64_t value = 0;
+        size_t width = cases[i].width > 8 ? 8 : cases[i].width;
+        memcpy(&value, member, width);
+        value += cases[i].change;
+        memcpy(member, &value, width);
+        expect(b, cases[i].says);
+    }
+}
+
+/* Half a record, under the right hash. */
+static void test_half_record(void **state)
+{
+    (void)state;
+    Bytes b = plan_bytes();
+    PlanSection *s = section_of(b, PLAN_SECTION_NUMBERS);
+    s->bytes -= 4;
+    plan_hash(b.data + s->offset, s->bytes, s->hash);
+    expect(b, "section numbers of the plan has records of the wrong size");
+}
+
+/* A section that this reader does not know is skipped if it may be, but lies in the plan, too. */
+static void test_unknown_section(void **state)
+{
+    (void)state;
+    for (uint32_t id = PLAN_SECTION_COUNT; id <= PLAN_SECTION_COUNT + 1; id++) {
+        Bytes b = plan_bytes();
+        PlanSection *last = section_of(b, PLAN_SECTION_COUNT - 1);
+        last->id = id;
+        last->optional = 1;
+        expect(b, NULL);
+        b = plan_bytes();
+        last = section_of(b, PLAN_SECTION_COUNT - 1);
+        last->id = id;
+        last->optional = 0;
+        expect(b, "it needs a newer libgxrt");
+        b = plan_bytes();
+        last = section_of(b, PLAN_SECTION_COUNT - 1);
+        last->id = id;
+        last->offset += 8;
+        expect(b, "section ? of the plan overlaps another");
+    }
+}
+
+/* A section that is not there is an empty one, at an address. */
+static void test_missing_section(void **state)
+{
+    Plan p;
+    (void)state;
+    Bytes b = plan_bytes();
+    section_of(b, PLAN_SECTION_GRAPHS)->id = PLAN_SECTION_COUNT;
+    section_of(b, PLAN_SECTION_GRAPHS)->optional = 1;
+    seal(b);
+    assert_null(verdict(b, &p));
+    assert_int_equal(p.graphs_count, 0);
+    assert_non_null(p.graphs);
+    assert_ptr_equal(p.bytes, b.data);
+    assert_int_equal(p.size, b.size);
+    free(b.data);
+}
+
+/* As many sections as a plan may have, and one more: all but the real ones empty and unknown. */
+static void test_section_count(void **state)
+{
+    (void)state;
+    for (uint32_t more = 0; more <= 1; more++) {
+        Bytes b = plan_bytes();
+        size_t head = sizeof(PlanHeader) + PLAN_SECTION_COUNT * sizeof(PlanSection);
+        size_t added = (MOST_SECTIONS + more - PLAN_SECTION_COUNT) * sizeof(PlanSection);
+        Bytes large = {calloc(1, b.size + added), b.size + added};
+        memcpy(large.data, b.data, head);
+        memcpy(large.data + head + added, b.data + head, b.size - head);
+        header_of(large)->section_count = MOST_SECTIONS + more;
+        header_of(large)->total_bytes = large.size;
+        for (uint32_t i = 0; i < MOST_SECTIONS + more; i++) {
+            PlanSection *s = section_of(large, i);
+            if (i < PLAN_SECTION_COUNT)
+                s->offset += added;
+            else
+                *s = (PlanSection){
+                    .id = PLAN_SECTION_COUNT, .optional = 1, .offset = large.size};
+        }
+        free(b.data);
+        expect(large, more ? "section table is cut off or damaged" : NULL);
+    }
+}
+
+/* Many strings: each is there once, found again, and none is another. */
+static void test_strings(void **state)
+{
+    enum { STRINGS = 1000 };
+    PlanBuilder b;
+    uint32_t at[STRINGS];
+    char text[16];
+    (void)state;
+    plan_builder_init(&b);
+    assert_int_equal(plan_string(&b, NULL), 0);
+    assert_int_equal(plan_string(&b, ""), 0);
+    assert_int_equal(b.strings_count, 1);
+    size_t bytes = 1;
+    for (int i = 0; i < STRINGS; i++) {
+        bytes += (size_t)snprintf(text, sizeof text, "s%d", i) + 1;
+        at[i] = plan_string(&b, text);
+        assert_int_equal(b.strings_count, bytes);
+    }
+    for (int i = 0; i < STRINGS; i++) {
+        snprintf(text, sizeof text, "s%d", i);
+        assert_string_equal(b.strings + at[i], text);
+        assert_int_equal(plan_string(&b, text), at[i]);
+    }
+    assert_int_equal(b.strings_count, bytes);
+    assert_false(b.failed);
+    plan_builder_deinit(&b);
+    assert_null(b.strings);
+    assert_null(b.string_table);
+    assert_int_equal(b.strings_count, 0);
+}
+
+/* More records than a plan can have: the builder has failed, and writes nothing. */
+static void test_too_many(void **state)
+{
+    PlanBuilder b;
+    void *bytes = &b;
+    size_t size = 1;
+    (void)state;
+    plan_builder_init(&b);
+    plan_add_numbers(&b, NULL, PLAN_NONE);
+    assert_true(b.failed);
+    assert_int_equal(plan_string(&b, "x"), 0);
+    assert_false(plan_write(&b, &bytes, &size));
+    assert_null(bytes);
+    assert_int_equal(size, 0);
+    plan_builder_deinit(&b);
+}
+
+/* Records are zero where none are given, and each is where its index says. */
+static void test_records(void **state)
+{
+    PlanBuilder b;
+    (void)state;
+    plan_builder_init(&b);
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(plan_add_numbers(&b, &(int64_t){i + 1}, 1), 2 * i);
+        assert_int_equal(plan_add_numbers(&b, NULL, 1), 2 * i + 1);
+    }
+    for (uint32_t i = 0; i < 200; i++)
+        assert_int_equal(b.numbers[i], i % 2 ? 0 : i / 2 + 1);
+    assert_int_equal(b.numbers_count, 200);
+    plan_builder_deinit(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_header),          cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_sections),        cmocka_unit_test(test_half_record),
+        cmocka_unit_test(test_unknown_section), cmocka_unit_test(test_missing_section),
+        cmocka_unit_test(test_section_count),   cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_too_many),        cmocka_unit_test(test_records),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
