@@ -276,6 +276,29 @@ static void rotations_are_one_instruction(void **state)
     assert_true(alu_of_words(f, "xor(l, l)", 19) > one);
 }
 
+/* 32-bit sums are shared by the ALU and the unit of products. */
+static void sums_take_either_unit(void **state)
+{
+    Fixture *f = *state;
+    KernelWork w = work_of(f, fusion(f, "loop", "p0 = u32[1048576] parameter(0)",
+                                     "a = u32[1048576] xor(p0, p0) "
+                                     "ROOT r = u32[1048576] add(a, p0)",
+                                     "u32[1048576]"));
+    const GpuRates *r = gpu_rates(f->target.device);
+    double warps = 1048576.0 / TARGET_WARP, units = r->alu + r->imul;
+    assert_true(w.counts.unit[WORK_ADD] * w.blocks >= warps);
+    double all =
+        w.counts.unit[WORK_ALU] + w.counts.unit[WORK_IMUL] + w.counts.unit[WORK_ADD];
+    assert_about(work_integer_cycles(&w.counts, r), all * TARGET_WARP / units);
+    KernelWork only = {.blocks = 1e6, .threads = 128, .counts = {.issued = 100}};
+    only.counts.unit[WORK_ADD] = only.counts.unit[WORK_ALU] = 60;
+    assert_int_equal(kernel_time(&only, f->target.device).limit, LIMIT_ALU);
+    double seconds = kernel_time(&only, f->target.device).seconds;
+    only.counts.unit[WORK_ADD] = 0;
+    only.counts.unit[WORK_ALU] = 120;
+    assert_true(kernel_time(&only, f->target.device).seconds > 1.9 * seconds);
+}
+
 static const Instruction *square_dot(Fixture *f, const char *type, const char *result)
 {
     const char *p = arena_printf(f->arena,
@@ -484,6 +507,7 @@ int main(void)
         TEST(neighbours_are_near),
         TEST(halves_are_read),
         TEST(rotations_are_one_instruction),
+        TEST(sums_take_either_unit),
         TEST(products_take_their_units),
         TEST(few_blocks_are_chains),
         TEST(ordered_sums_are_chains),

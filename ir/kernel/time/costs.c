@@ -22,7 +22,7 @@ static const OpRow rows[OP_COUNT][2] = {
 static OpCost times(OpCost c, double n)
 {
     return (OpCost){c.alu * n, c.fma * n,    c.imul * n, c.mufu * n,
-                    c.f64 * n, c.tensor * n, c.cycles};
+                    c.f64 * n, c.tensor * n, c.cycles,   c.add * n};
 }
 
 /* 64-bit integers: each half by itself, products by three. */
@@ -41,6 +41,8 @@ static OpCost integer_cost(OpCode op, DType type)
         return long_cost(op);
     if (op == OP_MULTIPLY)
         return (OpCost){.imul = 1, .cycles = costs.alu_cycles};
+    if (op == OP_ADD || op == OP_SUBTRACT)
+        return (OpCost){.add = 1, .cycles = costs.alu_cycles};
     if (op == OP_DIVIDE || op == OP_REMAINDER)
         return (OpCost){.alu = 19, .imul = 12, .mufu = 3, .cycles = 140};
     if (op == OP_POPCNT || op == OP_COUNT_LEADING_ZEROS || op == OP_SIGN)
@@ -107,7 +109,7 @@ int64_t cost_instructions(const Instruction *inst)
     OpCost c = inst->op == OP_CONVERT
                    ? convert_cost(from, inst->shape->dtype)
                    : op_cost(inst->op, inst->op == OP_SELECT ? inst->shape->dtype : from);
-    double n = c.alu + c.fma + c.imul + c.mufu + c.f64;
+    double n = c.alu + c.fma + c.imul + c.mufu + c.f64 + c.add;
     return n > 1 ? (int64_t)n : 1;
 }
 

@@ -17,6 +17,7 @@ typedef struct OpCost {
     double
         tensor; /* cycles of a multiprocessor's tensor cores for a warp's instruction */
     double cycles; /* from an operand to the result */
+    double add;    /* of 32-bit integers: by the unit of integer products, too */
 } OpCost;
 
 /* Of an elementwise operation whose operands have this type. */

@@ -49,6 +49,12 @@ double kernel_resident(const KernelWork *w, const GpuModel *d)
     return n;
 }
 
+double work_integer_cycles(const WorkCounts *c, const GpuRates *r)
+{
+    double all = c->unit[WORK_ALU] + c->unit[WORK_IMUL] + c->unit[WORK_ADD];
+    return all * TARGET_WARP / (r->alu + r->imul);
+}
+
 double plain_peak(DType type, const GpuModel *d)
 {
     const GpuRates *r = gpu_rates(d);
@@ -129,6 +135,7 @@ static void consider_units(const KernelWork *w, const GpuModel *d, Longest *l)
     } units[] = {
         {LIMIT_ISSUE, w->counts.issued / costs.schedulers},
         {LIMIT_ALU, w->counts.unit[WORK_ALU] * TARGET_WARP / r->alu},
+        {LIMIT_ALU, work_integer_cycles(&w->counts, r)},
         {LIMIT_FMA, w->counts.unit[WORK_FMA] * TARGET_WARP / d->lanes},
         {LIMIT_INT, w->counts.unit[WORK_IMUL] * TARGET_WARP / r->imul},
         {LIMIT_MUFU, w->counts.unit[WORK_MUFU] * TARGET_WARP / r->mufu},

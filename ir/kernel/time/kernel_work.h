@@ -12,6 +12,7 @@ typedef enum {
     WORK_ALU,  /* integers, logic, comparisons */
     WORK_FMA,  /* f32 */
     WORK_IMUL, /* integer products */
+    WORK_ADD,  /* sums of 32-bit integers: by either of the units of integers */
     WORK_MUFU, /* special functions and conversions */
     WORK_F64,
     WORK_TENSOR, /* counted in cycles of a multiprocessor */
@@ -43,6 +44,11 @@ typedef struct KernelWork {
     DType product_type;
     bool is_tileir; /* CUDA Tile IR makes it */
 } KernelWork;
+
+/* Cycles that both units of integers need at least. Assemblers give sums to the less busy one: as IADD3 to the ALU, as
+ * IMAD.IADD to the unit of products (NVIDIA Nsight Compute's documentation, "Pipelines"; on an H100 threefry_normal, 38
+ * sums and 68 other instructions of the ALU an element, takes 428 us, 679 with all of them in the ALU). */
+double work_integer_cycles(const WorkCounts *c, const GpuRates *rates);
 
 /* Blocks that a multiprocessor has room for. */
 double kernel_resident(const KernelWork *w, const GpuModel *device);

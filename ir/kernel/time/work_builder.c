@@ -64,10 +64,11 @@ double work_cycles(const GpuRates *r, const GpuModel *device, const WorkCounts *
                    double warps)
 {
     const double rate[WORK_UNITS] = {
-        [WORK_ALU] = r->alu,   [WORK_FMA] = device->lanes, [WORK_IMUL] = r->imul,
-        [WORK_MUFU] = r->mufu, [WORK_F64] = r->f64,        [WORK_TENSOR] = TARGET_WARP,
+        [WORK_ALU] = r->alu,           [WORK_FMA] = device->lanes, [WORK_IMUL] = r->imul,
+        [WORK_ADD] = r->alu + r->imul, [WORK_MUFU] = r->mufu,      [WORK_F64] = r->f64,
+        [WORK_TENSOR] = TARGET_WARP,
     };
-    double most = c->issued / costs.schedulers;
+    double most = larger(c->issued / costs.schedulers, work_integer_cycles(c, r));
     for (int u = 0; u < WORK_UNITS; u++)
         most = larger(most, c->unit[u] * TARGET_WARP / rate[u]);
     return larger(most, c->shared) * warps;
@@ -307,7 +308,8 @@ static OpCost node_cost(const WorkBuilder *b, const IndexExpr *e)
     OpCost c = {0};
     switch (e->kind) {
     case IX_ADD:
-        c = (OpCost){.alu = 0.5, .imul = 0.5, .cycles = half};
+        c = b->is_wide ? (OpCost){.alu = 0.5, .imul = 0.5, .cycles = half}
+                       : (OpCost){.add = 1, .cycles = half};
         break;
     case IX_MUL:
         c = (OpCost){.imul = 1, .cycles = half};
@@ -324,8 +326,10 @@ static OpCost node_cost(const WorkBuilder *b, const IndexExpr *e)
         break;
     }
     double wide = b->is_wide ? 2 : 1;
-    return (OpCost){
-        .alu = c.alu * wide, .imul = c.imul * wide, .cycles = c.cycles * wide};
+    return (OpCost){.alu = c.alu * wide,
+                    .imul = c.imul * wide,
+                    .cycles = c.cycles * wide,
+                    .add = c.add};
 }
 
 /* No code of its own: a constant; or the value moves by the same step each trip, which is an addition to a
@@ -366,10 +370,11 @@ void work_add(WorkBuilder *b, uint32_t loop, OpCost c, double times)
 {
     WorkCounts *to = &b->loops[loop].counts;
     times *= b->issued_part;
-    to->issued += (c.alu + c.fma + c.imul + c.mufu + c.f64) * times;
+    to->issued += (c.alu + c.fma + c.imul + c.mufu + c.f64 + c.add) * times;
     to->unit[WORK_ALU] += c.alu * times;
     to->unit[WORK_FMA] += c.fma * times;
     to->unit[WORK_IMUL] += c.imul * times;
+    to->unit[WORK_ADD] += c.add * times;
     to->unit[WORK_MUFU] += c.mufu * times;
     to->unit[WORK_F64] += c.f64 * times;
     to->unit[WORK_TENSOR] += c.tensor * times;

@@ -206,11 +206,13 @@ void work_rng(const KernelDesign *d, KernelWork *out)
     const IndexExpr *at[KERNEL_MOST_RANK];
     const IndexExpr *linear = work_elements_of_thread(b, p->elements, lanes);
     OpCost alu = {.alu = 1, .cycles = costs.alu_cycles};
+    OpCost add = {.add = 1, .cycles = costs.alu_cycles};
     OpCost wide = {.alu = 6, .imul = 4, .cycles = 4 * costs.alu_cycles};
     /* add, rotate, xor; keys after every fourth round */
     double cycles =
         p->is_threefry
-            ? work_instructions(b, alu, 3 * THREEFRY_ROUNDS + 3 * THREEFRY_KEYS)
+            ? work_instructions(b, alu, 2 * THREEFRY_ROUNDS) +
+                  work_instructions(b, add, THREEFRY_ROUNDS + 3 * THREEFRY_KEYS)
             : work_instructions(b, wide, PHILOX_ROUNDS);
     work_wait(b, cycles);
     if (p->inst != NULL && shape_elements(p->bits) != 0) {
