@@ -105,6 +105,7 @@ static void set_target(LLVMModuleRef m, LLVMTargetMachineRef machine, const char
     LLVMDisposeTargetData(layout);
 }
 
+/* "Aggressive" changes nothing but which passes look for common subexpressions: see `arguments` in llvm.c. */
 static LLVMTargetMachineRef nvptx_machine(Backend *b, const Target *target, uint32_t ptx)
 {
     char name[sizeof b->nvptx_name], features[16];
@@ -116,7 +117,7 @@ static LLVMTargetMachineRef nvptx_machine(Backend *b, const Target *target, uint
     memcpy(b->nvptx_name, name, sizeof name);
     snprintf(features, sizeof features, "+ptx%u", ptx);
     b->nvptx = create_machine(NVPTX_TRIPLE, target->name, features, LLVMRelocDefault,
-                              LLVMCodeGenLevelDefault);
+                              LLVMCodeGenLevelAggressive);
     return b->nvptx;
 }
 

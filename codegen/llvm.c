@@ -61,10 +61,13 @@ extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
  *
  * Straight-line strength reduction and reassociation of sums look for common parts of addresses, as ptxas does
  * after them, and join accesses, which emitters have joined: of 84 kernels' machine code 74 is the same byte for
- * byte without them. They are a sixth of LLVM's time, and most of it for tiles that are unrolled far. */
+ * byte without them. They are a sixth of LLVM's time, and most of it for tiles that are unrolled far.
+ *
+ * Common subexpressions are looked for once before selection. NVPTX would do so three times: two of them by gvn
+ * where code generation is "aggressive", as nvptx_machine has it, and those are left out. */
 static const char *const arguments[] = {
     "gxc", "-nvptx-short-ptr",
-    "-opt-disable=slsr,nary-reassociate,load-store-vectorizer"};
+    "-opt-disable=slsr,nary-reassociate,load-store-vectorizer,gvn"};
 
 /* LLVM registers the passes of a code generator when it first makes them, under locks that an escape
  * would leave locked. So nothing at all is compiled before a machine is first used, while nobody else generates
