@@ -50,7 +50,7 @@ AREAS = {
                   "lit:runtime/control-successor*.hlo", "lit:runtime/swap*.hlo", "lit:runtime/donated_loop.hlo",
                   "lit:runtime/update-*.hlo", "lit:runtime/loop-*.hlo", "lit:codegen/streams.hlo", "random"]),
     "buffers": (["codegen/plan/buffers.c"],
-                ["lit:codegen/async-*.hlo", "lit:codegen/collective-memory.hlo", "lit:codegen/concatenate-many.hlo",
+                ["buffers_test", "lit:codegen/async-*.hlo", "lit:codegen/collective-memory.hlo", "lit:codegen/concatenate-many.hlo",
                  "lit:codegen/streams.hlo", "lit:codegen/plan-alone.hlo", "lit:codegen/reduction-in-place.hlo",
                  "lit:passes/in-place-bitcast.hlo", "lit:passes/host-memory.hlo", "lit:passes/unread-values.hlo",
                  "lit:passes/own-values.hlo", "lit:passes/left-out.hlo", "lit:runtime/swap*.hlo",
@@ -106,7 +106,7 @@ class Mutant:
 
     def key(self, source: str) -> str:
         was = " ".join(source[self.start:self.end].split())
-        return f"{self.path} {self.function} {self.kind} {was[:100]}"
+        return f"{self.path} {self.function} {self.kind} {was[:100].rstrip()}"
 
 
 def masked(text: str) -> str:

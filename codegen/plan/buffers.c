@@ -56,11 +56,8 @@ static void next_time(Walk *w, const Instruction *inst)
 
 static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
 {
-    const LoopSlice *slice = loop_slice_of(w->slices, inst);
-    if (slice != NULL) {
-        inst = slice->source;
-        leaf = slice->leaf;
-    }
+    if (loop_slice_of(w->slices, inst) != NULL)
+        return; /* it lies in what the loop carries, which lives as long as the loop runs */
     uint32_t set = alias_set(w->aliases, inst, leaf);
     Buffer *s = &w->b->sets[set];
     uint64_t bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
@@ -73,12 +70,11 @@ static void touch(Walk *w, const Instruction *inst, size_t leaf, uint32_t time)
         s->bytes = bytes;
     if (!s->live) {
         s->live = true;
-        s->begin = s->end = time;
+        s->begin = time;
         s->order = w->met++;
         s->owner = inst;
     }
-    s->begin = time < s->begin ? time : s->begin;
-    s->end = time > s->end ? time : s->end;
+    s->end = time; /* which only grows */
 }
 
 static void touch_all(Walk *w, const Instruction *inst, uint32_t time)
@@ -141,8 +137,7 @@ static void walk_kernel(Walk *w, const Instruction *inst)
     size_t leaves = shape_leaf_count(inst->shape), first = w->pair_count;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Shape *s = inst->operands[i]->shape;
-        if (!shape_is_array(s) || shape_bytes(s) < REUSED_LEAST ||
-            is_read_twice(w, inst, i))
+        if (shape_bytes(s) < REUSED_LEAST || is_read_twice(w, inst, i))
             continue;
         for (size_t leaf = 0; leaf < leaves; leaf++) {
             if (shape_bytes(shape_leaf(inst->shape, leaf)) == shape_bytes(s) &&
@@ -175,7 +170,6 @@ static void walk_called(Walk *w, const Instruction *inst)
     }
     /* a carried or passed value is there until the caller ends, whatever its last use inside */
     touch_operands(w, inst, w->time);
-    touch_all(w, inst, w->time);
     next_time(w, inst);
 }
 
@@ -183,7 +177,7 @@ static void walk_called(Walk *w, const Instruction *inst)
  * live all that time, for the starting stream goes on meanwhile. */
 static void walk_async_start(Walk *w, const Instruction *start)
 {
-    AsyncRegion region = {start, w->touched_count, 0};
+    AsyncRegion region = {.start = start, .first = w->touched_count};
     w->async_depth++;
     walk_called(w, start);
     w->async_depth--;
@@ -250,9 +244,11 @@ static void set_kind(Buffers *b, uint32_t set, BufferKind kind, uint32_t index,
     Buffer *s = &b->sets[set];
     if (s->kind == kind && kind == BUFFER_RESULT)
         throw_without_copy(inst, "the same buffer for two results of");
-    if (s->kind == BUFFER_CONSTANT && s->constant != NULL && kind != BUFFER_CONSTANT)
+    if (s->kind == kind && kind == BUFFER_ARGUMENT)
+        throw_without_copy(inst, "another argument's buffer for");
+    if (s->kind == BUFFER_CONSTANT && kind != BUFFER_CONSTANT)
         throw_without_copy(s->constant, "a written or returned constant");
-    if (s->kind == BUFFER_ARGUMENT && kind == BUFFER_RESULT)
+    if (s->kind == BUFFER_ARGUMENT)
         return; /* an aliased pair: the argument's buffer is the result's */
     s->kind = kind;
     s->index = index;
@@ -274,10 +270,7 @@ static bool is_aliased(const Module *m, size_t result)
 static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Arena *a)
 {
     const Computation *entry = m->entry;
-    uint32_t n = 0;
-    for (uint32_t p = 0; p < entry->parameter_count; p++)
-        n += (uint32_t)shape_leaf_count(entry->parameters[p]->shape);
-    b->argument_sets = ARENA_ARRAY(a, uint32_t, (size_t)n + 1);
+    size_t capacity = 0;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         if (comp->is_fused)
             continue;
@@ -295,13 +288,15 @@ static void find_kinds(const Module *m, const AliasSets *aliases, Buffers *b, Ar
         const Instruction *inst = entry->parameters[p];
         for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
             uint32_t set = alias_set(aliases, inst, leaf);
+            b->argument_sets = arena_grow(a, b->argument_sets, &capacity,
+                                          b->argument_count + 1u, sizeof set);
             b->argument_sets[b->argument_count] = set;
             set_kind(b, set, BUFFER_ARGUMENT, b->argument_count++, inst);
             b->sets[set].bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf));
         }
     }
     b->result_count = (uint32_t)shape_leaf_count(entry->root->shape);
-    b->result_sets = ARENA_ARRAY(a, uint32_t, (size_t)b->result_count + 1);
+    b->result_sets = ARENA_ARRAY(a, uint32_t, b->result_count);
     for (uint32_t leaf = 0; leaf < b->result_count; leaf++) {
         b->result_sets[leaf] = alias_set(aliases, entry->root, leaf);
         if (b->sets[b->result_sets[leaf]].kind == BUFFER_ARGUMENT && !is_aliased(m, leaf))
@@ -317,13 +312,17 @@ typedef struct Item {
     const Buffer *buffer;
 } Item;
 
+static int ascending(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 static int by_size(const void *x, const void *y)
 {
-    const Item *a = x, *b = y;
-    if (a->buffer->bytes != b->buffer->bytes)
-        return a->buffer->bytes > b->buffer->bytes ? -1 : 1;
-    /* not by number, which goes by the order of computations: a text may have another */
-    return a->buffer->order < b->buffer->order ? -1 : a->buffer->order > b->buffer->order;
+    const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
+    /* then not by number, which goes by the order of computations: a text may have another */
+    int order = ascending(b->bytes, a->bytes);
+    return order != 0 ? order : ascending(a->order, b->order);
 }
 
 /* Of all that is in the places of both. */
@@ -360,15 +359,15 @@ static uint64_t best_offset(const Buffer *s, Item *placed, size_t count)
 /* Bytes of temporary memory at each time. */
 static int64_t *live_bytes(const Buffers *b, Arena *a)
 {
-    int64_t *live = ARENA_ARRAY(a, int64_t, (size_t)b->end + 3);
+    int64_t *live = ARENA_ARRAY(a, int64_t, (size_t)b->end + 2);
     for (uint32_t i = 0; i < b->set_count; i++) {
         const Buffer *s = &b->sets[i];
-        if (s->kind != BUFFER_NONE || !s->live)
+        if (s->kind != BUFFER_NONE)
             continue;
         live[s->begin] += (int64_t)s->bytes;
         live[s->end + 1] -= (int64_t)s->bytes;
     }
-    for (uint32_t t = 0; t <= b->end; t++)
+    for (uint32_t t = 1; t <= b->end; t++)
         live[t + 1] += live[t];
     return live;
 }
@@ -388,9 +387,8 @@ static void join_pairs(const Walk *w, const uint32_t *colours, const int64_t *li
         Buffer *from = &sets[p->operand], *to = &sets[p->result];
         bool saves = live == NULL || live[p->time] > most || live[p->time + 1] > most;
         if (p->operand == p->result || from->kind != BUFFER_NONE ||
-            to->kind != BUFFER_NONE || from->bytes != to->bytes ||
-            colours[p->operand] != colours[p->result] || from->end != p->time + 1 ||
-            to->begin != p->time || !(p->always || saves))
+            to->kind != BUFFER_NONE || colours[p->operand] != colours[p->result] ||
+            from->end != p->time + 1 || to->begin != p->time || !(p->always || saves))
             continue;
         from->end = p->time;
         to->begin = p->time + 1;
@@ -403,13 +401,13 @@ static void join_pairs(const Walk *w, const uint32_t *colours, const int64_t *li
 static void reuse_operands(const Walk *w, const uint32_t *colours)
 {
     Buffers *b = w->b;
-    size_t bytes = ((size_t)b->set_count + 1) * sizeof *b->sets;
+    size_t bytes = b->set_count * sizeof *b->sets;
     const int64_t *live = live_bytes(b, w->arena);
     Buffer *before = arena_copy(w->arena, b->sets, bytes);
     join_pairs(w, colours, NULL, 0);
     const int64_t *after = live_bytes(b, w->arena);
     int64_t most = 0;
-    for (uint32_t t = 0; t <= b->end; t++)
+    for (uint32_t t = 1; t <= b->end; t++)
         most = after[t] > most ? after[t] : most;
     memcpy(b->sets, before, bytes);
     join_pairs(w, colours, live, most);
@@ -444,22 +442,23 @@ static uint64_t duration(const Buffer *s)
 static int by_bytes_and_time(const void *x, const void *y)
 {
     const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
-    uint64_t p = a->bytes / BUFFER_ALIGNMENT * duration(a);
-    uint64_t q = b->bytes / BUFFER_ALIGNMENT * duration(b);
-    return p != q ? p > q ? -1 : 1 : by_size(x, y);
+    int order = ascending(b->bytes / BUFFER_ALIGNMENT * duration(b),
+                          a->bytes / BUFFER_ALIGNMENT * duration(a));
+    return order != 0 ? order : by_size(x, y);
 }
 
 static int by_begin(const void *x, const void *y)
 {
     const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
-    return a->begin != b->begin ? a->begin < b->begin ? -1 : 1 : by_size(x, y);
+    int order = ascending(a->begin, b->begin);
+    return order != 0 ? order : by_size(x, y);
 }
 
 static int by_time(const void *x, const void *y)
 {
     const Buffer *a = ((const Item *)x)->buffer, *b = ((const Item *)y)->buffer;
-    uint64_t p = duration(a), q = duration(b);
-    return p != q ? p > q ? -1 : 1 : by_size(x, y);
+    int order = ascending(duration(b), duration(a));
+    return order != 0 ? order : by_size(x, y);
 }
 
 typedef int ItemOrder(const void *, const void *);
@@ -470,7 +469,7 @@ static ItemOrder *best_order(Buffers *b, const Item *all, Item *placed, size_t c
                              Arena *a)
 {
     static ItemOrder *const orders[] = {by_size, by_bytes_and_time, by_time, by_begin};
-    Item *items = ARENA_ARRAY(a, Item, count + 1);
+    Item *items = ARENA_ARRAY(a, Item, count);
     uint64_t largest = 0, least = UINT64_MAX, out[BUFFER_COLOURS];
     ItemOrder *best = by_size;
     size_t n = 0;
@@ -493,8 +492,8 @@ static ItemOrder *best_order(Buffers *b, const Item *all, Item *placed, size_t c
 
 static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
 {
-    Item *items = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
-    Item *placed = ARENA_ARRAY(a, Item, (size_t)b->set_count + 1);
+    Item *items = ARENA_ARRAY(a, Item, b->set_count);
+    Item *placed = ARENA_ARRAY(a, Item, b->set_count);
     size_t count = 0;
     for (uint32_t i = 0; i < b->set_count; i++) {
         Buffer *s = &b->sets[i];
@@ -520,7 +519,7 @@ Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
 {
     Buffers *b = ARENA_NEW(a, Buffers);
     b->set_count = alias_set_count(aliases);
-    b->sets = ARENA_ARRAY(a, Buffer, (size_t)b->set_count + 1);
+    b->sets = ARENA_ARRAY(a, Buffer, b->set_count);
     find_kinds(m, aliases, b, a);
     Walk w = {.aliases = aliases, .slices = slices, .b = b, .arena = a, .time = 1};
     walk(&w, m->entry);
@@ -531,23 +530,28 @@ Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
     return b;
 }
 
+static bool takes_memory(const Buffer *s)
+{
+    return s->kind == BUFFER_TEMP && s->bytes != 0;
+}
+
 void buffers_check(const Buffers *b, Arena *scratch)
 {
     /* by begin; every set against those that began before and have not ended */
-    const Buffer **order = ARENA_ARRAY(scratch, const Buffer *, (size_t)b->set_count + 1);
-    const Buffer **open = ARENA_ARRAY(scratch, const Buffer *, (size_t)b->set_count + 1);
+    const Buffer **order = ARENA_ARRAY(scratch, const Buffer *, b->set_count);
+    const Buffer **open = ARENA_ARRAY(scratch, const Buffer *, b->set_count);
     size_t *count_at = ARENA_ARRAY(scratch, size_t, (size_t)b->end + 2);
     size_t count = 0, open_count = 0;
     for (uint32_t i = 0; i < b->set_count; i++) {
-        if (b->sets[i].kind == BUFFER_TEMP && b->sets[i].bytes != 0) {
+        if (takes_memory(&b->sets[i])) {
             count_at[b->sets[i].begin + 1]++;
             count++;
         }
     }
-    for (uint32_t t = 0; t <= b->end; t++)
+    for (uint32_t t = 1; t <= b->end; t++)
         count_at[t + 1] += count_at[t];
     for (uint32_t i = 0; i < b->set_count; i++) {
-        if (b->sets[i].kind == BUFFER_TEMP && b->sets[i].bytes != 0)
+        if (takes_memory(&b->sets[i]))
             order[count_at[b->sets[i].begin]++] = &b->sets[i];
     }
     for (size_t i = 0; i < count; i++) {
