@@ -342,6 +342,11 @@ typedef struct gxrt_session_options {
                    graph where the program allows it (gxc --report says so) and the driver is of
                    CUDA 12.4 or newer; the log says where it is not. Buffers may move between
                    executions. 0: commands are queued one by one */
+    double
+        max_seconds; /* how long a call may take that waits for a device, before it fails with
+                           GXRT_DEVICE_FAILED; 0: as long as the device does. The session has
+                           failed then. A kernel that never ends cannot be ended but by the end
+                           of the process: what it may use is kept when the session is destroyed */
 } gxrt_session_options;
 
 /* The name that gxc's --target takes for the GPU that a session on `device` (as in

@@ -83,7 +83,7 @@ $(B)/fuzz-kernels: $(call obj,tests/fuzz/kernels.c $(patsubst %,tests/fuzz/share
 	$(LINK) -fsanitize=fuzzer -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
 fuzzers: $(FUZZERS)
 fuzz: $(GXC) $(B)/tests/random # both make seeds
-	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CFLAGS='-O1 -g' \
+	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CXX=clang++ CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 

@@ -11,8 +11,10 @@ static gxrt_status read_back(Device *d, const PlanCommand *c, uint64_t *out_byte
     CUstream stream = d->streams[c->stream];
     *out_bytes = s->plan->slices[slice].bytes;
     *d->flag = 0;
-    CUresult r =
-        s->cuda->copy_to_host(d->flag, slice_address(d, slice), *out_bytes, stream);
+    CUresult r = wait_stream(d, stream, d->deadline);
+    r = r == CUDA_SUCCESS
+            ? s->cuda->copy_to_host(d->flag, slice_address(d, slice), *out_bytes, stream)
+            : r;
     r = r == CUDA_SUCCESS ? s->cuda->stream_synchronize(stream) : r;
     return r == CUDA_SUCCESS ? GXRT_OK : command_error(d, c, "cuMemcpyDtoHAsync", r);
 }

@@ -22,6 +22,12 @@ gxrt_status device_error(Device *d, const char *call, CUresult result, const cha
                           call, what, d->ordinal);
     }
     d->session->failed = d->session->failed || d->phase == CAPTURE_OFF;
+    if (result == CUDA_ERROR_LAUNCH_TIMEOUT && d->is_late) {
+        return status_set(GXRT_DEVICE_FAILED,
+                          "%s: device %u was not done within %g s; max_seconds of "
+                          "gxrt_session_options allows more",
+                          what, d->number, d->session->options.max_seconds);
+    }
     return status_set(GXRT_DEVICE_FAILED, "%s%s%s: %s (%s) in %s on device %u", report,
                       report[0] ? "\n" : "", call, name ? name : "unknown error",
                       words ? words : "no text", what, d->number);
@@ -160,6 +166,9 @@ static gxrt_status make_streams(Device *d)
     if (r == CUDA_SUCCESS && p->streams_count > 1) {
         r = make_events(cuda, &d->fork, 1);
     }
+    if (r == CUDA_SUCCESS && d->session->options.max_seconds > 0) {
+        r = make_events(cuda, &d->done, 1);
+    }
     r = r == CUDA_SUCCESS ? make_events(cuda, d->signals, p->info->signal_count) : r;
     r = r == CUDA_SUCCESS ? make_events(cuda, d->async, 2 * (size_t)p->info->async_count)
                           : r;
@@ -215,6 +224,7 @@ void device_destroy(Device *d)
         destroy_events(cuda, d->async, 2 * (size_t)p->info->async_count);
         destroy_events(cuda, d->joins, p->streams_count);
         destroy_events(cuda, &d->fork, 1);
+        destroy_events(cuda, &d->done, 1);
         for (uint32_t i = 1; i < p->streams_count; i++) {
             destroy_stream(d, i);
         }

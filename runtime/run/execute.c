@@ -260,7 +260,8 @@ static gxrt_status step(Device *d, Frame *f, bool reached, uint32_t *next, bool 
 {
     const Plan *p = d->session->plan;
     const PlanCommand *c = &p->commands[f->command];
-    gxrt_status st = reached ? wait_signals(d, c) : GXRT_OK;
+    gxrt_status st =
+        reached ? wait_signals(d, c) : wait_check(d, d->deadline, plan_text(p, c->name));
     if (st == GXRT_OK) {
         st = d->phase != CAPTURE_OFF ? capture_step(d, c, f) : step_command(d, c, f);
     }
@@ -378,6 +379,7 @@ gxrt_status execute_run(Device *d)
         return st;
     }
     set_streams(d);
+    d->deadline = wait_deadline(d);
     st = bind_run(d);
     bool moved = !d->is_bound;
     if (st == GXRT_OK && moved) {
@@ -392,6 +394,8 @@ gxrt_status execute_run(Device *d)
     if (st == GXRT_OK && !is_graph) {
         st = queue_commands(d);
     }
+    gxrt_status marked = wait_mark(d);
+    st = st == GXRT_OK ? marked : st;
     d->executions += st == GXRT_OK;
     device_leave(d);
     return st;

@@ -236,7 +236,9 @@ void gxrt_free(gxrt_session *session, size_t device, void *pointer)
 {
     Device *d = pointer ? local_device(session, device, "gxrt_free") : NULL;
     if (d && device_enter(d) == GXRT_OK) {
-        session->cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
+        if (!wait_is_hopeless(d)) {
+            session->cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
+        }
         device_leave(d);
     }
 }
@@ -256,7 +258,10 @@ gxrt_status gxrt_copy_to_device(gxrt_session *session, size_t device, void *to,
         return st;
     }
     const CudaApi *cuda = session->cuda;
-    CUresult r = cuda->copy_to_device((CUdeviceptr)(uintptr_t)to, from, bytes, NULL);
+    CUresult r = wait_executions(d, wait_deadline(d));
+    r = r == CUDA_SUCCESS
+            ? cuda->copy_to_device((CUdeviceptr)(uintptr_t)to, from, bytes, NULL)
+            : r;
     r = r == CUDA_SUCCESS ? cuda->stream_synchronize(NULL) : r;
     if (r != CUDA_SUCCESS) {
         st = copy_error(d, "cuMemcpyHtoDAsync", r, "gxrt_copy_to_device", to, bytes);
@@ -280,7 +285,10 @@ gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
         return st;
     }
     const CudaApi *cuda = session->cuda;
-    CUresult r = cuda->copy_to_host(to, (CUdeviceptr)(uintptr_t)from, bytes, NULL);
+    CUresult r = wait_executions(d, wait_deadline(d));
+    r = r == CUDA_SUCCESS
+            ? cuda->copy_to_host(to, (CUdeviceptr)(uintptr_t)from, bytes, NULL)
+            : r;
     r = r == CUDA_SUCCESS ? cuda->stream_synchronize(NULL) : r;
     st = watchdog_verdict(session);
     if (st == GXRT_OK && r != CUDA_SUCCESS) {
@@ -301,7 +309,8 @@ gxrt_status gxrt_synchronize(gxrt_session *session, size_t device)
     if (st != GXRT_OK) {
         return st;
     }
-    CUresult r = session->cuda->context_synchronize();
+    CUresult r = wait_executions(d, wait_deadline(d));
+    r = r == CUDA_SUCCESS ? session->cuda->context_synchronize() : r;
     st = watchdog_verdict(session);
     if (st == GXRT_OK && r != CUDA_SUCCESS) {
         st = device_error(d, "cuCtxSynchronize", r, "gxrt_synchronize");

@@ -559,12 +559,31 @@ gxrt_status gxrt_session_create(const gxrt_program *program,
     return st == GXRT_OK ? session_create(program, &all, cuda, NULL, NULL, out) : st;
 }
 
+static bool is_hopeless(gxrt_session *s)
+{
+    bool hopeless = false;
+    for (size_t i = 0; i < s->device_count && !hopeless; i++) {
+        Device *d = &s->devices[i];
+        if (d->is_late && device_enter(d) == GXRT_OK) {
+            hopeless = wait_is_hopeless(d);
+            device_leave(d);
+        }
+    }
+    return hopeless;
+}
+
 void gxrt_session_destroy(gxrt_session *s)
 {
     if (!s || s->generation != fork_generation()) { /* it is the parent's */
         return;
     }
     stop_workers(s);
+    if (is_hopeless(s)) {
+        session_log(s, 1,
+                    "gxrt_session_destroy: a device that was late is not done: its "
+                    "memory and the session are kept");
+        return;
+    }
     for (size_t i = 0; i < s->device_count; i++) { /* while the watchdog can end a hang */
         if (s->devices[i].context && device_enter(&s->devices[i]) == GXRT_OK) {
             s->cuda->context_synchronize();
@@ -692,7 +711,8 @@ static gxrt_status finish_profile(Device *d, gxrt_status st,
 {
     const CudaApi *cuda = d->session->cuda;
     if (device_enter(d) == GXRT_OK) {
-        CUresult r = cuda->context_synchronize();
+        CUresult r = wait_executions(d, wait_deadline(d));
+        r = r == CUDA_SUCCESS ? cuda->context_synchronize() : r;
         if (st == GXRT_OK) {
             st = r == CUDA_SUCCESS
                      ? report_timings(d, event, user)

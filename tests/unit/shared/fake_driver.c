@@ -11,7 +11,7 @@
 
 #include "tests/unit/shared/fake_driver.h"
 
-int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed;
+int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed, fake_endless;
 void (*fake_on_record)(void);
 uint32_t fake_grid, fake_block;
 int fake_sm = 90, fake_driver = 13000;
@@ -127,6 +127,7 @@ static CUresult fake_context_pop(CUcontext *context)
 static CUresult fake_synchronize(void)
 {
     need_context();
+    assert_false(fake_endless > 1);
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
@@ -323,9 +324,19 @@ static CUresult fake_stream_destroy(CUstream stream)
     return fake_forget(stream);
 }
 
+/* A wait for a kernel that does not end would not return. */
 static CUresult fake_stream_call(CUstream stream)
 {
     (void)stream;
+    assert_false(fake_endless > 1);
+    return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static CUresult fake_stream_query(CUstream stream)
+{
+    (void)stream;
+    if (fake_endless > 1)
+        return CUDA_ERROR_NOT_READY;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
@@ -369,6 +380,12 @@ static CUresult fake_event_synchronize(CUevent event)
 {
     (void)event;
     return CUDA_SUCCESS;
+}
+
+static CUresult fake_event_query(CUevent event)
+{
+    (void)event;
+    return fake_endless > 1 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult fake_event_elapsed(float *milliseconds, CUevent start, CUevent end)
@@ -422,6 +439,7 @@ static CUresult fake_launch(const CUlaunchConfig *config, CUfunction function,
 {
     need_context();
     const CUlaunchConfig *c = config;
+    fake_endless += fake_endless == 1;
     assert_true(c->gridDimX && c->gridDimY && c->gridDimZ && !extra);
     assert_in_range(c->blockDimX * c->blockDimY * c->blockDimZ, 1, 1024);
     assert_true(c->numAttrs == 0 || c->attrs);
@@ -471,12 +489,12 @@ const CudaApi fake_api = {
     .stream_create = fake_stream_create,
     .stream_destroy = fake_stream_destroy,
     .stream_synchronize = fake_stream_call,
-    .stream_query = fake_stream_call,
+    .stream_query = fake_stream_query,
     .stream_wait = fake_stream_wait,
     .event_create = fake_event_create,
     .event_destroy = fake_event_destroy,
     .event_record = fake_event_record,
-    .event_query = fake_event_synchronize,
+    .event_query = fake_event_query,
     .event_synchronize = fake_event_synchronize,
     .event_elapsed = fake_event_elapsed,
     .capture_mode = fake_capture_mode,

@@ -11,6 +11,7 @@ extern int fake_calls;                 /* so many calls that may fail were made 
 extern int fake_fail_at;               /* this one of them fails; 0: none */
 extern int fake_records;               /* of events */
 extern void (*fake_on_record)(void);   /* called before each; NULL: nothing */
+extern int fake_endless;               /* 1: the next kernel does not end; 2: it runs */
 extern int fake_relaxed;               /* threads that mind no capture */
 extern int fake_live;                  /* contexts, modules, streams, events, memory */
 extern uint32_t fake_grid, fake_block; /* of the last launch: blocks, threads of each */

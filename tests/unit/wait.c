@@ -1,0 +1,185 @@
+/* Waits that end where max_seconds says so, on a fake device whose kernels need not end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/shared/fake_driver.h"
+#include "tests/unit/shared/program.h"
+
+static char logged[256];
+
+static void keep_log(void *user, int level, const char *text)
+{
+    (void)user;
+    (void)level;
+    strncpy(logged, text, sizeof logged - 1);
+}
+
+static gxrt_session *open_limited(const Program *p, double seconds)
+{
+    gxrt_session *s;
+    const gxrt_session_options options = {
+        .struct_size = sizeof options, .max_seconds = seconds, .log = keep_log};
+    logged[0] = 0;
+    if (session_create(p->program, &options, &fake_api, NULL, NULL, &s) != GXRT_OK)
+        fail_msg("%s", gxrt_last_error());
+    return s;
+}
+
+static void expect_late(gxrt_status st, const char *where)
+{
+    char text[256];
+    snprintf(
+        text, sizeof text,
+        "%s: device 0 was not done within 0.02 s; max_seconds of gxrt_session_options "
+        "allows more",
+        where);
+    assert_int_equal(st, GXRT_DEVICE_FAILED);
+    assert_string_equal(gxrt_last_error(), text);
+}
+
+/* out = in + 10 in a loop of so many trips. */
+static Program trips_program(int64_t trips)
+{
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 1, 0, PLAN_ALIAS_MUST);
+    maker_value(&m, true, 1, 0, PLAN_ALIAS_MUST);
+    const PlanLoop loop = {.trip_count = trips, .counter = PLAN_NONE, .body_commands = 1};
+    uint32_t open =
+        maker_command(&m, PLAN_WHILE, plan_add_loops(&m.b, &loop, 1), NULL, 0);
+    maker_add(&m, in, in, 1, immediate(10));
+    plan_close(&m.b, open);
+    return open_program(&m, "", 0);
+}
+
+typedef struct Run {
+    gxrt_session *session;
+    gxrt_buffer a, r;
+    gxrt_run run;
+} Run;
+
+static void run_init(Run *x, gxrt_session *s)
+{
+    const int32_t one = 1;
+    *x = (Run){.session = s, .a = {.struct_size = sizeof x->a, .bytes = 4}};
+    assert_int_equal(gxrt_allocate(s, 0, 4, &x->a.data), GXRT_OK);
+    assert_int_equal(gxrt_copy_to_device(s, 0, x->a.data, &one, 4), GXRT_OK);
+    x->r = x->a;
+    x->run = (gxrt_run){sizeof x->run, NULL, &x->a, 1, &x->r, 1};
+}
+
+/* A kernel that does not end: every wait fails, what it uses is kept until it has ended after all. */
+static void test_kernel(void **state)
+{
+    (void)state;
+    Program p = trips_program(1);
+    gxrt_session *s = open_limited(&p, 0.02);
+    Run x;
+    int32_t y;
+    run_init(&x, s);
+    fake_endless = 1;
+    assert_int_equal(gxrt_execute(s, 1, &x.run), GXRT_OK);
+    expect_late(gxrt_synchronize(s, 0), "gxrt_synchronize");
+    expect_late(gxrt_copy_to_host(s, 0, &y, x.a.data, 4), "gxrt_copy_to_host");
+    expect_late(gxrt_copy_to_device(s, 0, x.a.data, &y, 4), "gxrt_copy_to_device");
+    assert_int_equal(gxrt_execute(s, 1, &x.run), GXRT_DEVICE_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "has failed before"));
+    int live = fake_live;
+    gxrt_free(s, 0, x.a.data);
+    gxrt_session_destroy(s);
+    assert_int_equal(fake_live, live);
+    assert_non_null(strstr(logged, "memory and the session are kept"));
+    fake_endless = 0;
+    gxrt_free(s, 0, x.a.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+static void no_event(void *user, const gxrt_event *e)
+{
+    (void)user;
+    fail_msg("%s was timed", e->name);
+}
+
+static void test_profile(void **state)
+{
+    (void)state;
+    Program p = trips_program(1);
+    gxrt_session *s = open_limited(&p, 0.02);
+    Run x;
+    run_init(&x, s);
+    fake_endless = 1;
+    expect_late(gxrt_profile(s, 1, &x.run, no_event, NULL), "gxrt_profile");
+    fake_endless = 0;
+    gxrt_free(s, 0, x.a.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
+/* A loop of the host whose commands come back at once, and one that waits for the device's predicate. */
+static void test_loops(void **state)
+{
+    (void)state;
+    Program p = trips_program(INT64_C(1) << 40);
+    gxrt_session *s = open_limited(&p, 0.02);
+    Run x;
+    run_init(&x, s);
+    expect_late(gxrt_execute(s, 1, &x.run), "instruction");
+    gxrt_free(s, 0, x.a.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+    p = predicate_program();
+    s = open_limited(&p, 0.02);
+    int32_t in = 2, out[2];
+    const size_t one[2] = {1, 1};
+    fake_endless = 1;
+    gxrt_status st = run_program(s, 1, (int32_t *[]){&in}, one, 2,
+                                 (int32_t *[]){&out[0], &out[1]}, one, NULL);
+    assert_int_equal(st, GXRT_DEVICE_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "device 0 was not done within 0.02 s"));
+    fake_endless = 0;
+    gxrt_session_destroy(s);
+    gxrt_program_destroy(p.program);
+    free(p.file);
+    assert_int_equal(fake_live,
+                     3); /* run_program's buffers: it gave up while they were in use */
+    fake_live = 0;
+}
+
+/* Without a limit, and with one that is not met, all is as ever. */
+static void test_none(void **state)
+{
+    (void)state;
+    const double limits[] = {0, -1, 1000};
+    for (size_t i = 0; i < 3; i++) {
+        Program p = predicate_program();
+        gxrt_session *s = open_limited(&p, limits[i]);
+        int32_t in = 2, out[2] = {0};
+        const size_t one[2] = {1, 1};
+        assert_int_equal(run_program(s, 1, (int32_t *[]){&in}, one, 2,
+                                     (int32_t *[]){&out[0], &out[1]}, one, NULL),
+                         GXRT_OK);
+        assert_int_equal(out[0], 5);
+        assert_int_equal(out[1], 405);
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
