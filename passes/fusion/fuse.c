@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/config.h"
 #include "ir/divide.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
@@ -517,6 +518,31 @@ static bool reads_only(const Instruction *consumer, const Instruction *producer)
     return false;
 }
 
+static bool concatenates(const Instruction *producer)
+{
+    if (producer->op != OP_FUSION)
+        return producer->op == OP_CONCATENATE;
+    return fusion_hero(producer, OP_CONCATENATE) != NULL;
+}
+
+/* What puts the pieces of a cut sum side by side for a filter, and leaves its last dimension in place: each of the
+ * kernel's blocks has one piece. */
+static bool arranges_pieces(const Instruction *producer, const Instruction *consumer,
+                            const Instruction *conv)
+{
+    if (!config_has(conv, CONFIG_SPLIT_K) || producer->op == OP_FUSION)
+        return false;
+    const Instruction *x = conv->operands[1];
+    bool is_turned = false;
+    if (consumer->op != OP_FUSION)
+        return x == producer && conv->operands[0] != producer;
+    for (; op_is(x->op, OPF_MOVES) && x->operand_count == 1; x = x->operands[0])
+        is_turned |= x->op == OP_TRANSPOSE;
+    if (x->op != OP_PARAMETER || consumer->operands[x->parameter] != producer)
+        return false;
+    return producer->op == OP_RESHAPE || (producer->op == OP_TRANSPOSE && !is_turned);
+}
+
 /* A window reads each element of its image many times, and several at once where they lie side by side: turned as it
  * is read, each would be fetched alone. So would those of a filter, if more than its dimensions are turned, or joined. */
 static bool turns_image(const Instruction *producer, const Instruction *consumer)
@@ -525,11 +551,13 @@ static bool turns_image(const Instruction *producer, const Instruction *consumer
         consumer->op == OP_FUSION ? fusion_hero(consumer, OP_CONVOLUTION) : consumer;
     if (conv == NULL || conv->op != OP_CONVOLUTION)
         return false;
+    if (arranges_pieces(producer, consumer, conv))
+        return false;
     bool joins = producer->op == OP_RESHAPE &&
                  producer->operands[0]->shape->rank > conv->shape->rank;
     bool turns = transposes(producer) && (shape_bytes(producer->shape) >= LARGE_IMAGE ||
                                           producer->shape->rank > conv->shape->rank);
-    if (!joins && !turns)
+    if (!joins && !turns && !concatenates(producer))
         return false;
     const Window *w = inst_window(conv);
     for (uint32_t i = 0; i < w->rank; i++) {

@@ -36,6 +36,10 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
                     *own = best_kernel(&all, is_forced);
     if (library == NULL || own == NULL)
         return true;
+    double pieces;
+    if (!is_forced && split_product_seconds(inst, choice->cx, &pieces) &&
+        pieces < own->seconds && pieces <= library->seconds * costs.kernel_gain)
+        return false;
     if (!is_forced && own->seconds > library->seconds * costs.kernel_gain)
         return true;
     fusion_wrap_in_place(inst);

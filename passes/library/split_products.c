@@ -17,6 +17,7 @@
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/time/costs.h"
+#include "passes/library/choice.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
@@ -72,7 +73,7 @@ static bool find_convolution(const Instruction *convolution, Cut *out)
     return true;
 }
 
-static bool find_cut(Rewriter *r, const Instruction *product, Cut *out)
+static bool find_cut(Intern *intern, const Instruction *product, Cut *out)
 {
     const Shape *result = product->shape;
     *out = (Cut){.product = product};
@@ -86,7 +87,8 @@ static bool find_cut(Rewriter *r, const Instruction *product, Cut *out)
             return false;
     }
     /* elements that are packed in the result */
-    if (rw_shape(r, result->dtype, result->rank, result->dims) != result)
+    if (shape_array(intern, result->dtype, result->rank, result->dims, NULL, NULL) !=
+        result)
         return false;
     if (!(product->op == OP_DOT ? find_dot : find_convolution)(product, out))
         return false;
@@ -237,12 +239,15 @@ static int64_t terms_of(const Instruction *product)
     return terms;
 }
 
-/* 1: none. */
-static int64_t choose_pieces(const Cut *c, const PassContext *cx)
+/* 1: none. Otherwise *least: of their kernel and the one that adds them up. */
+static int64_t choose_pieces(const Cut *c, const PassContext *cx, double *least)
 {
     int64_t most = cx->settings->split_products;
-    if (most != 0)
-        return pieces_of(c->size, most);
+    if (most != 0) {
+        int64_t pieces = pieces_of(c->size, most);
+        *least = kernel_seconds(c, cx, pieces) + sum_seconds(c, cx, pieces);
+        return pieces;
+    }
     int64_t tiles = shape_elements(c->product->shape) / (TILE * TILE) + 1,
             places = (int64_t)cx->target->device->multiprocessors,
             longest = terms_of(c->product) / LEAST_TERMS, best = 1, last = 1;
@@ -251,18 +256,26 @@ static int64_t choose_pieces(const Cut *c, const PassContext *cx)
     double seconds = kernel_seconds(c, cx, 1);
     if (seconds < LONG_LAUNCHES * costs.launch_seconds)
         return 1;
-    double least = seconds * GAIN;
+    *least = seconds * GAIN;
     for (int64_t waves = 1; waves <= MOST_WAVES; waves *= 2) {
         int64_t wanted = places * waves / 2 / tiles;
         int64_t pieces = pieces_of(c->size, wanted < longest ? wanted : longest);
         double own = pieces == last ? 0 : kernel_seconds(c, cx, pieces);
         last = pieces;
-        if (own == 0 || own + sum_seconds(c, cx, pieces) > least)
+        if (own == 0 || own + sum_seconds(c, cx, pieces) > *least)
             continue;
-        least = own + sum_seconds(c, cx, pieces);
+        *least = own + sum_seconds(c, cx, pieces);
         best = pieces;
     }
     return best;
+}
+
+bool split_product_seconds(const Instruction *product, const PassContext *cx,
+                           double *seconds)
+{
+    Cut c;
+    return find_cut(product->parent->module->intern, product, &c) &&
+           choose_pieces(&c, cx, seconds) > 1;
 }
 
 /* -- the rewrite ------------------------------------------------------------------------------------ */
@@ -303,9 +316,10 @@ static Instruction *sum_of_pieces(Rewriter *r, const Cut *c, Instruction *partia
 static Instruction *split_product(Rewriter *r, Instruction *product)
 {
     Cut c;
-    if (!find_cut(r, product, &c))
+    double seconds;
+    if (!find_cut(r->m->intern, product, &c))
         return NULL;
-    int64_t pieces = choose_pieces(&c, r->cx);
+    int64_t pieces = choose_pieces(&c, r->cx, &seconds);
     if (pieces < 2)
         return NULL;
     Instruction *x[2] = {product->operands[0], product->operands[1]};

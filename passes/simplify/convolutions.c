@@ -33,5 +33,6 @@ Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *d
 
 bool pass_convolutions(Module *m, PassContext *cx)
 {
-    return rewrite_module(m, cx, (const Rule *[]){rules_depthwise, rules_phases}, 2);
+    return rewrite_module(
+        m, cx, (const Rule *[]){rules_depthwise, rules_phases, rules_few_results}, 3);
 }

@@ -4,7 +4,7 @@
 
 #include "passes/simplify/rewrite.h"
 
-extern const Rule rules_depthwise[], rules_phases[];
+extern const Rule rules_depthwise[], rules_phases[], rules_few_results[];
 
 /* A pad with zeros; dims has an entry for each dimension. */
 Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *dims);

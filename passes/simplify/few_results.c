@@ -1,0 +1,175 @@
+/* Convolutions to few features, as the last of a network or the gradient of the first: a tile of the product has few
+ * columns, and for each of its rows the whole window is read once more. Two neighbours of a result along each dimension
+ * of places become features of one, whose windows overlap by all but one place:
+ *
+ *   convolution(x, w), window={size=4x4}, 64 -> 12 features
+ *   ->  places(convolution(x, v), window={size=5x5 stride=2x2}), 64 -> 48 features
+ *
+ * where v holds w four times, each with zeros on another side: 25 places are read for four results instead of 64.
+ *
+ * The zeros meet numbers that a window does not reach: an infinite one or NaN makes NaN of the results beside its own. */
+#include "ir/divide.h"
+#include "ir/kernel/convolution.h"
+#include "passes/settings.h"
+#include "passes/simplify/convolutions.h"
+
+enum {
+    TOGETHER = 2, /* neighbours along a dimension */
+    MOST_RESULTS = 16,
+    LEAST_FEATURES = 32,
+    LEAST_WINDOW = 3,
+    MOST_SPATIAL = 2,
+    MOST_DIMS = 2 * MOST_SPATIAL + 2
+};
+
+/* Read forwards: a library has no strides for one that is read backwards. */
+static Instruction *forward_filter(Rewriter *r, const Instruction *conv)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(conv);
+    Instruction *x = conv->operands[1];
+    int64_t dims[MOST_SPATIAL];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < x->shape->rank; d++) {
+        for (uint32_t i = 0; i < w->rank; i++) {
+            if (l->rhs_spatial[i] == d && w->dims[i].reversal)
+                dims[n++] = d;
+        }
+    }
+    if (n == 0)
+        return x;
+    x = rw_unary(r, OP_REVERSE, x->shape, x);
+    inst_set_ints(x, ATTR_DIMENSIONS, dims, n);
+    return x;
+}
+
+static Instruction *padded_filter(Rewriter *r, const Instruction *conv,
+                                  Instruction *filter, uint32_t neighbour)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(conv);
+    PaddingDim dims[MOST_SPATIAL + 2] = {0};
+    for (uint32_t i = 0; i < w->rank; i++) {
+        uint32_t at = neighbour >> (w->rank - 1 - i) & 1;
+        dims[l->rhs_spatial[i]] = (PaddingDim){.low = at, .high = TOGETHER - 1 - at};
+    }
+    return convolution_padded(r, filter, dims);
+}
+
+/* The filter for each neighbour, side by side along the features of the result. */
+static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neighbours)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    Instruction *all[1 << MOST_SPATIAL], *filter = forward_filter(r, conv);
+    for (uint32_t i = 0; i < neighbours; i++)
+        all[i] = padded_filter(r, conv, filter, i);
+    int64_t sizes[MOST_SPATIAL + 2];
+    const Shape *s = all[0]->shape;
+    for (uint32_t d = 0; d < s->rank; d++)
+        sizes[d] = s->dims[d] * (d == l->rhs_output ? neighbours : 1);
+    Instruction *c =
+        computation_add(conv->parent, OP_CONCATENATE,
+                        rw_shape(r, s->dtype, s->rank, sizes), neighbours, all, NULL);
+    inst_set_ints(c, ATTR_DIMENSIONS, &l->rhs_output, 1);
+    return c;
+}
+
+static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbours)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Window *old = inst_window(conv);
+    WindowDim *dims = ARENA_ARRAY(r->m->arena, WindowDim, old->rank);
+    int64_t sizes[MOST_SPATIAL + 2];
+    for (uint32_t d = 0; d < conv->shape->rank; d++)
+        sizes[d] = conv->shape->dims[d];
+    sizes[l->out_feature] *= neighbours;
+    for (uint32_t i = 0; i < old->rank; i++) {
+        int64_t *results = &sizes[l->out_spatial[i]],
+                image = conv->operands[0]->shape->dims[l->lhs_spatial[i]];
+        *results = ceil_div(*results, TOGETHER);
+        dims[i] = old->dims[i];
+        dims[i].size += TOGETHER - 1;
+        dims[i].stride = TOGETHER;
+        dims[i].reversal = false;
+        dims[i].pad_high =
+            (*results - 1) * TOGETHER + dims[i].size - dims[i].pad_low - image;
+    }
+    Window *window = ARENA_NEW(r->m->arena, Window);
+    *window = (Window){old->rank, dims};
+    Instruction *operands[] = {conv->operands[0], filters(r, conv, neighbours)};
+    Instruction *c = rw_like(
+        r, conv, rw_shape(r, conv->shape->dtype, conv->shape->rank, sizes), 2, operands);
+    inst_set(c, (Attr){.id = ATTR_WINDOW, .window = window});
+    return c;
+}
+
+/* The neighbours leave the features for their places; those behind the last one go. */
+static Instruction *in_places(Rewriter *r, const Instruction *conv, Instruction *x)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Shape *s = x->shape;
+    uint32_t spatial = l->spatial_rank, n = 0;
+    int64_t split[MOST_DIMS], order[MOST_DIMS], joined[MOST_SPATIAL + 2],
+        at[MOST_SPATIAL + 2];
+    SliceDim cut[MOST_SPATIAL + 2];
+    for (uint32_t d = 0; d < s->rank; d++) {
+        for (uint32_t i = 0; d == l->out_feature && i < spatial; i++)
+            split[n++] = TOGETHER;
+        at[d] = n;
+        split[n++] = d == l->out_feature ? conv->shape->dims[d] : s->dims[d];
+    }
+    n = 0;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        order[n++] = at[d];
+        joined[d] = split[at[d]];
+        for (uint32_t i = 0; i < spatial; i++) {
+            if (l->out_spatial[i] != d)
+                continue;
+            order[n++] = at[l->out_feature] - spatial + i;
+            joined[d] *= TOGETHER;
+        }
+        cut[d] = (SliceDim){.start = 0, .limit = conv->shape->dims[d], .stride = 1};
+    }
+    int64_t turned[MOST_DIMS];
+    for (uint32_t i = 0; i < n; i++)
+        turned[i] = split[order[i]];
+    x = rw_reshape(r, rw_shape(r, s->dtype, n, split), x);
+    x = rw_transpose(r, rw_shape(r, s->dtype, n, turned), x, order);
+    x = rw_reshape(r, rw_shape(r, s->dtype, s->rank, joined), x);
+    return rw_slice(r, conv->shape, x, cut);
+}
+
+static bool is_one_by_one(const WindowDim *d)
+{
+    return d->stride == 1 && d->window_dilation == 1 && d->base_dilation == 1 &&
+           d->size >= LEAST_WINDOW;
+}
+
+static Instruction *few_results(Rewriter *r, Instruction *conv)
+{
+    ConvolutionShape shape;
+    const Shape *x = conv->operands[0]->shape;
+    if ((x->dtype != DT_BF16 && x->dtype != DT_F16) || !rw_is_static(conv->shape) ||
+        !convolution_shape(conv, &shape) ||
+        convolution_work(&shape) < r->cx->settings->library_convolution_work ||
+        inst_int(conv, ATTR_FEATURE_GROUP_COUNT, 1) != 1 ||
+        inst_int(conv, ATTR_BATCH_GROUP_COUNT, 1) != 1)
+        return NULL;
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(conv);
+    if (w->rank == 0 || w->rank > MOST_SPATIAL || w->rank != l->spatial_rank ||
+        conv->shape->dims[l->out_feature] > MOST_RESULTS ||
+        x->dims[l->lhs_feature] < LEAST_FEATURES)
+        return NULL;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        if (!is_one_by_one(&w->dims[i]) ||
+            conv->shape->dims[l->out_spatial[i]] < w->dims[i].size)
+            return NULL;
+    }
+    return in_places(r, conv, convolved(r, conv, 1U << w->rank));
+}
+
+const Rule rules_few_results[] = {
+    {OP_CONVOLUTION, "few_results", few_results},
+    {0},
+};
