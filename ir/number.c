@@ -79,10 +79,9 @@ static uint64_t nan_code(const DTypeInfo *f, bool negative)
         return sign | (finite_limit(f) + 1) | (uint64_t)1 << (f->mantissa_bits - 1);
     case SPECIAL_FN:
         return sign | (finite_limit(f) + 1);
-    case SPECIAL_E8M0:
-        return finite_limit(f) + 1;
     case SPECIAL_FNUZ:
     case SPECIAL_FINITE:
+    case SPECIAL_E8M0: /* encode_e8m0 does not ask */
     case SPECIAL_NONE:
         return sign_bit(f);
     }
@@ -101,7 +100,6 @@ static uint64_t overflow_code(const DTypeInfo *f, bool negative)
 
 static uint64_t encode_e8m0(double x, bool *overflow)
 {
-    *overflow = false;
     if (x > 0 && x <= 0x1p-127)
         return 0;
     if (!(x > 0 && x < 0x1.8p127)) {
@@ -124,12 +122,11 @@ static uint64_t shift_round(uint64_t sig, int shift)
     return q + (rest > half || (rest == half && (q & 1)));
 }
 
-/* overflow: a finite x became something that is not its rounded value. */
+/* Sets *overflow, which nobody else does, where a finite x became something that is not its rounded value. */
 static uint64_t encode(const DTypeInfo *f, double x, bool *overflow)
 {
     if (f->special == SPECIAL_E8M0)
         return encode_e8m0(x, overflow);
-    *overflow = false;
     uint64_t u = double_bits(x), magnitude = u & ~((uint64_t)1 << 63);
     bool negative = u >> 63;
     uint64_t infinity = (uint64_t)0x7ff << 52;
@@ -138,11 +135,8 @@ static uint64_t encode(const DTypeInfo *f, double x, bool *overflow)
     if (magnitude == infinity)
         return overflow_code(f, negative);
     int exponent = (int)(magnitude >> 52) - 1023, least = 1 - f->bias;
-    uint64_t sig = magnitude & (((uint64_t)1 << 52) - 1);
-    if (exponent == -1023)
-        sig = 0; /* below half of every format's least number */
-    else
-        sig |= (uint64_t)1 << 52;
+    /* Zeros and subnormal doubles are far below half of every format's least number, whatever sig is. */
+    uint64_t implicit = (uint64_t)1 << 52, sig = (magnitude & (implicit - 1)) | implicit;
     int shift = 52 - f->mantissa_bits;
     uint64_t code;
     if (exponent < least) {

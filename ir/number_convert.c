@@ -111,10 +111,6 @@ static void narrow_float(DType t, void *out, size_t n, const float *x)
 
 static void narrow_double(DType t, void *out, size_t n, const double *x)
 {
-    if (t == DT_F64) {
-        memcpy(out, x, n * sizeof *x);
-        return;
-    }
     if (t == DT_F32)
         NARROW(float, x[i])
     char *to = out;

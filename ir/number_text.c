@@ -89,9 +89,7 @@ static double decimal_value(Decimal *d)
         x = d->exponent < 0 ? x / power[-d->exponent] : x * power[d->exponent];
     } else if (d->count > 0) {
         char text[DIGITS_KEPT + 32];
-        int64_t e = d->exponent;
-        e = e > 100000 ? 100000 : e < -100000 ? -100000 : e;
-        snprintf(text, sizeof text, "%.*se%" PRId64, d->count, d->digits, e);
+        snprintf(text, sizeof text, "%.*se%" PRId64, d->count, d->digits, d->exponent);
         x = strtod(text, NULL);
     }
     return d->negative ? -x : x;
@@ -108,7 +106,7 @@ bool number_parse_double(const char *text, size_t length, double *out)
 
 static bool has_payload(DType t)
 {
-    return dtype_info[t].special == SPECIAL_IEEE && dtype_info[t].class == DTC_FLOAT;
+    return dtype_info[t].special == SPECIAL_IEEE;
 }
 
 /* rest: what follows "nan" in the token. */
@@ -416,7 +414,7 @@ static size_t print_float(DType t, uint64_t bits, char *out)
         digits > 2) /* %.Ng of a small integer */
         return print_integer((uint64_t)fabs(x), signbit(x), out);
     size_t length = number_print_double(x, digits, out);
-    if (dtype_info[t].digits == 0 && isfinite(x) && !reads_back(t, out, length, x))
+    if (dtype_info[t].digits == 0 && !reads_back(t, out, length, x))
         length = number_print_double(x, t == DT_F32 ? 9 : 17, out);
     return length;
 }

@@ -4,9 +4,9 @@
     tests/mutants.py BUILD [--area NAME] [--count N] [--seed N] [--list]
 
 All faults of an area are compiled at once, behind a number that GXC_MUTANT chooses, so that a mutant costs a run of
-the area's tests and no build. A mutant is known by file, function, kind and text, not by a line. tests/mutants.txt
-keeps those that survive, with the reason why they may: one that survives and is not there is an error. BUILD is an
-ordinary build; what is made lies in BUILD/mutants."""
+the area's tests and no build. A mutant is known by file, function, kind and text, the second of a name on by its number
+among them, too, not by a line. tests/mutants.txt keeps those that survive, with the reason why they may: one that
+survives and is not there is an error. BUILD is an ordinary build; what is made lies in BUILD/mutants."""
 import argparse
 import os
 import random
@@ -56,7 +56,7 @@ AREAS = {
                  "lit:passes/own-values.hlo", "lit:passes/left-out.hlo", "lit:runtime/swap*.hlo",
                  "lit:runtime/donated_loop.hlo", "lit:runtime/loop-*.hlo", "lit:runtime/update-*.hlo",
                  "lit:runtime/random-state.hlo", "lit:runtime/graphs.hlo", "lit:dynamic/control.hlo", "random"]),
-    "number": (["ir/number*.c"], ["number_test", "narrow_test", "scalar_test", "format_test"]),
+    "number": (["ir/number*.c"], ["number_test", "number_convert_test", "narrow_test", "scalar_test", "format_test"]),
 }
 
 # Number 0 is no mutant: each number whose place is reached then goes into the file GXC_REACHED, once.
@@ -104,9 +104,16 @@ class Mutant:
     end: int
     text: str  # what takes the place, with N for the number
 
-    def key(self, source: str) -> str:
-        was = " ".join(source[self.start:self.end].split())
-        return f"{self.path} {self.function} {self.kind} {was[:100].rstrip()}"
+
+def keys_of(path: str, mutants: list) -> dict:
+    """Of all mutants of a file, by their places: a name; from the second of a name on, with its number."""
+    source, names, seen = (ROOT / path).read_text(), {}, {}
+    for m in sorted(mutants, key=lambda m: m.start):
+        was = " ".join(source[m.start:m.end].split())
+        name = f"{path} {m.function} {m.kind} {was[:100].rstrip()}"
+        seen[name] = seen.get(name, 0) + 1
+        names[path, m.start, m.end, m.kind] = name if seen[name] == 1 else f"{name} #{seen[name]}"
+    return names
 
 
 def masked(text: str) -> str:
@@ -325,11 +332,12 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
     globs, tests = AREAS[area][0], found_tests(AREAS[area][1])
     paths = sorted({str(p.relative_to(ROOT)) for g in globs for p in ROOT.glob(g)})
     all_of_them = [m for p in paths for m in mutants_of(p)]
+    names = {place: name for p in paths for place, name in keys_of(p, [m for m in all_of_them if m.path == p]).items()}
     random.Random(seed).shuffle(all_of_them)
     whole = [m for m in all_of_them if m.kind != "dropped-statement" or is_statement(m)]
     numbered = dict(enumerate(apart(whole)[:count], 1))
     numbered = build(b, numbered, tests)
-    keys = {n: m.key((ROOT / m.path).read_text()) for n, m in numbered.items()}  # the sources may change meanwhile
+    keys = {n: names[m.path, m.start, m.end, m.kind] for n, m in numbered.items()}
     seconds, reached = run_without(b, tests)
     reasons, killed, unknown = known_survivors(), 0, []
     for number, m in sorted(numbered.items()):

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -367,10 +368,21 @@ static void test_set_int(void **state)
     }
 }
 
+/* Of bytes that end where the text does, for the sanitizer. */
+static NumberStatus parse(DType t, const char *text, size_t length, void *element)
+{
+    char *copy = malloc(length);
+    if (length)
+        memcpy(copy, text, length);
+    NumberStatus st = number_parse(t, copy, length, element);
+    free(copy);
+    return st;
+}
+
 static void expect_text(DType t, const char *text, const char *printed)
 {
     char element[16] = {0}, out[NUMBER_TEXT_MAX];
-    NumberStatus st = number_parse(t, text, strlen(text), element);
+    NumberStatus st = parse(t, text, strlen(text), element);
     if (printed == NULL) {
         assert_int_not_equal(st, NUMBER_OK);
         number_status_text(st, t, text, strlen(text), out, sizeof out);
@@ -427,6 +439,14 @@ static void test_text(void **state)
         {DT_F32, "1x", NULL},
         {DT_F32, "true", NULL},
         {DT_F32, "x", NULL},
+        {DT_F32, "0.693147182", "0.693147182"},
+        {DT_F32, "0e100", "0"},
+        {DT_F32, "-0e100", "-0"},
+        {DT_F32, "", NULL},
+        {DT_F32, "-", NULL},
+        {DT_S32, "0", "0"},
+        {DT_S64, "-18446744073709551615", NULL},
+        {DT_BF16, "-1e5", "-9.984e+04"},
         {DT_F64, "0.1", "0.1"},
         {DT_F64, "0.3333333333333333", "0.33333333333333331"},
         {DT_F64, "1e308", "1e+308"},
@@ -500,6 +520,109 @@ static void test_text(void **state)
     assert_string_equal(out, "1");
 }
 
+static void test_status(void **state)
+{
+    static const struct {
+        DType type;
+        const char *text;
+        NumberStatus status;
+    } rows[] = {
+        {DT_F32, "nan(0x)", NUMBER_SYNTAX},
+        {DT_F32, "nan(0x1", NUMBER_SYNTAX},
+        {DT_F32, "nan(1)", NUMBER_SYNTAX},
+        {DT_F32, "nan(0xg)", NUMBER_SYNTAX},
+        {DT_F32, "nan(0x1)x", NUMBER_SYNTAX},
+        {DT_F32, "nan(0x0)", NUMBER_PAYLOAD},
+        {DT_F32, "nan(0x800000)", NUMBER_PAYLOAD},
+        {DT_F64, "nan(0x10000000000000001)", NUMBER_PAYLOAD},
+        {DT_F64, "nan(0xfffffffffffff)", NUMBER_OK},
+        {DT_F64, "nan(0x10000000000000)", NUMBER_PAYLOAD},
+        {DT_F8E4M3FN, "nan(0x1)", NUMBER_NO_PAYLOAD},
+        {DT_F8E4M3FN, "465", NUMBER_RANGE},
+        {DT_F32, "3.5e38", NUMBER_RANGE},
+        {DT_F64, "1e400", NUMBER_RANGE_DOUBLE},
+        {DT_F64, "-1e99999999999", NUMBER_RANGE_DOUBLE},
+        {DT_F64, "1e-99999999999", NUMBER_OK},
+        {DT_F32, "", NUMBER_SYNTAX},
+        {DT_F32, "-", NUMBER_SYNTAX},
+        {DT_F32, "infx", NUMBER_SYNTAX},
+        {DT_F32, "na", NUMBER_SYNTAX},
+        {DT_F32, "true", NUMBER_NOT_BOOL},
+        {DT_S32, "false", NUMBER_NOT_BOOL},
+        {DT_S32, "", NUMBER_SYNTAX},
+        {DT_S32, "-", NUMBER_SYNTAX},
+        {DT_S32, "1.0", NUMBER_NOT_INTEGER},
+        {DT_S8, "128", NUMBER_RANGE},
+        {DT_S8, "-129", NUMBER_RANGE},
+        {DT_S64, "-9223372036854775809", NUMBER_RANGE},
+        {DT_S64, "99999999999999999999", NUMBER_RANGE},
+        {DT_PRED, "0.5", NUMBER_NOT_BOOL},
+        {DT_PRED, "x", NUMBER_NOT_BOOL},
+        {DT_PRED, "-", NUMBER_SYNTAX},
+        {DT_C64, "1", NUMBER_SYNTAX},
+        {DT_TUPLE, "1", NUMBER_SYNTAX},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char element[16] = {0};
+        NumberStatus st =
+            parse(rows[i].type, rows[i].text, strlen(rows[i].text), element);
+        if (st != rows[i].status)
+            fail_msg("%s: status %d, not %d", rows[i].text, (int)st, (int)rows[i].status);
+    }
+    static const char *const truths[] = {"true", "2", "-1", "18446744073709551615"};
+    for (size_t i = 0; i < sizeof truths / sizeof *truths; i++) {
+        uint8_t truth = 0xa5;
+        assert_int_equal(parse(DT_PRED, truths[i], strlen(truths[i]), &truth), NUMBER_OK);
+        assert_int_equal(truth, 1);
+    }
+    float x = 0; /* a text ends where its length says */
+    assert_int_equal(parse(DT_F32, "1.5e3", 1, &x), NUMBER_OK);
+    assert_true(x == 1);
+    assert_int_equal(parse(DT_F32, "1.5e3", 3, &x), NUMBER_OK);
+    assert_true(x == 1.5f);
+    assert_int_equal(parse(DT_F32, "1.5e3", 2, &x), NUMBER_OK);
+    assert_true(x == 1);
+}
+
+/* Each status, in full. */
+static void test_status_words(void **state)
+{
+    static const struct {
+        NumberStatus status;
+        DType type;
+        const char *text, *says;
+    } rows[] = {
+        {NUMBER_OK, DT_S8, "1", "no error"},
+        {NUMBER_SYNTAX, DT_F8E4M3B11FNUZ, "x",
+         "expects a value of type F8E4M3B11FNUZ, but sees 'x'"},
+        {NUMBER_NOT_INTEGER, DT_U4, "x", "expects integer for primitive type: U4"},
+        {NUMBER_NOT_BOOL, DT_PRED, "x",
+         "expects 'true', 'false' or an integer for primitive type: PRED"},
+        {NUMBER_NOT_BOOL, DT_S8, "true",
+         "'true' and 'false' are no values of primitive type: S8"},
+        {NUMBER_RANGE, DT_BF16, "1e39",
+         "value 1e39 is out of range for literal's primitive type BF16, namely "
+         "[-3.38953e+38, 3.38953e+38]."},
+        {NUMBER_RANGE, DT_U32, "-1",
+         "value -1 is out of range for literal's primitive type U32, namely [0, "
+         "4294967295]."},
+        {NUMBER_RANGE_DOUBLE, DT_F32, "1e400",
+         "Constant is out of range for double (+/-1.79769e+308) and so is unparsable."},
+        {NUMBER_NO_PAYLOAD, DT_F8E4M3FN, "nan(0x1)",
+         "a NaN of primitive type F8E4M3FN has no payload"},
+        {NUMBER_PAYLOAD, DT_F32, "nan(0x0)",
+         "the payload of a NaN of primitive type F32 has 1 to 23 bits"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char out[256];
+        number_status_text(rows[i].status, rows[i].type, rows[i].text,
+                           strlen(rows[i].text), out, sizeof out);
+        assert_string_equal(out, rows[i].says);
+    }
+}
+
 static void test_status_text(void **state)
 {
     (void)state;
@@ -553,6 +676,12 @@ static void test_long_decimals(void **state)
     memset(text + length, '0', 1000);
     strcpy(text + length + 1000, "1");
     assert_true(number_parse_double(text, strlen(text), &x) && x == 1 + 0x1p-52);
+    text[length + 1000] = '\0'; /* without it, the tie goes to the even one */
+    assert_true(number_parse_double(text, strlen(text), &x) && x == 1);
+    memset(text, '0', 1000); /* digits that are not kept count, too */
+    text[0] = '2';
+    strcpy(text + 1000, "e-999");
+    assert_true(number_parse_double(text, strlen(text), &x) && x == 2);
     assert_false(number_parse_double("1e", 2, &x));
     assert_false(number_parse_double(".", 1, &x));
     assert_true(number_parse_double("1e-99999999999999999999", 23, &x) && x == 0);
@@ -616,6 +745,8 @@ int main(void)
         cmocka_unit_test(test_from_int),
         cmocka_unit_test(test_set_int),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_status_words),
         cmocka_unit_test(test_status_text),
         cmocka_unit_test(test_text_round_trip),
         cmocka_unit_test(test_long_decimals),
