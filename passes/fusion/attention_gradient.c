@@ -24,7 +24,7 @@ enum { MOST_RESULTS = 4, MOST_MOVES = 8, MOST_OPERANDS = 64 };
 typedef struct GradientDot {
     Instruction *dot, *ends[MOST_MOVES]; /* the last of them is what users see */
     uint32_t end_count;
-    bool is_fused;
+    bool is_fused, is_turned; /* turned: a transposition of it is made instead */
 } GradientDot;
 
 typedef struct Gradient {
@@ -71,6 +71,42 @@ static void find_ends(Gradient *c, const Uses *uses, GradientDot *d)
     }
 }
 
+/* Whether the depth, which the operand that is not made of the scores adds, is innermost in memory, behind `end` of the
+ * moves. */
+static bool has_depth_inside(const Gradient *c, const GradientDot *d, uint32_t end)
+{
+    const Instruction *dot = d->dot;
+    uint32_t side = c->is_made[dot->operands[0]->id] ? 1 : 0, n = 0;
+    Ints batch = inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
+    int64_t depths[VIEW_RANK], size;
+    StridedView v;
+    bool is_view = view_start(dot, &v);
+    for (uint32_t k = 1; k <= end && is_view; k++)
+        is_view = view_step_out(&v, d->ends[k]);
+    for (uint32_t i = 0; i < dot->operands[side]->shape->rank && is_view; i++) {
+        int64_t to = attention_result_dim(dot, side, i);
+        if (to >= 0 && ints_find(batch, i) < 0)
+            depths[n++] = to;
+    }
+    return is_view && attention_is_dense(&v, depths, n, &size);
+}
+
+/* cuDNN's results have the depth innermost. A dot whose second operand is made of the scores has it outside: one with
+ * the operands exchanged takes its place, and a transposition behind it. */
+static void turn(const Gradient *c, GradientDot *d)
+{
+    uint32_t moves = 1;
+    for (uint32_t end = 0; end < d->end_count; end++) {
+        if (has_depth_inside(c, d, end))
+            return;
+    }
+    d->is_turned = true;
+    while (moves < d->end_count &&
+           (d->ends[moves]->op == OP_CONVERT || d->ends[moves]->op == OP_COPY))
+        moves++;
+    d->end_count = moves;
+}
+
 static bool take_dot(Gradient *c, const Uses *uses, Instruction *dot)
 {
     if (dot == c->a->parts.output)
@@ -81,6 +117,8 @@ static bool take_dot(Gradient *c, const Uses *uses, Instruction *dot)
     GradientDot *d = &c->dots[c->count++];
     d->dot = dot;
     find_ends(c, uses, d);
+    if (c->is_library && c->is_made[dot->operands[1]->id])
+        turn(c, d);
     return true;
 }
 
@@ -368,6 +406,64 @@ static Instruction *make_core(Body *b)
     return rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
 }
 
+/* The dimensions of a dot's result with those of the second operand before the first one's; `back`: and from there. */
+static int64_t *turned_dims(const Gradient *c, const Instruction *dot, bool back)
+{
+    uint32_t rank = dot->shape->rank, batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS).count,
+             left = dot->operands[0]->shape->rank - batch -
+                    inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS).count,
+             first = back ? rank - batch - left : left;
+    int64_t *dims = ARENA_ARRAY(c->cx->scratch, int64_t, (size_t)rank + 1);
+    for (uint32_t d = 0; d < rank; d++) {
+        uint32_t free = d - batch, count = rank - batch;
+        dims[d] = d < batch ? d : batch + (free + first) % count;
+    }
+    return dims;
+}
+
+static void exchange(Instruction *dot, AttrId left, AttrId right)
+{
+    Ints l = inst_ints(dot, left), r = inst_ints(dot, right);
+    inst_set_ints(dot, left, r.data, r.count);
+    inst_set_ints(dot, right, l.data, l.count);
+}
+
+/* The dot with its operands exchanged. */
+static Instruction *turned(Body *b, const Instruction *dot)
+{
+    const int64_t *dims = turned_dims(b->c, dot, false);
+    int64_t sizes[VIEW_RANK];
+    for (uint32_t d = 0; d < dot->shape->rank; d++)
+        sizes[d] = dot->shape->dims[dims[d]];
+    Instruction *operands[] = {inside(b, dot->operands[1]), inside(b, dot->operands[0])};
+    if (b->failed)
+        return NULL;
+    Instruction *x = computation_add_like(
+        b->r.comp, dot, rw_shape(&b->r, dot->shape->dtype, dot->shape->rank, sizes), 2,
+        operands);
+    exchange(x, ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS);
+    exchange(x, ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS);
+    Ints precision = inst_ints(x, ATTR_OPERAND_PRECISION);
+    if (precision.count == 2)
+        inst_set_ints(x, ATTR_OPERAND_PRECISION,
+                      (int64_t[]){precision.data[1], precision.data[0]}, 2);
+    return x;
+}
+
+/* The value behind `end` of the dot's moves. */
+static Instruction *result_inside(Body *b, const GradientDot *d, uint32_t end)
+{
+    Instruction *x = d->is_turned ? turned(b, d->dot) : like(b, d->dot, d->dot->shape);
+    for (uint32_t k = 1; k <= end && !b->failed; k++) {
+        const Instruction *step = d->ends[k];
+        b->now[d->ends[k - 1]->id] = x;
+        x = like(b, step,
+                 d->is_turned ? with_dtype(b, x->shape, step->shape->dtype)
+                              : step->shape);
+    }
+    return x;
+}
+
 /* A kernel makes it, or cuDNN may be asked; false: the fusion is gone. */
 static bool finish(const Gradient *c, Instruction *fusion)
 {
@@ -399,13 +495,8 @@ static Instruction *make_fusion(Gradient *c, GradientDot *const *dots, uint32_t 
     Instruction *results[MOST_RESULTS];
     b.weights = make_weights(&b);
     b.core = b.failed ? NULL : make_core(&b);
-    for (uint32_t i = 0; i < count && !b.failed; i++) {
-        results[i] = like(&b, dots[i]->dot, dots[i]->dot->shape);
-        for (uint32_t k = 1; k <= ends[i] && !b.failed; k++) {
-            b.now[dots[i]->ends[k - 1]->id] = results[i];
-            results[i] = like(&b, dots[i]->ends[k], dots[i]->ends[k]->shape);
-        }
-    }
+    for (uint32_t i = 0; i < count && !b.failed; i++)
+        results[i] = result_inside(&b, dots[i], ends[i]);
     if (b.failed)
         return NULL;
     Instruction *fusion =
@@ -441,6 +532,16 @@ static Instruction *fuse_dots(Gradient *c, GradientDot *const *dots, uint32_t co
 
 /* -- together --------------------------------------------------------------------------------------- */
 
+/* For instructions of the program, which get the metadata of that one. */
+static Rewriter rewriter_at(const Gradient *c, Instruction *at)
+{
+    return (Rewriter){.m = c->comp->module,
+                      .comp = c->comp,
+                      .scratch = c->cx->scratch,
+                      .cx = c->cx,
+                      .at = at};
+}
+
 typedef struct Replacement {
     Instruction *from, *to;
 } Replacement;
@@ -450,14 +551,19 @@ typedef struct Replacements {
     uint32_t count;
 } Replacements;
 
-static void replace_by(Replacements *r, Instruction *fusion, GradientDot *const *dots,
-                       uint32_t count, const uint32_t *ends)
+static void replace_by(const Gradient *c, Replacements *r, Instruction *fusion,
+                       GradientDot *const *dots, uint32_t count, const uint32_t *ends)
 {
     for (uint32_t i = 0; i < count; i++) {
-        r->data[r->count++] =
-            (Replacement){dots[i]->ends[ends[i]],
-                          count == 1 ? fusion : computation_add_element(fusion, i)};
-        dots[i]->is_fused = true;
+        GradientDot *d = dots[i];
+        Instruction *from = d->ends[ends[i]],
+                    *to = count == 1 ? fusion : computation_add_element(fusion, i);
+        if (d->is_turned) {
+            Rewriter at = rewriter_at(c, d->dot);
+            to = rw_transpose(&at, from->shape, to, turned_dims(c, d->dot, true));
+        }
+        r->data[r->count++] = (Replacement){from, to};
+        d->is_fused = true;
     }
 }
 
@@ -471,7 +577,7 @@ static bool fuse_all(Gradient *c, Replacements *out)
             Instruction *fusion =
                 c->dots[k].is_fused ? NULL : fuse_dots(c, both, 2, ends);
             if (fusion != NULL)
-                replace_by(out, fusion, both, 2, ends);
+                replace_by(c, out, fusion, both, 2, ends);
         }
         if (c->dots[i].is_fused)
             continue;
@@ -479,7 +585,7 @@ static bool fuse_all(Gradient *c, Replacements *out)
         Instruction *fusion = fuse_dots(c, one, 1, ends);
         if (fusion == NULL)
             return false;
-        replace_by(out, fusion, one, 1, ends);
+        replace_by(c, out, fusion, one, 1, ends);
     }
     return true;
 }
@@ -507,11 +613,7 @@ bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext 
     if (!attention_set_kind(forward, cx))
         return false;
     Instruction *result = computation_add_element(forward, 0);
-    Rewriter r = {.m = c->comp->module,
-                  .comp = c->comp,
-                  .scratch = cx->scratch,
-                  .cx = cx,
-                  .at = (Instruction *)(uintptr_t)c->g.cores[0]};
+    Rewriter r = rewriter_at(c, (Instruction *)(uintptr_t)c->g.cores[0]);
     c->statistics = computation_add_element(forward, 1);
     c->differences =
         sum_of_products(c, &r, result, c->g.products->operands[c->g.do_side]);
@@ -555,7 +657,7 @@ LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
     g->gradient = fuse_dots(c, dots, c->count, ends);
     if (g->gradient == NULL)
         return NULL;
-    replace_by(&g->all, g->gradient, dots, c->count, ends);
+    replace_by(c, &g->all, g->gradient, dots, c->count, ends);
     g->all.data[g->all.count++] = (Replacement){last, c->result};
     return g;
 }
