@@ -127,7 +127,7 @@ static bool takes_constant(const Module *m, const Instruction *inst)
 
 static bool takes(const Module *m, const Instruction *inst)
 {
-    if (inst->op == OP_CONVOLUTION && infer_is_compressed(inst)) {
+    if (infer_is_compressed(inst)) {
         diag_unsupported(m->diag, inst->span, "structured sparsity (sparsity_config)");
         return false;
     }

@@ -37,7 +37,7 @@ AREAS = {
                    ["communicators", "world", "store", "misuse_gxrt", "replay-execute", "collectives",
                     "collective_faults", "collective_stops"]),
     "check": (["codegen/check.c"],
-              ["lit:codegen/refused.hlo", "lit:codegen/refused-parts.hlo", "lit:codegen/sub-byte.hlo", "lit:codegen/many-operands.hlo",
+              ["check_test", "lit:codegen/refused.hlo", "lit:codegen/refused-parts.hlo", "lit:codegen/sub-byte.hlo", "lit:codegen/many-operands.hlo",
                "lit:codegen/rank.hlo", "lit:codegen/devices.hlo", "lit:codegen/nested-refused.hlo",
                "lit:passes/collective-form.hlo", "lit:frontend/refused-calls.hlo", "lit:runtime/replicas.hlo",
                "lit:frontend/buffer-result.hlo", "lit:dynamic/unsupported.hlo", "lit:codegen/narrow-contract.hlo",
