@@ -248,6 +248,38 @@ static bool wait_for_kernels(Schedule *s, const Piece *p)
     return !has_failed;
 }
 
+static uint64_t spilled_bytes(const Cubin *c)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < c->use_count; i++)
+        sum += c->uses[i].spill_stores + c->uses[i].spill_loads;
+    return sum;
+}
+
+/* ptxas would rather spill a few bytes than have fewer blocks at once, though it has registers left: then it is told
+ * that one block will do. */
+static void assemble_again(const Build *b, const BuildWorker *w, const char *ptx,
+                           AssembleForm form, uint32_t threads, Cubin *out)
+{
+    enum { ALL_REGISTERS = 240 }; /* from here on it had no choice */
+    const char **names = ARENA_ARRAY(w->arena, const char *, out->use_count + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < out->use_count; i++) {
+        const KernelUse *u = &out->uses[i];
+        if (u->spill_stores + u->spill_loads != 0 && u->registers < ALL_REGISTERS)
+            names[n++] = u->name;
+    }
+    const char *error, *text = ptx_without_limit(w->arena, ptx, names, n);
+    Cubin again;
+    if (text == NULL || !assemble(w->arena, &b->options->cuda, b->target, text, form,
+                                  threads, &again, &error))
+        return;
+    double seconds = out->seconds + again.seconds;
+    if (spilled_bytes(&again) < spilled_bytes(out))
+        *out = again;
+    out->seconds = seconds;
+}
+
 static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
 {
     Build *b = s->build;
@@ -265,6 +297,8 @@ static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
     double t0 = thread_seconds(), wall = seconds_of(CLOCK_MONOTONIC);
     bool is_done = assemble(w->arena, &b->options->cuda, b->target, ptx, form, s->threads,
                             &p->cubin, &p->error);
+    if (is_done && spilled_bytes(&p->cubin) != 0)
+        assemble_again(b, w, ptx, form, s->threads, &p->cubin);
     w->assembler_seconds += thread_seconds() - t0 + p->cubin.seconds;
     w->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
     w->cache.cubin_misses++;

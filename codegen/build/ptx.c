@@ -165,3 +165,37 @@ bool ptx_split(Arena *a, const char *text, const char *const *names, size_t coun
     }
     return true;
 }
+
+/* -- registers --------------------------------------------------------------------------------------- */
+
+/* Behind the kernel's .reqntid; NULL: it has none, or says how many blocks there shall be. */
+static const char *limit_place(Arena *a, const char *text, const char *name)
+{
+    static const char threads[] = "\n.reqntid ", blocks[] = ".minnctapersm ";
+    const char *kernel = strstr(text, arena_printf(a, "%s%s(", entry, name));
+    const char *body = kernel != NULL ? strchr(kernel, '{') : NULL;
+    const char *at = kernel != NULL ? strstr(kernel, threads) : NULL;
+    const char *limit = kernel != NULL ? strstr(kernel, blocks) : NULL;
+    if (body == NULL || at == NULL || at > body || (limit != NULL && limit < body))
+        return NULL;
+    at++;
+    return at + line_length(at) + 1;
+}
+
+const char *ptx_without_limit(Arena *a, const char *text, const char *const *names,
+                              size_t count)
+{
+    const char *out = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *from = out != NULL ? out : text, *at = limit_place(a, from, names[i]);
+        if (at == NULL)
+            continue;
+        Text t;
+        text_init(&t, a);
+        text_add(&t, from, (size_t)(at - from));
+        text_string(&t, ".minnctapersm 1\n");
+        text_string(&t, at);
+        out = t.data;
+    }
+    return out;
+}

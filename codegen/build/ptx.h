@@ -13,4 +13,9 @@ const char *ptx_join(Arena *a, const char *const *texts, size_t count);
 bool ptx_split(Arena *a, const char *text, const char *const *names, size_t count,
                const char **out);
 
+/* The text with leave for these kernels to have all registers, where they do not say how many of their blocks a
+ * multiprocessor shall hold; NULL: all of them say so. */
+const char *ptx_without_limit(Arena *a, const char *text, const char *const *names,
+                              size_t count);
+
 #endif

@@ -138,6 +138,25 @@ static void texts_that_share_stay_together(void **state)
     arena_destroy(a);
 }
 
+/* Only what leaves the number of blocks open, of the kernels that are named. */
+static void limits_are_lifted(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"b", "c", "a"};
+    static const char text[] = ".visible .entry aa(\n)\n.reqntid 32\n{\n}\n"
+                               ".visible .entry b(\n)\n.reqntid 256\n"
+                               ".minnctapersm 4\n{\n}\n"
+                               ".visible .entry a(\n)\n.reqntid 64\n{\n}\n";
+    Arena *a = arena_create();
+    assert_null(ptx_without_limit(a, text, names, 2));
+    assert_string_equal(ptx_without_limit(a, text, names, 3),
+                        ".visible .entry aa(\n)\n.reqntid 32\n{\n}\n"
+                        ".visible .entry b(\n)\n.reqntid 256\n"
+                        ".minnctapersm 4\n{\n}\n"
+                        ".visible .entry a(\n)\n.reqntid 64\n.minnctapersm 1\n{\n}\n");
+    arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +164,7 @@ int main(void)
         cmocka_unit_test(most_pieces_stay),
         cmocka_unit_test(texts_of_kernels_come_apart),
         cmocka_unit_test(texts_that_share_stay_together),
+        cmocka_unit_test(limits_are_lifted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
