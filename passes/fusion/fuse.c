@@ -556,6 +556,7 @@ static bool turns_image(const Instruction *producer, const Instruction *consumer
     bool joins = producer->op == OP_RESHAPE &&
                  producer->operands[0]->shape->rank > conv->shape->rank;
     bool turns = transposes(producer) && (shape_bytes(producer->shape) >= LARGE_IMAGE ||
+                                          shape_bytes(conv->shape) >= LARGE_IMAGE ||
                                           producer->shape->rank > conv->shape->rank);
     if (!joins && !turns && !concatenates(producer))
         return false;

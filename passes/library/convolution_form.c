@@ -1,6 +1,7 @@
-/* Convolutions for cuDNN in the orders of dimensions that it has kernels for: images [n, places, features]
- * or [n, features, places], filters alike; and gradients by the data that read the filter itself, backwards,
- * instead of a reversed one.
+/* Convolutions in the orders of dimensions that cuDNN has kernels for: images [n, places, features] or [n, features,
+ * places], filters alike; and gradients by the data that read the filter itself, backwards, instead of a reversed one.
+ * Tensor cores sum over features that lie side by side, so that numbers of 16 bits have them last for kernels of our own,
+ * too; between convolutions nothing is turned there and back.
  *
  *   c = f32[8,9,9,64] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
  *   ->  v = f32[64,3,3,16] transpose(w), dimensions={3,0,1,2}
@@ -61,10 +62,16 @@ static bool is_identity(const int64_t *order, uint32_t rank)
     return true;
 }
 
-/* Images with the features before all places are left so: the library turns them itself. */
+static bool is_narrow_float(const Shape *s)
+{
+    return s->dtype == DT_BF16 || s->dtype == DT_F16;
+}
+
+/* Other images with the features before all places are left so: the library turns them itself, but takes half as long
+ * again as a kernel of ours for it. */
 static bool has_features_last(const Array *x)
 {
-    if (x->first != 0)
+    if (x->first != 0 || is_narrow_float(x->shape))
         return true;
     for (uint32_t i = 0; i + 2 < x->shape->rank; i++) {
         if (x->places[i] < x->second)
@@ -129,11 +136,22 @@ static const DimLabels *labels_of(Arena *a, ConvolutionKind kind, const Array *a
     return l;
 }
 
-/* Only where there is a cuDNN: kernels of our own take any order. */
-static bool is_wanted(const Rewriter *r, const Instruction *conv)
+static bool has_library(const Rewriter *r, const Instruction *conv)
 {
     GraphPlanner *graphs = r->cx->graphs;
-    return convolution_is_worth_it(conv, r->cx) && graphs->is_there(graphs);
+    return graphs != NULL && convolution_is_worth_it(conv, r->cx) &&
+           graphs->is_there(graphs);
+}
+
+/* Without a library, kernels of our own take any order, but are slow where features are not last. */
+static bool is_wanted(const Rewriter *r, const Instruction *conv)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    bool is_last = l->lhs_feature + 1 == conv->operands[0]->shape->rank ||
+                   l->lhs_batch + 1 == conv->operands[0]->shape->rank;
+    return has_library(r, conv) ||
+           (!is_last && is_narrow_float(conv->operands[0]->shape) &&
+            r->cx->target->tiles != TILES_NONE && convolution_is_worth_it(conv, r->cx));
 }
 
 /* -- rules ------------------------------------------------------------------------------------- */
@@ -205,7 +223,7 @@ static Instruction *reversed_filter(Rewriter *r, Instruction *conv)
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     const Window *w = inst_window(conv);
     if (reverse->op != OP_REVERSE || w->rank != l->spatial_rank ||
-        !reverses_places(reverse, l) || !is_wanted(r, conv))
+        !reverses_places(reverse, l) || !has_library(r, conv))
         return NULL;
     Window *window = ARENA_NEW(r->m->arena, Window);
     WindowDim *dims = ARENA_ARRAY(r->m->arena, WindowDim, (size_t)w->rank + 1);
@@ -220,10 +238,91 @@ static Instruction *reversed_filter(Rewriter *r, Instruction *conv)
     return c;
 }
 
+/* -- between convolutions ---------------------------------------------------------------------- */
+
+enum { BETWEEN_MOST = 24 /* operations between two convolutions */ };
+
+/* Operations element by element that only lead to one transposition, and what they read. */
+typedef struct Between {
+    Rewriter *r;
+    const Instruction *turn; /* the transposition behind them */
+    Uses uses;
+    uint32_t known; /* instructions that those are of */
+    const Instruction *from[BETWEEN_MOST];
+    Instruction *to[BETWEEN_MOST];
+    uint32_t count;
+    bool is_turned; /* something that they read is */
+} Between;
+
+/* A transposition that the one behind undoes. */
+static bool is_undone(const Between *b, const Instruction *x)
+{
+    if (x->op != OP_TRANSPOSE || x->operands[0]->op != OP_CONVOLUTION)
+        return false;
+    Ints first = inst_ints(x, ATTR_DIMENSIONS),
+         then = inst_ints(b->turn, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < then.count; i++) {
+        if (first.data[then.data[i]] != i)
+            return false;
+    }
+    return true;
+}
+
+/* NULL: something would have to be turned that is not. */
+static Instruction *turned(Between *b, Instruction *x)
+{
+    Rewriter *r = b->r;
+    Ints order = inst_ints(b->turn, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (b->from[i] == x)
+            return b->to[i];
+    }
+    if (is_undone(b, x)) {
+        b->is_turned = true;
+        return x->operands[0];
+    }
+    if (x->op == OP_BROADCAST)
+        return rw_transpose(r, permuted(r, x->shape, order.data), x, order.data);
+    if (!op_is(x->op, OPF_ELEMENTWISE) || x->operand_count == 0 ||
+        x->control_count != 0 || x->id >= b->known || uses_count(&b->uses, x) != 1 ||
+        b->count == BETWEEN_MOST)
+        return NULL;
+    uint32_t at = b->count++;
+    b->from[at] = NULL;
+    Instruction **operands = ARENA_ARRAY(r->scratch, Instruction *, x->operand_count);
+    for (uint32_t i = 0; i < x->operand_count; i++) {
+        if (!shape_same_dims(x->operands[i]->shape, x->shape) ||
+            (operands[i] = turned(b, x->operands[i])) == NULL)
+            return NULL;
+    }
+    b->to[at] =
+        rw_like(r, x, permuted(r, x->shape, order.data), x->operand_count, operands);
+    b->from[at] = x;
+    return b->to[at];
+}
+
+/* convolution(transpose(f(transpose(convolution))), w) -> convolution(f(convolution), w) */
+static Instruction *turned_back(Rewriter *r, Instruction *conv)
+{
+    Instruction *turn = conv->operands[0];
+    if (turn->op != OP_TRANSPOSE || !is_narrow_float(turn->shape) ||
+        !op_is(turn->operands[0]->op, OPF_ELEMENTWISE))
+        return NULL;
+    Between b = {.r = r,
+                 .turn = turn,
+                 .known = r->comp->instruction_count,
+                 .uses = uses_compute(r->comp, r->scratch)};
+    Instruction *x = turned(&b, turn->operands[0]);
+    if (x == NULL || !b.is_turned)
+        return NULL;
+    return rw_like(r, conv, conv->shape, 2, (Instruction *[]){x, conv->operands[1]});
+}
+
 bool pass_convolution_form(Module *m, PassContext *cx)
 {
     static const Rule rules[] = {{OP_CONVOLUTION, "reversed_filter", reversed_filter},
                                  {OP_CONVOLUTION, "convolution_form", in_form},
+                                 {OP_CONVOLUTION, "turned_back", turned_back},
                                  {0}};
-    return cx->graphs != NULL && rewrite_module(m, cx, (const Rule *[]){rules}, 1);
+    return rewrite_module(m, cx, (const Rule *[]){rules}, 1);
 }

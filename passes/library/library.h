@@ -10,6 +10,7 @@ PassFn pass_dequantised_dots;     /* of f8: cuBLASLt */
 PassFn pass_f32_products;         /* TF32 where it is left open */
 PassFn pass_high_products;        /* three by TF32 where more is asked for */
 PassFn pass_convolution_form;     /* orders of dimensions that cuDNN wants */
+PassFn pass_convolution_results;  /* what only turns them is left out */
 PassFn pass_library_convolutions; /* large convolutions: cuDNN */
 PassFn pass_library_attentions;   /* attentions: cuDNN */
 PassFn pass_vector_dots;          /* of a matrix and a vector: reductions */

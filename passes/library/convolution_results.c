@@ -1,0 +1,101 @@
+/* A convolution whose result is only read with its dimensions in another order writes it so, if the kernel is ours: its
+ * tiles pass through shared memory, from where any order is written side by side. A library would turn it afterwards.
+ *
+ *   c = bf16[8,9,9,64] convolution(x, w), dim_labels=b01f_o01i->b01f     t = transpose(c), dimensions={0,3,1,2}
+ *   ->  t = bf16[8,64,9,9] convolution(x, w), dim_labels=b01f_o01i->bf01
+ *
+ * Needs: laid out. Keeps: values. Ends: one sweep. */
+#include "ir/kernel/candidates.h"
+#include "ir/kernel/library.h"
+#include "ir/kernel/time/costs.h"
+#include "passes/library/convolutions.h"
+#include "passes/library/library.h"
+#include "passes/simplify/simplify.h"
+
+static const DimLabels *turned_labels(Arena *a, const DimLabels *old, Ints order)
+{
+    DimLabels *l = ARENA_NEW(a, DimLabels);
+    int64_t *places = ARENA_ARRAY(a, int64_t, (size_t)old->spatial_rank + 1);
+    char *text = ARENA_ARRAY(a, char, (size_t)order.count + 1);
+    *l = *old;
+    for (uint32_t d = 0; d < order.count; d++) {
+        int64_t from = order.data[d];
+        text[d] = old->out_text[from];
+        if (from == old->out_batch)
+            l->out_batch = d;
+        if (from == old->out_feature)
+            l->out_feature = d;
+        for (uint32_t i = 0; i < old->spatial_rank; i++) {
+            if (from == old->out_spatial[i])
+                places[i] = d;
+        }
+    }
+    l->out_spatial = places;
+    l->out_text = text;
+    return l;
+}
+
+/* Takes the place of the transposition. */
+static Instruction *turned(Instruction *conv, const Instruction *transpose)
+{
+    Instruction *c = computation_add_like(conv->parent, conv, transpose->shape,
+                                          conv->operand_count, conv->operands);
+    const DimLabels *old = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    inst_set(c, (Attr){.id = ATTR_DIM_LABELS,
+                       .labels = turned_labels(conv->parent->module->arena, old,
+                                               inst_ints(transpose, ATTR_DIMENSIONS))});
+    return c;
+}
+
+static bool is_ours(Instruction *conv, const PassContext *cx)
+{
+    Candidates all;
+    candidates_find(conv, NULL, cx->target, &all);
+    const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
+                    *tile = candidates_by(&all, CANDIDATE_TILE);
+    return tile != NULL && (library == NULL || cx->graphs == NULL ||
+                            tile->seconds <= library->seconds * costs.kernel_gain);
+}
+
+/* *tried: something was added, which may be left over. */
+static bool turn_results(Computation *comp, const PassContext *cx, bool *tried)
+{
+    Uses uses = uses_compute(comp, cx->scratch);
+    uint32_t count = comp->instruction_count;
+    Instruction **forward = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *transpose = comp->instructions[i];
+        if (transpose == NULL || transpose->op != OP_TRANSPOSE ||
+            transpose->control_count != 0)
+            continue;
+        Instruction *conv = transpose->operands[0];
+        if (!convolution_is_worth_it(conv, cx) || conv->control_count != 0 ||
+            library_makes(conv) || uses_count(&uses, conv) != 1)
+            continue;
+        Instruction *c = turned(conv, transpose);
+        *tried = true;
+        if (!is_ours(c, cx))
+            continue;
+        forward[i] = c;
+        changed = true;
+    }
+    if (changed)
+        computation_substitute(comp, forward, count);
+    return changed;
+}
+
+bool pass_convolution_results(Module *m, PassContext *cx)
+{
+    if (cx->target->tiles == TILES_NONE)
+        return false;
+    bool changed = false, tried = false;
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= turn_results(programs.data[c], cx, &tried);
+    if (tried) {
+        module_sort(m);
+        pass_dce(m, cx);
+    }
+    return changed;
+}
