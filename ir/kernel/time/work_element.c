@@ -422,11 +422,21 @@ static WorkValue element(WorkBuilder *b, const Instruction *inst,
     }
 }
 
+/* A row's sum is one value for all lanes that are columns. */
+static bool differs_by_lane(WorkBuilder *b, const Instruction *inst,
+                            const IndexExpr *const *index)
+{
+    bool differs = false;
+    for (uint32_t i = 0; b->lanes > 1 && i < rank_of(inst); i++)
+        differs = differs || work_index(b, index[i])->has_lane;
+    return differs;
+}
+
 WorkValue work_element(WorkBuilder *b, const Instruction *inst,
                        const IndexExpr *const *index)
 {
     if (b->is_preset[inst->id])
-        return (WorkValue){.loop = 0, .has_lane = b->lanes > 1};
+        return (WorkValue){.loop = 0, .has_lane = differs_by_lane(b, inst, index)};
     if (!shape_is_array(inst->shape) && inst->op != OP_REDUCE &&
         inst->op != OP_REDUCE_WINDOW)
         return at_hand();
