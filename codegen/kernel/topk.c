@@ -12,6 +12,9 @@ typedef struct TopK {
     SortOrder order;
     SortNetwork network;
     int64_t size, k, rows;
+    uint32_t lanes;   /* elements of a load */
+    uint32_t taken;   /* elements of a thread of a chunk */
+    uint32_t limit;   /* slots in use from which on they are sorted again */
     uint32_t counter; /* in shared memory: slots in use */
 } TopK;
 
@@ -103,28 +106,52 @@ static LLVMValueRef count_place(const TopK *t)
 }
 
 /* By all threads, between barriers. */
-static void set_count(const TopK *t)
+static void set_count(const TopK *t, LLVMValueRef count)
 {
     Kernel *k = t->network.e->k;
     GxIf first;
     gx_if_begin(k, &first,
                 LLVMBuildICmp(k->builder, LLVMIntEQ, gx_tid(k, 0), gx_i32(k, 0), ""));
-    gx_store(k, GX_SHARED, count_place(t), gx_i32(k, (uint32_t)t->k), 4);
+    gx_store(k, GX_SHARED, count_place(t), count, 4);
     gx_if_end(k, &first, NULL, 0, NULL);
 }
 
-/* Elements first, first + 1, ... that go before the last of the k best so far - equal ones stood behind it - are
- * put behind those. A barrier at the end. */
+/* The k-th best so far; elements behind it that equal it do not go before it. */
+static LLVMValueRef last_best(TopK *t)
+{
+    LLVMValueRef last, at;
+    sort_load(&t->network, gx_i32(t->network.e->k, (uint32_t)t->k - 1), &last, &at);
+    return last;
+}
+
+/* Puts an element behind the k best, where there is still room for it if that is asked for. */
+static void take(TopK *t, LLVMValueRef v, LLVMValueRef position, bool asks)
+{
+    SortNetwork *net = &t->network;
+    Kernel *k = net->e->k;
+    GxIf fits;
+    LLVMValueRef slot =
+        gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, count_place(t), gx_i32(k, 1));
+    if (asks)
+        gx_if_begin(
+            k, &fits,
+            LLVMBuildICmp(k->builder, LLVMIntULT, slot, gx_i32(k, net->padded), ""));
+    sort_store(net, slot, &v, position);
+    if (asks)
+        gx_if_end(k, &fits, NULL, 0, NULL);
+}
+
+/* Elements first, first + 1, ... that go before the last of the k best so far are put behind those, which have room
+ * for all. A barrier at the end. */
 static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first)
 {
     SortNetwork *net = &t->network;
     Emit *e = net->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef v[TOPK_TAKEN], positions[TOPK_TAKEN], last, at;
+    LLVMValueRef v[TOPK_TAKEN], positions[TOPK_TAKEN], last = last_best(t);
     LLVMValueRef padding = LLVMConstNull(emit_type(k, t->order.type[0]));
-    sort_load(net, gx_i32(k, (uint32_t)t->k - 1), &last, &at);
-    for (uint32_t i = 0; i < TOPK_TAKEN; i++) {
+    for (uint32_t i = 0; i < t->taken; i++) {
         GxIf guard;
         positions[i] = LLVMBuildAdd(b, gx_tid(k, 0), gx_i32(k, i * k->block[0]), "");
         positions[i] = LLVMBuildAdd(b, positions[i], first, "");
@@ -134,17 +161,79 @@ static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first)
         v[i] = element(t, row, positions[i]);
         emit_if_end_or(e, &guard, &v[i], &padding, 1);
     }
-    for (uint32_t i = 0; i < TOPK_TAKEN; i++) {
+    for (uint32_t i = 0; i < t->taken; i++) {
         GxIf takes;
         LLVMValueRef exists =
             LLVMBuildICmp(b, LLVMIntULT, positions[i], gx_i32(k, net->size), "");
         LLVMValueRef is_better = compare(e, &t->order, &v[i], &last);
         gx_if_begin(k, &takes, LLVMBuildAnd(b, exists, is_better, ""));
-        LLVMValueRef slot =
-            gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, count_place(t), gx_i32(k, 1));
-        sort_store(net, slot, &v[i], positions[i]);
+        take(t, v[i], positions[i], false);
         gx_if_end(k, &takes, NULL, 0, NULL);
     }
+    gx_barrier(k);
+}
+
+/* What a thread has of a batch. */
+typedef struct TopKLoad {
+    LLVMValueRef v[TOPK_LANES], first, exists; /* of all lanes */
+} TopKLoad;
+
+/* Neighbours from a multiple of the lanes on; behind the row's end those at its beginning, so that no load waits for
+ * a branch. */
+static void load_neighbours(TopK *t, const IndexExpr *row, LLVMValueRef first,
+                            TopKLoad *out)
+{
+    Emit *e = t->network.e;
+    LLVMBuilderRef b = e->k->builder;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    out->first = first;
+    out->exists = LLVMBuildICmp(b, LLVMIntULT, first, gx_i32(e->k, t->network.size), "");
+    LLVMValueRef from = LLVMBuildSelect(b, out->exists, first, gx_i32(e->k, 0), "");
+    from = LLVMBuildUDiv(b, from, gx_i32(e->k, t->lanes), "");
+    const IndexExpr *group =
+        emit_variable(e, to_index(e, from), (Range){0, t->size / t->lanes - 1});
+    e->lanes = t->lanes;
+    const IndexExpr *at = ix_mul(e->ix, group, t->lanes);
+    if (t->lanes > 1)
+        at = ix_add(e->ix, at, emit_lane(e));
+    place(e, t->inst->operands[0]->shape, row, at, index);
+    emit_element(e, t->inst->operands[0], index, out->v);
+    e->lanes = 1;
+    e->k->at = t->inst->name;
+}
+
+/* A batch from `first` on, or what the row has of it: as take_chunk, but that slots may run out, which their count
+ * tells. A barrier at the end. */
+static void take_batch(TopK *t, const IndexExpr *row, LLVMValueRef first)
+{
+    Emit *e = t->network.e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    TopKLoad loads[TOPK_LOADS];
+    LLVMValueRef better[TOPK_LOADS][TOPK_LANES], any = NULL, last = last_best(t);
+    GxIf some, takes;
+    for (uint32_t i = 0; i < TOPK_LOADS; i++) {
+        LLVMValueRef at = LLVMBuildAdd(b, gx_tid(k, 0), gx_i32(k, i * k->block[0]), "");
+        at = LLVMBuildMul(b, at, gx_i32(k, t->lanes), "");
+        load_neighbours(t, row, LLVMBuildAdd(b, first, at, ""), &loads[i]);
+    }
+    for (uint32_t i = 0; i < TOPK_LOADS; i++) {
+        for (uint32_t j = 0; j < t->lanes; j++) {
+            better[i][j] = LLVMBuildAnd(b, loads[i].exists,
+                                        compare(e, &t->order, &loads[i].v[j], &last), "");
+            any = any == NULL ? better[i][j] : LLVMBuildOr(b, any, better[i][j], "");
+        }
+    }
+    gx_if_begin(k, &some, any); /* seldom */
+    for (uint32_t i = 0; i < TOPK_LOADS; i++) {
+        for (uint32_t j = 0; j < t->lanes; j++) {
+            gx_if_begin(k, &takes, better[i][j]);
+            take(t, loads[i].v[j], LLVMBuildAdd(b, loads[i].first, gx_i32(k, j), ""),
+                 true);
+            gx_if_end(k, &takes, NULL, 0, NULL);
+        }
+    }
+    gx_if_end(k, &some, NULL, 0, NULL);
     gx_barrier(k);
 }
 
@@ -169,34 +258,95 @@ static void sort_used(TopK *t, LLVMValueRef count)
     net->used = NULL;
 }
 
-/* The rest of the row, chunk by chunk; slots are sorted when another chunk might not fit. */
+/* Slots in use, which no thread changes before all know them. */
+static LLVMValueRef load_count(const TopK *t)
+{
+    Kernel *k = t->network.e->k;
+    LLVMValueRef count = gx_load(k, GX_SHARED, count_place(t), gx_int_type(k, 32), 4);
+    gx_barrier(k);
+    return count;
+}
+
+/* Only the k best stay in use. */
+static void keep_best(TopK *t, LLVMValueRef count)
+{
+    Kernel *k = t->network.e->k;
+    sort_used(t, count);
+    set_count(t, gx_i32(k, (uint32_t)t->k));
+    gx_barrier(k);
+}
+
+/* A batch for which slots ran out once more, in chunks; `count`: slots in use before it. Slots are sorted when
+ * another chunk might not fit. */
+static LLVMValueRef retake_batch(TopK *t, const IndexExpr *row, LLVMValueRef first,
+                                 LLVMValueRef count)
+{
+    Emit *e = t->network.e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    uint32_t chunk = t->taken * k->block[0], batch = TOPK_LOADS * t->lanes * k->block[0];
+    LLVMValueRef size = gx_i32(k, t->network.size), end, used;
+    GxLoop loop;
+    GxIf full;
+    set_count(t, count);
+    gx_barrier(k);
+    end = LLVMBuildAdd(b, first, gx_i32(k, batch), "");
+    end = gx_intrinsic(k, "umin", (LLVMValueRef[]){end, size}, 2);
+    gx_loop_begin(k, &loop, first, end, gx_i32(k, chunk), &count, 1);
+    emit_scope_begin(e);
+    gx_if_begin(
+        k, &full,
+        LLVMBuildICmp(b, LLVMIntUGT, count, gx_i32(k, t->network.padded - chunk), ""));
+    keep_best(t, count);
+    gx_if_end(k, &full, NULL, 0, NULL);
+    take_chunk(t, row, loop.index);
+    used = load_count(t);
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, &used);
+    return count;
+}
+
+/* Slots above the limit are sorted; gives how many are in use then. */
+static LLVMValueRef make_room(TopK *t, const IndexExpr *row, LLVMValueRef first,
+                              LLVMValueRef before, LLVMValueRef count)
+{
+    Kernel *k = t->network.e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef all, best = gx_i32(k, (uint32_t)t->k), used;
+    GxIf many, lost;
+    gx_if_begin(k, &many, LLVMBuildICmp(b, LLVMIntUGT, count, gx_i32(k, t->limit), ""));
+    gx_if_begin(k, &lost,
+                LLVMBuildICmp(b, LLVMIntUGT, count, gx_i32(k, t->network.padded), ""));
+    used = retake_batch(t, row, first, before);
+    gx_if_else(k, &lost, &used, 1);
+    gx_if_end(k, &lost, &count, 1, &all);
+    keep_best(t, all);
+    gx_if_else(k, &many, &best, 1);
+    gx_if_end(k, &many, &count, 1, &used);
+    return used;
+}
+
+/* The rest of the row, batch by batch. */
 static void take_rest(TopK *t, const IndexExpr *row)
 {
     SortNetwork *net = &t->network;
     Emit *e = net->e;
     Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMTypeRef i32 = gx_int_type(k, 32);
-    uint32_t chunk = TOPK_TAKEN * k->block[0];
     GxLoop loop;
-    GxIf full;
-    set_count(t);
+    GxIf unsorted;
+    LLVMValueRef best = gx_i32(k, (uint32_t)t->k), count = best, next;
+    set_count(t, best);
     gx_barrier(k);
     gx_loop_begin(k, &loop, gx_i32(k, net->padded), gx_i32(k, net->size),
-                  gx_i32(k, chunk), NULL, 0);
+                  gx_i32(k, TOPK_LOADS * t->lanes * k->block[0]), &count, 1);
     emit_scope_begin(e);
-    take_chunk(t, row, loop.index);
-    LLVMValueRef count = gx_load(k, GX_SHARED, count_place(t), i32, 4);
-    gx_barrier(k);
-    gx_if_begin(k, &full,
-                LLVMBuildICmp(b, LLVMIntUGT, count, gx_i32(k, net->padded - chunk), ""));
-    sort_used(t, count);
-    set_count(t);
-    gx_barrier(k);
-    gx_if_end(k, &full, NULL, 0, NULL);
+    take_batch(t, row, loop.index);
+    next = make_room(t, row, loop.index, count, load_count(t));
     emit_scope_end(e);
-    gx_loop_end(k, &loop, NULL);
-    sort_used(t, gx_load(k, GX_SHARED, count_place(t), i32, 4));
+    gx_loop_end(k, &loop, &next);
+    gx_if_begin(k, &unsorted, LLVMBuildICmp(k->builder, LLVMIntUGT, count, best, ""));
+    sort_used(t, count);
+    gx_if_end(k, &unsorted, NULL, 0, NULL);
 }
 
 static Kernel *topk_shared(TopK *t)
@@ -233,7 +383,11 @@ Kernel *emitter_topk(const EmitterInput *in)
               .network = {.padded = (uint32_t)in->design->config.slots, .rows = 1},
               .size = p->size,
               .k = p->k,
-              .rows = p->rows};
+              .rows = p->rows,
+              .lanes = p->lanes,
+              .limit = (uint32_t)topk_limit(p, in->design->config.slots)};
+    int64_t room = (in->design->config.slots - p->k) / in->design->config.block;
+    t.taken = room < TOPK_TAKEN ? (uint32_t)room : TOPK_TAKEN;
     SortNetwork *net = &t.network;
     while (1u << net->log2 < net->padded)
         net->log2++;

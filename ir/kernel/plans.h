@@ -184,12 +184,19 @@ bool radix_is_key(const RadixPlan *p, uint32_t array);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */
-#define TOPK_TAKEN 4 /* elements that a thread looks at between two barriers */
+#define TOPK_TAKEN                                                                       \
+    4 /* elements of a thread at most that are put behind the k best without asking for room */
+#define TOPK_LOADS                                                                       \
+    4 /* loads of a thread between two barriers, of `lanes` elements each */
+#define TOPK_LANES 8 /* at most */
 typedef struct TopKPlan {
     const Instruction *inst;
     const Shape *shape;
     int64_t size, k, rows;
+    uint32_t lanes;
 } TopKPlan;
+/* Slots in use from which on they are sorted again. */
+int64_t topk_limit(const TopKPlan *p, int64_t slots);
 
 /* rng.c */
 typedef struct RngPlan {

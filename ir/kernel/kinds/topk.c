@@ -4,7 +4,9 @@
 #include "ir/kernel/rules.h"
 
 #define TOPK_THREADS 256
-#define TOPK_SLOTS 2048 /* where k asks for no more */
+#define TOPK_LONG_THREADS                                                                \
+    512                 /* of rows that slots do not hold: for more bytes under way */
+#define TOPK_SLOTS 2048 /* that hold a whole row */
 
 const char *illegal_topk(FusionFacts *f, KernelKind kind)
 {
@@ -19,6 +21,22 @@ bool suits_topk(FusionFacts *f, KernelKind kind)
     return true;
 }
 
+/* Neighbours that one load takes. */
+static uint32_t lanes_of(const TopKPlan *p)
+{
+    uint32_t bits = dtype_info[p->shape->dtype].bits, lanes = TOPK_LANES;
+    if (bits < 8)
+        return 1;
+    while (lanes > 1 && (lanes * bits > 128 || p->size % lanes != 0))
+        lanes /= 2;
+    return lanes;
+}
+
+int64_t topk_limit(const TopKPlan *p, int64_t slots)
+{
+    return p->k + (slots - p->k) / 4;
+}
+
 void plan_topk(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
@@ -29,6 +47,7 @@ void plan_topk(KernelDesign *d, const FusionFacts *f)
     p->size = p->shape->dims[p->shape->rank - 1];
     p->k = inst_int(inst, ATTR_K, 0);
     p->rows = p->size == 0 ? 0 : shape_elements(p->shape) / p->size;
+    p->lanes = lanes_of(p);
     d->plan.topk = p;
     if (dtype_is_complex(p->shape->dtype))
         d->unsupported = refuse_text(d, "%s compares complex numbers", inst->name);
@@ -43,24 +62,30 @@ static int64_t slot_bytes(const TopKPlan *p)
     return shared_bytes(p->shape->dtype) + 4;
 }
 
+/* Fewer are sorted sooner, but what the first batch has that goes before the k best of them must fit behind those. */
+static int64_t long_row_slots(const TopKPlan *p)
+{
+    int64_t batch = (int64_t)TOPK_LOADS * p->lanes * TOPK_LONG_THREADS;
+    int64_t slots = 2 * TOPK_LONG_THREADS;
+    while (slots < 2 * p->k || slots * slots < batch * p->k)
+        slots *= 2;
+    return slots;
+}
+
 void configure_topk(const KernelDesign *d, KernelConfig *c)
 {
     const TopKPlan *p = d->plan.topk;
-    int64_t wanted = p->size < TOPK_SLOTS    ? p->size
-                     : 2 * p->k > TOPK_SLOTS ? 2 * p->k
-                                             : TOPK_SLOTS;
+    int64_t wanted = p->size < TOPK_SLOTS ? p->size : long_row_slots(p);
     if (config_lacks(c, KERNEL_KEY_SLOTS)) {
         for (c->slots = 2; c->slots < wanted;)
             c->slots *= 2;
     }
     if (config_lacks(c, KERNEL_KEY_BLOCK)) {
-        int64_t pairs = c->slots / 2;
-        c->block = pairs < TARGET_WARP    ? TARGET_WARP
-                   : pairs < TOPK_THREADS ? pairs
-                                          : TOPK_THREADS;
-        /* a chunk fits behind the k best */
-        while (c->slots < p->size && c->block > TARGET_WARP &&
-               c->slots < p->k + TOPK_TAKEN * c->block)
+        int64_t pairs = c->slots / 2,
+                most = c->slots < p->size ? TOPK_LONG_THREADS : TOPK_THREADS;
+        c->block = pairs < TARGET_WARP ? TARGET_WARP : pairs < most ? pairs : most;
+        /* an element of each thread fits behind the k best */
+        while (c->slots < p->size && c->block > TARGET_WARP && c->slots < p->k + c->block)
             c->block /= 2;
     }
 }
@@ -75,12 +100,11 @@ const char *refuse_topk(const KernelDesign *d)
     if (slots < p->size && slots < 2 * p->k)
         return refuse_text(d, "\"slots\" %lld hold neither the row of %lld nor 2 x %lld",
                            (long long)slots, (long long)p->size, (long long)p->k);
-    if (slots < p->size && slots < p->k + TOPK_TAKEN * d->config.block)
+    if (slots < p->size && slots < p->k + d->config.block)
         return refuse_text(d,
-                           "\"slots\" %lld do not hold %lld elements and %d of each of "
+                           "\"slots\" %lld do not hold %lld elements and one of each of "
                            "the block's %lld threads",
-                           (long long)slots, (long long)p->k, TOPK_TAKEN,
-                           (long long)d->config.block);
+                           (long long)slots, (long long)p->k, (long long)d->config.block);
     const char *wrong = shared_refused(d, (uint64_t)(slots * slot_bytes(p)));
     return wrong != NULL ? wrong : block_refused(d);
 }

@@ -191,23 +191,29 @@ static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *firs
 {
     const TopKPlan *p = d->plan.topk;
     const IndexExpr *index[KERNEL_MOST_RANK];
-    int64_t last = p->shape->rank - 1, slots = first->slots,
-            chunk = TOPK_TAKEN * b->threads;
-    double rest = (double)(p->size - slots), trips = rest / (double)chunk;
+    int64_t last = p->shape->rank - 1, slots = first->slots, lanes = p->lanes,
+            part = (int64_t)b->threads * lanes, batch = TOPK_LOADS * part;
+    double rest = (double)(p->size - slots), trips = rest / (double)batch;
     double taken = 0.7 * (double)p->k * work_log2(p->size / slots + 1);
+    double room = (double)(topk_limit(p, slots) - p->k);
     WorkCoordinate of_row = {.block_div = 1, .block_mul = 1};
     WorkCoordinate of_thread = {.thread_div = 1};
     const IndexExpr *row = work_coordinate(b, of_row, p->rows);
     const IndexExpr *thread = work_coordinate(b, of_thread, b->threads);
+    work_set_lanes(b, p->lanes);
     const IndexExpr *trip =
         work_loop_begin(b, trips > 1 ? trips : 1, trips > 1 ? (int64_t)trips : 1, 1);
-    const IndexExpr *step = work_loop_begin(b, TOPK_TAKEN, TOPK_TAKEN, TOPK_TAKEN);
-    const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, ix_mul(b->ix, trip, chunk), thread),
-                                 ix_mul(b->ix, step, b->threads));
+    const IndexExpr *step = work_loop_begin(b, TOPK_LOADS, TOPK_LOADS, TOPK_LOADS);
+    const IndexExpr *at =
+        ix_add(b->ix, ix_mul(b->ix, trip, batch), ix_mul(b->ix, step, part));
+    at = ix_add(b->ix, at, ix_mul(b->ix, thread, lanes));
+    if (lanes > 1)
+        at = ix_add(b->ix, at, work_lane(b));
     work_place(b, p->shape, last, row, at, index);
     work_element(b, p->inst->operands[0], index);
-    work_instructions(b, (OpCost){.alu = 7, .cycles = costs.alu_cycles}, 1);
+    work_instructions(b, (OpCost){.alu = 5, .cycles = costs.alu_cycles}, (double)lanes);
     work_loop_end(b, 0);
+    work_set_lanes(b, 1);
     WorkPart before = work_part_begin(b, taken / rest * TARGET_WARP);
     work_shared(b, 4, first->bytes / 2, 1);
     work_part_end(b, before);
@@ -216,10 +222,10 @@ static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *firs
     work_barrier(b);
     work_loop_end(b, 0);
     Network n = *first;
-    for (n.slots = 2; (double)n.slots < taken + (double)p->k && n.slots < slots;)
+    for (n.slots = 2; (double)n.slots < room + (double)p->k && n.slots < slots;)
         n.slots *= 2;
-    double sorts = (taken + (double)p->k) / (double)slots;
-    work_loop_begin(b, sorts > 1 ? sorts : 1, sorts > 1 ? (int64_t)sorts : 1, 1);
+    double sorts = taken / room + 1;
+    work_loop_begin(b, sorts, (int64_t)sorts, 1);
     sort_rows(b, &n);
     work_loop_end(b, 0);
 }
