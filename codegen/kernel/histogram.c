@@ -39,37 +39,49 @@ static void add_place(Emit *e, const Histogram *h, LLVMValueRef at)
     gx_if_end(k, &some, NULL, 0, NULL);
 }
 
-static void count_update(Emit *e, const Histogram *h, const IndexExpr *linear)
+/* An update: whether it goes to a place (NULL: it does), the place's bytes in shared memory, what is added. */
+typedef struct Update {
+    LLVMValueRef ok, to, v;
+} Update;
+
+static void read_update(Emit *e, const Histogram *h, const IndexExpr *linear, Update *out)
 {
     const Scatter *s = &h->s;
     const IndexExpr *update[EMIT_MOST_RANK], *to[EMIT_MOST_RANK], *bound;
-    LLVMValueRef ok, v;
-    GxIf guard;
+    LLVMBuilderRef b = e->k->builder;
     emit_delinear(e, s->plan->update, linear, update);
-    scatter_destination(e, s, update, to, &bound, &ok);
-    emit_if_begin(e, &guard, ok);
-    emit_element(e, s->plan->inst->operands[2], update, &v);
+    scatter_destination(e, s, update, to, &bound, &out->ok);
+    emit_element(e, s->plan->inst->operands[2], update, &out->v);
     e->k->at = s->plan->inst->name;
     const IndexExpr *place = index_linear(e->ix, s->plan->operand, to);
     LLVMValueRef at = emit_index(e, ix_mul(e->ix, place, h->bytes), 0);
-    at = LLVMBuildTrunc(e->k->builder, at, gx_int_type(e->k, 32), "");
-    gx_atomic(e->k, GX_ATOMIC_ADD, GX_SHARED,
-              LLVMBuildAdd(e->k->builder, at, gx_i32(e->k, h->room), ""), v);
-    emit_if_end(e, &guard, NULL, 0, NULL);
+    at = LLVMBuildTrunc(b, at, gx_int_type(e->k, 32), "");
+    out->to = LLVMBuildAdd(b, at, gx_i32(e->k, h->room), "");
 }
 
+/* All are read before the first is added: loads do not wait for the atomic operations. */
 static void count_updates(Emit *e, const Histogram *h)
 {
     Kernel *k = e->k;
     GxLoop loop;
+    GxIf guard;
+    Update *updates = ARENA_ARRAY(e->arena, Update, (size_t)h->accesses);
     int64_t groups = shape_elements(h->s.plan->update) / h->accesses;
     gx_loop_begin(k, &loop, emit_thread_number(e), emit_index_constant(e, groups),
                   emit_index_constant(e, h->threads), NULL, 0);
     emit_scope_begin(e);
     const IndexExpr *group = emit_variable(e, loop.index, (Range){0, groups - 1});
-    for (int64_t a = 0; a < h->accesses; a++)
-        count_update(
-            e, h, ix_add(e->ix, ix_mul(e->ix, group, h->accesses), ix_const(e->ix, a)));
+    bool is_near = histogram_takes_neighbours(h->s.plan->update);
+    const IndexExpr *first = is_near ? ix_mul(e->ix, group, h->accesses) : group;
+    for (int64_t a = 0; a < h->accesses; a++) {
+        const IndexExpr *further = ix_const(e->ix, is_near ? a : a * groups);
+        read_update(e, h, ix_add(e->ix, first, further), &updates[a]);
+    }
+    for (int64_t a = 0; a < h->accesses; a++) {
+        emit_if_begin(e, &guard, updates[a].ok);
+        gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, updates[a].to, updates[a].v);
+        emit_if_end(e, &guard, NULL, 0, NULL);
+    }
     emit_scope_end(e);
     gx_loop_end(k, &loop, NULL);
 }

@@ -109,6 +109,9 @@ typedef struct ScatterPlan {
 void scatter_set_any_order(Instruction *scatter);
 /* The atomic operation that combines updates, so that their order is no matter; OP_COUNT: there is none. */
 OpCode scatter_atomic_operation(const Instruction *scatter);
+/* A thread of a histogram takes updates side by side, which may share what they are made of, where such are few; else
+ * one of each of as many parts of the updates, so that those of a warp lie side by side. */
+bool histogram_takes_neighbours(const Shape *updates);
 /* Each element of the updates, and each index vector for it alone, is read about once. */
 bool scatter_reads_once(const Instruction *scatter);
 /* Two index vectors that differ lead to no common place: windows have one element wherever indices choose. */

@@ -14,7 +14,7 @@
  *   (_, t) = reduce-window(s, gather(u, p)), cumulative, (k, a), (l, b) -> (l, k = l ? a + b : b)
  *   r = scatter(x, s where the next one differs, else outside, t), unique_indices=true
  *
- * Left alone: unique indices and operations that atomics carry out, which need no order; windows that may
+ * Left alone: unique indices, histograms and operations that atomics carry out, which need no order; windows that may
  * overlap in part; few updates.
  *
  * Needs: layouts, row-major. Keeps: values but for the order of sums. Ends: one sweep; what it makes is sorted. */
@@ -444,6 +444,15 @@ static bool has_identity(const Split *s)
            s->inst->operands[2]->shape->dtype == t;
 }
 
+/* Sums of integers, which one kernel makes: blocks have all places in shared memory. */
+static bool is_histogram(const Split *s)
+{
+    DType t = s->inst->operands[0]->shape->dtype;
+    return rw_reducer_op(inst_called(s->inst, 0)) == OP_ADD && dtype_is_integer(t) &&
+           dtype_info[t].bits >= 32 &&
+           inst_ints(s->inst, ATTR_UPDATE_WINDOW_DIMS).count == 0;
+}
+
 /* Many scalars for few places: each of `batches` parts has places of its own, which lie in shared memory. */
 static int64_t count_batches(const Split *s)
 {
@@ -451,7 +460,7 @@ static int64_t count_batches(const Split *s)
                 *update = s->inst->operands[s->count + 1]->shape;
     if (!has_identity(s) || s->batch.count != 0 || shape_elements(x) != s->places ||
         s->places > BATCH_PLACES_BYTES / shared_bytes(x->dtype) ||
-        shape_elements(update) != s->updates)
+        shape_elements(update) != s->updates || is_histogram(s))
         return 0;
     bool by_atomics = scatter_atomic_operation(s->inst) != OP_COUNT;
     int64_t most = by_atomics ? MOST_BATCHES : MOST_WARP_BATCHES,

@@ -7,6 +7,8 @@
 #define LEAST_UPDATES 4096
 #define BLOCKS_EACH 4 /* of a multiprocessor */
 #define THREADS 256
+#define MOST_NEIGHBOURS 8
+#define FAR_ACCESSES 4 /* loads under way at once */
 
 static const ScatterPlan *plan_of(FusionFacts *f)
 {
@@ -45,6 +47,16 @@ void plan_histogram(KernelDesign *d, const FusionFacts *f)
     plan_scatter(d, f);
 }
 
+static int64_t inner_size(const Shape *updates)
+{
+    return updates->rank == 0 ? 1 : updates->dims[updates->layout->minor_to_major[0]];
+}
+
+bool histogram_takes_neighbours(const Shape *updates)
+{
+    return inner_size(updates) <= MOST_NEIGHBOURS;
+}
+
 void configure_histogram(const KernelDesign *d, KernelConfig *c)
 {
     const Shape *s = d->plan.scatter->update;
@@ -52,9 +64,9 @@ void configure_histogram(const KernelDesign *d, KernelConfig *c)
         c->block = THREADS;
     if (!config_lacks(c, KERNEL_KEY_ACCESSES))
         return;
-    /* neighbours, which may share what they are made of, where they are few */
-    int64_t inner = s->rank == 0 ? 1 : s->dims[s->layout->minor_to_major[0]];
-    c->accesses = inner <= 8 ? inner : 1;
+    c->accesses = histogram_takes_neighbours(s) ? inner_size(s) : FAR_ACCESSES;
+    while (shape_elements(s) % c->accesses != 0)
+        c->accesses /= 2;
 }
 
 const char *refuse_histogram(const KernelDesign *d)

@@ -226,7 +226,10 @@ void work_histogram(const KernelDesign *d, KernelWork *out)
         ix_add(b->ix, ix_mul(b->ix, step, threads), work_thread_number(b, groups));
     for (int64_t a = 0; a < d->config.accesses; a++) {
         const IndexExpr *linear =
-            ix_add(b->ix, ix_mul(b->ix, group, d->config.accesses), ix_const(b->ix, a));
+            histogram_takes_neighbours(p->update)
+                ? ix_add(b->ix, ix_mul(b->ix, group, d->config.accesses),
+                         ix_const(b->ix, a))
+                : ix_add(b->ix, group, ix_const(b->ix, a * groups));
         index_delinear(b->ix, p->update, linear, update);
         destination(b, p, update, to);
         work_element(b, p->inst->operands[2], update);
