@@ -9,7 +9,7 @@
 #define COLUMN_SPLITS 16
 #define COLUMN_FLIGHT 64 /* bytes that a thread asks for before it waits */
 #define COLUMN_UNROLL 8
-#define COLUMN_HELD 32 /* elements that it then holds */
+#define COLUMN_HELD 44 /* elements that it then holds, with its sums */
 #define COLUMN_ROWS 16 /* fewer do not fill a warp's accesses */
 
 const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
@@ -107,6 +107,7 @@ static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
+    int64_t sums = stage_values(d, c) * c->lanes.data[0];
     int64_t rounds = p->columns / c->splits, bytes = 0, elements = 0, unroll = 1;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op != OP_PARAMETER ||
@@ -118,7 +119,7 @@ static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
     if (bytes == 0 || !fusion_is_plain(comp, p->heroes, p->hero_count))
         return 1;
     while (unroll < COLUMN_UNROLL && 2 * unroll <= rounds &&
-           unroll * bytes < COLUMN_FLIGHT && 2 * unroll * elements <= COLUMN_HELD)
+           unroll * bytes < COLUMN_FLIGHT && 2 * unroll * elements + sums <= COLUMN_HELD)
         unroll *= 2;
     return unroll;
 }
