@@ -5,6 +5,7 @@
 #include "ir/tile/mapping.h"
 
 #define MOST_DEPTH 256
+#define MOST_ROWS 128      /* of a tile */
 #define LEAST_ROWS 16      /* fewer waste most of an instruction */
 #define MOST_REGISTERS 192 /* of a thread, for sums and inner results */
 
@@ -72,12 +73,15 @@ static int64_t power_of_two(int64_t n, int64_t most)
 }
 
 /* Rows of a warp and columns of a tile, the better first: of 32 rows, factors are read from shared memory half as
- * often. */
+ * often; but of 32 columns, loops have twice as many steps. For a causal attention of 32 heads of 128 and 4096 places
+ * an H100 takes 765 us for dq in 16 rows and 64 columns, 794 in 32 rows and 32 columns. */
 static const struct {
     int64_t rows, columns;
-} sizes[] = {{32, 64}, {32, 32}, {16, 64}, {16, 32}, {16, 16}};
+} sizes[] = {{32, 64}, {16, 64}, {16, 32}, {16, 16}};
 
-enum { SIZES = sizeof sizes / sizeof *sizes };
+/* Warps of a block: two blocks of four keep a multiprocessor busier than one of eight, which all wait for the same
+ * barriers: 929 us instead of 1044 for dk and dv of the same attention. */
+enum { SIZES = sizeof sizes / sizeof *sizes, WARPS = 4 };
 
 /* Of a thread, in the loop: the sums, and the inner dots' results. */
 static int64_t registers_for(const DotChain *c, int64_t rows, int64_t columns)
@@ -130,7 +134,8 @@ static void choose_tile(const KernelDesign *d, KernelConfig *c)
     const DotChain *chain = d->plan.chain;
     DotSizes s = dot_sizes(chain->dots[0]);
     int64_t rows = s.sides[chain->weights[0]];
-    c->tile[0] = power_of_two(rows, 128);
+    c->tile[0] = power_of_two(rows, MOST_ROWS);
+    c->tile[0] = power_of_two(rows, WARPS * sizes[size_for(chain, c->tile[0])].rows);
     while (c->tile[0] > 64 && (rows + c->tile[0] - 1) / c->tile[0] * s.batch <
                                   target_multiprocessors(d->target))
         c->tile[0] /= 2;
