@@ -5,7 +5,8 @@
  *   convolution(x, w), window={size=4x4}, 64 -> 12 features
  *   ->  places(convolution(x, v), window={size=5x5 stride=2x2}), 64 -> 48 features
  *
- * where v holds w four times, each with zeros on another side: 25 places are read for four results instead of 64.
+ * where v holds w four times, each with zeros on another side: 25 places are read for four results instead of 64. More
+ * zeros fill it up to 64 features: cuDNN takes half the time of 48 (108 and 199 us measured on an H100), tiles as long.
  *
  * The zeros meet numbers that a window does not reach: an infinite one or NaN makes NaN of the results beside its own. */
 #include "ir/divide.h"
@@ -16,6 +17,7 @@
 enum {
     TOGETHER = 2, /* neighbours along a dimension */
     MOST_RESULTS = 16,
+    FULL_TILE = 64, /* features of which tiles are made, not of two of half the size */
     LEAST_FEATURES = 32,
     LEAST_WINDOW = 3,
     MOST_SPATIAL = 2,
@@ -71,7 +73,11 @@ static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neigh
         computation_add(conv->parent, OP_CONCATENATE,
                         rw_shape(r, s->dtype, s->rank, sizes), neighbours, all, NULL);
     inst_set_ints(c, ATTR_DIMENSIONS, &l->rhs_output, 1);
-    return c;
+    int64_t features = sizes[l->rhs_output];
+    PaddingDim more[MOST_SPATIAL + 2] = {0};
+    if (features > FULL_TILE / 2 && features < FULL_TILE)
+        more[l->rhs_output].high = FULL_TILE - features;
+    return convolution_padded(r, c, more);
 }
 
 static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbours)
@@ -82,7 +88,8 @@ static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbour
     int64_t sizes[MOST_SPATIAL + 2];
     for (uint32_t d = 0; d < conv->shape->rank; d++)
         sizes[d] = conv->shape->dims[d];
-    sizes[l->out_feature] *= neighbours;
+    Instruction *operands[] = {conv->operands[0], filters(r, conv, neighbours)};
+    sizes[l->out_feature] = operands[1]->shape->dims[l->rhs_output];
     for (uint32_t i = 0; i < old->rank; i++) {
         int64_t *results = &sizes[l->out_spatial[i]],
                 image = conv->operands[0]->shape->dims[l->lhs_spatial[i]];
@@ -96,7 +103,6 @@ static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbour
     }
     Window *window = ARENA_NEW(r->m->arena, Window);
     *window = (Window){old->rank, dims};
-    Instruction *operands[] = {conv->operands[0], filters(r, conv, neighbours)};
     Instruction *c = rw_like(
         r, conv, rw_shape(r, conv->shape->dtype, conv->shape->rank, sizes), 2, operands);
     inst_set(c, (Attr){.id = ATTR_WINDOW, .window = window});
@@ -107,11 +113,18 @@ static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbour
 static Instruction *in_places(Rewriter *r, const Instruction *conv, Instruction *x)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
-    const Shape *s = x->shape;
+    SliceDim cut[MOST_SPATIAL + 2];
     uint32_t spatial = l->spatial_rank, n = 0;
+    int64_t used[MOST_SPATIAL + 2];
+    for (uint32_t d = 0; d < x->shape->rank; d++) {
+        used[d] =
+            d == l->out_feature ? conv->shape->dims[d] << spatial : x->shape->dims[d];
+        cut[d] = (SliceDim){.start = 0, .limit = used[d], .stride = 1};
+    }
+    x = rw_slice(r, rw_shape(r, x->shape->dtype, x->shape->rank, used), x, cut);
+    const Shape *s = x->shape;
     int64_t split[MOST_DIMS], order[MOST_DIMS], joined[MOST_SPATIAL + 2],
         at[MOST_SPATIAL + 2];
-    SliceDim cut[MOST_SPATIAL + 2];
     for (uint32_t d = 0; d < s->rank; d++) {
         for (uint32_t i = 0; d == l->out_feature && i < spatial; i++)
             split[n++] = TOGETHER;

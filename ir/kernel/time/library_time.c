@@ -102,15 +102,17 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
     }
     p->batch = (double)(s.x.dims[1] / s.w.dims[1]);
     double in = (double)s.w.dims[1], out = (double)s.w.dims[0] / p->batch;
+    double side = larger(s.kind == CONVOLUTION_DATA ? in : out, costs.library_channels);
+    bool is_few = smaller(in, out) < costs.library_few_channels && p->batch == 1;
     choose_units(p, conv, d);
     if (p->by_tensor_cores) {
         p->counted = 2 * p->batch * places * window * in * out;
         in = in_blocks(in);
         out = p->batch > 1 ? out
                            : in_blocks(out); /* groups have their features in one tile */
-        double side = s.kind == CONVOLUTION_DATA ? in : in_blocks(out); /* of a tile */
-        p->rate *=
-            costs.library_convolution * smaller(side / costs.library_full_channels, 1);
+        p->rate *= costs.library_convolution *
+                   smaller(side / costs.library_full_channels, 1) *
+                   (is_few ? costs.library_few_share : 1);
     }
     p->is_even = s.kind == CONVOLUTION_FILTER;
     p->m = s.kind == CONVOLUTION_FILTER ? out : places;
@@ -246,7 +248,7 @@ static KernelTime time_of(Product p, const GpuModel *d)
     t.least_seconds = larger(least, at_peak);
     bool is_memory = memory > arithmetic;
     double longest = larger(memory, arithmetic);
-    t.seconds += longest + p.transposed / p.bytes * memory;
+    t.seconds += longest + p.transposed / p.bytes * memory / costs.library_turn_share;
     if (longest > costs.launch_seconds)
         t.limit = is_memory           ? LIMIT_MEMORY
                   : p.by_tensor_cores ? LIMIT_TENSOR
