@@ -533,8 +533,8 @@ static void test_kernels(void **state)
         {AT(images, PlanImage, 0, kernel), 1, 2, "image 0 of the plan is damaged"},
         {AT(images, PlanImage, 0, blocks), INT32_MAX, UINT32_C(1) << 31, "image 0"},
         {AT(images, PlanImage, 0, blocks), 1, 0, "image 0"},
-        {AT(images, PlanImage, 0, kind), PLAN_IMAGE_KINDS - 1, PLAN_IMAGE_KINDS,
-         "an image of kind 1"},
+        {AT(images, PlanImage, 0, kind), PLAN_IMAGE_CUBIN, PLAN_IMAGE_KINDS,
+         "an image of kind"},
     };
     check_limits(make_values, limits, sizeof limits / sizeof *limits);
 }
