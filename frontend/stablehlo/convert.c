@@ -271,5 +271,6 @@ void convert_same(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)c;
     (void)row;
-    op->results[0].inst = operand_of(op, 0);
+    if (op->result_count != 0) /* sdy.sharding_group has none */
+        op->results[0].inst = operand_of(op, 0);
 }

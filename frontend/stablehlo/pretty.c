@@ -233,7 +233,7 @@ static void find_types(MlirReader *r, const char *name)
     MlirForm *form = form_top(r);
     if (form->has_arrow || !form->has_types)
         return;
-    if (ends_with(name, "return")) {
+    if (ends_with(name, "return") || ends_with(name, "sharding_group")) {
         form->has_arrow = true;
         form->input_count = form->type_count;
         form->type_count = 0;
