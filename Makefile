@@ -56,7 +56,7 @@ GXC_C   := $(IR_C) $(PASSES_C) $(wildcard codegen/*.c codegen/*/*.c) \
 RUN_C   := $(wildcard runtime/gxrun/*.c)
 RT_C    := $(wildcard runtime/plan/*.c runtime/library/*.c runtime/collective/*.c runtime/run/*.c)
 GXRT_C  := $(RT_C) $(wildcard ir/number*.c) ir/file.c
-EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c)
+EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c ir/matrix*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 
 ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a

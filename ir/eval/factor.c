@@ -5,12 +5,6 @@
 
 #include "ir/eval/linalg.h"
 
-/* Pivots are compared as a kernel compares them. */
-static Complex rounded(const Matrix *m, Complex x)
-{
-    return m->is_single ? (Complex){(float)x.re, (float)x.im} : x;
-}
-
 /* The size of the last dimension. */
 static int64_t steps_of(const Value *v)
 {
@@ -18,58 +12,6 @@ static int64_t steps_of(const Value *v)
 }
 
 /* -- lu --------------------------------------------------------------------------------------- */
-
-static double size_of(const Matrix *m, Complex x)
-{
-    double size = fabs(x.re) + fabs(x.im);
-    return m->is_single ? (float)size : size;
-}
-
-/* The first row from k on with the largest element of column k; k where one is NaN. */
-static int64_t pivot_row(const Matrix *m, int64_t k)
-{
-    int64_t best = k;
-    for (int64_t i = k; i < m->rows; i++) {
-        double size = size_of(m, *matrix_at(m, i, k));
-        if (isnan(size))
-            return k;
-        if (size > size_of(m, *matrix_at(m, best, k)))
-            best = i;
-    }
-    return best;
-}
-
-static void lu_step(const Matrix *m, int64_t k, int32_t *pivot)
-{
-    int64_t p = pivot_row(m, k);
-    *pivot = (int32_t)p + 1;
-    for (int64_t j = 0; j < m->columns; j++) {
-        Complex x = *matrix_at(m, k, j);
-        *matrix_at(m, k, j) = *matrix_at(m, p, j);
-        *matrix_at(m, p, j) = x;
-    }
-    Complex d = *matrix_at(m, k, k);
-    for (int64_t i = k + 1; i < m->rows; i++) {
-        Complex *l = matrix_at(m, i, k);
-        if (d.re != 0 || d.im != 0)
-            *l = rounded(m, linalg_divide(*l, d));
-        for (int64_t j = k + 1; j < m->columns; j++) {
-            Complex *x = matrix_at(m, i, j);
-            *x = rounded(m, linalg_sub_product(*x, *l, *matrix_at(m, k, j)));
-        }
-    }
-}
-
-static void lu(const Matrix *m, int64_t steps, int32_t *pivots, int32_t *info)
-{
-    *info = 0;
-    for (int64_t k = 0; k < steps; k++) {
-        lu_step(m, k, &pivots[k]);
-        Complex d = *matrix_at(m, k, k);
-        if (d.re == 0 && d.im == 0 && *info == 0)
-            *info = (int32_t)k + 1;
-    }
-}
 
 void eval_getrf(EvalCall *call, const LapackCall *how)
 {
@@ -82,7 +24,8 @@ void eval_getrf(EvalCall *call, const LapackCall *how)
     memset(info->data, 0, (size_t)info->count * sizeof(int32_t));
     for (int64_t b = 0; b < count; b++) {
         Matrix one = matrix_next(m, b);
-        lu(&one, steps, (int32_t *)pivots->data + b * steps, (int32_t *)info->data + b);
+        matrix_lu(&one, steps, (int32_t *)pivots->data + b * steps,
+                  (int32_t *)info->data + b);
     }
     linalg_store(all, v->elements[0]);
 }
@@ -128,7 +71,7 @@ static void multiply_by_q(const Matrix *v, const Complex *t, int64_t steps, bool
 {
     for (int64_t i = 0; i < steps; i++) {
         int64_t k = adjoint ? i : steps - 1 - i;
-        matrix_reflect(v, k, k, adjoint ? linalg_conjugate(t[k]) : t[k], c, 0);
+        matrix_reflect(v, k, k, adjoint ? complex_conjugate(t[k]) : t[k], c, 0);
     }
 }
 
@@ -163,7 +106,7 @@ static int64_t longest_column(const Matrix *m, int64_t k)
     for (int64_t j = k; j < m->columns; j++) {
         double sum = 0;
         for (int64_t i = k; i < m->rows; i++)
-            sum += linalg_square(*matrix_at(m, i, j));
+            sum += complex_square(*matrix_at(m, i, j));
         if (m->is_single)
             sum = (float)sum;
         if (sum > most) {
@@ -228,7 +171,7 @@ static Matrix whole(EvalCall *call, const Matrix *m, bool lower)
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
             Complex x = lower ? *matrix_at(m, i, j) : *matrix_at(m, n - 1 - i, n - 1 - j);
-            *matrix_at(&out, j, i) = linalg_conjugate(x);
+            *matrix_at(&out, j, i) = complex_conjugate(x);
             *matrix_at(&out, i, j) = i == j ? (Complex){x.re, 0} : x;
         }
     }
@@ -248,19 +191,20 @@ static Complex tridiagonal_step(const Matrix *m, int64_t k, Complex *w)
         Complex p = {0, 0}, v = vector_at(m, i, k);
         for (int64_t j = k + 1; j < m->rows; j++) {
             Complex x = vector_at(m, j, k);
-            p = linalg_sub_product(p, *matrix_at(m, i, j), (Complex){-x.re, -x.im});
+            p = complex_sub_product(p, *matrix_at(m, i, j), (Complex){-x.re, -x.im});
         }
-        w[i] = linalg_product(t, p);
-        sum = linalg_sub_product(sum, linalg_conjugate(v), (Complex){-w[i].re, -w[i].im});
+        w[i] = complex_product(t, p);
+        sum =
+            complex_sub_product(sum, complex_conjugate(v), (Complex){-w[i].re, -w[i].im});
     }
-    double half = linalg_product(linalg_conjugate(t), sum).re / 2;
+    double half = complex_product(complex_conjugate(t), sum).re / 2;
     for (int64_t i = k + 1; i < m->rows; i++)
-        w[i] = linalg_sub_product(w[i], (Complex){half, 0}, vector_at(m, i, k));
+        w[i] = complex_sub_product(w[i], (Complex){half, 0}, vector_at(m, i, k));
     for (int64_t i = k + 1; i < m->rows; i++) {
         for (int64_t j = k + 1; j < m->rows; j++) {
             Complex *x = matrix_at(m, i, j);
-            *x = linalg_sub_product(*x, vector_at(m, i, k), linalg_conjugate(w[j]));
-            *x = linalg_sub_product(*x, w[i], linalg_conjugate(vector_at(m, j, k)));
+            *x = complex_sub_product(*x, vector_at(m, i, k), complex_conjugate(w[j]));
+            *x = complex_sub_product(*x, w[i], complex_conjugate(vector_at(m, j, k)));
         }
     }
     return t;

@@ -4,35 +4,6 @@
 
 #include "ir/eval/linalg.h"
 
-Complex linalg_sub_product(Complex s, Complex a, Complex b) /* s - a b */
-{
-    return (Complex){s.re - (a.re * b.re - a.im * b.im),
-                     s.im - (a.re * b.im + a.im * b.re)};
-}
-
-Complex linalg_product(Complex a, Complex b)
-{
-    return (Complex){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-Complex linalg_conjugate(Complex a)
-{
-    return (Complex){a.re, -a.im};
-}
-
-Complex linalg_divide(Complex a, Complex b)
-{
-    if (b.im == 0)
-        return (Complex){a.re / b.re, a.im / b.re};
-    double d = b.re * b.re + b.im * b.im;
-    return (Complex){(a.re * b.re + a.im * b.im) / d, (a.im * b.re - a.re * b.im) / d};
-}
-
-double linalg_square(Complex a)
-{
-    return a.re * a.re + a.im * a.im;
-}
-
 Complex *linalg_read(EvalCall *call, const Value *x)
 {
     Complex *out = eval_temp(call, (size_t)x->count, sizeof *out);
@@ -45,47 +16,13 @@ void linalg_store(const Complex *a, Value *v)
     number_convert(v->shape->dtype, v->data, DT_C128, a, (size_t)v->count);
 }
 
-/* a = l l^H from the lower triangle; NaN where a is not positive definite. */
-static void cholesky_lower(Complex *a, int64_t n)
-{
-    for (int64_t j = 0; j < n; j++) {
-        Complex d = a[j * n + j];
-        for (int64_t k = 0; k < j; k++)
-            d = linalg_sub_product(d, a[j * n + k], linalg_conjugate(a[j * n + k]));
-        double pivot = d.re > 0 ? sqrt(d.re) : NAN;
-        a[j * n + j] = (Complex){pivot, 0};
-        for (int64_t i = j + 1; i < n; i++) {
-            Complex s = a[i * n + j];
-            for (int64_t k = 0; k < j; k++)
-                s = linalg_sub_product(s, a[i * n + k], linalg_conjugate(a[j * n + k]));
-            a[i * n + j] = (Complex){s.re / pivot, s.im / pivot};
-            a[j * n + i] = (Complex){0, 0};
-        }
-    }
-}
-
-static void conjugate_transpose(Complex *a, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j <= i; j++) {
-            Complex t = linalg_conjugate(a[i * n + j]);
-            a[i * n + j] = linalg_conjugate(a[j * n + i]);
-            a[j * n + i] = t;
-        }
-}
-
 /* The factors of all matrices of x, into v. Returns them as they were computed. */
 static const Complex *factor(EvalCall *call, const Value *x, bool lower, Value *v)
 {
     int64_t n = x->shape->dims[x->shape->rank - 1];
     Complex *a = linalg_read(call, x);
     for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
-        Complex *one = a + m * n * n;
-        if (!lower)
-            conjugate_transpose(one, n);
-        cholesky_lower(one, n);
-        if (!lower)
-            conjugate_transpose(one, n);
+        matrix_cholesky(&(Matrix){.a = a + m * n * n, .rows = n, .columns = n}, lower);
     }
     linalg_store(a, v);
     return a;
@@ -108,7 +45,7 @@ static Complex triangle_at(const Triangle *t, int64_t i, int64_t j)
     if (t->unit && i == j)
         return (Complex){1, 0};
     Complex x = t->transposed ? t->a[j * t->n + i] : t->a[i * t->n + j];
-    return t->conjugated ? linalg_conjugate(x) : x;
+    return t->conjugated ? complex_conjugate(x) : x;
 }
 
 /* Solves t x = b for one vector with elements `stride` apart. */
@@ -119,9 +56,9 @@ static void solve(const Triangle *t, bool lower, Complex *b, int64_t stride)
         Complex x = b[i * stride];
         for (int64_t k = 0; k < s; k++) {
             int64_t j = lower ? k : t->n - 1 - k;
-            x = linalg_sub_product(x, triangle_at(t, i, j), b[j * stride]);
+            x = complex_sub_product(x, triangle_at(t, i, j), b[j * stride]);
         }
-        b[i * stride] = linalg_divide(x, triangle_at(t, i, i));
+        b[i * stride] = complex_divide(x, triangle_at(t, i, i));
     }
 }
 
