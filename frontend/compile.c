@@ -226,9 +226,13 @@ static bool find_stage(Compile *c, CodegenStage *out)
 /* As an option, for the plan's record. */
 static const char *libraries_text(const Compile *c)
 {
-    if (c->settings.cublaslt)
-        return c->planner != NULL ? "" : " --libraries=cublaslt";
-    return c->planner != NULL ? " --libraries=cudnn" : " --libraries=none";
+    const char *names[] = {c->settings.cublaslt ? ",cublaslt" : "",
+                           c->planner != NULL ? ",cudnn" : "",
+                           c->settings.cusolver ? ",cusolver" : ""};
+    if (*names[0] != '\0' && *names[1] != '\0' && *names[2] != '\0')
+        return "";
+    const char *list = arena_printf(c->arena, "%s%s%s", names[0], names[1], names[2]);
+    return arena_printf(c->arena, " --libraries=%s", *list != '\0' ? list + 1 : "none");
 }
 
 static const char *tiles_text(const Compile *c)

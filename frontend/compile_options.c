@@ -77,7 +77,7 @@ static void check_targets(Compile *c)
 /* The names in --libraries are known; whether `library` is among them. */
 static bool has_library(Compile *c, const char *library)
 {
-    static const char *const known[] = {"cublaslt", "cudnn"};
+    static const char *const known[] = {"cublaslt", "cudnn", "cusolver"};
     const char *list = c->options.libraries;
     if (list == NULL || strcmp(list, "all") == 0)
         return true;
@@ -91,7 +91,9 @@ static bool has_library(Compile *c, const char *library)
             is_known |= strlen(known[i]) == length && memcmp(at, known[i], length) == 0;
         if (!is_known)
             compile_usage_error(
-                c, "unknown library \"%.*s\"; libraries are all, none, cublaslt, cudnn",
+                c,
+                "unknown library \"%.*s\"; libraries are all, none, cublaslt, "
+                "cudnn, cusolver",
                 (int)length, at);
         found |= strlen(library) == length && memcmp(at, library, length) == 0;
         at += length + (at[length] == ',');
@@ -173,6 +175,7 @@ void compile_check_options(Compile *c)
     choose_tileir(c);
     check_embedding(c);
     c->settings.cublaslt = has_library(c, "cublaslt");
+    c->settings.cusolver = has_library(c, "cusolver");
     c->settings.tf32 = o->f32_dots == NULL || strcmp(o->f32_dots, "tf32") == 0;
     if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)
         compile_usage_error(c, "unknown form \"%s\" of --f32-dots; forms are tf32, f32",

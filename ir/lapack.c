@@ -57,6 +57,7 @@ typedef struct Match {
     const int64_t *batch;
     int64_t sizes[26]; /* -1: not known yet */
     Order layout;
+    bool is_transposed;
 } Match;
 
 static bool is_type(const Match *m, char letter, DType t)
@@ -109,10 +110,12 @@ static bool is_term(Match *m, const char *term, size_t length, const Shape *s,
             return false;
     }
     for (uint32_t i = 0; i < own; i++) {
-        if (!is_size(m, term[i + 1], s->dims[m->batches + i]))
+        uint32_t letter = m->is_transposed && own == 2 ? 1 - i : i;
+        if (!is_size(m, term[letter + 1], s->dims[m->batches + i]))
             return false;
     }
-    return own < 2 || m->layout == ANY || (laid != NULL && lies(laid, m->layout));
+    return own < 2 || m->layout == ANY || m->is_transposed ||
+           (laid != NULL && lies(laid, m->layout));
 }
 
 static bool are_operands(Match *m, const char *terms, const Instruction *inst)
@@ -191,7 +194,8 @@ static bool matches(const Instruction *inst, const LapackCall *call)
     Match m = {.type = first->dtype,
                .batches = first->rank - own,
                .batch = first->dims,
-               .layout = rows[call->kind].layout};
+               .layout = rows[call->kind].layout,
+               .is_transposed = call->is_transposed};
     for (size_t i = 0; i < sizeof m.sizes / sizeof *m.sizes; i++)
         m.sizes[i] = -1;
     return are_operands(&m, operands, inst) &&
@@ -256,9 +260,19 @@ bool custom_call_lapack(const Instruction *inst, LapackCall *out)
     if (inst->op != OP_CUSTOM_CALL)
         return false;
     for (LapackKind kind = 0; kind < LAPACK_COUNT; kind++) {
-        *out = (LapackCall){.kind = kind};
+        *out = (LapackCall){.kind = kind,
+                            .is_transposed = rows[kind].layout == COLUMNS &&
+                                             config_is(inst, CONFIG_LIBRARY, "cusolver")};
         if (is_named(inst, kind) && read_options(inst, out) && matches(inst, out))
             return true;
     }
     return false;
+}
+
+bool lapack_is_matrix(LapackKind kind, bool is_result, uint32_t i)
+{
+    const char *terms = is_result ? rows[kind].results : rows[kind].operands;
+    for (; i > 0; i--)
+        terms += strcspn(terms, ",") + 1;
+    return strcspn(terms, ",") == 3;
 }

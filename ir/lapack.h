@@ -18,9 +18,14 @@ typedef struct LapackCall {
     bool unit_diagonal;
     int64_t transpose; /* of trsm, ormqr: TRANSPOSE_x */
     bool has_vectors;  /* of the svd: u and v are wanted */
+    bool
+        is_transposed; /* operands and results are the transposes of the matrices, which then lie as the library
+                           wants them: what is marked for cuSOLVER */
 } LapackCall;
 
 /* Whether the call is one of the list, with operands and results as its row says. */
 bool custom_call_lapack(const Instruction *inst, LapackCall *out);
+/* Whether operand or result i has matrices, not vectors or numbers. */
+bool lapack_is_matrix(LapackKind kind, bool is_result, uint32_t i);
 
 #endif

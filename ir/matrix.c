@@ -3,23 +3,23 @@
 
 #include <math.h>
 
-Complex complex_sub_product(Complex s, Complex a, Complex b) /* s - a b */
+Complex linalg_sub_product(Complex s, Complex a, Complex b) /* s - a b */
 {
     return (Complex){s.re - (a.re * b.re - a.im * b.im),
                      s.im - (a.re * b.im + a.im * b.re)};
 }
 
-Complex complex_product(Complex a, Complex b)
+Complex linalg_product(Complex a, Complex b)
 {
     return (Complex){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-Complex complex_conjugate(Complex a)
+Complex linalg_conjugate(Complex a)
 {
     return (Complex){a.re, -a.im};
 }
 
-Complex complex_divide(Complex a, Complex b)
+Complex linalg_divide(Complex a, Complex b)
 {
     if (b.im == 0)
         return (Complex){a.re / b.re, a.im / b.re};
@@ -27,7 +27,7 @@ Complex complex_divide(Complex a, Complex b)
     return (Complex){(a.re * b.re + a.im * b.im) / d, (a.im * b.re - a.re * b.im) / d};
 }
 
-double complex_square(Complex a)
+double linalg_square(Complex a)
 {
     return a.re * a.re + a.im * a.im;
 }
@@ -61,13 +61,13 @@ static void cholesky_lower(Complex *a, int64_t n)
     for (int64_t j = 0; j < n; j++) {
         Complex d = a[j * n + j];
         for (int64_t k = 0; k < j; k++)
-            d = complex_sub_product(d, a[j * n + k], complex_conjugate(a[j * n + k]));
+            d = linalg_sub_product(d, a[j * n + k], linalg_conjugate(a[j * n + k]));
         double pivot = d.re > 0 ? sqrt(d.re) : NAN;
         a[j * n + j] = (Complex){pivot, 0};
         for (int64_t i = j + 1; i < n; i++) {
             Complex s = a[i * n + j];
             for (int64_t k = 0; k < j; k++)
-                s = complex_sub_product(s, a[i * n + k], complex_conjugate(a[j * n + k]));
+                s = linalg_sub_product(s, a[i * n + k], linalg_conjugate(a[j * n + k]));
             a[i * n + j] = (Complex){s.re / pivot, s.im / pivot};
             a[j * n + i] = (Complex){0, 0};
         }
@@ -78,8 +78,8 @@ static void conjugate_transpose(Complex *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++) {
-            Complex t = complex_conjugate(a[i * n + j]);
-            a[i * n + j] = complex_conjugate(a[j * n + i]);
+            Complex t = linalg_conjugate(a[i * n + j]);
+            a[i * n + j] = linalg_conjugate(a[j * n + i]);
             a[j * n + i] = t;
         }
 }
@@ -134,10 +134,10 @@ static void lu_step(const Matrix *m, int64_t k, int32_t *pivot)
     for (int64_t i = k + 1; i < m->rows; i++) {
         Complex *l = matrix_at(m, i, k);
         if (d.re != 0 || d.im != 0)
-            *l = rounded(m, complex_divide(*l, d));
+            *l = rounded(m, linalg_divide(*l, d));
         for (int64_t j = k + 1; j < m->columns; j++) {
             Complex *x = matrix_at(m, i, j);
-            *x = rounded(m, complex_sub_product(*x, *l, *matrix_at(m, k, j)));
+            *x = rounded(m, linalg_sub_product(*x, *l, *matrix_at(m, k, j)));
         }
     }
 }
@@ -171,13 +171,13 @@ void matrix_reflect(const Matrix *from, int64_t i, int64_t k, Complex t, const M
         Complex sum = *matrix_at(m, i, j);
         for (int64_t y = i + 1; y < m->rows; y++) {
             Complex v = *matrix_at(from, y, k);
-            sum = complex_sub_product(sum, (Complex){-v.re, v.im}, *matrix_at(m, y, j));
+            sum = linalg_sub_product(sum, (Complex){-v.re, v.im}, *matrix_at(m, y, j));
         }
-        Complex by = complex_product(t, sum);
+        Complex by = linalg_product(t, sum);
         for (int64_t y = i; y < m->rows; y++) {
             Complex v = y == i ? (Complex){1, 0} : *matrix_at(from, y, k);
             Complex *x = matrix_at(m, y, j);
-            *x = complex_sub_product(*x, v, by);
+            *x = linalg_sub_product(*x, v, by);
         }
     }
 }
@@ -187,14 +187,14 @@ Complex matrix_reflection(const Matrix *m, int64_t i, int64_t k)
     Complex alpha = *matrix_at(m, i, k);
     double below = 0;
     for (int64_t y = i + 1; y < m->rows; y++)
-        below += complex_square(*matrix_at(m, y, k));
+        below += linalg_square(*matrix_at(m, y, k));
     if (below == 0 && alpha.im == 0)
         return (Complex){0, 0};
-    double size = sqrt(below + complex_square(alpha));
+    double size = sqrt(below + linalg_square(alpha));
     double beta = alpha.re < 0 ? size : -size;
     Complex by = {alpha.re - beta, alpha.im};
     for (int64_t y = i + 1; y < m->rows; y++)
-        *matrix_at(m, y, k) = complex_divide(*matrix_at(m, y, k), by);
+        *matrix_at(m, y, k) = linalg_divide(*matrix_at(m, y, k), by);
     *matrix_at(m, i, k) = (Complex){beta, 0};
     return (Complex){(beta - alpha.re) / beta, -alpha.im / beta};
 }
@@ -202,7 +202,7 @@ Complex matrix_reflection(const Matrix *m, int64_t i, int64_t k)
 Complex matrix_qr_step(const Matrix *m, int64_t k)
 {
     Complex t = matrix_reflection(m, k, k);
-    matrix_reflect(m, k, k, complex_conjugate(t), m, k + 1);
+    matrix_reflect(m, k, k, linalg_conjugate(t), m, k + 1);
     return t;
 }
 

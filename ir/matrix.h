@@ -10,11 +10,11 @@ typedef struct Complex {
     double re, im;
 } Complex;
 
-Complex complex_sub_product(Complex s, Complex a, Complex b); /* s - a b */
-Complex complex_product(Complex a, Complex b);
-Complex complex_conjugate(Complex a);
-Complex complex_divide(Complex a, Complex b);
-double complex_square(Complex a); /* |a|^2 */
+Complex linalg_sub_product(Complex s, Complex a, Complex b); /* s - a b */
+Complex linalg_product(Complex a, Complex b);
+Complex linalg_conjugate(Complex a);
+Complex linalg_divide(Complex a, Complex b);
+double linalg_square(Complex a); /* |a|^2 */
 
 typedef struct Matrix {
     Complex *a; /* by rows */

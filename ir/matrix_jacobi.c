@@ -18,7 +18,7 @@ typedef struct Rotation {
 /* The one that makes the Hermitian matrix p, x; x^H, q diagonal. */
 static Rotation rotation_of(double p, double q, Complex x)
 {
-    double size = sqrt(complex_square(x));
+    double size = sqrt(linalg_square(x));
     if (size == 0)
         return (Rotation){1, {0, 0}};
     double u = (q - p) / (2 * size);
@@ -31,8 +31,8 @@ static void rotate_columns(const Matrix *m, int64_t p, int64_t q, Rotation r)
 {
     for (int64_t i = 0; i < m->rows; i++) {
         Complex *x = matrix_at(m, i, p), *y = matrix_at(m, i, q), a = *x, b = *y;
-        Complex by_s = complex_product(complex_conjugate(r.s), b),
-                and_s = complex_product(r.s, a);
+        Complex by_s = linalg_product(linalg_conjugate(r.s), b),
+                and_s = linalg_product(r.s, a);
         *x = (Complex){r.c * a.re - by_s.re, r.c * a.im - by_s.im};
         *y = (Complex){and_s.re + r.c * b.re, and_s.im + r.c * b.im};
     }
@@ -42,8 +42,8 @@ static void rotate_rows(const Matrix *m, int64_t p, int64_t q, Rotation r)
 {
     for (int64_t j = 0; j < m->columns; j++) {
         Complex *x = matrix_at(m, p, j), *y = matrix_at(m, q, j), a = *x, b = *y;
-        Complex by_s = complex_product(r.s, b),
-                and_s = complex_product(complex_conjugate(r.s), a);
+        Complex by_s = linalg_product(r.s, b),
+                and_s = linalg_product(linalg_conjugate(r.s), a);
         *x = (Complex){r.c * a.re - by_s.re, r.c * a.im - by_s.im};
         *y = (Complex){and_s.re + r.c * b.re, and_s.im + r.c * b.im};
     }
@@ -59,14 +59,14 @@ static Complex phase_of(const Matrix *m, int64_t j)
         sum.re += by * matrix_at(m, i, j)->re;
         sum.im += by * matrix_at(m, i, j)->im;
     }
-    double size = sqrt(complex_square(sum));
+    double size = sqrt(linalg_square(sum));
     return size > 0 ? (Complex){sum.re / size, -sum.im / size} : (Complex){1, 0};
 }
 
 static void scale_column(const Matrix *m, int64_t j, Complex by)
 {
     for (int64_t i = 0; i < m->rows; i++)
-        *matrix_at(m, i, j) = complex_product(*matrix_at(m, i, j), by);
+        *matrix_at(m, i, j) = linalg_product(*matrix_at(m, i, j), by);
 }
 
 /* Sorts, by falling sign * values, columns of one or two matrices with them. */
@@ -96,7 +96,7 @@ static double outside_diagonal(const Matrix *m, double *out_all)
     *out_all = 0;
     for (int64_t i = 0; i < m->rows; i++) {
         for (int64_t j = 0; j < m->columns; j++) {
-            double x = complex_square(*matrix_at(m, i, j));
+            double x = linalg_square(*matrix_at(m, i, j));
             *out_all += x;
             sum += i != j ? x : 0;
         }
@@ -133,7 +133,7 @@ static double hermitian(const Matrix *m, bool lower)
         matrix_at(m, i, i)->im = 0;
         for (int64_t j = 0; j < i; j++) {
             Complex *a = matrix_at(m, i, j), *b = matrix_at(m, j, i);
-            *(lower ? b : a) = complex_conjugate(*(lower ? a : b));
+            *(lower ? b : a) = linalg_conjugate(*(lower ? a : b));
         }
         for (int64_t j = 0; j < m->columns; j++)
             most = fmax(most,
@@ -170,8 +170,8 @@ static Complex inner(const Matrix *m, int64_t p, int64_t q)
     Complex sum = {0, 0};
     for (int64_t i = 0; i < m->rows; i++) {
         Complex x = *matrix_at(m, i, q);
-        sum = complex_sub_product(sum, complex_conjugate(*matrix_at(m, i, p)),
-                                  (Complex){-x.re, -x.im});
+        sum = linalg_sub_product(sum, linalg_conjugate(*matrix_at(m, i, p)),
+                                 (Complex){-x.re, -x.im});
     }
     return sum;
 }
@@ -186,7 +186,7 @@ static bool make_orthogonal(const Matrix *m, const Matrix *v)
             for (int64_t q = p + 1; q < m->columns; q++) {
                 double a = inner(m, p, p).re, b = inner(m, q, q).re;
                 Complex x = inner(m, p, q);
-                double size = sqrt(complex_square(x)), both = sqrt(a) * sqrt(b);
+                double size = sqrt(linalg_square(x)), both = sqrt(a) * sqrt(b);
                 if (!isfinite(size) || !isfinite(both))
                     return false;
                 if (size <= least * both)

@@ -14,8 +14,8 @@ typedef enum { MODE_OFF, MODE_ON, MODE_DEFAULT, MODE_EXPLICIT } SettingMode;
 struct PassSettings {
 #define SETTING(field, name, value, least, most, doc) int64_t field;
 #include "passes/settings.def"
-    int64_t level; /* of optimisation, for passes that do more at -O2 */
-    bool cublaslt; /* may be called */
+    int64_t level;           /* of optimisation, for passes that do more at -O2 */
+    bool cublaslt, cusolver; /* may be called */
     bool
         tf32; /* products of f32 may be made with TF32 where the program leaves it open */
 };

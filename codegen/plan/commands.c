@@ -4,6 +4,7 @@
 
 #include "codegen/library/cublaslt.h"
 #include "codegen/library/cudnn.h"
+#include "codegen/library/cusolver.h"
 #include "ir/analysis/loop.h"
 #include "ir/bug.h"
 #include "ir/config.h"
@@ -12,6 +13,7 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/solver.h"
 
 #define NESTING_MOST 64 /* of loops and branches, as libgxrt allows */
 
@@ -322,6 +324,8 @@ static bool add_instruction(Variant *v, const Instruction *inst)
         cublaslt_add_matmul(v, inst);
         return true;
     }
+    if (solver_is_library(inst))
+        return cusolver_add(v, inst);
     switch (inst->op) {
     case OP_FUSION:
         return loop_slice_of(v->loop_slices, inst) != NULL ||

@@ -71,7 +71,7 @@ static void multiply_by_q(const Matrix *v, const Complex *t, int64_t steps, bool
 {
     for (int64_t i = 0; i < steps; i++) {
         int64_t k = adjoint ? i : steps - 1 - i;
-        matrix_reflect(v, k, k, adjoint ? complex_conjugate(t[k]) : t[k], c, 0);
+        matrix_reflect(v, k, k, adjoint ? linalg_conjugate(t[k]) : t[k], c, 0);
     }
 }
 
@@ -106,7 +106,7 @@ static int64_t longest_column(const Matrix *m, int64_t k)
     for (int64_t j = k; j < m->columns; j++) {
         double sum = 0;
         for (int64_t i = k; i < m->rows; i++)
-            sum += complex_square(*matrix_at(m, i, j));
+            sum += linalg_square(*matrix_at(m, i, j));
         if (m->is_single)
             sum = (float)sum;
         if (sum > most) {
@@ -171,7 +171,7 @@ static Matrix whole(EvalCall *call, const Matrix *m, bool lower)
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
             Complex x = lower ? *matrix_at(m, i, j) : *matrix_at(m, n - 1 - i, n - 1 - j);
-            *matrix_at(&out, j, i) = complex_conjugate(x);
+            *matrix_at(&out, j, i) = linalg_conjugate(x);
             *matrix_at(&out, i, j) = i == j ? (Complex){x.re, 0} : x;
         }
     }
@@ -191,20 +191,19 @@ static Complex tridiagonal_step(const Matrix *m, int64_t k, Complex *w)
         Complex p = {0, 0}, v = vector_at(m, i, k);
         for (int64_t j = k + 1; j < m->rows; j++) {
             Complex x = vector_at(m, j, k);
-            p = complex_sub_product(p, *matrix_at(m, i, j), (Complex){-x.re, -x.im});
+            p = linalg_sub_product(p, *matrix_at(m, i, j), (Complex){-x.re, -x.im});
         }
-        w[i] = complex_product(t, p);
-        sum =
-            complex_sub_product(sum, complex_conjugate(v), (Complex){-w[i].re, -w[i].im});
+        w[i] = linalg_product(t, p);
+        sum = linalg_sub_product(sum, linalg_conjugate(v), (Complex){-w[i].re, -w[i].im});
     }
-    double half = complex_product(complex_conjugate(t), sum).re / 2;
+    double half = linalg_product(linalg_conjugate(t), sum).re / 2;
     for (int64_t i = k + 1; i < m->rows; i++)
-        w[i] = complex_sub_product(w[i], (Complex){half, 0}, vector_at(m, i, k));
+        w[i] = linalg_sub_product(w[i], (Complex){half, 0}, vector_at(m, i, k));
     for (int64_t i = k + 1; i < m->rows; i++) {
         for (int64_t j = k + 1; j < m->rows; j++) {
             Complex *x = matrix_at(m, i, j);
-            *x = complex_sub_product(*x, vector_at(m, i, k), complex_conjugate(w[j]));
-            *x = complex_sub_product(*x, w[i], complex_conjugate(vector_at(m, j, k)));
+            *x = linalg_sub_product(*x, vector_at(m, i, k), linalg_conjugate(w[j]));
+            *x = linalg_sub_product(*x, w[i], linalg_conjugate(vector_at(m, j, k)));
         }
     }
     return t;

@@ -45,7 +45,7 @@ static Complex triangle_at(const Triangle *t, int64_t i, int64_t j)
     if (t->unit && i == j)
         return (Complex){1, 0};
     Complex x = t->transposed ? t->a[j * t->n + i] : t->a[i * t->n + j];
-    return t->conjugated ? complex_conjugate(x) : x;
+    return t->conjugated ? linalg_conjugate(x) : x;
 }
 
 /* Solves t x = b for one vector with elements `stride` apart. */
@@ -56,9 +56,9 @@ static void solve(const Triangle *t, bool lower, Complex *b, int64_t stride)
         Complex x = b[i * stride];
         for (int64_t k = 0; k < s; k++) {
             int64_t j = lower ? k : t->n - 1 - k;
-            x = complex_sub_product(x, triangle_at(t, i, j), b[j * stride]);
+            x = linalg_sub_product(x, triangle_at(t, i, j), b[j * stride]);
         }
-        b[i * stride] = complex_divide(x, triangle_at(t, i, i));
+        b[i * stride] = linalg_divide(x, triangle_at(t, i, i));
     }
 }
 
@@ -142,7 +142,33 @@ void eval_cholesky_update(EvalCall *call, const LapackCall *how)
     linalg_store(w, out->elements[1]);
 }
 
-void eval_lapack(EvalCall *call, const LapackCall *how)
+/* -- transposed calls ----------------------------------------------------------------------------- */
+
+static const Shape *transposed_shape(EvalCall *call, const Shape *s)
+{
+    int64_t *dims = eval_temp(call, s->rank, sizeof *dims);
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] = s->dims[d];
+    dims[s->rank - 1] = s->dims[s->rank - 2];
+    dims[s->rank - 2] = s->dims[s->rank - 1];
+    return shape_with_dims(eval_intern(call), s, s->rank, dims);
+}
+
+static void transpose_into(EvalCall *call, const Value *from, const Value *to)
+{
+    int64_t count;
+    const Complex *all = linalg_read(call, from);
+    Matrix m = matrix_of(from, NULL, &count);
+    Complex *made = eval_temp(call, (size_t)from->count, sizeof *made);
+    int64_t each = m.rows * m.columns;
+    for (int64_t i = 0; i < from->count; i++) {
+        int64_t in = i % each;
+        made[i - in + in % m.columns * m.rows + in / m.columns] = all[i];
+    }
+    number_convert(to->shape->dtype, to->data, DT_C128, made, (size_t)to->count);
+}
+
+static void run(EvalCall *call, const LapackCall *how)
 {
     static void (*const kinds[])(EvalCall *, const LapackCall *) = {
 #define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
@@ -150,4 +176,56 @@ void eval_lapack(EvalCall *call, const LapackCall *how)
 #include "ir/lapack.def"
     };
     kinds[how->kind](call, how);
+}
+
+/* The same call of what the operands are transposes of; its results are transposed. */
+static void run_transposed(EvalCall *call, const LapackCall *how)
+{
+    const Instruction *inst = call->inst;
+    bool is_tuple = shape_is_tuple(inst->shape);
+    uint32_t results = is_tuple ? inst->shape->rank : 1;
+    Value **operands = eval_temp(call, inst->operand_count, sizeof *operands);
+    const Shape **shapes = eval_temp(call, results, sizeof *shapes);
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        const Value *x = operands[i] = call->operands[i];
+        if (!lapack_is_matrix(how->kind, false, i))
+            continue;
+        operands[i] = eval_array(call, transposed_shape(call, x->shape));
+        transpose_into(call, x, operands[i]);
+    }
+    for (uint32_t i = 0; i < results; i++) {
+        shapes[i] = is_tuple ? inst->shape->elements[i] : inst->shape;
+        if (lapack_is_matrix(how->kind, true, i))
+            shapes[i] = transposed_shape(call, shapes[i]);
+    }
+    Instruction plain = {
+        .op = inst->op,
+        .shape = is_tuple ? shape_tuple(eval_intern(call), results, shapes) : shapes[0]};
+    EvalCall inner = *call;
+    inner.inst = &plain;
+    inner.operands = operands;
+    run(&inner, how);
+    Value *out = eval_result(call);
+    for (uint32_t i = 0; i < results; i++) {
+        Value *from = is_tuple ? inner.result->elements[i] : inner.result,
+              *to = is_tuple ? out->elements[i] : out;
+        if (lapack_is_matrix(how->kind, true, i))
+            transpose_into(call, from, to);
+        else
+            memcpy(to->data, from->data,
+                   (size_t)to->count * dtype_info[to->shape->dtype].storage);
+    }
+    value_release(inner.result);
+    for (uint32_t i = 0; i < inst->operand_count; i++) {
+        if (operands[i] != call->operands[i])
+            value_release(operands[i]);
+    }
+}
+
+void eval_lapack(EvalCall *call, const LapackCall *how)
+{
+    if (how->is_transposed)
+        run_transposed(call, how);
+    else
+        run(call, how);
 }

@@ -27,7 +27,7 @@ void matrix_adjoin(EvalCall *call, Matrix *m)
     out.is_single = m->is_single;
     for (int64_t i = 0; i < m->rows; i++) {
         for (int64_t j = 0; j < m->columns; j++)
-            *matrix_at(&out, j, i) = complex_conjugate(*matrix_at(m, i, j));
+            *matrix_at(&out, j, i) = linalg_conjugate(*matrix_at(m, i, j));
     }
     *m = out;
 }

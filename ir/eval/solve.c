@@ -16,7 +16,7 @@ static int32_t solve_general(const Matrix *a, const Matrix *b)
     for (int64_t k = 0; k < n; k++) {
         int64_t p = k;
         for (int64_t i = k + 1; i < n; i++) {
-            if (complex_square(*matrix_at(a, i, k)) > complex_square(*matrix_at(a, p, k)))
+            if (linalg_square(*matrix_at(a, i, k)) > linalg_square(*matrix_at(a, p, k)))
                 p = i;
         }
         for (int64_t j = 0; j < n + b->columns; j++) {
@@ -30,21 +30,21 @@ static int32_t solve_general(const Matrix *a, const Matrix *b)
         if (d.re == 0 && d.im == 0 && info == 0)
             info = (int32_t)k + 1;
         for (int64_t i = k + 1; i < n; i++) {
-            Complex l = complex_divide(*matrix_at(a, i, k), d);
+            Complex l = linalg_divide(*matrix_at(a, i, k), d);
             for (int64_t j = k; j < n; j++)
                 *matrix_at(a, i, j) =
-                    complex_sub_product(*matrix_at(a, i, j), l, *matrix_at(a, k, j));
+                    linalg_sub_product(*matrix_at(a, i, j), l, *matrix_at(a, k, j));
             for (int64_t j = 0; j < b->columns; j++)
                 *matrix_at(b, i, j) =
-                    complex_sub_product(*matrix_at(b, i, j), l, *matrix_at(b, k, j));
+                    linalg_sub_product(*matrix_at(b, i, j), l, *matrix_at(b, k, j));
         }
     }
     for (int64_t k = n; k-- > 0;) {
         for (int64_t j = 0; j < b->columns; j++) {
             Complex x = *matrix_at(b, k, j);
             for (int64_t i = k + 1; i < n; i++)
-                x = complex_sub_product(x, *matrix_at(a, k, i), *matrix_at(b, i, j));
-            *matrix_at(b, k, j) = complex_divide(x, *matrix_at(a, k, k));
+                x = linalg_sub_product(x, *matrix_at(a, k, i), *matrix_at(b, i, j));
+            *matrix_at(b, k, j) = linalg_divide(x, *matrix_at(a, k, k));
         }
     }
     return info;
@@ -60,7 +60,7 @@ typedef struct Band {
 static void eliminate(const Band *t, const Matrix *b, int64_t k)
 {
     Complex low[3] = {t->below[k + 1], t->at[0][k + 1], t->at[1][k + 1]};
-    bool changes = complex_square(low[0]) > complex_square(t->at[0][k]);
+    bool changes = linalg_square(low[0]) > linalg_square(t->at[0][k]);
     for (int i = 0; i < 3 && changes; i++) {
         Complex old = t->at[i][k];
         t->at[i][k] = low[i];
@@ -71,12 +71,12 @@ static void eliminate(const Band *t, const Matrix *b, int64_t k)
         *matrix_at(b, k, j) = *matrix_at(b, k + 1, j);
         *matrix_at(b, k + 1, j) = old;
     }
-    Complex l = complex_divide(low[0], t->at[0][k]);
-    t->at[0][k + 1] = complex_sub_product(low[1], l, t->at[1][k]);
-    t->at[1][k + 1] = complex_sub_product(low[2], l, t->at[2][k]);
+    Complex l = linalg_divide(low[0], t->at[0][k]);
+    t->at[0][k + 1] = linalg_sub_product(low[1], l, t->at[1][k]);
+    t->at[1][k + 1] = linalg_sub_product(low[2], l, t->at[2][k]);
     for (int64_t j = 0; j < b->columns; j++)
         *matrix_at(b, k + 1, j) =
-            complex_sub_product(*matrix_at(b, k + 1, j), l, *matrix_at(b, k, j));
+            linalg_sub_product(*matrix_at(b, k + 1, j), l, *matrix_at(b, k, j));
 }
 
 static int32_t solve_tridiagonal(const Band *t, const Matrix *b)
@@ -86,13 +86,13 @@ static int32_t solve_tridiagonal(const Band *t, const Matrix *b)
     for (int64_t k = 0; k + 1 < n; k++)
         eliminate(t, b, k);
     for (int64_t k = n; k-- > 0;) {
-        if (complex_square(t->at[0][k]) == 0)
+        if (linalg_square(t->at[0][k]) == 0)
             info = (int32_t)k + 1;
         for (int64_t j = 0; j < b->columns; j++) {
             Complex x = *matrix_at(b, k, j);
             for (int64_t i = 1; i < 3 && k + i < n; i++)
-                x = complex_sub_product(x, t->at[i][k], *matrix_at(b, k + i, j));
-            *matrix_at(b, k, j) = complex_divide(x, t->at[0][k]);
+                x = linalg_sub_product(x, t->at[i][k], *matrix_at(b, k + i, j));
+            *matrix_at(b, k, j) = linalg_divide(x, t->at[0][k]);
         }
     }
     return info;
@@ -162,11 +162,11 @@ void eval_syrk(EvalCall *call, const LapackCall *how)
         Matrix from = matrix_next(a, k), to = matrix_next(c, k);
         for (int64_t i = 0; i < to.rows; i++) {
             for (int64_t j = 0; j < to.rows; j++) {
-                Complex sum = complex_product(*beta, *matrix_at(&to, i, j));
+                Complex sum = linalg_product(*beta, *matrix_at(&to, i, j));
                 for (int64_t p = 0; p < from.columns; p++) {
-                    Complex by = complex_product(*alpha, *matrix_at(&from, i, p));
+                    Complex by = linalg_product(*alpha, *matrix_at(&from, i, p));
                     by = (Complex){-by.re, -by.im};
-                    sum = complex_sub_product(sum, by, *matrix_at(&from, j, p));
+                    sum = linalg_sub_product(sum, by, *matrix_at(&from, j, p));
                 }
                 *matrix_at(&to, i, j) = sum;
             }

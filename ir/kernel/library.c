@@ -4,6 +4,7 @@
 #include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/solver.h"
 
 bool library_is_graph(const Instruction *inst)
 {
@@ -12,5 +13,5 @@ bool library_is_graph(const Instruction *inst)
 
 bool library_makes(const Instruction *inst)
 {
-    return matmul_is_library(inst) || library_is_graph(inst);
+    return matmul_is_library(inst) || library_is_graph(inst) || solver_is_library(inst);
 }

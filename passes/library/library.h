@@ -6,6 +6,7 @@
 
 PassFn pass_library_dots;         /* large dots: cuBLASLt */
 PassFn pass_library_epilogues;    /* what is added to those */
+PassFn pass_library_solvers;      /* large factorisations: cuSOLVER */
 PassFn pass_dequantised_dots;     /* of f8: cuBLASLt */
 PassFn pass_f32_products;         /* TF32 where it is left open */
 PassFn pass_high_products;        /* three by TF32 where more is asked for */

@@ -35,6 +35,10 @@ Instruction *expand_info(Rewriter *r, Instruction *factors, const Shape *info,
 /* info of a pred for each element, or each row, of a matrix: the number of the first row where it is true, or 0. */
 Instruction *expand_first_bad(Rewriter *r, Instruction *is_bad, const Shape *info);
 
+/* Of matrices, three dimensions: by which each row is multiplied, so that its product with one fixed vector is
+ * positive. */
+Instruction *expand_phases(Rewriter *r, Instruction *x);
+
 /* A custom call of ir/lapack.def, of matrices with elements. */
 #define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
     Instruction *expand_##function(Rewriter *r, Instruction *inst, const LapackCall *how);

@@ -225,8 +225,7 @@ static Instruction *rows_in_order(Rewriter *r, Instruction *x, Instruction *orde
     return rw_reshape(r, s, rw_rows(r, flat, at));
 }
 
-/* By which each row is multiplied, so that its product with one fixed vector is positive. */
-static Instruction *phases(Rewriter *r, Instruction *x)
+Instruction *expand_phases(Rewriter *r, Instruction *x)
 {
     const Shape *s = x->shape, *wide = rw_shape(r, DT_F64, 1, (int64_t[]){s->dims[2]});
     DType real = matrix_real_type(s->dtype);
@@ -363,7 +362,7 @@ Instruction *expand_syevd(Rewriter *r, Instruction *inst, const LapackCall *how)
     Instruction *w = matrix_real(r, diagonal(r, matrix_part(r, a, 0, n, 0, n)));
     Instruction *v = matrix_part(r, columns_result(r, loop, 1), 0, n, 0, n);
     v = rows_in_order(r, v, order_of(r, &w, DIRECTION_LT));
-    v = multiply(r, v, along(r, v->shape, phases(r, v), true));
+    v = multiply(r, v, along(r, v->shape, expand_phases(r, v), true));
     Instruction *parts[3] = {
         matrix_given_as(r, out[0], matrix_transposed(r, v)),
         matrix_given_as(r, out[1], multiply(r, w, for_all(r, w->shape, scale))),
@@ -451,7 +450,7 @@ static Decomposed decompose(Rewriter *r, Instruction *x)
     Instruction *norms = sum_of_rows(r, squares(r, cut(r, x, false, 0, length)));
     norms = rw_unary(r, OP_SQRT, norms->shape, norms);
     x = rows_in_order(r, x, order_of(r, &norms, DIRECTION_GT));
-    Instruction *by = phases(r, cut(r, x, false, 0, length));
+    Instruction *by = expand_phases(r, cut(r, x, false, 0, length));
     x = multiply(r, x, along(r, x->shape, by, true));
     out.s = multiply(r, norms, for_all(r, norms->shape, scale));
     out.w = matrix_transposed(r, cut(r, x, false, 0, length));

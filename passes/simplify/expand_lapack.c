@@ -3,6 +3,7 @@
  *   (l, info) = custom-call(a), target lapack_spotrf_ffi  ->  l = cholesky(a), info from l's diagonal
  *   x = custom-call(a, b), target lapack_strsm_ffi        ->  x = triangular-solve(a, b)
  *   factorisations, eigenvalues, systems                  ->  loops of expand_factor.c and its neighbours */
+#include "ir/kernel/solver.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 
@@ -231,7 +232,7 @@ static Instruction *lapack(Rewriter *r, Instruction *inst)
 #include "ir/lapack.def"
     };
     LapackCall how;
-    if (!custom_call_lapack(inst, &how))
+    if (!custom_call_lapack(inst, &how) || solver_is_library(inst))
         return NULL;
     bool is_empty = rw_is_zero_size(inst->operands[0]->shape);
     if (is_empty && how.kind != LAPACK_PIVOTS && how.kind != LAPACK_SYRK)

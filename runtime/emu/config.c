@@ -156,6 +156,8 @@ static void config_read(void)
     config.banks = banks != NULL && banks[0] != '\0' ? banks : NULL;
     config.nccl_version = (int)number_from("GXEMU_NCCL_VERSION", 0, INT_MAX, 22707);
     config.cudnn_version = (int)number_from("GXEMU_CUDNN_VERSION", 0, INT_MAX, 91000);
+    config.cusolver_version =
+        (int)number_from("GXEMU_CUSOLVER_VERSION", 0, INT_MAX, 12000);
     config.cudnn_workspace = number_from("GXEMU_CUDNN_WORKSPACE", 0, INT_MAX, 0);
     long long first = 0, second = 0;
     pair_read("GXEMU_DELAY", false, 10000000, &first, &second);

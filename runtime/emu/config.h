@@ -53,6 +53,7 @@ typedef struct EmuConfig {
     uint32_t delay_seed; /* not 0: `delay` is the most of random delays */
     int nccl_version;
     int cudnn_version;
+    int cusolver_version;
     int64_t cudnn_workspace;
     int lose_rank;
     uint64_t lose_call; /* 0: none is lost */

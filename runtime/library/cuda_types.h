@@ -1,4 +1,4 @@
-/* The types of CUDA's driver, cuBLASLt and NCCL that the tables (*.def) name, as NVIDIA
+/* The types of CUDA's driver, cuBLASLt, cuSOLVER and NCCL that the tables (*.def) name, as NVIDIA
  * publishes them: their layout and values are those libraries' binary interface, so nothing
  * here may be changed. No NVIDIA header is needed to build. */
 #ifndef GXC_RUNTIME_LIBRARY_CUDA_TYPES_H
@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/plan/cublaslt.h"
+#include "runtime/plan/cusolver.h"
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -218,6 +219,13 @@ typedef struct {
 typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc_t;
 typedef struct cublasLtMatrixLayoutOpaque *cublasLtMatrixLayout_t;
 typedef struct cublasLtMatmulPreferenceOpaque *cublasLtMatmulPreference_t;
+
+/* --- cuSOLVER ---------------------------------------------------------------------------- */
+
+typedef int cusolverStatus_t; /* 0 success, 9 not supported */
+typedef struct cusolverDnContext *cusolverDnHandle_t;
+typedef struct cusolverDnParams *cusolverDnParams_t;
+enum { CUSOLVER_S, CUSOLVER_D, CUSOLVER_C, CUSOLVER_Z, CUSOLVER_LETTERS }; /* by type */
 
 enum { /* attributes of cublasLtMatrixLayout, MatmulDesc and MatmulPreference */
        CUBLASLT_MATRIX_LAYOUT_TYPE = 0,

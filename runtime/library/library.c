@@ -45,6 +45,12 @@ static const Symbol cudnn_symbols[] = {
 #include "runtime/library/cudnn.def"
     {NULL, 0, false}};
 
+static const Symbol cusolver_symbols[] = {
+#define CUSOLVER_FUNCTION(name, symbol, parameters)                                      \
+    {#symbol, offsetof(CusolverApi, name), false},
+#include "runtime/library/cusolver.def"
+    {NULL, 0, false}};
+
 static const Symbol nccl_symbols[] = {
 #define NCCL_FUNCTION(name, symbol, parameters) {#symbol, offsetof(NcclApi, name), false},
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters)                                     \
@@ -63,6 +69,8 @@ static const char *const emu_names[] = {"libgxemu.so", "libgxemu" GXC_SO, NULL};
 static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                              NULL};
 static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
+static const char *const cusolver_names[] = {"libcusolver.so.12", "libcusolver.so.11",
+                                             NULL};
 static const char *const nccl_names[] = {"libnccl.so.2", NULL};
 
 static const Library cuda_library = {
@@ -77,6 +85,11 @@ static const Library cudnn_library = {
     cudnn_names, "install cuDNN 9.10 or newer (package cudnn9-cuda-13, or the wheel "
                  "nvidia-cudnn-cu13 and its "
                  "folder in LD_LIBRARY_PATH), or compile with --libraries=cublaslt"};
+static const Library cusolver_library = {
+    cusolver_names,
+    "install CUDA's toolkit, or the wheels nvidia-cusolver and nvidia-cublas and put "
+    "their "
+    "folders into LD_LIBRARY_PATH, or compile with --libraries=cublaslt,cudnn"};
 static const Library nccl_library = {
     nccl_names, "install NCCL 2.27 or newer (package libnccl2, or the wheel "
                 "nvidia-nccl-cu13 and its folder in LD_LIBRARY_PATH)"};
@@ -193,6 +206,17 @@ const CudnnApi *library_cudnn(bool emulated, const char *folder, char *error,
     static bool loaded[2];
     bool ok = load(&tables[emulated], &loaded[emulated], cudnn_symbols, NULL,
                    emulated ? &emu_library : &cudnn_library, folder, error, error_size);
+    return ok ? &tables[emulated] : NULL;
+}
+
+const CusolverApi *library_cusolver(bool emulated, const char *folder, char *error,
+                                    size_t error_size)
+{
+    static CusolverApi tables[2];
+    static bool loaded[2];
+    bool ok =
+        load(&tables[emulated], &loaded[emulated], cusolver_symbols, NULL,
+             emulated ? &emu_library : &cusolver_library, folder, error, error_size);
     return ok ? &tables[emulated] : NULL;
 }
 

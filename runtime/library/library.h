@@ -1,4 +1,4 @@
-/* CUDA, cuBLASLt, cuDNN and NCCL as tables of functions, filled by dlopen: from NVIDIA's libraries
+/* CUDA, cuBLASLt, cuDNN, cuSOLVER and NCCL as tables of functions, filled by dlopen: from NVIDIA's libraries
  * or all from libgxemu.so. Libraries stay loaded until the process ends. */
 #ifndef GXC_RUNTIME_LIBRARY_LIBRARY_H
 #define GXC_RUNTIME_LIBRARY_LIBRARY_H
@@ -30,6 +30,13 @@ typedef struct CudnnApi {
 #include "runtime/library/cudnn.def"
 } CudnnApi;
 
+typedef struct CusolverApi {
+#define CUSOLVER_FUNCTION(name, symbol, parameters) cusolverStatus_t(*name) parameters;
+#define CUSOLVER_TYPED(name, real, complex, parameters)                                  \
+    cusolverStatus_t(*name[CUSOLVER_LETTERS]) parameters;
+#include "runtime/library/cusolver.def"
+} CusolverApi;
+
 typedef struct NcclApi {
 #define NCCL_FUNCTION(name, symbol, parameters) ncclResult_t(*name) parameters;
 #define NCCL_TEXT_FUNCTION(name, symbol, parameters) const char *(*name)parameters;
@@ -45,6 +52,8 @@ const CublasltApi *library_cublaslt(bool emulated, const char *folder, char *err
                                     size_t error_size);
 const CudnnApi *library_cudnn(bool emulated, const char *folder, char *error,
                               size_t error_size);
+const CusolverApi *library_cusolver(bool emulated, const char *folder, char *error,
+                                    size_t error_size);
 const NcclApi *library_nccl(bool emulated, const char *folder, char *error,
                             size_t error_size);
 

@@ -46,6 +46,9 @@ static const char *refusal(const Plan *p, const PlanCommand *c, bool in_conditio
     if (c->kind == PLAN_HOST_CALL) {
         return "it calls functions of the host";
     }
+    if (c->kind == PLAN_SOLVER) {
+        return "it calls cuSOLVER, which may wait for the device";
+    }
     if (l && l->trip_count < 0 && l->counter != PLAN_NONE &&
         uses_counter(p, l->counter)) {
         return "addresses depend on the iteration of a loop whose end only the device "

@@ -23,6 +23,7 @@
 
 #include "runtime/plan/cublaslt.h"
 #include "runtime/plan/cudnn.h"
+#include "runtime/plan/cusolver.h"
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
@@ -63,7 +64,8 @@
     PLAN_SECTION(IMAGES,      images,     PlanImage)      \
     PLAN_SECTION(TUNABLES,    tunables,   PlanTunable)    \
     PLAN_SECTION(CANDIDATES,  candidates, PlanCandidate)  \
-    PLAN_SECTION(ALGORITHMS,  algorithms, PlanAlgorithm)
+    PLAN_SECTION(ALGORITHMS,  algorithms, PlanAlgorithm)  \
+    PLAN_SECTION(SOLVERS,     solvers,    PlanSolver)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -108,7 +110,7 @@ typedef struct PlanInfo {
     uint32_t counter_count; /* loop counters */
     uint32_t host_syncs;    /* places where the host waits for the device */
     uint32_t flags;         /* PLAN_ELIDED, PLAN_TF32 */
-    uint32_t reserved;
+    uint32_t min_cusolver;
     uint64_t constant_bytes; /* size of .gxc.const that this plan expects */
     uint8_t constant_hash
         [16]; /* XXH3-128 of .gxc.const; each is checked when a session is made */
@@ -306,6 +308,37 @@ typedef struct PlanMatmul {
     uint32_t
         fast_accumulation; /* 1: products of f8 may be added up with fewer bits than f32 has */
 } PlanMatmul;
+
+/* One factorisation by cuSOLVER of each of `batch` matrices, which lie dense, by columns, behind each other. The
+ * command's args are, in order: PLAN_SOLVER_x; those that the kind has no use for have the tag PLAN_ARG_NONE. The
+ * workspace is the session's own: only the library knows, on the device, how much it wants. */
+typedef enum PlanSolverKind {
+#define SOLVER(id, name, vector, reads_vector, has_info) PLAN_SOLVER_##id,
+    CUSOLVER_KINDS(SOLVER)
+#undef SOLVER
+        PLAN_SOLVER_KINDS
+} PlanSolverKind;
+
+enum {
+    PLAN_SOLVER_A,      /* read */
+    PLAN_SOLVER_OUT,    /* A's copy, or A: becomes the result */
+    PLAN_SOLVER_VECTOR, /* pivots, factors, eigenvalues or singular values */
+    PLAN_SOLVER_INFO,   /* a number for each matrix */
+    PLAN_SOLVER_U,
+    PLAN_SOLVER_V, /* v^H */
+    PLAN_SOLVER_ARGS
+};
+
+typedef struct PlanSolver {
+    uint32_t kind; /* PlanSolverKind */
+    uint32_t type; /* cudaDataType_t */
+    uint32_t batch;
+    uint32_t fill;          /* cublasFillMode_t of the triangle that counts */
+    uint64_t rows, columns; /* columns <= rows, but for lu and qr */
+    uint64_t
+        vectors; /* columns of u, rows of v^H; of q: factors; 0: they are not wanted */
+    uint64_t reserved;
+} PlanSolver;
 
 /* A graph for cuDNN: operations (graph.def) on tensors. Its tensors have the unique ids 1, 2, …
  * in their order; so has the serialised plan, which is of one version of the library and one
@@ -621,6 +654,12 @@ const char *plan_graph_kind(uint32_t kind); /* "convolution" */
 
 /* Bits of an element of cudnnDataType_t; 0: not known. */
 uint32_t plan_graph_type_bits(uint32_t type);
+
+const char *plan_solver_name(uint32_t kind);
+/* Bytes of an arg (PLAN_SOLVER_x) of all matrices, 0: the kind has none; UINT64_MAX: too many. */
+uint64_t plan_solver_bytes(const PlanSolver *s, uint32_t arg);
+/* The same of one matrix. */
+uint64_t plan_solver_step(const PlanSolver *s, uint32_t arg);
 
 /* The bytes from a tensor's first element to its last. Saturates. */
 uint64_t plan_graph_tensor_bytes(const PlanGraphTensor *t);

@@ -65,6 +65,9 @@ static void print_info(const Plan *p, FILE *out)
         fprintf(out, "  libraries cublaslt >= %u, cudnn >= %u, nccl >= %u\n",
                 info->min_cublaslt, info->min_cudnn, info->min_nccl);
     }
+    if (info->min_cusolver) {
+        fprintf(out, "  library cusolver >= %u\n", info->min_cusolver);
+    }
 }
 
 static void print_value(const Plan *p, const PlanValue *v, const char *what, uint32_t i,
@@ -167,6 +170,14 @@ static void print_matmul_record(const PlanMatmul *m, uint32_t i, FILE *out)
             m->fast_accumulation ? " fast-accumulation" : "", m->workspace_bytes);
 }
 
+static void print_solver_record(const PlanSolver *s, uint32_t i, FILE *out)
+{
+    fprintf(out, "solver f%u %s type=%u batch=%u rows=%" PRIu64 " columns=%" PRIu64 " %s",
+            i, plan_solver_name(s->kind), s->type, s->batch, s->rows, s->columns,
+            s->fill == CUBLAS_FILL_MODE_LOWER ? "lower" : "upper");
+    fprintf(out, " vectors=%" PRIu64 "\n", s->vectors);
+}
+
 static void print_clique(const Plan *p, uint32_t i, FILE *out)
 {
     const PlanClique *c = &p->cliques[i];
@@ -252,6 +263,11 @@ static void print_matmul(const Plan *p, const PlanCommand *c, FILE *out)
 {
     (void)p;
     fprintf(out, " m%u", c->index);
+}
+
+static void print_solver(const Plan *p, const PlanCommand *c, FILE *out)
+{
+    fprintf(out, " f%u %s", c->index, plan_solver_name(p->solvers[c->index].kind));
 }
 
 static void print_graph(const Plan *p, const PlanCommand *c, FILE *out)
@@ -414,6 +430,9 @@ void plan_print(const Plan *p, FILE *out)
         const PlanAlgorithm *a = &p->algorithms[i];
         fprintf(out, "algorithm of m%u version=%u workspace=%" PRIu64 "\n", a->matmul,
                 a->version, a->workspace_bytes);
+    }
+    for (uint32_t i = 0; i < p->solvers_count; i++) {
+        print_solver_record(&p->solvers[i], i, out);
     }
     for (uint32_t i = 0; i < p->graphs_count; i++) {
         plan_print_graph(p, i, out);

@@ -31,6 +31,7 @@ bool plan_read_commands(PlanReader *r);
 
 /* The records of matrix products by themselves, whether a command names them or not. */
 bool plan_read_matmuls(PlanReader *r);
+bool plan_read_solvers(PlanReader *r);
 bool plan_read_graphs(PlanReader *r); /* the same of graphs */
 bool plan_read_algorithms(PlanReader *r);
 

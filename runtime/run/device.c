@@ -201,6 +201,7 @@ gxrt_status device_create(Device *d)
     st = st == GXRT_OK ? memory_create(d) : st;
     st = st == GXRT_OK ? matmul_create(d) : st;
     st = st == GXRT_OK ? graphs_create(d) : st;
+    st = st == GXRT_OK ? solvers_create(d) : st;
     st = st == GXRT_OK ? capture_create(d) : st;
     device_leave(d);
     return st;
@@ -214,6 +215,7 @@ void device_destroy(Device *d)
         bool current = cuda->context_push(d->context) == CUDA_SUCCESS;
         cuda->context_synchronize();
         capture_destroy(d);
+        solvers_destroy(d);
         graphs_destroy(d);
         matmul_destroy(d);
         memory_destroy(d);

@@ -6,7 +6,7 @@
 #include "runtime/run/fork.h"
 #include "runtime/run/session.h"
 
-static gxrt_status take(Device *d, size_t bytes, size_t alignment, void **out)
+gxrt_status memory_take(Device *d, size_t bytes, size_t alignment, void **out)
 {
     const gxrt_session *s = d->session;
     const gxrt_allocator *allocator = s->options.allocator;
@@ -70,7 +70,7 @@ static gxrt_status take_coloured(Device *d, uint32_t colour, size_t bytes,
         return take_host(d, bytes, out); /* whole pages */
     }
     if (!is_transport_memory(d, colour)) {
-        return take(d, bytes, alignment, out);
+        return memory_take(d, bytes, alignment, out);
     }
     const gxrt_session *s = d->session;
     TransportResult r = s->transport->allocate(s, bytes, out);
@@ -84,7 +84,7 @@ static gxrt_status take_coloured(Device *d, uint32_t colour, size_t bytes,
     return GXRT_OK;
 }
 
-static void give_back(Device *d, void *pointer)
+void memory_give_back(Device *d, void *pointer)
 {
     const gxrt_session *s = d->session;
     if (!pointer) {
@@ -106,7 +106,7 @@ static gxrt_status upload_constants(Device *d)
         return GXRT_OK;
     }
     gxrt_status st =
-        take(d, info->constant_bytes, PLAN_CONSTANT_ALIGNMENT, &d->constants);
+        memory_take(d, info->constant_bytes, PLAN_CONSTANT_ALIGNMENT, &d->constants);
     if (st != GXRT_OK) {
         return st;
     }
@@ -172,12 +172,12 @@ void memory_destroy(Device *d)
         if (d->owned[i] && colour == PLAN_HOST_MEMORY) {
             d->session->cuda->host_free(d->owned[i]);
         } else if (!d->owned[i] || !is_transport_memory(d, colour)) {
-            give_back(d, d->owned[i]);
+            memory_give_back(d, d->owned[i]);
         } else {
             d->session->transport->release(d->session, d->owned[i]);
         }
     }
-    give_back(d, d->constants);
+    memory_give_back(d, d->constants);
 }
 
 /* --- buffers for callers without CUDA ----------------------------------------------------- */

@@ -334,6 +334,29 @@ static gxrt_status need_cudnn(gxrt_session *s)
     return GXRT_OK;
 }
 
+static gxrt_status need_cusolver(gxrt_session *s)
+{
+    char error[512];
+    int version = 0;
+    if (s->plan->solvers_count == 0) {
+        return GXRT_OK;
+    }
+    s->cusolver =
+        library_cusolver(s->cuda->emulated, s->options.library_path, error, sizeof error);
+    if (!s->cusolver) {
+        return status_set(GXRT_MISSING_LIBRARY, "the program calls cuSOLVER: %s", error);
+    }
+    s->cusolver->version(&version);
+    if (version < 0 || (uint32_t)version < s->plan->info->min_cusolver) {
+        return status_set(
+            GXRT_MISSING_LIBRARY,
+            "the program needs cuSOLVER %u or newer, this one is %d: install a "
+            "newer one, or compile with --libraries=cublaslt,cudnn",
+            s->plan->info->min_cusolver, version);
+    }
+    return GXRT_OK;
+}
+
 static gxrt_status make_devices(gxrt_session *s, size_t count, uint32_t first,
                                 const int *ordinals)
 {
@@ -398,6 +421,7 @@ static gxrt_status build_session(gxrt_session *s)
     st = st == GXRT_OK ? check_parts(s) : st;
     st = st == GXRT_OK ? need_cublaslt(s) : st;
     st = st == GXRT_OK ? need_cudnn(s) : st;
+    st = st == GXRT_OK ? need_cusolver(s) : st;
     st = st == GXRT_OK ? collective_load(s) : st;
     st = st == GXRT_OK ? make_devices(s, count, first, ordinals) : st;
     free(ordinals);

@@ -19,6 +19,8 @@ struct gxrt_world {
     unsigned gathers;    /* calls of gxrt_world_gather */
 };
 
+typedef struct Solvers Solvers; /* library/solver.c */
+
 /* A cublasLtMatmul that is ready to be called. */
 typedef struct Matmul {
     cublasLtMatmulDesc_t desc;
@@ -88,6 +90,7 @@ typedef struct Device {
     cublasLtHandle_t cublaslt;
     Matmul *matmuls; /* by plan matmul */
     cudnnHandle_t cudnn;
+    Solvers *solvers;     /* NULL: the plan has none */
     Graph **graphs;       /* by plan graph */
     CUdeviceptr *checked; /* addresses that passed the check: arguments, then results */
     uint64_t *intervals;  /* room for the overlap check */
@@ -132,6 +135,7 @@ struct gxrt_session {
     const CudaApi *cuda;
     const CublasltApi *cublaslt; /* NULL: not needed, as the next ones */
     const CudnnApi *cudnn;
+    const CusolverApi *cusolver;
     const NcclApi *nccl;
     int nccl_version;
     const Transport *transport; /* NULL: no collective leaves a device */
@@ -182,6 +186,8 @@ void session_log(const gxrt_session *session, int level, const char *format, ...
     GXRT_FORMAT(3, 4);
 
 /* memory.c: constants and temporary memory of one device. */
+gxrt_status memory_take(Device *d, size_t bytes, size_t alignment, void **out);
+void memory_give_back(Device *d, void *pointer); /* NULL is fine */
 gxrt_status memory_create(Device *d);
 void memory_destroy(Device *d);
 
@@ -194,6 +200,10 @@ cublasStatus_t matmul_heuristic(const Device *d, uint32_t number, int most,
 /* Queues the product of a command on these addresses, by operand; algorithm NULL: the one chosen. */
 cublasStatus_t matmul_queue(Device *d, const PlanCommand *c, void *const *at,
                             const cublasLtMatmulAlgo_t *algorithm, CUstream stream);
+
+/* library/solver.c: cuSOLVER. create asks it how much memory its functions want, and takes that. */
+gxrt_status solvers_create(Device *d);
+void solvers_destroy(Device *d);
 
 /* library/graph.c: cuDNN. create makes all of the plan's graphs ready. */
 gxrt_status graphs_create(Device *d);
