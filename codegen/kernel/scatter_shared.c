@@ -75,74 +75,128 @@ static LLVMValueRef combined(const Places *a, LLVMValueRef x, LLVMValueRef y)
     return out;
 }
 
-/* Lanes with equal keys put their values together; the first of them has all, and is_first. */
-static LLVMValueRef meet(const Places *a, LLVMValueRef key, LLVMValueRef value,
-                         LLVMValueRef *is_first)
+/* An update of a thread: where it goes, whether it does. */
+typedef struct Update {
+    LLVMValueRef place, ok, value;
+} Update;
+
+/* The lanes whose updates go where this lane's does, as bits: by each bit of the place. */
+static LLVMValueRef find_peers(const Places *a, const Update *u)
 {
     Kernel *k = a->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef lane = gx_lane(k), sum = value, first = NULL;
-    for (uint32_t mask = 1; mask < TARGET_WARP; mask++) {
-        LLVMValueRef other = gx_shfl(k, GX_SHFL_BFLY, key, gx_i32(k, mask), TARGET_WARP);
-        LLVMValueRef more = shuffle_bfly(a->e, a->type, value, mask, TARGET_WARP);
-        LLVMValueRef same = LLVMBuildICmp(b, LLVMIntEQ, key, other, "");
-        LLVMValueRef above = LLVMBuildICmp(
-            b, LLVMIntUGT, lane, LLVMBuildXor(b, lane, gx_i32(k, mask), ""), "");
-        LLVMValueRef later = LLVMBuildAnd(b, same, above, "");
-        sum = LLVMBuildSelect(b, same, combined(a, sum, more), sum, "");
-        first = first == NULL ? later : LLVMBuildOr(b, first, later, "");
+    LLVMValueRef peers = gx_ballot(k, u->ok);
+    for (uint32_t bit = 1; bit < (uint64_t)a->p->places; bit *= 2) {
+        LLVMValueRef mine = LLVMBuildAnd(b, u->place, gx_i32(k, bit), "");
+        LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, mine, gx_i32(k, 0), "");
+        LLVMValueRef votes = gx_ballot(k, is_set);
+        LLVMValueRef same =
+            LLVMBuildSelect(b, is_set, votes, LLVMBuildNot(b, votes, ""), "");
+        peers = LLVMBuildAnd(b, peers, same, "");
     }
-    *is_first = LLVMBuildNot(b, first, "");
-    return sum;
+    return peers;
 }
 
-static void combine_in_warp(const Places *a, LLVMValueRef place, LLVMValueRef ok,
-                            LLVMValueRef value)
+/* Updates of one place are put together by the first lane that has one, in the order of the lanes: seldom many. */
+static LLVMValueRef meet(const Places *a, const Update *u, LLVMValueRef *is_first)
+{
+    Kernel *k = a->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef zero = gx_i32(k, 0), one = gx_i32(k, 1);
+    LLVMValueRef peers = find_peers(a, u);
+    LLVMValueRef own = LLVMBuildShl(b, one, gx_lane(k), "");
+    LLVMValueRef below = LLVMBuildAnd(b, peers, LLVMBuildSub(b, own, one, ""), "");
+    *is_first = LLVMBuildICmp(b, LLVMIntEQ, below, zero, "");
+    LLVMValueRef others = LLVMBuildAnd(b, peers, LLVMBuildNot(b, own, ""), "");
+    /* the sum, and the lanes that it lacks */
+    LLVMValueRef state[2] = {u->value, LLVMBuildSelect(b, *is_first, others, zero, "")},
+                 next[2];
+    GxLoop loop;
+    gx_while_begin(k, &loop, state, 2);
+    LLVMValueRef lacks = LLVMBuildICmp(b, LLVMIntNE, state[1], zero, "");
+    gx_while_body(k, &loop, LLVMBuildICmp(b, LLVMIntNE, gx_ballot(k, lacks), zero, ""));
+    LLVMValueRef args[2] = {state[1], LLVMConstInt(gx_int_type(k, 1), 0, 0)};
+    LLVMValueRef from = gx_intrinsic(k, "cttz", args, 2);
+    from = LLVMBuildAnd(b, from, gx_i32(k, TARGET_WARP - 1), "");
+    LLVMValueRef more = shuffle_from(a->e, a->type, state[0], from);
+    next[0] = LLVMBuildSelect(b, lacks, combined(a, state[0], more), state[0], "");
+    next[1] = LLVMBuildAnd(b, state[1], LLVMBuildSub(b, state[1], one, ""), "");
+    gx_while_end(k, &loop, next);
+    return state[0];
+}
+
+static void combine_in_warp(const Places *a, const Update *u)
 {
     Emit *e = a->e;
     Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    /* one that goes nowhere has a key that no other lane has */
-    LLVMValueRef nowhere = LLVMBuildNot(b, gx_lane(k), ""), first;
-    LLVMValueRef key = LLVMBuildSelect(b, ok, place, nowhere, "");
-    LLVMValueRef sum = meet(a, key, value, &first);
+    LLVMValueRef first;
+    LLVMValueRef sum = meet(a, u, &first);
     GxIf writes;
-    emit_if_begin(e, &writes, LLVMBuildAnd(b, first, ok, ""));
-    LLVMValueRef at = shared_place(e, a->room, place, a->bytes);
+    emit_if_begin(e, &writes, LLVMBuildAnd(k->builder, first, u->ok, ""));
+    LLVMValueRef at = shared_place(e, a->room, u->place, a->bytes);
     shared_store(e, a->type, at, combined(a, shared_load(e, a->type, at), sum));
     emit_if_end(e, &writes, NULL, 0, NULL);
     gx_barrier(k);
 }
 
+static void combine_by_atomics(const Places *a, const Update *u)
+{
+    Emit *e = a->e;
+    GxIf fits;
+    LLVMValueRef value = u->value;
+    emit_if_begin(e, &fits, u->ok);
+    if (a->type == DT_PRED)
+        value = LLVMBuildZExt(e->k->builder, value, gx_int_type(e->k, 8), "");
+    gx_atomic(e->k, scatter_atomic(a->p->operation, a->type), GX_SHARED,
+              shared_place(e, a->room, u->place, a->bytes), value);
+    emit_if_end(e, &fits, NULL, 0, NULL);
+}
+
 /* An update for each thread; `step` (of index_type) may be behind the last one. */
-static void take_updates(const Places *a, LLVMValueRef step)
+static void read_update(const Places *a, LLVMValueRef step, Update *out)
 {
     const ScatterPlan *p = a->p;
     Emit *e = a->e;
     LLVMBuilderRef b = e->k->builder;
     const IndexExpr *update[EMIT_MOST_RANK], *to[EMIT_MOST_RANK], *bound;
-    LLVMValueRef last = emit_index_constant(e, p->steps - 1), ok, value;
+    LLVMValueRef last = emit_index_constant(e, p->steps - 1), ok;
     LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntSLE, step, last, "");
     step = LLVMBuildSelect(b, exists, step, last, "");
     emit_spread(e, p->update, p->free_dims, p->free_count, a->batch, update);
     emit_spread(e, p->update, p->walked, p->walked_count,
                 emit_variable(e, step, (Range){0, p->steps - 1}), update);
     scatter_destination(e, a->s, update, to, &bound, &ok);
-    ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
-    emit_element(e, p->inst->operands[2], update, &value);
+    out->ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
+    emit_element(e, p->inst->operands[2], update, &out->value);
     e->k->at = p->inst->name;
-    LLVMValueRef place = as_i32(a, emit_index(e, bound, 0));
-    if (p->operation == OP_COUNT) {
-        combine_in_warp(a, place, ok, value);
-        return;
+    out->place = as_i32(a, emit_index(e, bound, 0));
+}
+
+/* All of them, several of a thread read before the first is put where it goes. */
+static void take_updates(const Places *a)
+{
+    Emit *e = a->e;
+    Kernel *k = e->k;
+    Update updates[SCATTER_AHEAD];
+    int64_t threads = k->block[0], ahead = scatter_ahead(a->p, threads);
+    int64_t taken = threads * ahead, end = (a->p->steps + taken - 1) / taken * taken;
+    GxLoop loop;
+    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, end),
+                  emit_index_constant(e, taken), NULL, 0);
+    emit_scope_begin(e);
+    LLVMValueRef first = LLVMBuildAdd(k->builder, loop.index, to_index(e, a->tid), "");
+    for (int64_t i = 0; i < ahead; i++) {
+        LLVMValueRef further = emit_index_constant(e, i * threads);
+        read_update(a, LLVMBuildAdd(k->builder, first, further, ""), &updates[i]);
     }
-    GxIf fits;
-    emit_if_begin(e, &fits, ok);
-    if (a->type == DT_PRED)
-        value = LLVMBuildZExt(b, value, gx_int_type(e->k, 8), "");
-    gx_atomic(e->k, scatter_atomic(p->operation, a->type), GX_SHARED,
-              shared_place(e, a->room, place, a->bytes), value);
-    emit_if_end(e, &fits, NULL, 0, NULL);
+    for (int64_t i = 0; i < ahead; i++) {
+        if (a->p->operation == OP_COUNT)
+            combine_in_warp(a, &updates[i]);
+        else
+            combine_by_atomics(a, &updates[i]);
+    }
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, NULL);
 }
 
 Kernel *emit_scatter_shared(const Scatter *s)
@@ -151,21 +205,13 @@ Kernel *emit_scatter_shared(const Scatter *s)
     Emit *e = emitter_begin(s->in);
     Kernel *k = e->k;
     Places a = {.e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
-    int64_t threads = k->block[0];
     a.bytes = shared_bytes(a.type);
     a.room = gx_shared_alloc(k, (uint64_t)(p->places * a.bytes), a.bytes);
     a.batch =
         emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, p->free_places - 1});
     move_places(&a, false);
     gx_barrier(k);
-    GxLoop loop;
-    int64_t end = (p->steps + threads - 1) / threads * threads;
-    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, end),
-                  emit_index_constant(e, threads), NULL, 0);
-    emit_scope_begin(e);
-    take_updates(&a, LLVMBuildAdd(k->builder, loop.index, to_index(e, a.tid), ""));
-    emit_scope_end(e);
-    gx_loop_end(k, &loop, NULL);
+    take_updates(&a);
     gx_barrier(k);
     move_places(&a, true);
     return emitter_finish(s->in, e);

@@ -245,6 +245,11 @@ static ScatterPlan scatter_described(const Instruction *inst)
                          .operation = scatter_atomic_operation(inst)};
 }
 
+int64_t scatter_ahead(const ScatterPlan *p, int64_t threads)
+{
+    return p->steps < 2 * SCATTER_AHEAD * threads ? 1 : SCATTER_AHEAD;
+}
+
 OpCode scatter_atomic_operation(const Instruction *scatter)
 {
     if (scatter->operand_count != 3)

@@ -176,11 +176,30 @@ static void move_places(WorkBuilder *b, const ScatterPlan *p, int64_t block,
     work_loop_end(b, 0);
 }
 
+/* Lanes that meet in one place: as many pairs as 32 lanes make, if places are chosen at random. */
+static double combine_in_warp(WorkBuilder *b, const ScatterPlan *p, unsigned bytes)
+{
+    double bits = work_log2(p->places), most = TARGET_WARP - 1;
+    double pairs = TARGET_WARP * most / 2 / (double)p->places;
+    double others = pairs < most ? pairs : most;
+    OpCost bit = {.alu = 4, .cycles = 3 * costs.alu_cycles};
+    work_instructions(b, bit, bits);
+    work_instructions(b, (OpCost){.alu = 12, .cycles = costs.alu_cycles}, 1);
+    work_shuffles(b, others, bytes);
+    work_instructions(b, (OpCost){.alu = 6, .cycles = costs.alu_cycles}, others);
+    work_computation(b, inst_called(p->inst, 0), others + 1);
+    work_shared(b, 2, bytes, 1);
+    work_barrier(b);
+    return bits * bit.cycles + (others + 1) * 4 * costs.alu_cycles +
+           others * costs.shuffle_cycles + costs.shared_cycles;
+}
+
 static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
     unsigned bytes = shared_bytes(p->operand->dtype);
-    int64_t trips = (p->steps + block - 1) / block;
+    int64_t ahead = scatter_ahead(p, block), taken = ahead * block;
+    int64_t trips = (p->steps + taken - 1) / taken;
     const IndexExpr *batch = work_coordinate(
         b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, p->free_places);
     const IndexExpr *thread =
@@ -188,24 +207,22 @@ static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
     move_places(b, p, block, batch, thread, false);
     work_barrier(b);
     const IndexExpr *trip = work_loop_begin(b, (double)trips, trips, 1);
+    const IndexExpr *one = work_loop_begin(b, (double)ahead, ahead, (double)ahead);
+    const IndexExpr *step = ix_add(b->ix, ix_mul(b->ix, trip, taken),
+                                   ix_add(b->ix, ix_mul(b->ix, one, block), thread));
     work_spread(b, p->update, p->free_dims, p->free_count, batch, update);
-    work_spread(b, p->update, p->walked, p->walked_count,
-                ix_add(b->ix, ix_mul(b->ix, trip, block), thread), update);
+    work_spread(b, p->update, p->walked, p->walked_count, step, update);
     destination(b, p, update, to);
     work_element(b, p->inst->operands[2], update);
+    work_loop_end(b, 0);
+    work_loop_begin(b, (double)ahead, ahead, 1);
     double cycles = costs.shared_cycles;
-    if (p->operation == OP_COUNT) {
-        double others = TARGET_WARP - 1;
-        work_shuffles(b, others, 4 + bytes);
-        work_instructions(b, (OpCost){.alu = 5, .cycles = costs.alu_cycles}, others);
-        work_computation(b, inst_called(p->inst, 0), others);
+    if (p->operation == OP_COUNT)
+        cycles += combine_in_warp(b, p, bytes);
+    else
         work_shared(b, 2, bytes, 1);
-        cycles += others * costs.alu_cycles + costs.shared_cycles;
-        work_barrier(b);
-    } else {
-        work_shared(b, 2, bytes, 1);
-    }
-    work_loop_end(b, cycles);
+    work_loop_end(b, p->operation == OP_COUNT ? cycles : 0);
+    work_loop_end(b, p->operation == OP_COUNT ? 0 : cycles);
     work_barrier(b);
     move_places(b, p, block, batch, thread, true);
 }
