@@ -187,6 +187,18 @@ static bool is_stored(const Uses *users, const Instruction *inst)
     return false;
 }
 
+/* Behind a convolution, something is added that kernels make of arrays: cuDNN wants it in memory. */
+static bool adds_expression(const Behind *b, const Instruction *add)
+{
+    for (uint32_t i = 0; i < add->operand_count; i++) {
+        const Instruction *x = add->operands[i];
+        if (b->list[0]->op == OP_CONVOLUTION && !is_behind(b, x) && x->op != OP_ADD &&
+            op_is(x->op, OPF_ELEMENTWISE))
+            return true;
+    }
+    return false;
+}
+
 /* A library adds sums itself, multiplies products of f8 with numbers, and ends in relu or gelu. */
 static bool is_libraries(const Behind *b, const Instruction *result)
 {
@@ -196,7 +208,8 @@ static bool is_libraries(const Behind *b, const Instruction *result)
     bool may_scale = dtype_is_float(t) && dtype_info[t].bits == 8;
     for (uint32_t i = 1; i < b->count; i++) {
         OpCode op = b->list[i]->op;
-        if (op != OP_ADD && op != OP_CONVERT && !(may_scale && op == OP_MULTIPLY))
+        if ((op != OP_ADD && op != OP_CONVERT && !(may_scale && op == OP_MULTIPLY)) ||
+            (op == OP_ADD && adds_expression(b, b->list[i])))
             return false;
     }
     return true;

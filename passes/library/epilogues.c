@@ -388,8 +388,8 @@ bool pass_library_epilogues(Module *m, PassContext *cx)
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++)
         changed |= visit(programs.data[c], cx);
+    module_remove_dead_computations(m); /* of what cuDNN could not do */
     if (changed) {
-        module_remove_dead_computations(m); /* of what cuDNN could not do */
         fusion_name_all(m);
         module_sort(m);
         pass_dce(m, cx); /* repetitions of numbers that several products had */
