@@ -103,7 +103,7 @@ bool plan_read_solvers(PlanReader *r)
         const PlanSolver *s = &r->p->solvers[i];
         uint64_t real;
         if (s->kind >= PLAN_SOLVER_KINDS) {
-            return plan_newer(r, "a factorisation", s->kind);
+            return plan_newer(r, "a factorisation of kind", s->kind);
         }
         if (element_bytes(s->type, &real) == 0) {
             return plan_newer(r, "a factorisation of type", s->type);

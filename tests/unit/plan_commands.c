@@ -210,7 +210,7 @@ static void test_records(void **state)
     (void)state;
     make_once();
     const Limit limits[] = {
-        {COMMAND(WAITING, kind), PLAN_FILL, PLAN_COMMAND_KINDS, "a command of kind 12"},
+        {COMMAND(WAITING, kind), PLAN_FILL, PLAN_COMMAND_KINDS, "a command of kind 13"},
         {COMMAND(WAITING, name), sizes.strings_count - 1, sizes.strings_count, record},
         {COMMAND(SUM, stream), 1, 2, record},
         {COMMAND(WAITING, waits), waits, sizes.refs_count, record},
