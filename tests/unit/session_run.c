@@ -68,12 +68,18 @@ static void test_image(void **state)
     close_program(&damaged);
 }
 
-static void run_portable(int sm, int driver, uint32_t grid, uint32_t block)
+static Program portable_program(void)
 {
     static const char ptx[] = ".version 9.0";
     size_t size;
     Program p = {.file = portable_file(ptx, sizeof ptx, &size)};
     assert_int_equal(gxrt_program_open_memory(p.file, size, &p.program), GXRT_OK);
+    return p;
+}
+
+static void run_portable(int sm, int driver, uint32_t grid, uint32_t block)
+{
+    Program p = portable_program();
     fake_sm = sm;
     fake_driver = driver;
     run_image(&p, grid, block);
@@ -178,6 +184,13 @@ static gxrt_status use_predicate(gxrt_session *s)
     const size_t one[2] = {1, 1};
     return run_program(s, 1, (int32_t *[]){&x}, one, 2, (int32_t *[]){&out[0], &out[1]},
                        one, NULL);
+}
+
+static gxrt_status use_addition(gxrt_session *s)
+{
+    int32_t x = 2, y = 0;
+    const size_t one = 1;
+    return run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y}, &one, NULL);
 }
 
 /* Stream 1 adds to the argument asynchronously while stream 0 adds too; slot 0 joins them. */
@@ -293,6 +306,9 @@ static void test_fail_every_call(void **state)
     fail_every_call(loop_program, use_loop);
     fail_every_call(predicate_program, use_predicate);
     fail_every_call(stream_program, use_streams);
+    fake_driver = 13010; /* that compiles PTX and bytecode */
+    fail_every_call(portable_program, use_addition);
+    fake_driver = 13000;
 }
 
 /* Two replicas: each device adds its own replica id. */

@@ -149,6 +149,8 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
                                           uint32_t *warps, const char **why)
 {
     *why = "it is no program of tiles";
+    /* They meet by a ticket in memory. Reading k and v bounds such an attention, so Tile IR has nothing to win: the
+     * kernel of gqa_decode reads memory at the rate that it has. */
     if (d->config.column_blocks > 1) {
         *why = "several blocks share its columns";
         return NULL;
