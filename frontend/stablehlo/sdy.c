@@ -78,7 +78,8 @@ const Mesh *find_mesh(Converter *c, const MlirAttr *a)
     a = mlir_resolve(c->file, a);
     if (a != NULL && a->kind == MLIR_STRUCT)
         return read_mesh(c, a);
-    const char *name = a != NULL && a->kind == MLIR_SYMBOL ? a->text.data : "";
+    bool is_name = a != NULL && (a->kind == MLIR_SYMBOL || a->kind == MLIR_STRING);
+    const char *name = is_name ? a->text.data : ""; /* in a portable artefact a string */
     for (uint32_t i = 0; i < c->mesh_count; i++)
         if (strcmp(c->meshes[i].name, name) == 0)
             return c->meshes[i].mesh;
