@@ -8,7 +8,7 @@
 // CHECK-DAG: {{%[^ ,()]+}} = f32[4,4]{1,0} dot({{%[^ ,()]+}}, {{%[^ ,()]+}}), lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_tf32_tf32_f32
 // CHECK-DAG: {{%[^ ,()]+}} = s4[2]{0} constant({1, -2})
 // CHECK-DAG: {{%[^ ,()]+}} = token[] after-all({{%[^ ,()]+}}, {{%[^ ,()]+}})
-// CHECK-DAG: {{%[^ ,()]+}} = (f32[4]{0}, f32[4]{0}) custom-call({{%[^ ,()]+}}), custom_call_target="two", output_to_operand_aliasing={{[{][{]}}0}: (0, {})}, api_version=API_VERSION_TYPED_FFI, backend_config={flag = true, list = [1 : i64, 2 : i64], n = 3 : i64, name = "s", x = 2.5 : f32}
+// CHECK-DAG: {{%[^ ,()]+}} = (f32[4]{0}, f32[4]{0}) custom-call({{%[^ ,()]+}}), custom_call_target="two", output_to_operand_aliasing={{[{][{]}}0}: (0, {})}, api_version=API_VERSION_TYPED_FFI{{.*}}, backend_config={flag = true, list = [1 : i64, 2 : i64], n = 3 : i64, name = "s", x = 2.5 : f32}
 // CHECK-DAG: {{%[^ ,()]+}} = f32[4]{0} get-tuple-element({{%[^ ,()]+}}), index=0
 // CHECK-DAG: {{%[^ ,()]+}} = f32[4]{0} get-tuple-element({{%[^ ,()]+}}), index=1
 module @values {
