@@ -473,8 +473,8 @@ bool number_is_nan(DType t, const void *element)
         number_get_complex(t, element, pair);
         return isnan(pair[0]) || isnan(pair[1]);
     }
-    return dtype_info[t].class == DTC_FLOAT &&
-           isnan(number_to_double(t, number_load(t, element)));
+    return isnan(
+        number_to_double(t, number_load(t, element))); /* 0 of what is no float */
 }
 
 /* --- Limits --- */

@@ -27,7 +27,7 @@ AREAS = {
     "plan": (["runtime/plan/read.c", "runtime/plan/commands.c", "runtime/plan/check.c", "runtime/plan/graph.c",
               "runtime/plan/matmul.c", "runtime/plan/walk.c", "runtime/plan/capture.c", "runtime/plan/counts.c",
               "runtime/plan/elf.c", "runtime/plan/description.c", "runtime/plan/write.c"],
-             ["plan", "plan_frame", "plan_limits", "plan_commands", "plan_check", "plan_graph", "session_checks", "session_run", "misuse_gxrt", "replay-execute"]),
+             ["plan", "plan_frame", "plan_limits", "plan_commands", "plan_check", "plan_graph", "plan_matmul", "plan_capture", "session_checks", "session_run", "misuse_gxrt", "replay-execute"]),
     "run": (["runtime/run/check.c", "runtime/run/execute.c", "runtime/run/session.c", "runtime/run/memory.c",
              "runtime/run/control.c", "runtime/run/select.c", "runtime/run/program.c"],
             ["session_checks", "session_run", "misuse_gxrt", "emu_gxrt", "world", "replay-execute"]),

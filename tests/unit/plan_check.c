@@ -201,6 +201,57 @@ static void test_own_start(void **state)
     expect_race(&m, "two", "reads.two");
 }
 
+/* A start without commands orders its own stream only. */
+static void test_empty_start(void **state)
+{
+    (void)state;
+    Maker m;
+    begin(&m);
+    copy(&m, "writes", 0, 1, 0);
+    start(&m, 0);
+    copy(&m, "reads", 1, 2, 1);
+    done(&m, 0);
+    expect_race(&m, "writes", "reads");
+}
+
+/* Slices that move with a loop are all the bytes that they may be, forwards or backwards. */
+static void test_terms(void **state)
+{
+    static const struct {
+        int64_t low, high, stride;
+        uint32_t offset, other; /* the first byte; a slice that another stream writes */
+        bool races;
+    } cases[] = {
+        {0, 1, 16, 0, 1, true},    {0, 1, 16, 0, 2, false},   {1, 1, 16, 0, 0, false},
+        {0, 1, -16, 16, 0, true},  {0, 1, -16, 32, 0, false}, {-1, 0, 16, 32, 1, true},
+        {-1, 0, 16, 32, 0, false}, {0, 1, 0, 16, 0, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Maker m;
+        begin(&m);
+        PlanLoop l = {.trip_count = 2, .counter = 0, .body_commands = 1};
+        m.b.info[0].counter_count = 1;
+        uint32_t loop =
+            command(&m, PLAN_WHILE, "loop", 0, plan_add_loops(&m.b, &l, 1), NULL, 0);
+        PlanTerm t = {.scale = 1,
+                      .low = cases[i].low,
+                      .high = cases[i].high,
+                      .stride = cases[i].stride};
+        PlanSlice moves = {.offset = cases[i].offset,
+                           .bytes = 16,
+                           .terms = plan_add_terms(&m.b, &t, 1),
+                           .term_count = 1};
+        copy(&m, "moves", 0, plan_add_slices(&m.b, &moves, 1), 3);
+        plan_close(&m.b, loop);
+        copy(&m, "other", 1, cases[i].other, 3);
+        if (cases[i].races)
+            expect_race(&m, "moves", "other");
+        else
+            expect_order(&m);
+    }
+}
+
 static void test_signals(void **state)
 {
     (void)state;
@@ -226,7 +277,7 @@ static void test_signals(void **state)
 static void test_loop(void **state)
 {
     (void)state;
-    for (int trips = 1; trips < 3; trips++) {
+    for (int trips = 0; trips < 3; trips++) {
         Maker m;
         begin(&m);
         PlanLoop l = {.trip_count = trips, .counter = PLAN_NONE};
@@ -236,7 +287,7 @@ static void test_loop(void **state)
         started_copy(&m, "carried", 0, 1, 1, 0);
         plan_close(&m.b, loop);
         m.b.loops[0].body_commands = m.b.commands_count - 1;
-        if (trips == 1)
+        if (trips < 2)
             expect_order(&m);
         else
             expect_race(&m, "first", "carried");
@@ -336,6 +387,8 @@ int main(void)
         cmocka_unit_test(test_two_regions),
         cmocka_unit_test(test_own_start),
         cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_empty_start),
+        cmocka_unit_test(test_terms),
         cmocka_unit_test(test_loop),
         cmocka_unit_test(test_conditional),
         cmocka_unit_test(test_one_communicator),

@@ -502,6 +502,22 @@ static void build_most(PlanBuilder *b, uint32_t tensors, uint32_t operations)
     b->commands[0].arg_count = 2;
 }
 
+/* One scale is of 1 to 2^30 elements. */
+static void test_dequantize(void **state)
+{
+    static const int64_t numbers[] = {1, 1 << 30, 0, -1, (1 << 30) + 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        PlanBuilder b;
+        build(&b);
+        b.graph_operations[0].kind = PLAN_GRAPH_DEQUANTIZE; /* of the same slots */
+        b.graph_operations[0].numbers[0] = numbers[i];
+        const char *why = refusal(&b);
+        if (i < 2 ? why != NULL : !why || !strstr(why, "do not fit each other"))
+            fail_msg("%lld: %s", (long long)numbers[i], why ? why : "taken");
+    }
+}
+
 /* As many tensors and operations as a graph may have, and one more. */
 static void test_most(void **state)
 {
@@ -535,6 +551,7 @@ int main(void)
                                        cmocka_unit_test(test_ranks),
                                        cmocka_unit_test(test_scalars),
                                        cmocka_unit_test(test_places),
-                                       cmocka_unit_test(test_most)};
+                                       cmocka_unit_test(test_most),
+                                       cmocka_unit_test(test_dequantize)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
