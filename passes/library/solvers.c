@@ -1,5 +1,5 @@
-/* Marks the factorisations that cuSOLVER makes: calls of linear algebra by name (ir/lapack.def), and cholesky, of matrices
- * that are large enough.
+/* Marks the factorisations that cuSOLVER makes faster than the loops that they are expanded to: calls of linear algebra
+ * by name (ir/lapack.def), and cholesky.
  *
  *   (lu, pivots, info) = custom-call(a), target cusolver_getrf_ffi
  *   ->  t = transpose(a)
@@ -14,21 +14,36 @@
 #include <string.h>
 
 #include "ir/config.h"
-#include "ir/kernel/solver.h"
+#include "ir/kernel/time/solver_time.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 
-static bool is_large(const Instruction *a, const PassContext *cx)
+enum { LEAST_COLUMNS = 32 }; /* of what is worth another library at run time */
+
+/* Whether the library gains with a matrix that is `a`, factored by `how`. */
+static bool is_worth_it(const Instruction *a, const LapackCall *how,
+                        const PassContext *cx)
 {
     const Shape *s = a->shape;
-    int64_t rows = s->dims[s->rank - 2], columns = s->dims[s->rank - 1], batch = 1;
+    SolverCall c = {.how = *how,
+                    .type = s->dtype,
+                    .batch = 1,
+                    .rows = s->dims[s->rank - 2],
+                    .columns = s->dims[s->rank - 1]};
+    int64_t least = c.rows < c.columns ? c.rows : c.columns,
+            wanted = cx->settings->library_solver_size;
     for (uint32_t d = 0; d + 2 < s->rank; d++)
-        batch *= s->dims[d];
-    return (rows < columns ? rows : columns) >= cx->settings->library_solver_size &&
-           batch > 0 && batch <= cx->settings->library_solver_batch &&
-           rows <= INT32_MAX && columns <= INT32_MAX;
+        c.batch *= s->dims[d];
+    if (!cx->settings->cusolver || least < 1 || c.rows > INT32_MAX ||
+        c.columns > INT32_MAX || c.batch < 1 || c.batch > INT32_MAX)
+        return false;
+    if (wanted > 0)
+        return least >= wanted;
+    const GpuModel *device = cx->target->device;
+    return least >= LEAST_COLUMNS &&
+           solver_library_seconds(&c, device) < solver_own_seconds(&c, device);
 }
 
 /* With last dimensions of other sizes, or exchanged. */
@@ -93,7 +108,7 @@ static Instruction *cholesky(Rewriter *r, Instruction *inst)
 {
     const Shape *s = inst->shape;
     Instruction *info;
-    if (!r->cx->settings->cusolver || !is_large(inst, r->cx))
+    if (!is_worth_it(inst, &(LapackCall){.kind = LAPACK_POTRF}, r->cx))
         return NULL;
     const Shape *infos = rw_shape(r, DT_S32, s->rank - 2, s->dims);
     return matrix_given_as(
@@ -247,9 +262,9 @@ static Instruction *solve_gesvd(Rewriter *r, Instruction *inst, const LapackCall
 static Instruction *lapack(Rewriter *r, Instruction *inst)
 {
     LapackCall how;
-    if (!r->cx->settings->cusolver || solver_is_library(inst) ||
-        !custom_call_lapack(inst, &how) || inst->operands[0]->shape->rank < 2 ||
-        !is_large(inst->operands[0], r->cx))
+    if (solver_is_library(inst) || !custom_call_lapack(inst, &how) ||
+        inst->operands[0]->shape->rank < 2 ||
+        !is_worth_it(inst->operands[0], &how, r->cx))
         return NULL;
     switch (how.kind) {
     case LAPACK_POTRF:

@@ -6,6 +6,7 @@
 #include "ir/kernel/matmul.h"
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/time/solver_time.h"
 
 static double larger(double x, double y)
 {
@@ -278,11 +279,30 @@ static KernelTime time_of(Product p, const GpuModel *d)
     return t;
 }
 
+/* It waits for one column after the other. */
+static KernelTime time_of_solver(const Instruction *inst, const SolverCall *c,
+                                 const GpuModel *d)
+{
+    double moved = bytes_of(inst->shape) + bytes_of(inst->operands[0]->shape);
+    double seconds = solver_library_seconds(c, d);
+    return (KernelTime){.seconds = seconds,
+                        .limit = LIMIT_CHAIN,
+                        .share = 1,
+                        .waves = 1,
+                        .least_seconds = seconds,
+                        .bytes = moved,
+                        .needed_bytes = moved,
+                        .product_type = DT_INVALID};
+}
+
 KernelTime library_time(const Instruction *inst, const GpuModel *d)
 {
     Product p = {0};
+    SolverCall solver;
     if (describe(inst, d, &p))
         return time_of(p, d);
+    if (solver_call_of(inst, &solver))
+        return time_of_solver(inst, &solver, d);
     return (KernelTime){.seconds = costs.launch_seconds,
                         .limit = LIMIT_LAUNCH,
                         .waves = 1,
