@@ -51,14 +51,15 @@ static uint32_t loaded_words(const TileMapping *m, const TileFactor *f, const Ti
     return sum;
 }
 
-/* Of one step of the instruction. mma.sync has no f8 on Hopper: ptxas makes f16 of it. */
+/* Of one step of the instruction. mma.sync has no f8 on sm_90 and sm_100: ptxas makes f16 of it. */
 static uint32_t fragment_words(const TileMapping *m, const TileFactor *f,
                                const Target *target)
 {
     DType t = f->value->dtype;
     uint32_t words = words_of(elements_of(&f->fragment) / tile_core_steps(m), t);
-    bool is_widened = dtype_info[t].class == DTC_FLOAT && dtype_info[t].bits == 8 &&
-                      target_has(target, FEATURE_WGMMA);
+    bool is_widened =
+        dtype_info[t].class == DTC_FLOAT && dtype_info[t].bits == 8 &&
+        (target_has(target, FEATURE_WGMMA) || target_has(target, FEATURE_TCGEN05));
     return is_widened ? 3 * words : words;
 }
 
