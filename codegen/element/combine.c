@@ -50,32 +50,60 @@ static void nest_end(Emit *e, Nest *n, const IndexMap *map, LLVMValueRef *carrie
     }
 }
 
-/* A place outside the operand (window padding) counts as the initial value: it is left out. */
+/* The next accumulators of all lanes; of one lane where there are several arrays. [array][lane]; `next` may not be
+ * `carried`. */
+static void combine_lanes(Emit *e, const Reducer *r, const Instruction *inst,
+                          const IndexExpr *const *at, const LLVMValueRef *carried,
+                          LLVMValueRef *next)
+{
+    uint32_t lanes = e->lanes;
+    LLVMValueRef element[EMIT_MOST_LEAVES];
+    for (uint32_t i = 0; i < r->count; i++) {
+        emit_element(e, inst->operands[i], at, element + i * lanes);
+        for (uint32_t v = 0; v < lanes; v++)
+            element[i * lanes + v] = reducer_widen(r, i, element[i * lanes + v]);
+    }
+    for (uint32_t v = 0; v < lanes; v++)
+        reducer_combine(r, carried + v, element + v, next + v);
+}
+
+bool combines_lanes(const Instruction *inst, const IndexExpr *const *index)
+{
+    uint32_t minor = reduced_neighbours(inst);
+    for (uint32_t d = 0; d < inst->shape->rank; d++) {
+        if (d != minor && !emit_is_uniform(1, &index[d]))
+            return false;
+    }
+    return minor < inst->shape->rank;
+}
+
+/* A place outside the operand (window padding) counts as the initial value: it is left out. Lanes: one, or those
+ * that combines_lanes says. */
 void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                       LLVMValueRef *out)
 {
     Reducer r;
-    LLVMValueRef carried[REDUCER_MOST], element[REDUCER_MOST], next[REDUCER_MOST];
+    LLVMValueRef start[REDUCER_MOST], carried[EMIT_MOST_LEAVES], next[EMIT_MOST_LEAVES];
     reducer_begin(&r, e, inst);
-    reducer_start(&r, carried);
+    reducer_start(&r, start);
+    uint32_t values = r.count * e->lanes;
+    for (uint32_t i = 0; i < values; i++)
+        carried[i] = start[i / e->lanes];
     const IndexMap *map = emit_operand_map(e, inst, 0);
     Nest nest;
-    nest_begin(e, &nest, map, carried, r.count);
+    nest_begin(e, &nest, map, carried, values);
     const IndexExpr *at[EMIT_MOST_RANK], *constraints[2 * EMIT_MOST_RANK];
     emit_apply(e, map, index, nest.symbols, at, constraints);
     LLVMValueRef ok = emit_constraints_hold(e, map, constraints);
     GxIf branch;
     emit_if_begin(e, &branch, ok);
-    for (uint32_t i = 0; i < r.count; i++) {
-        emit_element(e, inst->operands[i], at, &element[i]);
-        element[i] = reducer_widen(&r, i, element[i]);
-    }
-    reducer_combine(&r, carried, element, next);
-    emit_if_end_or(e, &branch, next, carried, r.count);
-    for (uint32_t i = 0; i < r.count; i++)
+    combine_lanes(e, &r, inst, at, carried, next);
+    emit_if_end_or(e, &branch, next, carried, values);
+    for (uint32_t i = 0; i < values; i++)
         carried[i] = next[i];
-    nest_end(e, &nest, map, carried, r.count);
-    reducer_finish(&r, carried, out);
+    nest_end(e, &nest, map, carried, values);
+    for (uint32_t v = 0; v < e->lanes; v++)
+        reducer_finish(&r, carried + v, out + v);
 }
 
 void select_reduce(Emit *e, const Instruction *inst, const IndexExpr *const *index,

@@ -353,7 +353,7 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
     case ELEMENT_INDEX:
     case ELEMENT_REDUCE:
     case ELEMENT_CONTRACT:
-        if (lanes > 1)
+        if (lanes > 1 && !combines_lanes(inst, index))
             element_by_lane(e, inst, index, out);
         else
             op_emit[inst->op].select(e, inst, index, out);

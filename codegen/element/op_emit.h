@@ -18,6 +18,8 @@ extern const OpEmit op_emit[OP_COUNT];
  * called for all of them. */
 bool select_is_uniform(Emit *e, const Instruction *inst, const IndexExpr *const *index);
 /* All leaves of a reduce or reduce-window at one index. One lane. */
+/* Its lanes are combined at once: neighbours along a dimension that windows do not reach along. */
+bool combines_lanes(const Instruction *inst, const IndexExpr *const *index);
 void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                       LLVMValueRef *out);
 

@@ -68,6 +68,19 @@ bool inst_is_plain(const Instruction *inst)
     return kind != ELEMENT_REDUCE && kind != ELEMENT_CONTRACT;
 }
 
+uint32_t reduced_neighbours(const Instruction *inst)
+{
+    const Shape *s = inst->shape;
+    if (inst->op != OP_REDUCE_WINDOW || inst->operand_count != 2 || s->rank == 0 ||
+        s->layout == NULL || !computation_is_simple(inst_called(inst, 0), 1))
+        return UINT32_MAX;
+    uint32_t minor = (uint32_t)s->layout->minor_to_major[0];
+    WindowDim w = inst_window(inst)->dims[minor];
+    bool is_alone = w.size == 1 && w.stride == 1 && w.base_dilation == 1 &&
+                    w.pad_low == 0 && w.pad_high == 0;
+    return is_alone ? minor : UINT32_MAX;
+}
+
 /* Its elements are the same for all neighbours along the fastest dimension. */
 static bool repeats_minor(const Instruction *inst)
 {

@@ -38,6 +38,9 @@ bool inst_is_plain(const Instruction *inst);
 bool fusion_is_plain(const Computation *comp, const Instruction *const *heroes,
                      uint32_t count);
 
+/* The fastest dimension of a reduce-window whose windows are one element wide along it: neighbours are combined side by
+ * side. Else, and of all other operations, UINT32_MAX. */
+uint32_t reduced_neighbours(const Instruction *inst);
 /* Neighbouring elements that a thread takes so that accesses of what holds most of the bytes are as
  * wide as they can be; 1 to 8. */
 uint32_t access_lanes(const Shape *const *arrays, uint32_t count);

@@ -79,11 +79,16 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
         ARENA_ARRAY(d->arena, const Shape *, comp->instruction_count + results);
     unsigned work = 0;
     bool is_plain = true, is_even = true;
+    int64_t reduced =
+        0; /* the sizes of dimensions along which windows are apart, or-ed */
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (!is_used[inst->id])
             continue;
-        is_plain = is_plain && (inst_is_plain(inst) || inst->op == OP_PAD);
-        is_even = is_even && inst_is_plain(inst);
+        uint32_t minor = reduced_neighbours(inst);
+        bool is_wide = inst_is_plain(inst) || minor != UINT32_MAX;
+        reduced |= minor != UINT32_MAX ? inst->shape->dims[minor] : 0;
+        is_plain = is_plain && (is_wide || inst->op == OP_PAD);
+        is_even = is_even && is_wide;
         bool is_one = shape_is_array(inst->shape) && shape_elements(inst->shape) == 1;
         if (!is_one) /* else it is computed once for all lanes */
             work += op_is(inst->op, OPF_EXPENSIVE) ? WORK_EXPENSIVE : 1;
@@ -100,6 +105,8 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
         lanes = 1;
     if (!is_even) /* of words, a warp reads a line as it is */
         lanes = lanes > UNEVEN_LANES ? UNEVEN_LANES : 1;
+    while (reduced % lanes != 0)
+        lanes /= 2;
     /* a tail doubles the code */
     while (lanes > 1 && size < FEW_ELEMENTS && size % lanes != 0)
         lanes /= 2;

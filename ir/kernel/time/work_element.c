@@ -328,6 +328,18 @@ static Lanes begin_lanes(WorkBuilder *b, const Instruction *inst,
     return before;
 }
 
+/* All at once. */
+static Lanes keep_lanes(WorkBuilder *b, const Instruction *inst,
+                        const IndexExpr *const *index, const IndexExpr **at)
+{
+    for (uint32_t d = 0; d < rank_of(inst); d++)
+        at[d] = index[d];
+    return (Lanes){.part = work_part_begin(b, 1),
+                   .lanes = b->lanes,
+                   .lane_count = b->lane_count,
+                   .lane = b->lane};
+}
+
 static void end_lanes(WorkBuilder *b, Lanes before)
 {
     work_part_end(b, before.part);
@@ -343,13 +355,15 @@ static WorkValue reduced(WorkBuilder *b, const Instruction *inst,
     const IndexExpr *from[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
     uint32_t half = inst->operand_count / 2;
-    Lanes lanes = begin_lanes(b, inst, index, from);
+    bool is_wide = reduced_neighbours(inst) != UINT32_MAX;
+    Lanes lanes =
+        is_wide ? keep_lanes(b, inst, index, from) : begin_lanes(b, inst, index, from);
     uint32_t opened = open_symbols(b, map, symbols);
     work_apply(b, inst, 0, from, symbols, at, constraints);
     work_check(b, map, constraints);
     for (uint32_t i = 0; i < half; i++)
         work_element(b, inst->operands[i], at);
-    double carried = work_computation(b, inst_called(inst, 0), 1);
+    double carried = work_computation(b, inst_called(inst, 0), b->lanes);
     close_symbols(b, opened, carried);
     end_lanes(b, lanes);
     return (WorkValue){b->loop, work_loop_at(b, b->loop)->now, b->lanes > 1};
