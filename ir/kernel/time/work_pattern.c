@@ -123,17 +123,13 @@ static int64_t clamped(int64_t v, Range r)
     return v < r.lo ? r.lo : v > r.hi ? r.hi : v;
 }
 
-static int64_t coordinate_value(const WorkCoordinate *c, const Sample *s)
+/* The part of a coordinate that all threads of a block have. */
+static int64_t block_value(const WorkCoordinate *c, const Sample *s)
 {
-    int64_t value = 0;
-    if (c->block_mul != 0) {
-        value = s->block / (c->block_div == 0 ? 1 : c->block_div);
-        value = (c->block_mod == 0 ? value : value % c->block_mod) * c->block_mul;
-    }
-    if (c->thread_div == 0)
-        return value;
-    int64_t t = s->thread / c->thread_div;
-    return value + (c->thread_mod == 0 ? t : t % c->thread_mod);
+    if (c->block_mul == 0)
+        return 0;
+    int64_t value = s->block / (c->block_div == 0 ? 1 : c->block_div);
+    return (c->block_mod == 0 ? value : value % c->block_mod) * c->block_mul;
 }
 
 /* Any number of the range, the same for the same key. */
@@ -148,6 +144,8 @@ static int64_t random_value(uint64_t key, Range r)
 /* An expression's nodes, each behind what it is made of: evaluated for many threads. */
 typedef struct Node {
     IxKind kind;
+    bool
+        has_thread; /* else its value is the same for all threads of a block, and kept once */
     uint32_t a,
         b; /* numbers of nodes; of a variable that was read or searched: a is its key */
     int64_t value; /* constant; number of the variable */
@@ -167,10 +165,17 @@ static uint32_t add_nodes(WorkBuilder *b, const IndexExpr *e, Node *nodes,
         return slot->node;
     Node n = {.kind = e->kind, .value = e->value};
     const IndexExpr *key = e->kind == IX_RUNTIME ? b->variables[e->value].key : e->a;
-    if (key != NULL)
+    if (e->kind == IX_RUNTIME)
+        n.has_thread = b->variables[e->value].kind == WORK_COORDINATE &&
+                       b->variables[e->value].coordinate.thread_div != 0;
+    if (key != NULL) {
         n.a = add_nodes(b, key, nodes, count);
-    if (e->b != NULL)
+        n.has_thread |= nodes[n.a].has_thread;
+    }
+    if (e->b != NULL) {
         n.b = add_nodes(b, e->b, nodes, count);
+        n.has_thread |= nodes[n.b].has_thread;
+    }
     slot = work_index(b, e);
     slot->stamp = b->stamp;
     slot->node = *count;
@@ -196,13 +201,14 @@ static struct WorkNodes *nodes_of(WorkBuilder *b, const IndexExpr *e)
     return n;
 }
 
+/* Of what all threads of a block have, but for keys. */
 static int64_t variable_value(const WorkVariable *v, uint32_t number, int64_t key,
                               const Sample *s)
 {
     int64_t step = v->range.lo + (v->range.hi - v->range.lo) / 2;
     switch (v->kind) {
     case WORK_COORDINATE:
-        return clamped(coordinate_value(&v->coordinate, s), v->range);
+        return clamped(block_value(&v->coordinate, s), v->range);
     case WORK_STEP:
         if (s->all_steps || s->loop == v->loop)
             step = v->range.lo + s->step;
@@ -220,35 +226,76 @@ static int64_t variable_value(const WorkVariable *v, uint32_t number, int64_t ke
 /* Threads that follow one another are looked at together. */
 enum { TOGETHER = TARGET_WARP };
 
+static void coordinate_values(const WorkVariable *v, const Sample *s, uint32_t count,
+                              int64_t *out)
+{
+    const WorkCoordinate *c = &v->coordinate;
+    int64_t base = block_value(c, s);
+    for (uint32_t t = 0; t < count; t++) {
+        int64_t thread = (s->thread + t) / c->thread_div;
+        out[t] = clamped(base + (c->thread_mod == 0 ? thread : thread % c->thread_mod),
+                         v->range);
+    }
+}
+
 /* A variable's values for `count` threads from the sample's on. */
 static void variable_values(const WorkVariable *v, uint32_t number, const int64_t *keys,
-                            Sample s, uint32_t count, int64_t *out)
+                            const Sample *s, uint32_t count, int64_t *out)
 {
-    for (uint32_t t = 0; t < count; t++, s.thread++)
-        out[t] = variable_value(v, number, keys[t], &s);
+    if (v->kind == WORK_COORDINATE && v->coordinate.thread_div != 0) {
+        coordinate_values(v, s, count, out);
+        return;
+    }
+    for (uint32_t t = 0; t < count; t++)
+        out[t] = variable_value(v, number, keys[t], s);
 }
 
 /* Wraps as the numbers of the machine do: a sample may lie outside of every array. */
-static void node_values(const WorkBuilder *b, const Node *n, int64_t *values,
+static int64_t wrapping_add(int64_t x, int64_t y)
+{
+    return (int64_t)((uint64_t)x + (uint64_t)y);
+}
+
+static int64_t wrapping_mul(int64_t x, int64_t y)
+{
+    return (int64_t)((uint64_t)x * (uint64_t)y);
+}
+
+/* Sums, of which one term may be the same for all threads. */
+static void add_values(const Node *nodes, const Node *n, const int64_t *x,
+                       const int64_t *y, uint32_t count, int64_t *out)
+{
+    if (!nodes[n->b].has_thread) {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = wrapping_add(x[t], *y);
+    } else if (!nodes[n->a].has_thread) {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = wrapping_add(*x, y[t]);
+    } else {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = wrapping_add(x[t], y[t]);
+    }
+}
+
+/* What of a node its operands' values make for `count` threads; those of a node without threads: one. */
+static void node_values(const WorkBuilder *b, const Node *nodes, const Node *n,
                         const Sample *s, uint32_t count, int64_t *out)
 {
-    const int64_t *x = values + (size_t)n->a * TOGETHER,
-                  *y = values + (size_t)n->b * TOGETHER;
+    const int64_t *x = b->values + (size_t)n->a * TOGETHER,
+                  *y = b->values + (size_t)n->b * TOGETHER;
     switch (n->kind) {
     case IX_CONST:
-        for (uint32_t t = 0; t < count; t++)
-            out[t] = n->value;
+        *out = n->value;
         return;
     case IX_RUNTIME:
-        variable_values(&b->variables[n->value], (uint32_t)n->value, x, *s, count, out);
+        variable_values(&b->variables[n->value], (uint32_t)n->value, x, s, count, out);
         return;
     case IX_ADD:
-        for (uint32_t t = 0; t < count; t++)
-            out[t] = (int64_t)((uint64_t)x[t] + (uint64_t)y[t]);
+        add_values(nodes, n, x, y, count, out);
         return;
     case IX_MUL:
         for (uint32_t t = 0; t < count; t++)
-            out[t] = (int64_t)((uint64_t)x[t] * (uint64_t)n->value);
+            out[t] = wrapping_mul(x[t], n->value);
         return;
     case IX_FLOORDIV:
         for (uint32_t t = 0; t < count; t++)
@@ -256,8 +303,8 @@ static void node_values(const WorkBuilder *b, const Node *n, int64_t *values,
         return;
     case IX_MOD:
         for (uint32_t t = 0; t < count; t++)
-            out[t] = (int64_t)((uint64_t)x[t] -
-                               (uint64_t)floor_div(x[t], n->value) * (uint64_t)n->value);
+            out[t] =
+                wrapping_add(x[t], -wrapping_mul(floor_div(x[t], n->value), n->value));
         return;
     case IX_DIM:
     case IX_SYMBOL:
@@ -266,17 +313,21 @@ static void node_values(const WorkBuilder *b, const Node *n, int64_t *values,
     bug("a sample has a variable that nobody bound");
 }
 
-/* The expression's values for `count` threads, at most TOGETHER, from the sample's on. */
+/* The expression's values for *count threads, at most TOGETHER, from the sample's on. *count becomes 1 where all
+ * threads of a block have the same. */
 static const int64_t *values_at(WorkBuilder *b, const struct WorkNodes *nodes,
-                                const Sample *s, uint32_t count)
+                                const Sample *s, uint32_t *count)
 {
     size_t needed = (size_t)nodes->count * TOGETHER;
     if (needed > b->value_capacity)
         b->values = arena_grow(b->arena, b->values, &b->value_capacity, needed,
                                sizeof *b->values);
     for (uint32_t i = 0; i < nodes->count; i++)
-        node_values(b, &nodes->node[i], b->values, s, count,
+        node_values(b, nodes->node, &nodes->node[i], s,
+                    nodes->node[i].has_thread ? *count : 1,
                     b->values + (size_t)i * TOGETHER);
+    if (!nodes->node[nodes->count - 1].has_thread)
+        *count = 1;
     return b->values + (size_t)(nodes->count - 1) * TOGETHER;
 }
 
@@ -324,10 +375,10 @@ static void units_of_warp(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
     if (p->nodes == NULL)
         p->nodes = nodes_of(b, p->element);
     int64_t step = p->is_together ? u->bytes * 8 / p->bits : 1;
-    uint32_t threads = b->threads < TARGET_WARP ? b->threads : TARGET_WARP;
     for (int64_t lane = 0; lane < p->lanes + step - 1; lane += step) {
+        uint32_t threads = b->threads < TARGET_WARP ? b->threads : TARGET_WARP;
         s.lane = lane < p->lanes ? lane : p->lanes - 1;
-        const int64_t *at = values_at(b, p->nodes, &s, threads);
+        const int64_t *at = values_at(b, p->nodes, &s, &threads);
         int64_t before = 0;
         for (uint32_t t = 0; t < threads; t++) {
             int64_t unit =
@@ -574,8 +625,9 @@ bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y)
     const struct WorkNodes *first = nodes_of(b, x), *second = nodes_of(b, y);
     s.all_steps = true;
     for (s.step = 0; s.step < 2; s.step++) {
-        int64_t x_at = *values_at(b, first, &s, 1);
-        if (x_at != *values_at(b, second, &s, 1))
+        uint32_t one = 1;
+        int64_t x_at = *values_at(b, first, &s, &one);
+        if (x_at != *values_at(b, second, &s, &one))
             return false;
     }
     return true;
