@@ -170,7 +170,7 @@ static const char *module_ptx(Backend *b, LLVMModuleRef m, Kernel *const *kernel
     else
         libdevice_link(b->device, m, target->sm, false);
     llvm_run_passes(m, machine,
-                    "always-inline,function(simplifycfg,early-cse<memssa>,instcombine<no-"
+                    "always-inline,function(simplifycfg,early-cse,instcombine<no-"
                     "verify-fixpoint>,"
                     "simplifycfg),globaldce");
     lower_nvptx_narrow(m, target);
