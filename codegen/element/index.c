@@ -31,6 +31,19 @@ LLVMValueRef emit_index_constant(Emit *e, int64_t value)
     return LLVMConstInt(e->index_type, (uint64_t)value, 1);
 }
 
+/* A sum or a product: it fits. */
+static LLVMValueRef sum_code(Emit *e, const IndexExpr *x, uint32_t lane)
+{
+    LLVMBuilderRef b = e->k->builder;
+    bool is_sum = x->kind == IX_ADD;
+    LLVMValueRef p = emit_index(e, x->a, lane),
+                 q = is_sum ? emit_index(e, x->b, lane)
+                            : emit_index_constant(e, x->value);
+    if (x->a->range.lo >= 0 && (is_sum ? x->b->range.lo : x->value) >= 0)
+        return is_sum ? gx_add_natural(e->k, p, q) : gx_mul_natural(e->k, p, q);
+    return is_sum ? LLVMBuildNSWAdd(b, p, q, "") : LLVMBuildNSWMul(b, p, q, "");
+}
+
 static LLVMValueRef index_code(Emit *e, const IndexExpr *x, uint32_t lane)
 {
     LLVMBuilderRef b = e->k->builder;
@@ -48,11 +61,8 @@ static LLVMValueRef index_code(Emit *e, const IndexExpr *x, uint32_t lane)
     case IX_DIM:
         bug("an index expression holds the free dimension d%lld", (long long)x->value);
     case IX_ADD:
-        return LLVMBuildNSWAdd(b, emit_index(e, x->a, lane), emit_index(e, x->b, lane),
-                               "");
     case IX_MUL:
-        return LLVMBuildNSWMul(b, emit_index(e, x->a, lane),
-                               emit_index_constant(e, x->value), "");
+        return sum_code(e, x, lane);
     case IX_FLOORDIV:
     case IX_MOD: {
         LLVMValueRef a = emit_index(e, x->a, lane), c = emit_index_constant(e, x->value);

@@ -23,6 +23,24 @@ LLVMValueRef gx_i32(Kernel *k, uint32_t value)
     return LLVMConstInt(LLVMInt32TypeInContext(k->context), value, 0);
 }
 
+/* Constants have been folded, and are no instructions. */
+static LLVMValueRef natural(LLVMValueRef v)
+{
+    if (LLVMIsAInstruction(v) != NULL)
+        LLVMSetNSW(v, 1);
+    return v;
+}
+
+LLVMValueRef gx_add_natural(Kernel *k, LLVMValueRef x, LLVMValueRef y)
+{
+    return natural(LLVMBuildNUWAdd(k->builder, x, y, ""));
+}
+
+LLVMValueRef gx_mul_natural(Kernel *k, LLVMValueRef x, LLVMValueRef y)
+{
+    return natural(LLVMBuildNUWMul(k->builder, x, y, ""));
+}
+
 LLVMValueRef gx_i64(Kernel *k, uint64_t value)
 {
     return LLVMConstInt(LLVMInt64TypeInContext(k->context), value, 0);

@@ -188,6 +188,9 @@ LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
 /* ---- small things that every emitter needs ---- */
 LLVMTypeRef gx_int_type(Kernel *k, unsigned bits);
 LLVMValueRef gx_i32(Kernel *k, uint32_t value);
+/* Of integers that are not negative, as what they make is not: LLVM is told, as it looks far for that otherwise. */
+LLVMValueRef gx_add_natural(Kernel *k, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef gx_mul_natural(Kernel *k, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef gx_i64(Kernel *k, uint64_t value);
 unsigned gx_type_bytes(LLVMTypeRef type); /* 0: not one that an access takes */
 LLVMBasicBlockRef gx_block(Kernel *k, const char *name); /* appended to the function */

@@ -66,7 +66,7 @@ static const IndexExpr *coordinate(const Contraction *c, LLVMValueRef first,
 {
     Emit *e = c->e;
     LLVMBuilderRef b = c->k->builder;
-    LLVMValueRef v = LLVMBuildNSWAdd(b, first, to_index(e, local), "");
+    LLVMValueRef v = gx_add_natural(c->k, first, to_index(e, local));
     if (size % tile != 0) {
         LLVMValueRef inside =
             LLVMBuildICmp(b, LLVMIntSLT, v, emit_index_constant(e, size), "");

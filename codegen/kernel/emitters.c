@@ -149,9 +149,7 @@ void emit_results(Emit *e, const EmitterInput *in, ResultIndexFn *where, const v
 LLVMValueRef emit_thread_number(Emit *e)
 {
     Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
     LLVMValueRef block = to_index(e, gx_ctaid(k, 0)), thread = to_index(e, gx_tid(k, 0));
-    return LLVMBuildNSWAdd(
-        b, LLVMBuildNSWMul(b, block, emit_index_constant(e, k->block[0]), ""), thread,
-        "");
+    block = gx_mul_natural(k, block, emit_index_constant(e, k->block[0]));
+    return gx_add_natural(k, block, thread);
 }

@@ -301,9 +301,9 @@ static void find_row(Rows *r, uint32_t rows_per_block)
     r->number = LLVMBuildURem(b, tid, group, "");
     r->thread = to_index(e, r->number);
     r->local = LLVMBuildUDiv(b, tid, group, "");
-    LLVMValueRef first = LLVMBuildNSWMul(b, to_index(e, gx_ctaid(k, 0)),
-                                         emit_index_constant(e, rows_per_block), "");
-    LLVMValueRef row = LLVMBuildNSWAdd(b, first, to_index(e, r->local), "");
+    LLVMValueRef first = gx_mul_natural(k, to_index(e, gx_ctaid(k, 0)),
+                                        emit_index_constant(e, rows_per_block));
+    LLVMValueRef row = gx_add_natural(k, first, to_index(e, r->local));
     int64_t rows = r->plan->rows;
     if (rows % rows_per_block != 0) {
         LLVMValueRef last = emit_index_constant(e, rows - 1);

@@ -48,14 +48,13 @@ static LLVMValueRef from_units(Emit *e, DType t, const Units *u)
 
 LLVMValueRef shared_place(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes)
 {
-    LLVMBuilderRef b = e->k->builder;
-    LLVMValueRef at = LLVMBuildNUWMul(b, index, gx_i32(e->k, bytes), "");
-    return offset == 0 ? at : LLVMBuildNUWAdd(b, at, gx_i32(e->k, offset), "");
+    LLVMValueRef at = gx_mul_natural(e->k, index, gx_i32(e->k, bytes));
+    return offset == 0 ? at : gx_add_natural(e->k, at, gx_i32(e->k, offset));
 }
 
 static LLVMValueRef second_half(Emit *e, LLVMValueRef offset, unsigned bytes)
 {
-    return LLVMBuildNUWAdd(e->k->builder, offset, gx_i32(e->k, bytes), "");
+    return gx_add_natural(e->k, offset, gx_i32(e->k, bytes));
 }
 
 void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value)

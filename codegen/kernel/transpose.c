@@ -49,7 +49,7 @@ static const IndexExpr *coordinate(Turn *t, const IndexExpr *tile, uint32_t tile
     Emit *e = t->e;
     LLVMBuilderRef b = t->k->builder;
     LLVMValueRef first = emit_index(e, ix_mul(e->ix, tile, tile_size), 0);
-    LLVMValueRef v = LLVMBuildNSWAdd(b, first, to_index(e, local), "");
+    LLVMValueRef v = gx_add_natural(t->k, first, to_index(e, local));
     if (size % tile_size != 0) {
         LLVMValueRef inside =
             LLVMBuildICmp(b, LLVMIntSLT, v, emit_index_constant(e, size), "");

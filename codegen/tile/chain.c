@@ -286,8 +286,7 @@ static void start_loop(ChainLower *a, ChainLoop *s)
 
 static LLVMValueRef stage_place(ChainLower *a, LLVMValueRef stage)
 {
-    return LLVMBuildNUWAdd(a->l.k->builder, stage,
-                           gx_i32(a->l.k, (uint32_t)a->m->stage_offset), "");
+    return gx_add_natural(a->l.k, stage, gx_i32(a->l.k, (uint32_t)a->m->stage_offset));
 }
 
 /* One tile of columns: what it makes of what is carried goes to `next`. */

@@ -69,7 +69,7 @@ LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
     uint32_t all = bytes * stages;
     if (stages == 1)
         return stage;
-    LLVMValueRef next = LLVMBuildNUWAdd(b, stage, gx_i32(l->k, bytes), "");
+    LLVMValueRef next = gx_add_natural(l->k, stage, gx_i32(l->k, bytes));
     LLVMValueRef is_over = LLVMBuildICmp(b, LLVMIntEQ, next, gx_i32(l->k, all), "");
     return LLVMBuildSelect(b, is_over, gx_i32(l->k, 0), next, "");
 }

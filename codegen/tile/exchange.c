@@ -5,7 +5,6 @@ LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
                            const LinearMap *offsets, uint32_t bits, LLVMValueRef thread,
                            uint32_t r, LLVMValueRef base)
 {
-    LLVMBuilderRef b = l->k->builder;
     uint32_t own = map_apply(offsets, r), threads = 0;
     for (uint32_t i = layout->in[LINEAR_REGISTER]; i < offsets->in_bits; i++)
         threads |= offsets->columns[i];
@@ -14,10 +13,9 @@ LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
      * access: few places are different ones */
     uint32_t joined = own & threads, apart = own & ~threads;
     if (joined != 0)
-        at = LLVMBuildXor(b, at, gx_i32(l->k, joined), "");
-    at = LLVMBuildNUWMul(b, at, bytes, "");
-    at = LLVMBuildNUWAdd(b, at, base, "");
-    return apart == 0 ? at : LLVMBuildNUWAdd(b, at, gx_i32(l->k, apart * bits / 8), "");
+        at = LLVMBuildXor(l->k->builder, at, gx_i32(l->k, joined), "");
+    at = gx_add_natural(l->k, gx_mul_natural(l->k, at, bytes), base);
+    return apart == 0 ? at : gx_add_natural(l->k, at, gx_i32(l->k, apart * bits / 8));
 }
 
 /* The type that a value of the type has in shared memory. */

@@ -17,8 +17,7 @@ bool fill_copies(const TileFill *f)
 
 LLVMValueRef factor_base(TileLower *l, const TileFactor *f, LLVMValueRef stage)
 {
-    return LLVMBuildNUWAdd(l->k->builder, stage,
-                           gx_i32(l->k, l->shared + (uint32_t)f->offset), "");
+    return gx_add_natural(l->k, stage, gx_i32(l->k, l->shared + (uint32_t)f->offset));
 }
 
 void fill_begin(TileLower *l, const TileFill *f, const IndexExpr *tile,

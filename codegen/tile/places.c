@@ -20,11 +20,12 @@ static LLVMValueRef sum_of_bits(TileLower *l, const LinearMap *map, uint32_t fir
             continue;
         }
         /* columns that double: the bits keep their order */
-        LLVMValueRef bits = LLVMBuildLShr(b, number, gx_i32(l->k, i), "");
+        LLVMValueRef bits =
+            i == 0 ? number : LLVMBuildLShr(b, number, gx_i32(l->k, i), "");
         bits = LLVMBuildAnd(b, bits, gx_i32(l->k, (UINT32_C(1) << run) - 1), "");
         bool is_shift = (column & (column - 1)) == 0;
         if (is_shift) {
-            bits = LLVMBuildMul(b, bits, gx_i32(l->k, column), "");
+            bits = column == 1 ? bits : gx_mul_natural(l->k, bits, gx_i32(l->k, column));
         } else { /* several places: one after the other */
             LLVMValueRef all = gx_i32(l->k, 0);
             for (uint32_t place = 0; place < LINEAR_MOST_BITS; place++) {

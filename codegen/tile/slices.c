@@ -19,12 +19,11 @@ typedef struct Slices {
 static LLVMValueRef place_of_warp(const Slices *s, LLVMValueRef warp)
 {
     Kernel *k = s->l->k;
-    LLVMBuilderRef b = k->builder;
     LLVMValueRef at =
-        LLVMBuildMul(b, warp, gx_i32(k, s->registers * TARGET_WARP * s->bytes), "");
-    LLVMValueRef lane = LLVMBuildMul(b, s->l->lane, gx_i32(k, s->vector * s->bytes), "");
-    at = LLVMBuildNUWAdd(b, at, lane, "");
-    return LLVMBuildNUWAdd(b, at, gx_i32(k, s->l->shared), "");
+        gx_mul_natural(k, warp, gx_i32(k, s->registers * TARGET_WARP * s->bytes));
+    LLVMValueRef lane = gx_mul_natural(k, s->l->lane, gx_i32(k, s->vector * s->bytes));
+    at = gx_add_natural(k, at, lane);
+    return gx_add_natural(k, at, gx_i32(k, s->l->shared));
 }
 
 static void give_all(const Slices *s, const LLVMValueRef *partial)
@@ -38,8 +37,7 @@ static void give_all(const Slices *s, const LLVMValueRef *partial)
             v = LLVMGetUndef(s->type);
         for (uint32_t i = 0; i < s->vector && s->vector > 1; i++)
             v = LLVMBuildInsertElement(b, v, partial[r + i], gx_i32(k, i), "");
-        LLVMValueRef at =
-            LLVMBuildNUWAdd(b, place, gx_i32(k, r * TARGET_WARP * s->bytes), "");
+        LLVMValueRef at = gx_add_natural(k, place, gx_i32(k, r * TARGET_WARP * s->bytes));
         gx_store(k, GX_SHARED, at, v, s->vector * s->bytes);
     }
 }
@@ -51,8 +49,8 @@ static void add_part(const Slices *s, LLVMValueRef place, bool is_first,
     LLVMBuilderRef b = k->builder;
     bool is_float = dtype_is_float(s->l->m->dot->dtype);
     for (uint32_t r = 0; r < s->each; r++) {
-        LLVMValueRef at = LLVMBuildNUWAdd(
-            b, place, gx_i32(k, r / s->vector * s->vector * TARGET_WARP * s->bytes), "");
+        LLVMValueRef at = gx_add_natural(
+            k, place, gx_i32(k, r / s->vector * s->vector * TARGET_WARP * s->bytes));
         if (r % s->vector != 0)
             continue;
         LLVMValueRef v = gx_load(k, GX_SHARED, at, s->type, s->vector * s->bytes);
@@ -91,8 +89,8 @@ LLVMValueRef *tile_add_slices(TileLower *l, LLVMValueRef *partial)
                                     ""),
                  warp = LLVMBuildURem(b, l->warp, gx_i32(k, s.warps), "");
     for (uint32_t i = 0; i < m->slices; i++) {
-        LLVMValueRef from = LLVMBuildNUWAdd(b, warp, gx_i32(k, i * s.warps), "");
-        LLVMValueRef place = LLVMBuildNUWAdd(b, place_of_warp(&s, from), own, "");
+        LLVMValueRef from = gx_add_natural(k, warp, gx_i32(k, i * s.warps));
+        LLVMValueRef place = gx_add_natural(k, place_of_warp(&s, from), own);
         add_part(&s, place, i == 0, sums);
     }
     return sums;
