@@ -439,13 +439,18 @@ static void run_schedule(Build *b)
 /* Functions that kernels call, without those of reducers and complex numbers. */
 static void expect_functions(Build *b, const Computation *comp)
 {
+    bool has_sine = false, has_cosine = false;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         const char *name = scalar_function_name(inst->op);
         if (name == NULL || !dtype_is_float(inst->shape->dtype))
             continue;
         bool is_wide = inst->shape->dtype == DT_F64;
         libdevice_expect(b->device, is_wide ? name : arena_printf(b->arena, "%sf", name));
+        has_sine |= !is_wide && inst->op == OP_SINE;
+        has_cosine |= !is_wide && inst->op == OP_COSINE;
     }
+    if (has_sine && has_cosine)
+        libdevice_expect(b->device, "sincosf"); /* see gx_join_sines */
 }
 
 static bool open_libdevice(Build *b, const char **out_error)

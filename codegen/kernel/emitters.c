@@ -1,6 +1,7 @@
 /* The table of emitters, and what they share. See emitters.h. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/gx/lines.h"
+#include "codegen/gx/sincos.h"
 
 #include <math.h>
 
@@ -106,6 +107,7 @@ Kernel *emitter_finish(const EmitterInput *in, Emit *e)
 {
     const KernelGeometry *g = &in->design->geometry;
     Kernel *k = e->k;
+    gx_join_sines(k);
     kernel_finish(k);
     if (k->shared_bytes != g->shared_bytes || k->needs_fibres != g->has_barriers)
         bug("%s: shared memory %llu instead of %llu, threads that %swait", k->name,
