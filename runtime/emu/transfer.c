@@ -34,8 +34,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
     CUcontext c;
     uint64_t base;
     CUresult r = emu_enter("cuMemAlloc_v2", &c);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS || out == NULL)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
     r = memory_create(c->device, bytes, &base);
     if (r == CUDA_SUCCESS)
         *out = base;
@@ -48,8 +48,8 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     uint64_t base;
     (void)flags; /* portable, mapped and write-combined are all the same here */
     CUresult r = emu_enter("cuMemHostAlloc", &c);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS || out == NULL)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
     r = memory_create(ALLOCATION_HOST, bytes, &base);
     if (r == CUDA_SUCCESS)
         *out = (void *)(uintptr_t)base;
