@@ -169,7 +169,8 @@ typedef struct gxrt_variant_info {
     uint64_t
         ptx_bytes; /* of all kernels, for the driver's compiler on newer GPUs; 0: none */
     uint32_t tileir_cubins,
-        tileir_bytecodes; /* kernels by CUDA Tile IR: as code, for that compiler */
+        tileir_bytecodes;    /* kernels by CUDA Tile IR: as code, for that compiler */
+    uint32_t least_cusolver; /* as the others: 12004 is 12.0.4 */
 } gxrt_variant_info;
 
 GXRT_API gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,

@@ -6,7 +6,7 @@
 #include "ir/bug.h"
 #include "ir/kernel/solver.h"
 
-#define LEAST_VERSION 11400 /* CUDA 11.5: all functions of any type, also in 64 bits */
+#define LEAST_VERSION 11400 /* 11.4.0; that of CUDA 12.0 is newer */
 
 static uint32_t library_type(DType t)
 {

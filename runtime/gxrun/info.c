@@ -62,14 +62,16 @@ typedef struct Library {
     const char *name;
     bool is_used;
     uint32_t least; /* version; 0: any */
+    uint32_t major; /* what its version counts a major one by */
 } Library;
-enum { LIBRARIES = 3 };
+enum { LIBRARIES = 4 };
 
 static void libraries_of(const gxrt_variant_info *v, Library out[LIBRARIES])
 {
-    out[0] = (Library){"cuBLASLt", v->least_cublaslt != 0, v->least_cublaslt};
-    out[1] = (Library){"cuDNN", v->least_cudnn != 0, v->least_cudnn};
-    out[2] = (Library){"NCCL", v->collective_count != 0, v->least_nccl};
+    out[0] = (Library){"cuBLASLt", v->least_cublaslt != 0, v->least_cublaslt, 10000};
+    out[1] = (Library){"cuDNN", v->least_cudnn != 0, v->least_cudnn, 10000};
+    out[2] = (Library){"cuSOLVER", v->least_cusolver != 0, v->least_cusolver, 1000};
+    out[3] = (Library){"NCCL", v->collective_count != 0, v->least_nccl, 10000};
 }
 
 static void print_libraries(const gxrt_variant_info *info)
@@ -80,10 +82,10 @@ static void print_libraries(const gxrt_variant_info *info)
     printf("  libraries: ");
     for (size_t i = 0; i < LIBRARIES; i++) {
         if (libraries[i].is_used) {
-            uint32_t least = libraries[i].least; /* all count so: 120901 is 12.9.1 */
+            uint32_t least = libraries[i].least, major = libraries[i].major;
             printf("%s%s", any ? ", " : "", libraries[i].name);
             if (least) {
-                printf(" >= %u.%u.%u", least / 10000, least / 100 % 100, least % 100);
+                printf(" >= %u.%u.%u", least / major, least % major / 100, least % 100);
             }
             any = true;
         }

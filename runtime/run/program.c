@@ -452,6 +452,7 @@ gxrt_status gxrt_program_get_variant(const gxrt_program *program, size_t index,
                              .least_cublaslt = p->info->min_cublaslt,
                              .least_cudnn = p->info->min_cudnn,
                              .least_nccl = p->info->min_nccl,
+                             .least_cusolver = p->info->min_cusolver,
                              .llvm_version = plan_text(p, p->info->llvm_version),
                              .options = plan_text(p, p->info->options)};
     for (uint32_t i = 0; i < p->images_count; i++) {
