@@ -31,6 +31,41 @@ Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *d
     return pad;
 }
 
+Instruction *convolution_regrouped(Rewriter *r, Instruction *x, uint32_t rank,
+                                   const int64_t *split, const int64_t *order, uint32_t n,
+                                   const int64_t *joined)
+{
+    DType t = x->shape->dtype;
+    int64_t *source = ARENA_ARRAY(r->scratch, int64_t, rank),
+            *turned = ARENA_ARRAY(r->scratch, int64_t, rank),
+            *merged = ARENA_ARRAY(r->scratch, int64_t, rank),
+            *group = ARENA_ARRAY(r->scratch, int64_t, rank);
+    bool *begins = ARENA_ARRAY(r->scratch, bool, rank);
+    /* what stays last is one dimension: it is read and written side by side as far as it reaches */
+    bool stays = true;
+    for (uint32_t i = rank; i-- > 0;) {
+        stays = stays && order[i] == i;
+        begins[order[i]] = i == 0 || !stays || order[i - 1] + 1 != i;
+    }
+    int64_t groups = 0;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (begins[d])
+            source[groups++] = 1;
+        source[groups - 1] *= split[d];
+        group[d] = groups - 1;
+    }
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (!begins[order[i]])
+            continue;
+        merged[m] = group[order[i]];
+        turned[m++] = source[group[order[i]]];
+    }
+    x = rw_reshape(r, rw_shape(r, t, m, source), x);
+    x = rw_transpose(r, rw_shape(r, t, m, turned), x, merged);
+    return rw_reshape(r, rw_shape(r, t, n, joined), x);
+}
+
 bool pass_convolutions(Module *m, PassContext *cx)
 {
     return rewrite_module(

@@ -6,6 +6,16 @@
 
 extern const Rule rules_depthwise[], rules_phases[], rules_few_results[];
 
+/* Of a convolution to few features, neighbours of the result as features; NULL: it is none. The result with its first
+ * features, so many for each dimension of places, in their places: phases of strides. */
+Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
+                                     const int64_t *phases);
+
+/* x with its dimensions cut apart (split, of rank), put into another order, and joined again (joined, of n). */
+Instruction *convolution_regrouped(Rewriter *r, Instruction *x, uint32_t rank,
+                                   const int64_t *split, const int64_t *order, uint32_t n,
+                                   const int64_t *joined);
+
 /* A pad with zeros; dims has an entry for each dimension. */
 Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *dims);
 

@@ -58,8 +58,33 @@ static Instruction *padded_filter(Rewriter *r, const Instruction *conv,
     return convolution_padded(r, filter, dims);
 }
 
+/* The neighbours stand before the features, the first of which are phases: each goes before the phases of its own
+ * dimension. */
+static Instruction *with_phases(Rewriter *r, Instruction *x, int64_t at, uint32_t spatial,
+                                const int64_t *phases)
+{
+    const Shape *s = x->shape;
+    int64_t split[MOST_DIMS] = {1}, order[MOST_DIMS] = {0}, rest = s->dims[at];
+    uint32_t last = 2 * spatial + 1;
+    for (int64_t d = 0; d < at; d++)
+        split[0] *= s->dims[d];
+    for (uint32_t i = 0; i < spatial; i++) {
+        split[1 + i] = TOGETHER;
+        split[1 + spatial + i] = phases[i];
+        order[1 + 2 * i] = 1 + i;
+        order[2 + 2 * i] = 1 + spatial + i;
+        rest /= TOGETHER * phases[i];
+    }
+    for (uint32_t d = (uint32_t)at + 1; d < s->rank; d++)
+        rest *= s->dims[d];
+    split[last] = rest;
+    order[last] = last;
+    return convolution_regrouped(r, x, last + 1, split, order, s->rank, s->dims);
+}
+
 /* The filter for each neighbour, side by side along the features of the result. */
-static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neighbours)
+static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neighbours,
+                            const int64_t *phases)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     Instruction *all[1 << MOST_SPATIAL], *filter = forward_filter(r, conv);
@@ -73,6 +98,7 @@ static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neigh
         computation_add(conv->parent, OP_CONCATENATE,
                         rw_shape(r, s->dtype, s->rank, sizes), neighbours, all, NULL);
     inst_set_ints(c, ATTR_DIMENSIONS, &l->rhs_output, 1);
+    c = with_phases(r, c, l->rhs_output, l->spatial_rank, phases);
     int64_t features = sizes[l->rhs_output];
     PaddingDim more[MOST_SPATIAL + 2] = {0};
     if (features > FULL_TILE / 2 && features < FULL_TILE)
@@ -80,7 +106,8 @@ static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neigh
     return convolution_padded(r, c, more);
 }
 
-static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbours)
+static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbours,
+                              const int64_t *phases)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     const Window *old = inst_window(conv);
@@ -88,7 +115,7 @@ static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbour
     int64_t sizes[MOST_SPATIAL + 2];
     for (uint32_t d = 0; d < conv->shape->rank; d++)
         sizes[d] = conv->shape->dims[d];
-    Instruction *operands[] = {conv->operands[0], filters(r, conv, neighbours)};
+    Instruction *operands[] = {conv->operands[0], filters(r, conv, neighbours, phases)};
     sizes[l->out_feature] = operands[1]->shape->dims[l->rhs_output];
     for (uint32_t i = 0; i < old->rank; i++) {
         int64_t *results = &sizes[l->out_spatial[i]],
@@ -109,47 +136,54 @@ static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbour
     return c;
 }
 
-/* The neighbours leave the features for their places; those behind the last one go. */
-static Instruction *in_places(Rewriter *r, const Instruction *conv, Instruction *x)
+/* Those features of x that are some of the result's; the others fill a tile up. */
+static Instruction *without_filling(Rewriter *r, const Instruction *conv, Instruction *x)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
-    SliceDim cut[MOST_SPATIAL + 2];
-    uint32_t spatial = l->spatial_rank, n = 0;
     int64_t used[MOST_SPATIAL + 2];
+    SliceDim cut[MOST_SPATIAL + 2];
     for (uint32_t d = 0; d < x->shape->rank; d++) {
-        used[d] =
-            d == l->out_feature ? conv->shape->dims[d] << spatial : x->shape->dims[d];
+        used[d] = d == l->out_feature ? conv->shape->dims[d] << l->spatial_rank
+                                      : x->shape->dims[d];
         cut[d] = (SliceDim){.start = 0, .limit = used[d], .stride = 1};
     }
-    x = rw_slice(r, rw_shape(r, x->shape->dtype, x->shape->rank, used), x, cut);
-    const Shape *s = x->shape;
+    return rw_slice(r, rw_shape(r, x->shape->dtype, x->shape->rank, used), x, cut);
+}
+
+/* The neighbours and phases leave the features for their places; those behind the last one go. */
+static Instruction *in_places(Rewriter *r, const Instruction *conv, Instruction *x,
+                              const int64_t *phases)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    uint32_t spatial = l->spatial_rank, n = 0, rank = conv->shape->rank;
     int64_t split[MOST_DIMS], order[MOST_DIMS], joined[MOST_SPATIAL + 2],
-        at[MOST_SPATIAL + 2];
-    for (uint32_t d = 0; d < s->rank; d++) {
-        for (uint32_t i = 0; d == l->out_feature && i < spatial; i++)
-            split[n++] = TOGETHER;
+        at[MOST_SPATIAL + 2], sizes[MOST_SPATIAL + 2];
+    SliceDim cut[MOST_SPATIAL + 2];
+    x = without_filling(r, conv, x);
+    for (uint32_t d = 0; d < rank; d++) {
+        sizes[d] = conv->shape->dims[d];
+        for (uint32_t i = 0; d == l->out_feature && i < spatial; i++) {
+            split[n++] = TOGETHER * phases[i];
+            sizes[d] /= phases[i];
+        }
         at[d] = n;
-        split[n++] = d == l->out_feature ? conv->shape->dims[d] : s->dims[d];
+        split[n++] = d == l->out_feature ? sizes[d] : x->shape->dims[d];
     }
     n = 0;
-    for (uint32_t d = 0; d < s->rank; d++) {
+    for (uint32_t d = 0; d < rank; d++) {
         order[n++] = at[d];
         joined[d] = split[at[d]];
         for (uint32_t i = 0; i < spatial; i++) {
             if (l->out_spatial[i] != d)
                 continue;
             order[n++] = at[l->out_feature] - spatial + i;
-            joined[d] *= TOGETHER;
+            joined[d] *= TOGETHER * phases[i];
+            sizes[d] *= phases[i];
         }
-        cut[d] = (SliceDim){.start = 0, .limit = conv->shape->dims[d], .stride = 1};
+        cut[d] = (SliceDim){.start = 0, .limit = sizes[d], .stride = 1};
     }
-    int64_t turned[MOST_DIMS];
-    for (uint32_t i = 0; i < n; i++)
-        turned[i] = split[order[i]];
-    x = rw_reshape(r, rw_shape(r, s->dtype, n, split), x);
-    x = rw_transpose(r, rw_shape(r, s->dtype, n, turned), x, order);
-    x = rw_reshape(r, rw_shape(r, s->dtype, s->rank, joined), x);
-    return rw_slice(r, conv->shape, x, cut);
+    x = convolution_regrouped(r, x, n, split, order, rank, joined);
+    return rw_slice(r, rw_shape(r, x->shape->dtype, rank, sizes), x, cut);
 }
 
 static bool is_one_by_one(const WindowDim *d)
@@ -158,7 +192,8 @@ static bool is_one_by_one(const WindowDim *d)
            d->size >= LEAST_WINDOW;
 }
 
-static Instruction *few_results(Rewriter *r, Instruction *conv)
+Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
+                                     const int64_t *phases)
 {
     ConvolutionShape shape;
     const Shape *x = conv->operands[0]->shape;
@@ -179,7 +214,13 @@ static Instruction *few_results(Rewriter *r, Instruction *conv)
             conv->shape->dims[l->out_spatial[i]] < w->dims[i].size)
             return NULL;
     }
-    return in_places(r, conv, convolved(r, conv, 1U << w->rank));
+    return in_places(r, conv, convolved(r, conv, 1U << w->rank, phases), phases);
+}
+
+static Instruction *few_results(Rewriter *r, Instruction *conv)
+{
+    static const int64_t none[MOST_SPATIAL] = {1, 1};
+    return convolution_few_results(r, conv, none);
 }
 
 const Rule rules_few_results[] = {

@@ -53,20 +53,6 @@ static Instruction *ordered(Rewriter *r, Instruction *x, int64_t first,
     return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
 }
 
-/* x with its dimensions cut apart, put into another order, and joined again. */
-static Instruction *regrouped(Rewriter *r, Instruction *x, uint32_t rank,
-                              const int64_t *split, const int64_t *order, uint32_t n,
-                              const int64_t *joined)
-{
-    DType t = x->shape->dtype;
-    int64_t turned[MOST_DIMS];
-    for (uint32_t i = 0; i < rank; i++)
-        turned[i] = split[order[i]];
-    x = rw_reshape(r, rw_shape(r, t, rank, split), x);
-    x = rw_transpose(r, rw_shape(r, t, rank, turned), x, order);
-    return rw_reshape(r, rw_shape(r, t, n, joined), x);
-}
-
 /* [first, places * stride ..., second] -> [first, places ..., strides * second] */
 static Instruction *to_phases(const Phased *p, Instruction *x)
 {
@@ -84,7 +70,7 @@ static Instruction *to_phases(const Phased *p, Instruction *x)
         order[i + 1] = 2 * i + 1;
         order[i + 1 + n] = 2 * i + 2;
     }
-    return regrouped(p->r, x, rank, split, order, n + 2, joined);
+    return convolution_regrouped(p->r, x, rank, split, order, n + 2, joined);
 }
 
 /* The inverse: [first, places ..., strides * second] -> [first, places * stride ..., second] */
@@ -104,7 +90,7 @@ static Instruction *to_places(const Phased *p, Instruction *x)
         order[2 * i + 2] = i + 1 + n;
         joined[i + 1] = s->dims[i + 1] * p->side[i].stride;
     }
-    return regrouped(p->r, x, rank, split, order, n + 2, joined);
+    return convolution_regrouped(p->r, x, rank, split, order, n + 2, joined);
 }
 
 /* x in the order that it has here, with `low` zeros before its places and as many behind as make `size` of them. */
@@ -273,7 +259,12 @@ static Instruction *by_data(const Phased *p)
     w = to_phases(p, resized(p, w, low, size));
     Instruction *y =
         ordered(r, p->conv->operands[0], l->lhs_batch, l->lhs_spatial, l->lhs_feature);
-    return as_result(p, to_places(p, convolved(p, y, w, window, strides)));
+    Instruction *c = convolved(p, y, w, window, strides);
+    int64_t phases[MOST_SPATIAL];
+    for (uint32_t i = 0; i < p->spatial; i++)
+        phases[i] = p->side[i].stride;
+    Instruction *x = convolution_few_results(r, c, phases);
+    return as_result(p, x != NULL ? x : to_places(p, c));
 }
 
 /* -- which ------------------------------------------------------------------------------------------- */

@@ -68,6 +68,19 @@ static unsigned narrowest(const Instruction *fusion, int64_t size)
     return least;
 }
 
+/* Elements that a transposition leaves side by side, in which accesses of this many must end; most: any. */
+static int64_t most_in_row(const Instruction *inst, int64_t most)
+{
+    if (inst->op != OP_TRANSPOSE || inst->shape->rank == 0)
+        return most;
+    uint32_t last = inst->shape->rank - 1;
+    int64_t row = inst->shape->dims[last], lanes = most;
+    while (lanes > 1 && row % lanes != 0)
+        lanes /= 2;
+    bool stays = inst_ints(inst, ATTR_DIMENSIONS).data[last] == last;
+    return stays && lanes > 1 ? lanes : most;
+}
+
 /* Enough for wide accesses; 1 where an element is no straight-line code, or so much of it that accesses do not
  * matter. */
 static int64_t choose_lanes(const KernelDesign *d, int64_t size)
@@ -78,6 +91,7 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
     const Shape **array =
         ARENA_ARRAY(d->arena, const Shape *, comp->instruction_count + results);
     unsigned work = 0;
+    int64_t row = 64; /* no access has more */
     bool is_plain = true, is_even = true;
     int64_t reduced =
         0; /* the sizes of dimensions along which windows are apart, or-ed */
@@ -89,6 +103,7 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
         reduced |= minor != UINT32_MAX ? inst->shape->dims[minor] : 0;
         is_plain = is_plain && (is_wide || inst->op == OP_PAD);
         is_even = is_even && is_wide;
+        row = most_in_row(inst, row);
         bool is_one = shape_is_array(inst->shape) && shape_elements(inst->shape) == 1;
         if (!is_one) /* else it is computed once for all lanes */
             work += op_is(inst->op, OPF_EXPENSIVE) ? WORK_EXPENSIVE : 1;
@@ -101,6 +116,8 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
             array[arrays++] = s;
     }
     int64_t lanes = access_lanes(array, arrays);
+    if (is_even && row < lanes)
+        lanes = row;
     if (!is_plain || work > WIDE_WORK || size < 2 * lanes)
         lanes = 1;
     if (!is_even) /* of words, a warp reads a line as it is */
