@@ -276,6 +276,15 @@ static void rotations_are_one_instruction(void **state)
     assert_true(alu_of_words(f, "xor(l, l)", 19) > one);
 }
 
+/* What divides is known: a product and shifts do it. */
+static void constants_divide_cheaply(void **state)
+{
+    Fixture *f = *state;
+    double any = alu_of_words(f, "remainder(p0, l)", 19);
+    assert_true(alu_of_words(f, "remainder(p0, c)", 19) < any / 2);
+    assert_true(alu_of_words(f, "divide(p0, c)", 19) < any / 2);
+}
+
 /* 32-bit sums are shared by the ALU and the unit of products. */
 static void sums_take_either_unit(void **state)
 {
@@ -507,6 +516,7 @@ int main(void)
         TEST(neighbours_are_near),
         TEST(halves_are_read),
         TEST(rotations_are_one_instruction),
+        TEST(constants_divide_cheaply),
         TEST(sums_take_either_unit),
         TEST(products_take_their_units),
         TEST(few_blocks_are_chains),

@@ -209,6 +209,20 @@ static double share_of_pair(const WorkBuilder *b, const Instruction *inst)
     return inst->op == OP_CONVERT && fits ? 0.5 : 1;
 }
 
+/* By a constant an integer is divided by a product and shifts (as LLVM writes it), or by shifts alone. */
+static OpCost scalar_cost(const Instruction *inst, DType type)
+{
+    bool divides = inst->op == OP_DIVIDE || inst->op == OP_REMAINDER;
+    if (!divides || !dtype_is_integer(type) || dtype_info[type].bits > 32)
+        return op_cost(inst->op, type);
+    const Instruction *by = inst->operands[1];
+    if (by->op == OP_BROADCAST)
+        by = by->operands[0];
+    return by->op == OP_CONSTANT && shape_elements(by->shape) == 1
+               ? (OpCost){.alu = 3, .imul = 2, .cycles = 5 * costs.alu_cycles}
+               : op_cost(inst->op, type);
+}
+
 static WorkValue scalar(WorkBuilder *b, const Instruction *inst,
                         const IndexExpr *const *index)
 {
@@ -235,7 +249,7 @@ static WorkValue scalar(WorkBuilder *b, const Instruction *inst,
     WorkLoop *l = work_loop_at(b, v.loop);
     b->operations +=
         l->runs * b->part * (v.has_lane ? b->lanes : 1) * b->threads * b->blocks;
-    return computed(b, v, op_cost(inst->op, type), share);
+    return computed(b, v, scalar_cost(inst, type), share);
 }
 
 static WorkValue moved(WorkBuilder *b, const Instruction *inst,
