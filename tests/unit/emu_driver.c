@@ -156,6 +156,7 @@ static int setup(void **state)
     *emu_config() = (EmuConfig){.devices = 2,
                                 .major = 9,
                                 .memory = 1 << 24,
+                                .streams = 64,
                                 .driver_version = 13000,
                                 .shadow = true};
     ok(cuInit(0));

@@ -203,6 +203,7 @@ static void config_set(Schedule schedule)
     *emu_config() = (EmuConfig){.devices = RANKS,
                                 .major = 9,
                                 .memory = 1 << 30,
+                                .streams = 64,
                                 .schedule = schedule,
                                 .shadow = true};
     assert_int_equal(cuInit(0), 0);
