@@ -19,6 +19,8 @@ static const char *what_of(const Plan *p, const PlanCommand *c)
         return plan_text(p, c->index);
     case PLAN_GRAPH:
         return plan_text(p, p->graphs[c->index].name);
+    case PLAN_SOLVER:
+        return plan_solver_name(p->solvers[c->index].kind);
     default:
         return "";
     }
