@@ -30,7 +30,7 @@ AREAS = {
              ["plan", "plan_frame", "plan_limits", "plan_commands", "plan_check", "plan_graph", "plan_matmul", "plan_capture", "session_checks", "session_run", "misuse_gxrt", "replay-execute"]),
     "run": (["runtime/run/check.c", "runtime/run/execute.c", "runtime/run/session.c", "runtime/run/memory.c",
              "runtime/run/control.c", "runtime/run/select.c", "runtime/run/program.c"],
-            ["session_checks", "session_run", "misuse_gxrt", "emu_gxrt", "world", "replay-execute"]),
+            ["session_checks", "session_run", "session_program", "misuse_gxrt", "emu_gxrt", "world", "replay-execute"]),
     "collective": (["runtime/collective/collective.c", "runtime/collective/resolve.c", "runtime/collective/world.c",
                     "runtime/collective/communicator.c", "runtime/collective/store_file.c",
                     "runtime/collective/store_tcp.c", "runtime/collective/watchdog.c"],
@@ -227,7 +227,8 @@ def write_source(out: Path, path: str, mutants: list) -> None:
         new = new.replace("\0", "{").replace("\1", "}").replace("(N)", f"({number})")
         source = source[:m.start] + new + source[m.end:]
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(f"#include <stdbool.h>{SELECTOR}#line 1 \"{path}\"\n{source}")
+    wants = "".join(re.findall(r"^#define _\w+_SOURCE.*\n", source, flags=re.M))  # before any header
+    out.write_text(f"{wants}#include <stdbool.h>{SELECTOR}#line 1 \"{path}\"\n{source}")
 
 
 def program(b: Path, test: str) -> Path:

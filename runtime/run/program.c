@@ -176,7 +176,7 @@ static gxrt_status read_program(gxrt_program *program)
         return status_set(GXRT_OUT_OF_MEMORY, "%s: no memory", shown_path(program));
     }
     for (size_t i = 0; i < MAX_VARIANTS; i++) {
-        if (i > 0 && !find_section(program, PLAN_ELF_PLAN, i, &section)) {
+        if (!find_section(program, PLAN_ELF_PLAN, i, &section)) {
             break;
         }
         gxrt_status st = read_variant(program, i, section);

@@ -14,7 +14,7 @@
 int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed, fake_endless;
 void (*fake_on_record)(void);
 uint32_t fake_grid, fake_block;
-int fake_sm = 90, fake_driver = 13000;
+int fake_sm = 90, fake_driver = 13000, fake_other_sm;
 char fake_log[4096];
 _Thread_local int fake_current = -1;
 
@@ -86,9 +86,9 @@ static CUresult fake_device_name(char *name, int length, CUdevice device)
 
 static CUresult fake_device_attribute(int *value, int attribute, CUdevice device)
 {
-    (void)device;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? fake_sm / 10
-                                                                       : fake_sm % 10;
+    int sm = device == 1 && fake_other_sm ? fake_other_sm : fake_sm;
+    *value =
+        attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? sm / 10 : sm % 10;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
