@@ -10,8 +10,8 @@
 uint32_t fence_parts(const Graph *g, const uint32_t *base, int64_t threshold,
                      uint32_t *part)
 {
-    uint32_t *readers = arena_copy(g->scratch, g->readers,
-                                   ((size_t)g->place_count + 1) * sizeof *readers);
+    uint32_t *readers =
+        arena_copy(g->scratch, g->readers, g->place_count * sizeof *readers);
     uint32_t in_flight = 0, now = 0;
     int64_t live = 0, live_at_cut = 0;
     bool cuts = false;

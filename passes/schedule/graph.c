@@ -31,7 +31,6 @@ static bool find_reached(Graph *s, const Edges *edges, uint32_t from, uint32_t f
 {
     found->count = 0;
     s->search++;
-    s->stamp[from] = s->search;
     edges_add(s->scratch, found, from);
     for (uint32_t at = 0; at < found->count; at++) {
         const Edges *next = &edges[found->list[at]];
@@ -124,11 +123,11 @@ static void number_places(Graph *s)
         places += (uint32_t)shape_leaf_count(s->comp->instructions[i]->shape);
     }
     s->place_count = places;
-    s->bytes = ARENA_ARRAY(s->scratch, int64_t, (size_t)places + 1);
-    s->buffer = ARENA_ARRAY(s->scratch, uint32_t, (size_t)places + 1);
-    s->readers = ARENA_ARRAY(s->scratch, uint32_t, (size_t)places + 1);
-    s->last_reader = ARENA_ARRAY(s->scratch, uint32_t, (size_t)places + 1);
-    s->reading = ARENA_ARRAY(s->scratch, Edges, (size_t)places + 1);
+    s->bytes = ARENA_ARRAY(s->scratch, int64_t, places);
+    s->buffer = ARENA_ARRAY(s->scratch, uint32_t, places);
+    s->readers = ARENA_ARRAY(s->scratch, uint32_t, places);
+    s->last_reader = ARENA_ARRAY(s->scratch, uint32_t, places);
+    s->reading = ARENA_ARRAY(s->scratch, Edges, places);
     for (uint32_t p = 0; p < places; p++)
         s->buffer[p] = p;
 }
@@ -254,7 +253,7 @@ static void add_edges_of_updates(Graph *s, const bool *is_chain)
 /* Leaves of parameters whose next value is made in place of them. */
 static bool *find_chains(Graph *s, const ValueSource *presents)
 {
-    bool *is_chain = ARENA_ARRAY(s->scratch, bool, (size_t)s->place_count + 1);
+    bool *is_chain = ARENA_ARRAY(s->scratch, bool, s->place_count);
     for (size_t leaf = 0; leaf < shape_leaf_count(s->comp->root->shape); leaf++) {
         ValueSource next = value_source(s->comp->root, leaf);
         if (presents[leaf].inst != NULL &&
@@ -282,8 +281,8 @@ static void add_edges_of_carried(Graph *s, const ValueSource *presents)
 /* What is read, by buffers: each once. */
 static void count_readers(Graph *s)
 {
-    memset(s->last_reader, 0, ((size_t)s->place_count + 1) * sizeof *s->last_reader);
-    memset(s->reading, 0, ((size_t)s->place_count + 1) * sizeof *s->reading);
+    memset(s->last_reader, 0, s->place_count * sizeof *s->last_reader);
+    memset(s->reading, 0, s->place_count * sizeof *s->reading);
     for (uint32_t i = 0; i < s->count; i++) {
         Edges *sources = &s->sources[i];
         uint32_t kept = 0;
@@ -306,7 +305,7 @@ void graph_make(Graph *s)
 {
     const Computation *comp = s->comp;
     s->count = comp->instruction_count;
-    size_t n = (size_t)s->count + 1;
+    size_t n = s->count;
     s->after = ARENA_ARRAY(s->scratch, Edges, n);
     s->sources = ARENA_ARRAY(s->scratch, Edges, n);
     s->waiting = ARENA_ARRAY(s->scratch, uint32_t, n);

@@ -26,7 +26,7 @@ static uint32_t rise(Heap *h, uint32_t at, uint32_t x)
 
 void heap_track(Heap *h, uint32_t count)
 {
-    h->where = ARENA_ARRAY(h->arena, uint32_t, (size_t)count + 1);
+    h->where = ARENA_ARRAY(h->arena, uint32_t, count);
 }
 
 void heap_raise(Heap *h, uint32_t x)

@@ -26,8 +26,8 @@ typedef struct Walk {
 
 int64_t order_bytes(const Graph *g, const uint32_t *order)
 {
-    uint32_t *readers = arena_copy(g->scratch, g->readers,
-                                   ((size_t)g->place_count + 1) * sizeof *readers);
+    uint32_t *readers =
+        arena_copy(g->scratch, g->readers, g->place_count * sizeof *readers);
     int64_t live = 0, most = 0;
     for (uint32_t at = 0; at < g->count; at++) {
         uint32_t x = order[at];
@@ -43,8 +43,7 @@ int64_t order_bytes(const Graph *g, const uint32_t *order)
 
 void rank_order(const Graph *g, const double *rank, uint32_t *order)
 {
-    uint32_t *waiting =
-        arena_copy(g->scratch, g->waiting, ((size_t)g->count + 1) * sizeof *waiting);
+    uint32_t *waiting = arena_copy(g->scratch, g->waiting, g->count * sizeof *waiting);
     Heap ready = heap_make(g->scratch, rank, NULL);
     for (uint32_t i = 0; i < g->count; i++) {
         if (waiting[i] == 0)
@@ -83,12 +82,11 @@ static void raise_last_reader(Walk *w, uint32_t buffer)
 static void order_forwards(const Graph *g, uint32_t *order)
 {
     Arena *a = g->scratch;
-    size_t n = (size_t)g->count + 1;
+    size_t n = g->count;
     Walk w = {.g = g,
               .key = ARENA_ARRAY(a, double, n),
               .waiting = arena_copy(a, g->waiting, n * sizeof *w.waiting),
-              .readers = arena_copy(a, g->readers,
-                                    ((size_t)g->place_count + 1) * sizeof *w.readers)};
+              .readers = arena_copy(a, g->readers, g->place_count * sizeof *w.readers)};
     w.ready = heap_make(a, w.key, NULL);
     heap_track(&w.ready, g->count);
     for (uint32_t i = 0; i < g->count; i++) {
@@ -135,11 +133,11 @@ static void set_backward_key(Walk *w, uint32_t x)
 static void order_backwards(const Graph *g, uint32_t *order)
 {
     Arena *a = g->scratch;
-    size_t n = (size_t)g->count + 1;
+    size_t n = g->count;
     Walk w = {.g = g,
               .key = ARENA_ARRAY(a, double, n),
               .waiting = ARENA_ARRAY(a, uint32_t, n),
-              .is_live = ARENA_ARRAY(a, bool, (size_t)g->place_count + 1)};
+              .is_live = ARENA_ARRAY(a, bool, g->place_count)};
     uint32_t *place = ARENA_ARRAY(a, uint32_t, n);
     for (uint32_t i = 0; i < g->count; i++) {
         place[i] = g->count - i;
@@ -182,10 +180,10 @@ int64_t memory_order(const Graph *g, uint32_t *order)
 {
     typedef void Orderer(const Graph *, uint32_t *);
     static Orderer *const orderers[] = {order_forwards, order_backwards};
-    double *rank = ARENA_ARRAY(g->scratch, double, (size_t)g->count + 1);
+    double *rank = ARENA_ARRAY(g->scratch, double, g->count);
     rank_order(g, rank, order);
     int64_t most = order_bytes(g, order);
-    uint32_t *other = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
+    uint32_t *other = ARENA_ARRAY(g->scratch, uint32_t, g->count);
     for (size_t i = 0; i < sizeof orderers / sizeof *orderers; i++) {
         orderers[i](g, other);
         int64_t bytes = order_bytes(g, other);

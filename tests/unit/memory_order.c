@@ -10,6 +10,8 @@
 
 #include "frontend/parse.h"
 #include "ir/text.h"
+#include "passes/schedule/fence.h"
+#include "passes/schedule/heap.h"
 #include "passes/schedule/memory.h"
 
 #define KB INT64_C(1024)
@@ -28,13 +30,16 @@ static void setup(Fixture *f, const char *text)
     assert_non_null(f->module);
 }
 
-/* The graph of a computation, with nothing inside the ones that it calls. */
-static void make_graph(Fixture *f, Computation *comp, bool is_body)
+/* The graph of a computation, with so many bytes inside each one that it calls. */
+static void make_graph(Fixture *f, Computation *comp, bool is_body, int64_t inside)
 {
     computation_sort(comp);
     f->graph = (Graph){.scratch = f->arena, .comp = comp, .is_body = is_body};
     f->graph.called =
         ARENA_ARRAY(f->arena, int64_t, (size_t)f->module->computation_count + 1);
+    for (uint32_t i = 0; i < f->module->computation_count; i++)
+        f->graph.called[i] = inside;
+    f->graph.slices = loop_slices_create(f->module, f->arena);
     graph_make(&f->graph);
     f->order = ARENA_ARRAY(f->arena, uint32_t, (size_t)f->graph.count + 1);
 }
@@ -53,14 +58,13 @@ static void assert_is_order(const Fixture *f)
 }
 
 /* Of all that is ready, by a look at each: what frees most less what it makes. */
-static int64_t greedy_by_hand(const Fixture *f)
+static void greedy_by_hand(const Fixture *f, uint32_t *order)
 {
     const Graph *g = &f->graph;
     Arena *a = f->arena;
-    uint32_t *waiting = arena_copy(a, g->waiting, (g->count + 1) * sizeof *waiting);
-    uint32_t *readers = arena_copy(a, g->readers, (g->place_count + 1) * sizeof *readers);
+    uint32_t *waiting = arena_copy(a, g->waiting, g->count * sizeof *waiting);
+    uint32_t *readers = arena_copy(a, g->readers, g->place_count * sizeof *readers);
     bool *is_done = ARENA_ARRAY(a, bool, (size_t)g->count + 1);
-    uint32_t *order = ARENA_ARRAY(a, uint32_t, (size_t)g->count + 1);
     for (uint32_t at = 0; at < g->count; at++) {
         uint32_t best = UINT32_MAX;
         int64_t best_gain = 0;
@@ -81,7 +85,36 @@ static int64_t greedy_by_hand(const Fixture *f)
         for (uint32_t k = 0; k < g->after[best].count; k++)
             waiting[g->after[best].list[k]]--;
     }
-    return order_bytes(g, order);
+}
+
+/* From the last one on, of all whose users are placed: what begins to live by its reads, less what it made. */
+static void backwards_by_hand(const Fixture *f, uint32_t *order)
+{
+    const Graph *g = &f->graph;
+    bool *is_live = ARENA_ARRAY(f->arena, bool, (size_t)g->place_count + 1);
+    bool *is_done = ARENA_ARRAY(f->arena, bool, (size_t)g->count + 1);
+    for (uint32_t at = g->count; at-- > 0;) {
+        uint32_t best = UINT32_MAX;
+        int64_t least = INT64_MAX;
+        for (uint32_t x = g->count; x-- > 0;) {
+            bool is_ready = !is_done[x];
+            for (uint32_t k = 0; k < g->after[x].count; k++)
+                is_ready = is_ready && is_done[g->after[x].list[k]];
+            int64_t bytes = graph_bytes_unread(g, x) - graph_bytes_made(g, x);
+            for (uint32_t k = 0; k < g->sources[x].count; k++) {
+                uint32_t buffer = g->sources[x].list[k];
+                bytes += is_live[buffer] ? 0 : g->bytes[buffer];
+            }
+            if (is_ready && bytes < least) {
+                best = x;
+                least = bytes;
+            }
+        }
+        is_done[best] = true;
+        order[at] = best;
+        for (uint32_t k = 0; k < g->sources[best].count; k++)
+            is_live[g->sources[best].list[k]] = true;
+    }
 }
 
 static uint32_t next_random(uint32_t *state)
@@ -97,8 +130,8 @@ static const char *random_program(Arena *a, uint32_t seed)
     text_printf(&t, "HloModule r\nENTRY main {\n p = f32[] parameter(0)\n");
     for (uint32_t i = 0; i < 60; i++) {
         if (i < 4 || next_random(&seed) % 3 == 0)
-            text_printf(&t, " b%u = f32[%u] broadcast(p), dimensions={}\n", i,
-                        next_random(&seed) % 4096);
+            text_printf(&t, " b%u = f32[%u] custom-call(%s), custom_call_target=\"f\"\n",
+                        i, next_random(&seed) % 4096, next_random(&seed) % 2 ? "p" : "");
         else
             text_printf(
                 &t, " b%u = f32[%u] custom-call(b%u, b%u), custom_call_target=\"f\"\n", i,
@@ -113,22 +146,31 @@ static const char *random_program(Arena *a, uint32_t seed)
 static void random_programs_are_as_good_as_by_hand(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 40; seed++) {
+    uint32_t taken[3] = {0};
+    for (uint32_t seed = 1; seed <= 60; seed++) {
         Fixture f;
         Arena *a = arena_create();
         setup(&f, random_program(a, seed));
-        make_graph(&f, f.module->entry, false);
-        int64_t most = memory_order(&f.graph, f.order);
+        make_graph(&f, f.module->entry, false, 0);
+        const Graph *g = &f.graph;
+        int64_t most = memory_order(g, f.order);
         assert_is_order(&f);
-        assert_int_equal(most, order_bytes(&f.graph, f.order));
-        uint32_t *given = ARENA_ARRAY(a, uint32_t, (size_t)f.graph.count + 1);
-        for (uint32_t i = 0; i < f.graph.count; i++)
-            given[i] = i;
-        assert_true(most <= order_bytes(&f.graph, given));
-        assert_true(most <= greedy_by_hand(&f));
+        uint32_t *by_hand[3], best = 0;
+        for (uint32_t k = 0; k < 3; k++)
+            by_hand[k] = ARENA_ARRAY(a, uint32_t, (size_t)g->count + 1);
+        for (uint32_t i = 0; i < g->count; i++)
+            by_hand[0][i] = i;
+        greedy_by_hand(&f, by_hand[1]);
+        backwards_by_hand(&f, by_hand[2]);
+        for (uint32_t k = 1; k < 3; k++)
+            best = order_bytes(g, by_hand[k]) < order_bytes(g, by_hand[best]) ? k : best;
+        assert_int_equal(most, order_bytes(g, by_hand[best]));
+        assert_memory_equal(f.order, by_hand[best], g->count * sizeof *f.order);
+        taken[best]++;
         arena_destroy(f.arena);
         arena_destroy(a);
     }
+    assert_true(taken[1] > 5 && taken[2] > 5);
 }
 
 /* All arrays are made before any is used, thousands of instructions away. */
@@ -148,7 +190,7 @@ static void long_programs_are_ordered(void **state)
                     i);
     text_printf(&t, " ROOT r = (f32[]) tuple(p)\n}\n");
     setup(&f, t.data);
-    make_graph(&f, f.module->entry, false);
+    make_graph(&f, f.module->entry, false, 0);
     assert_int_equal(memory_order(&f.graph, f.order), 4 * KB + 4);
     assert_is_order(&f);
     arena_destroy(f.arena);
@@ -189,12 +231,245 @@ static void buffers_count_once(void **state)
     const Instruction *loop = inst_first(entry);
     while (loop->op != OP_WHILE)
         loop = inst_next(loop);
-    make_graph(&f, inst_called(loop, 1), true);
+    make_graph(&f, inst_called(loop, 1), true, 0);
     assert_int_equal(memory_order(&f.graph, f.order), 0);
-    make_graph(&f, f.module->entry, false);
+    make_graph(&f, f.module->entry, false, 0);
     /* the array, the slice and the counter; the result has memory of the caller's */
     assert_int_equal(memory_order(&f.graph, f.order), 4 * KB + 4 + 4);
     arena_destroy(f.arena);
+}
+
+/* -- graphs as text ---------------------------------------------------------------------------- */
+
+/* The value that a place is of, ".leaf" from the second on. */
+static void put_place(Text *t, const Graph *g, uint32_t place)
+{
+    uint32_t i = g->count - 1;
+    while (g->place[i] > place)
+        i--;
+    text_printf(t, " %s", g->comp->instructions[i]->name);
+    if (place != g->place[i])
+        text_printf(t, ".%u", place - g->place[i]);
+}
+
+static void put_instruction(Text *t, const Graph *g, uint32_t i)
+{
+    const Instruction *inst = g->comp->instructions[i];
+    text_printf(t, "%s", inst->name);
+    for (uint32_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
+        uint32_t place = g->place[i] + leaf;
+        text_printf(t, "%s %lld", leaf ? "," : ":", (long long)g->bytes[place]);
+        if (g->buffer[place] != place) {
+            text_printf(t, " in");
+            put_place(t, g, g->buffer[place]);
+        } else if (g->readers[place] != 0) {
+            text_printf(t, "*%u", g->readers[place]);
+        }
+    }
+    for (uint32_t k = 0; k < g->sources[i].count; k++) {
+        text_printf(t, "%s", k ? "" : "; reads");
+        put_place(t, g, g->sources[i].list[k]);
+    }
+    for (uint32_t k = 0; k < g->after[i].count; k++)
+        text_printf(t, "%s %s", k ? "" : "; before",
+                    g->comp->instructions[g->after[i].list[k]]->name);
+    text_printf(t, "\n");
+}
+
+/* Every number of a graph, the order that needs little memory and what it needs, and the parts into which a fence of
+ * that many bytes cuts the instructions as they stand. */
+static const char *graph_listing(const Fixture *f, int64_t fence)
+{
+    const Graph *g = &f->graph;
+    Text t;
+    text_init(&t, f->arena);
+    for (uint32_t i = 0; i < g->count; i++)
+        put_instruction(&t, g, i);
+    int64_t most = memory_order(g, f->order);
+    text_printf(&t, "%lld bytes", (long long)most);
+    assert_is_order(f);
+    assert_int_equal(order_bytes(g, f->order), most);
+    for (uint32_t at = 0; at < g->count; at++)
+        text_printf(&t, " %s", g->comp->instructions[f->order[at]]->name);
+    uint32_t *base = ARENA_ARRAY(f->arena, uint32_t, g->count);
+    uint32_t *part = ARENA_ARRAY(f->arena, uint32_t, g->count);
+    for (uint32_t i = 0; i < g->count; i++)
+        base[i] = i;
+    text_printf(&t, "\n%u parts", fence_parts(g, base, fence, part));
+    for (uint32_t i = 0; i < g->count; i++)
+        text_printf(&t, " %u", part[i]);
+    return t.data;
+}
+
+static Computation *called(const Module *m, const char *name)
+{
+    for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (strcmp(comp->name, name) == 0)
+            return comp;
+    }
+    return m->entry;
+}
+
+static void small_graphs(void **state)
+{
+    static const struct {
+        const char *what, *text, *comp; /* of this one */
+        bool is_body;
+        int64_t fence;
+        const char *expected;
+    } rows[] = {
+#define GRAPH(what, text, ...) {what, text, __VA_ARGS__},
+#include "shared/schedule_graphs.def"
+#undef GRAPH
+    };
+    (void)state;
+    uint32_t wrong = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Fixture f;
+        setup(&f, rows[i].text);
+        make_graph(&f, called(f.module, rows[i].comp), rows[i].is_body, 1000);
+        const char *found = graph_listing(&f, rows[i].fence);
+        if (strcmp(found, rows[i].expected) != 0) {
+            print_error("%s:\n%s\n-- expected:\n%s\n", rows[i].what, found,
+                        rows[i].expected);
+            wrong++;
+        }
+        arena_destroy(f.arena);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* -- updates in place --------------------------------------------------------------------------- */
+
+enum { UPDATE_PROGRAMS = 200, UPDATE_STEPS = 24 };
+
+/* Each step reads two values; every other one is written where the first of them lies. */
+static const char *program_of_updates(Arena *a, uint32_t seed)
+{
+    Text t;
+    text_init(&t, a);
+    text_printf(&t, "ENTRY e {\n v0 = u8[256] custom-call(), custom_call_target=\"f\"\n");
+    for (uint32_t i = 1; i <= UPDATE_STEPS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        uint32_t back = i < 5 ? i : 5, x = i - 1 - (seed >> 8) % back,
+                 y = i - 1 - (seed >> 16) % back;
+        text_printf(
+            &t, " %sv%u = u8[256] custom-call(v%u, v%u), custom_call_target=\"f\"%s\n",
+            i == UPDATE_STEPS ? "ROOT " : "", i, x, y,
+            (seed >> 28) % 2 ? ", output_to_operand_aliasing={{}: (0, {})}" : "");
+    }
+    text_printf(&t, "}\n");
+    return t.data;
+}
+
+/* Whether edges lead from x to y. */
+static bool leads_to(const Graph *g, uint32_t x, uint32_t y, bool *seen)
+{
+    if (x == y)
+        return true;
+    if (seen[x])
+        return false;
+    seen[x] = true;
+    for (uint32_t k = 0; k < g->after[x].count; k++) {
+        if (leads_to(g, g->after[x].list[k], y, seen))
+            return true;
+    }
+    return false;
+}
+
+/* A value is updated where it lies exactly if all others can read it before. */
+static void updates_wait_for_readers(void **state)
+{
+    (void)state;
+    uint32_t in_place = 0, copied = 0;
+    for (uint32_t seed = 0; seed < UPDATE_PROGRAMS; seed++) {
+        Fixture f;
+        Arena *a = arena_create();
+        setup(&f, program_of_updates(a, seed));
+        make_graph(&f, f.module->entry, false, 0);
+        const Graph *g = &f.graph;
+        for (uint32_t x = 0; x < g->count; x++) {
+            for (uint32_t k = 0; k < g->after[x].count; k++)
+                assert_true(g->rank[x] < g->rank[g->after[x].list[k]]);
+        }
+        for (uint32_t x = 0; x < g->count; x++) {
+            const Instruction *inst = g->comp->instructions[x];
+            if (inst_attr(inst, ATTR_OUTPUT_TO_OPERAND_ALIASING) == NULL)
+                continue;
+            bool is_late = false;
+            for (uint32_t y = 0; y < g->count; y++) {
+                const Instruction *reader = g->comp->instructions[y];
+                for (uint32_t k = 0; y != x && k < reader->operand_count; k++) {
+                    bool *seen = ARENA_ARRAY(a, bool, g->count);
+                    is_late |= reader->operands[k] == inst->operands[0] &&
+                               !leads_to(g, y, x, seen);
+                }
+            }
+            assert_int_equal(g->buffer[x] == x, is_late);
+            in_place += !is_late;
+            copied += is_late;
+        }
+        memory_order(g, f.order);
+        assert_is_order(&f);
+        arena_destroy(f.arena);
+        arena_destroy(a);
+    }
+    assert_true(in_place > 100 && copied > 100);
+}
+
+/* -- heaps -------------------------------------------------------------------------------------- */
+
+enum { HEAP_ENTRIES = 40, HEAP_STEPS = 4000 };
+
+static bool comes_first(const Heap *h, uint32_t x, uint32_t y)
+{
+    if (h->key[x] < h->key[y] || h->key[x] > h->key[y])
+        return h->key[x] < h->key[y];
+    return h->place ? h->place[x] < h->place[y] : x < y;
+}
+
+/* Numbers come and go, keys fall, all at random; the lowest is always the one that a look at each finds. */
+static void heaps_give_the_lowest(void **state)
+{
+    (void)state;
+    for (uint32_t form = 0; form < 4; form++) {
+        Arena *a = arena_create();
+        double key[HEAP_ENTRIES];
+        uint32_t place[HEAP_ENTRIES], seed = form, inside = 0;
+        bool has[HEAP_ENTRIES] = {false};
+        for (uint32_t x = 0; x < HEAP_ENTRIES; x++)
+            place[x] = (x * 17 + 5) % HEAP_ENTRIES;
+        Heap h = heap_make(a, key, form & 1 ? place : NULL);
+        if (form & 2)
+            heap_track(&h, HEAP_ENTRIES);
+        for (uint32_t step = 0; step < HEAP_STEPS; step++) {
+            seed = seed * 1664525u + 1013904223u;
+            uint32_t x = (seed >> 8) % HEAP_ENTRIES, what = (seed >> 24) % 8;
+            if (!has[x] && what < 5) {
+                key[x] = (seed >> 16) % 7;
+                heap_put(&h, x);
+                has[x] = true;
+                inside++;
+            } else if (has[x] && (form & 2) && what < 4) {
+                key[x] -= what;
+                heap_raise(&h, x);
+            } else if (inside != 0) {
+                uint32_t at = what == 7 ? (seed >> 12) % inside : 0, taken = h.list[at];
+                assert_int_equal(heap_take(&h, at), taken);
+                for (uint32_t y = 0; at == 0 && y < HEAP_ENTRIES; y++)
+                    assert_true(!has[y] || y == taken || comes_first(&h, taken, y));
+                assert_true(has[taken]);
+                has[taken] = false;
+                inside--;
+            }
+            assert_int_equal(h.count, inside);
+            for (uint32_t y = 0; (form & 2) && y < HEAP_ENTRIES; y++) {
+                assert_int_equal(heap_has(&h, y), has[y]);
+                assert_true(!has[y] || h.list[h.where[y] - 1] == y);
+            }
+        }
+        arena_destroy(a);
+    }
 }
 
 int main(void)
@@ -203,6 +478,9 @@ int main(void)
         cmocka_unit_test(random_programs_are_as_good_as_by_hand),
         cmocka_unit_test(long_programs_are_ordered),
         cmocka_unit_test(buffers_count_once),
+        cmocka_unit_test(small_graphs),
+        cmocka_unit_test(updates_wait_for_readers),
+        cmocka_unit_test(heaps_give_the_lowest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
