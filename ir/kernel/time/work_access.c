@@ -58,8 +58,9 @@ static double l1_share(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
         return 1;
     double share = pattern_new(b, p, a->loop, a->sectors);
     double block = share * a->sectors * costs.sector_bytes * b->warps;
+    bool is_random = work_index(b, p->element)->is_random; /* another place each time */
     for (uint32_t l = a->loop; l != 0; l = b->loops[l].parent) {
-        if (ix_depends(p->element, IX_RUNTIME, b->loops[l].step))
+        if (is_random || ix_depends(p->element, IX_RUNTIME, b->loops[l].step))
             block *= b->loops[l].trips;
         else if (block * resident <= l1)
             share /= larger(b->loops[l].trips, 1);
