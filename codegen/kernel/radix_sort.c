@@ -12,7 +12,6 @@ enum {
     OF_TILE = 1,     /* the tile alone */
     OF_ALL = 2,      /* all tiles up to this one */
     WARPS = RADIX_DIGITS / 32,
-    ASKED = 4, /* tiles whose counts are under way at once */
 };
 
 typedef struct Radix {
@@ -230,59 +229,33 @@ static void tell(const Radix *r, uint32_t what, LLVMValueRef count)
     gx_atomic_store(k, r->scratch, state_place(r, r->tile), v);
 }
 
-/* What look_back knows: the tile whose predecessors are asked next, what was found, whether that is all. */
-typedef struct Found {
-    LLVMValueRef tile, count, is_all; /* i32, i32, i1 */
-} Found;
-
-/* The word of a tile; *open: all later ones were known, and it still matters. */
-static void add_word(const Radix *r, LLVMValueRef word, Found *f, LLVMValueRef *open)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMTypeRef i32 = gx_int_type(k, 32);
-    LLVMValueRef what = LLVMBuildLShr(b, word, gx_i32(k, COUNT_BITS), "");
-    LLVMValueRef known = LLVMBuildICmp(b, LLVMIntNE, what, gx_i32(k, 0), "");
-    LLVMValueRef all = LLVMBuildICmp(b, LLVMIntEQ, what, gx_i32(k, OF_ALL), "");
-    LLVMValueRef count = LLVMBuildAnd(b, word, gx_i32(k, (1u << COUNT_BITS) - 1), "");
-    known = LLVMBuildAnd(b, *open, known, "");
-    all = LLVMBuildAnd(b, known, all, "");
-    count = LLVMBuildSelect(b, known, count, gx_i32(k, 0), "");
-    f->count = LLVMBuildAdd(b, f->count, count, "");
-    f->tile = LLVMBuildSub(b, f->tile, LLVMBuildZExt(b, known, i32, ""), "");
-    f->is_all = LLVMBuildOr(b, f->is_all, all, "");
-    *open = LLVMBuildAnd(b, known, LLVMBuildNot(b, all, ""), "");
-}
-
-/* How many elements of the digit stand in the tiles before: back until one knows all of them. Several are asked at
- * once: as many tiles are at work as the device holds, and at first none of them knows those before it. */
+/* How many elements of the digit stand in the tiles before: back until one knows all of them. */
 static LLVMValueRef look_back(const Radix *r)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef i32 = gx_int_type(k, 32);
-    LLVMValueRef zero = gx_i32(k, 0), words[ASKED];
-    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, r->tile, zero, "");
-    LLVMValueRef state[3] = {r->tile, zero, LLVMBuildZExt(b, is_first, i32, "")}, next[3];
+    LLVMValueRef one = gx_i32(k, 1), zero = gx_i32(k, 0), all = gx_i32(k, OF_ALL);
+    /* the tile that is asked, what was found, whether that is all */
+    LLVMValueRef state[3] = {r->tile, zero, zero}, next[3];
+    state[2] =
+        LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntEQ, r->tile, zero, ""), one, zero, "");
     GxLoop loop;
     gx_while_begin(k, &loop, state, 3);
-    gx_while_body(k, &loop, LLVMBuildICmp(b, LLVMIntEQ, state[2], zero, ""));
-    for (uint32_t i = 0; i < ASKED; i++) {
-        LLVMValueRef before = LLVMBuildSub(b, state[0], gx_i32(k, i + 1), "");
-        before = gx_intrinsic(k, "smax", (LLVMValueRef[]){before, zero}, 2);
-        words[i] = gx_atomic_load(k, r->scratch, state_place(r, before), i32);
-    }
-    Found f = {state[0], state[1], LLVMConstInt(gx_int_type(k, 1), 0, 0)};
-    LLVMValueRef open = LLVMConstInt(gx_int_type(k, 1), 1, 0);
-    for (uint32_t i = 0; i < ASKED; i++)
-        add_word(r, words[i], &f, &open);
+    LLVMValueRef is_open = LLVMBuildICmp(b, LLVMIntEQ, state[2], zero, "");
+    gx_while_body(k, &loop, is_open);
+    LLVMValueRef before = LLVMBuildSub(b, state[0], one, "");
+    LLVMValueRef word = gx_atomic_load(k, r->scratch, state_place(r, before), i32);
+    LLVMValueRef what = LLVMBuildLShr(b, word, gx_i32(k, COUNT_BITS), "");
+    LLVMValueRef known = LLVMBuildICmp(b, LLVMIntNE, what, zero, "");
+    LLVMValueRef count = LLVMBuildAnd(b, word, gx_i32(k, (1u << COUNT_BITS) - 1), "");
     GxIf waits;
-    gx_if_begin(k, &waits, LLVMBuildICmp(b, LLVMIntEQ, f.tile, state[0], ""));
+    gx_if_begin(k, &waits, LLVMBuildNot(b, known, ""));
     gx_pause(k);
     gx_if_end(k, &waits, NULL, 0, NULL);
-    next[0] = f.tile;
-    next[1] = f.count;
-    next[2] = LLVMBuildZExt(b, f.is_all, i32, "");
+    next[0] = LLVMBuildSelect(b, known, before, state[0], "");
+    next[1] = LLVMBuildAdd(b, state[1], count, ""); /* 0 if it is not known */
+    next[2] = LLVMBuildZExt(b, LLVMBuildICmp(b, LLVMIntEQ, what, all, ""), i32, "");
     gx_while_end(k, &loop, next);
     return state[1];
 }
