@@ -17,17 +17,17 @@ static SolverCosts costs_of(LapackKind kind)
 {
     switch (kind) {
     case LAPACK_POTRF:
-        return (SolverCosts){320, 0.22, 0.03, 1, 0.8};
+        return (SolverCosts){50, 1.1, 0.03, 1, 0.8};
     case LAPACK_GETRF:
-        return (SolverCosts){60, 1.77, 2.0 / 3, 1, 19.4};
+        return (SolverCosts){10, 1.75, 2.0 / 3, 1, 19.4};
     case LAPACK_GEQRF:
-        return (SolverCosts){400, 2.5, 4.0 / 3, 1, 25};
+        return (SolverCosts){400, 2.5, 4.0 / 3, 1, 20};
     case LAPACK_ORGQR:
         return (SolverCosts){150, 1.1, 4.0 / 3, 1, 12};
     case LAPACK_SYEVD:
-        return (SolverCosts){1300, 5.2, 9, 8, 11.5};
+        return (SolverCosts){350, 8.4, 9, 8, 11.5};
     default:
-        return (SolverCosts){200, 95, 21, 8, 12.5};
+        return (SolverCosts){100, 92, 21, 8, 19};
     }
 }
 
