@@ -5,7 +5,6 @@
 #include "ir/tile/mapping.h"
 
 #define MOST_DEPTH 256
-#define MOST_ROWS 128      /* of a tile */
 #define LEAST_ROWS 16      /* fewer waste most of an instruction */
 #define MOST_REGISTERS 192 /* of a thread, for sums and inner results */
 
@@ -72,35 +71,31 @@ static int64_t power_of_two(int64_t n, int64_t most)
     return p;
 }
 
-/* Rows of a warp and columns of a tile, the better first: of 32 rows, factors are read from shared memory half as
- * often; but of 32 columns, loops have twice as many steps. For a causal attention of 32 heads of 128 and 4096 places
- * an H100 takes 765 us for dq in 16 rows and 64 columns, 794 in 32 rows and 32 columns. */
-static const struct {
-    int64_t rows, columns;
-} sizes[] = {{32, 64}, {16, 64}, {16, 32}, {16, 16}};
+/* Columns of a tile, the better first: of fewer, loops have more steps. Warps have 16 rows: of 32, factors are read
+ * from shared memory half as often, but for a causal attention of 32 heads of 128 and 4096 places an H100 takes 794 us for
+ * dq in 32 rows and 32 columns, 765 in 16 rows and 64 columns; of heads of 64 502 and 457, both of 64 columns. */
+static const int64_t columns[] = {64, 32, 16};
 
 /* Warps of a block: two blocks of four keep a multiprocessor busier than one of eight, which all wait for the same
  * barriers: 929 us instead of 1044 for dk and dv of the same attention. */
-enum { SIZES = sizeof sizes / sizeof *sizes, WARPS = 4 };
+enum { COLUMNS = sizeof columns / sizeof *columns, WARPS = 4, WARP_ROWS = 16 };
 
 /* Of a thread, in the loop: the sums, and the inner dots' results. */
-static int64_t registers_for(const DotChain *c, int64_t rows, int64_t columns)
+static int64_t registers_for(const DotChain *c, int64_t tile_columns)
 {
-    int64_t elements = c->inner_count * columns;
+    int64_t elements = c->inner_count * tile_columns;
     for (uint32_t i = 0; i < c->count; i++)
         elements += power_of_two(dot_sizes(c->dots[i]).sides[!c->weights[i]], MOST_DEPTH);
-    return elements * rows / TARGET_WARP;
+    return elements * WARP_ROWS / TARGET_WARP;
 }
 
-/* What leaves room in registers; of fewer rows than two warps have so, each has less. */
-static size_t size_for(const DotChain *c, int64_t rows)
+/* What leaves room in registers. */
+static int64_t columns_for(const DotChain *c)
 {
     size_t i = 0;
-    while (i + 1 < SIZES &&
-           (registers_for(c, sizes[i].rows, sizes[i].columns) > MOST_REGISTERS ||
-            rows < 2 * sizes[i].rows))
+    while (i + 1 < COLUMNS && registers_for(c, columns[i]) > MOST_REGISTERS)
         i++;
-    return i;
+    return columns[i];
 }
 
 bool suits_dot_chain(FusionFacts *f, KernelKind kind)
@@ -110,8 +105,7 @@ bool suits_dot_chain(FusionFacts *f, KernelKind kind)
     if (f->target == NULL || f->target->tiles == TILES_NONE ||
         dot_chain_find(f->fusion, f->arena, &c) != NULL)
         return false;
-    if (registers_for(&c, sizes[SIZES - 1].rows, sizes[SIZES - 1].columns) >
-        MOST_REGISTERS)
+    if (registers_for(&c, columns[COLUMNS - 1]) > MOST_REGISTERS)
         return false; /* its dots are better made one by one */
     return dot_sizes(c.dots[0]).sides[c.weights[0]] >= LEAST_ROWS &&
            tensor_core_find(c.factor, c.factor, DT_F32, f->target, UINT32_MAX) != NULL;
@@ -133,13 +127,8 @@ static void choose_tile(const KernelDesign *d, KernelConfig *c)
 {
     const DotChain *chain = d->plan.chain;
     DotSizes s = dot_sizes(chain->dots[0]);
-    int64_t rows = s.sides[chain->weights[0]];
-    c->tile[0] = power_of_two(rows, MOST_ROWS);
-    c->tile[0] = power_of_two(rows, WARPS * sizes[size_for(chain, c->tile[0])].rows);
-    while (c->tile[0] > 64 && (rows + c->tile[0] - 1) / c->tile[0] * s.batch <
-                                  target_multiprocessors(d->target))
-        c->tile[0] /= 2;
-    c->tile[1] = power_of_two(s.depth, sizes[size_for(chain, c->tile[0])].columns);
+    c->tile[0] = power_of_two(s.sides[chain->weights[0]], WARPS * WARP_ROWS);
+    c->tile[1] = power_of_two(s.depth, columns_for(chain));
     while ((c->tile[0] > 16 || c->tile[1] > 16) && !fits_shared(d, c))
         c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
 }
@@ -151,9 +140,8 @@ void configure_dot_chain(const KernelDesign *d, KernelConfig *c)
     if (config_lacks(c, KERNEL_KEY_TILE))
         choose_tile(d, c);
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        int64_t each = sizes[size_for(d->plan.chain, c->tile[0])].rows;
-        c->warps[0] = c->tile[0] / each < 1 ? 1 : c->tile[0] / each;
-        c->warps[0] = c->warps[0] > 16 ? 16 : c->warps[0];
+        c->warps[0] = c->tile[0] / WARP_ROWS;
+        c->warps[0] = c->warps[0] < 1 ? 1 : c->warps[0] > 16 ? 16 : c->warps[0];
         c->warps[1] = 1;
     }
 }
