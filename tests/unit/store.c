@@ -205,6 +205,9 @@ static void test_taken_seat(void **state)
     Store *s, *other;
     snprintf(folder, sizeof folder, "/tmp/gxc-store-%ld", (long)getpid());
     assert_int_equal(store_open(folder, 1, 3, &s), GXRT_OK);
+    struct stat about;
+    assert_int_equal(stat(folder, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0700); /* nobody else's business */
     assert_int_equal(store_open(folder, 2, 3, &other), GXRT_OK);
     uint32_t half;
     assert_int_equal(store_put(other, "eight", "12345678", 8, 1), GXRT_OK);

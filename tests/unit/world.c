@@ -97,6 +97,12 @@ static void test_wrong(void **state)
     expect_error("GXRT_WORLD_SIZE=two");
     setenv("GXRT_WORLD_SIZE", "-2", 1);
     expect_error("are no numbers");
+    setenv("GXRT_WORLD_SIZE", "2x", 1);
+    expect_error("are no numbers");
+    setenv("GXRT_WORLD_SIZE", " 2", 1);
+    expect_error("are no numbers");
+    setenv("GXRT_WORLD_SIZE", "4294967296", 1);
+    expect_error("are no numbers");
     setenv("GXRT_WORLD_SIZE", "99999999999999999999", 1);
     expect_error("are no numbers");
     setenv("GXRT_WORLD_SIZE", "2", 1);
