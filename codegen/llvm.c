@@ -64,9 +64,11 @@ extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
  * byte without them. They are a sixth of LLVM's time, and most of it for tiles that are unrolled far.
  *
  * Common subexpressions are looked for once before selection. NVPTX would do so three times: two of them by gvn
- * where code generation is "aggressive", as nvptx_machine has it, and those are left out. */
+ * where code generation is "aggressive", as nvptx_machine has it, and those are left out.
+ *
+ * Constants are immediate operands of PTX: the pass that hoists large ones changes no kernel. */
 static const char *const arguments[] = {
-    "gxc", "-nvptx-short-ptr",
+    "gxc", "-nvptx-short-ptr", "-disable-constant-hoisting",
     "-opt-disable=slsr,nary-reassociate,load-store-vectorizer,gvn"};
 
 /* LLVM registers the passes of a code generator when it first makes them, under locks that an escape
