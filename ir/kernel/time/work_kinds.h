@@ -32,6 +32,9 @@ void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *
                 const IndexExpr *at, const IndexExpr **out);
 /* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
+
+/* A convolution by windows of several places: it finds the places of each tile again, between the multiplications. */
+bool work_reads_windows(const Instruction *product);
 /* A dot of a chain in its loop: fragments that are loaded, 16 bytes of each lane at once, and multiplied. Gives the
  * operations of a block. */
 struct TileMapping;

@@ -101,6 +101,8 @@ static void multiply(ProgramWork *w, const TileOp *op)
                         (double)tile_elements(p, op->over & op->operands[0]->dims),
            cycles = work_product_cycles(b, factor, operations,
                                         product_percent(w->d->target, rows, factor));
+    if (work_reads_windows(op->inst))
+        cycles /= costs.tileir_window_share;
     if (!is_wide)
         read_fragments(w, op, rows);
     for (int i = 0; i < 2; i++) {

@@ -376,17 +376,16 @@ double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
                                product_mma_percent(b->rates, factor) * costs.tile_share);
 }
 
-/* What reads windows finds the places of each tile again, between the multiplications. */
-static double busy_share(const Instruction *product)
+bool work_reads_windows(const Instruction *product)
 {
     if (product->op != OP_CONVOLUTION)
-        return 1;
+        return false;
     const Window *w = inst_window(product);
     for (uint32_t i = 0; i < w->rank; i++) {
         if (w->dims[i].size > 1)
-            return costs.tile_window_share;
+            return true;
     }
-    return 1;
+    return false;
 }
 
 /* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
@@ -402,7 +401,9 @@ static void multiply_stage(const Product *p, const TileMapping *m)
         bytes += elements * dtype_info[f->value->dtype].bits / 8;
     }
     work_shared(b, bytes / 16, 16, 1);
-    double cycles = work_core_cycles(b, m->core) / busy_share(p->plan->inst);
+    double cycles = work_core_cycles(b, m->core);
+    if (work_reads_windows(p->plan->inst))
+        cycles /= costs.tile_window_share;
     const uint32_t dims[] = {m->row, m->column, m->term};
     const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
     for (int i = 0; i < 3; i++)
