@@ -354,7 +354,8 @@ static const bool *waited_for(const Computation *comp, Arena *a)
     return is;
 }
 
-static bool visit(Computation *comp, PassContext *cx)
+/* *tries: there are products, for which computations may have been made in vain. */
+static bool visit(Computation *comp, PassContext *cx, bool *tries)
 {
     bool changed = false;
     uint32_t n;
@@ -370,6 +371,7 @@ static bool visit(Computation *comp, PassContext *cx)
         is_product = is_product && (order[i]->op == OP_DOT || cx->graphs != NULL);
         if (!is_product || order[i]->control_count != 0 || !library_makes(order[i]))
             continue;
+        *tries = true;
         if (order[i]->op == OP_CONVOLUTION || !matmul_is_8_bit(order[i]))
             changed |= add_epilogue(&e, order[i]);
         else if (order[i]->operands[0]->shape->dtype != DT_S8)
@@ -382,13 +384,14 @@ static bool visit(Computation *comp, PassContext *cx)
 
 bool pass_library_epilogues(Module *m, PassContext *cx)
 {
-    bool changed = false;
+    bool changed = false, tries = false;
     if (cx->settings->library_dot_epilogues == 0)
         return false;
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++)
-        changed |= visit(programs.data[c], cx);
-    module_remove_dead_computations(m); /* of what cuDNN could not do */
+        changed |= visit(programs.data[c], cx, &tries);
+    if (tries)
+        module_remove_dead_computations(m); /* of what cuDNN could not do */
     if (changed) {
         fusion_name_all(m);
         module_sort(m);
