@@ -201,6 +201,23 @@ static void test_own_start(void **state)
     expect_race(&m, "two", "reads.two");
 }
 
+/* Two streams are the fewest that can race; one cannot. */
+static void test_two_streams(void **state)
+{
+    (void)state;
+    for (uint32_t other = 0; other <= 1; other++) {
+        Maker m;
+        begin(&m);
+        m.b.streams_count = 1 + other;
+        copy(&m, "one", 0, 1, 0);
+        copy(&m, "two", other, 1, 3);
+        if (other)
+            expect_race(&m, "one", "two");
+        else
+            expect_order(&m);
+    }
+}
+
 /* A start without commands orders its own stream only. */
 static void test_empty_start(void **state)
 {
@@ -381,17 +398,12 @@ static void test_condition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_condition),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_two_regions),
-        cmocka_unit_test(test_own_start),
-        cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_empty_start),
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_conditional),
-        cmocka_unit_test(test_one_communicator),
+        cmocka_unit_test(test_condition),   cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_reuse),       cmocka_unit_test(test_two_regions),
+        cmocka_unit_test(test_own_start),   cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_two_streams), cmocka_unit_test(test_empty_start),
+        cmocka_unit_test(test_terms),       cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_conditional), cmocka_unit_test(test_one_communicator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,6 +235,59 @@ static void test_section_count(void **state)
     }
 }
 
+/* Sections behind a file of any size: each begins at a multiple of 256, and none lies in another. */
+static void test_appended(void **state)
+{
+    unsigned char elf[EMPTY_ELF_BYTES + 256];
+    (void)state;
+    for (size_t size = 0; size <= 257; size++) {
+        unsigned char first[257], second[3] = {1, 2, 3};
+        PlanElfSection add[2] = {{".a", first, size}, {".b", second, sizeof second}},
+                       found[2];
+        void *out;
+        size_t out_size, cubin = EMPTY_ELF_BYTES + size % 256;
+        const char *error;
+        memset(elf, 0, sizeof elf);
+        memset(first, 7, sizeof first);
+        empty_elf(elf);
+        assert_true(plan_elf_append(elf, cubin, add, 2, &out, &out_size, &error));
+        for (int i = 0; i < 2; i++) {
+            assert_true(plan_elf_find(out, out_size, add[i].name, &found[i]));
+            assert_int_equal(((const char *)found[i].bytes - (const char *)out) % 256, 0);
+            assert_int_equal(found[i].size, add[i].size);
+            assert_memory_equal(found[i].bytes, add[i].bytes, add[i].size);
+        }
+        assert_true((const char *)found[0].bytes >= (const char *)out + cubin);
+        assert_true((const char *)found[1].bytes >= (const char *)found[0].bytes + size);
+        free(out);
+    }
+}
+
+/* As many sections as such a file may have. */
+static void test_most_sections(void **state)
+{
+    enum { MOST = 0xff00 }; /* from here on numbers of sections mean something else */
+    const size_t size = 64 + MOST * 64;
+    unsigned char *elf = calloc(1, size);
+    (void)state;
+    for (int count = 1; count <= 2; count++) {
+        const PlanElfSection add[2] = {{".a", "", 0}, {".b", "", 0}};
+        const uint16_t sections = MOST - 2;
+        void *out;
+        size_t out_size;
+        const char *error = "";
+        empty_elf(elf);
+        memcpy(elf + 60, &sections, 2);
+        bool good =
+            plan_elf_append(elf, size, add, (size_t)count, &out, &out_size, &error);
+        assert_int_equal(good, count == 1);
+        if (!good)
+            assert_string_equal(error, "the cubin has too many sections");
+        free(out);
+    }
+    free(elf);
+}
+
 /* Many strings: each is there once, found again, and none is another. */
 static void test_strings(void **state)
 {
@@ -305,7 +358,8 @@ int main(void)
         cmocka_unit_test(test_header),          cmocka_unit_test(test_cut),
         cmocka_unit_test(test_sections),        cmocka_unit_test(test_half_record),
         cmocka_unit_test(test_unknown_section), cmocka_unit_test(test_missing_section),
-        cmocka_unit_test(test_section_count),   cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_section_count),   cmocka_unit_test(test_appended),
+        cmocka_unit_test(test_most_sections),   cmocka_unit_test(test_strings),
         cmocka_unit_test(test_too_many),        cmocka_unit_test(test_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,9 +159,28 @@ static void test_products(void **state)
     }
 }
 
+/* One scale is four bytes, where there is one. */
+static void test_scale(void **state)
+{
+    (void)state;
+    for (uint64_t bytes = 3; bytes <= 4; bytes++) {
+        PlanBuilder b;
+        make_product(&b);
+        b.slices[factors[PLAN_MATMUL_C]].bytes = bytes;
+        b.args[PLAN_MATMUL_SCALE_B] = b.args[PLAN_MATMUL_C];
+        b.args[PLAN_MATMUL_C].tag = PLAN_ARG_NONE;
+        if (bytes == 4)
+            expect_read(&b);
+        else
+            expect_refused(&b, "whose scales leave their slices");
+        plan_builder_deinit(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices),
-                                       cmocka_unit_test(test_products)};
+                                       cmocka_unit_test(test_products),
+                                       cmocka_unit_test(test_scale)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

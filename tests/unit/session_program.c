@@ -376,6 +376,7 @@ static void test_state(void **state)
     gxrt_session *s;
     assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
                      GXRT_OK);
+    assert_int_equal(s->devices[0].base[0] % 256, 0);
     for (int run = 1; run <= 2; run++) {
         int32_t y[WORDS] = {0};
         const size_t count = WORDS;
