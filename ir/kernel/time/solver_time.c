@@ -17,7 +17,7 @@ static SolverCosts costs_of(LapackKind kind)
 {
     switch (kind) {
     case LAPACK_POTRF:
-        return (SolverCosts){50, 1.1, 0.03, 1, 0.8};
+        return (SolverCosts){90, 0.26, 0.03, 1, 0.8};
     case LAPACK_GETRF:
         return (SolverCosts){10, 1.75, 2.0 / 3, 1, 19.4};
     case LAPACK_GEQRF:
