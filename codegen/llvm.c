@@ -169,6 +169,8 @@ static LLVMMemoryBufferRef generate(LLVMModuleRef m, LLVMTargetMachineRef machin
         LLVMDisposeMessage(message);
         bug("LLVM: %s", copy);
     }
+    if (out == NULL) /* it takes its memory without LLVM's handler */
+        escape_throw(ESCAPE_MEMORY, "out of memory in LLVM");
     return out;
 }
 

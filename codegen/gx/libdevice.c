@@ -184,6 +184,8 @@ static LLVMModuleRef read_bitcode(LLVMContextRef context, Bitcode code, bool is_
 static Bitcode write_bitcode(Arena *a, LLVMModuleRef m)
 {
     LLVMMemoryBufferRef buffer = LLVMWriteBitcodeToMemoryBuffer(m);
+    if (buffer == NULL) /* it takes its memory without LLVM's handler */
+        escape_throw(ESCAPE_MEMORY, "out of memory while libdevice was cut");
     size_t bytes = LLVMGetBufferSize(buffer);
     Bitcode code = {arena_copy(a, LLVMGetBufferStart(buffer), bytes), bytes};
     LLVMDisposeMemoryBuffer(buffer);
