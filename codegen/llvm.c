@@ -82,6 +82,8 @@ static void compile_nothing(LLVMTargetMachineRef machine, LLVMCodeGenFileType ty
     LLVMModuleRef m = LLVMModuleCreateWithNameInContext("none", context);
     LLVMMemoryBufferRef code = NULL;
     char *message = NULL, *triple = LLVMGetTargetMachineTriple(machine);
+    if (triple == NULL)
+        escape_throw(ESCAPE_MEMORY, "out of memory in LLVM");
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetTarget(m, triple);
     LLVMSetModuleDataLayout(m, layout);
