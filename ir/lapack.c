@@ -22,12 +22,21 @@ static const struct {
 /* -- names ------------------------------------------------------------------------------------ */
 
 /* The letter of the type in LAPACK's names; 0: it has none. */
-static char type_letter(const Instruction *inst)
+static char letter_of(DType t)
 {
     static const char letters[] = {
         [DT_F32] = 's', [DT_F64] = 'd', [DT_C64] = 'c', [DT_C128] = 'z'};
-    DType t = inst->operand_count ? inst->operands[0]->shape->dtype : DT_COUNT;
     return t < sizeof letters ? letters[t] : 0;
+}
+
+static char type_letter(const Instruction *inst)
+{
+    return inst->operand_count ? letter_of(inst->operands[0]->shape->dtype) : 0;
+}
+
+bool lapack_has_type(DType t)
+{
+    return letter_of(t) != 0;
 }
 
 static bool is_named(const Instruction *inst, LapackKind kind)

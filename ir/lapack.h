@@ -23,6 +23,8 @@ typedef struct LapackCall {
                            wants them: what is marked for cuSOLVER */
 } LapackCall;
 
+/* LAPACK and cuSOLVER have matrices of it. */
+bool lapack_has_type(DType t);
 /* Whether the call is one of the list, with operands and results as its row says. */
 bool custom_call_lapack(const Instruction *inst, LapackCall *out);
 /* Whether operand or result i has matrices, not vectors or numbers. */

@@ -36,8 +36,8 @@ static bool is_worth_it(const Instruction *a, const LapackCall *how,
             wanted = cx->settings->library_solver_size;
     for (uint32_t d = 0; d + 2 < s->rank; d++)
         c.batch *= s->dims[d];
-    if (!cx->settings->cusolver || least < 1 || c.rows > INT32_MAX ||
-        c.columns > INT32_MAX || c.batch < 1 || c.batch > INT32_MAX)
+    if (!cx->settings->cusolver || !lapack_has_type(s->dtype) || least < 1 ||
+        c.rows > INT32_MAX || c.columns > INT32_MAX || c.batch < 1 || c.batch > INT32_MAX)
         return false;
     if (wanted > 0)
         return least >= wanted;
