@@ -100,13 +100,13 @@ static ConvolutionKind kind_of(const Instruction *conv, bool is_reversed)
 }
 
 /* What is missing behind so that the forward convolution has y places. A whole stride of values does;
- * false: none of them is an addition. */
+ * false: none of them is an addition, or the last window begins behind all of x, which cuDNN does not take. */
 static bool find_behind(int64_t x, int64_t w, int64_t y, int64_t before, int64_t stride,
                         int64_t dilation, int64_t *out)
 {
     int64_t least = (y - 1) * stride + (w - 1) * dilation + 1 - x - before;
     *out = least > 0 ? least : 0;
-    return least > -stride;
+    return least > -stride && (y - 1) * stride - before < x;
 }
 
 /* One dimension of places, as forward convolutions are described. */
