@@ -196,7 +196,7 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
     int64_t *back = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
     for (uint32_t i = 0; i < conv->shape->rank; i++)
         back[orders[2][i]] = i;
-    return transposed(r, c, back);
+    return rw_in_layout(r, conv->shape, transposed(r, c, back));
 }
 
 /* All places of a filter are reversed, and nothing else. */

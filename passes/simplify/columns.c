@@ -248,7 +248,7 @@ Instruction *matrix_by_rows(Rewriter *r, Instruction *x)
 Instruction *matrix_given_as(Rewriter *r, const Shape *s, Instruction *x)
 {
     x = rw_reshape(r, rw_shape(r, s->dtype, s->rank, s->dims), x);
-    return x->shape == s ? x : rw_unary(r, OP_COPY, s, x);
+    return rw_in_layout(r, s, x);
 }
 
 const Shape *matrix_for_steps(Rewriter *r, const Shape *s, DType t, int64_t count)

@@ -19,7 +19,7 @@ static Instruction *widened(Rewriter *r, Instruction *x)
 static Instruction *narrowed(Rewriter *r, const Shape *s, Instruction *x)
 {
     x = rw_convert(r, rw_shape(r, s->dtype, s->rank, s->dims), x);
-    return x->shape == s ? x : rw_unary(r, OP_COPY, s, x); /* another layout */
+    return rw_in_layout(r, s, x);
 }
 
 /* -- products ------------------------------------------------------------------------------------ */

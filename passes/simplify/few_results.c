@@ -220,7 +220,8 @@ Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
 static Instruction *few_results(Rewriter *r, Instruction *conv)
 {
     static const int64_t none[MOST_SPATIAL] = {1, 1};
-    return convolution_few_results(r, conv, none);
+    Instruction *x = convolution_few_results(r, conv, none);
+    return x != NULL ? rw_in_layout(r, conv->shape, x) : NULL;
 }
 
 const Rule rules_few_results[] = {

@@ -182,6 +182,11 @@ const Shape *rw_shape(Rewriter *r, DType dtype, uint32_t rank, const int64_t *di
     return shape_array(r->m->intern, dtype, rank, dims, NULL, NULL);
 }
 
+Instruction *rw_in_layout(Rewriter *r, const Shape *s, Instruction *x)
+{
+    return x->shape == s ? x : rw_unary(r, OP_COPY, s, x);
+}
+
 Instruction *rw_as(const Instruction *like, Instruction *inst)
 {
     return inst->shape == like->shape ? inst : NULL;

@@ -65,6 +65,8 @@ Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
                        const int64_t *place);
 /* a itself if it has the shape already. Equal element counts. */
 Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a);
+/* x, whose dimensions are those of s already, copied if they lie in another order. */
+Instruction *rw_in_layout(Rewriter *r, const Shape *s, Instruction *x);
 Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
                           const int64_t *dims);
 Instruction *rw_element(Rewriter *r, Instruction *tuple, uint32_t i);
