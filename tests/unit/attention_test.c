@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/text.h"
+#include "tests/unit/shared/module.h"
 
 static void describe_array(Text *t, const char *name, const AttentionArray *a)
 {
@@ -89,8 +89,7 @@ static const char second_dot[] =
 
 static void check_text(Arena *arena, const char *text, const char *expected)
 {
-    Module *m = hlo_parse(arena, diag_create(arena, "test", text, strlen(text)));
-    assert_non_null(m);
+    Module *m = parse_module(arena, text);
     Attention a;
     bool is_found = attention_match(m->entry->root, &a);
     assert_string_equal(is_found ? describe(arena, &a) : "none", expected);

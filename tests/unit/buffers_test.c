@@ -12,11 +12,12 @@
 #include <cmocka.h>
 
 #include "codegen/plan/buffers.h"
-#include "frontend/parse.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
 #include "ir/text.h"
 #include "runtime/plan/plan.h"
+#include "tests/unit/shared/module.h"
+#include "tests/unit/shared/random.h"
 
 /* Kernels of 65536 bytes and of one element less, each of which may write where it reads. */
 #define NEGATE(name, n)                                                                  \
@@ -37,8 +38,7 @@ typedef struct Fixture {
 static void make(Fixture *f, const char *text)
 {
     f->arena = arena_create();
-    f->module = hlo_parse(f->arena, diag_create(f->arena, "test", text, strlen(text)));
-    assert_non_null(f->module);
+    f->module = parse_module(f->arena, text);
     const AliasSets *sets = alias_sets_create(f->module, f->arena);
     const uint32_t *colours = memory_colours(f->module, sets, false, f->arena);
     assert_non_null(colours);
@@ -189,12 +189,6 @@ static void orders_of_packing(void **state)
         arena_destroy(a);
     }
     assert_int_equal(wrong, 0);
-}
-
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
 }
 
 static Flat random_flat(uint32_t seed)

@@ -3,12 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
 #include "ir/kernel/candidates.h"
+#include "tests/unit/shared/module.h"
 
 typedef struct Fixture {
     Arena *arena;
@@ -35,9 +34,7 @@ static int teardown(void **state)
 /* The entry's root, a dot; finds who reads what. */
 static const Instruction *dot(Fixture *f, const char *entry)
 {
-    Diag *d = diag_create(f->arena, "test", entry, strlen(entry));
-    Module *m = hlo_parse(f->arena, d);
-    assert_non_null(m);
+    Module *m = parse_module(f->arena, entry);
     f->uses = (KnownUses){uses_compute(m->entry, f->arena), m->entry->instruction_count};
     return m->entry->root;
 }

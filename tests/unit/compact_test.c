@@ -11,6 +11,7 @@
 #include "frontend/parse.h"
 #include "ir/bug.h"
 #include "ir/print.h"
+#include "tests/unit/shared/module.h"
 
 static const char forms[] =
     "HloModule forms, input_output_alias={ {0}: (0, {}, may-alias) }, buffer_donor={ (1, "
@@ -168,7 +169,7 @@ static void a_module_in_its_diags_arena_stays(void **state)
     (void)state;
     Arena *a = arena_create();
     const char *text = "HloModule m\nENTRY e {\n  ROOT a = f32[4] parameter(0)\n}\n";
-    Module *m = hlo_parse(a, diag_create(a, "test", text, strlen(text)));
+    Module *m = parse_module(a, text);
     const Instruction *root = m->entry->root;
     module_compact(m);
     assert_ptr_equal(m->entry->root, root);

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
 #include "ir/eval/eval.h"
+#include "tests/unit/shared/module.h"
 
 #define ADD                                                                              \
     "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }\n"
@@ -235,10 +235,7 @@ static const Case cases[] = {
 static void check(const Case *c)
 {
     Arena *a = arena_create();
-    Diag *d = diag_create(a, "case", c->program, strlen(c->program));
-    Module *m = hlo_parse(a, d);
-    if (m == NULL)
-        fail_msg("%s", diag_render(d, false));
+    Module *m = parse_module(a, c->program);
     uint32_t n = c->devices;
     EvalDevice *devices = ARENA_ARRAY(a, EvalDevice, n);
     EvalOptions options = {.replicas = n};

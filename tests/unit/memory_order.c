@@ -8,11 +8,12 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
 #include "ir/text.h"
 #include "passes/schedule/fence.h"
 #include "passes/schedule/heap.h"
 #include "passes/schedule/memory.h"
+#include "tests/unit/shared/module.h"
+#include "tests/unit/shared/random.h"
 
 #define KB INT64_C(1024)
 
@@ -26,8 +27,7 @@ typedef struct Fixture {
 static void setup(Fixture *f, const char *text)
 {
     f->arena = arena_create();
-    f->module = hlo_parse(f->arena, diag_create(f->arena, "test", text, strlen(text)));
-    assert_non_null(f->module);
+    f->module = parse_module(f->arena, text);
 }
 
 /* The graph of a computation, with so many bytes inside each one that it calls. */
@@ -115,12 +115,6 @@ static void backwards_by_hand(const Fixture *f, uint32_t *order)
         for (uint32_t k = 0; k < g->sources[best].count; k++)
             is_live[g->sources[best].list[k]] = true;
     }
-}
-
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
 }
 
 static const char *random_program(Arena *a, uint32_t seed)
@@ -350,13 +344,12 @@ static const char *program_of_updates(Arena *a, uint32_t seed)
     text_init(&t, a);
     text_printf(&t, "ENTRY e {\n v0 = u8[256] custom-call(), custom_call_target=\"f\"\n");
     for (uint32_t i = 1; i <= UPDATE_STEPS; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        uint32_t back = i < 5 ? i : 5, x = i - 1 - (seed >> 8) % back,
-                 y = i - 1 - (seed >> 16) % back;
+        uint32_t random = next_random(&seed), back = i < 5 ? i : 5,
+                 x = i - 1 - random % back, y = i - 1 - (random >> 8) % back;
         text_printf(
             &t, " %sv%u = u8[256] custom-call(v%u, v%u), custom_call_target=\"f\"%s\n",
             i == UPDATE_STEPS ? "ROOT " : "", i, x, y,
-            (seed >> 28) % 2 ? ", output_to_operand_aliasing={{}: (0, {})}" : "");
+            (random >> 20) % 2 ? ", output_to_operand_aliasing={{}: (0, {})}" : "");
     }
     text_printf(&t, "}\n");
     return t.data;
@@ -443,10 +436,10 @@ static void heaps_give_the_lowest(void **state)
         if (form & 2)
             heap_track(&h, HEAP_ENTRIES);
         for (uint32_t step = 0; step < HEAP_STEPS; step++) {
-            seed = seed * 1664525u + 1013904223u;
-            uint32_t x = (seed >> 8) % HEAP_ENTRIES, what = (seed >> 24) % 8;
+            uint32_t random = next_random(&seed), x = random % HEAP_ENTRIES,
+                     what = (random >> 16) % 8;
             if (!has[x] && what < 5) {
-                key[x] = (seed >> 16) % 7;
+                key[x] = (random >> 8) % 7;
                 heap_put(&h, x);
                 has[x] = true;
                 inside++;
@@ -454,7 +447,7 @@ static void heaps_give_the_lowest(void **state)
                 key[x] -= what;
                 heap_raise(&h, x);
             } else if (inside != 0) {
-                uint32_t at = what == 7 ? (seed >> 12) % inside : 0, taken = h.list[at];
+                uint32_t at = what == 7 ? (random >> 4) % inside : 0, taken = h.list[at];
                 assert_int_equal(heap_take(&h, at), taken);
                 for (uint32_t y = 0; at == 0 && y < HEAP_ENTRIES; y++)
                     assert_true(!has[y] || y == taken || comes_first(&h, taken, y));

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
 #include "ir/analysis/simulate.h"
 #include "ir/kernel/time/work.h"
 #include "ir/text.h"
+#include "tests/unit/shared/module.h"
 
 typedef struct Fixture {
     Arena *arena;
@@ -35,14 +35,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static Module *parsed(Fixture *f, const char *text)
-{
-    Diag *d = diag_create(f->arena, "test", text, strlen(text));
-    Module *m = hlo_parse(f->arena, d);
-    assert_non_null(m);
-    return m;
-}
-
 /* A module whose entry's root is a fusion of this kind with this body; parameters as in the body. */
 static const Instruction *fusion(Fixture *f, const char *kind, const char *parameters,
                                  const char *body, const char *shape)
@@ -63,7 +55,7 @@ static const Instruction *fusion(Fixture *f, const char *kind, const char *param
         text_printf(&t, "%sp%u", i == 0 ? "" : ", ", i);
     text_printf(&t, "), kind=kLoop, calls=body, backend_config={\"emitter\":\"%s\"} }\n",
                 kind);
-    f->module = parsed(f, t.data);
+    f->module = parse_module(f->arena, t.data);
     f->cost = cost_create(f->module, &f->target, f->arena);
     return f->module->entry->root;
 }
@@ -457,7 +449,7 @@ static KernelTime library_dot(Fixture *f, const char *type, int m, int n, int k)
         "parameter(1) ROOT d = %s[%d,%d] dot(a, b), lhs_contracting_dims={1}, "
         "rhs_contracting_dims={0}, backend_config={\"library\":\"cublaslt\"} }\n",
         type, m, k, type, k, n, type, m, n);
-    f->module = parsed(f, text);
+    f->module = parse_module(f->arena, text);
     f->cost = cost_create(f->module, &f->target, f->arena);
     return cost_kernel(f->cost, f->module->entry->root);
 }
@@ -492,7 +484,7 @@ static void loops_count_their_trips(void **state)
         "ENTRY main { p = f32[1048576] parameter(0) i = (f32[1048576]) tuple(p) "
         "ROOT w = (f32[1048576]) while(i), condition=condition, body=body, "
         "backend_config={\"known_trip_count\":{\"n\":\"7\"}} }\n";
-    f->module = parsed(f, text);
+    f->module = parse_module(f->arena, text);
     f->cost = cost_create(f->module, &f->target, f->arena);
     const Instruction *loop = f->module->entry->root;
     const Instruction *n = inst_called(loop, 1)->root->operands[0];

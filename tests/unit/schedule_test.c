@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
 #include "ir/analysis/collective.h"
 #include "ir/analysis/simulate.h"
 #include "ir/kernel/time/work.h"
@@ -17,6 +16,8 @@
 #include "ir/verify/verify.h"
 #include "passes/schedule/schedule.h"
 #include "passes/settings.h"
+#include "tests/unit/shared/module.h"
+#include "tests/unit/shared/random.h"
 
 #define ARRAY "f32[512,512]"
 #define ARRAY_BYTES (512 * 512 * 4)
@@ -46,12 +47,6 @@ static void teardown(Fixture *f)
 {
     arena_destroy(f->scratch);
     arena_destroy(f->arena);
-}
-
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
 }
 
 /* STEPS kernels and collectives, each of one of the last few values. */
@@ -97,8 +92,7 @@ static const char *random_program(Arena *a, uint32_t seed)
 
 static Module *parse(Fixture *f, const char *text)
 {
-    Module *m = hlo_parse(f->arena, diag_create(f->arena, "test", text, strlen(text)));
-    assert_non_null(m);
+    Module *m = parse_module(f->arena, text);
     assert_true(module_verify(m, LEVEL_WELL_FORMED, f->scratch));
     return m;
 }
