@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/emu/gxemu.h"
 #include "runtime/library/cudnn_types.h"
+#include "tests/unit/shared/emulator.h"
 
 #define CUDNN_FUNCTION(name, symbol, parameters) cudnnStatus_t symbol parameters;
 #define CUDNN_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
@@ -113,13 +113,6 @@ static Descriptor pack_of(int64_t count, const int64_t *ids, void *const *addres
     return pack;
 }
 
-static const char *said(void)
-{
-    static char text[2000];
-    gxemuGetLastError(text, sizeof text);
-    return text;
-}
-
 /* Memory of the device: x, b, y, in this order. */
 static CUdeviceptr memory[3];
 static cudnnHandle_t handle;
@@ -159,7 +152,7 @@ static void test_add(void **state)
         assert_true(y[i] == (float)(i + 100 * (i % COLUMNS)));
     Descriptor few = pack_of(2, ids, addresses);
     assert_int_equal(cudnnBackendExecute(handle, plan, few), CUDNN_STATUS_BAD_PARAM);
-    assert_non_null(strstr(said(), "no address in the pack"));
+    assert_non_null(strstr(emulator_said(), "no address in the pack"));
     assert_int_equal(cudnnBackendExecute(handle, graph, pack),
                      CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
     Descriptor gone[] = {graph, all[0], all[1], all[2], plan, pack, few};
@@ -196,7 +189,7 @@ static void test_descriptors(void **state)
     assert_int_equal(add(x, b, y, &graph), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
     cudnnBackendDestroyDescriptor(graph);
     assert_int_equal(add(x, twice, y, &graph), CUDNN_STATUS_BAD_PARAM);
-    assert_non_null(strstr(said(), "the same unique id"));
+    assert_non_null(strstr(emulator_said(), "the same unique id"));
     assert_int_equal(cudnnBackendSetAttribute(x, CUDNN_ATTR_TENSOR_UNIQUE_ID,
                                               CUDNN_TYPE_INT64, 1, &one),
                      CUDNN_STATUS_BAD_PARAM);
@@ -219,7 +212,7 @@ static void test_address(void **state)
     Descriptor pack = pack_of(3, ids, addresses);
     int status = cudnnBackendExecute(handle, plan, pack);
     assert_true(status != 0 || cuCtxSynchronize() != 0);
-    assert_non_null(strstr(said(), "tensor 2"));
+    assert_non_null(strstr(emulator_said(), "tensor 2"));
     Descriptor gone[] = {graph, all[0], all[1], all[2], plan, pack};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
         cudnnBackendDestroyDescriptor(gone[i]);

@@ -15,8 +15,8 @@
 
 #include "codegen/build/archive.h"
 #include "runtime/emu/config.h"
-#include "runtime/emu/gxemu.h"
 #include "runtime/emu/object.h"
+#include "tests/unit/shared/emulator.h"
 
 enum { COUNT = 1024, THREADS = 128 };
 
@@ -115,26 +115,6 @@ static LLVMMemoryBufferRef compile(const char *text)
     LLVMDisposeModule(m);
     LLVMContextDispose(cx);
     return out;
-}
-
-static char *last_error(void)
-{
-    static char text[2000];
-    assert_int_equal(gxemuGetLastError(text, sizeof text), CUDA_SUCCESS);
-    return text;
-}
-
-static void expect(CUresult actual, CUresult wanted, const char *words)
-{
-    if (actual != wanted)
-        fail_msg("%d instead of %d: %s", actual, wanted, last_error());
-    if (strstr(last_error(), words) == NULL)
-        fail_msg("'%s' lacks '%s'", last_error(), words);
-}
-
-static void ok(CUresult r)
-{
-    expect(r, CUDA_SUCCESS, "");
 }
 
 typedef struct Fixture {
@@ -245,18 +225,18 @@ static void test_slice(void **state)
     Fixture *f = *state;
     ok(cuMemcpyHtoDAsync_v2(f->in, f->values, sizeof f->values, f->stream));
     f->parameters[1].bytes = 4000;
-    expect(
+    EXPECT(
         launch(f, f->in, f->out), CUDA_ERROR_ILLEGAL_ADDRESS,
         "kernel fusion.7, instruction add.2 (site 1), thread (104,0,0) of block (7,0,0) "
         "writes 4 bytes at byte 4000 of argument 1");
-    expect(cuStreamSynchronize(f->stream), CUDA_ERROR_ILLEGAL_ADDRESS, "byte 4000");
+    EXPECT(cuStreamSynchronize(f->stream), CUDA_ERROR_ILLEGAL_ADDRESS, "byte 4000");
 }
 
 static void test_unwritten(void **state)
 {
     Fixture *f = *state;
     ok(cuMemsetD8Async(f->in, 0, 1000, f->stream));
-    expect(launch(f, f->in, f->out), CUDA_ERROR_ASSERT,
+    EXPECT(launch(f, f->in, f->out), CUDA_ERROR_ASSERT,
            "thread (122,0,0) of block (1,0,0) reads 4 bytes at byte 1000 of argument 0");
 }
 
@@ -265,7 +245,7 @@ static void test_read_only(void **state)
     Fixture *f = *state;
     ok(cuMemsetD8Async(f->in, 0, sizeof f->values, f->stream));
     f->parameters[1].access = 1;
-    expect(launch(f, f->in, f->out), CUDA_ERROR_ILLEGAL_ADDRESS, "write to an input");
+    EXPECT(launch(f, f->in, f->out), CUDA_ERROR_ILLEGAL_ADDRESS, "write to an input");
 }
 
 static void test_bad_pointers(void **state)
@@ -274,13 +254,13 @@ static void test_bad_pointers(void **state)
     CUdeviceptr dead;
     ok(cuMemAlloc_v2(&dead, sizeof f->values));
     ok(cuMemFree_v2(dead));
-    expect(cuMemFree_v2(dead), CUDA_ERROR_INVALID_VALUE, "freed twice");
-    expect(launch(f, dead, f->out), CUDA_ERROR_ILLEGAL_ADDRESS, "which was freed");
-    expect(launch(f, f->in, 64), CUDA_ERROR_ILLEGAL_ADDRESS,
+    EXPECT(cuMemFree_v2(dead), CUDA_ERROR_INVALID_VALUE, "freed twice");
+    EXPECT(launch(f, dead, f->out), CUDA_ERROR_ILLEGAL_ADDRESS, "which was freed");
+    EXPECT(launch(f, f->in, 64), CUDA_ERROR_ILLEGAL_ADDRESS,
            "not the memory of any device");
-    expect(launch(f, f->in + 4, f->out), CUDA_ERROR_ILLEGAL_ADDRESS,
+    EXPECT(launch(f, f->in + 4, f->out), CUDA_ERROR_ILLEGAL_ADDRESS,
            "which has 4096 bytes");
-    expect(cuMemAlloc_v2(&dead, 1 << 25), CUDA_ERROR_OUT_OF_MEMORY, "do not fit");
+    EXPECT(cuMemAlloc_v2(&dead, 1 << 25), CUDA_ERROR_OUT_OF_MEMORY, "do not fit");
 }
 
 /* Without the wait, the lazy schedule reads before the copy that another stream has to make. */
@@ -305,7 +285,7 @@ static void test_missing_wait(void **state)
         if (waits)
             ok(r);
         else
-            expect(r, CUDA_ERROR_ASSERT, "uninitialised");
+            EXPECT(r, CUDA_ERROR_ASSERT, "uninitialised");
         cuStreamDestroy_v2(other);
         cuEventDestroy_v2(event);
     }
@@ -319,7 +299,7 @@ static void test_failing_call(void **state)
     snprintf(emu_config()->fail_name, sizeof emu_config()->fail_name, "cuMemAlloc_v2");
     ok(cuMemAlloc_v2(&p, 4));
     ok(cuMemFree_v2(p));
-    expect(cuMemAlloc_v2(&p, 4), CUDA_ERROR_OUT_OF_MEMORY, "GXEMU_FAIL_CALL");
+    EXPECT(cuMemAlloc_v2(&p, 4), CUDA_ERROR_OUT_OF_MEMORY, "GXEMU_FAIL_CALL");
     run_once(f);
 }
 
@@ -478,9 +458,9 @@ static void test_damaged_sites(void **state)
         LLVMMemoryBufferRef object = compile(text);
         const char *start = LLVMGetBufferStart(object);
         CUmodule m;
-        expect(gxemuModuleLoad(&m, start, LLVMGetBufferSize(object), &kernel, 1),
+        EXPECT(gxemuModuleLoad(&m, start, LLVMGetBufferSize(object), &kernel, 1),
                CUDA_ERROR_INVALID_IMAGE, "kernel k");
-        expect(gxemuModuleLoad(&m, start, LLVMGetBufferSize(object), &data, 1),
+        EXPECT(gxemuModuleLoad(&m, start, LLVMGetBufferSize(object), &data, 1),
                CUDA_ERROR_INVALID_IMAGE, "has no kernel k.sites");
         LLVMDisposeMemoryBuffer(object);
     }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/emu/gxemu.h"
+#include "tests/unit/shared/emulator.h"
 
 typedef struct Fixture {
     CUcontext context;
@@ -16,15 +16,6 @@ typedef struct Fixture {
     CUevent fork, join;
     CUdeviceptr x, y; /* four bytes each */
 } Fixture;
-
-static void ok(CUresult r)
-{
-    char text[512] = "";
-    if (r != CUDA_SUCCESS) {
-        gxemuGetLastError(text, sizeof text);
-        fail_msg("CUresult %d: %s", r, text);
-    }
-}
 
 static int setup(void **state)
 {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "ir/number.h"
-#include "runtime/emu/gxemu.h"
+#include "tests/unit/shared/emulator.h"
 
 #define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;
 #define CUBLASLT_VERSION_FUNCTION(name, symbol, parameters) size_t symbol parameters;
@@ -81,10 +81,8 @@ static double *at(Matrix *x, uint64_t batch, uint64_t row, uint64_t column)
 
 static void check(int status)
 {
-    char text[2000];
-    gxemuGetLastError(text, sizeof text);
     if (status != 0)
-        fail_msg("status %d: %s", status, text);
+        fail_msg("status %d: %s", status, emulator_said());
 }
 
 static void matrix_init(Matrix *x, int type, int row_major, uint64_t rows,

@@ -3,26 +3,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "runtime/emu/gxemu.h"
+#include "tests/unit/shared/emulator.h"
 
 static CUcontext context;
 static CUstream stream;
 static CUdeviceptr memory; /* 64 bytes */
-
-static void ok(CUresult r)
-{
-    char text[512] = "";
-    if (r != CUDA_SUCCESS) {
-        gxemuGetLastError(text, sizeof text);
-        fail_msg("CUresult %d: %s", r, text);
-    }
-}
 
 static int setup(void **state)
 {
@@ -45,18 +34,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The call is refused with this code, and says why (words may be NULL). */
-static void refused(int line, CUresult got, CUresult wanted, const char *words)
-{
-    char text[512] = "";
-    gxemuGetLastError(text, sizeof text);
-    if (got != wanted)
-        fail_msg("line %d: CUresult %d, wanted %d", line, got, wanted);
-    if (words != NULL && strstr(text, words) == NULL)
-        fail_msg("line %d: \"%s\" without \"%s\"", line, text, words);
-}
-
-#define REFUSED(call, code, words) refused(__LINE__, call, CUDA_ERROR_##code, words)
+#define REFUSED(call, code, words) EXPECT(call, CUDA_ERROR_##code, words)
 
 static void test_memory(void **state)
 {
