@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Mutation testing: small faults are put into the sources; each must be noticed by a test.
 
-    tests/mutants.py BUILD [--area NAME] [--count N] [--seed N] [--list]
+    tests/mutants.py BUILD [--area NAME] [--count N] [--seed N]
 
 All faults of an area are compiled at once, behind a number that GXC_MUTANT chooses, so that a mutant costs a run of
 the area's tests and no build. A mutant is known by file, function, kind and text, the second of a name on by its number
 among them, too, not by a line. tests/mutants.txt keeps those that survive, with the reason why they may: one that
 survives and is not there is an error. BUILD is an ordinary build; what is made lies in BUILD/mutants."""
 import argparse
+import functools
 import os
 import random
 import re
@@ -279,10 +280,15 @@ def build(b: Path, numbered: dict, tests: list) -> dict:
     sys.exit("mutants: what was put in does not compile")
 
 
+@functools.cache
+def llvm_folder() -> str:
+    llvm_config = os.environ.get("LLVM_CONFIG", "llvm-config-22")
+    return subprocess.run([llvm_config, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def passes(b: Path, tests: list, number: int, seconds: float = 600) -> bool:
     """One test, or several of lit."""
-    folder = subprocess.run([os.environ.get("LLVM_CONFIG", "llvm-config-22"), "--bindir"], capture_output=True, text=True, check=True)
-    env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1", "PATH": f"{folder.stdout.strip()}:{os.environ['PATH']}"}
+    env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1", "PATH": f"{llvm_folder()}:{os.environ['PATH']}"}
     if number == 0:
         env["GXC_REACHED"] = str(reached_file(b, tests[0]))
     where = ROOT if tests[0].startswith("lit:") else b
@@ -332,8 +338,9 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
     """(mutants, killed, survivors without a reason)"""
     globs, tests = AREAS[area][0], found_tests(AREAS[area][1])
     paths = sorted({str(p.relative_to(ROOT)) for g in globs for p in ROOT.glob(g)})
-    all_of_them = [m for p in paths for m in mutants_of(p)]
-    names = {place: name for p in paths for place, name in keys_of(p, [m for m in all_of_them if m.path == p]).items()}
+    found = {p: mutants_of(p) for p in paths}
+    all_of_them = [m for p in paths for m in found[p]]
+    names = {place: name for p in paths for place, name in keys_of(p, found[p]).items()}
     random.Random(seed).shuffle(all_of_them)
     whole = [m for m in all_of_them if m.kind != "dropped-statement" or is_statement(m)]
     numbered = dict(enumerate(apart(whole)[:count], 1))
