@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/plan/plan.h"
 #include "tests/unit/shared/artefact.h"
+#include "tests/unit/shared/limits.h"
 
 static uint32_t add_value(PlanBuilder *b, bool result, const char *name, uint32_t alias)
 {
@@ -306,16 +306,13 @@ static void test_wrong_contents(void **state)
     plan_builder_deinit(&b);
 }
 
+/* Of a plan that is done with. */
 static const char *refusal(PlanBuilder *b)
 {
-    static char error[256];
-    size_t size;
-    void *bytes = bytes_of(b, &size);
-    Plan p;
-    error[0] = 0;
-    assert_false(plan_read(&p, bytes, size, error, sizeof error));
-    free(bytes);
-    return error;
+    const char *why = plan_refusal(b);
+    assert_non_null(why);
+    plan_builder_deinit(b);
+    return why;
 }
 
 static void test_messages(void **state)
@@ -412,14 +409,9 @@ static void test_scales(void **state)
     (void)state;
     static const char wrong[] = "whose scales leave their slices";
     PlanBuilder b;
-    Plan p;
-    char error[256];
-    size_t size;
     build_scaled(&b);
-    void *bytes = bytes_of(&b, &size);
-    if (!plan_read(&p, bytes, size, error, sizeof error))
-        fail_msg("%s", error);
-    free(bytes);
+    expect_read(&b);
+    plan_builder_deinit(&b);
     build_scaled(&b);
     b.slices[SCALES_A].bytes = 511; /* a tile has 512 */
     assert_non_null(strstr(refusal(&b), wrong));
@@ -463,14 +455,8 @@ static void test_bias(void **state)
             b.args[PLAN_MATMUL_BIAS] = slice_arg(MORE, rows[i].access);
         }
         if (rows[i].is_right) {
-            size_t size;
-            Plan p;
-            char error[256];
-            void *bytes = bytes_of(&b, &size);
-            if (!plan_read(&p, bytes, size, error, sizeof error)) {
-                fail_msg("%s", error);
-            }
-            free(bytes);
+            expect_read(&b);
+            plan_builder_deinit(&b);
         } else {
             assert_non_null(strstr(refusal(&b), "whose bias leaves"));
         }
@@ -556,14 +542,8 @@ static void test_bounds(void **state)
                    .term_count = 2,
                    .bytes = 128};
     plan_add_slices(&b, &s, 1);
-    Plan p;
-    char error[256];
-    size_t size;
-    void *bytes = bytes_of(&b, &size);
-    if (!plan_read(&p, bytes, size, error, sizeof error)) {
-        fail_msg("%s", error);
-    }
-    free(bytes);
+    expect_read(&b);
+    plan_builder_deinit(&b);
 }
 
 static void test_formats(void **state)
@@ -676,11 +656,9 @@ static void test_million(void **state)
     for (int i = 0; i < 1000000; i++) {
         add_command(&b, PLAN_LAUNCH, 0, "fusion.1", args, 2);
     }
-    size_t size;
-    void *bytes = bytes_of(&b, &size);
     Plan p;
-    char error[256];
-    assert_true(plan_read(&p, bytes, size, error, sizeof error));
+    void *bytes = read_plan(&b, &p);
+    plan_builder_deinit(&b);
     assert_int_equal(plan_counts(&p).launches, 1000001);
     free(bytes);
 }

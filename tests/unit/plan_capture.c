@@ -62,13 +62,8 @@ static void add_copy(Maker *m, uint32_t from)
 static PlanCapture capture(Maker *m)
 {
     Plan p;
-    char error[512];
-    void *bytes;
-    size_t size;
     m->b.info[0].counter_count = m->b.loops_count;
-    assert_true(plan_write(&m->b, &bytes, &size));
-    if (!plan_read(&p, bytes, size, error, sizeof error))
-        fail_msg("%s", error);
+    void *bytes = read_plan(&m->b, &p);
     PlanCapture c = plan_capture(&p);
     free(bytes);
     plan_builder_deinit(&m->b);

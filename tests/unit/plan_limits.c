@@ -85,11 +85,6 @@ static void make(PlanBuilder *b)
     *b = m.b;
 }
 
-static void check_all(const Limit *limits, size_t count)
-{
-    check_limits(make, limits, count);
-}
-
 static void test_info(void **state)
 {
     static const char slots[] = "more slots than commands",
@@ -110,7 +105,7 @@ static void test_info(void **state)
         {AT(kernels, PlanKernel, 1, parameter_count), 4096, 4097, "kernel 1 of the plan"},
     };
     (void)state;
-    check_all(limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make, limits);
 }
 
 static void test_addresses(void **state)
@@ -143,7 +138,7 @@ static void test_addresses(void **state)
         {AT(slices, PlanSlice, spare, term_count), 1, 3, "is damaged"},
         {AT(args, PlanArg, 0, index), 0, slices, "a slice that is not there"},
     };
-    check_all(limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make, limits);
 }
 
 static void test_values(void **state)
@@ -172,7 +167,7 @@ static void test_values(void **state)
         {AT(slices, PlanSlice, 0, offset), 0, 1, "slice 0"},
     };
     (void)state;
-    check_all(limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make, limits);
 }
 
 static void test_commands(void **state)
@@ -192,7 +187,7 @@ static void test_commands(void **state)
         {AT(commands, PlanCommand, COMMAND_FILL, count), 4, 8, fill},
     };
     (void)state;
-    check_all(limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make, limits);
 }
 
 /* A loop that ends behind the one that it is in. */
@@ -200,7 +195,6 @@ static void test_nesting(void **state)
 {
     (void)state;
     for (uint32_t subtree = 2; subtree <= 3; subtree++) {
-        char error[512] = "";
         Maker m;
         maker_plan(&m);
         const PlanLoop loops[] = {{.trip_count = 1, .body_commands = subtree - 1},
@@ -214,9 +208,8 @@ static void test_nesting(void **state)
         m.b.commands[fill].count = 4;
         m.b.commands[outer].subtree = subtree;
         m.b.commands[inner].subtree = 2;
-        bool good = plan_is_read(&m.b, error, sizeof error);
-        if (good != (subtree == 3) || (!good && !strstr(error, "leaves its parent")))
-            fail_msg("a loop of %u commands: %s", subtree, error);
+        expect_verdict(&m.b, "commands", subtree,
+                       subtree == 3 ? NULL : "leaves its parent");
         plan_builder_deinit(&m.b);
     }
 }
@@ -249,7 +242,7 @@ static void test_tuning(void **state)
         {AT(algorithms, PlanAlgorithm, 0, workspace_bytes), 0, UINT64_MAX, algorithm},
     };
     (void)state;
-    check_all(limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make, limits);
 }
 
 static void test_product(void **state)
@@ -265,7 +258,7 @@ static void test_product(void **state)
          CUBLASLT_EPILOGUE_GELU_BIAS, bias},
     };
     (void)state;
-    check_all(limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make, limits);
 }
 
 /* Sections without which nothing can be read. */
@@ -283,13 +276,10 @@ static void test_empty(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char error[512] = "";
         Maker m;
         maker_plan(&m);
         memcpy((char *)&m.b + cases[i].count, &cases[i].left, sizeof cases[i].left);
-        assert_false(plan_is_read(&m.b, error, sizeof error));
-        if (strstr(error, cases[i].says) == NULL)
-            fail_msg("'%s' lacks '%s'", error, cases[i].says);
+        expect_refused(&m.b, cases[i].says);
         plan_builder_deinit(&m.b);
     }
 }
@@ -299,7 +289,6 @@ static void test_sizes(void **state)
 {
     Maker m;
     Plan plan;
-    char error[512];
     (void)state;
     maker_plan(&m);
     PlanAllocation more[] = {{PLAN_TEMP, 0, PLAN_HOST_MEMORY, 16, 64, 0, 0, 0},
@@ -307,11 +296,7 @@ static void test_sizes(void **state)
                              {PLAN_CONSTANT, 0, PLAN_DEVICE_MEMORY, 256, 256, 0, 0, 0}};
     m.b.info[0].constant_bytes = 256;
     plan_add_allocations(&m.b, more, 3);
-    void *bytes;
-    size_t n;
-    assert_true(plan_write(&m.b, &bytes, &n));
-    if (!plan_read(&plan, bytes, n, error, sizeof error))
-        fail_msg("%s", error);
+    void *bytes = read_plan(&m.b, &plan);
     PlanSizes s = plan_sizes(&plan);
     assert_int_equal(s.arguments, 4 * N);
     assert_int_equal(s.results, 4 * N);
@@ -444,7 +429,7 @@ static void test_shapes(void **state)
         {VALUE(SHARED, size_of), 0, 3, "argument 2 of the plan is the size of no"},
         {RESULT(0, size_of), SHARED_RESULT, 2, "result 0 of the plan is the size of no"},
     };
-    check_limits(make_values, limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make_values, limits);
 }
 
 static void test_size_dimensions(void **state)
@@ -457,10 +442,9 @@ static void test_size_dimensions(void **state)
         b.results[0].size_dimension = dimension;
         b.arguments[0].size_of = EMPTY;
         b.arguments[0].size_dimension = MOST_RANK - 1;
-        if (dimension == 0)
-            expect_read(&b);
-        else
-            expect_refused(&b, "result 0 of the plan is the size of no dimension");
+        expect_verdict(&b, "dimension", dimension,
+                       dimension ? "result 0 of the plan is the size of no dimension"
+                                 : NULL);
         plan_builder_deinit(&b);
     }
 }
@@ -496,10 +480,7 @@ static void test_aliases(void **state)
         b.arguments[SHARED].alias = cases[i].argument;
         b.results[SHARED_RESULT].alias_kind = cases[i].result_kind;
         b.results[SHARED_RESULT].alias = cases[i].result;
-        if (cases[i].says)
-            expect_refused(&b, cases[i].says);
-        else
-            expect_read(&b);
+        expect_verdict(&b, "alias", i, cases[i].says);
         plan_builder_deinit(&b);
     }
 }
@@ -536,7 +517,7 @@ static void test_kernels(void **state)
         {AT(images, PlanImage, 0, kind), PLAN_IMAGE_CUBIN, PLAN_IMAGE_KINDS,
          "an image of kind"},
     };
-    check_limits(make_values, limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make_values, limits);
 }
 
 /* Blocks of a cluster in all, and threads of a block along its other sides. */
@@ -558,10 +539,9 @@ static void test_launches(void **state)
         PlanKernel *k = &b.kernels[IDLE_KERNEL];
         memcpy(k->cluster, cases[i].cluster, sizeof k->cluster);
         memcpy(k->block, cases[i].block, sizeof k->block);
-        if (cases[i].good)
-            expect_read(&b);
-        else
-            expect_refused(&b, "kernel less of the plan is beyond the limits");
+        expect_verdict(&b, "launch", i,
+                       cases[i].good ? NULL
+                                     : "kernel less of the plan is beyond the limits");
         plan_builder_deinit(&b);
     }
 }
@@ -605,7 +585,7 @@ static void test_memory(void **state)
         {AT(allocations, PlanAllocation, 1, index), 0, 2,
          "allocation 1 of the plan belongs"},
     };
-    check_limits(make_values, limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make_values, limits);
 }
 
 /* An argument that lives in no allocation of its own. */
@@ -640,10 +620,7 @@ static void test_terms(void **state)
         b.slices[spare].term_count = MOST_RANK + more;
         char says[64];
         snprintf(says, sizeof says, "slice %u of the plan is damaged", spare);
-        if (more)
-            expect_refused(&b, says);
-        else
-            expect_read(&b);
+        expect_verdict(&b, "more", more, more ? says : NULL);
         plan_builder_deinit(&b);
     }
 }

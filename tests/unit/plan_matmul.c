@@ -105,7 +105,7 @@ static void test_matrices(void **state)
         {PRODUCT(scale_type), CUDA_R_32I, 1000, "with factors of type"},
         {PRODUCT(scale_type), CUDA_R_64F, CUDA_R_16F, "with factors of type"},
     };
-    check_limits(make_product, limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make_product, limits);
 }
 
 /* Matrices of no rows or columns, all of which agree; transposed ones; several of each. */
@@ -151,10 +151,7 @@ static void test_products(void **state)
             matrices[k]->ld = (int64_t)matrices[k]->rows;
         if (cases[i].stride) /* 7 elements, or a byte less than 9 */
             b.slices[factors[PLAN_MATMUL_A]].bytes = cases[i].says ? 35 : 28;
-        if (cases[i].says)
-            expect_refused(&b, cases[i].says);
-        else
-            expect_read(&b);
+        expect_verdict(&b, "product", i, cases[i].says);
         plan_builder_deinit(&b);
     }
 }
@@ -169,10 +166,8 @@ static void test_scale(void **state)
         b.slices[factors[PLAN_MATMUL_C]].bytes = bytes;
         b.args[PLAN_MATMUL_SCALE_B] = b.args[PLAN_MATMUL_C];
         b.args[PLAN_MATMUL_C].tag = PLAN_ARG_NONE;
-        if (bytes == 4)
-            expect_read(&b);
-        else
-            expect_refused(&b, "whose scales leave their slices");
+        expect_verdict(&b, "bytes", bytes,
+                       bytes == 4 ? NULL : "whose scales leave their slices");
         plan_builder_deinit(&b);
     }
 }

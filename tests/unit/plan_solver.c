@@ -77,7 +77,7 @@ static void test_records(void **state)
         {AT(solvers, PlanSolver, 1, kind), PLAN_SOLVER_GETRF, PLAN_SOLVER_ORGQR, other},
     };
     (void)state;
-    check_limits(make_plan, limits, sizeof limits / sizeof *limits);
+    CHECK_LIMITS(make_plan, limits);
 }
 
 static void test_slices(void **state)

@@ -10,31 +10,52 @@
 
 #include "tests/unit/shared/limits.h"
 
-bool plan_is_read(const PlanBuilder *b, char *error, size_t size)
+const char *plan_refusal(const PlanBuilder *b)
 {
+    static char error[512];
     void *bytes;
     size_t n;
     Plan plan;
     assert_true(plan_write(b, &bytes, &n));
-    bool good = plan_read(&plan, bytes, n, error, size);
+    error[0] = 0;
+    bool good = plan_read(&plan, bytes, n, error, sizeof error);
     free(bytes);
-    return good;
+    return good ? NULL : error;
 }
 
 void expect_read(const PlanBuilder *b)
 {
-    char error[512] = "";
-    if (!plan_is_read(b, error, sizeof error))
-        fail_msg("refused: %s", error);
+    const char *why = plan_refusal(b);
+    if (why != NULL)
+        fail_msg("refused: %s", why);
 }
 
 void expect_refused(const PlanBuilder *b, const char *says)
 {
-    char error[512] = "";
-    if (plan_is_read(b, error, sizeof error))
+    const char *why = plan_refusal(b);
+    if (why == NULL)
         fail_msg("read, not refused: %s", says);
-    if (strstr(error, says) == NULL)
-        fail_msg("'%s' lacks '%s'", error, says);
+    if (strstr(why, says) == NULL)
+        fail_msg("'%s' lacks '%s'", why, says);
+}
+
+void expect_verdict(const PlanBuilder *b, const char *what, size_t i, const char *says)
+{
+    const char *why = plan_refusal(b);
+    if (says ? !why || !strstr(why, says) : why != NULL)
+        fail_msg("%s %zu: expected '%s', got '%s'", what, i, says ? says : "read",
+                 why ? why : "read");
+}
+
+void *read_plan(const PlanBuilder *b, Plan *out)
+{
+    char error[512];
+    void *bytes;
+    size_t n;
+    assert_true(plan_write(b, &bytes, &n));
+    if (!plan_read(out, bytes, n, error, sizeof error))
+        fail_msg("refused: %s", error);
+    return bytes;
 }
 
 static void put(PlanBuilder *b, const Limit *l, uint64_t value)
@@ -46,15 +67,15 @@ static void put(PlanBuilder *b, const Limit *l, uint64_t value)
 
 static void check(MakePlan *make, const Limit *l, uint64_t value, bool good)
 {
-    char error[512] = "";
     PlanBuilder b;
     make(&b);
     put(&b, l, value);
-    if (plan_is_read(&b, error, sizeof error) != good)
+    const char *why = plan_refusal(&b);
+    if ((why == NULL) != good)
         fail_msg("%s: %llu is %s: %s", l->says, (unsigned long long)value,
-                 good ? "refused" : "read", error);
-    if (!good && strstr(error, l->says) == NULL)
-        fail_msg("'%s' lacks '%s'", error, l->says);
+                 good ? "refused" : "read", good ? why : "");
+    if (!good && strstr(why, l->says) == NULL)
+        fail_msg("'%s' lacks '%s'", why, l->says);
     plan_builder_deinit(&b);
 }
 

@@ -1,5 +1,5 @@
 /* Each number of a plan at the last value that is good, and at the first that is not: the reader takes the one and
- * refuses the other, with words about that place. */
+ * refuses the other, with words about that place; and the reader's verdict on any plan. */
 #ifndef GXC_TESTS_UNIT_SHARED_LIMITS_H
 #define GXC_TESTS_UNIT_SHARED_LIMITS_H
 
@@ -24,10 +24,17 @@ typedef void MakePlan(PlanBuilder *b);
 
 /* Each limit in a plan of its own. */
 void check_limits(MakePlan *make, const Limit *limits, size_t count);
+#define CHECK_LIMITS(make, limits)                                                       \
+    check_limits(make, limits, sizeof(limits) / sizeof *(limits))
 
-/* The reader's verdict on the plan; its words in `error`. */
-bool plan_is_read(const PlanBuilder *b, char *error, size_t size);
+/* What the reader says of the plan, until it is asked again; NULL: it takes the plan. */
+const char *plan_refusal(const PlanBuilder *b);
 void expect_read(const PlanBuilder *b);
 void expect_refused(const PlanBuilder *b, const char *says);
+/* The one or, with words, the other; "what i" is for the message. */
+void expect_verdict(const PlanBuilder *b, const char *what, size_t i, const char *says);
+
+/* The plan as it is read; it lies in the bytes returned, which are the caller's. */
+void *read_plan(const PlanBuilder *b, Plan *out);
 
 #endif
