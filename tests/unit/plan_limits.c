@@ -245,22 +245,6 @@ static void test_tuning(void **state)
     CHECK_LIMITS(make, limits);
 }
 
-static void test_product(void **state)
-{
-    static const char product[] = "matrix product 0 of the plan is damaged",
-                      epilogue[] = "epilogue", bias[] = "bias";
-    static const Limit limits[] = {
-        {AT(matmuls, PlanMatmul, 0, fast_accumulation), 1, 2, product},
-        {AT(matmuls, PlanMatmul, 0, batch), 1, 0, product},
-        {AT(matmuls, PlanMatmul, 0, epilogue), CUBLASLT_EPILOGUE_RELU, 3, epilogue},
-        {AT(matmuls, PlanMatmul, 0, epilogue), CUBLASLT_EPILOGUE_GELU, 34, epilogue},
-        {AT(matmuls, PlanMatmul, 0, epilogue), CUBLASLT_EPILOGUE_GELU,
-         CUBLASLT_EPILOGUE_GELU_BIAS, bias},
-    };
-    (void)state;
-    CHECK_LIMITS(make, limits);
-}
-
 /* Sections without which nothing can be read. */
 static void test_empty(void **state)
 {
@@ -628,15 +612,23 @@ static void test_terms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_info),     cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_empty),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_elf),      cmocka_unit_test(test_tuning),
-        cmocka_unit_test(test_nesting),  cmocka_unit_test(test_product),
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_size_dimensions),
-        cmocka_unit_test(test_aliases),  cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_launches), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_terms),    cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_tuning),
+        cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_size_dimensions),
+        cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

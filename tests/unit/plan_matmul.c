@@ -83,6 +83,7 @@ static void test_matrices(void **state)
         {PRODUCT(c.transpose), 2, 3, wrong},
         {PRODUCT(d.transpose), 2, 3, wrong},
         {PRODUCT(batch), INT32_MAX, UINT32_C(1) << 31, wrong},
+        {PRODUCT(batch), 1, 0, wrong},
         {PRODUCT(fast_accumulation), 1, 2, wrong},
         {SLICE_OF(A), 24, 23, leave},
         {SLICE_OF(B), 48, 47, leave},
@@ -102,6 +103,9 @@ static void test_matrices(void **state)
         {PRODUCT(d.type), CUDA_R_16F, 1000, type},
         {PRODUCT(c.scale_mode), 0, 1, mode},
         {PRODUCT(b.scale_mode), 0, CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 + 1, mode},
+        {PRODUCT(epilogue), CUBLASLT_EPILOGUE_RELU, 3, "epilogue"},
+        {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU, 34, "epilogue"},
+        {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, "bias"},
         {PRODUCT(scale_type), CUDA_R_32I, 1000, "with factors of type"},
         {PRODUCT(scale_type), CUDA_R_64F, CUDA_R_16F, "with factors of type"},
     };
