@@ -95,16 +95,12 @@ static void test_wrong(void **state)
     expect_error("GXRT_RANK=0 and GXRT_WORLD_SIZE= (set by GXRT_RANK) are no numbers");
     setenv("GXRT_WORLD_SIZE", "two", 1);
     expect_error("GXRT_WORLD_SIZE=two");
-    setenv("GXRT_WORLD_SIZE", "-2", 1);
-    expect_error("are no numbers");
-    setenv("GXRT_WORLD_SIZE", "2x", 1);
-    expect_error("are no numbers");
-    setenv("GXRT_WORLD_SIZE", " 2", 1);
-    expect_error("are no numbers");
-    setenv("GXRT_WORLD_SIZE", "4294967296", 1);
-    expect_error("are no numbers");
-    setenv("GXRT_WORLD_SIZE", "99999999999999999999", 1);
-    expect_error("are no numbers");
+    static const char *const sizes[] = {"-2", "2x", " 2", "4294967296",
+                                        "99999999999999999999"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        setenv("GXRT_WORLD_SIZE", sizes[i], 1);
+        expect_error("are no numbers");
+    }
     setenv("GXRT_WORLD_SIZE", "2", 1);
     setenv("GXRT_RANK", "2", 1);
     expect_error("rank 2 of a world of 2 ranks");
