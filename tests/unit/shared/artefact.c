@@ -62,3 +62,9 @@ void *artefact_make(PlanBuilder *b, const PlanElfSection *sections, size_t count
     plan_builder_deinit(b);
     return file;
 }
+
+void plan_seal(PlanHeader *h)
+{
+    memset(h->hash, 0, sizeof h->hash);
+    plan_hash(h, sizeof *h + h->section_count * sizeof(PlanSection), h->hash);
+}

@@ -14,4 +14,7 @@ void empty_elf(unsigned char elf[EMPTY_ELF_BYTES]);
 void *artefact_make(PlanBuilder *b, const PlanElfSection *sections, size_t count,
                     size_t *out_size);
 
+/* The hash of a plan's header and table of sections, after a change to them. */
+void plan_seal(PlanHeader *h);
+
 #endif
