@@ -36,7 +36,8 @@ enum {
     ALONE,
     COMMANDS
 };
-enum { LOOP_CLIQUE = 1 }; /* also the loop's number of commands of its condition */
+/* What add_cliques() makes. */
+enum { ALL_DEVICES, EACH_DEVICE, FIRST_DEVICE };
 
 /* Slices of some commands, the first argument of each command, and sizes of tables. */
 static uint32_t selector, flag, copied, filled, half, donated, constant, next_row;
@@ -100,10 +101,8 @@ static void add_control(Maker *m)
     add(m, PLAN_COPY, 0, copied, row(m, ROW));
     add_fill(m, filled = row(m, ROW), 4);
     plan_close(b, choice);
-    const PlanLoop loop = {.trip_count = -1,
-                           .counter = 0,
-                           .condition_commands = LOOP_CLIQUE,
-                           .body_commands = 1};
+    const PlanLoop loop = {
+        .trip_count = -1, .counter = 0, .condition_commands = 1, .body_commands = 1};
     arg = reads(flag);
     uint32_t open = maker_command(m, PLAN_WHILE, plan_add_loops(b, &loop, 1), &arg, 1);
     add_fill(m, flag, 1);
@@ -116,11 +115,11 @@ static void add_pair(Maker *m)
     PlanBuilder *b = &m->b;
     uint32_t open = maker_command(m, PLAN_ASYNC_START, 0, NULL, 0);
     uint32_t sum =
-        add_collective(m, PLAN_ALL_REDUCE, LOOP_CLIQUE, row(m, ROW), row(m, ROW));
+        add_collective(m, PLAN_ALL_REDUCE, EACH_DEVICE, row(m, ROW), row(m, ROW));
     b->collectives[0].flags = PLAN_COLLECTIVE_JOINED;
     b->collectives[0].dtypes = dtypes = plan_add_refs(b, (uint32_t[]){0}, 1);
     uint32_t other =
-        add_collective(m, PLAN_ALL_REDUCE, LOOP_CLIQUE, row(m, ROW), row(m, ROW));
+        add_collective(m, PLAN_ALL_REDUCE, EACH_DEVICE, row(m, ROW), row(m, ROW));
     b->commands[sum].stream = b->commands[other].stream = 1;
     plan_close(b, open);
     maker_command(m, PLAN_ASYNC_DONE, 0, NULL, 0);
@@ -143,13 +142,13 @@ static void add_collectives(Maker *m)
 {
     PlanBuilder *b = &m->b;
     half = row(m, ROW / 2);
-    add_collective(m, PLAN_ALL_GATHER, 0, half, row(m, ROW));
-    add_collective(m, PLAN_REDUCE_SCATTER, 0, row(m, ROW), half);
-    add_collective(m, PLAN_COLLECTIVE_PERMUTE, 0, row(m, ROW), row(m, ROW));
+    add_collective(m, PLAN_ALL_GATHER, ALL_DEVICES, half, row(m, ROW));
+    add_collective(m, PLAN_REDUCE_SCATTER, ALL_DEVICES, row(m, ROW), half);
+    add_collective(m, PLAN_COLLECTIVE_PERMUTE, ALL_DEVICES, row(m, ROW), row(m, ROW));
     PlanCollective *permute = &b->collectives[b->collectives_count - 1];
     permute->pairs = pairs = plan_add_numbers(b, (int64_t[]){0, 1, 1, 0}, 4);
     permute->pair_count = 2;
-    add_collective(m, PLAN_ALL_GATHER, 2, row(m, ROW), row(m, ROW));
+    add_collective(m, PLAN_ALL_GATHER, FIRST_DEVICE, row(m, ROW), row(m, ROW));
 }
 
 static void add_memory(Maker *m)
@@ -351,7 +350,7 @@ static void test_collectives(void **state)
          (PLAN_COLLECTIVE_TUPLE | PLAN_COLLECTIVE_JOINED) + 1, kind},
         {OP(OP_SUM, flags), PLAN_COLLECTIVE_TUPLE | PLAN_COLLECTIVE_JOINED, 4, kind},
         {OP(OP_PERMUTE, dtype), sizes.strings_count - 1, sizes.strings_count, record},
-        {OP(OP_PERMUTE, clique), 2, 3, record},
+        {OP(OP_PERMUTE, clique), FIRST_DEVICE, FIRST_DEVICE + 1, record},
         {OP(OP_PERMUTE, pair_count), 1, 3, record},
         {OP(OP_PERMUTE, pairs), pairs, pairs + 1, record},
         {NUMBER(numbers, int64_t, pairs), 1, 2, device},
@@ -377,7 +376,7 @@ static void test_collectives(void **state)
         {COMMAND(OTHER_SUM, kind), PLAN_COLLECTIVE, PLAN_COPY, joined},
         {COMMAND(OTHER_SUM, index), OP_OTHER, OPS, joined},
         {COMMAND(OTHER_SUM, wait_count), 0, 1, joined},
-        {OP(OP_OTHER, clique), LOOP_CLIQUE, 0, joined},
+        {OP(OP_OTHER, clique), EACH_DEVICE, ALL_DEVICES, joined},
     };
     CHECK_LIMITS(make, limits);
 }
