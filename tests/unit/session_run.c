@@ -403,17 +403,7 @@ static void test_trips(void **state)
 {
     (void)state;
     for (int trips = 0; trips < 4; trips++) {
-        Maker m;
-        maker_init(&m);
-        uint32_t in = maker_value(&m, false, 1, 0, PLAN_ALIAS_MUST);
-        maker_value(&m, true, 1, 0, PLAN_ALIAS_MUST);
-        const PlanLoop loop = {
-            .trip_count = trips, .counter = PLAN_NONE, .body_commands = 1};
-        uint32_t open =
-            maker_command(&m, PLAN_WHILE, plan_add_loops(&m.b, &loop, 1), NULL, 0);
-        maker_add(&m, in, in, 1, immediate(10));
-        plan_close(&m.b, open);
-        Program p = open_program(&m, "", 0);
+        Program p = trips_program(trips);
         gxrt_session *s = open_session(&p);
         int32_t x = 1, y = 0;
         const size_t one = 1;

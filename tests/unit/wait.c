@@ -44,21 +44,6 @@ static void expect_late(gxrt_status st, const char *where)
     assert_string_equal(gxrt_last_error(), text);
 }
 
-/* out = in + 10 in a loop of so many trips. */
-static Program trips_program(int64_t trips)
-{
-    Maker m;
-    maker_init(&m);
-    uint32_t in = maker_value(&m, false, 1, 0, PLAN_ALIAS_MUST);
-    maker_value(&m, true, 1, 0, PLAN_ALIAS_MUST);
-    const PlanLoop loop = {.trip_count = trips, .counter = PLAN_NONE, .body_commands = 1};
-    uint32_t open =
-        maker_command(&m, PLAN_WHILE, plan_add_loops(&m.b, &loop, 1), NULL, 0);
-    maker_add(&m, in, in, 1, immediate(10));
-    plan_close(&m.b, open);
-    return open_program(&m, "", 0);
-}
-
 typedef struct Run {
     gxrt_session *session;
     gxrt_buffer a, r;
