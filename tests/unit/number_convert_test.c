@@ -17,6 +17,12 @@ static bool is_number(DType t)
     return dtype_info[t].class != DTC_OTHER;
 }
 
+/* The bits of a type's element that is no pair. */
+static uint64_t mask_of(DType t)
+{
+    return ~UINT64_C(0) >> (64 - dtype_info[t].bits);
+}
+
 /* Element i of those that are converted: of floats also NaN, infinities and what no integer holds. */
 static void set_element(DType t, void *element, size_t i)
 {
@@ -40,11 +46,9 @@ static void set_element(DType t, void *element, size_t i)
 /* The integer of type t that is nearest to x on the side of zero; 0 of a NaN. */
 static uint64_t truncated(DType t, double x)
 {
-    int bits = dtype_info[t].bits;
     bool is_signed = dtype_info[t].class == DTC_SINT;
-    double above = ldexp(1, is_signed ? bits - 1 : bits);
-    uint64_t most =
-        is_signed ? (UINT64_C(1) << (bits - 1)) - 1 : ~UINT64_C(0) >> (64 - bits);
+    double above = ldexp(1, dtype_info[t].bits - is_signed);
+    uint64_t most = mask_of(t) >> is_signed;
     if (isnan(x))
         return 0;
     if (x >= above)
@@ -68,15 +72,12 @@ static uint64_t converted(DType to, DType from, const void *element)
                                  : number_from_int(to, number_get_int(from, element));
     uint64_t bits =
         class == DTC_FLOAT ? truncated(to, x) : (uint64_t)number_get_int(from, element);
-    return dtype_info[to].bits < 64 ? bits & ((UINT64_C(1) << dtype_info[to].bits) - 1)
-                                    : bits;
+    return bits & mask_of(to);
 }
 
 static uint64_t low_bits(DType t, const void *element)
 {
-    uint64_t bits = number_load(t, element);
-    return dtype_info[t].bits < 64 ? bits & ((UINT64_C(1) << dtype_info[t].bits) - 1)
-                                   : bits;
+    return number_load(t, element) & mask_of(t);
 }
 
 static void expect_one(DType to, const unsigned char *got, DType from,
@@ -149,7 +150,7 @@ static void test_saturate(void **state)
             for (int beside = -1; beside <= 1; beside++) {
                 double x = nextafter(ldexp(1, k), beside * 1e300);
                 x = beside ? x : ldexp(1, k);
-                uint64_t mask = ~UINT64_C(0) >> (64 - bits);
+                uint64_t mask = mask_of(t);
                 assert_true((number_saturate(t, x) & mask) == (truncated(t, x) & mask));
                 assert_true((number_saturate(t, -x) & mask) == (truncated(t, -x) & mask));
             }
