@@ -189,15 +189,6 @@ static void make(PlanBuilder *out)
     sizes = *out = m.b;
 }
 
-/* So that limits can be written in terms of its sizes and places. */
-static void make_once(void)
-{
-    PlanBuilder b;
-    make(&b);
-    expect_read(&b);
-    plan_builder_deinit(&b);
-}
-
 #define COMMAND(i, member) AT(commands, PlanCommand, i, member)
 #define ARG(command, i, member) AT(args, PlanArg, args[command] + (i), member)
 
@@ -206,7 +197,7 @@ static void test_records(void **state)
     static const char record[] = "a damaged record", wait[] = "a wait for a signal",
                       slice[] = "a slice that is not there, or may not be written";
     (void)state;
-    make_once();
+    expect_made(make);
     const Limit limits[] = {
         {COMMAND(WAITING, kind), PLAN_FILL, PLAN_COMMAND_KINDS, "a command of kind 13"},
         {COMMAND(WAITING, name), sizes.strings_count - 1, sizes.strings_count, record},
@@ -238,7 +229,7 @@ static void test_copies(void **state)
 {
     static const char copy[] = "a copy whose sides", fill[] = "a fill without";
     (void)state;
-    make_once();
+    expect_made(make);
     const Limit limits[] = {
         {COMMAND(CHOICE_COPY, arg_count), 2, 1, copy},
         {COMMAND(CHOICE_COPY, arg_count), 2, 3, copy},
@@ -269,7 +260,7 @@ static void test_control(void **state)
                       slot[] = "an async slot that is not there",
                       done[] = "an async done without its start";
     (void)state;
-    make_once();
+    expect_made(make);
     const Limit limits[] = {
         {COMMAND(CHOICE, arg_count), 1, 0, choice},
         {COMMAND(CHOICE, count), 2, 0, choice},
@@ -304,7 +295,7 @@ static void test_host_calls(void **state)
 {
     static const char name[] = "a host call without a name";
     (void)state;
-    make_once();
+    expect_made(make);
     const Limit limits[] = {
         {COMMAND(HOST_CALL, index), sizes.strings_count - 2, sizes.strings_count, name},
         {COMMAND(HOST_CALL, index), sizes.strings_count - 2, 0, name},
@@ -342,7 +333,7 @@ static void test_collectives(void **state)
                       operands[] = "a collective without its record or operands",
                       joined[] = "a collective joined with nothing";
     (void)state;
-    make_once();
+    expect_made(make);
     const Limit limits[] = {
         {OP(OP_PERMUTE, kind), PLAN_BROADCAST, PLAN_COLLECTIVE_KINDS, kind},
         {OP(OP_PERMUTE, reduction), PLAN_REDUCTIONS - 1, PLAN_REDUCTIONS, kind},
@@ -397,7 +388,7 @@ static void test_cliques(void **state)
     static const char all[] = "clique 0 of the plan is damaged",
                       each[] = "clique 1 of the plan is damaged";
     (void)state;
-    make_once();
+    expect_made(make);
 #define CLIQUE(i, member) AT(cliques, PlanClique, i, member)
 #define GROUP(i) NUMBER(numbers, int64_t, groups + (i))
     const Limit limits[] = {

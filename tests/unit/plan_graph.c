@@ -91,10 +91,7 @@ static const char *refusal(PlanBuilder *b)
 static void test_read(void **state)
 {
     (void)state;
-    PlanBuilder b;
-    build(&b);
-    expect_read(&b);
-    plan_builder_deinit(&b);
+    expect_made(build);
 }
 
 static void test_print(void **state)

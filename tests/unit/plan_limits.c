@@ -367,14 +367,6 @@ static void make_values(PlanBuilder *out)
     *out = m.b;
 }
 
-static void find_sizes(void)
-{
-    PlanBuilder b;
-    make_values(&b);
-    expect_read(&b);
-    plan_builder_deinit(&b);
-}
-
 #define VALUE(i, member) AT(arguments, PlanValue, i, member)
 #define RESULT(i, member) AT(results, PlanValue, i, member)
 #define KERNEL(member) AT(kernels, PlanKernel, IDLE_KERNEL, member)
@@ -386,7 +378,7 @@ static void test_shapes(void **state)
                       first[] = "argument 0 of the plan is damaged",
                       result[] = "result 0 of the plan is damaged";
     (void)state;
-    find_sizes();
+    expect_made(make_values);
     const Limit limits[] = {
         {VALUE(EMPTY, name), strings - 1, strings, empty},
         {VALUE(EMPTY, dtype), strings - 2, strings, empty},
@@ -474,7 +466,7 @@ static void test_kernels(void **state)
     static const char kernel[] = "kernel 1 of the plan is damaged",
                       launch[] = "kernel less of the plan is beyond the limits";
     (void)state;
-    find_sizes();
+    expect_made(make_values);
     const Limit limits[] = {
         {KERNEL(name), strings - 2, strings, kernel},
         {KERNEL(name), strings - 2, 0, kernel},
@@ -538,7 +530,7 @@ static void test_memory(void **state)
                       host[] = "cannot be memory of the host",
                       kind[] = "an allocation of kind";
     (void)state;
-    find_sizes();
+    expect_made(make_values);
 #define TEMP(member) AT(allocations, PlanAllocation, 2, member)
 #define CONSTANT(member) AT(allocations, PlanAllocation, constant, member)
     const Limit limits[] = {
@@ -576,7 +568,7 @@ static void test_memory(void **state)
 static void test_homes(void **state)
 {
     (void)state;
-    find_sizes();
+    expect_made(make_values);
     const uint32_t homes[] = {0, spare, slices, 0};
     for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
         PlanBuilder b;

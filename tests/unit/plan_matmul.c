@@ -58,10 +58,7 @@ static void test_matrices(void **state)
                       type[] = "a matrix of type",
                       mode[] = "a matrix with scales of mode";
     (void)state;
-    PlanBuilder b;
-    make_product(&b);
-    expect_read(&b);
-    plan_builder_deinit(&b);
+    expect_made(make_product);
     const uint64_t minus = (uint64_t)-1;
     const Limit limits[] = {
         {PRODUCT(a.rows), 2, 1, wrong},

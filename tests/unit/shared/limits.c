@@ -58,6 +58,14 @@ void *read_plan(const PlanBuilder *b, Plan *out)
     return bytes;
 }
 
+void expect_made(MakePlan *make)
+{
+    PlanBuilder b;
+    make(&b);
+    expect_read(&b);
+    plan_builder_deinit(&b);
+}
+
 static void put(PlanBuilder *b, const Limit *l, uint64_t value)
 {
     char *records;

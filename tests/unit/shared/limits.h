@@ -22,6 +22,9 @@ typedef struct Limit {
 
 typedef void MakePlan(PlanBuilder *b);
 
+/* The plan that it makes is read; then limits can be in terms of what `make` noted of it. */
+void expect_made(MakePlan *make);
+
 /* Each limit in a plan of its own. */
 void check_limits(MakePlan *make, const Limit *limits, size_t count);
 #define CHECK_LIMITS(make, limits)                                                       \
