@@ -165,6 +165,12 @@ gxrt_status session_create(const gxrt_program *program,
                            const CublasltApi *cublaslt, const NcclApi *nccl,
                            gxrt_session **out);
 
+/* requirements.c: that s->variant may and can run; loads the libraries that its plan calls. */
+gxrt_status requirements_check(gxrt_session *s);
+
+/* workers.c: the threads of the devices, where there are several; stop takes what start began. */
+gxrt_status workers_start(gxrt_session *s);
+void workers_stop(gxrt_session *s);
 /* Does `job` on every local device at once, each on its own thread where there are several. */
 gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));
 
