@@ -11,7 +11,7 @@ static gxrt_status read_back(Device *d, const PlanCommand *c, uint64_t *out_byte
     CUstream stream = d->streams[c->stream];
     *out_bytes = s->plan->slices[slice].bytes;
     *d->flag = 0;
-    CUresult r = wait_stream(d, stream, d->deadline);
+    CUresult r = wait_stream(d, stream);
     r = r == CUDA_SUCCESS
             ? s->cuda->copy_to_host(d->flag, slice_address(d, slice), *out_bytes, stream)
             : r;

@@ -260,8 +260,7 @@ static gxrt_status step(Device *d, Frame *f, bool reached, uint32_t *next, bool 
 {
     const Plan *p = d->session->plan;
     const PlanCommand *c = &p->commands[f->command];
-    gxrt_status st =
-        reached ? wait_signals(d, c) : wait_check(d, d->deadline, plan_text(p, c->name));
+    gxrt_status st = reached ? wait_signals(d, c) : wait_check(d, plan_text(p, c->name));
     if (st == GXRT_OK) {
         st = d->phase != CAPTURE_OFF ? capture_step(d, c, f) : step_command(d, c, f);
     }
@@ -379,7 +378,7 @@ gxrt_status execute_run(Device *d)
         return st;
     }
     set_streams(d);
-    d->deadline = wait_deadline(d);
+    wait_begin(d);
     st = bind_run(d);
     bool moved = !d->is_bound;
     if (st == GXRT_OK && moved) {

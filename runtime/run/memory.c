@@ -258,7 +258,7 @@ gxrt_status gxrt_copy_to_device(gxrt_session *session, size_t device, void *to,
         return st;
     }
     const CudaApi *cuda = session->cuda;
-    CUresult r = wait_executions(d, wait_deadline(d));
+    CUresult r = wait_executions(d);
     r = r == CUDA_SUCCESS
             ? cuda->copy_to_device((CUdeviceptr)(uintptr_t)to, from, bytes, NULL)
             : r;
@@ -285,7 +285,7 @@ gxrt_status gxrt_copy_to_host(gxrt_session *session, size_t device, void *to,
         return st;
     }
     const CudaApi *cuda = session->cuda;
-    CUresult r = wait_executions(d, wait_deadline(d));
+    CUresult r = wait_executions(d);
     r = r == CUDA_SUCCESS
             ? cuda->copy_to_host(to, (CUdeviceptr)(uintptr_t)from, bytes, NULL)
             : r;
@@ -309,8 +309,7 @@ gxrt_status gxrt_synchronize(gxrt_session *session, size_t device)
     if (st != GXRT_OK) {
         return st;
     }
-    CUresult r = wait_executions(d, wait_deadline(d));
-    r = r == CUDA_SUCCESS ? session->cuda->context_synchronize() : r;
+    CUresult r = wait_context(d);
     st = watchdog_verdict(session);
     if (st == GXRT_OK && r != CUDA_SUCCESS) {
         st = device_error(d, "cuCtxSynchronize", r, "gxrt_synchronize");

@@ -89,8 +89,7 @@ static gxrt_status finish_profile(Device *d, gxrt_status st,
 {
     const CudaApi *cuda = d->session->cuda;
     if (device_enter(d) == GXRT_OK) {
-        CUresult r = wait_executions(d, wait_deadline(d));
-        r = r == CUDA_SUCCESS ? cuda->context_synchronize() : r;
+        CUresult r = wait_context(d);
         if (st == GXRT_OK) {
             st = r == CUDA_SUCCESS
                      ? report_timings(d, event, user)

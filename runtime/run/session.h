@@ -77,7 +77,7 @@ typedef struct Device {
     CUevent fork;            /* the caller's stream at the start of an execution */
     CUevent *joins;          /* by plan stream */
     CUevent done;            /* the end of the last execution; NULL: no limit on waits */
-    double deadline;         /* of this execution's call; 0: none */
+    double deadline;         /* of this execution's call, by seconds_now; 0: none */
     _Atomic bool is_late;    /* a wait was given up */
     uint64_t *counters;
     uint64_t *slots;    /* by arg of the plan: the values that launches pass */
@@ -266,15 +266,16 @@ gxrt_status record_event(Device *d, const PlanCommand *c, CUevent event, uint32_
 gxrt_status wait_event(Device *d, const PlanCommand *c, CUevent event, uint32_t stream);
 /* Plan streams that are one stream of CUDA are in order with each other. */
 bool is_same_stream(const Device *d, uint32_t a, uint32_t b);
-/* wait.c: waits that end where gxrt_session_options.max_seconds says so. A deadline is of seconds_now;
- * 0: there is none, and the driver's own waits that follow are enough. The device's context is current. */
-double wait_deadline(const Device *d);
-/* CUDA_ERROR_LAUNCH_TIMEOUT, of which device_error knows: the time is over. */
-CUresult wait_stream(Device *d, CUstream stream, double deadline);
-/* For all that the session has queued on the device, and the default stream. */
-CUresult wait_executions(Device *d, double deadline);
-/* Host code that goes on for ever. `what`: where it is. */
-gxrt_status wait_check(Device *d, double deadline, const char *what);
+/* wait.c: waits that end where gxrt_session_options.max_seconds says so, with CUDA_ERROR_LAUNCH_TIMEOUT,
+ * of which device_error knows. The device's context is current. */
+void wait_begin(Device *d); /* the time of an execution's call counts from here on */
+/* For what an execution has queued on a stream; where there is no limit, the driver's own wait follows. */
+CUresult wait_stream(Device *d, CUstream stream);
+/* The same for all that the session has queued on the device, and the default stream. */
+CUresult wait_executions(Device *d);
+CUresult wait_context(Device *d); /* with the driver's wait for all of the context */
+/* Host code of an execution that goes on for ever. `what`: where it is. */
+gxrt_status wait_check(Device *d, const char *what);
 gxrt_status wait_mark(Device *d); /* all of an execution is queued */
 /* A wait was given up, and what was waited for is not done yet: the driver's waits, which giving
  * memory back has, would not return. */

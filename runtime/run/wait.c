@@ -7,10 +7,16 @@
 #include "runtime/collective/store.h"
 #include "runtime/run/session.h"
 
-double wait_deadline(const Device *d)
+/* Of seconds_now; 0: there is none, and the driver's own waits that follow are enough. */
+static double deadline_from_now(const Device *d)
 {
     double most = d->session->options.max_seconds;
     return most > 0 ? seconds_now() + most : 0;
+}
+
+void wait_begin(Device *d)
+{
+    d->deadline = deadline_from_now(d);
 }
 
 /* Asks, less and less often, until there is an answer other than "not yet" or the time is over. */
@@ -32,12 +38,12 @@ static CUresult ask(Device *d, CUevent event, CUstream stream, double deadline)
     }
 }
 
-CUresult wait_stream(Device *d, CUstream stream, double deadline)
+CUresult wait_stream(Device *d, CUstream stream)
 {
-    return deadline > 0 ? ask(d, NULL, stream, deadline) : CUDA_SUCCESS;
+    return d->deadline > 0 ? ask(d, NULL, stream, d->deadline) : CUDA_SUCCESS;
 }
 
-CUresult wait_executions(Device *d, double deadline)
+static CUresult ask_all(Device *d, double deadline)
 {
     if (!(deadline > 0)) {
         return CUDA_SUCCESS;
@@ -50,9 +56,20 @@ CUresult wait_executions(Device *d, double deadline)
     return r == CUDA_SUCCESS ? ask(d, NULL, NULL, deadline) : r;
 }
 
-gxrt_status wait_check(Device *d, double deadline, const char *what)
+CUresult wait_executions(Device *d)
 {
-    if (!(deadline > 0) || seconds_now() <= deadline) {
+    return ask_all(d, deadline_from_now(d));
+}
+
+CUresult wait_context(Device *d)
+{
+    CUresult r = wait_executions(d);
+    return r == CUDA_SUCCESS ? d->session->cuda->context_synchronize() : r;
+}
+
+gxrt_status wait_check(Device *d, const char *what)
+{
+    if (!(d->deadline > 0) || seconds_now() <= d->deadline) {
         return GXRT_OK;
     }
     d->is_late = true;
@@ -68,5 +85,5 @@ gxrt_status wait_mark(Device *d)
 
 bool wait_is_hopeless(Device *d)
 {
-    return d->is_late && wait_executions(d, seconds_now()) == CUDA_ERROR_LAUNCH_TIMEOUT;
+    return d->is_late && ask_all(d, seconds_now()) == CUDA_ERROR_LAUNCH_TIMEOUT;
 }
