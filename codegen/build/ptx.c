@@ -169,33 +169,44 @@ bool ptx_split(Arena *a, const char *text, const char *const *names, size_t coun
 /* -- registers --------------------------------------------------------------------------------------- */
 
 /* Behind the kernel's .reqntid; NULL: it has none, or says how many blocks there shall be. */
-static const char *limit_place(Arena *a, const char *text, const char *name)
+static const char *limit_place(const char *kernel)
 {
     static const char threads[] = "\n.reqntid ", blocks[] = ".minnctapersm ";
-    const char *kernel = strstr(text, arena_printf(a, "%s%s(", entry, name));
-    const char *body = kernel != NULL ? strchr(kernel, '{') : NULL;
-    const char *at = kernel != NULL ? strstr(kernel, threads) : NULL;
-    const char *limit = kernel != NULL ? strstr(kernel, blocks) : NULL;
+    const char *body = strchr(kernel, '{');
+    const char *at = strstr(kernel, threads), *limit = strstr(kernel, blocks);
     if (body == NULL || at == NULL || at > body || (limit != NULL && limit < body))
         return NULL;
     at++;
     return at + line_length(at) + 1;
 }
 
+/* Whether what follows the text of `entry` is one of the names. */
+static bool is_named(const char *kernel, const char *const *names, size_t count)
+{
+    size_t length = strcspn(kernel, "(");
+    for (size_t i = 0; i < count; i++)
+        if (strlen(names[i]) == length && memcmp(kernel, names[i], length) == 0)
+            return true;
+    return false;
+}
+
 const char *ptx_without_limit(Arena *a, const char *text, const char *const *names,
                               size_t count)
 {
-    const char *out = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const char *from = out != NULL ? out : text, *at = limit_place(a, from, names[i]);
+    const char *from = text;
+    Text t;
+    text_init(&t, a);
+    for (const char *kernel = text; (kernel = strstr(kernel, entry)) != NULL;) {
+        kernel += sizeof entry - 1;
+        const char *at = is_named(kernel, names, count) ? limit_place(kernel) : NULL;
         if (at == NULL)
             continue;
-        Text t;
-        text_init(&t, a);
         text_add(&t, from, (size_t)(at - from));
         text_string(&t, ".minnctapersm 1\n");
-        text_string(&t, at);
-        out = t.data;
+        from = at;
     }
-    return out;
+    if (from == text)
+        return NULL;
+    text_string(&t, from);
+    return t.data;
 }
