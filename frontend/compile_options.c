@@ -74,31 +74,33 @@ static void check_targets(Compile *c)
         c->module_arenas[i] = arena_create();
 }
 
-/* The names in --libraries are known; whether `library` is among them. */
-static bool has_library(Compile *c, const char *library)
+enum { CUBLASLT, CUDNN, CUSOLVER, LIBRARIES };
+
+/* Which of them --libraries allows. */
+static void read_libraries(Compile *c, bool out[LIBRARIES])
 {
-    static const char *const known[] = {"cublaslt", "cudnn", "cusolver"};
+    static const char *const names[LIBRARIES] = {"cublaslt", "cudnn", "cusolver"};
     const char *list = c->options.libraries;
-    if (list == NULL || strcmp(list, "all") == 0)
-        return true;
-    if (strcmp(list, "none") == 0)
-        return false;
-    bool found = false;
+    bool has_all = list == NULL || strcmp(list, "all") == 0;
+    for (size_t i = 0; i < LIBRARIES; i++)
+        out[i] = has_all;
+    if (has_all || strcmp(list, "none") == 0)
+        return;
     for (const char *at = list; *at != '\0';) {
-        size_t length = strcspn(at, ",");
-        bool is_known = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            is_known |= strlen(known[i]) == length && memcmp(at, known[i], length) == 0;
-        if (!is_known)
+        size_t length = strcspn(at, ","), i = 0;
+        while (i < LIBRARIES &&
+               (strlen(names[i]) != length || memcmp(at, names[i], length) != 0))
+            i++;
+        if (i < LIBRARIES)
+            out[i] = true;
+        else
             compile_usage_error(
                 c,
                 "unknown library \"%.*s\"; libraries are all, none, cublaslt, "
                 "cudnn, cusolver",
                 (int)length, at);
-        found |= strlen(library) == length && memcmp(at, library, length) == 0;
         at += length + (at[length] == ',');
     }
-    return found;
 }
 
 static void check_tiles(Compile *c)
@@ -174,13 +176,15 @@ void compile_check_options(Compile *c)
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
     choose_tileir(c);
     check_embedding(c);
-    c->settings.cublaslt = has_library(c, "cublaslt");
-    c->settings.cusolver = has_library(c, "cusolver");
+    bool libraries[LIBRARIES];
+    read_libraries(c, libraries);
+    c->settings.cublaslt = libraries[CUBLASLT];
+    c->settings.cusolver = libraries[CUSOLVER];
     c->settings.tf32 = o->f32_dots == NULL || strcmp(o->f32_dots, "tf32") == 0;
     if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)
         compile_usage_error(c, "unknown form \"%s\" of --f32-dots; forms are tf32, f32",
                             o->f32_dots);
-    if (has_library(c, "cudnn"))
+    if (libraries[CUDNN])
         c->planner = planner_create(
             c->arena, &(PlannerOptions){
                           .cuda = o->cuda,
