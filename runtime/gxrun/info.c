@@ -120,6 +120,22 @@ static void print_tunable(const gxrt_command_info *c)
     }
 }
 
+/* What it has besides its cubin. */
+static void print_images(const gxrt_variant_info *v)
+{
+    if (v->ptx_bytes) {
+        printf("  for newer GPUs: %" PRIu64 " bytes of PTX", v->ptx_bytes);
+        if (v->tileir_bytecodes) {
+            printf(", %u kernel%s as CUDA Tile IR", v->tileir_bytecodes,
+                   v->tileir_bytecodes == 1 ? "" : "s");
+        }
+        printf("\n");
+    }
+    if (v->tileir_cubins) {
+        printf("  kernels by CUDA Tile IR: %u\n", v->tileir_cubins);
+    }
+}
+
 static void print_variant(const gxrt_program *program, size_t index,
                           const gxrt_variant_info *v)
 {
@@ -132,17 +148,7 @@ static void print_variant(const gxrt_program *program, size_t index,
         printf("  options: %s\n", v->options);
     }
     print_libraries(v);
-    if (v->ptx_bytes) {
-        printf("  for newer GPUs: %" PRIu64 " bytes of PTX", v->ptx_bytes);
-        if (v->tileir_bytecodes) {
-            printf(", %u kernel%s as CUDA Tile IR", v->tileir_bytecodes,
-                   v->tileir_bytecodes == 1 ? "" : "s");
-        }
-        printf("\n");
-    }
-    if (v->tileir_cubins) {
-        printf("  kernels by CUDA Tile IR: %u\n", v->tileir_cubins);
-    }
+    print_images(v);
     printf("  bytes: constants %" PRIu64 ", temporary %" PRIu64
            ", for libraries and blocks %" PRIu64 ", in memory of the host %" PRIu64
            ", at most on the device %" PRIu64 "\n",
