@@ -189,6 +189,19 @@ Allocation *allocation_find(uint64_t address, uint64_t bytes, const char *what,
     return found;
 }
 
+bool allocation_is_written(const Allocation *a, uint64_t address, uint64_t bytes,
+                           const char *what, Finding *out)
+{
+    uint64_t first, offset = address - a->base;
+    if (shadow_is_written(&a->shadow, offset, bytes, &first))
+        return true;
+    finding_set(out, FINDING_UNINITIALISED,
+                "uninitialised: %s: byte %" PRIu64 " (address 0x%" PRIx64
+                ") was never written",
+                what, first - offset, a->base + first);
+    return false;
+}
+
 Allocation *allocation_at(uint64_t address)
 {
     pthread_mutex_lock(&lock);

@@ -31,6 +31,9 @@ bool allocation_free(uint64_t base, int device, Finding *out);
 /* The live allocation that holds the range, or NULL with a finding that begins with `what`. */
 Allocation *allocation_find(uint64_t address, uint64_t bytes, const char *what,
                             Finding *out);
+/* False, with a finding: a byte of the range, which lies in the allocation, was never written. */
+bool allocation_is_written(const Allocation *a, uint64_t address, uint64_t bytes,
+                           const char *what, Finding *out);
 /* The live allocation that holds the address, or NULL. */
 Allocation *allocation_at(uint64_t address);
 uint64_t allocation_used(int device); /* bytes of live allocations */

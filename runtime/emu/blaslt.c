@@ -1,5 +1,4 @@
 /* The functions of cublaslt.def: descriptors, and matmuls that are operations of a stream. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -453,21 +452,13 @@ static bool range_check(const void *p, uint64_t bytes, bool is_read, const char 
                         Finding *out)
 {
     char text[80];
-    uint64_t first;
     snprintf(text, sizeof text, "cublasLtMatmul, %s", what);
     Allocation *a = allocation_find((uintptr_t)p, bytes, text, out);
     if (a == NULL)
         return false;
-    uint64_t offset = (uintptr_t)p - a->base;
-    if (is_read && !shadow_is_written(&a->shadow, offset, bytes, &first)) {
-        finding_set(out, FINDING_UNINITIALISED,
-                    "uninitialised: %s: byte %" PRIu64 " (address 0x%" PRIx64
-                    ") was never written",
-                    text, first - offset, a->base + first);
-        return false;
-    }
-    if (!is_read)
-        shadow_set_written(&a->shadow, offset, bytes, true);
+    if (is_read)
+        return allocation_is_written(a, (uintptr_t)p, bytes, text, out);
+    shadow_set_written(&a->shadow, (uintptr_t)p - a->base, bytes, true);
     return true;
 }
 

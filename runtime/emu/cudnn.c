@@ -139,7 +139,7 @@ static bool range_check(const DnnTensor *t, const unsigned char *p, bool is_read
                         Finding *out)
 {
     char text[80];
-    uint64_t bytes = dnn_bytes(t), first;
+    uint64_t bytes = dnn_bytes(t);
     snprintf(text, sizeof text, "cudnnBackendExecute, tensor %" PRId64, t->id);
     Allocation *a = allocation_find((uintptr_t)p, bytes, text, out);
     if (a == NULL)
@@ -150,17 +150,11 @@ static bool range_check(const DnnTensor *t, const unsigned char *p, bool is_read
                     (const void *)p, t->alignment);
         return false;
     }
-    uint64_t offset = (uintptr_t)p - a->base;
-    bool is_dense = bytes == (uint64_t)dnn_elements(t) * dtype_info[t->type].bits / 8;
-    if (is_read && is_dense && !shadow_is_written(&a->shadow, offset, bytes, &first)) {
-        finding_set(out, FINDING_UNINITIALISED,
-                    "uninitialised: %s: byte %" PRIu64 " (address 0x%" PRIx64
-                    ") was never written",
-                    text, first - offset, a->base + first);
-        return false;
-    }
-    if (!is_read && is_dense)
-        shadow_set_written(&a->shadow, offset, bytes, true);
+    if (bytes != (uint64_t)dnn_elements(t) * dtype_info[t->type].bits / 8)
+        return true;
+    if (is_read)
+        return allocation_is_written(a, (uintptr_t)p, bytes, text, out);
+    shadow_set_written(&a->shadow, (uintptr_t)p - a->base, bytes, true);
     return true;
 }
 

@@ -1,6 +1,5 @@
 /* The functions of cusolver.def: factorisations are operations of a stream, computed in f64 by ir/matrix.h, one matrix
  * at a time. Workspaces are asked for and looked at, though nothing is computed in them. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,21 +257,14 @@ static bool compute_gesvd(const Factorisation *f)
 static bool range_check(const Factorisation *f, const Range *r, Finding *out)
 {
     char text[80];
-    uint64_t first;
     snprintf(text, sizeof text, "%s, %s", f->function, r->name);
     Allocation *a = allocation_find((uintptr_t)r->data, r->bytes, text, out);
     if (a == NULL)
         return false;
-    uint64_t offset = (uintptr_t)r->data - a->base;
-    if (r->is_read && !shadow_is_written(&a->shadow, offset, r->bytes, &first)) {
-        finding_set(out, FINDING_UNINITIALISED,
-                    "uninitialised: %s: byte %" PRIu64 " (address 0x%" PRIx64
-                    ") was never written",
-                    text, first - offset, a->base + first);
+    if (r->is_read && !allocation_is_written(a, (uintptr_t)r->data, r->bytes, text, out))
         return false;
-    }
     if (r->is_written)
-        shadow_set_written(&a->shadow, offset, r->bytes, true);
+        shadow_set_written(&a->shadow, (uintptr_t)r->data - a->base, r->bytes, true);
     return true;
 }
 
