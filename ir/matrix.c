@@ -55,14 +55,17 @@ Complex *matrix_at(const Matrix *m, int64_t i, int64_t j)
 
 /* -- cholesky ---------------------------------------------------------------------------------- */
 
-/* a = l l^H from the lower triangle; NaN where a is not positive definite. */
-static void cholesky_lower(Complex *a, int64_t n)
+/* See matrix_cholesky. */
+static int32_t cholesky_lower(Complex *a, int64_t n)
 {
+    int32_t info = 0;
     for (int64_t j = 0; j < n; j++) {
         Complex d = a[j * n + j];
         for (int64_t k = 0; k < j; k++)
             d = linalg_sub_product(d, a[j * n + k], linalg_conjugate(a[j * n + k]));
         double pivot = d.re > 0 ? sqrt(d.re) : NAN;
+        if (isnan(pivot) && info == 0)
+            info = (int32_t)j + 1;
         a[j * n + j] = (Complex){pivot, 0};
         for (int64_t i = j + 1; i < n; i++) {
             Complex s = a[i * n + j];
@@ -72,6 +75,7 @@ static void cholesky_lower(Complex *a, int64_t n)
             a[j * n + i] = (Complex){0, 0};
         }
     }
+    return info;
 }
 
 static void conjugate_transpose(Complex *a, int64_t n)
@@ -84,13 +88,14 @@ static void conjugate_transpose(Complex *a, int64_t n)
         }
 }
 
-void matrix_cholesky(const Matrix *m, bool lower)
+int32_t matrix_cholesky(const Matrix *m, bool lower)
 {
     if (!lower)
         conjugate_transpose(m->a, m->rows);
-    cholesky_lower(m->a, m->rows);
+    int32_t info = cholesky_lower(m->a, m->rows);
     if (!lower)
         conjugate_transpose(m->a, m->rows);
+    return info;
 }
 
 /* -- lu --------------------------------------------------------------------------------------- */

@@ -29,8 +29,8 @@ void matrix_set_unit(const Matrix *m);
 void matrix_exchange_columns(const Matrix *m, int64_t i, int64_t j);
 
 /* m = l l^H from the lower triangle, or u^H u from the upper one; zeros in the other; NaN where m is not
- * positive definite. */
-void matrix_cholesky(const Matrix *m, bool lower);
+ * positive definite. The order of the first leading minor that is not positive, or 0. */
+int32_t matrix_cholesky(const Matrix *m, bool lower);
 /* l and u with so many pivots, counted from 1; info: the first that is 0, or 0. */
 void matrix_lu(const Matrix *m, int64_t steps, int32_t *pivots, int32_t *info);
 

@@ -16,21 +16,24 @@ void linalg_store(const Complex *a, Value *v)
     number_convert(v->shape->dtype, v->data, DT_C128, a, (size_t)v->count);
 }
 
-/* The factors of all matrices of x, into v. Returns them as they were computed. */
-static const Complex *factor(EvalCall *call, const Value *x, bool lower, Value *v)
+/* The factors of all matrices of the operand, into v. info, of each matrix: may be NULL. */
+static void factor(EvalCall *call, bool lower, Value *v, int32_t *info)
 {
-    int64_t n = x->shape->dims[x->shape->rank - 1];
-    Complex *a = linalg_read(call, x);
-    for (int64_t m = 0; n > 0 && m < x->count / (n * n); m++) {
-        matrix_cholesky(&(Matrix){.a = a + m * n * n, .rows = n, .columns = n}, lower);
+    int64_t count;
+    Complex *all = linalg_read(call, call->operands[0]);
+    Matrix m = matrix_of(call->operands[0], all, &count);
+    for (int64_t b = 0; b < count; b++) {
+        Matrix one = matrix_next(m, b);
+        int32_t bad = matrix_cholesky(&one, lower);
+        if (info != NULL)
+            info[b] = bad;
     }
-    linalg_store(a, v);
-    return a;
+    linalg_store(all, v);
 }
 
 void eval_cholesky(EvalCall *call)
 {
-    factor(call, call->operands[0], inst_bool(call->inst, ATTR_LOWER), eval_result(call));
+    factor(call, inst_bool(call->inst, ATTR_LOWER), eval_result(call), NULL);
 }
 
 /* How the triangle is read: element (i, j) of op(a). */
@@ -101,17 +104,10 @@ void eval_triangular_solve(EvalCall *call)
 
 void eval_potrf(EvalCall *call, const LapackCall *how)
 {
-    const Value *x = call->operands[0];
-    Value *v = eval_result(call);
-    const Complex *l = factor(call, x, how->lower, v->elements[0]);
-    int64_t n = x->shape->dims[x->shape->rank - 1];
-    int32_t *info = v->elements[1]->data;
-    for (int64_t m = 0; m < v->elements[1]->count; m++) {
-        int64_t k = 0;
-        while (k < n && l[(m * n + k) * n + k].re > 0)
-            k++;
-        info[m] = k < n ? (int32_t)k + 1 : 0;
-    }
+    Value *v = eval_result(call), *info = v->elements[1];
+    /* matrices may be without elements */
+    memset(info->data, 0, (size_t)info->count * sizeof(int32_t));
+    factor(call, how->lower, v->elements[0], info->data);
 }
 
 /* Row k of r and w become c r - s w and c w + s r, so that w[k] is 0. */

@@ -123,14 +123,10 @@ static bool compute_potrf(const Factorisation *f)
 {
     const Range *a = &f->ranges[RANGE_A];
     int64_t n = f->rows;
-    int32_t bad = 0;
     Matrix given = read_matrix(f, a, n, n), m = read_matrix(f, a, n, n);
     bool ok = given.a != NULL && m.a != NULL;
-    if (ok)
-        matrix_cholesky(&m, f->lower);
+    int32_t info = ok ? matrix_cholesky(&m, f->lower) : 0;
     for (int64_t i = 0; ok && i < n; i++) {
-        if (bad == 0 && !(matrix_at(&m, i, i)->re > 0))
-            bad = (int32_t)i + 1;
         for (int64_t j = 0; j < n; j++) {
             if (f->lower ? j > i : j < i)
                 *matrix_at(&m, i, j) = *matrix_at(&given, i, j);
@@ -138,7 +134,7 @@ static bool compute_potrf(const Factorisation *f)
     }
     if (ok) {
         write_matrix(f, &m, a, false);
-        write_info(f, bad);
+        write_info(f, info);
     }
     free(given.a);
     free(m.a);
