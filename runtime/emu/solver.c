@@ -46,7 +46,7 @@ struct Factorisation {
     Operation operation;
     const char *function;
     bool (*compute)(const Factorisation *f); /* false: no memory */
-    DType type, real;
+    DType type;
     bool lower;
     int64_t rows, columns, steps; /* steps: columns of u, factors of q */
     Range ranges[RANGES];
@@ -58,19 +58,23 @@ static cusolverStatus_t refuse(const char *function, const char *text)
     return SOLVER_INVALID_VALUE;
 }
 
-static bool find_type(int type, DType *out, DType *out_real)
+static bool find_type(int type, DType *out)
 {
     switch (type) {
-#define TYPE(name, value, letter, dtype, bytes, real_type, real_bytes)                   \
+#define TYPE(name, value, letter, dtype, bytes, real, real_bytes)                        \
     case name:                                                                           \
         *out = DT_##dtype;                                                               \
-        *out_real = (real_bytes) == 4 ? DT_F32 : DT_F64;                                 \
         return true;
         CUSOLVER_TYPES(TYPE)
 #undef TYPE
     default:
         return false;
     }
+}
+
+static DType real_of(const Factorisation *f)
+{
+    return number_component(f->type);
 }
 
 /* -- numbers ------------------------------------------------------------------------------------ */
@@ -82,7 +86,7 @@ static Matrix read_matrix(const Factorisation *f, const Range *from, int64_t row
     Matrix m = {.a = calloc((size_t)(rows * columns) + 1, sizeof *m.a),
                 .rows = rows,
                 .columns = columns,
-                .is_single = f->real == DT_F32};
+                .is_single = real_of(f) == DT_F32};
     size_t each = dtype_info[f->type].storage;
     for (int64_t j = 0; m.a != NULL && from != NULL && j < columns; j++) {
         for (int64_t i = 0; i < rows; i++)
@@ -108,7 +112,7 @@ static void write_matrix(const Factorisation *f, const Matrix *m, const Range *t
 
 static void write_reals(const Factorisation *f, const double *values, int64_t n)
 {
-    number_convert(f->real, f->ranges[RANGE_VECTOR].data, DT_F64, values, (size_t)n);
+    number_convert(real_of(f), f->ranges[RANGE_VECTOR].data, DT_F64, values, (size_t)n);
 }
 
 static void write_info(const Factorisation *f, int32_t info)
@@ -365,8 +369,8 @@ static uint64_t work_of(int64_t columns, DType type)
 static cusolverStatus_t say_bytes(const char *function, int64_t columns, int type,
                                   size_t *device, size_t *host)
 {
-    DType t, real;
-    if (!find_type(type, &t, &real) || columns < 1)
+    DType t;
+    if (!find_type(type, &t) || columns < 1)
         return refuse(function, "a type or a size that there is not");
     *device = work_of(columns, t);
     *host = HOST_BYTES;
@@ -378,8 +382,8 @@ static bool describe(Factorisation *f, int type, int compute, void *a, int64_t r
                      int64_t columns, void *device, size_t device_bytes, const void *host,
                      size_t host_bytes, int *info)
 {
-    if (!find_type(type, &f->type, &f->real) || compute != type || rows < 1 ||
-        columns < 1 || host == NULL || host_bytes < HOST_BYTES) {
+    if (!find_type(type, &f->type) || compute != type || rows < 1 || columns < 1 ||
+        host == NULL || host_bytes < HOST_BYTES) {
         refuse(f->function, "a type, a size or a workspace of the host that is wrong");
         return false;
     }
@@ -466,14 +470,14 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t 
     Factorisation f = {.function = "cusolverDnXsyevd",
                        .compute = compute_syevd,
                        .lower = fill == CUBLAS_FILL_MODE_LOWER};
-    DType w_is, unused;
+    DType w_is;
     if (!describe(&f, type, compute, a, n, n, device, device_bytes, host, host_bytes,
                   info))
         return SOLVER_INVALID_VALUE;
-    if (mode != CUSOLVER_EIG_MODE_VECTOR || !find_type(w_type, &w_is, &unused) ||
-        w_is != f.real)
+    if (mode != CUSOLVER_EIG_MODE_VECTOR || !find_type(w_type, &w_is) ||
+        w_is != real_of(&f))
         return refuse(f.function, "eigenvalues of another type, or without vectors");
-    f.ranges[RANGE_VECTOR] = written("W", w, (uint64_t)n, f.real);
+    f.ranges[RANGE_VECTOR] = written("W", w, (uint64_t)n, real_of(&f));
     return submit(handle, &f, lda, work_of(n, f.type));
 }
 
@@ -503,15 +507,15 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
 {
     (void)params;
     Factorisation f = {.function = "cusolverDnXgesvd", .compute = compute_gesvd};
-    DType s_is, unused;
+    DType s_is;
     if (!describe(&f, type, compute, a, m, n, device, device_bytes, host, host_bytes,
                   info))
         return SOLVER_INVALID_VALUE;
     if (m < n || u_job != v_job || u_type != type || v_type != type || ldu < m ||
-        ldv < n || !find_type(s_type, &s_is, &unused) || s_is != f.real)
+        ldv < n || !find_type(s_type, &s_is) || s_is != real_of(&f))
         return refuse(f.function, "fewer rows than columns, or another type");
     f.steps = u_job == 'A' ? m : u_job == 'S' ? n : 0;
-    f.ranges[RANGE_VECTOR] = written("S", s, (uint64_t)n, f.real);
+    f.ranges[RANGE_VECTOR] = written("S", s, (uint64_t)n, real_of(&f));
     f.ranges[RANGE_U] = written("U", u, (uint64_t)m * (uint64_t)f.steps, f.type);
     f.ranges[RANGE_V] =
         written("V^H", v, f.steps != 0 ? (uint64_t)n * (uint64_t)n : 0, f.type);
@@ -526,7 +530,7 @@ static cusolverStatus_t factor_lu(cusolverDnHandle_t handle, const char *functio
 {
     Factorisation f = {
         .function = function, .compute = compute_getrf, .rows = m, .columns = n};
-    if (!find_type(type, &f.type, &f.real) || m < 1 || n < 1)
+    if (!find_type(type, &f.type) || m < 1 || n < 1)
         return refuse(function, "a size that there is not");
     f.ranges[RANGE_A] = matrix_range(a, m, n, f.type);
     f.ranges[RANGE_VECTOR] =
@@ -545,8 +549,7 @@ static cusolverStatus_t make_q(cusolverDnHandle_t handle, const char *function, 
                        .rows = m,
                        .columns = n,
                        .steps = k};
-    if (!find_type(type, &f.type, &f.real) || n < 1 || m < n || k < 1 || k > n ||
-        elements < 1)
+    if (!find_type(type, &f.type) || n < 1 || m < n || k < 1 || k > n || elements < 1)
         return refuse(function, "a size that there is not");
     f.ranges[RANGE_A] = matrix_range(a, m, n, f.type);
     f.ranges[RANGE_VECTOR] = (Range){.name = "tau",
