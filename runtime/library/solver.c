@@ -10,8 +10,7 @@ enum { INFO_BYTES = 256, NOT_SUPPORTED = 9 };
 struct Solvers {
     cusolverDnHandle_t handle;
     cusolverDnParams_t params;
-    void
-        *device; /* a number where nobody asks for info, then what the library works in */
+    void *device; /* room for info that nobody asks for, then what the library works in */
     void *host;
     size_t device_bytes, host_bytes;
 };
@@ -35,23 +34,17 @@ static gxrt_status solver_error(const Device *d, uint32_t number, const char *ca
                                          : "");
 }
 
-static int letter_of(const PlanSolver *s)
-{
-    switch (s->type) {
+/* By cudaDataType_t. */
+static const struct {
+    int letter;
+    cudaDataType_t real;
+    size_t bytes; /* of an element */
+} types[] = {
 #define TYPE(name, value, letter, dtype, bytes, real, real_bytes)                        \
-    case name:                                                                           \
-        return CUSOLVER_##letter;
-        CUSOLVER_TYPES(TYPE)
+    [name] = {CUSOLVER_##letter, real, bytes},
+    CUSOLVER_TYPES(TYPE)
 #undef TYPE
-    }
-    return CUSOLVER_S;
-}
-
-static cudaDataType_t real_of(const PlanSolver *s)
-{
-    return s->type == CUSOLVER_R_32F || s->type == CUSOLVER_C_32F ? CUSOLVER_R_32F
-                                                                  : CUSOLVER_R_64F;
-}
+};
 
 /* Whether u has as many columns as rows, as the columns of the matrix, or is not wanted. */
 static signed char job_of(const PlanSolver *s)
@@ -65,15 +58,15 @@ static signed char job_of(const PlanSolver *s)
 static cusolverStatus_t count_elements(const Call *c, size_t *device)
 {
     const PlanSolver *s = c->what;
-    int rows = (int)s->rows, columns = (int)s->columns, letter = letter_of(s), n = 0;
+    int rows = (int)s->rows, columns = (int)s->columns, letter = types[s->type].letter,
+        n = 0;
     cusolverStatus_t r =
         s->kind == PLAN_SOLVER_GETRF
             ? c->api->getrf_elements[letter](c->solvers->handle, rows, columns, NULL,
                                              rows, &n)
             : c->api->orgqr_elements[letter](c->solvers->handle, rows, columns,
                                              (int)s->vectors, NULL, rows, NULL, &n);
-    uint64_t element = plan_solver_step(s, PLAN_SOLVER_A) / (s->rows * s->columns);
-    *device = n > 0 ? (size_t)n * element : 0;
+    *device = n > 0 ? (size_t)n * types[s->type].bytes : 0;
     return r;
 }
 
@@ -84,7 +77,7 @@ static cusolverStatus_t count_bytes(const Call *c, size_t *device, size_t *host)
     cusolverDnHandle_t handle = c->solvers->handle;
     cusolverDnParams_t params = c->solvers->params;
     int64_t rows = (int64_t)s->rows, columns = (int64_t)s->columns;
-    cudaDataType_t type = (int)s->type, real = real_of(s);
+    cudaDataType_t type = (int)s->type, real = types[s->type].real;
     signed char job = job_of(s);
     *device = *host = 0;
     switch ((PlanSolverKind)s->kind) {
@@ -175,9 +168,8 @@ static cusolverStatus_t call_typed(const Call *c, void *work, size_t bytes, int 
 {
     const PlanSolver *s = c->what;
     void *a = c->at[PLAN_SOLVER_OUT], *vector = c->at[PLAN_SOLVER_VECTOR];
-    int rows = (int)s->rows, columns = (int)s->columns, letter = letter_of(s);
-    uint64_t element = plan_solver_step(s, PLAN_SOLVER_A) / (s->rows * s->columns);
-    uint64_t elements = bytes / element;
+    int rows = (int)s->rows, columns = (int)s->columns, letter = types[s->type].letter;
+    size_t elements = bytes / types[s->type].bytes;
     if (s->kind == PLAN_SOLVER_GETRF) {
         return c->api->getrf[letter](c->solvers->handle, rows, columns, a, rows, work,
                                      vector, info);
@@ -193,7 +185,7 @@ static cusolverStatus_t call_one(const Call *c)
     const CusolverApi *api = c->api;
     Solvers *all = c->solvers;
     int64_t rows = (int64_t)s->rows, columns = (int64_t)s->columns;
-    cudaDataType_t type = (int)s->type, real = real_of(s);
+    cudaDataType_t type = (int)s->type, real = types[s->type].real;
     signed char job = job_of(s);
     void *a = c->at[PLAN_SOLVER_OUT], *vector = c->at[PLAN_SOLVER_VECTOR];
     void *work = (char *)all->device + INFO_BYTES;
