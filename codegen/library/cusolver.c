@@ -24,18 +24,13 @@ static uint32_t library_type(DType t)
 static PlanSolverKind kind_of(LapackKind kind)
 {
     switch (kind) {
-    case LAPACK_POTRF:
-        return PLAN_SOLVER_POTRF;
-    case LAPACK_GETRF:
-        return PLAN_SOLVER_GETRF;
-    case LAPACK_GEQRF:
-        return PLAN_SOLVER_GEQRF;
-    case LAPACK_ORGQR:
-        return PLAN_SOLVER_ORGQR;
-    case LAPACK_SYEVD:
-        return PLAN_SOLVER_SYEVD;
+#define SOLVER(id, name, vector, reads_vector, has_info)                                 \
+    case LAPACK_##id:                                                                    \
+        return PLAN_SOLVER_##id;
+        CUSOLVER_KINDS(SOLVER)
+#undef SOLVER
     default:
-        return PLAN_SOLVER_GESVD;
+        bug("cuSOLVER has no function for LAPACK's call %u", (unsigned)kind);
     }
 }
 
