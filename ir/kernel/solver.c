@@ -10,45 +10,42 @@ bool solver_is_library(const Instruction *inst)
     return inst->op == OP_CUSTOM_CALL && config_is(inst, CONFIG_LIBRARY, library);
 }
 
-/* As the library sees the matrix, by columns. */
-static void find_sizes(const Instruction *inst, SolverCall *c)
+bool solver_matrices_of(const Shape *s, bool is_transposed, SolverCall *out)
 {
-    const Shape *s = inst->operands[0]->shape;
-    c->type = s->dtype;
-    c->rows = s->dims[s->rank - 1];
-    c->columns = s->dims[s->rank - 2];
-    c->batch = 1;
+    if (s->rank < 2 || !lapack_has_type(s->dtype))
+        return false;
+    int64_t y = s->dims[s->rank - 2], x = s->dims[s->rank - 1];
+    out->type = s->dtype;
+    out->rows = is_transposed ? x : y;
+    out->columns = is_transposed ? y : x;
+    out->batch = 1;
     for (uint32_t d = 0; d + 2 < s->rank; d++)
-        c->batch *= s->dims[d];
-}
-
-static bool are_sizes_possible(const SolverCall *c)
-{
-    return c->batch >= 1 && c->batch <= INT32_MAX && c->rows >= 1 && c->columns >= 1 &&
-           c->rows <= INT32_MAX && c->columns <= INT32_MAX;
+        out->batch *= s->dims[d];
+    return out->batch >= 1 && out->batch <= INT32_MAX && x >= 1 && y >= 1 &&
+           x <= INT32_MAX && y <= INT32_MAX;
 }
 
 bool solver_call_of(const Instruction *inst, SolverCall *out)
 {
     *out = (SolverCall){0};
-    if (!solver_is_library(inst) || !custom_call_lapack(inst, &out->how))
+    if (!solver_is_library(inst) || !custom_call_lapack(inst, &out->how) ||
+        !solver_matrices_of(inst->operands[0]->shape, true, out))
         return false;
-    find_sizes(inst, out);
     switch (out->how.kind) {
     case LAPACK_POTRF:
     case LAPACK_GETRF:
     case LAPACK_GEQRF:
     case LAPACK_SYEVD:
-        return are_sizes_possible(out);
+        return true;
     case LAPACK_ORGQR: {
         const Shape *factors = inst->operands[1]->shape;
         out->vectors = factors->dims[factors->rank - 1];
-        return are_sizes_possible(out) && out->vectors > 0;
+        return out->vectors > 0;
     }
     case LAPACK_GESVD: {
         const Shape *u = inst->shape->elements[2];
         out->vectors = out->how.has_vectors ? u->dims[u->rank - 2] : 0;
-        return are_sizes_possible(out) && out->rows >= out->columns;
+        return out->rows >= out->columns;
     }
     default:
         return false;

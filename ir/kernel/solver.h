@@ -15,6 +15,9 @@ typedef struct SolverCall {
 
 bool solver_is_library(const Instruction *inst);
 void solver_set_library(Instruction *inst);
+/* Type, batch, rows and columns of the matrices of s, which has their transposes if `is_transposed`. False: there are
+ * none, or none that the library takes: it knows their type, and counts in 32 bits. */
+bool solver_matrices_of(const Shape *s, bool is_transposed, SolverCall *out);
 /* False: it is not marked, or the library has no function for it. */
 bool solver_call_of(const Instruction *inst, SolverCall *out);
 

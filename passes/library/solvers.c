@@ -26,19 +26,11 @@ enum { LEAST_COLUMNS = 32 }; /* of what is worth another library at run time */
 static bool is_worth_it(const Instruction *a, const LapackCall *how,
                         const PassContext *cx)
 {
-    const Shape *s = a->shape;
-    SolverCall c = {.how = *how,
-                    .type = s->dtype,
-                    .batch = 1,
-                    .rows = s->dims[s->rank - 2],
-                    .columns = s->dims[s->rank - 1]};
+    SolverCall c = {.how = *how};
+    if (!cx->settings->cusolver || !solver_matrices_of(a->shape, false, &c))
+        return false;
     int64_t least = c.rows < c.columns ? c.rows : c.columns,
             wanted = cx->settings->library_solver_size;
-    for (uint32_t d = 0; d + 2 < s->rank; d++)
-        c.batch *= s->dims[d];
-    if (!cx->settings->cusolver || !lapack_has_type(s->dtype) || least < 1 ||
-        c.rows > INT32_MAX || c.columns > INT32_MAX || c.batch < 1 || c.batch > INT32_MAX)
-        return false;
     if (wanted > 0)
         return least >= wanted;
     const GpuModel *device = cx->target->device;
@@ -266,7 +258,6 @@ static Instruction *lapack(Rewriter *r, Instruction *inst)
 {
     LapackCall how;
     if (solver_is_library(inst) || !custom_call_lapack(inst, &how) ||
-        inst->operands[0]->shape->rank < 2 ||
         !is_worth_it(inst->operands[0], &how, r->cx))
         return NULL;
     switch (how.kind) {
