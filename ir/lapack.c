@@ -268,10 +268,10 @@ bool custom_call_lapack(const Instruction *inst, LapackCall *out)
 {
     if (inst->op != OP_CUSTOM_CALL)
         return false;
+    bool is_marked = config_is(inst, CONFIG_LIBRARY, LAPACK_LIBRARY);
     for (LapackKind kind = 0; kind < LAPACK_COUNT; kind++) {
         *out = (LapackCall){.kind = kind,
-                            .is_transposed = rows[kind].layout == COLUMNS &&
-                                             config_is(inst, CONFIG_LIBRARY, "cusolver")};
+                            .is_transposed = is_marked && rows[kind].layout == COLUMNS};
         if (is_named(inst, kind) && read_options(inst, out) && matches(inst, out))
             return true;
     }

@@ -11,6 +11,9 @@ typedef enum LapackKind {
     LAPACK_COUNT,
 } LapackKind;
 
+/* backend_config={"library": this}: marked for cuSOLVER. */
+#define LAPACK_LIBRARY "cusolver"
+
 typedef struct LapackCall {
     LapackKind kind;
     bool lower; /* of potrf, trsm, syevd, sytrd: which triangle counts */
@@ -18,9 +21,9 @@ typedef struct LapackCall {
     bool unit_diagonal;
     int64_t transpose; /* of trsm, ormqr: TRANSPOSE_x */
     bool has_vectors;  /* of the svd: u and v are wanted */
-    bool
-        is_transposed; /* operands and results are the transposes of the matrices, which then lie as the library
-                           wants them: what is marked for cuSOLVER */
+    /* Operands and results are the transposes of the matrices, which then lie as the library wants them: what is
+     * marked for cuSOLVER. */
+    bool is_transposed;
 } LapackCall;
 
 /* LAPACK and cuSOLVER have matrices of it. */

@@ -3,11 +3,9 @@
 
 #include "ir/config.h"
 
-static const char library[] = "cusolver";
-
 bool solver_is_library(const Instruction *inst)
 {
-    return inst->op == OP_CUSTOM_CALL && config_is(inst, CONFIG_LIBRARY, library);
+    return inst->op == OP_CUSTOM_CALL && config_is(inst, CONFIG_LIBRARY, LAPACK_LIBRARY);
 }
 
 bool solver_matrices_of(const Shape *s, bool is_transposed, SolverCall *out)
@@ -54,5 +52,5 @@ bool solver_call_of(const Instruction *inst, SolverCall *out)
 
 void solver_set_library(Instruction *inst)
 {
-    config_set_word(inst, CONFIG_LIBRARY, library);
+    config_set_word(inst, CONFIG_LIBRARY, LAPACK_LIBRARY);
 }
