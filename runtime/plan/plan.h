@@ -258,9 +258,7 @@ typedef struct PlanImage {
     uint32_t kernel; /* PTX: PLAN_NONE */
     uint32_t kind;   /* PlanImageKind */
     uint32_t blocks;
-    uint32_t threads,
-        registers; /* of a block, of a thread: what its code says; 0: it does
-                                    not */
+    uint32_t threads, registers; /* of a block, of a thread; 0: its code does not say */
     uint32_t reserved;
     uint64_t shared_bytes;  /* the same */
     uint64_t offset, bytes; /* in .gxc.images */
@@ -335,8 +333,7 @@ typedef struct PlanSolver {
     uint32_t batch;
     uint32_t fill;          /* cublasFillMode_t of the triangle that counts */
     uint64_t rows, columns; /* columns <= rows, but for lu and qr */
-    uint64_t
-        vectors; /* columns of u, rows of v^H; of q: factors; 0: they are not wanted */
+    uint64_t vectors;       /* columns of u; of q: factors; 0: they are not wanted */
     uint64_t reserved;
 } PlanSolver;
 

@@ -7,10 +7,8 @@
 
 typedef struct SolverCosts {
     double start, column; /* of the library: microseconds */
-    double
-        cubes; /* its operations that run at solver_share, in units of columns^2 rows */
-    double steps,
-        step; /* ours: for each column so many, of so many microseconds at least */
+    double cubes;         /* its operations at solver_share, by columns^2 rows */
+    double steps, step;   /* ours: so many for each column; microseconds at least */
 } SolverCosts;
 
 static SolverCosts costs_of(LapackKind kind)
@@ -41,9 +39,9 @@ double solver_library_seconds(const SolverCall *c, const GpuModel *d)
     SolverCosts k = costs_of(c->how.kind);
     double n = least_size(c), m = (double)(c->rows < c->columns ? c->columns : c->rows);
     double operations = k.cubes * n * n * m * (dtype_is_complex(c->type) ? 4 : 1);
-    DType real = c->type == DT_F64 || c->type == DT_C128 ? DT_F64 : DT_F32;
-    double one = (k.start + k.column * n) * 1e-6 +
-                 operations / (plain_peak(real, d) * costs.solver_share);
+    double one =
+        (k.start + k.column * n) * 1e-6 +
+        operations / (plain_peak(number_component(c->type), d) * costs.solver_share);
     return (double)c->batch * one;
 }
 
