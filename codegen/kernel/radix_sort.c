@@ -139,14 +139,8 @@ static void find_peers(const Radix *r, const LLVMValueRef *digits, LLVMValueRef 
         peers[a] = gx_i32(k, UINT32_MAX);
     gx_loop_begin(k, &loop, zero, gx_i32(k, RADIX_BITS), one, peers, r->accesses);
     LLVMValueRef bit = LLVMBuildShl(b, one, loop.index, "");
-    for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef mine = LLVMBuildAnd(b, digits[a], bit, "");
-        LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, mine, zero, "");
-        LLVMValueRef votes = gx_ballot(k, is_set);
-        LLVMValueRef same =
-            LLVMBuildSelect(b, is_set, votes, LLVMBuildNot(b, votes, ""), "");
-        next[a] = LLVMBuildAnd(b, peers[a], same, "");
-    }
+    for (uint32_t a = 0; a < r->accesses; a++)
+        next[a] = narrow_peers(k, peers[a], digits[a], bit);
     gx_loop_end(k, &loop, next);
 }
 

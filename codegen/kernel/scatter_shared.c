@@ -3,6 +3,7 @@
  * warp: lanes that meet in one place first put theirs together, always in the same way. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/kernel/threads.h"
+#include "ir/divide.h"
 
 typedef struct Places {
     Emit *e;
@@ -84,16 +85,9 @@ typedef struct Update {
 static LLVMValueRef find_peers(const Places *a, const Update *u)
 {
     Kernel *k = a->e->k;
-    LLVMBuilderRef b = k->builder;
     LLVMValueRef peers = gx_ballot(k, u->ok);
-    for (uint32_t bit = 1; bit < (uint64_t)a->p->places; bit *= 2) {
-        LLVMValueRef mine = LLVMBuildAnd(b, u->place, gx_i32(k, bit), "");
-        LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, mine, gx_i32(k, 0), "");
-        LLVMValueRef votes = gx_ballot(k, is_set);
-        LLVMValueRef same =
-            LLVMBuildSelect(b, is_set, votes, LLVMBuildNot(b, votes, ""), "");
-        peers = LLVMBuildAnd(b, peers, same, "");
-    }
+    for (uint32_t bit = 1; bit < (uint64_t)a->p->places; bit *= 2)
+        peers = narrow_peers(k, peers, u->place, gx_i32(k, bit));
     return peers;
 }
 
@@ -179,7 +173,7 @@ static void take_updates(const Places *a)
     Kernel *k = e->k;
     Update updates[SCATTER_AHEAD];
     int64_t threads = k->block[0], ahead = scatter_ahead(a->p, threads);
-    int64_t taken = threads * ahead, end = (a->p->steps + taken - 1) / taken * taken;
+    int64_t taken = threads * ahead, end = ceil_div(a->p->steps, taken) * taken;
     GxLoop loop;
     gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, end),
                   emit_index_constant(e, taken), NULL, 0);

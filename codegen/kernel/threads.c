@@ -101,6 +101,17 @@ LLVMValueRef shuffle_from(Emit *e, DType t, LLVMValueRef value, LLVMValueRef lan
     return shuffle(e, t, value, GX_SHFL_IDX, lane, TARGET_WARP);
 }
 
+LLVMValueRef narrow_peers(Kernel *k, LLVMValueRef peers, LLVMValueRef number,
+                          LLVMValueRef bit)
+{
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef own = LLVMBuildAnd(b, number, bit, "");
+    LLVMValueRef is_set = LLVMBuildICmp(b, LLVMIntNE, own, gx_i32(k, 0), "");
+    LLVMValueRef votes = gx_ballot(k, is_set);
+    LLVMValueRef same = LLVMBuildSelect(b, is_set, votes, LLVMBuildNot(b, votes, ""), "");
+    return LLVMBuildAnd(b, peers, same, "");
+}
+
 void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out)
 {
     LLVMBuilderRef b = e->k->builder;

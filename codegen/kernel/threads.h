@@ -4,8 +4,6 @@
 
 #include "codegen/element/emit.h"
 
-/* Bytes that a value of the type takes in shared memory: a power of two, its alignment. */
-
 /* `offset` in bytes, i32, a multiple of shared_bytes(t). */
 void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value);
 LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset);
@@ -21,6 +19,11 @@ LLVMValueRef shuffle_up(Emit *e, DType t, LLVMValueRef value, unsigned distance,
 
 /* The value of lane `lane` (i32). */
 LLVMValueRef shuffle_from(Emit *e, DType t, LLVMValueRef value, LLVMValueRef lane);
+
+/* Of the lanes in `peers`, as bits, those whose number has in `bit` (a power of two) what this lane's has. By all
+ * lanes, for bit after bit: what is left are the lanes with the same number. */
+LLVMValueRef narrow_peers(Kernel *k, LLVMValueRef peers, LLVMValueRef number,
+                          LLVMValueRef bit);
 
 /* A value as words of 32 bits (i32), and back; how many says shared_words. */
 void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out);
