@@ -17,9 +17,9 @@ extern const OpEmit op_emit[OP_COUNT];
 /* Whether a select opcode takes the same operand for all lanes at this index; then its function may be
  * called for all of them. */
 bool select_is_uniform(Emit *e, const Instruction *inst, const IndexExpr *const *index);
-/* All leaves of a reduce or reduce-window at one index. One lane. */
-/* Its lanes are combined at once: neighbours along a dimension that windows do not reach along. */
+/* Lanes of a reduce or reduce-window are combined at once: neighbours along a dimension that windows do not reach along. */
 bool combines_lanes(const Instruction *inst, const IndexExpr *const *index);
+/* All leaves of one at one index: of one lane, or of all where combines_lanes says so. */
 void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                       LLVMValueRef *out);
 
