@@ -41,6 +41,15 @@ typedef void GeometryFn(KernelDesign *d);
     GeometryFn geometry_##family;
 #include "ir/kernel/kernels.def"
 
+/* The least power of two from `least` on, itself one, that is n or more; `most`, one too, where that is less. */
+static inline int64_t power_of_two(int64_t n, int64_t least, int64_t most)
+{
+    int64_t p = least;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
 /* -- legality.c ---------------------------------------------------------------------------------- */
 
 /* Every instruction but `hero` (may be NULL) is computed by element, and no value inside is a tuple but

@@ -57,24 +57,16 @@ static int64_t choose_lanes(const KernelDesign *d)
     return lanes;
 }
 
-static int64_t power_of_two_above(int64_t n, int64_t most)
-{
-    int64_t p = 1;
-    while (p < n && p < most)
-        p *= 2;
-    return p;
-}
-
 static int64_t choose_group(const KernelDesign *d, int64_t lanes)
 {
     const ReductionPlan *p = d->plan.reduction;
     int64_t items = p->columns / lanes;
     if (items <= TARGET_WARP)
-        return power_of_two_above(items, TARGET_WARP);
+        return power_of_two(items, 1, TARGET_WARP);
     bool is_few = p->rows < 2 * (int64_t)target_multiprocessors(d->target);
     bool is_light = inst_called(d->fusion, 0)->instruction_count < ROW_LIGHT_CODE;
     int64_t most = is_few && is_light ? TARGET_BLOCK_THREADS : ROW_LARGE_GROUP;
-    int64_t group = power_of_two_above(is_few ? items : items / ROW_ITEMS, most);
+    int64_t group = power_of_two(is_few ? items : items / ROW_ITEMS, 1, most);
     return group < TARGET_WARP ? TARGET_WARP : group;
 }
 

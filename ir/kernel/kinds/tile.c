@@ -81,14 +81,6 @@ const TileMapping *design_tile_mapping(const KernelDesign *d, const char **why)
 
 /* -- design --------------------------------------------------------------------------------------- */
 
-static int64_t power_of_two(int64_t n, int64_t most)
-{
-    int64_t p = 1;
-    while (p < n && p < most)
-        p *= 2;
-    return p;
-}
-
 static DType factor_type(const KernelDesign *d)
 {
     const TilePlan *p = d->plan.tile;
@@ -248,7 +240,7 @@ static int64_t choose_depth(const KernelDesign *d, const KernelConfig *c)
             instruction = terms_of_instruction(d);
     least = least > instruction ? least : instruction;
     KernelConfig tried = *c;
-    tried.depth = power_of_two(d->plan.tile->contraction->depth, most);
+    tried.depth = power_of_two(d->plan.tile->contraction->depth, 1, most);
     if (tried.depth < most / 2)
         tried.depth = most / 2;
     if (tried.depth < least)

@@ -120,14 +120,6 @@ struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *
 
 /* -- design --------------------------------------------------------------------------------------- */
 
-static int64_t power_of_two(int64_t n, int64_t least, int64_t most)
-{
-    int64_t p = least;
-    while (p < n && p < most)
-        p *= 2;
-    return p;
-}
-
 static int64_t depth_of(const Attention *a)
 {
     int64_t d = a->q.dims[ATTENTION_DEPTH], e = a->v.dims[ATTENTION_DEPTH];

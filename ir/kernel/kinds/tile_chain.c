@@ -63,14 +63,6 @@ struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
 
 /* -- design --------------------------------------------------------------------------------------- */
 
-static int64_t power_of_two(int64_t n, int64_t most)
-{
-    int64_t p = 16;
-    while (p < n && p < most)
-        p *= 2;
-    return p;
-}
-
 /* Columns of a tile, the better first: of fewer, loops have more steps. Warps have 16 rows: of 32, factors are read
  * from shared memory half as often, but for a causal attention of 32 heads of 128 and 4096 places an H100 takes 794 us for
  * dq in 32 rows and 32 columns, 765 in 16 rows and 64 columns; of heads of 64 502 and 457, both of 64 columns. */
@@ -85,7 +77,8 @@ static int64_t registers_for(const DotChain *c, int64_t tile_columns)
 {
     int64_t elements = c->inner_count * tile_columns;
     for (uint32_t i = 0; i < c->count; i++)
-        elements += power_of_two(dot_sizes(c->dots[i]).sides[!c->weights[i]], MOST_DEPTH);
+        elements +=
+            power_of_two(dot_sizes(c->dots[i]).sides[!c->weights[i]], 16, MOST_DEPTH);
     return elements * WARP_ROWS / TARGET_WARP;
 }
 
@@ -127,8 +120,8 @@ static void choose_tile(const KernelDesign *d, KernelConfig *c)
 {
     const DotChain *chain = d->plan.chain;
     DotSizes s = dot_sizes(chain->dots[0]);
-    c->tile[0] = power_of_two(s.sides[chain->weights[0]], WARPS * WARP_ROWS);
-    c->tile[1] = power_of_two(s.depth, columns_for(chain));
+    c->tile[0] = power_of_two(s.sides[chain->weights[0]], 16, WARPS * WARP_ROWS);
+    c->tile[1] = power_of_two(s.depth, 16, columns_for(chain));
     while ((c->tile[0] > 16 || c->tile[1] > 16) && !fits_shared(d, c))
         c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
 }
