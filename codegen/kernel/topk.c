@@ -1,10 +1,14 @@
 /* The k largest (or smallest) elements of each row of the last dimension, in order, and where they stood;
  * floats in total order, equal elements by position. A block takes a row: shared memory holds the k best so
  * far and the elements that go before the last of them, which are sorted together when they might become too
- * many: in any order of the elements but the worst that is seldom. Where k is too large for that, the operation is expanded into a sort (passes/simplify/expand.c). */
+ * many: in any order of the elements but the worst that is seldom. Where k is too large for that, the operation is
+ * expanded into a sort (passes/simplify/expand.c). */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/sort_network.h"
 #include "codegen/kernel/threads.h"
+
+/* Elements of a thread that are put behind the k best without asking for room. */
+#define MOST_TAKEN 4
 
 typedef struct TopK {
     const EmitterInput *in;
@@ -68,16 +72,32 @@ static void store(Emit *e, const TopK *t, const IndexExpr *row, const IndexExpr 
 
 /* -- in shared memory --------------------------------------------------------------------------------- */
 
-static LLVMValueRef element(TopK *t, const IndexExpr *row, LLVMValueRef position)
+/* All lanes. */
+static void load(TopK *t, const IndexExpr *row, const IndexExpr *at, LLVMValueRef *out)
 {
     Emit *e = t->network.e;
     const IndexExpr *index[EMIT_MOST_RANK];
-    const IndexExpr *at =
-        emit_variable(e, to_index(e, position), (Range){0, t->size - 1});
-    LLVMValueRef v;
     place(e, t->inst->operands[0]->shape, row, at, index);
-    emit_element(e, t->inst->operands[0], index, &v);
+    emit_element(e, t->inst->operands[0], index, out);
     e->k->at = t->inst->name;
+}
+
+static LLVMValueRef is_in_row(const TopK *t, LLVMValueRef position)
+{
+    Kernel *k = t->network.e->k;
+    return LLVMBuildICmp(k->builder, LLVMIntULT, position, gx_i32(k, t->network.size),
+                         "");
+}
+
+/* The element there; any number behind the row's end. */
+static LLVMValueRef element(TopK *t, const IndexExpr *row, LLVMValueRef position)
+{
+    Emit *e = t->network.e;
+    GxIf guard;
+    LLVMValueRef v, padding = LLVMConstNull(emit_type(e->k, t->order.type[0]));
+    emit_if_begin(e, &guard, is_in_row(t, position));
+    load(t, row, emit_variable(e, to_index(e, position), (Range){0, t->size - 1}), &v);
+    emit_if_end_or(e, &guard, &v, &padding, 1);
     return v;
 }
 
@@ -85,17 +105,9 @@ static LLVMValueRef element(TopK *t, const IndexExpr *row, LLVMValueRef position
 static void load_slots(TopK *t, const IndexExpr *row)
 {
     SortNetwork *net = &t->network;
-    Emit *e = net->e;
-    Kernel *k = e->k;
     GxLoop loop;
-    GxIf guard;
-    LLVMValueRef v, padding = LLVMConstNull(emit_type(k, t->order.type[0]));
     sort_each_begin(net, &loop, 0, net->padded);
-    emit_if_begin(
-        e, &guard,
-        LLVMBuildICmp(k->builder, LLVMIntULT, loop.index, gx_i32(k, net->size), ""));
-    v = element(t, row, loop.index);
-    emit_if_end_or(e, &guard, &v, &padding, 1);
+    LLVMValueRef v = element(t, row, loop.index);
     sort_store(net, loop.index, &v, loop.index);
     sort_each_end(net, &loop);
 }
@@ -145,32 +157,30 @@ static void take(TopK *t, LLVMValueRef v, LLVMValueRef position, bool asks)
  * for all. A barrier at the end. */
 static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first)
 {
-    SortNetwork *net = &t->network;
-    Emit *e = net->e;
+    Emit *e = t->network.e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef v[TOPK_TAKEN], positions[TOPK_TAKEN], last = last_best(t);
-    LLVMValueRef padding = LLVMConstNull(emit_type(k, t->order.type[0]));
+    LLVMValueRef v[MOST_TAKEN], positions[MOST_TAKEN], last = last_best(t);
     for (uint32_t i = 0; i < t->taken; i++) {
-        GxIf guard;
         positions[i] = LLVMBuildAdd(b, gx_tid(k, 0), gx_i32(k, i * k->block[0]), "");
         positions[i] = LLVMBuildAdd(b, positions[i], first, "");
-        emit_if_begin(
-            e, &guard,
-            LLVMBuildICmp(b, LLVMIntULT, positions[i], gx_i32(k, net->size), ""));
         v[i] = element(t, row, positions[i]);
-        emit_if_end_or(e, &guard, &v[i], &padding, 1);
     }
     for (uint32_t i = 0; i < t->taken; i++) {
         GxIf takes;
-        LLVMValueRef exists =
-            LLVMBuildICmp(b, LLVMIntULT, positions[i], gx_i32(k, net->size), "");
+        LLVMValueRef exists = is_in_row(t, positions[i]);
         LLVMValueRef is_better = compare(e, &t->order, &v[i], &last);
         gx_if_begin(k, &takes, LLVMBuildAnd(b, exists, is_better, ""));
         take(t, v[i], positions[i], false);
         gx_if_end(k, &takes, NULL, 0, NULL);
     }
     gx_barrier(k);
+}
+
+/* Elements that a block looks at between two barriers. */
+static uint32_t batch_size(const TopK *t)
+{
+    return TOPK_LOADS * t->lanes * t->network.e->k->block[0];
 }
 
 /* What a thread has of a batch. */
@@ -185,9 +195,8 @@ static void load_neighbours(TopK *t, const IndexExpr *row, LLVMValueRef first,
 {
     Emit *e = t->network.e;
     LLVMBuilderRef b = e->k->builder;
-    const IndexExpr *index[EMIT_MOST_RANK];
     out->first = first;
-    out->exists = LLVMBuildICmp(b, LLVMIntULT, first, gx_i32(e->k, t->network.size), "");
+    out->exists = is_in_row(t, first);
     LLVMValueRef from = LLVMBuildSelect(b, out->exists, first, gx_i32(e->k, 0), "");
     from = LLVMBuildUDiv(b, from, gx_i32(e->k, t->lanes), "");
     const IndexExpr *group =
@@ -196,10 +205,8 @@ static void load_neighbours(TopK *t, const IndexExpr *row, LLVMValueRef first,
     const IndexExpr *at = ix_mul(e->ix, group, t->lanes);
     if (t->lanes > 1)
         at = ix_add(e->ix, at, emit_lane(e));
-    place(e, t->inst->operands[0]->shape, row, at, index);
-    emit_element(e, t->inst->operands[0], index, out->v);
+    load(t, row, at, out->v);
     e->lanes = 1;
-    e->k->at = t->inst->name;
 }
 
 /* A batch from `first` on, or what the row has of it: as take_chunk, but that slots may run out, which their count
@@ -284,13 +291,13 @@ static LLVMValueRef retake_batch(TopK *t, const IndexExpr *row, LLVMValueRef fir
     Emit *e = t->network.e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    uint32_t chunk = t->taken * k->block[0], batch = TOPK_LOADS * t->lanes * k->block[0];
+    uint32_t chunk = t->taken * k->block[0];
     LLVMValueRef size = gx_i32(k, t->network.size), end, used;
     GxLoop loop;
     GxIf full;
     set_count(t, count);
     gx_barrier(k);
-    end = LLVMBuildAdd(b, first, gx_i32(k, batch), "");
+    end = LLVMBuildAdd(b, first, gx_i32(k, batch_size(t)), "");
     end = gx_intrinsic(k, "umin", (LLVMValueRef[]){end, size}, 2);
     gx_loop_begin(k, &loop, first, end, gx_i32(k, chunk), &count, 1);
     emit_scope_begin(e);
@@ -338,7 +345,7 @@ static void take_rest(TopK *t, const IndexExpr *row)
     set_count(t, best);
     gx_barrier(k);
     gx_loop_begin(k, &loop, gx_i32(k, net->padded), gx_i32(k, net->size),
-                  gx_i32(k, TOPK_LOADS * t->lanes * k->block[0]), &count, 1);
+                  gx_i32(k, batch_size(t)), &count, 1);
     emit_scope_begin(e);
     take_batch(t, row, loop.index);
     next = make_room(t, row, loop.index, count, load_count(t));
@@ -387,7 +394,7 @@ Kernel *emitter_topk(const EmitterInput *in)
               .lanes = p->lanes,
               .limit = (uint32_t)topk_limit(p, in->design->config.slots)};
     int64_t room = (in->design->config.slots - p->k) / in->design->config.block;
-    t.taken = room < TOPK_TAKEN ? (uint32_t)room : TOPK_TAKEN;
+    t.taken = room < MOST_TAKEN ? (uint32_t)room : MOST_TAKEN;
     SortNetwork *net = &t.network;
     while (1u << net->log2 < net->padded)
         net->log2++;

@@ -175,12 +175,10 @@ typedef struct RadixPlan {
     uint32_t
         histogram; /* parameter: how often each digit comes, u32 by row, step, digit */
     int64_t step, steps;
-    uint64_t keys; /* arrays on which the digit depends, as bits */
-    unsigned
-        widest; /* bytes of an element: one array after the other is in shared memory */
-    int64_t
-        live_words; /* that a thread holds for each of its accesses while tiles wait for each other: keys, and
-        digit and rank */
+    uint64_t keys;   /* arrays on which the digit depends, as bits */
+    unsigned widest; /* bytes of an element: arrays are in shared memory one by one */
+    /* That a thread holds for each of its accesses while tiles wait for each other: keys, and digit and rank. */
+    int64_t live_words;
 } RadixPlan;
 typedef struct RadixTiles {
     int64_t elements, tiles; /* of a tile; of a row */
@@ -190,10 +188,7 @@ bool radix_is_key(const RadixPlan *p, uint32_t array);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */
-#define TOPK_TAKEN                                                                       \
-    4 /* elements of a thread at most that are put behind the k best without asking for room */
-#define TOPK_LOADS                                                                       \
-    4 /* loads of a thread between two barriers, of `lanes` elements each */
+#define TOPK_LOADS 4 /* of a thread between two barriers, of `lanes` elements each */
 #define TOPK_LANES 8 /* at most */
 typedef struct TopKPlan {
     const Instruction *inst;

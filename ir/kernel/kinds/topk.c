@@ -3,10 +3,9 @@
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
-#define TOPK_THREADS 256
-#define TOPK_LONG_THREADS                                                                \
-    512                 /* of rows that slots do not hold: for more bytes under way */
-#define TOPK_SLOTS 2048 /* that hold a whole row */
+#define TOPK_SLOTS 2048       /* that hold a whole row; a longer one: long_row_slots */
+#define TOPK_THREADS 256      /* at most */
+#define TOPK_LONG_THREADS 512 /* of a long row: for more bytes under way */
 
 const char *illegal_topk(FusionFacts *f, KernelKind kind)
 {
