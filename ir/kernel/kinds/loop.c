@@ -74,11 +74,12 @@ static int64_t most_in_row(const Instruction *inst, int64_t most)
     if (inst->op != OP_TRANSPOSE || inst->shape->rank == 0)
         return most;
     uint32_t last = inst->shape->rank - 1;
+    if (inst_ints(inst, ATTR_DIMENSIONS).data[last] != last)
+        return most;
     int64_t row = inst->shape->dims[last], lanes = most;
     while (lanes > 1 && row % lanes != 0)
         lanes /= 2;
-    bool stays = inst_ints(inst, ATTR_DIMENSIONS).data[last] == last;
-    return stays && lanes > 1 ? lanes : most;
+    return lanes > 1 ? lanes : most;
 }
 
 /* Enough for wide accesses; 1 where an element is no straight-line code, or so much of it that accesses do not
@@ -91,10 +92,9 @@ static int64_t choose_lanes(const KernelDesign *d, int64_t size)
     const Shape **array =
         ARENA_ARRAY(d->arena, const Shape *, comp->instruction_count + results);
     unsigned work = 0;
-    int64_t row = 64; /* no access has more */
     bool is_plain = true, is_even = true;
-    int64_t reduced =
-        0; /* the sizes of dimensions along which windows are apart, or-ed */
+    int64_t row = 64;    /* no access has more */
+    int64_t reduced = 0; /* sizes of dimensions along which windows are apart, or-ed */
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (!is_used[inst->id])
             continue;
