@@ -99,6 +99,11 @@ OpCost convert_cost(DType from, DType to)
     return alu;
 }
 
+double cost_issued(OpCost c)
+{
+    return c.alu + c.fma + c.imul + c.mufu + c.f64 + c.add;
+}
+
 int64_t cost_instructions(const Instruction *inst)
 {
     if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT || op_is(inst->op, OPF_MOVES))
@@ -109,7 +114,7 @@ int64_t cost_instructions(const Instruction *inst)
     OpCost c = inst->op == OP_CONVERT
                    ? convert_cost(from, inst->shape->dtype)
                    : op_cost(inst->op, inst->op == OP_SELECT ? inst->shape->dtype : from);
-    double n = c.alu + c.fma + c.imul + c.mufu + c.f64 + c.add;
+    double n = cost_issued(c);
     return n > 1 ? (int64_t)n : 1;
 }
 

@@ -24,6 +24,8 @@ typedef struct OpCost {
 OpCost op_cost(OpCode op, DType type);
 /* Of a conversion. */
 OpCost convert_cost(DType from, DType to);
+/* By all units but the tensor cores. */
+double cost_issued(OpCost c);
 
 /* Seconds of a device that only moves so many bytes. */
 double cost_seconds_of_bytes(const GpuModel *device, double bytes);

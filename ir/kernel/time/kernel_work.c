@@ -79,7 +79,7 @@ static void plain_work(const Instruction *inst, KernelWork *out)
                         .needed_bytes = read + written,
                         .operations = operations_of(inst, elements),
                         .product_type = DT_INVALID};
-    out->counts.issued = (c.alu + c.fma + c.imul + c.mufu + c.f64 + c.add) * times;
+    out->counts.issued = cost_issued(c) * times;
     out->counts.unit[WORK_FMA] = c.fma * times;
     out->counts.unit[WORK_MUFU] = c.mufu * times;
     out->counts.unit[WORK_F64] = c.f64 * times;

@@ -370,7 +370,7 @@ void work_add(WorkBuilder *b, uint32_t loop, OpCost c, double times)
 {
     WorkCounts *to = &b->loops[loop].counts;
     times *= b->issued_part;
-    to->issued += (c.alu + c.fma + c.imul + c.mufu + c.f64 + c.add) * times;
+    to->issued += cost_issued(c) * times;
     to->unit[WORK_ALU] += c.alu * times;
     to->unit[WORK_FMA] += c.fma * times;
     to->unit[WORK_IMUL] += c.imul * times;
