@@ -320,38 +320,27 @@ static void close_symbols(WorkBuilder *b, uint32_t opened, double carried)
         work_loop_end(b, carried);
 }
 
-/* The lanes as they were before one was taken after the other. */
+/* The lanes as they were before. */
 typedef struct Lanes {
     WorkPart part;
     uint32_t lanes, lane_count;
     const IndexExpr *lane;
 } Lanes;
 
-/* One lane after the other: what is counted is done so often. */
-static Lanes begin_lanes(WorkBuilder *b, const Instruction *inst,
+/* One lane after the other, so that what is counted is done so often; or all at once. */
+static Lanes begin_lanes(WorkBuilder *b, bool at_once, const Instruction *inst,
                          const IndexExpr *const *index, const IndexExpr **at)
 {
     Lanes before = {.lanes = b->lanes, .lane_count = b->lane_count, .lane = b->lane};
     for (uint32_t d = 0; d < rank_of(inst); d++)
-        at[d] = b->lanes == 1 || b->lane == NULL
+        at[d] = at_once || b->lanes == 1 || b->lane == NULL
                     ? index[d]
                     : ix_replace(b->ix, index[d], IX_RUNTIME, (uint32_t)b->lane->value,
                                  ix_const(b->ix, 0));
-    work_set_lanes(b, 1);
-    before.part = work_part_begin(b, before.lanes);
+    if (!at_once)
+        work_set_lanes(b, 1);
+    before.part = work_part_begin(b, at_once ? 1 : before.lanes);
     return before;
-}
-
-/* All at once. */
-static Lanes keep_lanes(WorkBuilder *b, const Instruction *inst,
-                        const IndexExpr *const *index, const IndexExpr **at)
-{
-    for (uint32_t d = 0; d < rank_of(inst); d++)
-        at[d] = index[d];
-    return (Lanes){.part = work_part_begin(b, 1),
-                   .lanes = b->lanes,
-                   .lane_count = b->lane_count,
-                   .lane = b->lane};
 }
 
 static void end_lanes(WorkBuilder *b, Lanes before)
@@ -369,9 +358,8 @@ static WorkValue reduced(WorkBuilder *b, const Instruction *inst,
     const IndexExpr *from[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
     uint32_t half = inst->operand_count / 2;
-    bool is_wide = reduced_neighbours(inst) != UINT32_MAX;
-    Lanes lanes =
-        is_wide ? keep_lanes(b, inst, index, from) : begin_lanes(b, inst, index, from);
+    bool at_once = reduced_neighbours(inst) != UINT32_MAX;
+    Lanes lanes = begin_lanes(b, at_once, inst, index, from);
     uint32_t opened = open_symbols(b, map, symbols);
     work_apply(b, inst, 0, from, symbols, at, constraints);
     work_check(b, map, constraints);
@@ -402,7 +390,7 @@ static WorkValue contracted(WorkBuilder *b, const Instruction *inst,
 {
     const IndexExpr *from[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
-    Lanes lanes = begin_lanes(b, inst, index, from);
+    Lanes lanes = begin_lanes(b, false, inst, index, from);
     uint32_t opened = open_symbols(b, work_map(b, inst, 0), symbols);
     WorkValue v = at_hand();
     for (uint32_t i = 0; i < 2; i++) {
