@@ -1,4 +1,5 @@
 /* Scatters: a thread for each element of the updates, or owners of places that walk over all updates. */
+#include "ir/divide.h"
 #include "ir/kernel/time/work_kinds.h"
 
 /* The index vector's place from an update's index: all but the vector's own dimension. */
@@ -120,7 +121,7 @@ static void walk_updates(WorkBuilder *b, const ScatterPlan *p, int64_t owners)
 static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
-    int64_t shares = (p->steps + items - 1) / items;
+    int64_t shares = ceil_div(p->steps, items);
     double places = (double)shape_elements(p->operand) / (double)p->free_places;
     double run = (double)p->steps > places ? (double)p->steps / places : 1;
     int64_t parts = p->free_places / p->lanes;
@@ -163,7 +164,7 @@ static void move_places(WorkBuilder *b, const ScatterPlan *p, int64_t block,
                         const IndexExpr *batch, const IndexExpr *thread, bool stores)
 {
     const IndexExpr *at[KERNEL_MOST_RANK];
-    int64_t trips = (p->places + block - 1) / block;
+    int64_t trips = ceil_div(p->places, block);
     const IndexExpr *step = work_loop_begin(b, (double)trips, trips, 1);
     const IndexExpr *number = ix_add(b->ix, ix_mul(b->ix, step, block), thread);
     index_delinear(b->ix, p->operand,
@@ -199,7 +200,7 @@ static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
     unsigned bytes = shared_bytes(p->operand->dtype);
     int64_t ahead = scatter_ahead(p, block), taken = ahead * block;
-    int64_t trips = (p->steps + taken - 1) / taken;
+    int64_t trips = ceil_div(p->steps, taken);
     const IndexExpr *batch = work_coordinate(
         b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, p->free_places);
     const IndexExpr *thread =
@@ -216,13 +217,14 @@ static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
     work_element(b, p->inst->operands[2], update);
     work_loop_end(b, 0);
     work_loop_begin(b, (double)ahead, ahead, 1);
+    bool waits = p->operation == OP_COUNT; /* each update for the one before */
     double cycles = costs.shared_cycles;
-    if (p->operation == OP_COUNT)
+    if (waits)
         cycles += combine_in_warp(b, p, bytes);
     else
         work_shared(b, 2, bytes, 1);
-    work_loop_end(b, p->operation == OP_COUNT ? cycles : 0);
-    work_loop_end(b, p->operation == OP_COUNT ? 0 : cycles);
+    work_loop_end(b, waits ? cycles : 0);
+    work_loop_end(b, waits ? 0 : cycles);
     work_barrier(b);
     move_places(b, p, block, batch, thread, true);
 }
