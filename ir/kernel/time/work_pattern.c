@@ -304,7 +304,7 @@ static void node_values(const WorkBuilder *b, const Node *nodes, const Node *n,
     case IX_MOD:
         for (uint32_t t = 0; t < count; t++)
             out[t] =
-                wrapping_add(x[t], -wrapping_mul(floor_div(x[t], n->value), n->value));
+                wrapping_add(x[t], wrapping_mul(floor_div(x[t], n->value), -n->value));
         return;
     case IX_DIM:
     case IX_SYMBOL:
