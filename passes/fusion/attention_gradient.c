@@ -289,9 +289,7 @@ static Instruction *make_products(Body *b)
 {
     const AttentionGradient *g = &b->c->g;
     Instruction *x = like(b, g->products, with_dtype(b, g->products->shape, DT_F32));
-    bool is_same = true;
-    for (uint32_t d = 0; d < g->products->shape->rank; d++)
-        is_same &= g->product_dims[d] == d;
+    bool is_same = rw_is_identity(g->product_dims, g->products->shape->rank);
     const Shape *shape = with_dtype(b, b->c->a->parts.exponentials.inst->shape, DT_F32);
     return is_same || b->failed ? x : rw_transpose(&b->r, shape, x, g->product_dims);
 }
@@ -300,21 +298,11 @@ static Instruction *make_products(Body *b)
 static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *dims)
 {
     uint32_t rank = x->shape->rank;
-    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1),
-            *sizes = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1);
-    bool is_same = true;
-    Ints inner = {0};
     if (x->op == OP_TRANSPOSE) {
-        inner = inst_ints(x, ATTR_DIMENSIONS);
+        dims = rw_through(r, inst_ints(x, ATTR_DIMENSIONS), (Ints){dims, rank});
         x = x->operands[0];
     }
-    for (uint32_t d = 0; d < rank; d++) {
-        order[d] = inner.data != NULL ? inner.data[dims[d]] : dims[d];
-        sizes[d] = x->shape->dims[order[d]];
-        is_same &= order[d] == d;
-    }
-    return is_same ? x
-                   : rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
+    return rw_is_identity(dims, rank) ? x : rw_in_order(r, x, dims);
 }
 
 /* The result of the attention's second dot, of f32, made of what its users see. */
@@ -431,16 +419,12 @@ static void exchange(Instruction *dot, AttrId left, AttrId right)
 /* The dot with its operands exchanged. */
 static Instruction *turned(Body *b, const Instruction *dot)
 {
-    const int64_t *dims = turned_dims(b->c, dot, false);
-    int64_t sizes[VIEW_RANK];
-    for (uint32_t d = 0; d < dot->shape->rank; d++)
-        sizes[d] = dot->shape->dims[dims[d]];
+    const Shape *shape =
+        rw_shape_in_order(&b->r, dot->shape, turned_dims(b->c, dot, false));
     Instruction *operands[] = {inside(b, dot->operands[1]), inside(b, dot->operands[0])};
     if (b->failed)
         return NULL;
-    Instruction *x = computation_add_like(
-        b->r.comp, dot, rw_shape(&b->r, dot->shape->dtype, dot->shape->rank, sizes), 2,
-        operands);
+    Instruction *x = computation_add_like(b->r.comp, dot, shape, 2, operands);
     exchange(x, ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS);
     exchange(x, ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS);
     Ints precision = inst_ints(x, ATTR_OPERAND_PRECISION);

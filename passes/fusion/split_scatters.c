@@ -237,13 +237,8 @@ static Instruction *update_list(const Split *s, uint32_t i)
     }
     for (uint32_t w = 0; w < window.count; w++)
         order[n++] = window.data[w];
-    bool is_sorted = true;
-    for (uint32_t d = 0; d < rank; d++) {
-        is_sorted &= order[d] == d;
-        sizes[d] = x->shape->dims[order[d]];
-    }
-    if (!is_sorted)
-        x = rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
+    if (!rw_is_identity(order, rank))
+        x = rw_in_order(r, x, order);
     sizes[0] = s->updates;
     for (uint32_t w = 0; w < window.count; w++)
         sizes[out++] = x->shape->dims[rank - window.count + w];

@@ -140,7 +140,7 @@ static Instruction *swizzle(Rewriter *r, Instruction *scale)
 {
     const Shape *s = scale->shape;
     uint32_t lead = s->rank - 2, n = lead + 5;
-    int64_t tiles[6] = {0}, moved[6] = {0}, order[6];
+    int64_t tiles[6] = {0}, order[6];
     const int64_t rows = s->dims[lead], columns = s->dims[lead + 1];
     const int64_t inner[5] = {rows / SCALE_TILE_ROWS, 4, 32, columns / SCALE_TILE_COLUMNS,
                               SCALE_TILE_COLUMNS};
@@ -148,12 +148,10 @@ static Instruction *swizzle(Rewriter *r, Instruction *scale)
     if (lead == 1)
         tiles[0] = s->dims[0];
     memcpy(tiles + lead, inner, sizeof inner);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         order[i] = i < lead ? i : inner_order[i - lead] + lead;
-        moved[i] = tiles[order[i]];
-    }
     scale = rw_reshape(r, rw_shape(r, s->dtype, n, tiles), scale);
-    scale = rw_transpose(r, rw_shape(r, s->dtype, n, moved), scale, order);
+    scale = rw_in_order(r, scale, order);
     return rw_reshape(r, rw_shape(r, s->dtype, s->rank, s->dims), scale);
 }
 

@@ -53,15 +53,6 @@ static void wanted_order(const Array *a, bool features_last, int64_t *out)
         out[n++] = a->second;
 }
 
-static bool is_identity(const int64_t *order, uint32_t rank)
-{
-    for (uint32_t i = 0; i < rank; i++) {
-        if (order[i] != i)
-            return false;
-    }
-    return true;
-}
-
 static bool is_narrow_float(const Shape *s)
 {
     return s->dtype == DT_BF16 || s->dtype == DT_F16;
@@ -156,19 +147,9 @@ static bool is_wanted(const Rewriter *r, const Instruction *conv)
 
 /* -- rules ------------------------------------------------------------------------------------- */
 
-static const Shape *permuted(Rewriter *r, const Shape *s, const int64_t *order)
-{
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank);
-    for (uint32_t i = 0; i < s->rank; i++)
-        dims[i] = s->dims[order[i]];
-    return rw_shape(r, s->dtype, s->rank, dims);
-}
-
 static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *order)
 {
-    if (is_identity(order, x->shape->rank))
-        return x;
-    return rw_transpose(r, permuted(r, x->shape, order), x, order);
+    return rw_is_identity(order, x->shape->rank) ? x : rw_in_order(r, x, order);
 }
 
 static Instruction *in_form(Rewriter *r, Instruction *conv)
@@ -183,14 +164,15 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
         arrays[i] = array_of(conv, s.kind, i);
         orders[i] = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
         wanted_order(&arrays[i], has_features_last(&arrays[0]), orders[i]);
-        is_in_form &= is_identity(orders[i], conv->shape->rank);
+        is_in_form &= rw_is_identity(orders[i], conv->shape->rank);
     }
     if (is_in_form)
         return NULL;
     Instruction *operands[2];
     for (uint32_t i = 0; i < 2; i++)
         operands[i] = transposed(r, conv->operands[i], orders[i]);
-    Instruction *c = rw_like(r, conv, permuted(r, conv->shape, orders[2]), 2, operands);
+    Instruction *c =
+        rw_like(r, conv, rw_shape_in_order(r, conv->shape, orders[2]), 2, operands);
     inst_set(c, (Attr){.id = ATTR_DIM_LABELS,
                        .labels = labels_of(r->m->arena, s.kind, arrays, orders)});
     int64_t *back = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
@@ -282,7 +264,7 @@ static Instruction *turned(Between *b, Instruction *x)
         return x->operands[0];
     }
     if (x->op == OP_BROADCAST)
-        return rw_transpose(r, permuted(r, x->shape, order.data), x, order.data);
+        return rw_in_order(r, x, order.data);
     if (!op_is(x->op, OPF_ELEMENTWISE) || x->operand_count == 0 ||
         x->control_count != 0 || x->id >= b->known || uses_count(&b->uses, x) != 1 ||
         b->count == BETWEEN_MOST)
@@ -295,8 +277,8 @@ static Instruction *turned(Between *b, Instruction *x)
             (operands[i] = turned(b, x->operands[i])) == NULL)
             return NULL;
     }
-    b->to[at] =
-        rw_like(r, x, permuted(r, x->shape, order.data), x->operand_count, operands);
+    b->to[at] = rw_like(r, x, rw_shape_in_order(r, x->shape, order.data),
+                        x->operand_count, operands);
     b->from[at] = x;
     return b->to[at];
 }

@@ -293,12 +293,7 @@ static Instruction *grouped_kernel(Rewriter *r, const Cut *c, int64_t pieces)
             order[n++] = c->sum[1];
         order[n++] = d + (d >= c->sum[1]);
     }
-    const Shape *s = x->shape;
-    int64_t sizes[KERNEL_MOST_RANK];
-    for (uint32_t d = 0; d < s->rank; d++)
-        sizes[d] = s->dims[order[d]];
-    x = rw_transpose(r, rw_shape(r, s->dtype, s->rank, sizes), x, order);
-    return rw_reshape(r, grouped_shape(intern, c, pieces), x);
+    return rw_reshape(r, grouped_shape(intern, c, pieces), rw_in_order(r, x, order));
 }
 
 static Instruction *sum_of_pieces(Rewriter *r, const Cut *c, Instruction *partial,

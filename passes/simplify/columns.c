@@ -146,12 +146,9 @@ Instruction *matrix_transposed(Rewriter *r, Instruction *x)
 {
     uint32_t rank = x->shape->rank;
     int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank);
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, rank);
-    for (uint32_t k = 0; k < rank; k++) {
+    for (uint32_t k = 0; k < rank; k++)
         order[k] = k + 2 < rank ? k : (int64_t)(2 * rank - 3 - k);
-        dims[k] = x->shape->dims[order[k]];
-    }
-    return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, dims), x, order);
+    return rw_in_order(r, x, order);
 }
 
 const Shape *matrix_sized(Rewriter *r, const Shape *s, int64_t rows, int64_t columns)

@@ -37,7 +37,6 @@ Instruction *convolution_regrouped(Rewriter *r, Instruction *x, uint32_t rank,
 {
     DType t = x->shape->dtype;
     int64_t *source = ARENA_ARRAY(r->scratch, int64_t, rank),
-            *turned = ARENA_ARRAY(r->scratch, int64_t, rank),
             *merged = ARENA_ARRAY(r->scratch, int64_t, rank),
             *group = ARENA_ARRAY(r->scratch, int64_t, rank);
     bool *begins = ARENA_ARRAY(r->scratch, bool, rank);
@@ -56,13 +55,10 @@ Instruction *convolution_regrouped(Rewriter *r, Instruction *x, uint32_t rank,
     }
     uint32_t m = 0;
     for (uint32_t i = 0; i < rank; i++) {
-        if (!begins[order[i]])
-            continue;
-        merged[m] = group[order[i]];
-        turned[m++] = source[group[order[i]]];
+        if (begins[order[i]])
+            merged[m++] = group[order[i]];
     }
-    x = rw_reshape(r, rw_shape(r, t, m, source), x);
-    x = rw_transpose(r, rw_shape(r, t, m, turned), x, merged);
+    x = rw_in_order(r, rw_reshape(r, rw_shape(r, t, m, source), x), merged);
     return rw_reshape(r, rw_shape(r, t, n, joined), x);
 }
 

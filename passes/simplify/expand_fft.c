@@ -218,15 +218,12 @@ static Instruction *direct(Rewriter *r, Instruction *x, int64_t n, bool is_inver
 static Instruction *swapped(Rewriter *r, Instruction *x, uint32_t d, uint32_t e)
 {
     uint32_t rank = x->shape->rank;
-    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank),
-            *dims = ARENA_ARRAY(r->scratch, int64_t, rank);
-    for (uint32_t i = 0; i < rank; i++) {
-        order[i] = i == d ? e : i == e ? d : i;
-        dims[i] = x->shape->dims[order[i]];
-    }
+    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank);
     if (d == e)
         return x;
-    return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, dims), x, order);
+    for (uint32_t i = 0; i < rank; i++)
+        order[i] = i == d ? e : i == e ? d : i;
+    return rw_in_order(r, x, order);
 }
 
 /* The last dimension as two, of which the first has a elements. */

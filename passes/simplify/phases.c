@@ -44,13 +44,10 @@ static Instruction *ordered(Rewriter *r, Instruction *x, int64_t first,
                             const int64_t *places, int64_t second)
 {
     uint32_t rank = x->shape->rank;
-    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank),
-            *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
-    for (uint32_t i = 0; i < rank; i++) {
+    int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank);
+    for (uint32_t i = 0; i < rank; i++)
         order[i] = i == 0 ? first : i + 1 == rank ? second : places[i - 1];
-        sizes[i] = x->shape->dims[order[i]];
-    }
-    return rw_transpose(r, rw_shape(r, x->shape->dtype, rank, sizes), x, order);
+    return rw_in_order(r, x, order);
 }
 
 /* [first, places * stride ..., second] -> [first, places ..., strides * second] */

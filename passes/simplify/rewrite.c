@@ -105,6 +105,28 @@ Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
     return t;
 }
 
+bool rw_is_identity(const int64_t *dims, uint32_t count)
+{
+    for (uint32_t d = 0; d < count; d++) {
+        if (dims[d] != d)
+            return false;
+    }
+    return true;
+}
+
+const Shape *rw_shape_in_order(Rewriter *r, const Shape *s, const int64_t *order)
+{
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] = s->dims[order[d]];
+    return rw_shape(r, s->dtype, s->rank, dims);
+}
+
+Instruction *rw_in_order(Rewriter *r, Instruction *a, const int64_t *order)
+{
+    return rw_transpose(r, rw_shape_in_order(r, a->shape, order), a, order);
+}
+
 void rw_set_cumulative(Rewriter *r, Instruction *windows, int64_t along, bool from_end)
 {
     const Shape *x = windows->operands[0]->shape;
@@ -244,12 +266,10 @@ Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
         is_sorted &= k == i;
     }
     int64_t *to = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         to[i] = at[order[i]];
-        sizes[i] = a->shape->dims[order[i]];
-    }
     if (!is_sorted)
-        a = rw_transpose(r, rw_shape(r, a->shape->dtype, n, sizes), a, order);
+        a = rw_in_order(r, a, order);
     return rw_broadcast(r, shape, a, n, to);
 }
 

@@ -69,6 +69,11 @@ Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a);
 Instruction *rw_in_layout(Rewriter *r, const Shape *s, Instruction *x);
 Instruction *rw_transpose(Rewriter *r, const Shape *shape, Instruction *a,
                           const int64_t *dims);
+/* dims[d] is d, of so many. */
+bool rw_is_identity(const int64_t *dims, uint32_t count);
+/* Packed; dimension d is the order[d]-th of s, or of a. */
+const Shape *rw_shape_in_order(Rewriter *r, const Shape *s, const int64_t *order);
+Instruction *rw_in_order(Rewriter *r, Instruction *a, const int64_t *order);
 Instruction *rw_element(Rewriter *r, Instruction *tuple, uint32_t i);
 /* Dimensions named in an array that `names` takes from another: names[dims[i]] for each i. In scratch. */
 const int64_t *rw_through(Rewriter *r, Ints names, Ints dims);

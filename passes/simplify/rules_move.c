@@ -21,14 +21,6 @@ static bool is_ascending(const int64_t *dims, uint32_t count)
     return true;
 }
 
-static bool is_identity(const int64_t *dims, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (dims[i] != i)
-            return false;
-    return true;
-}
-
 /* reshape(reshape(x)) -> reshape(x) */
 static Instruction *reshape_reshape(Rewriter *r, Instruction *inst)
 {
@@ -136,7 +128,7 @@ static Instruction *transpose_nothing(Rewriter *r, Instruction *inst)
 {
     (void)r;
     Ints p = inst_ints(inst, ATTR_DIMENSIONS);
-    return is_identity(p.data, p.count) ? rw_as(inst, inst->operands[0]) : NULL;
+    return rw_is_identity(p.data, p.count) ? rw_as(inst, inst->operands[0]) : NULL;
 }
 
 /* transpose(transpose(x, p), q) -> transpose(x, p[q]) */
@@ -147,7 +139,7 @@ static Instruction *transpose_transpose(Rewriter *r, Instruction *inst)
         return NULL;
     Ints p = inst_ints(a, ATTR_DIMENSIONS), q = inst_ints(inst, ATTR_DIMENSIONS);
     const int64_t *dims = rw_through(r, p, q);
-    if (is_identity(dims, q.count) && a->operands[0]->shape == inst->shape)
+    if (rw_is_identity(dims, q.count) && a->operands[0]->shape == inst->shape)
         return a->operands[0];
     return rw_transpose(r, inst->shape, a->operands[0], dims);
 }
@@ -158,7 +150,7 @@ static Instruction *transpose_ones(Rewriter *r, Instruction *inst)
     const Shape *s = inst->operands[0]->shape;
     Ints p = inst_ints(inst, ATTR_DIMENSIONS);
     int64_t last = -1;
-    if (!rw_is_static(s) || is_identity(p.data, p.count) ||
+    if (!rw_is_static(s) || rw_is_identity(p.data, p.count) ||
         !layout_is_default(s->layout) || !layout_is_default(inst->shape->layout))
         return NULL;
     for (uint32_t i = 0; i < p.count; i++) {
