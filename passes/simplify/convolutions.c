@@ -7,6 +7,7 @@
  * convolution that another one takes. */
 #include "passes/simplify/convolutions.h"
 
+#include "passes/settings.h"
 #include "passes/simplify/simplify.h"
 
 Instruction *convolution_padded(Rewriter *r, Instruction *x, const PaddingDim *dims)
@@ -60,6 +61,17 @@ Instruction *convolution_regrouped(Rewriter *r, Instruction *x, uint32_t rank,
     }
     x = rw_in_order(r, rw_reshape(r, rw_shape(r, t, m, source), x), merged);
     return rw_reshape(r, rw_shape(r, t, n, joined), x);
+}
+
+bool convolution_is_dense_half(const Rewriter *r, const Instruction *conv,
+                               ConvolutionShape *out)
+{
+    DType t = conv->operands[0]->shape->dtype;
+    return (t == DT_BF16 || t == DT_F16) && rw_is_static(conv->shape) &&
+           convolution_shape(conv, out) &&
+           convolution_work(out) >= r->cx->settings->library_convolution_work &&
+           inst_int(conv, ATTR_FEATURE_GROUP_COUNT, 1) == 1 &&
+           inst_int(conv, ATTR_BATCH_GROUP_COUNT, 1) == 1;
 }
 
 bool pass_convolutions(Module *m, PassContext *cx)

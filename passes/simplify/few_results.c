@@ -11,7 +11,6 @@
  * The zeros meet numbers that a window does not reach: an infinite one or NaN makes NaN of the results beside its own. */
 #include "ir/divide.h"
 #include "ir/kernel/convolution.h"
-#include "passes/settings.h"
 #include "passes/simplify/convolutions.h"
 
 enum {
@@ -196,18 +195,13 @@ Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
                                      const int64_t *phases)
 {
     ConvolutionShape shape;
-    const Shape *x = conv->operands[0]->shape;
-    if ((x->dtype != DT_BF16 && x->dtype != DT_F16) || !rw_is_static(conv->shape) ||
-        !convolution_shape(conv, &shape) ||
-        convolution_work(&shape) < r->cx->settings->library_convolution_work ||
-        inst_int(conv, ATTR_FEATURE_GROUP_COUNT, 1) != 1 ||
-        inst_int(conv, ATTR_BATCH_GROUP_COUNT, 1) != 1)
+    if (!convolution_is_dense_half(r, conv, &shape))
         return NULL;
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     const Window *w = inst_window(conv);
     if (w->rank == 0 || w->rank > MOST_SPATIAL || w->rank != l->spatial_rank ||
         conv->shape->dims[l->out_feature] > MOST_RESULTS ||
-        x->dims[l->lhs_feature] < LEAST_FEATURES)
+        conv->operands[0]->shape->dims[l->lhs_feature] < LEAST_FEATURES)
         return NULL;
     for (uint32_t i = 0; i < w->rank; i++) {
         if (!is_one_by_one(&w->dims[i]) ||

@@ -13,7 +13,6 @@
  * NaN of results beside its own. */
 #include "ir/divide.h"
 #include "ir/kernel/convolution.h"
-#include "passes/settings.h"
 #include "passes/simplify/convolutions.h"
 
 enum { FEW_FEATURES = 8, MOST_SPATIAL = 3, MOST_DIMS = 2 * MOST_SPATIAL + 2 };
@@ -303,19 +302,10 @@ static int64_t few_of(const Phased *p)
                                            : p->conv->shape->dims[l->out_feature];
 }
 
-static bool is_narrow_float(const Shape *s)
-{
-    return s->dtype == DT_BF16 || s->dtype == DT_F16;
-}
-
 static Instruction *phases(Rewriter *r, Instruction *conv)
 {
     ConvolutionShape shape;
-    if (!is_narrow_float(conv->operands[0]->shape) || !rw_is_static(conv->shape) ||
-        !convolution_shape(conv, &shape) ||
-        convolution_work(&shape) < r->cx->settings->library_convolution_work ||
-        inst_int(conv, ATTR_FEATURE_GROUP_COUNT, 1) != 1 ||
-        inst_int(conv, ATTR_BATCH_GROUP_COUNT, 1) != 1)
+    if (!convolution_is_dense_half(r, conv, &shape))
         return NULL;
     Phased p = {.r = r,
                 .conv = conv,
