@@ -16,8 +16,7 @@ struct PassSettings {
 #include "passes/settings.def"
     int64_t level;           /* of optimisation, for passes that do more at -O2 */
     bool cublaslt, cusolver; /* may be called */
-    bool
-        tf32; /* products of f32 may be made with TF32 where the program leaves it open */
+    bool tf32; /* may make products of f32 where the program leaves it open */
 };
 
 typedef enum { SETTING_OK, SETTING_UNKNOWN, SETTING_BAD_VALUE } SettingStatus;

@@ -13,8 +13,8 @@ typedef struct LibraryChoice {
 LibraryChoice library_choice(const Computation *comp, const PassContext *cx);
 
 /* The dot or convolution, which a library could make, is better left to it than to a kernel: one has to be
- * compiled, and must be worth that. False: it has become that kernel. */
-/* It stays as it is where kernels of its pieces are the best: see split_product_seconds. */
+ * compiled, and must be worth that. False: it has become that kernel, or stays as it is where kernels of its pieces
+ * are the best: see split_product_seconds. */
 bool library_is_best(const LibraryChoice *choice, Instruction *inst);
 
 /* The product has few tiles and long sums, so that split-products would cut it: of all kernels that make it then. */
