@@ -83,22 +83,16 @@ typedef struct Part {
 static Part part_of(Arena *a, const Array *x, const int64_t *order, const char *letters)
 {
     uint32_t rank = x->shape->rank;
-    Part p = {.places = ARENA_ARRAY(a, int64_t, rank),
+    Ints dims = {order, rank};
+    Part p = {.first = ints_find(dims, x->first),
+              .second = ints_find(dims, x->second),
+              .places = ARENA_ARRAY(a, int64_t, rank),
               .text = ARENA_ARRAY(a, char, rank + 1u)};
-    for (uint32_t i = 0; i < rank; i++) {
-        if (order[i] == x->first) {
-            p.first = i;
-            p.text[i] = letters[0];
-        } else if (order[i] == x->second) {
-            p.second = i;
-            p.text[i] = letters[1];
-        }
-        for (uint32_t k = 0; k + 2 < rank; k++) {
-            if (order[i] == x->places[k]) {
-                p.places[k] = i;
-                p.text[i] = (char)('0' + k);
-            }
-        }
+    p.text[p.first] = letters[0];
+    p.text[p.second] = letters[1];
+    for (uint32_t k = 0; k + 2 < rank; k++) {
+        p.places[k] = ints_find(dims, x->places[k]);
+        p.text[p.places[k]] = (char)('0' + k);
     }
     return p;
 }
@@ -127,22 +121,22 @@ static const DimLabels *labels_of(Arena *a, ConvolutionKind kind, const Array *a
     return l;
 }
 
-static bool has_library(const Rewriter *r, const Instruction *conv)
+static bool has_library(const PassContext *cx)
 {
-    GraphPlanner *graphs = r->cx->graphs;
-    return graphs != NULL && convolution_is_worth_it(conv, r->cx) &&
-           graphs->is_there(graphs);
+    return cx->graphs != NULL && cx->graphs->is_there(cx->graphs);
 }
 
 /* Without a library, kernels of our own take any order, but are slow where features are not last. */
 static bool is_wanted(const Rewriter *r, const Instruction *conv)
 {
+    if (!convolution_is_worth_it(conv, r->cx))
+        return false;
+    if (has_library(r->cx))
+        return true;
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
-    bool is_last = l->lhs_feature + 1 == conv->operands[0]->shape->rank ||
-                   l->lhs_batch + 1 == conv->operands[0]->shape->rank;
-    return has_library(r, conv) ||
-           (!is_last && is_narrow_float(conv->operands[0]->shape) &&
-            r->cx->target->tiles != TILES_NONE && convolution_is_worth_it(conv, r->cx));
+    const Shape *x = conv->operands[0]->shape;
+    bool is_last = l->lhs_feature + 1 == x->rank || l->lhs_batch + 1 == x->rank;
+    return !is_last && is_narrow_float(x) && r->cx->target->tiles != TILES_NONE;
 }
 
 /* -- rules ------------------------------------------------------------------------------------- */
@@ -205,7 +199,8 @@ static Instruction *reversed_filter(Rewriter *r, Instruction *conv)
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     const Window *w = inst_window(conv);
     if (reverse->op != OP_REVERSE || w->rank != l->spatial_rank ||
-        !reverses_places(reverse, l) || !has_library(r, conv))
+        !reverses_places(reverse, l) || !convolution_is_worth_it(conv, r->cx) ||
+        !has_library(r->cx))
         return NULL;
     Window *window = ARENA_NEW(r->m->arena, Window);
     WindowDim *dims = ARENA_ARRAY(r->m->arena, WindowDim, (size_t)w->rank + 1);
