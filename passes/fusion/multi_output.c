@@ -12,7 +12,7 @@
  * more memory, as kernels of different layers side by side would.
  *
  * Kernels are visited in order, so the sweep is linear in them but for the candidates it looks
- * back at; paths between kernels are bits of a matrix over a stretch of the order.
+ * back at; paths between kernels are known over a stretch of the order.
  *
  * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
 #include <stdlib.h>
@@ -20,13 +20,13 @@
 
 #include "ir/analysis/carried.h"
 #include "ir/analysis/loop_slice.h"
-#include "ir/bug.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/kernel_work.h"
 #include "passes/fusion/fusion.h"
 #include "passes/fusion/live_profile.h"
+#include "passes/fusion/paths.h"
 #include "passes/schedule/memory.h"
 
 #define STRETCH 1024 /* instructions that are looked at together */
@@ -52,8 +52,6 @@ typedef struct Kernel {
     bool minor_reduced;
     uint32_t heroes;
     FusionLeaves leaves;
-    size_t see_capacity, inside_capacity;
-    uint32_t at;    /* of the first one in the stretch */
     uint32_t nodes; /* of its code */
     uint32_t room;  /* for fusion_bring_in */
     bool is_own;    /* nobody else calls its computation */
@@ -78,10 +76,8 @@ typedef struct Join {
     PassContext *cx;
     bool is_body;
     Uses uses;
-    bool *has_successor;   /* [instruction count] something must come after it */
-    uint32_t first, count; /* the stretch: ids first .. first + count - 1 */
-    size_t words;
-    uint64_t *ancestors; /* [count][words] */
+    bool *has_successor; /* [instruction count] something must come after it */
+    Paths paths;         /* of the stretch */
     uint8_t
         *side; /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
     Carried **carried;  /* [instruction count] what an instruction replaces */
@@ -120,66 +116,6 @@ static bool is_contraction(KernelKind kind)
     return kernel_kind_is(kind, KERNEL_CONTRACTS);
 }
 
-/* -- paths -------------------------------------------------------------------------------- */
-
-static uint64_t *row_of(Join *j, uint32_t at)
-{
-    return j->ancestors + (size_t)at * j->words;
-}
-
-static bool has_bit(const uint64_t *row, uint32_t at)
-{
-    return (row[at / 64] >> (at % 64) & 1) != 0;
-}
-
-static void find_paths(Join *j)
-{
-    j->words = ((size_t)j->count + 63) / 64;
-    j->ancestors = ARENA_ARRAY(j->cx->scratch, uint64_t, j->words * j->count + 1);
-    for (uint32_t at = 0; at < j->count; at++) {
-        const Instruction *inst = j->comp->instructions[j->first + at];
-        uint64_t *row = row_of(j, at);
-        uint32_t before = inst->operand_count + inst->control_count;
-        for (uint32_t k = 0; k < before; k++) {
-            const Instruction *o = k < inst->operand_count
-                                       ? inst->operands[k]
-                                       : inst->control[k - inst->operand_count];
-            if (o->id < j->first)
-                continue;
-            const uint64_t *from = row_of(j, o->id - j->first);
-            for (size_t w = 0; w < j->words; w++)
-                row[w] |= from[w];
-            row[(o->id - j->first) / 64] |= UINT64_C(1) << ((o->id - j->first) % 64);
-        }
-    }
-}
-
-/* A kernel that comes later has `member` (a joined one) among its ancestors, and with it all that
- * they were joined with. */
-static void join_paths(Join *j, const Kernel *k, uint32_t at)
-{
-    uint64_t *sum = ARENA_ARRAY(j->brief, uint64_t, j->words + 1);
-    uint64_t *own = ARENA_ARRAY(j->brief, uint64_t, j->words + 1);
-    for (uint32_t i = 0; i < k->leaves.count; i++) {
-        uint32_t member = k->leaves.users_see[i]->id - j->first;
-        own[member / 64] |= UINT64_C(1) << (member % 64);
-    }
-    own[at / 64] |= UINT64_C(1) << (at % 64);
-    for (size_t w = 0; w < j->words; w++)
-        sum[w] = (row_of(j, k->at)[w] | row_of(j, at)[w]) & ~own[w];
-    /* what stands before it may be joined with what comes after it */
-    for (uint32_t i = 0; i < j->count; i++) {
-        uint64_t *row = row_of(j, i);
-        bool is_member = has_bit(own, i), follows = false;
-        for (size_t w = 0; w < j->words && !follows; w++)
-            follows = (row[w] & own[w]) != 0;
-        if (!is_member && !follows)
-            continue;
-        for (size_t w = 0; w < j->words; w++)
-            row[w] = is_member ? sum[w] : row[w] | sum[w] | own[w];
-    }
-}
-
 static const Kernel *kernel_of(const Join *j, const Instruction *inst)
 {
     return j->kernel_at[inst->id];
@@ -200,13 +136,10 @@ static bool kernel_makes(const Kernel *a, const Kernel *b, const Instruction *in
     return false;
 }
 
-static bool comes_behind(Join *j, const Instruction *inst, const Kernel *k)
+static bool comes_behind(const Join *j, const Instruction *inst, const Kernel *k)
 {
-    if (k == NULL || inst->id < j->first || inst->id >= j->first + j->count)
-        return false;
-    const uint64_t *row = row_of(j, inst->id - j->first);
-    for (uint32_t l = 0; l < k->leaves.count; l++) {
-        if (has_bit(row, k->leaves.users_see[l]->id - j->first))
+    for (uint32_t l = 0; k != NULL && l < k->leaves.count; l++) {
+        if (paths_lead(&j->paths, k->leaves.users_see[l], inst))
             return true;
     }
     return false;
@@ -214,7 +147,8 @@ static bool comes_behind(Join *j, const Instruction *inst, const Kernel *k)
 
 /* What reads the carried value reads it before `a` and `b`, as one kernel, replace it - or in the
  * kernel, where it is written. */
-static bool present_survives(Join *j, const Carried *c, const Kernel *a, const Kernel *b)
+static bool present_survives(const Join *j, const Carried *c, const Kernel *a,
+                             const Kernel *b)
 {
     for (size_t i = 0; i < c->count; i++) {
         const Instruction *inst = c->readers[i].inst;
@@ -232,7 +166,7 @@ static bool present_survives(Join *j, const Carried *c, const Kernel *a, const K
 }
 
 /* How many carried values the kernel would have to be copied into. */
-static uint32_t copies_needed(Join *j, const Kernel *a, const Kernel *b)
+static uint32_t copies_needed(const Join *j, const Kernel *a, const Kernel *b)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < 2; k++) {
@@ -350,7 +284,6 @@ static Kernel *describe(Join *j, Instruction *inst)
         return NULL;
     Kernel *k = ARENA_NEW(j->cx->scratch, Kernel);
     k->fusion = inst;
-    k->at = inst->id - j->first;
     k->kind = kernel_kind_of(inst);
     k->elements = shape_elements(inst->shape);
     k->is_heavy = has_heavy_code(inst);
@@ -441,7 +374,7 @@ static bool reads_fit(const Join *j, const Kernel *a, const Kernel *b)
 }
 
 /* b needs a, but for reading it: through something that stays between them. */
-static bool is_behind(Join *j, const Kernel *a, const Kernel *b, bool *reads)
+static bool is_behind(const Join *j, const Kernel *a, const Kernel *b, bool *reads)
 {
     *reads = false;
     for (uint32_t k = 0; k < b->fusion->operand_count; k++) {
@@ -450,7 +383,7 @@ static bool is_behind(Join *j, const Kernel *a, const Kernel *b, bool *reads)
             *reads = true;
             continue;
         }
-        if (o->id >= j->first && has_bit(row_of(j, o->id - j->first), a->at))
+        if (paths_lead(&j->paths, a->fusion, o))
             return true;
     }
     return false;
@@ -579,7 +512,7 @@ static void visit(Join *j, Instruction *inst)
             (reads && !reads_fit(j, a, b)))
             continue;
         /* what a needs may have come to be behind b by joining */
-        if (has_bit(row_of(j, a->at), b->at))
+        if (paths_lead(&j->paths, inst, a->fusion))
             continue;
         if (copies_needed(j, a, b) >
             copies_needed(j, a, NULL) + copies_needed(j, b, NULL))
@@ -590,7 +523,7 @@ static void visit(Join *j, Instruction *inst)
             live_profile_undo(j->profile);
             continue;
         }
-        join_paths(j, a, b->at);
+        paths_join(&j->paths, a->leaves.users_see, a->leaves.count, j->brief);
         j->kernel_at[inst->id] = a;
         j->changed = true;
         return;
@@ -733,12 +666,12 @@ static void join_computation(Join *j)
         ARENA_ARRAY(j->cx->scratch, Instruction *, (size_t)count * 4 + 1);
     bool changed = j->changed;
     j->changed = false;
-    for (j->first = 0; j->first < count; j->first += j->count) {
-        j->count = count - j->first < STRETCH ? count - j->first : STRETCH;
+    for (uint32_t first = 0, n; first < count; first += n) {
+        n = count - first < STRETCH ? count - first : STRETCH;
         j->kernel_count = 0;
-        find_paths(j);
-        for (uint32_t i = 0; i < j->count; i++) {
-            visit(j, comp->instructions[j->first + i]);
+        j->paths = paths_find(comp, first, n, j->cx->scratch);
+        for (uint32_t i = 0; i < n; i++) {
+            visit(j, comp->instructions[first + i]);
             arena_reset(j->brief);
         }
         for (size_t i = 0; i < j->kernel_count; i++) {
