@@ -51,8 +51,7 @@ static bool is_ours(Instruction *conv, const PassContext *cx)
                             tile->seconds <= library->seconds * costs.kernel_gain);
 }
 
-/* *tried: something was added, which may be left over. */
-static bool turn_results(Computation *comp, const PassContext *cx, bool *tried)
+static bool turn_results(Computation *comp, const PassContext *cx)
 {
     Uses uses = uses_compute(comp, cx->scratch);
     uint32_t count = comp->instruction_count;
@@ -68,14 +67,16 @@ static bool turn_results(Computation *comp, const PassContext *cx, bool *tried)
             library_makes(conv) || uses_count(&uses, conv) != 1)
             continue;
         Instruction *c = turned(conv, transpose);
-        *tried = true;
-        if (!is_ours(c, cx))
-            continue;
-        forward[i] = c;
-        changed = true;
+        if (is_ours(c, cx)) {
+            forward[i] = c;
+            changed = true;
+        } else {
+            computation_remove(comp, c);
+        }
     }
     if (changed)
         computation_substitute(comp, forward, count);
+    computation_compact(comp);
     return changed;
 }
 
@@ -83,11 +84,11 @@ bool pass_convolution_results(Module *m, PassContext *cx)
 {
     if (cx->target->tiles == TILES_NONE)
         return false;
-    bool changed = false, tried = false;
+    bool changed = false;
     Computations programs = module_programs(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++)
-        changed |= turn_results(programs.data[c], cx, &tried);
-    if (tried) {
+        changed |= turn_results(programs.data[c], cx);
+    if (changed) {
         module_sort(m);
         pass_dce(m, cx);
     }
