@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "codegen/backend.h"
 #include "codegen/build/build.h"
@@ -14,6 +13,7 @@
 #include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
 #include "ir/bug.h"
+#include "ir/clock.h"
 #include "ir/text.h"
 
 /* A variant, with what its requests became. */
@@ -34,9 +34,7 @@ struct Codegen {
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void codegen_versions(FILE *out)

@@ -5,32 +5,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "ir/text.h"
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static double now(void)
 {
-    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-static double wall(void)
-{
-    return seconds_of(CLOCK_MONOTONIC);
+    return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void stage_end(StageTimes *t)
 {
     if (t->open) {
         t->stages[t->count - 1].seconds += now() - t->began;
-        t->stages[t->count - 1].wall += wall() - t->wall_began;
+        t->stages[t->count - 1].wall += seconds_now() - t->wall_began;
     }
     t->open = false;
 }
@@ -42,7 +30,7 @@ void stage_begin(StageTimes *t, const char *name)
         t->stages[t->count++] = (struct StageTime){.name = name};
     t->open = true;
     t->began = t->part_began = now();
-    t->wall_began = t->part_wall_began = wall();
+    t->wall_began = t->part_wall_began = seconds_now();
 }
 
 void stage_part(StageTimes *t, const char *name, bool has_run)
@@ -56,14 +44,14 @@ void stage_part(StageTimes *t, const char *name, bool has_run)
     t->parts[i].name = name;
     t->parts[i].has_run |= has_run;
     t->parts[i].seconds += now() - t->part_began;
-    t->parts[i].wall += wall() - t->part_wall_began;
+    t->parts[i].wall += seconds_now() - t->part_wall_began;
     stage_skip(t);
 }
 
 void stage_skip(StageTimes *t)
 {
     t->part_began = now();
-    t->part_wall_began = wall();
+    t->part_wall_began = seconds_now();
 }
 
 /* Of this process, in MB; 0 where the kernel does not tell. rusage would also count what the process was

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 #include "codegen/backend.h"
 #include "codegen/build/archive.h"
@@ -16,6 +15,7 @@
 #include "codegen/build/tile_code.h"
 #include "codegen/scalar/scalar.h"
 #include "ir/bug.h"
+#include "ir/clock.h"
 #include "ir/kernel/kind.h"
 
 /* Kernels of a task: LLVM's module begins and ends once for them. */
@@ -57,16 +57,9 @@ typedef struct Schedule {
     pthread_cond_t changed; /* `made` or `has_failed` of a piece */
 } Schedule;
 
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static double thread_seconds(void)
 {
-    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* -- PTX ---------------------------------------------------------------------------------------- */
@@ -294,13 +287,13 @@ static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
         w->cache.cubin_hits++;
         return;
     }
-    double t0 = thread_seconds(), wall = seconds_of(CLOCK_MONOTONIC);
+    double t0 = thread_seconds(), wall = seconds_now();
     bool is_done = assemble(w->arena, &b->options->cuda, b->target, ptx, form, s->threads,
                             &p->cubin, &p->error);
     if (is_done && spilled_bytes(&p->cubin) != 0)
         assemble_again(b, w, ptx, form, s->threads, &p->cubin);
     w->assembler_seconds += thread_seconds() - t0 + p->cubin.seconds;
-    w->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
+    w->assembler_wall += seconds_now() - wall;
     w->cache.cubin_misses++;
     int error = has_cache && is_done
                     ? kernel_cache_keep_cubin(&s->cache, w->arena, ptx, form, &p->cubin)
@@ -321,9 +314,9 @@ static void assemble_tile(Schedule *s, BuildWorker *w, const KernelRequest *r,
         w->cache.cubin_hits++;
         return;
     }
-    double wall = seconds_of(CLOCK_MONOTONIC);
+    double wall = seconds_now();
     tile_code_assemble(w->arena, &b->options->cuda, b->target, r->name, code);
-    w->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
+    w->assembler_wall += seconds_now() - wall;
     w->cache.cubin_misses++;
     int error = has_cache && code->cubin.data != NULL
                     ? kernel_cache_keep_tileir(&s->cache, w->arena, code->bytecode,
@@ -412,11 +405,11 @@ static bool link_pieces(Build *b, const char **out_error)
     b->cubin = cubins[0];
     if (b->piece_count == 1)
         return true;
-    double wall = seconds_of(CLOCK_MONOTONIC);
+    double wall = seconds_now();
     bool done = assemble_link(b->arena, &b->options->cuda, b->target, cubins,
                               b->piece_count, &b->cubin, out_error);
     b->assembler_seconds += b->cubin.seconds;
-    b->assembler_wall += seconds_of(CLOCK_MONOTONIC) - wall;
+    b->assembler_wall += seconds_now() - wall;
     return done;
 }
 

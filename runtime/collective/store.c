@@ -1,15 +1,7 @@
 /* Which kind of store a text asks for. */
 #include <string.h>
-#include <time.h>
 
 #include "runtime/collective/store_kind.h"
-
-double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 gxrt_status store_open(const char *where, uint32_t rank, uint32_t ranks, Store **out)
 {

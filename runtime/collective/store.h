@@ -29,7 +29,4 @@ gxrt_status store_put(Store *s, const char *key, const void *bytes, size_t size,
 gxrt_status store_get(Store *s, const char *key, void *bytes, size_t size,
                       double seconds);
 
-/* Of a clock that only goes forward: all that waits for other processes goes by it. */
-double seconds_now(void);
-
 #endif

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/clock.h"
 #include "ir/file.h"
 #include "runtime/collective/store_kind.h"
 

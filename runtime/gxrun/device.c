@@ -304,6 +304,16 @@ static int open_trace(Job *j)
                : complain(EXIT_WRONG, "no temporary file: %s", strerror(errno));
 }
 
+/* An errno, or 0; what goes wrong with standard output is said at the end of the program. */
+static int write_profile(const char *path, const char *text, size_t size)
+{
+    if (strcmp(path, "-") != 0) {
+        return file_write(path, &(FilePart){text, size}, 1);
+    }
+    fwrite(text, 1, size, stdout);
+    return 0;
+}
+
 static int write_trace(const Job *j)
 {
     const Options *o = j->options;
@@ -315,7 +325,7 @@ static int write_trace(const Job *j)
     if (good && o->tune && (!o->has_rank || o->rank == 0)) {
         code = tune_write(o, text, (size_t)size);
     } else if (good && o->profile) {
-        failed = file_write(o->profile, &(FilePart){text, (size_t)size}, 1);
+        failed = write_profile(o->profile, text, (size_t)size);
     }
     free(text);
     return failed ? complain(EXIT_WRONG, "%s: cannot be written: %s",

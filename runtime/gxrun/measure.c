@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "runtime/gxrun/json.h"
 #include "runtime/gxrun/measure.h"
 
@@ -23,16 +23,9 @@ typedef struct Bench {
     double samples[SAMPLES_MOST]; /* microseconds of one run */
 } Bench;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static gxrt_status run_batch(const Measured *m, size_t times, double *seconds)
 {
-    double start = now();
+    double start = seconds_now();
     gxrt_status st = GXRT_OK;
     for (size_t i = 0; i < times && st == GXRT_OK; i++) {
         st = gxrt_execute(m->session, m->devices, m->runs);
@@ -40,7 +33,7 @@ static gxrt_status run_batch(const Measured *m, size_t times, double *seconds)
     for (size_t d = 0; d < m->devices && st == GXRT_OK; d++) {
         st = gxrt_synchronize(m->session, d);
     }
-    *seconds = now() - start;
+    *seconds = seconds_now() - start;
     return st;
 }
 

@@ -77,7 +77,8 @@ static const struct argp_option table[] = {
     {"runs", KEY_RUNS, "N", 0, "run N times, each time with the same inputs (default 1)",
      0},
     {"graphs", KEY_GRAPHS, NULL, 0, "from the second run on, launch a CUDA graph", 0},
-    {"profile", KEY_PROFILE, "FILE", 0, "write the time of every command as a trace", 0},
+    {"profile", KEY_PROFILE, "FILE", 0,
+     "write the time of every command as a trace (-: to standard output)", 0},
     {"tune", KEY_TUNE, "FILE", 0,
      "measure the kernels that gxc --emit=candidates gave the program, and put the "
      "fastest into FILE for gxc "
@@ -332,6 +333,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state,
                        "--tune runs once, without --bench, --profile, --graphs and "
                        "--runs");
+        }
+        if (o->tune && strcmp(o->tune, "-") == 0) {
+            argp_error(state,
+                       "--tune: a file is expected, which is read and written, found -");
         }
         if (o->tune && strcmp(o->device, "ref") == 0) {
             argp_error(state, "--tune: the reference evaluator has no kernels");

@@ -19,9 +19,9 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "ir/clock.h"
 #include "ir/op.h"
 #include "tests/random/random.h"
 
@@ -42,13 +42,6 @@ typedef struct Worker {
     double since;
     uint64_t counts[VERDICT_COUNT];
 } Worker;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int level_of(uint64_t seed)
 {
@@ -155,10 +148,10 @@ static void work(const Options *o, Worker *w, uint64_t from, double end)
     limit_memory();
     uint64_t done = 0;
     for (uint64_t seed = from; seed < o->first + o->count; seed += (uint64_t)o->jobs) {
-        if (now() > end)
+        if (seconds_now() > end)
             break;
         w->seed = seed;
-        w->since = now();
+        w->since = seconds_now();
         limit_time(20);
         char *text = generate(seed);
         Verdict v = check_module(text, seed, level_of(seed), message, sizeof message);
@@ -223,7 +216,7 @@ static int run_all(const Options *o)
     uint64_t counts[VERDICT_COUNT] = {0};
     uint64_t all = 0;
     uint64_t bad = 0;
-    double started = now();
+    double started = seconds_now();
     supervise(o, workers, o->seconds > 0 ? started + o->seconds : 1e300);
     for (int v = 0; v < VERDICT_COUNT; v++) {
         for (int i = 0; i < o->jobs; i++)
@@ -231,7 +224,8 @@ static int run_all(const Options *o)
         all += counts[v];
         bad += is_failure((Verdict)v) ? counts[v] : 0;
     }
-    printf("random: %llu modules in %.0f s:", (unsigned long long)all, now() - started);
+    printf("random: %llu modules in %.0f s:", (unsigned long long)all,
+           seconds_now() - started);
     for (int v = 0; v < VERDICT_COUNT; v++) {
         if (counts[v] != 0)
             printf(" %llu %s", (unsigned long long)counts[v], verdict_names[v]);
