@@ -135,7 +135,7 @@ static double hermitian(const Matrix *m, bool lower)
             Complex *a = matrix_at(m, i, j), *b = matrix_at(m, j, i);
             *(lower ? b : a) = linalg_conjugate(*(lower ? a : b));
         }
-        for (int64_t j = 0; j < m->columns; j++)
+        for (int64_t j = 0; j <= i; j++)
             most = fmax(most,
                         fmax(fabs(matrix_at(m, i, j)->re), fabs(matrix_at(m, i, j)->im)));
     }
