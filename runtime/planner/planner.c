@@ -28,9 +28,9 @@ enum {
     MOST_REQUEST = 1 << 28,
     STACK_BYTES = 64 << 20,
     WORKSPACE_LEAST = 64 << 20, /* that a plan may need, besides twice its tensors */
-    FIRST_FILE = 100            /* of what keeps files open under fixed_name's names */
+    FIRST_FILE = 100            /* of what keeps files open under fixed_names */
 };
-enum { DRIVER_FILE, FOLDER_FILE };
+enum { DRIVER_FILE, FOLDER_FILE, COMPILER_FILE };
 
 #define STACK_ADDRESS ((void *)0x200000000000)
 
@@ -177,39 +177,41 @@ static bool serve_one(Planner *planner)
 
 /* --- the process --------------------------------------------------------------------------- */
 
-/* Another name of the file or folder, of the same length wherever that lies: what the loader keeps of
- * names moves everything that is allocated later, and serialised plans hold such addresses. */
-static const char *fixed_name(const char *path, int number)
+static const char *const fixed_names[] = {[DRIVER_FILE] = "/proc/self/fd/100",
+                                          [FOLDER_FILE] = "/proc/self/fd/101",
+                                          [COMPILER_FILE] = "/proc/self/fd/102"};
+static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+
+/* Else cuDNN opens and closes the compiler for each plan that needs it. */
+static void load_compiler(void)
 {
-    static const char *const names[] = {
-        [DRIVER_FILE] = "/proc/self/fd/100", [FOLDER_FILE] = "/proc/self/fd/101"};
-    int file = open(path, O_PATH);
-    if (file < 0 || dup2(file, FIRST_FILE + number) < 0) {
-        return path;
+    char path[64];
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+        snprintf(path, sizeof path, "%s/%s", fixed_names[COMPILER_FILE], compilers[i]);
+        if (dlopen(path, RTLD_NOW | RTLD_LOCAL) ||
+            dlopen(compilers[i], RTLD_NOW | RTLD_LOCAL)) {
+            return;
+        }
     }
-    close(file);
-    return names[number];
 }
 
 static void load(Planner *planner)
 {
-    const char *folder = planner->folder;
-    if (!dlopen(fixed_name(planner->driver, DRIVER_FILE), RTLD_NOW | RTLD_GLOBAL)) {
+    if (!dlopen(planner->driver, RTLD_NOW | RTLD_GLOBAL)) {
         snprintf(planner->error, sizeof planner->error, "%s: %s", planner->driver,
                  dlerror());
         return;
     }
-    planner->dnn = library_cudnn(false, folder ? fixed_name(folder, FOLDER_FILE) : NULL,
-                                 planner->error, sizeof planner->error);
+    planner->dnn =
+        library_cudnn(false, planner->folder, planner->error, sizeof planner->error);
     if (planner->dnn && planner->dnn->version() < LEAST_VERSION) {
         snprintf(planner->error, sizeof planner->error,
                  "cuDNN %zu is too old: 9.10 or newer is needed",
                  planner->dnn->version());
         planner->dnn = NULL;
     }
-    /* Else cuDNN opens and closes the compiler for each plan that needs it. */
-    if (planner->dnn && !dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL)) {
-        (void)dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_LOCAL);
+    if (planner->dnn) {
+        load_compiler();
     }
     /* The compiler keeps the name of the folder that it runs in. */
     if (planner->dnn && chdir("/") != 0) {
@@ -246,6 +248,71 @@ static bool serve_on_fixed_stack(Planner *planner)
     return ok;
 }
 
+/* Another name of the file or folder, of the same length wherever that lies; it outlives exec. */
+static const char *fixed_name(const char *path, int number)
+{
+    int file = open(path, O_PATH);
+    if (file < 0 || dup2(file, FIRST_FILE + number) < 0) {
+        return path;
+    }
+    close(file);
+    return fixed_names[number];
+}
+
+/* The folder that cuDNN is found in: the given one, or that of the system; NULL: it is not found. */
+static const char *find_folder(const char *given, char found[PATH_MAX])
+{
+    char unused[256];
+    Dl_info info;
+    const CudnnApi *dnn = library_cudnn(false, given, unused, sizeof unused);
+    void *function = NULL;
+    if (dnn) {
+        memcpy(&function, &dnn->version, sizeof function);
+    }
+    const char *slash =
+        dnn && dladdr(function, &info) ? strrchr(info.dli_fname, '/') : NULL;
+    if (!slash || slash - info.dli_fname >= PATH_MAX) {
+        return NULL;
+    }
+    snprintf(found, PATH_MAX, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
+    return found;
+}
+
+static void find_compiler(void)
+{
+    char folder[PATH_MAX];
+    void *handle = NULL;
+    for (size_t i = 0; !handle && i < sizeof compilers / sizeof *compilers; i++) {
+        handle = dlopen(compilers[i], RTLD_LAZY | RTLD_LOCAL);
+    }
+    if (handle && dlinfo(handle, RTLD_DI_ORIGIN, folder) == 0) {
+        fixed_name(folder, COMPILER_FILE);
+    }
+}
+
+/* Starts itself again without randomized addresses, and with libraries found under names of the same
+ * length wherever they lie: what the loader keeps of names and of searches moves everything that is
+ * allocated later, and serialised plans hold such addresses. Returns where that cannot be. */
+static void start_again(char **argv)
+{
+    char found[PATH_MAX], libraries[PATH_MAX], again[] = "again";
+    const char *old = getenv("LD_LIBRARY_PATH");
+    const char *folder = find_folder(argv[1][0] ? argv[1] : NULL, found);
+    const char *arguments[] = {argv[0],
+                               folder ? fixed_name(folder, FOLDER_FILE) : argv[1],
+                               fixed_name(argv[2], DRIVER_FILE), again, NULL};
+    char *copy[5];
+    find_compiler();
+    int n = snprintf(libraries, sizeof libraries, "LD_LIBRARY_PATH=%s:%s%s%s",
+                     fixed_names[FOLDER_FILE], fixed_names[COMPILER_FILE], old ? ":" : "",
+                     old ? old : "");
+    char *environment[] = {libraries, NULL};
+    if (n > 0 && (size_t)n < sizeof libraries) {
+        memcpy(copy, arguments, sizeof copy); /* execve changes none of them */
+        execve("/proc/self/exe", copy, environment);
+    }
+}
+
 int main(int argc, char **argv)
 {
     /* A compiler that is killed leaves nobody to plan for; one that was killed before this has
@@ -258,9 +325,7 @@ int main(int argc, char **argv)
     int now = personality(0xffffffff);
     if (argc == 3 && now >= 0 && !(now & ADDR_NO_RANDOMIZE) &&
         personality((unsigned long)now | ADDR_NO_RANDOMIZE) >= 0) {
-        char again[] = "again";
-        char *arguments[] = {argv[0], argv[1], argv[2], again, NULL};
-        execv("/proc/self/exe", arguments);
+        start_again(argv);
     }
     now = personality(0xffffffff);
     Planner planner = {.folder = argv[1][0] ? argv[1] : NULL,
