@@ -247,6 +247,10 @@ static void set_accuracy(Converter *c, const MlirOp *op, Instruction *inst)
         accuracy->atol = atol != NULL && atol->kind == MLIR_FLOAT ? atol->f : 0;
         accuracy->rtol = rtol != NULL && rtol->kind == MLIR_FLOAT ? rtol->f : 0;
         ask_int(c, field(c, a, "ulps"), &accuracy->ulps);
+        if (accuracy->atol < 0 || accuracy->rtol < 0 || accuracy->ulps < 0) {
+            convert_error(c, "a tolerance of %s is not negative", op->name);
+            return;
+        }
     }
     inst_set(inst, (Attr){.id = ATTR_RESULT_ACCURACY, .accuracy = accuracy});
 }
