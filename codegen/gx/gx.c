@@ -421,6 +421,12 @@ void gx_barrier(Kernel *k)
     call(k, ROW_BARRIER, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
+void gx_syncwarp(Kernel *k)
+{
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), current_meeting(k)};
+    call(k, ROW_SYNCWARP, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
+}
+
 static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
                               LLVMValueRef operand, unsigned width)
 {

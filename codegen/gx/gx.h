@@ -117,7 +117,8 @@ void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef 
 void gx_pause(Kernel *k);
 
 /* ---- threads together ---- */
-void gx_barrier(Kernel *k); /* all threads of the block */
+void gx_barrier(Kernel *k);  /* all threads of the block */
+void gx_syncwarp(Kernel *k); /* all threads of the warp */
 
 typedef enum { GX_SHFL_UP, GX_SHFL_BFLY, GX_SHFL_IDX } GxShfl;
 

@@ -295,6 +295,13 @@ static LLVMValueRef emu_shfl(const GxCall *c, const State *s, unsigned mode)
     return call_engine(s, c->builder, "gxemu_shfl", s->i32, args, 7);
 }
 
+static LLVMValueRef emu_syncwarp(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), gx_operand(c, 1)};
+    return call_engine(s, c->builder, "gxemu_syncwarp", s->none, args, 3);
+}
+
 /* Memory of the function for registers that libgxemu reads and writes. */
 static LLVMValueRef registers_memory(const GxCall *c, const State *s)
 {

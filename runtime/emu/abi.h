@@ -28,6 +28,7 @@ void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t by
 void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
                   uint32_t align, uint32_t site, uint32_t kind);
 void gxemu_barrier(gxemu_block *b, uint32_t site);
+void gxemu_syncwarp(gxemu_block *b, uint32_t mask, uint32_t site);
 void gxemu_pause(gxemu_block *b, uint32_t site);
 uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value,
                     uint32_t operand, uint32_t clamp, uint32_t site);

@@ -14,7 +14,13 @@ typedef enum {
     THREAD_ENDED,
 } ThreadState;
 
-typedef enum { WARP_SHUFFLE, WARP_MMA, WARP_LDMATRIX, WARP_STMATRIX } WarpOperation;
+typedef enum {
+    WARP_SHUFFLE,
+    WARP_BARRIER,
+    WARP_MMA,
+    WARP_LDMATRIX,
+    WARP_STMATRIX,
+} WarpOperation;
 
 /* What a lane brings to something that lanes of a warp do together: see warp.c. */
 typedef struct WarpCall {

@@ -1,7 +1,7 @@
 /* The cells of the race detector and the written state. See shadow.h.
  *
  * A cell is two stamps, the writer's in the low half and the readers' in the high one. A
- * stamp is (interval << 13 | flags | thread); 0 means nobody. When several threads read, or
+ * stamp is (interval << STAMP_SHIFT | flags | thread); 0 means nobody. When several threads read, or
  * update atomically, the stamp names the last one and the flags tell about the others. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "runtime/emu/shadow.h"
@@ -15,11 +15,13 @@
 
 enum {
     STAMP_THREAD = (1 << 10) - 1,
-    STAMP_MANY = 1 << 10,   /* other threads since the last barrier, too */
+    STAMP_MANY = 1 << 10,   /* other warps since the last barrier, too */
     STAMP_BLOCKS = 1 << 11, /* other blocks, too */
     STAMP_ATOMIC = 1 << 12, /* of a writer */
     STAMP_COPY = 1 << 13,   /* of a writer: an asynchronous copy under way */
-    STAMP_SHIFT = 14,
+    STAMP_LANES = 1 << 14,  /* other threads of the warp since its last barrier, too */
+    STAMP_SHIFT = 15,
+    WARP_THREADS = 32,
 };
 #define STAMP_LAST ((UINT32_C(1) << (32 - STAMP_SHIFT)) - 1)
 
@@ -131,7 +133,8 @@ static uint32_t race_next(Race *r)
         r->serial = serials_take(1);
         r->block_serial = serials_take(1);
         r->counter = 0;
-        r->block_first = 1;
+        r->block_first = r->barrier = 1;
+        memset(r->warps, 0, sizeof r->warps);
     }
     return ++r->counter;
 }
@@ -147,6 +150,25 @@ void race_barrier(Race *r)
     r->barrier = race_next(r);
 }
 
+void race_warp_barrier(Race *r, uint32_t warp)
+{
+    r->warps[warp] = race_next(r);
+}
+
+/* The interval in which a thread is. */
+static uint32_t race_interval(const Race *r, uint32_t thread)
+{
+    uint32_t of_warp = r->warps[thread / WARP_THREADS];
+    return of_warp > r->barrier ? of_warp : r->barrier;
+}
+
+/* Was the stamp left before the last barrier of the thread's warp, by that warp? */
+static bool stamp_before_warp(const Race *r, uint32_t stamp, uint32_t thread)
+{
+    return (stamp & STAMP_THREAD) / WARP_THREADS == thread / WARP_THREADS &&
+           stamp >> STAMP_SHIFT < r->warps[thread / WARP_THREADS];
+}
+
 /* Is an access that left this stamp unordered with one that `thread` makes now? */
 static bool stamp_conflicts(const Race *r, uint32_t stamp, uint32_t thread)
 {
@@ -156,7 +178,11 @@ static bool stamp_conflicts(const Race *r, uint32_t stamp, uint32_t thread)
         return true;
     if (interval < r->barrier)
         return false;
-    return other != thread || (stamp & STAMP_MANY) != 0;
+    if ((stamp & STAMP_MANY) != 0)
+        return true;
+    if (stamp_before_warp(r, stamp, thread))
+        return false;
+    return other != thread || (stamp & STAMP_LANES) != 0;
 }
 
 /* The stamp after `thread`, which has the stamp `own`, joined those that `stamp` tells of. */
@@ -171,9 +197,14 @@ static uint32_t stamp_join(const Race *r, uint32_t stamp, uint32_t own, uint32_t
     uint32_t flags = stamp & STAMP_BLOCKS;
     if (interval < r->barrier)
         return own | flags;
+    flags |= stamp & STAMP_MANY;
+    if (other / WARP_THREADS != thread / WARP_THREADS)
+        return own | flags | STAMP_MANY;
+    if (stamp_before_warp(r, stamp, thread))
+        return own | flags;
     if (other != thread)
-        flags |= STAMP_MANY;
-    return own | flags | (stamp & STAMP_MANY);
+        flags |= STAMP_LANES;
+    return own | flags | (stamp & STAMP_LANES);
 }
 
 /* Makes the cells of a page cover 1 << shift bytes each, keeping what they say. */
@@ -286,7 +317,7 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
                      uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind,
                      RaceConflict *out)
 {
-    uint32_t own = r->barrier << STAMP_SHIFT | thread;
+    uint32_t own = race_interval(r, thread) << STAMP_SHIFT | thread;
     uint16_t at = site < RACE_NO_SITE ? (uint16_t)site : RACE_NO_SITE;
     uint64_t end = offset + bytes;
     while (offset < end) {

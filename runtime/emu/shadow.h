@@ -7,7 +7,7 @@
  *
  * Order. Every barrier interval of every block of a launch has a number; they only grow. Two
  * accesses of one block are ordered if they are one thread's, or if a barrier of the block lies
- * between them. Accesses of two blocks are never ordered. What an asynchronous copy writes is not
+ * between them, or if they are one warp's and a barrier of the warp does. Accesses of two blocks are never ordered. What an asynchronous copy writes is not
  * ordered with anything between its issue and its end, not even with its own thread. */
 #ifndef GXC_RUNTIME_EMU_SHADOW_H
 #define GXC_RUNTIME_EMU_SHADOW_H
@@ -59,16 +59,18 @@ bool shadow_is_written(const Shadow *s, uint64_t offset, uint64_t bytes,
 
 /* The intervals of the block that runs. */
 typedef struct Race {
-    uint64_t serial;       /* of the launch, for global memory */
-    uint64_t block_serial; /* of the block, for shared memory */
-    uint32_t counter;      /* the last number given out in this launch */
-    uint32_t block_first;  /* first interval of this block */
-    uint32_t barrier;      /* first interval after its last barrier */
+    uint64_t serial;            /* of the launch, for global memory */
+    uint64_t block_serial;      /* of the block, for shared memory */
+    uint32_t counter;           /* the last number given out in this launch */
+    uint32_t block_first;       /* first interval of this block */
+    uint32_t barrier;           /* first interval after its last barrier */
+    uint32_t warps[RACE_WARPS]; /* after the last barrier of the warp, if that is later */
 } Race;
 
 void race_begin_launch(Race *r);
 void race_begin_block(Race *r);
 void race_barrier(Race *r);
+void race_warp_barrier(Race *r, uint32_t warp);
 
 typedef enum {
     RACE_NONE,

@@ -60,6 +60,7 @@ static const struct {
     void (*compute)(Engine *e, Thread *warp); /* of whole warps */
 } operations[] = {
     [WARP_SHUFFLE] = {"a shuffle", NULL},
+    [WARP_BARRIER] = {"a barrier of a warp", NULL},
     [WARP_MMA] = {"an mma", warp_mma},
     [WARP_LDMATRIX] = {"an ldmatrix", warp_ldmatrix},
     [WARP_STMATRIX] = {"an stmatrix", warp_stmatrix},
@@ -86,7 +87,11 @@ static uint32_t warp_live(const Engine *e, uint32_t warp)
 static void warp_compute(Engine *e, Thread *warp, const Thread *t, uint32_t lanes)
 {
     WarpOperation operation = t->call.operation;
-    if (operations[operation].compute == NULL) {
+    uint32_t number = t->index / LANES;
+    if (operation == WARP_BARRIER) {
+        if (e->launch->check_races && lanes == warp_live(e, number))
+            race_warp_barrier(&e->race, number);
+    } else if (operation == WARP_SHUFFLE) {
         warp_shuffle(e, warp, lanes);
     } else if (lanes == UINT32_MAX) {
         operations[operation].compute(e, warp);
@@ -167,6 +172,11 @@ uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value
                            .operand = operand,
                            .clamp = clamp});
     return thread_of(b)->call.value;
+}
+
+void gxemu_syncwarp(gxemu_block *b, uint32_t mask, uint32_t site)
+{
+    warp_arrive(b, site, (WarpCall){.operation = WARP_BARRIER, .mask = mask});
 }
 
 void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site)

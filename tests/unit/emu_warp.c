@@ -1,5 +1,5 @@
-/* What a warp of the emulator does together beside shuffles - tensor cores, ldmatrix, stmatrix -, asynchronous
- * copies, and conflicts of banks: results, and each mistake that is found. */
+/* What a warp of the emulator does together beside shuffles - tensor cores, ldmatrix, stmatrix, barriers -,
+ * asynchronous copies, and conflicts of banks: results, and each mistake that is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -464,6 +464,84 @@ static void test_copy_alignment(void **state)
                    "(0,0,0) of block (0,0,0) reads 16 bytes at byte 8 of argument 0");
 }
 
+/* -- barriers of warps ------------------------------------------------------------------------------------------ */
+
+static struct {
+    bool first, second, own_words;
+} ordered;
+
+/* Groups of four lanes count together: all read, the last one writes, all read again. Warp 1 may look at warp 0's words. */
+static void kernel_warp_counts(gxemu_block *b, const void *args)
+{
+    const uint64_t *slots = args;
+    uint32_t thread = b->tid[0], at = thread / 4 * 4, count = 0;
+    memcpy(shared_at(b, 1, 4 * (uint64_t)thread, 4, GXEMU_WRITE), &count, 4);
+    gxemu_barrier(b, NUMBERED(2, 1));
+    for (uint32_t step = 0; step < 3; step++) {
+        memcpy(&count, shared_at(b, 3, at, 4, GXEMU_READ), 4);
+        if (ordered.first)
+            gxemu_syncwarp(b, UINT32_MAX, NUMBERED(4, 1));
+        count += 4;
+        if (thread % 4 == 3)
+            memcpy(shared_at(b, 5, at, 4, GXEMU_WRITE), &count, 4);
+        if (ordered.second)
+            gxemu_syncwarp(b, UINT32_MAX, NUMBERED(6, 1));
+    }
+    if (!ordered.own_words && thread >= 32)
+        memcpy(&count, shared_at(b, 7, at - 32, 4, GXEMU_READ), 4);
+    memcpy((unsigned char *)(uintptr_t)slots[1] + 4 * (uint64_t)thread, &count, 4);
+}
+
+static void test_warp_barriers(void **state)
+{
+    (void)state;
+    for (int checks = 0; checks < 2; checks++) {
+        Fixture *f = fixture_create(kernel_warp_counts, 64, checks != 0);
+        ordered.first = ordered.second = ordered.own_words = true;
+        expect_done(f);
+        for (size_t i = 0; i < 64; i++)
+            assert_int_equal(f->arrays[1][4 * i], 12);
+        fixture_destroy(f);
+    }
+    ordered.own_words = false;
+    expect_finding(fixture_create(kernel_warp_counts, 64, true), FINDING_RACE,
+                   "race: kernel kernel, instruction copy.1");
+    ordered.own_words = true;
+    ordered.first = false;
+    expect_finding(fixture_create(kernel_warp_counts, 64, true), FINDING_RACE,
+                   "with no barrier between");
+    ordered.first = true;
+    ordered.second = false;
+    expect_finding(fixture_create(kernel_warp_counts, 64, true), FINDING_RACE,
+                   "with no barrier between");
+}
+
+/* Warps' intervals are numbered with those of barriers: more than there are numbers. */
+static void kernel_many_intervals(gxemu_block *b, const void *args)
+{
+    (void)args;
+    uint64_t at = 4 * (uint64_t)(b->tid[0] / 32 * 32);
+    for (uint32_t i = 0; i < 70000; i++) {
+        if (b->lane == i % 32)
+            shared_at(b, 1, at, 4, GXEMU_WRITE);
+        gxemu_syncwarp(b, UINT32_MAX, NUMBERED(2, 1));
+    }
+    if (!ordered.second)
+        shared_at(b, 3, at, 4, GXEMU_WRITE);
+}
+
+static void test_many_warp_barriers(void **state)
+{
+    (void)state;
+    Fixture *f = fixture_create(kernel_many_intervals, 64, true);
+    ordered.second = true;
+    expect_done(f);
+    fixture_destroy(f);
+    ordered.second = false;
+    expect_finding(fixture_create(kernel_many_intervals, 64, true), FINDING_RACE,
+                   "race: kernel kernel, instruction copy.1");
+}
+
 /* -- banks ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t lane_stride, access_bytes;
@@ -530,6 +608,8 @@ int main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_copy_mistakes),
         cmocka_unit_test(test_copy_alignment),
+        cmocka_unit_test(test_warp_barriers),
+        cmocka_unit_test(test_many_warp_barriers),
         cmocka_unit_test(test_banks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
