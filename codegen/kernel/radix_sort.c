@@ -144,38 +144,43 @@ static void find_peers(const Radix *r, const LLVMValueRef *digits, LLVMValueRef 
     gx_loop_end(k, &loop, next);
 }
 
-static LLVMValueRef bits_of(Kernel *k, const char *what, LLVMValueRef v)
+static LLVMValueRef count_place(const Radix *r, LLVMValueRef digit)
 {
-    LLVMValueRef args[2] = {v, LLVMConstInt(gx_int_type(k, 1), 1, 0)};
-    return gx_intrinsic(k, what, args, what[2] == 't' && what[3] == 'z' ? 2 : 1);
+    LLVMBuilderRef b = r->e->k->builder;
+    LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(r->e->k, RADIX_DIGITS), "");
+    return word_at(r, r->counts, LLVMBuildAdd(b, mine, digit, ""));
 }
 
-/* How many elements of the same digit stand before, in the warp's part of the tile; above the digit's bits, as
- * registers decide how many blocks there are to hide what each waits for. */
+static LLVMValueRef count_bits(Kernel *k, LLVMValueRef v)
+{
+    return gx_intrinsic(k, "ctpop", &v, 1);
+}
+
+/* How many elements of the same digit stand before, in the warp's part of the tile: the warp's own count, read by all of
+ * the digit's lanes and written by the last of them. */
 static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks)
 {
-    Emit *e = r->e;
-    Kernel *k = e->k;
+    Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef lane = gx_lane(k), one = gx_i32(k, 1);
-    LLVMValueRef below = LLVMBuildSub(b, LLVMBuildShl(b, one, lane, ""), one, "");
-    LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), "");
-    LLVMValueRef peers[MOST], zero = gx_i32(k, 0);
+    LLVMTypeRef i32 = gx_int_type(k, 32);
+    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0);
+    LLVMValueRef above = LLVMBuildShl(b, gx_i32(k, (uint32_t)-2), lane, "");
+    LLVMValueRef below =
+        LLVMBuildNot(b, LLVMBuildShl(b, gx_i32(k, UINT32_MAX), lane, ""), "");
+    LLVMValueRef peers[MOST];
     find_peers(r, digits, peers);
     for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef leader = bits_of(k, "cttz", peers[a]);
-        LLVMValueRef place = word_at(r, r->counts, LLVMBuildAdd(b, mine, digits[a], ""));
-        GxIf leads;
-        gx_if_begin(k, &leads, LLVMBuildICmp(b, LLVMIntEQ, lane, leader, ""));
-        LLVMValueRef before =
-            gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, place, bits_of(k, "ctpop", peers[a]));
-        gx_if_else(k, &leads, &before, 1);
-        gx_if_end(k, &leads, &zero, 1, &before);
-        before = gx_shfl(k, GX_SHFL_IDX, before, leader, TARGET_WARP);
-        LLVMValueRef among = bits_of(k, "ctpop", LLVMBuildAnd(b, peers[a], below, ""));
-        before = LLVMBuildAdd(b, before, among, "");
-        before = LLVMBuildShl(b, before, gx_i32(k, RADIX_BITS), "");
-        ranks[a] = LLVMBuildOr(b, before, digits[a], "");
+        GxIf is_last;
+        LLVMValueRef at = count_place(r, digits[a]);
+        LLVMValueRef before = gx_load(k, GX_SHARED, at, i32, 4);
+        gx_syncwarp(k);
+        ranks[a] = LLVMBuildAdd(b, before,
+                                count_bits(k, LLVMBuildAnd(b, peers[a], below, "")), "");
+        LLVMValueRef others = LLVMBuildAnd(b, peers[a], above, "");
+        gx_if_begin(k, &is_last, LLVMBuildICmp(b, LLVMIntEQ, others, zero, ""));
+        gx_store(k, GX_SHARED, at, LLVMBuildAdd(b, ranks[a], gx_i32(k, 1), ""), 4);
+        gx_if_end(k, &is_last, NULL, 0, NULL);
+        gx_syncwarp(k);
     }
 }
 
@@ -332,19 +337,18 @@ static void find_starts(const Radix *r)
 /* -- storing ---------------------------------------------------------------------------------------------------- */
 
 /* Where elements come to lie in the tile; the digits go there. */
-static void find_slots(const Radix *r, const LLVMValueRef *ranks, LLVMValueRef *slots)
+static void find_slots(const Radix *r, const LLVMValueRef *digits,
+                       const LLVMValueRef *ranks, LLVMValueRef *slots)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), "");
     for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef digit = LLVMBuildAnd(b, ranks[a], gx_i32(k, RADIX_DIGITS - 1), "");
-        LLVMValueRef rank = LLVMBuildLShr(b, ranks[a], gx_i32(k, RADIX_BITS), "");
-        LLVMValueRef slot = load_word(r, r->starts, digit);
-        LLVMValueRef before = load_word(r, r->counts, LLVMBuildAdd(b, mine, digit, ""));
-        slots[a] = LLVMBuildAdd(b, slot, LLVMBuildAdd(b, before, rank, ""), "");
+        LLVMValueRef slot = load_word(r, r->starts, digits[a]);
+        LLVMValueRef before =
+            gx_load(k, GX_SHARED, count_place(r, digits[a]), gx_int_type(k, 32), 4);
+        slots[a] = LLVMBuildAdd(b, slot, LLVMBuildAdd(b, before, ranks[a], ""), "");
         gx_store(k, GX_SHARED, shared_place(r->e, r->digits, slots[a], 1),
-                 LLVMBuildTrunc(b, digit, gx_int_type(k, 8), ""), 1);
+                 LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), ""), 1);
     }
 }
 
@@ -384,10 +388,11 @@ static void store(const Radix *r, uint32_t array)
 }
 
 /* Array after array; v: [count][accesses]. */
-static void move_all(const Radix *r, LLVMValueRef *v, const LLVMValueRef *ranks)
+static void move_all(const Radix *r, LLVMValueRef *v, const LLVMValueRef *digits,
+                     const LLVMValueRef *ranks)
 {
     LLVMValueRef slots[MOST];
-    find_slots(r, ranks, slots);
+    find_slots(r, digits, ranks, slots);
     for (uint32_t i = 0; i < r->plan->count; i++) {
         LLVMValueRef *own = v + i * r->accesses;
         if (!radix_is_key(r->plan, i))
@@ -453,6 +458,6 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     gx_barrier(r.e->k);
     find_starts(&r);
     gx_barrier(r.e->k);
-    move_all(&r, v, ranks);
+    move_all(&r, v, digits, ranks);
     return emitter_finish(in, r.e);
 }
