@@ -21,11 +21,15 @@ int64_t sort_slots(const Instruction *sort, uint64_t bytes)
     return n;
 }
 
-bool sort_fits(const Instruction *sort, uint64_t bytes)
+bool sort_is_in_block(const Instruction *sort, const Target *t)
 {
-    int64_t size =
-        sort->operands[0]->shape->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
-    return size <= sort_slots(sort, bytes);
+    const Shape *s = sort->operands[0]->shape;
+    int64_t size = s->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
+    if (size <= SORT_MOST_RUN)
+        return size <= sort_slots(sort, target_block_shared(t));
+    int64_t rows = shape_elements(s) / size;
+    return size <= sort_slots(sort, target_block_shared(t)) &&
+           rows > target_multiprocessors(t) / 2;
 }
 
 /* -- comparators ---------------------------------------------------------------------------------- */

@@ -4,14 +4,19 @@
 #ifndef GXC_IR_KERNEL_SORT_H
 #define GXC_IR_KERNEL_SORT_H
 
+#include "ir/analysis/target.h"
 #include "ir/module.h"
 
 /* Most elements of a row, a power of two, that so many bytes of shared memory hold, with their
  * positions. */
 int64_t sort_slots(const Instruction *sort, uint64_t bytes);
 
-/* Whether a block of so much shared memory sorts whole rows: it reads and writes each element once. */
-bool sort_fits(const Instruction *sort, uint64_t bytes);
+/* More elements of a row a block's threads sort one after the other, in n log^2 n steps. */
+#define SORT_MOST_RUN 4096
+
+/* Whether a block sorts each row: it reads and writes each element once. Not where shared memory does not hold a row,
+ * nor where rows are long and too few to keep the multiprocessors busy: many blocks sort those sooner. */
+bool sort_is_in_block(const Instruction *sort, const Target *t);
 
 /* Whether the comparator surely orders elements: first by one key, then by another, ... Where it
  * may say anything - x before y before z before x - places found by halving are no places: two

@@ -155,7 +155,7 @@ static bool sort_takes(const Instruction *consumer, const Instruction *producer,
         consumer->op == OP_FUSION ? fusion_hero(consumer, OP_SORT) : consumer;
     if (sort == NULL || sort->op != OP_SORT)
         return true;
-    return sort_fits(sort, target_block_shared(target)) && !transposes(producer);
+    return sort_is_in_block(sort, target) && !transposes(producer);
 }
 
 /* -- legality ------------------------------------------------------------------------------------------ */

@@ -41,8 +41,7 @@ static bool may_drop(const Drop *d, const Instruction *inst)
         return false;
     const Instruction *sort = fusion_hero(inst, OP_SORT);
     return sort != NULL && inst_called(inst, 0)->root == sort &&
-           sort_step(sort).run == 0 &&
-           sort_fits(sort, target_block_shared(d->cx->target));
+           sort_step(sort).run == 0 && sort_is_in_block(sort, d->cx->target);
 }
 
 /* The results that are read, in their order: a new fusion, and its readers by what they become. */

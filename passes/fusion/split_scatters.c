@@ -211,7 +211,7 @@ static Instruction *sort_keys(const Split *s, Instruction **keys)
     inst_set_ints(sort, ATTR_DIMENSIONS, &(int64_t){0}, 1);
     inst_set_int(sort, ATTR_IS_STABLE, 1);
     inst_set_computation(sort, ATTR_TO_APPLY, by);
-    if (!sort_fits(sort, target_block_shared(r->cx->target))) {
+    if (!sort_is_in_block(sort, r->cx->target)) {
         for (uint32_t i = 0; i < 2; i++)
             by->root->operands[i] = low_bits(s, by, p[i]);
         computation_sort(by);

@@ -1,5 +1,5 @@
-/* Sorts of rows that no block's shared memory holds: by digits where the key is a number (radix_sorts.c), else runs
- * first, then merges of two runs each.
+/* Sorts of rows that no block's shared memory holds, or that are long and few: by digits where the key is a number
+ * (radix_sorts.c), else runs first, then merges of two runs each.
  *
  *   s = fusion(x), calls={sort of f32[100000]}
  *     =>  a = fusion(x), calls={sort, sorts_runs=4096}
@@ -16,9 +16,6 @@
 #include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
 #include "passes/fusion/fusion.h"
-
-#define MOST_RUN                                                                         \
-    4096 /* a block's threads are done with more of them one after the other */
 
 typedef struct Split {
     Module *m;
@@ -133,16 +130,16 @@ static Instruction *split(Split *s, Instruction *fusion)
     if (fusion->op != OP_FUSION || kernel_hero(fusion) != OP_SORT)
         return NULL;
     Instruction *sort = hero(fusion);
-    uint64_t shared = target_block_shared(s->cx->target);
     const Shape *x = sort->operands[0]->shape;
     int64_t size = x->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
-    if (sort_fits(sort, shared) || shape_elements(x) == 0 || sort_step(sort).run != 0)
+    if (sort_is_in_block(sort, s->cx->target) || shape_elements(x) == 0 ||
+        sort_step(sort).run != 0)
         return NULL;
     Instruction *sorted = sort_by_digits(s->m, s->cx, s->comp, fusion);
     if (sorted != NULL)
         return sorted;
     int64_t run = sort_slots(sort, TARGET_STATIC_SHARED);
-    run = run < MOST_RUN ? run : MOST_RUN;
+    run = run < SORT_MOST_RUN ? run : SORT_MOST_RUN;
     s->sort = sort;
     s->trusts = sort_has_order(sort);
     if (s->trusts)
