@@ -14,11 +14,14 @@
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
+FUZZ_C  := $(wildcard tests/fuzz/*.c)
+FUZZ_RT := execute api store
+MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(FUZZ_RT:%=tests/fuzz/%.c) %/kernels.c,$(FUZZ_C)))
 .PHONY: check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
-check-built: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS)
+check-built: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS) $(MUTATORS)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
 check-unit: $(UNIT)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
@@ -63,7 +66,6 @@ check-torch: $(B)/torch/bin/python all
 	@GXC_LIBRARY_PATH=$(abspath $(B)) PYTHONPATH=python $< -W ignore tests/python/torch_models.py $(ARGS)
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
-FUZZ_C   := $(wildcard tests/fuzz/*.c)
 FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c) $(IR_C) $(PASSES_C) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/compile_options.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
@@ -72,8 +74,7 @@ FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
 $(foreach t,npy arrays json,$(B)/fuzz-$t $(B)/damaged/mutate-$t): $(FUZZ_RUN)
 FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
-# These take the runtime and programs that are there: no compiler, but the emulator.
-FUZZ_RT  := execute api store
+# The FUZZ_RT take the runtime and programs that are there: no compiler, but the emulator.
 $(filter-out $(FUZZ_RT:%=$(B)/fuzz-%) $(B)/fuzz-kernels,$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	$(FUZZ_LINK)
 $(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit watch folder) tests/unit/shared/artefact.c $(GXRT_C)) $(GXEMU)
@@ -88,7 +89,6 @@ fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@LLVM_CONFIG=$(LLVM_CONFIG) tests/fuzz/run build/fuzz $(or $(SECONDS),60) $(TARGETS)
 
 # The same targets on very many damaged inputs, by the build that users have: make fuzz-damaged INPUTS=1000000.
-MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(FUZZ_RT:%=tests/fuzz/%.c) %/kernels.c,$(FUZZ_C)))
 $(MUTATORS): $(B)/damaged/mutate-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/%.c,drive/mutate shared/watch shared/stablehlo)) $(ARCHIVES) $(B)/llvm.libs
 	@mkdir -p $(@D)
 	$(TEST_LINK) $(LIBS)
@@ -118,7 +118,7 @@ COVERED := -O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-count
 coverage:
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/coverage CC=clang CXX=clang++ LAZY= CFLAGS='$(COVERED)' covered
 	@J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) tests/coverage.py build/coverage $(ARGS)
-covered: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS)
+covered: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS) $(MUTATORS)
 .PHONY: covered
 
 # Small faults, each of which a test must notice: make mutants ARGS="--area plan --count 100 --seed 3". Under unit tests
