@@ -12,7 +12,7 @@ typedef struct ChainLower {
     TileLower l;
     const TileChainMapping *m;
     TileFill fill;
-    LLVMValueRef begin, end; /* tiles of the loop: index_type */
+    LLVMValueRef begin, end; /* tiles of the loop: i32 */
     LLVMValueRef **kept
         [TILE_CHAIN_DOTS]; /* [steps] fragments of what stays; NULL: not in registers */
 } ChainLower;
@@ -34,6 +34,19 @@ static LLVMValueRef bound(ChainLower *a, const IndexExpr *e)
     return emit_index(l->e, e, 0);
 }
 
+/* None or all tiles instead of fewer than none and more than there are. */
+static LLVMValueRef clamped(ChainLower *a, LLVMValueRef v, Range range, LLVMValueRef none,
+                            LLVMValueRef all)
+{
+    LLVMBuilderRef b = a->l.k->builder;
+    int64_t count = tile_count(&a->l.p->dims[a->m->loop->dim]);
+    if (range.lo < 0)
+        v = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, v, none, ""), none, v, "");
+    if (range.hi > count)
+        v = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, v, all, ""), v, all, "");
+    return v;
+}
+
 static void find_bounds(ChainLower *a)
 {
     TileLower *l = &a->l;
@@ -44,16 +57,13 @@ static void find_bounds(ChainLower *a)
                  all = emit_index_constant(l->e, count);
     a->begin = bound(a, loop->begin);
     a->end = bound(a, loop->end);
-    if (loop->begin->range.lo < 0) {
-        LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntSLT, a->begin, none, "");
-        a->begin = LLVMBuildSelect(b, is_less, none, a->begin, "");
-    }
-    if (loop->end->range.hi > count) {
-        LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntSLT, a->end, all, "");
-        a->end = LLVMBuildSelect(b, is_less, a->end, all, "");
-    }
+    a->begin = clamped(a, a->begin, loop->begin->range, none, all);
+    a->end = clamped(a, a->end, loop->end->range, none, all);
     if (l->parts.count > 1)
         parts_bounds(l, &a->begin, &a->end);
+    /* their numbers are small, and each 64-bit one would take another register */
+    a->begin = LLVMBuildTrunc(b, a->begin, gx_int_type(l->k, 32), "");
+    a->end = LLVMBuildTrunc(b, a->end, gx_int_type(l->k, 32), "");
 }
 
 /* -- what stays ---------------------------------------------------------------------------------- */
@@ -239,8 +249,11 @@ typedef struct ChainLoop {
 
 static const IndexExpr *tile_at(ChainLower *a, LLVMValueRef number)
 {
-    int64_t count = tile_count(&a->l.p->dims[a->m->loop->dim]);
-    return emit_variable(a->l.e, number, (Range){0, count - 1});
+    TileLower *l = &a->l;
+    int64_t count = tile_count(&l->p->dims[a->m->loop->dim]);
+    if (l->e->index_type != LLVMTypeOf(number))
+        number = LLVMBuildZExt(l->k->builder, number, l->e->index_type, "");
+    return emit_variable(l->e, number, (Range){0, count - 1});
 }
 
 static LLVMValueRef is_tile(ChainLower *a, LLVMValueRef number)
@@ -253,7 +266,7 @@ static void start_stages(ChainLower *a)
     TileLower *l = &a->l;
     for (uint32_t i = 0; i + 1 < a->m->stages; i++) {
         LLVMValueRef number =
-            LLVMBuildAdd(l->k->builder, a->begin, emit_index_constant(l->e, i), "");
+            LLVMBuildAdd(l->k->builder, a->begin, gx_i32(l->k, i), "");
         LLVMValueRef stage =
             gx_i32(l->k, (uint32_t)(a->m->stage_offset + i * a->m->stage_bytes));
         const IndexExpr *tile = tile_at(a, number);
@@ -278,8 +291,8 @@ static void start_loop(ChainLower *a, ChainLoop *s)
                                &s->carried[s->count]);
     }
     s->carried[s->count++] = gx_i32(l->k, 0);
-    gx_loop_begin(l->k, &s->loop, a->begin, a->end, emit_index_constant(l->e, 1),
-                  s->carried, s->count);
+    gx_loop_begin(l->k, &s->loop, a->begin, a->end, gx_i32(l->k, 1), s->carried,
+                  s->count);
     s->loop.keeps_addresses = true;
     emit_scope_begin(l->e);
 }
@@ -319,8 +332,7 @@ static LLVMValueRef *run_loop(ChainLower *a)
     uint32_t ahead = m->stages - 1, bytes = (uint32_t)m->stage_bytes;
     start_loop(a, &s);
     LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s.count),
-                 later = LLVMBuildAdd(l->k->builder, s.loop.index,
-                                      emit_index_constant(l->e, ahead), "");
+                 later = LLVMBuildAdd(l->k->builder, s.loop.index, gx_i32(l->k, ahead), "");
     LLVMValueRef stage = s.carried[s.count - 1],
                  free_stage = stage_place(a, tile_free_stage(l, stage, bytes, m->stages)),
                  more = is_tile(a, later);
