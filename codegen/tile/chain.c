@@ -17,7 +17,7 @@ typedef struct ChainLower {
         [TILE_CHAIN_DOTS]; /* [steps] fragments of what stays; NULL: not in registers */
 } ChainLower;
 
-enum { MOST_KEPT_WORDS = 32 /* that stay in registers */ };
+enum { MOST_KEPT_WORDS = 32 /* that stay in registers */, WORD_BYTES = 4 };
 
 static uint32_t registers_of(const LinearLayout *layout)
 {
@@ -221,14 +221,14 @@ LLVMValueRef *chain_unpack(TileLower *l, const TileChainMapping *m, const TileOp
     return registers;
 }
 
-/* Holds what is carried: in the loop as CARRIED, behind it as FINAL. */
+/* Holds operands first .. end - 1: in the loop as CARRIED, behind it as FINAL. */
 static void hold_carried(ChainLower *a, const TileBlock *block, TileKind kind,
-                         LLVMValueRef *carried)
+                         uint32_t first, uint32_t end, LLVMValueRef *carried)
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
     uint32_t at = 0;
-    for (uint32_t i = 0; i < loop->operand_count; i++) {
+    for (uint32_t i = first; i < end; i++) {
         const LinearLayout *layout = tile_carried_layout(a->m, loop->operands[i]);
         LLVMValueRef *registers = chain_unpack(l, a->m, loop->operands[i], carried, &at);
         for (uint32_t j = 0; j < block->count; j++) {
@@ -237,6 +237,61 @@ static void hold_carried(ChainLower *a, const TileBlock *block, TileKind kind,
                 tile_hold(l, op, layout, registers);
         }
     }
+}
+
+/* -- rows in shared memory ------------------------------------------------------------------------ */
+
+/* How many of the operands go round in registers. */
+static uint32_t in_registers(const TileChainMapping *m)
+{
+    return m->loop->operand_count - m->shares_rows;
+}
+
+/* A thread's own words, side by side. */
+static LLVMValueRef rows_place(ChainLower *a)
+{
+    TileLower *l = &a->l;
+    uint32_t bytes = tile_row_registers(a->m) * WORD_BYTES;
+    LLVMValueRef own = gx_mul_natural(l->k, gx_tid(l->k, 0), gx_i32(l->k, bytes));
+    return gx_add_natural(l->k, own,
+                          gx_i32(l->k, l->shared + (uint32_t)a->m->rows_offset));
+}
+
+static LLVMTypeRef rows_type(ChainLower *a)
+{
+    return LLVMVectorType(emit_type(a->l.k, DT_F32), tile_row_registers(a->m));
+}
+
+static void store_rows(ChainLower *a, const TileOp *op)
+{
+    TileLower *l = &a->l;
+    uint32_t count = tile_row_registers(a->m);
+    LLVMValueRef *rows = ARENA_ARRAY(l->k->arena, LLVMValueRef, count),
+                 v = LLVMGetUndef(rows_type(a));
+    chain_pack(a->m, op, tile_registers(l, op, &a->m->rows), rows);
+    for (uint32_t i = 0; i < count; i++)
+        v = LLVMBuildInsertElement(l->k->builder, v, rows[i], gx_i32(l->k, i), "");
+    gx_store(l->k, GX_SHARED, rows_place(a), v, count * WORD_BYTES);
+}
+
+static LLVMValueRef *load_rows(ChainLower *a, LLVMValueRef *rows)
+{
+    TileLower *l = &a->l;
+    uint32_t count = tile_row_registers(a->m);
+    LLVMValueRef v =
+        gx_load(l->k, GX_SHARED, rows_place(a), rows_type(a), count * WORD_BYTES);
+    for (uint32_t i = 0; i < count; i++)
+        rows[i] = LLVMBuildExtractElement(l->k->builder, v, gx_i32(l->k, i), "");
+    return rows;
+}
+
+static void hold_rows(ChainLower *a)
+{
+    const TileOp *loop = a->m->loop;
+    LLVMValueRef *rows =
+        ARENA_ARRAY(a->l.k->arena, LLVMValueRef, tile_row_registers(a->m));
+    hold_carried(a, &loop->body, TILE_CARRIED, in_registers(a->m), loop->operand_count,
+                 load_rows(a, rows));
 }
 
 /* -- the loop ---------------------------------------------------------------------------------- */
@@ -265,8 +320,7 @@ static void start_stages(ChainLower *a)
 {
     TileLower *l = &a->l;
     for (uint32_t i = 0; i + 1 < a->m->stages; i++) {
-        LLVMValueRef number =
-            LLVMBuildAdd(l->k->builder, a->begin, gx_i32(l->k, i), "");
+        LLVMValueRef number = LLVMBuildAdd(l->k->builder, a->begin, gx_i32(l->k, i), "");
         LLVMValueRef stage =
             gx_i32(l->k, (uint32_t)(a->m->stage_offset + i * a->m->stage_bytes));
         const IndexExpr *tile = tile_at(a, number);
@@ -285,11 +339,13 @@ static void start_loop(ChainLower *a, ChainLoop *s)
         most += registers_of(tile_carried_layout(m, loop->operands[i]));
     s->count = 0;
     s->carried = ARENA_ARRAY(l->k->arena, LLVMValueRef, most);
-    for (uint32_t i = 0; i < loop->operand_count; i++) {
+    for (uint32_t i = 0; i < in_registers(m); i++) {
         const TileOp *op = loop->operands[i];
         s->count += chain_pack(m, op, tile_registers(l, op, tile_carried_layout(m, op)),
                                &s->carried[s->count]);
     }
+    if (m->shares_rows)
+        store_rows(a, loop->operands[in_registers(m)]);
     s->carried[s->count++] = gx_i32(l->k, 0);
     gx_loop_begin(l->k, &s->loop, a->begin, a->end, gx_i32(l->k, 1), s->carried,
                   s->count);
@@ -311,12 +367,16 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
     uint32_t n = 0;
     l->tile[loop->dim] = tile_at(a, s->loop.index);
     tile_forget(l);
-    hold_carried(a, &loop->body, TILE_CARRIED, s->carried);
+    hold_carried(a, &loop->body, TILE_CARRIED, 0, in_registers(a->m), s->carried);
     for (uint32_t i = 0; i < a->m->inner_count; i++)
         multiply_inner(a, i, stage);
+    if (a->m->shares_rows) {
+        hold_rows(a);
+        store_rows(a, loop->next[in_registers(a->m)]);
+    }
     for (uint32_t i = 0; i < a->m->outer_count; i++)
         multiply_outer(a, i, stage);
-    for (uint32_t i = 0; i < loop->operand_count; i++) {
+    for (uint32_t i = 0; i < in_registers(a->m); i++) {
         const TileOp *op = loop->next[i];
         n += chain_pack(a->m, op, tile_registers(l, op, tile_carried_layout(a->m, op)),
                         &next[n]);
@@ -332,7 +392,8 @@ static LLVMValueRef *run_loop(ChainLower *a)
     uint32_t ahead = m->stages - 1, bytes = (uint32_t)m->stage_bytes;
     start_loop(a, &s);
     LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s.count),
-                 later = LLVMBuildAdd(l->k->builder, s.loop.index, gx_i32(l->k, ahead), "");
+                 later =
+                     LLVMBuildAdd(l->k->builder, s.loop.index, gx_i32(l->k, ahead), "");
     LLVMValueRef stage = s.carried[s.count - 1],
                  free_stage = stage_place(a, tile_free_stage(l, stage, bytes, m->stages)),
                  more = is_tile(a, later);
@@ -358,6 +419,8 @@ static LLVMValueRef *run_loop(ChainLower *a)
     tile_forget(l);
     if (copies)
         gx_copy_wait(l->k, 0);
+    if (m->shares_rows)
+        load_rows(a, &s.carried[s.count - 1]);
     return s.carried;
 }
 
@@ -367,7 +430,7 @@ static void store_results(ChainLower *a, LLVMValueRef *carried)
 {
     TileLower *l = &a->l;
     const TileChainMapping *m = a->m;
-    hold_carried(a, &l->p->body, TILE_FINAL, carried);
+    hold_carried(a, &l->p->body, TILE_FINAL, 0, m->loop->operand_count, carried);
     for (uint32_t i = 0; i < m->result_count; i++) {
         l->m = m->results[i].sums != NULL ? m->results[i].sums : &m->outer[0];
         tile_store_result(l, &m->results[i]);

@@ -664,6 +664,31 @@ static bool place_results(Arena *a, TileChainMapping *c, const Target *target)
     return true;
 }
 
+/* Beside so many sums and scores ptxas spills what is used once for each tile of columns: of the rows of an attention
+ * their totals, the last of what its loop carries. A band's masks leave it room: its loop's bounds are no constants. */
+static bool is_crowded(const TileChainMapping *c)
+{
+    enum { CROWDED = 192 /* registers of sums, scores and rows */ };
+    uint32_t registers = tile_carried_registers(c);
+    for (uint32_t i = 0; i < c->inner_count; i++)
+        registers += UINT32_C(1) << c->inner[i].sums.in[LINEAR_REGISTER];
+    return registers >= CROWDED && c->loop->begin->kind == IX_CONST &&
+           c->loop->end->kind == IX_CONST;
+}
+
+static void place_rows(TileChainMapping *c, uint32_t warps, const Target *target)
+{
+    enum { WORD_BYTES = 4 };
+    const TileOp *last = c->loop->operands[c->loop->operand_count - 1];
+    uint64_t bytes = (uint64_t)warps * TARGET_WARP * tile_row_registers(c) * WORD_BYTES;
+    if (!is_crowded(c) || tile_carried_layout(c, last) != &c->rows ||
+        c->shared_bytes + bytes > target->device->block_shared)
+        return;
+    c->shares_rows = true;
+    c->rows_offset = c->shared_bytes;
+    c->shared_bytes += bytes;
+}
+
 TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
                                  uint32_t stages, const Target *target, const char **why)
 {
@@ -696,6 +721,7 @@ TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
     for (uint32_t i = 0; i < c->outer_count; i++)
         place_staged(c, &c->outer[i], target);
     c->shared_bytes = c->stage_offset + c->stage_bytes * stages;
+    place_rows(c, warps, target);
     *why = "a result has other elements";
     if (!place_results(a, c, target))
         return NULL;

@@ -71,6 +71,9 @@ typedef struct TileChainMapping {
     LinearLayout rows; /* of what there is one of for each row: as the scores lie */
     uint32_t stages;   /* of what is staged */
     uint64_t stage_offset, stage_bytes, shared_bytes; /* behind what stays */
+    /* The last of what the loop carries waits in shared memory, from rows_offset on: registers are scarce. */
+    bool shares_rows;
+    uint64_t rows_offset;
 } TileChainMapping;
 
 /* Whether 2^vector coordinates along `dim`, from a multiple of that on, are neighbours in the array of a load or
@@ -96,6 +99,8 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
 const LinearLayout *tile_carried_layout(const TileChainMapping *m, const TileOp *op);
 /* Bits of a register's number that make a difference: others only repeat. */
 uint32_t tile_distinct_bits(const LinearLayout *layout);
+/* Of those of a chain's rows, without repetitions. */
+uint32_t tile_row_registers(const TileChainMapping *m);
 /* Registers of a thread that the loop of a chain carries, without repetitions. */
 uint32_t tile_carried_registers(const TileChainMapping *m);
 

@@ -95,15 +95,23 @@ uint32_t tile_distinct_bits(const LinearLayout *layout)
     return bits;
 }
 
+static uint32_t distinct_registers(const LinearLayout *layout)
+{
+    uint32_t count = 1;
+    for (uint32_t bits = tile_distinct_bits(layout); bits != 0; bits &= bits - 1)
+        count *= 2;
+    return count;
+}
+
+uint32_t tile_row_registers(const TileChainMapping *m)
+{
+    return distinct_registers(&m->rows);
+}
+
 uint32_t tile_carried_registers(const TileChainMapping *m)
 {
     uint32_t sum = 0;
-    for (uint32_t i = 0; i < m->loop->operand_count; i++) {
-        uint32_t bits = tile_distinct_bits(tile_carried_layout(m, m->loop->operands[i]));
-        uint32_t count = 1;
-        for (; bits != 0; bits &= bits - 1)
-            count *= 2;
-        sum += count;
-    }
+    for (uint32_t i = 0; i < m->loop->operand_count; i++)
+        sum += distinct_registers(tile_carried_layout(m, m->loop->operands[i]));
     return sum;
 }

@@ -236,6 +236,23 @@ static void configured_kernels_are_right(void **state)
                 check(*state, &cases[i], "sm_90", configs[k], k == 1);
 }
 
+/* Tiles with so many sums and scores that the rows' totals wait in shared memory. */
+static void crowded_kernels_are_right(void **state)
+{
+    static const Case crowded[] = {
+        {"crowded", "f16", 1, 1, 1, 70, 150, 128, 128, NO_MASK, false, false},
+        {"crowded, predicate", "bf16", 1, 1, 1, 33, 150, 128, 128, PREDICATE, true,
+         false},
+    };
+    static const char *const configs[] = {
+        "{\"tile\":[64,64],\"warps\":[2,1],\"stages\":2}",
+        "{\"tile\":[64,64],\"warps\":[2,1],\"stages\":2,\"column_blocks\":2}",
+    };
+    for (size_t k = 0; k < sizeof configs / sizeof *configs; k++)
+        for (size_t i = 0; i < sizeof crowded / sizeof *crowded; i++)
+            assert_int_equal(check(*state, &crowded[i], "sm_90", configs[k], k == 1), 0);
+}
+
 /* -- the program --------------------------------------------------------------------------------- */
 
 static const Literal *random_literal(Arena *a, const Shape *shape, uint32_t seed)
@@ -298,6 +315,7 @@ int main(void)
         cmocka_unit_test(programs_give_what_the_evaluator_gives),
         cmocka_unit_test(chosen_kernels_are_right),
         cmocka_unit_test(configured_kernels_are_right),
+        cmocka_unit_test(crowded_kernels_are_right),
     };
     return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }
