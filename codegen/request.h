@@ -6,8 +6,9 @@
 
 #include "ir/kernel/kernel.h"
 
-/* A kernel argument: a pointer into device memory. */
+/* A kernel argument: a pointer into device memory, or a number. */
 typedef struct KernelArg {
+    bool is_scalar;    /* 64 bits without a sign: the rest says nothing */
     uint32_t align;    /* bytes; a power of two, 1 if unknown */
     uint64_t bytes;    /* of the slice; an access behind them is a fault */
     bool is_read_only; /* nobody writes these bytes while the kernel runs */
@@ -22,7 +23,7 @@ typedef struct KernelRequest {
     const Instruction *fusion; /* of the first launch */
     const KernelDesign *design;
     const KernelArg *
-        args; /* parameters by number, result leaves, the random state or scratch memory */
+        args; /* parameters by number, result leaves, the random state, the scalar, scratch memory */
     uint32_t arg_count;
     /* [arg_count] bytes that all launches move of arguments that allow accesses of 16 bytes */
     uint64_t *moved;

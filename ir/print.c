@@ -235,3 +235,16 @@ const char *computation_print(Arena *a, const Computation *comp, PrintForm form,
     print_computation(&p, comp);
     return printer_done(&p, length);
 }
+
+const char *computation_print_unvalued(Arena *a, const Computation *comp,
+                                       const Instruction *const *constants,
+                                       uint32_t count, size_t *length)
+{
+    Printer p;
+    printer_init(&p, a, PRINT_CANONICAL);
+    p.inline_callees = true;
+    p.unvalued = constants;
+    p.unvalued_count = count;
+    print_computation(&p, comp);
+    return printer_done(&p, length);
+}

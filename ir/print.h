@@ -19,5 +19,9 @@ bool module_order_as_printed(Module *m);
 const char *module_print(Arena *a, const Module *m, PrintForm form, size_t *length);
 const char *computation_print(Arena *a, const Computation *comp, PrintForm form,
                               size_t *length);
+/* PRINT_CANONICAL, without the values of these constants of the computation and those it calls. */
+const char *computation_print_unvalued(Arena *a, const Computation *comp,
+                                       const Instruction *const *constants,
+                                       uint32_t count, size_t *length);
 
 #endif

@@ -41,6 +41,15 @@ static void print_index_comment(Printer *p, uint32_t i)
         text_printf(&p->text, "/*index=%u*/", i);
 }
 
+static bool has_value(const Printer *p, const Instruction *constant)
+{
+    for (uint32_t i = 0; i < p->unvalued_count; i++) {
+        if (p->unvalued[i] == constant)
+            return false;
+    }
+    return true;
+}
+
 static void print_operands(Printer *p, const Instruction *inst)
 {
     Text *t = &p->text;
@@ -49,7 +58,8 @@ static void print_operands(Printer *p, const Instruction *inst)
         return;
     }
     if (inst->op == OP_CONSTANT) {
-        literal_print(t, inst->literal);
+        if (has_value(p, inst))
+            literal_print(t, inst->literal);
         return;
     }
     for (uint32_t i = 0; i < inst->operand_count; i++) {

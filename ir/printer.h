@@ -27,6 +27,8 @@ typedef struct Printer {
     struct StackFrameMap *frames; /* frames as they are printed; NULL: as they are */
     const uint32_t
         *numbers; /* canonical: of the instructions of the current computation */
+    const Instruction *const *unvalued; /* constants whose values are left out */
+    uint32_t unvalued_count;
 } Printer;
 
 /* The wrapped operation of an asynchronous instruction that can be printed as sugar

@@ -97,9 +97,9 @@ static Text kernel_key(const KernelCache *c, Arena *a, const KernelRequest *r)
     add_names(&t, inst_called(r->fusion, 0));
     text_char(&t, '\n');
     for (uint32_t i = 0; i < r->arg_count; i++)
-        text_printf(&t, "%u %llu %d %d\n", r->args[i].align,
+        text_printf(&t, "%u %llu %d %d %d\n", r->args[i].align,
                     (unsigned long long)r->args[i].bytes, r->args[i].is_read_only,
-                    r->args[i].is_noalias);
+                    r->args[i].is_noalias, r->args[i].is_scalar);
     text_add(&t, r->key, r->key_length);
     return t;
 }

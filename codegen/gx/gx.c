@@ -123,7 +123,8 @@ Kernel *kernel_create(Arena *a, LLVMModuleRef module, const char *name,
 
     LLVMTypeRef *types = ARENA_ARRAY(a, LLVMTypeRef, arg_count);
     for (uint32_t i = 0; i < arg_count; i++)
-        types[i] = LLVMPointerTypeInContext(context, 1);
+        types[i] = args[i].is_scalar ? LLVMInt64TypeInContext(context)
+                                     : LLVMPointerTypeInContext(context, 1);
     LLVMTypeRef type =
         LLVMFunctionType(LLVMVoidTypeInContext(context), types, arg_count, 0);
     k->function = LLVMAddFunction(k->module, name, type);
@@ -291,6 +292,14 @@ LLVMValueRef gx_lane(Kernel *k)
     return call(k, ROW_LANE, NULL, NULL, gx_int_type(k, 32), NULL, 0);
 }
 
+LLVMValueRef gx_scalar(Kernel *k, unsigned arg)
+{
+    if (arg >= k->arg_count || !k->args[arg].is_scalar)
+        bug("kernel %s, %s: argument %u is no scalar", k->name, k->at, arg);
+    LLVMValueRef args[] = {gx_i32(k, arg)};
+    return call(k, ROW_SCALAR, NULL, NULL, gx_int_type(k, 64), args, 1);
+}
+
 /* ---- memory ---- */
 
 static LLVMValueRef as_offset(Kernel *k, LLVMValueRef offset)
@@ -308,7 +317,7 @@ static LLVMValueRef as_offset(Kernel *k, LLVMValueRef offset)
 
 static void check_access(Kernel *k, unsigned arg, LLVMTypeRef type, unsigned align)
 {
-    if (arg != GX_SHARED && arg >= k->arg_count)
+    if (arg != GX_SHARED && (arg >= k->arg_count || k->args[arg].is_scalar))
         bug("kernel %s, %s: argument %u is no pointer", k->name, k->at, arg);
     if (gx_type_bytes(type) == 0)
         bug("kernel %s, %s: access of a type that no row takes", k->name, k->at);

@@ -76,6 +76,9 @@ LLVMValueRef gx_tid(Kernel *k, unsigned axis);
 LLVMValueRef gx_ctaid(Kernel *k, unsigned axis);
 LLVMValueRef gx_lane(Kernel *k); /* linear thread index mod 32 */
 
+/* What launches pass for an argument that is_scalar: i64, the same for all threads. */
+LLVMValueRef gx_scalar(Kernel *k, unsigned arg);
+
 /* ---- memory ---- */
 #define GX_SHARED 0xffffffffu /* as `arg`: the block's shared memory */
 

@@ -253,6 +253,12 @@ static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
 
 /* ---- the other rows ---- */
 
+static LLVMValueRef emu_scalar(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    return LLVMBuildPtrToInt(c->builder, s->bases[gx_constant(c, 0)], s->i64, "");
+}
+
 static LLVMValueRef emu_index(const GxCall *c, const State *s, unsigned field)
 {
     LLVMValueRef v = load_field(s, c->builder, s->block, field, gx_index_axis(c));

@@ -101,6 +101,12 @@ static LLVMValueRef nvptx_index(const GxCall *c, const State *s, const char *int
     return v;
 }
 
+static LLVMValueRef nvptx_scalar(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    return LLVMGetParam(c->function, (unsigned)gx_constant(c, 0));
+}
+
 static LLVMValueRef nvptx_barrier(const GxCall *c, const State *s, const char *intrinsic)
 {
     (void)s;
@@ -273,6 +279,8 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
     }
     for (unsigned i = 0; i < k->arg_count; i++) {
         const KernelArg *arg = &k->args[i];
+        if (arg->is_scalar)
+            continue;
         if (arg->align > 1)
             set_argument_attribute(f, i, "align", arg->align);
         if (arg->is_noalias)

@@ -28,6 +28,15 @@ uint32_t emitter_scratch_arg(const EmitterInput *in)
     return in->arg_count - 1;
 }
 
+uint32_t emitter_scalar_arg(const EmitterInput *in)
+{
+    for (uint32_t i = 0; i < in->arg_count; i++) {
+        if (in->args[i].is_scalar)
+            return i;
+    }
+    bug("%s: no argument is a scalar", in->fusion->name);
+}
+
 /* [parameter_count] 0, 1, 2, ...: the arguments of the parameters. */
 static const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
 {

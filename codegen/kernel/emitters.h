@@ -38,6 +38,8 @@ EmitterFn *emitter_function(KernelKind kind);
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
 /* The kernel argument that is scratch memory. */
 uint32_t emitter_scratch_arg(const EmitterInput *in);
+/* The kernel's scalar (kernel_scalar). */
+uint32_t emitter_scalar_arg(const EmitterInput *in);
 /* The kernel with its grid and block, without code yet. */
 Emit *emitter_begin(const EmitterInput *in);
 /* Its code is all there: checks it, against the geometry that was promised, too. */

@@ -22,7 +22,8 @@ typedef struct Radix {
     uint32_t accesses, scratch;
     uint32_t room, digits, counts, starts, sums, ticket; /* in shared memory */
     const IndexExpr *row;
-    LLVMValueRef row_number, tile;    /* of index_type; i32 */
+    LLVMValueRef bits;             /* i32, the scalar: by how many the key is shifted */
+    LLVMValueRef row_number, tile; /* of index_type; i32 */
     LLVMValueRef thread, warp, valid; /* valid: elements of the tile that exist */
 } Radix;
 
@@ -73,8 +74,13 @@ static LLVMValueRef digit_of(const Radix *r, const LLVMValueRef *v, uint32_t a)
         args[2 * i] = args[2 * i + 1] =
             radix_is_key(r->plan, i) ? v[i * r->accesses + a]
                                      : LLVMConstNull(emit_type(r->e->k, type_of(r, i)));
-    LLVMValueRef digit = emit_inside(r->e, r->plan->digit, args);
-    return LLVMBuildIntCast2(r->e->k->builder, digit, gx_int_type(r->e->k, 32), 0, "");
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef key = emit_inside(r->e, r->plan->key, args);
+    LLVMValueRef bits = LLVMBuildIntCast2(b, r->bits, LLVMTypeOf(key), 0, "");
+    LLVMValueRef digit = LLVMBuildLShr(b, key, bits, "");
+    digit = LLVMBuildIntCast2(b, digit, gx_int_type(k, 32), 0, "");
+    return LLVMBuildAnd(b, digit, gx_i32(k, RADIX_DIGITS - 1), "");
 }
 
 /* Of the tile, i32: of access a. */
@@ -267,9 +273,11 @@ static LLVMValueRef count_of_row(const Radix *r)
     const Instruction *counts = inst_called(r->in->fusion, 0)->parameters[p->histogram];
     const IndexExpr *digit =
         emit_variable(e, to_index(e, r->thread), (Range){0, RADIX_DIGITS - 1});
+    const IndexExpr *bits =
+        emit_variable(e, to_index(e, r->bits), (Range){0, (p->steps - 1) * RADIX_BITS});
     const IndexExpr *index[1] = {
         ix_add(e->ix, ix_mul(e->ix, r->row, p->steps * RADIX_DIGITS),
-               ix_add(e->ix, digit, ix_const(e->ix, p->step * RADIX_DIGITS)))};
+               ix_add(e->ix, digit, ix_mul(e->ix, bits, RADIX_DIGITS / RADIX_BITS)))};
     LLVMValueRef v;
     emit_element(e, counts, index, &v);
     e->k->at = p->inst->name;
@@ -448,6 +456,8 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
     radix_tiles(in->design, &r.tiles);
     r.e = emitter_begin(in);
+    r.bits = LLVMBuildTrunc(r.e->k->builder, gx_scalar(r.e->k, emitter_scalar_arg(in)),
+                            gx_int_type(r.e->k, 32), "");
     r.e->k->is_wide = r.plan->live_words * r.accesses > RADIX_LIVE_WORDS;
     allocate(&r);
     r.thread = gx_tid(r.e->k, 0);

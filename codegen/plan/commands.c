@@ -112,7 +112,7 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
     if (kernel == PLAN_NONE)
         return false;
-    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 2);
+    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 3);
     uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = variant_slice_arg(v, fusion->operands[i], 0, PLAN_READ);
@@ -132,6 +132,9 @@ static bool add_launch(Variant *v, const Instruction *fusion)
         args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
                               .access = PLAN_READ | PLAN_WRITE,
                               .index = variant_state_slice(v)};
+    KernelScalar scalar;
+    if (kernel_scalar(fusion, &scalar))
+        args[n++] = (PlanArg){.tag = PLAN_ARG_IMMEDIATE, .value = scalar.value};
     uint64_t scratch = v->requests[kernel].design->geometry.scratch_bytes;
     if (scratch != 0)
         args[n++] = add_scratch(v, fusion, scratch);

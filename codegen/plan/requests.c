@@ -23,15 +23,16 @@ typedef struct FusionArgs {
     KernelArg *args;
 } FusionArgs;
 
-/* Parameters by number, then result leaves, then the program's random state if it is asked for. There is room for
- * one more. */
-static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
+/* Parameters by number, then result leaves, then the program's random state if it is asked for, then the scalar of
+ * a kernel that has one. There is room for one more. */
+static FusionArgs fusion_args(const Variant *v, const Instruction *fusion,
+                              bool has_scalar)
 {
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     f.count = f.parameters + results;
-    f.places = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 2);
-    f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 2);
+    f.places = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 3);
+    f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 3);
     for (uint32_t i = 0; i < f.count; i++) {
         bool is_result = i >= f.parameters;
         const Instruction *inst = is_result ? fusion : fusion->operands[i];
@@ -59,6 +60,10 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion)
             f.args[r].is_noalias = false;
         }
     }
+    if (has_scalar) {
+        f.places[f.count] = PLAN_NONE;
+        f.args[f.count++] = (KernelArg){.is_scalar = true, .align = 1};
+    }
     return f;
 }
 
@@ -68,18 +73,20 @@ static void add_classes(Text *t, const FusionArgs *f)
         uint32_t same = 0;
         while (f->places[same] != f->places[i])
             same++;
-        text_printf(t, " %u:%u:%d", same, f->args[i].align, f->args[i].is_read_only);
+        text_printf(t, " %u:%u:%d%s", same, f->args[i].align, f->args[i].is_read_only,
+                    f->args[i].is_scalar ? ":scalar" : "");
     }
 }
 
 static const char *kernel_key(const Variant *v, const Instruction *fusion,
-                              const FusionArgs *f, size_t *length)
+                              const KernelScalar *scalar, const FusionArgs *f,
+                              size_t *length)
 {
     Text t;
     text_init(&t, v->arena);
     size_t n;
-    const char *body =
-        computation_print(v->arena, inst_called(fusion, 0), PRINT_CANONICAL, &n);
+    const char *body = computation_print_unvalued(v->arena, inst_called(fusion, 0),
+                                                  scalar->constants, scalar->count, &n);
     text_add(&t, body, n);
     text_string(&t, kernel_kind_name(kernel_kind_of(fusion)));
     text_string(&t, kernel_config_key(v->arena, fusion));
@@ -166,9 +173,11 @@ static PlanKernel plan_kernel(Variant *v, const KernelRequest *r)
 static uint32_t find_kernel(Variant *v, const Instruction *fusion,
                             const Instruction *like)
 {
-    FusionArgs f = fusion_args(v, like);
+    KernelScalar scalar = {.count = 0};
+    bool has_scalar = kernel_scalar(fusion, &scalar);
+    FusionArgs f = fusion_args(v, like, has_scalar);
     size_t length;
-    const char *key = kernel_key(v, fusion, &f, &length);
+    const char *key = kernel_key(v, fusion, &scalar, &f, &length);
     table_grow(v);
     uint32_t *slot = table_slot(v, key, length);
     if (*slot != 0)
@@ -244,8 +253,10 @@ static uint32_t add_dtypes(Variant *v, const Instruction *fusion, uint32_t arg_c
 /* It can stand in the launch of `own`: its memory to work in is there, and not more. */
 static bool takes_arguments(const KernelDesign *other, const KernelDesign *own)
 {
+    KernelScalar unused;
     uint64_t has = own->geometry.scratch_bytes, needs = other->geometry.scratch_bytes;
-    return (has == 0) == (needs == 0) && needs <= has;
+    return (has == 0) == (needs == 0) && needs <= has &&
+           kernel_scalar(other->fusion, &unused) == kernel_scalar(own->fusion, &unused);
 }
 
 void variant_add_candidates(Variant *v, const Instruction *fusion, uint32_t command)

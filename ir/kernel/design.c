@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ir/bug.h"
+#include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 #include "ir/print.h"
 
@@ -87,6 +88,11 @@ void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
     kernel_design(fusion, t, a, &d);
     bool good = d.wrong == NULL && d.unsupported == NULL;
     *out = good ? d.geometry : (KernelGeometry){.shared_bytes = 0};
+}
+
+bool kernel_scalar(const Instruction *fusion, KernelScalar *out)
+{
+    return kernel_is(fusion, KERNEL_BY_DIGIT) && radix_scalar(fusion, out);
 }
 
 void kernel_wrong(const KernelDesign *d)

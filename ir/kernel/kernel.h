@@ -118,6 +118,16 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
  * ours or nothing else is wanted. */
 bool kernel_by_tileir(const KernelDesign *d);
 
+/* A constant of a kernel that its launches pass: fusions that differ in nothing else have one kernel. */
+typedef struct KernelScalar {
+    const Instruction *constants[2]; /* those that are nothing but it */
+    uint32_t count;
+    uint64_t value;
+} KernelScalar;
+
+/* False: the fusion's kernel has none. */
+bool kernel_scalar(const Instruction *fusion, KernelScalar *out);
+
 /* A message to the module's diagnostics of what is wrong. */
 void kernel_wrong(const KernelDesign *d);
 /* What the text of a fusion says of its configuration; equal texts: equal configurations. */

@@ -47,6 +47,7 @@ enum {
     KERNEL_ONE_RESULT =
         1
         << 11, /* has one, whose place decides what its blocks read: others do not join */
+    KERNEL_BY_DIGIT = 1 << 12, /* launches pass which digit of the key: kernel_scalar */
 };
 
 typedef struct KernelKindInfo {

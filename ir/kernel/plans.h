@@ -168,14 +168,14 @@ typedef struct FftPlan {
     48 /* with which four blocks of a thread for each digit fit a multiprocessor */
 typedef struct RadixPlan {
     const Instruction *inst;
-    const Instruction *digit; /* in the comparator, of the first element */
-    const Shape *shape;       /* of all arrays */
+    const Shape *shape; /* of all arrays */
     int64_t along, size, rows;
     uint32_t count; /* arrays */
     uint32_t
         histogram; /* parameter: how often each digit comes, u32 by row, step, digit */
-    int64_t step, steps;
-    uint64_t keys;   /* arrays on which the digit depends, as bits */
+    const Instruction *key; /* the digit is this, shifted by the kernel's scalar, & 255 */
+    int64_t steps;          /* digits that are counted */
+    uint64_t keys;          /* arrays on which the digit depends, as bits */
     unsigned widest; /* bytes of an element: arrays are in shared memory one by one */
     /* That a thread holds for each of its accesses while tiles wait for each other: keys, and digit and rank. */
     int64_t live_words;
@@ -185,6 +185,8 @@ typedef struct RadixTiles {
     uint64_t shared_bytes;   /* of the elements of a tile */
 } RadixTiles;
 bool radix_is_key(const RadixPlan *p, uint32_t array);
+/* By how many bits the key is shifted. */
+bool radix_scalar(const Instruction *fusion, KernelScalar *out);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */

@@ -327,8 +327,9 @@ static Instruction *add_step(const Radix *r, Instruction *before, Instruction *c
             computation_add_parameter(fused, i, shape_leaf(before->shape, i), NULL);
     }
     outer[n] = counts;
-    computation_add_parameter(fused, n, counts->shape, NULL);
     fused->root = computation_add_like(fused, r->sort, r->sort->shape, n, inner);
+    /* last, as in the first step: equal steps have equal texts, and one kernel */
+    computation_add_parameter(fused, n, counts->shape, NULL);
     set_comparator(r, fused->root, step);
     Instruction *fusion = add_fusion(r, fused, before->shape, n + 1, outer);
     kernel_kind_set(fusion, KERNEL_RADIX_SORT);

@@ -77,6 +77,33 @@ bool suits_radix_sort(FusionFacts *f, KernelKind kind)
     return true;
 }
 
+static uint32_t count_uses(const Instruction *inst)
+{
+    uint32_t uses = 0;
+    for (const Instruction *i = inst_first(inst->parent); i; i = inst_next(i)) {
+        for (uint32_t k = 0; k < i->operand_count; k++)
+            uses += i->operands[k] == inst;
+    }
+    return uses;
+}
+
+bool radix_scalar(const Instruction *fusion, KernelScalar *out)
+{
+    const Instruction *sort = fusion_hero(fusion, OP_SORT), *digits[2];
+    bool is_greater;
+    *out = (KernelScalar){.count = 0};
+    if (sort == NULL || !sort_compares(sort, &digits[0], &digits[1], &is_greater) ||
+        step_of(digits[0]) < 0)
+        return false;
+    out->value = (uint64_t)(step_of(digits[0]) * RADIX_BITS);
+    for (uint32_t i = 0; i < 2; i++) {
+        const Instruction *bits = digits[i]->operands[0]->operands[1];
+        if (count_uses(bits) == 1)
+            out->constants[out->count++] = bits;
+    }
+    return true;
+}
+
 bool radix_is_key(const RadixPlan *p, uint32_t array)
 {
     return (p->keys >> array & 1) != 0;
@@ -90,7 +117,7 @@ static uint64_t find_keys(const RadixPlan *p, Arena *a)
     Instruction **order = computation_post_order(comp, a, &count);
     bool *is_read = ARENA_ARRAY(a, bool, (size_t)comp->instruction_count + 1);
     uint64_t keys = 0;
-    is_read[p->digit->id] = true;
+    is_read[p->key->id] = true;
     instructions_mark_operands(order, count, is_read);
     for (uint32_t i = 0; i < 2 * p->count; i++)
         keys |= (uint64_t)is_read[comp->parameters[i]->id] << i / 2;
@@ -112,7 +139,7 @@ static void measure_arrays(RadixPlan *p)
 void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
 {
     const Computation *comp = inst_called(d->fusion, 0);
-    const Instruction *inst = fusion_hero(d->fusion, OP_SORT), *other;
+    const Instruction *inst = fusion_hero(d->fusion, OP_SORT), *digit, *other;
     RadixPlan *p = ARENA_NEW(d->arena, RadixPlan);
     bool is_greater;
     (void)f;
@@ -121,10 +148,10 @@ void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
                      .along = inst_ints(inst, ATTR_DIMENSIONS).data[0],
                      .count = inst->operand_count,
                      .histogram = comp->parameter_count - 1};
-    sort_compares(inst, &p->digit, &other, &is_greater);
+    sort_compares(inst, &digit, &other, &is_greater);
+    p->key = digit->operands[0]->operands[0];
     p->size = p->shape->dims[p->along];
     p->rows = shape_elements(p->shape) / p->size;
-    p->step = step_of(p->digit);
     p->steps = comp->parameters[p->histogram]->shape->dims[0] / (p->rows * RADIX_DIGITS);
     p->keys = find_keys(p, d->arena);
     measure_arrays(p);
