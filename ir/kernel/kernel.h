@@ -80,6 +80,7 @@ typedef struct KernelDesign {
         const struct TransposePlan *transpose;
         const struct LoopPlan *loop;
         const struct StencilPlan *stencil;
+        const struct ImagePlan *image;
     } plan;
     KernelConfig config;     /* complete */
     KernelGeometry geometry; /* only where nothing is wrong */

@@ -11,6 +11,7 @@
 #include "ir/kernel/reduction.h"
 #include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
+#include "ir/kernel/tensor_core.h"
 #include "ir/kernel/transposition.h"
 
 /* loop.c: results with equally many elements are made by the same threads. */
@@ -19,6 +20,32 @@ typedef struct LoopPlan {
     const int64_t
         *sizes; /* elements; in the order of the results, each once, without 0 */
 } LoopPlan;
+
+/* image_convolution.c: images [image, feature, y, x], whose places count through all images; a window's places are
+ * at distances that are the same for all. */
+typedef struct ImagePlan {
+    const Instruction *inst;
+    const TensorCore *core;          /* NULL: the target has none */
+    int64_t features, channels;      /* of the result, of the image */
+    int64_t places;                  /* of the result, of all images */
+    int64_t size[2], result_size[2]; /* y, x */
+    int64_t window[2], before[2];    /* before: padding */
+    int64_t stride;
+    int64_t near, far; /* places from a window's own one to the first and last it reads */
+} ImagePlan;
+
+#define IMAGE_VECTOR 8 /* places that are read and written at once: 16 bytes */
+
+/* What lies where in a block's shared memory: places by their number in the block's patch, then one of zeros, then
+ * filters in stages. In place of all of it: the tile of sums. */
+typedef struct ImageRooms {
+    int64_t vectors; /* of places that a block reads: IMAGE_VECTOR each */
+    int64_t
+        row_bytes; /* of a place, of an output feature: the channels that are there at a time */
+    uint64_t patch_bytes, stage_bytes, bytes;
+    int64_t sum_stride; /* elements from feature to feature of the tile of sums */
+} ImageRooms;
+void image_rooms(const KernelDesign *d, ImageRooms *out);
 
 /* stencil.c */
 typedef struct StencilPlan {

@@ -1,0 +1,142 @@
+/* Convolutions of images with features before places: what is read is counted by the block, as all of it is read in
+ * whole sectors, and once from memory. */
+#include "ir/divide.h"
+#include "ir/kernel/time/work_kinds.h"
+
+enum { FEATURES, PLACES };
+
+typedef struct ImageWork {
+    WorkBuilder *b;
+    const ImagePlan *p;
+    const KernelConfig *c;
+    ImageRooms rooms;
+    double warp_features, warp_places;
+} ImageWork;
+
+static void issue(const ImageWork *w, double alu)
+{
+    work_instructions(w->b, (OpCost){.alu = alu, .cycles = costs.alu_cycles}, 1);
+}
+
+/* Vectors of as many places of as many channels as one has are turned by a thread: halves of words are picked out. */
+static void turn_patch(const ImageWork *w)
+{
+    WorkBuilder *b = w->b;
+    double squares = (double)(w->rooms.vectors * w->c->depth / IMAGE_VECTOR) / b->threads;
+    double words = IMAGE_VECTOR * IMAGE_VECTOR / 2.0;
+    work_wait(b, b->rates->memory_cycles);
+    /* rows of half a line: those of every other thread share banks */
+    work_shared(b, IMAGE_VECTOR * squares, 16, 1);
+    work_shared(b, IMAGE_VECTOR * squares, 16,
+                w->rooms.row_bytes < costs.line_bytes ? 2 : 1);
+    issue(w, squares * (words + 4 * IMAGE_VECTOR));
+    work_barrier(b);
+}
+
+/* Of one tap: the next stage of the filter is asked for, places and fragments are found and multiplied. */
+static void multiply_tap(const ImageWork *w)
+{
+    WorkBuilder *b = w->b;
+    double copies = (double)w->rooms.stage_bytes / 16 / b->threads,
+           fragments = (w->warp_features + w->warp_places) * (double)w->rooms.row_bytes /
+                       16 / TARGET_WARP,
+           core = work_core_cycles(b, w->p->core) / costs.tile_window_share;
+    work_shared(b, copies, 16, 1);
+    issue(w, 2 * copies);
+    work_barrier(b);
+    work_shared(b, fragments, 16, 1);
+    /* rows of the patch: within the image or not, their number, their place */
+    issue(w, 8 * w->warp_places / 16 + fragments);
+    work_instructions(b, (OpCost){.alu = 1, .tensor = core},
+                      w->warp_features / w->p->core->m * w->warp_places / w->p->core->n *
+                          (double)w->c->depth / w->p->core->k);
+}
+
+static void write_results(const ImageWork *w)
+{
+    WorkBuilder *b = w->b;
+    const ImagePlan *p = w->p;
+    const Shape *s = p->inst->shape;
+    int64_t across = w->c->tile[PLACES] / IMAGE_VECTOR, rows = b->threads / across,
+            tiles = p->features / w->c->tile[FEATURES], plane = s->dims[2] * s->dims[3],
+            vectors = plane / IMAGE_VECTOR;
+    double trips = (double)w->c->tile[FEATURES] * (double)across / b->threads;
+    double bytes = (double)dtype_info[s->dtype].bits / 8;
+    work_shared(b, IMAGE_VECTOR / 2 * trips, 2 * bytes, 1);
+    work_barrier(b);
+    work_preset(b, p->inst);
+    work_set_lanes(b, IMAGE_VECTOR);
+    const IndexExpr *step = work_loop_begin(b, trips, (int64_t)trips + 1, 4);
+    const IndexExpr *place = work_coordinate(b,
+                                             (WorkCoordinate){.block_div = tiles,
+                                                              .block_mul = across,
+                                                              .thread_div = 1,
+                                                              .thread_mod = across},
+                                             p->places / IMAGE_VECTOR + across);
+    const IndexExpr *feature =
+        work_coordinate(b,
+                        (WorkCoordinate){.block_div = 1,
+                                         .block_mod = tiles,
+                                         .block_mul = w->c->tile[FEATURES],
+                                         .thread_div = across},
+                        p->features);
+    feature = ix_add(b->ix, feature, ix_mul(b->ix, step, rows < 1 ? 1 : rows));
+    const IndexExpr *image = ix_floordiv(b->ix, place, vectors),
+                    *at = ix_mod(b->ix, place, vectors), *index[KERNEL_MOST_RANK];
+    at = ix_add(b->ix, ix_mul(b->ix, at, IMAGE_VECTOR), work_lane(b));
+    at = ix_add(
+        b->ix, at,
+        ix_mul(b->ix, ix_add(b->ix, ix_mul(b->ix, image, p->features), feature), plane));
+    index_delinear(b->ix, s, at, index);
+    work_shared(b, 1, IMAGE_VECTOR * bytes, 1);
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
+        work_result(b, i, index);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+/* A block's patch and filters come through L2; of memory each array is read once. */
+static void add_traffic(const ImageWork *w, KernelWork *out)
+{
+    const Instruction *inst = w->p->inst;
+    double arrays = (double)shape_bytes(inst->operands[0]->shape) +
+                    (double)shape_bytes(inst->operands[1]->shape);
+    double patch = (double)(w->rooms.vectors * IMAGE_VECTOR) * 2, /* of a channel */
+        filter = (double)(w->p->window[0] * w->p->window[1]) *
+                 (double)w->c->tile[FEATURES] * 2;
+    out->read_bytes += arrays;
+    out->needed_bytes += arrays;
+    out->l2_bytes += out->blocks * (double)w->p->channels * (patch + filter);
+}
+
+void work_image_convolution(const KernelDesign *d, KernelWork *out)
+{
+    const ImagePlan *p = d->plan.image;
+    const KernelConfig *c = &d->config;
+    WorkBuilder *b = work_begin(d);
+    ImageWork w = {.b = b,
+                   .p = p,
+                   .c = c,
+                   .warp_features =
+                       (double)c->tile[FEATURES] / (double)c->warps[FEATURES],
+                   .warp_places = (double)c->tile[PLACES] / (double)c->warps[PLACES]};
+    image_rooms(d, &w.rooms);
+    /* sums, fragments, and places: the window's first one, the tap's row */
+    work_registers(b, w.warp_features * w.warp_places / TARGET_WARP +
+                          (w.warp_features + w.warp_places) / 4 + 5 * w.warp_places / 16);
+    int64_t steps = p->channels / c->depth, taps = p->window[0] * p->window[1];
+    work_loop_begin(b, (double)steps, steps, 1);
+    turn_patch(&w);
+    work_loop_begin(b, (double)taps, taps, (double)c->stages);
+    multiply_tap(&w);
+    work_loop_end(b, 0);
+    work_barrier(b);
+    work_loop_end(b, 0);
+    write_results(&w);
+    b->product_operations =
+        2 * (double)shape_elements(p->inst->shape) * (double)(p->channels * taps);
+    b->operations += b->product_operations;
+    b->product_type = p->inst->operands[0]->shape->dtype;
+    work_end(b, out);
+    add_traffic(&w, out);
+}
