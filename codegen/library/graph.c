@@ -8,6 +8,7 @@
 #include "ir/bug.h"
 #include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/convolution.h"
+#include "ir/kernel/norm.h"
 
 enum { ALIGNMENT = 16 }; /* that libgxrt asks of the caller's buffers */
 
@@ -301,6 +302,48 @@ static void describe_gradient(Builder *b, const AttentionGradientCall *call)
     add_operation(b, op);
 }
 
+/* -- norms ------------------------------------------------------------------------------------- */
+
+/* A matrix as images of one place: their features are what is normalised. */
+static PlanGraphTensor norm_tensor(DType t, int64_t rows, int64_t columns)
+{
+    return (PlanGraphTensor){.type = library_type(t),
+                             .rank = 4,
+                             .alignment = ALIGNMENT,
+                             .dims = {rows, columns, 1, 1},
+                             .strides = {columns, 1, columns, columns}};
+}
+
+static uint32_t add_vector(Builder *b, const Instruction *value, int64_t columns)
+{
+    return add_stored(b, norm_tensor(value->shape->dtype, 1, columns), value, PLAN_READ);
+}
+
+static void describe_norm(Builder *b, const Instruction *inst, const NormCall *call)
+{
+    const Norm *n = &call->norm;
+    DType t = n->x->shape->dtype;
+    PlanGraphOperation op =
+        operation(PLAN_GRAPH_NORM, n->mean != NULL ? CUDNN_LAYER_NORM : CUDNN_RMS_NORM,
+                  CUDNN_DATA_FLOAT);
+    op.tensors[GRAPH_SLOT(NORM, X)] =
+        add_stored(b, norm_tensor(t, n->rows, n->columns), n->x, PLAN_READ);
+    op.tensors[GRAPH_SLOT(NORM, SCALE)] = add_vector(b, n->scale, n->columns);
+    if (n->bias != NULL)
+        op.tensors[GRAPH_SLOT(NORM, BIAS)] = add_vector(b, n->bias, n->columns);
+    op.tensors[GRAPH_SLOT(NORM, EPSILON)] = add_float(b, n->epsilon);
+    op.tensors[GRAPH_SLOT(NORM, Y)] =
+        add_leaf(b, norm_tensor(t, n->rows, n->columns), inst, 0, PLAN_WRITE);
+    size_t leaf = 1;
+    if (call->has_statistics && n->mean != NULL)
+        op.tensors[GRAPH_SLOT(NORM, MEAN)] =
+            add_leaf(b, norm_tensor(DT_F32, n->rows, 1), inst, leaf++, PLAN_WRITE);
+    if (call->has_statistics)
+        op.tensors[GRAPH_SLOT(NORM, INVERSE_DEVIATION)] =
+            add_leaf(b, norm_tensor(DT_F32, n->rows, 1), inst, leaf, PLAN_WRITE);
+    add_operation(b, op);
+}
+
 /* Only f32 can be rounded to less, where the program allows it. Attentions are compiled for each graph; without, scores would lie in memory. */
 static uint32_t flags_of(const Instruction *inst, const Instruction *conv, uint32_t flags)
 {
@@ -319,10 +362,14 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
     ConvolutionCall call;
     Attention attention;
     AttentionGradientCall gradient;
+    NormCall norm;
     out->count = 0;
     bool is_convolution = convolution_call_of(inst, &call);
-    bool is_attention = !is_convolution && attention_call_of(inst, &attention);
-    if (!is_convolution && !is_attention && !attention_gradient_call_of(inst, &gradient))
+    bool is_norm = !is_convolution && norm_call_of(inst, &norm);
+    bool is_attention =
+        !is_convolution && !is_norm && attention_call_of(inst, &attention);
+    if (!is_convolution && !is_norm && !is_attention &&
+        !attention_gradient_call_of(inst, &gradient))
         return false;
     Builder builder = {
         .plan = b,
@@ -333,6 +380,8 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
         .operands = out};
     if (is_convolution)
         describe_convolution(&builder, inst, &call);
+    else if (is_norm)
+        describe_norm(&builder, inst, &norm);
     else if (is_attention)
         describe_attention(&builder, &attention);
     else

@@ -4,11 +4,13 @@
 #include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/norm.h"
 #include "ir/kernel/solver.h"
 
 bool library_is_graph(const Instruction *inst)
 {
-    return convolution_is_library(inst) || attention_is_library(inst);
+    return convolution_is_library(inst) || attention_is_library(inst) ||
+           norm_is_library(inst);
 }
 
 bool library_makes(const Instruction *inst)

@@ -18,9 +18,9 @@
 #include "ir/kernel/library.h"
 #include "passes/fusion/attention.h"
 #include "passes/fusion/fusion.h"
+#include "passes/library/graphs.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
-#include "passes/simplify/simplify.h"
 
 enum { MOST_READERS = 16, LEAST_PLACES = 2 };
 
@@ -218,7 +218,6 @@ static bool ask(Attentions *s)
     return s->cx->counts.library_attentions != before;
 }
 
-/* Sets `wrapped` where it made computations, whether or not cuDNN takes them. */
 static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 {
     Attentions s = {.cx = cx, .comp = comp};
@@ -236,18 +235,5 @@ static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 
 bool pass_library_attentions(Module *m, PassContext *cx)
 {
-    bool changed = false, wrapped = false;
-    if (cx->graphs == NULL)
-        return false;
-    Computations programs = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < programs.count; c++)
-        changed |= visit(programs.data[c], cx, &wrapped);
-    if (!wrapped)
-        return false;
-    if (changed)
-        module_sort(m);
-    changed |= pass_dce(m, cx); /* what cuDNN could not do */
-    module_remove_dead_computations(m);
-    fusion_name_all(m);
-    return changed;
+    return graphs_make(m, cx, visit);
 }

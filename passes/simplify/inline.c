@@ -15,6 +15,7 @@
 #include "ir/analysis/collective.h"
 #include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/norm.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
@@ -252,6 +253,7 @@ static bool is_inlined(const Instruction *inst, Arena *scratch)
     if (inst->op ==
         OP_FUSION) /* made for another compiler's kernels: ours are chosen anew */
         return kernel_kind_of(inst) == KERNEL_COUNT && !attention_is_library(inst) &&
+               !norm_is_library(inst) &&
                inst_called(inst, 0)->parameter_count <= inst->operand_count;
     return inst->op == OP_MAP && is_mappable(inst_called(inst, 0), scratch);
 }

@@ -4,6 +4,7 @@
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/norm.h"
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/solver_time.h"
@@ -295,10 +296,32 @@ static KernelTime time_of_solver(const Instruction *inst, const SolverCall *c,
                         .product_type = DT_INVALID};
 }
 
+/* Each element is read and written once. */
+static KernelTime time_of_norm(const Instruction *inst, const GpuModel *d)
+{
+    double moved = bytes_of(inst->shape);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        moved += bytes_of(inst->operands[i]->shape);
+    double least = moved / (d->gigabytes_per_second * 1e9);
+    double memory = least / costs.memory_share;
+    double seconds = costs.launch_seconds + memory;
+    return (KernelTime){.seconds = seconds,
+                        .limit =
+                            memory > costs.launch_seconds ? LIMIT_MEMORY : LIMIT_LAUNCH,
+                        .share = least / seconds,
+                        .waves = 1,
+                        .least_seconds = least,
+                        .bytes = moved,
+                        .needed_bytes = moved,
+                        .product_type = DT_INVALID};
+}
+
 KernelTime library_time(const Instruction *inst, const GpuModel *d)
 {
     Product p = {0};
     SolverCall solver;
+    if (norm_is_library(inst))
+        return time_of_norm(inst, d);
     if (describe(inst, d, &p))
         return time_of(p, d);
     if (solver_call_of(inst, &solver))

@@ -1,0 +1,226 @@
+/* Layer and RMS norms of as many elements as --set=library-norm-elements says are cuDNN's. By itself none is: a
+ * kernel of ours reads and writes each element once as well, and takes in what stands before and behind the norm. Which
+ * norms cuDNN has kernels for it says itself: gxc-cudnn is asked for all of a computation at once.
+ *
+ *   m = f32[8] multiply(reduce(x, 0), 1/64)  ...
+ *   y = f32[8,64] add(multiply(multiply(subtract(x, m), inverse), scale), bias)
+ *   ->  fused { ... ROOT y = add(...) }
+ *       y = f32[8,64] fusion(x, scale, bias), kind=kCustom, calls=fused, backend_config={"library":"cudnn"}
+ *
+ * Where others read the mean or the inverse deviation of rows, they are results of the fusion, too. Where others
+ * read anything else inside, the norm is left.
+ *
+ * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
+#include "ir/kernel/library.h"
+#include "ir/kernel/norm.h"
+#include "passes/fusion/fusion.h"
+#include "passes/library/graphs.h"
+#include "passes/library/library.h"
+#include "passes/settings.h"
+
+typedef struct Candidate {
+    Instruction *last, *fusion;
+    Norm norm;
+} Candidate;
+
+typedef struct Norms {
+    PassContext *cx;
+    Computation *comp;
+    Uses uses;
+    Instruction **order; /* operands before those that read them */
+    uint32_t order_count;
+    uint32_t count; /* instructions that were there before */
+    bool *taken;    /* part of a candidate */
+    Candidate *candidates;
+    size_t candidate_count, capacity;
+} Norms;
+
+/* -- what is inside ---------------------------------------------------------------------------------- */
+
+static bool is_base(const Norm *n, const Instruction *inst)
+{
+    return inst == n->x || inst == n->scale || inst == n->bias;
+}
+
+/* Marks what stands between the arrays and `inst`. */
+static void mark(const Norm *n, const Instruction *inst, bool *inside)
+{
+    if (is_base(n, inst) || inside[inst->id])
+        return;
+    inside[inst->id] = true;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        mark(n, inst->operands[i], inside);
+}
+
+static bool is_read_outside(const Norms *s, const Instruction *inst, const bool *inside)
+{
+    if (inst == s->comp->root)
+        return true;
+    for (uint32_t u = s->uses.start[inst->id]; u < s->uses.start[inst->id + 1]; u++) {
+        if (!inside[s->uses.list[u]->id])
+            return true;
+    }
+    return false;
+}
+
+/* Nobody else reads what is made of x, but for x in f32 and the statistics of rows. */
+static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
+                      bool *keeps_statistics)
+{
+    bool *depends = ARENA_ARRAY(s->cx->scratch, bool, s->count);
+    *keeps_statistics = false;
+    for (uint32_t i = 0; i < s->order_count; i++) {
+        const Instruction *inst = s->order[i];
+        if (!inside[inst->id])
+            continue;
+        if (inst->control_count != 0 || inst->op == OP_PARAMETER)
+            return false;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            depends[inst->id] |=
+                inst->operands[k] == c->norm.x || depends[inst->operands[k]->id];
+        bool is_x = inst->op == OP_CONVERT && inst->operands[0] == c->norm.x;
+        if (!depends[inst->id] || is_x || inst == c->last)
+            continue;
+        if (s->taken[inst->id])
+            return false;
+        if (!is_read_outside(s, inst, inside))
+            continue;
+        if (norm_statistic(&c->norm, inst) == 0)
+            return false;
+        *keeps_statistics = true;
+    }
+    return true;
+}
+
+/* -- wrapping ------------------------------------------------------------------------------------------ */
+
+/* y with the mean and the inverse deviation, for a fusion of them. */
+static Instruction *add_results(const Norms *s, const Candidate *c)
+{
+    Instruction *results[3] = {c->last};
+    const Shape *shapes[3];
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < s->order_count; i++) {
+        if (s->order[i] == c->norm.mean)
+            results[n++] = s->order[i];
+    }
+    for (uint32_t i = 0; i < s->order_count; i++) {
+        if (s->order[i] == c->norm.inverse)
+            results[n++] = s->order[i];
+    }
+    for (uint32_t i = 0; i < n; i++)
+        shapes[i] = results[i]->shape;
+    return computation_add(s->comp, OP_TUPLE,
+                           shape_tuple(s->comp->module->intern, n, shapes), n, results,
+                           c->last->name);
+}
+
+static Instruction *wrap(const Norms *s, const Candidate *c, const bool *inside,
+                         bool keeps_statistics)
+{
+    uint32_t room = 0;
+    Instruction *tuple = keeps_statistics ? add_results(s, c) : NULL;
+    Instruction *fusion = fusion_wrap(tuple != NULL ? tuple : c->last);
+    for (uint32_t i = s->order_count; i-- > 0;) {
+        Instruction *inst = s->order[i];
+        if (inside[inst->id] && (inst != c->last || tuple != NULL) &&
+            (inst->op != OP_CONSTANT || inst->shape->rank != 0))
+            fusion_merge(fusion, inst, false, &room, s->cx->scratch);
+    }
+    if (tuple != NULL)
+        computation_remove(s->comp, tuple);
+    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
+    norm_set_library(fusion);
+    return fusion;
+}
+
+static void add_candidate(Norms *s, Instruction *last)
+{
+    Candidate c = {.last = last};
+    bool keeps_statistics;
+    if (!norm_match(last, &c.norm) || !norm_has_types(&c.norm, last) ||
+        shape_elements(last->shape) < s->cx->settings->library_norm_elements)
+        return;
+    bool *inside = ARENA_ARRAY(s->cx->scratch, bool, s->count);
+    mark(&c.norm, last, inside);
+    if (!is_closed(s, &c, inside, &keeps_statistics))
+        return;
+    c.fusion = wrap(s, &c, inside, keeps_statistics);
+    if (!norm_is_library(c.fusion)) { /* its operands are not the arrays */
+        computation_remove(s->comp, c.fusion);
+        return;
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        s->taken[i] |= inside[i];
+    s->candidates = arena_grow(s->cx->scratch, s->candidates, &s->capacity,
+                               s->candidate_count + 1, sizeof *s->candidates);
+    s->candidates[s->candidate_count++] = c;
+}
+
+/* -- the library's answer ------------------------------------------------------------------------------- */
+
+static Instruction *result_of(Instruction *fusion, int64_t leaf, const Shape *shape)
+{
+    Computation *comp = fusion->parent;
+    Instruction *x = computation_add(comp, OP_GET_TUPLE_ELEMENT,
+                                     fusion->shape->elements[leaf], 1, &fusion, NULL);
+    inst_set_int(x, ATTR_INDEX, leaf);
+    return shape_same_dims(x->shape, shape)
+               ? x
+               : computation_add(comp, OP_RESHAPE, shape, 1, &x, NULL);
+}
+
+static void take(const Norms *s, const Candidate *c, Instruction **forward)
+{
+    bool is_tuple = shape_is_tuple(c->fusion->shape);
+    forward[c->last->id] = is_tuple ? result_of(c->fusion, 0, c->last->shape) : c->fusion;
+    for (uint32_t i = 0; i < s->order_count && is_tuple; i++) {
+        const Instruction *inst = s->order[i];
+        uint32_t leaf = s->taken[inst->id] ? norm_statistic(&c->norm, inst) : 0;
+        if (leaf != 0)
+            forward[inst->id] = result_of(c->fusion, leaf, inst->shape);
+    }
+    s->cx->counts.library_norms++;
+}
+
+static bool ask(const Norms *s)
+{
+    Arena *a = s->cx->scratch;
+    Instruction **fusions = ARENA_ARRAY(a, Instruction *, s->candidate_count);
+    Instruction **forward = ARENA_ARRAY(a, Instruction *, s->count);
+    bool *possible = ARENA_ARRAY(a, bool, s->candidate_count);
+    uint64_t before = s->cx->counts.library_norms;
+    for (size_t i = 0; i < s->candidate_count; i++)
+        fusions[i] = s->candidates[i].fusion;
+    s->cx->graphs->ask(s->cx->graphs, s->cx->target, fusions, s->candidate_count,
+                       possible);
+    for (size_t i = 0; i < s->candidate_count; i++) {
+        if (possible[i])
+            take(s, &s->candidates[i], forward);
+        else
+            computation_remove(s->comp, fusions[i]);
+    }
+    computation_substitute(s->comp, forward, s->count);
+    return s->cx->counts.library_norms != before;
+}
+
+static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
+{
+    Norms s = {.cx = cx, .comp = comp};
+    computation_compact(comp);
+    s.uses = uses_compute(comp, cx->scratch);
+    s.order = computation_post_order(comp, cx->scratch, &s.order_count);
+    s.count = comp->instruction_count;
+    s.taken = ARENA_ARRAY(cx->scratch, bool, s.count);
+    for (uint32_t i = s.order_count; i-- > 0;) {
+        if (!s.taken[s.order[i]->id])
+            add_candidate(&s, s.order[i]);
+    }
+    *wrapped |= s.candidate_count != 0;
+    return s.candidate_count != 0 && ask(&s);
+}
+
+bool pass_library_norms(Module *m, PassContext *cx)
+{
+    return cx->settings->library_norm_elements != INT64_MAX && graphs_make(m, cx, visit);
+}
