@@ -99,9 +99,11 @@ fuzz-damaged: $(GXC) $(B)/tests/random $(MUTATORS)
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
 $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
+# Small operations are for libraries, too.
+FUZZ_GXC := --tiles=none --set=library-solver-size=3 --set=library-convolution-work=0
 $(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo $(GXC)
 	@mkdir -p $(@D)
-	$(Q)$(B)/gxc $< --target=emu --tiles=none -o $@ 2>/dev/null
+	$(Q)$(B)/gxc $< --target=emu $(FUZZ_GXC) -o $@ 2>/dev/null
 $(B)/replay-execute $(B)/replay-api: $(FUZZ_PROGRAMS) $(GXEMU)
 $(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU)
 

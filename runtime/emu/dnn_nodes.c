@@ -600,7 +600,9 @@ bool dnn_compute(DnnRun *run)
         if (ok)
             finish(run, n);
     }
-    for (uint32_t i = 0; i < p->tensor_count; i++)
+    for (uint32_t i = 0; i < p->tensor_count; i++) {
         free(run->values[i]);
+        run->values[i] = NULL; /* a graph of the driver runs it again */
+    }
     return ok;
 }

@@ -10,8 +10,8 @@
 #include "tests/fuzz/shared/folder.h"
 #include "tests/unit/shared/artefact.h"
 
-static const char *const names[] = {"loop", "branches", "collectives", "products",
-                                    "calls"};
+static const char *const names[] = {"loop",     "branches", "collectives",
+                                    "products", "calls",    "solvers"};
 enum { PROGRAMS = sizeof names / sizeof *names, VALUES_MOST = 16, DEVICES_MOST = 2 };
 
 typedef enum RunBits {

@@ -198,6 +198,44 @@ static void test_descriptors(void **state)
         cudnnBackendDestroyDescriptor(gone[i]);
 }
 
+/* Captured once, launched twice. */
+static void test_captured(void **state)
+{
+    (void)state;
+    Descriptor graph, all[3] = {tensor(1, ROWS), tensor(2, 1), tensor(3, ROWS)};
+    CUstream stream;
+    CUgraph captured;
+    CUgraphExec exec;
+    assert_int_equal(add(all[0], all[1], all[2], &graph), 0);
+    Descriptor plan = plan_of(graph);
+    int64_t ids[3] = {1, 2, 3};
+    void *addresses[3] = {(void *)(uintptr_t)memory[0], (void *)(uintptr_t)memory[1],
+                          (void *)(uintptr_t)memory[2]};
+    Descriptor pack = pack_of(3, ids, addresses);
+    ok(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+    assert_int_equal(cudnnSetStream(handle, stream), 0);
+    ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    assert_int_equal(cudnnBackendExecute(handle, plan, pack), 0);
+    ok(cuStreamEndCapture(stream, &captured));
+    ok(cuGraphInstantiateWithFlags(&exec, captured, 0));
+    for (int launch = 0; launch < 2; launch++) {
+        float y[ELEMENTS];
+        ok(cuMemsetD8Async(memory[2], 0, sizeof y, stream));
+        ok(cuGraphLaunch(exec, stream));
+        ok(cuMemcpyDtoHAsync_v2(y, memory[2], sizeof y, stream));
+        ok(cuStreamSynchronize(stream));
+        for (int i = 0; i < ELEMENTS; i++)
+            assert_true(y[i] == (float)(i + 100 * (i % COLUMNS)));
+    }
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(captured));
+    assert_int_equal(cudnnSetStream(handle, NULL), 0);
+    ok(cuStreamDestroy_v2(stream));
+    Descriptor gone[] = {graph, all[0], all[1], all[2], plan, pack};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        cudnnBackendDestroyDescriptor(gone[i]);
+}
+
 /* The last test: what is found fails the context. */
 static void test_address(void **state)
 {
@@ -220,8 +258,8 @@ static void test_address(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_add),
-                                       cmocka_unit_test(test_descriptors),
-                                       cmocka_unit_test(test_address)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_add), cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_captured), cmocka_unit_test(test_address)};
     return cmocka_run_group_tests(tests, start, NULL);
 }
