@@ -13,7 +13,6 @@ import os
 import random
 import re
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -23,16 +22,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 30  # a test that takes so much longer than without a mutant hangs, and has noticed
 
+RUNNER = ["lit:runtime/async-call.hlo", "lit:runtime/damaged.test", "lit:runtime/describe.hlo", "lit:runtime/errors.hlo",
+          "lit:runtime/graphs.hlo", "lit:runtime/initcheck.hlo", "lit:runtime/limits.test", "lit:runtime/measure.hlo",
+          "lit:runtime/refused.test", "lit:runtime/replicas.hlo", "lit:runtime/swap*.hlo", "lit:runtime/tune.test",
+          "lit:runtime/usage.test", "lit:runtime/worlds.test"]  # by gxrun, which is of the mutants there
+
 # sources, then what tests them: unit programs, kept inputs of fuzzing (replay-), random modules, and lit tests by glob
 AREAS = {
     "plan": (["runtime/plan/read.c", "runtime/plan/commands.c", "runtime/plan/check.c", "runtime/plan/graph.c",
               "runtime/plan/matmul.c", "runtime/plan/walk.c", "runtime/plan/capture.c", "runtime/plan/counts.c",
               "runtime/plan/elf.c", "runtime/plan/description.c", "runtime/plan/write.c"],
-             ["plan", "plan_frame", "plan_limits", "plan_commands", "plan_check", "plan_graph", "plan_matmul", "plan_capture", "session_checks", "session_run", "misuse_gxrt", "replay-execute"]),
+             ["plan", "plan_frame", "plan_limits", "plan_commands", "plan_check", "plan_graph", "plan_matmul", "plan_capture", "session_checks", "session_run", "misuse_gxrt", "replay-execute", *RUNNER]),
     "run": (["runtime/run/check.c", "runtime/run/execute.c", "runtime/run/session.c", "runtime/run/memory.c",
              "runtime/run/control.c", "runtime/run/select.c", "runtime/run/program.c", "runtime/run/requirements.c",
              "runtime/run/run.c", "runtime/run/workers.c"],
-            ["session_checks", "session_run", "session_program", "misuse_gxrt", "emu_gxrt", "world", "replay-execute"]),
+            ["session_checks", "session_run", "session_program", "misuse_gxrt", "emu_gxrt", "world", "wait", "replay-execute", *RUNNER]),
     "collective": (["runtime/collective/collective.c", "runtime/collective/resolve.c", "runtime/collective/world.c",
                     "runtime/collective/communicator.c", "runtime/collective/store_file.c",
                     "runtime/collective/store_tcp.c", "runtime/collective/watchdog.c"],
@@ -61,23 +65,23 @@ AREAS = {
     "number": (["ir/number*.c"], ["number_test", "number_convert_test", "narrow_test", "scalar_test", "format_test"]),
 }
 
-# Number 0 is no mutant: each number whose place is reached then goes into the file GXC_REACHED, once.
+# Number 0 is no mutant: of each number whose place is reached then, a byte of the file GXC_REACHED is set. The file is
+# mapped before main, since a process in a sandbox opens none.
 SELECTOR = """
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
+#include <sys/mman.h>
 #include <unistd.h>
-static inline void mutant_reached(int n)
+static char *mutants_reached;
+__attribute__((constructor)) static void map_mutants_reached(void)
 {
-    static const char *path;
-    static char seen[10000];
-    if (path == 0)
-        path = getenv("GXC_REACHED") ? getenv("GXC_REACHED") : "";
-    if (seen[n]++ || *path == 0)
-        return;
-    long fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT, 0600);
-    syscall(SYS_write, fd, &n, sizeof n);
-    syscall(SYS_close, fd);
+    const char *path = getenv("GXC_REACHED");
+    int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+    void *all = fd >= 0 && ftruncate(fd, NUMBERS_MOST) == 0
+                    ? mmap(0, NUMBERS_MOST, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    mutants_reached = all != MAP_FAILED ? all : 0;
+    if (fd >= 0)
+        close(fd);
 }
 static inline int mutant(int n)
 {
@@ -86,11 +90,12 @@ static inline int mutant(int n)
         const char *text = getenv("GXC_MUTANT");
         chosen = text ? atoi(text) : 0;
     }
-    if (chosen == 0)
-        mutant_reached(n);
+    if (chosen == 0 && mutants_reached)
+        mutants_reached[n] = 1;
     return chosen == n;
 }
 """
+NUMBERS_MOST = 10000
 
 CHAIN = r"[A-Za-z_][\w.]*(?:->\w+|\[\w+\])*|\d+"  # x, x.y->z, x[i], 12
 COMPARE = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
@@ -230,25 +235,32 @@ def write_source(out: Path, path: str, mutants: list) -> None:
         source = source[:m.start] + new + source[m.end:]
     out.parent.mkdir(parents=True, exist_ok=True)
     wants = "".join(re.findall(r"^#define _\w+_SOURCE.*\n", source, flags=re.M))  # before any header
-    out.write_text(f"{wants}#include <stdbool.h>{SELECTOR}#line 1 \"{path}\"\n{source}")
+    selector = SELECTOR.replace("NUMBERS_MOST", str(NUMBERS_MOST))
+    out.write_text(f"{wants}#include <stdbool.h>{selector}#line 1 \"{path}\"\n{source}")
 
 
-def program(b: Path, test: str) -> Path:
-    """What runs it: for a test of lit the compiler, in a folder that lit takes for a build."""
+def lit_folder(b: Path, paths: list) -> Path:
+    """What lit takes for a build: with the compiler or with the runner of the mutants."""
+    return b / "mutants" / ("lit-run" if paths[0].startswith("runtime/") else "lit")
+
+
+def program(b: Path, test: str, paths: list) -> Path:
+    """What runs it."""
     if test.startswith("lit:"):
-        return b / "mutants" / "lit" / "gxc"
+        folder = lit_folder(b, paths)
+        return folder / ("gxrun" if folder.name == "lit-run" else "gxc")
     return b / "mutants" / (test if test.startswith("replay-") or test == "random" else f"unit/{test}")
 
 
-def command(b: Path, tests: list) -> list:
+def command(b: Path, tests: list, sources: list) -> list:
     if tests[0].startswith("lit:"):
         paths = [f"tests/{t.removeprefix('lit:')}" for t in tests]
-        return ["lit", "-q", "-j1", "--max-failures=1", "-D", f"build={b / 'mutants' / 'lit'}", *paths]
+        return ["lit", "-q", "-j1", "--max-failures=1", "-D", f"build={lit_folder(b, sources)}", *paths]
     if tests[0] == "random":
-        return [program(b, "random"), "-n", "30", "-t", "60", "-j", "1", "-R", "-o", b / "mutants" / "random-found"]
+        return [program(b, "random", sources), "-n", "30", "-t", "60", "-j", "1", "-R", "-o", b / "mutants" / "random-found"]
     if tests[0].startswith("replay-"):
-        return [program(b, tests[0]), ROOT / "tests" / "fuzz" / "corpus" / f"{tests[0].removeprefix('replay-')}.hex"]
-    return [program(b, tests[0])]
+        return [program(b, tests[0], sources), ROOT / "tests" / "fuzz" / "corpus" / f"{tests[0].removeprefix('replay-')}.hex"]
+    return [program(b, tests[0], sources)]
 
 
 def found_tests(patterns: list) -> list:
@@ -268,7 +280,7 @@ def build(b: Path, numbered: dict, tests: list) -> dict:
         paths = sorted({m.path for m in numbered.values()})
         for path in paths:
             write_source(b / "mutants" / "src" / path, path, [(n, m) for n, m in numbered.items() if m.path == path])
-        programs = sorted({os.path.relpath(program(b, t), ROOT) for t in tests})
+        programs = sorted({os.path.relpath(program(b, t, paths), ROOT) for t in tests})
         made = subprocess.run(["make", "-s", "-k", f"B={os.path.relpath(b, ROOT)}", f"MUTATED={' '.join(paths)}", *programs], cwd=ROOT,
                               capture_output=True, text=True)
         wrong = {(m[1], int(m[2])) for m in re.finditer(r"^([\w/.-]+):(\d+):\d+: error", made.stderr, flags=re.M)}
@@ -287,13 +299,15 @@ def llvm_folder() -> str:
     return subprocess.run([llvm_config, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def passes(b: Path, tests: list, number: int, seconds: float = 600) -> bool:
+def passes(b: Path, tests: list, sources: list, number: int, seconds: float = 600) -> bool:
     """One test, or several of lit."""
-    env = {**os.environ, "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1", "PATH": f"{llvm_folder()}:{os.environ['PATH']}"}
+    leaks = 0 if tests == ["wait"] else 1  # what a device may still use is kept there
+    env = {**os.environ, "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp", "ASAN_OPTIONS": f"detect_leaks={leaks}",
+           "GXC_MUTANT": str(number), "GXEMU_SHADOW": "1", "PATH": f"{llvm_folder()}:{os.environ['PATH']}"}
     if number == 0:
         env["GXC_REACHED"] = str(reached_file(b, tests[0]))
     where = ROOT if tests[0].startswith("lit:") else b
-    with subprocess.Popen(command(b, tests), env=env, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    with subprocess.Popen(command(b, tests, sources), env=env, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
             return process.wait(seconds) == 0
@@ -302,11 +316,11 @@ def passes(b: Path, tests: list, number: int, seconds: float = 600) -> bool:
             return False
 
 
-def fails_one(b: Path, reaching: list, seconds: dict, number: int) -> bool:
+def fails_one(b: Path, reaching: list, sources: list, seconds: dict, number: int) -> bool:
     """A program at a time, the quick ones first, then all lit tests in one run of lit."""
     lit = [t for t in reaching if t.startswith("lit:")]
     for one in [*([t] for t in reaching if t not in lit), *([lit] if lit else [])]:
-        if not passes(b, one, number, SECONDS + 4 * sum(seconds[t] for t in one)):
+        if not passes(b, one, sources, number, SECONDS + 4 * sum(seconds[t] for t in one)):
             return True
     return False
 
@@ -315,17 +329,17 @@ def reached_file(b: Path, test: str) -> Path:
     return b / "mutants" / f"{test.replace('/', '-')}.reached"
 
 
-def run_without(b: Path, tests: list) -> tuple:
+def run_without(b: Path, tests: list, sources: list) -> tuple:
     """Each test's seconds and the numbers of the mutants that it reaches."""
     seconds, reached = {}, {}
     for t in tests:
         reached_file(b, t).unlink(missing_ok=True)
         start = time.monotonic()
-        if not passes(b, [t], 0):
+        if not passes(b, [t], sources, 0):
             sys.exit(f"mutants: {t} fails without a mutant")
         seconds[t] = time.monotonic() - start
-        bytes_ = reached_file(b, t).read_bytes() if reached_file(b, t).exists() else b""
-        reached[t] = {n for (n,) in struct.iter_unpack("=i", bytes_[:len(bytes_) // 4 * 4])}
+        flags = reached_file(b, t).read_bytes() if reached_file(b, t).exists() else b""
+        reached[t] = {n for n, flag in enumerate(flags) if flag}
     return seconds, reached
 
 
@@ -347,11 +361,11 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
     numbered = dict(enumerate(apart(whole)[:count], 1))
     numbered = build(b, numbered, tests)
     keys = {n: names[m.path, m.start, m.end, m.kind] for n, m in numbered.items()}
-    seconds, reached = run_without(b, tests)
+    seconds, reached = run_without(b, tests, paths)
     reasons, killed, unknown = known_survivors(), 0, []
     for number, m in sorted(numbered.items()):
         reaching = sorted((t for t in tests if number in reached[t]), key=seconds.get)
-        if fails_one(b, reaching, seconds, number):
+        if fails_one(b, reaching, paths, seconds, number):
             killed += 1
             continue
         key = keys[number]
@@ -365,6 +379,7 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
 
 
 def link_beside(folder: Path, b: Path, names: list) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         if (b / name).exists() and not (folder / name).exists():
             (folder / name).symlink_to(b / name)
@@ -378,9 +393,10 @@ def main() -> int:
     p.add_argument("--seed", type=int, default=1, help="which of them")
     a = p.parse_args()
     b = Path(a.build).resolve()
-    (b / "mutants" / "lit").mkdir(parents=True, exist_ok=True)
     link_beside(b / "mutants", b, ["programs", "libgxemu.so"])
-    link_beside(b / "mutants" / "lit", b, ["gxrun", "libgxemu.so", "libgxrt.so", "gxc-cudnn", "libgxc-nodriver.so", "tileir"])
+    others = ["libgxemu.so", "libgxrt.so", "gxc-cudnn", "libgxc-nodriver.so", "tileir"]
+    link_beside(b / "mutants" / "lit", b, ["gxrun", *others])
+    link_beside(b / "mutants" / "lit-run", b, ["gxc", "libgxc.so", *others])
     results = [run_area(b, area, a.count, a.seed) for area in a.area or AREAS]
     total, killed = sum(r[0] for r in results), sum(r[1] for r in results)
     print(f"{total} mutants, {killed} killed ({100 * killed / max(total, 1):.1f} %)")

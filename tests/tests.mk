@@ -142,6 +142,8 @@ $(B)/mutants/random: $(call obj,$(wildcard tests/random/*.c)) $(MUTATED_O) $(ARC
 	$(TEST_LINK) $(LIBS)
 $(B)/mutants/lit/gxc: $(call obj,frontend/gxc.c) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)
+$(B)/mutants/lit-run/gxrun: $(call obj,$(RUN_C)) $(MUTATED_O) $(B)/libgxrt.a
+	$(RT_LINK) -o $@ $^ $(RT_LIBS)
 mutants: all $(REPLAYS)
 	@python3 tests/mutants.py $(B) $(ARGS)
 

@@ -162,6 +162,35 @@ static void test_two_processes_tcp(void **state)
     two_processes_at(0, 1, 0, NULL);
 }
 
+static int one_of_four(int argument)
+{
+    gxrt_world *world;
+    if (gxrt_world_create((uint32_t)argument, 4, store, &world) != GXRT_OK) {
+        fprintf(stderr, "%s\n", gxrt_last_error());
+        return 2;
+    }
+    int wrong = run_all(world, 1, 4, false);
+    gxrt_world_destroy(world);
+    return wrong;
+}
+
+/* Of more than two only rank 0 makes the world's id, and all others read it. */
+static void test_four_processes(void **state)
+{
+    enum { RANKS = 4 };
+    (void)state;
+    char text[4096];
+    Child child[RANKS];
+    snprintf(store, sizeof store, "/tmp/gxc-store-test-%ld", (long)getpid());
+    for (int i = 0; i < RANKS; i++)
+        child[i] = child_start(one_of_four, i);
+    for (int i = 0; i < RANKS; i++) {
+        int code = child_finish(child[i], text, sizeof text);
+        if (code != 0)
+            fail_msg("rank %d, exit %d: %s", i, code, text);
+    }
+}
+
 static void test_other_program(void **state)
 {
     (void)state;
@@ -205,8 +234,9 @@ int main(void)
         cmocka_unit_test(test_one_process),       cmocka_unit_test(test_two_sessions),
         cmocka_unit_test(test_random_delays),     cmocka_unit_test(test_lost_rank),
         cmocka_unit_test(test_old_library),       cmocka_unit_test(test_two_processes),
-        cmocka_unit_test(test_two_processes_tcp), cmocka_unit_test(test_other_program),
-        cmocka_unit_test(test_missing_process),   cmocka_unit_test(test_no_store),
+        cmocka_unit_test(test_two_processes_tcp), cmocka_unit_test(test_four_processes),
+        cmocka_unit_test(test_other_program),     cmocka_unit_test(test_missing_process),
+        cmocka_unit_test(test_no_store),
     };
     return cmocka_run_group_tests(tests, find_emulator, NULL);
 }

@@ -308,6 +308,37 @@ static void test_calls(void **state)
     close_world(&w);
 }
 
+/* Buffer k of a tuple is for rank k, and comes from it. */
+static void test_tuple(void **state)
+{
+    (void)state;
+    Maker m;
+    World w = {0};
+    begin(&m);
+    PlanCollective op = {.kind = PLAN_ALL_TO_ALL,
+                         .flags = PLAN_COLLECTIVE_TUPLE,
+                         .dtype = plan_string(&m.b, "s32"),
+                         .clique = all(&m),
+                         .dtypes = PLAN_NONE};
+    PlanArg args[2 * FAKE_RANKS];
+    for (int k = 0; k < FAKE_RANKS; k++) {
+        args[2 * k] = reads(maker_value(&m, false, k + 1, PLAN_NONE, PLAN_ALIAS_NONE));
+        args[2 * k + 1] =
+            writes(maker_value(&m, true, k + 1, PLAN_NONE, PLAN_ALIAS_NONE));
+    }
+    maker_command(&m, PLAN_COLLECTIVE, plan_add_collectives(&m.b, &op, 1), args,
+                  2 * FAKE_RANKS);
+    open_world(&w, &m, NULL);
+    memset(fake_nccl_log, 0, sizeof fake_nccl_log);
+    run(&w);
+    for (size_t d = 0; d < FAKE_RANKS; d++)
+        expect_log(d, "send 1 type 2 to 0; receive 1 type 2 from 0; "
+                      "send 2 type 2 to 1; receive 2 type 2 from 1; "
+                      "send 3 type 2 to 2; receive 3 type 2 from 2; "
+                      "send 4 type 2 to 3; receive 4 type 2 from 3; ");
+    close_world(&w);
+}
+
 /* rows: collectives.M1 (memory of colour 1 comes from NCCL and is registered once with each
  * communicator; other memory is not) */
 static void test_memory(void **state)
@@ -476,9 +507,9 @@ int main(void)
         cmocka_unit_test(test_all_are_noted), cmocka_unit_test(test_cliques),
         cmocka_unit_test(test_splits),        cmocka_unit_test(test_joined),
         cmocka_unit_test(test_channels),      cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_rendezvous),    cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_late_device),   cmocka_unit_test(test_old),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_tuple),         cmocka_unit_test(test_rendezvous),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_late_device),
+        cmocka_unit_test(test_old),           cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -327,6 +328,55 @@ static void test_bad_answer(void **state)
     close(listener);
 }
 
+static int open_files(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static void *greet_and_leave(void *argument)
+{
+    (void)argument;
+    Store *guest;
+    uint32_t value = 7;
+    gxrt_status st = store_open(address, 1, 2, &guest);
+    st = st == GXRT_OK ? store_put(guest, "k", &value, sizeof value, 10) : st;
+    store_close(guest);
+    return (void *)(uintptr_t)st;
+}
+
+/* A server with a guest takes the number 0 of a descriptor where the process has closed its standard input; a port
+ * that is taken leaves it free. */
+static void test_descriptors(void **state)
+{
+    (void)state;
+    Store *server;
+    pthread_t thread;
+    void *st;
+    uint32_t value = 0;
+    int taken = take_port("");
+    int input = dup(0), files = open_files();
+    close(0);
+    assert_int_equal(store_open(address, 0, 2, &server), GXRT_WORLD_FAILED);
+    assert_int_equal(open_files(), files - 1);
+    close(taken);
+    assert_int_equal(store_open(address, 0, 2, &server), GXRT_OK);
+    assert_int_equal(pthread_create(&thread, NULL, greet_and_leave, NULL), 0);
+    assert_int_equal(store_get(server, "k", &value, sizeof value, 10), GXRT_OK);
+    pthread_join(thread, &st);
+    store_close(server);
+    assert_null(st);
+    assert_int_equal(value, 7);
+    assert_int_equal(dup2(input, 0), 0);
+    close(input);
+    assert_int_equal(open_files(), files - 2); /* `taken`, `input` */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_wrong_stores),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_bad_answer),
+        cmocka_unit_test(test_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@
 
 struct ncclComm {
     int ranks, rank;
-    struct Hall *hall; /* of its ranks, to split it */
-    bool is_final;     /* all ranks have said that they are done */
+    struct Hall *hall;            /* of its ranks, to split it */
+    bool is_finalizing, is_final; /* all ranks have said that they are done */
     struct ncclComm *part,
         **part_out; /* a split under way, and where it goes in the end */
     int asked;      /* so often was its state asked for since */
@@ -156,9 +156,10 @@ static ncclResult_t comm_split(ncclComm_t comm, int colour, int key, ncclComm_t 
 static ncclResult_t comm_finalize(ncclComm_t comm)
 {
     pthread_mutex_lock(&mutex);
-    comm->is_final = gather(comm->hall);
+    comm->is_finalizing = gather(comm->hall);
+    comm->asked = 0;
     pthread_mutex_unlock(&mutex);
-    return comm->is_final ? ncclSuccess : 3;
+    return comm->is_finalizing ? ncclInProgress : 3;
 }
 
 static ncclResult_t comm_close(ncclComm_t comm)
@@ -173,12 +174,14 @@ static ncclResult_t comm_close(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* A split is there when the state of what was split has become success, not before. */
+/* A split is there when the state of what was split has become success, not before; what is finalized is closed then. */
 static ncclResult_t comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     *error = ncclSuccess;
-    if (comm->part_out && comm->asked++ < 3) {
+    if ((comm->part_out || comm->is_finalizing) && comm->asked++ < 3) {
         *error = ncclInProgress;
+    } else if (comm->is_finalizing) {
+        comm->is_final = true;
     } else if (comm->part_out) {
         *comm->part_out = comm->part;
         comm->part_out = NULL;
