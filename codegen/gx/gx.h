@@ -50,6 +50,8 @@ typedef struct Kernel {
     bool needs_fibres; /* uses a barrier or a shuffle: kept up by the functions below */
     bool contract;     /* a*b+c may become one fma (--fp-contract) */
     bool is_wide;      /* a thread may have all the registers that there are */
+    uint32_t
+        resident_blocks; /* that registers are to leave a multiprocessor room for; 0: as the block's size says */
     bool
         is_rest; /* what is written now runs for a few elements: not counted as accessed */
     const char *at; /* HLO instruction whose code is written now; outlives the kernel */

@@ -273,8 +273,9 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
      * the fewest */
     uint32_t threads = k->block[0] * k->block[1] * k->block[2];
     if (threads >= 256 && !k->is_wide) {
+        uint32_t blocks = threads == 512 && k->site_count > 8 ? 1 : 1024 / threads;
         snprintf(text, sizeof text, "%u",
-                 threads == 512 && k->site_count > 8 ? 1 : 1024 / threads);
+                 k->resident_blocks != 0 ? k->resident_blocks : blocks);
         set_text_attribute(f, "nvvm.minctasm", text);
     }
     for (unsigned i = 0; i < k->arg_count; i++) {

@@ -11,7 +11,6 @@ enum {
     COUNT_BITS = 30, /* of a tile's count: above them is what it is of */
     OF_TILE = 1,     /* the tile alone */
     OF_ALL = 2,      /* all tiles up to this one */
-    WARPS = RADIX_DIGITS / 32,
 };
 
 typedef struct Radix {
@@ -19,12 +18,13 @@ typedef struct Radix {
     const RadixPlan *plan;
     Emit *e;
     RadixTiles tiles;
-    uint32_t accesses, scratch;
-    uint32_t room, digits, counts, starts, sums, ticket; /* in shared memory */
+    uint32_t accesses, warps, scratch;
+    uint32_t room, digits, counts, shifts, sums, ticket; /* in shared memory */
     const IndexExpr *row;
     LLVMValueRef bits;             /* i32, the scalar: by how many the key is shifted */
     LLVMValueRef row_number, tile; /* of index_type; i32 */
     LLVMValueRef thread, warp, valid; /* valid: elements of the tile that exist */
+    LLVMValueRef has_digit;           /* a digit has the thread's number */
 } Radix;
 
 static LLVMValueRef word_at(const Radix *r, uint32_t room, LLVMValueRef index)
@@ -194,22 +194,29 @@ static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks
 
 static void clear_counts(const Radix *r)
 {
-    for (uint32_t w = 0; w < WARPS; w++)
-        store_word(r, r->counts + w * 4 * RADIX_DIGITS, r->thread, gx_i32(r->e->k, 0));
+    uint32_t block = TARGET_WARP * r->warps;
+    for (uint32_t i = 0; i < r->warps * RADIX_DIGITS; i += block)
+        store_word(r, r->counts + 4 * i, r->thread, gx_i32(r->e->k, 0));
 }
 
-/* Counts of warps become what the warps before have; returns the tile's. */
 static LLVMValueRef sum_counts(const Radix *r)
 {
-    LLVMBuilderRef b = r->e->k->builder;
     LLVMValueRef sum = gx_i32(r->e->k, 0);
-    for (uint32_t w = 0; w < WARPS; w++) {
+    for (uint32_t w = 0; w < r->warps; w++)
+        sum = LLVMBuildAdd(r->e->k->builder, sum,
+                           load_word(r, r->counts + w * 4 * RADIX_DIGITS, r->thread), "");
+    return sum;
+}
+
+/* Counts of warps become the slots where their elements of the digit begin, from `start` on. */
+static void begin_counts(const Radix *r, LLVMValueRef start)
+{
+    for (uint32_t w = 0; w < r->warps; w++) {
         uint32_t room = r->counts + w * 4 * RADIX_DIGITS;
         LLVMValueRef own = load_word(r, room, r->thread);
-        store_word(r, room, r->thread, sum);
-        sum = LLVMBuildAdd(b, sum, own, "");
+        store_word(r, room, r->thread, start);
+        start = LLVMBuildAdd(r->e->k->builder, start, own, "");
     }
-    return sum;
 }
 
 /* Place of the digit's count of a tile of the row (i32) in scratch memory. */
@@ -234,17 +241,16 @@ static void tell(const Radix *r, uint32_t what, LLVMValueRef count)
     gx_atomic_store(k, r->scratch, state_place(r, r->tile), v);
 }
 
-/* How many elements of the digit stand in the tiles before: back until one knows all of them. */
-static LLVMValueRef look_back(const Radix *r)
+/* Where the tile's elements of the digit go: `known` if it is the first one; else back until a tile knows. */
+static LLVMValueRef look_back(const Radix *r, LLVMValueRef is_first, LLVMValueRef known)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef i32 = gx_int_type(k, 32);
     LLVMValueRef one = gx_i32(k, 1), zero = gx_i32(k, 0), all = gx_i32(k, OF_ALL);
     /* the tile that is asked, what was found, whether that is all */
-    LLVMValueRef state[3] = {r->tile, zero, zero}, next[3];
-    state[2] =
-        LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntEQ, r->tile, zero, ""), one, zero, "");
+    LLVMValueRef state[3] = {r->tile, known, LLVMBuildZExt(b, is_first, i32, "")},
+                 next[3];
     GxLoop loop;
     gx_while_begin(k, &loop, state, 3);
     LLVMValueRef is_open = LLVMBuildICmp(b, LLVMIntEQ, state[2], zero, "");
@@ -252,13 +258,13 @@ static LLVMValueRef look_back(const Radix *r)
     LLVMValueRef before = LLVMBuildSub(b, state[0], one, "");
     LLVMValueRef word = gx_atomic_load(k, r->scratch, state_place(r, before), i32);
     LLVMValueRef what = LLVMBuildLShr(b, word, gx_i32(k, COUNT_BITS), "");
-    LLVMValueRef known = LLVMBuildICmp(b, LLVMIntNE, what, zero, "");
+    LLVMValueRef is_known = LLVMBuildICmp(b, LLVMIntNE, what, zero, "");
     LLVMValueRef count = LLVMBuildAnd(b, word, gx_i32(k, (1u << COUNT_BITS) - 1), "");
     GxIf waits;
-    gx_if_begin(k, &waits, LLVMBuildNot(b, known, ""));
+    gx_if_begin(k, &waits, LLVMBuildNot(b, is_known, ""));
     gx_pause(k);
     gx_if_end(k, &waits, NULL, 0, NULL);
-    next[0] = LLVMBuildSelect(b, known, before, state[0], "");
+    next[0] = LLVMBuildSelect(b, is_known, before, state[0], "");
     next[1] = LLVMBuildAdd(b, state[1], count, ""); /* 0 if it is not known */
     next[2] = LLVMBuildZExt(b, LLVMBuildICmp(b, LLVMIntEQ, what, all, ""), i32, "");
     gx_while_end(k, &loop, next);
@@ -284,62 +290,77 @@ static LLVMValueRef count_of_row(const Radix *r)
     return v;
 }
 
-/* Both counts become what the digits before have. A barrier inside. */
-static void scan_digits(const Radix *r, LLVMValueRef count[2])
+/* What the digits before have, of counts that threads hold. Sums of warps go through shared memory; a barrier inside. */
+static LLVMValueRef scan_digits(const Radix *r, uint32_t sums, LLVMValueRef own)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0), own[2] = {count[0], count[1]};
+    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0), count = own;
     GxIf last;
     for (uint32_t distance = 1; distance < TARGET_WARP; distance *= 2) {
+        LLVMValueRef other =
+            gx_shfl(k, GX_SHFL_UP, count, gx_i32(k, distance), TARGET_WARP);
         LLVMValueRef has = LLVMBuildICmp(b, LLVMIntUGE, lane, gx_i32(k, distance), "");
-        for (uint32_t i = 0; i < 2; i++) {
-            LLVMValueRef other =
-                gx_shfl(k, GX_SHFL_UP, count[i], gx_i32(k, distance), TARGET_WARP);
-            other = LLVMBuildSelect(b, has, other, zero, "");
-            count[i] = LLVMBuildAdd(b, count[i], other, "");
-        }
+        count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, has, other, zero, ""), "");
     }
     gx_if_begin(k, &last,
                 LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, TARGET_WARP - 1), ""));
-    for (uint32_t i = 0; i < 2; i++)
-        store_word(r, r->sums + 4 * WARPS * i, r->warp, count[i]);
+    store_word(r, sums, r->warp, count);
     gx_if_end(k, &last, NULL, 0, NULL);
     gx_barrier(k);
-    for (uint32_t i = 0; i < 2; i++) {
-        count[i] = LLVMBuildSub(b, count[i], own[i], "");
-        for (uint32_t w = 0; w + 1 < WARPS; w++) {
-            LLVMValueRef sum = load_word(r, r->sums + 4 * WARPS * i, gx_i32(k, w));
-            LLVMValueRef before = LLVMBuildICmp(b, LLVMIntULT, gx_i32(k, w), r->warp, "");
-            count[i] =
-                LLVMBuildAdd(b, count[i], LLVMBuildSelect(b, before, sum, zero, ""), "");
-        }
+    count = LLVMBuildSub(b, count, own, "");
+    for (uint32_t w = 0; w + 1 < RADIX_DIGITS / TARGET_WARP; w++) {
+        LLVMValueRef sum = load_word(r, sums, gx_i32(k, w));
+        LLVMValueRef before = LLVMBuildICmp(b, LLVMIntULT, gx_i32(k, w), r->warp, "");
+        count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, before, sum, zero, ""), "");
     }
+    return count;
 }
 
-/* Where each digit begins in the tile, and how much further on in the row. */
+/* Where the digit begins in the row, which the row's first tile finds: what it tells is of all tiles up to it. */
+static LLVMValueRef begin_row(const Radix *r, LLVMValueRef is_first)
+{
+    Kernel *k = r->e->k;
+    LLVMValueRef zero = gx_i32(k, 0), count, begins;
+    GxIf first, has_digit;
+    gx_if_begin(k, &first, is_first);
+    gx_if_begin(k, &has_digit, r->has_digit);
+    count = count_of_row(r);
+    gx_if_else(k, &has_digit, &count, 1);
+    gx_if_end(k, &has_digit, &zero, 1, &count);
+    begins = scan_digits(r, r->sums + 4 * r->warps, count);
+    gx_if_else(k, &first, &begins, 1);
+    gx_if_end(k, &first, &zero, 1, &begins);
+    return begins;
+}
+
+/* Where each warp's elements of each digit begin in the tile, and how much further on in the row. */
 static void find_starts(const Radix *r)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef own = sum_counts(r);
-    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, r->tile, gx_i32(k, 0), "");
+    LLVMValueRef zero = gx_i32(k, 0), own;
+    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, r->tile, zero, "");
+    LLVMValueRef begins = begin_row(r, is_first);
     LLVMValueRef what =
         LLVMBuildSelect(b, is_first, gx_i32(k, (uint32_t)OF_ALL << COUNT_BITS),
                         gx_i32(k, OF_TILE << COUNT_BITS), "");
+    GxIf has_digit, later;
+    gx_if_begin(k, &has_digit, r->has_digit);
+    own = sum_counts(r);
     gx_atomic_store(k, r->scratch, state_place(r, r->tile),
-                    LLVMBuildOr(b, own, what, ""));
-    LLVMValueRef starts[2] = {own, count_of_row(r)};
-    scan_digits(r, starts);
-    LLVMValueRef before = look_back(r);
-    GxIf later;
+                    LLVMBuildOr(b, LLVMBuildAdd(b, begins, own, ""), what, ""));
+    gx_if_else(k, &has_digit, &own, 1);
+    gx_if_end(k, &has_digit, &zero, 1, &own);
+    LLVMValueRef start = scan_digits(r, r->sums, own);
+    gx_if_begin(k, &has_digit, r->has_digit);
+    LLVMValueRef before = look_back(r, is_first, begins);
     gx_if_begin(k, &later, LLVMBuildNot(b, is_first, ""));
     tell(r, OF_ALL, LLVMBuildAdd(b, before, own, ""));
     gx_if_end(k, &later, NULL, 0, NULL);
-    LLVMValueRef shift = LLVMBuildAdd(b, starts[1], before, "");
-    shift = LLVMBuildSub(b, shift, starts[0], "");
-    store_word(r, r->starts, r->thread, starts[0]);
-    store_word(r, r->starts + 4 * RADIX_DIGITS, r->thread, shift);
+    begin_counts(r, start);
+    store_word(r, r->shifts, r->thread, LLVMBuildSub(b, before, start, ""));
+    gx_if_end(k, &has_digit, NULL, 0, NULL);
 }
 
 /* -- storing ---------------------------------------------------------------------------------------------------- */
@@ -351,10 +372,9 @@ static void find_slots(const Radix *r, const LLVMValueRef *digits,
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
     for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef slot = load_word(r, r->starts, digits[a]);
-        LLVMValueRef before =
+        LLVMValueRef begins =
             gx_load(k, GX_SHARED, count_place(r, digits[a]), gx_int_type(k, 32), 4);
-        slots[a] = LLVMBuildAdd(b, slot, LLVMBuildAdd(b, before, ranks[a], ""), "");
+        slots[a] = LLVMBuildAdd(b, begins, ranks[a], "");
         gx_store(k, GX_SHARED, shared_place(r->e, r->digits, slots[a], 1),
                  LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), ""), 1);
     }
@@ -379,12 +399,13 @@ static void store(const Radix *r, uint32_t array)
     for (uint32_t a = 0; a < r->accesses; a++) {
         const IndexExpr *index[EMIT_MOST_RANK];
         GxIf guard;
-        LLVMValueRef slot = LLVMBuildAdd(b, r->thread, gx_i32(k, a * RADIX_DIGITS), "");
+        LLVMValueRef slot =
+            LLVMBuildAdd(b, r->thread, gx_i32(k, a * TARGET_WARP * r->warps), "");
         emit_if_begin(e, &guard, LLVMBuildICmp(b, LLVMIntULT, slot, r->valid, ""));
         LLVMValueRef digit = gx_load(k, GX_SHARED, shared_place(e, r->digits, slot, 1),
                                      gx_int_type(k, 8), 1);
         digit = LLVMBuildZExt(b, digit, gx_int_type(k, 32), "");
-        LLVMValueRef to = load_word(r, r->starts + 4 * RADIX_DIGITS, digit);
+        LLVMValueRef to = load_word(r, r->shifts, digit);
         to = LLVMBuildAdd(b, to, slot, "");
         place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}), index);
         LLVMValueRef v =
@@ -422,9 +443,9 @@ static void allocate(Radix *r)
     unsigned widest = r->plan->widest;
     r->room = gx_shared_alloc(k, elements * widest, widest);
     r->digits = gx_shared_alloc(k, elements, 1);
-    r->counts = gx_shared_alloc(k, 4 * RADIX_DIGITS * WARPS, 4);
-    r->starts = gx_shared_alloc(k, 2 * 4 * RADIX_DIGITS, 4);
-    r->sums = gx_shared_alloc(k, 2 * 4 * WARPS, 4);
+    r->counts = gx_shared_alloc(k, (uint64_t)4 * RADIX_DIGITS * r->warps, 4);
+    r->shifts = gx_shared_alloc(k, 4 * RADIX_DIGITS, 4);
+    r->sums = gx_shared_alloc(k, (uint64_t)2 * 4 * r->warps, 4);
     r->ticket = gx_shared_alloc(k, 4, 4);
 }
 
@@ -452,6 +473,7 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     Radix r = {.in = in,
                .plan = in->design->plan.radix,
                .accesses = (uint32_t)in->design->config.accesses,
+               .warps = (uint32_t)in->design->config.block / TARGET_WARP,
                .scratch = emitter_scratch_arg(in)};
     LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
     radix_tiles(in->design, &r.tiles);
@@ -459,8 +481,11 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     r.bits = LLVMBuildTrunc(r.e->k->builder, gx_scalar(r.e->k, emitter_scalar_arg(in)),
                             gx_int_type(r.e->k, 32), "");
     r.e->k->is_wide = r.plan->live_words * r.accesses > RADIX_LIVE_WORDS;
+    r.e->k->resident_blocks = RADIX_THREADS / (TARGET_WARP * r.warps);
     allocate(&r);
     r.thread = gx_tid(r.e->k, 0);
+    r.has_digit = LLVMBuildICmp(r.e->k->builder, LLVMIntULT, r.thread,
+                                gx_i32(r.e->k, RADIX_DIGITS), "");
     clear_counts(&r);
     find_tile(&r); /* a barrier */
     load_keys(&r, v, digits);

@@ -191,8 +191,8 @@ typedef struct FftPlan {
 /* radix_sort.c: a step sorts by a digit of a key that is a number without a sign. */
 #define RADIX_BITS 8
 #define RADIX_DIGITS 256
-#define RADIX_LIVE_WORDS                                                                 \
-    48 /* with which four blocks of a thread for each digit fit a multiprocessor */
+#define RADIX_THREADS 1024  /* for which a multiprocessor has registers */
+#define RADIX_LIVE_WORDS 48 /* of one of them */
 typedef struct RadixPlan {
     const Instruction *inst;
     const Shape *shape; /* of all arrays */

@@ -2,6 +2,7 @@
  * many elements of each digit stand in the tiles before, they tell each other while they run (Adinets and
  * Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022). A parameter that the sort does
  * not read says how often each digit comes in the row. */
+#include "ir/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
@@ -163,10 +164,17 @@ void radix_tiles(const KernelDesign *d, RadixTiles *out)
     const RadixPlan *p = d->plan.radix;
     KernelGeometry room = {0};
     out->elements = d->config.block * d->config.accesses;
-    out->tiles = p->size / out->elements + (p->size % out->elements != 0);
+    out->tiles = ceil_div(p->size, out->elements);
     geometry_shared(&room, (uint64_t)out->elements * p->widest, p->widest);
     geometry_shared(&room, (uint64_t)out->elements, 1); /* digits */
     out->shared_bytes = room.shared_bytes;
+}
+
+/* Of shared memory, beside the elements. */
+static uint64_t count_bytes(int64_t block)
+{
+    uint64_t warps = (uint64_t)block / TARGET_WARP;
+    return 4 * RADIX_DIGITS * (warps + 1) + 2 * 4 * warps + 4;
 }
 
 void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
@@ -189,14 +197,15 @@ const char *refuse_radix_sort(const KernelDesign *d)
     const KernelConfig *c = &d->config;
     RadixTiles t;
     radix_tiles(d, &t);
-    if (c->block != RADIX_DIGITS)
-        return refuse_text(d, "\"block\" must be %d, a thread for each digit, found %lld",
-                           RADIX_DIGITS, (long long)c->block);
+    if (c->block % RADIX_DIGITS != 0)
+        return refuse_text(
+            d, "\"block\" must be a multiple of %d, a thread for each digit, found %lld",
+            RADIX_DIGITS, (long long)c->block);
     if ((int64_t)d->plan.radix->count * c->accesses > KERNEL_MOST_VALUES)
         return refuse_text(d, "\"accesses\" %lld of %u arrays are more than %d values",
                            (long long)c->accesses, d->plan.radix->count,
                            KERNEL_MOST_VALUES);
-    return shared_refused(d, t.shared_bytes + (12 << 10));
+    return shared_refused(d, t.shared_bytes + count_bytes(c->block));
 }
 
 void geometry_radix_sort(KernelDesign *d)
@@ -210,7 +219,8 @@ void geometry_radix_sort(KernelDesign *d)
     geometry_shared(g, (uint64_t)t.elements, 1);
     uint64_t warps = (uint64_t)d->config.block / TARGET_WARP;
     geometry_shared(g, 4 * RADIX_DIGITS * warps, 4); /* counts of the warps */
-    geometry_shared(g, 2 * 4 * RADIX_DIGITS, 4); /* where digits begin, here and there */
+    geometry_shared(g, 4 * RADIX_DIGITS,
+                    4); /* how much further on digits begin in the row */
     geometry_shared(g, 2 * 4 * warps, 4);
     geometry_shared(g, 4, 4); /* the ticket */
     g->has_barriers = true;
