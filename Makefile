@@ -55,8 +55,8 @@ GXC_C   := $(IR_C) $(PASSES_C) $(wildcard codegen/*.c codegen/*/*.c) \
            $(filter-out frontend/gxc.c,$(wildcard frontend/*.c frontend/*/*.c)) $(wildcard runtime/plan/*.c)
 RUN_C   := $(wildcard runtime/gxrun/*.c)
 RT_C    := $(wildcard runtime/plan/*.c runtime/library/*.c runtime/collective/*.c runtime/run/*.c)
-GXRT_C  := $(RT_C) $(wildcard ir/number*.c) ir/file.c
-EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number*.c ir/matrix*.c)
+GXRT_C  := $(RT_C) $(patsubst %,ir/number/%.c,number convert text) ir/base/file.c
+EMU_C   := $(wildcard runtime/emu/*.c runtime/emu/*.S) $(wildcard ir/number/*.c)
 obj      = $(patsubst %,$(B)/obj/%.o,$(basename $(patsubst $(B)/gen/%,%,$(1))))
 
 ARCHIVES := $(B)/libgxc.a $(B)/libgxrt.a $(B)/obj/libgxemu.a
@@ -71,7 +71,7 @@ all: $(ARCHIVES) $(GXC) $(GXRUN) $(GXEMU) $(PLANNER)
 # --- compiling -----------------------------------------------------------------------------
 COMPILE  = $(CC) $(STD) $(CFLAGS) $(SANFLAG) -ffunction-sections -fdata-sections $(INCLUDE) $(DEFINE) -MMD -MP
 # Objects are made again when their flags change.
-$(shell mkdir -p $(B)/gen/frontend/stablehlo; f='$(subst ','\'',$(COMPILE))'; \
+$(shell mkdir -p $(B)/gen/frontend/hlo $(B)/gen/frontend/stablehlo; f='$(subst ','\'',$(COMPILE))'; \
         [ "$$f" = "$$(cat $(B)/flags 2>/dev/null)" ] || printf '%s' "$$f" >$(B)/flags)
 
 $(B)/obj/%.o: %.c $(B)/flags

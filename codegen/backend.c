@@ -8,7 +8,7 @@
 #include "codegen/gx/host_bf16.h"
 #include "codegen/gx/lower.h"
 #include "codegen/llvm.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 enum { LLVM_HIGHEST_PTX = 90 };
 

@@ -2,7 +2,7 @@
 #include "codegen/codegen.h"
 #include "codegen/element/emit.h"
 #include "ir/analysis/collective.h"
-#include "ir/diag.h"
+#include "ir/base/diag.h"
 #include "ir/infer/infer.h"
 
 /* -- before passes -------------------------------------------------------------------------- */

@@ -12,9 +12,9 @@
 #include "codegen/gx/lines.h"
 #include "codegen/plan/variant.h"
 #include "ir/analysis/memory_colour.h"
-#include "ir/bug.h"
-#include "ir/clock.h"
-#include "ir/text.h"
+#include "ir/base/bug.h"
+#include "ir/base/clock.h"
+#include "ir/base/text.h"
 
 /* A variant, with what its requests became. */
 typedef struct Code {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static void on_fatal_error(const char *reason)
 {

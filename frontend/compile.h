@@ -4,7 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/library/planner.h"
-#include "frontend/report.h"
+#include "frontend/report/report.h"
 #include "frontend/result.h"
 #include "frontend/tuning.h"
 #include "passes/pipeline.h"

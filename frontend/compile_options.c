@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "frontend/compile.h"
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 void compile_usage_error(Compile *c, const char *format, ...)
 {

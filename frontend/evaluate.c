@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* The argument literal of a parameter from consecutive leaves; NULL after a message. */
 static Literal *argument_literal(Arena *arena, Diag *diag, const Shape *s,

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "frontend/gxc.h"
-#include "ir/file.h"
+#include "ir/base/file.h"
 
 static void print_version(FILE *out, struct argp_state *state)
 {

@@ -3,7 +3,7 @@
 #ifndef GXC_FRONTEND_STACK_H
 #define GXC_FRONTEND_STACK_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 /* A growable array in the scratch arena. */
 #define STACK(T)                                                                         \

@@ -8,8 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "ir/base/text.h"
 #include "ir/kernel/kernel.h"
-#include "ir/text.h"
 
 /* -- reading ------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #ifndef GXC_IR_DTYPE_H
 #define GXC_IR_DTYPE_H
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 /* False: no primitive type has this name ("tuple" and "buffer" are none). */
 bool dtype_from_name(const char *name, size_t length, DType *out);

@@ -4,7 +4,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/module.h"
 
 const Attr *inst_attr(const Instruction *inst, AttrId id)

@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 typedef struct Slot {
     uint64_t hash;

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "ir/shape.h"
 
 typedef struct Intern Intern;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/text.h"
+#include "ir/base/bug.h"
+#include "ir/base/text.h"
 
 Literal *literal_create(Arena *a, const Shape *shape)
 {

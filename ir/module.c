@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/names.h"
 
 Module *module_create(Arena *a, Diag *d, const char *name)

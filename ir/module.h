@@ -10,8 +10,8 @@
 #ifndef GXC_IR_MODULE_H
 #define GXC_IR_MODULE_H
 
-#include "ir/attribute.h"
-#include "ir/diag.h"
+#include "ir/attribute/attribute.h"
+#include "ir/base/diag.h"
 #include "ir/intern.h"
 #include "ir/literal.h"
 #include "ir/op.h"
@@ -61,7 +61,7 @@ typedef struct DonorEntry {
     Ints index;
 } DonorEntry;
 
-typedef struct StackFrames StackFrames; /* ir/stack_frames.h */
+typedef struct StackFrames StackFrames; /* ir/attribute/stack_frames.h */
 
 typedef struct ModuleConfig {
     bool is_scheduled;

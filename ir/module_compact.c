@@ -1,10 +1,10 @@
 /* Moving a module into fresh memory: module_compact. See module.h. */
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/copier.h"
+#include "ir/attribute/copier.h"
+#include "ir/attribute/stack_frames.h"
+#include "ir/base/bug.h"
 #include "ir/names.h"
-#include "ir/stack_frames.h"
 
 /* What the instructions of a computation need together. */
 typedef struct Extent {

@@ -1,7 +1,7 @@
 /* Changing modules: replacement, removal, order. See module.h. */
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/module.h"
 
 void computation_remove(Computation *comp, Instruction *inst)

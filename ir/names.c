@@ -220,7 +220,7 @@ bool name_is_keyword(const char *name)
 {
     static const char *const words[] = {
 #define KEYWORD(word, token) #word,
-#include "ir/keywords.def"
+#include "ir/attribute/keywords.def"
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(name, words[i]) == 0)

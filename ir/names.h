@@ -4,7 +4,7 @@
 #ifndef GXC_IR_NAMES_H
 #define GXC_IR_NAMES_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct Names Names;
 

@@ -125,7 +125,7 @@ const OpAttr *op_attr(OpCode op, const char *name, size_t length)
 #define SHARED(id) {ATTR_##id, ATTR_OPTIONAL},
 #define OWN(id)
 #define ATTR(id, name, kind, shared, names, doc) shared(id)
-#include "ir/attrs.def"
+#include "ir/attribute/attrs.def"
 #undef SHARED
 #undef OWN
     };

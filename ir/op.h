@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ir/attribute.h"
+#include "ir/attribute/attribute.h"
 
 typedef enum {
 #define OP(id, ...) OP_##id,

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
+#include "ir/base/text.h"
 #include "ir/intern.h"
-#include "ir/text.h"
 
 /* Ranks above this are refused by the front end; it bounds local arrays. */
 #define SMALL_RANK 64

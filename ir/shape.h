@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "ir/dtype.h"
 
 typedef struct Shape Shape;
 typedef struct Layout Layout;
 typedef struct Intern Intern;
-typedef struct Text Text; /* ir/text.h */
+typedef struct Text Text; /* ir/base/text.h */
 
 #define DIM_UNBOUNDED INT64_MIN /* the size of a dimension written `?` */
 #define TILE_COMBINE                                                                     \

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/bug.h"
-#include "ir/config.h"
-#include "ir/print.h"
+#include "ir/attribute/config.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 
 /* What an instruction had. Attributes and edges are copies: passes change both in place. */
 typedef struct Record {

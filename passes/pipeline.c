@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "passes/collectives/collectives.h"
 #include "passes/dynamic/dynamic.h"
 #include "passes/fusion/fusion.h"

@@ -62,7 +62,7 @@ AREAS = {
                  "lit:passes/own-values.hlo", "lit:passes/left-out.hlo", "lit:runtime/swap*.hlo",
                  "lit:runtime/donated_loop.hlo", "lit:runtime/loop-*.hlo", "lit:runtime/update-*.hlo",
                  "lit:runtime/random-state.hlo", "lit:runtime/graphs.hlo", "lit:dynamic/control.hlo", "random"]),
-    "number": (["ir/number*.c"], ["number_test", "number_convert_test", "narrow_test", "scalar_test", "format_test"]),
+    "number": (["ir/number/number.c", "ir/number/convert.c", "ir/number/text.c"], ["number_test", "number_convert_test", "narrow_test", "scalar_test", "format_test"]),
 }
 
 # Number 0 is no mutant: of each number whose place is reached then, a byte of the file GXC_REACHED is set. The file is

@@ -67,7 +67,7 @@ check-torch: $(B)/torch/bin/python all
 
 # libFuzzer, which comes with clang: make fuzz SECONDS=1800 TARGETS="text plan".
 FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c) $(IR_C) $(PASSES_C) $(GEN_C) \
-              $(filter-out frontend/gxc.c frontend/compile.c frontend/compile_options.c frontend/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
+              $(filter-out frontend/gxc.c frontend/compile.c frontend/compile_options.c frontend/report/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
 RANDOM_C := $(filter-out tests/random/main.c,$(wildcard tests/random/*.c))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)

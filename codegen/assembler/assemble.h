@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "ir/analysis/target.h"
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef enum { ASSEMBLER_ANY, ASSEMBLER_NVJITLINK, ASSEMBLER_PTXAS } AssemblerKind;
 

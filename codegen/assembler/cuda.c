@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "codegen/assembler/assemblers.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static const char *const ptxas_places[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
                                            "nvidia/cuda_nvcc/bin/ptxas", NULL};

@@ -2,7 +2,7 @@
 #ifndef GXC_CODEGEN_BUILD_ARCHIVE_H
 #define GXC_CODEGEN_BUILD_ARCHIVE_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct ArchiveMember {
     const void *data;

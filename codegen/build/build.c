@@ -14,8 +14,8 @@
 #include "codegen/build/tasks.h"
 #include "codegen/build/tile_code.h"
 #include "codegen/scalar/scalar.h"
-#include "ir/bug.h"
-#include "ir/clock.h"
+#include "ir/base/bug.h"
+#include "ir/base/clock.h"
 #include "ir/kernel/kind.h"
 
 /* Kernels of a task: LLVM's module begins and ends once for them. */

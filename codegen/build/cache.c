@@ -11,7 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 
 #define CACHE_MAGIC "GXCCACHE"
 

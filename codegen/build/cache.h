@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 /* Makes the folder if it is missing. 0 or an errno. */
 int cache_open(const char *folder);

@@ -2,7 +2,7 @@
 #include "codegen/build/emission.h"
 
 #include "codegen/kernel/emitters.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
                      bool contract, const struct SourceLines *lines)

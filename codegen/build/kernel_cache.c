@@ -11,8 +11,8 @@
 #include "codegen/backend.h"
 #include "codegen/build/cache.h"
 #include "codegen/gx/libdevice.h"
+#include "ir/base/text.h"
 #include "ir/kernel/kernel.h"
-#include "ir/text.h"
 
 /* -- keys ---------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #define GXC_CODEGEN_BUILD_PIECES_H
 
 #include "codegen/request.h"
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct Pieces {
     size_t

@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/text.h"
+#include "ir/base/bug.h"
+#include "ir/base/text.h"
 
 /* Behind the directives that every module begins with. */
 static const char *body_of(const char *ptx)

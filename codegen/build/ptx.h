@@ -3,7 +3,7 @@
 #ifndef GXC_CODEGEN_BUILD_PTX_H
 #define GXC_CODEGEN_BUILD_PTX_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 /* One text of several, of the same target. */
 const char *ptx_join(Arena *a, const char *const *texts, size_t count);

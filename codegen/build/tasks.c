@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* LLVM's recursions are deep; some systems give threads much less than the first one. */
 enum { WORKERS_MOST = 64, STACK_BYTES = 8 << 20 };

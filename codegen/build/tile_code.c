@@ -2,7 +2,7 @@
 #include "codegen/build/tile_code.h"
 
 #include "codegen/tileir/tileir.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/tile/tile.h"
 
 /* Adds a request's kernel to a module. */

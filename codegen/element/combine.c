@@ -3,7 +3,7 @@
  * emitter of its own; this is the form that fits anywhere. */
 #include "codegen/element/op_emit.h"
 #include "codegen/element/reducer.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 SelectFn select_reduce, select_reduce_window, select_dot, select_convolution;
 

@@ -4,7 +4,7 @@
 #include "codegen/element/memo.h"
 #include "codegen/element/op_emit.h"
 #include "codegen/gx/lines.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* See emit_preset. */
 typedef struct Preset {

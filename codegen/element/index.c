@@ -1,6 +1,6 @@
 /* Code for index expressions: the kernel's variables, places, and the conditions that they are in range. */
 #include "codegen/element/memo.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* The kernel's variables and the lane are numbered above all variables of index maps, so that
  * substituting a map's own variables never touches them. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "codegen/element/emit.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 #define ACCESS_MOST_BYTES 16
 #define ACCESS_MOST_LANES 8

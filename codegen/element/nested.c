@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "codegen/element/op_emit.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 #define NESTED_MOST 1024         /* elements of an array */
 #define NESTED_MOST_CHOICES 2048 /* of elements, for those that a loop reads */

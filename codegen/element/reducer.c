@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "codegen/element/op_emit.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static double lowest(DType t)
 {

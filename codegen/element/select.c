@@ -2,7 +2,7 @@
  * concatenate, pad, dynamic-update-slice; and iota, which is its own index (one lane). The choice is one
  * for all lanes: select_is_uniform. */
 #include "codegen/element/op_emit.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 SelectFn select_concatenate, select_pad, select_dynamic_update_slice, select_iota;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codegen/gx/lower.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 typedef struct DeviceCall {
     const char *name;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "runtime/emu/abi.def"
 
 /* ---- types and constants ---- */

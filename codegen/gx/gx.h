@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "codegen/request.h"
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "ir/kernel/tensor_core.h"
 
 /* Bytes of the accesses that a kernel's code holds to one argument, and those of 16 bytes. */

@@ -24,7 +24,7 @@
 
 #include "codegen/gx/device_host.h"
 #include "codegen/llvm.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 typedef struct Bitcode {
     const char *data;

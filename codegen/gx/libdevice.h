@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 /* Several threads may link from one at a time. */
 typedef struct Libdevice Libdevice;

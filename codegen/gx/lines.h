@@ -3,7 +3,7 @@
 #define GXC_CODEGEN_GX_LINES_H
 
 #include "codegen/gx/gx.h"
-#include "ir/diag.h"
+#include "ir/base/diag.h"
 
 /* Where the lines of a text begin. */
 typedef struct SourceLines {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 #define G(flag) GX_##flag
 const GxInfo gx_info[ROW_COUNT] = {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 enum {
 #define EMU_FIELD(name, type, count) EMU_##name,

@@ -4,7 +4,7 @@
  * mends it by the same instructions. */
 #include "codegen/gx/lower.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 typedef struct Format {
     double limit;    /* magnitudes beyond it do not fit; 0: saturation is right */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 typedef struct State {
     const Target *target;

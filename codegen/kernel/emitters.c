@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "codegen/kernel/threads.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static EmitterFn *const functions[KERNEL_COUNT] = {
 #define KERNEL(id, name, family, ...) [KERNEL_##id] = emitter_##family,

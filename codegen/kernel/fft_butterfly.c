@@ -2,7 +2,7 @@
 #include "codegen/kernel/fft_butterfly.h"
 
 #include "codegen/scalar/scalar.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kinds/fft.h"
 
 static const double PI = 3.14159265358979323846;

@@ -3,7 +3,7 @@
  * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterWay). Updates whose window does not fit are dropped. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/element/reducer.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* -- places ----------------------------------------------------------------------------------------- */
 

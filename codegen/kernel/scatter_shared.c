@@ -3,7 +3,7 @@
  * warp: lanes that meet in one place first put theirs together, always in the same way. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/kernel/threads.h"
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 
 typedef struct Places {
     Emit *e;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/matmul.h"
 

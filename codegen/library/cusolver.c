@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/solver.h"
 
 #define LEAST_VERSION 11400 /* 11.4.0; that of CUDA 12.0 is newer */

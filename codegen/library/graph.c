@@ -5,7 +5,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/norm.h"

@@ -17,7 +17,7 @@
 
 #include "codegen/assembler/assemble.h"
 #include "codegen/library/graph.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "runtime/plan/planner.h"
 
 enum {

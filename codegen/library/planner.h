@@ -3,7 +3,7 @@
 #ifndef GXC_CODEGEN_LIBRARY_PLANNER_H
 #define GXC_CODEGEN_LIBRARY_PLANNER_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "ir/kernel/graph_planner.h"
 #include "runtime/plan/plan.h"
 

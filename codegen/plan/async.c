@@ -1,7 +1,7 @@
 /* What runs beside the program: commands between a start and its done, on another stream. */
 #include "codegen/plan/variant.h"
 #include "ir/analysis/collective.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* A start that goes on until its slot is waited for: what `make` adds runs on `stream`. */
 static bool start(Variant *v, const Instruction *inst, uint32_t slot, uint32_t stream,

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "ir/analysis/memory_colour.h"
-#include "ir/bug.h"
-#include "ir/custom_call.h"
+#include "ir/base/bug.h"
+#include "ir/custom_call/custom_call.h"
 #include "ir/kernel/kind.h"
 #include "runtime/plan/plan.h"
 

@@ -2,7 +2,7 @@
 #ifndef GXC_CODEGEN_PLAN_CONSTANT_POOL_H
 #define GXC_CODEGEN_PLAN_CONSTANT_POOL_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 /* Contents of .gxc.const: constants of all variants, equal ones once. */
 typedef struct ConstantPool {

@@ -1,9 +1,9 @@
 /* What a plan says for those who look at it, not for running: where its commands and buffers come from, how long
  * commands take by the model of time, and when buffers live. See plan.h: ORIGINS, STEPS, BUFFERS. */
 #include "codegen/plan/variant.h"
+#include "ir/attribute/stack_frames.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/time/work.h"
-#include "ir/stack_frames.h"
 
 static const Metadata *metadata_of(const Instruction *inst)
 {

@@ -7,11 +7,11 @@
 #include <xxhash.h>
 
 #include "codegen/plan/variant.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
+#include "ir/base/text.h"
 #include "ir/kernel/alternatives.h"
 #include "ir/kernel/kind.h"
-#include "ir/print.h"
-#include "ir/text.h"
+#include "ir/print/print.h"
 
 /* That libgxrt asks of the caller's buffers. Others are aligned better, which no access needs; a kernel that knew
  * it could not be used for both. */

@@ -1,6 +1,6 @@
 /* Operations on the bits of numbers: bitcast-convert, reduce-precision, stochastic-convert. */
 #include "codegen/scalar/scalar.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 ScalarFn scalar_bitcast_convert, scalar_reduce_precision, scalar_stochastic_convert;
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 LLVMValueRef scalar_math2(Kernel *k, const char *name, LLVMValueRef x, LLVMValueRef y)
 {

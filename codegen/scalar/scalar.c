@@ -2,7 +2,7 @@
  * same for all of them. */
 #include "codegen/scalar/scalar.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 /* -- types and constants -- */
 

@@ -4,7 +4,7 @@
 
 #include "codegen/element/op_emit.h"
 #include "codegen/tile/lower.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 enum { CONVERT_MOST = 4, MOST_LANES = EMIT_MOST_LANES };
 

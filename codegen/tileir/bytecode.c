@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 static const struct {
     uint32_t opcode;

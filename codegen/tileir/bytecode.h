@@ -4,7 +4,7 @@
 #ifndef GXC_CODEGEN_TILEIR_BYTECODE_H
 #define GXC_CODEGEN_TILEIR_BYTECODE_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef enum { /* the format's tags */
                TILEIR_I1,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "codegen/tileir/lower.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 uint32_t tileir_scalar_bits(TileIrScalar t)
 {

@@ -1,8 +1,8 @@
 /* --emit=dot. See page.h. */
 #include "frontend/page/page.h"
+#include "ir/base/text.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/time/work.h"
-#include "ir/text.h"
 
 enum { LABEL_MOST = 60 }; /* characters of a shape */
 

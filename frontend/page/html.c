@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/kernel_report.h"
 #include "frontend/page/page.h"
+#include "frontend/report/kernel_report.h"
+#include "ir/base/text.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/time/work.h"
-#include "ir/print.h"
-#include "ir/text.h"
+#include "ir/print/print.h"
 
 /* The text of page.html, which the build makes a C array; the data goes where the mark stands. */
 extern const char page_template[];

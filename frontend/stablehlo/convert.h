@@ -8,8 +8,8 @@
 
 #include "frontend/stablehlo/mlir.h"
 #include "frontend/stack.h"
-#include "ir/replica_groups.h"
-#include "ir/sharding.h"
+#include "ir/attribute/replica_groups.h"
+#include "ir/attribute/sharding.h"
 
 typedef struct Converter Converter;
 typedef struct OpRow OpRow;

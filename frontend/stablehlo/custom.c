@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "frontend/stablehlo/functions.h"
-#include "ir/config.h"
-#include "ir/text.h"
+#include "ir/attribute/config.h"
+#include "ir/base/text.h"
 
 /* "mhlo.topk" with its attributes in mhlo.attributes. */
 static bool convert_as_operation(Converter *c, const MlirOp *op, const char *target)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "frontend/stablehlo/functions.h"
 #include "ir/dtype.h"
 

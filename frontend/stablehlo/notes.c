@@ -2,9 +2,9 @@
  * devices, attributes of the program that wrote them. */
 #include <string.h>
 
-#include "frontend/fragment.h"
+#include "frontend/hlo/fragment.h"
 #include "frontend/stablehlo/functions.h"
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 /* -- locations ------------------------------------------------------------------------------ */
 

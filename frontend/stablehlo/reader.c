@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "frontend/stablehlo/mlir.tab.h"
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 bool read_deeper(MlirReader *r, Span at)
 {

@@ -7,7 +7,7 @@
 #ifndef GXC_FRONTEND_STABLEHLO_READER_H
 #define GXC_FRONTEND_STABLEHLO_READER_H
 
-#include "frontend/parser.h"
+#include "frontend/hlo/parser.h"
 #include "frontend/stablehlo/mlir.h"
 
 typedef struct MlirReader MlirReader;

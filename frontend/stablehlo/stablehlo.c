@@ -1,7 +1,7 @@
 /* StableHLO as a Module: finds the form, reads it, converts it. */
 #include <string.h>
 
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "frontend/stablehlo/convert.h"
 
 static bool begins(const char *data, size_t length, const char *word)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "frontend/stablehlo/mlir.h"
+#include "ir/base/text.h"
 #include "ir/dtype.h"
-#include "ir/text.h"
 
 /* -- making -------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Union-find over the leaves of all instructions. See alias.h. */
 #include "ir/analysis/alias.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 struct AliasSets {
     const Module *module;

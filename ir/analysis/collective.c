@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/config.h"
-#include "ir/replica_groups.h"
+#include "ir/attribute/config.h"
+#include "ir/attribute/replica_groups.h"
 
 CollectiveMode collective_mode(const Instruction *inst)
 {
@@ -333,7 +333,7 @@ bool collective_reduces(DType t, const Target *target)
 #define NEVER INT_MAX
 #define COLLECTIVE_TYPE(dtype, carrier, parts, reduced_from)                             \
     [DT_##dtype] = {true, reduced_from},
-#include "ir/collective_types.def"
+#include "ir/attribute/collective_types.def"
 #undef NEVER
     };
     int sm = target != NULL ? target->sm : 0;

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/divide.h"
-#include "ir/text.h"
+#include "ir/base/bug.h"
+#include "ir/base/divide.h"
+#include "ir/base/text.h"
 
 struct IndexContext {
     Arena *arena;

@@ -1,7 +1,7 @@
 /* Index maps: those of opcodes, and their text. See index_map.h. */
 #include "ir/analysis/index_map.h"
 
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 IndexMap index_identity(IndexContext *cx, const Shape *shape)
 {

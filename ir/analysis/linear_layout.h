@@ -15,7 +15,7 @@
 #ifndef GXC_IR_ANALYSIS_LINEAR_LAYOUT_H
 #define GXC_IR_ANALYSIS_LINEAR_LAYOUT_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 enum {
     LINEAR_MOST_BITS = 32, /* of all inputs together, and of all coordinates */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ir/analysis/linear_layout.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 enum { BANKS = 32, BANK_BYTES = 4, BANK_BITS = 5, ROW_BITS = 128 /* of ldmatrix */ };
 

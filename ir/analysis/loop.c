@@ -1,8 +1,8 @@
 /* See loop.h. */
 #include "ir/analysis/loop.h"
 
-#include "ir/arena.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
+#include "ir/base/arena.h"
 
 enum { OFFSET_STEPS = 8 }; /* additions that are looked through */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 
 typedef struct Colours {
     const Module *m;

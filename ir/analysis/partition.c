@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "ir/custom_call.h"
-#include "ir/sharding.h"
+#include "ir/attribute/sharding.h"
+#include "ir/custom_call/custom_call.h"
 
 /* Its result is a part of its operand, or the other way round. */
 static bool is_boundary(const Instruction *inst)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h> /* strcasecmp */
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static const GpuModel devices[] = {
 #define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \

@@ -7,7 +7,7 @@
 
 #include "ir/eval/gemm.h"
 #include "ir/kernel/block_scaled.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 static double *as_f64(EvalCall *call, const Value *v)
 {

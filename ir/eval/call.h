@@ -6,7 +6,7 @@
 #ifndef GXC_IR_EVAL_CALL_H
 #define GXC_IR_EVAL_CALL_H
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/eval/eval.h"
 #include "ir/eval/pointer_map.h"
 #include "ir/eval/value.h"

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
+#include "ir/attribute/replica_groups.h"
 #include "ir/eval/fold.h"
 #include "ir/eval/run.h"
 #include "ir/eval/strided.h"
-#include "ir/replica_groups.h"
 
 /* -- groups ------------------------------------------------------------------------- */
 

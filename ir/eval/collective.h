@@ -2,8 +2,8 @@
 #ifndef GXC_IR_EVAL_COLLECTIVE_H
 #define GXC_IR_EVAL_COLLECTIVE_H
 
+#include "ir/base/text.h"
 #include "ir/eval/call.h"
-#include "ir/text.h"
 
 CollectiveState *collective_state_create(Eval *eval); /* in eval->arena */
 

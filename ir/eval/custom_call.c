@@ -1,5 +1,5 @@
 /* custom-call: the targets that have a meaning of their own. */
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 
 #include <math.h>
 

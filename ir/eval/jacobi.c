@@ -1,4 +1,4 @@
-/* Eigenvalues of Hermitian matrices, and singular values: ir/matrix_jacobi.c for the arrays of a call. */
+/* Eigenvalues of Hermitian matrices, and singular values: ir/number/jacobi.c for the arrays of a call. */
 #include "ir/eval/linalg.h"
 
 static void copy_matrix(const Matrix *from, const Matrix *to)

@@ -169,7 +169,7 @@ static void run(EvalCall *call, const LapackCall *how)
     static void (*const kinds[])(EvalCall *, const LapackCall *) = {
 #define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
     [LAPACK_##id] = eval_##function,
-#include "ir/lapack.def"
+#include "ir/custom_call/lapack.def"
     };
     kinds[how->kind](call, how);
 }

@@ -2,7 +2,7 @@
 #ifndef GXC_IR_EVAL_POINTER_MAP_H
 #define GXC_IR_EVAL_POINTER_MAP_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct PointerMap {
     const void **keys;

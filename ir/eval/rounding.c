@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 /* -- one number --------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* Row kernels: what every elementwise opcode does to n elements lying side by side in storage
- * form (ir/number.h). A kernel is chosen once for opcode and element types, so that no loop
+ * form (ir/number/number.h). A kernel is chosen once for opcode and element types, so that no loop
  * decides anything per element.
  *
  * Integers wrap. f32 and f64 are computed as such; smaller floats as f32, rounded once to the

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 #define RANK_MAX 64
 

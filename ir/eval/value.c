@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static Value *value_create(ValueHeap *heap, const Shape *shape, uint32_t elements)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 const Shape *infer_error(InferContext *cx, const Instruction *inst, const char *format,
                          ...)

@@ -3,7 +3,7 @@
 #include "ir/kernel/activation.h"
 
 #include "ir/literal.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 #define DIGITS_PART 1e-6 /* of a number written with fewer digits than it has */
 

@@ -124,7 +124,7 @@ static size_t find_slots(Arena *a, KernelConfig *c, Slot slots[SLOTS_MOST])
 #define KERNEL_KEY(id, field, shape, least, most, doc)                                   \
     if ((c->set & 1u << KERNEL_KEY_##id) != 0)                                           \
         n = KERNEL_SLOTS_##shape(field, least, most);
-#include "ir/config.def"
+#include "ir/attribute/config.def"
     return n;
 }
 

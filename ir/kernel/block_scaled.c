@@ -1,8 +1,8 @@
 /* See block_scaled.h. */
 #include "ir/kernel/block_scaled.h"
 
-#include "ir/config.h"
-#include "ir/custom_call.h"
+#include "ir/attribute/config.h"
+#include "ir/custom_call/custom_call.h"
 
 BlockOp block_op(const Instruction *inst)
 {

@@ -2,7 +2,7 @@
  * asked for its time like any other kernel. */
 #include "ir/kernel/candidates.h"
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/activation.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/kernel.h"

@@ -15,7 +15,7 @@ static const struct {
 } keys[] = {
 #define KERNEL_KEY(id, field, shape, least, most, doc)                                   \
     {#field, SHAPE_##shape, least, most, offsetof(KernelConfig, field)},
-#include "ir/config.def"
+#include "ir/attribute/config.def"
 };
 
 static const void *field_of(const KernelConfig *c, int key)

@@ -1,7 +1,7 @@
 /* See convolution.h. */
 #include "ir/kernel/convolution.h"
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/activation.h"
 
 static const char library[] = "cudnn";

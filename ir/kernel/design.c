@@ -1,10 +1,10 @@
 /* From a fusion to what is known of its kernel: plan, configuration, geometry. See kernel.h. */
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
-#include "ir/print.h"
+#include "ir/print/print.h"
 
 static const struct {
     PlanFn *plan;

@@ -11,7 +11,7 @@
 #ifndef GXC_IR_KERNEL_KERNEL_H
 #define GXC_IR_KERNEL_KERNEL_H
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/tuning.h"
 
@@ -19,7 +19,7 @@
 
 typedef enum {
 #define KERNEL_KEY(id, ...) KERNEL_KEY_##id,
-#include "ir/config.def"
+#include "ir/attribute/config.def"
     KERNEL_KEY_COUNT
 } KernelKey;
 
@@ -34,7 +34,7 @@ typedef struct KernelConfig {
 #define KERNEL_FIELD_PAIR(field) int64_t field[2];
 #define KERNEL_FIELD_LIST(field) Ints field;
 #define KERNEL_KEY(id, field, shape, least, most, doc) KERNEL_FIELD_##shape(field)
-#include "ir/config.def"
+#include "ir/attribute/config.def"
 } KernelConfig;
 
 /* {"block":128,"lanes":[4]}: the fields that are set, in the table's order. */

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
+#include "ir/base/bug.h"
 
 enum {
 #define KERNEL_KEY(id, ...) KEY_##id,
-#include "ir/config.def"
+#include "ir/attribute/config.def"
     KEY_COUNT
 };
 _Static_assert(KEY_COUNT <= 32, "sets of keys are 32 bits");

@@ -1,7 +1,7 @@
 /* See matmul.h. */
 #include "ir/kernel/matmul.h"
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/literal.h"
 
 static const char library[] = "cublaslt";

@@ -1,7 +1,7 @@
 /* See solver.h. */
 #include "ir/kernel/solver.h"
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 
 bool solver_is_library(const Instruction *inst)
 {

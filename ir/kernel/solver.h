@@ -1,9 +1,9 @@
-/* Factorisations by cuSOLVER: custom calls of ir/lapack.def that are marked for it. Their arrays are the transposes
+/* Factorisations by cuSOLVER: custom calls of ir/custom_call/lapack.def that are marked for it. Their arrays are the transposes
  * of the matrices (LapackCall.is_transposed), so that what lies by rows is what the library wants by columns. */
 #ifndef GXC_IR_KERNEL_SOLVER_H
 #define GXC_IR_KERNEL_SOLVER_H
 
-#include "ir/lapack.h"
+#include "ir/custom_call/lapack.h"
 
 typedef struct SolverCall {
     LapackCall how;

@@ -1,7 +1,7 @@
 /* See tensor_core.h. */
 #include "ir/kernel/tensor_core.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static const TensorCore rows[] = {
 #define TENSOR_CORE(number, name, m, n, k, a, b, c, sm, ptx, a_layout, b_layout,         \

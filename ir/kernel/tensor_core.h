@@ -5,7 +5,7 @@
 
 #include "ir/analysis/linear_layout.h"
 #include "ir/analysis/target.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 typedef enum { TENSOR_A, TENSOR_B, TENSOR_C, TENSOR_OPERANDS } TensorOperand;
 

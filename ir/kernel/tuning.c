@@ -7,7 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ir/print.h"
+#include "ir/print/print.h"
 
 #define HASH_DIGITS 32
 

@@ -4,7 +4,7 @@
 #ifndef GXC_IR_KERNEL_TUNING_H
 #define GXC_IR_KERNEL_TUNING_H
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/kind.h"
 
 /* What a configuration means: another number, and what was measured says nothing any more. */

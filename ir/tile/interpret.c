@@ -2,8 +2,8 @@
  * array in storage form over its dimensions' coordinates, the last dimension the fastest. */
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/divide.h"
+#include "ir/base/bug.h"
+#include "ir/base/divide.h"
 #include "ir/eval/elementwise.h"
 #include "ir/tile/tile.h"
 

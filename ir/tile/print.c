@@ -5,7 +5,7 @@
  *     %3 = f32[m,n] loop k 0 to 16 carrying %2
  *       %4 = f32[m,n] carried 0
  *       %5 = bf16[m,k] load 0 at [m, k]                                                          */
-#include "ir/text.h"
+#include "ir/base/text.h"
 #include "ir/tile/tile.h"
 
 typedef struct Printer {

@@ -1,7 +1,7 @@
 /* Tile programs: making them, and the rules that they keep. See tile.h. */
 #include "ir/tile/tile.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 TileProgram *tile_program_create(Arena *a, const Instruction *fusion)
 {

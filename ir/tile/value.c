@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 
 typedef struct TileMemo {

@@ -1,7 +1,7 @@
 /* See view.h. */
 #include "ir/tile/view.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 static const TileOp *runtime_of(const TileOp *op, int64_t id)
 {

@@ -1,5 +1,5 @@
 /* The verifier's rules about which devices talk to each other (9.5 of the language). */
-#include "ir/replica_groups.h"
+#include "ir/attribute/replica_groups.h"
 #include "ir/verify/rules.h"
 
 static bool is_all_reduce(OpCode op)

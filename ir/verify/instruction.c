@@ -2,7 +2,7 @@
  * and what section 12.4 of the language adds to the rules of its opcode. */
 #include <string.h>
 
-#include "ir/origin.h"
+#include "ir/attribute/origin.h"
 #include "ir/verify/rules.h"
 
 /* Opcodes whose shape must agree even where mixed precision is allowed (12.3). */

@@ -1,7 +1,7 @@
 /* The verifier's rules about shardings (12.2, 12.4 of the language): a tiling has the rank of
  * the array, names each device once; values that a loop carries keep their sharding. */
-#include "ir/sharding.h"
-#include "ir/replica_groups.h"
+#include "ir/attribute/sharding.h"
+#include "ir/attribute/replica_groups.h"
 
 #include "ir/verify/rules.h"
 

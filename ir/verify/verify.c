@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/verify/rules.h"
 
 void verify_error(Verify *v, const Instruction *inst, const char *format, ...)

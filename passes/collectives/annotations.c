@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "ir/analysis/partition.h"
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 #include "passes/collectives/collectives.h"
 
 static Instruction *annotated(Instruction *inst, void *context)

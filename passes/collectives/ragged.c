@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/replica_groups.h"
+#include "ir/attribute/replica_groups.h"
 #include "passes/collectives/form.h"
 
 typedef struct Ragged {

@@ -2,7 +2,7 @@
 #ifndef GXC_PASSES_DYNAMIC_DYNAMIC_H
 #define GXC_PASSES_DYNAMIC_DYNAMIC_H
 
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 #include "passes/pass.h"
 #include "passes/simplify/rewrite.h"
 

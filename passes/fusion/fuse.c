@@ -8,8 +8,8 @@
  * producer looks at it. fuse_cost.c says whether the move is worth it.
  *
  * Needs: laid out. Keeps: values. Ends: each visit removes a producer or leaves it. */
-#include "ir/bug.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/plans.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/time/costs.h"

@@ -1,7 +1,7 @@
 /* Merging one instruction, or fusion, into a fusion that reads it. See fusion.h. */
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "passes/fusion/fusion.h"
 
 /* What is brought into a fusion, and how. */

@@ -11,7 +11,7 @@
 #include "passes/kernel/kernel.h"
 
 #include "ir/kernel/kernel.h"
-#include "ir/print.h"
+#include "ir/print/print.h"
 
 bool pass_configure(Module *m, PassContext *cx)
 {

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "ir/kernel/block_scaled.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"
 

@@ -5,7 +5,7 @@
  *   ->  d = bf16[8192,4096] fusion(l, r, sizes), calls={the same}, backend_config={"emitter":"tile"}
  *
  * Needs: laid out; others were expanded. Keeps: values. Ends: one sweep. */
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"

@@ -10,7 +10,7 @@
  * their scales exactly.
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/library.h"

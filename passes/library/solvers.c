@@ -1,5 +1,5 @@
 /* Marks the factorisations that cuSOLVER makes faster than the loops that they are expanded to: calls of linear algebra
- * by name (ir/lapack.def), and cholesky.
+ * by name (ir/custom_call/lapack.def), and cholesky.
  *
  *   (lu, pivots, info) = custom-call(a), target cusolver_getrf_ffi
  *   ->  t = transpose(a)
@@ -13,7 +13,7 @@
  * Needs: calls inlined. Keeps: values. Ends: what is marked is not offered again, and no cholesky is made. */
 #include <string.h>
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/time/solver_time.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"

@@ -12,7 +12,7 @@
  * Needs: laid out. Keeps: values but for the order of sums. Ends: what has "split_k" is left alone. */
 #include <string.h>
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/candidates.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"

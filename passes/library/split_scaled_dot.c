@@ -9,7 +9,7 @@
  * the rule from splitting again. */
 #include <string.h>
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"
 

@@ -16,7 +16,7 @@
 #include "ir/analysis/alias.h"
 #include "ir/analysis/collective.h"
 #include "ir/analysis/memory_colour.h"
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 #include "passes/memory/memory.h"
 #include "passes/simplify/simplify.h"
 

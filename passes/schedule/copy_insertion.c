@@ -23,7 +23,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 #include "passes/schedule/in_place.h"
 #include "passes/schedule/schedule.h"

@@ -6,7 +6,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 #include "passes/schedule/in_place.h"
 
 #define PATH_STEPS (1 << 22) /* of searches for circles, in one computation */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/time/work.h"
 #include "passes/schedule/graph.h"
 #include "passes/schedule/schedule.h"

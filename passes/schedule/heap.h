@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct Heap {
     uint32_t *list;

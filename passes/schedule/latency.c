@@ -29,7 +29,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "passes/schedule/fence.h"
 #include "passes/schedule/groups.h"
 #include "passes/schedule/heap.h"

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 #include "ir/kernel/kind.h"
 #include "passes/simplify/simplify.h"
 

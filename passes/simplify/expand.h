@@ -2,7 +2,7 @@
 #ifndef GXC_PASSES_SIMPLIFY_EXPAND_H
 #define GXC_PASSES_SIMPLIFY_EXPAND_H
 
-#include "ir/lapack.h"
+#include "ir/custom_call/lapack.h"
 #include "passes/simplify/rewrite.h"
 
 extern const Rule rules_expand_scan[], rules_expand_ragged[], rules_expand_fft[],
@@ -39,9 +39,9 @@ Instruction *expand_first_bad(Rewriter *r, Instruction *is_bad, const Shape *inf
  * positive. */
 Instruction *expand_phases(Rewriter *r, Instruction *x);
 
-/* A custom call of ir/lapack.def, of matrices with elements. */
+/* A custom call of ir/custom_call/lapack.def, of matrices with elements. */
 #define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
     Instruction *expand_##function(Rewriter *r, Instruction *inst, const LapackCall *how);
-#include "ir/lapack.def"
+#include "ir/custom_call/lapack.def"
 
 #endif

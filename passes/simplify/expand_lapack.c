@@ -1,4 +1,4 @@
-/* Calls of linear algebra by name (ir/lapack.def) as the operations that they stand for.
+/* Calls of linear algebra by name (ir/custom_call/lapack.def) as the operations that they stand for.
  *
  *   (l, info) = custom-call(a), target lapack_spotrf_ffi  ->  l = cholesky(a), info from l's diagonal
  *   x = custom-call(a, b), target lapack_strsm_ffi        ->  x = triangular-solve(a, b)
@@ -229,7 +229,7 @@ static Instruction *lapack(Rewriter *r, Instruction *inst)
                                          const LapackCall *) = {
 #define LAPACK(id, function, real, complex, cuda, operands, results, layout, doc)        \
     [LAPACK_##id] = expand_##function,
-#include "ir/lapack.def"
+#include "ir/custom_call/lapack.def"
     };
     LapackCall how;
     if (!custom_call_lapack(inst, &how) || solver_is_library(inst))

@@ -9,7 +9,7 @@
  * Ends: each change removes a carried value, a loop, or a missing trip count. */
 
 #include "ir/analysis/loop.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "passes/simplify/simplify.h"
 
 enum {

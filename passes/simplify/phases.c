@@ -11,7 +11,7 @@
  *
  * The zeros that fill a filter up to whole strides meet numbers that it does not reach: an infinite one or NaN makes
  * NaN of results beside its own. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/convolution.h"
 #include "passes/simplify/convolutions.h"
 

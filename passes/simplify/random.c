@@ -10,7 +10,7 @@
  * order of the text, so that a program gives the same numbers at every level of optimisation.
  *
  * Needs: calls inlined. Keeps: values. Ends: one sweep. */
-#include "ir/custom_call.h"
+#include "ir/custom_call/custom_call.h"
 #include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
 

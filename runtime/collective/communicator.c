@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "runtime/collective/store.h"
 
 enum { NO_COLOUR = -1 };

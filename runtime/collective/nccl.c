@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/collective/transport.h"
 #include "runtime/run/session.h"
 
@@ -25,7 +25,7 @@ static const struct {
 #define NEVER UINT32_MAX
 #define COLLECTIVE_TYPE(dtype, carrier, parts, reduced_from)                             \
     {DT_##dtype, nccl##carrier, parts, reduced_from},
-#include "ir/collective_types.def"
+#include "ir/attribute/collective_types.def"
 #undef NEVER
 };
 

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/clock.h"
-#include "ir/file.h"
+#include "ir/base/clock.h"
+#include "ir/base/file.h"
 #include "runtime/collective/store_kind.h"
 
 #define PREFIX "gxrt." /* of our files: the folder may hold others */

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "runtime/collective/store_kind.h"
 
 enum { MOST_SECRET = 128, MOST_HOST = 256, HELLO_SECONDS = 10, CLOSE_SECONDS = 10 };

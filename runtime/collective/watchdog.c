@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "runtime/collective/collective.h"
 #include "runtime/collective/store.h"
 

@@ -2,7 +2,7 @@
 #ifndef GXC_RUNTIME_EMU_COLLECTIVE_H
 #define GXC_RUNTIME_EMU_COLLECTIVE_H
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/emu/finding.h"
 #include "runtime/emu/rendezvous.h"
 

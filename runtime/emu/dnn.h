@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/emu/finding.h"
 #include "runtime/library/cudnn_types.h"
 

@@ -2,7 +2,7 @@
 #ifndef GXC_RUNTIME_EMU_ELEMENT_H
 #define GXC_RUNTIME_EMU_ELEMENT_H
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 double element_get(DType t, const unsigned char *p);
 /* Rounds; 8-bit floats and integers saturate, as outputs of NVIDIA's libraries do. */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/emu/object.h"
 
 typedef union FloatBits {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 /* One scale for `block` values along k, in the order that tensor cores read: tiles of 128 rows
  * and 4 scales. Scales have no sign: e4m3's is not looked at. */

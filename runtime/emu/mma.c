@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/emu/engine_parts.h"
 
 enum {

@@ -1,11 +1,11 @@
-/* The functions of cusolver.def: factorisations are operations of a stream, computed in f64 by ir/matrix.h, one matrix
+/* The functions of cusolver.def: factorisations are operations of a stream, computed in f64 by ir/number/matrix.h, one matrix
  * at a time. Workspaces are asked for and looked at, though nothing is computed in them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/matrix.h"
-#include "ir/number.h"
+#include "ir/number/matrix.h"
+#include "ir/number/number.h"
 #include "runtime/emu/allocation.h"
 #include "runtime/emu/context.h"
 #include "runtime/emu/queue.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 #include "runtime/gxrun/npy.h"
 
 /* 0, or an errno. What is no plain file, such as a pipe, is read. */

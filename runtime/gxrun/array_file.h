@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 enum { STORED_MAX_RANK = 64 };
 

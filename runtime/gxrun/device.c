@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 #include "runtime/gxrun/measure.h"
 #include "runtime/gxrun/sandbox.h"
 #include "runtime/gxrun/tune.h"

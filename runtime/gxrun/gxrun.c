@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 #include "runtime/gxrun/feed.h"
 #include "runtime/gxrun/npy.h"
 #include "runtime/gxrun/sandbox.h"

@@ -1,4 +1,4 @@
-/* The parts of gxrun. Arrays on the host are row-major in storage form (ir/number.h), one for
+/* The parts of gxrun. Arrays on the host are row-major in storage form (ir/number/number.h), one for
  * each device and leaf: array[device x count + leaf]. */
 #ifndef GXC_RUNTIME_GXRUN_GXRUN_H
 #define GXC_RUNTIME_GXRUN_GXRUN_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/gxrt.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "runtime/gxrun/json.h"
 #include "runtime/gxrun/measure.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 
 enum { MAX_HEADER = 1 << 16, MAX_RANK = 64 };
 

@@ -2,13 +2,13 @@
  *
  * Types that numpy lacks are raw bits: bf16 in uint16, 8-bit floats in uint8, types below 8
  * bits one value per byte (s4 in int8, u4 and f4 in uint8). Data in memory is in storage form
- * (ir/number.h), row-major. */
+ * (ir/number/number.h), row-major. */
 #ifndef GXC_RUNTIME_GXRUN_NPY_H
 #define GXC_RUNTIME_GXRUN_NPY_H
 
 #include <stdbool.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 /* Reads an array of just this type and shape; *out_data is the caller's to free. False:
  * `error` says what is wrong and with which file. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 #include "runtime/gxrun/array_file.h"
 #include "runtime/gxrun/json.h"
 #include "runtime/gxrun/json_read.h"

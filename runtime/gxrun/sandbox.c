@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/file.h"
+#include "ir/base/file.h"
 #include "runtime/gxrun/gxrun.h"
 
 #if defined(__x86_64__)

@@ -4,7 +4,7 @@
  * that never ends cannot be ended either: the call fails, and what the device may still use is kept. */
 #include <time.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "runtime/run/session.h"
 
 /* Of seconds_now; 0: there is none, and the driver's own waits that follow are enough. */

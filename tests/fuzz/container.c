@@ -1,11 +1,11 @@
 /* Programs in whatever they come in - gzip, what jax.export writes, snapshots, several in a text -: a module or a
  * message. */
-#include "frontend/container.h"
+#include "frontend/input/container.h"
 
-#include "frontend/parse.h"
-#include "frontend/proto.h"
-#include "frontend/select.h"
-#include "ir/bug.h"
+#include "frontend/hlo/parse.h"
+#include "frontend/input/select.h"
+#include "frontend/proto/proto.h"
+#include "ir/base/bug.h"
 #include "ir/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 

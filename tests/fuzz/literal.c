@@ -1,7 +1,7 @@
 /* Literals of every type: read, printed, and the same again to the bit. The first two bytes
  * choose the shape, the others are the literal's text. */
-#include "frontend/parse.h"
-#include "ir/bug.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/bug.h"
 #include "tests/fuzz/fuzz.h"
 
 static const Literal *read(Arena *a, const char *shape, const char *text)

@@ -1,10 +1,10 @@
 /* HloModuleProto: whatever the bytes are, a module or a message. What becomes a module that
  * verifies is written and read again. */
-#include "frontend/proto.h"
+#include "frontend/proto/proto.h"
 
-#include "frontend/parse.h"
-#include "ir/bug.h"
-#include "ir/print.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 #include "ir/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* StableHLO as text. */
 #include "tests/fuzz/shared/stablehlo.h"
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "tests/fuzz/fuzz.h"
 
 void fuzz_input(const uint8_t *data, size_t size)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "runtime/collective/store.h"
 #include "tests/fuzz/fuzz.h"
 

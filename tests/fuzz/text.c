@@ -1,8 +1,8 @@
 /* HLO text: parser, verifier, printer. What verifies and is printed parses, verifies and is
  * printed the same again. */
-#include "frontend/parse.h"
-#include "ir/bug.h"
-#include "ir/print.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 #include "ir/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "runtime/gxrt.h"
 
 enum { VALUES_MAX = 256, COMMANDS_MAX = 512, RATES_MAX = 64, ROUNDS = 20 };

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "frontend/gxc.h"
-#include "frontend/parse.h"
-#include "frontend/proto.h"
-#include "ir/bug.h"
+#include "frontend/hlo/parse.h"
+#include "frontend/proto/proto.h"
+#include "ir/base/bug.h"
 #include "ir/eval/eval.h"
-#include "ir/print.h"
+#include "ir/print/print.h"
 #include "ir/verify/verify.h"
 #include "passes/dynamic/dynamic.h"
 #include "passes/pipeline.h"

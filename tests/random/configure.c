@@ -1,8 +1,8 @@
 /* Other configurations: each kernel of a scheduled module gets random numbers wherever it may have them. What
  * is legal must compile, and compute the same. */
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "ir/kernel/kernel.h"
-#include "ir/print.h"
+#include "ir/print/print.h"
 #include "tests/random/random.h"
 
 enum { MOST_NUMBER = 4096, MOST_POWER = 12 };
@@ -36,7 +36,7 @@ static void change_config(Arena *a, Random *r, KernelConfig *c)
 #define KERNEL_KEY(id, field, shape, least, most, doc)                                   \
     if ((c->set & 1u << KERNEL_KEY_##id) != 0 && random_chance(r, 40))                   \
         CHANGE_##shape(field, least, most);
-#include "ir/config.def"
+#include "ir/attribute/config.def"
 }
 
 /* What cannot be is tried again, and at last left as it was. */

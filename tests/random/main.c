@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ir/clock.h"
+#include "ir/base/clock.h"
 #include "ir/op.h"
 #include "tests/random/random.h"
 

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ir/arena.h"
-#include "ir/number.h"
+#include "ir/base/arena.h"
+#include "ir/number/number.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
 typedef struct Random {

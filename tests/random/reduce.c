@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/parse.h"
-#include "ir/bug.h"
-#include "ir/print.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 #include "ir/verify/verify.h"
 #include "passes/simplify/simplify.h"
 #include "tests/random/random.h"

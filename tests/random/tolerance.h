@@ -8,7 +8,7 @@
 #define GXC_TESTS_RANDOM_TOLERANCE_H
 
 #include "ir/module.h"
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 #define INEXACT_LINE "// inexact:"
 

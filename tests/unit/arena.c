@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "ir/arena.h"
-#include "ir/bug.h"
+#include "ir/base/arena.h"
+#include "ir/base/bug.h"
 
 static void memory_is_zeroed_and_aligned(void **state)
 {

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "ir/base/text.h"
 #include "ir/kernel/attention/attention.h"
-#include "ir/text.h"
 #include "tests/unit/shared/module.h"
 
 static void describe_array(Text *t, const char *name, const AttentionArray *a)

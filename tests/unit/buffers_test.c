@@ -13,8 +13,8 @@
 
 #include "codegen/plan/buffers.h"
 #include "ir/analysis/memory_colour.h"
-#include "ir/bug.h"
-#include "ir/text.h"
+#include "ir/base/bug.h"
+#include "ir/base/text.h"
 #include "runtime/plan/plan.h"
 #include "tests/unit/shared/module.h"
 #include "tests/unit/shared/random.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "codegen/codegen.h"
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 
 typedef struct Row {
     const char *what, *text;

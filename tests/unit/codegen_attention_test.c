@@ -10,10 +10,10 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "ir/base/text.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/kind.h"
-#include "ir/text.h"
 #include "ir/tile/tile.h"
 #include "tests/unit/shared/kernel_case.h"
 

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "ir/base/text.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/dot_chain.h"
-#include "ir/text.h"
 #include "ir/tile/tile.h"
 #include "tests/unit/shared/kernel_case.h"
 

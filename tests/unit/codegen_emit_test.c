@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "ir/kernel/kind.h"
-#include "ir/print.h"
+#include "ir/print/print.h"
 #include "tests/unit/shared/kernel_case.h"
 
 /* -- programs ------------------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
 #include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "codegen/element/op_emit.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/eval/scalar.h"
 #include "runtime/emu/engine.h"
 #include "runtime/emu/object.h"

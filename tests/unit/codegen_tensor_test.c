@@ -10,8 +10,8 @@
 
 #include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
-#include "ir/bug.h"
-#include "ir/number.h"
+#include "ir/base/bug.h"
+#include "ir/number/number.h"
 #include "runtime/emu/engine.h"
 #include "runtime/emu/object.h"
 

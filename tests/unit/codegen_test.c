@@ -13,7 +13,7 @@
 #include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "codegen/build/ptx.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 typedef struct Fixture {
     Arena *arena;

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
-#include "ir/bug.h"
-#include "ir/print.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 #include "tests/unit/shared/module.h"
 
 static const char forms[] =

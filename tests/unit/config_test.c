@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 
 typedef struct Fixture {
     Arena *arena;

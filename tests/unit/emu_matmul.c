@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ir/number.h"
+#include "ir/number/number.h"
 #include "tests/unit/shared/emulator.h"
 
 #define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;

@@ -1,7 +1,7 @@
 /* The small float formats against a table of their own: every code of every format, every f16 and
  * bf16 number and what lies beside every midpoint, rounded by search in the sorted list of the
  * format's numbers. Nothing here reads ir/dtypes.def. */
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "ir/bug.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
+#include "ir/base/bug.h"
 #include "passes/lint.h"
 
 /* p; first = negate(p); sum = all-reduce(p) after first; last = negate(p) after sum. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ir/text.h"
+#include "ir/base/text.h"
 #include "passes/schedule/fence.h"
 #include "passes/schedule/heap.h"
 #include "passes/schedule/memory.h"

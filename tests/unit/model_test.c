@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "ir/analysis/simulate.h"
+#include "ir/base/text.h"
 #include "ir/kernel/time/work.h"
-#include "ir/text.h"
 #include "tests/unit/shared/module.h"
 
 typedef struct Fixture {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ir/analysis/alias.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/module.h"
 #include "ir/names.h"
 

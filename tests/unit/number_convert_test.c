@@ -1,6 +1,6 @@
 /* convert() of arrays from each type to each, against what the language says of one element; and limits, stores and
  * packing of each type. */
-#include "ir/number.h"
+#include "ir/number/number.h"
 
 #include <math.h>
 #include <setjmp.h>

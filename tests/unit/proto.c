@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/parse.h"
-#include "frontend/proto.h"
-#include "ir/bug.h"
-#include "ir/print.h"
+#include "frontend/hlo/parse.h"
+#include "frontend/proto/proto.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 #include "ir/verify/verify.h"
 
 #include <cmocka.h>

@@ -11,8 +11,8 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/analysis/simulate.h"
+#include "ir/base/text.h"
 #include "ir/kernel/time/work.h"
-#include "ir/text.h"
 #include "ir/verify/verify.h"
 #include "passes/schedule/schedule.h"
 #include "passes/settings.h"

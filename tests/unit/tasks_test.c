@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "codegen/build/tasks.h"
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 enum { TASKS = 200 };
 

@@ -9,12 +9,12 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/text.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/kind.h"
-#include "ir/text.h"
 #include "ir/tile/tile.h"
 
 enum { MOST_ARGS = 8 };

@@ -1,7 +1,7 @@
 /* See attention_call.h. */
 #include "ir/kernel/attention/attention_call.h"
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 
 static const char library[] = "cudnn";
 

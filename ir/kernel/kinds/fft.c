@@ -3,7 +3,7 @@
  * computes its elements from the operand's, the last one stores them, transposed if the fusion says so. */
 #include "ir/kernel/kinds/fft.h"
 
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 

@@ -1,7 +1,7 @@
 /* Stencils: elements made of neighbours in dimensions that are not the fastest one. A loop's blocks lie along memory,
  * so that each fetches all neighbouring rows for itself. Here a block has several rows side by side and walks from
  * plane to plane: what a neighbour needs was just read by the same block, and is still in its L1. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"

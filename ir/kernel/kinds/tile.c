@@ -1,6 +1,6 @@
 /* Contractions on tensor cores: fusions of one dot, ragged dot or convolution as tile programs (ir/tile/tile.h) that a
  * block's warps carry out together (ir/tile/mapping.h). */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/factor_type.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"

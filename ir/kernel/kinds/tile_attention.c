@@ -1,5 +1,5 @@
 /* Attentions on tensor cores, in one kernel: a block makes a tile of rows of one head (ir/tile/attention.c). */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"

@@ -9,12 +9,12 @@
 #include "ir/analysis/alias.h"
 #include "ir/analysis/loop.h"
 #include "ir/analysis/loop_idle.h"
+#include "ir/base/text.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/time/costs.h"
-#include "ir/print.h"
-#include "ir/text.h"
+#include "ir/print/print.h"
 
 struct CostModel {
     const Module *module;

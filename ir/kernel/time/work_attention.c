@@ -1,5 +1,5 @@
 /* What a kernel of an attention does: two products for each tile of columns, and the softmax between them. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/time/work_kinds.h"
 #include "ir/tile/mapping.h"

@@ -1,7 +1,7 @@
 /* Loops, instructions and cycles of a kernel that is counted. See work_builder.h. */
 #include "ir/kernel/time/work_builder.h"
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 
 #define INDEX_BITS INT64_C(0x3fffffff) /* elements up to which indices have 32 bits */

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
-#include "ir/divide.h"
+#include "ir/base/bug.h"
+#include "ir/base/divide.h"
 
 enum {
     LANES_MOST = 16,

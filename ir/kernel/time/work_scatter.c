@@ -1,5 +1,5 @@
 /* Scatters: a thread for each element of the updates, or owners of places that walk over all updates. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/time/work_kinds.h"
 
 /* The index vector's place from an update's index: all but the vector's own dimension. */

@@ -23,7 +23,7 @@
  * something between the start and its end. Ends: one sweep. */
 #include <string.h>
 
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "passes/collectives/async/cycles.h"
 #include "passes/collectives/async/transfer.h"
 #include "passes/collectives/collectives.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ir/bug.h"
+#include "ir/base/bug.h"
 
 enum { NEW, OPEN, DONE };
 

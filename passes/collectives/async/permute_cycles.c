@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/text.h"
+#include "ir/base/text.h"
 #include "passes/collectives/collectives.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/settings.h"

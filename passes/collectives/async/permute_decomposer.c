@@ -22,7 +22,7 @@
 
 #include "ir/analysis/carried.h"
 #include "ir/analysis/collective.h"
-#include "ir/text.h"
+#include "ir/base/text.h"
 #include "passes/collectives/collectives.h"
 #include "passes/collectives/loops/step.h"
 #include "passes/settings.h"

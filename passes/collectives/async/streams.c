@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "passes/collectives/async/pair.h"
 #include "passes/collectives/collectives.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 struct Transfers {
     const Computation *comp;

@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/bug.h"
-#include "ir/replica_groups.h"
-#include "ir/text.h"
+#include "ir/attribute/replica_groups.h"
+#include "ir/base/bug.h"
+#include "ir/base/text.h"
 #include "passes/collectives/combine/independent.h"
 #include "passes/collectives/combine/merged_attributes.h"
 #include "passes/settings.h"

@@ -13,7 +13,7 @@
  * Needs: combiners have made one of what can be one. Keeps: values, metadata, attributes,
  * control edges. Ends: each key is swept once. */
 #include "ir/analysis/collective.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "passes/collectives/async/pair.h"
 #include "passes/collectives/combine/independent.h"
 #include "passes/collectives/combine/merged_attributes.h"

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "ir/config.h"
-#include "ir/text.h"
+#include "ir/attribute/config.h"
+#include "ir/base/text.h"
 
 static size_t common_prefix(Bytes a, Bytes b)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/replica_groups.h"
+#include "ir/attribute/replica_groups.h"
 #include "passes/collectives/collectives.h"
 #include "passes/collectives/combine/merges.h"
 

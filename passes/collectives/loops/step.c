@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/text.h"
+#include "ir/base/text.h"
 
 static const char group_key[] = "_scheduling_group_id";
 static const char validation_key[] = "_xla_send_recv_validation";

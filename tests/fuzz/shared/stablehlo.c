@@ -1,9 +1,9 @@
 /* See stablehlo.h. */
 #include "tests/fuzz/shared/stablehlo.h"
 
-#include "frontend/parse.h"
-#include "ir/bug.h"
-#include "ir/print.h"
+#include "frontend/hlo/parse.h"
+#include "ir/base/bug.h"
+#include "ir/print/print.h"
 #include "ir/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 

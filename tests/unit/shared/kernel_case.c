@@ -13,7 +13,7 @@
 #include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "codegen/kernel/emitters.h"
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "ir/eval/eval.h"
 #include "runtime/emu/banks.h"
 #include "runtime/emu/engine.h"

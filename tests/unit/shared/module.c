@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/parse.h"
+#include "frontend/hlo/parse.h"
 #include "tests/unit/shared/module.h"
 
 Module *parse_module(Arena *a, const char *text)

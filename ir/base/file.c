@@ -1,0 +1,185 @@
+/* See file.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "ir/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* 0, or an errno; so in all of this file. */
+static int write_all(int fd, const char *data, size_t size)
+{
+    while (size != 0) {
+        ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        data += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Leaves `fd` closed. */
+static int write_parts(int fd, const FilePart *parts, size_t count)
+{
+    int error = 0;
+    for (size_t i = 0; i < count && error == 0; i++)
+        error = write_all(fd, parts[i].data, parts[i].size);
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+/* The way to an open file, to which other output may go too: nothing there is replaced. */
+static bool names_open_file(const char *path)
+{
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 ||
+           strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+/* A new file beside `path`; -1: errno. Names that others left or write to are passed over. */
+static int open_temporary(const char *path, char *name, size_t size)
+{
+    int fd = -1;
+    for (int i = 0; fd < 0 && (i == 0 || (errno == EEXIST && i < 1000)); i++) {
+        snprintf(name, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    }
+    return fd;
+}
+
+/* `old` is what is there already; NULL: nothing. */
+static int write_and_rename(const char *path, const struct stat *old,
+                            const FilePart *parts, size_t count)
+{
+    size_t size = strlen(path) + 48;
+    char *temporary = malloc(size);
+    if (temporary == NULL)
+        return ENOMEM;
+    int error = 0, fd = open_temporary(path, temporary, size);
+    if (fd < 0) {
+        error = errno;
+        free(temporary);
+        return error;
+    }
+    if (old != NULL && fchmod(fd, old->st_mode & 0777) != 0)
+        error = errno;
+    int written = write_parts(fd, parts, count);
+    error = error != 0 ? error : written;
+    if (error == 0 && rename(temporary, path) != 0)
+        error = errno;
+    if (error != 0)
+        unlink(temporary);
+    free(temporary);
+    return error;
+}
+
+int file_write(const char *path, const FilePart *parts, size_t count)
+{
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
+        int fd = open(path, O_WRONLY | O_APPEND);
+        return fd < 0 ? errno : write_parts(fd, parts, count);
+    }
+    char *end = exists ? realpath(path, NULL) : NULL; /* of symbolic links, which stay */
+    if (exists && end == NULL)
+        return errno;
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    int error =
+        write_and_rename(end != NULL ? end : path, exists ? &st : NULL, parts, count);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(end);
+    return error;
+}
+
+/* -- reading ------------------------------------------------------------------------------------ */
+
+/* Up to `most` bytes and one more, which tells that there are too many. */
+static int read_stream(FILE *f, size_t expected, size_t most, void **out,
+                       size_t *out_size)
+{
+    size_t room = expected > 0 ? expected + 1 : 1 << 16, size = 0;
+    char *data = malloc(room);
+    while (data != NULL) {
+        size += fread(data + size, 1, room - size, f);
+        if (size < room || size > most)
+            break;
+        room = room > most / 2 ? most + 1 : 2 * room;
+        char *larger = realloc(data, room);
+        if (larger == NULL)
+            free(data);
+        data = larger;
+    }
+    int error = data == NULL ? ENOMEM : ferror(f) ? errno : size > most ? EFBIG : 0;
+    if (error != 0)
+        free(data);
+    *out = error == 0 ? data : NULL;
+    *out_size = error == 0 ? size : 0;
+    return error;
+}
+
+int file_read(const char *path, size_t most, void **out, size_t *out_size)
+{
+    bool is_standard = strcmp(path, "-") == 0;
+    FILE *f = is_standard ? stdin : fopen(path, "rb");
+    struct stat info;
+    *out = NULL;
+    *out_size = 0;
+    if (f == NULL)
+        return errno;
+    int error = fstat(fileno(f), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    size_t expected = error == 0 && info.st_size > 0 ? (size_t)info.st_size : 0;
+    if (error == 0 && expected > most)
+        error = EFBIG;
+    if (error == 0)
+        error = read_stream(f, expected, most, out, out_size);
+    if (!is_standard)
+        fclose(f);
+    return error;
+}
+
+/* -- standard output ---------------------------------------------------------------------------- */
+
+static const char *program;
+
+bool file_flush_output(const char *name)
+{
+    static bool is_said;
+    bool failed = ferror(stdout) != 0; /* errno is then of an earlier call */
+    int error = errno;
+    if (fflush(stdout) != 0) {
+        failed = true;
+        error = errno;
+    }
+    if (failed && !is_said)
+        fprintf(stderr, "%s: cannot write to standard output: %s\n", name,
+                error != 0 ? strerror(error) : "a write failed");
+    is_said |= failed;
+    return !failed;
+}
+
+static void check_at_exit(void)
+{
+    if (!file_flush_output(program))
+        _exit(1);
+}
+
+void file_check_output(const char *name)
+{
+    program = name;
+    atexit(check_at_exit);
+}

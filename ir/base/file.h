@@ -1,0 +1,33 @@
+/* Reading whole files; writing files that are there whole or not at all; whether what was printed has arrived. Includes
+ * nothing of the project: programs, compiler and runtime use it. */
+#ifndef GXC_IR_BASE_FILE_H
+#define GXC_IR_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct FilePart {
+    const void *data;
+    size_t size; /* bytes */
+} FilePart;
+
+/* Writes the parts one behind another to a temporary name beside `path`, then renames it. SIGINT, SIGTERM
+ * and SIGHUP wait meanwhile, so that neither half a file nor the temporary one is left. A file that
+ * was there keeps its mode, and a symbolic link stays one. A device or a pipe is written as it
+ * is, and to what is open already (/dev/stdout) is appended. 0, or the errno of what failed. */
+int file_write(const char *path, const FilePart *parts, size_t count);
+
+/* What --max-input is if it is not given, in MiB: no proto can be larger than half of it. */
+enum { FILE_MOST_MIB = 4096 };
+
+/* The whole file, or standard input for "-", the caller's to free. 0, or an errno: EFBIG if there
+ * are more bytes than `most`, before more is read; a file's size is looked at first. */
+int file_read(const char *path, size_t most, void **out, size_t *out_size);
+
+/* Whether all that was printed has arrived. If not, says so once, as the program `name`. */
+bool file_flush_output(const char *name);
+
+/* From now on the end of the process, wherever it comes from, is exit code 1 if that is not so. */
+void file_check_output(const char *name);
+
+#endif
