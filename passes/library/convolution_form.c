@@ -1,7 +1,7 @@
 /* Convolutions in the orders of dimensions that cuDNN has kernels for: images [n, places, features] or [n, features,
  * places], filters alike; and gradients by the data that read the filter itself, backwards, instead of a reversed one.
  * Tensor cores sum over features that lie side by side, so that numbers of 16 bits have them last for kernels of our own,
- * too; between convolutions nothing is turned there and back.
+ * too; between convolutions nothing is turned there and back. An image that a kernel reads as it is, and faster, is left so.
  *
  *   c = f32[8,9,9,64] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
  *   ->  v = f32[64,3,3,16] transpose(w), dimensions={3,0,1,2}
@@ -146,6 +146,46 @@ static Instruction *transposed(Rewriter *r, Instruction *x, const int64_t *order
     return rw_is_identity(order, x->shape->rank) ? x : rw_in_order(r, x, order);
 }
 
+static ConvolutionForm form_of(Rewriter *r, const Instruction *conv, ConvolutionKind kind,
+                               const Array *arrays, int64_t *const *orders)
+{
+    ConvolutionForm f = {.labels = labels_of(r->m->arena, kind, arrays, orders)};
+    for (uint32_t i = 0; i < 3; i++) {
+        const Shape *s = i < 2 ? conv->operands[i]->shape : conv->shape;
+        f.shapes[i] = rw_shape_in_order(r, s, orders[i]);
+    }
+    return f;
+}
+
+/* Only the filter is turned where image and result are better left as they are. */
+static void keep_images(Rewriter *r, const Instruction *conv, ConvolutionKind kind,
+                        const Array *arrays, int64_t **orders)
+{
+    int64_t *kept[3] = {NULL, orders[1], NULL};
+    if (kind != CONVOLUTION_FORWARD || !is_narrow_float(arrays[0].shape))
+        return;
+    for (uint32_t i = 0; i < 3; i += 2) {
+        kept[i] = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
+        for (uint32_t d = 0; d < conv->shape->rank; d++)
+            kept[i][d] = d;
+    }
+    ConvolutionForm with = form_of(r, conv, kind, arrays, orders),
+                    without = form_of(r, conv, kind, arrays, kept);
+    if (!convolution_keeps_images(conv, &without, &with, r->cx))
+        return;
+    orders[0] = kept[0];
+    orders[2] = kept[2];
+}
+
+static bool is_in_form(int64_t *const *orders, const Instruction *conv)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!rw_is_identity(orders[i], conv->shape->rank))
+            return false;
+    }
+    return true;
+}
+
 static Instruction *in_form(Rewriter *r, Instruction *conv)
 {
     ConvolutionShape s;
@@ -153,14 +193,14 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
         return NULL;
     Array arrays[3];
     int64_t *orders[3];
-    bool is_in_form = true;
     for (uint32_t i = 0; i < 3; i++) {
         arrays[i] = array_of(conv, s.kind, i);
         orders[i] = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
         wanted_order(&arrays[i], has_features_last(&arrays[0]), orders[i]);
-        is_in_form &= rw_is_identity(orders[i], conv->shape->rank);
     }
-    if (is_in_form)
+    if (!is_in_form(orders, conv))
+        keep_images(r, conv, s.kind, arrays, orders);
+    if (is_in_form(orders, conv))
         return NULL;
     Instruction *operands[2];
     for (uint32_t i = 0; i < 2; i++)

@@ -7,4 +7,14 @@
 /* It may be one of cuDNN's, and is large enough. */
 bool convolution_is_worth_it(const Instruction *inst, const PassContext *cx);
 
+/* A convolution's arrays - operands and result - in some order of dimensions. */
+typedef struct ConvolutionForm {
+    const Shape *shapes[3];
+    const DimLabels *labels;
+} ConvolutionForm;
+
+/* Image and result are better left in the order that they have: `kept`, in which the filter is turned, not `formed`. */
+bool convolution_keeps_images(const Instruction *conv, const ConvolutionForm *kept,
+                              const ConvolutionForm *formed, const PassContext *cx);
+
 #endif
