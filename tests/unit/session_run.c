@@ -436,6 +436,11 @@ static void test_profile(void **state)
     memset(a.data, 0, 48);
     assert_int_equal(gxrt_profile(s, 1, &job, count_event, &events), GXRT_OK);
     assert_int_equal(events, 5); /* three launches, a copy, a fill */
+    int live = fake_live;
+    assert_int_equal(gxrt_execute(s, 1, &job), GXRT_OK); /* which is not measured */
+    assert_int_equal(fake_live, live);
+    assert_int_equal(gxrt_profile(s, 1, &job, count_event, &events), GXRT_OK);
+    assert_int_equal(events, 10);
     gxrt_free(s, 0, a.data);
     gxrt_free(s, 0, r.data);
     gxrt_session_destroy(s);
