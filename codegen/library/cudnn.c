@@ -5,6 +5,7 @@
 
 #include "codegen/library/graph.h"
 #include "codegen/library/planner.h"
+#include "ir/kernel/block_scaled.h"
 #include "ir/kernel/library.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };
@@ -90,7 +91,10 @@ bool cudnn_add_graph(Variant *v, const Instruction *inst)
                                           .access = PLAN_WRITE,
                                           .index = variant_workspace_slice(v, workspace)};
     variant_command(v, PLAN_GRAPH, inst, graph, args, operands->count + 1);
-    if (b->info[0].min_cudnn < GRAPH_LEAST_CUDNN)
-        b->info[0].min_cudnn = GRAPH_LEAST_CUDNN;
+    uint32_t least = block_scaled_is_graph(inst) && inst->operand_count == 5
+                         ? GRAPH_LEAST_CUDNN_FACTOR
+                         : GRAPH_LEAST_CUDNN;
+    if (b->info[0].min_cudnn < least)
+        b->info[0].min_cudnn = least;
     return true;
 }

@@ -7,7 +7,9 @@
 
 #include "ir/base/bug.h"
 #include "ir/kernel/attention/attention_call.h"
+#include "ir/kernel/block_scaled.h"
 #include "ir/kernel/convolution.h"
+#include "ir/kernel/library.h"
 #include "ir/kernel/norm.h"
 
 enum { ALIGNMENT = 16 }; /* that libgxrt asks of the caller's buffers */
@@ -344,6 +346,66 @@ static void describe_norm(Builder *b, const Instruction *inst, const NormCall *c
     add_operation(b, op);
 }
 
+/* -- block-scaled products ------------------------------------------------------------------------ */
+
+/* [batch, rows, columns] where `m` is row-major, or its matrices transposed. */
+static PlanGraphTensor matrix_tensor(const Shape *m, bool is_transposed)
+{
+    const int64_t rows = m->dims[m->rank - 2], columns = m->dims[m->rank - 1];
+    PlanGraphTensor t = {.type = library_type(m->dtype),
+                         .rank = 3,
+                         .alignment = ALIGNMENT,
+                         .dims = {m->rank == 3 ? m->dims[0] : 1, rows, columns},
+                         .strides = {rows * columns, columns, 1}};
+    if (is_transposed) {
+        t.dims[1] = columns;
+        t.dims[2] = rows;
+        t.strides[1] = 1;
+        t.strides[2] = columns;
+    }
+    return t;
+}
+
+/* A factor times its scales, which lie in tiles. */
+static uint32_t add_dequantized(Builder *b, const Instruction *inst, uint32_t side)
+{
+    const Instruction *x = inst->operands[side], *scale = inst->operands[2 + side];
+    PlanGraphTensor values = matrix_tensor(x->shape, side == 1);
+    PlanGraphTensor scales = matrix_tensor(scale->shape, side == 1);
+    uint32_t last = x->shape->rank - 1;
+    PlanGraphOperation op = operation(PLAN_GRAPH_DEQUANTIZE, 0, CUDNN_DATA_FLOAT);
+    scales.reordering = CUDNN_TENSOR_REORDERING_F8_128x4;
+    op.numbers[0] = x->shape->dims[last] / scale->shape->dims[last];
+    op.tensors[GRAPH_SLOT(DEQUANTIZE, X)] = add_stored(b, values, x, PLAN_READ);
+    op.tensors[GRAPH_SLOT(DEQUANTIZE, SCALE)] = add_stored(b, scales, scale, PLAN_READ);
+    op.tensors[GRAPH_SLOT(DEQUANTIZE, Y)] = add_virtual(b, values);
+    add_operation(b, op);
+    return op.tensors[GRAPH_SLOT(DEQUANTIZE, Y)];
+}
+
+static void describe_block_scaled(Builder *b, const Instruction *inst)
+{
+    PlanGraphOperation op = operation(PLAN_GRAPH_MATMUL, 0, CUDNN_DATA_FLOAT);
+    PlanGraphTensor result = matrix_tensor(inst->shape, false);
+    op.tensors[GRAPH_SLOT(MATMUL, A)] = add_dequantized(b, inst, 0);
+    op.tensors[GRAPH_SLOT(MATMUL, B)] = add_dequantized(b, inst, 1);
+    bool has_factor = inst->operand_count == 5;
+    uint32_t made =
+        has_factor ? add_virtual(b, result) : add_stored(b, result, inst, PLAN_WRITE);
+    op.tensors[GRAPH_SLOT(MATMUL, C)] = made;
+    add_operation(b, op);
+    if (!has_factor)
+        return;
+    PlanGraphTensor factor = {.type = CUDNN_DATA_FLOAT,
+                              .rank = 3,
+                              .alignment = ALIGNMENT,
+                              .dims = {1, 1, 1},
+                              .strides = {1, 1, 1}};
+    uint32_t second = add_stored(b, factor, inst->operands[4], PLAN_READ);
+    add_pointwise(b, CUDNN_POINTWISE_MUL, made, second,
+                  add_stored(b, result, inst, PLAN_WRITE));
+}
+
 /* Only f32 can be rounded to less, where the program allows it. Attentions are compiled for each graph; without, scores would lie in memory. */
 static uint32_t flags_of(const Instruction *inst, const Instruction *conv, uint32_t flags)
 {
@@ -360,17 +422,13 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
                     GraphOperands *out)
 {
     ConvolutionCall call;
+    NormCall norm;
     Attention attention;
     AttentionGradientCall gradient;
-    NormCall norm;
     out->count = 0;
-    bool is_convolution = convolution_call_of(inst, &call);
-    bool is_norm = !is_convolution && norm_call_of(inst, &norm);
-    bool is_attention =
-        !is_convolution && !is_norm && attention_call_of(inst, &attention);
-    if (!is_convolution && !is_norm && !is_attention &&
-        !attention_gradient_call_of(inst, &gradient))
+    if (!library_is_graph(inst))
         return false;
+    bool is_convolution = convolution_call_of(inst, &call);
     Builder builder = {
         .plan = b,
         .graph = {.name = plan_string(b, inst->name),
@@ -380,11 +438,13 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
         .operands = out};
     if (is_convolution)
         describe_convolution(&builder, inst, &call);
-    else if (is_norm)
+    else if (block_scaled_is_graph(inst))
+        describe_block_scaled(&builder, inst);
+    else if (norm_call_of(inst, &norm))
         describe_norm(&builder, inst, &norm);
-    else if (is_attention)
+    else if (attention_call_of(inst, &attention))
         describe_attention(&builder, &attention);
-    else
+    else if (attention_gradient_call_of(inst, &gradient))
         describe_gradient(&builder, &gradient);
     plan_add_graphs(b, &builder.graph, 1);
     return true;

@@ -5,7 +5,10 @@
 #include "ir/module.h"
 #include "runtime/plan/plan.h"
 
-enum { GRAPH_LEAST_CUDNN = 91000 }; /* 9.10 */
+enum {
+    GRAPH_LEAST_CUDNN = 91000,       /* 9.10 */
+    GRAPH_LEAST_CUDNN_FACTOR = 91300 /* 9.13: a factor behind a block-scaled product */
+};
 
 /* What a stored tensor of a graph is. */
 typedef struct GraphOperand {

@@ -10,15 +10,19 @@ BlockOp block_op(const Instruction *inst)
         const char *target;
         BlockOp op;
     } targets[] = {
-        {"__op$quantize", BLOCK_QUANTIZE},
-        {"__op$dequantize", BLOCK_DEQUANTIZE},
-        {"__op$block_scaled_dot", BLOCK_DOT},
-        {BLOCK_SCALED_MATMUL, BLOCK_MATMUL},
+        {"__op$quantize", BLOCK_QUANTIZE},    {"__op$dequantize", BLOCK_DEQUANTIZE},
+        {"__op$block_scaled_dot", BLOCK_DOT}, {BLOCK_SCALED_MATMUL, BLOCK_MATMUL},
+        {BLOCK_SCALED_GRAPH, BLOCK_MATMUL},
     };
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (custom_call_has_target(inst, targets[i].target))
             return targets[i].op;
     return BLOCK_NONE;
+}
+
+bool block_scaled_is_graph(const Instruction *inst)
+{
+    return custom_call_has_target(inst, BLOCK_SCALED_GRAPH);
 }
 
 /* -- checks ---------------------------------------------------------------------------------- */
@@ -224,7 +228,9 @@ static const char *check_matmul(const Instruction *inst, Arena *a,
     if (inst->operand_count < 4 ||
         !block_scaled_in_library(s[0]->dtype, s[1]->dtype, s[2]->dtype, s[3]->dtype,
                                  inst->shape->dtype, d->block))
-        return "cuBLASLt has no block-scaled product of these types";
+        return block_scaled_is_graph(inst)
+                   ? "cuDNN has no block-scaled product of these types"
+                   : "cuBLASLt has no block-scaled product of these types";
     uint32_t row = s[0]->rank - 2, column = row + 1;
     if (d->m % SCALE_TILE_ROWS != 0 || d->n % SCALE_TILE_ROWS != 0 ||
         d->k != s[2]->dims[column] * d->block || d->blocks % SCALE_TILE_COLUMNS != 0 ||

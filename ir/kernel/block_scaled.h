@@ -10,13 +10,16 @@
  *   d = __cublaslt$block_scaled_matmul(lhs, rhs, lhs_scale, rhs_scale [, factors])
  *       ours: what cuBLASLt does. M, N are multiples of 128, K of four blocks, the scales lie in
  *       tiles of 128 x 4 (block_scaled_offset) and count without sign; factors, f32[2], are alpha and beta, of which
- *       beta is 0. */
+ *       beta is 0.
+ *   d = __cudnn$block_scaled_matmul(...)
+ *       ours: the same as a graph of cuDNN's */
 #ifndef GXC_IR_KERNEL_BLOCK_SCALED_H
 #define GXC_IR_KERNEL_BLOCK_SCALED_H
 
 #include "ir/module.h"
 
 #define BLOCK_SCALED_MATMUL "__cublaslt$block_scaled_matmul"
+#define BLOCK_SCALED_GRAPH "__cudnn$block_scaled_matmul"
 
 enum { SCALE_TILE_ROWS = 128, SCALE_TILE_COLUMNS = 4 };
 
@@ -29,6 +32,8 @@ typedef enum {
 } BlockOp;
 
 BlockOp block_op(const Instruction *inst);
+/* Of BLOCK_MATMUL: by cuDNN. */
+bool block_scaled_is_graph(const Instruction *inst);
 
 typedef struct BlockScaledDot {
     bool has_batch; /* rank 3 */
@@ -45,7 +50,7 @@ const char *block_scaled_verify(const Instruction *inst, Arena *a);
 /* The same with the scales; *out is filled for BLOCK_DOT and BLOCK_MATMUL. */
 const char *block_scaled_check(const Instruction *inst, Arena *a, BlockScaledDot *out);
 
-/* The types that cuBLASLt multiplies by blocks: e4m3fn or e5m2, not both e5m2, with e8m0 for 32
+/* The types that cuBLASLt and cuDNN multiply by blocks: e4m3fn or e5m2, not both e5m2, with e8m0 for 32
  * elements; e2m1 with e4m3fn for 16. */
 bool block_scaled_in_library(DType lhs, DType rhs, DType lhs_scale, DType rhs_scale,
                              DType result, int64_t block);

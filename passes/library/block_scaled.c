@@ -1,6 +1,7 @@
 /* Block-scaled arithmetic: the custom calls of ir/kernel/block_scaled.h become operations, and
  * their dots - as scaled-dots of the program do - either a call of cuBLASLt, on GPUs whose tensor
- * cores scale blocks themselves, or a scaled-dot, which is a kernel of our own.
+ * cores scale blocks themselves, or of cuDNN where only that may be used, or a scaled-dot, which is a kernel of our
+ * own.
  *
  *   d = f32[100,256] __op$block_scaled_dot(l, r, ls, rs)       l: f8e4m3fn[100,64] ls: f8e8m0fnu[100,2]
  *   ->  lp = f8e4m3fn[128,128] pad(l, 0)     t = f8e8m0fnu[1,4,32,1,4] reshape(pad(ls, 0))
@@ -118,7 +119,7 @@ typedef struct Dot {
     BlockScaledDot d;
 } Dot;
 
-static bool has_library(const Rewriter *r, const Dot *dot)
+static bool fits_library(const Rewriter *r, const Dot *dot)
 {
     const BlockScaledDot *d = &dot->d;
     int64_t work;
@@ -126,8 +127,8 @@ static bool has_library(const Rewriter *r, const Dot *dot)
                     __builtin_mul_overflow(work, d->k, &work) ||
                     __builtin_mul_overflow(work, d->batch, &work) ||
                     (work != 0 && work >= r->cx->settings->block_scaled_dot_work);
-    return r->cx->settings->cublaslt && target_has(r->cx->target, FEATURE_BLOCK_SCALE) &&
-           d->has_rhs_scale && is_large && d->batch <= INT32_MAX &&
+    return target_has(r->cx->target, FEATURE_BLOCK_SCALE) && d->has_rhs_scale &&
+           is_large && d->batch <= INT32_MAX &&
            block_scaled_in_library(dot->x[0]->shape->dtype, dot->x[1]->shape->dtype,
                                    dot->scale[0]->shape->dtype,
                                    dot->scale[1]->shape->dtype, r->at->shape->dtype,
@@ -167,8 +168,25 @@ static Instruction *factors(Rewriter *r, Instruction *factor)
     return both;
 }
 
+static void set_callee(Instruction *call, const char *callee)
+{
+    inst_set_bytes(call, ATTR_CUSTOM_CALL_TARGET, callee, strlen(callee));
+}
+
+/* cuDNN has kernels for the call on this GPU. */
+static bool is_graph(const Rewriter *r, Instruction *call)
+{
+    bool possible = false;
+    set_callee(call, BLOCK_SCALED_GRAPH);
+    r->cx->graphs->ask(r->cx->graphs, r->cx->target, &call, 1, &possible);
+    return possible;
+}
+
+/* NULL: no library makes it. */
 static Instruction *library_matmul(Rewriter *r, const Dot *dot, const Shape *result)
 {
+    if (!fits_library(r, dot) || (!r->cx->settings->cublaslt && r->cx->graphs == NULL))
+        return NULL;
     const BlockScaledDot *d = &dot->d;
     uint32_t lead = d->has_batch ? 1 : 0;
     int64_t columns = round_up(d->blocks, SCALE_TILE_COLUMNS);
@@ -191,8 +209,10 @@ static Instruction *library_matmul(Rewriter *r, const Dot *dot, const Shape *res
     sizes[lead + 1] = round_up(d->n, SCALE_TILE_ROWS);
     Instruction *call = rw_add(
         r, OP_CUSTOM_CALL, rw_shape(r, result->dtype, lead + 2, sizes), count, operands);
-    inst_set_bytes(call, ATTR_CUSTOM_CALL_TARGET, BLOCK_SCALED_MATMUL,
-                   sizeof BLOCK_SCALED_MATMUL - 1);
+    if (r->cx->settings->cublaslt)
+        set_callee(call, BLOCK_SCALED_MATMUL);
+    else if (!is_graph(r, call))
+        return NULL;
     r->cx->counts.block_scaled_matmuls++;
     sizes[lead] = d->m;
     sizes[lead + 1] = d->n;
@@ -247,8 +267,8 @@ static Instruction *block_scaled_dot(Rewriter *r, Instruction *inst)
         dot.scale[1] = inst->operands[3];
     if (dot.d.has_factor)
         dot.factor = inst->operands[4];
-    return has_library(r, &dot) ? library_matmul(r, &dot, inst->shape)
-                                : scaled_dot(r, &dot, inst->shape);
+    Instruction *call = library_matmul(r, &dot, inst->shape);
+    return call != NULL ? call : scaled_dot(r, &dot, inst->shape);
 }
 
 /* -- scaled-dots of the program --------------------------------------------------------------------------- */
@@ -295,7 +315,7 @@ static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
     d->k = s[0]->dims[last];
     d->blocks = s[2]->dims[last];
     d->has_rhs_scale = true;
-    return has_library(r, &dot) ? library_matmul(r, &dot, inst->shape) : NULL;
+    return library_matmul(r, &dot, inst->shape);
 }
 
 static const Rule rules_block_scaled[] = {

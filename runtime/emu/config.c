@@ -155,7 +155,7 @@ static void config_read(void)
     const char *banks = getenv("GXEMU_BANKS");
     config.banks = banks != NULL && banks[0] != '\0' ? banks : NULL;
     config.nccl_version = (int)number_from("GXEMU_NCCL_VERSION", 0, INT_MAX, 22707);
-    config.cudnn_version = (int)number_from("GXEMU_CUDNN_VERSION", 0, INT_MAX, 91000);
+    config.cudnn_version = (int)number_from("GXEMU_CUDNN_VERSION", 0, INT_MAX, 91300);
     config.cusolver_version =
         (int)number_from("GXEMU_CUSOLVER_VERSION", 0, INT_MAX, 12000);
     config.cudnn_workspace = number_from("GXEMU_CUDNN_WORKSPACE", 0, INT_MAX, 0);

@@ -21,7 +21,7 @@
  *                            a random number up to that
  *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails
  *   GXEMU_NCCL_VERSION=n     as ncclGetVersion gives it, 22707
- *   GXEMU_CUDNN_VERSION=n    as cudnnGetVersion gives it, 91000
+ *   GXEMU_CUDNN_VERSION=n    as cudnnGetVersion gives it, 91300
  *   GXEMU_CUDNN_WORKSPACE=n  bytes that each of its plans says it needs, 0
  *   GXEMU_LOSE_RANK=r:k      rank r of a world never does its k-th call of a communicator (once a process)
  *   GXEMU_DELAY_RANK=r:us    microseconds before each collective of rank r */
