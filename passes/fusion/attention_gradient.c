@@ -80,12 +80,56 @@ static void turn(const Gradient *c, GradientDot *d)
     d->end_count = moves;
 }
 
+static const Instruction *without_moves(const Instruction *x)
+{
+    while (is_move(x))
+        x = x->operands[0];
+    return x;
+}
+
+/* do / l times e, where the output is divided behind its dot: it becomes do times p. */
+static bool is_of_weights(const Gradient *c, const Instruction *dot)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (without_moves(dot->operands[i]) == c->g.over_sums &&
+            without_moves(dot->operands[!i]) == c->a->parts.exponentials.inst)
+            return true;
+    }
+    return false;
+}
+
+/* Whether e or do / l itself is part of something, other than of a core. */
+static bool reads_parts(const Gradient *c, const Instruction *x, bool *is_seen)
+{
+    bool reads = x == c->g.over_sums || x == c->a->parts.exponentials.inst;
+    for (uint32_t i = 0; i < c->g.core_count; i++) {
+        if (x == c->g.cores[i])
+            return false;
+    }
+    if (reads || is_seen[x->id] || !c->is_made[x->id])
+        return reads;
+    is_seen[x->id] = true;
+    for (uint32_t i = 0; i < x->operand_count && !reads; i++)
+        reads = reads_parts(c, x->operands[i], is_seen);
+    return reads;
+}
+
+/* With do for do / l and p for e, a dot must be of both or of neither. */
+static bool may_replace_parts(const Gradient *c, const Instruction *dot)
+{
+    bool *is_seen = ARENA_ARRAY(c->cx->scratch, bool, c->ids);
+    return c->g.over_sums == NULL || is_of_weights(c, dot) ||
+           (!reads_parts(c, dot->operands[0], is_seen) &&
+            !reads_parts(c, dot->operands[1], is_seen));
+}
+
 static bool take_dot(Gradient *c, const Uses *uses, Instruction *dot)
 {
     if (dot == c->a->parts.output)
         return true;
     if (c->count == GRADIENT_MOST_RESULTS || dot->control_count != 0 ||
-        (c->is_made[dot->operands[0]->id] && c->is_made[dot->operands[1]->id]))
+        (c->is_made[dot->operands[0]->id] && c->is_made[dot->operands[1]->id]) ||
+        !may_replace_parts(c, dot))
         return false;
     GradientDot *d = &c->dots[c->count++];
     d->dot = dot;
@@ -95,11 +139,22 @@ static bool take_dot(Gradient *c, const Uses *uses, Instruction *dot)
     return true;
 }
 
+/* The attention's result, and do / l, for which do stands, may be read by anyone. */
+static bool is_free(const Gradient *c, const Instruction *x)
+{
+    const Instruction *step = c->last;
+    while (step != x && step != c->a->parts.output)
+        step = step->operands[0];
+    return step == x || x == c->g.over_sums;
+}
+
 /* Whether what is made of the scores leaves by the attention's result and by dots only. */
 static bool find_dots(Gradient *c)
 {
     Uses uses = uses_compute(c->comp, c->cx->scratch);
     for (Instruction *x = inst_first(c->comp); x; x = inst_next(x)) {
+        if (is_free(c, x))
+            continue;
         bool made = x == c->a->parts.scores.inst || x == c->g.products;
         for (uint32_t i = 0; i < x->operand_count && !made; i++)
             made = c->is_made[x->operands[i]->id];
@@ -191,6 +246,22 @@ static Gradient *find_gradient(const Attention *a, Instruction *last, bool is_li
     return attention_gradient_match(a, &c->g) && find_dots(c) ? c : NULL;
 }
 
+/* x with do for do / l. */
+static Instruction *with_whole(const Gradient *c, Rewriter *r, Instruction *x)
+{
+    if (x == c->g.over_sums)
+        return (Instruction *)(uintptr_t)c->g.whole;
+    Instruction *moved = with_whole(c, r, x->operands[0]);
+    return computation_add_like(r->comp, x, x->shape, 1, &moved);
+}
+
+/* do, in the order of the products' operand. */
+static Instruction *whole_do(const Gradient *c, Rewriter *r)
+{
+    Instruction *x = c->g.products->operands[c->g.do_side];
+    return c->g.over_sums == NULL ? x : with_whole(c, r, x);
+}
+
 bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx)
 {
     Replacements all = {.count = 0};
@@ -204,8 +275,7 @@ bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext 
     Instruction *result = computation_add_element(forward, 0);
     Rewriter r = rewriter_at(c, (Instruction *)(uintptr_t)c->g.cores[0]);
     c->statistics = computation_add_element(forward, 1);
-    c->differences =
-        gradient_sum_rows(c, &r, result, c->g.products->operands[c->g.do_side]);
+    c->differences = gradient_sum_rows(c, &r, result, whole_do(c, &r));
     if (c->differences == NULL || !fuse_all(c, &all))
         return false;
     for (uint32_t i = 0; i < all.count; i++)

@@ -48,7 +48,8 @@ static bool is_base(const Gradient *c, const Instruction *x)
     StridedView v;
     if (x == a->q.base || x == a->k.base || x == a->v.base || x == a->bias.base)
         return true;
-    if (!view_start(c->g.products->operands[c->g.do_side], &v))
+    const Instruction *y = c->g.products->operands[c->g.do_side];
+    if (!view_start(c->g.whole != NULL ? c->g.whole : y, &v))
         return false;
     attention_follow(&v, NULL);
     return x == v.base;
@@ -95,8 +96,10 @@ static Instruction *inside(Body *b, Instruction *x)
     bool is_large = x->op == OP_DOT || x->op == OP_REDUCE;
     if ((y = core_inside(b, x)) != NULL)
         y = converted(b, y, x->shape->dtype);
-    else if (x == p->weights.inst)
+    else if (x == p->weights.inst || (x == p->exponentials.inst && c->g.whole != NULL))
         y = converted(b, b->weights, x->shape->dtype);
+    else if (x == c->g.over_sums)
+        y = inside(b, (Instruction *)(uintptr_t)c->g.whole);
     else if (x == p->scores.inst)
         y = like(b, x, x->shape);
     else if (c->is_made[x->id] && (is_large || x == p->exponentials.inst))
@@ -184,7 +187,8 @@ static Instruction *unmoved(const Gradient *c, Rewriter *r, Instruction *result)
             for (uint32_t d = 0; d < before->rank; d++)
                 back[dims.data[d]] = d;
             x = transposed(r, x, back);
-        } else if (step->op != OP_CONVERT && step->op != OP_COPY) {
+        } else if (step->op != OP_CONVERT && step->op != OP_COPY &&
+                   step->op != OP_DIVIDE) { /* the result is divided by the sums */
             return NULL;
         }
     }

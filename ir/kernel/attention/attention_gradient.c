@@ -4,14 +4,53 @@
 #include "ir/analysis/collective.h"
 #include "ir/literal.h"
 
+/* -- dots ------------------------------------------------------------------------------------------ */
+
+static Ints batch_of(const Instruction *dot, uint32_t side)
+{
+    return inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
+}
+
+static Ints terms_of(const Instruction *dot, uint32_t side)
+{
+    return inst_ints(dot,
+                     side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+}
+
+static const Instruction *without_conversions(const Instruction *x)
+{
+    while (x->op == OP_CONVERT && dtype_is_float(x->operands[0]->shape->dtype))
+        x = x->operands[0];
+    return x;
+}
+
+/* The operand's dimension for one of the dot's result, where it has it; -1. */
+static int64_t operand_dim(const Instruction *dot, uint32_t side, int64_t dim)
+{
+    Ints batch = batch_of(dot, side), terms = terms_of(dot, side);
+    if (dim < batch.count)
+        return batch.data[dim];
+    int64_t at = batch.count;
+    if (side == 1)
+        at += dot->operands[0]->shape->rank - batch.count - terms.count;
+    for (uint32_t d = 0; d < dot->operands[side]->shape->rank; d++) {
+        if (ints_find(batch, d) < 0 && ints_find(terms, d) < 0 && at++ == dim)
+            return d;
+    }
+    return -1;
+}
+
 /* -- forms ----------------------------------------------------------------------------------------- */
 
 enum { MOST_TERMS = 4, MOST_STEPS = 400, MOST_DEPTH = 24 };
 
 typedef enum {
     FACTOR_ONE,
-    FACTOR_G,  /* g */
-    FACTOR_SUM /* the sum over columns of e * g */
+    FACTOR_G,      /* g */
+    FACTOR_DO,     /* do */
+    FACTOR_RESULT, /* that of the second dot: the sum over columns of e * v */
+    FACTOR_BOTH,   /* do * result */
+    FACTOR_SUM     /* the sum over columns of e * g, or over the depth of do * result */
 } Factor;
 
 /* factor * e^e * l^l * what */
@@ -26,13 +65,18 @@ typedef struct Form {
     Term terms[MOST_TERMS];
 } Form;
 
-/* The index space are the exponentials' elements. */
+/* The index space are the exponentials' elements, and the depth as one more digit. */
 typedef struct FormFinder {
     const Instruction *e, *sums, *scores, *output;
     Mapped of_e;
-    uint32_t column;
-    int64_t columns, weight;
+    uint32_t column, v_side;
+    int64_t columns, weight, depth, depth_weight;
+    bool is_divided; /* the weights are e / l, not e */
     Mapped products; /* inst is NULL: not met yet */
+    Mapped of_do;    /* known with the products; inst is NULL: of several depths */
+    Mapped result;   /* inst is NULL: of several depths */
+    const Instruction *over_sums,
+        *whole; /* do / l, which the products are of, and do; NULL: of do */
     uint32_t steps;
 } FormFinder;
 
@@ -53,16 +97,26 @@ static bool add_term(Form *f, Term t)
     return true;
 }
 
+static bool multiply_factors(Factor x, Factor y, Factor *out)
+{
+    *out = x == FACTOR_ONE ? y : x;
+    if (x == FACTOR_ONE || y == FACTOR_ONE)
+        return true;
+    *out = FACTOR_BOTH;
+    return (x == FACTOR_DO && y == FACTOR_RESULT) ||
+           (x == FACTOR_RESULT && y == FACTOR_DO);
+}
+
 static bool multiply_forms(const Form *x, const Form *y, Form *out)
 {
     *out = (Form){0};
     for (uint32_t i = 0; i < x->count; i++) {
         for (uint32_t k = 0; k < y->count; k++) {
             const Term *a = &x->terms[i], *b = &y->terms[k];
-            if (a->what != FACTOR_ONE && b->what != FACTOR_ONE)
-                return false;
-            if (!add_term(out, (Term){a->factor * b->factor, a->e + b->e, a->l + b->l,
-                                      a->what != FACTOR_ONE ? a->what : b->what}))
+            Factor what;
+            if (!multiply_factors(a->what, b->what, &what) ||
+                !add_term(out,
+                          (Term){a->factor * b->factor, a->e + b->e, a->l + b->l, what}))
                 return false;
         }
     }
@@ -96,28 +150,47 @@ static bool is_row(const FormFinder *c, const Mapped *x)
            element_map_equal(&all, &c->of_e.map);
 }
 
-static bool form_of_sum(FormFinder *c, const Mapped *x, uint32_t depth, Form *out)
+/* The sum over the columns, or over the depth, of such a term. */
+static bool sum_term(Term t, bool is_depth, Term *out)
 {
-    Ints dims = inst_ints(x->inst, ATTR_DIMENSIONS);
+    if (is_depth) {
+        *out = (Term){t.factor, t.e, t.l, FACTOR_SUM};
+        return t.what == FACTOR_BOTH && t.e == 0;
+    }
+    *out = t.what == FACTOR_G ? (Term){t.factor, 0, t.l, FACTOR_SUM}
+                              : (Term){t.factor, 0, t.l + 1, t.what};
+    return t.e == 1;
+}
+
+static bool form_of_sum_over(FormFinder *c, const Mapped *x, bool is_depth,
+                             uint32_t depth, Form *out)
+{
+    uint32_t dim = (uint32_t)inst_ints(x->inst, ATTR_DIMENSIONS).data[0];
+    int64_t size = is_depth ? c->depth : c->columns;
     Mapped y = {.inst = x->inst->operands[0]};
-    if (x->inst->operand_count != 2 || dims.count != 1 ||
-        collective_reduction(inst_called(x->inst, 0)) != OP_ADD ||
-        !inst_is_constant_scalar(x->inst->operands[1], 0) ||
-        !mapped_insert(&x->map, (uint32_t)dims.data[0], c->columns, c->weight, &y.map) ||
-        !form_of(c, y, depth, out))
+    Form terms;
+    *out = (Form){0};
+    if (y.inst->shape->dims[dim] != size ||
+        !mapped_insert(&x->map, dim, size, is_depth ? c->depth_weight : c->weight,
+                       &y.map) ||
+        !form_of(c, y, depth, &terms))
         return false;
-    Form summed = {0};
-    for (uint32_t i = 0; i < out->count; i++) {
-        Term t = out->terms[i];
-        if (t.e != 1)
-            return false;
-        t = t.what == FACTOR_G ? (Term){t.factor, 0, t.l, FACTOR_SUM}
-                               : (Term){t.factor, 0, t.l + 1, t.what};
-        if (!add_term(&summed, t))
+    for (uint32_t i = 0; i < terms.count; i++) {
+        Term t;
+        if (!sum_term(terms.terms[i], is_depth, &t) || !add_term(out, t))
             return false;
     }
-    *out = summed;
     return true;
+}
+
+static bool form_of_sum(FormFinder *c, const Mapped *x, uint32_t depth, Form *out)
+{
+    if (x->inst->operand_count != 2 || inst_ints(x->inst, ATTR_DIMENSIONS).count != 1 ||
+        collective_reduction(inst_called(x->inst, 0)) != OP_ADD ||
+        !inst_is_constant_scalar(x->inst->operands[1], 0))
+        return false;
+    return form_of_sum_over(c, x, false, depth, out) ||
+           (c->result.inst != NULL && form_of_sum_over(c, x, true, depth, out));
 }
 
 /* As good as 0: a difference of what was rounded alike. */
@@ -130,13 +203,91 @@ static bool is_zero(const Form *f)
     return true;
 }
 
-static bool form_of_products(FormFinder *c, const Mapped *x, Form *out)
+/* A row's l to the power -1: what something is divided by, or what it is multiplied by. */
+static bool is_over_sums(FormFinder *c, const Mapped *x, uint32_t operand, uint32_t depth)
 {
+    Form f;
+    if (!operand_form(c, x, operand, depth, &f) ||
+        (x->inst->op == OP_DIVIDE && !invert_form(&f)))
+        return false;
+    const Term *t = &f.terms[0];
+    return f.count == 1 && t->factor == 1 && t->e == 0 && t->l == -1 &&
+           t->what == FACTOR_ONE;
+}
+
+/* do, where the products are of do / l, as those of an output that is divided behind the dot. */
+static void take_over_sums(FormFinder *c, uint32_t depth)
+{
+    const Mapped x = c->of_do;
+    Mapped whole;
+    bool is_product = x.inst->op == OP_MULTIPLY;
+    if (c->is_divided || (!is_product && x.inst->op != OP_DIVIDE))
+        return;
+    for (uint32_t i = is_product ? 0 : 1; i < 2; i++) {
+        if (!is_over_sums(c, &x, i, depth) || !mapped_operand(&x, !i, &whole))
+            continue;
+        c->over_sums = x.inst;
+        c->whole = x.inst->operands[!i];
+        mapped_peel(&whole);
+        c->of_do = whole;
+        return;
+    }
+}
+
+static bool is_v(const FormFinder *c, const Instruction *x)
+{
+    return without_conversions(x) == without_conversions(c->output->operands[c->v_side]);
+}
+
+static bool is_of_v(const FormFinder *c, const Instruction *dot)
+{
+    return is_v(c, dot->operands[0]) || is_v(c, dot->operands[1]);
+}
+
+/* The first dot of something with the attention's v. */
+static void take_products(FormFinder *c, const Mapped *x, uint32_t depth)
+{
+    const Instruction *dot = x->inst;
+    uint32_t side = is_v(c, dot->operands[0]), n = 0;
+    Ints terms = terms_of(dot, side);
+    const Instruction *y = dot->operands[side];
+    int64_t to[VIEW_RANK];
+    ElementMap rows;
+    c->products = *x;
+    c->of_do = (Mapped){.inst = NULL};
+    c->over_sums = NULL;
+    if (c->result.inst == NULL || terms.count != 1 || y->shape->rank > VIEW_RANK)
+        return;
+    for (uint32_t d = 0; d < y->shape->rank; d++) {
+        if (d != terms.data[0])
+            to[n++] = attention_result_dim(dot, side, d);
+    }
+    Mapped of_do = {.inst = y};
+    if (!element_map_choose(&x->map, n, to, &rows) ||
+        !mapped_insert(&rows, (uint32_t)terms.data[0], c->depth, c->depth_weight,
+                       &of_do.map))
+        return;
+    mapped_peel(&of_do);
+    c->of_do = of_do;
+    take_over_sums(c, depth);
+}
+
+static bool form_of_products(FormFinder *c, const Mapped *x, uint32_t depth, Form *out)
+{
+    if (x->inst == c->scores || x->inst == c->output || !is_of_v(c, x->inst))
+        return false;
     if (c->products.inst == NULL)
-        c->products = *x;
-    add_term(out, (Term){1, 0, 0, FACTOR_G});
-    return x->inst != c->scores && x->inst != c->output && x->inst == c->products.inst &&
-           element_map_equal(&x->map, &c->products.map);
+        take_products(c, x, depth);
+    add_term(out, (Term){1, 0, c->over_sums != NULL ? -1 : 0, FACTOR_G});
+    return x->inst == c->products.inst && element_map_equal(&x->map, &c->products.map);
+}
+
+/* Of both operands, where the products among the second one say what do in the first one is. */
+static bool forms_from_second(FormFinder *c, const Mapped *x, uint32_t depth, Form *y,
+                              Form *z)
+{
+    return c->products.inst == NULL && operand_form(c, x, 1, depth, z) &&
+           c->products.inst != NULL && operand_form(c, x, 0, depth, y);
 }
 
 static bool form_of_two(FormFinder *c, const Mapped *x, uint32_t depth, Form *out)
@@ -144,11 +295,11 @@ static bool form_of_two(FormFinder *c, const Mapped *x, uint32_t depth, Form *ou
     Form y, z;
     OpCode op = x->inst->op;
     bool is_product = op == OP_MULTIPLY || op == OP_DIVIDE;
-    if (!operand_form(c, x, 0, depth, &y))
-        return false;
-    if (is_product && is_zero(&y))
+    bool is_known = operand_form(c, x, 0, depth, &y);
+    if (is_known && is_product && is_zero(&y))
         return true; /* whatever the other one is */
-    if (!operand_form(c, x, 1, depth, &z))
+    if (is_known ? !operand_form(c, x, 1, depth, &z)
+                 : !forms_from_second(c, x, depth, &y, &z))
         return false;
     if (is_product)
         return (op == OP_MULTIPLY || invert_form(&z)) && multiply_forms(&y, &z, out);
@@ -160,6 +311,11 @@ static bool form_of_two(FormFinder *c, const Mapped *x, uint32_t depth, Form *ou
             return false;
     }
     return true;
+}
+
+static bool is_mapped(const Mapped *x, const Mapped *as)
+{
+    return x->inst == as->inst && element_map_equal(&x->map, &as->map);
 }
 
 static bool form_of(FormFinder *c, Mapped x, uint32_t depth, Form *out)
@@ -176,13 +332,17 @@ static bool form_of(FormFinder *c, Mapped x, uint32_t depth, Form *out)
                add_term(out, (Term){1, 1, 0, FACTOR_ONE});
     if (x.inst == c->sums)
         return is_row(c, &x) && add_term(out, (Term){1, 0, 1, FACTOR_ONE});
+    if (is_mapped(&x, &c->of_do))
+        return add_term(out, (Term){1, 0, 0, FACTOR_DO});
+    if (is_mapped(&x, &c->result))
+        return add_term(out, (Term){1, 0, 0, FACTOR_RESULT});
     switch (x.inst->op) {
     case OP_BROADCAST:
         return operand_form(c, &x, 0, depth - 1, out);
     case OP_REDUCE:
         return form_of_sum(c, &x, depth - 1, out);
     case OP_DOT:
-        return form_of_products(c, &x, out);
+        return form_of_products(c, &x, depth - 1, out);
     case OP_NEGATE:
         if (!operand_form(c, &x, 0, depth - 1, out))
             return false;
@@ -234,6 +394,31 @@ static bool has_shape(const Instruction *x, const Shape *s)
     return true;
 }
 
+/* The second dot's result, with the weights' dimensions, which are the exponentials', and a depth. */
+static void find_result(FormFinder *c)
+{
+    const Instruction *o = c->output;
+    int64_t to[VIEW_RANK], depth = -1;
+    uint32_t n = 0;
+    ElementMap rows;
+    for (uint32_t d = 0; d < o->shape->rank && d < VIEW_RANK; d++) {
+        int64_t in_weights = operand_dim(o, !c->v_side, d);
+        if (in_weights >= 0)
+            to[n++] = in_weights;
+        else if (depth >= 0)
+            return;
+        else
+            depth = d;
+    }
+    if (depth < 0 || o->shape->rank > VIEW_RANK)
+        return;
+    c->depth = o->shape->dims[depth];
+    c->depth_weight = shape_elements(c->e->shape);
+    if (element_map_choose(&c->of_e.map, n, to, &rows) &&
+        mapped_insert(&rows, (uint32_t)depth, c->depth, c->depth_weight, &c->result.map))
+        c->result.inst = o;
+}
+
 /* The exponentials, of which the sums are taken along one of their dimensions. */
 static bool start(const Attention *a, FormFinder *c)
 {
@@ -252,13 +437,16 @@ static bool start(const Attention *a, FormFinder *c)
     c->weight = 1;
     for (uint32_t d = c->column + 1; d < c->e->shape->rank; d++)
         c->weight *= c->e->shape->dims[d];
+    c->v_side = p->v_side;
+    c->is_divided = without_conversions(p->weights.inst) != c->e;
+    find_result(c);
     return c->columns > 1;
 }
 
 static bool find_cores(FormFinder *c, AttentionGradient *out)
 {
     const Computation *comp = c->e->parent;
-    Mapped products = {0};
+    FormFinder found = *c;
     for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
         Form f;
         Mapped m;
@@ -266,56 +454,24 @@ static bool find_cores(FormFinder *c, AttentionGradient *out)
              x->op != OP_DIVIDE) ||
             !has_shape(x, c->e->shape) || !mapped_start(x, &m))
             continue;
+        *c = found;
         c->steps = MOST_STEPS;
-        c->products = products;
         if (!form_of(c, m, MOST_DEPTH, &f) ||
             !is_core(&f, &out->factors[out->core_count]))
             continue;
-        products = c->products;
-        out->products = products.inst;
+        found = *c;
+        out->products = c->products.inst;
+        out->over_sums = c->over_sums;
+        out->whole = c->whole;
         out->cores[out->core_count++] = x;
         if (out->core_count == ATTENTION_CORES)
             break;
     }
-    c->products = products;
+    *c = found;
     return out->core_count != 0;
 }
 
 /* -- dimensions --------------------------------------------------------------------------------------- */
-
-static Ints batch_of(const Instruction *dot, uint32_t side)
-{
-    return inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
-}
-
-static Ints terms_of(const Instruction *dot, uint32_t side)
-{
-    return inst_ints(dot,
-                     side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
-}
-
-static const Instruction *without_conversions(const Instruction *x)
-{
-    while (x->op == OP_CONVERT && dtype_is_float(x->operands[0]->shape->dtype))
-        x = x->operands[0];
-    return x;
-}
-
-/* The operand's dimension for one of the dot's result, where it has it; -1. */
-static int64_t operand_dim(const Instruction *dot, uint32_t side, int64_t dim)
-{
-    Ints batch = batch_of(dot, side), terms = terms_of(dot, side);
-    if (dim < batch.count)
-        return batch.data[dim];
-    int64_t at = batch.count;
-    if (side == 1)
-        at += dot->operands[0]->shape->rank - batch.count - terms.count;
-    for (uint32_t d = 0; d < dot->operands[side]->shape->rank; d++) {
-        if (ints_find(batch, d) < 0 && ints_find(terms, d) < 0 && at++ == dim)
-            return d;
-    }
-    return -1;
-}
 
 /* The products' dimension for each of the exponentials', from the places of their elements. */
 static bool find_product_dims(const FormFinder *c, AttentionGradient *out)
@@ -400,5 +556,7 @@ bool attention_gradient_match(const Attention *a, AttentionGradient *out)
         !element_map_equal(&p->weights.map, &p->exponentials.map) || !find_cores(&c, out))
         return false;
     out->column = c.column;
+    if (!c.is_divided && out->over_sums == NULL)
+        return false; /* its other dots are of e and of do, or of p and of do / l */
     return find_product_dims(&c, out) && find_do(a, &c, out) && find_dims(a, out);
 }

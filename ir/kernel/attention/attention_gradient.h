@@ -3,8 +3,9 @@
  *
  *   factor * p * (g - sum over columns of p * g)
  *
- * What follows it - masks, scales, the derivative of a cap - is no matter here. Where the maximum takes part in the
- * gradient, what comes by it is 0: the sum of that value over the columns. Nor does this know kernels. */
+ * or, where the output is divided behind its dot, the same as e * (g' - sum over the depth of do * o / l), with
+ * g' = (do / l) v'. What follows it - masks, scales, the derivative of a cap - is no matter here. Where the maximum takes
+ * part in the gradient, what comes by it is 0: the sum of that value over the columns. Nor does this know kernels. */
 #ifndef GXC_IR_KERNEL_ATTENTION_ATTENTION_GRADIENT_H
 #define GXC_IR_KERNEL_ATTENTION_ATTENTION_GRADIENT_H
 
@@ -17,8 +18,10 @@ typedef struct AttentionGradient {
     const Instruction
         *cores[ATTENTION_CORES]; /* such values: of the exponentials' shape */
     double factors[ATTENTION_CORES];
-    const Instruction *products;     /* the dot do v' */
-    uint32_t do_side;                /* its operand do */
+    const Instruction *products; /* the dot do v' */
+    uint32_t do_side;            /* its operand do */
+    /* Where the output is divided by l behind its dot, the products are of do / l, and do; else NULL. */
+    const Instruction *over_sums, *whole;
     uint32_t column;                 /* dimension of the exponentials */
     int64_t product_dims[VIEW_RANK]; /* of the products, for each of the exponentials' */
     int64_t do_dims
