@@ -9,7 +9,7 @@
  * permuted by the row's number, so that the eight that a matrix is loaded of lie in different banks. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 
 enum {
     Y,

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ir/analysis/collective.h"
-#include "ir/config.h"
+#include "ir/attribute/config.h"
 #include "ir/kernel/attention/attention.h"
 
 enum { MOST_FACTORS = 4 };

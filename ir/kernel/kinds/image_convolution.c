@@ -5,7 +5,7 @@
  *
  * Places count through rows and images alike. The image is as high and wide as the result, times the stride, so that
  * a tap is a fixed distance from the window's own place; what lies outside the image is a row of zeros instead. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 #include "ir/kernel/time/kernel_time.h"

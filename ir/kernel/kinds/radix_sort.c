@@ -2,7 +2,7 @@
  * many elements of each digit stand in the tiles before, they tell each other while they run (Adinets and
  * Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022). A parameter that the sort does
  * not read says how often each digit comes in the row. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 

@@ -1,6 +1,6 @@
 /* Convolutions of images with features before places: what is read is counted by the block, as all of it is read in
  * whole sectors, and once from memory. */
-#include "ir/divide.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/time/work_kinds.h"
 
 enum { FEATURES, PLACES };
