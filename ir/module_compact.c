@@ -28,11 +28,11 @@ static Extent extent_of(const Computation *comp)
 }
 
 /* A computation that is being copied: where the next of each kind goes. */
-typedef struct Room {
+typedef struct Copies {
     Instruction **operands, **control;
     Attr *attrs;
     char *text;
-} Room;
+} Copies;
 
 /* The copies of instructions that one names. */
 static Instruction **copy_references(Instruction **to, const Computation *comp,
@@ -49,7 +49,7 @@ static Instruction **copy_references(Instruction **to, const Computation *comp,
 }
 
 static void copy_instruction(Copier *c, const Computation *from, const Instruction *old,
-                             Room *room, Instruction *const *copies)
+                             Copies *to, Instruction *const *copies)
 {
     Instruction *inst = copies[old->id];
     uint32_t id = inst->id;
@@ -62,20 +62,20 @@ static void copy_instruction(Copier *c, const Computation *from, const Instructi
     if (old->op == OP_CONSTANT)
         inst->literal = copy_literal(c, old->literal);
     size_t bytes = strlen(old->name) + 1;
-    inst->name = memcpy(room->text, old->name, bytes);
-    room->text += bytes;
-    inst->operands = room->operands;
-    room->operands =
-        copy_references(room->operands, from, old->operands, old->operand_count, copies);
-    inst->control = room->control;
-    room->control =
-        copy_references(room->control, from, old->control, old->control_count, copies);
-    inst->attrs = room->attrs;
+    inst->name = memcpy(to->text, old->name, bytes);
+    to->text += bytes;
+    inst->operands = to->operands;
+    to->operands =
+        copy_references(to->operands, from, old->operands, old->operand_count, copies);
+    inst->control = to->control;
+    to->control =
+        copy_references(to->control, from, old->control, old->control_count, copies);
+    inst->attrs = to->attrs;
     for (uint32_t i = 0; i < old->attr_count; i++) {
-        room->attrs[i] = old->attrs[i];
-        copy_attr_value(c, &room->attrs[i]);
+        to->attrs[i] = old->attrs[i];
+        copy_attr_value(c, &to->attrs[i]);
     }
-    room->attrs += old->attr_count;
+    to->attrs += old->attr_count;
 }
 
 /* *to is a copy of *from as it is, for the same module. */
@@ -86,10 +86,10 @@ static void copy_computation(Copier *c, const Computation *from, Computation *to
     Arena *scratch = arena_scratch();
     Instruction **copies = ARENA_ARRAY(scratch, Instruction *, from->instruction_count);
     Instruction *instructions = ARENA_ARRAY(a, Instruction, e.instructions);
-    Room room = {.operands = ARENA_ARRAY(a, Instruction *, e.operands),
-                 .control = ARENA_ARRAY(a, Instruction *, e.control),
-                 .attrs = ARENA_ARRAY(a, Attr, e.attrs),
-                 .text = arena_alloc(a, e.text)};
+    Copies parts = {.operands = ARENA_ARRAY(a, Instruction *, e.operands),
+                    .control = ARENA_ARRAY(a, Instruction *, e.control),
+                    .attrs = ARENA_ARRAY(a, Attr, e.attrs),
+                    .text = arena_alloc(a, e.text)};
     to->instruction_count = (uint32_t)e.instructions;
     to->instruction_capacity = e.instructions;
     to->instructions = ARENA_ARRAY(a, Instruction *, e.instructions);
@@ -103,7 +103,7 @@ static void copy_computation(Copier *c, const Computation *from, Computation *to
     }
     for (uint32_t i = 0; i < from->instruction_count; i++) {
         if (from->instructions[i] != NULL)
-            copy_instruction(c, from, from->instructions[i], &room, copies);
+            copy_instruction(c, from, from->instructions[i], &parts, copies);
     }
     to->name = copy_text(c, from->name);
     to->execution_thread = copy_text(c, from->execution_thread);

@@ -166,9 +166,9 @@ static LLVMValueRef numbered_site(Kernel *k, uint32_t *count)
     return LLVMConstAdd(current_site(k), gx_i32(k, number));
 }
 
-static LLVMValueRef current_meeting(Kernel *k)
+static LLVMValueRef sync_site(Kernel *k)
 {
-    return numbered_site(k, &k->meeting_count);
+    return numbered_site(k, &k->sync_count);
 }
 
 static LLVMValueRef access_site(Kernel *k, unsigned arg)
@@ -426,13 +426,13 @@ void gx_pause(Kernel *k)
 
 void gx_barrier(Kernel *k)
 {
-    LLVMValueRef site = current_meeting(k);
+    LLVMValueRef site = sync_site(k);
     call(k, ROW_BARRIER, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 void gx_syncwarp(Kernel *k)
 {
-    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), current_meeting(k)};
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), sync_site(k)};
     call(k, ROW_SYNCWARP, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
@@ -443,7 +443,7 @@ static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
     /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
     uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
     LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
-                           current_meeting(k)};
+                           sync_site(k)};
     return call(k, rows[mode], NULL, NULL, gx_int_type(k, 32), args, 5);
 }
 
@@ -478,7 +478,7 @@ LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef op
 
 LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef vote)
 {
-    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), vote, current_meeting(k)};
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), vote, sync_site(k)};
     return call(k, ROW_BALLOT, NULL, NULL, gx_int_type(k, 32), args, 3);
 }
 
@@ -509,7 +509,7 @@ void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMVal
         for (unsigned i = 0; i < registers; i++)
             args[count++] = operands[operand][i];
     }
-    args[count++] = current_meeting(k);
+    args[count++] = sync_site(k);
     LLVMValueRef result = call(k, ROW_MMA, NULL, t->name,
                                same_types(k, LLVMTypeOf(c[0]), sums), args, count);
     take_apart(k, result, sums, d);
@@ -528,7 +528,7 @@ void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 {
     check_matrices(k, count);
     LLVMValueRef args[] = {offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0),
-                           current_meeting(k)};
+                           sync_site(k)};
     LLVMValueRef result = call(k, ROW_LDMATRIX, NULL, matrices[count],
                                same_types(k, gx_int_type(k, 32), count), args, 3);
     take_apart(k, result, count, out);
@@ -542,7 +542,7 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
         offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0)};
     for (uint32_t i = 0; i < count; i++)
         args[2 + i] = values[i];
-    args[2 + count] = current_meeting(k);
+    args[2 + count] = sync_site(k);
     call(k, ROW_STMATRIX, NULL, matrices[count], LLVMVoidTypeInContext(k->context), args,
          3 + count);
 }

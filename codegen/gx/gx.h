@@ -57,8 +57,8 @@ typedef struct Kernel {
     const char *at; /* HLO instruction whose code is written now; outlives the kernel */
     const char **sites; /* site number -> HLO instruction */
     size_t site_count, site_capacity;
-    uint32_t meeting_count; /* barriers, shuffles and the like written */
-    uint32_t access_count;  /* accesses of shared memory written */
+    uint32_t sync_count;   /* barriers, shuffles and the like written */
+    uint32_t access_count; /* accesses of shared memory written */
     const struct SourceLines
         *lines;            /* lines.h; NULL: the code does not say of which it is */
     LLVMMetadataRef scope; /* where there are lines */

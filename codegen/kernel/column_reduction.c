@@ -69,21 +69,21 @@ static void for_columns(Columns *c, bool in_order, ShareFn *body, LLVMValueRef *
     c->e->lanes = 1;
 }
 
-/* -- meeting ---------------------------------------------------------------------------------------- */
+/* -- combining ---------------------------------------------------------------------------------------- */
 
 /* Where thread (x, y) keeps a value of lane v: [values][lanes] arrays of [splits][width]. */
-static LLVMValueRef slot(Columns *c, uint32_t room, unsigned bytes, LLVMValueRef y,
+static LLVMValueRef slot(Columns *c, uint32_t base, unsigned bytes, LLVMValueRef y,
                          uint32_t v)
 {
     LLVMBuilderRef b = c->k->builder;
     LLVMValueRef at =
         LLVMBuildAdd(b, LLVMBuildMul(b, y, gx_i32(c->k, c->width), ""), c->x, "");
     uint32_t lane = v * c->splits * c->width * bytes;
-    return shared_place(c->e, room + lane, at, bytes);
+    return element_offset(c->e, base + lane, at, bytes);
 }
 
 /* What split y found: [stage_values][lanes]. */
-static void load_splits(Columns *c, const uint32_t *room, LLVMValueRef y,
+static void load_splits(Columns *c, const uint32_t *base, LLVMValueRef y,
                         LLVMValueRef *out)
 {
     uint32_t n = 0;
@@ -92,22 +92,22 @@ static void load_splits(Columns *c, const uint32_t *room, LLVMValueRef y,
             DType t = c->reducers[h].accumulator[i];
             for (uint32_t v = 0; v < c->lanes; v++)
                 out[n * c->lanes + v] =
-                    shared_load(c->e, t, slot(c, room[n], shared_bytes(t), y, v));
+                    shared_load(c->e, t, slot(c, base[n], shared_bytes(t), y, v));
         }
     }
 }
 
 /* Combines what all threads that share results found, in each of them. */
-static void combine_splits(Columns *c, const uint32_t *room, LLVMValueRef *carried)
+static void combine_splits(Columns *c, const uint32_t *base, LLVMValueRef *carried)
 {
     Kernel *k = c->k;
     unsigned count = c->stage_values * c->lanes;
     GxLoop loop;
     LLVMValueRef next[REDUCER_MOST], sum[REDUCER_MOST], other[REDUCER_MOST];
-    load_splits(c, room, gx_i32(k, 0), carried);
+    load_splits(c, base, gx_i32(k, 0), carried);
     gx_loop_begin(k, &loop, gx_i32(k, 1), gx_i32(k, c->splits), gx_i32(k, 1), carried,
                   count);
-    load_splits(c, room, loop.index, next);
+    load_splits(c, base, loop.index, next);
     const LLVMValueRef *from = carried;
     LLVMValueRef *to = next;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
@@ -127,17 +127,17 @@ static void combine_splits(Columns *c, const uint32_t *room, LLVMValueRef *carri
     gx_loop_end(k, &loop, next);
 }
 
-static void share(Columns *c, uint32_t *room, const LLVMValueRef *carried)
+static void share(Columns *c, uint32_t *base, const LLVMValueRef *carried)
 {
     uint32_t n = 0;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
             DType t = c->reducers[h].accumulator[i];
             unsigned bytes = shared_bytes(t);
-            room[n] = gx_shared_alloc(
+            base[n] = gx_shared_alloc(
                 c->k, (uint64_t)bytes * c->lanes * c->splits * c->width, bytes);
             for (uint32_t v = 0; v < c->lanes; v++)
-                shared_store(c->e, t, slot(c, room[n], bytes, c->y, v),
+                shared_store(c->e, t, slot(c, base[n], bytes, c->y, v),
                              carried[n * c->lanes + v]);
         }
     }
@@ -150,7 +150,7 @@ static void reduce_stage(Columns *c)
 {
     Emit *e = c->e;
     LLVMValueRef carried[REDUCER_MOST];
-    uint32_t room[REDUCER_MOST], n = 0;
+    uint32_t base[REDUCER_MOST], n = 0;
     bool needs_order = false; /* a computation may prefer what comes first */
     c->stage_values = 0;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
@@ -165,9 +165,9 @@ static void reduce_stage(Columns *c)
     }
     for_columns(c, needs_order, accumulate, carried, n);
     if (c->splits > 1) {
-        share(c, room, carried);
+        share(c, base, carried);
         gx_barrier(c->k);
-        combine_splits(c, room, carried);
+        combine_splits(c, base, carried);
     }
     const LLVMValueRef *from = carried;
     e->lanes = c->lanes;

@@ -14,7 +14,7 @@ typedef struct Side {
     uint32_t part;   /* of them, of a thread */
     uint32_t lanes;  /* elements of an access */
     uint32_t stride; /* elements from row to row in shared memory */
-    uint32_t room;   /* shared memory: [depth][stride] */
+    uint32_t base;   /* shared memory: [depth][stride] */
     const IndexExpr *tile;
     LLVMValueRef local; /* i32: first of the thread's part in the tile */
 } Side;
@@ -146,7 +146,7 @@ static void read_access(const Contraction *c, const Side *s, LLVMValueRef item,
         LLVMBuildAdd(b, LLVMBuildMul(b, level, gx_i32(k, s->stride), ""), place, "");
     for (uint32_t v = 0; v < s->lanes; v++) {
         uint32_t step = depth_first ? v * s->stride : v;
-        shared_store(e, c->type, shared_place(e, s->room + step * bytes, slot, bytes),
+        shared_store(e, c->type, element_offset(e, s->base + step * bytes, slot, bytes),
                      values[v]);
     }
 }
@@ -190,7 +190,7 @@ static void load_part(const Contraction *c, const Side *s, LLVMValueRef level,
     LLVMValueRef slot =
         LLVMBuildAdd(b, LLVMBuildMul(b, level, gx_i32(k, s->stride), ""), s->local, "");
     for (uint32_t i = 0; i < s->part; i += lanes) {
-        LLVMValueRef place = shared_place(c->e, s->room + i * bytes, slot, bytes);
+        LLVMValueRef place = element_offset(c->e, s->base + i * bytes, slot, bytes);
         if (lanes == 1) {
             out[i] = shared_load(c->e, c->type, place);
             continue;
@@ -322,8 +322,8 @@ Kernel *emitter_contraction(const EmitterInput *in)
     c.e = emitter_begin(in);
     c.k = c.e->k;
     unsigned bytes = shared_bytes(c.type);
-    c.y.room = gx_shared_alloc(c.k, (uint64_t)bytes * c.depth * c.y.stride, 16);
-    c.x.room = gx_shared_alloc(c.k, (uint64_t)bytes * c.depth * c.x.stride, 16);
+    c.y.base = gx_shared_alloc(c.k, (uint64_t)bytes * c.depth * c.y.stride, 16);
+    c.x.base = gx_shared_alloc(c.k, (uint64_t)bytes * c.depth * c.x.stride, 16);
     find_tile(&c);
     LLVMValueRef sums[MOST_PART * MOST_PART];
     for (uint32_t i = 0; i < c.y.part * c.x.part; i++)

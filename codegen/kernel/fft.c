@@ -20,7 +20,7 @@ typedef struct Fft {
     const FftPlan *plan;
     Emit *e;
     int64_t rows, points; /* of a block; of a row */
-    uint32_t room;        /* in shared memory */
+    uint32_t base;        /* in shared memory */
 } Fft;
 
 /* What a thread does of a row, in one of its rounds. */
@@ -95,7 +95,7 @@ static void index_of(Fft *f, const IndexExpr *row, const IndexExpr *at,
 
 /* -- shared memory --------------------------------------------------------------------------------- */
 
-/* Bytes from the start of the room: an empty place after every 16 keeps the writes of a pass, whose threads
+/* Bytes from the start of it: an empty place after every 16 keeps the writes of a pass, whose threads
  * lie a radix apart, in different banks. */
 static LLVMValueRef shared_offset(Fft *f, LLVMValueRef row, LLVMValueRef at)
 {
@@ -105,7 +105,7 @@ static LLVMValueRef shared_offset(Fft *f, LLVMValueRef row, LLVMValueRef at)
         LLVMBuildMul(b, row, gx_i32(k, (uint32_t)fft_stride(f->points)), "");
     LLVMValueRef padding = LLVMBuildLShr(b, at, gx_i32(k, 4), "");
     LLVMValueRef slot = LLVMBuildAdd(b, start, LLVMBuildAdd(b, at, padding, ""), "");
-    return shared_place(f->e, f->room, slot, f->plan->row.bytes);
+    return element_offset(f->e, f->base, slot, f->plan->row.bytes);
 }
 
 static FftValue load_shared(Fft *f, LLVMValueRef row, LLVMValueRef at)
@@ -426,7 +426,7 @@ Kernel *emitter_fft(const EmitterInput *in)
          mirrors_last = row->is_packed && !plan->is_inverse;
     e->k->at = plan->inst->name;
     if (row->passes > 1 || row->is_packed)
-        f.room = gx_shared_alloc(
+        f.base = gx_shared_alloc(
             e->k, (uint64_t)(f.rows * fft_stride(f.points)) * row->bytes, row->bytes);
     if (mirrors_first)
         unmirror(&f);

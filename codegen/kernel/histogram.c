@@ -3,7 +3,7 @@
 
 typedef struct Histogram {
     Scatter s;
-    uint32_t room;
+    uint32_t base;
     unsigned bytes; /* of a place */
     int64_t places, threads, accesses;
     LLVMTypeRef type;
@@ -23,7 +23,7 @@ static void for_places(Emit *e, const Histogram *h,
 
 static void clear_place(Emit *e, const Histogram *h, LLVMValueRef at)
 {
-    LLVMValueRef to = LLVMBuildAdd(e->k->builder, at, gx_i32(e->k, h->room), "");
+    LLVMValueRef to = LLVMBuildAdd(e->k->builder, at, gx_i32(e->k, h->base), "");
     gx_store(e->k, GX_SHARED, to, LLVMConstNull(h->type), h->bytes);
 }
 
@@ -31,7 +31,7 @@ static void add_place(Emit *e, const Histogram *h, LLVMValueRef at)
 {
     Kernel *k = e->k;
     GxIf some;
-    LLVMValueRef from = LLVMBuildAdd(k->builder, at, gx_i32(k, h->room), "");
+    LLVMValueRef from = LLVMBuildAdd(k->builder, at, gx_i32(k, h->base), "");
     LLVMValueRef v = gx_load(k, GX_SHARED, from, h->type, h->bytes);
     gx_if_begin(k, &some,
                 LLVMBuildICmp(k->builder, LLVMIntNE, v, LLVMConstNull(h->type), ""));
@@ -56,7 +56,7 @@ static void read_update(Emit *e, const Histogram *h, const IndexExpr *linear, Up
     const IndexExpr *place = index_linear(e->ix, s->plan->operand, to);
     LLVMValueRef at = emit_index(e, ix_mul(e->ix, place, h->bytes), 0);
     at = LLVMBuildTrunc(b, at, gx_int_type(e->k, 32), "");
-    out->to = LLVMBuildAdd(b, at, gx_i32(e->k, h->room), "");
+    out->to = LLVMBuildAdd(b, at, gx_i32(e->k, h->base), "");
 }
 
 /* All are read before the first is added: loads do not wait for the atomic operations. */
@@ -97,7 +97,7 @@ Kernel *emitter_histogram(const EmitterInput *in)
                    .threads = (int64_t)k->grid[0] * k->block[0],
                    .accesses = in->design->config.accesses,
                    .type = emit_type(k, p->operand->dtype)};
-    h.room = gx_shared_alloc(k, (uint64_t)h.places * h.bytes, h.bytes);
+    h.base = gx_shared_alloc(k, (uint64_t)h.places * h.bytes, h.bytes);
     for_places(e, &h, clear_place);
     gx_barrier(k);
     count_updates(e, &h);

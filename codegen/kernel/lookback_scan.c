@@ -18,7 +18,7 @@ typedef struct Lookback {
     LookbackTree tree;
     uint32_t accesses;
     uint32_t scratch; /* kernel argument */
-    uint32_t ticket_room, room[REDUCER_MOST];
+    uint32_t ticket_base, base[REDUCER_MOST];
     const IndexExpr *row;
     LLVMValueRef row_number; /* of index_type */
     LLVMValueRef tile;       /* of the row, i32 */
@@ -208,7 +208,7 @@ static void put_shared(const Lookback *l, LLVMValueRef place, const LLVMValueRef
     Emit *e = l->s.e;
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         DType t = l->s.reducer.accumulator[i];
-        shared_store(e, t, shared_place(e, l->room[i], place, shared_bytes(t)), v[i]);
+        shared_store(e, t, element_offset(e, l->base[i], place, shared_bytes(t)), v[i]);
     }
 }
 
@@ -218,7 +218,7 @@ static void get_shared(const Lookback *l, uint32_t place, LLVMValueRef *out)
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         DType t = l->s.reducer.accumulator[i];
         out[i] = shared_load(
-            e, t, shared_place(e, l->room[i], gx_i32(e->k, place), shared_bytes(t)));
+            e, t, element_offset(e, l->base[i], gx_i32(e->k, place), shared_bytes(t)));
     }
 }
 
@@ -400,7 +400,7 @@ static void find_tile(Lookback *l)
     l->warp = LLVMBuildLShr(b, gx_tid(k, 0), gx_i32(k, WARP_LOG2), "");
     l->tile = gx_i32(k, 0);
     if (l->tree.levels != 0) {
-        number = ticket_take(k, l->scratch, l->ticket_room);
+        number = ticket_take(k, l->scratch, l->ticket_base);
         LLVMValueRef tiles = gx_i32(k, (uint32_t)l->tree.tiles);
         l->tile = LLVMBuildURem(b, number, tiles, "");
         number = LLVMBuildUDiv(b, number, tiles, "");
@@ -414,11 +414,11 @@ static void allocate(Lookback *l)
     Kernel *k = l->s.e->k;
     bool looks_back = l->tree.levels != 0;
     if (looks_back)
-        l->ticket_room = gx_shared_alloc(k, 4, 4);
+        l->ticket_base = gx_shared_alloc(k, 4, 4);
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         unsigned bytes = shared_bytes(l->s.reducer.accumulator[i]);
         uint64_t warps = k->block[0] / TARGET_WARP;
-        l->room[i] = gx_shared_alloc(k, bytes * (warps + looks_back), bytes);
+        l->base[i] = gx_shared_alloc(k, bytes * (warps + looks_back), bytes);
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct Radix {
     Emit *e;
     RadixTiles tiles;
     uint32_t accesses, warps, scratch;
-    uint32_t room, digits, counts, shifts, sums, ticket; /* in shared memory */
+    uint32_t base, digits, counts, shifts, sums, ticket; /* in shared memory */
     const IndexExpr *row;
     LLVMValueRef bits;             /* i32, the scalar: by how many the key is shifted */
     LLVMValueRef row_number, tile; /* of index_type; i32 */
@@ -27,20 +27,20 @@ typedef struct Radix {
     LLVMValueRef has_digit;           /* a digit has the thread's number */
 } Radix;
 
-static LLVMValueRef word_at(const Radix *r, uint32_t room, LLVMValueRef index)
+static LLVMValueRef word_at(const Radix *r, uint32_t base, LLVMValueRef index)
 {
-    return shared_place(r->e, room, index, 4);
+    return element_offset(r->e, base, index, 4);
 }
 
-static LLVMValueRef load_word(const Radix *r, uint32_t room, LLVMValueRef index)
+static LLVMValueRef load_word(const Radix *r, uint32_t base, LLVMValueRef index)
 {
     Kernel *k = r->e->k;
-    return gx_load(k, GX_SHARED, word_at(r, room, index), gx_int_type(k, 32), 4);
+    return gx_load(k, GX_SHARED, word_at(r, base, index), gx_int_type(k, 32), 4);
 }
 
-static void store_word(const Radix *r, uint32_t room, LLVMValueRef index, LLVMValueRef v)
+static void store_word(const Radix *r, uint32_t base, LLVMValueRef index, LLVMValueRef v)
 {
-    gx_store(r->e->k, GX_SHARED, word_at(r, room, index), v, 4);
+    gx_store(r->e->k, GX_SHARED, word_at(r, base, index), v, 4);
 }
 
 static void place(const Radix *r, const IndexExpr *at, const IndexExpr **out)
@@ -212,9 +212,9 @@ static LLVMValueRef sum_counts(const Radix *r)
 static void begin_counts(const Radix *r, LLVMValueRef start)
 {
     for (uint32_t w = 0; w < r->warps; w++) {
-        uint32_t room = r->counts + w * 4 * RADIX_DIGITS;
-        LLVMValueRef own = load_word(r, room, r->thread);
-        store_word(r, room, r->thread, start);
+        uint32_t base = r->counts + w * 4 * RADIX_DIGITS;
+        LLVMValueRef own = load_word(r, base, r->thread);
+        store_word(r, base, r->thread, start);
         start = LLVMBuildAdd(r->e->k->builder, start, own, "");
     }
 }
@@ -375,7 +375,7 @@ static void find_slots(const Radix *r, const LLVMValueRef *digits,
         LLVMValueRef begins =
             gx_load(k, GX_SHARED, count_place(r, digits[a]), gx_int_type(k, 32), 4);
         slots[a] = LLVMBuildAdd(b, begins, ranks[a], "");
-        gx_store(k, GX_SHARED, shared_place(r->e, r->digits, slots[a], 1),
+        gx_store(k, GX_SHARED, element_offset(r->e, r->digits, slots[a], 1),
                  LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), ""), 1);
     }
 }
@@ -386,7 +386,7 @@ static void exchange(const Radix *r, uint32_t array, const LLVMValueRef *v,
 {
     DType t = type_of(r, array);
     for (uint32_t a = 0; a < r->accesses; a++)
-        shared_store(r->e, t, shared_place(r->e, r->room, slots[a], shared_bytes(t)),
+        shared_store(r->e, t, element_offset(r->e, r->base, slots[a], shared_bytes(t)),
                      v[a]);
 }
 
@@ -402,14 +402,14 @@ static void store(const Radix *r, uint32_t array)
         LLVMValueRef slot =
             LLVMBuildAdd(b, r->thread, gx_i32(k, a * TARGET_WARP * r->warps), "");
         emit_if_begin(e, &guard, LLVMBuildICmp(b, LLVMIntULT, slot, r->valid, ""));
-        LLVMValueRef digit = gx_load(k, GX_SHARED, shared_place(e, r->digits, slot, 1),
+        LLVMValueRef digit = gx_load(k, GX_SHARED, element_offset(e, r->digits, slot, 1),
                                      gx_int_type(k, 8), 1);
         digit = LLVMBuildZExt(b, digit, gx_int_type(k, 32), "");
         LLVMValueRef to = load_word(r, r->shifts, digit);
         to = LLVMBuildAdd(b, to, slot, "");
         place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}), index);
         LLVMValueRef v =
-            shared_load(e, t, shared_place(e, r->room, slot, shared_bytes(t)));
+            shared_load(e, t, element_offset(e, r->base, slot, shared_bytes(t)));
         emit_store(e, fusion_result_arg(r->in->fusion, array),
                    shape_leaf(r->plan->inst->shape, array), index, &v);
         emit_if_end(e, &guard, NULL, 0, NULL);
@@ -441,7 +441,7 @@ static void allocate(Radix *r)
     Kernel *k = r->e->k;
     uint64_t elements = (uint64_t)r->tiles.elements;
     unsigned widest = r->plan->widest;
-    r->room = gx_shared_alloc(k, elements * widest, widest);
+    r->base = gx_shared_alloc(k, elements * widest, widest);
     r->digits = gx_shared_alloc(k, elements, 1);
     r->counts = gx_shared_alloc(k, (uint64_t)4 * RADIX_DIGITS * r->warps, 4);
     r->shifts = gx_shared_alloc(k, 4 * RADIX_DIGITS, 4);

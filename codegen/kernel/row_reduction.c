@@ -156,7 +156,7 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
     Emit *e = r->e;
     Kernel *k = r->k;
     LLVMBuilderRef b = k->builder;
-    uint32_t warps = r->group / 32, room[REDUCER_MOST], n = 0;
+    uint32_t warps = r->group / 32, base[REDUCER_MOST], n = 0;
     LLVMValueRef thread = gx_tid(k, 0);
     LLVMValueRef warp = LLVMBuildLShr(b, thread, gx_i32(k, 5), ""), lane = gx_lane(k);
     /* values of the group's warps lie side by side */
@@ -171,8 +171,8 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
         for (uint32_t i = 0; i < s->reducers[h].count; i++, n++) {
             DType t = s->reducers[h].accumulator[i];
             unsigned bytes = shared_bytes(t);
-            room[n] = gx_shared_alloc(k, (uint64_t)bytes * k->block[0] / 32, bytes);
-            shared_store(e, t, shared_place(e, room[n], warp, bytes), values[n]);
+            base[n] = gx_shared_alloc(k, (uint64_t)bytes * k->block[0] / 32, bytes);
+            shared_store(e, t, element_offset(e, base[n], warp, bytes), values[n]);
         }
     }
     gx_if_end(k, &leader, NULL, 0, NULL);
@@ -183,7 +183,7 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
         for (uint32_t i = 0; i < reducer->count; i++) {
             DType t = reducer->accumulator[i];
             values[n + i] =
-                shared_load(e, t, shared_place(e, room[n + i], mine, shared_bytes(t)));
+                shared_load(e, t, element_offset(e, base[n + i], mine, shared_bytes(t)));
         }
         combine_lanes(r, reducer, &team, values + n);
         n += reducer->count;

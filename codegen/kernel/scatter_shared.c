@@ -12,7 +12,7 @@ typedef struct Places {
     const IndexExpr *batch;
     DType type;
     unsigned bytes;
-    uint32_t room;
+    uint32_t base;
     LLVMValueRef tid; /* i32 */
 } Places;
 
@@ -55,7 +55,7 @@ static void move_places(const Places *a, bool stores)
     emit_scope_begin(e);
     place_index(
         a, emit_variable(e, to_index(e, loop.index), (Range){0, a->p->places - 1}), at);
-    LLVMValueRef to = shared_place(e, a->room, loop.index, a->bytes);
+    LLVMValueRef to = element_offset(e, a->base, loop.index, a->bytes);
     e->shares_bytes = true;
     if (stores) {
         value = shared_load(e, a->type, to);
@@ -127,7 +127,7 @@ static void combine_in_warp(const Places *a, const Update *u)
     LLVMValueRef sum = meet(a, u, &first);
     GxIf writes;
     emit_if_begin(e, &writes, LLVMBuildAnd(k->builder, first, u->ok, ""));
-    LLVMValueRef at = shared_place(e, a->room, u->place, a->bytes);
+    LLVMValueRef at = element_offset(e, a->base, u->place, a->bytes);
     shared_store(e, a->type, at, combined(a, shared_load(e, a->type, at), sum));
     emit_if_end(e, &writes, NULL, 0, NULL);
     gx_barrier(k);
@@ -142,7 +142,7 @@ static void combine_by_atomics(const Places *a, const Update *u)
     if (a->type == DT_PRED)
         value = LLVMBuildZExt(e->k->builder, value, gx_int_type(e->k, 8), "");
     gx_atomic(e->k, scatter_atomic(a->p->operation, a->type), GX_SHARED,
-              shared_place(e, a->room, u->place, a->bytes), value);
+              element_offset(e, a->base, u->place, a->bytes), value);
     emit_if_end(e, &fits, NULL, 0, NULL);
 }
 
@@ -200,7 +200,7 @@ Kernel *emit_scatter_shared(const Scatter *s)
     Kernel *k = e->k;
     Places a = {.e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
     a.bytes = shared_bytes(a.type);
-    a.room = gx_shared_alloc(k, (uint64_t)(p->places * a.bytes), a.bytes);
+    a.base = gx_shared_alloc(k, (uint64_t)(p->places * a.bytes), a.bytes);
     a.batch =
         emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, p->free_places - 1});
     move_places(&a, false);

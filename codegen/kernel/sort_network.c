@@ -24,14 +24,15 @@ void sort_allocate(SortNetwork *s)
     uint64_t slots = (uint64_t)s->padded * s->rows;
     for (uint32_t i = 0; i < s->order->count; i++) {
         unsigned bytes = shared_bytes(s->order->type[i]);
-        s->room[i] = gx_shared_alloc(s->e->k, slots * bytes, bytes);
+        s->base[i] = gx_shared_alloc(s->e->k, slots * bytes, bytes);
     }
     s->positions = gx_shared_alloc(s->e->k, slots * 4, 4);
 }
 
 static LLVMValueRef place_of(SortNetwork *s, uint32_t array, LLVMValueRef slot)
 {
-    return shared_place(s->e, s->room[array], slot, shared_bytes(s->order->type[array]));
+    return element_offset(s->e, s->base[array], slot,
+                          shared_bytes(s->order->type[array]));
 }
 
 void sort_load(SortNetwork *s, LLVMValueRef slot, LLVMValueRef *out,
@@ -40,7 +41,7 @@ void sort_load(SortNetwork *s, LLVMValueRef slot, LLVMValueRef *out,
     Kernel *k = s->e->k;
     for (uint32_t n = 0; n < s->order->count; n++)
         out[n] = shared_load(s->e, s->order->type[n], place_of(s, n, slot));
-    *position = gx_load(k, GX_SHARED, shared_place(s->e, s->positions, slot, 4),
+    *position = gx_load(k, GX_SHARED, element_offset(s->e, s->positions, slot, 4),
                         gx_int_type(k, 32), 4);
 }
 
@@ -49,7 +50,8 @@ void sort_store(SortNetwork *s, LLVMValueRef slot, const LLVMValueRef *v,
 {
     for (uint32_t n = 0; n < s->order->count; n++)
         shared_store(s->e, s->order->type[n], place_of(s, n, slot), v[n]);
-    gx_store(s->e->k, GX_SHARED, shared_place(s->e, s->positions, slot, 4), position, 4);
+    gx_store(s->e->k, GX_SHARED, element_offset(s->e, s->positions, slot, 4), position,
+             4);
 }
 
 /* Pair number `pair` of a step whose partners lie `1 << log_distance` apart; `log_block`: the blocks that

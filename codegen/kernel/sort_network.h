@@ -27,7 +27,7 @@ typedef struct SortNetwork {
     uint32_t padded, log2; /* slots of a row: a power of two */
     uint32_t rows;         /* of a block, side by side */
     LLVMValueRef used; /* i32: sort_rows sorts 1 << used slots of one row; NULL: all */
-    uint32_t room[SORT_MOST], positions; /* offsets in shared memory; positions are i32 */
+    uint32_t base[SORT_MOST], positions; /* offsets in shared memory; positions are i32 */
 } SortNetwork;
 
 void sort_allocate(SortNetwork *s);

@@ -46,7 +46,7 @@ static LLVMValueRef from_units(Emit *e, DType t, const Units *u)
     return u->type != type ? LLVMBuildTrunc(b, u->v[0], type, "") : u->v[0];
 }
 
-LLVMValueRef shared_place(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes)
+LLVMValueRef element_offset(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes)
 {
     LLVMValueRef at = gx_mul_natural(e->k, index, gx_i32(e->k, bytes));
     return offset == 0 ? at : gx_add_natural(e->k, at, gx_i32(e->k, offset));

@@ -8,7 +8,7 @@
 void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value);
 LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset);
 /* offset + index * bytes; index is an i32. */
-LLVMValueRef shared_place(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes);
+LLVMValueRef element_offset(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes);
 
 /* The value of the lane whose number differs by `mask`, in groups of `width` lanes. */
 LLVMValueRef shuffle_bfly(Emit *e, DType t, LLVMValueRef value, unsigned mask,

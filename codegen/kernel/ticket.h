@@ -5,7 +5,7 @@
 #include "codegen/gx/gx.h"
 
 /* The block's number in the order in which blocks start, i32: those with lower ones run or have run. It is counted
- * in the first word of scratch memory `arg`, and goes through shared memory at `room` (4 bytes). All threads. */
-LLVMValueRef ticket_take(Kernel *k, uint32_t arg, uint32_t room);
+ * in the first word of scratch memory `arg`, and goes through shared memory at `base` (4 bytes). All threads. */
+LLVMValueRef ticket_take(Kernel *k, uint32_t arg, uint32_t base);
 
 #endif

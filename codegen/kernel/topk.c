@@ -393,8 +393,8 @@ Kernel *emitter_topk(const EmitterInput *in)
               .rows = p->rows,
               .lanes = p->lanes,
               .limit = (uint32_t)topk_limit(p, in->design->config.slots)};
-    int64_t room = (in->design->config.slots - p->k) / in->design->config.block;
-    t.taken = room < MOST_TAKEN ? (uint32_t)room : MOST_TAKEN;
+    int64_t free_slots = (in->design->config.slots - p->k) / in->design->config.block;
+    t.taken = free_slots < MOST_TAKEN ? (uint32_t)free_slots : MOST_TAKEN;
     SortNetwork *net = &t.network;
     while (1u << net->log2 < net->padded)
         net->log2++;

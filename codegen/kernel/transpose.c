@@ -11,7 +11,7 @@ typedef struct Turn {
     Kernel *k;
     Emit *e;
     uint32_t outer, inner; /* elements of a tile */
-    uint32_t room[TRANSPOSITION_HEROES];
+    uint32_t base[TRANSPOSITION_HEROES];
     const IndexExpr *batch, *inner_tile, *outer_tile;
 } Turn;
 
@@ -34,7 +34,7 @@ static LLVMValueRef slot(const Turn *t, uint32_t hero, LLVMValueRef outer,
     unsigned bytes = shared_bytes(t->plan->heroes[hero]->shape->dtype);
     LLVMValueRef at =
         LLVMBuildMul(b, inner, gx_i32(t->k, (uint32_t)transpose_stride(t->outer)), "");
-    return shared_place(t->e, t->room[hero], LLVMBuildAdd(b, at, outer, ""), bytes);
+    return element_offset(t->e, t->base[hero], LLVMBuildAdd(b, at, outer, ""), bytes);
 }
 
 /* One access: `along` (i32) is the first of its `lanes` places along one side, `across` its place along the
@@ -160,7 +160,7 @@ Kernel *emitter_transpose(const EmitterInput *in)
     t.k = t.e->k;
     for (uint32_t h = 0; h < p->hero_count; h++) {
         unsigned bytes = shared_bytes(p->heroes[h]->shape->dtype);
-        t.room[h] = gx_shared_alloc(
+        t.base[h] = gx_shared_alloc(
             t.k, (uint64_t)(bytes * t.inner * transpose_stride(t.outer)), bytes);
     }
     find_tile(&t, (p->inner_size + t.inner - 1) / t.inner,

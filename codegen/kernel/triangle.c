@@ -21,7 +21,7 @@ typedef struct Triangle {
     const TrianglePlan *plan;
     Emit *e;
     DType type;
-    uint32_t room; /* column after column in shared memory */
+    uint32_t base; /* column after column in shared memory */
 } Triangle;
 
 static Triangle begin(const EmitterInput *in)
@@ -30,7 +30,7 @@ static Triangle begin(const EmitterInput *in)
     Triangle t = {
         .in = in, .plan = p, .e = emitter_begin(in), .type = p->inst->shape->dtype};
     t.e->k->at = p->inst->name;
-    t.room =
+    t.base =
         gx_shared_alloc(t.e->k, (uint64_t)(p->size * p->size) * shared_bytes(t.type), 16);
     return t;
 }
@@ -90,8 +90,8 @@ static LLVMValueRef place_of(Triangle *t, LLVMValueRef column, LLVMValueRef row)
     LLVMBuilderRef b = t->e->k->builder;
     LLVMValueRef size = gx_i32(t->e->k, (uint32_t)t->plan->size);
     LLVMValueRef first = LLVMBuildMul(b, column, size, "");
-    return shared_place(t->e, t->room, LLVMBuildAdd(b, first, row, ""),
-                        shared_bytes(t->type));
+    return element_offset(t->e, t->base, LLVMBuildAdd(b, first, row, ""),
+                          shared_bytes(t->type));
 }
 
 static LLVMValueRef from_diagonal(Triangle *t, LLVMValueRef row, LLVMValueRef column)

@@ -35,7 +35,7 @@ static void walk_row(Emit *e, const void *user, const IndexExpr *row)
 
 /* v: what the lanes found; before: what came before the warp, nothing if *nothing; carried: the sum of everything
  * so far, if this is not the first chunk (i1), then with this chunk. */
-static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_first,
+static void scan_block(const Scan *s, const uint32_t *base, LLVMValueRef is_first,
                        const LLVMValueRef *v, LLVMValueRef *before, LLVMValueRef *nothing,
                        LLVMValueRef *carried)
 {
@@ -49,7 +49,7 @@ static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_firs
     gx_if_begin(k, &last, LLVMBuildICmp(b, LLVMIntEQ, gx_lane(k), gx_i32(k, 31), ""));
     for (uint32_t i = 0; i < r->count; i++) {
         DType t = r->accumulator[i];
-        shared_store(e, t, shared_place(e, room[i], warp, shared_bytes(t)), v[i]);
+        shared_store(e, t, element_offset(e, base[i], warp, shared_bytes(t)), v[i]);
     }
     gx_if_end(k, &last, NULL, 0, NULL);
     gx_barrier(k);
@@ -59,7 +59,7 @@ static void scan_block(const Scan *s, const uint32_t *room, LLVMValueRef is_firs
         for (uint32_t i = 0; i < r->count; i++) {
             DType t = r->accumulator[i];
             total[i] = shared_load(
-                e, t, shared_place(e, room[i], gx_i32(k, w), shared_bytes(t)));
+                e, t, element_offset(e, base[i], gx_i32(k, w), shared_bytes(t)));
         }
         scan_choose(e, r->count, LLVMBuildICmp(b, LLVMIntEQ, warp, gx_i32(k, w), ""),
                     carried, before);
@@ -91,7 +91,7 @@ static void join_lanes(const Scan *s, const LLVMValueRef *all, LLVMValueRef *v)
     }
 }
 
-static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room,
+static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *base,
                        LLVMValueRef first, LLVMValueRef *carried)
 {
     Emit *e = s->e;
@@ -119,7 +119,7 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
     for (uint32_t i = 0; i < count; i++)
         all[i] = v[(s->items - 1) * count + i];
     scan_warp(s, all);
-    scan_block(s, room,
+    scan_block(s, base,
                LLVMBuildICmp(k->builder, LLVMIntEQ, first, emit_index_constant(e, 0), ""),
                all, before, &nothing, carried);
     if (s->items == 1)
@@ -137,7 +137,7 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *room
 static Kernel *scan_rows(Scan *s)
 {
     const EmitterInput *in = s->in;
-    uint32_t threads = in->design->geometry.block[0], room[REDUCER_MOST];
+    uint32_t threads = in->design->geometry.block[0], base[REDUCER_MOST];
     Emit *e = emitter_begin(in);
     Kernel *k = e->k;
     Reducer *r = &s->reducer;
@@ -148,7 +148,7 @@ static Kernel *scan_rows(Scan *s)
     reducer_start(r, carried);
     for (uint32_t i = 0; i < r->count; i++) {
         unsigned bytes = shared_bytes(r->accumulator[i]);
-        room[i] = gx_shared_alloc(k, (uint64_t)bytes * threads / 32, bytes);
+        base[i] = gx_shared_alloc(k, (uint64_t)bytes * threads / 32, bytes);
     }
     GxLoop loop;
     gx_loop_begin(k, &loop, emit_index_constant(e, 0),
@@ -157,7 +157,7 @@ static Kernel *scan_rows(Scan *s)
     emit_scope_begin(e);
     for (uint32_t i = 0; i < r->count; i++)
         next[i] = carried[i];
-    scan_chunk(s, row, room, loop.index, next);
+    scan_chunk(s, row, base, loop.index, next);
     emit_scope_end(e);
     gx_loop_end(k, &loop, next);
     return emitter_finish(in, e);

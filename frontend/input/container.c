@@ -21,8 +21,8 @@ static int inflate_member(z_stream *z, Arena *a, char **data, size_t *capacity,
     int st = Z_OK;
     while (st == Z_OK) {
         *data = arena_grow(a, *data, capacity, *length + 65536, 1);
-        size_t room = *capacity - *length;
-        z->avail_out = room < 1u << 30 ? (uInt)room : 1u << 30;
+        size_t available = *capacity - *length;
+        z->avail_out = available < 1u << 30 ? (uInt)available : 1u << 30;
         z->next_out = (unsigned char *)*data + *length;
         size_t before = z->avail_out;
         st = inflate(z, Z_NO_FLUSH);

@@ -112,14 +112,14 @@ int file_write(const char *path, const FilePart *parts, size_t count)
 static int read_stream(FILE *f, size_t expected, size_t most, void **out,
                        size_t *out_size)
 {
-    size_t room = expected > 0 ? expected + 1 : 1 << 16, size = 0;
-    char *data = malloc(room);
+    size_t capacity = expected > 0 ? expected + 1 : 1 << 16, size = 0;
+    char *data = malloc(capacity);
     while (data != NULL) {
-        size += fread(data + size, 1, room - size, f);
-        if (size < room || size > most)
+        size += fread(data + size, 1, capacity - size, f);
+        if (size < capacity || size > most)
             break;
-        room = room > most / 2 ? most + 1 : 2 * room;
-        char *larger = realloc(data, room);
+        capacity = capacity > most / 2 ? most + 1 : 2 * capacity;
+        char *larger = realloc(data, capacity);
         if (larger == NULL)
             free(data);
         data = larger;

@@ -219,10 +219,10 @@ static void scatter_window(Scatter *s, int64_t to, int64_t other)
         }
         strided_copy(size, w->window_rank, w->window_dims, s->window[i], dense, at,
                      w->window_operand_strides);
-        void *room = s->window[s->count + i];
-        strided_copy(size, w->window_rank, w->window_dims, room, dense, from,
+        void *copy = s->window[s->count + i];
+        strided_copy(size, w->window_rank, w->window_dims, copy, dense, from,
                      w->window_other_strides);
-        s->update[i] = room;
+        s->update[i] = copy;
     }
     fold_run(&s->fold, (size_t)w->window_count, s->window, s->update);
     for (uint32_t i = 0; i < s->count && w->window_count != 1; i++) {

@@ -174,8 +174,8 @@ void eval_pad(EvalCall *call)
         const PaddingDim *p = &padding->dims[d];
         int64_t step = p->interior + 1, size = value_size(x, d);
         int64_t first = p->low < 0 ? (-p->low + step - 1) / step : 0;
-        int64_t room = v->shape->dims[d] - 1 - p->low;
-        int64_t last = room < 0 ? -1 : room / step;
+        int64_t extent = v->shape->dims[d] - 1 - p->low;
+        int64_t last = extent < 0 ? -1 : extent / step;
         last = last > size - 1 ? size - 1 : last;
         dims[d] = last < first ? 0 : last - first + 1;
         from_offset += first * in[d];

@@ -275,10 +275,10 @@ void eval_sort(EvalCall *call)
     for (uint32_t k = 0; k < count; k++) {
         operands[k] = call->operands[k];
         sizes[k] = value_element_bytes(operands[k]);
-        char *room = eval_temp(call, total, sizes[k]);
-        strided_copy(sizes[k], r.rank, r.dims, room, r.dense, operands[k]->data,
+        char *copy = eval_temp(call, total, sizes[k]);
+        strided_copy(sizes[k], r.rank, r.dims, copy, r.dense, operands[k]->data,
                      r.strides);
-        rows[k] = room;
+        rows[k] = copy;
     }
     bool larger = false, zeros_equal = false;
     int64_t key = simple_key(inst, operands, &larger, &zeros_equal);
@@ -286,10 +286,10 @@ void eval_sort(EvalCall *call)
                                                   rows[key], larger, zeros_equal)
                                     : sort_by_batches(call, &r, count, rows, sizes);
     for (uint32_t k = 0; k < count; k++) {
-        char *room = eval_temp(call, total, sizes[k]);
+        char *copy = eval_temp(call, total, sizes[k]);
         for (size_t i = 0; i < total; i++)
-            memcpy(room + i * sizes[k], rows[k] + (size_t)order[i] * sizes[k], sizes[k]);
-        strided_copy(sizes[k], r.rank, r.dims, results[k]->data, r.strides, room,
+            memcpy(copy + i * sizes[k], rows[k] + (size_t)order[i] * sizes[k], sizes[k]);
+        strided_copy(sizes[k], r.rank, r.dims, results[k]->data, r.strides, copy,
                      r.dense);
     }
 }

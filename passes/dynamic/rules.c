@@ -42,7 +42,7 @@ static Instruction *splat(Statics *st, const Shape *s, Instruction *scalar)
     return rw_broadcast(&st->r, s, scalar, 0, NULL);
 }
 
-Instruction **sized_room(Statics *st, uint32_t n)
+Instruction **sized_scratch(Statics *st, uint32_t n)
 {
     return ARENA_ARRAY(st->r.scratch, Instruction *, n + 1u);
 }
@@ -101,7 +101,7 @@ Instruction *sized_element(Statics *st, Instruction *all, uint32_t k)
 
 Instruction *sized_again(Statics *st, const Instruction *inst, Sized *const *x)
 {
-    Instruction **operands = sized_room(st, inst->operand_count);
+    Instruction **operands = sized_scratch(st, inst->operand_count);
     for (uint32_t i = 0; i < inst->operand_count; i++)
         operands[i] = x[i]->inst;
     return rw_like(&st->r, inst, bounds(st, inst), inst->operand_count, operands);
@@ -124,7 +124,7 @@ static bool set_dimension_size(Statics *st, const Instruction *inst, Sized *cons
 {
     uint32_t rank = x[0]->inst->shape->rank;
     out->inst = x[0]->inst;
-    out->sizes = sized_room(st, rank);
+    out->sizes = sized_scratch(st, rank);
     for (uint32_t d = 0; d < rank; d++)
         out->sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
     int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
@@ -160,7 +160,7 @@ static bool slice_to_dynamic(Statics *st, const Instruction *inst, Sized *const 
     if (!custom_call_is_slice_to_dynamic(inst))
         return false;
     out->inst = x[0]->inst;
-    out->sizes = sized_room(st, rank);
+    out->sizes = sized_scratch(st, rank);
     for (uint32_t d = 0; d < rank; d++)
         out->sizes[d] = dynamic != NULL && dynamic[d]
                             ? sized_within(st, x[d + 1]->inst, inst->shape->dims[d])
@@ -213,8 +213,8 @@ static Instruction *stretched(Statics *st, Instruction *x, uint32_t d, Instructi
 static bool elementwise(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
 {
     uint32_t rank = inst->shape->rank;
-    Instruction **operands = sized_room(st, inst->operand_count);
-    out->sizes = sized_room(st, rank);
+    Instruction **operands = sized_scratch(st, inst->operand_count);
+    out->sizes = sized_scratch(st, rank);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         operands[i] = x[i]->inst;
         for (uint32_t d = 0; d < rank && x[i]->inst->shape->rank == rank; d++) {
@@ -241,7 +241,7 @@ static bool broadcast(Statics *st, const Instruction *inst, Sized *const *x, Siz
 {
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
     out->inst = sized_again(st, inst, x);
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t i = 0; i < dims.count; i++)
         out->sizes[dims.data[i]] = sized_has(x[0], i) ? x[0]->sizes[i] : NULL;
     return true;
@@ -251,7 +251,7 @@ static bool transpose(Statics *st, const Instruction *inst, Sized *const *x, Siz
 {
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
     out->inst = sized_again(st, inst, x);
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t i = 0; i < dims.count; i++)
         out->sizes[i] =
             sized_has(x[0], (uint32_t)dims.data[i]) ? x[0]->sizes[dims.data[i]] : NULL;
@@ -263,7 +263,7 @@ static bool slice(Statics *st, const Instruction *inst, Sized *const *x, Sized *
 {
     const SliceSpec *spec = inst_attr(inst, ATTR_SLICE)->slice;
     out->inst = sized_again(st, inst, x);
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t d = 0; d < spec->rank; d++) {
         const SliceDim *s = &spec->dims[d];
         if (!sized_has(x[0], d) || inst->shape->dynamic == NULL ||
@@ -299,7 +299,7 @@ static Instruction *moved_down(Statics *st, Instruction *x, uint32_t d, Instruct
     dims[d] *= 2;
     Instruction *wide =
         pad(st, x, sized_zero(st, s), more, rw_shape(&st->r, s->dtype, s->rank, dims));
-    Instruction **operands = sized_room(st, s->rank + 1);
+    Instruction **operands = sized_scratch(st, s->rank + 1);
     operands[0] = wide;
     for (uint32_t k = 0; k < s->rank; k++)
         operands[k + 1] =
@@ -330,7 +330,7 @@ static bool pad_rule(Statics *st, const Instruction *inst, Sized *const *x, Size
         return false;
     out->inst =
         pad(st, sized_masked(st, x[0], NULL, fill), fill, p->dims, bounds(st, inst));
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t d = 0; d < p->rank; d++) {
         if (!sized_has(x[0], d))
             continue;
@@ -352,7 +352,7 @@ static Instruction *packed(Statics *st, const Instruction *inst, Sized *const *x
     const Shape *s = bounds(st, inst);
     Instruction *sum = rw_splat(&st->r, s, 0), *at = number(st, 0);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
-        Instruction **operands = sized_room(st, s->rank + 2);
+        Instruction **operands = sized_scratch(st, s->rank + 2);
         operands[0] = sum;
         operands[1] = rw_convert(
             &st->r, shape_with_dtype(st->r.m->intern, x[i]->inst->shape, s->dtype),
@@ -370,7 +370,7 @@ static bool concatenate(Statics *st, const Instruction *inst, Sized *const *x, S
 {
     uint32_t d = (uint32_t)inst_ints(inst, ATTR_DIMENSIONS).data[0];
     bool along = false;
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t k = 0; k < inst->shape->rank; k++)
         out->sizes[k] = sized_has(x[0], k) ? x[0]->sizes[k] : NULL;
     out->sizes[d] = NULL;
@@ -396,7 +396,7 @@ static bool dynamic_update_slice(Statics *st, const Instruction *inst, Sized *co
     Sized **operands = ARENA_ARRAY(st->r.scratch, Sized *, inst->operand_count + 1u);
     memcpy(operands, x, inst->operand_count * sizeof *operands);
     if (mask != NULL) {
-        Instruction **starts = sized_room(st, inst->operand_count);
+        Instruction **starts = sized_scratch(st, inst->operand_count);
         starts[0] = x[0]->inst;
         for (uint32_t i = 2; i < inst->operand_count; i++)
             starts[i - 1] = x[i]->inst;
@@ -420,7 +420,7 @@ static const AttrId sums[2] = {ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_D
 /* Batch dimensions, then what is kept of each side. */
 static Instruction **product_sizes(Statics *st, const Instruction *inst, Sized *const *x)
 {
-    Instruction **sizes = sized_room(st, inst->shape->rank);
+    Instruction **sizes = sized_scratch(st, inst->shape->rank);
     uint32_t at = 0;
     for (uint32_t side = 0; side < 2; side++) {
         Ints batch = inst_ints(inst, batches[side]), sum = inst_ints(inst, sums[side]);
@@ -457,7 +457,7 @@ static bool dot(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
             if (sized_has(x[side], own) || !sized_has(x[!side], other))
                 continue;
             Sized cut = both[side];
-            cut.sizes = sized_room(st, cut.inst->shape->rank);
+            cut.sizes = sized_scratch(st, cut.inst->shape->rank);
             cut.sizes[own] = x[!side]->sizes[other];
             both[side].inst =
                 sized_masked(st, &cut, NULL, sized_zero(st, cut.inst->shape));
@@ -478,7 +478,7 @@ static bool ragged_dot(Statics *st, const Instruction *inst, Sized *const *x, Si
     uint32_t at = 0;
     if (x[2]->sizes != NULL)
         return false;
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     if (ragged.count == 1 && ints_find(inst_ints(inst, sums[0]), ragged.data[0]) >= 0)
         at = 1; /* a sum for each group */
     for (uint32_t i = 0; i < batch.count; i++, at++)
@@ -523,7 +523,7 @@ static bool bitcast_convert(Statics *st, const Instruction *inst, Sized *const *
     if (rank > inst->shape->rank && sized_has(x[0], rank - 1))
         return false;
     out->inst = sized_again(st, inst, x);
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t d = 0; d < rank && d < inst->shape->rank; d++)
         out->sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
     return true;

@@ -45,7 +45,7 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
     memcpy(operands, x, inst->operand_count * sizeof *operands);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t at = 0;
-        out[k].sizes = sized_room(st, x[k]->inst->shape->rank);
+        out[k].sizes = sized_scratch(st, x[k]->inst->shape->rank);
         for (uint32_t d = 0; d < x[k]->inst->shape->rank; d++) {
             if (!ints_contain(dims, d))
                 out[k].sizes[at++] = sized_has(x[k], d) ? x[k]->sizes[d] : NULL;
@@ -90,7 +90,7 @@ bool sized_reduce_window(Statics *st, const Instruction *inst, Sized *const *x,
     for (uint32_t k = 0; k < count; k++) {
         const Shape *s = x[k]->inst->shape;
         Instruction *init = x[count + k]->inst;
-        out[k].sizes = sized_room(st, s->rank);
+        out[k].sizes = sized_scratch(st, s->rank);
         for (uint32_t d = 0; d < s->rank; d++) {
             if (sized_has(x[0], d))
                 out[k].sizes[d] =
@@ -142,7 +142,7 @@ bool sized_sort(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
             out[k].inst = sized_element(st, all, k);
         return true;
     }
-    Instruction **operands = sized_room(st, count + 1);
+    Instruction **operands = sized_scratch(st, count + 1);
     const Shape **shapes = ARENA_ARRAY(st->r.scratch, const Shape *, count + 1);
     for (uint32_t k = 0; k < count; k++) {
         operands[k] = x[k]->inst;
@@ -169,7 +169,7 @@ bool sized_gather(Statics *st, const Instruction *inst, Sized *const *x, Sized *
     Ints batch = inst_ints(inst, ATTR_OPERAND_BATCHING_DIMS);
     uint32_t d = 0, window = 0;
     out->inst = sized_again(st, inst, x);
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t k = 0; k < inst->shape->rank; k++) {
         if (ints_contain(offset, k))
             continue;
@@ -198,7 +198,7 @@ bool sized_scatter(Statics *st, const Instruction *inst, Sized *const *x, Sized 
     Intern *t = st->r.m->intern;
     const Shape *s = x[count]->inst->shape;
     Sized indices = *x[count];
-    indices.sizes = sized_room(st, s->rank);
+    indices.sizes = sized_scratch(st, s->rank);
     for (uint32_t d = 0; d < s->rank; d++) {
         if (d == vector)
             continue;
@@ -340,7 +340,7 @@ bool sized_reshape(Statics *st, const Instruction *inst, Sized *const *x, Sized 
     const Shape *from = x[0]->inst->shape, *to = inst->shape;
     const Shape *s = dynamic_bounds(st->r.m->intern, to);
     bool keeps = true;
-    out->sizes = sized_room(st, to->rank);
+    out->sizes = sized_scratch(st, to->rank);
     for (uint32_t d = 0; d < from->rank; d++) {
         uint32_t at = sized_has(x[0], d) ? same_dimension(from, d, to) : to->rank;
         if (at < to->rank && out->sizes[at] != NULL) /* both of at most one element */
@@ -390,7 +390,7 @@ bool sized_dynamic_reshape(Statics *st, const Instruction *inst, Sized *const *x
 {
     const Shape *s = dynamic_bounds(st->r.m->intern, inst->shape);
     const Shape *s32 = shape_scalar(st->r.m->intern, DT_S32);
-    out->sizes = sized_room(st, s->rank);
+    out->sizes = sized_scratch(st, s->rank);
     for (uint32_t d = 0; d < s->rank; d++)
         out->sizes[d] =
             sized_within(st, rw_convert(&st->r, s32, x[d + 1]->inst), s->dims[d]);

@@ -40,7 +40,7 @@ bool sized_convolution(Statics *st, const Instruction *inst, Sized *const *x, Si
                        sized_has(x[1], (uint32_t)l->rhs_input) ||
                        sized_has(x[1], (uint32_t)l->rhs_output)))
         return false; /* the groups would be others */
-    out->sizes = sized_room(st, inst->shape->rank);
+    out->sizes = sized_scratch(st, inst->shape->rank);
     for (uint32_t i = 0; i < l->spatial_rank; i++) {
         uint32_t d = (uint32_t)l->lhs_spatial[i];
         if (i >= w->rank || sized_has(x[1], (uint32_t)l->rhs_spatial[i]))
@@ -152,7 +152,7 @@ bool sized_batch_norm(Statics *st, const Instruction *inst, Sized *const *x, Siz
         out[i].inst = by->operands[i];
         if (i == 0 || !sized_has(x[0], feature))
             continue;
-        out[i].sizes = sized_room(st, 1);
+        out[i].sizes = sized_scratch(st, 1);
         out[i].sizes[0] = x[0]->sizes[feature];
     }
     return true;

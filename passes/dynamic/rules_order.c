@@ -40,7 +40,7 @@ bool sized_topk(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
     Instruction *all = sized_again(st, inst, operands);
     for (uint32_t k = 0; k < 2; k++) {
         out[k].inst = sized_element(st, all, k);
-        out[k].sizes = sized_room(st, s->rank);
+        out[k].sizes = sized_scratch(st, s->rank);
         for (uint32_t d = 0; d < last; d++)
             out[k].sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
     }
@@ -130,7 +130,7 @@ bool sized_scan(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
     s.outputs = (uint32_t)shape_leaf_count(inst->shape) - s.carries;
     if (!is_along(&s, x))
         return false;
-    Sized steps = {.sizes = sized_room(st, s.d + 1)};
+    Sized steps = {.sizes = sized_scratch(st, s.d + 1)};
     int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s.d + 1u);
     for (uint32_t i = 0; i <= s.d; i++)
         dims[i] = 1;
@@ -141,7 +141,7 @@ bool sized_scan(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
             steps.sizes[s.d] = x[i]->sizes[s.d];
     }
     steps.inst = rw_splat_int(r, rw_shape(r, DT_PRED, s.d + 1, dims), 1);
-    Instruction **operands = sized_room(st, inst->operand_count + 1);
+    Instruction **operands = sized_scratch(st, inst->operand_count + 1);
     for (uint32_t i = 0; i < inst->operand_count; i++)
         operands[i < s.inputs ? i : i + 1] = x[i]->inst;
     Instruction *mask = sized_mask(st, &steps, NULL);
@@ -153,7 +153,7 @@ bool sized_scan(Statics *st, const Instruction *inst, Sized *const *x, Sized *ou
         out[k].inst = sized_element(st, all, k);
         if (k >= s.outputs)
             continue;
-        out[k].sizes = sized_room(st, out[k].inst->shape->rank);
+        out[k].sizes = sized_scratch(st, out[k].inst->shape->rank);
         out[k].sizes[s.d] = steps.sizes[s.d];
     }
     return true;

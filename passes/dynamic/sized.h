@@ -34,7 +34,7 @@ static inline bool sized_has(const Sized *x, uint32_t d)
     return x->sizes != NULL && x->sizes[d] != NULL;
 }
 
-Instruction **sized_room(Statics *st, uint32_t n); /* scratch, all NULL */
+Instruction **sized_scratch(Statics *st, uint32_t n); /* scratch, all NULL */
 /* Which elements of x lie within its sizes; only the dimensions of the list count, NULL: all.
  * NULL: every element does. */
 Instruction *sized_mask(Statics *st, const Sized *x, const Ints *dims);

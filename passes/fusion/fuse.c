@@ -40,7 +40,7 @@ typedef struct Fuse {
     uint32_t user_count;
     bool *is_own;            /* by id: a fusion whose computation nobody else calls */
     bool *is_made;           /* by id: a fusion that this pass has put together */
-    uint32_t *room;          /* by id: for fusion_merge */
+    uint32_t *spare;         /* by id: for fusion_merge */
     const uint32_t *callers; /* by computation id, when the pass began */
     Arena *brief;            /* for one visit */
     bool changed;
@@ -285,17 +285,17 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     KernelKind before = kernel_kind_of(consumer);
     bool is_moved = f->users[producer->id].count == 1 &&
                     (producer->op != OP_FUSION || f->is_own[producer->id]);
-    uint32_t *room = &f->room[consumer->id], room_before = *room;
+    uint32_t *spare = &f->spare[consumer->id], spare_before = *spare;
     own_computation(f, consumer);
     bool was_loop = kernel_kind_is(before, KERNEL_BY_ELEMENT);
     if (was_loop && f->is_made[consumer->id] && producer->op != OP_FFT) {
         /* always legal; whether another kind is better is asked when all is in it */
-        fusion_merge(consumer, producer, is_moved, room, f->brief);
+        fusion_merge(consumer, producer, is_moved, spare, f->brief);
         return true;
     }
     bool was_reduction = has_reduction(consumer);
     SavedFusion *saved = fusion_save(consumer, f->brief);
-    fusion_merge(consumer, producer, is_moved, room, f->brief);
+    fusion_merge(consumer, producer, is_moved, spare, f->brief);
     KernelKind after = kernel_kind_choose(consumer, f->cx->target);
     bool good = after != KERNEL_COUNT && (after == before || !was_reduction);
     /* a loop is worse, but where tiles would only turn what is turned back */
@@ -305,7 +305,7 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     f->is_made[consumer->id] |= good;
     if (!good) {
         fusion_restore(saved);
-        *room = room_before;
+        *spare = spare_before;
     } else {
         kernel_kind_set(consumer, after);
     }
@@ -395,7 +395,7 @@ static void fuse_computation(Fuse *f)
     }
     f->is_own = find_own(f);
     f->is_made = ARENA_ARRAY(f->cx->scratch, bool, (size_t)count + 1);
-    f->room = ARENA_ARRAY(f->cx->scratch, uint32_t, (size_t)count + 1);
+    f->spare = ARENA_ARRAY(f->cx->scratch, uint32_t, (size_t)count + 1);
     for (uint32_t i = count; i-- > 0;) {
         visit(f, comp->instructions[i]);
         arena_reset(f->brief);

@@ -28,10 +28,10 @@ void fusion_wrap_in_place(Instruction *inst);
 /* Takes the producer's code into the fusion that reads it. What is put into a fusion stays
  * elsewhere, too, or (is_moved) is removed by the caller, with its fused computation if it has
  * one: then the code keeps its names. What has no name yet gets one from fusion_name_all.
- * *room: elements behind the fusion's operands and its computation's parameters that are free,
+ * *spare: elements behind the fusion's operands and its computation's parameters that are free,
  * from one call to the next; 0 at first. */
 void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
-                  uint32_t *room, Arena *scratch);
+                  uint32_t *spare, Arena *scratch);
 void fusion_name_all(Module *m);
 
 /* What a fusion and its computation, which nobody else calls, are before something is put into
@@ -49,7 +49,7 @@ typedef struct FusionLeaves {
 /* The code of another fusion inside this one, where it may read the results that this one has
  * already; its result there. What is there already is not made twice. */
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *other, bool is_moved, uint32_t *room,
+                             Instruction *other, bool is_moved, uint32_t *spare,
                              Arena *scratch);
 /* Makes these the results: a tuple, without a name yet, if there are several. */
 void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_t count);

@@ -10,14 +10,14 @@ typedef struct Merge {
     const FusionLeaves *own; /* results that may be read inside; NULL: none */
     bool is_moved;           /* the code exists nowhere else afterwards: names stay */
     uint32_t first;          /* id of the first instruction that is added */
-    uint32_t *room;          /* elements of operands and parameters that are free */
+    uint32_t *spare;         /* elements of operands and parameters that are free */
     Arena *scratch;
 } Merge;
 
 static Instruction **grown(Arena *a, Instruction *const *array, uint32_t count,
-                           uint32_t room)
+                           uint32_t spare)
 {
-    Instruction **to = ARENA_ARRAY(a, Instruction *, (size_t)count + room);
+    Instruction **to = ARENA_ARRAY(a, Instruction *, (size_t)count + spare);
     if (count != 0)
         memcpy(to, array, count * sizeof *to);
     return to;
@@ -34,13 +34,13 @@ static Instruction *parameter_for(Merge *m, Instruction *operand)
     }
     uint32_t number = fusion->operand_count++;
     comp->parameter_count++;
-    if (*m->room == 0) {
+    if (*m->spare == 0) {
         Arena *a = comp->module->arena;
-        *m->room = number / 2 + 4;
-        fusion->operands = grown(a, fusion->operands, number, *m->room);
-        comp->parameters = grown(a, comp->parameters, number, *m->room);
+        *m->spare = number / 2 + 4;
+        fusion->operands = grown(a, fusion->operands, number, *m->spare);
+        comp->parameters = grown(a, comp->parameters, number, *m->spare);
     }
-    --*m->room;
+    --*m->spare;
     Instruction *p = computation_append(comp, OP_PARAMETER, operand->shape, 0, NULL);
     p->parameter = number;
     fusion->operands[number] = operand;
@@ -170,10 +170,11 @@ static void put_in_order(Computation *comp, uint32_t count, Arena *scratch)
 }
 
 void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
-                  uint32_t *room, Arena *scratch)
+                  uint32_t *spare, Arena *scratch)
 {
     Computation *comp = inst_called(fusion, 0);
-    Merge m = {.fusion = fusion, .is_moved = is_moved, .room = room, .scratch = scratch};
+    Merge m = {
+        .fusion = fusion, .is_moved = is_moved, .spare = spare, .scratch = scratch};
     uint32_t count = comp->instruction_count, read_count = 0;
     Instruction **read =
         ARENA_ARRAY(scratch, Instruction *, (size_t)fusion->operand_count + 1);
@@ -183,7 +184,7 @@ void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
         read[read_count++] = comp->parameters[i];
         drop_parameter(fusion, i);
     }
-    *room += read_count;
+    *spare += read_count;
     Instruction *result = bring_in(&m, producer);
     for (uint32_t i = 0; i < read_count; i++)
         computation_replace_one(comp, read[i], result);
@@ -191,14 +192,14 @@ void fusion_merge(Instruction *fusion, Instruction *producer, bool is_moved,
 }
 
 Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
-                             Instruction *other, bool is_moved, uint32_t *room,
+                             Instruction *other, bool is_moved, uint32_t *spare,
                              Arena *scratch)
 {
     Merge m = {.fusion = fusion,
                .own = own,
                .is_moved = is_moved,
                .first = inst_called(fusion, 0)->instruction_count,
-               .room = room,
+               .spare = spare,
                .scratch = scratch};
     return bring_in(&m, other);
 }

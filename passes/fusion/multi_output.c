@@ -53,7 +53,7 @@ typedef struct Kernel {
     uint32_t heroes;
     FusionLeaves leaves;
     uint32_t nodes; /* of its code */
-    uint32_t room;  /* for fusion_bring_in */
+    uint32_t spare; /* for fusion_bring_in */
     bool is_own;    /* nobody else calls its computation */
 } Kernel;
 
@@ -471,7 +471,7 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
         arena_copy(j->brief, a->leaves.inside, a->leaves.count * sizeof *inside);
     SavedFusion *saved = fusion_save(fusion, j->brief);
     Instruction *result =
-        fusion_bring_in(fusion, &a->leaves, b->fusion, b->is_own, &a->room, j->brief);
+        fusion_bring_in(fusion, &a->leaves, b->fusion, b->is_own, &a->spare, j->brief);
     a->leaves.inside[a->leaves.count] = result;
     a->leaves.users_see[a->leaves.count++] = b->fusion;
     fusion_set_results(fusion, a->leaves.inside, a->leaves.count);

@@ -98,13 +98,13 @@ static bool is_closed(const Attentions *s, const Attention *a, const Instruction
 
 static Instruction *wrap(const Attentions *s, Instruction *last, const bool *inside)
 {
-    uint32_t room = 0;
+    uint32_t spare = 0;
     Instruction *fusion = fusion_wrap(last);
     for (uint32_t i = s->order_count; i-- > 0;) {
         Instruction *inst = s->order[i];
         if (inside[inst->id] && inst != last &&
             (inst->op != OP_CONSTANT || inst->shape->rank != 0))
-            fusion_merge(fusion, inst, false, &room, s->cx->scratch);
+            fusion_merge(fusion, inst, false, &spare, s->cx->scratch);
     }
     inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
     attention_set_library(fusion);

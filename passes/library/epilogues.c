@@ -217,35 +217,35 @@ static void find_activation(const Epilogues *e, Chain *c)
 }
 
 /* Splats of an activation. */
-static void merge_numbers(Instruction *fusion, uint32_t *room, Arena *scratch)
+static void merge_numbers(Instruction *fusion, uint32_t *spare, Arena *scratch)
 {
     for (uint32_t i = 0; i < fusion->operand_count; i++) {
         Instruction *x = fusion->operands[i];
         if (x->op == OP_BROADCAST && x->operands[0]->op == OP_CONSTANT)
-            fusion_merge(fusion, fusion->operands[i--], false, room, scratch);
+            fusion_merge(fusion, fusion->operands[i--], false, spare, scratch);
     }
 }
 
 /* Innermost last, as operands of what is there already. */
 static Instruction *fused(const Chain *c, Arena *scratch)
 {
-    uint32_t room = 0, steps = c->step_count;
+    uint32_t spare = 0, steps = c->step_count;
     Instruction *fusion;
     if (c->behind_count > 0) {
         fusion = fusion_wrap(c->behind[c->behind_count - 1]);
         for (uint32_t i = c->behind_count - 1; i-- > 0;)
-            fusion_merge(fusion, c->behind[i], true, &room, scratch);
-        merge_numbers(fusion, &room, scratch);
+            fusion_merge(fusion, c->behind[i], true, &spare, scratch);
+        merge_numbers(fusion, &spare, scratch);
     } else {
         fusion = fusion_wrap(c->steps[--steps]);
     }
     for (uint32_t i = steps; i-- > 0;)
-        fusion_merge(fusion, c->steps[i], true, &room, scratch);
+        fusion_merge(fusion, c->steps[i], true, &spare, scratch);
     if (c->bias != NULL)
-        fusion_merge(fusion, c->bias, true, &room, scratch);
+        fusion_merge(fusion, c->bias, true, &spare, scratch);
     if (c->zero != NULL)
-        fusion_merge(fusion, c->zero, false, &room, scratch);
-    fusion_merge(fusion, c->product, true, &room, scratch);
+        fusion_merge(fusion, c->zero, false, &spare, scratch);
+    fusion_merge(fusion, c->product, true, &spare, scratch);
     inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
     if (c->product->op == OP_DOT)
         matmul_set_library(fusion);
@@ -307,7 +307,7 @@ static Instruction *free_reader(const Epilogues *e, const Instruction *inst)
 static bool add_scales(Epilogues *e, Instruction *dot)
 {
     Instruction *inside[MOST_SCALED], *last = dot;
-    uint32_t n = 0, scales = 0, room = 0;
+    uint32_t n = 0, scales = 0, spare = 0;
     for (Instruction *next; (next = free_reader(e, last)) != NULL; last = next) {
         bool is_scaling = next->op == OP_MULTIPLY && scales < 2 &&
                           next->operands[0] != next->operands[1];
@@ -331,7 +331,7 @@ static bool add_scales(Epilogues *e, Instruction *dot)
         return false;
     Instruction *fusion = fusion_wrap(last);
     for (uint32_t i = n; i-- > 0;)
-        fusion_merge(fusion, inside[i], inside[i]->op != OP_BROADCAST, &room,
+        fusion_merge(fusion, inside[i], inside[i]->op != OP_BROADCAST, &spare,
                      e->cx->scratch);
     inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
     matmul_set_library(fusion);

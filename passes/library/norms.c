@@ -118,14 +118,14 @@ static Instruction *add_results(const Norms *s, const Candidate *c)
 static Instruction *wrap(const Norms *s, const Candidate *c, const bool *inside,
                          bool keeps_statistics)
 {
-    uint32_t room = 0;
+    uint32_t spare = 0;
     Instruction *tuple = keeps_statistics ? add_results(s, c) : NULL;
     Instruction *fusion = fusion_wrap(tuple != NULL ? tuple : c->last);
     for (uint32_t i = s->order_count; i-- > 0;) {
         Instruction *inst = s->order[i];
         if (inside[inst->id] && (inst != c->last || tuple != NULL) &&
             (inst->op != OP_CONSTANT || inst->shape->rank != 0))
-            fusion_merge(fusion, inst, false, &room, s->cx->scratch);
+            fusion_merge(fusion, inst, false, &spare, s->cx->scratch);
     }
     if (tuple != NULL)
         computation_remove(s->comp, tuple);

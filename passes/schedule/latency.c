@@ -591,10 +591,10 @@ static bool take_smaller(Latency *l, int64_t most, uint32_t *out)
 /* A stream is free that a done waits for. */
 static bool has_room_for_dones(const Latency *l)
 {
-    bool room = l->waiting_groups != 0;
+    bool has_capacity = l->waiting_groups != 0;
     for (int r = 0; r < RESOURCE_COUNT; r++)
-        room |= l->waiting[r] != 0 && l->used[r] < l->limits->most[r];
-    return room;
+        has_capacity |= l->waiting[r] != 0 && l->used[r] < l->limits->most[r];
+    return has_capacity;
 }
 
 /* As if there were memory for everything. */

@@ -182,7 +182,7 @@ static bool known_window(const Scatter *s, int64_t *start, int64_t *sizes)
     return true;
 }
 
-/* scatter(x, constant, update) -> dynamic-update-slice(x, update, constant): elementwise with a border. */
+/* scatter(x, constant, update) -> dynamic-update-slice(x, update, constant): elementwise with a boundary. */
 static Instruction *scatter_known(Rewriter *r, Instruction *inst)
 {
     if (inst->operand_count != 3 || !rw_is_static(inst->shape) ||

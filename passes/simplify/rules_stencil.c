@@ -1,6 +1,6 @@
 /* Rules of stencils: updates in place of most of an array, from neighbours in the same array. In place a thread
  * would read what another has replaced, so that all that is read would have to be copied first; as a new array
- * it is one elementwise kernel with a border.
+ * it is one elementwise kernel with a boundary.
  *
  *   dynamic-update-slice(x, f(slices of x), constants)
  *   ->  select(inside, pad(f(slices of x), 0), x)

@@ -1,7 +1,7 @@
 /* The store as a folder: a key is a file that appears at once, by rename.
  *
  * Who is there is told by locks, which the kernel takes back from a process that is killed: every
- * rank keeps the file of its seat locked. The first to come clears away what an earlier run has
+ * rank keeps the file of its claim locked. The first to come clears away what an earlier run has
  * left, the last to go removes everything; both hold the folder's lock meanwhile. */
 #include <dirent.h>
 #include <errno.h>
@@ -20,13 +20,13 @@
 #include "runtime/collective/store_kind.h"
 
 #define PREFIX "gxrt." /* of our files: the folder may hold others */
-#define SEAT "rank."   /* of a rank's seat */
+#define CLAIM "rank."  /* by rank: locked by who lives */
 #define FOLDER_LOCK "lock"
 #define MOST_WAIT 10.0 /* seconds that another process may hold the folder's lock */
 
 typedef struct FileStore {
     Store store;
-    int seat; /* open and locked, or -1 */
+    int claim; /* open and locked, or -1 */
     char folder[];
 } FileStore;
 
@@ -94,18 +94,18 @@ static gxrt_status lock_folder(const FileStore *s, int *out)
     return store_error(s, "another process holds its lock", ETIMEDOUT);
 }
 
-/* The seat of somebody who lives. */
+/* The claim of somebody who lives. */
 typedef struct Neighbour {
     unsigned rank, ranks;
     char process[128]; /* "7 on HOST" */
 } Neighbour;
 
-/* Whether the owner of the seat file of this name lives. */
+/* Whether the owner of the claim file of this name lives. */
 static bool lives(const FileStore *s, const char *name, Neighbour *out)
 {
     char path[PATH_MAX];
     char text[256] = "";
-    if (sscanf(name, PREFIX SEAT "%u", &out->rank) != 1 ||
+    if (sscanf(name, PREFIX CLAIM "%u", &out->rank) != 1 ||
         !path_of(s, name + strlen(PREFIX), path)) {
         return false;
     }
@@ -120,7 +120,7 @@ static bool lives(const FileStore *s, const char *name, Neighbour *out)
     return alive;
 }
 
-/* Anybody who lives; by preference who has the seat that this rank wants. */
+/* Anybody who lives; by preference who has the rank that this one wants. */
 static bool find_neighbour(const FileStore *s, Neighbour *out)
 {
     bool found = false;
@@ -165,39 +165,39 @@ static void remove_folder(const FileStore *s)
     rmdir(s->folder); /* stays if it holds what is not ours */
 }
 
-/* Says that this rank is here, with the folder locked and its seat free. */
-static gxrt_status write_seat(FileStore *s)
+/* Says that this rank is here, with the folder locked and its rank free. */
+static gxrt_status write_claim(FileStore *s)
 {
     char key[STORE_MOST_KEY];
     char path[PATH_MAX];
     char host[64] = "?";
     char text[256];
     gethostname(host, sizeof host - 1);
-    snprintf(key, sizeof key, SEAT "%u", s->store.rank);
+    snprintf(key, sizeof key, CLAIM "%u", s->store.rank);
     snprintf(text, sizeof text, "%u ranks, process %ld on %s\n", s->store.ranks,
              (long)getpid(), host);
     if (!path_of(s, key, path)) {
         return store_error(s, "its name is too long", ENAMETOOLONG);
     }
-    s->seat = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (s->seat < 0 || try_lock(s->seat) != 1 ||
-        write(s->seat, text, strlen(text)) != (ssize_t)strlen(text)) {
+    s->claim = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (s->claim < 0 || try_lock(s->claim) != 1 ||
+        write(s->claim, text, strlen(text)) != (ssize_t)strlen(text)) {
         return store_error(s, "cannot be written", errno);
     }
     return GXRT_OK;
 }
 
 /* The folder is locked. Nobody lives in it: what is there is of an earlier run, and goes. */
-static gxrt_status take_seat(FileStore *s)
+static gxrt_status claim_rank(FileStore *s)
 {
     char key[STORE_MOST_KEY];
     char path[PATH_MAX];
     Neighbour n;
     if (!find_neighbour(s, &n)) {
         remove_all(s);
-        return write_seat(s);
+        return write_claim(s);
     }
-    snprintf(key, sizeof key, SEAT "%u", s->store.rank);
+    snprintf(key, sizeof key, CLAIM "%u", s->store.rank);
     if (n.rank == s->store.rank) {
         return status_set(
             GXRT_WORLD_FAILED,
@@ -218,7 +218,7 @@ static gxrt_status take_seat(FileStore *s)
             "has not: end it, or give this run a fresh folder",
             s->folder, s->store.rank, n.rank, n.process);
     }
-    return write_seat(s);
+    return write_claim(s);
 }
 
 static gxrt_status file_put(Store *store, const char *key, const void *bytes, size_t size,
@@ -264,9 +264,9 @@ static void file_close(Store *store)
 {
     FileStore *s = (FileStore *)store;
     int folder = -1;
-    bool locked = s->seat >= 0 && lock_folder(s, &folder) == GXRT_OK;
-    if (s->seat >= 0) {
-        close(s->seat);
+    bool locked = s->claim >= 0 && lock_folder(s, &folder) == GXRT_OK;
+    if (s->claim >= 0) {
+        close(s->claim);
     }
     if (locked) {
         Neighbour n;
@@ -289,11 +289,11 @@ gxrt_status store_file_open(const char *folder, uint32_t rank, uint32_t ranks,
     }
     strcpy(s->folder, folder);
     s->store = (Store){&file_kind, rank, ranks};
-    s->seat = -1;
+    s->claim = -1;
     int lock = -1;
     gxrt_status st = lock_folder(s, &lock);
     if (st == GXRT_OK) {
-        st = take_seat(s);
+        st = claim_rank(s);
         close(lock);
     }
     if (st != GXRT_OK) {

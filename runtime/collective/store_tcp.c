@@ -64,7 +64,7 @@ typedef struct TcpStore {
     pthread_t thread;
     bool has_thread, stop;
     Entry *entries;
-    bool *seats;          /* by rank: it has come */
+    bool *joined;         /* by rank: it has come */
     unsigned connections; /* that are open */
 } TcpStore;
 
@@ -228,8 +228,8 @@ static bool greet(TcpStore *s, int socket)
         answer = ANSWER_SIZE;
     } else {
         pthread_mutex_lock(&s->mutex);
-        answer = rank == 0 || s->seats[rank] ? ANSWER_TAKEN : ANSWER_YES;
-        s->seats[rank] = true;
+        answer = rank == 0 || s->joined[rank] ? ANSWER_TAKEN : ANSWER_YES;
+        s->joined[rank] = true;
         pthread_mutex_unlock(&s->mutex);
     }
     return reply(socket, answer, NULL, 0) && answer == ANSWER_YES;
@@ -391,8 +391,8 @@ static gxrt_status start_server(TcpStore *s)
             "is free, on the host of rank 0",
             s->name, strerror(error));
     }
-    s->seats = calloc(s->store.ranks, sizeof *s->seats);
-    s->has_thread = s->seats && pthread_create(&s->thread, NULL, listen_on, s) == 0;
+    s->joined = calloc(s->store.ranks, sizeof *s->joined);
+    s->has_thread = s->joined && pthread_create(&s->thread, NULL, listen_on, s) == 0;
     return s->has_thread ? GXRT_OK
                          : status_set(GXRT_OUT_OF_MEMORY, "gxrt_world_create: no memory");
 }
@@ -640,7 +640,7 @@ static void tcp_close(Store *store)
     }
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
-    free(s->seats);
+    free(s->joined);
     free(s);
 }
 

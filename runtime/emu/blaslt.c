@@ -371,7 +371,7 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
 }
 
 /* All give the same result. */
-enum { ALGORITHMS = 2, ALGORITHM_ROOM = 4096 };
+enum { ALGORITHMS = 2, ALGORITHM_WORKSPACE = 4096 };
 
 /* Pointers of the epilogue need not be known yet. */
 static cublasStatus_t check_known(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
@@ -400,13 +400,13 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     if (status != LT_SUCCESS)
         return status;
     /* The first would like to have memory to work in. */
-    uint64_t room = preference != NULL ? preference->workspace : 0;
+    uint64_t workspace = preference != NULL ? preference->workspace : 0;
     for (int i = 0; i < requested && i < ALGORITHMS; i++) {
-        bool has_room = i == 0 && room >= ALGORITHM_ROOM;
-        results[i] = (cublasLtMatmulHeuristicResult_t){.algo.data[0] = (uint64_t)i,
-                                                       .workspaceSize =
-                                                           has_room ? ALGORITHM_ROOM : 0,
-                                                       .wavesCount = 1.0F};
+        bool is_given = i == 0 && workspace >= ALGORITHM_WORKSPACE;
+        results[i] = (cublasLtMatmulHeuristicResult_t){
+            .algo.data[0] = (uint64_t)i,
+            .workspaceSize = is_given ? ALGORITHM_WORKSPACE : 0,
+            .wavesCount = 1.0F};
         ++*returned;
     }
     return LT_SUCCESS;

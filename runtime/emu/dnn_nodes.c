@@ -352,8 +352,8 @@ static bool compute_reshape(DnnRun *run, const DnnNode *n)
     const DnnTensor *x = dnn_tensor(run, n, DNN_X), *y = dnn_tensor(run, n, DNN_Y);
     const double *in = dnn_input(run, n, DNN_X);
     double *out = dnn_output(run, n, DNN_Y);
-    uint64_t room = dnn_bytes(x) * 8 / dtype_info[x->type].bits;
-    double *memory = calloc(room, sizeof *memory);
+    uint64_t elements = dnn_bytes(x) * 8 / dtype_info[x->type].bits;
+    double *memory = calloc(elements, sizeof *memory);
     int64_t index[DNN_RANK] = {0};
     if (memory == NULL)
         return false;
@@ -362,7 +362,7 @@ static bool compute_reshape(DnnRun *run, const DnnNode *n)
     while (next_index(x->rank, x->dims, index));
     do {
         int64_t at = offset_of(y->rank, index, y->strides);
-        *out++ = (uint64_t)at < room ? memory[at] : 0;
+        *out++ = (uint64_t)at < elements ? memory[at] : 0;
     } while (next_index(y->rank, y->dims, index));
     free(memory);
     return true;

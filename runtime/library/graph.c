@@ -179,7 +179,7 @@ static uint32_t find_addresses(const Device *d, const PlanCommand *c, CUstream s
     const Plan *p = d->session->plan;
     const PlanGraph *g = &p->graphs[c->index];
     const PlanArg *a = &p->args[c->args];
-    char *room = address_of(d, &a[c->arg_count - 1]);
+    char *memory = address_of(d, &a[c->arg_count - 1]);
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
@@ -197,14 +197,14 @@ static uint32_t find_addresses(const Device *d, const PlanCommand *c, CUstream s
             addresses[n++] = (void *)(uintptr_t)&t->value;
             break;
         case PLAN_GRAPH_SCRATCH:
-            addresses[n++] = room + t->value;
+            addresses[n++] = memory + t->value;
             break;
         case PLAN_GRAPH_VIRTUAL:
         case PLAN_GRAPH_PLACES:
             break;
         }
     }
-    *workspace = room ? room + g->scratch_bytes : NULL;
+    *workspace = memory ? memory + g->scratch_bytes : NULL;
     return n;
 }
 

@@ -518,16 +518,16 @@ static uint32_t ask_heuristics(GraphBuild *b, const GraphDevice *at, int mode,
                     &count, NULL) != 0) {
         return 0; /* a graph that no engine of this mode takes */
     }
-    int64_t room = count < MOST_CONFIGURATIONS ? count : MOST_CONFIGURATIONS;
-    for (int64_t i = 0; i < room; i++) {
+    int64_t capacity = count < MOST_CONFIGURATIONS ? count : MOST_CONFIGURATIONS;
+    for (int64_t i = 0; i < capacity; i++) {
         out[i] = graph_build_make(b, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     }
-    if (b->status != CUDNN_STATUS_SUCCESS || room <= 0 ||
-        b->dnn->get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room,
-                    &count, out) != 0) {
+    if (b->status != CUDNN_STATUS_SUCCESS || capacity <= 0 ||
+        b->dnn->get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                    capacity, &count, out) != 0) {
         return 0;
     }
-    return (uint32_t)(count < room ? count : room);
+    return (uint32_t)(count < capacity ? count : capacity);
 }
 
 bool graph_build_choose(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,

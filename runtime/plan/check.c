@@ -285,22 +285,22 @@ static void note_counts(const Check *k, uint32_t *out)
 }
 
 /* Each branch starts from the state before the conditional, and skips what those before it
- * have logged. `room`: two clocks and two rows of counts. */
-static bool walk_branches(Check *k, uint32_t command, uint32_t *room)
+ * have logged. `scratch`: two clocks and two rows of counts. */
+static bool walk_branches(Check *k, uint32_t command, uint32_t *scratch)
 {
     const PlanCommand *c = &k->p->commands[command];
     size_t cells = (size_t)k->streams * k->streams;
-    uint32_t *before = room;
-    uint32_t *known = room + cells;
+    uint32_t *before = scratch;
+    uint32_t *known = scratch + cells;
     Skip skip = {known + cells, known + cells + k->streams, k->skips};
     uint32_t at = command + 1;
     bool ok = true;
     memcpy(before, k->clock, cells * sizeof *before);
     memset(known, 0xff, cells * sizeof *known);
-    note_counts(k, room + 2 * cells);
+    note_counts(k, scratch + 2 * cells);
     for (uint32_t i = 0; i < c->count && ok; i++) {
         uint32_t end = at + plan_region_size(k->p, c, i);
-        note_counts(k, room + 2 * cells + k->streams);
+        note_counts(k, scratch + 2 * cells + k->streams);
         for (size_t j = 0; j < cells;
              j++) { /* who knows all that was before skips, too */
             uint32_t o = (uint32_t)(j % k->streams);
@@ -326,10 +326,10 @@ static bool order_conditional(Check *k, uint32_t command)
         return false;
     }
     size_t cells = (size_t)k->streams * k->streams;
-    uint32_t *room = malloc((2 * cells + 2 * k->streams) * sizeof *room);
-    bool ok = room ? walk_branches(k, command, room)
-                   : fail(k, PLAN_NO_MEMORY " to check the plan");
-    free(room);
+    uint32_t *scratch = malloc((2 * cells + 2 * k->streams) * sizeof *scratch);
+    bool ok = scratch ? walk_branches(k, command, scratch)
+                      : fail(k, PLAN_NO_MEMORY " to check the plan");
+    free(scratch);
     return ok;
 }
 

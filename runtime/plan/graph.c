@@ -151,8 +151,8 @@ static bool convolution_fits(const PlanGraphTensor *x, const PlanGraphTensor *w,
             dilation < 1 || dilation > GRAPH_MOST_SIZE) {
             return false;
         }
-        int64_t room = x->dims[d + 2] + before + behind - (w->dims[d + 2] - 1) * dilation;
-        if (room < 1 || (room - 1) / stride + 1 != y->dims[d + 2]) {
+        int64_t span = x->dims[d + 2] + before + behind - (w->dims[d + 2] - 1) * dilation;
+        if (span < 1 || (span - 1) / stride + 1 != y->dims[d + 2]) {
             return false;
         }
     }
@@ -266,11 +266,11 @@ bool plan_read_graph(PlanReader *r, const PlanCommand *c, const PlanArg *args)
         }
         n++;
     }
-    bool has_room = n < c->arg_count && args[n].tag == PLAN_ARG_SLICE;
+    bool has_scratch = n < c->arg_count && args[n].tag == PLAN_ARG_SLICE;
     if (c->arg_count != n + 1 ||
-        (has_room ? !plan_is_slice(&args[n], PLAN_WRITE) ||
-                        plan_slice_of(p, &args[n])->bytes < g->workspace_bytes
-                  : args[n].tag != PLAN_ARG_NONE || g->workspace_bytes != 0)) {
+        (has_scratch ? !plan_is_slice(&args[n], PLAN_WRITE) ||
+                           plan_slice_of(p, &args[n])->bytes < g->workspace_bytes
+                     : args[n].tag != PLAN_ARG_NONE || g->workspace_bytes != 0)) {
         return plan_fail(r, "a graph without its workspace");
     }
     return true;

@@ -18,7 +18,7 @@
 #include "tests/fuzz/fuzz.h"
 
 enum {
-    SEATS = 4096, /* of the server, one for each input until it is made again */
+    RANKS = 4096, /* of the server, one for each input until it is made again */
     SECRET_BYTES = 128,
     KEY_BYTES = STORE_MOST_KEY,
     SECONDS_MOST = 8
@@ -55,17 +55,17 @@ static void check(gxrt_status st, const char *what)
 
 static Store *server;
 static Place server_place;
-static uint32_t next_seat;
+static uint32_t next_rank;
 
 static void make_server(void)
 {
-    if (server != NULL && next_seat < SEATS)
+    if (server != NULL && next_rank < RANKS)
         return;
     store_close(server);
     close(choose_place(&server_place));
-    PROMISE(store_open(server_place.address, 0, SEATS, &server) == GXRT_OK, "%s",
+    PROMISE(store_open(server_place.address, 0, RANKS, &server) == GXRT_OK, "%s",
             gxrt_last_error());
-    next_seat = 1;
+    next_rank = 1;
 }
 
 static size_t put_number(unsigned char *to, uint32_t number)
@@ -80,8 +80,8 @@ static size_t write_hello(unsigned char *to, uint8_t bits)
 {
     size_t n = 8;
     memcpy(to, bits & 1 ? "GXRTSTO0" : "GXRTSTO1", 8);
-    n += put_number(to + n, bits & 2 ? UINT32_MAX : bits & 4 ? 0 : next_seat++);
-    n += put_number(to + n, bits & 8 ? SEATS + 1 : SEATS);
+    n += put_number(to + n, bits & 2 ? UINT32_MAX : bits & 4 ? 0 : next_rank++);
+    n += put_number(to + n, bits & 8 ? RANKS + 1 : RANKS);
     memset(to + n, 0, SECRET_BYTES);
     to[n] = bits & 16 ? 'x' : 'k';
     return n + SECRET_BYTES;

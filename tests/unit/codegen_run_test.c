@@ -344,7 +344,7 @@ static void a_misaligned_argument_is_found(void **state)
 
 /* Half of a block's threads wait at one barrier (or the lanes of half a warp in one shuffle), the others at
  * another of the same instruction: to hardware they are two. */
-static void meetings_of_one_instruction_are_told_apart(void **state)
+static void synchronisations_of_one_instruction_are_told_apart(void **state)
 {
     Fixture *f = *state;
     static float in[THREADS * BLOCKS], out[THREADS * BLOCKS];
@@ -386,7 +386,7 @@ int main(void)
         cmocka_unit_test(an_access_out_of_bounds_names_its_instruction),
         cmocka_unit_test(a_misaligned_access_is_found),
         cmocka_unit_test(a_misaligned_argument_is_found),
-        cmocka_unit_test(meetings_of_one_instruction_are_told_apart),
+        cmocka_unit_test(synchronisations_of_one_instruction_are_told_apart),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

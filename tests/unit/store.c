@@ -198,8 +198,8 @@ static void test_killed_while_waiting(void **state)
     assert_true(seconds() - start < 5);
 }
 
-/* Who lives keeps its seat. */
-static void test_taken_seat(void **state)
+/* Who lives keeps its rank. */
+static void test_taken_rank(void **state)
 {
     (void)state;
     char folder[64];
@@ -383,7 +383,7 @@ int main(void)
         cmocka_unit_test(test_all_ranks),
         cmocka_unit_test(test_foreign_files),
         cmocka_unit_test(test_killed_ranks),
-        cmocka_unit_test(test_taken_seat),
+        cmocka_unit_test(test_taken_rank),
         cmocka_unit_test(test_killed_while_waiting),
         cmocka_unit_test(test_wrong_stores),
         cmocka_unit_test(test_silence),

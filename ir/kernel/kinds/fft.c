@@ -300,11 +300,11 @@ static int64_t rows_of_block(const KernelDesign *d, int64_t threads)
     int64_t least = is_along ? 1 : SECTOR_BYTES / row->bytes;
     int64_t rows = is_along ? 1 : LINE_BYTES / row->bytes;
     int64_t stride = fft_stride(row->points) * row->bytes;
-    int64_t room = (int64_t)target_block_shared(d->target);
+    int64_t capacity = (int64_t)target_block_shared(d->target);
     while (rows * threads < FEW_THREADS)
         rows *= 2;
     while (rows > 1 && (rows * row->points * row->bytes > BLOCK_BYTES ||
-                        rows * stride > room || rows / 2 >= p->rows))
+                        rows * stride > capacity || rows / 2 >= p->rows))
         rows /= 2;
     while (rows > least && p->rows / rows < target_multiprocessors(d->target))
         rows /= 2;

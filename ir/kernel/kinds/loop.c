@@ -5,7 +5,7 @@
 
 #define WIDE_WORK 160 /* operations of an element up to which accesses are what counts */
 #define WORK_EXPENSIVE 20
-#define UNEVEN_LANES 4     /* of narrow elements, where a border runs between them */
+#define UNEVEN_LANES 4     /* of narrow elements, where a boundary runs between them */
 #define FEW_ELEMENTS 16384 /* so few do not fill a device even one by one */
 
 const char *illegal_loop(FusionFacts *f, KernelKind kind)

@@ -162,12 +162,12 @@ void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
 void radix_tiles(const KernelDesign *d, RadixTiles *out)
 {
     const RadixPlan *p = d->plan.radix;
-    KernelGeometry room = {0};
+    KernelGeometry shared = {0};
     out->elements = d->config.block * d->config.accesses;
     out->tiles = ceil_div(p->size, out->elements);
-    geometry_shared(&room, (uint64_t)out->elements * p->widest, p->widest);
-    geometry_shared(&room, (uint64_t)out->elements, 1); /* digits */
-    out->shared_bytes = room.shared_bytes;
+    geometry_shared(&shared, (uint64_t)out->elements * p->widest, p->widest);
+    geometry_shared(&shared, (uint64_t)out->elements, 1); /* digits */
+    out->shared_bytes = shared.shared_bytes;
 }
 
 /* Of shared memory, beside the elements. */

@@ -187,11 +187,11 @@ static int64_t choose_stages(const KernelDesign *d, const KernelConfig *c)
 {
     uint64_t stage =
         (uint64_t)((c->tile[0] + c->tile[1]) * c->depth) * factor_bits(d) / 8;
-    uint64_t room = d->target->device->multiprocessor_shared / 2;
+    uint64_t capacity = d->target->device->multiprocessor_shared / 2;
     if (!target_has(d->target, FEATURE_CP_ASYNC))
         return 2;
-    room = room > TARGET_RESERVED_SHARED ? room - TARGET_RESERVED_SHARED : 0;
-    int64_t stages = (int64_t)(room / stage),
+    capacity = capacity > TARGET_RESERVED_SHARED ? capacity - TARGET_RESERVED_SHARED : 0;
+    int64_t stages = (int64_t)(capacity / stage),
             steps = ceil_div(d->plan.tile->contraction->depth, c->depth);
     stages = stages < MOST_STAGES ? stages : MOST_STAGES;
     stages = stages < steps ? stages : steps;

@@ -162,10 +162,10 @@ static int64_t row_bytes(const Attention *a, bool is_q)
 static void fit_tile(const KernelDesign *d, KernelConfig *c)
 {
     const Attention *a = d->plan.attention;
-    int64_t room = (int64_t)target_block_shared(d->target);
+    int64_t capacity = (int64_t)target_block_shared(d->target);
     while (c->tile[0] > 16 || c->tile[1] > 16) {
         if (c->tile[0] * row_bytes(a, true) + 2 * c->tile[1] * row_bytes(a, false) <=
-            room)
+            capacity)
             return;
         c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
     }
@@ -198,8 +198,8 @@ static int64_t choose_parts(const KernelDesign *d, const KernelConfig *c)
             resident = (int64_t)d->target->device->multiprocessor_shared /
                        (bytes + TARGET_RESERVED_SHARED);
     resident = resident < 1 ? 1 : resident > MOST_RESIDENT ? MOST_RESIDENT : resident;
-    int64_t room = resident * target_multiprocessors(d->target), parts = 1;
-    while (2 * parts * tiles_of(d, c) <= room &&
+    int64_t capacity = resident * target_multiprocessors(d->target), parts = 1;
+    while (2 * parts * tiles_of(d, c) <= capacity &&
            a->k.dims[ATTENTION_PLACES] >= 2 * parts * LEAST_PART)
         parts *= 2;
     return parts;

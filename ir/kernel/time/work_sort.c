@@ -195,7 +195,7 @@ static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *firs
             part = (int64_t)b->threads * lanes, batch = TOPK_LOADS * part;
     double rest = (double)(p->size - slots), trips = rest / (double)batch;
     double taken = 0.7 * (double)p->k * work_log2(p->size / slots + 1);
-    double room = (double)(topk_limit(p, slots) - p->k);
+    double free_slots = (double)(topk_limit(p, slots) - p->k);
     WorkCoordinate of_row = {.block_div = 1, .block_mul = 1};
     WorkCoordinate of_thread = {.thread_div = 1};
     const IndexExpr *row = work_coordinate(b, of_row, p->rows);
@@ -222,9 +222,9 @@ static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *firs
     work_barrier(b);
     work_loop_end(b, 0);
     Network n = *first;
-    for (n.slots = 2; (double)n.slots < room + (double)p->k && n.slots < slots;)
+    for (n.slots = 2; (double)n.slots < free_slots + (double)p->k && n.slots < slots;)
         n.slots *= 2;
-    double sorts = taken / room + 1;
+    double sorts = taken / free_slots + 1;
     work_loop_begin(b, sorts, (int64_t)sorts, 1);
     sort_rows(b, &n);
     work_loop_end(b, 0);
