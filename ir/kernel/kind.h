@@ -130,6 +130,9 @@ const char *kernel_epilogue_illegal(const Instruction *fusion,
 const char *kernel_reach_illegal(const Instruction *from,
                                  const Instruction *const *heroes, uint32_t hero_count);
 
+/* The kind image_convolution is made for this convolution, on a target that has it. */
+bool image_convolution_fits(const Instruction *conv);
+
 /* The only instruction of this opcode in the fused computation; NULL if there is none or several. */
 const Instruction *fusion_hero(const Instruction *fusion, OpCode op);
 

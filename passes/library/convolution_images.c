@@ -60,9 +60,9 @@ static bool has_form(const Instruction *conv, const ConvolutionForm *form)
                   form->labels->rhs_text) == 0;
 }
 
-/* Who makes it, with arrays in this form. */
-static void find_makers(const Instruction *conv, const ConvolutionForm *form,
-                        const Target *t, Arena *a, Candidates *out)
+/* It, with arrays in this form. */
+static Instruction *in_form(const Instruction *conv, const ConvolutionForm *form,
+                            Arena *a)
 {
     Module *m = module_create(a, diag_create(a, "", "", 0), "form");
     Computation *comp = module_add_computation(m, "main");
@@ -71,7 +71,7 @@ static void find_makers(const Instruction *conv, const ConvolutionForm *form,
         operands[i] = computation_add_parameter(comp, i, form->shapes[i], NULL);
     Instruction *c = computation_add_like(comp, conv, form->shapes[2], 2, operands);
     inst_set(c, (Attr){.id = ATTR_DIM_LABELS, .labels = form->labels});
-    candidates_find(c, NULL, t, out);
+    return c;
 }
 
 /* With the transpositions: a kernel of ours writes its result in any order. */
@@ -97,20 +97,25 @@ bool convolution_keeps_images(const Instruction *conv, const ConvolutionForm *ke
                               const ConvolutionForm *formed, const PassContext *cx)
 {
     Candidates all;
-    double seconds;
+    double seconds, least = 0;
     if (cx->target->tiles == TILES_NONE)
         return false;
     Arena *a = arena_scratch();
-    find_makers(conv, kept, cx->target, a, &all);
-    const Candidate *own = candidates_by(&all, CANDIDATE_TILE),
-                    *library = candidates_by(&all, CANDIDATE_LIBRARY);
-    bool keeps = own != NULL && own->kind == KERNEL_IMAGE_CONVOLUTION &&
-                 (library == NULL || cx->graphs == NULL ||
-                  own->seconds <= library->seconds * costs.kernel_gain) &&
-                 (has_form(conv, kept) || !has_convolutions_near(conv, a));
-    double least = keeps ? own->seconds : 0;
+    Instruction *c = in_form(conv, kept, a);
+    bool has_kept = has_form(conv, kept),
+         keeps =
+             image_convolution_fits(c) && (has_kept || !has_convolutions_near(conv, a));
     if (keeps) {
-        find_makers(conv, formed, cx->target, a, &all);
+        candidates_find(c, NULL, cx->target, &all);
+        const Candidate *own = candidates_by(&all, CANDIDATE_TILE),
+                        *library = candidates_by(&all, CANDIDATE_LIBRARY);
+        keeps = own != NULL && own->kind == KERNEL_IMAGE_CONVOLUTION &&
+                (library == NULL || cx->graphs == NULL ||
+                 own->seconds <= library->seconds * costs.kernel_gain);
+        least = keeps ? own->seconds : 0;
+    }
+    if (keeps && !has_kept) {
+        candidates_find(in_form(conv, formed, a), NULL, cx->target, &all);
         keeps = !formed_seconds(&all, formed, cx, &seconds) ||
                 least <= seconds * costs.kernel_gain;
     }

@@ -81,25 +81,37 @@ static const char *sizes_illegal(const Instruction *hero)
     return NULL;
 }
 
+/* Of the convolution alone. */
+static const char *hero_illegal(const Instruction *hero)
+{
+    const Shape *x = hero->operands[0]->shape;
+    DType t = x->dtype;
+    if ((t != DT_BF16 && t != DT_F16) || hero->operands[1]->shape->dtype != t ||
+        contract_accumulator(hero) != DT_F32)
+        return "it does not multiply numbers of 16 bits";
+    if (hero->shape->dtype != t && hero->shape->dtype != DT_F32)
+        return "its result is of another type";
+    const char *reason = labels_illegal(hero);
+    if (reason == NULL)
+        reason = window_illegal(hero);
+    return reason != NULL ? reason : sizes_illegal(hero);
+}
+
+/* Windows of one place share nothing: tiles read them as they are. */
+bool image_convolution_fits(const Instruction *conv)
+{
+    return work_reads_windows(conv) && hero_illegal(conv) == NULL;
+}
+
 const char *illegal_image_convolution(FusionFacts *f, KernelKind kind)
 {
     const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
     if (hero == NULL)
         return "it needs exactly one convolution";
-    const Instruction *const *operands = (const Instruction *const *)hero->operands;
-    DType t = operands[0]->shape->dtype;
-    if ((t != DT_BF16 && t != DT_F16) || operands[1]->shape->dtype != t ||
-        contract_accumulator(hero) != DT_F32)
-        return "it does not multiply numbers of 16 bits";
-    if (hero->shape->dtype != t && hero->shape->dtype != DT_F32)
-        return "its result is of another type";
-    if (operands[0]->op != OP_PARAMETER || operands[1]->op != OP_PARAMETER)
-        return "image and filter have to be in memory";
-    const char *reason = labels_illegal(hero);
-    if (reason == NULL)
-        reason = window_illegal(hero);
-    if (reason == NULL)
-        reason = sizes_illegal(hero);
+    const char *reason = hero_illegal(hero);
+    if (reason == NULL &&
+        (hero->operands[0]->op != OP_PARAMETER || hero->operands[1]->op != OP_PARAMETER))
+        reason = "image and filter have to be in memory";
     if (reason == NULL)
         reason = facts_body_illegal(f);
     if (reason == NULL)
@@ -110,12 +122,11 @@ const char *illegal_image_convolution(FusionFacts *f, KernelKind kind)
     return reason;
 }
 
-/* Windows of one place share nothing: tiles read them as they are. */
 bool suits_image_convolution(FusionFacts *f, KernelKind kind)
 {
     const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
     return f->target != NULL && f->target->tiles != TILES_NONE &&
-           work_reads_windows(hero);
+           image_convolution_fits(hero);
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
