@@ -278,6 +278,16 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     return true;
 }
 
+/* 1, or 0 in a row of which no score counts: its maximum is least_score, perhaps times a factor. */
+static TileOp *has_scores(AttentionBuilder *c, TileOp *loop)
+{
+    static const double no_score = -0x1p79; /* more than that, less than any other */
+    TileOp *x =
+        apply(c, OP_SUBTRACT, tile_carried(&c->b, loop, ATTENTION_MOST, TILE_FINAL),
+              number(c, no_score));
+    return apply(c, OP_MINIMUM, apply(c, OP_MAXIMUM, x, number(c, 0)), number(c, 1));
+}
+
 /* One division for each row. */
 static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *const *at)
 {
@@ -285,6 +295,8 @@ static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *con
     const Instruction *base = c->a->o.base;
     TileOp *share = apply(c, OP_DIVIDE, number(c, 1),
                           tile_carried(b, loop, ATTENTION_TOTAL, TILE_FINAL));
+    if (c->a->empty_is_zero)
+        share = apply(c, OP_MULTIPLY, share, has_scores(c, loop));
     TileOp *value =
         apply(c, OP_MULTIPLY, tile_carried(b, loop, ATTENTION_SUMS, TILE_FINAL), share);
     value = tile_convert(b, value, base->shape->dtype);

@@ -392,14 +392,42 @@ static bool map_weights(const OutputDot *o, Attention *a)
                          a->parts.column_weight, &a->parts.weights.map);
 }
 
+/* select(mask, weights, 0): past it. */
+static bool peel_kept(Mapped *w, Mapped *mask)
+{
+    double zero;
+    mask->inst = NULL;
+    mapped_peel(w);
+    if (w->inst->op != OP_SELECT)
+        return true;
+    if (!attention_splat(w->inst->operands[2], &zero) || zero != 0 ||
+        !mapped_operand(w, 0, mask) || !mapped_operand(w, 1, w))
+        return false;
+    mapped_peel(w);
+    return attention_peel_repetitions(mask);
+}
+
+/* The weights are kept where the scores count, by the same mask. */
+static bool keeps_masked(Attention *a, const Mapped *kept)
+{
+    Mapped mask = a->parts.mask;
+    if (kept->inst == NULL)
+        return true;
+    a->empty_is_zero = a->mask_count != 0;
+    return a->parts.mask_steps == 1 && !a->parts.mask_is_negated &&
+           attention_peel_repetitions(&mask) && is_same(&mask, kept);
+}
+
 /* Divided already, or by what stands behind the dot. */
 static bool match_weights(const OutputDot *o, Attention *a)
 {
-    Mapped e, sum, w = a->parts.weights;
-    mapped_peel(&w);
+    Mapped e, sum, kept, w = a->parts.weights;
+    if (!peel_kept(&w, &kept))
+        return false;
     if (o->sums.inst != NULL)
-        return match_softmax(w, &o->sums, a);
-    return split_quotient(&w, &e, &sum) && match_softmax(e, &sum, a);
+        return kept.inst == NULL && match_softmax(w, &o->sums, a);
+    return split_quotient(&w, &e, &sum) && match_softmax(e, &sum, a) &&
+           keeps_masked(a, &kept);
 }
 
 /* With the weights as operand !v_side. */

@@ -6,7 +6,7 @@
  * or on the scores; a cap; masks by select, by an array that is added (0 or a fill), or by both, of which
  * comparisons of row and column numbers become a band (causal, windows) and all others stay predicates; an array
  * that is added; the maximum taken off or not; divided by the sums before the second dot or behind it; roundings
- * anywhere. Arrays are given where they lie: past what only moves them. */
+ * anywhere; weights that are 0 where scores do not count (softmax with `where`). Arrays are given where they lie: past what only moves them. */
 #ifndef GXC_IR_KERNEL_ATTENTION_ATTENTION_H
 #define GXC_IR_KERNEL_ATTENTION_ATTENTION_H
 
@@ -51,6 +51,9 @@ typedef struct AttentionParts {
     Mapped exponentials;
     Mapped weights; /* operand of the second dot */
     Mapped bias;    /* inst is NULL: none */
+    Mapped mask;    /* the predicate by which scores count, the last of mask_steps */
+    uint32_t mask_steps;
+    bool mask_is_negated;
     const Instruction *maxima,
         *sums;                 /* reductions; no maxima where they are not taken off */
     Mapped rows;               /* the sums */
@@ -68,11 +71,12 @@ typedef struct Attention {
     AttentionBand band;
     AttentionMask masks[ATTENTION_MASKS]; /* what else must hold */
     uint32_t mask_count;
+    bool empty_is_zero; /* rows of which no score counts are 0, not the mean of all */
     AttentionParts parts;
 } Attention;
 
 /* The attention whose result, moved and rounded perhaps, is `last`. Each row has a column within the band; with
- * other masks a row may have none, and is then the mean over all columns, as the softmax of equal scores. */
+ * other masks a row may have none, and is then the mean over all columns, as the softmax of equal scores, or 0. */
 bool attention_match(const Instruction *last, Attention *out);
 
 /* The attention that is all of a fusion: its result, or a tuple of that and, with an element for each row, the logarithm

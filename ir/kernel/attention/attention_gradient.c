@@ -552,7 +552,7 @@ bool attention_gradient_match(const Attention *a, AttentionGradient *out)
     FormFinder c;
     const AttentionParts *p = &a->parts;
     *out = (AttentionGradient){0};
-    if (!start(a, &c) || !has_shape(p->weights.inst, c.e->shape) ||
+    if (a->empty_is_zero || !start(a, &c) || !has_shape(p->weights.inst, c.e->shape) ||
         !element_map_equal(&p->weights.map, &p->exponentials.map) || !find_cores(&c, out))
         return false;
     out->column = c.column;

@@ -104,6 +104,15 @@ void attention_follow(StridedView *v, double *scale)
 
 /* -- from the softmax to the first dot ------------------------------------------------------------ */
 
+static bool take_mask(const Mapped *predicate, bool is_negated, Attention *a)
+{
+    AttentionParts *p = &a->parts;
+    p->mask = *predicate;
+    p->mask_is_negated = is_negated;
+    p->mask_steps++;
+    return attention_take_mask(predicate, is_negated, a);
+}
+
 /* A mask, or an array that is added, stands further out than any cap. */
 static bool take_select(Attention *a, Mapped *x)
 {
@@ -113,7 +122,7 @@ static bool take_select(Attention *a, Mapped *x)
     if ((!is_negated && !attention_is_fill(x->inst->operands[2], &fill)) || a->cap != 0 ||
         a->scale < least_scale || !mapped_operand(x, 0, &predicate) ||
         !mapped_operand(x, is_negated ? 2 : 1, &kept) ||
-        !attention_take_mask(&predicate, is_negated, a))
+        !take_mask(&predicate, is_negated, a))
         return false;
     a->fill = fill;
     *x = kept;
@@ -169,13 +178,13 @@ static bool take_added_mask(Attention *a, Mapped m)
         return (is_negated || attention_is_fill(m.inst->operands[2], &a->fill)) &&
                attention_splat(m.inst->operands[is_negated ? 2 : 1], &value) &&
                value == 0 && mapped_operand(&m, 0, &predicate) &&
-               attention_take_mask(&predicate, is_negated, a);
+               take_mask(&predicate, is_negated, a);
     }
     for (uint32_t i = 0; i < 2 && m.inst->op == OP_MULTIPLY; i++) {
         Mapped x;
         if (attention_is_fill(m.inst->operands[i], &a->fill) &&
             mapped_operand(&m, !i, &x) && as_indicator(x, &predicate, &is_negated))
-            return attention_take_mask(&predicate, !is_negated, a);
+            return take_mask(&predicate, !is_negated, a);
     }
     return false;
 }
