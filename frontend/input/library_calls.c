@@ -1,30 +1,15 @@
 /* See library_calls.h. */
 #include "frontend/input/library_calls.h"
 
-#include <jansson.h>
 #include <string.h>
 
+#include "frontend/input/library_call.h"
 #include "ir/attribute/config.h"
 #include "ir/custom_call/custom_call.h"
-#include "passes/simplify/rewrite.h"
-
-enum { MOST_RANK = 8 };
-
-/* One call that is read. */
-typedef struct Call {
-    Rewriter r;
-    Instruction *inst;
-    const Shape *shape;  /* of the result */
-    json_t *config;      /* the object inside of the backend_config; borrowed */
-    uint32_t next;       /* operand */
-    const char *trouble; /* text in the module's arena */
-} Call;
-
-typedef Instruction *ReadFn(Call *c); /* NULL: trouble says why */
 
 /* -- the configuration ----------------------------------------------------------------------------- */
 
-static double number_of(Call *c, const char *key, double missing)
+double call_number(Call *c, const char *key, double missing)
 {
     json_t *value = json_object_get(c->config, key);
     if (value != NULL && !json_is_number(value))
@@ -32,7 +17,7 @@ static double number_of(Call *c, const char *key, double missing)
     return json_is_number(value) ? json_number_value(value) : missing;
 }
 
-static const char *word_of(const Call *c, const char *key, const char *missing)
+const char *call_word(const Call *c, const char *key, const char *missing)
 {
     const char *word = json_string_value(json_object_get(c->config, key));
     return word != NULL ? word : missing;
@@ -45,33 +30,39 @@ static bool integer_of(const json_t *value, int64_t *out)
     *out = json_integer_value(value);
     if (text == NULL)
         return json_is_integer(value);
-    bool fits = strlen(text) == 1 && text[0] >= '0' && text[0] < '0' + MOST_RANK;
+    bool fits = strlen(text) == 1 && text[0] >= '0' && text[0] < '0' + CALL_MOST_RANK;
     *out = fits ? text[0] - '0' : -1;
     return fits;
+}
+
+bool call_dims(Call *c, json_t *numbers, const char *key, int64_t *out, uint32_t *count)
+{
+    json_t *list = json_object_get(numbers, key);
+    size_t n = json_array_size(list);
+    *count = (uint32_t)n;
+    if (!json_is_object(numbers) || (list != NULL && !json_is_array(list)) ||
+        n > CALL_MOST_RANK) {
+        c->trouble =
+            "its \"dot_dimension_numbers\" are missing or no lists of dimensions";
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!integer_of(json_array_get(list, i), &out[i])) {
+            c->trouble = arena_printf(c->r.m->arena, "its \"%s\" are no dimensions", key);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Dimensions by the name that the JSON has for them, as an attribute of the dot. */
 static void set_dims(Call *c, Instruction *dot, const char *key, AttrId attribute)
 {
-    json_t *numbers = json_object_get(c->config, "dot_dimension_numbers"), *list;
-    int64_t dims[MOST_RANK];
-    size_t n;
-    list = json_object_get(numbers, key);
-    n = json_array_size(list);
-    if (!json_is_object(numbers) || (list != NULL && !json_is_array(list)) ||
-        n > MOST_RANK) {
-        c->trouble =
-            "its \"dot_dimension_numbers\" are missing or no lists of dimensions";
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!integer_of(json_array_get(list, i), &dims[i])) {
-            c->trouble = arena_printf(c->r.m->arena, "its \"%s\" are no dimensions", key);
-            return;
-        }
-    }
-    if (n != 0)
-        inst_set_ints(dot, attribute, dims, (uint32_t)n);
+    int64_t dims[CALL_MOST_RANK];
+    uint32_t n;
+    json_t *numbers = json_object_get(c->config, "dot_dimension_numbers");
+    if (call_dims(c, numbers, key, dims, &n) && n != 0)
+        inst_set_ints(dot, attribute, dims, n);
 }
 
 static void set_precision(Call *c, Instruction *product)
@@ -96,7 +87,7 @@ static void set_precision(Call *c, Instruction *product)
 /* -- building ------------------------------------------------------------------------------------ */
 
 /* The next operand; NULL: there is none. */
-static Instruction *take(Call *c, const char *what)
+Instruction *call_take(Call *c, const char *what)
 {
     if (c->next < c->inst->operand_count)
         return c->inst->operands[c->next++];
@@ -116,12 +107,12 @@ static DType wide(const Call *c)
     return dtype_is_float(t) && dtype_info[t].bits < 32 ? DT_F32 : t;
 }
 
-static Instruction *as(Call *c, Instruction *x, DType t)
+Instruction *call_as(Call *c, Instruction *x, DType t)
 {
     return x->shape->dtype == t ? x : rw_convert(&c->r, with_type(c, x->shape, t), x);
 }
 
-static Instruction *times(Call *c, Instruction *x, double factor)
+Instruction *call_times(Call *c, Instruction *x, double factor)
 {
     return factor == 1 ? x
                        : rw_binary(&c->r, OP_MULTIPLY, x->shape, x,
@@ -130,7 +121,7 @@ static Instruction *times(Call *c, Instruction *x, double factor)
 
 static Instruction *take_matrix(Call *c)
 {
-    return take(c, "a matrix that is added");
+    return call_take(c, "a matrix that is added");
 }
 
 /* x + factor * y, an operand of its shape. */
@@ -142,14 +133,14 @@ static Instruction *plus_matrix(Call *c, Instruction *x, double factor, Instruct
         c->trouble = "the matrix that is added has another shape than the result";
         return NULL;
     }
-    y = times(c, as(c, y, x->shape->dtype), factor);
+    y = call_times(c, call_as(c, y, x->shape->dtype), factor);
     return rw_binary(&c->r, OP_ADD, x->shape, x, y);
 }
 
 /* x + a vector along dimension `dim`. */
 static Instruction *plus_vector(Call *c, Instruction *x, int64_t dim)
 {
-    Instruction *y = take(c, "a bias");
+    Instruction *y = call_take(c, "a bias");
     if (y == NULL)
         return NULL;
     if (dim >= x->shape->rank || !shape_is_array(y->shape) || y->shape->rank != 1 ||
@@ -157,7 +148,7 @@ static Instruction *plus_vector(Call *c, Instruction *x, int64_t dim)
         c->trouble = "its bias is no vector of the result's size";
         return NULL;
     }
-    y = rw_broadcast(&c->r, x->shape, as(c, y, x->shape->dtype), 1, &dim);
+    y = rw_broadcast(&c->r, x->shape, call_as(c, y, x->shape->dtype), 1, &dim);
     return rw_binary(&c->r, OP_ADD, x->shape, x, y);
 }
 
@@ -173,10 +164,10 @@ static Instruction *gelu(Call *c, Instruction *x)
     const Shape *s = x->shape;
     Instruction *cube =
         rw_binary(r, OP_MULTIPLY, s, x, rw_binary(r, OP_MULTIPLY, s, x, x));
-    Instruction *inner = rw_binary(r, OP_ADD, s, x, times(c, cube, 0.044715));
-    inner = rw_unary(r, OP_TANH, s, times(c, inner, 0.7978845608028654));
+    Instruction *inner = rw_binary(r, OP_ADD, s, x, call_times(c, cube, 0.044715));
+    inner = rw_unary(r, OP_TANH, s, call_times(c, inner, 0.7978845608028654));
     Instruction *outer = rw_binary(r, OP_ADD, s, inner, rw_splat(r, s, 1));
-    return rw_binary(r, OP_MULTIPLY, s, times(c, x, 0.5), outer);
+    return rw_binary(r, OP_MULTIPLY, s, call_times(c, x, 0.5), outer);
 }
 
 /* -- products ------------------------------------------------------------------------------------ */
@@ -192,7 +183,7 @@ static const struct Epilogue {
 
 static const struct Epilogue *epilogue_of(Call *c)
 {
-    const char *name = word_of(c, "epilogue", "DEFAULT");
+    const char *name = call_word(c, "epilogue", "DEFAULT");
     for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++) {
         if (strcmp(name, epilogues[i].name) == 0)
             return &epilogues[i];
@@ -203,8 +194,8 @@ static const struct Epilogue *epilogue_of(Call *c)
 
 static Instruction *make_dot(Call *c, DType t)
 {
-    Instruction *sides[2] = {take(c, "a factor"), NULL};
-    sides[1] = c->trouble == NULL ? take(c, "a factor") : NULL;
+    Instruction *sides[2] = {call_take(c, "a factor"), NULL};
+    sides[1] = c->trouble == NULL ? call_take(c, "a factor") : NULL;
     if (c->trouble != NULL)
         return NULL;
     Instruction *dot = rw_add(&c->r, OP_DOT, with_type(c, c->shape, t), 2, sides);
@@ -219,7 +210,7 @@ static Instruction *make_dot(Call *c, DType t)
 /* x times the next operand, one number. */
 static Instruction *times_scale(Call *c, Instruction *x)
 {
-    Instruction *scale = x != NULL ? take(c, "a scale") : NULL;
+    Instruction *scale = x != NULL ? call_take(c, "a scale") : NULL;
     if (scale == NULL)
         return NULL;
     if (!shape_is_array(scale->shape) || scale->shape->rank != 0 ||
@@ -234,9 +225,9 @@ static Instruction *times_scale(Call *c, Instruction *x)
 /* act(alpha * lhs rhs + beta * c + bias), rounded once; the product times as many scales, operands behind c. */
 static Instruction *product(Call *c, uint32_t scales)
 {
-    double alpha = number_of(c, "alpha_real", 1), beta = number_of(c, "beta", 0);
+    double alpha = call_number(c, "alpha_real", 1), beta = call_number(c, "beta", 0);
     const struct Epilogue *e = epilogue_of(c);
-    if (c->trouble == NULL && number_of(c, "alpha_imag", 0) != 0)
+    if (c->trouble == NULL && call_number(c, "alpha_imag", 0) != 0)
         c->trouble = "its \"alpha_imag\" is not 0";
     if (c->trouble != NULL)
         return NULL;
@@ -246,7 +237,7 @@ static Instruction *product(Call *c, uint32_t scales)
     Instruction *matrix = x != NULL && beta != 0 ? take_matrix(c) : NULL;
     for (uint32_t i = 0; i < scales; i++)
         x = times_scale(c, x);
-    x = x != NULL ? times(c, x, alpha) : NULL;
+    x = x != NULL ? call_times(c, x, alpha) : NULL;
     if (x != NULL && beta != 0)
         x = plus_matrix(c, x, beta, matrix);
     if (x != NULL && e->has_bias)
@@ -254,7 +245,7 @@ static Instruction *product(Call *c, uint32_t scales)
     if (x == NULL)
         return NULL;
     x = e->has_relu ? relu(c, x) : e->has_gelu ? gelu(c, x) : x;
-    return as(c, x, c->shape->dtype);
+    return call_as(c, x, c->shape->dtype);
 }
 
 static Instruction *read_product(Call *c)
@@ -279,8 +270,8 @@ static Instruction *make_convolution(Call *c, DType t)
 {
     static const AttrId kept[] = {ATTR_WINDOW, ATTR_DIM_LABELS, ATTR_FEATURE_GROUP_COUNT,
                                   ATTR_BATCH_GROUP_COUNT, ATTR_OPERAND_PRECISION};
-    Instruction *sides[2] = {take(c, "a factor"), NULL};
-    sides[1] = c->trouble == NULL ? take(c, "a factor") : NULL;
+    Instruction *sides[2] = {call_take(c, "a factor"), NULL};
+    sides[1] = c->trouble == NULL ? call_take(c, "a factor") : NULL;
     if (c->trouble == NULL && inst_attr(c->inst, ATTR_DIM_LABELS) == NULL)
         c->trouble = "it has no dim_labels";
     if (c->trouble != NULL)
@@ -298,9 +289,9 @@ static Instruction *make_convolution(Call *c, DType t)
 /* act(scale * x w + side_scale * side + bias); the operands are x, w, bias, side. */
 static Instruction *convolution(Call *c, bool has_bias)
 {
-    double scale = number_of(c, "conv_result_scale", 1),
-           side = number_of(c, "side_input_scale", 0);
-    const char *act = word_of(c, "activation_mode", "kNone");
+    double scale = call_number(c, "conv_result_scale", 1),
+           side = call_number(c, "side_input_scale", 0);
+    const char *act = call_word(c, "activation_mode", "kNone");
     bool has_relu = strcmp(act, "kRelu") == 0;
     if (c->trouble == NULL && !has_relu && strcmp(act, "kNone") != 0)
         c->trouble =
@@ -311,14 +302,14 @@ static Instruction *convolution(Call *c, bool has_bias)
     Instruction *x = make_convolution(c, is_plain ? c->shape->dtype : wide(c));
     if (x == NULL)
         return NULL;
-    x = times(c, x, scale);
+    x = call_times(c, x, scale);
     if (has_bias)
         x = plus_vector(c, x, inst_attr(c->inst, ATTR_DIM_LABELS)->labels->out_feature);
     if (x != NULL && side != 0)
         x = plus_matrix(c, x, side, take_matrix(c));
     if (x == NULL)
         return NULL;
-    return as(c, has_relu ? relu(c, x) : x, c->shape->dtype);
+    return call_as(c, has_relu ? relu(c, x) : x, c->shape->dtype);
 }
 
 static Instruction *read_convolution(Call *c)
@@ -403,8 +394,8 @@ static void set_form(Call *c, Instruction *conv, const DimLabels *labels,
 
 static Instruction *gradient(Call *c, const DimLabels *labels, const WindowDim *dims)
 {
-    double scale = number_of(c, "conv_result_scale", 1);
-    Instruction *sides[2] = {take(c, "a factor"), take(c, "a factor")};
+    double scale = call_number(c, "conv_result_scale", 1);
+    Instruction *sides[2] = {call_take(c, "a factor"), call_take(c, "a factor")};
     if (c->trouble != NULL)
         return NULL;
     DType t = scale == 1 ? c->shape->dtype : wide(c);
@@ -419,9 +410,10 @@ static Instruction *gradient(Call *c, const DimLabels *labels, const WindowDim *
 
 static Instruction *scaled(Call *c, Instruction *conv)
 {
-    return conv == NULL ? NULL
-                        : as(c, times(c, conv, number_of(c, "conv_result_scale", 1)),
-                             c->shape->dtype);
+    return conv == NULL
+               ? NULL
+               : call_as(c, call_times(c, conv, call_number(c, "conv_result_scale", 1)),
+                         c->shape->dtype);
 }
 
 /* That of the image: the result's gradient, spread by the strides, with the filter the other way round. */
@@ -429,7 +421,7 @@ static Instruction *read_image_gradient(Call *c)
 {
     const Window *w;
     const DimLabels *l = forward_labels(c, &w);
-    WindowDim dims[MOST_RANK];
+    WindowDim dims[CALL_MOST_RANK];
     if (l != NULL && inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1) != 1)
         c->trouble = "it has groups of features, which are not read";
     if (c->trouble != NULL)
@@ -470,7 +462,7 @@ static Instruction *read_filter_gradient(Call *c)
 {
     const Window *w;
     const DimLabels *l = forward_labels(c, &w);
-    WindowDim dims[MOST_RANK];
+    WindowDim dims[CALL_MOST_RANK];
     if (l == NULL)
         return NULL;
     for (uint32_t d = 0; d < w->rank; d++) {
@@ -510,19 +502,27 @@ static Instruction *read_filter_gradient(Call *c)
 
 static const struct Callee {
     const char *name, *config;
-    ReadFn *read;
+    CallReadFn *read;
     bool needs_config;
+    bool is_whole; /* the function makes all results */
 } targets[] = {
-    {"__cublas$gemm", "gemm_backend_config", read_product, true},
-    {"__cublas$lt$matmul", "gemm_backend_config", read_product, true},
-    {"__cublas$lt$matmul$f8", "gemm_backend_config", read_f8_product, true},
-    {"__cudnn$convForward", "cudnn_conv_backend_config", read_convolution, false},
-    {"__cudnn$convBackwardInput", "cudnn_conv_backend_config", read_image_gradient,
+    {"__cublas$gemm", "gemm_backend_config", read_product, true, false},
+    {"__cublas$lt$matmul", "gemm_backend_config", read_product, true, false},
+    {"__cublas$lt$matmul$f8", "gemm_backend_config", read_f8_product, true, false},
+    {"__cudnn$convForward", "cudnn_conv_backend_config", read_convolution, false, false},
+    {"__cudnn$convBackwardInput", "cudnn_conv_backend_config", read_image_gradient, false,
      false},
     {"__cudnn$convBackwardFilter", "cudnn_conv_backend_config", read_filter_gradient,
-     false},
+     false, false},
     {"__cudnn$convBiasActivationForward", "cudnn_conv_backend_config",
-     read_bias_convolution, false},
+     read_bias_convolution, false, false},
+    {"__cudnn$fmhaSoftmax", "cudnn_fmha_backend_config", call_read_attention, true, true},
+    {"__cudnn$fmhaSoftmaxBackward", "cudnn_fmha_backend_config",
+     call_read_attention_gradient, true, true},
+    {"__cudnn$fmhaScaleBiasSoftmax", "cudnn_fmha_backend_config",
+     call_read_attention_bias, true, true},
+    {"__cudnn$fmhaScaleBiasSoftmaxBackward", "cudnn_fmha_backend_config",
+     call_read_attention_gradient_bias, true, true},
 };
 
 static const struct Callee *target_of(const Instruction *inst)
@@ -551,7 +551,7 @@ static bool has_form(Call *c)
                          dtype_is_integer(shape_leaf(s, 1)->dtype);
     if (!shape_is_array(s) && !has_workspace)
         c->trouble = "its result is not an array, or one and a workspace";
-    else if (c->shape->rank == 0 || c->shape->rank > MOST_RANK)
+    else if (c->shape->rank == 0 || c->shape->rank > CALL_MOST_RANK)
         c->trouble = "its result has no dimensions, or too many";
     return c->trouble == NULL;
 }
@@ -574,17 +574,19 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
     }
     if (text.length != 0 && root == NULL)
         c.trouble = "its backend_config is no JSON";
-    else if (has_form(&c))
+    else if (target->is_whole || has_form(&c))
         result = target->read(&c);
     if (result != NULL && c.trouble == NULL && c.next != inst->operand_count)
         c.trouble = arena_printf(m->arena, "it has %u operands, of which %u are read",
                                  inst->operand_count, c.next);
     json_decref(root);
+    if (c.is_left)
+        return inst;
     if (c.trouble != NULL) {
         diag_error(m->diag, inst->span, "%s: %s", target->name, c.trouble);
         return NULL;
     }
-    return with_workspace(&c, result);
+    return target->is_whole ? result : with_workspace(&c, result);
 }
 
 static bool read_in(Computation *comp, Arena *scratch)
