@@ -515,6 +515,9 @@ static void test_text(void **state)
     char out[NUMBER_TEXT_MAX];
     number_print(DT_C64, pair, true, out);
     assert_string_equal(out, "(1.5, -0)");
+    number_set_double(DT_C64, pair, -2);
+    number_print(DT_C64, pair, true, out);
+    assert_string_equal(out, "(-2, 0)");
     uint8_t one = 1;
     number_print(DT_PRED, &one, false, out);
     assert_string_equal(out, "1");
