@@ -37,7 +37,7 @@ AREAS = {
              "runtime/run/control.c", "runtime/run/select.c", "runtime/run/program.c", "runtime/run/requirements.c",
              "runtime/run/run.c", "runtime/run/workers.c"],
             ["session_checks", "session_run", "session_program", "program_queries", "plan_capture", "plan_check", "plan_graph",
-              "misuse_gxrt", "emu_gxrt", "world", "wait", "replay-execute", *RUNNER]),
+              "communicators", "misuse_gxrt", "emu_gxrt", "world", "wait", "replay-execute", *RUNNER]),
     "collective": (["runtime/collective/collective.c", "runtime/collective/resolve.c", "runtime/collective/world.c",
                     "runtime/collective/communicator.c", "runtime/collective/store_file.c",
                     "runtime/collective/store_tcp.c", "runtime/collective/watchdog.c"],

@@ -422,6 +422,31 @@ static void count_event(void *user, const gxrt_event *e)
     ++*(int *)user;
 }
 
+/* What a call holds runs once, and what follows it comes after it. */
+static void test_call(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 1, PLAN_NONE, PLAN_ALIAS_NONE),
+             out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t open = maker_command(&m, PLAN_CALL, 0, NULL, 0);
+    maker_add(&m, in, out, 1, immediate(3));
+    plan_close(&m.b, open);
+    maker_add(&m, out, out, 1, immediate(4));
+    Program p = open_program(&m, "", 0);
+    gxrt_session *s = open_session(&p);
+    int32_t x = 2, y = 0;
+    const size_t one = 1;
+    assert_int_equal(
+        run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y}, &one, NULL),
+        GXRT_OK);
+    assert_int_equal(y, 9);
+    assert_string_equal(fake_log, "add add ");
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
 static void test_profile(void **state)
 {
     (void)state;
@@ -519,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_trips),
+        cmocka_unit_test(test_call),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_image),
         cmocka_unit_test(test_portable),
