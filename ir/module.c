@@ -183,7 +183,11 @@ Instruction *computation_add_moved(Computation *comp, const Instruction *like,
 
 Computation *computation_clone(Computation *comp, const char *name)
 {
-    Module *m = comp->module;
+    return computation_clone_into(comp->module, comp, name);
+}
+
+Computation *computation_clone_into(Module *m, const Computation *comp, const char *name)
+{
     Computation *clone = module_add_computation(m, name != NULL ? name : comp->name);
     Instruction **map = ARENA_ARRAY(m->arena, Instruction *, comp->instruction_count);
     Arena *scratch = arena_scratch();

@@ -143,6 +143,8 @@ Instruction *computation_add_moved(Computation *comp, const Instruction *like,
                                    Instruction *const *operands);
 /* A copy of the whole computation under a new unique name, called computations shared. */
 Computation *computation_clone(Computation *comp, const char *name);
+/* The same in another module, which lives no longer than the first one. */
+Computation *computation_clone_into(Module *m, const Computation *comp, const char *name);
 
 /* -- changing modules --------------------------------------------------------------- */
 

@@ -101,6 +101,17 @@ static PlanArg add_scratch(Variant *v, const Instruction *fusion, uint64_t bytes
         .tag = PLAN_ARG_SLICE, .access = PLAN_READ | PLAN_WRITE, .index = slice};
 }
 
+static PlanArg kernel_argument(Variant *v, const Instruction *fusion,
+                               const PieceLaunch *launch, uint32_t p)
+{
+    const Instruction *operand = fusion->operands[p];
+    if (launch->offsets == NULL || launch->offsets[p] < 0)
+        return variant_slice_arg(v, operand, 0, PLAN_READ);
+    return variant_part_arg(v, operand, (uint64_t)launch->offsets[p],
+                            (uint64_t)shape_bytes(launch->fusion->operands[p]->shape),
+                            PLAN_READ);
+}
+
 static bool add_launch(Variant *v, const Instruction *fusion)
 {
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
@@ -109,15 +120,18 @@ static bool add_launch(Variant *v, const Instruction *fusion)
         empty &= shape_elements(shape_leaf(fusion->shape, r)) == 0;
     if (empty)
         return true;
-    uint32_t kernel = variant_kernel(v, fusion), n = fusion->operand_count;
+    PieceLaunch launch = variant_pieces(v, fusion);
+    uint32_t kernel = variant_kernel(v, fusion, &launch), n = fusion->operand_count;
     if (kernel == PLAN_NONE)
         return false;
     PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 3);
     uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
-        args[i] = variant_slice_arg(v, fusion->operands[i], 0, PLAN_READ);
-        uint64_t read = bytes[i] = bytes_read(v, fusion, i);
-        if (read != (uint64_t)shape_bytes(fusion->operands[i]->shape))
+        args[i] = kernel_argument(v, fusion, &launch, i);
+        uint64_t has = (uint64_t)shape_bytes(launch.fusion->operands[i]->shape),
+                 read = bytes_read(v, fusion, i);
+        bytes[i] = read = read < has ? read : has;
+        if (read != has)
             args[i].value = read == 0 ? 1 : read;
     }
     for (uint32_t r = 0; r < results; r++) {
@@ -140,7 +154,7 @@ static bool add_launch(Variant *v, const Instruction *fusion)
         args[n++] = add_scratch(v, fusion, scratch);
     uint32_t command = variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
     if (v->options->candidates != 0)
-        variant_add_candidates(v, fusion, command);
+        variant_add_candidates(v, fusion, &launch, command);
     return true;
 }
 

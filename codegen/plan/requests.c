@@ -13,10 +13,6 @@
 #include "ir/kernel/kind.h"
 #include "ir/print/print.h"
 
-/* That libgxrt asks of the caller's buffers. Others are aligned better, which no access needs; a kernel that knew
- * it could not be used for both. */
-#define ARGUMENT_ALIGNMENT 16
-
 typedef struct FusionArgs {
     uint32_t count, parameters;
     uint32_t *places; /* which set has the place that each argument lies in */
@@ -26,7 +22,7 @@ typedef struct FusionArgs {
 /* Parameters by number, then result leaves, then the program's random state if it is asked for, then the scalar of
  * a kernel that has one. There is room for one more. */
 static FusionArgs fusion_args(const Variant *v, const Instruction *fusion,
-                              bool has_scalar)
+                              const Instruction *like, bool has_scalar)
 {
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
@@ -36,11 +32,12 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion,
     for (uint32_t i = 0; i < f.count; i++) {
         bool is_result = i >= f.parameters;
         const Instruction *inst = is_result ? fusion : fusion->operands[i];
+        const Instruction *in = is_result ? like : like->operands[i];
         size_t leaf = is_result ? i - f.parameters : 0;
-        const Buffer *b = &v->buffers->sets[alias_set(v->aliases, inst, leaf)];
+        const Buffer *b = &v->buffers->sets[alias_set(v->aliases, in, leaf)];
         f.places[i] = b->place;
         f.args[i] =
-            (KernelArg){.align = ARGUMENT_ALIGNMENT,
+            (KernelArg){.align = VARIANT_ARGUMENT_ALIGNMENT,
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
                         .is_read_only = true,
                         .is_noalias = true};
@@ -129,10 +126,14 @@ static const char *unique_kernel_name(const Variant *v, const Instruction *fusio
     }
 }
 
-static const KernelDesign *design(const Variant *v, const Instruction *fusion)
+/* NULL: it cannot be, which is an error, after a message, of the program's own fusion. */
+static const KernelDesign *design(const Variant *v, const Instruction *fusion,
+                                  bool is_own)
 {
     KernelDesign *d = ARENA_NEW(v->arena, KernelDesign);
     kernel_design(fusion, v->target, v->arena, d);
+    if (!is_own)
+        return d->wrong == NULL && d->unsupported == NULL ? d : NULL;
     escape_innermost()->at = fusion->span;
     if (d->unsupported != NULL)
         escape_throw(ESCAPE_UNSUPPORTED, "%s", d->unsupported);
@@ -175,7 +176,7 @@ static uint32_t find_kernel(Variant *v, const Instruction *fusion,
 {
     KernelScalar scalar = {.count = 0};
     bool has_scalar = kernel_scalar(fusion, &scalar);
-    FusionArgs f = fusion_args(v, like, has_scalar);
+    FusionArgs f = fusion_args(v, fusion, like, has_scalar);
     size_t length;
     const char *key = kernel_key(v, fusion, &scalar, &f, &length);
     table_grow(v);
@@ -186,7 +187,7 @@ static uint32_t find_kernel(Variant *v, const Instruction *fusion,
                        .key_length = length,
                        .name = unique_kernel_name(v, like),
                        .fusion = fusion,
-                       .design = design(v, fusion),
+                       .design = design(v, fusion, fusion == like),
                        .args = f.args,
                        .arg_count = f.count,
                        .moved = ARENA_ARRAY(v->arena, uint64_t, f.count)};
@@ -216,9 +217,17 @@ static bool is_tuned(const Variant *v, const Instruction *fusion)
     return false;
 }
 
-uint32_t variant_kernel(Variant *v, const Instruction *fusion)
+uint32_t variant_kernel(Variant *v, const Instruction *fusion, PieceLaunch *launch)
 {
-    return is_tuned(v, fusion) ? find_kernel(v, fusion, fusion) : PLAN_NONE;
+    if (!is_tuned(v, fusion))
+        return PLAN_NONE;
+    if (launch->offsets != NULL) {
+        uint32_t kernel = find_kernel(v, launch->fusion, fusion);
+        if (kernel != PLAN_NONE)
+            return kernel;
+        *launch = (PieceLaunch){.fusion = fusion};
+    }
+    return find_kernel(v, fusion, fusion);
 }
 
 /* -- candidates ---------------------------------------------------------------------------------- */
@@ -259,7 +268,8 @@ static bool takes_arguments(const KernelDesign *other, const KernelDesign *own)
            kernel_scalar(other->fusion, &unused) == kernel_scalar(own->fusion, &unused);
 }
 
-void variant_add_candidates(Variant *v, const Instruction *fusion, uint32_t command)
+void variant_add_candidates(Variant *v, const Instruction *fusion,
+                            const PieceLaunch *launch, uint32_t command)
 {
     uint32_t kernel = v->plan.commands[command].index;
     uint32_t count = v->requests[kernel].arg_count;
@@ -274,7 +284,7 @@ void variant_add_candidates(Variant *v, const Instruction *fusion, uint32_t comm
     bool shares_buffers = false;
     for (uint32_t i = 0; i < count; i++)
         shares_buffers |= !v->requests[kernel].args[i].is_noalias;
-    Alternatives others = kernel_alternatives(fusion, v->target, shares_buffers,
+    Alternatives others = kernel_alternatives(launch->fusion, v->target, shares_buffers,
                                               v->options->candidates, v->arena);
     add_candidate(v, kernel, others.own_seconds);
     for (size_t i = 0; i < others.count; i++) {

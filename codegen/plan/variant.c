@@ -113,6 +113,17 @@ PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
         .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, leaf)};
 }
 
+PlanArg variant_part_arg(Variant *v, const Instruction *inst, uint64_t offset,
+                         uint64_t bytes, uint16_t access)
+{
+    PlanSlice s = v->plan.slices[variant_slice(v, inst, 0)];
+    s.offset += offset;
+    s.bytes = bytes;
+    return (PlanArg){.tag = PLAN_ARG_SLICE,
+                     .access = access,
+                     .index = plan_add_slices(&v->plan, &s, 1)};
+}
+
 uint32_t variant_state_slice(Variant *v)
 {
     if (v->state_slice == PLAN_NONE) {

@@ -11,6 +11,9 @@
 #include "ir/analysis/loop_idle.h"
 #include "runtime/plan/plan.h"
 
+/* That libgxrt asks of the caller's buffers. Others are aligned better, which no access needs; a kernel that knew
+ * it could not be used for both. */
+#define VARIANT_ARGUMENT_ALIGNMENT 16
 #define VARIANT_STATE_BYTES 16 /* of the counter of rng-get-and-update-state */
 
 /* A command of the plan, and what it was made from. */
@@ -40,6 +43,8 @@ typedef struct Variant {
         uint32_t stream, allocation;
     } * scratch; /* one for each stream that has kernels with scratch memory */
     size_t scratch_count, scratch_capacity;
+    Module
+        *pieces; /* computations of kernels that take pieces of arrays; NULL: none yet */
     KernelRequest *requests; /* in the order of plan.kernels */
     size_t request_count, request_capacity;
     uint32_t *request_table; /* hash table of request numbers + 1 */
@@ -79,6 +84,9 @@ uint32_t variant_scratch_slice(Variant *v, uint64_t bytes);
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);
+/* So many bytes of it, from `offset` on. */
+PlanArg variant_part_arg(Variant *v, const Instruction *inst, uint64_t offset,
+                         uint64_t bytes, uint16_t access);
 /* The piece that a transfer takes or puts, in its array. */
 PlanArg variant_piece_arg(Variant *v, const LoopSlice *transfer, uint64_t bytes,
                           uint16_t access);
@@ -126,12 +134,24 @@ bool variant_make_commands(Variant *v);
 
 void variant_describe(Variant *v);
 
+/* -- codegen/plan/pieces.c -- */
+
+typedef struct PieceLaunch {
+    const Instruction *
+        fusion; /* with pieces of arrays for operands; the launch's own: there are none */
+    const int64_t *
+        offsets; /* [operands] bytes: where the piece begins; -1: it is all; NULL: all are */
+} PieceLaunch;
+
+PieceLaunch variant_pieces(Variant *v, const Instruction *fusion);
+
 /* -- codegen/plan/requests.c -- */
 
 /* The kernel of a fusion: an equal one that exists, or a new request. Index in v->requests and
- * plan.kernels; PLAN_NONE after a message. */
-uint32_t variant_kernel(Variant *v, const Instruction *fusion);
+ * plan.kernels; PLAN_NONE after a message. The launch becomes one with whole arrays if its kernel cannot be made of pieces. */
+uint32_t variant_kernel(Variant *v, const Instruction *fusion, PieceLaunch *launch);
 /* Makes the kernels that a tuner may launch in place of the fusion's, once for each key of the tuning file. */
-void variant_add_candidates(Variant *v, const Instruction *fusion, uint32_t command);
+void variant_add_candidates(Variant *v, const Instruction *fusion,
+                            const PieceLaunch *launch, uint32_t command);
 
 #endif
