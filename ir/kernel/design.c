@@ -81,15 +81,6 @@ void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
     design(fusion, t, NULL, a, out);
 }
 
-void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
-                     KernelGeometry *out)
-{
-    KernelDesign d;
-    kernel_design(fusion, t, a, &d);
-    bool good = d.wrong == NULL && d.unsupported == NULL;
-    *out = good ? d.geometry : (KernelGeometry){.shared_bytes = 0};
-}
-
 bool kernel_scalar(const Instruction *fusion, KernelScalar *out)
 {
     return kernel_is(fusion, KERNEL_BY_DIGIT) && radix_scalar(fusion, out);

@@ -102,17 +102,14 @@ static int32_t digits_of_operation(const Instruction *inst, uint32_t depth)
     }
 }
 
+/* How many binary digits the significands of a value's numbers have at most, as far as what it is made of shows:
+ * dequantised numbers have few, whatever their type. */
 static int32_t digits_of(const Instruction *inst, uint32_t depth)
 {
     int32_t of_type = digits_of_type(inst->shape->dtype);
     if (depth == MOST_DEPTH || of_type == INT32_MAX || of_type <= 1)
         return of_type;
     return at_most(of_type, digits_of_operation(inst, depth + 1));
-}
-
-int32_t factor_digits(const Instruction *value)
-{
-    return digits_of(value, 0);
 }
 
 static int32_t held_digits(DType t)

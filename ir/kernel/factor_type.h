@@ -13,8 +13,4 @@ bool factor_type_find(const Instruction *hero, const Target *t, DType *factor);
 /* Whether a ragged-dot is a kernel on the target: sums of some length on its tensor cores. */
 bool ragged_dot_has_kernel(const Instruction *inst, const Target *t);
 
-/* How many binary digits the significands of a value's numbers have at most, as far as what it is made of shows:
- * dequantised numbers have few, whatever their type. */
-int32_t factor_digits(const Instruction *value);
-
 #endif

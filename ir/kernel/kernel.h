@@ -94,9 +94,6 @@ typedef struct KernelDesign {
  * `unsupported`, before the rest. */
 void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
                    KernelDesign *out);
-/* The geometry alone; all 0 if something is wrong. */
-void kernel_geometry(const Instruction *fusion, const Target *t, Arena *a,
-                     KernelGeometry *out);
 
 /* The mapping of a tiled kernel (ir/tile/mapping.h), made in `a`; NULL: *why says what is wrong, as static text. */
 struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a,

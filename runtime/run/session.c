@@ -96,8 +96,12 @@ static gxrt_status initialise_cuda(const gxrt_session *s, size_t devices,
     r = r == CUDA_SUCCESS ? cuda->device_count(out_available) : r;
     if (r != CUDA_SUCCESS) {
         const char *words = NULL;
+        char why[256] = ""; /* a setting of the emulator */
         cuda->error_string(r, &words);
-        return status_set(GXRT_WRONG_DEVICE, "cuInit: %s", words ? words : "failed");
+        if (cuda->emulated)
+            cuda->emu_last_error(why, sizeof why);
+        return status_set(GXRT_WRONG_DEVICE, "cuInit: %s%s%s", words ? words : "failed",
+                          why[0] ? ": " : "", why);
     }
     return GXRT_OK;
 }

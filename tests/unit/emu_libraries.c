@@ -252,6 +252,47 @@ static void test_solver(void **state)
     assert_int_equal(cusolverDnDestroy(solver), 0);
 }
 
+/* A row of each type swaps with the other: 0 2 / 4 1 is 1 0 / 0 1 times 4 1 / 0 2. */
+static void test_solver_types(void **state)
+{
+    (void)state;
+    static const float s[] = {0, 4, 2, 1};
+    static const double d[] = {0, 4, 2, 1};
+    static const double z[] = {0, 0, 4, 0, 2, 0, 1, 0};
+    float s_out[4];
+    double d_out[4], z_out[8];
+    int pivots[2], elements[4] = {0};
+    assert_int_equal(cusolverDnCreate(&solver), 0);
+    assert_int_equal(cusolverDnSgetrf_bufferSize(solver, 2, 2, at(0), 2, &elements[0]),
+                     0);
+    assert_int_equal(cusolverDnDgetrf_bufferSize(solver, 2, 2, at(0), 2, &elements[1]),
+                     0);
+    assert_int_equal(cusolverDnZgetrf_bufferSize(solver, 2, 2, at(0), 2, &elements[2]),
+                     0);
+    assert_true(elements[0] == 2 && elements[1] == 2 && elements[2] == 2);
+    ok(cuMemcpyHtoDAsync_v2(memory, s, sizeof s, NULL));
+    ok(cuMemcpyHtoDAsync_v2(memory + 256, d, sizeof d, NULL));
+    ok(cuMemcpyHtoDAsync_v2(memory + 512, z, sizeof z, NULL));
+    assert_int_equal(
+        cusolverDnSgetrf(solver, 2, 2, at(0), 2, at(1024), at(1536), at(2048)), 0);
+    assert_int_equal(
+        cusolverDnDgetrf(solver, 2, 2, at(256), 2, at(1024), at(1544), at(2048)), 0);
+    assert_int_equal(
+        cusolverDnZgetrf(solver, 2, 2, at(512), 2, at(1024), at(1552), at(2048)), 0);
+    ok(cuMemcpyDtoHAsync_v2(s_out, memory, sizeof s_out, NULL));
+    ok(cuMemcpyDtoHAsync_v2(d_out, memory + 256, sizeof d_out, NULL));
+    ok(cuMemcpyDtoHAsync_v2(z_out, memory + 512, sizeof z_out, NULL));
+    ok(cuMemcpyDtoHAsync_v2(pivots, memory + 1552, sizeof pivots, NULL));
+    ok(cuCtxSynchronize());
+    static const double wanted[] = {4, 0, 1, 2};
+    for (int i = 0; i < 4; i++) {
+        assert_true((double)s_out[i] == wanted[i] && d_out[i] == wanted[i]);
+        assert_true(z_out[2 * i] == wanted[i] && z_out[2 * i + 1] == 0);
+    }
+    assert_true(pivots[0] == 2 && pivots[1] == 2);
+    assert_int_equal(cusolverDnDestroy(solver), 0);
+}
+
 /* --- NCCL ---------------------------------------------------------------------------------- */
 
 static void test_nccl(void **state)
@@ -293,9 +334,9 @@ static void test_nccl(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product),    cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_algorithms), cmocka_unit_test(test_solver),
-        cmocka_unit_test(test_nccl),
+        cmocka_unit_test(test_product),      cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_algorithms),   cmocka_unit_test(test_solver),
+        cmocka_unit_test(test_solver_types), cmocka_unit_test(test_nccl),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

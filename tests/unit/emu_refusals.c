@@ -104,6 +104,12 @@ static void test_modules(void **state)
     REFUSED(cuModuleUnload(NULL), INVALID_HANDLE, NULL);
     REFUSED(cuModuleGetFunction(&function, NULL, "k"), INVALID_VALUE, NULL);
     REFUSED(cuFuncSetAttribute(NULL, 0, 0), INVALID_HANDLE, NULL);
+    CUlaunchConfig config = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1};
+    void *extra[1] = {NULL};
+    REFUSED(cuLaunchKernelEx(&config, NULL, NULL, extra), INVALID_VALUE,
+            "`extra` is not supported");
+    REFUSED(cuLaunchKernelEx(&config, NULL, NULL, NULL), INVALID_VALUE,
+            "an argument is NULL");
 }
 
 static void test_streams_events(void **state)
@@ -235,6 +241,10 @@ static void test_contexts(void **state)
     CUdevice device;
     int number;
     REFUSED(cuDeviceGet(&device, 99), INVALID_DEVICE, NULL);
+    size_t bytes = 0, free_bytes, total;
+    ok(cuDeviceTotalMem_v2(&bytes, 0));
+    ok(cuMemGetInfo_v2(&free_bytes, &total));
+    assert_true(bytes == total);
     REFUSED(cuDevicePrimaryCtxRetain(&other, 99), INVALID_DEVICE, NULL);
     REFUSED(cuDevicePrimaryCtxRelease_v2(99), INVALID_DEVICE, NULL);
     ok(cuDriverGetVersion(&number));
