@@ -93,10 +93,10 @@ static const char *const missing_forms[][2] = {
      "windows' own sizes and groups in convolutions; transformed dimensions of fft, "
      "summed ones of scaled-dot, all but the scanned one of scan; those that collectives "
      "put together or divide, or bitcasts split or merge"},
-    {"cuDNN", "graphs of convolutions and of attentions forward (factors of 16 bits, "
-              "masks that are bands of rows and "
-              "columns) only: a scaled-dot in a fusion for it is done by cuBLASLt, "
-              "or by a kernel of our own"},
+    {"cuDNN",
+     "graphs of convolutions, attentions (factors of 16 bits, masks that are "
+     "bands of rows and columns), norms forward and block-scaled dots only: a "
+     "scaled-dot in a fusion for it is done by cuBLASLt, or by a kernel of our own"},
 };
 
 /* Opcodes that only know arrays of fixed size. */
