@@ -47,7 +47,8 @@ enum {
     KERNEL_ONE_RESULT =
         1
         << 11, /* has one, whose place decides what its blocks read: others do not join */
-    KERNEL_BY_DIGIT = 1 << 12, /* launches pass which digit of the key: kernel_scalar */
+    KERNEL_BY_DIGIT = 1 << 12,  /* launches pass which digit of the key: kernel_scalar */
+    KERNEL_AS_IMAGES = 1 << 13, /* reads images with features before places as they are */
 };
 
 typedef struct KernelKindInfo {

@@ -109,7 +109,7 @@ bool convolution_keeps_images(const Instruction *conv, const ConvolutionForm *ke
         candidates_find(c, NULL, cx->target, &all);
         const Candidate *own = candidates_by(&all, CANDIDATE_TILE),
                         *library = candidates_by(&all, CANDIDATE_LIBRARY);
-        keeps = own != NULL && own->kind == KERNEL_IMAGE_CONVOLUTION &&
+        keeps = own != NULL && kernel_kind_is(own->kind, KERNEL_AS_IMAGES) &&
                 (library == NULL || cx->graphs == NULL ||
                  own->seconds <= library->seconds * costs.kernel_gain);
         least = keeps ? own->seconds : 0;
