@@ -26,7 +26,7 @@
 #include "ir/kernel/time/kernel_work.h"
 #include "passes/fusion/fusion.h"
 #include "passes/fusion/live_profile.h"
-#include "passes/fusion/paths.h"
+#include "passes/fusion/multi_output.h"
 #include "passes/schedule/memory.h"
 
 #define STRETCH 1024 /* instructions that are looked at together */
@@ -43,33 +43,6 @@
 #define LONG_ROW 16384
 #define FEW_ROWS 32
 
-typedef struct Kernel {
-    Instruction *fusion; /* the first one of those joined: grows */
-    KernelKind kind;
-    bool is_heavy;         /* contracts or combines for an element */
-    int64_t elements;      /* loop: of the largest result */
-    int64_t rows, columns; /* reduction */
-    bool minor_reduced;
-    uint32_t heroes;
-    FusionLeaves leaves;
-    uint32_t nodes; /* of its code */
-    uint32_t spare; /* for fusion_bring_in */
-    bool is_own;    /* nobody else calls its computation */
-} Kernel;
-
-/* A value that the next one replaces in its buffer, in a loop or for a donated argument. */
-typedef struct Reader {
-    const Instruction *inst;
-    uint32_t operand;
-} Reader;
-
-typedef struct Carried {
-    struct Carried *next; /* of the same instruction */
-    int64_t elements;
-    Reader *readers;
-    size_t count, capacity;
-} Carried;
-
 typedef struct Join {
     Module *m;
     Computation *comp;
@@ -80,7 +53,7 @@ typedef struct Join {
     Paths paths;         /* of the stretch */
     uint8_t
         *side; /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
-    Carried **carried;  /* [instruction count] what an instruction replaces */
+    CarriedValues carried;
     Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
@@ -119,108 +92,6 @@ static bool is_contraction(KernelKind kind)
 static const Kernel *kernel_of(const Join *j, const Instruction *inst)
 {
     return j->kernel_at[inst->id];
-}
-
-/* -- carried values ------------------------------------------------------------------------- */
-
-static bool kernel_makes(const Kernel *a, const Kernel *b, const Instruction *inst)
-{
-    for (uint32_t i = 0; i < a->leaves.count; i++) {
-        if (a->leaves.users_see[i] == inst)
-            return true;
-    }
-    for (uint32_t i = 0; b != NULL && i < b->leaves.count; i++) {
-        if (b->leaves.users_see[i] == inst)
-            return true;
-    }
-    return false;
-}
-
-static bool comes_behind(const Join *j, const Instruction *inst, const Kernel *k)
-{
-    for (uint32_t l = 0; k != NULL && l < k->leaves.count; l++) {
-        if (paths_lead(&j->paths, k->leaves.users_see[l], inst))
-            return true;
-    }
-    return false;
-}
-
-/* What reads the carried value reads it before `a` and `b`, as one kernel, replace it - or in the
- * kernel, where it is written. */
-static bool present_survives(const Join *j, const Carried *c, const Kernel *a,
-                             const Kernel *b)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        const Instruction *inst = c->readers[i].inst;
-        if (!kernel_makes(a, b, inst)) {
-            if (comes_behind(j, inst, a) || comes_behind(j, inst, b))
-                return false;
-            continue;
-        }
-        const Kernel *own = b != NULL && kernel_makes(b, NULL, inst) ? b : a;
-        if (inst->op != OP_FUSION || is_reduction(own->kind) ||
-            !kernel_reads_at_results(inst, c->readers[i].operand, c->elements))
-            return false;
-    }
-    return true;
-}
-
-/* How many carried values the kernel would have to be copied into. */
-static uint32_t copies_needed(const Join *j, const Kernel *a, const Kernel *b)
-{
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < 2; k++) {
-        const Kernel *own = k == 0 ? a : b;
-        for (uint32_t i = 0; own != NULL && i < own->leaves.count; i++) {
-            const Carried *c = j->carried[own->leaves.users_see[i]->id];
-            for (; c != NULL; c = c->next)
-                n += !present_survives(j, c, a, b);
-        }
-    }
-    return n;
-}
-
-static void note_reader(Join *j, Carried *c, const Instruction *inst, uint32_t operand)
-{
-    c->readers = arena_grow(j->cx->scratch, c->readers, &c->capacity, c->count + 1,
-                            sizeof *c->readers);
-    c->readers[c->count++] = (Reader){inst, operand};
-}
-
-static void find_carried(Join *j)
-{
-    const Computation *comp = j->comp;
-    Arena *scratch = j->cx->scratch;
-    uint32_t count = comp->instruction_count;
-    const ValueSource *presents = carried_presents(comp, j->is_body, scratch);
-    /* by instruction id, then by leaf: what replaces a parameter's leaf */
-    Carried ***of = ARENA_ARRAY(scratch, Carried **, (size_t)count + 1);
-    j->carried = ARENA_ARRAY(scratch, Carried *, (size_t)count + 1);
-    for (size_t i = 0; i < shape_leaf_count(comp->root->shape); i++) {
-        ValueSource present = presents[i], next = value_source(comp->root, i);
-        if (present.inst == NULL || next.inst->op != OP_FUSION)
-            continue;
-        Carried *c = ARENA_NEW(scratch, Carried);
-        c->elements = shape_elements(shape_leaf(next.inst->shape, next.leaf));
-        c->next = j->carried[next.inst->id];
-        j->carried[next.inst->id] = c;
-        if (of[present.inst->id] == NULL)
-            of[present.inst->id] = ARENA_ARRAY(scratch, Carried *,
-                                               shape_leaf_count(present.inst->shape) + 1);
-        of[present.inst->id][present.leaf] = c;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const Instruction *inst = comp->instructions[i];
-        if (inst->op == OP_TUPLE || inst->op == OP_GET_TUPLE_ELEMENT)
-            continue;
-        for (uint32_t k = 0; k < inst->operand_count; k++) {
-            if (!shape_is_array(inst->operands[k]->shape))
-                continue;
-            ValueSource s = value_source(inst->operands[k], 0);
-            if (of[s.inst->id] != NULL && of[s.inst->id][s.leaf] != NULL)
-                note_reader(j, of[s.inst->id][s.leaf], inst, k);
-        }
-    }
 }
 
 /* -- what may join -------------------------------------------------------------------------- */
@@ -514,8 +385,9 @@ static void visit(Join *j, Instruction *inst)
         /* what a needs may have come to be behind b by joining */
         if (paths_lead(&j->paths, inst, a->fusion))
             continue;
-        if (copies_needed(j, a, b) >
-            copies_needed(j, a, NULL) + copies_needed(j, b, NULL))
+        if (carried_copies(&j->carried, &j->paths, a, b) >
+            carried_copies(&j->carried, &j->paths, a, NULL) +
+                carried_copies(&j->carried, &j->paths, b, NULL))
             continue;
         if (!live_profile_join(j->profile, a->fusion->id, inst->id))
             continue;
@@ -656,7 +528,7 @@ static void join_computation(Join *j)
     uint32_t count = comp->instruction_count;
     j->uses = uses_compute(comp, j->cx->scratch);
     j->has_successor = find_successors(comp, j->cx->scratch);
-    find_carried(j);
+    j->carried = carried_find(j->comp, j->is_body, j->cx->scratch);
     find_profile(j);
     if (j->cx->opt_level >= 2)
         find_sides(j);
