@@ -15,6 +15,7 @@
 #include "ir/base/bug.h"
 #include "ir/base/clock.h"
 #include "ir/base/text.h"
+#include "runtime/plan/elf.h"
 
 /* A variant, with what its requests became. */
 typedef struct Code {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/assembler/assemble.h"
+#include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
 
 enum { /* NVIDIA's: an attribute's form, and which it is */

@@ -3,6 +3,7 @@
 #define GXC_CODEGEN_LIBRARY_GRAPH_H
 
 #include "ir/module.h"
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 enum {

@@ -5,6 +5,7 @@
 
 #include "ir/base/arena.h"
 #include "ir/kernel/graph_planner.h"
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 typedef struct PlannerOptions {

@@ -9,6 +9,7 @@
 #include "codegen/request.h"
 #include "ir/analysis/alias.h"
 #include "ir/analysis/loop_idle.h"
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 /* That libgxrt asks of the caller's buffers. Others are aligned better, which no access needs; a kernel that knew

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
 
 static bool in_file(uint64_t offset, uint64_t bytes, size_t size)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 static size_t align16(size_t n)

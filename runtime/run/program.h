@@ -3,6 +3,7 @@
 #define GXC_RUNTIME_RUN_PROGRAM_H
 
 #include "runtime/gxrt.h"
+#include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
 
 typedef struct Variant {

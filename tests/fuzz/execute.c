@@ -4,6 +4,8 @@
  *
  * An input is the number of the program, how it is run (RunBits), and edits (shared/edit.h). */
 #include "runtime/gxrt.h"
+#include "runtime/plan/builder.h"
+#include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/shared/edit.h"

@@ -2,6 +2,7 @@
 #ifndef GXC_TESTS_FUZZ_EDIT_H
 #define GXC_TESTS_FUZZ_EDIT_H
 
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 enum { EDIT_BYTES = 6 };

@@ -2,6 +2,8 @@
 #ifndef GXC_TESTS_UNIT_SHARED_ARTEFACT_H
 #define GXC_TESTS_UNIT_SHARED_ARTEFACT_H
 
+#include "runtime/plan/builder.h"
+#include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
 
 enum { EMPTY_ELF_BYTES = 64 + 2 * 64 + 16 };

@@ -3,6 +3,7 @@
 #define GXC_TESTS_UNIT_SHARED_COLLECTIVE_PROGRAM_H
 
 #include "runtime/gxrt.h"
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 typedef struct CollectiveMaker {

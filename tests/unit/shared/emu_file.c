@@ -13,6 +13,8 @@
 
 #include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
+#include "runtime/plan/builder.h"
+#include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
 #include "tests/unit/shared/artefact.h"
 

@@ -3,6 +3,7 @@
 #ifndef GXC_TESTS_UNIT_SHARED_LIMITS_H
 #define GXC_TESTS_UNIT_SHARED_LIMITS_H
 
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
 typedef struct Limit {

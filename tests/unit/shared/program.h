@@ -2,6 +2,7 @@
 #ifndef GXC_TESTS_UNIT_SHARED_PROGRAM_H
 #define GXC_TESTS_UNIT_SHARED_PROGRAM_H
 
+#include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 #include "runtime/run/session.h"
 
